@@ -6,67 +6,66 @@
 #include "pg/startup.h"
 
 /*
- * The hand-over of everything a running process has to one that takes its place: see handover.c. Between two processes of the
- * same version of it only; main/takeover.h has the conversation around it.
+ * The handover of a running process's state to a new process: see handover.c. Only between processes with the same
+ * HANDOVER_VERSION; main/takeover.h has the conversation around it.
  */
-#define HANDOVER_VERSION 29		/* grows with every change of what a record holds */
+#define HANDOVER_VERSION 29		/* incremented with every change of a record */
 
-/* The records. Small letters go from the new process to the old one. */
+/* The record types. Small letters are sent by the new process, capital letters by the old process. */
 enum handover_record {
-	HANDOVER_HELLO = 'H',		/* both: version, name of the program, its process id */
-	HANDOVER_REFUSAL = 'R',		/* why not: a text */
-	HANDOVER_TAKE = 't',		/* give everything */
-	HANDOVER_NOTIFY = 'Y',		/* where systemd listens for news: a text */
-	HANDOVER_PIDFILE = 'F',		/* with the descriptor that holds its lock; of earlier processes: of the file itself */
-	HANDOVER_WORLD = 'W',		/* counters, seeds and keys of the whole process */
+	HANDOVER_HELLO = 'H',		/* both: version, program name, process id */
+	HANDOVER_REFUSAL = 'R',		/* text: why the handover is refused */
+	HANDOVER_TAKE = 't',		/* request for all records */
+	HANDOVER_NOTIFY = 'Y',		/* text: the notification socket of systemd */
+	HANDOVER_PIDFILE = 'F',		/* with the locked descriptor of the pidfile; earlier versions: of the file itself */
+	HANDOVER_WORLD = 'W',		/* counters, seeds and keys of the process */
 	HANDOVER_LISTENER = 'L',	/* with its descriptor */
-	HANDOVER_PREDECESSOR = 'E',		/* with the channel to a process that was replaced before, and has clients still */
+	HANDOVER_PREDECESSOR = 'E',		/* with the channel to a process that was replaced earlier and still has clients */
 	HANDOVER_STATEMENT = 'T',	/* a prepared statement */
 	HANDOVER_DATABASE = 'D',
-	HANDOVER_POOL = 'P',		/* the servers and clients that follow are of this pool */
-	HANDOVER_UNAUTHENTICATED = 'N',	/* the clients that follow have not logged in yet */
-	HANDOVER_SERVER = 'S',		/* with its descriptor; its client, when it has one, comes next */
+	HANDOVER_POOL = 'P',		/* the following servers and clients belong to this pool */
+	HANDOVER_UNAUTHENTICATED = 'N',	/* the following clients have not logged in yet */
+	HANDOVER_SERVER = 'S',		/* with its descriptor; followed by its client if it is linked */
 	HANDOVER_CLIENT = 'C',		/* with its descriptor */
-	HANDOVER_END = 'Z',		/* that was all: how much of each */
-	HANDOVER_READY = 'r',		/* all of it is here and sound; whether the pidfile is taken over, too */
-	HANDOVER_GO = 'G',		/* it is yours from now on */
-	HANDOVER_CANCEL = PREDECESSOR_CANCEL	/* afterwards: a cancel request, with its descriptor, for any process that knows its key */
+	HANDOVER_END = 'Z',		/* end of the records, with counts */
+	HANDOVER_READY = 'r',		/* all records were received and are valid; whether the new process takes over the pidfile too */
+	HANDOVER_GO = 'G',		/* the state belongs to the new process from now on */
+	HANDOVER_CANCEL = PREDECESSOR_CANCEL	/* later: a cancel request with its descriptor, for a process that knows its key */
 };
 
 struct handover_counts {
 	uint32_t listeners, servers, clients;
-	uint32_t staying;		/* clients that cannot be given */
+	uint32_t staying;		/* clients that cannot be handed over */
 };
 
-/* ---- the giving side ---- */
+/* ---- the old process ---- */
 
-/* Why nothing can be given now, or NULL. */
+/* Returns why no handover is possible now, or NULL. */
 const char *handover_refusal(const struct world *world);
-/* No login and no cancel request is under way that would have to stay. */
+/* Whether no login or cancel request that cannot be handed over is in progress. */
 bool handover_is_calm(const struct world *world);
-/* Sends all that can be given, HANDOVER_WORLD to HANDOVER_END. The world is as it was, and has to stay so until handover_done,
-   or, where that does not come, may go on as if nothing had been. False: records_error says why. */
+/* Sends HANDOVER_WORLD to HANDOVER_END. The world does not change; it must not change until handover_done, and it may continue
+   if handover_done is not called. False: see records_error. */
 bool handover_send(struct world *world, struct records *to, int patience, struct handover_counts *counts);
-/* The other process has it: ends here, in silence, what was sent, and serves on the clients that stay, with cancel requests coming from
-   `successor`, which it owns from now on. */
+/* The new process has taken over: closes these connections silently, and serves the remaining clients. Cancel requests
+   arrive from `successor`, which is owned from now on. */
 void handover_done(struct world *world, struct records **successor);
 
-/* ---- the taking side ---- */
+/* ---- the new process ---- */
 
 struct handover;
 
-/* Into a fresh world that does not turn yet. NULL: no memory. */
+/* `world` must be new and not running. NULL: no memory. */
 struct handover *handover_begin(struct world *world);
-/* Takes a record that handover_send has sent; its descriptor is this call's. False, with problems: it cannot be used. No byte is
-   sent to any peer. */
+/* Handles a record of handover_send; takes its descriptor. False, with problems: the record cannot be used. Sends nothing to peers. */
 bool handover_take(struct handover *handover, const struct record *record, struct conf_problems *problems);
-/* True when the END has come, and all was there. */
+/* Whether HANDOVER_END was received with the right counts. */
 bool handover_is_whole(const struct handover *handover);
 const struct handover_counts *handover_counted(const struct handover *handover);
-/* It is not to be: closes everything, in silence. Sets *handover to NULL; NULL inside is fine. */
+/* Aborts: closes everything silently. Sets *handover to NULL; *handover may be NULL. */
 void handover_undo(struct handover **handover);
-/* It is ours: what has no place in this configuration ends, all others go on. `predecessor` is the channel to the process that gave
-   it, owned from now on. Sets *handover to NULL. */
+/* Completes the handover: connections that do not fit the configuration end, all others continue. `predecessor` is the channel
+   to the old process, owned from now on. Sets *handover to NULL. */
 void handover_finish(struct handover **handover, struct records **predecessor);
 
 #endif

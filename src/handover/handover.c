@@ -1,16 +1,16 @@
 /*
- * Upgrade without a dropped client: everything goes from a running process to the one that takes its place.
+ * Online restart without dropping clients: the state of the running process moves to a new process.
  *
- * The old process writes down all that it has, descriptors included, the new one builds the same world of it, and says so;
- * only then does the old one let go. Until then both hold the same sockets, and neither reads or writes one of them: the old process
- * stands still for as long as it writes and waits, the new one has not begun to turn. So there is no moment at which a byte
- * could be read by the one and acted upon by the other, and whichever of them fails, the other one has everything.
+ * The old process sends everything, including descriptors; the new process builds the same world and confirms; only then does
+ * the old process give up its connections. Until then both processes hold the sockets, and neither reads or writes: the old
+ * process waits, and the new process has not started its event loop. Therefore no byte can be read by one process and handled
+ * by the other, and if one process fails, the other has everything.
  *
- * Nothing has to come to rest for this. What a connection is in the middle of is in its struct: half a message, answers owed,
- * bytes that its socket would not take. What cannot be written down stays: sessions under TLS, logins, cancel requests. A
- * client that stays is served by the old process to the end (it is a predecessor then: see predecessors.c).
+ * Connections need not be idle. The state in the middle of a message, owed answers and unsent bytes are in the structs and are
+ * handed over. Sessions under TLS, logins and cancel requests cannot be handed over. Clients that cannot be handed over are
+ * served by the old process until they leave (it is a predecessor then: see predecessors.c).
  *
- * Invariant: up to handover_finish the taking side has sent no byte to any peer.
+ * Invariant: until handover_finish the new process sends no byte to any peer.
  */
 #include "handover/handover_parts.h"
 
@@ -36,7 +36,7 @@ struct rejected {
 	enum close_reason why;
 };
 
-/* ---- giving ---- */
+/* ---- the old process ---- */
 
 const char *handover_refusal(const struct world *w)
 {
@@ -117,7 +117,7 @@ static bool end_send(struct records *to, int patience, const struct handover_cou
 	return sent;
 }
 
-/* Clients, without cancel requests. */
+/* Returns the number of clients without cancel requests. */
 static uint32_t count_clients(const struct world *w)
 {
 	return (uint32_t)w->pools->clients;
@@ -161,13 +161,13 @@ void handover_done(struct world *w, struct records **successor)
 	let_clients_go(&w->clients, false);
 	predecessors_free(w->cancels);
 	successor_free(&w->successor);
-	/* clients that stay are served; but nothing is kept open for others */
+	/* remaining clients are served, but idle servers are closed */
 	pools_drain(w->pools, DRAIN_REPLACED);
 	if (!predecessors_follow(w, successor))
 		log_warning("out of memory: cancel requests for clients that stay will not arrive");
 }
 
-/* ---- taking ---- */
+/* ---- the new process ---- */
 
 struct handover *handover_begin(struct world *w)
 {
@@ -196,7 +196,7 @@ void handover_reject(struct handover *h, int fd, enum reject_way way)
 	struct rejected *more = mem_resize(h->rejected, (h->rejected_count + 1) * sizeof(*more));
 
 	if (!more) {
-		/* it is to end anyway, and once this process lets go of it, it will */
+		/* the connection has to end anyway, and does when this process closes it */
 		close(fd);
 		return;
 	}
@@ -313,7 +313,7 @@ const struct handover_counts *handover_counted(const struct handover *h)
 	return &h->counts;
 }
 
-/* ---- the end of taking ---- */
+/* ---- completing ---- */
 
 static void handover_free(struct handover **place)
 {
@@ -353,7 +353,7 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The lists of the world are in order of id. Without memory for that they stay as they are: only SHOW would tell. */
+/* Sorts a list of the world by id. Without memory the list stays unsorted, which only affects SHOW. */
 static void sort(struct list *list)
 {
 	struct peer **peers;
@@ -384,13 +384,13 @@ static void tell_rejected(const struct rejected *f)
 		pg_build_error(&out, "FATAL", "08P01", close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
 	else if (f->way == REJECT_TERMINATE)
 		pg_build_terminate(&out);
-	/* best effort: a socket that does not take so little is full of what it has not read */
+	/* best effort: the buffer of the socket may be full */
 	if (!out.failed && bytes_size(&out) > 0 && send(f->fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a connection that has no place here could not be told");
 	bytes_free(&out);
 }
 
-/* The connection that the peer is linked to; NULL: none. */
+/* Returns the connection that the peer is linked to, or NULL. */
 static struct peer *partner_of(struct peer *peer)
 {
 	struct pool_server *server = peer->is_client ? LIST_OBJECT(peer, struct client, peer)->policy.link : NULL;
@@ -401,8 +401,8 @@ static struct peer *partner_of(struct peer *peer)
 	return client && !client->is_internal ? &client_of(client)->peer : NULL;
 }
 
-/* What it could not get rid of in the old process. As long as it does not take that, its partner is not read: that may have nothing but
-   its end to say, with which both would end. A socket that is broken says so when it is read. */
+/* Sends the bytes that the old process could not send. While the peer does not accept them, its partner is not read: reading
+   might end both connections before these bytes are sent. A broken socket is noticed when it is read. */
 static void send_rest(struct unsent *u)
 {
 	struct peer *peer = u->peer, *partner = partner_of(peer);
@@ -422,7 +422,8 @@ static void send_rest(struct unsent *u)
 		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
 }
 
-/* The relay may have left messages in what it holds. A client in the queue has its request there until it has a server. */
+/* Whether the peer's input may contain complete messages that the relay has left there. The input of a client in the queue
+   stays until the client gets a server. */
 static bool may_hold_messages(struct peer *peer)
 {
 	const struct client *c;
@@ -433,7 +434,7 @@ static bool may_hold_messages(struct peer *peer)
 	return (c->policy.state == CLIENT_IDLE || c->policy.state == CLIENT_ACTIVE) && !c->is_console;
 }
 
-/* All are read, which finds out again for which client that is too early; and what they hold is looked at. */
+/* Wakes all peers with input. All sockets are read, which also restores the state of clients that must not be read yet. */
 static void wake_all(struct list *peers)
 {
 	LIST_EACH(node, peers) {

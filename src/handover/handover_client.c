@@ -1,13 +1,13 @@
 /*
- * A client in a hand-over: everything that its struct says, by meaning; then its socket is the other process's.
+ * A client in a handover: all members of its struct, and its socket.
  *
- * It may be given in the middle of anything that is ours to tell: idle, in the queue, in a transaction, with half a message on
- * its way, with answers owed (the ledger goes with its server), with output that its socket has not taken. It cannot be given
- * when a part of it is elsewhere: under TLS (the state lies in the library), while it authenticates, while a console command
- * of it waits, as a cancel request, or with a server that cannot be given.
+ * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle of a message, with owed
+ * answers (the ledger belongs to its server), with unsent output. It cannot be handed over if a part of its state is elsewhere:
+ * with TLS (the state is in the library), during authentication, while a console command waits, as a cancel request, or with a
+ * server that cannot be handed over.
  *
- * Invariant: one that is unpacked is registered before anything else is made of it, so that handover_undo finds it whatever
- * goes wrong behind that.
+ * Invariant: an unpacked client is registered before anything else is done with it, so that handover_undo finds it after any
+ * later failure.
  */
 #include "handover/handover_parts.h"
 
@@ -23,7 +23,7 @@
 
 #define KEY_LEAST 4
 
-/* ---- which clients may go ---- */
+/* ---- clients that can be handed over ---- */
 
 static bool stream_may_be_given(const struct stream *stream)
 {
@@ -46,7 +46,7 @@ bool client_itself_may_be_given(const struct client *c)
 {
 	if (!stream_may_be_given(&c->peer.stream))
 		return false;
-	/* a login for replication goes on until its server is there */
+	/* a replication client has its login until it has a server */
 	if (c->login && c->policy.state != CLIENT_STARTUP)
 		return false;
 	switch ((enum client_state)c->policy.state) {
@@ -69,7 +69,7 @@ bool client_may_be_given(const struct client *c)
 	return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->policy.pool));
 }
 
-/* ---- what it has in common with a server ---- */
+/* ---- members shared with servers ---- */
 
 void peer_pack(struct bytes *out, const struct peer *peer)
 {
@@ -104,7 +104,7 @@ void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer)
 	in->bad |= peer->held.failed || (unsent_size > 0 && !handover_put_by(h, peer, unsent, unsent_size));
 }
 
-/* In the middle of a message that goes on to the other side: nothing can be said there. */
+/* In the middle of a message to the other side, no other message can be sent there. */
 bool peer_is_in_message(struct unpack in)
 {
 	size_t size;
@@ -119,7 +119,7 @@ bool peer_is_in_message(struct unpack in)
 	return in.bad || (passing > 0 && !unpack_bool(&in));
 }
 
-/* A part of a message may have gone before what is still to be sent: nothing else can be said there. */
+/* Unsent bytes may be the rest of a message: no other message can be sent there. */
 static bool peer_has_unsent(struct unpack in)
 {
 	size_t size;
@@ -234,7 +234,7 @@ static void key_unpack(struct unpack *in, struct client *c)
 	in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
 }
 
-/* Gives when its state began. */
+/* Returns when its state began. */
 static usec_t facts_unpack(struct unpack *in, struct client *c)
 {
 	usec_t since = unpack_i64(in);
@@ -253,7 +253,7 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->in_transaction = unpack_bool(in);
 	is_refused = unpack_bool(in);
 	c->refused_until = unpack_u8(in);
-	/* an older pgweir sends the type of the last request that was refused */
+	/* older versions sent the type of the last refused request */
 	if (!is_refused)
 		c->refused_until = 0;
 	c->collects = unpack_u32(in);
@@ -287,7 +287,7 @@ static void fresh_unpack(struct unpack *in, struct client *c)
 	c->login->gss_asked = unpack_bool(in);
 }
 
-/* To where it was in its pool. */
+/* Puts the client into its pool, in its state. */
 static void take_place(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user, usec_t since)
 {
 	struct world *w = c->peer.world;
@@ -310,7 +310,7 @@ static void take_place(struct unpack *in, struct handover *h, struct client *c, 
 		in->bad |= !w->console->adopt(w->console_context, c);
 }
 
-/* Gives the pins, for when it has its server. */
+/* Returns the pins, to be set when the client has its server. */
 static unsigned session_unpack(struct unpack *in, struct client *c)
 {
 	struct client_session read = { .count = 0 };

@@ -1,8 +1,8 @@
 /*
- * The listener of a pool in a hand-over, and the clients that listen (backend/listener.h).
+ * The listener of a pool, and the clients that LISTEN, in a handover (backend/listener.h).
  *
- * They go together or not at all: what the listener hears has to reach its clients. They stay where one of them cannot be given, or while channels
- * move or a client waits for the listener.
+ * Both are handed over together or not at all, because notifications for the listener must reach its clients. They stay if one
+ * of them cannot be handed over, while channels move between connections, and while a client waits for the listener.
  */
 #include "handover/handover_parts.h"
 

@@ -1,11 +1,12 @@
 /*
- * What connections have in common, in a hand-over: the counters and keys of the process, databases, pools. And the walk over all of them, which decides the order of the records.
+ * The counters and keys of the process, databases and pools in a handover, and the walk over all pools, which determines the
+ * order of the records.
  *
- * The configuration is not handed over: the new process has its own. So a database says how its servers were reached, to find out
- * whether that is still where they belong, and a pool is named by database and user.
+ * The configuration is not handed over: the new process reads its own. Therefore a database record says how its servers were
+ * reached, to find out whether they still fit, and a pool is named by database and user.
  *
- * Records go in the order in which the lists of the pool room have to be rebuilt: of those that wait the first in the queue
- * first, of idle servers, with lists that grow at the front, the last first. A linked client follows its server.
+ * Records are sent in the order in which the lists of room pool are rebuilt: waiting clients from the first in the queue, idle
+ * servers, with lists that grow at the front, from the last. A linked client follows its server.
  */
 #include "handover/handover_parts.h"
 
@@ -20,7 +21,7 @@
 
 /* ---- the process ---- */
 
-/* Packed apart, and only to be compared: what it says is the other process's configuration. Frees it. */
+/* Packs a separate part that is only compared, because it describes the other process's configuration. Frees it. */
 static void pack_apart(struct bytes *out, struct bytes *apart)
 {
 	pack_blob(out, apart->data ? bytes_front(apart) : NULL, bytes_size(apart));
@@ -28,7 +29,7 @@ static void pack_apart(struct bytes *out, struct bytes *apart)
 	bytes_wipe(apart);
 }
 
-/* Whether that and ours are not the same. Frees ours. */
+/* Whether this process's part differs from the other process's part. Frees it. */
 static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
 {
 	bool differs = ours->failed || !theirs || bytes_size(ours) != size || memcmp(bytes_front(ours), theirs, size) != 0;
@@ -37,8 +38,8 @@ static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
 	return differs;
 }
 
-/* Settings that replace server connections when they change. A change that comes with another process replaces them, too. Without TLS the
-   settings for it mean nothing. */
+/* Settings that replace TCP server connections when they change. A change between two processes replaces them too. Without TLS
+   these settings have no effect. */
 static struct bytes tls_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -49,7 +50,7 @@ static struct bytes tls_of(const struct world *w)
 	return out;
 }
 
-/* With the names of the parameters that follow clients: the others stay in a session as they are, for the next client. */
+/* Includes the names of the tracked parameters: untracked parameters stay in a session for the next client. */
 static struct bytes logins_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -174,7 +175,7 @@ void database_unpack(struct unpack *in, struct handover *h)
 	if (in->bad)
 		return;
 	d = database_get(w->pools, name, w->now);
-	/* not in this configuration: nor are its connections, then */
+	/* the database is not in this configuration, so its connections do not fit either */
 	if (!d)
 		return;
 	d->disabled = disabled;
@@ -253,7 +254,7 @@ static void server_info_unpack(struct unpack *in, struct params_table *table, st
 	proven_secret_unpack(in, &info->shown);
 }
 
-/* Not of the user that the database forces on its clients: auth_query runs there. */
+/* Whether the pool is for auth_query: its user is not the user that the database forces on its clients. */
 static bool is_for_internal(const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;
@@ -283,7 +284,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	return sent;
 }
 
-/* The pool of these names. NULL: it has no place here, and h->no_place says why; or no memory. */
+/* Returns the pool with these names. NULL: it does not exist here, and h->no_place says why; or no memory. */
 static struct pool *find_pool(struct handover *h, const char *database_name, const char *user_name, bool for_internal)
 {
 	struct world *w = h->world;
@@ -294,7 +295,7 @@ static struct pool *find_pool(struct handover *h, const char *database_name, con
 	h->no_place = REASON_NONE;
 	if (!d)
 		h->no_place = REASON_DATABASE_REMOVED;
-	/* another user is forced now */
+	/* the database forces another user now */
 	else if (pool && pool->user != user)
 		h->no_place = REASON_DATABASE_CHANGED;
 	return h->no_place == REASON_NONE ? pool : NULL;
@@ -390,7 +391,7 @@ static bool all_send(struct sender *s)
 {
 	struct pools *pools = s->world->pools;
 
-	/* a stray one has been named by clients that have not logged in, and has only connections of look-ups */
+	/* stray databases have only connections of look-ups */
 	for (const struct database *d = pools->databases; d; d = d->hh.next)
 		if (!d->removed && !d->stray && !database_send(s, d))
 			return false;

@@ -1,10 +1,10 @@
 /*
- * Prepared statements in a hand-over: a client's names, a server's set, and the journal of what is under way between them
- * (prepared_tables.c), just as they are. A server knows statements by names that follow from their numbers and from the tag of
- * the connection, so numbers and tag stay.
+ * Prepared statements in a handover: the names of a client, the statements of a server, and the journal of operations in
+ * progress between them (prepared_tables.c). A server's names for statements contain their numbers and the tag of the
+ * connection, so numbers and tag do not change.
  *
- * The journal refers to names of the client, listed in its table or not any more; both go by their place in the client's record,
- * and therefore the journal goes with the client, although it is the server's.
+ * The journal refers to names of the client, including names that are no longer in its table. It stores the index of the name
+ * in the client's record; therefore the client's record contains the journal, although the journal belongs to the server.
  */
 #include "handover/handover_parts.h"
 
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define NAME_PACKED 36			/* least bytes of a name, an entry, an operation */
+#define NAME_PACKED 36			/* minimum sizes of a name, an entry, an operation */
 #define ENTRY_PACKED 19
 #define OP_PACKED 17
 #define NO_NAME UINT32_MAX
@@ -42,7 +42,7 @@ void prepared_server_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, has != NULL);
 	if (!has)
 		return;
-	/* what is there goes in the order of its use */
+	/* in the order of their last use */
 	bytes_append_u32(out, HASH_COUNT(has->set));
 	LIST_EACH(node, &has->used)
 		entry_pack(out, LIST_OBJECT(node, struct prepared_entry, use));
@@ -106,7 +106,7 @@ void prepared_server_unpack(struct unpack *in, struct handover *h, struct server
 
 /* ---- the names ---- */
 
-/* Names in the order of their places in the record. */
+/* The names in the order of their places in the record. */
 struct names {
 	struct prepared_name **items;
 	uint32_t count, listed;
@@ -118,7 +118,7 @@ static void put_in_place(struct names *names, struct prepared_name *n)
 	names->items[names->count++] = n;
 }
 
-/* Those of the client's table, then those that only the journal knows. False: no memory. */
+/* Collects the names of the client's table, then the names that only the journal refers to. False: no memory. */
 static bool collect(struct names *names, const struct prepared_client *mine, const struct prepared_server *has)
 {
 	uint32_t ops = has ? has->op_count : 0;
@@ -139,7 +139,7 @@ static bool collect(struct names *names, const struct prepared_client *mine, con
 	return true;
 }
 
-/* Names end with their only NUL, and the key of the table counts it. */
+/* A name has only its terminating NUL, which the key of the table includes. */
 static void name_pack(struct bytes *out, const struct prepared_name *n)
 {
 	pack_text(out, n->text);
@@ -294,7 +294,7 @@ static void names_and_journal_unpack(struct unpack *in, struct handover *h, stru
 		op_unpack(in, h, has, names, count);
 	for (uint32_t i = 0; has && i < has->op_count; i++)
 		mine->put_by += op_at(has, i)->text ? bytes_size(op_at(has, i)->text) : 0;
-	/* names that only the journal knows live by its references */
+	/* names that only the journal refers to are kept by its references */
 	for (uint32_t i = listed; names && i < read; i++)
 		name_drop(c->peer.world, &names[i]);
 	mem_free(names);

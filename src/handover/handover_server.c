@@ -1,9 +1,9 @@
 /*
- * A server connection in a hand-over: its session (parameters, prepared statements), what it owes (the ledger), what it
- * does (the task) and which client it serves: its client's record follows its own.
+ * A server connection in a handover: its session (parameters, prepared statements), the answers it owes (the ledger), its
+ * current task, and its link: the record of its client follows.
  *
- * It cannot be given under TLS, while it is being opened, while cancel requests that aim at it are under way (the connections that
- * carry them are here), or with a client that cannot be given.
+ * The connection cannot be handed over with TLS, while it is being opened, while cancel requests for it are in progress (their connections
+ * are in this process), or with a client that cannot be handed over.
  */
 #include "handover/handover_parts.h"
 
@@ -56,7 +56,7 @@ static void policy_pack(struct bytes *out, const struct pool_server *p)
 	pack_i64(out, p->opened);
 	bytes_append_u32(out, p->dedicated);
 	pack_bool(out, p->lent);
-	/* by name: the reasons are numbered anew in each version */
+	/* by name: the numbers differ between versions */
 	pack_text(out, p->close_reason != REASON_NONE ? close_reason_row((enum close_reason)p->close_reason)->name : NULL);
 }
 
@@ -71,7 +71,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	handover_pack_welcome(out, s->welcome);
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
-	/* clients have other ids there */
+	/* client ids differ in the new process */
 	bytes_append_u8(out, s->unknown | (s->names_of ? UNKNOWN_NAMES : 0));
 	bytes_append_u16(out, s->state_doubts);
 	pack_bool(out, s->state_was_reset);
@@ -208,7 +208,7 @@ static void client_address_unpack(struct unpack *in, struct server *s)
 	in->bad |= !notifier_enlist(s);
 }
 
-/* To where it was in its pool: linked ones wait, idle, for the client with the next record. */
+/* Puts the server into its pool. A linked server is idle until the next record, its client, is unpacked. */
 static void take_place(struct handover *h, struct server *s, uint8_t state, usec_t since, usec_t opened)
 {
 	struct pool_server *p = &s->policy;
@@ -220,7 +220,7 @@ static void take_place(struct handover *h, struct server *s, uint8_t state, usec
 	h->server = state == SERVER_ACTIVE ? s : NULL;
 }
 
-/* As one is that has no client, and is not being tested. */
+/* Whether the server is in the state of a server without a client that is not being tested. */
 static bool is_at_rest(const struct server *s)
 {
 	return ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I';

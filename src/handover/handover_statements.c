@@ -1,8 +1,8 @@
 /*
- * Prepared statements in a hand-over. They are shared, so each goes once, before the first connection that has it; the records of
- * connections then name it by its number.
+ * Prepared statements in a handover. They are shared, so each statement is sent once, before the first connection that uses it;
+ * the records of connections refer to it by its number.
  *
- * Invariant: a table of known statements holds each of them, and a number is in it once.
+ * Invariant: a table of known statements holds a reference to each statement, and each number is in it once.
  */
 #include "handover/handover_parts.h"
 
