@@ -4,13 +4,12 @@
 #include "base/bytes.h"
 
 /*
- * The language that simulated clients and servers speak inside of queries: what is asked, by which client, under which number. The
- * text is the whole truth about the question, so that a server needs to know nothing about its client, and whatever
- * comes back names the question that it answers.
+ * The language of simulated clients and servers inside queries: the request, its client, and its serial number. The text describes the request
+ * completely, so a server needs no knowledge of its client, and every answer names its request.
  *
- *	ask CLIENT SERIAL VERB A B MILLISECONDS
+ * ask CLIENT SERIAL VERB A B MILLISECONDS
  *
- * With ASK_ROLE "SET ROLE " stands in front of it, which is what the pooler goes by.
+ * ASK_ROLE is preceded by "SET ROLE ", which the pooler looks for.
  */
 enum ask_verb {
 	ASK_ROWS,		/* `a` rows, filled up to `b` bytes each */
@@ -43,10 +42,10 @@ struct ask {
 void ask_write(struct bytes *out, const struct ask *ask);
 /* Reads one up to the end of the text or a semicolon. Where it ends, or NULL: it is not of this language. */
 const char *ask_read(const char *text, struct ask *ask);
-/* What a transaction in state `tx` (I T E) becomes by it. False: it fails. */
+/* Changes the transaction status `tx` (I T E) by this request. Returns false if the request fails. */
 bool ask_moves(const struct ask *ask, char *tx);
 static inline uint32_t ask_bad_row(const struct ask *ask) { return ask->a / 2; }
-/* It does what it does in a failed transaction, too. */
+/* The request also works in a failed transaction. */
 bool ask_works_in_failed(const struct ask *ask);
 /* The tag of CommandComplete, with its number where it has one. `failed`: COMMIT in a failed transaction. */
 void ask_tag(const struct ask *ask, uint32_t client, uint32_t serial, char tx_before, char *tag, size_t size);

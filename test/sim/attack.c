@@ -1,12 +1,11 @@
 /*
- * The attackers: a number of clients at one to three addresses, each of which takes a place in one of the states before
- * authentication, or has the pooler log in to a server that makes that expensive. One that is refused comes again soon; now and then
- * one leaves by itself and comes again.
+ * The attackers: a number of clients at one to three addresses. Each occupies one of the states before authentication, or makes the pooler log in to
+ * a server that causes expensive work. A refused attacker returns soon; occasionally an attacker disconnects and returns.
  *
- * Their server accepts every connection. It is silent from the start (look-ups), or welcomes and never answers (names), or asks for
- * SCRAM with another salt each time (salts).
+ * The attackers' server accepts every connection. It is silent from the start (look-ups), or welcomes and never answers (names), or requests SCRAM
+ * with a different salt each time (salts).
  *
- * Invariant: of their server's connections, no more are open for look-ups than max_auth_query_connections allows.
+ * Invariant: the attackers' server has at most max_auth_query_connections open connections for look-ups.
  */
 #include "attack.h"
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 /*
- * Worlds with attackers: clients that are not authenticated, or a server of their own, take what others need (attack.c). And the others,
- * clients of other addresses that do nothing but log in and ask one question. Their time until then has a bound (witness.c).
+ * Worlds with attackers: unauthenticated clients, or a server of the attackers, consume resources that other clients need (attack.c). Witnesses,
+ * which are clients of other addresses, log in and send one query. Their time is limited (witness.c).
  */
 enum attack {
 	ATTACK_NONE,

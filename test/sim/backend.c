@@ -1,12 +1,12 @@
 /*
- * The fake servers: PostgreSQL as far as a pooler can tell, from the start-up packet to the last word. This is their life.
+ * The life of the fake servers, which behave like PostgreSQL towards a pooler, from the start-up packet to the end.
  *
- * A backend answers as PostgreSQL does, in order, and holds answers back until Sync, Flush or a full buffer. It knows the language
- * of ask.h, the pooler's own queries, and nothing of the clients, but it watches which client it works for: as soon as another
- * one asks, the one before must have left it clean (SIM_CHECK in backend_work_for). Its hosts have moods: they refuse, are silent, are
- * full, restart. What a client may believe about the backend's session is in each row, so the client sees whether it is true.
+ * A backend answers as PostgreSQL does, in order, and holds answers back until Sync, Flush or a full buffer. The backend knows the language of ask.h
+ * and the pooler's own queries, but no clients. It checks that the pooler has cleaned the session up when another client's request arrives (SIM_CHECK
+ * in backend_work_for). Hosts have moods: they refuse, are silent, are full, restart. Each row contains the state of the backend's session, so the
+ * client can verify its expectation.
  *
- * Invariant: what a correct pooler sends never makes a backend say "protocol violation"; it aborts the simulation instead.
+ * Invariant: the messages of a correct pooler never cause a "protocol violation"; such an error aborts the simulation.
  */
 #include "backend.h"
 
@@ -98,7 +98,7 @@ static enum reception asked(const struct sockaddr_in *address, usec_t *delay)
 	return hosts[i].mood == MOOD_SILENT && chance_one_in(2) ? RECEPTION_SILENCE : RECEPTION_ACCEPTED;
 }
 
-/* ---- what the rest of a backend asks ---- */
+/* ---- requests from the other files of the backend ---- */
 
 void backend_cancel(uint32_t pid, const uint8_t *key, size_t key_size)
 {
@@ -179,7 +179,7 @@ static bool take_message(struct backend *b)
 		SIM_CHECK(*copy == 'p', "server %u got no password", b->pid);
 		backend_password(b, copy + 5, size - 5);
 	} else if (*copy == 'X') {
-		/* what it has not flushed is never sent */
+		/* bytes that are not flushed are never sent */
 		b->phase = PHASE_DEAF;
 		b->dies_after = (int64_t)b->may_send;
 	} else {

@@ -7,8 +7,8 @@
 #include "pg/scram.h"
 
 /*
- * A fake server, as backend.c (its life), backend_login.c, backend_say.c (what its session says), backend_work.c (what it is asked by
- * clients), backend_own.c (by the pooler for itself) and backend_stream.c (replication) share it.
+ * A fake server, shared by backend.c (its life), backend_login.c, backend_say.c (messages of its session), backend_work.c (requests of clients),
+ * backend_own.c (requests of the pooler) and backend_stream.c (replication).
  */
 
 #define PARAMETERS 5
@@ -31,7 +31,7 @@ struct portal {
 	uint32_t row;			/* the next one */
 };
 
-/* What the pooler asks for itself in a batch, and what becomes of a look-up (backend_own.c). */
+/* The pooler's own messages in a batch, and the outcome of a look-up (backend_own.c). */
 enum own { OWN_NOT, OWN_RESET, OWN_PATH, OWN_LOOKUP, OWN_QUESTION };
 enum lie {
 	LIE_NONE, LIE_NO_ROW, LIE_OTHER_NAME, LIE_NO_SECRET, LIE_GARBAGE, LIE_NO_NAME, LIE_TWO_ROWS, LIE_ERROR, LIE_ONE_COLUMN, LIE_LONG,
@@ -86,7 +86,7 @@ extern const char *const backend_parameter_names[PARAMETERS];
 
 /* A server is asked to cancel. */
 void backend_cancel(uint32_t pid, const uint8_t *key, size_t key_size);
-/* Its host accepts no logins for the moment: why, as FATAL says it (*state NULL: silence). False: it accepts logins. */
+/* Returns true if the host accepts no logins at the moment, with the FATAL error to send (*state NULL: silence). */
 bool backend_is_shut(const struct backend *b, const char **state, const char **text);
 
 /* ---- backend_login.c ---- */
@@ -101,10 +101,10 @@ void backend_ready(struct backend *b);
 void backend_error(struct backend *b, const char *state, uint32_t client, uint32_t serial);
 /* A message without a body. */
 void backend_say(struct backend *b, char type);
-/* What may come at any moment. */
+/* Asynchronous messages. */
 void backend_by_the_way(struct backend *b);
 void backend_columns(struct backend *b, const struct ask *ask);
-/* One row, message of COPY or result of a function: which text, for which client, the how many-th, and what the session believes. */
+/* One row, message of COPY or result of a function: its text, its client, its number, and the state of the session. */
 void backend_row(struct backend *b, char type, const struct ask *ask, uint32_t client, uint32_t serial, uint32_t row);
 /* CopyInResponse (G), CopyOutResponse (H), CopyBothResponse (W). */
 void backend_copy_begin(struct backend *b, char type);
@@ -118,7 +118,7 @@ void backend_refuse(struct backend *b, const char *state, const char *text);
 
 /* False: it sleeps over this message and will come back to it. */
 bool backend_message(struct backend *b, char type, const uint8_t *body, uint32_t size);
-/* A client asks: if it is another one than before, nothing may be left of the one before. */
+/* A client sends a request: if the previous request came from another client, the session must be clean. */
 void backend_work_for(struct backend *b, uint32_t client);
 void backend_forget(struct backend *b, const char *statement);
 void backend_forget_all(struct backend *b);

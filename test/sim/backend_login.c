@@ -1,10 +1,10 @@
 /*
- * How a fake server lets clients in: the start-up packet, the proof of the password, the welcome; and what is no login, the requests
- * for TLS and to cancel.
+ * Logins at a fake server: the start-up packet, the proof of the password, the welcome; and packets other than logins: requests for TLS and cancel
+ * requests.
  *
- * It asks each user in the way that the plan of the world has for this user, so that the pooler has something to answer with, and
- * knows what is stored for the user now (truth.h). A proof that does not hold is one that the pooler made out of a password that has
- * been changed since; where none has, it is the pooler's fault.
+ * Each user gets the authentication request that the plan of the world sets for this user, so that the pooler has a matching secret and knows the
+ * currently stored secret (truth.h). An invalid proof is correct only if the pooler computed the proof from a password that has since been changed;
+ * otherwise the pooler is at fault.
  */
 #include "backend.h"
 

@@ -1,11 +1,11 @@
 /*
- * What the pooler asks a fake server for itself: to be as the next client expects it, to say that it lives, to forget what was; and,
- * as one batch of the extended protocol, what is stored for a user (auth_query).
+ * The pooler's own requests to a fake server: preparing the session for the next client, testing the server, resetting the session; and, as one batch
+ * of the extended protocol, the look-up of a user's secret (auth_query).
  *
- * A look-up is answered by the truth (truth.h), which is noted at that moment; or, in a world of lies, by something
- * else: no row, another name, too many columns. The pooler's batch must be its own from the first message to the Sync.
+ * A look-up is answered according to truth.h, which records the moment; or, in a world of lies, with something else: no row, another name, too many
+ * columns. All messages of such a batch up to its Sync must come from the pooler.
  *
- * A server that is left is asked, behind all that its client has sent, for the types that it has just been given.
+ * When the pooler releases a server, it asks after all messages of the client for the doubtful session state.
  */
 #include "backend.h"
 
@@ -20,7 +20,7 @@
 
 #define NULL_LENGTH 0xffffffffu
 
-/* They come between two clients, or between two transactions of one. */
+/* Such requests come between two clients, or between two transactions of one client. */
 static void work_for_pooler(const struct backend *b)
 {
 	SIM_CHECK(b->tx == 'I' && !b->open && !b->copies, "the pooler interferes with client %u on server %u", b->client, b->pid);
@@ -29,7 +29,7 @@ static void work_for_pooler(const struct backend *b)
 
 /* ---- simple queries ---- */
 
-/* Behind connect_query the session says as what it acts. */
+/* After connect_query the session reports its role. */
 static void note_role(struct backend *b)
 {
 	static const char *const cells[] = { "7530:6e6f6e65" };
@@ -100,7 +100,7 @@ void backend_own_query(struct backend *b, const char *sql)
 	}
 }
 
-/* ---- the question behind everything ---- */
+/* ---- the query for the session state ---- */
 
 #define QUESTION_TYPES 4
 
@@ -130,7 +130,7 @@ static void say_types(struct backend *b)
 
 /* ---- the batch of a look-up ---- */
 
-/* What this look-up will be answered; drawn at its Bind, for the columns come before the row. */
+/* Draws the answer to this look-up at its Bind, because the columns precede the row. */
 static enum lie draw_lie(void)
 {
 	return !plan.lies || sim_is_calm || !chance_one_in(4) ? LIE_NONE : (enum lie)chance_below(LIES);

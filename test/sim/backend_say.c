@@ -1,8 +1,7 @@
 /*
- * What the session of a fake server says: the messages of its answers, held back as PostgreSQL does until a Flush, a Sync or a full
- * buffer, and the parameters that it reports.
+ * Answers of a fake server's session: messages, held back as PostgreSQL does until a Flush, a Sync or a full buffer, and reported parameters.
  *
- * Invariant: what a client may believe about the session is in each row that is said.
+ * Invariant: each row contains the state of the session that its client expects.
  */
 #include "backend.h"
 

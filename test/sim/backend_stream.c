@@ -1,8 +1,8 @@
 /*
- * A fake walsender: it streams numbered rows and reads numbered reports of a standby meanwhile, until one of the two has said that
- * it is done, and the other one too ("Streaming Replication Protocol").
+ * A fake walsender: it streams numbered rows and reads numbered reports of a standby, until both sides have ended the stream ("Streaming Replication
+ * Protocol").
  *
- * Invariant: the reports come in order, from the client that the server was opened for, and none behind the client's CopyDone.
+ * Invariant: the reports come in order, from the client for which the server was opened, and none after the client's CopyDone.
  */
 #include "backend.h"
 

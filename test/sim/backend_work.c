@@ -1,9 +1,8 @@
 /*
- * What clients ask a fake server, and how it does it: simple queries, the extended protocol, COPY, function calls. The statements and
- * portals of a session live here.
+ * Requests of clients at a fake server: simple queries, the extended protocol, COPY, function calls. The statements and portals of a session are kept
+ * here.
  *
- * Invariant: the client that it works for is known from the first message of a batch that names it; until the batch is over no other
- * client asks.
+ * Invariant: the first message of a batch that names the client determines the client; no other client sends messages until the batch is over.
  */
 #include "backend.h"
 
@@ -59,7 +58,7 @@ static struct portal *find_portal(struct backend *b, const char *name)
 	return NULL;
 }
 
-/* A place for one; NULL: there is one of this name, and it is not the unnamed one, which may be bound anew. */
+/* Returns a place for a portal; NULL: a portal of this name exists. The unnamed portal may be bound again. */
 static struct portal *new_portal(struct backend *b, const char *name)
 {
 	struct portal *p = find_portal(b, name);
@@ -115,7 +114,7 @@ bool backend_sleeps_first(struct backend *b, uint32_t milliseconds)
 	return false;
 }
 
-/* Executes. False: it has failed, and the error is said. `rows`: at most so many now (0: all). */
+/* Executes. Returns false if the request failed and the error was sent. `rows`: at most this number now (0: all). */
 static bool execute(struct backend *b, const struct ask *ask, uint32_t client, uint32_t serial, struct portal *portal, uint32_t rows)
 {
 	char before = b->tx, tag[64], name[64];
@@ -359,7 +358,7 @@ static void close_portal(struct backend *b, const char *name)
 
 /* ---- function calls ---- */
 
-/* Of a function of one argument, which is a question. False: it sleeps over it. */
+/* Calls the function of one argument, which is a request. Returns false if the request sleeps. */
 static bool call(struct backend *b, const uint8_t *body, uint32_t size)
 {
 	/* the function; no formats, one argument of this length, the result as text */

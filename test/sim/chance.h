@@ -14,7 +14,7 @@ uint64_t chance_draw(void);
 
 /* 0 ... below - 1; `below` is at least 1. */
 static inline uint32_t chance_below(uint32_t below) { return (uint32_t)((chance_draw() >> 32) * below >> 32); }
-/* Both included. */
+/* Both limits are included. */
 static inline int64_t chance_between(int64_t least, int64_t most)
 {
 	return least + (int64_t)(chance_draw() % (uint64_t)(most - least + 1));
@@ -22,7 +22,7 @@ static inline int64_t chance_between(int64_t least, int64_t most)
 static inline bool chance_one_in(uint32_t n) { return chance_below(n) == 0; }
 /* Mostly near `least`, now and then near `most`: each power of two between is equally likely. */
 int64_t chance_spread(int64_t least, int64_t most);
-/* One of an array. */
+/* A random element of an array. */
 #define CHANCE_OF(array) ((array)[chance_below((uint32_t)(sizeof(array) / sizeof((array)[0])))])
 
 #endif

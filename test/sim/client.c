@@ -1,8 +1,8 @@
 /*
- * The life of the fake clients: they come, log in (client_login.c), work (client_work.c), judge (client_judge.c), and go, in one of many ways. Behind
- * a client that has gone its place is taken by a new one, with a number of its own.
+ * The life of the fake clients: they connect, log in (client_login.c), work (client_work.c), check answers (client_judge.c), and disconnect in one of
+ * many ways. A client that has gone is replaced by a new client with its own number.
  *
- * Invariant: a client that is there has a wire; what it sends and gets goes over that and nothing else.
+ * Invariant: a live client has a wire, which carries everything that the client sends and receives.
  */
 #include "client.h"
 
@@ -110,7 +110,7 @@ static void come(struct guest *c)
 {
 	struct actor actor = c->actor;
 
-	/* the place of another one */
+	/* the new client takes the place of this one */
 	memset(c, 0, sizeof(*c));
 	c->actor = actor;
 	c->quits_after = -1;
@@ -265,7 +265,7 @@ static bool has_more_to_read(const struct guest *c)
 	return left > 0;
 }
 
-/* It has had its say: what now? */
+/* The client has sent its messages: choose the next step. */
 static void go_on(struct guest *c)
 {
 	if (is_free(c)) {

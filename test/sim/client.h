@@ -7,26 +7,26 @@
 #include "rules.h"
 
 /*
- * A fake client, as client.c (its life), client_login.c, client_work.c (what it asks), client_portals.c (of portals with names),
- * client_send.c (in which messages) and client_judge.c (what it is answered) share it.
+ * A fake client, shared by client.c (its life), client_login.c, client_work.c (its requests), client_portals.c (named portals), client_send.c (its
+ * messages) and client_judge.c (its answers).
  */
 
 #define NAMES 6				/* names that a client has for prepared statements */
-#define PORTALS 3			/* the first one has no name */
+#define PORTALS 3			/* the first portal is unnamed */
 #define WANTS_MOST 256			/* answers that it may wait for at a time */
 
-/* A message that it has sent and that is to be answered. */
+/* A sent message with a pending answer. */
 struct want {
 	char type;			/* of the message: Q P B D E C S F */
 	char what;			/* Describe and Close: S or P */
 	struct ask asks[3];		/* Query: its statements; Parse, Bind: of the statement */
-	int count, at;			/* of them; the one that is being answered */
+	int count, at;			/* number of requests in the message; index of the one being answered */
 	uint32_t serial;		/* of the question */
 	uint32_t row;			/* the next one */
 	uint32_t most;			/* Execute: rows; 0: all */
 	int name;			/* of the statement; -1: unnamed */
 	int portal;			/* Bind, Execute, Describe and Close of one: which */
-	uint32_t reports;		/* a stream: so many have been sent */
+	uint32_t reports;		/* a stream: number of sent reports */
 	bool said_done;			/* and its CopyDone */
 	bool began, ended;		/* its first answer has come; COPY: its last row */
 	bool is_eager;			/* COPY IN: the data is on its way already */
@@ -45,7 +45,7 @@ struct held {
 	uint32_t serial, row;		/* of the Bind; the next one */
 };
 
-/* What a session is like after all that was answered, or after all that was sent. */
+/* The state of a session after all answered messages, or after all sent messages. */
 struct view {
 	char tx;
 	struct named names[NAMES];
@@ -63,12 +63,12 @@ struct guest {
 	int database, user, address;
 	char believed[64];		/* application_name, as it was told */
 	struct view now, planned;
-	bool plan_skips;		/* what is planned up to the next Sync will not be done */
+	bool plan_skips;		/* the server will skip everything planned up to the next Sync */
 	struct want wants[WANTS_MOST];
 	int first_want, want_count;
 	bool is_open;			/* it owes a Sync */
-	bool troubled;			/* something failed that it had not planned: what follows may fail */
-	bool was_told, leaves, is_bad;	/* heard why it ends; goes by itself; has sent what is nothing */
+	bool troubled;			/* an unplanned failure happened: later requests may fail */
+	bool was_told, leaves, is_bad;	/* was told the reason of its end; will disconnect; has sent an invalid message */
 	uint32_t pid;
 	uint8_t key[256];
 	size_t key_size;
@@ -82,11 +82,11 @@ struct guest {
 	bool wants_negotiation;
 	const char *replication;	/* NULL: no replication connection */
 	int cancels;			/* under way */
-	bool was_cancelled;		/* one was under way since its last quiet moment */
+	bool was_cancelled;		/* a cancel request was sent since its last quiet moment */
 	int64_t quits_after;		/* bytes; -1: does not */
 	usec_t deaf_until, asked_at;
 	struct bytes out;
-	size_t data_begins;		/* in `out`: that of the last COPY IN */
+	size_t data_begins;		/* in `out`: the data of the last COPY IN */
 	struct bytes come;		/* the beginning of a message */
 };
 
@@ -94,7 +94,7 @@ struct guest {
 void client_say_startup(struct guest *c);
 /* A message of the login. */
 void client_login_message(struct guest *c, char type, const uint8_t *body, uint32_t size);
-/* Draws its user and what it will prove, before it says anything; and gives back what this has taken. */
+/* Draws the client's user and proof before its first message; and frees them. */
 void client_login_begin(struct guest *c);
 void client_login_end(struct guest *c);
 
@@ -107,15 +107,15 @@ void client_report(struct guest *c, struct want *w, bool is_done);
 /* Leaves politely. */
 void client_say_goodbye(struct guest *c);
 
-/* ---- what a job is made of: client_send.c ---- */
+/* ---- messages of a job: client_send.c ---- */
 
-/* A Query of `count` questions; a COPY IN has its data behind it, from c->data_begins on. */
+/* Sends a Query of `count` requests; the data of a COPY IN follows, from c->data_begins on. */
 void client_send_query(struct guest *c, const struct ask *asks, int count);
 void client_send_parse(struct guest *c, int name, const struct ask *ask);
 void client_send_bind(struct guest *c, int name, const struct ask *ask, int portal);
 /* Close or Describe ('C', 'D'); of a statement or portal ('S', 'P'). */
 void client_send_named(struct guest *c, char type, char what, int name, const struct ask *ask, int portal);
-/* `rows`: at most so many. */
+/* `rows`: at most this number. */
 void client_send_execute(struct guest *c, int portal, uint32_t rows);
 void client_send_sync(struct guest *c);
 void client_send_flush(struct guest *c);

@@ -1,9 +1,9 @@
 /*
- * What a fake client thinks of what it is sent: each message must be the next answer to the oldest question, carry its number, be
- * made of the text that this client has prepared, and come from a session that is as the client believes it to be.
+ * A fake client checks its answers: each message must be the next answer to the oldest request, carry its number, come from the text that this client
+ * has prepared, and come from a session in the expected state.
  *
- * It knows what will fail before it asks. Only one thing may fail without that: what it has itself asked to cancel. From then on,
- * until its next quiet moment, other things may fail in consequence ("troubled"), but never be answered wrongly.
+ * The client knows in advance which requests fail. The only unplanned failure is a request that the client itself has cancelled. From then until its
+ * next quiet moment, later requests may fail in consequence ("troubled"), but must never get wrong answers.
  */
 #include "chance.h"
 #include "client.h"
@@ -95,7 +95,7 @@ static void judge_tag(struct guest *c, const struct ask *ask, uint32_t serial, c
 	}
 }
 
-/* ---- what a walsender streams ---- */
+/* ---- streams of a walsender ---- */
 
 static void judge_stream(struct guest *c, struct want *w, const struct ask *ask, uint32_t *row, const uint8_t *body, uint32_t size)
 {
@@ -117,7 +117,7 @@ static void stream_ended(struct guest *c, struct want *w, const struct ask *ask,
 		client_report(c, w, true);
 }
 
-/* What one statement answers, up to its end. True: that was it. */
+/* Checks the answers of one statement. Returns true at the end of the statement. */
 static bool judge_statement(struct guest *c, struct want *w, const struct ask *ask, uint32_t serial, uint32_t *row, char type,
 			    const uint8_t *body, uint32_t size)
 {
@@ -262,7 +262,7 @@ static void judge_ready(struct guest *c, struct want *w, char status)
 	JUDGE(c, status == c->now.tx, "ReadyForQuery says %c", status);
 	if (w->type == 'Q')
 		c->now.unnamed.is_there = false;
-	/* portals end with their transaction, and are of no use in one that has failed */
+	/* portals end with their transaction, and cannot be used in a failed transaction */
 	for (int i = 0; i < PORTALS && status != 'T'; i++)
 		c->now.portals[i].is_there = false;
 	pop(c);
@@ -277,7 +277,7 @@ static void judge_call(struct guest *c, struct want *w, char type, const uint8_t
 	w->at = w->count;
 }
 
-/* The text that a name stands for: other than planned, if what should have changed it was passed over. */
+/* Returns the text of a statement name; the name has its earlier text if the message that changed it was skipped. */
 static const struct ask *text_of(const struct guest *c, const struct want *w)
 {
 	const struct named *named = w->name < 0 ? &c->now.unnamed : &c->now.names[w->name];
@@ -400,7 +400,7 @@ void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size
 		judge_prepared(c, w, type, body);
 	if (c->want_count > 0)
 		return;
-	/* a quiet moment: what was planned has come true */
+	/* a quiet moment: the actual state must equal the planned state */
 	if (!c->troubled) {
 		JUDGE(c, c->now.tx == c->planned.tx, "planned to be in state %c", c->planned.tx);
 		JUDGE(c, has_same_names(&c->now, &c->planned), "planned to have other statements");

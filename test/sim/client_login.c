@@ -1,12 +1,11 @@
 /*
- * How a fake client logs in, and what it thinks of being let in or not.
+ * The login of a fake client, and the check of its outcome.
  *
- * It proves the password that is right at this moment, or one that was right before, or a wrong one; some users are unknown. Whether it
- * must be let in follows from the truth (truth.h): from the user list, or from what look-ups have been answered since it has come.
- * The pooler's own words for a wrong proof and a failed look-up are judged; whatever else it is told (limits, timeouts, the words of a
- * server) may come at any time.
+ * The client proves the current password, an earlier password, or a wrong password; some users are unknown. The required outcome follows from
+ * truth.h: from the user list, or from the answers to look-ups since the client connected. The pooler's errors for a wrong proof and a failed look-up
+ * are checked; all other errors (limits, timeouts, errors of a server) may come at any time.
  *
- * Invariant: a client that has been let in was asked for as much as the world's plan asks for, and has proven it.
+ * Invariant: a welcomed client got the authentication request that the world's plan sets, and has proven its password.
  */
 #include "chance.h"
 #include "client.h"
@@ -64,9 +63,12 @@ void client_login_end(struct guest *c)
 	prove_clear(&c->prover);
 }
 
-/* ---- what it says ---- */
+/* ---- messages of the client ---- */
 
-/* What goes to its walsender as it is: so that server knows its client, and the database, which a physical one is not told. */
+/*
+ * Parameters that are forwarded to the walsender unchanged: they identify the client, and the database, which is missing in a physical replication
+ * connection.
+ */
 static size_t add_replication(const struct guest *c, const char **pairs, char number[16], char database[16])
 {
 	snprintf(number, 16, "%u", c->number);
@@ -127,8 +129,10 @@ static struct comer comer(const struct guest *c)
 	};
 }
 
-/* What the plan asks of this client. MD5 becomes SCRAM where nothing else is stored, and an unknown user is asked what
-   a known one might be asked. */
+/*
+ * Returns whether the plan allows this authentication request. MD5 becomes SCRAM if only a SCRAM secret is stored, and an unknown user may get the
+ * request of any known user.
+ */
 static bool is_fit_to_ask(const struct guest *c, enum proof proof)
 {
 	bool either = c->user == TRUTH_NOBODY || c->is_elsewhere || plan.lies;
@@ -198,7 +202,7 @@ static void refused(struct guest *c, const char *text)
 		truth_is_told(c->database, c->user, c->generation);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		is_wrong |= strcmp(text, wrong[i]) == 0;
-	/* where the method cannot do with what is stored, nothing is right */
+	/* if the method cannot use the stored secret, every password is wrong */
 	is_wrong &= !(c->user != TRUTH_NOBODY && c->prover.proof == PROOF_SCRAM && plan.stored[c->user] == PROOF_MD5);
 	SIM_CHECK(!is_wrong || truth_may_be_wrong(cluster_of(c), c->user, c->prover.proof, c->generation, c->began),
 		  "client %u (u%d, cluster %d, password %d) was told \"%s\", and has proven it", c->number, c->user, cluster_of(c), c->generation,

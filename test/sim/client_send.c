@@ -1,8 +1,8 @@
 /*
- * The messages that a fake client sends. Each is entered among those that it waits for the answers of, and what it will have brought
- * about is planned: which part of a job will fail, and what the session is like behind it.
+ * The messages of a fake client. Each message is added to the list of pending answers, and its outcome is planned: which part of a job will fail, and
+ * the state of the session afterwards.
  *
- * Invariant: `planned` is what `now` will be when all that was sent has been answered, if nothing is cancelled.
+ * Invariant: `planned` is the state that `now` will have after all pending answers, if nothing is cancelled.
  */
 #include "base/mem.h"
 #include "chance.h"
@@ -27,7 +27,7 @@ static struct want *add_want(struct guest *c, char type)
 	return w;
 }
 
-/* What is held behind a Sync or a Query: nothing outside of a transaction, nothing that could be used in a failed one. */
+/* Drops portals after a Sync or a Query: all outside of a transaction, and those that are unusable in a failed transaction. */
 static void drop_planned_portals(struct guest *c)
 {
 	for (int i = 0; i < PORTALS && c->planned.tx != 'T'; i++)
@@ -89,12 +89,12 @@ void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, i
 }
 
 /*
- * The data right behind the question, and now and then a Sync among it. A server that reads it in the COPY takes no notice; one
- * that has not begun the COPY, or has failed before it, answers it, and does what comes behind. `runs`: the COPY will begin.
+ * Sends the data directly after the request, occasionally with a Sync among the data. A server ignores such a Sync during the COPY; a server that has
+ * not begun the COPY, or has failed before it, answers the Sync and executes the following messages. `runs`: the COPY will begin.
  */
 static void send_data_at_once(struct guest *c, const struct ask *ask, uint32_t serial, bool runs)
 {
-	/* not where the pooler keeps the names of statements: when it cannot know any more what the server owes, it has lost some */
+	/* not if the pooler tracks statement names: when it loses its ledger, it may have lost some names */
 	bool may = !plan.prepares || (plan.modes[c->database] == PLAN_SESSION && !plan.modes_change);
 	int inner = may && chance_one_in(6) ? (int)chance_below(ask->a + 1) : -1;
 	struct want *w;
@@ -134,7 +134,7 @@ void client_send_query(struct guest *c, const struct ask *asks, int count)
 		struct view before = c->planned;
 
 		plan_ask(c, &asks[i], true);
-		/* behind the first that fails nothing is done */
+		/* nothing after the first failure is executed */
 		if (!ask_moves(&asks[i], &before.tx) || (asks[i].verb == ASK_COPY_IN && asks[i].b != ASK_COPY_WHOLE))
 			break;
 	}
@@ -215,7 +215,7 @@ void client_send_bind(struct guest *c, int name, const struct ask *ask, int port
 	c->is_open = true;
 	if (!c->plan_skips && c->planned.tx == 'E' && !ask_works_in_failed(ask))
 		c->plan_skips = true;
-	/* where it is skipped so is what comes of it */
+	/* if the Bind is skipped, its effects are skipped too */
 	c->planned.portals[portal] = (struct held){ .is_there = !c->plan_skips, .ask = *ask, .serial = w->serial };
 }
 

@@ -1,8 +1,8 @@
 /*
- * What a fake client asks for. A job is a few messages (client_send.c) that are sent together, so that one read of the pooler's may
- * bring any part of them.
+ * The requests of a fake client. A job is a few messages (client_send.c) that are sent together, so that one read of the pooler may contain any part
+ * of them.
  *
- * Invariant: a job leaves the client with a Sync sent, or it is said to owe one (is_open).
+ * Invariant: a job ends with a Sync, or is_open records that a Sync is still to be sent.
  */
 #include "chance.h"
 #include "client.h"
@@ -99,7 +99,7 @@ static void execute_in_parts(struct guest *c)
 	client_send_execute(c, 0, 0);
 }
 
-/* Binds and executes, with what else a driver may say there. */
+/* Binds and executes, with the other messages that drivers may send here. */
 static void use_statement(struct guest *c, int name, const struct ask *ask)
 {
 	if (chance_one_in(4))
@@ -185,7 +185,7 @@ static void ask_several(struct guest *c)
 	client_send_query(c, asks, count);
 }
 
-/* Prepares, waits for the answer, and goes on in a later job: as drivers do that want to know the types. */
+/* Prepares a statement, waits for the answer, and continues in a later job, as drivers do that need the parameter types. */
 static void ask_in_two_steps(struct guest *c)
 {
 	struct ask ask = draw_ask(c, ASK_ROWS);
@@ -269,7 +269,7 @@ static void work_in_transaction(struct guest *c)
 {
 	if (c->planned.tx == 'E' || sim_is_calm || chance_one_in(3)) {
 		ask_transaction(c, c->planned.tx == 'T' && chance_one_in(2) ? ASK_COMMIT : ASK_ROLLBACK);
-		/* the next one right behind */
+		/* the next request follows immediately */
 		if (!sim_is_calm && chance_one_in(3))
 			ask_anything(c);
 		return;
@@ -326,7 +326,7 @@ void client_work(struct guest *c)
 	}
 	wait_with_data(c);
 	if (!sim_is_calm && plan.faulty_clients && chance_one_in(60)) {
-		/* gone at any byte of it, or of what will be asked later */
+		/* the client disconnects at any byte of this job or of a later one */
 		c->quits_after = chance_spread(0, (int64_t)bytes_size(&c->out) * 2);
 		sim_counts.client_faults++;
 	}

@@ -1,13 +1,12 @@
 /*
- * The clock and the event loop of a simulated world: libevent's functions, as far as pgweir calls them, over a clock that moves only
- * when there is nothing left to do at its present time.
+ * The clock and the event loop of a simulated world: the functions of libevent that pgweir calls, over a clock that advances only when nothing is
+ * left to do at the present time.
  *
- * What it does as libevent does: events are level-triggered; all that are ready make one pass, in which an event
- * that is deleted by the callback of another one does not run, and one that is activated runs too. What it does otherwise on
- * purpose: the order within a pass is a matter of chance, as is the number of events that a pass knows of (epoll gives as many as fit),
- * and a timer may come late, as on a machine that is busy. So nothing may rely on any of that.
+ * As in libevent, events are level-triggered, and all ready events make one pass, in which an event deleted by another callback does not run, and an
+ * activated event runs. Deliberate differences: the order within a pass and the number of events per pass are random (epoll returns as many as fit),
+ * and a timer may be late, as on a busy machine, because pgweir must not rely on them.
  *
- * Invariant: `candidates` holds each descriptor with an event that may be ready, once; a descriptor that is not among them isn't.
+ * Invariant: `candidates` contains each descriptor with an event that may be ready, once; every other descriptor is not ready.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -20,7 +19,7 @@
 
 #define START (1000 * USEC)
 #define WALL_AHEAD ((usec_t)1790000000 * USEC)
-#define CALL_TIME 2			/* what a call that finds nothing takes: the loop may poll until a time is over */
+#define CALL_TIME 2			/* duration of a call without a result: the loop may poll until its time is over */
 #define IDLE_TURNS_MOST 4000		/* without a byte, an actor or a tick */
 #define EVENTS_MOST 4096
 #define FLAG_ADDED 1
@@ -296,7 +295,7 @@ void event_active(struct event *ev, int what, short count)
 	loop.active[loop.active_count++] = ev;
 }
 
-/* libevent's names, for the line that says what it runs on. */
+/* The name of the method, as libevent would report it in the log. */
 const char *event_base_get_method(const struct event_base *base)
 {
 	(void)base;
@@ -330,7 +329,7 @@ static bool collect_ready(void)
 			continue;
 		}
 		loop.candidates[kept++] = index;
-		/* now and then there was no room for it in what epoll gave */
+		/* occasionally epoll's result array has no room for this event */
 		if (chance_one_in(16))
 			continue;
 		event_active(ev, ready, 0);
@@ -406,7 +405,7 @@ int event_base_loop(struct event_base *base, int flags)
 			loop.now += CALL_TIME;
 		if (some || (flags & EVLOOP_NONBLOCK))
 			return 0;
-		/* epoll does not sleep over what is ready */
+		/* epoll does not sleep while events are ready */
 		if (knows)
 			advance();
 	}

@@ -1,9 +1,8 @@
 /*
- * Other poolers of the group, as far as one of them sees the others: cancel requests go to them, and the connection ends when they have
- * dealt with it (cancel/peers.c).
+ * Other poolers of the group as seen by this one: cancel requests go to them, and they close the connection after processing (cancel/peers.c).
  *
- * Each key is drawn for one request, so what arrives is known: it was sent by a client, to this number, with one hop more left than
- * now; and it comes once. That a canceller is told in any case is seen in client.c.
+ * Each key is drawn for one request, so the expected request is known: a client sent it to this peer number, with one more hop left; and it arrives
+ * once. client.c checks that the canceller is answered in any case.
  */
 #include "neighbours.h"
 
@@ -26,7 +25,7 @@ struct sent {
 	bool is_awaited;
 };
 
-/* A connection of the pooler's. */
+/* A connection from the pooler. */
 struct neighbour {
 	struct list node;
 	struct actor actor;
@@ -76,7 +75,7 @@ bool neighbours_draw_key(uint32_t *pid, uint8_t *key, size_t *size)
 	return s->is_awaited;
 }
 
-/* ---- what comes ---- */
+/* ---- received requests ---- */
 
 static void judge(const uint8_t *at, size_t size)
 {

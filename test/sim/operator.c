@@ -1,8 +1,8 @@
 /*
- * The operator: one actor with two connections to the console. What may have to wait (PAUSE, SUSPEND, WAIT_CLOSE, KILL) is said
- * on the first, what undoes it on the second, and between the two lies a while.
+ * The operator: one actor with two connections to the console. Commands that may wait (PAUSE, SUSPEND, WAIT_CLOSE, KILL) are sent on the first, and
+ * after a while the second sends the command that ends the wait.
  *
- * Invariant: each command is answered, at the latest when what it waits for has been undone.
+ * Invariant: each command is answered, at the latest after the second connection's command.
  */
 #include "base/mem.h"
 #include "chance.h"
@@ -29,7 +29,7 @@ static struct {
 	struct console_end ends[2];
 	struct actor actor;
 	struct world *world;
-	char undo[64];			/* what the second end is to say next */
+	char undo[64];			/* the next command of the second connection */
 	int calm_step;
 } op;
 
@@ -125,7 +125,7 @@ static void say(struct console_end *e, const char *command)
 		actor_at(&e->actor, loop_now());
 }
 
-/* ---- what is done ---- */
+/* ---- commands ---- */
 
 static void name_some(char *to, size_t size, const char *verb, const char *undo)
 {

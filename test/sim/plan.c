@@ -1,9 +1,9 @@
 /*
- * The plan of a world, drawn from its seed: how many are in it, how fast they are, what may go wrong, and the configuration. Worlds
- * are of many kinds on purpose: one that has everything in it at once would spend its time in timeouts.
+ * The plan of a world, drawn from its seed: numbers, speeds, faults, and the configuration. Worlds are deliberately different: a world with every
+ * fault at once would spend its time in timeouts.
  *
- * Invariant: what is drawn depends on the seed and on plan_limits alone; and a part that is left out is drawn all the same,
- * so that as little as may be of the rest changes.
+ * Invariant: the plan depends on the seed and on plan_limits only; a part that is left out is still drawn, so that the rest changes as little as
+ * possible.
  */
 #include "chance.h"
 #include "neighbours.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTACK_LASTS_MOST (120 * USEC)	/* what is to be seen is seen by then */
+#define ATTACK_LASTS_MOST (120 * USEC)	/* every failure shows within this time */
 
 struct plan plan;
 struct plan_limits plan_limits;
@@ -98,8 +98,10 @@ static void leave_out(void)
 
 /* ---- drawing ---- */
 
-/* How a server may ask this user, so that the pooler has something to answer with: a password can answer anything, MD5 hashes and
-   SCRAM keys their own kind alone, and the keys are known only when the user itself has logged in with them. */
+/*
+ * Draws how a server authenticates this user, so that the pooler has a matching secret: a password works with every method, MD5 hashes and SCRAM keys
+ * with their own method only, and the keys are known only after the user has logged in with SCRAM.
+ */
 static enum proof draw_server_question(int user)
 {
 	static const enum proof all[] = { PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
@@ -143,7 +145,7 @@ static void draw_databases(void)
 	}
 }
 
-/* One world in eight has attackers. They leave out what makes a client wait without them. */
+/* One world in eight has attackers, and none of the faults that make clients wait for other reasons. */
 static void draw_attack(uint64_t seed)
 {
 	static const int places[] = { 20, 30, 60 };
@@ -212,7 +214,7 @@ static void limit(FILE *f, const char *name, uint32_t one_in, int64_t least, int
 		fprintf(f, "%s = %lld\n", name, (long long)chance_spread(least, most));
 }
 
-/* From session mode or to it. Where prepared statements work in session mode only, clients would have to forget theirs. */
+/* To or from session mode. If prepared statements work in session mode only, clients would have to forget their statements. */
 static void change_modes(void)
 {
 	for (int i = 0; plan.modes_change && plan.prepares && i < plan.databases; i++)

@@ -55,7 +55,7 @@ bool __wrap_scram_salted_derive(const char *password, const uint8_t *salt, size_
 	return __real_scram_salted_derive(password, salt, salt_size, iterations, salted);
 }
 
-/* Those for a server that shows another salt each time are bounded: DERIVATIONS_MOST and one more every DERIVE_PERIOD (server_auth.c). */
+/* Derivations for a server that sends a different salt each time are limited: DERIVATIONS_MOST and one more every DERIVE_PERIOD (server_auth.c). */
 static void check_attack(const struct verify_question *question)
 {
 	if (plan.attack != ATTACK_SALTS || question->iterations != ATTACK_ITERATIONS)

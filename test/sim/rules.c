@@ -1,9 +1,8 @@
 /*
- * The rules of a world for which client may log in how: lines of an HBA file, the first one that fits holds. They are kept as drawn, so
- * that a verdict follows from them without reading the file, and the older sets are kept as well: a login that was under way while
- * a RELOAD came may have met either.
+ * The HBA rules of a world: the first matching line decides. The rules are kept as drawn, so that the expected result follows without parsing the
+ * file. Older sets are kept as well: a login in progress during a RELOAD may have used either set.
  *
- * Invariant: sets are in the order of their time; a login that began before the oldest one that is kept is not judged.
+ * Invariant: sets are in order of time; a login that began before the oldest kept set is not checked.
  */
 #include "rules.h"
 
@@ -113,7 +112,10 @@ static const struct line *find(const struct rules *rules, const struct comer *wh
 	return NULL;
 }
 
-/* Does this method ask so? Where the user is unknown, or what is found for it may be false, either question of MD5's may come. */
+/*
+ * Returns whether this method may send this authentication request. If the user is unknown, or the look-up may return false data, either request of
+ * MD5 is possible.
+ */
 static bool asks(enum method method, const struct comer *who, enum proof proof)
 {
 	bool either = who->user == TRUTH_NOBODY || who->database < 0 || plan.lies;
@@ -139,7 +141,7 @@ static const struct rules *next_set(usec_t began, uint64_t *i)
 {
 	const struct rules *rules;
 
-	/* the one before this one has given way to it before */
+	/* this set was replaced before the login began */
 	if (*i >= written || *i >= SETS_KEPT || (*i > 0 && kept[(written - *i) % SETS_KEPT].since < began))
 		return NULL;
 	rules = &kept[(written - 1 - *i) % SETS_KEPT];

@@ -5,12 +5,11 @@
 
 #include <stdio.h>
 
-/* The HBA file of a world with rules, drawn anew for each RELOAD, and what a login may meet that began at some moment: any of the sets
-   that have been in force since. */
+/* The HBA file of a world with rules, drawn again for each RELOAD. A login may use any of the sets in force since it began. */
 
 /* The client of a login: the addresses of clients are 127.0.0.1 and so on, counted from 0. */
 struct comer {
-	int database, user, address;	/* user: TRUTH_NOBODY; database -1: one that there isn't */
+	int database, user, address;	/* user: TRUTH_NOBODY; database -1: an unknown database */
 	bool is_physical;		/* replication */
 	usec_t began;
 };

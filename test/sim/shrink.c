@@ -1,12 +1,12 @@
 /*
- * Looks for a smaller world that fails in the same way as a given one: with fewer parts in it (plan_part_name), fewer clients, less
- * time. A world is played in a process of its own, because it may abort; what that says on stderr is how it failed.
+ * Searches for a smaller world with the same failure: with fewer parts (plan_part_name), fewer clients, less time. A world runs in its own process,
+ * because it may abort; its message on stderr identifies the failure.
  *
- * With a part left out everything happens otherwise than before, and mostly the failure does not happen at once. So each smaller plan
- * is given several chances (plan_limits.salt). What fails at its first second is found first, what needs a rare accident hardly: it is a
- * search, not a proof, and the world that it ends with is the smallest of those that it has tried.
+ * Leaving a part out changes all random events, so the failure usually does not happen at once. Therefore each smaller plan is tried several times
+ * (plan_limits.salt). Early failures are found first, rare ones rarely: this is a search, not a proof, and the result is the smallest world among the
+ * tried ones.
  *
- * Invariant: the best world so far has failed as the first one did, when it was played last.
+ * Invariant: the best world so far failed like the first world when it was last run.
  */
 #include "shrink.h"
 
@@ -21,7 +21,7 @@
 #define CHANCES 12			/* that a smaller plan is given */
 #define SECONDS_MOST 60			/* of CPU, for one world */
 #define OUTPUT_MOST 65536
-#define START 1000.0			/* what the clock of a world says at its beginning (loop.c) */
+#define START 1000.0			/* the initial clock of a world (loop.c) */
 
 /* A world that was played. */
 struct trial {
@@ -29,7 +29,7 @@ struct trial {
 	usec_t length;
 	bool failed;
 	double at;			/* when it failed, by its own clock */
-	char how[400];			/* without what is by chance */
+	char how[400];			/* the message without random parts */
 };
 
 static uint64_t the_seed;
@@ -39,7 +39,7 @@ static int played;
 
 /* ---- how it failed ---- */
 
-/* Numbers are by chance, and what stands in brackets. */
+/* Removes numbers and text in brackets, which are random. */
 static void simplify(char *to, size_t size, const char *line)
 {
 	size_t n = 0;
@@ -76,7 +76,7 @@ static void play_here(const struct trial *t, int to)
 	setrlimit(RLIMIT_CPU, &cpu);
 	dup2(to, STDERR_FILENO);
 	plan_limits = t->limits;
-	/* what is left of a first world may be there for good: that a world leaks is seen when it is played again */
+	/* a first world leaves permanent allocations: leaks show in the second run */
 	the_play(the_seed, t->length);
 	if (strstr(best.how, "blocks of memory"))
 		the_play(the_seed, t->length);
@@ -122,7 +122,7 @@ static void play(struct trial *t)
 
 /* ---- smaller ones ---- */
 
-/* A world that failed in its main part needs no longer than that; one that did at its end is as long as it is. */
+/* Shortens a world that failed in its main part to the time of the failure; a failure at the end needs the full length. */
 static void cut(struct trial *t)
 {
 	usec_t needed = (usec_t)((t->at - START) * (double)USEC) / USEC * USEC + USEC;

@@ -1,34 +1,33 @@
 /*
- * Simulated worlds: the real pools, sessions, console and protocol of pgweir between fake clients, fake servers and an operator, on a
- * machine with a network in memory and a clock that stands still between two events. Everything that happens follows from a seed.
+ * Simulated worlds: the real pools, sessions, console and protocol of pgweir between fake clients, fake servers and an operator, on a machine with a
+ * network in memory and a clock that advances only between events. All events follow from a seed.
  *
- *	sim [--seed N] [--minutes M] [--trace]		one world of M simulated minutes (default: what the seed draws)
- *	sim --from N --worlds W | --total M [--limit S]	the worlds of seeds N, N + 1, ...: W of them, or M minutes in all; it stops
- *							after S seconds of real time
- *	sim --shrink N [--minutes M]			a smaller world that fails as that of seed N does (shrink.c)
+ * sim [--seed N] [--minutes M] [--trace]: one world of M simulated minutes (default: drawn from the seed)
+ * sim --from N --worlds W | --total M [--limit S]: the worlds of seeds N, N + 1, ...: W worlds, or M minutes in all; stops after S seconds of real
+ * time
+ * sim --shrink N [--minutes M]: searches for a smaller world that fails as that with seed N does (shrink.c)
  *
- * --seconds S, --clients C, --without PART,PART, --salt X make a world smaller than drawn, or another one by chance: what a failure says.
+ * --seconds S, --clients C, --without PART,PART, --salt X make a world smaller, or change its random events; the message of a failure lists them.
  *
- * One world in eight has attackers: clients that are not authenticated, or a server of theirs, take what others need (attack.c). Clients of
- * other addresses must be served meanwhile, in a time that follows from the settings (witness.c).
+ * One world in eight has attackers: unauthenticated clients, or a server of the attackers, consume resources that others need (attack.c). Clients of
+ * other addresses must be served within a time that follows from the settings (witness.c).
  *
- * In a world there are logins by password, MD5 and SCRAM on both sides, users that are looked up (auth_query), queries of both protocols,
- * prepared statements, portals, COPY, function calls, replication, cancel requests (for this pooler and for its neighbours), HBA rules, the
- * console; not TLS, PAM, LDAP, takeover.
+ * A world includes logins by password, MD5 and SCRAM on both sides, user look-ups (auth_query), queries of both protocols, prepared statements,
+ * portals, COPY, function calls, replication, cancel requests (for this pooler and for peers), HBA rules, the console; it excludes TLS, PAM, LDAP,
+ * and online restart.
  *
- * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, every client
- * finishes what was begun and leaves: no client may wait then, every server must be idle and clean, every
- * descriptor, event and byte of memory must have been given back. A world that fails says how to play it again, and aborts.
+ * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, and every client finishes
+ * its work and disconnects: no client may wait then, every server must be idle and clean, and every descriptor, event and byte of memory must be
+ * freed. A failed world prints how to run it again, and aborts.
  *
- * It was seen to find each of these, put into the pooler by hand, in at most 80 s of one busy core, mostly in two: an answer that goes to
- * another client; a server that is free one answer too early, a FunctionCall or PortalSuspended that is not accounted for; a client that
- * begins to wait and is not seen, or waits for a limit and is not called; a login that waits for the look-up of another user, joins one
- * that runs already, takes a row with another name, or is not called when its look-up is over or refused; a wrong MD5 or SCRAM proof that
- * is taken; a found secret that is not renewed; the HBA method of the login before; a walsender that goes back to the pool; any prefix of
- * a cancel key that cancels; a cancel request that comes no nearer to its pooler; a version of the protocol that is not answered.
- * Beside attackers: a login of an address with few that ends for one of an address with many, or none that ends at all; a bound on look-ups of
- * one address, of one database, or on their connections that is not kept; addresses that do not take turns before a verifier; keys for servers
- * that are derived in the loop.
+ * The simulation has found each of these bugs, inserted by hand, in at most 80 s of one busy core, mostly in two: an answer sent to another client; a
+ * server released one answer too early; a FunctionCall or PortalSuspended missing in the ledger; a waiting client that is not queued, or waits for a
+ * limit and is not resumed; a login that waits for the look-up of another user, joins a running look-up, takes a row with another name, or is not
+ * resumed when its look-up ends or is refused; a wrong MD5 or SCRAM proof that is accepted; a cached secret that is not renewed; the HBA method of
+ * the previous login; a walsender returned to the pool; a cancel key of which a prefix is sufficient; a cancel request that is not forwarded towards
+ * its pooler; an unanswered protocol version. With attackers: a login of an address with few logins displaced by an address with many, or no
+ * displacement at all; a limit on look-ups of one address or database, or on their connections, that is not enforced; a verifier queue without
+ * fairness between addresses; keys for servers derived in the loop.
  */
 #include "sim.h"
 
@@ -99,7 +98,7 @@ static void say_result(void);
 
 static void on_abort(int signum)
 {
-	/* of what held until now */
+	/* the previous results */
 	if (worlds_done > 0)
 		say_result();
 	fflush(stdout);
@@ -121,7 +120,7 @@ void sim_note_farewell(const char *text)
 	}
 }
 
-/* ---- what else the pooler asks of the machine ---- */
+/* ---- other functions of the machine ---- */
 
 int __wrap_RAND_bytes(unsigned char *buf, int num);
 int __wrap_RAND_bytes(unsigned char *buf, int num)
@@ -187,7 +186,7 @@ static void judge_goodbye(const struct server *server, enum close_reason why, co
 	case REASON_SERVER_LOGIN_BROKEN:
 		if (plan.attack == ATTACK_SALTS && strcmp(server->policy.pool->database->name, "attacked") == 0)
 			return;
-		/* what the pooler has to prove may have been changed since it was shown to it */
+		/* the secret may have been changed since the pooler learned it */
 		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", close_reason_row(why)->text, detail);
 		return;
 	default:
@@ -297,7 +296,7 @@ static void run_until(usec_t moment)
 		SIM_CHECK(step(), "the pooler has stopped by itself");
 }
 
-/* One that min_pool_size has opened in place of another: it logs in, or is asked connect_query. */
+/* A server that min_pool_size has opened as a replacement: it logs in, or runs connect_query. */
 static bool is_new(const struct server *s)
 {
 	return s->policy.state == SERVER_LOGIN || (s->policy.state == SERVER_TESTED && !s->policy.lent);
@@ -317,7 +316,7 @@ static void check_servers(void)
 	SIM_CHECK(backends_are_at_rest(why, sizeof(why)), "%s", why);
 }
 
-/* What the pooler knows of each client and server, to find out why a world failed. */
+/* Prints the pooler's state of each client and server, to find out why a world failed. */
 static void say_state(void)
 {
 	LIST_EACH(node, &pooler.world->clients) {
@@ -505,7 +504,7 @@ static void leave_out(char *names)
 	}
 }
 
-/* What the command line says. */
+/* The command line. */
 static struct {
 	uint64_t seed, worlds, total, limit;
 	usec_t length;			/* of each world; 0: as drawn */

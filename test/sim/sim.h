@@ -11,18 +11,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the files of the simulation share. */
+/* Declarations shared by the files of the simulation. */
 
 struct event_base;
 struct world;
 
-#define SIM_FD 1000000			/* the first descriptor that is none of the kernel's */
+#define SIM_FD 1000000			/* the first simulated descriptor */
 #define SIM_OBJECT(member_pointer, type, member) ((type *)(void *)((char *)(member_pointer) - offsetof(type, member)))
 
-/* The pooler has done something that it must not, or the simulation itself has: says what, how to play it again, and aborts. */
+/* The pooler or the simulation has made an error: prints the message and how to run the world again, and aborts. */
 #define SIM_CHECK(cond, ...) ((cond) ? (void)0 : sim_failed(__FILE__, __LINE__, __VA_ARGS__))
 _Noreturn void sim_failed(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* A line of the trace, with the time in front, if there is to be one. */
+/* A line of the trace, with the time in front, if tracing is on. */
 #define SIM_TRACE(...) (sim_traces ? sim_trace(__VA_ARGS__) : (void)0)
 extern bool sim_traces;
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -31,7 +31,7 @@ struct event_base *sim_event_base(void);
 bool sim_somebody_listens(void);	/* rooms.c */
 void wire_refuse_waiting(void);		/* wire.c: connections that the pooler will not accept any more */
 bool rooms_are_empty(void);
-usec_t processes_time(uint32_t iterations);	/* processes.c: what it takes to derive a key */
+usec_t processes_time(uint32_t iterations);	/* processes.c: the duration of a key derivation */
 void processes_begin(void);
 bool processes_are_gone(void);
 
@@ -52,7 +52,7 @@ struct plan {
 	bool forced_user[PLAN_DATABASES];	/* servers are the first user's, whichever client asks */
 	enum proof auth;		/* how clients have to prove their user */
 	bool is_listed[PLAN_USERS];	/* in the user list; else in the servers' */
-	enum proof stored[PLAN_USERS];	/* as what its secret is stored: a plain password (or nothing is needed), MD5, SCRAM */
+	enum proof stored[PLAN_USERS];	/* the form of the stored secret: a plain password (or none needed), MD5, SCRAM */
 	enum proof server_asks[PLAN_USERS];
 	uint32_t iterations;		/* of SCRAM */
 	int cluster[PLAN_DATABASES];	/* which database is asked about users: its servers know the same ones */
@@ -61,8 +61,8 @@ struct plan {
 	usec_t slowness;			/* of clients and servers */
 	usec_t lateness;			/* of the clock's tick */
 
-	/* what there is in this world: plan_parts in plan.c has their names */
-	bool looks_up, lies;		/* users are looked up; and what is found may be anything */
+	/* the parts of this world: plan_parts in plan.c has their names */
+	bool looks_up, lies;		/* users are looked up; and look-ups may return false data */
 	bool changes;			/* of passwords */
 	bool streams;			/* replication */
 	bool portals, calls;		/* portals with names, function calls */
@@ -74,7 +74,7 @@ struct plan {
 	bool faulty_servers, faulty_clients, faulty_network, cancels, operator;
 	bool attackers_come;
 
-	/* of a world with attackers; what makes others wait for other reasons is not in it */
+	/* of a world with attackers, which has no other causes of waiting */
 	enum attack attack;
 	int attackers, attack_addresses;
 	int places;			/* max_login_clients */
@@ -84,7 +84,7 @@ struct plan {
 };
 extern struct plan plan;
 
-/* What a plan is to be without or to have otherwise than drawn: to look for the smallest world that fails. */
+/* Differences of a plan from the drawn one, to search for the smallest world that fails. */
 struct plan_limits {
 	uint32_t without;		/* bits of the parts, by their place in plan_part_name */
 	int clients;			/* at most; 0: as drawn */
@@ -102,7 +102,7 @@ void plan_say_options(FILE *to, uint64_t seed, usec_t length);
 
 /* Draws a plan for a seed, within plan_limits. `length` 0: that, too. */
 void plan_draw(uint64_t seed, usec_t length);
-/* Writes the configuration, with the settings that a RELOAD may change drawn anew. */
+/* Writes the configuration, with the settings that a RELOAD may change drawn again. */
 void plan_write_conf(void);
 
 /* ---- counters, for the last lines ---- */
@@ -131,7 +131,7 @@ bool backends_are_at_rest(char *why, size_t size);
 void backends_end(void);
 
 void clients_begin(int count);		/* client.c */
-void clients_calm(void);		/* they finish what they do, and go */
+void clients_calm(void);		/* the clients finish their work and disconnect */
 int clients_present(char *who, size_t size);
 void clients_end(void);
 

@@ -1,11 +1,11 @@
 /*
- * Which users may log in, and what the servers and the pooler know about it: see truth.h.
+ * The users that may log in, and the knowledge of servers and pooler about them: see truth.h.
  *
- * A user is in the user list, with one password for all databases, or is looked up: then each cluster has a password of its own for
- * the name, which changes now and then. The clusters note what they answer to look-ups, and when. So it can be said of each
- * login whether it must succeed: its secret has to be one that was asked for after it had begun (auth/lookup.c promises that).
+ * A user is in the user list, with one password for all databases, or is looked up: then each cluster has its own password for the name, which
+ * changes occasionally. The clusters record their answers to look-ups with the time. Therefore the required outcome of each login is known: its
+ * secret must come from a look-up after the login began (a guarantee of auth/lookup.c).
  *
- * Invariant: a generation never comes back, and no two users, clusters or generations have the same password.
+ * Invariant: a generation is never reused, and no two users, clusters or generations have the same password.
  */
 #include "truth.h"
 
@@ -84,7 +84,7 @@ bool truth_has_changed(void)
 	return truth.has_changed;
 }
 
-/* What is stored, for the generation that is in force. */
+/* Computes the stored secret of the current generation. */
 static void store(int cluster, int user)
 {
 	struct known *k = known_of(cluster, user);
@@ -154,7 +154,7 @@ void truth_end(void)
 	actor_rest(&truth.changer);
 }
 
-/* ---- what was shown and answered ---- */
+/* ---- proofs and answers ---- */
 
 void truth_sends_proof(int database, int user, int generation)
 {
@@ -239,7 +239,7 @@ bool truth_may_be_wrong(int cluster, int user, enum proof proof, int generation,
 		return false;
 	if (k->none >= began)
 		return true;
-	/* another password than this one was in force */
+	/* another password was in force */
 	for (int i = 0; proof != PROOF_NONE && i < TRUTH_GENERATIONS; i++)
 		if (i != generation && k->given[i] >= began)
 			return true;

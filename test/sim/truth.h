@@ -5,12 +5,12 @@
 #include "pg/scram.h"
 
 /*
- * Which users may log in: their names, their passwords, and what is stored of these, in the user list or in the servers of a cluster;
- * and what look-ups have been answered, and when. A password has a generation: it may be changed while clients log in.
+ * The users that may log in: their names, their passwords, and the stored secrets in the user list or in the servers of a cluster; and the answers to
+ * look-ups, with their time. A password has a generation: it may be changed while clients log in.
  */
 
 #define TRUTH_GENERATIONS 12
-#define TRUTH_NOBODY (-1)		/* in place of a user: one that is not known anywhere */
+#define TRUTH_NOBODY (-1)		/* in place of a user: an unknown user */
 #define TRUTH_PASSWORD 48
 
 /* How a client is asked to prove its user. */
@@ -24,13 +24,13 @@ void truth_calm(void);
 
 /* The cluster that knows a database, by the name on the server ("db2"; "": physical replication, any of them). */
 int truth_cluster(const char *dbname);
-/* Of a name "u1"; TRUTH_NOBODY. */
+/* The user with the name "u1"; TRUTH_NOBODY: none. */
 int truth_user(const char *name);
 uint32_t truth_generation(int cluster, int user);
 void truth_password(int cluster, int user, uint32_t generation, char password[TRUTH_PASSWORD]);
-/* As it is stored now: what a look-up finds. */
+/* The stored secret, which a look-up returns. */
 const char *truth_secret(int cluster, int user);
-/* What a server checks by. */
+/* The secret that a server verifies with. */
 void truth_scram(int cluster, int user, struct scram_secret *secret);
 /* How servers ask this user: so that the pooler can answer. */
 enum proof truth_server_asks(int user);
@@ -43,11 +43,16 @@ void truth_sends_proof(int database, int user, int generation);
 void truth_is_told(int database, int user, int generation);
 /* A client has proven this password to the pooler, for this database ... */
 void truth_shown(int database, int user, uint32_t generation);
-/* ... and the one that is in force since before this moment, and no doubt about others: so the pooler knows what to prove to a server
-   of the database. */
+/*
+ * Returns whether the current generation has been shown since before this moment, without doubt about others: then the pooler knows the secret for a
+ * server of the database.
+ */
 bool truth_is_shown(int database, int user, usec_t before);
 
-/* A look-up of this user is answered now: by the right row; by a row with the name and another secret; by none; by what makes it fail. */
+/*
+ * A look-up of this user is answered now: with the right row; with a row with the name and another secret; with no row; with an answer that makes the
+ * look-up fail.
+ */
 enum truth_answer { TRUTH_RIGHT, TRUTH_NAMED, TRUTH_NONE, TRUTH_FAILURE };
 void truth_answered(int cluster, int user, enum truth_answer answer);
 

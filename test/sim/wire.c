@@ -1,10 +1,9 @@
 /*
  * The network of a simulated world: the socket calls that pgweir makes, over buffers in memory.
  *
- * A wire has two ends. The pooler's is a descriptor, with a number that no real one has; the other one is an actor's. What one
- * end puts on it is there for the other at once, up to the room of its buffer; it is the actors that take their time. By chance, a
- * call takes or gives less than there is, says EAGAIN although it could, or EINTR. As on Linux, what came before a
- * reset can still be read, and the first write to a peer that has gone may succeed.
+ * A wire has two ends: the pooler's, a descriptor with a number that no real descriptor has, and an actor's. Bytes written at one end are available
+ * at the other end at once, up to the size of the buffer; the actors add the delays. At random, a call transfers less than it could, or fails with
+ * EAGAIN or EINTR. As on Linux, data before a reset can still be read, and the first write to a closed peer may succeed.
  *
  * Invariant: a wire lives until both ends have closed it.
  */
@@ -211,13 +210,13 @@ ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 	return (ssize_t)here;
 }
 
-/* Room for so many of `size` bytes; -1 with errno. */
+/* Returns the number of the `size` bytes that fit; -1 with errno. */
 static ssize_t room_for(struct wire *wire, size_t size)
 {
 	size_t room;
 
 	if (wire->gone && !wire->reset && chance_one_in(2)) {
-		/* the answer of the far side to this is what makes the next one fail */
+		/* the RST in answer to this write makes the next write fail */
 		wire->reset = true;
 		notice_pooler(wire);
 		return (ssize_t)size;

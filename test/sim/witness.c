@@ -55,7 +55,7 @@ static uint16_t last_port;
 /* Over all worlds: waiting times by class, and the longest as a part of its bound. */
 static struct { uint64_t count, by_class[CLASSES]; usec_t longest, bound; } waits;
 
-/* ---- what it may take ---- */
+/* ---- time limit ---- */
 
 static usec_t bound(void)
 {
@@ -65,13 +65,13 @@ static usec_t bound(void)
 	most += plan.auth == PROOF_PLAIN ? (WITNESSES + 1) * plan.slowness : plan.slowness;
 	switch (plan.attack) {
 	case ATTACK_VERIFIERS:
-		/* that which is being made, and one of each address */
+		/* the running derivation, and one for each address */
 		return most + (plan.attack_addresses + 1) * derivation;
 	case ATTACK_SALTS:
 		/* one of the server before each of the witnesses' */
 		return most + (WITNESSES + 1) * derivation;
 	case ATTACK_NAMES:
-		/* half of the look-ups are for one address; those of two end in time */
+		/* half of the look-ups are for one address; with two addresses, look-ups end in time */
 		return most + (plan.attack_addresses > 1 ? plan.login_timeout : 0);
 	default:
 		/* a quarter of the look-ups is for one database, and the rest is free */
@@ -131,7 +131,7 @@ static void welcome(struct desk *d)
 	pg_build_ready(&d->out, 'I');
 }
 
-/* A plain password, or a SCRAM secret that is another one each time, so that a key has to be derived. */
+/* A plain password, or a new SCRAM secret each time, so that a key must be derived. */
 static void say_secret(struct desk *d)
 {
 	const char *cells[] = { "witness", PASSWORD };
@@ -262,7 +262,7 @@ static bool think(struct witness *w)
 	return w->has_thought;
 }
 
-/* False: it goes on later. */
+/* Returns false if the witness continues later. */
 static bool take(struct witness *w, const uint8_t *at, uint32_t size)
 {
 	SIM_TRACE("witness %d <- %c", w->number, *at);
