@@ -1,1 +1,1 @@
-"""What the tests on the wire and with a real PostgreSQL are written with."""
+"""Helpers of the tests on the wire and with a real PostgreSQL."""

@@ -1,12 +1,12 @@
 """
-A bank: its books have to be right, whatever happens to the servers, the pooler and the clients in between.
+A bank whose books must be correct, whatever happens to the servers, the pooler and the clients.
 
-Every transfer has a number of its own, drawn here and written into the journal by the transaction that moves the money.
-What its teller knows of it is noted meanwhile, so that the audit can tell: a commit that was acknowledged is there,
-none is there twice, what could not have been committed is not there, and the balances are what the journal says. The
-tables have no constraint that would keep a second row out: it is to be found, not prevented.
+Every transfer has its own number, drawn here and written into the journal by the transaction that moves the money. The bank records the teller's
+knowledge of each transfer, so that the audit can check: an acknowledged commit is present, none is present twice, a transfer that cannot have been
+committed is absent, and the balances match the journal. The tables have no constraint against a second row: the audit is to find duplicates, not
+prevent them.
 
-Whatever is read carries the tag of its reader: see `theirs`.
+Every row that is read carries the tag of its reader: see `theirs`.
 """
 import itertools
 import threading
@@ -56,7 +56,7 @@ def with_literals(sql, *arguments):
 
 
 def theirs(rows, tag):
-    """The rows, each of which has to begin with the tag of its reader."""
+    """Checks that each row begins with the tag of its reader, and returns the rows."""
     rows = list(rows)
     for row in rows:
         assert row[0] == tag, "%s has read a row of %s: %r" % (tag, row[0], row[:3])
@@ -68,8 +68,8 @@ NEVER, PERHAPS, SURELY = "never", "perhaps", "surely"
 
 class Transfer:
     """
-    One that was begun. fate: whether it has been committed, as far as its teller knows. amount: of money, or the pieces of a
-    parcel (which has no accounts).
+    A transfer that was begun. fate: whether the transfer is committed, as far as its teller knows. amount: of money, or the pieces of a parcel (which
+    has no accounts).
     """
     __slots__ = ("number", "tag", "source", "target", "amount", "fate")
 
@@ -97,10 +97,7 @@ class Transfer:
 
 
 class Bank:
-    """
-    over       all tellers end when it is set
-    done       so many transfers were acknowledged
-    """
+    """`over`: set when all tellers must end. `done`: number of acknowledged transfers."""
 
     def __init__(self, server, database="p0"):
         self.over = threading.Event()
@@ -127,7 +124,7 @@ class Bank:
 
     @staticmethod
     def commits(transfer):
-        """Its commit may reach the server from here on."""
+        """From here on, the commit may reach the server."""
         transfer.fate = PERHAPS
 
     def committed(self, transfer):
@@ -136,7 +133,7 @@ class Bank:
         self.done += 1
 
     def wait_for_more(self, count=25, fails=lambda: False):
-        """fails: whether it is no use to wait."""
+        """fails: tells that waiting is useless."""
         goal = self.done + count
         until(lambda: self.done >= goal or fails(), "transfers are made", deadline=6 * DEADLINE)
 

@@ -45,7 +45,7 @@ class Authority:
                       "-out", self.cert(name))
 
     def issue(self, name, common_name, names=None, by="ca", rsa=False, key="ec", digest="sha256"):
-        """A certificate signed by a CA of ours, or by itself (None); names: its subjectAltName."""
+        """Makes a certificate signed by a CA of ours, or self-signed (None); names: its subjectAltName."""
         self._make_key(name, "rsa" if rsa else key)
         self._openssl("req", "-new", "-key", self.key(name), "-subj", "/CN=" + common_name,
                       "-out", self.path(name + ".csr"))

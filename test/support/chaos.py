@@ -1,11 +1,10 @@
 """
-A bank (bank.py) at work through pgweir while everything around it is killed, restarted, reloaded, paused and replaced; and the
-audit afterwards.
+A bank (bank.py) at work through pgweir while everything around it is killed, restarted, reloaded, paused and replaced; and the audit afterwards.
 
-Each kind of trouble says what clients may be told because of it. Most may not be noticed at all: with `--kinds
+Each kind of trouble lists the errors that clients may get because of it. Most kinds must not be noticed at all: with `--kinds
 reload,pause,suspend,reconnect,replace,vanish` a single error is a failure.
 
-What happens is drawn from the seed. When it happens is not: troubles wait for transfers, never for a time.
+The seed determines the kinds of events but not their time: troubles wait for transfers, never for a time.
 """
 import contextlib
 import os
@@ -24,11 +23,11 @@ from .truth import at_rest
 from .until import DEADLINE, until
 
 POOL_SIZE = 5
-HANGS = 60.0                    # a teller without progress for so many seconds is said to hang
+HANGS = 60.0                    # a teller without progress for this many seconds is considered stuck
 
 CREW = [t.Plain] * 3 + [t.Prepared] * 3 + [t.Pipelined] * 2 + [t.Asynchronous] * 3 + [t.Porter, t.Visitor] + [t.Witness] * 2
 
-# What a RELOAD may change at any time, and values that it takes.
+# Settings that a RELOAD may change at any time, with valid values.
 CHANGES = {
     "default_pool_size": (2, 4, 5, 5, 6), "min_pool_size": (0, 3, 5), "reserve_pool_size": (0, 2), "reserve_pool_timeout": (0, 0.01, 5),
     "max_db_connections": (0, 4), "max_prepared_statements": (5, 50, 200), "server_lifetime": (0, 0.5, 3600),
@@ -136,7 +135,7 @@ class Troubles:
 AWAY = (*SERVER_AWAY, TERMINATED, "SERVER_CRASHED", "CONNECT_FAILED", "SERVER_TLS", "LOGIN_FAILING")
 KILLED = ("ADMIN_KILL",)
 
-# kind: what clients may be told because of it. Kinds without a method of Troubles add to the crew instead.
+# kind: the errors that clients may get because of it. Kinds without a method of Troubles add to the crew instead.
 SERVER = {"terminate": (TERMINATED, "SERVER_CRASHED"), "kill9": AWAY, "fast": AWAY, "immediate": AWAY}
 CONSOLE = {"reload": (), "pause": (), "suspend": (), "reconnect": (), "kill": KILLED, "kill_client": KILLED, "look": ()}
 PROCESS = {"replace": ()}
@@ -156,7 +155,7 @@ class Chaos:
         assert set(kinds) <= set(KINDS), "the kinds are %s" % ", ".join(KINDS)
         self.kinds = kinds
         self.draw = random.Random("chaos %s" % seed)
-        # what is acknowledged must outlive the processes; it need not outlive the machine
+        # acknowledged commits must survive the processes, but not a crash of the machine
         self.server = scene.postgres(authority=authority, synchronous_commit="on")
         self.weir = scene.weir({"p0": self.server}, kind=Replaced, pool_mode="transaction", default_pool_size=POOL_SIZE,
                                auth_type="scram-sha-256", max_client_conn=200, server_login_retry=0.1, max_prepared_statements=50,
@@ -217,7 +216,7 @@ class Chaos:
             self.faults.append("%s: %s" % (kind, traceback.format_exc()))
 
     def _is_stuck(self):
-        """No teller may stand still for long, even while all others go on."""
+        """No teller may be without progress for long, even if all others proceed."""
         now = time.monotonic()
         for teller in self.crew:
             turns, since = getattr(teller, "seen", (-1, now))
@@ -249,7 +248,7 @@ class Chaos:
         assert not self.complaints.undocumented, dict(self.complaints.undocumented)
 
     def audit(self):
-        """The books, and what pgweir says of itself now that all have left. Returns a line of figures."""
+        """Checks the books, and pgweir's figures after all clients have disconnected. Returns a line of figures."""
         at_rest(self.weir, POOL_SIZE + 2)
         for predecessor in self.weir.predecessors:
             assert predecessor.wait(DEADLINE) == 0
@@ -261,7 +260,7 @@ class Chaos:
                 % (begun, committed, doubtful, there, told, len(self.complaints.counts), troubles or "no troubles"))
 
     def _is_consistent(self):
-        """What SHOW counts, what the kernel has and what PostgreSQL has are the same."""
+        """Checks that SHOW, the kernel and PostgreSQL report the same connections."""
         weir = self.weir
         until(lambda: sorted(row["remote_pid"] for row in weir.show("SERVERS") if row["database"] == "p0") == sorted(self.server.backends("p0")),
               "SHOW SERVERS has the backends of the server")

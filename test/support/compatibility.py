@@ -1,11 +1,11 @@
 """
 doc/compatibility.md: each setting, column and command of PgBouncer 1.25, and the test that proves it here.
 
-    python3 test/support/compatibility.py >doc/compatibility.md
+python3 test/support/compatibility.py >doc/compatibility.md
 
-What PgBouncer has is in pgbouncer_settings.tsv beside this file, in test/unit/admin/show_columns.h and in COMMANDS; what
-pgweir has is read off include/tbl/settings.tbl. The test of a setting is the one that bears its name (test_SETTING...), or
-the one in PROOFS. A row for which no test is found says "open"; test/test_compatibility.py lets none pass.
+PgBouncer's settings and columns are in pgbouncer_settings.tsv beside this file, in test/unit/admin/show_columns.h and in COMMANDS; pgweir's settings
+are read from include/tbl/settings.tbl. The test of a setting is the test with its name (test_SETTING...), or its entry in PROOFS. A row without a
+test says "open", which test/test_compatibility.py refuses.
 """
 import pathlib
 import re

@@ -1,10 +1,10 @@
 """
-What clients are told when something is done to the pooler or to the server, and whether that is what they may be told.
+The errors that clients get when the pooler or the server is disturbed, and a check whether these errors are allowed.
 
-The pooler's own errors come from the table of close reasons that it is compiled from. Those of PostgreSQL, and what drivers report
-about a lost connection, are listed here. Some drivers, and psycopg2 always, do not report the error that they received before the
-connection ended. So only the Witness among the tellers (tellers.py) sees that each client receives an error. Everything else is a
-fault: above all "prepared statement does not exist", "lost synchronization" or "connection refused".
+pgweir's own errors come from its table of close reasons. Errors of PostgreSQL, and the reports of drivers about a lost connection, are listed here.
+Some drivers, and psycopg2 always, do not report the error that they received before the connection ended. Therefore only the Witness among the
+tellers (tellers.py) checks that each client receives an error. Everything else is a fault: above all "prepared statement does not exist", "lost
+synchronization" or "connection refused".
 """
 import os
 import re
@@ -15,11 +15,11 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/
 
 TERMINATED = "terminating connection due to administrator command"
 CANCELED = "canceling statement due to user request"
-# while the server goes down and comes up, and what it says to all when a backend of it was killed
+# while the server shuts down and starts, and its message to all clients after a backend was killed
 SERVER_AWAY = ("the database system is (?:shutting down|starting up|in recovery mode|not yet accepting connections)",
                "terminating connection because of crash of another server process")
 
-# What drivers add, or say when the connection ends under their hands. The first group has the words behind it.
+# Texts that drivers add, or report when the connection ends. The server's message follows the first group.
 _BEFORE = re.compile(r"connection to server at \S+(?: \(\S+\))?, port \d+ failed: |[a-z ]+ failed: |error in pipeline mode: |"
                      r"(?:FATAL|ERROR):  |connection was closed in the middle of operation: ")
 _ASIDE = re.compile(r"(?:DETAIL|HINT|CONTEXT|WARNING|LINE \d+): .*|\^?|This probably means the server terminated abnormally|"
@@ -54,7 +54,7 @@ class Complaints:
         self.undocumented = Counter()
 
     def note(self, teller, why, *more):
-        """An exception of a driver's. more: regular expressions of what this teller may be told, too."""
+        """Records an exception of a driver. more: regular expressions of further errors that this teller may get."""
         words = [word for word in map(self._word, str(why).splitlines()) if word]
         spoken = [word for word in words if not _LOST.fullmatch(word)]
         with self._lock:

@@ -29,7 +29,7 @@ def entries(unit, key):
 
 
 def group(name):
-    """The system calls of a group; a name that is no group is a call itself."""
+    """Returns the system calls of a group; any other name is itself a system call."""
     if not name.startswith("@"):
         return {name}
     listed = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True).stdout
@@ -37,7 +37,7 @@ def group(name):
 
 
 def allowed_calls(unit):
-    """What SystemCallFilter= leaves: systemd.exec(5) adds @default to a list of what is allowed."""
+    """Returns the system calls that SystemCallFilter= allows: systemd.exec(5) adds @default to a list of allowed calls."""
     calls = group("@default")
     for words in entries(unit, "SystemCallFilter"):
         takes_away = words[0].startswith("~")

@@ -1,16 +1,16 @@
 """
-Random conversations with a server, for scenes that compare what pgweir answers with what the server itself does.
+Random conversations with a server, for scenes that compare the answers through pgweir with the server's own.
 
-A conversation is drawn from a seed. It consists of parts; a part is one exchange that leaves the connection at rest
-(a query, a pipeline, a transaction, a COPY ...), written as steps:
+A conversation is drawn from a seed and consists of parts; a part is one exchange that leaves the connection idle (a query, a pipeline, a transaction,
+a COPY ...), written as steps:
 
-    bytes               are sent
-    ("until", "CE")     read up to the first message of one of these types
-    ("ready", 2)        read up to the second ReadyForQuery from here
-    ("row", "text")     read up to the ReadyForQuery behind a row with this text
+- bytes: are sent
+- ("until", "CE"): read up to the first message of one of these types
+- ("ready", 2): read up to the second ReadyForQuery from here
+- ("row", "text"): read up to the ReadyForQuery after a row with this text
 
-Every statement carries the number of its part, and so does every row, tag or error text that answers it. A
-dialect says how a statement is written: MINI for the played server of mini.py, SQL for a real one.
+Every statement carries the number of its part, and so does every row, tag or error text that answers it. A dialect defines how a statement is
+written: MINI for the fake server of mini.py, SQL for a real server.
 """
 import random
 
@@ -94,7 +94,7 @@ class Conversation:
         self.parts.append(("last", [m.query(self._value()), ("ready", 1)]))
 
     def shapes(self, transactions):
-        """What a part may be."""
+        """Returns the kinds of parts."""
         shapes = [self.simple, self.several, self.failing, self.empty, self.extended, self.extended_failing,
                   self.pipeline, self.pipeline_of_syncs, self.flushed, self.portal, self.copy_in, self.copy_out,
                   self.copy_in_extended, self.copy_in_with_sync, self.bare_sync, self.leftovers, self.named]
@@ -195,7 +195,7 @@ class Conversation:
         return [start + m.flush(), ("until", "GE"), self._lines(bad), m.copy_done() + m.sync(), ("ready", 1)]
 
     def copy_in_with_sync(self):
-        """The Sync behind Execute is read in the COPY, and ignored."""
+        """The Sync after Execute is read during the COPY, and ignored."""
         start = m.parse(self.dialect.copy_in(self._text())) + m.bind() + m.execute()
         return [start + m.sync() + self._lines() + m.copy_done() + m.sync(), ("ready", 1)]
 
@@ -206,7 +206,7 @@ class Conversation:
         return [m.sync() + m.flush() + m.sync(), ("ready", 2)]
 
     def leftovers(self):
-        """What belongs to no COPY is ignored."""
+        """COPY messages outside of a COPY are ignored."""
         return [m.copy_data(b"nobody's") + m.copy_done() + m.query(self._value()) + m.copy_fail("late"), ("ready", 1)]
 
     def named(self):

@@ -1,6 +1,6 @@
 """
-coverage.py DIRECTORY LINES: adds up what gcov wrote there (its JSON), by room, for test/coverage.sh. Inline functions of a header are in many
-objects: a line or branch counts as executed when it was in any of them. Lines gets those that were not.
+coverage.py DIRECTORY LINES: adds up the coverage that gcov wrote there (as JSON), by room, for test/coverage.sh. Inline functions of a header are in
+many objects: a line or branch counts as executed if any of these objects executed it. LINES gets the other lines.
 """
 import collections
 import glob

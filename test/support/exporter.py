@@ -17,7 +17,7 @@ for metric in collector(connection=connection, **arguments).collect():
 
 
 def debian_exporter(socket_directory, port, collector):
-    """What it finds, as lines "METRIC DATABASE VALUE"; of one that fails the lines of its error."""
+    """Returns the exporter's metrics, as lines "METRIC DATABASE VALUE"; for a failed exporter, the lines of its error."""
     assert os.path.exists("/usr/bin/prometheus-pgbouncer-exporter"), "it is not installed: test/run.sh does that"
     done = subprocess.run(["/usr/bin/python3", "-c", _COLLECT, socket_directory, str(port), collector], text=True,
                           capture_output=True, timeout=DEADLINE, check=False)

@@ -1,15 +1,13 @@
 """
-A PostgreSQL server that does what the scene tells it.
+A fake PostgreSQL server that the scene controls.
 
-A FakePostgres listens on a port of its own. A thread accepts, answers SSLRequest and GSSENCRequest, and plays the
-login. What comes out is read by the scene:
+A FakePostgres listens on its own port. A thread accepts, answers SSLRequest and GSSENCRequest, and plays the login. The scene reads the results:
 
-    fake.accept()   the next connection that is logged in, as a Session to send to and expect from
-    fake.cancels    queue of cancel requests: (pid, key)
+- fake.accept(): the next logged-in connection, as a Session to send to and expect from
+- fake.cancels: queue of cancel requests: (pid, key)
 
-`login` replaces the play of the login by one of the scene's own: a function that gets the Session after
-its start-up packet. `serve` gives every connection a thread that answers on its own (see mini.py), for scenes in which
-the answers are not the point but what becomes of them.
+`login` replaces the login by a function of the scene, which gets the Session after its start-up packet. `serve` gives every connection a thread that
+answers by itself (see mini.py), for scenes about the handling of answers in pgweir.
 """
 import base64
 import os
@@ -31,7 +29,7 @@ REPORTED = {
 }
 
 
-# what pgweir asks a server of a pool with session_state = full before anything else (src/pg/state_functions.c)
+# pgweir's first query to a server of a pool with session_state = full (src/pg/state_functions.c)
 FUNCTIONS = b"SELECT pg_catalog.set_config('statement_timeout','0',true),1;"
 NO_FUNCTIONS = m.command_complete("SELECT") + m.ready()
 
@@ -50,7 +48,7 @@ class Session(Peer):
         self.cancelled = False
         self.tls = False
         self.direct = False             # ... and there was no SSLRequest
-        self.mechanism = self.gs2 = self.binding = None     # of SASL: chosen, and what the client said of channel binding
+        self.mechanism = self.gs2 = self.binding = None     # of SASL: the chosen mechanism, and the client's channel binding data
 
     def read(self):
         """The question for functions is answered on the way: there are none. Not where the scene wants to see it."""
@@ -95,7 +93,7 @@ class Session(Peer):
         self.tls = True
 
     def agree(self, asked):
-        """The version of the protocol: what is asked for, or the newest that the server knows."""
+        """Sets the protocol version: the requested version, or the newest that the server knows."""
         self.protocol = asked
         known = m.PROTOCOL_3_0 + self.fake.minor
         if asked > known:
@@ -161,7 +159,7 @@ class Session(Peer):
         self.send(m.command_complete(tag), m.ready(status))
 
     def expect_query(self, sql=None):
-        """The next message must be a simple query; its text. What sets parameters is granted on the way."""
+        """Expects a simple query and returns its text. Queries that set parameters are answered on the way."""
         text = m.read_cstrings(self.expect("Q").body)[0]
         while text.startswith("SELECT pg_catalog.set_config"):
             self.answer("set")
@@ -183,10 +181,10 @@ class FakePostgres:
         self.minor = minor              # newest minor version of the protocol that it knows
         self.cancels = queue.Queue()
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
-        self.started = []               # every Session of which the start-up packet was read
+        self.started = []               # every Session whose start-up packet was read
         self.released = False           # nothing needs to be waited for any more
         self.shows_functions = False    # scenes answer the question for functions themselves
-        self.faults = []                # what went wrong in a thread of ours
+        self.faults = []                # exceptions in our threads
         self._logged_in = queue.Queue()
         self._lock = threading.Lock()
         self._news = threading.Condition()
@@ -239,7 +237,7 @@ class FakePostgres:
                 pass
 
     def release(self):
-        """What takes until then has an end."""
+        """Lets answers that take time complete."""
         self.released = True
         self.happened()
 
@@ -342,7 +340,7 @@ class FakePostgres:
         self.happened()
 
     def deliver_cancel(self, pid, key):
-        """What PostgreSQL does with a cancel request: tell the process, if the key is right."""
+        """Handles a cancel request as PostgreSQL does: signals the process if the key is right."""
         session = self.session_of(pid)
         if session and session.key == key:
             session.cancelled = True

@@ -1,11 +1,11 @@
 """
 pgweir under an instrument, for figures that do not depend on the speed of the machine.
 
-    Traced    strace: which system calls it makes between two moments
-    Counted   callgrind: how many instructions of user space it executes
-    Weighed   massif: how many bytes of heap it holds at a moment
+- Traced: strace, the system calls between two moments
+- Counted: callgrind, the executed instructions of user space
+- Weighed: massif, the bytes of heap at a moment
 
-The binary is $PGWEIR_FAST: optimised and without sanitizers, which would be measured as well. Its clock stands still.
+The binary is $PGWEIR_FAST: optimised and without sanitizers, whose work would be measured as well. Its clock does not advance.
 """
 import os
 import re
@@ -18,7 +18,7 @@ from .until import until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLOCK = os.path.join(os.path.dirname(HERE), "guard", "still_clock.c")
-UNDER_VALGRIND = 120.0      # a deadline for what takes fifty times as long
+UNDER_VALGRIND = 120.0      # a deadline for operations that take fifty times as long
 
 
 def fast_binary():
@@ -26,7 +26,7 @@ def fast_binary():
 
 
 class Instrumented(Pgweir):
-    """A line of the log for each client would be most of what a login costs: they are off."""
+    """Logging of clients is off, because a log line would be most of the cost of a login."""
 
     def __init__(self, directory, databases=None, **settings):
         defaults = {"pool_mode": "transaction", "default_pool_size": 20, "max_client_conn": 5000,
@@ -75,7 +75,7 @@ class Traced(Instrumented):
         return made
 
     def hold(self):
-        """Stops it, so that what is sent now is there all at once when it goes on."""
+        """Stops pgweir, so that everything sent from now on is available at once when it resumes."""
         stops = self._stops()
         self.signal(signal.SIGSTOP)
         until(lambda: self._stops() > stops, "pgweir is stopped")
@@ -100,7 +100,7 @@ class Counted(Instrumented):
                 if line.startswith("ob="):
                     where = os.path.basename(line[3:].strip())
                 elif line.startswith("calls="):
-                    is_callee = True        # the line behind it is what the called function cost
+                    is_callee = True        # the next line is the cost of the called function
                 elif re.match(r"\d", line):
                     if not is_callee:
                         count[where] += int(line.split()[1])
@@ -109,7 +109,7 @@ class Counted(Instrumented):
 
 
 class Weighed(Instrumented):
-    """A block counts as what malloc takes for it."""
+    """A block counts with the size that malloc uses."""
 
     def instrument(self):
         return self.preload() + ["valgrind", "-q", "--tool=massif", "--heap-admin=8", "--alignment=16",

@@ -1,9 +1,9 @@
 """
-An LDAP server played by the test: what it answers, right, wrong or not at all, is a function of the test's.
+A fake LDAP server: a function of the test determines its answers: right, wrong or none.
 
-    reply(operation, number) -> bytes, a list of them to be sent one after another, HANG or CLOSE
+reply(operation, number) -> bytes, a list of them to be sent one after another, HANG or CLOSE
 
-operation is "bind", "search", "starttls" or "unbind", number that of the message (RFC 4511, in BER).
+operation is "bind", "search", "starttls" or "unbind", number is the ID of the message (RFC 4511, in BER).
 """
 import socket
 import threading
@@ -83,7 +83,7 @@ class FakeLdap:
         if len(head) < 2:
             return False
         if head[0] != 0x30:
-            self.asked.append("no LDAP")        # TLS, of which nothing is known here
+            self.asked.append("no LDAP")        # TLS or another protocol, which this server does not support
             self._stopped.wait()
             return False
         size = head[1] if head[1] < 128 else int.from_bytes(stream.read(head[1] - 128), "big")

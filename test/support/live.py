@@ -1,8 +1,8 @@
-"""Words for scenes with a real PostgreSQL behind pgweir. A client here is the scripted one of wire.py."""
+"""Helpers for scenes with pgweir and a real PostgreSQL. A client here is the scripted client of wire.py."""
 from . import messages as m
 
 SOON = 0.5              # a time that is to run out in a test, in seconds; a busy PostgreSQL answers sooner
-NEVER = 3600            # one that must not
+NEVER = 3600            # a timeout that must not expire
 
 
 def pid_of(client):

@@ -1,10 +1,9 @@
 """
-The words of the log: test/log_words.tsv has the lines that log parsers, alerts and fail2ban rules look for.
+The texts of the log: test/log_words.tsv has the lines that log parsers, alerts and fail2ban rules look for.
 
-A row is: event, which poolers write it (both; or pgweir, where PgBouncer 1.24 has nothing, or something else on purpose), level,
-text, test. Rows of one event stand in the order of their lines; other lines may stand between them. In a text
-{anything in braces} matches whatever is not empty; connections and ages are as plain() in pgbouncer.py leaves them. What pgweir adds
-to a line of PgBouncer's stands behind it in parentheses.
+A row is: event, poolers that write it (both; or pgweir, if PgBouncer 1.24 has no such line, or deliberately another line), level, text, test. Rows of
+one event are in the order of their lines; other lines may come between them. In a text, {anything in braces} matches any non-empty text; connections
+and ages are in the form of plain() in pgbouncer.py. Additions of pgweir to a line of PgBouncer follow in parentheses.
 """
 import re
 from collections import namedtuple
@@ -32,7 +31,7 @@ def rows_of(event, is_ours):
 
 
 def missing(log, rows):
-    """The first of the rows that has no line behind that of the row before it; None: all are there."""
+    """Returns the first row that has no line after the line of the previous row; None: every row has a line."""
     lines = iter(words(log))
     for row in rows:
         if not any(level == row.level and re.match(pattern(row.text), text) for level, text in lines):

@@ -1,4 +1,4 @@
-"""The server's side of auth_query: what pgweir asks, and answers of every shape."""
+"""The server's side of auth_query: pgweir's messages, and answers of every form."""
 from . import messages as m
 
 BATCH = "PBEPBEPBDES"
@@ -14,12 +14,12 @@ def asked_for(session, first=None):
 
 
 def prepared():
-    """The answers to what comes before the query itself."""
+    """The answers to the statements that precede the query."""
     return 2 * (m.parse_complete() + m.bind_complete() + m.data_row("x") + m.command_complete("SELECT 1"))
 
 
 def result(*rows, columns=2, end=None):
-    """What the query itself is answered with, ReadyForQuery included."""
+    """The answer to the query itself, including ReadyForQuery."""
     return (m.parse_complete() + m.bind_complete() + m.row_description(*("c%d" % n for n in range(columns))) +
             b"".join(m.data_row(*row) for row in rows) + (end or m.command_complete("SELECT %d" % len(rows))) + m.ready())
 

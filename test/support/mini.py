@@ -1,29 +1,27 @@
 """
-Enough of a PostgreSQL to answer on its own: MiniBackend(session).run() serves one connection.
+A minimal PostgreSQL that answers by itself: MiniBackend(session).run() serves one connection.
 
-Every answer names its question: a query that is none of the words below returns its own text as its only row, so
-that a reply in the wrong hands is seen at once. Extended queries follow the rules of the real server: replies are
-held back until Sync or Flush, after an error everything up to Sync is skipped, portals suspend. What came is kept:
-session.heard has the types of a connection's messages, fake.queries (pid, text) of every statement that ran, and
-fake.statements what happened to prepared statements with names: ("P", pid, name, text, types), ("B", pid, name),
-("D", pid, name) and ("C", pid, name), leaving out what was skipped after an error.
+Every answer names its query: a query other than the commands below returns its own text as its only row, so that a misdirected answer is noticed at
+once. Extended queries follow the rules of the real server: answers are held back until Sync or Flush, after an error everything up to Sync is
+skipped, portals suspend. Received messages are recorded: session.heard has the types of a connection's messages, fake.queries (pid, text) of every
+executed statement, and fake.statements the operations on named prepared statements: ("P", pid, name, text, types), ("B", pid, name), ("D", pid, name)
+and ("C", pid, name), without skipped messages.
 
-    BEGIN COMMIT ROLLBACK   as usual, with the transaction status
-    fail TEXT               an error
-    rows N SIZE             N rows of SIZE bytes (simple queries only)
-    series N                N rows, in portions if Execute has a row limit (extended queries only)
-    wait                    nothing until a cancel comes (error 57014) or the scene calls fake.release()
-    copyin / copyout N      COPY in either direction
-    ALTER TABLE             says that it is done
-    define TAG              says that TAG is done
-    insert TEXT             a row that is in fake.kept when its transaction, explicit or not, is committed
-    shape NAME              one column named fake.shapes[NAME], which may not change behind a prepared statement (extended
-                            queries only)
-    DEALLOCATE, DISCARD     of prepared statements
-    notify CHANNEL          a NotificationResponse to this connection
-    die                     half a DataRow, then the connection ends
+- BEGIN COMMIT ROLLBACK: as usual, with the transaction status
+- fail TEXT: an error
+- rows N SIZE: N rows of SIZE bytes (simple queries only)
+- series N: N rows, in portions if Execute has a row limit (extended queries only)
+- wait: nothing until a cancel request comes (error 57014) or the scene calls fake.release()
+- copyin / copyout N: COPY in either direction
+- ALTER TABLE: completes with its tag
+- define TAG: completes with TAG
+- insert TEXT: a row that is in fake.kept when its transaction, explicit or not, is committed
+- shape NAME: one column named fake.shapes[NAME], which may not change while a prepared statement exists (extended queries only)
+- DEALLOCATE, DISCARD: of prepared statements
+- notify CHANNEL: a NotificationResponse to this connection
+- die: half a DataRow, then the connection ends
 
-Bytes that are not UTF-8 are refused when the message is read, before it has done anything: also before the unnamed statement goes.
+Bytes that are not UTF-8 are refused when the message is read, before any effect, and before the unnamed statement is dropped.
 """
 import re
 import struct
@@ -43,7 +41,7 @@ class QueryError(Exception):
 
 
 class Statement:
-    """What Parse leaves behind."""
+    """A statement created by Parse."""
 
     def __init__(self, sql, types, shape):
         self.sql = sql

@@ -1,8 +1,8 @@
 """
-Name servers on a port of their own, which resolv_conf can name.
+Name servers on their own port, which resolv_conf can name.
 
-NameServer is played by the test: it answers from a table, or does to each question what the scene says, lies included,
-and keeps what it was asked. Dnsmasq is the real thing.
+NameServer is a fake: it answers from a table, or answers each query as the scene wants, including false answers, and records the queries. Dnsmasq is
+a real name server.
 """
 import ipaddress
 import os
@@ -35,7 +35,7 @@ def record(name, kind, ttl, data):
 
 
 class Question:
-    """What was asked, and the packets that may answer it."""
+    """A query, and the packets that may answer it."""
 
     def __init__(self, packet, over_tcp):
         self.id = packet[:2]
@@ -57,9 +57,9 @@ class Question:
 
 class NameServer:
     """
-    set(name, a=[...], aaaa=[...], ttl=, rcode=, soa=)    what a name has; one that is not there is NXDOMAIN
-    play     a function of the scene's own: gets a Question, gives the packets to send (none: silence)
-    asked    (name, type) of all questions
+    set(name, a=[...], aaaa=[...], ttl=, rcode=, soa=): the records of a name; a missing name is NXDOMAIN
+    play: a function of the scene: gets a Question, returns the packets to send (none: silence)
+    asked: (name, type) of all queries
     """
 
     def __init__(self, port=None):

@@ -1,8 +1,8 @@
 """
-Another user of the same machine, which tries what such a user can.
+Another user of the same machine, for tests of operations that such a user can try.
 
-run.sh, where it is root, runs this file as a process of that user, and names its Unix socket in $PGWEIR_NEIGHBOUR. A test
-asks it for one thing at a time, over a connection of its own; what the process has begun lasts until that connection ends.
+run.sh, as root, runs this file as a process of that user, and names its Unix socket in $PGWEIR_NEIGHBOUR. A test requests one operation at a time,
+over its own connection; effects of the operation last until that connection ends.
 
     with neighbour.begins("lock", path) as done:
         assert done == ["flock", "fcntl"]
@@ -22,7 +22,7 @@ def _address(name):
 
 
 class Acts:
-    """Each returns what it has to say, and things that are closed at the end."""
+    """The operations. Each returns its result, and objects that are closed at the end."""
 
     @staticmethod
     def who():
@@ -57,7 +57,7 @@ class Acts:
 
     @staticmethod
     def hold(name, count):
-        """So many connections, of which none says anything."""
+        """Holds this many silent connections."""
         held = []
         for _ in range(count):
             said, socks = Acts.connect(name)

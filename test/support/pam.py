@@ -1,10 +1,9 @@
 """
-A PAM service of the test's own, for a pgweir of the test build: a script decides (pam_exec), and writes down what it was
-asked. What it does goes by the user's name:
+A PAM service of the test, for a pgweir of the test build: a script (pam_exec) decides, and records its input. The user name determines the result:
 
-    slow...     waits until the test lets it go
-    killer      kills the process that PAM runs in
-    all others  the password must be "NAME-pam"; "expired" has an account that may not be used
+- slow...: waits until the test releases it
+- killer: kills the process that PAM runs in
+- all others: the password must be "NAME-pam"; the account of "expired" may not be used
 """
 import os
 

@@ -1,6 +1,6 @@
 """
-PgBouncer itself, run as pgweir is, so that one test can ask both. The program is $PGWEIR_PGBOUNCER: test/run.sh unpacks the one of
-Debian 13 (test/pgbouncer.sh).
+PgBouncer itself, run like pgweir, so that one test can check both. The program is $PGWEIR_PGBOUNCER: test/run.sh unpacks the package of Debian 13
+(test/pgbouncer.sh).
 """
 import os
 import re
@@ -13,7 +13,7 @@ OURS = ("login_failure_delay", "core_dumps")
 
 
 class PgBouncer(Pgweir):
-    """Options, files, console and clients are those of Pgweir. Settings that PgBouncer does not have are left out of `settings`."""
+    """Options, files, console and clients are like those of Pgweir. Settings that PgBouncer does not have are left out of `settings`."""
 
     def write_ini(self, text=None):
         if text is None:
@@ -27,14 +27,14 @@ class PgBouncer(Pgweir):
         return [path] + self._arguments + [self.ini_path]
 
     def check(self, status):
-        """Its faults are not ours. A crash is a fault of the test all the same: what was measured then means nothing."""
+        """Faults of PgBouncer are not checked, except a crash, which makes measured values meaningless."""
         assert status >= 0 or -status in (signal.SIGQUIT, signal.SIGTERM, signal.SIGINT), "PgBouncer ended with status %d" % status
 
 
 def words(log, pattern=""):
     """
-    Level and text of the log's lines that match, without what differs from run to run: time, process id, the address and the
-    number of a connection, ages. Sorted as they are in the log.
+    Returns level and text of the matching log lines without variable parts: time, process ID, address and number of a connection, ages. Sorted as in
+    the log.
     """
     found = re.findall(r"^\S+ \S+ \S+ \[\d+\] (\w+) (.*)$", log, re.M)
     return [(level, plain(text)) for level, text in found if re.search(pattern, plain(text))]

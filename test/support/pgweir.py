@@ -1,8 +1,8 @@
 """
-The real binary, started with a configuration of the test's own and looked over when the test ends.
+The real binary, started with a configuration of the test and checked when the test ends.
 
-The binary is $PGWEIR. Its end is part of every test: it has to end with status 0, without a report of a
-sanitizer, a failed assertion, or a FATAL line in the log that the test did not announce.
+The binary is $PGWEIR. Its exit is part of every test: the exit status must be 0, without a sanitizer report, a failed assertion, or a FATAL line in
+the log that the test did not announce.
 """
 import contextlib
 import os
@@ -36,22 +36,22 @@ def quoted(text):
 
 
 def private(path):
-    """Opens a file that only its owner may read, to be written anew in place."""
+    """Opens a file that only its owner may read, truncated in place."""
     return open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 class Pgweir:
     """
-    directory    a fresh one: configuration, user list, log and Unix socket live there
-    databases    {name: connect string, or an object with a port (a FakePostgres, a Postgres)}
-    users        {name: secret} of the user list, beside those of USERS
-    sections     {"users": {name: "key=value ..."}, "peers": ...}: further sections of the file
-    ini          the whole file instead; {port} and {dir} are replaced
-    allow        regular expression for lines that are FATAL or WARNING on purpose
-    arguments    of the command line, before the file
-    nofile       limit for open descriptors
-    measured     memory() is asked for: a sanitizer keeps little of what was freed
-    settings     everything else belongs into the main section
+    - directory: a new directory for configuration, user list, log and Unix socket
+    - databases: {name: connect string, or an object with a port (a FakePostgres, a Postgres)}
+    - users: {name: secret} of the user list, in addition to USERS
+    - sections: {"users": {name: "key=value ..."}, "peers": ...}: further sections of the file
+    - ini: the whole file instead; {port} and {dir} are replaced
+    - allow: regular expression for expected FATAL or WARNING lines
+    - arguments: of the command line, before the file
+    - nofile: limit for open descriptors
+    - measured: memory() will be called: the sanitizer keeps little freed memory
+    - settings: all other arguments go into the main section
     """
 
     def __init__(self, directory, databases=None, users=None, sections=None, ini=None, allow=None, arguments=(),
@@ -96,7 +96,7 @@ class Pgweir:
             f.writelines("%s %s\n" % (quoted(name), quoted(secret)) for name, secret in self.users.items())
 
     def write_ini(self, text=None):
-        """Writes the configuration anew, from databases, settings and sections, or as given."""
+        """Writes the configuration from databases, settings and sections, or as given."""
         if text is None:
             lines = ["[databases]"]
             lines += ["%s = %s" % (name, self._target(name, to)) for name, to in self.databases.items()]
@@ -117,7 +117,7 @@ class Pgweir:
     # --- its life
 
     def command(self):
-        """What is run: the binary and its command line."""
+        """The binary and its command line."""
         return [binary()] + self._arguments + [self.ini_path]
 
     def start(self, wait=True):
@@ -151,7 +151,7 @@ class Pgweir:
         self.process.send_signal(number)
 
     def wait_exit(self):
-        """Its exit status."""
+        """Returns the exit status."""
         return self.process.wait(DEADLINE)
 
     def stop(self):
@@ -178,7 +178,7 @@ class Pgweir:
         assert not bad, bad
         assert status == self.expected_status, "exit status %s: %s" % (status, self.stderr()[-2000:])
 
-    # --- what it says
+    # --- output
 
     def _read(self, name):
         try:
@@ -194,7 +194,7 @@ class Pgweir:
         return self._read("stderr")
 
     def wait_log(self, pattern, times=1):
-        """Waits until so many lines of the log match; ^ and $ are the ends of a line."""
+        """Waits until this many lines of the log match; ^ and $ are the ends of a line."""
         return until(lambda: len(re.findall(pattern, self.log(), re.MULTILINE)) >= times, "log line %r" % pattern)
 
     def descriptors(self):
@@ -217,12 +217,12 @@ class Pgweir:
             return f.read().rpartition(")")[2].split()[0]
 
     def wait_asleep(self):
-        """Waits until it has nothing to do. One that is busy without an end never gets there."""
+        """Waits until pgweir has nothing to do. A process that is busy without end never gets there."""
         until(lambda: self._process_state() == "S", "pgweir waits for events")
 
     @contextlib.contextmanager
     def one_turn(self):
-        """Within it pgweir stands still, so that whatever happens reaches it together, in one turn of its loop."""
+        """Stops pgweir within the block, so that all events within it arrive together, in one turn of its loop."""
         self.signal(signal.SIGSTOP)
         until(lambda: self._process_state() == "T", "pgweir stands still")
         yield
@@ -281,7 +281,7 @@ class Pgweir:
         return client
 
     def connect_from(self, address, to=None):
-        """The same, from another address of loopback (listen_addr has to be * or name what is to be reached)."""
+        """The same, from another address of loopback (listen_addr must be * or name the target address)."""
         client = Client(self.port, to or self.host, source=address)
         self._clients.append(client)
         return client
@@ -296,7 +296,7 @@ class Pgweir:
         return client
 
     def cancel(self, client):
-        """Sends a cancel request for what this client runs. Returns the connection it went over, open."""
+        """Sends a cancel request for this client's query. Returns the open connection of the request."""
         request = self.connect()
         request.send(m.cancel_request(client.pid, client.key))
         return request

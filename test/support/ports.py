@@ -1,10 +1,9 @@
 """
 Free TCP ports on loopback.
 
-They are taken from below the range that the kernel hands out to outgoing connections, else a client of another test
-might hold the number between the moment it is chosen and the moment a server binds it. So that no other process of
-tests chooses it in that moment either, each takes them from blocks that it has claimed: an abstract Unix socket of the
-block's name can be bound by one process only, and is free again when that ends, however it ends.
+The ports are below the range that the kernel uses for outgoing connections; otherwise a client of another test might use the port between its choice
+and the bind of a server. Each test process chooses ports from blocks that it has claimed, so that no other test process chooses the same port: an
+abstract Unix socket with the block's name can be bound by one process only, and is freed when that process ends, in whatever way.
 """
 import random
 import socket

@@ -1,20 +1,19 @@
 """
-A private PostgreSQL: made by initdb in a directory of the test's, on a free port and a Unix socket there, with
-everything that costs time for the sake of durability turned off.
+A private PostgreSQL: initdb in a directory of the test, a free port and a Unix socket there, with all costly durability features turned off.
 
-Roles, each named by how it proves itself over TCP (pg_hba.conf decides by name):
+Roles, named by their authentication method over TCP (pg_hba.conf decides by name):
 
-    postgres    superuser, trust
-    app, rival  scram-sha-256
-    md5user     md5
-    clear       password (in clear)
-    trusted     trust
-    sslonly     scram-sha-256, only over TLS
+- postgres: superuser, trust
+- app, rival: scram-sha-256
+- md5user: md5
+- clear: password (in clear)
+- trusted: trust
+- sslonly: scram-sha-256, only over TLS
 
 The databases p0 to p3 belong to app.
 
-The server is the newest that Debian's packages have installed, or the one with its programs in $PGWEIR_PGBIN: this is
-how the same tests run with another version of PostgreSQL.
+The server is the newest that Debian's packages have installed, or the one with its programs in $PGWEIR_PGBIN: this allows the same tests with another
+version of PostgreSQL.
 """
 import glob
 import os
@@ -82,7 +81,7 @@ def tool(name):
 
 
 def major_version():
-    """That of the server and of the tools that came with it, as 15."""
+    """Returns the major version of the server and its tools, for example 15."""
     said = subprocess.run([tool("postgres"), "--version"], check=True, capture_output=True, text=True).stdout
     return int(re.search(r"\d+", said).group())
 

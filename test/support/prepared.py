@@ -1,6 +1,6 @@
 """
-Scenes of prepared statements: what they say to pgweir they say to a played server directly as well, and both must answer
-the same, message by message. What pgweir makes of it at the server is looked at afterwards.
+Scenes of prepared statements: the same messages are sent to pgweir and directly to a fake server, and both must answer alike, message by message.
+Afterwards the messages that pgweir sent to its server are checked.
 """
 import re
 
@@ -19,7 +19,7 @@ LONG_TEXT = 70000               # more than any buffer of pgweir's
 
 
 def plain(message):
-    """A message as it is compared: of an error only what PostgreSQL promises."""
+    """Returns a message in comparable form: for an error only the fields that PostgreSQL guarantees."""
     if message.type != "E":
         return message.type, bytes(message.body)
     fields = m.read_error(message.body)
@@ -58,7 +58,7 @@ class Both:
             one.send(*parts)
 
     def heard(self, kind="Z"):
-        """What both received up to the first message of this type."""
+        """Returns the messages of both up to the first message of this type."""
         want = self.double.read_until(kind)
         got = self.client.read_until(kind)
         assert list(map(plain, got)) == list(map(plain, want)), "got %r, want %r" % (
@@ -71,7 +71,7 @@ class Both:
         return self.heard()
 
     def ask_all(self, count, *parts):
-        """One write with so many answers."""
+        """One write with this many answers."""
         self.send(*parts)
         return [self.heard() for _ in range(count)]
 
@@ -100,7 +100,7 @@ class Stage:
     def shape(self, name, column):
         self.fake.shapes[name] = self.truth.shapes[name] = column
 
-    # --- what the server received about prepared statements with names
+    # --- messages to the server about named prepared statements
 
     def log(self, kinds="PBDC", pid=None):
         return [entry for entry in self.fake.statements if entry[0] in kinds and pid in (None, entry[1])]
@@ -125,7 +125,7 @@ class Stage:
         return held(session or self.fake.started[-1])
 
     def check_bound(self, most):
-        """One more statement than a server may have makes it give up others."""
+        """Prepares one statement more than a server may have, so that other statements are closed."""
         self.more += 1
         client = self.client()
         client.send(m.parse("echo one more %d" % self.more, "more"), m.sync())
@@ -140,7 +140,7 @@ class Stage:
 
 
 def occupy(stage, count=1):
-    """Transactions of others that keep so many servers: what comes next goes to another one."""
+    """Transactions of other clients that occupy this many servers: the next request goes to another server."""
     others = [stage.client() for _ in range(count)]
     for other in others:
         assert other.query("BEGIN").status == "T"

@@ -1,10 +1,9 @@
 """
-Random conversations with prepared statements: a few names, a few texts that all clients share and some of their own, and
-any order of Parse, Bind, Describe, Execute, Close, Flush and errors. Most of it makes sense only by chance, and that is the
-point: what a name means when a message is answered depends on everything before it.
+Random conversations with prepared statements: a few names, a few texts that all clients share and some of their own, and any order of Parse, Bind,
+Describe, Execute, Close, Flush and errors. Most sequences are meaningful only by chance, on purpose: the meaning of a name when a message is answered
+depends on all earlier messages.
 
-Unlike those of conversation.py the parts belong together: a statement outlives the part in which it was parsed, but not the
-connection.
+Unlike in conversation.py, the parts depend on each other: a statement outlives the part in which it was parsed, but not the connection.
 """
 from . import messages as m
 from .conversation import MINI, Conversation
@@ -108,7 +107,9 @@ class Preparing(Conversation):
         return [data + m.query(self.dialect.value(marker)), ("row", marker)]
 
     def unnamed(self):
-        """It lasts until the next one or a simple query, whatever server that finds; if it is not too long to be kept."""
+        """
+        The unnamed statement lasts until the next one or a simple query, whichever server is assigned, unless the statement is too long to be kept.
+        """
         sql = self._sql()
         steps = [m.parse(sql if len(sql) < 60000 else self._value()) + m.sync(), ("ready", 1)]
         for _ in range(self.random.randrange(1, 4)):
@@ -125,7 +126,7 @@ class Preparing(Conversation):
         return steps
 
     def forget(self):
-        """Messages behind it in the same write may use what they prepare: which other statements remain is unknown before the answer."""
+        """Later messages in the same write may use only statements that they prepare: which other statements remain is unknown before the answer."""
         word = self.random.choice(FORGET)
         forget = m.query(word) if self.random.random() < 0.5 else m.run(word) + (m.sync() if self.random.random() < 0.5 else b"")
         behind = b""
@@ -146,10 +147,10 @@ class Preparing(Conversation):
         return steps
 
     def copy_in_extended(self):
-        """Its statement must not be found by a Bind that knows nothing of a COPY: a simple query destroys it."""
+        """A later Bind must not find the COPY statement: a simple query destroys it."""
         return super().copy_in_extended() + self.simple()
 
-    # a transaction's last statement may have failed, or be missing: the query behind it makes sure
+    # a transaction's last statement may have failed, or be missing: the next query clears this up
 
     def _begin(self):
         return self.random.choice((m.query("BEGIN"), m.run("BEGIN") + m.sync(),

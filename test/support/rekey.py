@@ -40,7 +40,7 @@ class Rekeying:
 
 
 def change_keys(weir):
-    """As a client that has not logged in, more often than pgweir stands."""
+    """An unauthenticated client that requests more key changes than pgweir allows."""
     client = Rekeying(b"KEYUPDATE", "s_client", "-starttls", "postgres", "-connect", "127.0.0.1:%d" % weir.port, "-tls1_3")
     try:
         client.change_keys()

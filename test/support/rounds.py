@@ -1,8 +1,8 @@
 """
-How often a scene that hunts for a race is played, and how large its amounts are.
+The number of rounds of a scene that looks for a race condition, and the amounts of data.
 
-$PGWEIR_ROUNDS is a factor for what a scene names (1 if unset), or "full": then every scene has the size that the trap
-was described with, and ten times what it names if there was no such size.
+$PGWEIR_ROUNDS is a factor for the scene's default (1 if unset), or "full": then every scene has the size of the trap's original report, or ten times
+its default if no such size is known.
 """
 import os
 

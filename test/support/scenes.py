@@ -3,7 +3,7 @@ from . import messages as m
 
 
 def transactions(scene, target, pool_size=1, **options):
-    """pgweir in transaction mode, with room for so many servers."""
+    """pgweir in transaction mode, with room for this many servers."""
     return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
 
 
@@ -26,8 +26,8 @@ def linked(fake, weir):
 
 def copy_that_fails(fake, weir):
     """
-    A client that has had the last answer to a COPY by the extended protocol, which has failed, and its server. The Sync that was
-    sent with the Execute has been passed over within the COPY, as the server does it. It might have answered.
+    Returns a client that has received the last answer to a failed COPY of the extended protocol, and its server. The Sync that was sent with the
+    Execute was ignored during the COPY, as the server does; the server might also have answered it.
     """
     client = weir.client()
     client.send(m.parse("COPY t FROM STDIN"), m.bind(), m.execute(), m.sync())
@@ -43,7 +43,7 @@ def copy_that_fails(fake, weir):
 
 
 def reply_to(question, status="I"):
-    """What the messages are answered by which pgweir sends behind all others when it doesn't know any more what is owed."""
+    """The answer to the messages that pgweir sends after all others when it has lost track of pending answers."""
     parse = question[0]
     return m.parse_complete() + m.parameter_description(*m.read_parse(parse.body)[2]) + m.no_data() + m.ready(status)
 

@@ -51,7 +51,7 @@ def draw_text(draw, k):
 
 
 def draw_step(draw, k):
-    """Bytes of one request, up to its Query or Sync, and what it says."""
+    """Returns the bytes of one request, up to its Query or Sync, and its description."""
     text = draw_text(draw, k)
     way = draw.random()
     if way < 0.6 or ";" in text:
@@ -63,7 +63,7 @@ def draw_step(draw, k):
 
 
 def columns(body):
-    """Of a RowDescription, without the oids of tables."""
+    """Returns the columns of a RowDescription, without the OIDs of tables."""
     at, found = 2, []
     while at < len(body):
         end = body.index(b"\0", at)
@@ -73,7 +73,7 @@ def columns(body):
 
 
 def answer(client, steps):
-    """What comes back, without what is another's on each connection: process ids, line numbers of the server's source."""
+    """Returns the answers, without parts that differ between connections: process IDs, line numbers of the server's source."""
     client.send(b"".join(steps))
     got = []
     for message in [message for _ in steps for message in client.read_until("Z")]:

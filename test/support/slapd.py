@@ -115,7 +115,7 @@ class Slapd:
         return self.log().count("slapd starting")
 
     def log(self):
-        """What it was asked, among other things."""
+        """The log of slapd, which includes the requests."""
         with open(self._path("log"), encoding="utf-8", errors="replace") as f:
             return f.read()
 

@@ -1,12 +1,12 @@
 """
-pgweir without memory: the n-th allocation fails, and then so many from the n-th on, for every n of a play.
+pgweir without memory: the n-th allocation fails, and a number of allocations after it, for every n of a play.
 
-A preloaded library (guard/failing_malloc.c) shares a file with the test; everything that takes memory in the process goes
-through it, libraries included. Clang links a sanitizer's malloc into the binary, where nothing can be put in front of
-it: these tests want gcc's binary, or one without sanitizers.
+A preloaded library (guard/failing_malloc.c) shares a file with the test; all allocations of the process go through the library, including those of
+other libraries. Clang links a sanitizer's malloc into the binary, which cannot be replaced: these tests need gcc's binary, or a binary without
+sanitizers.
 
-Usually every n is too much: a play is given `most` of them, evenly spread over all, beginning somewhere else each time. At full size
-(see rounds.py) all of them have their turn. $PGWEIR_NTH is one n to play alone: what a failure names.
+Usually every n is too much: a play is given `most` of them, evenly spread over all, with a different start each time. At full size (see rounds.py)
+every n is played. $PGWEIR_NTH is a single n to play, as a failure reports.
 """
 import contextlib
 import itertools
@@ -47,15 +47,13 @@ class Starved(Pgweir):
             self._control = mmap.mmap(f.fileno(), struct.calcsize(LAYOUT))
         if self._at_start:
             self._write(*self._at_start)
-        # a sanitizer wants to be loaded first, and does as well behind
+        # a sanitizer wants to be loaded first, but works as well after the library
         sanitizer = "verify_asan_link_order=0:detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer")
         return ["env", "LD_PRELOAD=" + library, "FAILING_MALLOC=" + self.path("memory"),
                 "ASAN_OPTIONS=" + sanitizer, *self._what_a_start_leaves()] + super().command()
 
     def _what_a_start_leaves(self):
-        """
-        When it finds no memory while it sets itself up, OpenSSL 3.0 forgets what it had of it.
-        """
+        """When OpenSSL 3.0 runs out of memory during its initialisation, it leaks the memory allocated so far."""
         if not self._at_start:
             return []
         with open(self.path("suppressions"), "w", encoding="ascii") as f:
@@ -64,8 +62,8 @@ class Starved(Pgweir):
 
     def fell_over_openssl(self):
         """
-        Whether it has ended inside of OpenSSL while that set itself up; the report is gone then. OpenSSL 3.0 takes a random generator's
-        lock that it has found no memory for: a caller cannot detect that before, and no client is there yet.
+        Returns whether pgweir has crashed inside OpenSSL's initialisation, and removes the report. OpenSSL 3.0 uses the lock of a random generator
+        that it could not allocate: the caller cannot detect that in advance, and no client is connected yet.
         """
         fallen = False
         for name in [name for name in os.listdir(self.directory) if name.startswith("sanitizer")]:
@@ -117,7 +115,7 @@ class Starved(Pgweir):
         return ["%s (%s)" % pair for pair in zip(told[0::2], told[1::2])][::-1]
 
 
-# --- what a client received
+# --- messages to a client
 
 CLOSED = m.Message(".", b"")
 _SECRET = "KRS"         # of these the bytes differ each time
@@ -143,8 +141,8 @@ def _comparable(messages, types_only):
 
 def is_right_or_refused(got, want, types_only=False):
     """
-    Whether `got` is what was wanted, or its beginning and then the end: of the connection, or with an error. Never anything
-    else, and never less in silence.
+    Returns whether `got` equals `want`, or is its beginning followed by the end of the connection or by an error. Other messages, and silent
+    omissions, are wrong.
     """
     got, want = _comparable(got, types_only), _comparable(want, types_only)
     same = next((at for at, pair in enumerate(zip(got, want)) if pair[0] != pair[1]), min(len(got), len(want)))
@@ -153,7 +151,7 @@ def is_right_or_refused(got, want, types_only=False):
 
 
 def numbers(total, most):
-    """Which n are played of so many."""
+    """Returns the numbers n that are played, out of `total`."""
     alone = os.environ.get("PGWEIR_NTH")
     if alone:
         return [int(alone)]
@@ -165,12 +163,13 @@ def numbers(total, most):
 
 def starve(weir, prepare, play, check, most=12, drought=FOREVER, types_only=False):
     """
-    prepare()   what is played without a lack of memory before each turn
-    play(x)     gets what prepare() gave; returns what clients received, a list of lists of messages
-    check()     fails unless all clients are served again
-    drought     how many fail one after the other. A client that waits for a server connection rightly waits until it is over, so
-                where one is opened it must have an end.
-    Returns how many allocations a play makes.
+    - prepare(): is played with sufficient memory before each turn
+    - play(x): gets the result of prepare(); returns the messages to clients, a list of lists
+    - check(): fails unless all clients are served again
+    - drought: number of successive failures. A client may wait for a server connection until allocations succeed again, so a play that opens a server
+      connection needs a finite number.
+
+    Returns the number of allocations of a play.
     """
     prepared = prepare()
     with weir.denied(0, 0):

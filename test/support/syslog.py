@@ -11,11 +11,11 @@ LOG_WARNING, LOG_INFO = 4, 6
 
 
 class Daemon:
-    """It reads only when it is asked to. What is sent to its stream finds room, a queue of datagrams has few places."""
+    """A syslog daemon that reads only on request. Its stream has a large buffer, its datagram queue is short."""
 
     def __init__(self, path, kind=socket.SOCK_STREAM):
         self.path = path
-        self.raw = []       # what has been read
+        self.raw = []       # the bytes read so far
         self._connections = []
         self._socket = socket.socket(socket.AF_UNIX, kind)
         self._socket.bind(path)
@@ -69,7 +69,7 @@ class Daemon:
 
 
 class Listened(Pgweir):
-    """What it says to syslog goes to a Daemon: its attribute `syslog`."""
+    """Its syslog messages go to a Daemon: its attribute `syslog`."""
 
     syslog = None
     kind = socket.SOCK_STREAM
@@ -82,7 +82,7 @@ class Listened(Pgweir):
                            check=True)
         if not self.syslog:
             self.syslog = Daemon(self.path("syslog"), self.kind)
-        # a sanitizer wants to be loaded first, and does as well behind
+        # a sanitizer wants to be loaded first, but works as well after the library
         sanitizer = "verify_asan_link_order=0:detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer")
         return ["env", "LD_PRELOAD=" + library, "SYSLOG_SOCKET=" + self.syslog.path,
                 "ASAN_OPTIONS=" + sanitizer] + command

@@ -61,7 +61,7 @@ class Replaced(Pgweir):
         return "\n".join(line for line in self.log().splitlines() if "[%d]" % process.pid in line)
 
     def fails(self, *arguments):
-        """A takeover that does not come about: what the new process said last."""
+        """An online restart that fails: returns the last log lines of the new process."""
         new = self.launch(*arguments)
         assert new.wait(DEADLINE) == 1
         return self.log_of(new)

@@ -1,13 +1,13 @@
 """
-The clients that work with the bank (bank.py) through pgweir, each in a thread of its own until the bank closes. They connect, work,
-leave now and then, and come back when they have lost their connection; what they are told goes to the complaints.
+The clients that work with the bank (bank.py) through pgweir, each in its own thread until the bank closes. They connect, work, disconnect
+occasionally, and reconnect after a lost connection; the errors that they get go to the complaints.
 
-    Plain, Prepared, Pipelined, Asynchronous    move money, with psycopg2, psycopg, psycopg in pipeline mode, asyncpg
-    Porter                                      sends parcels by COPY, and takes large results and COPY the other way
-    Witness                                     moves money without a driver, and is told in one message why the connection ends
-    Visitor                                     asks one question over each connection
-    Canceller, Impatient                        have what they run cancelled, at any time, when it is long over, too
-    Vandal                                      begins what others do, and is gone at some byte of it
+- Plain, Prepared, Pipelined, Asynchronous: move money, with psycopg2, psycopg, psycopg in pipeline mode, asyncpg
+- Porter: sends parcels by COPY, and reads large results and COPY in the other direction
+- Witness: moves money without a driver, and gets the reason of a lost connection in one message
+- Visitor: sends one query over each connection
+- Canceller, Impatient: have their queries cancelled at any time, even long after completion
+- Vandal: begins the same work and disconnects at some byte
 """
 import asyncio
 import contextlib
@@ -26,17 +26,17 @@ from .postgres import SECRETS
 from .wire import Client, Closed, LoginRefused
 
 GONE = (psycopg2.Error, psycopg.Error, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, Closed, LoginRefused)
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)        # it logs what it also raises
-LEAVES = 0.05                   # how likely it is after a piece of work that a teller leaves and connects anew
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)        # psycopg logs the errors that it also raises
+LEAVES = 0.05                   # probability that a teller disconnects and reconnects after a piece of work
 
 
 class Teller:
     """
-    place       where to connect: dict(host, port, user, password, dbname, sslmode)
-    draw        a random.Random of its own
-    turns       pieces of work begun: of one that hangs, it stands still
+    - place: where to connect: dict(host, port, user, password, dbname, sslmode)
+    - draw: its own random.Random
+    - turns: number of pieces of work begun; a teller that hangs makes no progress
     """
-    told = ()                   # what this kind may be told, beside what all may be
+    told = ()                   # errors that this kind may get, in addition to the common ones
 
     def __init__(self, name, bank, place, complaints, draw):
         self.name = name
@@ -114,7 +114,7 @@ class Plain(Teller):
 
 
 class Prepared(Teller):
-    """psycopg, which prepares what it runs: named statements, that move from server to server."""
+    """psycopg with named prepared statements, which move from server to server."""
     MOVE, ENTER, TOTAL, ROWS = map(b.with_percents, (b.MOVE, b.ENTER, b.TOTAL, b.ROWS))
 
     def visit(self):
@@ -207,7 +207,7 @@ class Asynchronous(Teller):
 
 
 class Impatient(Asynchronous):
-    """Waits for less time than the query takes; the driver then has it cancelled, and goes on over the same connection."""
+    """Waits for less time than the query takes; the driver then has the query cancelled, and continues over the same connection."""
     told = (CANCELED,)
 
     async def work(self, connection):
@@ -236,7 +236,7 @@ class Porter(Teller):
         self.bank.committed(parcel)
 
     def drop(self, connection):
-        """One that the client itself calls off."""
+        """A COPY that the client itself cancels."""
         parcel = self.bank.parcel(self.name, self.draw)
         with contextlib.suppress(psycopg.errors.QueryCanceled):
             with connection.cursor() as cursor, cursor.copy("COPY parcels (number, teller, piece) FROM STDIN") as copy:
@@ -309,7 +309,7 @@ class Witness(Teller):
         try:
             client.send(m.query(sql))
         except OSError:
-            # it has ended already; what it was told is there to be read
+            # the connection has ended; its last message can still be read
             pass
         rows = []
         while True:
@@ -358,7 +358,7 @@ class Canceller(Plain):
 
 
 class Vandal(Teller):
-    """What it sent in full may have been committed, what was cut may not."""
+    """A fully sent transfer may have been committed, a truncated one may not."""
     cancels = False
 
     def visit(self):
@@ -369,7 +369,7 @@ class Vandal(Teller):
         client = Client(self.place["port"])
         try:
             client.login(self.place["password"], user=self.place["user"], database=self.place["dbname"])
-            # COMMIT is whole before the Sync behind it is
+            # COMMIT is complete before the Sync after it
             if sent >= len(data) - len(m.sync()):
                 self.bank.commits(transfer)
             client.send(data[:sent])
@@ -400,7 +400,7 @@ class Vandal(Teller):
 
     @staticmethod
     def _copy(transfer):
-        """In the end, the transfer: behind a COPY in the same transaction."""
+        """A COPY followed by the transfer in the same transaction."""
         lines = b"".join(m.copy_data(b"0\tnobody\t%d\n" % n) for n in range(20))
         return (m.query("BEGIN") + m.query("COPY parcels (number, teller, piece) FROM STDIN WHERE number > 0") + lines + m.copy_done() +
                 b"".join(map(m.query, [*transfer.statements(), "COMMIT"])))
@@ -413,7 +413,7 @@ class Vandal(Teller):
 
 
 class CancellingVandal(Vandal):
-    """Has some of it cancelled. Where that is BEGIN, queries that are sent behind it without looking would be transactions of their own."""
+    """Has some of its queries cancelled. If BEGIN is cancelled, queries that are sent after it without waiting are transactions of their own."""
     cancels = True
 
     def _ways(self):

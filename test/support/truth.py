@@ -40,7 +40,7 @@ def talker(weir, talk, answers, draw, leaves):
 
 
 def vandal(weir, talk, draw, count):
-    """Begins what the others do, and is gone at some byte of it. Some of its requests get cancelled."""
+    """Begins the same work as the other clients and disconnects at some byte. Some of its requests get cancelled."""
     def run():
         for _ in range(count):
             data = b"".join(step for step in draw.choice(talk.parts)[1] if isinstance(step, bytes))

@@ -1,9 +1,8 @@
 """
-Waiting, the only way the tests know: ask again until it is so, or fail with a reason.
+Waiting, in the only way that the tests use: test a condition repeatedly until it holds, or fail with a reason.
 
-Nothing in a test may depend on how long something takes. A scene waits for a message, for the end of a
-connection, or here for a fact that has no message of its own (a row of SHOW, a line of the log). DEADLINE only
-decides when a test that hangs is called failed: it is never part of what is tested.
+No test may depend on a duration. A scene waits for a message, for the end of a connection, or here for a fact without a message (a row of SHOW, a
+line of the log). DEADLINE only limits a test that hangs: it is never part of a test's condition.
 """
 import threading
 

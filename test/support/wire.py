@@ -103,7 +103,7 @@ class Peer:
             return got
 
     def drain_bytes(self):
-        """The same, for what may not be messages at all."""
+        """The same, for data that may not be valid messages."""
         try:
             while True:
                 self._fill()
@@ -139,7 +139,7 @@ class Peer:
 
 
 class Result:
-    """What came back for one query: everything up to ReadyForQuery."""
+    """The answer to one query: everything up to ReadyForQuery."""
 
     def __init__(self, messages):
         self.messages = messages
