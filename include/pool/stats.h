@@ -16,7 +16,7 @@ struct stats {
 #undef X
 };
 
-/* Totals now, and at the ends of the last two full periods; averages are computed from these. */
+/* Totals now, and at the ends of the last two full periods. */
 struct stats_history {
 	struct stats total, newer, older;
 	usec_t newer_at, older_at;
@@ -25,8 +25,10 @@ struct stats_history {
 void stats_add(struct stats *sum, const struct stats *more);
 /* A period ends at `now`. */
 void stats_period_end(struct stats_history *history, usec_t now);
-/* Averages over the last full period: counts and bytes per second; times per transaction (xact_time), per query (query_time)
-   and per assignment (wait_time) in microseconds. All are zero before the first period has ended. */
-void stats_average(const struct stats_history *history, struct stats *out);
+/* Returns the time at which the averages begin: the start of the last full period, or a second before the history began. */
+usec_t stats_since(const struct stats_history *history);
+/* Averages from stats_since() until `now`: counts and bytes per second; times per transaction (xact_time), per query (query_time)
+   and per assignment (wait_time) in microseconds. */
+void stats_average(const struct stats_history *history, usec_t now, struct stats *out);
 
 #endif

@@ -199,6 +199,11 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 {
 	int64_t unit = row->type == VALUE_SECONDS ? USEC : 1;
 
+	/* a key that may be unset: in PgBouncer's files -1 is the same as no key */
+	if (row->row.default_text[0] == '\0' && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS) && strcmp(text, "-1") == 0) {
+		*value = CONF_UNSET;
+		return true;
+	}
 	switch (row->type) {
 	case VALUE_BOOL:
 		return read_bool(text, value);

@@ -213,14 +213,9 @@ void pools_sum_stats(const struct pools *pools, struct stats_history *sum)
 		const struct stats_history *one = &d->stats;
 
 		stats_add(&sum->total, &one->total);
-		if (one->older_at == 0)
-			continue;
-		stats_add(&sum->newer, &one->newer);
 		stats_add(&sum->older, &one->older);
-		if (one->newer_at > sum->newer_at)
-			sum->newer_at = one->newer_at;
-		if (sum->older_at == 0 || one->older_at < sum->older_at)
-			sum->older_at = one->older_at;
+		if (sum->older_at == 0 || stats_since(one) < sum->older_at)
+			sum->older_at = stats_since(one);
 	}
 }
 

@@ -1,8 +1,9 @@
 /*
  * Statistics of a database: totals that only grow, and their values at the ends of the last two periods.
  *
- * An average is the difference between these two ends divided by the time between them (a period does not end at an exact
- * microsecond), or, for times, by the number of transactions, queries or assignments. Averages do not change within a period.
+ * An average is what has been added since the start of the last full period, divided by the time since then, or, for times, by the number of
+ * transactions, queries or assignments. So it covers one to two periods, as in PgBouncer. Before the first period has ended the average
+ * covers the time since the creation of the history and one second more, so that the first moments do not divide by nearly zero.
  *
  * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A history begins with
  * newer_at = its creation and older_at = 0, which means that no period has ended yet.
@@ -35,15 +36,20 @@ static uint64_t each(uint64_t time, uint64_t count)
 	return count ? time / count : 0;
 }
 
-void stats_average(const struct stats_history *history, struct stats *out)
+usec_t stats_since(const struct stats_history *history)
 {
-	const struct stats *to = &history->newer, *from = &history->older;
+	return history->older_at > 0 ? history->older_at : history->newer_at - USEC;
+}
+
+void stats_average(const struct stats_history *history, usec_t now, struct stats *out)
+{
+	const struct stats *to = &history->total, *from = &history->older;
 	uint64_t duration;
 
 	*out = (struct stats){ 0 };
-	if (history->older_at == 0 || history->newer_at <= history->older_at)
+	if (now <= stats_since(history))
 		return;
-	duration = (uint64_t)(history->newer_at - history->older_at);
+	duration = (uint64_t)(now - stats_since(history));
 #define X(name) out->name = per_second(to->name - from->name, duration);
 	STATS_EACH(X)
 #undef X

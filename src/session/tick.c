@@ -246,27 +246,27 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 	}
 }
 
-static void log_stats(const struct pools *pools)
+/* At the end of a period. */
+static void log_stats(const struct pools *pools, usec_t now)
 {
-	struct stats_history all = { .newer_at = 0 };
+	struct stats_history all = { .older_at = 0 };
 	struct stats sum;
 
 	for (const struct database *d = pools->databases; d; d = d->hh.next) {
 		if (d->is_console || d->stats.older_at == 0)
 			continue;
-		stats_add(&all.newer, &d->stats.newer);
+		stats_add(&all.total, &d->stats.total);
 		stats_add(&all.older, &d->stats.older);
-		all.newer_at = d->stats.newer_at;
 		if (all.older_at == 0 || d->stats.older_at < all.older_at)
 			all.older_at = d->stats.older_at;
 	}
-	stats_average(&all, &sum);
-	log_info("stats: %llu xacts/s, %llu queries/s, %llu client parses/s, %llu server parses/s, %llu binds/s, in %llu B/s, out %llu B/s, "
-		 "xact %llu us, query %llu us, wait %llu us",
+	stats_average(&all, now, &sum);
+	log_info("stats: %llu xacts/s, %llu queries/s, %llu client parses/s, %llu server parses/s, %llu binds/s, %llu client logins/s, "
+		 "in %llu B/s, out %llu B/s, xact %llu us, query %llu us, wait %llu us",
 		 (unsigned long long)sum.xact_count, (unsigned long long)sum.query_count, (unsigned long long)sum.client_parse_count,
-		 (unsigned long long)sum.server_parse_count, (unsigned long long)sum.bind_count, (unsigned long long)sum.received,
-		 (unsigned long long)sum.sent, (unsigned long long)sum.xact_time, (unsigned long long)sum.query_time,
-		 (unsigned long long)sum.wait_time);
+		 (unsigned long long)sum.server_parse_count, (unsigned long long)sum.bind_count, (unsigned long long)sum.client_login_count,
+		 (unsigned long long)sum.received, (unsigned long long)sum.sent, (unsigned long long)sum.xact_time,
+		 (unsigned long long)sum.query_time, (unsigned long long)sum.wait_time);
 }
 
 /*
@@ -333,6 +333,6 @@ void world_tick(struct world *w)
 	}
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)
-		log_stats(w->pools);
+		log_stats(w->pools, w->now);
 	give_back_memory(w);
 }

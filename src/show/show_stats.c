@@ -10,9 +10,10 @@
 
 static void give_database(void *context, const struct database_row *database)
 {
+	const struct show *s = context;
 	struct stats_row row = { .database = database->name, .total = database->stats->total };
 
-	stats_average(database->stats, &row.average);
+	stats_average(database->stats, s->world->now, &row.average);
 	show_row(context, &row);
 }
 
@@ -52,7 +53,7 @@ void show_totals(const struct show *s)
 	struct stats average;
 
 	pools_sum_stats(s->world->pools, &sum);
-	stats_average(&sum, &average);
+	stats_average(&sum, s->world->now, &average);
 	named_rows(s, "total", &sum.total);
 	named_rows(s, "avg", &average);
 }

@@ -43,7 +43,7 @@ def test_log_stats(scene, postgres):
     weir = scene.weir({"p0": postgres}, log_stats=1, stats_period=1)
     pid_of(weir.client())
     weir.wait_log(r" LOG stats: \d+ xacts/s, \d+ queries/s, \d+ client parses/s, \d+ server parses/s, \d+ binds/s, "
-                  r"in \d+ B/s, out \d+ B/s, xact \d+ us, query \d+ us, wait \d+ us$", times=2)
+                  r"\d+ client logins/s, in \d+ B/s, out \d+ B/s, xact \d+ us, query \d+ us, wait \d+ us$", times=2)
     weir.admin("SET log_stats = 0")
     before = len(lines(weir, " LOG stats: "))
     client = weir.client()

@@ -102,15 +102,17 @@ def test_backend_of_a_timed_out_query_is_not_reused(scene, postgres):
     assert pid_of(weir.client()) != pid
 
 
-@pytest.mark.parametrize("place", ["global", "database", "user"])
+@pytest.mark.parametrize("place", ["global", "database", "user", "unset by -1"])
 def test_query_wait_timeout(scene, postgres, place):
     keys = {"query_wait_timeout": SOON} if place == "database" else {}
     users = {"rival": "query_wait_timeout=0"}
     if place == "user":
         users["app"] = "query_wait_timeout=%s" % SOON
+    elif place == "unset by -1":
+        keys, users["app"] = {"query_wait_timeout": -1, "pool_size": -1}, "query_wait_timeout=-1"
     weir = scene.weir({"p0": postgres.target("p0", user="app", **keys)}, sections={"users": users},
                       pool_mode="transaction", default_pool_size=1,
-                      query_wait_timeout=SOON if place == "global" else NEVER)
+                      query_wait_timeout=SOON if place in ("global", "unset by -1") else NEVER)
     holder, spared, struck = weir.client(), weir.client("rival"), weir.client()
     hold(holder)
     ask(spared)

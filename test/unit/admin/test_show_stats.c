@@ -1,6 +1,13 @@
 /* SHOW STATS and TOTALS: exact numbers over one period. */
 #include "shows.h"
 
+static void end_period(void)
+{
+	fake.world.now = 1010 * USEC;
+	for (struct database *d = fake.world.pools->databases; d; d = d->hh.next)
+		stats_period_end(&d->stats, fake.world.now);
+}
+
 /* Exact numbers over one period. */
 TEST(stats)
 {
@@ -8,14 +15,15 @@ TEST(stats)
 	struct stats_history *h = &database_find(fake.world.pools, "shop")->stats;
 	const char *got;
 
+	fake.world.now = 1010 * USEC;
 	h->total = (struct stats){ 10, 20, 40, 1000, 2000, 500, 800, 300, 4, 5, 6, 2 };
 	stats_period_end(h, 1010 * USEC);
 	h->total.query_count = 41;
 	got = fake_ask(c, "show stats");
 	CHECK(strstr(got, " D(many|0|") != NULL && strstr(got, " D(pgbouncer|0|1|1|") != NULL);
-	CHECK(strstr(got, " D(shop|10|20|41|1000|2000|500|800|300|4|5|6|2|1|2|4|100|200|25|20|30|0|0|0|0) C(SHOW)") != NULL);
+	CHECK(strstr(got, " D(shop|10|20|41|1000|2000|500|800|300|4|5|6|2|1|2|4|100|200|25|19|30|0|0|0|0) C(SHOW)") != NULL);
 	CHECK(strstr(fake_ask(c, "show stats_totals"), " D(shop|10|20|41|1000|2000|500|800|300|4|5|6|2)") != NULL);
-	CHECK(strstr(fake_ask(c, "show stats_averages"), " D(shop|1|2|4|100|200|25|20|30|0|0|0|0)") != NULL);
+	CHECK(strstr(fake_ask(c, "show stats_averages"), " D(shop|1|2|4|100|200|25|19|30|0|0|0|0)") != NULL);
 	fake_end();
 }
 
@@ -28,14 +36,13 @@ TEST(totals_are_sums)
 
 	shop->total = (struct stats){ .xact_count = 30, .xact_time = 600, .sent = 1000 };
 	many->total = (struct stats){ .xact_count = 10, .xact_time = 1000, .sent = 500 };
-	stats_period_end(shop, 1010 * USEC);
-	stats_period_end(many, 1010 * USEC);
+	end_period();
 	got = fake_ask(c, "show totals");
 	CHECK(strstr(got, " D(total_xact_count|41) ") != NULL);	/* and this SHOW */
 	CHECK(strstr(got, " D(total_server_bytes|1500) ") != NULL);
 	CHECK(strstr(got, " D(avg_xact_count|4) ") != NULL);
 	CHECK(strstr(got, " D(avg_server_bytes|150) ") != NULL);
-	CHECK(strstr(got, " D(avg_xact_time|40) ") != NULL);	/* the average of the totals is 1600 / 40, not the sum of the averages 20 + 100 */
+	CHECK(strstr(got, " D(avg_xact_time|39) ") != NULL);	/* the average of the totals is 1600 / 41, not the sum of the averages 20 + 100 */
 	fake_end();
 }
 
@@ -47,10 +54,9 @@ TEST(totals_of_databases_of_different_age)
 	struct stats_history *many = &database_find(fake.world.pools, "many")->stats;
 
 	shop->total.query_count = 30;
-	stats_period_end(shop, 1010 * USEC);
-	many->total.query_count = 10;
-	CHECK(strstr(fake_ask(c, "show totals"), " D(avg_query_count|3) ") != NULL);
-	many->newer_at = 1008 * USEC;
+	end_period();
+	*many = (struct stats_history){ .total.query_count = 10, .newer_at = 1008 * USEC };
+	CHECK(strstr(fake_ask(c, "show totals"), " D(avg_query_count|4) ") != NULL);
 	stats_period_end(many, 1010 * USEC);
 	CHECK(strstr(fake_ask(c, "show totals"), " D(avg_query_count|4) ") != NULL);
 	fake_end();

@@ -142,6 +142,22 @@ TEST(database_entry_inherits_unset_values)
 	conf_drop(&conf);
 }
 
+TEST(numbers_of_an_entry_that_are_unset)
+{
+	struct conf *conf = load("[databases]\na = pool_size=-1 min_pool_size=-1 server_lifetime=-1 query_wait_timeout=-1 max_db_connections=-1\n"
+				 "[users]\nu = pool_size=-1 query_timeout=-1 query_wait_timeout=-1\n");
+
+	REQUIRE(conf);
+	CHECK_INT(conf->databases[0]->pool_size, CONF_UNSET);
+	CHECK_INT(conf->databases[0]->server_lifetime, CONF_UNSET);
+	CHECK_INT(conf->databases[0]->query_wait_timeout, CONF_UNSET);
+	CHECK_INT(conf->users[0]->query_wait_timeout, CONF_UNSET);
+	CHECK_INT(conf->users[0]->query_timeout, CONF_UNSET);
+	conf_drop(&conf);
+	CHECK(load("[databases]\na =\n[pgbouncer]\nquery_wait_timeout = -1\n") == NULL);
+	CHECK(load("[databases]\na = port=-1\n") == NULL);
+}
+
 TEST(users_and_peers_of_a_whole_file)
 {
 	struct conf *conf = load(whole);
@@ -197,7 +213,7 @@ TEST(all_problems_are_reported_and_nothing_is_loaded)
 		"pgweir =\n"
 		"d = password=xyzzy plugh=1\n"
 		"[users]\n"
-		"u = pool_szie=5 query_timeout=-1\n"			/* 20 */
+		"u = pool_szie=5 query_timeout=-2\n"			/* 20 */
 		"[peers]\n"
 		"0 = host=h\n"
 		"16384 = host=h\n"
@@ -229,7 +245,7 @@ TEST(all_problems_are_reported_and_nothing_is_loaded)
 	CHECK_ERROR(17, "database \"pgweir\" is the console");
 	CHECK_ERROR(18, "unknown key behind \"password\"");
 	CHECK_ERROR(20, "user \"u\": unknown key \"pool_szie\"; did you mean \"pool_size\"?");
-	CHECK_ERROR(20, "user \"u\": \"query_timeout\" is \"-1\"");
+	CHECK_ERROR(20, "user \"u\": \"query_timeout\" is \"-2\"");
 	CHECK_ERROR(22, "peer \"0\": the name must be a peer_id, a whole number from 1 to 16383");
 	CHECK_ERROR(23, "peer \"16384\": the name must be a peer_id");
 	CHECK_ERROR(24, "peer \"5\": \"host\" is missing");

@@ -379,7 +379,7 @@ TEST(statistics_period_ends)
 	database_find(fake.pools, "app")->stats.total.query_count = 50;
 	CHECK(pools_maintain(fake.pools, fake.now + 10 * USEC));
 	CHECK(!pools_maintain(fake.pools, fake.now + 11 * USEC));
-	stats_average(&database_find(fake.pools, "app")->stats, &average);
+	stats_average(&database_find(fake.pools, "app")->stats, fake.now + 10 * USEC, &average);
 	CHECK_INT(average.query_count, 5);
 	fake_end();
 }
