@@ -133,27 +133,33 @@ def code(text):
     return "`%s`" % text if text else ""
 
 
+def by_test(pairs):
+    """Rows of a table: each test with the names that it proves, in the order of their first names; "open" for those without one."""
+    names = {}
+    for name, test in pairs:
+        names.setdefault(test or "open", []).append(name)
+    return [row(", ".join(proven), "open" if test == "open" else code(test)) for test, proven in names.items()]
+
+
 def document():
     known = tests()
+    settings = []
+    for name, scope, default, here, test in rows():
+        key = "database" in scope and "global" not in scope
+        settings.append((code(name) + (" (key)" if key else "") + (" (another default)" if default != here else ""), test))
+    header = (TOP / "test/unit/admin/show_columns.h").read_text(encoding="utf-8")
+    shows = re.findall(r'\{ "(SHOW \w+)",', header)
     lines = [
         "# Compatibility with PgBouncer 1.25", "",
-        "Written by `test/support/compatibility.py` from the tables of settings and columns and from the tests. Each row names a test below",
-        "`test/` that fails without the setting, the columns or the command. `doc/differences.md` has the intended differences, `man 5 pgweir`",
-        "the scope of each setting, `doc/show.md` the columns.", "",
-        "## Settings", "", row("setting", "default", "test"), row("---", "---", "---")]
-    for name, _, default, here, test in rows():
-        shown = code(default) if default == here else "%s (here %s)" % (code(default), code(here))
-        shown = shown if len(shown) < 60 else "the same query"
-        lines.append(row(code(name), shown, code(test) or "open"))
-    lines += ["", "## SHOW", "", row("command", "columns", "test"), row("---", "---", "---")]
-    header = (TOP / "test/unit/admin/show_columns.h").read_text(encoding="utf-8")
-    for command, columns in re.findall(r'\{ "(SHOW \w+)",\s*((?:"[^"]*"\s*)+),', header):
-        names = "".join(re.findall(r'"([^"]*)"', columns)).split()
-        lines.append(row(code(command), str(len(names)), code(COLUMNS) if COLUMNS in known else "open"))
-    lines += ["", "## Commands", "", row("command", "test"), row("---", "---")]
-    for command, test in COMMANDS:
-        test = "unit/admin/test_" + test
-        lines.append(row(code(command), code(test) if test in known else "open"))
+        "Written by `test/support/compatibility.py` from the tables of settings and columns and from the tests. Each test below `test/` fails",
+        "without the settings, columns or commands of its row. `doc/differences.md` has the intended differences, `man 5 pgweir` scope and",
+        "default of each setting, `doc/show.md` the columns. A key is set in `[databases]`, `[users]` or `[peers]` only.", "",
+        "## Settings", "", row("settings", "test"), row("---", "---"), *by_test(settings),
+        "", "## Columns", "", row("commands", "test"), row("---", "---"),
+        *by_test((code(command), COLUMNS if COLUMNS in known else None) for command in shows),
+        "", "## Commands", "", row("commands", "test"), row("---", "---"),
+        *by_test((code(command), test if test in known else None) for command, test in
+                 ((command, "unit/admin/test_" + test) for command, test in COMMANDS))]
     return "\n".join(lines) + "\n"
 
 
