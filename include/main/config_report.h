@@ -4,14 +4,14 @@
 #include "conf/conf.h"
 #include "main/options.h"
 
-/* What the command line asks about the configuration: see config_report.c. Both print to stdout and return the status of the process. */
+/* --check and --print-config: see config_report.c. Both functions print to stdout and return the exit status. */
 
-/* Everything that a start would check, without starting. */
+/* Makes every check that a start would make, without starting. */
 int config_report_check(const struct options *options);
-/* All settings with the values in force. */
+/* Prints all settings with their values. */
 int config_report_print(const struct options *options);
 
-/* -d: the file does not set what a process in the background needs. */
+/* With -d: whether the file lacks settings that a background process needs. */
 bool config_lacks_for_daemon(const struct options *options, const struct settings *settings);
 #define LACKS_FOR_DAEMON "-d needs pidfile, and logfile or syslog, to be set in %s"
 

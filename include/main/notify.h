@@ -4,26 +4,26 @@
 #include <stddef.h>
 
 /*
- * What systemd is told, and what it hands over. Outside of it, or built without libsystemd, all of this does nothing.
+ * Communication with systemd. Without systemd, or without libsystemd at build time, these functions do nothing.
  */
 
-/* Up and listening; also the end of what notify_reloading began. */
+/* The process is ready and listening; also ends a reload that notify_reloading announced. */
 void notify_ready(void);
-/* A RELOAD begins; notify_ready must follow, however it goes. */
+/* A RELOAD begins; notify_ready must follow, also after a failure. */
 void notify_reloading(void);
 void notify_stopping(void);
-/* Where systemd listens for news of this process, or NULL; and the other end of that, in a process that takes its place and was not
-   started by systemd itself (NULL: nothing changes). */
+/* Returns the notification socket of systemd, or NULL. notify_adopt sets it in a process that replaces another and was not
+   started by systemd (NULL: unchanged). */
 const char *notify_address(void);
 void notify_adopt(const char *address);
-/* From now on that process is the service, and this one has nothing more to say. */
+/* From now on that process is the main process of the service, and this process sends no more notifications. */
 void notify_successor(int pid);
-/* One line for `systemctl status`. */
+/* Sets the status line of `systemctl status`. */
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The listening stream sockets that systemd opened for us: at most `max` descriptors go to `fds`, made close-on-exec;
-   returns how many. Any other descriptor it passed is closed, with a warning. To be called once, before
-   daemon_start: they are meant for the process that systemd started. */
+/* Takes the listening stream sockets that systemd opened: at most `max` descriptors, with close-on-exec. Returns their number.
+   Other descriptors from systemd are closed with a warning. Called once, before daemon_start, because the sockets belong to the
+   process that systemd started. */
 size_t notify_listen_fds(int *fds, size_t max);
 
 #endif

@@ -4,14 +4,14 @@
 #include "conf/conf.h"
 
 /*
- * What else a start needs besides a configuration without faults, for --check: the account, the files that are written, the
- * addresses. Nothing is written or listened on. A running pooler, with its pidfile locked and its ports in use, is no fault.
+ * Checks of --check beyond the configuration: the account, writable files, addresses. Writes nothing and does not listen. The
+ * locked pidfile and the ports of a running pooler are not errors.
  */
 
-/* Becomes `user` (NULL, "": stays), as a start does before it reads or writes further files. An account that no start can become
-   is an error; one that only this process cannot become is a warning. */
+/* Becomes `user` (NULL, "": no change), as a start does before it reads or writes further files. An account that no start could
+   become is an error; an account that only this process cannot become is a warning. */
 void precheck_user(const char *user, struct conf_problems *problems);
-/* Checks everything else, as the present user. */
+/* Makes the other checks as the current user. */
 void precheck_start(const struct settings *settings, struct conf_problems *problems);
 
 #endif

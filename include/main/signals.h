@@ -5,7 +5,7 @@
 
 struct event_base;
 
-/* What a signal asks for; the names are those of the console's commands. */
+/* The action that a signal requests; named like console commands. */
 enum signal_wish {
 	WISH_NOTHING,
 	WISH_RELOAD,
@@ -16,25 +16,26 @@ enum signal_wish {
 	WISH_SHUTDOWN
 };
 
-/* What the process is doing when a signal arrives: its meaning depends on that. A shutdown is one by signal or by console. */
+/* The state of the process, which determines the meaning of a signal. A shutdown may have been requested by a signal or on the
+   console. */
 enum signal_moment {
 	MOMENT_USUAL,
 	MOMENT_PAUSED,
 	MOMENT_SUSPENDED,
 	MOMENT_SHUTDOWN,
-	MOMENT_SHUTDOWN_PAUSED,			/* also: it waits for servers, so that no other server is lent */
+	MOMENT_SHUTDOWN_PAUSED,			/* also while the shutdown waits for servers, so that no server is lent */
 	MOMENTS
 };
 
 enum signal_wish signal_decide(int signum, enum signal_moment moment);
-/* The line for the log, without its end: "got SIGTERM, shutting down, ...". */
+/* Writes the line for the log, without a line feed: "got SIGTERM, shutting down, ...". Returns buf. */
 const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size);
 
-/* Delivers our signals to `on_signal` from within the event loop, and ignores SIGPIPE. NULL: no memory. */
+/* Calls `on_signal` from the event loop for each signal, and ignores SIGPIPE. NULL: no memory. */
 struct signals;
 typedef void signals_on_signal(void *context, int signum);
 struct signals *signals_open(struct event_base *base, signals_on_signal *on_signal, void *context);
-/* The process is about to end: signals are ignored from now on. Sets *signals to NULL; NULL inside is fine. */
+/* The process is about to end: ignores signals from now on. Sets *signals to NULL; *signals may be NULL. */
 void signals_close(struct signals **signals);
 
 #endif

@@ -5,7 +5,7 @@
 
 struct event_base;
 
-/* The answer to --version: the version that monitoring looks for, then those of the libraries, one a line. */
+/* Prints the output of --version: the version that monitoring tools parse, then the versions of the libraries, one per line. */
 void version_print(FILE *to);
 /* Logs "process up: pgweir X.Y.Z, libevent V (backend), adns: ..., tls: ...". */
 void version_log_up(struct event_base *base);

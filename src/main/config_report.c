@@ -1,5 +1,5 @@
 /*
- * --check and --print-config: what the configuration is worth, and what it says, without a start.
+ * --check and --print-config: check and print the configuration without a start.
  */
 #include "main/config_report.h"
 

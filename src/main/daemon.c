@@ -1,10 +1,10 @@
 /*
- * Into the background, and away from root.
+ * Going into the background, and switching from root to another user.
  *
- * The usual two forks: the first child starts a session and ends, the second one is no session's leader and can never
- * come by a controlling terminal. The process that was called stays until the daemon says that it is listening, so
- * its exit status is the truth about the start and its caller may connect the moment it returns. All three
- * share one pipe: a byte in it means ready, its end without one means that the daemon has gone.
+ * As usual there are two forks: the first child starts a session and ends; the second is not a session leader and can never get
+ * a controlling terminal. The calling process waits until the daemon listens, so its exit status tells whether the start
+ * succeeded, and its caller may connect as soon as it returns. All three share a pipe: a byte means ready, an end without a
+ * byte means that the daemon has ended.
  */
 #include "main/daemon.h"
 
@@ -30,7 +30,7 @@ static void point_nowhere(int first, int last)
 		close(fd);
 }
 
-/* What the calling process does for the rest of its life. _exit: what exit would flush or run belongs to the daemon. */
+/* The rest of the life of the calling process. _exit is used because the daemon owns the buffers and exit handlers. */
 static _Noreturn void wait_for_daemon(int fd, pid_t child)
 {
 	char byte;
@@ -51,7 +51,7 @@ int daemon_start(void)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	/* or each process would write what is still in the buffers */
+	/* otherwise each process would write the contents of the buffers */
 	fflush(NULL);
 	child = fork();
 	if (child < 0) {
@@ -80,7 +80,7 @@ void daemon_ready(int *fd)
 	if (*fd < 0)
 		return;
 	point_nowhere(STDOUT_FILENO, STDERR_FILENO);
-	/* the waiting process may have been killed meanwhile; the daemon is up all the same (SIGPIPE is ignored) */
+	/* the waiting process may have been killed (SIGPIPE is ignored) */
 	while (write(*fd, "", 1) < 0 && errno == EINTR)
 		;
 	close(*fd);
@@ -93,7 +93,7 @@ static bool drop_root(const struct passwd *who, char *why, size_t why_size)
 		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name, strerror(errno));
 		return false;
 	}
-	/* a way back would be a hole */
+	/* becoming root again must be impossible */
 	if (setuid(0) == 0) {
 		snprintf(why, why_size, "user \"%s\" can become root again", who->pw_name);
 		return false;
@@ -101,7 +101,7 @@ static bool drop_root(const struct passwd *who, char *why, size_t why_size)
 	return true;
 }
 
-/* NULL, with a text: no process can become this user, or none should. */
+/* NULL with a text: no process can become this user, or the user is root. */
 static const struct passwd *find_user(const char *user, char *why, size_t why_size)
 {
 	const struct passwd *who;

@@ -1,6 +1,6 @@
 /*
- * Limits of the operating system. Every connection takes a descriptor; a pooler that runs out of them refuses clients
- * that its configuration promised a place, so the shortage is said at the start and not when it hurts.
+ * Limits of the operating system. Every connection takes a descriptor, and without descriptors pgweir would refuse clients that
+ * the configuration admits. A low limit is logged at start, before it has an effect.
  */
 #include "main/limits.h"
 

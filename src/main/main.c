@@ -1,9 +1,9 @@
 /*
  * pgweir: a PostgreSQL connection pooler.
  *
- * main puts the house together: the command line, the configuration, the process (background, user, limits, pidfile),
- * then the world, its sockets and its console, and turns it until it has stopped. What may fail fails before
- * the process says that it is up, with every problem named; afterwards a bad configuration changes nothing.
+ * The start: command line, configuration, process (background, user, limits, pidfile), then the world, its sockets and its
+ * console; then the event loop until the end. Errors are reported before the process announces that it is up, with every
+ * problem listed; after that, a faulty configuration changes nothing.
  */
 #include "base/hash.h"
 #include "base/log.h"
@@ -31,16 +31,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INHERITED_MOST 64		/* sockets that systemd may hand over */
-#define OWN_DESCRIPTORS 64		/* log, epoll, DNS, listening sockets and the like */
-#define DESCRIPTORS_MOST (1L << 20)	/* that the loop keeps a place for */
+#define INHERITED_MOST 64		/* maximum number of sockets from systemd */
+#define OWN_DESCRIPTORS 64		/* log, epoll, DNS, listening sockets and similar */
+#define DESCRIPTORS_MOST (1L << 20)	/* maximum number of descriptors that loop_memory has room for */
 
-/* What the process begins with. */
+/* The environment of the start. */
 struct start {
 	const int *fds;			/* sockets from systemd */
 	size_t fd_count;
-	struct taker *taker;		/* the process that we replace; NULL: none */
-	struct pidfile **pidfile;	/* ours; with a taker, what comes of that */
+	struct taker *taker;		/* the process to be replaced; NULL: no process */
+	struct pidfile **pidfile;	/* the pidfile; with a taker, set by the handover */
 };
 
 static struct options options;
@@ -83,7 +83,7 @@ static bool apply_log(const struct settings *s)
 	return log_configure(&config);
 }
 
-/* A snapshot of the file with everything that only a restart changes as it is. NULL with problems. */
+/* Reads the file again, but keeps the settings that need a restart. NULL with problems. */
 static struct conf *read_again(struct conf_problems *problems)
 {
 	const struct conf *now = pooler.world->conf;
@@ -99,7 +99,7 @@ static struct conf *read_again(struct conf_problems *problems)
 	return fresh;
 }
 
-/* Brings a snapshot into force. Takes the reference. */
+/* Applies a snapshot. Takes the reference. */
 static bool use(struct conf *conf, struct conf_problems *problems)
 {
 	bool ok = conf && world_reconfigure(pooler.world, conf, problems);
@@ -131,7 +131,7 @@ static bool reload(void *context, struct conf_problems *problems)
 	(void)context;
 	notify_reloading();
 	ok = use(read_again(problems), problems);
-	/* a configuration that is in force has opened it anew */
+	/* a successful RELOAD has reopened it */
 	if (!ok && !log_reopen())
 		log_warning("log file: %s; going on with the old one", strerror(errno));
 	log_problems(problems);
@@ -205,7 +205,7 @@ static void on_signal(void *context, int signum)
 		shut_down(NULL, DRAIN_WAIT_SERVERS);
 		return;
 	case WISH_SHUTDOWN:
-		/* as PgBouncer has it: the second signal closes every connection without a message */
+		/* as in PgBouncer, the second signal closes all connections without a message */
 		pooler.is_silent = pooler.world->drain != DRAIN_OFF;
 		shut_down(NULL, DRAIN_NOW);
 		return;
@@ -216,7 +216,7 @@ static void on_signal(void *context, int signum)
 
 /* ---- the process ---- */
 
-/* How many descriptors the configuration may need when everything it allows is in use. */
+/* Returns how many descriptors the configuration may need at most. */
 static uint64_t descriptors_needed(const struct conf *conf)
 {
 	const struct settings *s = &conf->settings;
@@ -258,7 +258,7 @@ static struct event_base *new_base(void)
 	return base;
 }
 
-/* Everything that clients come to: of our own, or of the process that we replace. */
+/* Opens the listening sockets of the configuration and of the process to be replaced. */
 static bool open_doors(const struct start *start, struct conf_problems *problems)
 {
 	if (start->taker)
@@ -266,7 +266,7 @@ static bool open_doors(const struct start *start, struct conf_problems *problems
 	return world_listen(pooler.world, start->fds, (int)start->fd_count, problems);
 }
 
-/* What the shutdown had waited for. */
+/* Logs the end of the shutdown. */
 static void log_exit(const struct world *w)
 {
 	if (w->drain == DRAIN_WAIT_CLIENTS)
@@ -276,7 +276,7 @@ static void log_exit(const struct world *w)
 	log_info("process down");
 }
 
-/* Opens the world and turns it to the end. */
+/* Creates the world and runs the event loop until the end. */
 static int run(struct conf *conf, const struct start *start, int *ready_fd)
 {
 	struct conf_problems problems = { .count = 0 };
@@ -331,7 +331,7 @@ out:
 	return status;
 }
 
-/* -R: the running process; its pidfile then comes with the rest. False: there is one, but it cannot be. */
+/* -R: finds the running process; its pidfile is part of the handover. False: a process runs, but cannot be replaced. */
 static bool find_running(const struct settings *s, struct taker **taker)
 {
 	char why[512] = "";
@@ -349,7 +349,7 @@ static bool find_running(const struct settings *s, struct taker **taker)
 	return false;
 }
 
-/* What was wrong with the file is said where the file says that the log is. */
+/* Problems of the file are logged to the log file that it names. */
 static int start(struct conf *conf, const struct conf_problems *problems, const int *fds, size_t fd_count)
 {
 	const struct settings *s = &conf->settings;
@@ -391,7 +391,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	return status;
 }
 
-/* Before there is any table. */
+/* Must be called before any table exists. */
 static bool draw_hash_key(void)
 {
 	uint8_t key[HASH_KEY];

@@ -1,6 +1,6 @@
 /*
- * systemd: sd_notify(3) for Type=notify and notify-reload, and sd_listen_fds(3) for socket activation. A reload is
- * announced with the time of the monotonic clock, by which systemd tells this reload's end from an earlier one's.
+ * systemd: sd_notify(3) for Type=notify and notify-reload, and sd_listen_fds(3) for socket activation. The notification of a
+ * reload contains the time of the monotonic clock, by which systemd distinguishes the ends of two reloads.
  */
 #include "main/notify.h"
 
@@ -64,7 +64,7 @@ void notify_status(const char *format, ...)
 
 size_t notify_listen_fds(int *fds, size_t max)
 {
-	/* the environment is cleaned, so that no child of ours takes the sockets for its own */
+	/* removes the environment variables, so that no child process uses the sockets */
 	int count = sd_listen_fds(1);
 	size_t taken = 0;
 

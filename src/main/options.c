@@ -1,6 +1,6 @@
 /*
- * The command line: that of PgBouncer, so that service files and scripts written for it go on working, and two
- * actions of our own that look at a configuration without running it. Options may stand before or behind the file.
+ * The command line: the options of PgBouncer, so that service files and scripts written for it work, and two options of pgweir
+ * that check or print a configuration without running it. Options may come before or after the file.
  */
 #include "main/options.h"
 
@@ -30,7 +30,7 @@ static bool complain(const char *what)
 	return false;
 }
 
-/* One option that getopt found. False: not acceptable. */
+/* Handles an option that getopt found. False: invalid. */
 static bool options_take(struct options *o, int option)
 {
 	switch (option) {
@@ -62,7 +62,7 @@ static bool options_take(struct options *o, int option)
 		o->action = OPTIONS_PRINT_CONFIG;
 		return true;
 	default:
-		/* getopt has said already what it is */
+		/* getopt has printed the reason */
 		return complain(NULL);
 	}
 }
@@ -72,7 +72,7 @@ bool options_read(struct options *o, int argc, char **argv)
 	int option;
 
 	memset(o, 0, sizeof *o);
-	/* zero, not one: glibc then forgets what an earlier command line left behind */
+	/* 0 instead of 1: glibc then resets its state from an earlier command line */
 	optind = 0;
 	while ((option = getopt_long(argc, argv, "dqvu:RVh", long_options, NULL)) != -1) {
 		if (!options_take(o, option))

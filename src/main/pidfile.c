@@ -1,21 +1,22 @@
 /*
  * The pidfile, and the lock of the process that it names.
  *
- * The lock is on a file of its own, PIDFILE.lock, which only our user can open (mode 0600). Scripts and monitoring read the
- * pidfile itself, so every user can open it, and on Linux whatever is open can be locked: flock(2) asks for no mode at all,
- * and a read lock of fcntl(2), which asks for a descriptor to read from, keeps a write lock out. A lock on the pidfile would
- * let any user of the machine prevent a start. A name (an abstract socket, a shared memory object) can be occupied by another
- * user, too. The kernel drops the lock with the last descriptor of the process, so of two processes that start at the same
- * moment one wins, and no lock outlives its process.
+ * The lock is on a separate file, PIDFILE.lock, which only pgweir's user can open (mode 0600). Scripts and monitoring read the
+ * pidfile, so every user can open it, and on Linux every open file can be locked: flock(2) needs no particular mode, and a read
+ * lock of fcntl(2), which needs a descriptor for reading, blocks a write lock. With a lock on the pidfile, any user of the
+ * machine could prevent a start. Other users could also occupy a name (an abstract socket, a shared memory object). The kernel
+ * releases the lock with the last descriptor of the process: if two processes start at the same time, one of them gets the
+ * lock, and no lock outlives its process.
  *
- * The process id in the file is looked at as well: PgBouncer and earlier versions of pgweir hold no lock on PIDFILE.lock. A
- * process of another user is not the one that wrote it, for that one could write to a file of ours: otherwise a user could
- * wait for the id of a process that was killed, and keep the next one from starting.
+ * The process id in the file is checked too, because PgBouncer and earlier versions of pgweir do not lock PIDFILE.lock. A
+ * process of another user is not considered the owner: otherwise a user could wait for the id of a process that was killed, and
+ * prevent the next start.
  *
- * In an online restart the new process gets the descriptor of the old one, and with it the lock: it is never free in between.
+ * In an online restart the new process receives the descriptor of the old one, and with it the lock, which is never free in
+ * between.
  *
- * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock is still the file that it locked. The
- * number is written in one piece over the old one before the rest is cut off, so the first line is never half a number.
+ * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock still is the locked file. The number
+ * is written over the old one with one call before the rest is cut off, so the first line is never a partial number.
  */
 #include "main/pidfile.h"
 
@@ -46,7 +47,7 @@ static bool is_same_file(int fd, const char *path)
 	       ours.st_ino == theirs.st_ino;
 }
 
-/* Opens a regular file, and only such a one: to open a device may have an effect. -1, with a text. */
+/* Opens a regular file; opening a device may have an effect. -1 with a text. */
 static int open_regular(const char *path, int flags, mode_t mode, char *why, size_t why_size)
 {
 	struct stat file;
@@ -55,7 +56,7 @@ static int open_regular(const char *path, int flags, mode_t mode, char *why, siz
 	errno = 0;
 	if (lstat(path, &file) != 0 || S_ISREG(file.st_mode))
 		fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, mode);
-	/* it may have become another one */
+	/* it may have been replaced */
 	if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
 		return fd;
 	snprintf(why, why_size, "cannot open \"%s\": %s", path, fd < 0 && errno ? strerror(errno) : "it is not a regular file");
@@ -66,7 +67,7 @@ static int open_regular(const char *path, int flags, mode_t mode, char *why, siz
 
 /* ---- the process id ---- */
 
-/* The process id in the file; 0: none, or not a number. */
+/* Returns the process id in the file; 0: empty, or not a number. */
 static pid_t read_owner(int fd)
 {
 	char text[32];
@@ -82,7 +83,7 @@ static pid_t read_owner(int fd)
 	return errno || end == text || pid <= 0 || (pid_t)pid != pid ? 0 : (pid_t)pid;
 }
 
-/* A process of our user has this id. */
+/* Whether a process of this process's user has this id. */
 static bool is_ours_and_alive(pid_t pid)
 {
 	return kill(pid, 0) == 0;
@@ -126,7 +127,7 @@ void pidfile_forget(struct pidfile **pidfile)
 	mem_free(p);
 }
 
-/* While it is locked: a process that waits for no lock, but opens the file now, finds out that it is another one. */
+/* Called with the lock held: a process that opens the file now will notice that it was removed. */
 static void remove_lock(const struct pidfile *p)
 {
 	if (is_same_file(p->lock, p->lock_path))
@@ -137,7 +138,7 @@ void pidfile_release(struct pidfile **pidfile)
 {
 	const struct pidfile *p = *pidfile;
 
-	/* an administrator may have removed it, and another process may own the name now */
+	/* an administrator may have removed it, and another process may have created it again */
 	if (p && is_same_file(p->fd, p->path))
 		unlink(p->path);
 	if (p)
@@ -155,7 +156,7 @@ static void say_it_is_taken(const struct pidfile *p, pid_t owner, char *why, siz
 		snprintf(why, why_size, "pidfile \"%s\" is locked by another process", p->path);
 }
 
-/* A process of our user has the lock: which one, the pidfile says. */
+/* Another process of this user has the lock; the pidfile has its id. */
 static void say_it_is_locked(const struct pidfile *p, char *why, size_t why_size)
 {
 	int fd = open_regular(p->path, O_RDONLY, 0, why, why_size);
@@ -165,7 +166,7 @@ static void say_it_is_locked(const struct pidfile *p, char *why, size_t why_size
 		close(fd);
 }
 
-/* Only our user can open it: a copy or a backup may have given it another mode. */
+/* Whether only this user can open the file; sets the mode, because a copy or a backup may have changed it. */
 static bool is_private(int fd)
 {
 	struct stat file;
@@ -173,7 +174,7 @@ static bool is_private(int fd)
 	return fstat(fd, &file) == 0 && ((file.st_mode & 077) == 0 || fchmod(fd, 0600) == 0);
 }
 
-/* False, with a text: another process has it, or it cannot be had. */
+/* False with a text: another process holds the lock, or locking failed. */
 static bool lock(struct pidfile *p, char *why, size_t why_size)
 {
 	for (;;) {
@@ -195,7 +196,7 @@ static bool lock(struct pidfile *p, char *why, size_t why_size)
 			p->lock = fd;
 			return true;
 		}
-		/* its owner ended and removed it after we had opened it */
+		/* its owner has removed it after it was opened here */
 		close(fd);
 	}
 }
@@ -235,7 +236,7 @@ struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 	return NULL;
 }
 
-/* ---- from process to process ---- */
+/* ---- online restart ---- */
 
 int pidfile_descriptor(const struct pidfile *p)
 {

@@ -1,8 +1,8 @@
 /*
- * What a start would stumble over although its configuration has no fault (--check). The texts are those of the start.
+ * Reasons why a start could fail with a correct configuration (--check). The texts are the same as at a start.
  *
- * An address that another program listens on cannot be told from one of the running pooler's, so it is passed over. So is what
- * systemd does for a service: its sockets take the place of listen_addr and unix_socket_dir.
+ * Addresses in use are not reported, because the running pooler may use them. systemd's sockets, which replace listen_addr and
+ * unix_socket_dir, are not known here.
  */
 #include "main/precheck.h"
 
@@ -34,7 +34,7 @@ void precheck_user(const char *user, struct conf_problems *problems)
 
 /* ---- files ---- */
 
-/* True when this process may make files in the directory of this one. Else errno says why not. */
+/* Whether this process may create files in the directory of `path`. False with errno. */
 static bool may_make(const char *path)
 {
 	char directory[4096];
@@ -52,7 +52,7 @@ static bool may_make(const char *path)
 	return faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-/* True when it can be opened for writing, or made. Else errno says why not. Nothing is opened: that may have an effect. */
+/* Whether the file can be opened for writing, or created. False with errno. The file is not opened, because that may have an effect. */
 static bool may_write(const char *path)
 {
 	struct stat file;
@@ -70,7 +70,7 @@ static void check_files(const struct settings *s, struct conf_problems *problems
 {
 	if (s->logfile && *s->logfile && !may_write(s->logfile))
 		FAULT(problems, "log file \"%s\": %s", s->logfile, strerror(errno));
-	/* with its lock beside it */
+	/* and its lock file */
 	if (s->pidfile && *s->pidfile && (!may_write(s->pidfile) || !may_make(s->pidfile)))
 		FAULT(problems, "cannot open \"%s\": %s", s->pidfile, strerror(errno));
 }
@@ -80,7 +80,7 @@ static void check_files(const struct settings *s, struct conf_problems *problems
 struct doors {
 	struct conf_problems *problems, absent;
 	uint16_t port;
-	int open;			/* how many a start could listen on */
+	int open;			/* number of addresses that a start could listen on */
 };
 
 static bool can_bind(const struct address *a)

@@ -1,6 +1,6 @@
 /*
- * Signals: one row each. The loop delivers them, so a handler may do whatever any other event handler may.
- * A second TERM or INT, while a shutdown is waiting, ends the process at once. The lines of the log are PgBouncer's.
+ * Signals, with one row each. The event loop delivers them, so handlers have no restrictions. A second TERM or INT during a
+ * shutdown ends the process at once. The log lines are PgBouncer's.
  */
 #include "main/signals.h"
 
@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* What a signal asks for at some moment, and what the log says behind its name. */
+/* The action in a state of the process, and the text after the signal's name in the log. */
 struct answer {
 	enum signal_wish wish;
 	const char *text;
@@ -92,7 +92,7 @@ struct signals *signals_open(struct event_base *base, signals_on_signal *on_sign
 			return NULL;
 		}
 	}
-	/* both are told by errno as well: the reader is gone, the log has grown to the limit for files */
+	/* errno reports both: the reader has gone, or the log has reached the limit of file size */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	return signals;
@@ -108,7 +108,7 @@ void signals_close(struct signals **signals)
 	for (size_t i = 0; i < SIGNAL_ROWS; i++)
 		if (s->events[i]) {
 			event_free(s->events[i]);
-			/* a process that is already ending must not die of a second request to go */
+			/* a second signal must not kill a process that is ending */
 			signal(signal_rows[i].signum, SIG_IGN);
 		}
 	mem_free(s);

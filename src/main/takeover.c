@@ -1,6 +1,6 @@
 /*
- * Online restart: how the two processes greet each other. Each says what it is and in which version it hands over; for the
- * socket between them see takeover_socket.c.
+ * Online restart: the greeting of the two processes. Each sends the program's name and its handover version. The socket is in
+ * takeover_socket.c.
  */
 #include "main/takeover.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME "pgweir"			/* the name of the program in HELLO: others might use the same name for their socket */
+#define NAME "pgweir"			/* the name of the program in HELLO; another program might use the same socket name */
 
 bool takeover_say_hello(struct records *records, int patience)
 {
@@ -32,7 +32,7 @@ bool takeover_read_hello(const struct record *record, char *why, size_t why_size
 	uint32_t handover = unpack_u32(&in);
 
 	version = unpack_text(&in);
-	/* what a later version may add behind it is its own business: it is refused below */
+	/* later versions may add fields after it; they are refused below */
 	if (record->type != HANDOVER_HELLO || in.bad || !name || !version || strcmp(name, NAME) != 0) {
 		snprintf(why, why_size, "the other process is no pgweir");
 		return false;

@@ -1,13 +1,13 @@
 /*
- * Online restart, the side that is asked: a process of our own user wants to take our place.
+ * Online restart, the old process: a process of the same user wants to replace this one.
  *
- * One at a time. Up to the request nothing changes. Then newcomers wait in the kernel's queue, which goes along, until the logins
- * and cancel requests under way have ended; they are the only ones that cannot be handed over in the middle, and mostly take
- * some milliseconds. A client that takes longer than CALM_MOST stays here.
+ * One process at a time may ask. Nothing changes until its request. Then new connections wait in the kernel's queue, which is
+ * handed over too, until the logins and cancel requests in progress have ended: these cannot be handed over, and usually take
+ * some milliseconds. A client stays in this process if its login takes longer than CALM_MOST.
  *
- * The hand-over itself happens in one turn: from its first record to the answer this process does nothing else, so the world
- * that is written down is the world that is. It waits PATIENCE for a sign of life of the other side and not longer. The point
- * of no return is the GO: when the socket has taken that, everything is the other's, and is closed here.
+ * The handover takes place in one turn: from the first record to the answer this process does nothing else, so the state that
+ * it sends does not change. It waits at most PATIENCE for each message of the new process. The point of no return is GO: when
+ * the socket has accepted it, everything belongs to the new process and is closed here.
  */
 #include "main/takeover.h"
 
@@ -25,19 +25,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE 5000			/* ms: for one sign of life */
-#define CALM_MOST USEC			/* what a newcomer may have to wait for the sake of logins that have begun */
+#define PATIENCE 5000			/* ms, for each message */
+#define CALM_MOST USEC			/* longest delay of new connections for logins in progress */
 #define ASKING_MOST (10 * USEC)		/* from the connection to the request */
-#define KNOCKS_MOST 64			/* connections that are accepted in one event */
-#define TELL_EVERY (60 * USEC)		/* lines about connections that were refused */
+#define KNOCKS_MOST 64			/* connections accepted per event */
+#define TELL_EVERY (60 * USEC)		/* between log lines about refused connections */
 
-/* The one that asks. */
+/* The process that asks. */
 struct asker {
 	struct records *records;
 	struct event readable;
 	int32_t pid;
-	usec_t since;			/* of the connection; of the request, once there is one */
-	bool is_known;			/* its HELLO was good */
+	usec_t since;			/* when it connected, or when it sent the request */
+	bool is_known;			/* it has sent a valid HELLO */
 	bool wants;			/* it has sent TAKE */
 };
 
@@ -46,16 +46,16 @@ struct giver {
 	struct world *world;
 	struct pidfile **pidfile;
 	bool *due;
-	struct takeover_socket socket;	/* closed: everything was given */
+	struct takeover_socket socket;	/* closed after the handover */
 	struct event readable;
-	bool looks_away;		/* a connection could not be accepted: waiting for it would spin */
+	bool looks_away;		/* accepting failed: waiting for the socket would spin */
 	struct asker *asker;
-	unsigned refused;		/* connections since the log had a line about them */
-	usec_t told;			/* when that was; 0: never */
-	char reason[96];		/* why the last of them was */
+	unsigned refused;		/* connections since the last log line about them */
+	usec_t told;			/* time of that line; 0: none yet */
+	char reason[96];		/* for the last of them */
 };
 
-/* ---- the one that asks ---- */
+/* ---- the process that asks ---- */
 
 static void asker_free(struct asker **place)
 {
@@ -70,7 +70,7 @@ static void asker_free(struct asker **place)
 	mem_free(a);
 }
 
-/* Tells it why not, and is rid of it. */
+/* Sends a refusal and closes the connection. */
 static void refuse(struct giver *g, const char *why)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -97,7 +97,7 @@ static void want(struct giver *g)
 	*g->due = true;
 }
 
-/* It gave up, or never was one: everything goes on. */
+/* The handover failed: this process continues. */
 static void resume(struct giver *g, const char *why)
 {
 	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
@@ -164,7 +164,7 @@ static struct asker *asker_new(struct giver *g, int fd, int32_t pid)
 
 /* ---- connections ---- */
 
-/* The first is told at once; then a line a minute is enough, for any user may be able to connect. */
+/* Logs the first refused connection at once, then at most one line a minute, because any user may be able to connect. */
 static void tell_refused(struct giver *g)
 {
 	usec_t now = g->world->now;
@@ -176,7 +176,7 @@ static void tell_refused(struct giver *g)
 	g->told = now;
 }
 
-/* Only a process of our own user may ask, and one at a time. */
+/* Only one process of this user may ask at a time. */
 static bool is_refused(struct giver *g, int fd, int32_t *pid)
 {
 	uint32_t uid;
@@ -194,7 +194,7 @@ static bool is_refused(struct giver *g, int fd, int32_t *pid)
 	return true;
 }
 
-/* False: there is none, or none can be accepted now. */
+/* False: no connection, or accepting failed. */
 static bool accept_one(struct giver *g)
 {
 	int fd = accept4(g->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -238,7 +238,7 @@ static void stop_listening(struct giver *g)
 	takeover_unlisten(&g->socket);
 }
 
-/* False, with a text: from now on no process can take over. */
+/* False with a text: no process can take over from now on. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
 	if (!takeover_listen(&g->socket, &g->world->conf->settings, why, why_size))
@@ -276,7 +276,7 @@ static bool send_all(struct giver *g, struct handover_counts *counts)
 	return handover_send(g->world, to, PATIENCE, counts);
 }
 
-/* NULL when it is ready; else why it is not. */
+/* Waits for READY. Returns NULL, or why it did not arrive. */
 static const char *wait_until_ready(struct giver *g, bool *takes_pidfile)
 {
 	struct records *from = g->asker->records;
@@ -292,7 +292,7 @@ static const char *wait_until_ready(struct giver *g, bool *takes_pidfile)
 	return r.type == HANDOVER_READY && unpack_is_done(&in) ? NULL : "it has answered something that makes no sense here";
 }
 
-/* The last word. The name we listen on has to be free before, for the other one to take. */
+/* Sends GO. Stops listening before, so that the new process can bind the name. */
 static const char *say_go(struct giver *g)
 {
 	char why[256];
@@ -305,7 +305,7 @@ static const char *say_go(struct giver *g)
 	return records_error(g->asker->records);
 }
 
-/* Everything is the other's: what is left here are clients that could not go. */
+/* Everything belongs to the new process; only clients that could not be handed over remain. */
 static void let_go(struct giver *g, bool pidfile_goes_along, const struct handover_counts *counts)
 {
 	struct asker *a = g->asker;
@@ -342,7 +342,7 @@ static void give(struct giver *g)
 		let_go(g, takes_pidfile, &counts);
 		return;
 	}
-	/* it may live, and be ready after all: it must hear that it is not to be */
+	/* the new process may be alive and still send READY: it must be told */
 	send_text(g->asker->records, HANDOVER_REFUSAL, why);
 	resume(g, why);
 }
@@ -373,13 +373,13 @@ void giver_turn(struct giver *g)
 			resume(g, "it does not say what it wants");
 		return;
 	}
-	/* a PAUSE or SHUTDOWN may have come meanwhile */
+	/* a PAUSE or SHUTDOWN may have come since the request */
 	if (handover_refusal(w)) {
 		listening_set_accepting(&g->world->listening, true);
 		refuse(g, handover_refusal(w));
 		return;
 	}
-	/* a client that has only to be refused need not be waited for */
+	/* a failed login that waits for its refusal is ended at once */
 	refusals_end(g->world->refusals);
 	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
 		give(g);

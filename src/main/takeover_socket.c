@@ -1,18 +1,18 @@
 /*
- * Online restart: the Unix socket on which a running process is asked.
+ * Online restart: the Unix socket of the running process.
  *
- * It lies beside the file by which the two processes find each other: PIDFILE.takeover, or, without a pidfile,
- * .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel lets no other user connect, and a user that cannot
- * write to the directory cannot occupy the name. Either was possible when the socket was abstract: then a user could fill its
- * queue, fill the log by knocking, or bind the name first, and no online restart was possible.
+ * The name is derived from the file by which the two processes find each other: PIDFILE.takeover, or, without a pidfile,
+ * .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel lets no other user connect, and a user without write
+ * access to the directory cannot occupy the name. With an abstract socket, another user could fill its queue, flood the log by
+ * connecting, or bind the name first, and prevent online restarts.
  *
- * Only where unix_socket_dir names an abstract socket and there is no pidfile, there is no such directory, and this socket is
- * abstract, too. Then every user can connect: takeover_give.c closes and counts what is of another user.
+ * Only if unix_socket_dir names an abstract socket and there is no pidfile, there is no directory, and this socket is abstract
+ * too. Then every user can connect: takeover_give.c closes and counts connections of other users.
  *
  * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or of the Unix socket. The new
- * process looks there as well, so it can take over from such a process. There it may meet another user, and passes it over.
- * Nothing listens there now: an earlier version that is started with -R finds no process, starts normally, and is refused by
- * the pidfile.
+ * process tries that name too, so it can replace such a process; if another user listens there, it is ignored. This version
+ * does not listen there: an earlier version that is started with -R finds no process, starts normally, and is refused by the
+ * pidfile.
  */
 #include "main/takeover.h"
 
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define BACKLOG 128
-#define CONNECT_SECONDS 5		/* for room in the queue */
+#define CONNECT_SECONDS 5		/* for a full queue */
 #define PATH_MOST 256
 
 static bool has_pidfile(const struct settings *s)
@@ -32,7 +32,7 @@ static bool has_pidfile(const struct settings *s)
 	return s->pidfile && *s->pidfile;
 }
 
-/* The file by which it is found, or "@..." for an abstract socket. False, with a text: the settings name none. */
+/* Writes the file by which the socket is found, or "@..." for an abstract socket. False with a text: the settings name none. */
 static bool file_of(const struct settings *s, char *path, size_t size, char *why, size_t why_size)
 {
 	int length;
@@ -89,7 +89,7 @@ static bool address_of(struct address *a, const char *file, char *why, size_t wh
 	return false;
 }
 
-/* Where an earlier version listens. */
+/* Makes the address of an earlier version. */
 static bool address_of_earlier(struct address *a, const char *file)
 {
 	struct stat s;
@@ -119,7 +119,7 @@ static bool bind_and_listen(struct takeover_socket *to, const struct address *a,
 	if (!is_abstract(a)) {
 		memcpy(to->path, a->u.local.sun_path, sizeof(to->path));
 		socket_file_own(&to->file, to->path);
-		/* before listen(): until then connect() is refused, whatever the umask */
+		/* before listen(): until then connect() fails, independent of the umask */
 		if (!socket_file_dress(to->path, 0600, NULL, why, why_size))
 			return false;
 	}
@@ -138,7 +138,7 @@ bool takeover_listen(struct takeover_socket *to, const struct settings *settings
 	*to = (struct takeover_socket){ .fd = -1 };
 	if (!file_of(settings, file, sizeof(file), why, why_size) || !address_of(&a, file, why, why_size))
 		return false;
-	/* sockets of systemd may be elsewhere */
+	/* sockets from systemd may be elsewhere */
 	if (!has_pidfile(settings) && !is_abstract(&a) && access(file, F_OK) != 0) {
 		snprintf(why, why_size, "\"%s\": %s", file, strerror(errno));
 		return false;
@@ -171,7 +171,7 @@ void takeover_unlisten(struct takeover_socket *to)
 
 /* ---- connecting ---- */
 
-/* -1 with errno. `flags` 0: while the queue is full, the kernel keeps this connection in a line, first come first served. */
+/* -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first come first served. */
 static int connect_to(const struct address *a, int flags)
 {
 	const struct timeval patience = { .tv_sec = CONNECT_SECONDS };
@@ -187,7 +187,7 @@ static int connect_to(const struct address *a, int flags)
 	return -1;
 }
 
-/* Never waits: what listens there may be of another user. */
+/* Never blocks: the listening process may belong to another user. */
 static int connect_to_earlier(const char *file)
 {
 	struct address a;

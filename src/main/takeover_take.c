@@ -1,13 +1,13 @@
 /*
- * Online restart, the side that asks: finds the running process, takes everything it has, and only then says that it is ready.
+ * Online restart, the new process: finds the running process, receives everything, and confirms.
  *
- * All that can fail here, fails before: the configuration has been read and checked and the world made of it before the running
- * process is asked for anything; sockets that it does not have are opened, the pidfile is secured and every connection is built
- * before the READY. With the GO everything is ours.
+ * Everything that can fail is done before the confirmation: the configuration is read and checked and the world created before
+ * the running process is asked; missing sockets are opened, the pidfile is locked and every connection is built before READY.
+ * After GO everything belongs to this process.
  *
- * When the connection ends between READY and GO, it matters whether the old process lives. If it does, it has given us up and goes on;
- * if it has died, we have all that there is, and go on in its place. A descriptor for the process, opened while it was certain
- * to be the one that we talk to (pidfd_open), tells the two apart without any doubt.
+ * If the connection ends between READY and GO, it matters whether the old process is alive. If it is, it has given up the
+ * handover and continues; if it has died, this process has everything and continues in its place. A descriptor of the old
+ * process, opened while it certainly was the peer (pidfd_open), tells the two cases apart.
  */
 #include "main/takeover.h"
 
@@ -25,13 +25,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PATIENCE 10000			/* ms, for one sign of life: longer than the other side's, which is to give up first */
-#define DEATH_PATIENCE 2000		/* ms, from the end of a process' sockets to its own */
+#define PATIENCE 10000			/* ms, for each message; longer than PATIENCE of the old process, which should give up first */
+#define DEATH_PATIENCE 2000		/* ms, from the end of a process's sockets to its end */
 
 struct taker {
 	struct records *records;
 	int32_t pid;
-	int process;			/* pidfd of the old process; -1: the kernel has none */
+	int process;			/* pidfd of the old process; -1: not supported by the kernel */
 };
 
 void taker_free(struct taker **place)
@@ -47,7 +47,7 @@ void taker_free(struct taker **place)
 	mem_free(t);
 }
 
-/* ---- finding it ---- */
+/* ---- finding the old process ---- */
 
 static int open_process(int32_t pid)
 {
@@ -59,7 +59,7 @@ static int open_process(int32_t pid)
 #endif
 }
 
-/* What the old process says to a request; a REFUSAL of its own, or none that comes, is a refusal. */
+/* Waits for the answer to a request. False: a REFUSAL, or no answer. */
 static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, int patience)
 {
 	struct unpack in;
@@ -125,8 +125,8 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 
 /* ---- taking ---- */
 
-/* The old process has locked it: the lock is ours as well as soon as we have the descriptor. An earlier version gives that of the
-   pidfile in place of the lock's, and pidfile_adopt() tells the two apart, so the version of the hand-over is the same. */
+/* Handles the descriptor of the old process's lock, which is shared with it. Earlier versions send the pidfile's descriptor
+   instead; pidfile_adopt() accepts both, so HANDOVER_VERSION did not change. */
 static void offer_pidfile(const struct settings *settings, struct pidfile **pidfile, int fd)
 {
 	struct pidfile *ours = NULL;
@@ -178,7 +178,7 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 	return true;
 }
 
-/* What our configuration wants beyond what was handed over. */
+/* Opens the sockets and the pidfile of the configuration that were not handed over. */
 static bool add_own(struct world *w, bool *has_old_pidfile, struct pidfile **pidfile, struct conf_problems *problems)
 {
 	const char *path = w->conf->settings.pidfile;
@@ -199,7 +199,7 @@ static bool old_process_has_died(const struct taker *t)
 	return t->process >= 0 && poll(&p, 1, DEATH_PATIENCE) > 0 && (p.revents & POLLIN);
 }
 
-/* Everything is ready: says so, and waits for the word. */
+/* Sends READY, and waits for GO. */
 static bool get_the_word(struct taker *t, bool has_old_pidfile, struct conf_problems *problems)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -210,10 +210,10 @@ static bool get_the_word(struct taker *t, bool has_old_pidfile, struct conf_prob
 	pack_bool(&out, has_old_pidfile);
 	records_send(t->records, HANDOVER_READY, &out, -1, PATIENCE);
 	bytes_free(&out);
-	/* also when that could not be sent: a REFUSAL may lie there */
+	/* also if READY could not be sent: a REFUSAL may have arrived */
 	heard = hear(t, &r, why, sizeof(why), PATIENCE);
 	if (!heard && r.type == 0) {
-		/* from now on it cannot say GO any more; but it may have done so in the last moment */
+		/* from now on GO cannot arrive any more, but it may have arrived before */
 		shutdown(records_fd(t->records), SHUT_RD);
 		heard = hear(t, &r, why, sizeof(why), 0);
 	}

@@ -25,7 +25,7 @@
 
 #include <event2/event.h>
 
-#define ROUNDS_MOST 64		/* of scheduling and reaping; what is left then waits for the next turn */
+#define ROUNDS_MOST 64		/* rounds of scheduling and reaping per turn; the rest waits for the next turn */
 
 static void on_tick(evutil_socket_t fd, short what, void *context)
 {
@@ -45,7 +45,7 @@ bool turn_begin(struct pooler *p)
 	return p->tick && event_add(p->tick, &every) == 0;
 }
 
-/* A server that a reap gives back is lent in the same turn. */
+/* A server that the reap returns to its pool is lent in the same turn. */
 static NEVER_INLINE void reap_and_schedule(struct world *w)
 {
 	world_reap(w);
@@ -61,7 +61,7 @@ static void reap_what_ends(struct world *w)
 		reap_and_schedule(w);
 }
 
-/* Waits for events, and handles them: asks again and again for a time (conn/busy_poll.h), then sleeps until one comes. */
+/* Waits for events and handles them: polls for some time (conn/busy_poll.h), then sleeps. */
 static void wait_for_events(struct pooler *p)
 {
 	struct world *w = p->world;

@@ -1,6 +1,6 @@
 /*
- * The version, and the system that pgweir runs on. The versions are those of the libraries in use, not of the headers that were there
- * when pgweir was built.
+ * The version, and the environment of pgweir. The versions of libraries are those at run time, not those of the headers at
+ * build time.
  */
 #include "main/version.h"
 
