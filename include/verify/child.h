@@ -4,14 +4,14 @@
 #include <stdbool.h>
 
 /*
- * The inside of a verifier: the process that asks PAM and LDAP, or derives keys. It is this very program, started anew with
- * VERIFY_CHILD_OPTION and its parent's process id, and the socket to its parent as standard input.
+ * The inside of a verifier: the process that asks PAM and LDAP, or derives keys. It is a new execution of this program with
+ * VERIFY_CHILD_OPTION and its parent's process id as arguments, and the socket to its parent as standard input.
  */
 #define VERIFY_CHILD_OPTION "--verifier"
 
-/* True when the command line is that of a verifier. */
+/* Whether this is the command line of a verifier. */
 bool verify_child_is_wanted(int argc, char **argv);
-/* Answers questions until its parent has no more, or is gone. Returns the exit status. */
+/* Answers questions until its parent closes the socket. Returns the exit status. */
 int verify_child_run(char **argv);
 
 #endif

@@ -7,58 +7,58 @@
 #include "pg/password.h"
 
 /*
- * What pgweir and its verifiers say to each other: one question, one answer, each in one datagram. Both ends check every
- * length, although both are this program: a verifier runs code that is not ours.
+ * The messages between pgweir and its verifiers: one question, one answer, each in one datagram. Both sides check every length,
+ * because a verifier executes code of other authors.
  */
 enum verify_method {
 	VERIFY_PAM,
 	VERIFY_LDAP,
-	VERIFY_SCRAM			/* no service is asked: a key is derived, which takes a while */
+	VERIFY_SCRAM			/* no service: derives a key, which takes some time */
 };
 /* "PAM", "LDAP", "SCRAM" */
 const char *verify_method_name(enum verify_method method);
 
-/* Longest datagrams, in bytes. */
+/* Maximum size of datagrams, in bytes. */
 #define VERIFY_QUESTION_MOST (96 * 1024)
 #define VERIFY_ANSWER_MOST 1024
 
 struct verify_question {
 	enum verify_method method;
-	const char *user, *password;	/* neither may be empty */
-	const char *service;		/* PAM: name of the service */
-	const char *remote;		/* PAM: where the user comes from, for PAM_RHOST; NULL: from this machine, over a Unix socket */
+	const char *user, *password;	/* must not be empty */
+	const char *service;		/* PAM: service name */
+	const char *remote;		/* PAM: address of the user for PAM_RHOST; NULL: a Unix socket */
 	const struct ldap_options *ldap;	/* LDAP */
-	usec_t ldap_timeout;		/* LDAP: what each server may take */
-	const uint8_t *salt;		/* SCRAM: of the secret that the password is to be compared with ... */
+	usec_t ldap_timeout;		/* LDAP: time limit per server */
+	const uint8_t *salt;		/* SCRAM: salt of the secret to compare with ... */
 	size_t salt_size;		/* ... 1..SCRAM_SALT_MAX ... */
 	uint32_t iterations;		/* ... 1..SCRAM_ITERATIONS_MAX */
-	bool is_own;			/* not sent: pgweir itself asks, and has a line of its own, without a bound (verifier.c) */
+	bool is_own;			/* not sent: asked by pgweir itself; waits in a separate queue without a limit (verifier.c) */
 };
 
 enum verify_verdict {
-	VERIFY_YES,			/* the user is authenticated; SCRAM: here is the key */
-	VERIFY_NO,			/* it is not, or may not come in */
-	VERIFY_UNKNOWN,			/* it could not be found out */
-	VERIFY_DISPLACED		/* no service was asked; said by no verifier */
+	VERIFY_YES,			/* the user is authenticated; SCRAM: the key was derived */
+	VERIFY_NO,			/* the user is not authenticated, or not allowed to log in */
+	VERIFY_UNKNOWN,			/* the question could not be answered */
+	VERIFY_DISPLACED		/* the question was removed from the queue; never the answer of a verifier */
 };
 
 struct verify_answer {
 	enum verify_verdict verdict;
 	char why[512];			/* for the log; "" with YES */
-	bool has_key;			/* SCRAM, with YES, and only there */
+	bool has_key;			/* only for SCRAM with YES */
 	uint8_t salted[SCRAM_KEY];	/* SaltedPassword; a secret */
 };
-/* Sets verdict and text, cut to its size; no key. */
+/* Sets the verdict and the text, which may be truncated, without a key. */
 void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* `ticket` comes back with the answer. Appends to `to`, which is `failed` when there is no memory; wipe it after use. False: too long. */
+/* The answer will contain `ticket`. Appends to `to`, which is `failed` without memory; wipe it after use. False: too long. */
 bool verify_question_write(struct bytes *to, uint64_t ticket, const struct verify_question *question);
-/* False: it is no question. Its texts point into `data`, its options to `ldap`. */
+/* False: not a question. Its texts point into `data`, its options to `ldap`. */
 bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *question, struct ldap_options *ldap);
-/* One with a key is to be wiped after use. */
+/* A message with a key must be wiped after use. */
 void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_answer *answer);
-/* False: it is no answer. */
+/* False: not an answer. */
 bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_answer *answer);
 
 #endif

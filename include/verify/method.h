@@ -4,16 +4,16 @@
 #include "verify/message.h"
 
 /*
- * The methods themselves. They block, for as long as modules and servers like: only a verifier calls them. A build without
- * the library has the same function, which answers VERIFY_UNKNOWN.
+ * The authentication methods. They block for an unlimited time, so only a verifier calls them. A build without the library has
+ * the same function, which answers VERIFY_UNKNOWN.
  */
 
-/* Authentication and account management of PAM for question->service. The password answers every prompt that does not echo. */
+/* Runs PAM authentication and account management for question->service. The password answers every prompt without echo. */
 void verify_pam(const struct verify_question *question, struct verify_answer *answer);
-/* Derives SaltedPassword. From the first time on, other processes come first (nice). */
+/* Derives SaltedPassword. The first call lowers the priority of the process (nice). */
 void verify_scram(const struct verify_question *question, struct verify_answer *answer);
-/* Binds as the user at the first server that can be talked to. `give_up` is called from a signal handler when the library cannot be
-   brought back, and must not return. Uses SIGALRM and the process's timer. */
+/* Binds as the user at the first server that can be reached. `give_up` is called from a signal handler if the library hangs,
+   and must not return. Uses SIGALRM and the process's timer. */
 void verify_ldap(const struct verify_question *question, struct verify_answer *answer, void (*give_up)(void));
 
 #endif

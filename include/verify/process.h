@@ -5,17 +5,15 @@
 #include <sys/types.h>
 
 /*
- * The process of a verifier, from the outside.
+ * The process of a verifier, as seen by pgweir.
  */
 
-/* Starts one (see child.h), with nothing of ours open but standard error. Returns its process id, which is also the id of its
-   process group, and in *fd our end of the socket: of datagrams that keep their order, non-blocking, close-on-exec, the caller's.
-   -1 with errno. */
+/* Starts a verifier (see child.h), which inherits only standard error. Returns its process id, which is also its process group.
+   *fd is this side of the socket: sequenced datagrams, non-blocking, close-on-exec, owned by the caller. -1 with errno. */
 pid_t verify_process_start(int *fd);
-/* Ends it now, with what its modules have started, unless that has left its process group (pam_exec's programs do). It is to be
-   reaped afterwards. */
+/* Kills the verifier and the processes of its group (programs of pam_exec leave it). The verifier must be reaped afterwards. */
 void verify_process_kill(pid_t pid);
-/* True when it has ended and is reaped: `pid` means nothing any more. *status is as of waitpid; -1 when other code has reaped it. */
+/* Whether the verifier has ended and was reaped: `pid` is invalid then. *status is from waitpid; -1 if other code has reaped it. */
 bool verify_process_reap(pid_t pid, int *status);
 
 #endif

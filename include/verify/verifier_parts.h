@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "verify/verifier.h"
 
-/* What verifier.c (questions, and all verifiers) and verifier_process.c (one of them) share. */
+/* Shared by verifier.c (all verifiers and questions) and verifier_process.c (one verifier). */
 
 struct verifiers {
 	struct event_base *base;
@@ -12,9 +12,9 @@ struct verifiers {
 	struct list idle, busy, ended;	/* struct verifier */
 	struct verify_queue clients, own;	/* struct verify_check */
 	bool own_is_next;
-	struct list displaced;		/* out of it: struct verify_check, not told yet */
+	struct list displaced;		/* struct verify_check: removed from the queue, and not reported yet */
 	struct verify_limits limits;
-	int processes;			/* started and not reaped */
+	int processes;			/* not reaped yet */
 	uint64_t last_ticket;
 	usec_t now;
 };
@@ -23,46 +23,46 @@ struct verifier {
 	struct list node;
 	struct verifiers *of;
 	struct event *readable;
-	struct verify_check *check;	/* busy with */
+	struct verify_check *check;	/* the current question */
 	pid_t pid;
 	int fd;				/* -1: ended */
-	usec_t since;			/* idle */
+	usec_t since;			/* when it became idle */
 	uint64_t answered;
-	bool is_old;			/* ends when it has answered */
-	bool is_killed;			/* by us: how it ends is no news */
+	bool is_old;			/* ends after its answer */
+	bool is_killed;			/* ended by pgweir: its exit status is not logged */
 };
 
 struct verify_check {
 	struct verify_place place;	/* in the queue, or its node in `displaced` */
-	struct verifier *by;		/* NULL: it waits */
-	struct bytes question;		/* empty when it is sent */
+	struct verifier *by;		/* NULL: waits */
+	struct bytes question;		/* empty after sending */
 	uint64_t ticket;
 	bool is_own;
 	enum verify_method method;
 	char *user;
-	usec_t since;			/* asked */
+	usec_t since;			/* when it was asked */
 	verify_done *done;
 	void *context;
 };
 
 /* ---- verifier.c ---- */
 
-/* Frees the check, and tells the answer. */
+/* Reports the answer and frees the check. */
 void verify_check_finish(struct verify_check *check, const struct verify_answer *answer);
-/* Questions that wait. */
+/* Returns the number of waiting questions. */
 int verifiers_waiting(const struct verifiers *all);
-/* The loop is to look whether one of them can be given to a verifier. */
+/* Schedules an attempt to give waiting questions to verifiers, from the event loop. */
 void verifiers_want_dispatch(struct verifiers *all);
 
 /* ---- verifier_process.c ---- */
 
-/* An idle one. NULL with errno. */
+/* Starts an idle verifier. NULL with errno. */
 struct verifier *verifier_start(struct verifiers *all);
-/* Gives a question, which waits no more, to an idle verifier. */
+/* Sends a question, which must not be in the queue, to an idle verifier. */
 void verifier_give(struct verifier *verifier, struct verify_check *check);
-/* It gets no more questions, and how it ends is no news. Its check, if any, is the caller's to settle. */
+/* Ends a verifier; its exit status is not logged. The caller handles its check. */
 void verifier_end(struct verifier *verifier);
-/* One that was ended: frees it, if its process is gone. */
+/* Frees an ended verifier if its process has ended. */
 void verifier_reap(struct verifier *verifier);
 
 #endif

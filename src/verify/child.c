@@ -1,13 +1,12 @@
 /*
- * A verifier from the inside: reads a question, asks PAM or LDAP or derives a key, answers, and so on until its parent closes the
- * socket.
+ * The inside of a verifier: reads a question, asks PAM or LDAP or derives a key, answers, and repeats until its parent closes
+ * the socket.
  *
- * It runs code that is not ours, of modules that block, leak, crash or are set up wrongly. So it is a process of its own, and a fresh
- * one: nothing of what pgweir has in memory or open is in here. It ends with its parent, whatever it is doing then
- * (PR_SET_PDEATHSIG, and the end of the socket). Signals meant for pgweir, which a service manager sends to the whole group,
- * are passed over: a login under way may end.
+ * A verifier executes modules of other authors, which may block, leak, crash or be misconfigured. Therefore it is a separate process,
+ * started by exec: it has none of pgweir's memory or descriptors. It ends together with its parent (PR_SET_PDEATHSIG, and the
+ * end of the socket). Signals that a service manager sends to the whole group are ignored, so that a login in progress can end.
  *
- * What the password was in is wiped after each question, and never becomes a core file.
+ * The buffer with the password is wiped after each question, and core files are disabled.
  */
 #include "verify/child.h"
 
@@ -24,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What is said when nothing else helps, ready to be sent by a signal handler. */
+/* The last answer, prepared for sending from a signal handler. */
 static int late_socket = -1;
 static uint8_t late_answer[VERIFY_ANSWER_MOST];
 static size_t late_size;
@@ -45,7 +44,7 @@ static void give_up(void)
 	_exit(0);
 }
 
-/* Handlers rather than SIG_IGN: what a module runs does not inherit them. */
+/* Handlers instead of SIG_IGN, because programs started by modules would inherit SIG_IGN. */
 static void set_signals(void)
 {
 	static const int passed[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
@@ -57,7 +56,7 @@ static void set_signals(void)
 	sigaction(SIGPIPE, &action, NULL);
 }
 
-/* All of pgweir's are close-on-exec; what was open in it before it began may not be. */
+/* pgweir's descriptors are close-on-exec, but descriptors that pgweir inherited may not be. */
 static void close_others(void)
 {
 	struct rlimit limit;
@@ -72,7 +71,7 @@ static void close_others(void)
 		close((int)fd);
 }
 
-/* The socket moves to where what a module runs does not inherit it. -1: there is none. */
+/* Moves the socket to a close-on-exec descriptor, so that programs started by modules do not inherit it. -1: failed. */
 static int take_socket(void)
 {
 	int fd, nothing;
@@ -114,7 +113,7 @@ static void ask(uint64_t ticket, const struct verify_question *q, struct verify_
 	}
 }
 
-/* One question. False: no more, or the parent is gone. */
+/* Answers one question. False: no more questions, or the parent has ended. */
 static bool serve(int fd, uint8_t *buffer)
 {
 	ssize_t size = recv(fd, buffer, VERIFY_QUESTION_MOST, MSG_TRUNC);
@@ -148,12 +147,12 @@ int verify_child_run(char **argv)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) || parent != getppid())
 		return 1;
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-#ifndef PGWEIR_TEST_BUILD	/* its sanitizer has to look */
+#ifndef PGWEIR_TEST_BUILD	/* the sanitizer must be able to trace */
 	prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);
 #endif
 	late_socket = take_socket();
 	while (late_socket >= 0 && serve(late_socket, buffer))
 		;
-	/* not exit: what modules left to be run at the end may block, too */
+	/* not exit: exit handlers of modules may block */
 	_exit(0);
 }

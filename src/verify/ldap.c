@@ -1,21 +1,21 @@
 /*
- * LDAP: a user is authenticated by a bind (RFC 4511, 4.2; RFC 4513, 5.1.3) with the password it gave.
+ * LDAP: a user is authenticated by a bind (RFC 4511, 4.2; RFC 4513, 5.1.3) with its password.
  *
- *	simple bind	as prefix + user + suffix
- *	search + bind	finds the one entry that the filter fits, then binds as it, over the same connection
+ * simple bind     binds as prefix + user + suffix
+ * search + bind   finds the only entry that matches the filter, then binds as it, over the same connection
  *
- * Directories say yes to more than a right password, and none of it may pass: a bind with an empty password or
- * an empty name is an anonymous bind and succeeds (RFC 4513, 5.1.2), so neither is ever sent; referrals lead to servers that
- * are not configured, so they are not followed; and a name that means something in a filter or a DN could choose which
- * user's password is asked for, so it is refused.
+ * Directories return success in more cases than a correct password, and none of them may be accepted: a bind with an empty
+ * password or an empty name is anonymous and succeeds (RFC 4513, 5.1.2), so neither is sent; referrals lead to servers that are
+ * not configured, so they are not followed; and a user name with special characters in a filter or a DN could select another
+ * user's entry, so it is refused.
  *
- * A search that finds no user is followed by a bind all the same, as a name that does not exist and with a password that is none: without the
- * second answer that is waited for, the time would tell which users there are.
+ * If the search finds no user, a bind with a random name and password follows: otherwise the time of the answer would show
+ * which users exist.
  *
- * Each server has ldap_timeout for all that is asked of it; the next one is asked only when one could not be
- * talked to, never for a second opinion. The library's own clock does not run while it reads an answer that comes by and by, nor
- * in a TLS handshake. So there is an alarm, which shuts the socket down: whatever the library waits for has ended then, and
- * the next server has its turn. If that does not help either (there is no socket while a name is looked up), the verifier gives up.
+ * Each server has ldap_timeout for all requests; the next server is tried only if a server cannot be reached, never because of
+ * its answer. The library's timeout does not apply while an answer arrives slowly, nor in a TLS handshake. Therefore an alarm
+ * shuts down the socket, which ends all waiting of the library, and the next server is tried. If this does not help (there is
+ * no socket during a name lookup), the verifier gives up.
  */
 #include "verify/method.h"
 
@@ -34,8 +34,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#define MESSAGE_MOST (256 * 1024)	/* bytes; a search that names no attributes has small answers */
-#define ANSWERS_MOST (1024 * 1024)	/* bytes of all messages: the library keeps those of a search until the last */
+#define MESSAGE_MOST (256 * 1024)	/* bytes; a search without attributes has small answers */
+#define ANSWERS_MOST (1024 * 1024)	/* bytes of all messages: the library keeps the messages of a search until the last one */
 #define HOST_MOST 256
 #define DN_MOST 8192
 
@@ -46,13 +46,13 @@ struct attempt {
 	LDAP *ld;
 	usec_t deadline;
 	size_t received;		/* bytes */
-	int code;			/* why a step has failed, in the library's numbers; 0: none has, or for a reason of ours */
+	int code;			/* why a step has failed, as a code of the library; 0: no failure, or a reason outside the library */
 	struct ldap_conncb on_connect;
 };
 
 /* ---- the alarm ---- */
 
-#define ALARM_GRACE 3			/* alarms, a second apart, until the verifier gives up */
+#define ALARM_GRACE 3			/* alarms, one second apart, before the verifier gives up */
 
 static volatile sig_atomic_t alarm_socket = -1, alarm_count;
 static void (*volatile alarm_give_up)(void);
@@ -69,7 +69,7 @@ static void on_alarm(int signum)
 	errno = saved;
 }
 
-/* The library's own timeouts, of the same length, come first. */
+/* The library's timeouts have the same length and come first. */
 static void arm(usec_t time)
 {
 	const struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
@@ -85,20 +85,20 @@ static void disarm(void)
 	setitimer(ITIMER_REAL, &(struct itimerval){ .it_value = { 0, 0 } }, NULL);
 }
 
-/* ---- what went wrong ---- */
+/* ---- failures ---- */
 
-/* Codes of the library's own are below 0: the server could not be talked to. These two are a server's way to say the same. */
+/* Codes below 0 are from the library: the server could not be reached. A server that returns one of these two cannot answer either. */
 static bool is_for_next_server(int code)
 {
 	return code < 0 || code == LDAP_BUSY || code == LDAP_UNAVAILABLE;
 }
 
-/* Says in the answer what the server or the library had against a step. False, for the caller to return. */
+/* Sets the answer for a failed step. Returns false. */
 static bool fail(struct attempt *a, const char *step, int code, enum verify_verdict verdict)
 {
 	char *more = NULL;
 
-	/* what the library says after an alarm is what the shutdown looks like from its side */
+	/* after an alarm the library reports the shutdown of the socket */
 	a->code = code = alarm_count > 0 ? LDAP_TIMEOUT : code;
 	if (a->ld)
 		ldap_get_option(a->ld, LDAP_OPT_DIAGNOSTIC_MESSAGE, &more);
@@ -113,7 +113,7 @@ static bool fail(struct attempt *a, const char *step, int code, enum verify_verd
 
 /* ---- the connection ---- */
 
-/* A layer between the socket and TLS that counts what the server sends. */
+/* A layer between the socket and TLS that counts the received bytes. */
 static int counter_set(Sockbuf_IO_Desc *layer, void *attempt)
 {
 	layer->sbiod_pvt = attempt;
@@ -151,7 +151,7 @@ static ber_slen_t counter_write(Sockbuf_IO_Desc *layer, void *data, ber_len_t si
 static Sockbuf_IO counter = { .sbi_setup = counter_set, .sbi_remove = counter_leave, .sbi_ctrl = counter_control,
 			      .sbi_read = counter_read, .sbi_write = counter_write, .sbi_close = counter_leave };
 
-/* The library has a connection: it can be shut down, and what the server sends is bounded from its first byte on. */
+/* Called by the library for a new connection: from now on it can be shut down, and its received bytes are limited. */
 static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct sockaddr *address, struct ldap_conncb *context)
 {
 	ber_len_t most = MESSAGE_MOST;
@@ -176,7 +176,7 @@ static void forget_socket(LDAP *ld, Sockbuf *buffer, struct ldap_conncb *context
 	alarm_socket = -1;
 }
 
-/* The library counts its timeouts anew for each step: what is left for the next one. False: nothing. */
+/* Sets the remaining time for the next step, because the library's timeouts begin again in each step. False: no time left. */
 static bool set_clock(struct attempt *a, const char *step)
 {
 	usec_t left = a->deadline - clock_monotonic();
@@ -210,13 +210,13 @@ static int open_connection(struct attempt *a)
 
 /* ---- binding ---- */
 
-/* What the server says to a bind; the library itself would take an answer of any kind. */
+/* Returns the result of a bind; the library itself would accept a message of any type. */
 static int bind_result(struct attempt *a, int id)
 {
 	LDAPMessage *message = NULL;
 	int code = LDAP_SUCCESS, parsed;
 
-	/* NULL: LDAP_OPT_TIMEOUT, which set_clock has set */
+	/* NULL: LDAP_OPT_TIMEOUT, set by set_clock */
 	switch (ldap_result(a->ld, id, LDAP_MSG_ALL, NULL, &message)) {
 	case 0:
 		return LDAP_TIMEOUT;
@@ -247,12 +247,12 @@ static int bind_as(struct attempt *a, const char *dn, const char *password)
 	return code != LDAP_SUCCESS ? code : bind_result(a, id);
 }
 
-/* The last question of both ways. */
+/* Binds as the user: the last step of both methods. */
 static bool bind_user(struct attempt *a, const char *dn)
 {
 	int code;
 
-	/* never: the server would take it for an anonymous bind */
+	/* the server would treat it as an anonymous bind */
 	ASSERT(*dn && *a->question->password);
 	if (!set_clock(a, "bind"))
 		return false;
@@ -269,8 +269,8 @@ static bool refuse_name(struct attempt *a, const char *mark)
 	return false;
 }
 
-/* Both are texts of the administrator's, so that only the user's name can be hostile. Prefix and suffix with an = make a DN (RFC 4514);
-   without one they make something like user@domain, in which nothing has a meaning. */
+/* Prefix and suffix come from the administrator, so only the user's name can be hostile. If one of them contains an =, they
+   form a DN (RFC 4514); otherwise a name like user@domain without special characters. */
 static bool simple_bind(struct attempt *a)
 {
 	const struct ldap_options *o = a->question->ldap;
@@ -289,7 +289,7 @@ static bool simple_bind(struct attempt *a)
 
 /* ---- searching ---- */
 
-/* The filter with the name in it. False: no memory. */
+/* Writes the filter with the name. False: no memory. */
 static bool write_filter(struct bytes *filter, const struct ldap_options *o, const char *user)
 {
 	static const char placeholder[] = "$username";
@@ -309,7 +309,7 @@ static bool write_filter(struct bytes *filter, const struct ldap_options *o, con
 	return !filter->failed;
 }
 
-/* Takes the DN of the only entry out of the result; there may be others that were not sent when it is not whole. */
+/* Takes the DN of the only entry from the result. If the result is incomplete, more entries may match. */
 static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char *dn, size_t size)
 {
 	int count = ldap_count_entries(a->ld, result);
@@ -322,7 +322,7 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 		return false;
 	}
 	found = ldap_get_dn(a->ld, ldap_first_entry(a->ld, result));
-	/* an entry without a name would be bound anonymously */
+	/* an empty DN would be an anonymous bind */
 	fits = found && *found && snprintf(dn, size, "%s", found) < (int)size;
 	ldap_memfree(found);
 	if (!fits)
@@ -330,7 +330,7 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 	return fits;
 }
 
-/* The answer stands. What the server says to this does not count, nor whether it says anything. */
+/* The answer does not change: neither the result of this bind nor a failure matters. */
 static void bind_in_vain(struct attempt *a)
 {
 	uint8_t random[16];
@@ -358,7 +358,7 @@ static int search(struct attempt *a, const char *filter, LDAPMessage **result)
 	usec_t left = a->deadline - clock_monotonic();
 	struct timeval time = { .tv_sec = left / USEC, .tv_usec = left > 0 ? left % USEC : 1 };
 
-	/* two entries are one too many: no need for more */
+	/* two entries are sufficient to refuse */
 	return ldap_search_ext_s(a->ld, a->question->ldap->base_dn, scopes[a->question->ldap->scope], filter, attributes, 0, NULL, NULL,
 				 &time, 2, result);
 }
@@ -366,7 +366,7 @@ static int search(struct attempt *a, const char *filter, LDAPMessage **result)
 static bool search_bind(struct attempt *a)
 {
 	const struct ldap_options *o = a->question->ldap;
-	/* as PostgreSQL has it: no sensible name has them, so nothing need be escaped */
+	/* as in PostgreSQL; no sensible name has these characters, so nothing must be escaped */
 	const char *mark = strpbrk(a->question->user, "*()\\/");
 	struct bytes filter = BYTES_EMPTY;
 	LDAPMessage *result = NULL;
@@ -399,7 +399,7 @@ static bool search_bind(struct attempt *a)
 
 /* ---- servers ---- */
 
-/* TLS stands where it is asked for. */
+/* Starts TLS if it is configured. */
 static bool secure(struct attempt *a)
 {
 	int code;
@@ -412,7 +412,7 @@ static bool secure(struct attempt *a)
 	return code == LDAP_SUCCESS || fail(a, "StartTLS", code, VERIFY_UNKNOWN);
 }
 
-/* True: the answer stands. False: the server could not be talked to. */
+/* True: the answer is final. False: the server could not be reached. */
 static bool ask_server(struct attempt *a)
 {
 	int code;

@@ -1,15 +1,16 @@
 /*
- * Questions and answers as bytes.
+ * Serialisation of questions and answers.
  *
- *	question  = ticket method user (pam / ldap / scram) password	each number in network byte order
- *	pam       = service remote
- *	ldap      = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password
- *		    search_attribute search_filter
- *	scram     = iterations size salt
- *	answer    = ticket verdict ( %x00 / %x01 salted ) why
- *	text      = %x01 *( any but NUL ) NUL / %x00		the second is NULL
+ * question = ticket method user (pam / ldap / scram) password       each number in network byte order
+ * pam      = service remote
+ * ldap     = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password
+ *            search_attribute search_filter
+ * scram    = iterations size salt
+ * answer   = ticket verdict ( %x00 / %x01 salted ) why
+ * text     = %x01 *( any but NUL ) NUL / %x00                        the second is NULL
  *
- * The password comes last: a buffer that grows leaves copies of what was in it before. Reading goes on behind a fault with empty values and asks once, at the end, whether there was one.
+ * The password is last, because a growing buffer leaves copies of its old contents. After a fault, reading continues with empty
+ * values; `bad` is checked once, at the end.
  */
 #include "verify/message.h"
 
@@ -121,7 +122,7 @@ static uint64_t get_number(struct reader *r, size_t size)
 	return value;
 }
 
-/* NULL: there are not so many. */
+/* NULL: too few bytes. */
 static const uint8_t *get_bytes(struct reader *r, size_t size)
 {
 	const uint8_t *bytes = r->at;

@@ -1,9 +1,9 @@
 /*
- * PAM: whether the service's modules take this user with this password, and whether the account may be used now.
+ * PAM: whether the modules of the service accept the user and its password, and whether the account is valid.
  *
- * The conversation knows one thing, the password, and gives it to whatever asks without echo. What a module says to
- * the user meanwhile goes to the log, because PostgreSQL's protocol has no place for it. An account that is locked, has
- * expired, or has to change its password first is refused, although the password was right.
+ * The conversation function answers every prompt without echo with the password. Messages of modules to the user are logged,
+ * because PostgreSQL's protocol cannot deliver them. An account that is locked, has expired, or requires a new password is
+ * refused, even with the correct password.
  */
 #include "verify/method.h"
 
@@ -15,7 +15,7 @@
 
 struct conversation {
 	const char *password;
-	char said[160];			/* the last error that a module put into words */
+	char said[160];			/* the last error message of a module */
 };
 
 static void forget_replies(struct pam_response *replies, int count)
@@ -28,7 +28,7 @@ static void forget_replies(struct pam_response *replies, int count)
 	free(replies);
 }
 
-/* PAM's side of the contract: replies are of malloc, and it frees (and wipes) them. */
+/* The replies are allocated with malloc, because PAM frees (and wipes) them. */
 static int converse(int count, const struct pam_message **messages, struct pam_response **out, void *context)
 {
 	struct conversation *talk = context;
@@ -66,7 +66,7 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
 static int start(const struct verify_question *q, const struct pam_conv *conv, pam_handle_t **handle)
 {
 #ifdef PGWEIR_TEST_BUILD
-	/* the tests bring services of their own, and are not root */
+	/* tests use their own services, and do not run as root */
 	const char *directory = getenv("PGWEIR_PAM_CONFDIR");
 
 	if (directory)
@@ -75,7 +75,7 @@ static int start(const struct verify_question *q, const struct pam_conv *conv, p
 	return pam_start(q->service, q->user, conv, handle);
 }
 
-/* What went wrong is the user's fault, or it could not be found out. */
+/* Tells failures of the user from failures of the system. */
 static enum verify_verdict verdict_of(int status)
 {
 	switch (status) {

@@ -1,9 +1,9 @@
 /*
  * Starting and ending verifiers.
  *
- * The program is started anew rather than forked. A fork would hand every password, key and session that pgweir has in memory
- * to modules of others, and it copies the page tables of a process with many thousand clients while all of them wait;
- * posix_spawn does neither. /proc/self/exe is this very binary, even when an upgrade has put another one in its place.
+ * The program is executed again instead of forked: a fork would give every password, key and session in pgweir's memory to
+ * modules of other authors, and would copy the page tables of a process with many thousand clients while all of them wait.
+ * /proc/self/exe is the running binary, even if an upgrade has replaced the file.
  */
 #include "verify/process.h"
 
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A group of its own, so that it ends with all its modules have started; signals as a program expects them. */
+/* A separate process group, to end the verifier together with processes of its modules; default signal handling. */
 static int set_attributes(posix_spawnattr_t *attributes)
 {
 	sigset_t none, all;
@@ -63,7 +63,7 @@ pid_t verify_process_start(int *fd)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -1;
-	/* a question is sent in one piece or not at all */
+	/* a question must fit into the buffer as a whole */
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	error = fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? errno : spawn(ends[1], &pid);
 	close(ends[1]);

@@ -1,19 +1,20 @@
 /*
- * The queue in front of the verifiers: one line for each source, served by turns.
+ * The queue in front of the verifiers, which serves the sources in turns.
  *
- * An unauthenticated client can ask as often as it likes, and make each question as long as PAM makes a wrong password. In one line for
- * all it would be before all others. So each source has a share of its own, and the shares take turns: a client from an address
- * where no other waits is served after at most one question of each other address, however many those have.
+ * An unauthenticated client can ask any number of questions, each as long as PAM needs to reject a password. In a single queue
+ * these questions would delay all others. Therefore each source has its own share of the queue, and the shares take turns: a
+ * client from an address without other questions waits for at most one question of each other address.
  *
- * A site may have very many addresses: all of a /48 network of IPv6. Its sources are a group, and it is the groups that take turns; in each turn
- * of a group another one of its sources is served.
+ * A site may have very many addresses: all of a /48 network of IPv6. Its sources form a group, and the groups take turns; in
+ * each turn of a group its next source is served.
  *
- * How many may wait is the caller's to say. When the queue is full, a question from a source that has few in it displaces the youngest
- * of that which has most; a source that has as many as the fullest, the newcomer counted, displaces none. So it is with groups, and with the sources
- * of one group. So no source can keep another one out, and a crowd from one address does not throw itself out.
+ * The caller limits the length of the queue. If the queue is full, a question from a source with few questions displaces the
+ * newest question of the source with the most; a source that would have as many as the fullest source displaces no other
+ * source's question. The same holds for groups, and for the sources of one group. Therefore no source can lock out another, and
+ * a crowd from one address does not displace its own questions.
  *
- * Invariant: a share is there as long as a question waits in it, in its group and in `by_source`, and a group as long as it has a share, in `turns`
- * and in `by_group`; `waiting` is the sum of theirs.
+ * Invariant: a share exists while a question waits in it, and is in its group and in `by_source`; a group exists while it has a
+ * share, and is in `turns` and in `by_group`; each `waiting` is the sum over the level below.
  */
 #include "verify/queue.h"
 
@@ -23,10 +24,10 @@
 #include <string.h>
 
 struct verify_group {
-	struct list node;		/* turns */
-	struct list shares;		/* the next to be served comes first */
-	int share_count, waiting;	/* waiting: places in all shares */
-	struct verify_source key;	/* zeros behind the bytes of the group */
+	struct list node;		/* in `turns` */
+	struct list shares;		/* in the order of service */
+	int share_count, waiting;	/* waiting: number of places in all shares */
+	struct verify_source key;	/* zeros after the bytes of the group */
 	UT_hash_handle hh;
 };
 
@@ -191,7 +192,7 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 		share_free(q, share);
 }
 
-/* How many nodes are before this one. */
+/* Returns the index of the node in the list. */
 static int place_in(const struct list *head, const struct list *of)
 {
 	int before = 0;
@@ -201,7 +202,7 @@ static int place_in(const struct list *head, const struct list *of)
 	return before;
 }
 
-/* How many turns of its group come before that of this place. */
+/* Returns how many turns of its group come before the turn of this place ... */
 static int turns_before(const struct verify_place *place)
 {
 	const struct verify_share *share = place->share;
@@ -209,7 +210,7 @@ static int turns_before(const struct verify_place *place)
 	return place_in(&share->places, &place->node) * share->group->share_count + place_in(&share->group->shares, &share->node);
 }
 
-/* ... and before that of one more of this source. */
+/* ... and before the turn of a new place of this source. */
 static int turns_before_new(const struct verify_queue *q, const struct verify_source *source)
 {
 	const struct verify_share *share = find(q, source);
@@ -238,7 +239,7 @@ static void to_the_end(struct list *head, struct list *node)
 	list_append(head, node);
 }
 
-/* Takes a place out. Its source and its group have had their turn. */
+/* Removes a place from the queue, and moves its source and its group to the end of their lists. */
 static struct verify_place *take(struct verify_queue *q, struct verify_place *place)
 {
 	struct verify_share *share = place->share;

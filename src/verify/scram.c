@@ -1,18 +1,18 @@
 /*
- * SCRAM: SaltedPassword of a password, a salt and a count (RFC 5802, 3), which takes so many HMACs because it is to take time. No
- * service is asked; it is here so that the event loop does not stand still meanwhile.
+ * SCRAM: derives SaltedPassword from a password, a salt and an iteration count (RFC 5802, 3), which is slow by design. This
+ * runs in a verifier so that it does not block the event loop.
  *
- * Whether it is that of a secret is for pgweir to see: the secret itself is not told.
+ * pgweir compares the result with the secret, which is not sent to the verifier.
  */
 #include "verify/method.h"
 
 #include <sys/resource.h>
 
-#define BEHIND_OTHERS 10		/* as of nice */
+#define BEHIND_OTHERS 10		/* nice value */
 
 void verify_scram(const struct verify_question *q, struct verify_answer *answer)
 {
-	/* an attacker that makes this process busy on purpose has what others leave of the processors */
+	/* an attack that keeps this process busy gets only CPU time that other processes do not use */
 	setpriority(PRIO_PROCESS, 0, BEHIND_OTHERS);
 	verify_answer_set(answer, VERIFY_YES, "%s", "");
 	answer->has_key = scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, answer->salted);

@@ -1,20 +1,20 @@
 /*
- * The verifiers and the questions for them, from the outside: which works on what, which waits, which has to go. The life of one
- * verifier is in verifier_process.c.
+ * The verifiers and their questions: which verifier works on which question, which questions wait, which question is removed.
+ * The life of one verifier is in verifier_process.c.
  *
- * A question waits (queue.c) until a verifier is idle or one more may be started.
+ * A question waits (queue.c) until a verifier is idle or another one may be started. pgweir's own questions wait in a separate
+ * queue, which takes turns with the queue of the clients: their number is limited elsewhere, and unauthenticated clients must
+ * not delay pgweir's logins at its servers.
  *
- * pgweir's own questions stand in a line of their own, which takes turns with that of the clients: how many there are is bounded
- * elsewhere, and clients that are not authenticated must not keep pgweir waiting for its servers.
+ * idle -> busy -> idle   question sent, answer received
+ * idle, busy -> ended    socket closed and the process killed; reaped by a tick
  *
- *	idle -> busy -> idle			question sent, answer come
- *	idle, busy -> ended			socket closed and the process killed; reaped by a tick
+ * A process counts until it is reaped. A process that cannot be killed (it waits for a disk that does not answer) therefore
+ * keeps its place, and a client that logs in and leaves in a loop cannot exceed the limit of processes.
  *
- * A process counts until it is reaped: one that cannot be killed (it waits for a disk that does not answer) takes its place
- * until it can, and a client that logs in and leaves in a loop makes no more processes than there may be at a time.
- *
- * Invariant: a check is in the queue or displaced and has no process, or it is that of exactly one busy process. While one waits, either
- * there are all the processes that there may be and none is idle, or the dispatch event is on its way; while one is displaced, it is.
+ * Invariant: a check either is in the queue or displaced and has no process, or belongs to exactly one busy process. While a
+ * check waits, the maximum number of processes exists and none is idle, or the dispatch event is scheduled; while a check is
+ * displaced, the event is scheduled.
  */
 #include "verify/verifier.h"
 
@@ -27,7 +27,7 @@
 #include <event2/event.h>
 #include <string.h>
 
-#define IDLE_MOST (60 * USEC)		/* then an idle one is ended: most of the time no client logs in */
+#define IDLE_MOST (60 * USEC)		/* an idle process is ended after this time: most of the time no client logs in */
 
 static void check_free(struct verify_check *check)
 {
@@ -55,7 +55,7 @@ static struct verify_queue *queue_of(struct verifiers *v, bool is_own)
 	return is_own ? &v->own : &v->clients;
 }
 
-/* The next check of the two lines in turn; NULL: none waits. */
+/* Returns the next check of the two queues, in turns. NULL: both are empty. */
 static struct verify_place *next_place(struct verifiers *v)
 {
 	struct verify_place *place = verify_queue_next(queue_of(v, v->own_is_next));
@@ -78,7 +78,7 @@ static struct verify_check *check_at(struct verify_place *place)
 	return LIST_OBJECT(place, struct verify_check, place);
 }
 
-/* None is at work and none can be started: those that wait would wait for ever. */
+/* Fails all waiting questions: no verifier works, and none can be started, so they would wait forever. */
 static void fail_all(struct verifiers *v, const char *why)
 {
 	struct verify_answer answer;
@@ -90,7 +90,7 @@ static void fail_all(struct verifiers *v, const char *why)
 		verify_check_finish(check_at(place), &answer);
 }
 
-/* They were to be told from the loop, as all are. */
+/* Displaced checks are reported from the event loop, like all answers. */
 static void tell_displaced(struct verifiers *v)
 {
 	struct verify_answer answer;
@@ -104,7 +104,7 @@ static void tell_displaced(struct verifiers *v)
 	}
 }
 
-/* The verifier for the next question. NULL: it has to wait. */
+/* Returns the verifier for the next question. NULL: the question must wait. */
 static struct verifier *next_verifier(struct verifiers *v)
 {
 	struct list *idle = list_first(&v->idle);
@@ -131,12 +131,12 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 	tell_displaced(v);
 	while (verifiers_waiting(v) > 0 && v->processes == processes && (one = next_verifier(v)))
 		verifier_give(one, check_at(next_place(v)));
-	/* the loop stands still while a process begins: the next one has to wait for whatever else there is */
+	/* starting a process blocks the event loop: other events are handled before the next start */
 	if (verifiers_waiting(v) > 0 && v->processes > processes)
 		event_add(v->dispatch, &(struct timeval){ .tv_sec = 0 });
 }
 
-/* A place in the queue for one more of this source. */
+/* Makes room in the queue for a question of this source. */
 static bool has_place(struct verifiers *v, bool is_own, const struct verify_source *source)
 {
 	struct verify_place *place;
@@ -151,7 +151,7 @@ static bool has_place(struct verifiers *v, bool is_own, const struct verify_sour
 	return true;
 }
 
-/* What there is to ask, not in the queue yet. NULL with the reason. */
+/* Creates a check that is not in the queue. NULL with the reason. */
 static struct verify_check *check_new(struct verifiers *v, const struct verify_question *question, enum verify_refusal *why)
 {
 	struct verify_check *check = mem_try(sizeof(*check));
@@ -212,7 +212,7 @@ void verifiers_cancel(struct verifiers *v, struct verify_check **place)
 	if (check->by)
 		verifier_end(check->by);
 	verify_queue_remove(queue_of(v, check->is_own), &check->place);
-	/* one that was displaced, and has not been told */
+	/* it may have been displaced and not reported yet */
 	list_remove(&check->place.node);
 	check_free(check);
 }
@@ -222,11 +222,11 @@ int verify_check_process(const struct verify_check *check)
 	return check->by ? (int)check->by->pid : 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all verifiers ---- */
 
 static void end_long_idle(struct verifiers *v)
 {
-	/* the one that has been idle longest is the last */
+	/* the process that is idle longest is last */
 	while (!list_is_empty(&v->idle)) {
 		struct verifier *one = LIST_OBJECT(v->idle.prev, struct verifier, node);
 
@@ -293,7 +293,7 @@ void verifiers_free(struct verifiers **place)
 		return;
 	ASSERT(verifiers_waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
 	end_idle(v);
-	/* those that take their time to go are reaped by the process that reaps us */
+	/* processes that have not ended yet are reaped by init */
 	LIST_EACH_SAFE(node, &v->ended)
 		verifier_reap(LIST_OBJECT(node, struct verifier, node));
 	LIST_EACH_SAFE(node, &v->ended)

@@ -1,8 +1,8 @@
 /*
- * One verifier, from its start to its end.
+ * A verifier, from its start to its end.
  *
- * It has one question at a time, and its answer carries the ticket of that question, so that nothing it says can be taken for the answer
- * to another one. Whatever else it says or does ends it, and with it only the login it was at work on.
+ * A verifier has one question at a time, and the answer contains the ticket of the question, so that it cannot be taken for the
+ * answer to another question. Any other message ends the verifier, which only affects the current login.
  */
 #include "verify/verifier_parts.h"
 
@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANSWERS_MOST 1000		/* then it is replaced: modules leak */
+#define ANSWERS_MOST 1000		/* then it is replaced, because modules may leak memory */
 
-/* It gets no more questions. Its check, if any, is the caller's to settle. */
+/* Ends the verifier. The caller handles its check. */
 static void end(struct verifier *one)
 {
 	if (one->readable)
@@ -39,7 +39,7 @@ void verifier_end(struct verifier *one)
 	end(one);
 }
 
-/* It broke, or broke the rules: the login that it was at work on fails. */
+/* The verifier has failed or sent an invalid message: its current login fails. */
 static void give_up(struct verifier *one, const char *what)
 {
 	struct verify_check *check = one->check;
@@ -53,7 +53,7 @@ static void give_up(struct verifier *one, const char *what)
 	verify_check_finish(check, &answer);
 }
 
-/* The answer has come: before it is told, the verifier is idle or ended, for the client that is told may ask again. */
+/* Handles the answer. The verifier is idle or ended before the answer is reported, because the client may ask again. */
 static void settle(struct verifier *one, const struct verify_answer *answer)
 {
 	struct verify_check *check = one->check;
