@@ -27,8 +27,8 @@ KNOWN = {
         verify_child_is_wanted
         """,
     "functions without a result named as a statement": """
-        cancel_may_go client_address_is_administrator client_goes_on entry_is_certain entry_was_read functions_are_known
-        has_left is_no_more_for_internal is_unknown link_goes_on link_params_are_set listener_server_ends name_is_certain
+        cancel_may_go client_address_is_administrator client_resume entry_is_certain entry_was_read functions_are_known
+        has_left is_no_more_for_internal is_unknown link_resume link_params_are_set listener_server_ends name_is_certain
         name_is_unknown params_are_refused readings_are readings_may_differ reap_what_ends role_was_reset say_it_is_locked
         say_it_is_taken server_is_broken server_names_are_unknown session_state_is_lost state_is_answered statement_ends
         unnamed_is_sure unnamed_was_skipped

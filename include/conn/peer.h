@@ -35,7 +35,7 @@ struct peer {
 	bool is_client;			/* which of the two it is embedded in */
 	uint32_t passing;		/* bytes of the current frame still to come */
 	bool passing_dropped;		/* ... and they go nowhere */
-	bool waits_for_room;		/* not read because the other side's socket is full */
+	uint8_t blocked;		/* FLOW_ bits: why the socket is not read (conn/flow.h) */
 	bool held_first;		/* `held` may begin with whole messages: they are dealt with before the socket is read */
 	uint8_t fate;			/* enum peer_fate; set by peer_become */
 	uint8_t end_reason;		/* enum close_reason */

@@ -3,6 +3,7 @@
 
 #include "conn/busy_poll.h"
 #include "conn/client.h"
+#include "conn/flow.h"
 #include "conn/listening.h"
 #include "conn/randomness.h"
 #include "conn/server.h"
@@ -128,24 +129,21 @@ void world_set_wall_clock(struct world *world);		/* how far the wall clock is ah
 static inline bool world_has_ending(const struct world *w) { return !list_is_empty(&w->ending); }
 static inline bool world_has_marked_pools(const struct world *w) { return !list_is_empty(&w->pools->dirty); }
 static inline void world_schedule(struct world *w) { pools_schedule(w->pools, w->now); }
-/* Puts a peer on the list of world_again: in this turn, or the next when that has begun. */
+/* The turn reads the peer although no event announces its input: this turn, or the next if world_again has begun. Nothing for a peer
+   that is ending. */
 static inline void peer_come_again(struct peer *peer)
 {
+	if (peer_is_stopped(peer))
+		return;
 	list_remove(&peer->again);
 	list_append(&peer->world->again, &peer->again);
 }
-/* What stood in the way of reading is gone. SUSPEND may still: then RESUME turns it on. */
-static inline void peer_read_on(struct peer *peer)
+/* The event that the client waits for has come, or may have: the turn handles the messages that the client holds, and its socket is
+   read again. */
+static inline void client_resume(struct client *c)
 {
-	if (!peer->world->pools->suspended)
-		stream_set_reading(&peer->stream, true);
-}
-/* What the client waits for has come, or may have: it is read again, and what it holds is looked at. */
-static inline void client_goes_on(struct client *c)
-{
-	c->peer.waits_for_room = false;
 	c->peer.held_first = bytes_size(&c->peer.held) > 0;
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }
 static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again); }	/* do not block in the event loop */

@@ -20,7 +20,7 @@ bool link_will_share(const struct client *client);
 static inline void link_end_if_over(struct server *server);
 /* What the client has made there is known: the link ends, or, where the client has sent a request meanwhile, it goes on with this server, which may not
    have what it wants: after a RESET that is what it began with. */
-void link_goes_on(struct server *server, struct client *client);
+void link_resume(struct server *server, struct client *client);
 /* For the reap: the client ends, and is left to the caller. A server that is clean is reset and kept, any other one ends. */
 void link_break(struct server *server);
 /* The server is clean, and has nothing of its client's but its channels: it is parted from the client, and in SERVER_LISTENING. */

@@ -202,7 +202,7 @@ void refusal_begin(struct client *c, enum close_reason why)
 	client_address_of(c)->refused++;
 	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
 	/* what is said from now on does not count, and its end has to be seen */
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_HELD);
 }
 
 enum close_reason refusal_or(const struct client *c, enum close_reason otherwise)

@@ -287,7 +287,7 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 		return;
 	d->challenge = (struct bytes)BYTES_EMPTY;
 	dial_step_to(d, DIAL_SASL);
-	peer_read_on(&s->peer);
+	flow_unblock(&s->peer, FLOW_KEY);
 	/* no event announces what is here already */
 	peer_come_again(&s->peer);
 	if (answer->verdict != VERIFY_YES)
@@ -327,7 +327,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 		return;
 	}
 	dial_step_to(d, DIAL_DERIVE);
-	stream_set_reading(&s->peer.stream, false);
+	flow_block(&s->peer, FLOW_KEY);
 }
 
 /* The server has another salt than the SCRAM secret that is stored: the password has been changed there. Or it has made one up, as it

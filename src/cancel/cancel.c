@@ -173,7 +173,7 @@ static void refuse_waiting(struct client *c)
 	bytes_free(&out);
 	if (!sent)
 		return;
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_HELD);
 	peer_come_again(&c->peer);
 }
 
@@ -232,7 +232,7 @@ void cancel_read(struct client *canceller)
 	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
 	/* the request is valid even if the client does not wait for its result */
 	if (r < 0)
-		stream_set_reading(&canceller->peer.stream, false);
+		flow_block(&canceller->peer, FLOW_EOF);
 }
 
 static void connected(struct server *carrier)

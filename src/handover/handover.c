@@ -410,10 +410,8 @@ static void send_rest(struct unsent *u)
 	if (peer_is_stopped(peer) || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
 		return;
 	if (stream_unsent(&peer->stream) > 0) {
-		if (partner) {
-			partner->waits_for_room = true;
-			stream_set_reading(&partner->stream, false);
-		}
+		if (partner)
+			flow_block(partner, FLOW_ROOM);
 		return;
 	}
 	if (peer->is_client)

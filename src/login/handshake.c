@@ -48,7 +48,7 @@ static void begin(struct client *c)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_TLS_TURN);
 }
 
 /* Makes a step for the client that is next. */
@@ -113,7 +113,7 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 		return;
 	}
 	login_step_to(c, LOGIN_TLS_TURN);
-	stream_set_reading(&c->peer.stream, false);
+	flow_block(&c->peer, FLOW_TLS_TURN);
 	wait(c);
 }
 

@@ -165,8 +165,8 @@ static void listen_on(struct client *c)
 {
 	if (room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
 		return;
-	if (!c->peer.stream.reading)
-		peer_read_on(&c->peer);
+	if (c->peer.blocked & FLOW_HELD)
+		flow_unblock(&c->peer, FLOW_HELD);
 	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
 }
@@ -185,7 +185,7 @@ static bool receive(struct client *c, bool from_socket)
 	ssize_t r = 0;
 
 	if (from_socket && room_for(c) == 0)
-		stream_set_reading(&c->peer.stream, false);
+		flow_block(&c->peer, FLOW_HELD);
 	else if (from_socket)
 		r = stream_read(&c->peer.stream, buffer, room_for(c));
 	if (r < 0) {
@@ -229,8 +229,6 @@ void login_read(struct client *c, bool from_socket)
 	/* nothing is read in clear any more */
 	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
 		handshake_want(c, NULL, 0);
-	else if (c->login->step == LOGIN_TLS_TURN)
-		stream_set_reading(&c->peer.stream, false);	/* a RESUME may have turned it on */
 	if (peer_is_stopped(&c->peer) || is_in_tls_handshake(c))
 		return;
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
@@ -332,7 +330,9 @@ void login_welcome(struct client *c, const struct bytes *untracked, uint32_t pid
 	if (!client_send(c, out))
 		return;
 	login_free(c);
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_HELD);
+	if (w->pools->suspended)
+		flow_block(&c->peer, FLOW_SUSPENDED);
 	come_again_for_more(c);
 }
 
@@ -387,8 +387,7 @@ static void enter_console(struct client *c)
 	w->console->welcome(w->console_context, c);
 	if (peer_is_stopped(&c->peer))
 		return;
-	/* SUSPEND does not apply to the console */
-	stream_set_reading(&c->peer.stream, true);
+	flow_unblock(&c->peer, FLOW_HELD);
 	come_again_for_more(c);
 }
 

@@ -93,7 +93,7 @@ static void marked(struct server *s, struct client *c)
 	if (s->task_failed || s->status != 'I') {
 		list_remove(&h->moving);
 		h->step = HEARING_RESTS;
-		client_goes_on(c);
+		client_resume(c);
 		return;
 	}
 	h->step = HEARING_LEAVES;
@@ -116,7 +116,7 @@ static void has_left(struct server *s, struct client *c)
 	if (peer_is_stopped(&c->peer))
 		return;
 	pool_client_pin(&c->policy, c->policy.pins & ~(unsigned)PIN_LISTENING);
-	link_goes_on(s, c);
+	link_resume(s, c);
 }
 
 /* ---- before a ReadyForQuery ---- */
@@ -134,8 +134,7 @@ bool fan_out_holds_ready(struct server *s, struct client *c)
 	server_task_to(s, TASK_HEAR);
 	/* answers to what the client has sent together with it come after */
 	if (!ledger_is_empty(&s->ledger)) {
-		s->peer.waits_for_room = true;
-		stream_set_reading(&s->peer.stream, false);
+		flow_block(&s->peer, FLOW_READY);
 		list_remove(&s->peer.again);
 	}
 	return true;
@@ -157,14 +156,16 @@ static void go_ready(struct hearing *h)
 	hearing_flush(c);
 	if (peer_is_stopped(&c->peer))
 		return;
-	if (s->peer.waits_for_room && stream_unsent(&c->peer.stream) == 0) {
-		s->peer.waits_for_room = false;
+	if (stream_unsent(&c->peer.stream) > 0)
+		flow_block(&s->peer, FLOW_ROOM);
+	if (s->peer.blocked & FLOW_READY) {
 		s->peer.held_first = bytes_size(&s->peer.held) > 0;
-		peer_read_on(&s->peer);
-		peer_come_again(&s->peer);
+		flow_unblock(&s->peer, FLOW_READY);
+		if (!(s->peer.blocked & FLOW_ROOM))
+			peer_come_again(&s->peer);
 	}
 	link_end_if_over(s);
-	client_goes_on(c);
+	client_resume(c);
 }
 
 /* ---- the listener ---- */
@@ -245,7 +246,7 @@ static void asked(struct server *s, struct client *c)
 {
 	if (s->task_failed || s->status != 'T' || hearing_of(c)->may_pass) {
 		hearing_of(c)->may_pass = true;
-		client_goes_on(c);
+		client_resume(c);
 		return;
 	}
 	listen_again(s, c);
@@ -261,7 +262,7 @@ static void listens_again(struct server *s, struct client *c)
 	s->state_doubts |= PIN_LISTENING;
 	s->channels_restored = s->status == 'I';
 	hearing_of(c)->may_pass = true;
-	client_goes_on(c);
+	client_resume(c);
 }
 
 void fan_out_task_over(struct server *s, enum server_task task)

@@ -118,9 +118,8 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
 
-	c->peer.waits_for_room = false;
-	s->peer.waits_for_room = false;
-	peer_read_on(&s->peer);
+	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS);
+	flow_unblock(&s->peer, FLOW_ROOM);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
 	s->told_pid = c->cancel_pid;
@@ -148,7 +147,7 @@ void link_leave_to_listener(struct server *s)
 {
 	pool_client_pin(s->policy.link, 0);
 	s->state_doubts = 0;
-	peer_read_on(&client_of(s->policy.link)->peer);
+	flow_unblock(&client_of(s->policy.link)->peer, FLOW_HELD);
 	leave_client(s);
 	pool_unlink(&s->policy, SERVER_LISTENING, false, s->peer.world->now);
 	pool_mark(s->policy.pool);
@@ -293,7 +292,7 @@ void link_all_said(struct server *s)
 		return;
 	}
 	server_end_leaving(s, REASON_ACCOUNT_LOST, false);
-	client_goes_on(c);
+	client_resume(c);
 }
 
 /* The transaction is over, and the client has made something there, or may have. False: it has nothing there any more. */
@@ -326,12 +325,12 @@ void link_end_if_clean(struct server *s)
 	if (s->state_doubts | c->policy.pins && stays(s, c))
 		return;
 	give_back(s, false);
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_HELD);
 }
 
 /* ---- the pooler's own queries ---- */
 
-void link_goes_on(struct server *s, struct client *c)
+void link_resume(struct server *s, struct client *c)
 {
 	link_end_if_clean(s);
 	if (peer_is_stopped(&c->peer))
@@ -345,7 +344,7 @@ void link_goes_on(struct server *s, struct client *c)
 		if ((s->params != c->params || s->unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !link_params_begin(s, c, false))
 			return;
 	}
-	client_goes_on(c);
+	client_resume(c);
 }
 
 static void state_is_answered(struct server *s)
@@ -357,7 +356,7 @@ static void state_is_answered(struct server *s)
 	if (c->hears)
 		hearing_flush(c);
 	if (!peer_is_stopped(&c->peer))
-		link_goes_on(s, c);
+		link_resume(s, c);
 }
 
 /* A link that begins goes on with the client's parameters, or asks again, where a command has changed functions meanwhile. In the middle of one
@@ -371,7 +370,7 @@ static void functions_are_known(struct server *s, struct client *c)
 	if (s->said_fatal)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 	else if (!begins)
-		client_goes_on(c);
+		client_resume(c);
 	else if (link_params_begin(s, c, false))
 		link_params_are_set(s, false);
 }
@@ -416,7 +415,7 @@ void link_task_over(struct server *s)
 		if (!s->policy.link)
 			break;
 		server_task_to(s, TASK_NONE);
-		client_goes_on(client_of(s->policy.link));
+		client_resume(client_of(s->policy.link));
 		return;
 	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_CHANNELS: case TASK_RELISTEN:
 		if (!s->policy.link && s->task != TASK_LISTEN)

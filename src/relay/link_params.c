@@ -118,7 +118,7 @@ static void params_are_refused(struct server *s, struct client *c)
 		if (c->login)
 			login_link_again(c);
 		else
-			client_goes_on(c);
+			client_resume(c);
 		return;
 	}
 	if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == REASON_NONE)
@@ -161,7 +161,7 @@ void link_params_are_set(struct server *s, bool failed)
 		return;
 	if (c->login && !welcome(s, c))
 		return;
-	client_goes_on(c);
+	client_resume(c);
 	cancel_may_go(c);
 }
 

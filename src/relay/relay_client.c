@@ -201,7 +201,7 @@ static void server_is_broken(struct client *c)
 			peer_come_again(&c->peer);
 			return;
 		}
-	} while (!peer_is_stopped(&s->peer) && !s->peer.waits_for_room && reads < LAST_READS && (s->peer.held_first || !from_socket));
+	} while (!peer_is_stopped(&s->peer) && !(s->peer.blocked & FLOW_ROOM) && reads < LAST_READS && (s->peer.held_first || !from_socket));
 	server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
@@ -238,7 +238,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 	ssize_t r;
 
 	if (c->peer.held_first || bytes_size(&c->peer.held) >= a_little(c)) {
-		stream_set_reading(&c->peer.stream, false);
+		flow_block(&c->peer, FLOW_HELD);
 		return;
 	}
 	to = bytes_reserve(&c->peer.held, a_little(c));
@@ -253,7 +253,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 	}
 	c->peer.held.end += (size_t)r;
 	if (bytes_size(&c->peer.held) >= a_little(c))
-		stream_set_reading(&c->peer.stream, false);
+		flow_block(&c->peer, FLOW_HELD);
 	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
 }
@@ -263,8 +263,7 @@ static bool waits_for_own_room(struct client *c)
 {
 	if (c->policy.link || stream_unsent(&c->peer.stream) == 0)
 		return false;
-	c->peer.waits_for_room = true;
-	stream_set_reading(&c->peer.stream, false);
+	flow_block(&c->peer, FLOW_ROOM);
 	return true;
 }
 
@@ -280,13 +279,12 @@ static bool client_may_go_on(struct client *c, enum step step)
 	}
 	if (step == STEP_WAIT) {
 		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
-		if (c->peer.waits_for_room || bytes_size(&c->peer.held) >= a_little(c))
-			stream_set_reading(&c->peer.stream, false);
+		if (bytes_size(&c->peer.held) >= a_little(c))
+			flow_block(&c->peer, FLOW_HELD);
 		return false;
 	}
 	if (s && stream_unsent(&s->peer.stream) > 0) {
-		c->peer.waits_for_room = true;
-		stream_set_reading(&c->peer.stream, false);
+		flow_block(&c->peer, FLOW_ROOM);
 		return false;
 	}
 	if (s)
@@ -446,23 +444,16 @@ void relay_from_client(struct client *c, bool from_socket)
 void relay_client_drained(struct client *c)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	struct peer *from;
 
 	if (s && !request_send_local_replies(c, s))
 		return;
-	if (s && c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0)
-		client_goes_on(c);
-	if (s && s->peer.waits_for_room && s->task != TASK_HEAR) {
-		s->peer.waits_for_room = false;
-		peer_read_on(&s->peer);
-		peer_come_again(&s->peer);
-	} else if (!s && c->peer.waits_for_room) {
-		c->peer.waits_for_room = false;
-		/* SUSPEND leaves the console alone: only there RESUME can be said. */
-		if (c->is_console)
-			stream_set_reading(&c->peer.stream, true);
-		else
-			peer_read_on(&c->peer);
-		peer_come_again(&c->peer);
+	if (s && c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) && stream_unsent(&s->peer.stream) == 0)
+		client_resume(c);
+	from = s ? &s->peer : &c->peer;
+	if (from->blocked & FLOW_ROOM) {
+		flow_unblock(from, FLOW_ROOM);
+		peer_come_again(from);
 	}
 }
 
@@ -472,7 +463,7 @@ void relay_server_drained(struct server *s)
 
 	if (!c)
 		return;
-	if (c->peer.waits_for_room)
-		client_goes_on(c);
+	if (c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS))
+		client_resume(c);
 	link_end_if_over(s);
 }

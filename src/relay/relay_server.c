@@ -123,7 +123,7 @@ static void last_words(struct server *s, const struct gather *g, const struct pg
 	if (spared && g->broken)
 		client_end(spared, REASON_CLIENT_EOF, NULL);
 	else if (spared)
-		client_goes_on(spared);
+		client_resume(spared);
 }
 
 /* What was gathered has been sent; the walk has ended, with this answer if it has one. As walk_server. */
@@ -248,11 +248,10 @@ static bool server_may_go_on(struct server *s)
 		server_end(s, REASON_STATEMENT_MODE, NULL);
 		return false;
 	}
-	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
-		client_goes_on(c);
+	if (c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
+		client_resume(c);
 	if (stream_unsent(&c->peer.stream) > 0) {
-		s->peer.waits_for_room = true;
-		stream_set_reading(&s->peer.stream, false);
+		flow_block(&s->peer, FLOW_ROOM);
 		link_end_if_over(s);
 		return false;
 	}

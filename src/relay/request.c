@@ -100,7 +100,7 @@ static enum step refuse_frame(struct client *c, uint8_t type)
 /* Its server's next answers decide. */
 static enum step wait_for_answers(struct client *c)
 {
-	c->peer.waits_for_room = true;
+	flow_block(&c->peer, FLOW_ANSWERS);
 	return STEP_WAIT;
 }
 

@@ -51,8 +51,7 @@ static bool waits_for_room(struct client *c)
 {
 	if (stream_unsent(&c->peer.stream) == 0)
 		return false;
-	c->peer.waits_for_room = true;
-	stream_set_reading(&c->peer.stream, false);
+	flow_block(&c->peer, FLOW_ROOM);
 	return true;
 }
 
@@ -122,7 +121,7 @@ void console_read(struct client *c, bool from_socket)
 		return;
 	}
 	if (from_socket && is_busy(c))
-		stream_set_reading(&c->peer.stream, false);
+		flow_block(&c->peer, FLOW_HELD);
 	answer(c);
 	if (!peer_is_stopped(&c->peer) && !waits_for_room(c) && may_go_on(c))
 		peer_come_again(&c->peer);
@@ -130,7 +129,6 @@ void console_read(struct client *c, bool from_socket)
 
 void client_console_done(struct client *c)
 {
-	/* SUSPEND does not apply to the console */
-	stream_set_reading(&c->peer.stream, true);
+	flow_unblock(&c->peer, FLOW_HELD);
 	peer_come_again(&c->peer);
 }

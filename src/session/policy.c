@@ -36,7 +36,7 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 	}
 	if (!link_begin(s, c))
 		return;
-	peer_read_on(&c->peer);
+	flow_unblock(&c->peer, FLOW_HELD);
 	relay_from_client(c, stream_has_buffered(&c->peer.stream));
 }
 

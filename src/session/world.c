@@ -284,7 +284,8 @@ void world_again(struct world *w)
 /* Input that is to be handled first must be on world->again, or wait for something. */
 static void check_held(const struct peer *peer, bool waits)
 {
-	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->waits_for_room || !list_is_empty(&peer->again))));
+	flow_check(peer);
+	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->blocked || !list_is_empty(&peer->again))));
 }
 
 static void check_server(const struct server *s)
@@ -348,15 +349,19 @@ void world_suspend(struct world *w, bool on)
 	LIST_EACH(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		/* a client in its login may be the administrator with the RESUME, and needs no server yet */
-		if (!c->is_console && !(on && c->login) && (on || !c->peer.waits_for_room))
-			stream_set_reading(&c->peer.stream, !on);
+		/* A client in its login may be the administrator with the RESUME, and needs no server before its first query. */
+		if (!on)
+			flow_unblock(&c->peer, FLOW_SUSPENDED);
+		else if (!c->is_console && !c->login)
+			flow_block(&c->peer, FLOW_SUSPENDED);
 	}
 	LIST_EACH(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (on || !s->peer.waits_for_room)
-			stream_set_reading(&s->peer.stream, !on);
+		if (on)
+			flow_block(&s->peer, FLOW_SUSPENDED);
+		else
+			flow_unblock(&s->peer, FLOW_SUSPENDED);
 	}
 }
 

@@ -322,9 +322,9 @@ static void say_state(void)
 	LIST_EACH(node, &pooler.world->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u%s%s %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
+		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u, blocked %x %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
 			c->cancel_pid, (int)c->policy.state, bytes_size(&c->peer.held), c->peer.passing,
-			c->peer.waits_for_room ? ", waits for room" : "", c->peer.stream.reading ? "" : ", not read",
+			c->peer.blocked,
 			c->refused_until ? "refusing" : c->is_console ? console_state_name((enum console_state)c->console_state) : "",
 			stream_unsent(&c->peer.stream),
 			c->policy.link ? server_of(c->policy.link)->backend_pid : 0);
@@ -332,10 +332,10 @@ static void say_state(void)
 	LIST_EACH(node, &pooler.world->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %d, holds %zu, passing %u%s%s, unsent %zu, cancels %u\n",
+		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %d, holds %zu, passing %u, blocked %x, unsent %zu, cancels %u\n",
 			s->backend_pid, (int)s->policy.state, s->policy.pool->database->name, s->status, ledger_depth(&s->ledger),
 			s->ledger.lost ? " (lost)" : "", (int)s->task, bytes_size(&s->peer.held), s->peer.passing,
-			s->peer.waits_for_room ? ", waits for room" : "", s->peer.stream.reading ? "" : ", not read",
+			s->peer.blocked,
 			stream_unsent(&s->peer.stream), s->policy.cancels);
 	}
 }

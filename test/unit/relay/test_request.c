@@ -222,7 +222,7 @@ TEST(deep_pipeline_waits_for_answers)
 	bytes_free(&out);
 	house_settle(&whole);
 	CHECK_INT(ledger_depth(&s->ledger), RELAY_DEEPEST);
-	CHECK(client->peer.waits_for_room);
+	CHECK(client->peer.blocked & FLOW_ANSWERS);
 	out = server->got;
 	CHECK(memcmp(out.data + out.end - 5, FLUSH, 5) == 0);
 	whole_close();

@@ -273,7 +273,7 @@ TEST(unread_answers)
 	send_queries(1);
 	turn();
 	CHECK_INT(scene.messages, 0);
-	CHECK(scene.client.peer.waits_for_room);
+	CHECK(scene.client.peer.blocked & FLOW_ROOM);
 	bytes_free(&scene.client.peer.stream.out);
 	end();
 }
