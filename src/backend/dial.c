@@ -103,8 +103,12 @@ static bool connect_to_next(struct server *s)
 		brief_address_of(&s->peer.remote, a, (uint16_t)d->port);
 		dial_step_to(d, DIAL_CONNECT);
 		give_time(s);
-		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, w->ops->server_stream))
+		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, w->ops->server_stream)) {
+			/* a new socket is read: SUSPEND still holds */
+			if (s->peer.blocked)
+				flow_block(&s->peer, s->peer.blocked);
 			return true;
+		}
 		d->error = errno;
 		note_dead_address(s, REASON_CONNECT_FAILED, strerror(d->error));
 	}

@@ -1,5 +1,6 @@
 /* The reasons why the socket of a connection is not read. */
 #include "session/world.h"
+#include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("", "")
