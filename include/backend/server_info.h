@@ -23,11 +23,7 @@ struct server_info {
 	struct proven_secret *shown;		/* the password that PAM or LDAP found right for it last, see proven_secret.h; or NULL */
 	struct hosts hosts;
 	struct listener *listener;	/* of clients that LISTEN; see listener.h; NULL: there are none */
-	struct state_functions *functions;	/* see session_functions.c; NULL: not known */
-	const struct state_functions *functions_in_use;		/* the same; NULL also: there are none */
-	unsigned functions_readings;	/* so many have been known before */
-	usec_t functions_due;		/* they are to be read then; 0: before any client goes on */
-	unsigned functions_changes;	/* so many commands have changed definitions */
+	struct database_functions *functions;	/* of all pools of the database, see session_functions.c; NULL: none has been read */
 };
 /* Made on first use; NULL: no memory. */
 struct server_info *server_info_get(struct pool *pool, struct params_table *table);

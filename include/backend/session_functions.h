@@ -6,22 +6,44 @@
 #include "pg/frame.h"
 #include "pg/state_functions.h"
 
-/* Functions of a pool's database that change the state of the session: see session_functions.c. */
+/* Functions of a database that change the state of the session: see session_functions.c. Pools of one database have them together. */
+struct database_functions {
+	unsigned pools;			/* so many hold it */
+	struct state_functions *all;	/* as they were read last; NULL: never */
+	const struct state_functions *in_use;	/* the same; NULL also: none of them changes anything */
+	bool are_known;			/* nothing is known to have changed since then */
+	unsigned readings;		/* so many have found something new */
+	unsigned changes;		/* so many commands have changed definitions */
+	usec_t due;			/* they are to be read then; 0: at once */
+	usec_t reading_since;		/* a server reads them; 0: none does */
+	int tokens;			/* readings that may begin at once ... */
+	usec_t tokens_at;		/* ... as of then */
+};
 
-/* Those that the pool knows; NULL: there are none, or they are not known. */
+/* Those that the pool knows; NULL: there are none that change anything, or they are not known. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
 {
 	const struct server_info *info = pool->session;
 
-	return info ? info->functions_in_use : NULL;
+	return info && info->functions ? info->functions->in_use : NULL;
 }
+
+/* What is known of them is true. */
+static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
+{
+	const struct server_info *info = pool->session;
+
+	return info && info->functions && info->functions->are_known;
+}
+
 /* They are to be read before the next client of the pool goes on. */
 static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, usec_t now)
 {
 	const struct server_info *info = pool->session;
 
-	return info && info->functions_due <= now;
+	return info && (!info->functions || (info->functions->due <= now && !info->functions->reading_since));
 }
+
 /* Begins TASK_FUNCTIONS on a server that has a client and owes nothing. The server may have ended then. */
 void session_functions_ask(struct server *server);
 /* A DataRow of the answer. */
@@ -30,7 +52,9 @@ void session_functions_row(struct server *server, const struct pg_frame *row);
 bool session_functions_learn(struct server *server);
 /* Frees what has come of the answer, where there is any: the next client asks. */
 void session_functions_forget(struct server *server);
-/* A command has changed definitions in this database: its pools read the functions again. */
-void session_functions_changed(struct database *database);
+/* A command has changed definitions in this database: they are read again, as soon as the rate allows. */
+void session_functions_changed(struct database *database, usec_t now);
+/* The pool does not hold them any more. */
+void session_functions_drop(struct database_functions **functions);
 
 #endif

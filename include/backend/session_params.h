@@ -15,9 +15,9 @@ void server_parameter(struct server *server, const char *name, const char *value
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
 /* What connect_query has set is undone, or will be. True: it has set something, and the server is closed when it is released. */
 bool server_close_if_reset(struct server *server);
-/* DO, CALL or a function call of this client's: it may have set parameters with a dot by names that stand in no text of the client's. If
-   these cannot be taken back, the server is closed when it is released. */
-void server_names_are_unknown(struct server *server, uint64_t client);
+/* This client may have left something in the session that is not known: the session is reset before another client gets the server. If a
+   reset would undo what connect_query has set, the server is closed when it is released. */
+void server_doubt(struct server *server, uint64_t client);
 /* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
 bool server_notes_search_path(const struct server *server);
 /* The first column of a SELECT behind connect_query is ROLE_NOTE, and this the second; and the DataRow of the answer. */

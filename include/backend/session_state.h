@@ -19,8 +19,9 @@ struct client_session {
 	struct bytes places;		/* of each of them, a struct session_place */
 	int count;
 	struct state_names told;	/* of those, by functions of the database ... */
-	unsigned told_of;		/* ... as they were known then: info->functions_readings */
-	uint16_t calls;			/* PIN_ bits: it has prepared statements that may change these, and no command tag will say so */
+	unsigned told_of;		/* ... as they were known then: functions->readings */
+	unsigned prepared_as_of;	/* the same when it has prepared its statements, and one more; 0: it has none */
+	uint16_t calls;			/* PIN_ bits, STATE_ROLE and STATE_ANYTHING: it has prepared statements that may change these, and no command tag will say so */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct hearing *hearing;	/* channels that it listens to; NULL: none. See listener.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN */

@@ -19,13 +19,15 @@ struct welcome;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What a client's SET or RESET has made unknown: of parameters those that the server does not report. And whether the session has values of
-   sequences (currval) that another client has drawn; parameters with a dot that one has set by names that are not known; and which functions
+   sequences (currval) that another client has drawn; anything that the texts of another client may have left there (UNKNOWN_SESSION); and which functions
    of the database change the session. UNKNOWN_CHANNELS: it is to LISTEN to what its client listens to (backend/listener.h). UNKNOWN_SOURCES: a value
    that its client has set is in force there, and may not be set there (server_unset_params). */
-enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_NAMES = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_SESSION = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
 
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
+/* Of a statement that the client has prepared: it may do anything. */
+enum { STATE_ANYTHING = 1 << (PINS + 1) };
 
 /*
  * A server connection. Its phase is policy.state; what it owes is the ledger.
@@ -52,7 +54,7 @@ struct server {
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint64_t set_there;		/* bit i: the session has tracked parameter i set, and a RESET would change that, whatever its value is */
-	uint64_t names_of;		/* id of the client that may have set parameters by names that are not known, or 0 */
+	uint64_t doubted_by;		/* id of the client whose texts may have left something in the session that is not known, or 0 */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */

@@ -22,6 +22,7 @@ enum {
 	/* of functions alone (pg/state_functions.h); of a client's text the command tag says it: */
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
 	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
+	TEXT_DOUBTFUL = 4096,		/* a function that may do anything: the session is to be reset before another client has it */
 	/* of clients' texts alone: */
 	TEXT_UNLISTENS = 2048		/* UNLISTEN, or a question for what the session listens to */
 };

@@ -10,6 +10,7 @@
 
 #include "backend/listener.h"
 #include "backend/proven_secret.h"
+#include "backend/session_functions.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "pg/state_functions.h"
@@ -25,9 +26,7 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 		info->defaults = params_none(table);
 		info->known = 0;
 		hosts_clear(&info->hosts);
-		state_functions_free(&info->functions);
-		info->functions_in_use = NULL;
-		info->functions_due = 0;
+		session_functions_drop(&info->functions);
 		info->generation = pool->generation;
 	}
 	if (info || !(info = mem_try(sizeof(*info))))
@@ -49,7 +48,7 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	params_drop(table, &info->defaults);
 	welcome_drop(&info->welcome);
 	hosts_clear(&info->hosts);
-	state_functions_free(&info->functions);
+	session_functions_drop(&info->functions);
 	listener_free(&info->listener);
 	mem_free(info->login_error);
 	mem_free(info);

@@ -1,11 +1,13 @@
 /*
- * Functions of a pool's database that change the state of the session (pg/state_functions.h): when they are read, and by which server.
+ * Functions of a database that change the state of the session (pg/state_functions.h): when they are read, and by which server.
  *
- * A server that has just been lent reads them before the client's first message goes there: the first of a pool, the first after a
+ * A server that has just been lent reads them before the client's first message goes there: the first of a database, the first after a
  * command that has changed definitions, and once in EVERY besides, because functions are made by connections as well that
- * pgweir does not see. In the first two cases each client waits until they are known, in the last case one client does.
+ * pgweir does not see. One server of the database reads at a time; the clients of others go on meanwhile.
  *
- * Where they cannot be read (by PostgreSQL before 11, or without memory), the log says so, and what was known before counts on.
+ * As long as they are not known (never read, changed since then, or not readable within the time that state_functions.c allows), each text is in
+ * doubt (session_state.c). So nothing depends on when a reading begins, and readings have a rate: a client that changes definitions in a
+ * loop makes the others of its database wait for RATE_BURST readings, and then for one in RATE.
  */
 #include "backend/session_functions.h"
 
@@ -15,17 +17,20 @@
 #include "base/mem.h"
 
 #define EVERY (60 * USEC)
+#define RATE USEC
+#define RATE_BURST 8
 
 struct functions_question {
 	struct state_functions *found;
-	unsigned changes;		/* info->functions_changes when it began */
+	struct database_functions *of;
+	unsigned changes;		/* of->changes when it began */
 };
 
 /* The next question. False: there is none; or the server has ended. */
-static bool send_question(struct server *s, const struct server_info *info)
+static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
-	bool asks = state_functions_ask(s->functions->found, info->functions, &sql);
+	bool asks = state_functions_ask(s->functions->found, &sql);
 
 	bytes_append_u8(&sql, 0);
 	if (sql.failed)
@@ -36,24 +41,70 @@ static bool send_question(struct server *s, const struct server_info *info)
 	return asks && !peer_is_stopped(&s->peer);
 }
 
+/* Of the pool's database: what another pool has, or a new one. NULL: no memory. */
+static struct database_functions *functions_of(struct pool *pool, struct server_info *info)
+{
+	if (info->functions)
+		return info->functions;
+	LIST_EACH(node, &pool->database->members) {
+		struct pool *other = LIST_OBJECT(node, struct pool, of_database);
+		struct server_info *theirs = other->session;
+
+		if (theirs && theirs->functions && theirs->generation == other->generation)
+			info->functions = theirs->functions;
+	}
+	if (!info->functions && (info->functions = mem_try(sizeof(*info->functions))) != NULL)
+		info->functions->tokens = RATE_BURST;
+	if (info->functions)
+		info->functions->pools++;
+	return info->functions;
+}
+
+void session_functions_drop(struct database_functions **place)
+{
+	struct database_functions *f = *place;
+
+	*place = NULL;
+	if (!f || --f->pools > 0)
+		return;
+	state_functions_free(&f->all);
+	mem_free(f);
+}
+
+/* When the next reading may begin. */
+static usec_t next_reading(struct database_functions *f, usec_t now)
+{
+	int64_t fresh = (now - f->tokens_at) / RATE;
+
+	if (fresh > 0) {
+		f->tokens = fresh > RATE_BURST - f->tokens ? RATE_BURST : f->tokens + (int)fresh;
+		f->tokens_at = now;
+	}
+	return f->tokens > 0 ? 0 : f->tokens_at + RATE;
+}
+
 void session_functions_ask(struct server *s)
 {
 	struct world *w = s->peer.world;
 	struct server_info *info = server_info_get(s->policy.pool, w->params);
+	struct database_functions *known = info ? functions_of(s->policy.pool, info) : NULL;
 
 	ASSERT(!s->functions && s->policy.link);
-	s->functions = info ? mem_try(sizeof(*s->functions)) : NULL;
+	s->functions = known ? mem_try(sizeof(*s->functions)) : NULL;
 	if (s->functions)
 		s->functions->found = state_functions_new();
 	if (!s->functions || !s->functions->found) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	s->functions->changes = info->functions_changes;
-	/* it is known what there was a while ago: others need not wait */
-	if (info->functions && info->functions_due > 0)
-		info->functions_due = w->now + EVERY;
-	send_question(s, info);
+	s->functions->changes = known->changes;
+	s->functions->of = known;
+	known->pools++;
+	next_reading(known, w->now);
+	known->tokens -= known->tokens > 0;
+	known->reading_since = w->now;
+	known->due = w->now + EVERY;
+	send_question(s);
 }
 
 void session_functions_row(struct server *s, const struct pg_frame *row)
@@ -75,67 +126,67 @@ static void log_count(const struct pool *pool, const struct state_functions *fun
 
 static void forget(struct server *s)
 {
+	s->functions->of->reading_since = 0;
+	session_functions_drop(&s->functions->of);
 	state_functions_free(&s->functions->found);
 	mem_free(s->functions);
 	s->functions = NULL;
 }
 
 /* They are those of the database now. */
-static void take_over(struct server *s, struct server_info *info)
+static void take_over(struct server *s, struct database_functions *known)
 {
-	size_t before = info->functions ? state_functions_count(info->functions) : 0;
+	size_t before = known->all ? state_functions_count(known->all) : 0;
 
-	state_functions_free(&info->functions);
-	info->functions = s->functions->found;
-	info->functions_readings++;
-	info->functions_in_use = state_functions_count(info->functions) > 0 ? info->functions : NULL;
+	state_functions_free(&known->all);
+	known->all = s->functions->found;
+	known->readings++;
+	known->in_use = state_functions_change_something(known->all) ? known->all : NULL;
 	s->functions->found = NULL;
-	log_count(s->policy.pool, info->functions, before);
+	log_count(s->policy.pool, known->all, before);
 }
 
 bool session_functions_learn(struct server *s)
 {
-	struct world *w = s->peer.world;
-	struct server_info *info = server_info_get(s->policy.pool, w->params);
+	struct database_functions *known = s->functions ? s->functions->of : NULL;
+	bool failed = s->task_failed;
 	char name[POOL_TEXT];
 
-	/* asked in another process, or before a RELOAD that leads elsewhere */
-	if (!s->functions || !info)
+	/* asked in another process */
+	if (!known)
 		return false;
-	if (!s->task_failed && !state_functions_are_same(s->functions->found, info->functions)) {
-		if (send_question(s, info) || peer_is_stopped(&s->peer))
+	if (!failed && !state_functions_are_same(s->functions->found, known->all)) {
+		if (send_question(s) || peer_is_stopped(&s->peer))
 			return true;
-		if (state_functions_close(s->functions->found))
-			take_over(s, info);
-		else
-			log_warning("%s: out of memory: functions of the database are not known", pool_text(s->policy.pool, name, sizeof(name)));
+		failed = !state_functions_close(s->functions->found);
+		if (!failed)
+			take_over(s, known);
 	}
-	/* unless a command has changed them since */
-	if (s->functions->changes == info->functions_changes)
-		info->functions_due = w->now + EVERY;
+	if (failed)
+		log_warning("%s: functions of the database are not known: its server connections are reset between clients",
+			    pool_text(s->policy.pool, name, sizeof(name)));
+	known->are_known = !failed && s->functions->changes == known->changes;
 	forget(s);
 	return false;
 }
 
 void session_functions_forget(struct server *s)
 {
-	struct server_info *info = s->policy.pool->session;
-
 	if (!s->functions)
 		return;
+	s->functions->of->due = next_reading(s->functions->of, s->peer.world->now);
 	forget(s);
-	if (info)
-		info->functions_due = 0;
 }
 
-void session_functions_changed(struct database *d)
+void session_functions_changed(struct database *d, usec_t now)
 {
 	LIST_EACH(node, &d->members) {
 		struct server_info *info = LIST_OBJECT(node, struct pool, of_database)->session;
 
-		if (!info)
+		if (!info || !info->functions)
 			continue;
-		info->functions_due = 0;
-		info->functions_changes++;
+		info->functions->are_known = false;
+		info->functions->due = next_reading(info->functions, now);
+		info->functions->changes++;
 	}
 }

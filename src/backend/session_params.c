@@ -120,8 +120,8 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 			s->unknown |= UNKNOWN_PARAMS;
 		/* what a client has sent behind its own may set them again before this is told */
 		if (!for_client) {
-			s->names_of = 0;
-			s->unknown &= (uint8_t)~UNKNOWN_NAMES;
+			s->doubted_by = 0;
+			s->unknown &= (uint8_t)~UNKNOWN_SESSION;
 		}
 		return;
 	}
@@ -162,9 +162,9 @@ bool server_close_if_reset(struct server *s)
 	return true;
 }
 
-void server_names_are_unknown(struct server *s, uint64_t client)
+void server_doubt(struct server *s, uint64_t client)
 {
-	s->names_of = client;
+	s->doubted_by = client;
 	/* RESET ALL would take away more than that */
 	server_close_if_reset(s);
 }

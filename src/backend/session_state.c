@@ -21,7 +21,7 @@
  *
  * Some things cannot be asked: a parameter that the text does not name (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
  * the server until the client leaves, as in session mode. What DO, CALL and a function call of the protocol set by names that are in no text is
- * taken away by RESET ALL, before another client has the server (server->names_of). So it is known of each server without a client what its session has, or it is
+ * taken away by RESET ALL, before another client has the server (server->doubted_by). So it is known of each server without a client what its session has, or it is
  * reset before it is lent again.
  *
  * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
@@ -119,6 +119,21 @@ static bool session_of(struct client *c)
 	return c->session;
 }
 
+/* What statements that the client has prepared may change. What functions do has been looked up when they were prepared. */
+static uint16_t called(struct server *s, const struct client *c)
+{
+	struct client_session *state = c->session;
+	const struct server_info *info = c->policy.pool->session;
+
+	if (state->prepared_as_of && info && info->functions && state->prepared_as_of != info->functions->readings + 1) {
+		state->prepared_as_of = info->functions->readings + 1;
+		state->calls |= STATE_ANYTHING;
+	}
+	if ((state->calls | state->unnamed_calls) & STATE_ANYTHING)
+		server_doubt(s, c->peer.id);
+	return (state->calls | state->unnamed_calls) & (uint16_t)~STATE_ANYTHING;
+}
+
 void session_state_begin(struct server *s, struct client *c)
 {
 	/* one that is welcomed by this server has made nothing yet, and no parameters either (login/login_link.h) */
@@ -128,7 +143,7 @@ void session_state_begin(struct server *s, struct client *c)
 	c->keeps_state = may_keep && session_of(c);
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
-	s->state_doubts = c->keeps_state ? c->session->calls | c->session->unnamed_calls : 0;
+	s->state_doubts = c->keeps_state ? called(s, c) : 0;
 	s->state_was_reset = s->state_text_was_cut = s->channels_restored = false;
 	if (c->keeps_state && c->policy.pool->reads_sequences && s->policy.last != &c->policy)
 		s->unknown |= UNKNOWN_SEQUENCES;
@@ -191,15 +206,30 @@ static unsigned read_functions(const struct state_functions *functions, struct c
 	const struct server_info *info = c->policy.pool->session;
 	struct client_session *state = c->session;
 
-	if (state->told_of != info->functions_readings) {
+	if (state->told_of != info->functions->readings) {
 		state->told = (struct state_names){ { 0 } };
-		state->told_of = info->functions_readings;
+		state->told_of = info->functions->readings;
 	}
 	return state_functions_read(functions, text, size, &state->told, name_it, c);
 }
 
+/* The statement may be executed in any later link. */
+static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum text_of of)
+{
+	const struct server_info *info = c->policy.pool->session;
+
+	if (of == TEXT_OF_UNNAMED)
+		c->session->unnamed_calls = (uint16_t)doubts;
+	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
+		c->session->calls |= (uint16_t)doubts;
+		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
+	}
+	if (!c->session->prepared_as_of)
+		c->session->prepared_as_of = (info && info->functions ? info->functions->readings : 0) + 1;
+}
+
 /* The text has one of the words, or the database has functions that change the session. */
-static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
 {
 	const struct state_functions *functions = session_functions_of(c->policy.pool);
 	unsigned said = state_text_read(text, size, name_it, c), doubts;
@@ -216,21 +246,23 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
-	if (of == TEXT_OF_UNNAMED)
-		c->session->unnamed_calls = (uint16_t)doubts;
-	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
-		c->session->calls |= (uint16_t)doubts;
-		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
-	}
+	is_doubtful |= (said & TEXT_DOUBTFUL) != 0;
+	if (is_doubtful)
+		server_doubt(s, c->peer.id);
+	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
+		note_prepared(c, said, doubts | (is_doubtful ? STATE_ANYTHING : 0u), of);
 	return true;
 }
 
 bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
-	if (state_text_may_tell(text, size) || session_functions_of(c->policy.pool))
-		return read_text(s, c, text, size, of);
-	if (of == TEXT_OF_UNNAMED)
-		c->session->unnamed_calls = 0;
+	const struct server_info *info = c->policy.pool->session;
+	bool is_doubtful = !session_functions_are_known(c->policy.pool) || !state_functions_know_calls(info->functions->all, text, size);
+
+	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool))
+		return read_text(s, c, text, size, of, is_doubtful);
+	if (of != TEXT_OF_QUERY)
+		note_prepared(c, 0, 0, of);
 	return true;
 }
 
@@ -265,7 +297,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_DISCARD_ALL)
 		hearing_forget(c);
 	if (tag == TAG_CODE)
-		server_names_are_unknown(s, c->peer.id);
+		server_doubt(s, c->peer.id);
 	if ((tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) && c->policy.pins & PIN_SEQUENCE)
 		pin(c, c->policy.pins & ~(unsigned)PIN_SEQUENCE);
 	if (tag == TAG_LOAD)
@@ -288,7 +320,7 @@ bool session_state_is_in_doubt(struct server *s)
 		return s->state_doubts & PARAMETERS && c->session && c->session->first != s->first_params;
 	/* a link that goes on: it was asked for at the end of a transaction before this one */
 	if (c->policy.pins && c->session && c->last_active != c->session->asked_at)
-		s->state_doubts |= c->session->calls | c->session->unnamed_calls;
+		s->state_doubts |= called(s, c);
 	return s->state_doubts != 0;
 }
 
@@ -378,6 +410,9 @@ bool session_state_learn(struct server *s)
 		return false;
 	if (asked & PIN_LISTENING && !learn_channels(s, c))
 		return false;
+	/* functions and triggers of a temporary schema are not known */
+	if (asked & PIN_TEMPORARY)
+		server_doubt(s, c->peer.id);
 	pins = (c->policy.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
 	s->state_doubts = 0;
 	s->state_was_reset = s->state_text_was_cut = false;

@@ -72,7 +72,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
 	/* client ids differ in the new process */
-	bytes_append_u8(out, s->unknown | (s->names_of ? UNKNOWN_NAMES : 0));
+	bytes_append_u8(out, s->unknown | (s->doubted_by ? UNKNOWN_SESSION : 0));
 	bytes_append_u16(out, s->state_doubts);
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
@@ -150,7 +150,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	use(w->params, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
-	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_NAMES | UNKNOWN_CHANNELS);
+	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
 	s->state_doubts = unpack_u16(in);
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);

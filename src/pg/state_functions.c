@@ -6,44 +6,53 @@
  *
  * The text of the client has no word of session state in it, and the command tag is SELECT. So the sources of functions are read from the
  * catalogue (pg_proc), as texts of clients are (state_text.c), and the names of those that have such words are words of session state from
- * then on. A function that calls one of them counts as well. One that is a trigger counts for each text that may write to a table.
+ * then on. A function that cannot be read, in another language than SQL and PL/pgSQL or with EXECUTE in its source, may do anything
+ * (TEXT_DOUBTFUL). A function, a view or an aggregate that calls another one does what that one does. What triggers, defaults, constraints and
+ * indexes call counts for each text that may write; what policies, domains, operators and casts call counts for each text.
  *
- * SET in a function has no command tag, and is a word of UPDATE, too: it counts in front of the name of a parameter. Only the server knows
- * these, so it looks for that itself. Names and sources come with a question mark for each character beyond ASCII, because the
- * client_encoding of the session may have none for it. Every name in the queries is qualified, operators included: the session has the
- * search_path of some client.
+ * Functions in C of the extensions below are known to do nothing, but for some. The code of other functions in C is not known: their names are
+ * doubtful. The operators, casts and types that such functions implement are not, because superusers alone make them.
+ *
+ * Names and sources come with a question mark for each character beyond ASCII, because the client_encoding of the session may have none for it.
  *
  * The parameters that functions set are numbered, and a client hears of each of them once: its texts may name functions, or write to a table,
  * as often as it likes.
  *
- * The catalogue is read again now and then. A fingerprint of it, sums over the versions of its rows, says that nothing has changed.
+ * The catalogue is read again now and then. A fingerprint of it, a sum over the versions of its rows, says that nothing has changed. Temporary objects
+ * are no part of it: other sessions do not have them, and the session that has them is pinned.
  */
 #include "pg/state_functions.h"
 
 #include "base/hash.h"
+#include "pg/state_calls.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 /* The owner of a database may make as many as it likes, and have them read again by each command. */
-#define FUNCTIONS_MOST 2000		/* of one database that are kept */
-#define SOURCES_MOST (512u << 10)	/* bytes of their sources that are read */
-#define SOURCE_MOST "524288"		/* the same, of one */
+#define FUNCTIONS_MOST 10000		/* of one database that are kept */
+#define ROWS_MOST "20000"		/* of each kind that are sent */
+#define SOURCES_MOST (4u << 20)		/* bytes of their sources that are read */
+#define SOURCES_SENT "4194304"		/* the same, of all */
+#define SOURCE_MOST "65536"		/* the same, of one */
+#define CALLS_MOST 200000		/* by which functions call functions */
 #define NAMES_MOST 32			/* of parameters that one function sets */
 #define KNOWN_MOST STATE_NAMES_MOST	/* different ones of all functions; behind them a function sets parameters that are not known */
 #define NAME_MOST 63
 #define FINGERPRINT_MOST 128
 #define NO_WORD "\x80"			/* stands for all names without a letter or digit of ASCII */
 
+/* A function or a view; of overloaded ones, all. */
 struct state_function {
 	UT_hash_handle hh;
-	unsigned said;			/* TEXT_ bits; of overloaded functions, all */
-	bool is_trigger, is_told;	/* in a question: its callers have been asked for */
-	struct bytes calls;		/* functions (pointers) that its source names, until state_functions_close; ... */
-	const struct state_function *called_by;		/* ... the last one that got this one among its calls */
+	unsigned said;			/* TEXT_ bits */
+	bool is_queued;			/* in state_functions_close */
+	struct bytes callers;		/* (pointers) of it, until state_functions_close */
+	const struct state_function *last_caller;	/* the last one of them */
+	struct state_function *next;	/* in the queue */
 	struct state_names names;	/* of parameters with a dot that it sets */
-	struct bytes source;		/* with its NUL; until state_functions_close */
 	size_t size;
 	char name[];			/* in lower case; of a quoted one with other characters its longest word */
 };
@@ -55,99 +64,149 @@ struct known_name {
 	char name[];
 };
 
+struct by_oid {
+	uint32_t oid;
+	struct state_function *function;
+};
+
 struct state_functions {
 	struct state_function *table;
 	struct known_name *known;
 	const char *names[KNOWN_MOST];	/* by their numbers */
 	unsigned name_count;
-	uint64_t sizes[32];		/* bit i at the low bits of a letter: some name that begins with it has i bytes. Most words are told by that */
-	size_t sources;			/* bytes */
-	unsigned writes;		/* TEXT_ bits of triggers ... */
-	struct state_names trigger_names;	/* ... and the parameters that they set */
-	int rounds;
+	uint64_t sizes[32];		/* bit i at the low bits of a letter: some name that begins with it has i bytes. Most words are told by that.
+					   Until state_functions_close of all names, from then on of those that change something */
+	struct bytes oids;		/* struct by_oid, until state_functions_close */
+	bool are_oids_sorted;
+	size_t sources, calls;		/* bytes of sources; calls */
+	size_t count;			/* of functions that change something */
+	struct state_function writes, reads;	/* what each text does that writes, and each text at all; they have no name */
+	int rounds, functions, edges;	/* the last two: rows */
 	bool is_incomplete, failed;
 	char fingerprint[FINGERPRINT_MOST];
 };
 
 /* ---- the questions ---- */
 
-#define OP(name) "OPERATOR(pg_catalog." name ")"
+/* Bounded by 0.5 s in place of the client's statement_timeout, which is back at the end of this Query, as is its search_path. The timeout that is in
+   force as the Query begins is ended by the first statement, and the third is the first under the other. Two columns: no row of what is asked
+   for. */
+static const char bounds[] =
+	"SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('search_path','pg_catalog,pg_temp',true);"
+	"SELECT set_config('statement_timeout','500',true),1;";
 
-/* Not bounded by the client's statement_timeout, which is back at the end of this Query. Two columns: no row of a function, and no fingerprint. */
-static const char begin[] = "SELECT pg_catalog.set_config('statement_timeout','0',true),1;";
+/* Objects of temporary schemas do not count, nor do those that PostgreSQL has by itself. */
+#define MINE(row) row ".oid>=16384"
+#define TEMPORARY "(ARRAY(SELECT oid FROM pg_namespace WHERE starts_with(nspname::text,'pg_temp_')))"
+#define LASTING(row) MINE(row) " AND " row ".pronamespace<>ALL" TEMPORARY
+#define OF_LASTING(row, column) row " JOIN pg_class c ON c.oid=" row "." column " AND c.relpersistence<>'t' AND c.oid>=16384"
+
 static const char fingerprint[] =
-	"SELECT pg_catalog.concat(pg_catalog.count(*),':',pg_catalog.sum(p.xmin::pg_catalog.text::pg_catalog.int8),':',"
-	"(SELECT pg_catalog.concat(pg_catalog.count(*),':',pg_catalog.sum(t.xmin::pg_catalog.text::pg_catalog.int8)) FROM pg_catalog.pg_trigger t)) "
-	"AS now FROM pg_catalog.pg_proc p";
-/* In this schema, what a role has made that is none of the session's counts for nothing: any role of the database may make temporary functions, of
-   any name, that no other one may call. */
-#define IS_ITS_OWN(schema, owner) \
-	"(pg_catalog.starts_with(" schema "::pg_catalog.text,'pg_temp_') " OP("<>") " true OR pg_catalog.pg_has_role(session_user," owner ",'MEMBER'))"
-/* A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a definition. The sources of others that are too long are not searched,
-   which takes the server long; nor are those of functions that do not count, wherefore all this comes first (MATERIALIZED). */
-static const char functions[] =
-	"f AS MATERIALIZED (SELECT p.oid,p.proname,CASE WHEN p.prosrc " OP("=") " '' THEN pg_catalog.pg_get_functiondef(p.oid) "
-	"WHEN pg_catalog.octet_length(p.prosrc) " OP("<=") " " SOURCE_MOST " THEN p.prosrc END AS src "
-	"FROM pg_catalog.pg_proc p,pg_catalog.pg_language l,pg_catalog.pg_namespace n "
-	"WHERE l.oid " OP("=") " p.prolang AND n.oid " OP("=") " p.pronamespace "
-	"AND l.lanname " OP("<>") " ALL (ARRAY['internal','c']::pg_catalog.name[]) "
-	"AND n.nspname " OP("<>") " ALL (ARRAY['pg_catalog','information_schema']::pg_catalog.name[]) "
-	"AND p.prokind " OP("=") " ANY (ARRAY['f','p']::pg_catalog.\"char\"[]) AND " IS_ITS_OWN("n.nspname", "p.proowner") ")";
-/* SET or RESET of a name with a dot, of a parameter in pg_settings, or of what is no parameter there. */
-static const char sets[] =
-	"EXISTS (SELECT 1 FROM pg_catalog.regexp_matches(f.src,"
-	"E'\\\\m(?:re)?set\\\\s+(?:session\\\\s+)?\"?([a-z_][a-z0-9_]*(?:\"?\\\\s*[.]\\\\s*\"?[a-z0-9_]+)*)','gi') AS m "
-	"WHERE pg_catalog.strpos(m[1],'.') " OP(">") " 0 OR pg_catalog.lower(m[1]) " OP("=") " ANY "
-	"((SELECT pg_catalog.array_agg(pg_catalog.lower(g.name)) FROM pg_catalog.pg_settings g) " OP("||")
-	" ARRAY['role','session','authorization','time','names','schema','all']))";
-#define WORDS \
-	"\\\\m(set_config|pg_(try_)?advisory_|temp\\\\M|temporary\\\\M|pg_temp|hold\\\\M|currval\\\\M|lastval\\\\M|dblink_connect|setseed|" \
-	"listen\\\\M|unlisten\\\\M|prepare\\\\M|deallocate\\\\M|load\\\\s+'')"
-static const char columns[] =
-	"pg_catalog.regexp_replace(s.proname,E'[^\\\\x01-\\\\x7F]','?','g'),"
-	"pg_catalog.concat(CASE WHEN s.sets THEN 's' END,CASE WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t,pg_catalog.pg_class c,"
-	"pg_catalog.pg_namespace n WHERE t.tgfoid " OP("=") " s.oid AND NOT t.tgisinternal AND c.oid " OP("=") " t.tgrelid AND n.oid " OP("=")
-	" c.relnamespace AND " IS_ITS_OWN("n.nspname", "c.relowner") ") THEN 't' END),pg_catalog.regexp_replace(s.src,E'[^\\\\x01-\\\\x7F]','?','g')";
+	"SELECT concat(count(*),':',sum(hashtextextended(concat(k,':',o,':',x),0))) FROM ("
+	"SELECT 1 AS k,p.oid AS o,p.xmin::text AS x FROM pg_proc p WHERE " LASTING("p")
+	" UNION ALL SELECT 2,r.oid,r.xmin::text FROM pg_rewrite " OF_LASTING("r", "ev_class")
+	" UNION ALL SELECT 3,t.oid,t.xmin::text FROM pg_trigger " OF_LASTING("t", "tgrelid") " AND NOT t.tgisinternal"
+	" UNION ALL SELECT 4,q.oid,q.xmin::text FROM pg_policy " OF_LASTING("q", "polrelid")
+	" UNION ALL SELECT 5,a.oid,a.xmin::text FROM pg_attrdef " OF_LASTING("a", "adrelid")
+	" UNION ALL SELECT 6,k.oid,k.xmin::text FROM pg_constraint k WHERE k.contype='c' AND " MINE("k") " AND k.connamespace<>ALL" TEMPORARY
+	" UNION ALL SELECT 7,i.indexrelid,i.xmin::text FROM pg_index " OF_LASTING("i", "indrelid") " AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)"
+	" UNION ALL SELECT 8,o.oid,o.xmin::text FROM pg_operator o WHERE " MINE("o")
+	" UNION ALL SELECT 9,s.oid,s.xmin::text FROM pg_cast s WHERE " MINE("s")
+	" UNION ALL SELECT 10,y.oid,y.xmin::text FROM pg_type y WHERE " MINE("y") " AND y.typtype<>'c' AND y.typelem=0"
+	" UNION ALL SELECT 11,e.oid,e.xmin::text FROM pg_event_trigger e"
+	" UNION ALL SELECT 12,x.oid,x.xmin::text FROM pg_extension x) AS f;";
 
-static void ask_first(const struct state_functions *before, struct bytes *sql)
+/* Functions of PostgreSQL that change the session, or run SQL in a string. */
+static const char dangers[] =
+	"(SELECT p.oid FROM pg_proc p WHERE p.oid<16384 AND p.pronamespace=11 AND (p.proname IN ('set_config','setseed','ts_stat','ts_rewrite') OR "
+	"p.proname ~ '_to_xml' OR p.proname ~ '^pg_replication_origin_(session|xact)' OR (p.proname ~ '^pg_(try_)?advisory_' AND p.proname !~ 'xact')))";
+/* They are called in the parsed tree of an expression. */
+#define PATTERN "(SELECT concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(d::text,'|'),') ') FROM d)"
+#define DANGEROUS(tree) "(" tree ")::text ~ " PATTERN
+
+/* Extensions of which the functions in C are known, and those of their functions that change the session or run SQL in a string. */
+#define EXTENSIONS \
+	"'amcheck','autoinc','bloom','btree_gin','btree_gist','citext','cube','dict_int','dict_xsyn','earthdistance','file_fdw','fuzzystrmatch','hstore'," \
+	"'insert_username','intagg','intarray','isn','lo','ltree','moddatetime','pageinspect','pg_buffercache','pg_freespacemap','pg_prewarm'," \
+	"'pg_stat_statements','pg_trgm','pg_visibility','pg_walinspect','pgcrypto','pgrowlocks','pgstattuple','plpgsql','postgis','postgres_fdw'," \
+	"'refint','seg','sslinfo','tablefunc','tcn','tsm_system_rows','tsm_system_time','unaccent','uuid-ossp','vector','xml2'"
+#define NOT_OF_THEM "'set_limit','connectby','crosstab','crosstab2','crosstab3','crosstab4','crosstab_hash','xpath_table','plpgsql_call_handler'," \
+	"'plpgsql_inline_handler','plpgsql_validator'"
+#define IS_READ "l.lanname IN ('sql','plpgsql')"
+#define IS_KNOWN_CODE \
+	"l.lanname='c' AND p.proname NOT IN (" NOT_OF_THEM ") AND EXISTS (SELECT 1 FROM pg_depend b,pg_extension x WHERE b.classid=1255 AND b.objid=p.oid " \
+	"AND b.refclassid=3079 AND b.deptype='e' AND x.oid=b.refobjid AND x.extname IN (" EXTENSIONS "))"
+#define ASCII(text) "CASE WHEN " text " ~ E'[^\\\\x01-\\\\x7F]' THEN regexp_replace(" text ",E'[^\\\\x01-\\\\x7F]','?','g') ELSE " text " END"
+
+/* 'n', oid, name, flags: functions and views. */
+static void ask_for_names(struct bytes *sql)
 {
-	bytes_append_format(sql, "%s;WITH now AS MATERIALIZED (%s),%s,", fingerprint, fingerprint, functions);
-	bytes_append_format(sql, "s AS (SELECT f.oid,f.proname,f.src,%s AS sets FROM f WHERE f.src IS NULL OR f.src " OP("~*") " E'\\\\m(re)?set\\\\M|" WORDS "') ", sets);
-	bytes_append_format(sql, "SELECT %s FROM s WHERE (SELECT now.now FROM now) " OP("<>") " '%s'::pg_catalog.text "
-			    "AND (s.src IS NULL OR s.sets OR s.src " OP("~*") " E'" WORDS "')", columns, before ? before->fingerprint : "");
+	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
+	bytes_append_text(sql,
+		"(SELECT 'n',p.oid::text," ASCII("p.proname::text") ",concat(CASE WHEN NOT (" IS_READ ") AND p.prokind<>'a' AND NOT (" IS_KNOWN_CODE
+		") THEN 'x' END,CASE WHEN p.prokind='a' AND EXISTS (SELECT 1 FROM pg_aggregate g,d WHERE g.aggfnoid=p.oid AND d.oid IN "
+		"(g.aggtransfn,g.aggfinalfn,g.aggcombinefn,g.aggserialfn,g.aggdeserialfn,g.aggmtransfn,g.aggminvtransfn,g.aggmfinalfn)) "
+		"OR " DANGEROUS("p.proargdefaults") " THEN 'd' END) "
+		"FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang WHERE " LASTING("p") " LIMIT " ROWS_MOST ") "
+		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or(" DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
+		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' ')) THEN 's' END FROM pg_rewrite " OF_LASTING("r", "ev_class")
+		" GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
 }
 
-/* Those that have one of these names as a word in their source. */
-static void ask_for_callers(const struct bytes *names, struct bytes *sql)
+/* 's', oid, source, nothing. A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a tree, which has the numbers of what it
+   calls. Its definition is made where that matters, and not of a large tree, of which PostgreSQL may be able to make none. */
+#define TREE "(to_jsonb(s)->>'prosqlbody')"
+static void ask_for_sources(struct bytes *sql)
 {
-	bytes_append_format(sql, "WITH %s,s AS (SELECT f.oid,f.proname,f.src,false AS sets FROM f WHERE f.src " OP("~*") " E'\\\\m(", functions);
-	bytes_append(sql, bytes_front(names), bytes_size(names));
-	bytes_append_format(sql, ")\\\\M') SELECT %s FROM s", columns);
+	bytes_append_format(sql, "WITH d AS MATERIALIZED %s,", dangers);
+	bytes_append_text(sql,
+		"s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang "
+		"WHERE " LASTING("p") " AND " IS_READ " ORDER BY p.oid LIMIT " ROWS_MOST "),"
+		"f AS (SELECT s.oid,CASE WHEN s.sent>" SOURCES_SENT " OR octet_length(s.prosrc)>" SOURCE_MOST " THEN NULL WHEN s.prosrc<>'' THEN s.prosrc "
+		"WHEN coalesce(NOT " DANGEROUS(TREE) ",true) THEN ' ' WHEN octet_length(" TREE ")<=" SOURCE_MOST " THEN pg_get_functiondef(s.oid) END AS src "
+		"FROM s) SELECT 's',f.oid::text," ASCII("f.src") ",'' FROM f;");
 }
 
-bool state_functions_ask(struct state_functions *f, const struct state_functions *before, struct bytes *sql)
-{
-	struct bytes names = BYTES_EMPTY;
+/* What refers to a function, or to a view. */
+#define REFERS "pg_depend b LEFT JOIN pg_rewrite r ON b.classid=2618 AND r.oid=b.objid WHERE b.classid IN (1255,2618,2604,2606,1259,2620,3256,3466"
+#define CALLER "CASE b.classid WHEN 1255 THEN b.objid WHEN 2618 THEN r.ev_class ELSE 0 END"
+#define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
+	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
 
-	if (f->rounds++ == 0) {
-		bytes_append_text(sql, begin);
-		ask_first(before, sql);
-		return true;
-	}
-	for (struct state_function *e = f->table; e; e = e->hh.next) {
-		if (e->is_told || memcmp(e->name, NO_WORD, sizeof(NO_WORD)) == 0)
-			continue;
-		e->is_told = true;
-		bytes_append_format(&names, "%s%s", bytes_size(&names) > 0 ? "|" : "", e->name);
-	}
-	f->failed |= names.failed;
-	if (names.failed || bytes_size(&names) == 0 || f->rounds > STATE_FUNCTIONS_ROUNDS) {
-		bytes_free(&names);
+/* 'e', caller or 0, callee, kind: 'f' a function or view calls, 'w' what writes calls, 'r' what is read calls. 'h', nothing, nothing, kind: one of the last
+   two calls a function of PostgreSQL's that changes the session. */
+static void ask_for_calls(struct bytes *sql)
+{
+	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
+	bytes_append_text(sql,
+		"(SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text," KIND " FROM " REFERS ") AND b.refclassid=1255 AND b.refobjid>=16384 LIMIT " ROWS_MOST ") "
+		"UNION ALL (SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text,'r' FROM pg_depend b LEFT JOIN pg_rewrite r ON false,pg_proc p,pg_language l "
+		"WHERE b.classid IN (2617,2605,1247,2616,2602,2603,3576) AND b.refclassid=1255 AND b.refobjid=p.oid AND p.oid>=16384 AND l.oid=p.prolang "
+		"AND l.lanname NOT IN ('c','internal') LIMIT " ROWS_MOST ") "
+		"UNION ALL (SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text,'f' FROM " REFERS ") AND b.classid IN (1255,2618,3256) AND b.refclassid=1259 "
+		"AND b.refobjid IN (SELECT ev_class FROM pg_rewrite v WHERE v.oid>=16384) AND (" CALLER ")<>b.refobjid LIMIT " ROWS_MOST ") ");
+	bytes_append_text(sql,
+		"UNION ALL SELECT 'h','','','r' WHERE EXISTS (SELECT 1 FROM pg_policy q WHERE " DANGEROUS("q.polqual") " OR " DANGEROUS("q.polwithcheck") ") "
+		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.contypid>=16384 AND " DANGEROUS("k.conbin") ") "
+		"OR EXISTS (SELECT 1 FROM pg_operator o,d WHERE o.oid>=16384 AND d.oid=o.oprcode) OR EXISTS (SELECT 1 FROM pg_cast s,d WHERE d.oid=s.castfunc) "
+		"UNION ALL SELECT 'h','','','w' WHERE EXISTS (SELECT 1 FROM pg_attrdef a WHERE a.adrelid>=16384 AND " DANGEROUS("a.adbin") ") "
+		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid>=16384 AND k.contype='c' AND " DANGEROUS("k.conbin") ") "
+		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND (" DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
+		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND " DANGEROUS("t.tgqual") ") "
+		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND " DANGEROUS("y.typdefaultbin") ")");
+}
+
+bool state_functions_ask(struct state_functions *f, struct bytes *sql)
+{
+	if (f->rounds == 2)
 		return false;
-	}
-	bytes_append_text(sql, begin);
-	ask_for_callers(&names, sql);
-	bytes_free(&names);
+	bytes_append_text(sql, bounds);
+	bytes_append_text(sql, fingerprint);
+	if (f->rounds++ == 0)
+		return true;
+	ask_for_names(sql);
+	ask_for_sources(sql);
+	ask_for_calls(sql);
 	return true;
 }
 
@@ -295,6 +354,14 @@ static bool is_word(const char *at, size_t size, const char *word)
 	return size == strlen(word) && strncasecmp(at, word, size) == 0;
 }
 
+static bool is_one_of(const char *at, size_t size, const char *const *words)
+{
+	for (; *words; words++)
+		if (is_word(at, size, *words))
+			return true;
+	return false;
+}
+
 /* LOAD is a word of comments, too. */
 static bool a_string_follows(const char *at, const char *end)
 {
@@ -303,82 +370,227 @@ static bool a_string_follows(const char *at, const char *end)
 	return at < end && *at == '\'';
 }
 
-/* Words that say nothing in the text of a client, where the command tag says it. */
+/* The word at `at` begins a statement, as SET does that is no part of an UPDATE. `before` is the word before it. */
+static bool begins_statement(const char *begin, const char *at, const char *before, size_t before_size)
+{
+	static const char *const words[] = { "begin", "then", "else", "loop", NULL };
+	const char *end = at;
+
+	while (end > begin && isspace((unsigned char)end[-1]))
+		end--;
+	if (end == begin || is_one_of(before, before_size, words) || (memchr(end, '\n', (size_t)(at - end)) && memmem(begin, (size_t)(at - begin), "--", 2)))
+		return true;
+	return !(isalnum((unsigned char)end[-1]) || strchr("_\"$)]*?", end[-1]));
+}
+
+/* DO, but for ON CONFLICT DO and rules. */
+static bool does_code(const char *at, const char *end)
+{
+	static const char *const words[] = { "nothing", "update", "instead", "also", NULL };
+	const char *word;
+	size_t size = state_text_next_word(&at, end, &word);
+
+	return !is_one_of(word, size, words);
+}
+
+/* Words that say nothing in the text of a client, where the command tag says it. EXECUTE, DO and what makes functions run code that is not read
+   here. */
 static unsigned said_in_code(const char *source, size_t size)
 {
 	static const struct { const char *word; unsigned says; } words[] = {
 		{ "listen", TEXT_LISTENS }, { "unlisten", TEXT_LISTENS }, { "prepare", TEXT_MAKES_STATEMENTS },
-		{ "deallocate", TEXT_MAKES_STATEMENTS },
+		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "execute", TEXT_DOUBTFUL }, { "create", TEXT_DOUBTFUL }, { "alter", TEXT_DOUBTFUL },
+		{ "import", TEXT_DOUBTFUL },
 	};
-	const char *at = source, *word;
+	const char *at = source, *end = source + size, *word, *before = source;
+	size_t length, before_length = 0;
 	unsigned said = 0;
-	size_t length;
 
-	while ((length = state_text_next_word(&at, source + size, &word)) > 0) {
+	for (; (length = state_text_next_word(&at, end, &word)) > 0; before = word, before_length = length) {
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 			if (is_word(word, length, words[i].word))
 				said |= words[i].says;
-		if (is_word(word, length, "load") && a_string_follows(at, source + size))
+		if ((is_word(word, length, "set") || is_word(word, length, "reset")) && begins_statement(source, word, before, before_length)) {
+			const char *ahead = at, *next;
+			size_t next_length = state_text_next_word(&ahead, end, &next);
+
+			said |= is_word(next, next_length, "local") || is_word(next, next_length, "constraints") ? 0u : (unsigned)TEXT_SETS;
+		}
+		if (is_word(word, length, "load") && a_string_follows(at, end))
 			said |= TEXT_STAYS;
+		if (is_word(word, length, "do") && does_code(at, end))
+			said |= TEXT_DOUBTFUL;
 	}
 	return said;
 }
 
 /* All that it may do, where its source is not known. */
-#define ANYTHING (TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | TEXT_MAKES_STATEMENTS)
+#define ANYTHING \
+	(TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | TEXT_MAKES_STATEMENTS | TEXT_DOUBTFUL)
 
-static void take_source(struct state_functions *f, struct state_function *e, const uint8_t *source, size_t size)
+static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
+
+/* What `callee` does counts for `caller`. Each is noted once while one source is read. */
+static void note_call(struct state_functions *f, struct state_function *caller, struct state_function *callee)
 {
-	if (f->sources + size > SOURCES_MOST) {
+	if (callee == caller || callee->last_caller == caller)
+		return;
+	if (f->calls++ == CALLS_MOST)
 		f->is_incomplete = true;
+	if (f->calls > CALLS_MOST)
+		return;
+	callee->last_caller = caller;
+	bytes_append(&callee->callers, &caller, sizeof(caller));
+	f->failed |= callee->callers.failed;
+}
+
+static bool has_name(const void *context, const char *name, size_t size)
+{
+	return find(context, name, size);
+}
+
+/* The source of a function ends with a NUL. */
+static void read_source(struct state_functions *f, struct state_function *e, const uint8_t *source, size_t size)
+{
+	const char *at = (const char *)source, *end = at + size - 1, *word;
+	size_t length;
+
+	e->said |= state_text_read(source, size, add_name, &(struct place){ f, e });
+	e->said |= said_in_code(at, size - 1);
+	e->said |= state_calls_look_up(source, size, has_name, f) ? 0u : (unsigned)TEXT_DOUBTFUL;
+	while ((length = state_text_next_word(&at, end, &word)) > 0) {
+		struct state_function *called = find_word(f, word, length);
+
+		if (called)
+			note_call(f, e, called);
+	}
+}
+
+/* A column of a row; false: it is missing, or not here as a whole. Of one that is NULL the text is NULL. */
+struct function_column { const uint8_t *text; uint32_t size; };
+
+static bool take_column(struct pg_cursor *row, struct function_column *c)
+{
+	c->size = pg_read_u32(row);
+	c->text = NULL;
+	if (row->bad)
+		return false;
+	if (c->size != UINT32_MAX)
+		c->text = pg_read_bytes(row, c->size);
+	return c->size == UINT32_MAX || !row->bad;
+}
+
+static bool has_flag(const struct function_column *c, char flag)
+{
+	return c->text && c->size > 0 && memchr(c->text, flag, c->size);
+}
+
+static uint32_t oid_of(const struct function_column *c)
+{
+	uint64_t oid = 0;
+
+	for (size_t i = 0; c->text && i < c->size && isdigit(c->text[i]) && oid <= UINT32_MAX; i++)
+		oid = oid * 10 + (uint64_t)(c->text[i] - '0');
+	return (uint32_t)oid;
+}
+
+static int order_of(const void *a, const void *b)
+{
+	const struct by_oid *one = a, *other = b;
+
+	return (one->oid > other->oid) - (one->oid < other->oid);
+}
+
+/* NULL: none of the rows had it. */
+static struct state_function *find_oid(struct state_functions *f, const struct function_column *c)
+{
+	struct by_oid key = { oid_of(c), NULL };
+	size_t count = bytes_size(&f->oids) / sizeof(key);
+	const struct by_oid *found;
+
+	if (count == 0)
+		return NULL;
+	if (!f->are_oids_sorted)
+		qsort(bytes_front(&f->oids), count, sizeof(key), order_of);
+	f->are_oids_sorted = true;
+	found = bsearch(&key, bytes_front(&f->oids), count, sizeof(key), order_of);
+	return found ? found->function : NULL;
+}
+
+/* x: its code is not known; d: it calls what changes the session; s: it leads to pg_settings. */
+static void name_row(struct state_functions *f, const struct function_column *oid, const struct function_column *name, const struct function_column *flags)
+{
+	struct by_oid place = { oid_of(oid), name->text ? entry_of(f, name->text, name->size) : NULL };
+
+	if (++f->functions >= atoi(ROWS_MOST))
+		f->is_incomplete = true;
+	if (!place.function)
+		return;
+	place.function->said |= (has_flag(flags, 'x') ? TEXT_DOUBTFUL : 0u) | (has_flag(flags, 'd') ? ANYTHING : 0u) | (has_flag(flags, 's') ? TEXT_SETS : 0u);
+	bytes_append(&f->oids, &place, sizeof(place));
+	f->failed |= f->oids.failed;
+	f->are_oids_sorted = false;
+}
+
+static void source_row(struct state_functions *f, const struct function_column *oid, const struct function_column *source)
+{
+	struct state_function *e = find_oid(f, oid);
+	struct bytes copy = BYTES_EMPTY;
+
+	if (!e)
+		return;
+	if (!source->text || f->sources + source->size > SOURCES_MOST) {
 		e->said |= ANYTHING;
 		return;
 	}
-	f->sources += size;
-	bytes_append(&e->source, source, size);
-	bytes_append_u8(&e->source, ' ');
-	f->failed |= e->source.failed;
-}
-
-/* The next column; false: it is missing, or NULL. */
-static bool take_column(struct pg_cursor *row, const uint8_t **at, uint32_t *size)
-{
-	*size = pg_read_u32(row);
-	*at = row->bad || *size == UINT32_MAX ? NULL : pg_read_bytes(row, *size);
-	return !row->bad && *at;
-}
-
-static void take_function(struct state_functions *f, struct pg_cursor *row)
-{
-	const uint8_t *name, *flags, *source;
-	uint32_t name_size, flags_size, source_size;
-	struct state_function *e;
-
-	if (!take_column(row, &name, &name_size) || !take_column(row, &flags, &flags_size))
-		return;
-	e = entry_of(f, name, name_size);
-	if (!e)
-		return;
-	e->said |= flags_size > 0 && memchr(flags, 's', flags_size) ? TEXT_SETS : 0u;
-	e->is_trigger |= flags_size > 0 && memchr(flags, 't', flags_size);
-	if (take_column(row, &source, &source_size))
-		take_source(f, e, source, source_size);
+	f->sources += source->size;
+	bytes_append(&copy, source->text, source->size);
+	bytes_append_u8(&copy, 0);
+	if (copy.failed)
+		f->failed = true;
 	else
-		e->said |= ANYTHING;
+		read_source(f, e, bytes_front(&copy), bytes_size(&copy));
+	bytes_free(&copy);
+}
+
+/* Of a function that has come meanwhile the fingerprint tells later. */
+static void call_row(struct state_functions *f, const struct function_column *caller, const struct function_column *callee, const struct function_column *kind)
+{
+	struct state_function *called = find_oid(f, callee);
+	struct state_function *from = has_flag(kind, 'w') ? &f->writes : has_flag(kind, 'r') ? &f->reads : find_oid(f, caller);
+
+	if (called && from)
+		note_call(f, from, called);
+	if (++f->edges >= atoi(ROWS_MOST))
+		f->is_incomplete = true;
 }
 
 void state_functions_row(struct state_functions *f, const struct pg_frame *frame)
 {
 	struct pg_cursor row = pg_cursor_of(frame->body, frame->here);
 	unsigned count = pg_read_u16(&row);
-	const uint8_t *text;
-	uint32_t size;
+	struct function_column c[4] = { { NULL, 0 } };
+	bool is_whole = true;
 
-	if (count == 3)
-		take_function(f, &row);
-	else if (count == 1 && take_column(&row, &text, &size) && size < FINGERPRINT_MOST) {
-		memcpy(f->fingerprint, text, size);
-		f->fingerprint[size] = '\0';
+	if (count != 1 && count != 4)
+		return;
+	for (unsigned i = 0; i < count && is_whole; i++)
+		is_whole = take_column(&row, &c[i]);
+	if (count == 1 && is_whole && c[0].text && c[0].size < FINGERPRINT_MOST) {
+		memcpy(f->fingerprint, c[0].text, c[0].size);
+		f->fingerprint[c[0].size] = '\0';
+	} else if (count == 4 && has_flag(&c[0], 's')) {
+		/* a source that is longer than what is read at once */
+		source_row(f, &c[1], is_whole ? &c[2] : &(struct function_column){ NULL, 0 });
+	} else if (count == 4 && !is_whole) {
+		f->is_incomplete = true;
+	} else if (has_flag(&c[0], 'n')) {
+		name_row(f, &c[1], &c[2], &c[3]);
+	} else if (has_flag(&c[0], 'e')) {
+		call_row(f, &c[1], &c[2], &c[3]);
+	} else if (has_flag(&c[0], 'h')) {
+		f->writes.said |= has_flag(&c[3], 'w') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
+		f->reads.said |= has_flag(&c[3], 'r') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
 	}
 }
 
@@ -387,72 +599,68 @@ bool state_functions_are_same(const struct state_functions *f, const struct stat
 	return before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0;
 }
 
-static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
+/* What a function says that it calls, of what it has said itself. */
+#define FROM_CALLEES(said) ((said) & ~(unsigned)(TEXT_CUT | TEXT_PREPARES))
 
-/* The functions that its source names, each once. */
-static void note_calls(const struct state_functions *f, struct state_function *e)
+/* What `callee` does counts for `caller`. True: that is new there. */
+static bool takes_from(struct state_function *caller, const struct state_function *callee)
 {
-	const char *at = (const char *)bytes_front(&e->source), *end = at + bytes_size(&e->source), *word;
-	size_t length;
-
-	while ((length = state_text_next_word(&at, end, &word)) > 0) {
-		struct state_function *called = find_word(f, word, length);
-
-		if (!called || called == e || called->called_by == e)
-			continue;
-		called->called_by = e;
-		bytes_append(&e->calls, &called, sizeof(called));
-	}
-}
-
-/* Of the functions that it calls. True: something has come of it. */
-static bool takes_from_callees(struct state_function *e)
-{
-	unsigned said = e->said;
+	unsigned before = caller->said;
 	bool has_more = false;
 
-	for (size_t at = 0; at < bytes_size(&e->calls); at += sizeof(struct state_function *)) {
-		const struct state_function *called;
+	caller->said |= FROM_CALLEES(callee->said);
+	if (!(caller->said & TEXT_SETS_UNNAMED) && add_names(&caller->names, &callee->names)) {
+		has_more = true;
+		bound_names(caller);
+	}
+	return before != caller->said || has_more;
+}
 
-		memcpy(&called, bytes_front(&e->calls) + at, sizeof(called));
-		e->said |= called->said;
-		if (e->said & TEXT_SETS_UNNAMED)
-			continue;
-		if (add_names(&e->names, &called->names)) {
-			has_more = true;
-			bound_names(e);
+static void enqueue(struct state_function **queue, struct state_function *e)
+{
+	if (e->is_queued)
+		return;
+	e->is_queued = true;
+	e->next = *queue;
+	*queue = e;
+}
+
+/* Each function is looked at again when something has been added to it, and there is only so much to add. */
+static void follow_calls(struct state_functions *f)
+{
+	struct state_function *queue = NULL, *e;
+
+	for (e = f->table; e; e = e->hh.next)
+		if (e->said)
+			enqueue(&queue, e);
+	while ((e = queue) != NULL) {
+		queue = e->next;
+		e->is_queued = false;
+		for (size_t at = 0; at < bytes_size(&e->callers); at += sizeof(struct state_function *)) {
+			struct state_function *caller;
+
+			memcpy(&caller, bytes_front(&e->callers) + at, sizeof(caller));
+			if (takes_from(caller, e))
+				enqueue(&queue, caller);
 		}
 	}
-	return said != e->said || has_more;
 }
 
 bool state_functions_close(struct state_functions *f)
 {
-	bool goes_on = true;
-
+	follow_calls(f);
+	memset(f->sizes, 0, sizeof(f->sizes));
 	for (struct state_function *e = f->table; e; e = e->hh.next) {
-		bytes_append_u8(&e->source, 0);
-		if (e->source.failed)
-			return false;
-		e->said |= state_text_read(bytes_front(&e->source), bytes_size(&e->source), add_name, &(struct place){ f, e });
-		e->said |= said_in_code((const char *)bytes_front(&e->source), bytes_size(&e->source));
-		note_calls(f, e);
-		if (e->calls.failed)
-			return false;
+		bytes_free(&e->callers);
+		e->said &= ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
+		if (!e->said)
+			continue;
+		f->sizes[letter_of(e->name)] |= UINT64_C(1) << e->size;
+		f->count++;
 	}
-	for (int i = 0; goes_on && i < STATE_FUNCTIONS_ROUNDS; i++) {
-		goes_on = false;
-		for (struct state_function *e = f->table; e; e = e->hh.next)
-			goes_on |= takes_from_callees(e);
-	}
-	for (struct state_function *e = f->table; e; e = e->hh.next) {
-		bytes_free(&e->source);
-		bytes_free(&e->calls);
-		if (e->is_trigger) {
-			f->writes |= e->said;
-			add_names(&f->trigger_names, &e->names);
-		}
-	}
+	/* each client would have a server of its own */
+	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
+	bytes_free(&f->oids);
 	return !f->failed;
 }
 
@@ -469,7 +677,8 @@ static void tell_names(const struct state_functions *f, const struct state_names
 
 static bool is_write(const char *word, size_t size)
 {
-	static const char *const writes[] = { "insert", "update", "delete", "merge", "copy", "truncate" };
+	static const char *const writes[] = { "insert", "update", "delete", "merge", "copy", "truncate", "create", "alter", "drop", "grant", "revoke",
+		"comment", "refresh", "reindex", "security", "import", "into" };
 
 	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
 		if (is_word(word, size, writes[i]))
@@ -496,6 +705,14 @@ static bool has_beyond_ascii(const char *at, const char *end)
 	return at < end;
 }
 
+/* What it does counts for a text. Returns TEXT_ bits. */
+static unsigned tell_function(const struct state_functions *f, const struct state_function *e, struct state_names *told, setting_named *named, void *context)
+{
+	if (e->said & TEXT_SETS)
+		tell_names(f, &e->names, told, named, context);
+	return e->said;
+}
+
 unsigned state_functions_read(const struct state_functions *f, const uint8_t *text, size_t size, struct state_names *told, setting_named *named, void *context)
 {
 	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
@@ -504,30 +721,35 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 	unsigned said = f->is_incomplete ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0;
 	size_t length;
 
-	if (odd && has_beyond_ascii(at, end)) {
-		said |= odd->said & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
-		tell_names(f, &odd->names, told, named, context);
-	}
-
-	while (f->table && (length = state_text_next_word(&at, end, &word)) > 0) {
+	said |= tell_function(f, &f->reads, told, named, context);
+	if (odd && (has_beyond_ascii(at, end) || memchr(at, '"', (size_t)(end - at))))
+		said |= tell_function(f, odd, told, named, context);
+	while ((length = state_text_next_word(&at, end, &word)) > 0) {
 		const struct state_function *e = find_word(f, word, length);
 
-		if (e) {
-			said |= e->said & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
-			tell_names(f, &e->names, told, named, context);
-		}
-		if (f->writes && !writes && is_write(word, length)) {
+		if (e)
+			said |= tell_function(f, e, told, named, context);
+		if (f->writes.said && !writes && is_write(word, length)) {
 			writes = true;
-			said |= f->writes & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
-			tell_names(f, &f->trigger_names, told, named, context);
+			said |= tell_function(f, &f->writes, told, named, context);
 		}
 	}
 	return said;
 }
 
+bool state_functions_know_calls(const struct state_functions *f, const uint8_t *text, size_t size)
+{
+	return state_calls_look_up(text, size, f ? has_name : NULL, f);
+}
+
+bool state_functions_change_something(const struct state_functions *f)
+{
+	return f->count > 0 || f->reads.said || f->writes.said || f->is_incomplete;
+}
+
 size_t state_functions_count(const struct state_functions *f)
 {
-	return HASH_COUNT(f->table);
+	return f->count;
 }
 
 bool state_functions_are_incomplete(const struct state_functions *f)
@@ -553,10 +775,10 @@ void state_functions_free(struct state_functions **place)
 		HASH_DEL(f->known, name);
 		mem_free(name);
 	}
+	bytes_free(&f->oids);
 	HASH_ITER(hh, f->table, e, next) {
 		HASH_DEL(f->table, e);
-		bytes_free(&e->source);
-		bytes_free(&e->calls);
+		bytes_free(&e->callers);
 		mem_free(e);
 	}
 	mem_free(f);

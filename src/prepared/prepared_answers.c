@@ -402,7 +402,7 @@ void prepared_meaning_changed(struct server *s)
 		if (!lead_to_one(d, altered))
 			continue;
 		d->statements = 0;
-		session_functions_changed(d);
+		session_functions_changed(d, w->now);
 	}
 }
 

@@ -52,8 +52,8 @@ bool link_begin(struct server *s, struct client *c)
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	if (s->names_of && s->names_of != c->peer.id)
-		s->unknown |= UNKNOWN_NAMES;
+	if (s->doubted_by && s->doubted_by != c->peer.id)
+		s->unknown |= UNKNOWN_SESSION | UNKNOWN_ROLE;
 	return (s->params == c->params && !s->unknown) || link_params_bring(s, c);
 }
 

@@ -6,8 +6,8 @@
  * A server reads a whole query in the client_encoding that its session has when it comes. Values beyond ASCII are what they are in their
  * client's encoding, so that this is set first where it is another, in a query of its own.
  *
- * What the session has is known, or what is not known is set (session_params.c). Where not even the names of what has been set are known,
- * RESET ALL comes before. The role of the session is set back in the same query (role.c).
+ * What the session has is known, or what is not known is set (session_params.c). Where another client may have left anything in the session
+ * (UNKNOWN_SESSION), the session is reset before. The role of the session is set back in the same query (role.c).
  *
  * Invariant: the client goes on, or is welcomed, when the server has its values.
  */
@@ -94,8 +94,8 @@ static bool expect_params(struct server *s, const struct client *c)
 		expected = next;
 	}
 	params_replace(w->params, &s->params, expected);
-	if (s->unknown & UNKNOWN_NAMES)
-		s->names_of = 0;
+	if (s->unknown & UNKNOWN_SESSION)
+		s->doubted_by = 0;
 	if (s->unknown & UNKNOWN_CHANNELS) {
 		s->channels_restored = true;
 		s->state_doubts |= PIN_LISTENING;
@@ -113,7 +113,7 @@ static void params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 
-	if (!params_same_others(s->params, s->policy.startup) && !c->policy.pins) {
+	if (s->unknown & UNKNOWN_SESSION || (!params_same_others(s->params, s->policy.startup) && !c->policy.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		if (c->login)
 			login_link_again(c);
@@ -238,6 +238,12 @@ static int end_role(const struct server *s, const struct client *c, struct bytes
 	return 1;
 }
 
+/* What DISCARD ALL does, without the prepared statements that clients share. A row of no column says that a function has prepared a statement
+   by SQL: the server is of no use to other clients then. */
+static const char reset[] =
+	"CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();RESET ALL;DISCARD TEMP;DISCARD SEQUENCES;"
+	"SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql;";
+
 bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
@@ -252,8 +258,8 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 		return false;
 	}
 	changes = begin_role(s, c, &sql);
-	if (s->unknown & UNKNOWN_NAMES) {
-		bytes_append_text(&sql, "RESET ALL;");
+	if (s->unknown & UNKNOWN_SESSION) {
+		bytes_append_text(&sql, reset);
 		changes++;
 		has = s->policy.startup;
 		is_doubtful = false;

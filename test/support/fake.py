@@ -30,7 +30,7 @@ REPORTED = {
 
 
 # pgweir's first query to a server of a pool with session_state = full (src/pg/state_functions.c)
-FUNCTIONS = b"SELECT pg_catalog.set_config('statement_timeout','0',true),1;"
+FUNCTIONS = b"SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('search_path','pg_catalog,pg_temp',true);"
 NO_FUNCTIONS = m.command_complete("SELECT") + m.ready()
 
 
@@ -59,7 +59,7 @@ class Session(Peer):
         return got
 
     def expect_functions(self, *rows):
-        """The next message is that question, or one more of its kind; rows of name, flags and source are the answer. Its text."""
+        """The next message is that question, or the second one; its rows are the answer. Its text."""
         got = super().read()
         assert got.type == "Q" and got.body.startswith(FUNCTIONS), got
         self.send(*(m.data_row(*row) for row in rows), NO_FUNCTIONS)

@@ -36,11 +36,6 @@ static void end(void)
 	whole_close();
 }
 
-static struct server_info *info(void)
-{
-	return pool->session;
-}
-
 static bool is_due(void)
 {
 	return session_functions_are_due(pool, whole.world->now);
@@ -83,9 +78,21 @@ static void learn_one(const char *mark)
 	whole_query(near, "one");
 	CHECK(is_asked());
 	ROW(mark);
-	ROW("use_tenant", "", "SELECT set_config('a.b', $1, false)");
 	answered(false);
 	CHECK(is_asked());
+	ROW(mark);
+	ROW("n", "20000", "use_tenant", "");
+	ROW("s", "20000", "SELECT set_config('a.b', $1, false)", "");
+	answered(false);
+}
+
+/* The database has none. */
+static void learn_none(const char *mark)
+{
+	ROW(mark);
+	answered(false);
+	CHECK(is_asked());
+	ROW(mark);
 	answered(false);
 }
 
@@ -127,9 +134,8 @@ TEST(database_without_functions)
 	REQUIRE(begin(INI));
 	whole_query(near, "one");
 	CHECK(is_asked());
-	ROW("1");
-	answered(false);
-	CHECK(!session_functions_of(pool) && info()->functions && !is_due());
+	learn_none("1");
+	CHECK(!session_functions_of(pool) && session_functions_are_known(pool) && !is_due());
 	one_is_answered();
 	end();
 }
@@ -158,19 +164,19 @@ TEST(functions_are_read_again)
 	end();
 }
 
-TEST(all_clients_wait_after_a_command)
+TEST(one_client_waits_after_a_command)
 {
 	REQUIRE(begin(INI));
 	learn_one("1");
 	one_is_answered();
-	session_functions_changed(pool->database);
+	session_functions_changed(pool->database, whole.world->now);
 	CHECK(is_due());
 	whole_query(near, "one");
 	CHECK(is_asked());
-	CHECK(is_due());
-	ROW("2");
-	answered(false);
-	CHECK(!is_due() && !session_functions_of(pool));
+	/* others go on, and what they do is in doubt */
+	CHECK(!is_due() && !session_functions_are_known(pool));
+	learn_none("2");
+	CHECK(!is_due() && !session_functions_of(pool) && session_functions_are_known(pool));
 	one_is_answered();
 	end();
 }
@@ -181,14 +187,13 @@ TEST(command_while_functions_are_read)
 	REQUIRE(begin(INI));
 	whole_query(near, "one");
 	CHECK(is_asked());
-	session_functions_changed(pool->database);
-	ROW("1");
-	answered(false);
-	CHECK(is_due());
+	session_functions_changed(pool->database, whole.world->now);
+	learn_none("1");
+	CHECK(!session_functions_are_known(pool));
 	/* the same client asks again */
 	CHECK(is_asked());
-	ROW("2");
-	answered(false);
+	learn_none("2");
+	CHECK(session_functions_are_known(pool));
 	CHECK(!is_due());
 	one_is_answered();
 	end();
@@ -199,14 +204,41 @@ TEST(error_keeps_the_known_functions)
 	REQUIRE(begin(INI));
 	learn_one("1");
 	one_is_answered();
-	session_functions_changed(pool->database);
+	session_functions_changed(pool->database, whole.world->now);
 	whole_query(near, "one");
 	CHECK(is_asked());
 	answered(true);
-	CHECK(session_functions_of(pool));
-	/* not again at once */
+	CHECK(session_functions_of(pool) && !session_functions_are_known(pool));
+	/* not at once again */
 	CHECK(!is_due());
 	one_is_answered();
+	end();
+}
+
+/* A client that changes them in a loop does not make others wait for each time. */
+TEST(rate_of_readings)
+{
+	int readings = 0;
+
+	REQUIRE(begin(INI));
+	learn_one("1");
+	one_is_answered();
+	for (; readings < 100; readings++) {
+		session_functions_changed(pool->database, whole.world->now);
+		if (!is_due())
+			break;
+		whole_query(near, "one");
+		CHECK(is_asked());
+		ROW("1");
+		answered(false);
+		one_is_answered();
+	}
+	CHECK_INT(readings, 7);
+	whole_query(near, "one");
+	one_is_answered();
+	CHECK(!session_functions_are_known(pool) && server->doubted_by == whole_last_client()->peer.id);
+	house_tick(&whole, USEC);
+	CHECK(is_due());
 	end();
 }
 

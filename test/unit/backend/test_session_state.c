@@ -97,7 +97,7 @@ TEST(command_tags)
 		CHECK_INT(doubts_after(tags[i].tag, tags[i].pins), tags[i].doubts_of_pinned);
 	}
 	server->state_doubts = 0;
-	server->names_of = 0;
+	server->doubted_by = 0;
 	whole_close();
 }
 

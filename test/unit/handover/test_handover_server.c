@@ -122,12 +122,12 @@ TEST(unknown_names)
 	struct server *took;
 
 	REQUIRE(begin_idle());
-	server->names_of = 1;
+	server->doubted_by = 1;
 	pack_server();
-	server->names_of = 0;
+	server->doubted_by = 0;
 	took = take_server();
 	REQUIRE(took);
-	CHECK(took->unknown == UNKNOWN_NAMES && took->names_of == 0);
+	CHECK(took->unknown == UNKNOWN_SESSION && took->doubted_by == 0);
 	worlds_close();
 }
 
