@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /*
- * One statement of the console, parsed: verb and arguments. Parsing knows the grammar and nothing
- * of the world: whether a database exists, or a user may, is found out when the command runs.
+ * A statement of the console, parsed into verb and argument. The parser only checks the syntax: whether a database exists, or a
+ * user has access, is checked when the command runs.
  */
 enum command_id {
 #define COMMAND(verb, argument, access, help) COMMAND_##verb,
@@ -19,8 +19,8 @@ enum command_id {
 
 enum command_argument {
 	ARGUMENT_NOTHING,
-	ARGUMENT_ITEM,			/* a row of show.tbl, or one of console_param.tbl */
-	ARGUMENT_DATABASE,		/* may be left out, so that the refusal can say what is missing */
+	ARGUMENT_ITEM,			/* a row of show.tbl or console_param.tbl */
+	ARGUMENT_DATABASE,		/* optional in the grammar, so that the error can say that it is missing */
 	ARGUMENT_DATABASE_OR_ALL,
 	ARGUMENT_CLIENT,
 	ARGUMENT_MODE,
@@ -31,7 +31,7 @@ struct command_row {
 	const char *verb;
 	enum command_argument argument;
 	bool for_monitor;		/* stats_users may use it too */
-	const char *help;		/* or NULL */
+	const char *help;		/* may be NULL */
 };
 const struct command_row *command_row(enum command_id id);
 
@@ -39,30 +39,29 @@ struct show_item;
 struct command {
 	const struct command_row *row;	/* NULL: an empty statement */
 	enum command_id id;
-	const struct show_item *show;	/* SHOW of a row, else NULL */
-	const char *const *parameter;	/* SHOW of a session parameter: its one column; else NULL */
-	const char *value;		/* that parameter's value, or what SET sets */
-	const char *name;		/* the argument, quotes taken off; NULL: none */
+	const struct show_item *show;	/* for SHOW of a row, otherwise NULL */
+	const char *const *parameter;	/* for SHOW of a session parameter: its column; otherwise NULL */
+	const char *value;		/* the value of that parameter, or of SET */
+	const char *name;		/* the argument, unquoted; may be NULL */
 	char *storage;			/* owns name and value */
 };
 
 enum command_verdict { COMMAND_OK, COMMAND_INVALID, COMMAND_NO_MEMORY };
-/* Parses one statement, as sql_next_statement gives it; an empty one is OK. Free with
-   command_free in any case. */
+/* Parses one statement from sql_next_statement; an empty one is OK. Call command_free in any case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
 void command_free(struct command *command);
-/* A hint about a statement that does not parse: the command that was meant, or how its verb is used. NULL: none. Returns buf. */
+/* Writes a hint for a statement that cannot be parsed: the command that was probably meant, or the syntax of its verb. Returns
+   buf, or NULL without a hint. */
 const char *command_suggest(struct sql_span text, char *buf, size_t size);
 #define COMMAND_SUGGESTION 128
 #define COMMAND_BRIEF 160
-/* What the log may have of a statement that does not parse. A secret may stand in all of it but a verb and the one word after it. */
+/* The part of an unparsable statement that may be logged: only the verb and the word after it, because the rest may contain a secret. */
 const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF]);
 
-/* The columns of its result, with our own ones when `extra`. False, and none: it has no rows. */
+/* Returns the columns of the result, with `extra` also pgweir's own columns. False: no result. */
 bool command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);
 
-/* Session parameters of the console, for the welcome: name and value of each in turn, false
-   behind the last. */
+/* Iterates over the session parameters of the console, for the welcome; false after the last. */
 bool console_param(size_t index, const char **name, const char **value, bool *in_welcome);
 bool is_console_param(const char *name);
 

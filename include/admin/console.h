@@ -6,7 +6,7 @@
 /* The console: databases "pgbouncer" and "pgweir". */
 struct console;
 
-/* What the console may ask of main. */
+/* Functions of main for the console. */
 struct control {
 	bool (*reload)(void *context, struct conf_problems *problems);
 	bool (*set)(void *context, const char *name, const char *value, struct conf_problems *problems);
@@ -19,10 +19,10 @@ struct control {
 struct console *console_new(struct world *world, const struct control *control);
 /* world->console is NULL afterwards. */
 void console_free(struct console **console);
-/* Once a turn: commands that wait (PAUSE, SUSPEND, KILL, WAIT_CLOSE) answer when their condition
-   holds. A SUSPEND ends with the last console connection. */
+/* Called once a turn: waiting commands (PAUSE, SUSPEND, KILL, WAIT_CLOSE) are answered when their condition holds. A SUSPEND
+   ends with the last console connection. */
 void console_turn(struct console *console);
-/* The same verbs from signals (USR1, USR2) and main, without a client to answer. */
+/* The same commands from signals (USR1, USR2) and main, without a client. */
 void console_pause_all(struct console *console);
 void console_resume_all(struct console *console);
 

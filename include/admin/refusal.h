@@ -3,8 +3,7 @@
 
 #include "base/bytes.h"
 
-/* Why the console does not do what it is asked for. A row of include/tbl/refusal.tbl has the
-   SQLSTATE and the text. */
+/* The errors of the console. Each row of include/tbl/refusal.tbl has the SQLSTATE and the text. */
 enum refusal {
 #define REFUSAL(id, sqlstate, text) REFUSAL_##id,
 #include "tbl/refusal.tbl"
@@ -13,8 +12,8 @@ enum refusal {
 };
 
 const char *refusal_sqlstate(enum refusal why);
-/* Appends the text and a NUL, with the details (NULL: "") in the places of %s. A detail longer
-   than 200 bytes is cut, between two characters of UTF-8, and ends in "...". */
+/* Appends the text and a NUL, with the details (NULL: "") in place of %s. A detail longer than 200 bytes is truncated between
+   two UTF-8 characters and ends in "...". */
 void refusal_text(enum refusal why, const char *first, const char *second, struct bytes *out);
 
 #endif

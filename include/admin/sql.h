@@ -5,9 +5,8 @@
 #include <stddef.h>
 
 /*
- * The little of SQL's lexical rules that the console needs: statements separated by semicolons,
- * comments, 'strings', "identifiers", words and signs. Pure: no allocation, nothing but the
- * arguments is touched; bytes are 0..255, no NUL needed.
+ * The lexical rules of SQL that the console needs: statements separated by semicolons, comments, 'strings', "identifiers",
+ * words and signs. Pure functions without allocation; the text may contain any byte and need not end in a NUL.
  */
 struct sql_span {
 	const char *at;
@@ -15,24 +14,24 @@ struct sql_span {
 };
 
 enum sql_token {
-	SQL_END,		/* nothing but blanks and comments is left */
-	SQL_WORD,		/* bare: anything up to a blank, a quote, ';', '=' or a comment */
+	SQL_END,		/* only blanks and comments are left */
+	SQL_WORD,		/* unquoted: up to a blank, a quote, ';', '=' or a comment */
 	SQL_IDENTIFIER,		/* "in double quotes" */
 	SQL_STRING,		/* 'in single quotes' */
-	SQL_SIGN,		/* one of ; = */
-	SQL_BAD			/* a quote or comment that does not end; everything left belongs to it */
+	SQL_SIGN,		/* ; or = */
+	SQL_BAD			/* an unterminated quote or comment, up to the end of the text */
 };
 
-/* The next token of *rest, in `out` as it is written (quotes included); *rest moves behind it. */
+/* Returns the next token of *rest; `out` is its text including quotes; *rest moves after it. */
 enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out);
 
-/* The next statement of *rest that is not empty, without its semicolon and without blanks and
-   comments around it; *rest moves behind the semicolon. False when there is none. A quote or
-   comment that does not end makes all the rest part of the statement. */
+/* Returns the next non-empty statement of *rest, without its semicolon and without surrounding blanks and comments; *rest moves
+   after the semicolon. False: no more statements. With an unterminated quote or comment, the whole rest belongs to the
+   statement. */
 bool sql_next_statement(struct sql_span *rest, struct sql_span *out);
 
-/* What a token stands for: quotes taken off, doubled ones made single. Writes at most raw.size
-   bytes to `to`, no NUL; returns how many. */
+/* Writes the value of a token, without quotes, and with doubled quotes reduced. Writes at most raw.size bytes to `to`, without
+   a NUL; returns their number. */
 size_t sql_unquote(enum sql_token token, struct sql_span raw, char *to);
 
 #endif

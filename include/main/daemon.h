@@ -12,7 +12,7 @@
  */
 int daemon_start(void);
 /* The daemon is ready: ends the waiting process, and redirects standard output and error to /dev/null (until then the user who
-   started the daemon sees errors). Closes *fd and sets it to -1; does nothing if it is -1. */
+   started visible on the terminal). Closes *fd and sets it to -1; does nothing if it is -1. */
 void daemon_ready(int *fd);
 
 /*

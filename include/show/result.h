@@ -5,8 +5,8 @@
 #include "session/connection_row.h"
 
 /*
- * The rows of one SHOW. A SHOW gives values, in the order of its columns; the last one of a row closes it. A format
- * (struct result_format) writes them: result_wire.h has the one of the protocol. Out of memory shows as rows.failed.
+ * The rows of a SHOW. A SHOW adds values in the order of its columns; the last value of a row ends the row. A format (struct
+ * result_format) writes the values: result_wire.h has the format of the protocol. Missing memory sets rows.failed.
  */
 #define RESULT_COLUMNS 48
 
@@ -24,42 +24,42 @@ struct result {
 	const char *const *columns;	/* "name:type" each */
 	size_t column_count;
 	uint8_t type[RESULT_COLUMNS];	/* enum column_type */
-	size_t cell;			/* the column that is next */
-	struct bytes rows;		/* not yet given */
-	size_t row_count;		/* as many are those */
-	struct connection_walk walk;	/* how far a SHOW has come that has more rows than one turn gives */
+	size_t cell;			/* index of the next column */
+	struct bytes rows;		/* not returned yet */
+	size_t row_count;		/* number of these rows */
+	struct connection_walk walk;	/* the position of a SHOW that returns its rows in several turns */
 	bool is_secret;			/* wiped when freed */
-	/* of the format: */
-	size_t mark;			/* in rows: where the row under way began */
-	uint8_t binary[RESULT_COLUMNS];	/* the wire's: not as text */
+	/* used by the format: */
+	size_t mark;			/* position in `rows` of the current row */
+	uint8_t binary[RESULT_COLUMNS];	/* the protocol's format of the column: binary instead of text */
 };
 
 /*
- * How values are written: each function appends to r->rows what stands for the value of result_column(r). A value that comes here fits
- * its column: text into text, any other value into a column of numbers.
+ * Writes values: each function appends the value of result_column(r) to r->rows. The type of a value fits its column: text for
+ * text columns, numbers for number columns.
  */
 struct result_format {
 	void (*begin_row)(struct result *r);
 	void (*null)(struct result *r);
-	void (*text)(struct result *r, const char *text, size_t size);	/* bytes as they came; what is printable is the format's to say */
+	void (*text)(struct result *r, const char *text, size_t size);	/* unmodified bytes; the format makes them printable */
 	void (*number)(struct result *r, int64_t value);		/* int4, int8 */
 	void (*count)(struct result *r, uint64_t value);		/* numeric */
 	void (*end_row)(struct result *r);
 };
 
-/* No rows. `columns` must outlive the result; count is at most RESULT_COLUMNS. */
+/* Initialises an empty result. `columns` must outlive the result; count is at most RESULT_COLUMNS. */
 void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count);
 void result_free(struct result *r);
-/* The column of the value that is being written. */
+/* Returns the column of the value that is being written. */
 struct column result_column(const struct result *r);
 
-/* A NULL pointer is SQL null. Into a column of text. */
+/* Adds a value to a text column. A NULL pointer is SQL null. */
 void result_text(struct result *r, const char *text);
-/* Into int4 (held to what that takes), int8, numeric or text. */
+/* Adds a value to an int4 (limited to its range), int8, numeric or text column. */
 void result_number(struct result *r, int64_t value);
-void result_count(struct result *r, uint64_t value);	/* beyond INT64_MAX only into numeric */
+void result_count(struct result *r, uint64_t value);	/* values beyond INT64_MAX only for numeric columns */
 void result_null(struct result *r);
-/* There was no memory for the values. */
+/* Records that there was no memory for the values. */
 static inline void result_fail(struct result *r) { r->rows.failed = true; }
 
 #endif

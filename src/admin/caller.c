@@ -1,16 +1,13 @@
 /*
- * A caller's statements, one after the other, in the simple protocol; what both protocols share:
- * refusing, running, sending.
+ * Runs the statements of a caller in the simple protocol, and has the functions that both protocols share: errors, running
+ * commands, sending.
  *
- * A Query may hold several statements. The first that fails ends it, as in PostgreSQL; one that
- * waits keeps the rest of the text until it is answered. One turn runs at most STATEMENTS_MOST of
- * them, because other clients come first; the next turn goes on. What a caller can make pgweir keep
- * is bounded: as soon as more than OUTPUT_MOST bytes wait for its socket, it has to take them before
- * its next statement runs.
+ * A Query may contain several statements. The first that fails ends it, as in PostgreSQL; if a statement waits, the rest of the
+ * text is kept. To leave time for other clients, one turn runs at most STATEMENTS_MOST statements; the next turn continues. The
+ * output is limited: while more than OUTPUT_MOST bytes are unsent, the next statement does not run.
  *
- * Invariant: when a call from outside ends, `out` is empty or belongs to an extended exchange that
- * has not reached its Sync or Flush; and the client may be ending after any call that runs a command
- * or sends (caller_is_gone).
+ * Invariant: after a call from outside, `out` is empty or belongs to an extended exchange that has not reached its Sync or
+ * Flush. Any call that runs a command or sends may end the client (caller_is_gone).
  */
 #include "admin/caller.h"
 
@@ -25,7 +22,7 @@
 #include "show/show.h"
 
 #define OUTPUT_MOST ((size_t)1024 * 1024)
-#define STATEMENTS_MOST 4		/* of one Query in one turn */
+#define STATEMENTS_MOST 4		/* statements of one Query per turn */
 
 #define C(id) (1u << CONSOLE_##id)
 static const struct {
@@ -182,7 +179,7 @@ void caller_log_command(const struct caller *caller, const struct command *comma
 		log_info("%s '%s' command issued (%s)", verb, name, who);
 }
 
-/* The console is a database among the others in SHOW STATS. */
+/* SHOW STATS lists the console as a database. */
 static void count_query(const struct caller *caller)
 {
 	struct stats *total = &caller->client->policy.pool->database->stats.total;
@@ -219,7 +216,7 @@ void caller_answer_later(struct caller *caller)
 
 /* ---- the simple protocol ---- */
 
-/* Rows of the open statement, and behind the last of them its tag. */
+/* Sends rows of the open statement, and the tag after the last row. */
 static enum outcome give_rows(struct caller *caller, enum outcome outcome)
 {
 	if (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON)
@@ -278,7 +275,7 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 	return COMMAND_FAILED;
 }
 
-/* Keeps the statements that are still to be run, and sends what there is. False: no memory, and the Query ends here. */
+/* Keeps the statements that remain to be run, and sends `out`. False: no memory; the Query ends here. */
 static bool keep_rest(struct caller *caller, struct sql_span rest)
 {
 	struct bytes kept = BYTES_EMPTY;
@@ -305,7 +302,7 @@ static void finish_query(struct caller *caller)
 	caller_flush(caller);
 }
 
-/* The Query goes on in a later turn, or its client is gone. */
+/* Whether the Query continues in a later turn, or the client has ended. */
 static bool is_put_off(struct caller *caller, enum outcome outcome)
 {
 	if (outcome == COMMAND_GOES_ON)
@@ -342,9 +339,9 @@ void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 	finish_query(caller);
 }
 
-/* ---- what goes on in a later turn ---- */
+/* ---- continuing in a later turn ---- */
 
-/* What the command that waited is answered. False: it failed. */
+/* Sends the answer of a command that has waited. False: the command failed. */
 static bool answer(struct caller *caller, enum wait_verdict verdict)
 {
 	switch (verdict) {

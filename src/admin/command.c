@@ -1,10 +1,9 @@
 /*
- * The grammar of the console: a verb, then at most one argument, quoted or bare, in any case; SET
- * takes a name, "=" or TO, and a value, which may be bare words up to the end of the statement.
- * Everything comes from two tables: the verbs of command.tbl and the items of show.tbl.
+ * The grammar of the console: a verb, then at most one argument, quoted or unquoted, in any case; SET has a name, "=" or TO,
+ * and a value, which may be unquoted words up to the end of the statement. The verbs come from command.tbl, and the items of
+ * SHOW from show.tbl.
  *
- * Invariant: a command that parses points at rows of tables, and at strings in its own storage,
- * never into the text.
+ * Invariant: a parsed command refers to rows of tables and to strings in its own storage, never to the text.
  */
 #include "admin/command.h"
 
@@ -17,7 +16,7 @@
 #include <string.h>
 
 #define NAME_MOST 64		/* of a verb or an item */
-#define SHOWS_MOST 64		/* items that a misspelt one is compared with */
+#define SHOWS_MOST 64		/* items that a misspelt item is compared with */
 
 static const struct command_row rows[COMMANDS] = {
 #define MONITOR true
@@ -69,7 +68,7 @@ bool is_console_param(const char *name)
 	return find_param(name) >= 0;
 }
 
-/* A bare word that is short enough for a keyword, as a string. */
+/* Takes an unquoted word of keyword length as a string. */
 static bool take_word(struct sql_span *rest, char *to)
 {
 	struct sql_span word;
@@ -88,7 +87,7 @@ static bool is_over(struct sql_span rest)
 	return sql_next_token(&rest, &none) == SQL_END;
 }
 
-/* Puts what a token stands for at *to, which moves behind it. */
+/* Writes the value of a token at *to, which moves after it. */
 static const char *store(enum sql_token token, struct sql_span raw, char **to)
 {
 	char *text = *to;
@@ -145,7 +144,7 @@ static bool parse_item(struct sql_span *rest, struct command *out)
 	return true;
 }
 
-/* A quoted value is that; a bare one is everything that is left. */
+/* Parses the value of SET: a quoted value, or all remaining text. */
 static bool parse_value(struct sql_span *rest, struct command *out, char *to)
 {
 	struct sql_span bare = *rest, raw;
@@ -220,7 +219,7 @@ static const struct command_row *find_verb(const char *word)
 	return NULL;
 }
 
-/* The item of SHOW that is nearest to a word. */
+/* Returns the item of SHOW that is nearest to a word. */
 static const char *nearest_item(const char *word)
 {
 	const char *names[SHOWS_MOST];
@@ -302,7 +301,7 @@ enum command_verdict command_parse(struct sql_span text, struct command *out)
 	if (!take_word(&text, word) || !(out->row = find_verb(word)))
 		return COMMAND_INVALID;
 	out->id = (enum command_id)(out->row - rows);
-	/* name, value, and a NUL behind each */
+	/* name and value, each with a NUL */
 	out->storage = mem_try(text.size + 2);
 	if (!out->storage)
 		return COMMAND_NO_MEMORY;

@@ -1,13 +1,10 @@
 /*
- * The console as the session room sees it: a welcome, messages, an end; and once a turn a look at
- * those that wait.
+ * The interface of the console to room session: welcome, messages and end of a client; and once a turn, the waiting commands.
  *
- * A client may end inside any call that runs a command or sends (KILL_CLIENT of itself, a broken
- * socket), with its caller on the stack above. So an end only marks: the caller leaves the table,
- * its memory goes at the end of the next turn.
+ * A client may end within any call that runs a command or sends (KILL_CLIENT of itself, a broken socket), while its caller is
+ * in use on the stack. Therefore the end only marks the client, and the reap removes and frees the caller.
  *
- * Invariant: console->callers has exactly the console clients that have been welcomed and have not
- * ended.
+ * Invariant: console->callers has exactly the console clients that got their welcome and have not ended.
  */
 #include "admin/console.h"
 
@@ -47,7 +44,7 @@ static void on_welcome(void *context, struct client *client)
 	caller_flush(caller);
 }
 
-/* The text of a Query: one string that ends where the body does. */
+/* The body of a Query is one string that ends where the body ends. */
 static void on_query(struct caller *caller, const uint8_t *body, size_t size)
 {
 	if (size == 0 || memchr(body, 0, size) != body + size - 1) {
@@ -84,7 +81,7 @@ static void dispatch(struct caller *caller, uint8_t type, const uint8_t *body, s
 		client_end(client, REASON_CLIENT_CLOSE, NULL);
 		return;
 	case 'c': case 'd': case 'f':
-		return;		/* of a COPY that has failed, as PostgreSQL has it */
+		return;		/* part of a failed COPY; PostgreSQL ignores it too */
 	default:
 		client_end(client, REASON_BAD_PACKET, NULL);
 	}
@@ -116,7 +113,7 @@ static void on_closed(void *context, struct client *client)
 	struct caller *caller = find_caller(console, client);
 
 	if (!caller)
-		return;		/* it never came to the welcome */
+		return;		/* it ended before its welcome */
 	HASH_DEL(console->callers, caller);
 	caller_free(caller);
 }
@@ -134,7 +131,7 @@ static bool on_adopt(void *context, struct client *client)
 	return caller_new(context, client) != NULL;
 }
 
-/* The turn answers, as whenever a wait is over. */
+/* The turn sends the answer, as after every wait. */
 static bool on_cancel(void *context, struct client *client)
 {
 	struct caller *caller = find_caller(context, client);
@@ -183,7 +180,7 @@ void console_free(struct console **console)
 	*console = NULL;
 }
 
-/* The client that has said SUSPEND may be cut off, or may not know that all stands still until a RESUME. */
+/* The client of the SUSPEND may have lost its connection, and only a RESUME would end the suspension. */
 static void end_orphaned_suspend(struct console *console)
 {
 	if (!console->world->pools->suspended || console->callers)
@@ -199,8 +196,7 @@ void console_turn(struct console *console)
 	end_orphaned_suspend(console);
 	if (list_is_empty(&console->waiting))
 		return;
-	/* Answering one may begin or end the wait of another: each that waits now is looked at
-	   once, wherever it is then. */
+	/* Answering a caller may begin or end the wait of another one: each caller that waits now is checked once. */
 	list_init(&round);
 	while ((node = list_first(&console->waiting)) != NULL) {
 		list_remove(node);

@@ -1,13 +1,11 @@
 /*
- * The extended protocol on the console ("Message Flow: Extended Query" in the PostgreSQL
- * documentation), for drivers that speak nothing else: Parse, Bind, Describe, Execute, Close, Flush
- * and Sync, named and unnamed statements and portals, row limits, results in text or binary. There
- * are no parameters: no command of the console takes one.
+ * The extended protocol on the console ("Message Flow: Extended Query" in the PostgreSQL documentation), for drivers that
+ * support nothing else: Parse, Bind, Describe, Execute, Close, Flush and Sync, named and unnamed statements and portals, row
+ * limits, results in text or binary. There are no parameters, because no command of the console has any.
  *
- * A statement keeps its text, a portal the parsed command and, once executed, the rows not yet
- * fetched. Sync ends the transaction, and with it the portals. After an error everything up to Sync
- * is passed over (console.c). Answers gather in caller->out and go out with Sync or Flush, an
- * error, a wait, or when they have become many.
+ * A statement keeps its text; a portal keeps the parsed command and, after its execution, the rows that were not fetched yet.
+ * Sync ends the transaction, and with it the portals. After an error all messages up to Sync are skipped (console.c). Answers
+ * are collected in caller->out and sent with Sync or Flush, after an error, before a wait, or when they become large.
  */
 #include "admin/caller.h"
 
@@ -25,13 +23,13 @@ static void fail(struct caller *caller, enum refusal why, const char *first, con
 	caller->skips = true;
 }
 
-/* A message that has nothing but its type. */
+/* Appends a message without a body. */
 static void say(struct caller *caller, uint8_t type)
 {
 	pg_end(&caller->out, pg_begin(&caller->out, type));
 }
 
-/* False, and refused: it is not kept. */
+/* Sends the error if the object could not be kept. Returns whether it is kept. */
 static bool is_held(struct caller *caller, enum held_verdict verdict)
 {
 	if (verdict != HELD_OK)
@@ -46,7 +44,7 @@ void extended_end_transaction(struct caller *caller)
 
 /* ---- Parse ---- */
 
-/* The one statement of the text, which may be empty. False: there are more. */
+/* Gets the only statement of the text, which may be empty. False: there are several. */
 static bool only_statement(const char *text, struct sql_span *out)
 {
 	struct sql_span rest = { text, strlen(text) }, more;
@@ -64,7 +62,7 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 	struct held_statement *old;
 	struct sql_span one;
 
-	pg_read_bytes(c, (size_t)types * 4);	/* of parameters that no command has */
+	pg_read_bytes(c, (size_t)types * 4);	/* types of parameters, ignored */
 	if (c->bad || c->at != c->end)
 		return false;
 	old = held_statement_find(&caller->held, name);
@@ -106,12 +104,12 @@ static void begin_result(const struct caller *caller, const struct command *comm
 	result_init(result, &result_wire, columns, count);
 }
 
-/* A Bind, as it came. */
+/* The contents of a Bind. */
 struct bind {
 	const char *portal, *statement;
-	uint16_t values, codes;			/* how many */
-	uint16_t code[RESULT_COLUMNS];		/* result formats; those beyond are not kept */
-	uint16_t bad_code;			/* a format that does not exist, or 0 */
+	uint16_t values, codes;			/* numbers of elements */
+	uint16_t code[RESULT_COLUMNS];		/* result formats; further ones are dropped */
+	uint16_t bad_code;			/* an invalid format code, or 0 */
 };
 
 static bool read_bind(struct pg_cursor *c, struct bind *bind)
@@ -121,7 +119,7 @@ static bool read_bind(struct pg_cursor *c, struct bind *bind)
 	*bind = (struct bind){ .portal = pg_read_string(c) };
 	bind->statement = pg_read_string(c);
 	count = pg_read_u16(c);
-	pg_read_bytes(c, (size_t)count * 2);	/* formats of parameters */
+	pg_read_bytes(c, (size_t)count * 2);	/* formats of parameters, ignored */
 	bind->values = pg_read_u16(c);
 	for (uint16_t i = 0; i < bind->values && !c->bad; i++) {
 		uint32_t size = pg_read_u32(c);
@@ -150,7 +148,7 @@ static void refuse_number(struct caller *caller, enum refusal why, size_t number
 	fail(caller, why, first, second);
 }
 
-/* Without rows any formats will do: PostgreSQL never looks at them either. */
+/* Without a result any formats are accepted, as in PostgreSQL. */
 static bool apply_formats(struct caller *caller, const struct bind *bind, struct result *result)
 {
 	if (bind->bad_code)
@@ -160,7 +158,7 @@ static bool apply_formats(struct caller *caller, const struct bind *bind, struct
 	return !caller->skips;
 }
 
-/* The statement that a Bind names, when the portal may have the name it asks for. NULL: refused. */
+/* Returns the statement of a Bind if the portal's name is free. NULL: an error was sent. */
 static struct held_statement *bindable(struct caller *caller, const char *portal, const char *name)
 {
 	struct held_statement *s = held_statement_find(&caller->held, name);
@@ -234,7 +232,7 @@ static void describe_statement(struct caller *caller, const struct held_statemen
 	command_free(&command);
 }
 
-/* Describe and Close: 'S' or 'P', and a name. */
+/* Parses the body of Describe and Close: 'S' or 'P', and a name. */
 static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kind, const char **name)
 {
 	char text[2] = { 0, 0 };
@@ -289,13 +287,13 @@ static bool on_close(struct caller *caller, struct pg_cursor *c)
 		held_statement_drop(&caller->held, s);
 	if (p)
 		held_portal_drop(&caller->held, p);
-	say(caller, '3');		/* what does not exist is closed */
+	say(caller, '3');		/* closing an unknown name is no error */
 	return true;
 }
 
 /* ---- Execute ---- */
 
-/* Rows of an open portal, at most so many. */
+/* Sends at most `most` rows of an open portal. */
 static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 {
 	size_t count = result_give(&p->result, most, &caller->out);
@@ -314,7 +312,7 @@ static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 	}
 }
 
-/* What has run has filled in rows. */
+/* The command has run and produced rows. */
 static void open(struct caller *caller, struct portal *p, uint32_t most)
 {
 	p->state = PORTAL_OPEN;
@@ -340,7 +338,7 @@ static void execute(struct caller *caller, struct portal *p, uint32_t most)
 		open(caller, p, most);
 }
 
-/* Its rows so far are fetched. */
+/* All rows so far were fetched: produces more. */
 void extended_go_on(struct caller *caller)
 {
 	struct portal *p = caller->portal;
@@ -365,7 +363,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 	if (c->bad || c->at != c->end)
 		return false;
 	if (most > INT32_MAX)
-		most = 0;		/* a negative limit is none */
+		most = 0;		/* a negative limit means unlimited */
 	p = held_portal_find(&caller->held, name);
 	if (!p)
 		fail(caller, REFUSAL_PORTAL_UNKNOWN, name, NULL);
@@ -380,7 +378,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 	return true;
 }
 
-/* ---- Sync, Flush, and the way in ---- */
+/* ---- Sync, Flush, and dispatch ---- */
 
 static void on_sync(struct caller *caller)
 {
@@ -420,7 +418,7 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 
 	if (!dispatch(caller, type, &c))
 		return caller_is_gone(caller);
-	/* an error, or a command that waits, must not keep what came before it to itself */
+	/* after an error, and before a command waits, earlier answers must be sent */
 	if (!caller_is_gone(caller) && (caller->skips || caller->client->console_state != CONSOLE_RUNNING))
 		caller_flush(caller);
 	return true;

@@ -1,8 +1,8 @@
 /*
  * Prepared statements and portals of a caller, by name.
  *
- * Invariant: count and bytes are the number and size of what is on the two lists. Nothing is added beyond HELD_MOST and
- * HELD_BYTES_MOST, but for the rows of one portal.
+ * Invariant: count and bytes are the number and size of the objects on both lists. HELD_MOST and HELD_BYTES_MOST limit them,
+ * except for the rows of one portal.
  */
 #include "admin/held.h"
 
@@ -38,7 +38,7 @@ bool held_is_full(const struct held *held)
 	return held->bytes > HELD_BYTES_MOST;
 }
 
-/* Whether one more of this size may be kept; counts it then. */
+/* Counts an object of this size if there is room for it. Returns whether there is. */
 static bool take_room(struct held *held, size_t size)
 {
 	if (held->count >= HELD_MOST || held->bytes + size > HELD_BYTES_MOST)

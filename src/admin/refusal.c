@@ -1,6 +1,6 @@
 /*
- * The console's refusals as data: no text is typed where a statement fails, so that what scripts
- * match stands in one table and a test can provoke every row of it.
+ * The table of the console's errors. Call sites contain no texts, so scripts can rely on the texts of one table, and a test can
+ * provoke every row.
  */
 #include "admin/refusal.h"
 

@@ -1,14 +1,13 @@
 /*
- * Rows as DataRow messages ("Message Formats"), in text or in binary. Drivers that speak the extended protocol (asyncpg,
- * pgx, JDBC later on) ask for binary whenever they know the type, so every type that a SHOW has can
- * be sent that way: integers in network byte order, numeric as PostgreSQL sends it, which for whole
- * numbers is their digits to the base of 10000.
+ * Rows as DataRow messages ("Message Formats"), in text or in binary. Drivers that use the extended protocol (asyncpg, pgx,
+ * JDBC) request binary for every type they know, so every type of a SHOW column can be sent in binary: integers in network byte
+ * order, numeric in PostgreSQL's format, which for whole numbers is a list of digits to the base 10000.
  *
- * The console says that it speaks UTF-8, and drivers give up where it does not. Names and values of clients are bytes of any
- * encoding, and psql writes them to a terminal as they are. So each byte of what is not printable (printable.c) is shown as
- * \xNN: an application_name can neither make SHOW fail nor send controls to the terminal of an administrator.
+ * The console announces UTF-8, and drivers fail on other bytes. Names and values of clients may have any encoding, and psql
+ * writes them to a terminal unchanged. Therefore each unprintable byte (printable.c) is sent as \xNN: an application_name can
+ * neither make SHOW fail nor send control characters to an administrator's terminal.
  *
- * Invariant: `rows` holds whole DataRow messages, followed by at most one that is still open.
+ * Invariant: `rows` contains complete DataRow messages, and then at most one incomplete message.
  */
 #include "admin/result_wire.h"
 
@@ -38,8 +37,7 @@ void result_describe(const struct result *r, struct bytes *out)
 	pg_build_row_description(out, r->columns, r->column_count);
 	if (out->failed)
 		return;
-	/* The builder writes text everywhere. A field is its name, then 18 bytes, of which the
-	   last two are the format. */
+	/* The builder writes text formats only. A field is its name and 18 bytes; the last two bytes are the format. */
 	name = mark + PG_HEADER + 2;
 	for (size_t i = 0; i < r->column_count; i++) {
 		c = pg_cursor_of(bytes_front(out) + name, bytes_size(out) - name);
@@ -107,8 +105,7 @@ static void add_number(struct result *r, int64_t value)
 	add_cell(r, wire, size);
 }
 
-/* numeric_send: number of digits, weight of the first, sign, scale, digits; zeros at the end are
-   left out. */
+/* The format of numeric_send: number of digits, weight of the first digit, sign, scale, digits; trailing zeros are omitted. */
 static void add_numeric(struct result *r, uint64_t value)
 {
 	uint8_t wire[8 + 2 * 5] = { 0 };

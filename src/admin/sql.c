@@ -1,12 +1,11 @@
 /*
- * The console's lexer. It follows "Lexical Structure" of the PostgreSQL documentation as far as a
- * console of a dozen verbs needs it: comments of both kinds (block comments nest; monitoring agents
- * put them in front of their queries) count as blanks, and a quote inside quotes is doubled. Names
- * in bare words keep their case, because that is how the databases of a configuration file are
- * looked up.
+ * The lexer of the console. It implements the part of "Lexical Structure" of the PostgreSQL documentation that the console
+ * needs: comments of both kinds (block comments nest; monitoring agents put them before their queries) count as blanks, and a
+ * quote within quotes is doubled. Unquoted names keep their case, because databases are looked up with the case of the
+ * configuration file.
  *
- * Invariant: every token, and every call that finds no end, moves forward; tokens never overlap and
- * never leave the span.
+ * Invariant: every token, and every call that finds an unterminated token, moves forward; tokens never overlap and never leave
+ * the text.
  */
 #include "admin/sql.h"
 
@@ -33,7 +32,7 @@ static bool begins_comment(const struct sql_span *s, size_t from)
 	return begins(s, from, "--") || begins(s, from, "/*");
 }
 
-/* Bytes of the block comment at the front, or 0 when it does not end. */
+/* Returns the size of the block comment at the front, or 0 if it is unterminated. */
 static size_t block_comment(const struct sql_span *s)
 {
 	size_t i = 2, depth = 1;
@@ -53,7 +52,7 @@ static size_t block_comment(const struct sql_span *s)
 	return 0;
 }
 
-/* False: a block comment that does not end is at the front. */
+/* False: an unterminated block comment is at the front. */
 static bool skip_blanks(struct sql_span *s)
 {
 	for (;;) {
@@ -76,7 +75,7 @@ static bool skip_blanks(struct sql_span *s)
 	}
 }
 
-/* Bytes of the quoted token at the front, or 0 when it does not end. */
+/* Returns the size of the quoted token at the front, or 0 if it is unterminated. */
 static size_t quoted(const struct sql_span *s)
 {
 	char quote = s->at[0];

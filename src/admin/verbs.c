@@ -1,9 +1,8 @@
 /*
- * What each verb of the console does. The work itself is policy (pool) or main's (control); here
- * are the questions that come before it, in the order in which people expect the refusals, and what
- * the command then waits for.
+ * The commands of the console. Room pool and main (control) do the work; this file makes the checks before it, in the order in
+ * which users expect the errors, and begins the wait after it.
  *
- * Invariant: a verb that is refused has changed nothing.
+ * Invariant: a refused command has changed nothing.
  */
 #include "admin/caller.h"
 
@@ -43,7 +42,7 @@ static enum outcome refuse(struct caller *caller, enum refusal why)
 	return caller_refuse(caller, why, NULL, NULL, NULL);
 }
 
-/* The verb in small letters, as the refusal has it. */
+/* The error contains the verb in lower case. */
 static enum outcome refuse_admin_database(struct caller *caller, const struct command *command)
 {
 	char verb_name[32];
@@ -54,7 +53,8 @@ static enum outcome refuse_admin_database(struct caller *caller, const struct co
 	return caller_refuse(caller, REFUSAL_ADMIN_DATABASE, verb_name, command->name, NULL);
 }
 
-/* The database that a command names; logs the command. False: refused. NULL with true: it names none, and means all. */
+/* Finds the database of a command, and logs the command. False: an error was sent. True with *found NULL: the command concerns
+   all databases. */
 static bool find_database(struct caller *caller, const struct command *command, struct database **found)
 {
 	struct world *world = world_of(caller);
@@ -67,7 +67,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 	caller_log_command(caller, command);
 	if (!command->name)
 		return true;
-	/* "*" makes it: a PAUSE has to hold for a database that no client has used yet */
+	/* creates it from "*": a PAUSE must apply to a database that no client has used yet */
 	*found = database_get(world->pools, command->name, world->now);
 	if (!*found)
 		caller_refuse(caller, REFUSAL_NO_DATABASE, command->name, NULL, NULL);
@@ -78,7 +78,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 	return false;
 }
 
-/* Waits, unless what is waited for holds already. `has_begun`: the command has paused what was not paused before. */
+/* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was not paused before. */
 static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
 {
 	if (!wait_begin(caller, kind, command->name, command->row->verb))
@@ -229,7 +229,7 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 	return wait_for(caller, WAIT_PAUSED, command, has_begun);
 }
 
-/* The id of SHOW CLIENTS, or the ptr, which is the same in hexadecimal. */
+/* Parses an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
 static bool read_client_id(const char *text, uint64_t *id)
 {
 	const char *hex = text_starts(text, "0x") ? text + 2 : NULL;
@@ -272,7 +272,7 @@ static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *
 	return wait_for(caller, WAIT_CLOSED, command, false);
 }
 
-/* One problem: "FILE:LINE: TEXT", as far as these are known. */
+/* Appends a problem: "FILE:LINE: TEXT", as far as they are known. */
 static void append_problem(struct bytes *out, const struct conf_problem *problem)
 {
 	if (bytes_size(out) > 0)
@@ -284,7 +284,7 @@ static void append_problem(struct bytes *out, const struct conf_problem *problem
 	bytes_append_text(out, problem->text);
 }
 
-/* The refusal, with the first errors as its DETAIL. */
+/* Sends the error, with the first problems as its DETAIL. */
 static enum outcome refuse_problems(struct caller *caller, enum refusal why,
 				    const struct conf_problems *problems)
 {
@@ -305,7 +305,7 @@ static enum outcome refuse_problems(struct caller *caller, enum refusal why,
 	return COMMAND_FAILED;
 }
 
-/* What came of a RELOAD or a SET. What is only doubtful goes to the caller as warnings. */
+/* Sends the result of a RELOAD or a SET. Warnings are sent as notices. */
 static enum outcome report(struct caller *caller, bool is_good, enum refusal why,
 			   struct conf_problems *problems)
 {
@@ -354,8 +354,8 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 }
 
 /*
- * A shutdown that waits is answered at once, and the console goes on: a script that has ordered it starts the next process then, and
- * clients may stay for hours. The connection that has ordered one without waiting ends with the answer.
+ * A shutdown that waits is answered at once, and the console stays open, because a script that has requested it starts the next
+ * process then, and clients may stay for hours. The connection that has requested an immediate shutdown ends with the answer.
  */
 static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *command)
 {

@@ -1,11 +1,10 @@
 /*
- * What commands wait for. PAUSE, KILL, SUSPEND and WAIT_CLOSE answer when something has come true that
- * other connections bring about. Once a turn each wait looks at the world, which also shows that it
- * cannot come true any more (a RESUME from another console, a RELOAD that removed the database).
- * So no handler has to call back.
+ * Waiting commands: PAUSE, KILL, SUSPEND and WAIT_CLOSE are answered when a condition on other connections holds. Each
+ * condition is checked once a turn, which also finds out that it cannot be reached any more (a RESUME from another console, a
+ * RELOAD that removed the database). Therefore no event handler has to report anything.
  *
- * A cancel request ("Canceling Requests in Progress") ends a wait, and what the command itself has paused goes on: a PAUSE that
- * is given up, because some session does not end, must not hold up the other clients.
+ * A cancel request ("Canceling Requests in Progress") ends a wait, and resumes the pools that the command has paused: a PAUSE
+ * that was given up because a session does not end must not block other clients.
  *
  * Invariant: wait.kind is not WAIT_NOTHING exactly while the caller is WAITING.
  */
@@ -94,7 +93,7 @@ bool wait_take_back(const struct caller *caller)
 	bool is_suspend = wait->kind == WAIT_SUSPENDED;
 	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
 
-	/* another console client may have said RESUME, and even something new, in the same turn */
+	/* another console client may have resumed or paused in the same turn */
 	if (!wait->has_begun || !is_paused)
 		return false;
 	if (is_suspend)

@@ -1,8 +1,8 @@
 /*
- * Rows of the console, whatever they are written as. A SHOW calls one function for each value; here the value is made to fit the type
- * of its column, and the format writes it.
+ * The rows of a SHOW, independent of their format. A SHOW calls one function for each value; this file converts the value to
+ * the type of its column, and the format writes it.
  *
- * Invariant: `rows` holds row_count whole rows, followed by at most one that is still open, which has `cell` values.
+ * Invariant: `rows` contains row_count complete rows, and then at most one incomplete row with `cell` values.
  */
 #include "show/result.h"
 
@@ -26,7 +26,7 @@ static enum column_type read_type(const char *column)
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(names[i], type_of(column)))
 			return (enum column_type)i;
-	return COLUMN_TEXT;	/* bytea: only ever null here */
+	return COLUMN_TEXT;	/* bytea: always null */
 }
 
 void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count)
@@ -56,7 +56,7 @@ struct column result_column(const struct result *r)
 	};
 }
 
-/* The first value opens its row. */
+/* The first value begins a row. */
 static void begin(struct result *r)
 {
 	ASSERT(r->cell < r->column_count);

@@ -158,7 +158,7 @@ static void add_columns(struct show_item *item, uint64_t groups)
 	}
 }
 
-/* Finds the columns of an item at its first use: they depend on the tables alone. */
+/* Finds the columns of an item at its first use: they depend only on the tables. */
 static const struct show_item *with_columns(struct show_item *item)
 {
 	if (item->all_columns == 0) {

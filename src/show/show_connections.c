@@ -1,7 +1,7 @@
 /*
  * SHOW CLIENTS, SERVERS, SOCKETS, ACTIVE_SOCKETS, PINS and FDS: connections, in the order in which they came.
  *
- * SHOW FDS says what a process needs to take the sockets over, secrets included; secrets only for the daemon's own user at the other
+ * SHOW FDS has the data that a process needs to take the sockets over, including secrets; these only for the daemon's own user at the other
  * end of a Unix socket.
  */
 #include "show/rows.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define ADDRESS_TEXT 64
-#define ROWS_MOST 500			/* in one turn */
+#define ROWS_MOST 500			/* rows per turn */
 
 static void walk(const struct show *s, enum connection_kinds kinds, void (*give)(void *show, const struct connection_row *c))
 {
@@ -54,7 +54,7 @@ void show_pins(const struct show *s) { walk(s, CONNECTION_CLIENTS, give_pinned);
 
 /* ---- FDS ---- */
 
-/* Process id and key as the 64-bit number that a cancel request of protocol 3.0 carries; 0: there is no key, or a longer one. */
+/* Returns process id and key as the 64-bit number that a cancel request of protocol 3.0 contains; 0: no key, or a longer key. */
 static int64_t cancel_number(const struct connection_row *c)
 {
 	uint64_t number = c->cancel_pid;
@@ -86,7 +86,7 @@ static void give_fd(void *context, const struct connection_row *c)
 	show_row(s, &row);
 }
 
-/* The address alone of "127.0.0.1:6432" or "[::]:6432". */
+/* Adds the address of "127.0.0.1:6432" or "[::]:6432" without the port. */
 static const char *listener_address(const struct listener *l, char text[ADDRESS_TEXT])
 {
 	const char *from = listener_text(l), *to = strrchr(from, ':');

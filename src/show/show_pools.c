@@ -1,5 +1,5 @@
 /*
- * SHOW POOLS, PEER_POOLS, DATABASES, USERS and PEERS: what connections belong to, and the limits in force for it (pool/rows.h).
+ * SHOW POOLS, PEER_POOLS, DATABASES, USERS and PEERS: pools, databases and users, and the limits in force for it (pool/rows.h).
  */
 #include "show/rows.h"
 
@@ -52,7 +52,7 @@ void show_peers(const struct show *s)
 
 /* ---- USERS ---- */
 
-/* All users that the configuration, the user list or a connection names, once each. */
+/* All names of users in the configuration, the user list and connections, without duplicates. */
 struct names {
 	const char **items;
 	size_t count, capacity;
@@ -91,7 +91,7 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*one, *other);
 }
 
-/* In their order. */
+/* Collects the names in alphabetical order. */
 static void collect_names(const struct world *world, struct names *names)
 {
 	size_t kept = 0;

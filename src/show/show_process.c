@@ -84,7 +84,7 @@ void show_lists(const struct show *s)
 	list_row(s, "peers", (int64_t)w->conf->peer_count);
 	list_row(s, "pools", counts.pools);
 	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);
-	list_row(s, "free_clients", 0);		/* what is not in use has no memory */
+	list_row(s, "free_clients", 0);		/* unused objects are freed */
 	list_row(s, "used_clients", connections.clients);
 	list_row(s, "login_clients", counts.clients_in_login);
 	list_row(s, "free_servers", 0);
@@ -126,7 +126,7 @@ static void host_row(void *context, const char *name, int64_t ttl, const struct 
 	struct brief_address address;
 	char ip[64];
 
-	/* the port, which no name has, is part of what monitors of PgBouncer's have always been given */
+	/* a port, which names do not have, because monitoring tools for PgBouncer expect it */
 	for (int i = 0; i < answer->count; i++) {
 		brief_address_of(&address, &answer->addresses[i], 0);
 		bytes_append_format(&text, "%s%s", i > 0 ? "," : "",
@@ -182,7 +182,7 @@ static void address_row(const struct show *s, const char *text, const struct cli
 	show_row(s, &row);
 }
 
-/* Addresses from which logins have failed, but no client is here. */
+/* Adds a row for an address with failed logins and without clients. */
 static void show_failure(void *context, const struct address_key *key, uint32_t count)
 {
 	const struct show *s = context;

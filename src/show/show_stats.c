@@ -1,5 +1,5 @@
 /*
- * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: what databases have done since the start, and averages of the last period
+ * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: counters of databases since the start, and averages of the last period
  * (pool/stats.h).
  */
 #include "show/rows.h"
