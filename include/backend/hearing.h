@@ -61,8 +61,8 @@ uint32_t hearing_move(struct hearing *hearing);
 void hearing_expects_marker(struct hearing *hearing);
 /* The listener tells it something, or will. */
 bool hearing_is_told(const struct hearing *hearing);
-/* A message for the client, which goes there now or when it may. */
-void hearing_deliver(struct hearing *hearing, const uint8_t *message, size_t size);
+/* A message for the client, with this process id in place of its own, which goes there now or when it may. */
+void hearing_deliver(struct hearing *hearing, const uint8_t *message, size_t size, uint32_t pid);
 /* Gives the client what waits for it: between two messages, outside of transactions. */
 void hearing_flush(struct client *client);
 /* The same, if that is so now. */

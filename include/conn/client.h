@@ -6,6 +6,7 @@
 #include "pool/pool.h"
 
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
+#define SERVER_PID_MOST 4194304		/* the highest number of a server process on Linux */
 #define CANCEL_KEY_LONG 24		/* ... from 3.2 on, where each server chooses its length; 176 bits of it or more are random */
 
 /* What a client of the console is at: see admin/caller.c, which is the only writer. */
@@ -44,7 +45,7 @@ struct client {
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
 	struct login *login;		/* until login has ended */
-	uint32_t cancel_pid;
+	uint32_t cancel_pid;		/* random, above SERVER_PID_MOST; with session_link = login that of its server */
 	uint8_t cancel_key[CANCEL_KEY_LONG];
 	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */

@@ -265,14 +265,16 @@ void hearing_flush(struct client *c)
 	bytes_free(pending);
 }
 
-void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size)
+void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size, uint32_t pid)
 {
 	struct client *c = h->client;
 
 	if (peer_is_stopped(&c->peer))
 		return;
 	c->policy.pool->notifications++;
-	bytes_append(&h->pending, message, size);
+	bytes_append(&h->pending, message, PG_HEADER);
+	bytes_append_u32(&h->pending, pid);
+	bytes_append(&h->pending, message + PG_HEADER + NOTIFICATION_HEAD, size - PG_HEADER - NOTIFICATION_HEAD);
 	if (h->pending.failed)
 		client_end(c, REASON_NO_MEMORY, NULL);
 	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)

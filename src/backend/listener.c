@@ -309,6 +309,7 @@ bool listener_heard(struct server *s, const struct pg_frame *f)
 	struct notification n;
 	struct channel *channel;
 	struct bytes message = BYTES_EMPTY;
+	uint32_t told, public;
 
 	if (!notification_read(f, &n))
 		return false;
@@ -319,9 +320,11 @@ bool listener_heard(struct server *s, const struct pg_frame *f)
 	channel = channel_find(l, n.channel);
 	if (!channel)
 		return true;
+	told = notifier_told(s, n.pid);
+	public = notifier_public(told);
 	bytes_append_u8(&message, PGS_NOTIFICATION);
 	bytes_append_u32(&message, f->size + PG_LENGTH_WORD);
-	bytes_append_u32(&message, notifier_told(s, n.pid));
+	bytes_append_u32(&message, public);
 	bytes_append(&message, f->body + NOTIFICATION_HEAD, f->size - NOTIFICATION_HEAD);
 	LIST_EACH(node, &channel->subscriptions) {
 		struct subscription *sub = of_channel_at(node);
@@ -329,7 +332,8 @@ bool listener_heard(struct server *s, const struct pg_frame *f)
 		if (sub->from_listener && message.failed)
 			client_end(sub->hearing->client, REASON_NO_MEMORY, NULL);
 		else if (sub->from_listener)
-			hearing_deliver(sub->hearing, bytes_front(&message), bytes_size(&message));
+			hearing_deliver(sub->hearing, bytes_front(&message), bytes_size(&message),
+					notifier_for(sub->hearing->client, told, public));
 	}
 	bytes_free(&message);
 	return true;

@@ -6,6 +6,10 @@
  * worked for last. The latter has been another client when a notification takes longer than the server needs to go to the next client; what
  * a client's own server process says about itself is always right.
  *
+ * The number in BackendKeyData is half of a client's cancel key. So only the client itself is told that number; the others are told another one in
+ * its place, which is the same for all of them until an online restart, and from which the first cannot be found. Numbers of server processes
+ * are no secret (pg_stat_activity), and with session_link = login a client has one of these.
+ *
  * Servers are found by process id, and told apart by their address: two clusters may have processes of one number.
  */
 #include "backend/notifier.h"
@@ -53,4 +57,18 @@ uint32_t notifier_told(const struct server *to, uint32_t pid)
 	if (c && c->has_cancel_key)
 		return c->cancel_pid;
 	return from && from->told_pid != 0 ? from->told_pid : pid;
+}
+
+uint32_t notifier_public(uint32_t told)
+{
+	const uint32_t text[] = { 0x6e746679, told };
+
+	return told <= SERVER_PID_MOST ? told : (hash_of(text, sizeof(text)) & INT32_MAX) | (SERVER_PID_MOST + 1);
+}
+
+uint32_t notifier_for(const struct client *c, uint32_t told, uint32_t public)
+{
+	if (told == c->cancel_pid)
+		return told;
+	return public == c->cancel_pid ? public ^ 1 : public;
 }

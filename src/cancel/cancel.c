@@ -85,7 +85,7 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	return NULL;
 }
 
-/* Draws a process number that no other client has. */
+/* Draws a process number that no other client has. Other clients are not told this number (backend/notifier.c). */
 static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -96,7 +96,7 @@ static bool draw_pid(struct client *c)
 		if (!randomness_draw(&w->randomness, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
-	} while (c->cancel_pid == 0 || first_of(w->cancels, c->cancel_pid));
+	} while (c->cancel_pid <= SERVER_PID_MOST || first_of(w->cancels, c->cancel_pid));
 	return true;
 }
 
@@ -111,11 +111,14 @@ static bool draw_key(struct client *c)
 	return true;
 }
 
-/* `pid` may be a server's process number; servers on different machines may have the same. */
+/* `pid` may be a server's process number; servers on different machines may have the same. Such a number is no secret. With peer_id the rest of
+   a short key has 16 random bits, which are guessed in seconds. */
 bool cancel_make_key(struct client *c, uint32_t pid)
 {
 	int draws = 0;
 
+	if (c->peer.world->conf->settings.peer_id != 0 && c->minor < PG_MINOR_LONG_KEYS)
+		pid = 0;
 	do {
 		if (++draws > DRAWS_MOST)
 			pid = 0;

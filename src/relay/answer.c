@@ -123,10 +123,14 @@ static bool concerns_prepared(struct server *s, struct client *c, const struct p
    held: both may be written to. */
 static void name_notifier(struct server *s, const struct pg_frame *f)
 {
+	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
+	uint32_t told;
 
-	if (f->here >= NOTIFIER)
-		pg_u32_put(pid, notifier_told(s, pg_u32_at(pid)));
+	if (f->here < NOTIFIER)
+		return;
+	told = notifier_told(s, pg_u32_at(pid));
+	pg_u32_put(pid, c ? notifier_for(c, told, notifier_public(told)) : told);
 }
 
 /* What an answer or a report tells about the server, whatever becomes of it. False: as server_whole. */

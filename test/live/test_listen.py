@@ -61,9 +61,10 @@ def test_a_client_without_a_server_hears(scene, postgres, mode):
     assert not mine.query("LISTEN news").errors
     at_rest(weir)
     other.query("NOTIFY news, 'hello'")
-    assert note(mine.read()) == (other.pid, "news", "hello")
+    told = note(mine.read())
+    assert told[0] not in (mine.pid, other.pid) and told[1:] == ("news", "hello")
     other.query("SELECT pg_notify('news', 'again')")
-    assert note(mine.read()) == (other.pid, "news", "again")
+    assert note(mine.read()) == (told[0], "news", "again")
     other.query("NOTIFY other, 'nothing'")
     quiet(weir, mine, other)
     assert {row["state"] for row in weir.show("CLIENTS") if row["database"] == "p0"} == {"idle"}
@@ -362,7 +363,7 @@ def test_psycopg(scene, postgres):
         hears.execute("NOTIFY weir, 'own'")
         told = list(hears.notifies(timeout=20, stop_after=len(rounds(10)) + 1))
         assert [n.payload for n in told] == [str(turn) for turn in rounds(10)] + ["own"]
-        assert told[-1].pid == hears.info.backend_pid and told[0].pid == speaks.info.backend_pid
+        assert told[-1].pid == hears.info.backend_pid and told[0].pid not in (hears.info.backend_pid, speaks.info.backend_pid)
 
 
 def test_many_listeners_and_few_servers(scene, postgres):

@@ -1,4 +1,7 @@
-"""The process id in a notification is the one that the notifying client was told in its BackendKeyData."""
+"""
+The process id in a notification: the notifying client is told that of its BackendKeyData, and the others another number, because the first one is
+half of its cancel key.
+"""
 import struct
 
 from support import messages as m
@@ -6,6 +9,7 @@ from support.scenes import linked
 from support.takeover import Replaced
 
 QUERY = "SELECT 1"
+SERVERS = 4194304             # no process of a server has a higher number
 
 
 def heard(client):
@@ -13,6 +17,13 @@ def heard(client):
     body = client.expect("A").body
     assert m.read_cstrings(body[4:])[:2] == ["news", "text"]
     return struct.unpack_from("!I", body)[0]
+
+
+def heard_of(client, *others):
+    """The number that the client is told of another one: it is neither a server's nor that of any client."""
+    number = heard(client)
+    assert number > SERVERS and number not in [client.pid] + [other.pid for other in others]
+    return number
 
 
 def news(server):
@@ -77,7 +88,11 @@ def test_notification_of_another_session(scene):
     listens, server = linked(fake, weir)
     speaks, its_server = linked(fake, weir)
     server.send(news(its_server), news(server))
-    assert [heard(listens), heard(listens)] == [speaks.pid, listens.pid]
+    heard_of(listens, speaks)
+    assert heard(listens) == listens.pid
+    third, server = linked(fake, weir)
+    server.send(news(its_server) * 2)
+    assert heard_of(third, speaks) == heard_of(third, speaks)
 
 
 def test_client_that_used_the_server_last(scene):
@@ -87,12 +102,13 @@ def test_client_that_used_the_server_last(scene):
     listens, server = listener(fake, weir)
     first, shared = linked(fake, weir)
     server.send(news(shared))
-    assert heard(listens) == first.pid
+    its_first = heard_of(listens, first)
     second = weir.client()
     second.send(m.query("BEGIN"))
     shared.expect_query("BEGIN")
     server.send(news(shared))
-    assert heard(listens) == second.pid
+    its_second = heard_of(listens, second)
+    assert its_first != its_second
     shared.complete("BEGIN", "T")
     second.result()
     second.send(m.query("COMMIT"))
@@ -102,7 +118,7 @@ def test_client_that_used_the_server_last(scene):
     second.quit()
     weir.wait_pool("p0", cl_active=1)
     server.send(news(shared))
-    assert heard(listens) == second.pid
+    assert heard(listens) == its_second
 
 
 def test_processes_of_no_client(scene):
@@ -145,7 +161,7 @@ def test_equal_process_ids_of_two_servers(scene):
     listens.result()
     assert servers["p0"].pid == servers["p1"].pid
     server.send(news(servers["p1"]))
-    assert heard(listens) == clients["p1"].pid
+    its_number = heard_of(listens, *clients.values())
     other = weir.client(database="p0")
     other.send(m.query(QUERY))
     server = one.accept()
@@ -153,7 +169,7 @@ def test_equal_process_ids_of_two_servers(scene):
     server.answer("x")
     other.result()
     server.send(news(servers["p0"]))
-    assert heard(other) == clients["p0"].pid
+    assert heard_of(other, *clients.values()) != its_number
 
 
 def test_notification_in_pieces(scene):
@@ -188,4 +204,18 @@ def test_notification_after_an_online_restart(scene):
     speaks, shared = linked(fake, weir)
     weir.replace()
     server.send(news(server), news(shared))
-    assert [heard(listens), heard(listens)] == [listens.pid, speaks.pid]
+    assert heard(listens) == listens.pid
+    heard_of(listens, speaks)
+
+
+def test_with_session_link(scene):
+    """Numbers of server processes are no secret."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session", session_link="login")
+    listens, server = weir.connect(), None
+    listens.send(m.startup(user="app", database="p0"))
+    server = fake.accept()
+    while listens.read().type != "Z":
+        pass
+    server.send(m.notification(server.pid + 1, "news", "text"), news(server))
+    assert [heard(listens), heard(listens)] == [server.pid + 1, server.pid]

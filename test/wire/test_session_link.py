@@ -333,16 +333,18 @@ def test_cancel(scene, fake, protocol, size):
     assert fake.cancels.empty()
 
 
-@pytest.mark.parametrize("peer_id", [0, 4711])
-def test_many_clients_of_one_process_id(scene, fake, peer_id):
-    """Each in another cluster: the secret alone tells them apart."""
+@pytest.mark.parametrize("peer_id, protocol", [(0, m.PROTOCOL_3_0), (4711, m.PROTOCOL_3_0 + 2), (4711, m.PROTOCOL_3_0)])
+def test_many_clients_of_one_process_id(scene, fake, peer_id, protocol):
+    """Each in another cluster: the secret alone tells them apart. A secret with 16 random bits is not enough, and each has a number of its own."""
     fakes = [scene.fake() for _ in range(8)]
     weir = sessions(scene, {"p%d" % n: fake for n, fake in enumerate(fakes)}, kind=Replaced, peer_id=peer_id)
     both = []
     for n, one in enumerate(fakes):
-        client = weir.client(database="p%d" % n)
+        client = weir.client(database="p%d" % n, protocol=protocol)
         both.append((client, one.accept(), one))
-    assert len({client.pid for client, _, _ in both}) == 1
+    numbers = {client.pid for client, _, _ in both}
+    assert len(numbers) == (8 if peer_id and protocol == m.PROTOCOL_3_0 else 1)
+    assert len(numbers) == 1 or min(numbers) > 4194304
     assert len({client.key for client, _, _ in both}) == 8
     assert {client.key[0] << 6 | client.key[1] >> 2 for client, _, _ in both} == {peer_id} or peer_id == 0
     for _ in range(2):

@@ -111,4 +111,20 @@ TEST(out_of_memory)
 	whole_close();
 }
 
+TEST(the_number_of_a_client_is_for_itself)
+{
+	uint32_t told, public;
+
+	begin();
+	told = client[1]->cancel_pid;
+	public = notifier_public(told);
+	CHECK(told > SERVER_PID_MOST && public > SERVER_PID_MOST && public <= INT32_MAX && public != told);
+	CHECK(notifier_public(told) == public && notifier_public(client[0]->cancel_pid) != public);
+	CHECK_INT(notifier_for(client[1], told, public), told);
+	CHECK_INT(notifier_for(client[0], told, public), public);
+	CHECK(notifier_for(client[0], told, client[0]->cancel_pid) != client[0]->cancel_pid);
+	CHECK_INT(notifier_public(SERVER_PID_MOST), SERVER_PID_MOST);
+	whole_close();
+}
+
 UNIT_MAIN
