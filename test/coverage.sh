@@ -20,7 +20,7 @@ take_option() {
 . "$top/test/options.sh"
 
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev strace postgresql openssl python3-venv ca-certificates slapd dnsmasq-base
+setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev strace postgresql openssl python3-venv ca-certificates php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base
 postgres_find
 setup_room
 setup_builds

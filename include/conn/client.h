@@ -42,6 +42,7 @@ struct client {
 	bool keeps_state;		/* what it sets there holds on the next server, too (session_state) */
 	bool hears;			/* it listens: see backend/listener.h */
 	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
+	bool names_sql;			/* SQL of it names statements of its own: its command tags and errors are looked at */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
 	struct login *login;		/* until login has ended */

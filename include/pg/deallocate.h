@@ -13,6 +13,9 @@
 /* The text of a Query, which can hold several statements. True where it is cut off. */
 bool deallocate_is_mentioned(const uint8_t *text, size_t size);
 
+/* The same, or it has the word EXECUTE: it may name a prepared statement (pg/statement_sql.h). */
+bool deallocate_or_execute_is_mentioned(const uint8_t *text, size_t size);
+
 /* The text of a Parse, which can hold only one: mostly it is told by its first letter. */
 static inline bool deallocate_may_be_parsed(const uint8_t *text, size_t size)
 {

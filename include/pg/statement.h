@@ -34,7 +34,8 @@ struct statement {
 	bool known;			/* the next Parse of this text finds it */
 	bool apart;			/* it is not known under which parameters it was read */
 	bool changed;			/* its result has another type since a change of a table: see statement_retire */
-	bool deallocates;		/* it may be DEALLOCATE ALL or DISCARD ALL */
+	bool deallocates;		/* it may be DEALLOCATE ALL or DISCARD ALL, or ... */
+	bool names_others;		/* its text names prepared statements (pg/statement_sql.h), which are its client's: so it is apart */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* of its name: the number as text */
 	uint64_t place;			/* from here on the key */
@@ -46,6 +47,8 @@ struct statements;			/* all of them */
 
 /* No statement ever has a name that ends so. */
 #define STATEMENT_NOWHERE "0"
+/* Those with this and a number are there only for DEALLOCATE: prepared_sql.c. */
+#define STATEMENT_GONE "gone"
 /* This one is there only for a Parse of the same name to fail on; it is never executed. */
 #define STATEMENT_AGAIN "again"
 

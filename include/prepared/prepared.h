@@ -4,6 +4,7 @@
 #include "conn/gather.h"
 #include "pg/frame.h"
 #include "pg/statement.h"
+#include "pg/statement_sql.h"
 
 /*
  * Prepared statements of the protocol where a server is lent for a transaction: a client's names, the statements that a server
@@ -31,6 +32,24 @@ struct prepared_name {
 /* Texts of the unnamed statement: as sent; and each that it may be instead while changes are in flight. */
 enum { UNNAMED_SENT = 1, UNNAMED_OTHER = 2 };
 
+/* A prepared statement that SQL names: see prepared_sql.c. */
+struct prepared_sql_name {
+	struct prepared_name *name;	/* NULL: not one of the client's */
+	bool drops;			/* by DEALLOCATE */
+	uint8_t end_size;
+	char end[STATEMENT_END_MOST];	/* of the name in its place on the server */
+};
+
+/* The names in the last SQL of a client that may name statements of its own. */
+struct prepared_sql {
+	uint64_t server;		/* id of the one that was sent the SQL, with these ends */
+	uint32_t batch;			/* in this batch of the server's */
+	uint32_t number;		/* of the change of the unnamed statement that it is the text of; 0: of none */
+	uint64_t statement;		/* number of the statement that it is the text of; 0: of none */
+	uint32_t count, dropped;	/* of the names; and those up to which DEALLOCATE has been done */
+	struct prepared_sql_name names[];
+};
+
 /* What a client has prepared; made by its first Parse. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
@@ -50,6 +69,7 @@ struct prepared_client {
 	   handed over); NULL: of none. And the id of that server */
 	struct prepared_name *doubted_name;
 	uint64_t named_on;
+	struct prepared_sql *sql;	/* NULL: there is none */
 };
 
 /* Under which parameters a server has read the text of a statement. */
@@ -76,7 +96,8 @@ struct prepared_op {
 	uint8_t what;			/* enum prepared_what */
 	bool last;			/* change of the unnamed statement: there is no later one */
 	uint8_t reading;		/* enum reading: a Parse of the pooler's */
-	bool kept;			/* it leaves one with the text `text`, when that is not the last */
+	bool kept : 1;			/* it leaves one with the text `text`, when that is not the last */
+	bool alone : 1;			/* a Sync of the pooler's follows: an error of it is not the client's */
 	struct bytes *text;		/* owned */
 	struct prepared_name *name;	/* NULL: it is not about a client's name */
 	struct statement *statement;	/* NULL: it is not about one */
@@ -126,8 +147,21 @@ bool prepared_lacks(const struct pg_frame *frame);
 bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
 /* A Bind or Describe of the unnamed statement may go to the server as it is. */
 bool prepared_has_unnamed(const struct client *client, const struct server *server);
-/* The same for a Query, which ends the unnamed statement; of its text the first `size` bytes are here. False: no memory. */
-bool prepared_send_query(struct client *client, struct server *server, const uint8_t *text, size_t size);
+/* A Query of this client, of which `size` bytes are here, may name prepared statements or make its session forget them: it is for
+   prepared_send_sql. */
+static inline bool prepared_may_be_named(const struct client *c, const uint8_t *text, size_t size)
+{
+	return c->prepared && c->prepared->names && c->shares_names && deallocate_or_execute_is_mentioned(text, size);
+}
+/* The same for its Parse of the unnamed statement, of this text. */
+static inline bool prepared_may_name(const struct client *c, const uint8_t *text, size_t size)
+{
+	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
+}
+/* As prepared_send, for such a Query. */
+enum prepared_verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
+/* As prepared_send_unnamed_parse, for any other Query, which ends the unnamed statement. False: no memory. */
+bool prepared_send_query(struct client *client, struct server *server);
 /* The server has reported other parameters for its client; or an error may have undone a change before it was reported. */
 void prepared_parameters_changed(struct server *server);
 void prepared_changes_undone(struct server *server);
@@ -147,6 +181,10 @@ enum prepared_answer prepared_answered(struct server *server, struct client *cli
 void prepared_passed(struct server *server, struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);
+/* DEALLOCATE of one statement has been done for the client. */
+void prepared_one_gone(struct server *server, struct client *client);
+/* An error for the client, here as a whole, of a message that is not marked: where it has names of the pooler's, the client is told in other words. */
+enum prepared_answer prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
 /* A command has changed something in the server's database (pg_tag_changes_meaning): the parameters of a text may have other types now, of
    which no error tells ($1 that was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows
    one goes on with it, as on a connection of its own. To be called after the command, and again after its transaction. */

@@ -1,10 +1,11 @@
 #ifndef PREPARED_PREPARED_SENDING_H
 #define PREPARED_PREPARED_SENDING_H
 
+#include "pg/statement_sql.h"
 #include "prepared/prepared_tables.h"
 
 /*
- * A message of the client's on its way to the server, for the files that decide what becomes of it: prepared.c, prepared_named.c and
+ * A message of the client's on its way to the server, for the files that decide what becomes of it: prepared.c, prepared_named.c, prepared_sql.c and
  * prepared_unnamed.c.
  */
 
@@ -18,6 +19,8 @@ struct sending {
 	struct prepared_client *mine;
 	struct prepared_server *has;
 };
+
+struct sql_plan;
 
 /* ---- prepared_sending.c ---- */
 
@@ -55,8 +58,10 @@ bool sending_entry_in_doubt(const struct sending *x, const struct prepared_entry
 bool entry_is_there(const struct prepared_entry *e);
 /* Its name is free on the server, and there is room for it: what is in the way is closed. False: no memory. */
 bool sending_make_way(const struct sending *x, struct prepared_entry *e, const struct statement *st);
+/* Gathers a Parse of the statement, with a text as planned (NULL: as it is). */
+void sending_parse(const struct sending *x, const struct statement *st, const struct sql_plan *plan);
 /* Parses a statement on the server, on the pooler's account. False: no memory. */
-bool sending_replay(const struct sending *x, struct prepared_name *n, struct statement *st);
+bool sending_replay(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan);
 
 /* ---- prepared_named.c ---- */
 
@@ -67,11 +72,30 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
 /* The client has not prepared this name by the protocol; it may have done so by PREPARE. */
 bool named_may_be_of_sql(const struct sending *x, const struct statement_use *use);
 
+/* The statement that a name, which stands for something, stands for on this server; the name moves to it. NULL: no memory. To be dropped. */
+struct statement *named_statement(const struct sending *x, struct prepared_name *name);
+
 /* ---- prepared_unnamed.c ---- */
 
 /* The server's unnamed statement is the last one of this client. */
 bool unnamed_is_at_hand(const struct client *c, const struct server *s);
 /* A message that uses or changes the unnamed statement. */
 enum prepared_verdict unnamed_send(const struct sending *x);
+
+/* ---- prepared_sql.c ---- */
+
+/* What has to be sent ahead of SQL that names statements, and in its place. */
+struct sql_plan {
+	unsigned count;
+	struct sql_name names[SQL_NAMES_MOST];
+};
+/* The text of a Query (alone), a Parse, or of a statement that is to be parsed again. PREPARED_PASS: what it names has been gathered, and the
+   text is to be sent by sql_add; PREPARED_MORE: it names nothing of its client's, and goes as it is; else PREPARED_WAIT, PREPARED_NO_MEMORY. */
+enum prepared_verdict sql_plan(const struct sending *x, struct sql_plan *plan, const uint8_t *text, size_t size, bool alone);
+/* Gathers the `size` bytes that begin with that text, with the names of the server in it; and how many bytes more these are. */
+void sql_add(const struct sending *x, const struct sql_plan *plan, const uint8_t *text, size_t size);
+size_t sql_growth(const struct sending *x, const struct sql_plan *plan);
+/* The client's last SQL was this statement (by its number; 0: the unnamed one), and what its names stand for is so still. */
+bool sql_is_ready(const struct sending *x, uint64_t statement);
 
 #endif

@@ -18,6 +18,7 @@ enum prepared_what {
 	OP_UNNAMED,		/* the client's Parse of its unnamed statement, or its Close */
 	OP_UNNAMED_REPLAY,	/* a Parse of the pooler's of the same */
 	OP_UNNAMED_QUERY,	/* a Query of the client's, which ends it */
+	OP_AHEAD,		/* Close, Parse or Sync of the pooler's ahead of SQL that names statements */
 	OP_TOO_LONG		/* in place of a client's message with a name that is too long: fails */
 };
 
@@ -62,6 +63,8 @@ void name_is_certain(struct world *world, struct prepared_client *of, struct pre
 /* Every name stands for nothing, as of now. Takes time for each of those that stood for something, and not for what is in flight. */
 void names_gone(struct world *world, struct prepared_client *of);
 void name_drop(struct world *world, struct prepared_name **name);
+/* The client's record of the SQL that names statements ends. */
+void sql_forget(struct world *world, struct prepared_client *of);
 /* It is this one to a server. */
 bool name_is_same(const struct prepared_name *name, const char *text);
 

@@ -20,6 +20,11 @@ enum answer {
 
 /* Looks at the message at the front of n bytes, which is left in *frame. PG_OK: *answer says what becomes of it; PG_MORE: more of it is
    needed to tell; PG_BAD: the server may not say this now. */
+/* An ErrorResponse that comes now may be told the client in other words. */
+static inline bool answer_may_be_told(const struct server *s)
+{
+	return ledger_head_is_marked(&s->ledger) || (s->policy.link && !s->policy.link->is_internal && client_of(s->policy.link)->names_sql);
+}
 enum pg_verdict answer_look(struct server *server, const uint8_t *at, size_t n, struct pg_frame *frame, enum answer *answer);
 
 #endif

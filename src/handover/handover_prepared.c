@@ -15,7 +15,8 @@
 
 #define NAME_PACKED 36			/* minimum sizes of a name, an entry, an operation */
 #define ENTRY_PACKED 19
-#define OP_PACKED 17
+#define OP_PACKED 18
+#define SQL_NAME_PACKED 9
 #define NO_NAME UINT32_MAX
 
 static uint64_t number_of(const struct statement *st)
@@ -118,24 +119,38 @@ static void put_in_place(struct names *names, struct prepared_name *n)
 	names->items[names->count++] = n;
 }
 
-/* Collects the names of the client's table, then the names that only the journal refers to. False: no memory. */
-static bool collect(struct names *names, const struct prepared_client *mine, const struct prepared_server *has)
+/* The i-th name that the journal or the record of SQL refers to, or NULL. */
+static struct prepared_name *referred(const struct prepared_client *mine, const struct prepared_server *has, uint32_t i)
 {
 	uint32_t ops = has ? has->op_count : 0;
 
+	return i < ops ? op_at(has, i)->name : mine->sql->names[i - ops].name;
+}
+
+/* Collects the names of the client's table, then the names that only the journal or the record of SQL refers to. False: no memory. */
+static bool collect(struct names *names, const struct prepared_client *mine, const struct prepared_server *has)
+{
+	uint32_t count = (has ? has->op_count : 0) + (mine->sql ? mine->sql->count : 0);
+
 	names->count = 0;
-	names->items = mem_try((HASH_COUNT(mine->names) + (size_t)ops + 1) * sizeof(names->items[0]));
+	names->items = mem_try((HASH_COUNT(mine->names) + (size_t)count + 1) * sizeof(names->items[0]));
 	if (!names->items)
 		return false;
 	for (struct prepared_name *n = mine->names; n; n = n->hh.next)
 		put_in_place(names, n);
 	names->listed = names->count;
-	for (uint32_t i = 0; i < ops; i++)
-		if (op_at(has, i)->name && !op_at(has, i)->name->listed)
-			op_at(has, i)->name->place = NO_NAME;
-	for (uint32_t i = 0; i < ops; i++)
-		if (op_at(has, i)->name && op_at(has, i)->name->place == NO_NAME)
-			put_in_place(names, op_at(has, i)->name);
+	for (uint32_t i = 0; i < count; i++) {
+		struct prepared_name *n = referred(mine, has, i);
+
+		if (n && !n->listed)
+			n->place = NO_NAME;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct prepared_name *n = referred(mine, has, i);
+
+		if (n && n->place == NO_NAME)
+			put_in_place(names, n);
+	}
 	return true;
 }
 
@@ -188,6 +203,7 @@ static void op_pack(struct bytes *out, const struct prepared_op *op, enum readin
 	bytes_append_u8(out, op->what);
 	pack_bool(out, op->last);
 	pack_bool(out, op->kept);
+	pack_bool(out, op->alone);
 	bytes_append_u8(out, (uint8_t)reading);
 	pack_bool(out, op->text != NULL);
 	if (op->text)
@@ -223,7 +239,7 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 		      uint32_t name_count)
 {
 	uint8_t what = unpack_u8(in);
-	bool last = unpack_bool(in), kept = unpack_bool(in);
+	bool last = unpack_bool(in), kept = unpack_bool(in), alone = unpack_bool(in);
 	uint8_t reading = unpack_u8(in);
 	struct bytes *text = unpack_bool(in) ? text_unpack(in) : NULL;
 	uint32_t place = unpack_u32(in);
@@ -241,8 +257,72 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 	op = op_at(has, has->op_count - 1);
 	op->last = last;
 	op->kept = kept;
+	op->alone = alone;
 	op->reading = reading;
 	op->text = text;
+}
+
+/* ---- names in SQL ---- */
+
+static void sql_pack(struct bytes *out, const struct prepared_sql *sql)
+{
+	pack_bool(out, sql != NULL);
+	if (!sql)
+		return;
+	pack_u64(out, sql->server);
+	bytes_append_u32(out, sql->batch);
+	bytes_append_u32(out, sql->number);
+	pack_u64(out, sql->statement);
+	bytes_append_u32(out, sql->dropped);
+	bytes_append_u32(out, sql->count);
+	for (uint32_t i = 0; i < sql->count; i++) {
+		const struct prepared_sql_name *n = &sql->names[i];
+
+		bytes_append_u32(out, n->name ? n->name->place : NO_NAME);
+		pack_bool(out, n->drops);
+		pack_text(out, n->end);
+	}
+}
+
+static void sql_name_unpack(struct unpack *in, struct prepared_sql_name *n, struct prepared_name *const *names, uint32_t name_count)
+{
+	uint32_t place = unpack_u32(in);
+	const char *end;
+
+	n->drops = unpack_bool(in);
+	end = unpack_text(in);
+	in->bad |= (place != NO_NAME && place >= name_count) || !end || strlen(end) >= sizeof(n->end);
+	if (in->bad)
+		return;
+	n->end_size = (uint8_t)(strlen(end) + 1);
+	memcpy(n->end, end, n->end_size);
+	if (place == NO_NAME)
+		return;
+	n->name = names[place];
+	n->name->refs++;
+}
+
+static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct prepared_name *const *names, uint32_t name_count)
+{
+	struct prepared_sql head = { .server = 0 }, *sql;
+
+	if (!unpack_bool(in))
+		return;
+	head.server = unpack_u64(in);
+	head.batch = unpack_u32(in);
+	head.number = unpack_u32(in);
+	head.statement = unpack_u64(in);
+	head.dropped = unpack_u32(in);
+	head.count = unpack_count(in, SQL_NAME_PACKED);
+	in->bad |= head.count > SQL_NAMES_MOST || head.dropped > head.count;
+	sql = in->bad ? NULL : mem_try(sizeof(*sql) + head.count * sizeof(sql->names[0]));
+	in->bad |= !sql;
+	if (!sql)
+		return;
+	*sql = head;
+	mine->sql = sql;
+	for (uint32_t i = 0; i < sql->count && !in->bad; i++)
+		sql_name_unpack(in, &sql->names[i], names, name_count);
 }
 
 /* ---- a client ---- */
@@ -262,6 +342,8 @@ void prepared_client_pack(struct bytes *out, const struct client *c)
 	}
 	names_pack(out, &names);
 	journal_pack(out, has);
+	sql_pack(out, mine->sql);
+	pack_bool(out, c->names_sql);
 	mem_free(names.items);
 	pack_blob(out, mine->text.data ? bytes_front(&mine->text) : NULL, bytes_size(&mine->text));
 	pack_blob(out, mine->certain.data ? bytes_front(&mine->certain) : NULL, bytes_size(&mine->certain));
@@ -292,9 +374,12 @@ static void names_and_journal_unpack(struct unpack *in, struct handover *h, stru
 	in->bad |= ops > 0 && !has;
 	for (; ops > 0 && !in->bad; ops--)
 		op_unpack(in, h, has, names, count);
+	if (!in->bad)
+		sql_unpack(in, mine, names, count);
+	c->names_sql = unpack_bool(in) && mine->sql;
 	for (uint32_t i = 0; has && i < has->op_count; i++)
 		mine->put_by += op_at(has, i)->text ? bytes_size(op_at(has, i)->text) : 0;
-	/* names that only the journal refers to are kept by its references */
+	/* names that only the journal or the record of SQL refers to are kept by these references */
 	for (uint32_t i = listed; names && i < read; i++)
 		name_drop(c->peer.world, &names[i]);
 	mem_free(names);

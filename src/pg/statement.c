@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "pg/deallocate.h"
 #include "pg/message.h"
+#include "pg/statement_sql.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,6 +99,7 @@ static void release(struct statements *all, struct statement *s)
 static struct statement *new(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
 {
 	struct statement *s = mem_try(sizeof(*s) + size);
+	struct sql_name names[SQL_NAMES_MOST];
 
 	if (!s)
 		return NULL;
@@ -106,6 +108,9 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 	s->size = (uint32_t)size;
 	memcpy(s->body, body, size);
 	s->deallocates = deallocate_may_be_parsed(body, size);
+	if (statement_sql_may_be_parsed(body, size))
+		s->names_others = statement_sql_read(body, size, names) > 0;
+	s->deallocates |= s->names_others;
 	if (!s->params) {
 		release(all, s);
 		return NULL;
@@ -137,6 +142,14 @@ uint64_t statements_new_place(struct statements *all)
 	return ++all->last_number;
 }
 
+static struct statement *begin_apart(struct statements *all, struct statement *s)
+{
+	name(s, ++all->last_number);
+	s->apart = true;
+	enlist(all, s, 0);
+	return s;
+}
+
 struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
 {
 	struct statement *s = new(all, place, params, body, size), *found;
@@ -144,6 +157,8 @@ struct statement *statement_take(struct statements *all, uint64_t place, const s
 
 	if (!s)
 		return NULL;
+	if (s->names_others)
+		return begin_apart(all, s);
 	hash = hash_of(&s->place, key_size(s));
 	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
 	if (found) {
@@ -160,12 +175,7 @@ struct statement *statement_apart(struct statements *all, uint64_t place, const 
 {
 	struct statement *s = new(all, place, params, body, size);
 
-	if (!s)
-		return NULL;
-	name(s, ++all->last_number);
-	s->apart = true;
-	enlist(all, s, 0);
-	return s;
+	return s ? begin_apart(all, s) : NULL;
 }
 
 bool statement_is_for(const struct statements *all, const struct statement *s, const struct params *params)

@@ -77,6 +77,7 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
+	case OP_AHEAD:
 	case OP_TOO_LONG:
 		break;
 	}
@@ -110,6 +111,7 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
+	case OP_AHEAD:
 	case OP_TOO_LONG:
 		break;
 	}
@@ -325,7 +327,7 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 		} else {
 			failed(s, c, &op);
 			undone(s, c, &op);
-			answer = tell_error(s, c, f, &op);
+			answer = op.alone ? PREPARED_TOLD : tell_error(s, c, f, &op);
 		}
 		op_release(s->peer.world, &op);
 	}

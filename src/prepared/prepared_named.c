@@ -6,6 +6,7 @@
 
 #include "backend/role.h"
 #include "backend/session_state.h"
+#include "base/inline.h"
 #include "base/log.h"
 #include "base/printable.h"
 
@@ -45,7 +46,7 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 
 /* The name stands for nothing yet. */
 static enum prepared_verdict parse_new(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
-				       struct statement *st)
+				       struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(x->has, st);
 
@@ -63,9 +64,28 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
 	role_parse_sent(x->s, st->body, st->size);
-	sending_renamed(x, use, st->end, st->end_size);
+	if (plan)
+		sending_parse(x, st, plan);
+	else
+		sending_renamed(x, use, st->end, st->end_size);
 	sending_stats(x)->server_parse_count++;
-	return sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	if (!sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st))
+		return PREPARED_NO_MEMORY;
+	return plan ? PREPARED_SWALLOW : PREPARED_PASS;
+}
+
+/* Its text names statements: what these are is sent ahead. */
+static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
+						    struct statement *st)
+{
+	struct sql_plan plan;
+	enum prepared_verdict verdict = sql_plan(x, &plan, st->body, st->size, false);
+
+	if ((verdict == PREPARED_PASS || verdict == PREPARED_MORE) && x->mine->sql)
+		x->mine->sql->statement = st->number;
+	if (verdict == PREPARED_PASS || verdict == PREPARED_MORE)
+		return parse_new(x, use, n, st, verdict == PREPARED_PASS ? &plan : NULL);
+	return verdict;
 }
 
 /* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so no other
@@ -113,7 +133,7 @@ enum prepared_verdict named_parse(const struct sending *x, const struct statemen
 	if (!sending_entry_in_doubt(x, entry_find(x->has, st))) {
 		if (!n)
 			n = name_new(x->mine, use->name, use->name_size);
-		verdict = n ? parse_new(x, use, n, st) : PREPARED_NO_MEMORY;
+		verdict = !n ? PREPARED_NO_MEMORY : st->names_others ? parse_sql(x, use, n, st) : parse_new(x, use, n, st, NULL);
 	}
 	statement_drop(sending_world(x)->statements, &st);
 	return verdict;
@@ -173,27 +193,51 @@ static bool is_full(const struct sending *x)
 	return false;
 }
 
+/* One that may make the session forget statements, or names others, which may be others by now: then it is parsed again, unless it is the last
+   SQL that was sent. PREPARED_PASS: it may be used. */
+static NEVER_INLINE enum prepared_verdict prepare_sql(const struct sending *x, struct prepared_name *n, struct statement *st)
+{
+	enum prepared_verdict verdict;
+	struct sql_plan plan;
+
+	x->mine->deallocates = true;
+	if (!st->names_others || sql_is_ready(x, st->number))
+		return PREPARED_PASS;
+	verdict = sql_plan(x, &plan, st->body, st->size, false);
+	if (verdict != PREPARED_PASS && verdict != PREPARED_MORE)
+		return verdict;
+	if (!sending_replay(x, n, st, verdict == PREPARED_PASS ? &plan : NULL))
+		return PREPARED_NO_MEMORY;
+	x->mine->sql->statement = st->number;
+	return PREPARED_PASS;
+}
+
 static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
 					   struct statement *st, struct prepared_entry *e)
 {
 	if (sending_entry_in_doubt(x, e) || is_full(x))
 		return PREPARED_WAIT;
+	if (st->deallocates) {
+		enum prepared_verdict verdict = prepare_sql(x, n, st);
+
+		if (verdict != PREPARED_PASS)
+			return verdict;
+		e = entry_find(x->has, st);
+	}
 	if (x->f->type == PGC_BIND)
 		sending_stats(x)->bind_count++;
-	if (st->deallocates)
-		x->mine->deallocates = true;
 	if (entry_is_there(e))
 		entry_used(x->has, e);
 	else if (st->changed)
 		return use_nothing(x, use, n, st);
-	else if (!sending_replay(x, n, st))
+	else if (!sending_replay(x, n, st, NULL))
 		return PREPARED_NO_MEMORY;
 	sending_renamed(x, use, st->end, st->end_size);
 	return sending_entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 /* It has moved, and the parameters of its client are those again under which it was prepared: SET LOCAL has ended, or SET was undone. */
-static bool may_go_back(const struct sending *x, const struct prepared_name *n)
+static ALWAYS_INLINE bool may_go_back(const struct sending *x, const struct prepared_name *n)
 {
 	const struct statements *all = sending_world(x)->statements;
 
@@ -209,6 +253,20 @@ static struct statement *statement_here(const struct sending *x, struct statemen
 	if (session_state_is_private(x->s, x->c))
 		return statement_apart(all, sending_place(x), x->c->params, st->body, st->size);
 	return statement_under(all, st, sending_place(x), x->c->params);
+}
+
+struct statement *named_statement(const struct sending *x, struct prepared_name *n)
+{
+	struct statement *st;
+
+	if (may_go_back(x, n))
+		name_moves(sending_world(x), x->mine, n, n->first);
+	if (entry_is_there(entry_find(x->has, n->sent)) || n->sent->changed)
+		return statement_hold(n->sent);
+	st = statement_here(x, n->sent);
+	if (st && st != n->sent)
+		name_moves(sending_world(x), x->mine, n, st);
+	return st;
 }
 
 enum prepared_verdict named_use(const struct sending *x, const struct statement_use *use)
@@ -227,11 +285,9 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
 	e = entry_find(x->has, n->sent);
 	if (entry_is_there(e) || n->sent->changed)
 		return use_statement(x, use, n, n->sent, e);
-	st = statement_here(x, n->sent);
+	st = named_statement(x, n);
 	if (!st)
 		return PREPARED_NO_MEMORY;
-	if (st != n->sent)
-		name_moves(sending_world(x), x->mine, n, st);
 	verdict = use_statement(x, use, n, st, entry_find(x->has, st));
 	statement_drop(sending_world(x)->statements, &st);
 	return verdict;

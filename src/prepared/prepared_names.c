@@ -293,6 +293,18 @@ void names_gone(struct world *w, struct prepared_client *of)
 		name_forgotten(w, of, LIST_OBJECT(node, struct prepared_name, held));
 }
 
+/* ---- names in SQL ---- */
+
+void sql_forget(struct world *w, struct prepared_client *of)
+{
+	struct prepared_sql *sql = of->sql;
+
+	of->sql = NULL;
+	for (uint32_t i = 0; sql && i < sql->count; i++)
+		name_drop(w, &sql->names[i].name);
+	mem_free(sql);
+}
+
 /* ---- the end ---- */
 
 void prepared_client_free(struct client *c)
@@ -305,6 +317,7 @@ void prepared_client_free(struct client *c)
 	HASH_ITER(hh, of->names, n, next)
 		unlist(c->peer.world, of, n);
 	name_drop(c->peer.world, &of->doubted_name);
+	sql_forget(c->peer.world, of);
 	bytes_free(&of->text);
 	bytes_free(&of->certain);
 	mem_free(of);

@@ -206,15 +206,23 @@ static enum reading sending_reading(const struct sending *x, const struct statem
 	return x->has->set_in == x->s->batch + 1 && statement_may_differ(st) ? READING_OTHER : READING_UNSURE;
 }
 
-bool sending_replay(const struct sending *x, struct prepared_name *n, struct statement *st)
+void sending_parse(const struct sending *x, const struct statement *st, const struct sql_plan *plan)
+{
+	sending_head(x, PGC_PARSE, st->end, st->end_size, st->size + (plan ? sql_growth(x, plan) : 0));
+	if (plan)
+		sql_add(x, plan, st->body, st->size);
+	else
+		gather_add(x->g, st->body, st->size);
+}
+
+bool sending_replay(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	enum reading reading = sending_reading(x, st);
 
 	if (!sending_make_way(x, entry_find(x->has, st), st) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
 	role_parse_sent(x->s, st->body, st->size);
-	sending_head(x, PGC_PARSE, st->end, st->end_size, st->size);
-	gather_add(x->g, st->body, st->size);
+	sending_parse(x, st, plan);
 	sending_stats(x)->server_parse_count++;
 	if (!sending_entered(x, PGC_PARSE, OWED_TO_POOLER, OP_REPLAY, n, st))
 		return false;

@@ -50,18 +50,19 @@ static bool query_ends_unnamed(struct client *c, struct server *s)
 static NEVER_INLINE void note_unnamed_text(struct prepared_client *mine, struct server *s, const uint8_t *text, size_t size)
 {
 	role_parse_sent(s, text, size);
-	if (deallocate_may_be_parsed(text, size))
+	if (statement_sql_may_be_parsed(text, size))
 		mine->unnamed_deallocates |= UNNAMED_SENT;
 }
 
 #define LETTER(c) (1u << ((c) - 'a'))
 
-/* True: note_unnamed_text would note nothing. By its first letter nearly every text is neither SET, RESET, DEALLOCATE nor DISCARD. */
+/* True: note_unnamed_text would note nothing. By its first letter nearly every text is neither SET, RESET, DEALLOCATE, DISCARD, EXECUTE,
+   EXPLAIN nor CREATE. */
 static ALWAYS_INLINE bool surely_says_nothing(const uint8_t *text, size_t size)
 {
 	unsigned first = size > 3 ? (text[0] | 0x20u) - 'a' : UINT8_MAX;
 
-	if (first <= 'z' - 'a' && !((LETTER('d') | LETTER('r') | LETTER('s')) >> first & 1))
+	if (first <= 'z' - 'a' && !((LETTER('c') | LETTER('d') | LETTER('e') | LETTER('r') | LETTER('s')) >> first & 1))
 		return true;
 	return first == 's' - 'a' && role_begins(text, "sel");
 }
@@ -88,15 +89,18 @@ static enum prepared_verdict send_unnamed_parse(const struct sending *x)
 	return prepared_send_unnamed_parse(x->c, x->s, f->body + 1, f->size - 1) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-static bool replay_unnamed(const struct sending *x)
+static bool replay_unnamed(const struct sending *x, const struct sql_plan *plan)
 {
 	struct prepared_client *mine = x->mine;
 	size_t size = bytes_size(&mine->text);
 	uint8_t *head = gather_place(x->g, PG_HEADER + 1);
 
-	sending_write_header(head, PGC_PARSE, 1 + size);
+	sending_write_header(head, PGC_PARSE, 1 + size + (plan ? sql_growth(x, plan) : 0));
 	head[PG_HEADER] = 0;
-	gather_add(x->g, bytes_front(&mine->text), size);
+	if (plan)
+		sql_add(x, plan, bytes_front(&mine->text), size);
+	else
+		gather_add(x->g, bytes_front(&mine->text), size);
 	role_parse_sent(x->s, bytes_front(&mine->text), size);
 	gather_flush(x->g);		/* the text may be another one before the walk ends */
 	take_hold(x->c, x->s, false);
@@ -113,32 +117,83 @@ static bool close_unnamed(const struct sending *x)
 	return ledger_sent(&x->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER);
 }
 
+/* Its text may name statements of the client's, which may be others by now: then it is parsed again, unless it is the last SQL that was sent.
+   PREPARED_PASS: what is there, or will be, is right. */
+static NEVER_INLINE enum prepared_verdict use_sql(const struct sending *x)
+{
+	struct prepared_client *mine = x->mine;
+	struct sql_plan plan;
+	enum prepared_verdict verdict;
+
+	if (!mine->kept || !mine->names || (sql_is_ready(x, 0) && mine->sql->number == mine->number))
+		return PREPARED_PASS;
+	verdict = sql_plan(x, &plan, bytes_front(&mine->text), bytes_size(&mine->text), false);
+	if ((verdict != PREPARED_PASS && verdict != PREPARED_MORE) || plan.count == 0)
+		return verdict == PREPARED_MORE ? PREPARED_PASS : verdict;
+	mine->sql->number = mine->number;
+	return replay_unnamed(x, verdict == PREPARED_PASS ? &plan : NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* A Parse with a text that names statements of the client's. PREPARED_MORE: it does not. */
+static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x)
+{
+	struct prepared_client *mine = x->mine;
+	const uint8_t *text = x->f->body + 1;
+	size_t size = x->f->size - 1;
+	struct sql_plan plan;
+	enum prepared_verdict verdict = sql_plan(x, &plan, text, size, false);
+	uint8_t *head;
+
+	if (verdict == PREPARED_MORE && plan.count > 0)
+		mine->sql->number = mine->number + 1;
+	if (verdict != PREPARED_PASS)
+		return verdict;
+	head = gather_place(x->g, PG_HEADER + 1);
+	sending_write_header(head, PGC_PARSE, x->f->size + sql_growth(x, &plan));
+	head[PG_HEADER] = 0;
+	sql_add(x, &plan, text, size);
+	if (!prepared_send_unnamed_parse(x->c, x->s, text, size))
+		return PREPARED_NO_MEMORY;
+	mine->unnamed_deallocates |= UNNAMED_SENT;
+	mine->sql->number = mine->number;
+	return PREPARED_SWALLOW;
+}
+
 enum prepared_verdict unnamed_send(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
+	enum prepared_verdict verdict;
 
+	if (x->f->type == PGC_PARSE && mine->names && pg_frame_is_whole(x->f) && x->f->size + PG_HEADER <= READ_BUFFER &&
+	    statement_sql_may_be_parsed(x->f->body + 1, x->f->size - 1)) {
+		verdict = parse_sql(x);
+		if (verdict != PREPARED_MORE)
+			return verdict;
+	}
 	if (x->f->type == PGC_PARSE)
 		return send_unnamed_parse(x);
 	if (x->f->type == PGC_CLOSE)
 		return send_unnamed_change(x);
-	if (mine->unnamed_deallocates)
+	if (mine->unnamed_deallocates) {
 		mine->deallocates = true;
+		verdict = use_sql(x);
+		if (verdict != PREPARED_PASS)
+			return verdict;
+	}
 	if (x->has->unnamed_in_flight > 0 && !x->has->unnamed_sure && x->has->unnamed_batch != x->s->batch)
 		return PREPARED_WAIT;
 	if (unnamed_is_at_hand(x->c, x->s))
 		return sending_unchanged(x);
 	if (mine->in_flight > 0 && mine->batch != x->s->batch)
 		return PREPARED_WAIT;
-	return (mine->kept ? replay_unnamed(x) : close_unnamed(x)) ? sending_unchanged(x) : PREPARED_NO_MEMORY;
+	return (mine->kept ? replay_unnamed(x, NULL) : close_unnamed(x)) ? sending_unchanged(x) : PREPARED_NO_MEMORY;
 }
 
 /* Of a client that has prepared something. */
-static NEVER_INLINE bool send_query_of(struct client *c, struct server *s, const uint8_t *text, size_t size)
+static NEVER_INLINE bool send_query_of(struct client *c, struct server *s)
 {
 	struct prepared_client *mine = c->prepared;
 
-	if (c->shares_names && mine->names && !mine->deallocates)
-		mine->deallocates = deallocate_is_mentioned(text, size);
 	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
 	if (c->shares_names && s->prepared && (s->ledger.open || mine->in_flight > 0) && ledger_enters(&s->ledger))
 		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
@@ -149,10 +204,10 @@ static NEVER_INLINE bool send_query_of(struct client *c, struct server *s, const
 	return ledger_sent_query(&s->ledger);
 }
 
-bool prepared_send_query(struct client *c, struct server *s, const uint8_t *text, size_t size)
+bool prepared_send_query(struct client *c, struct server *s)
 {
 	if (c->prepared)
-		return send_query_of(c, s, text, size);
+		return send_query_of(c, s);
 	if (!s->ledger.skipping)
 		s->unnamed_of = 0;
 	return ledger_sent_query(&s->ledger);

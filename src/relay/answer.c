@@ -60,6 +60,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DEALLOCATE_ALL)
 		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (tag == TAG_DEALLOCATE && owner == OWED_TO_CLIENT)
+		prepared_one_gone(s, c);
 	if (tag == TAG_SET && owner == OWED_TO_CLIENT)
 		prepared_set_heard(s);
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
@@ -88,7 +90,7 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f, enum le
 	/* of a message put in front of the client's, which the server passes over now */
 	if (f->type == PGS_ERROR)
 		return ANSWER_RELAY;
-	return f->type == PGS_READY ? ANSWER_BROKEN : ANSWER_DROP;
+	return f->type == PGS_READY && mark != MARK_PREPARED ? ANSWER_BROKEN : ANSWER_DROP;
 }
 
 /* While a message of the pooler's settles a doubt: a ReadyForQuery that answers a Sync of the client's, and not this message. */
@@ -145,7 +147,7 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
 		return false;
-	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, c && c->keeps_state ? TAG_ANY_SIZE : TAG_SIZES))
+	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, c && (c->keeps_state | c->names_sql) ? TAG_ANY_SIZE : TAG_SIZES))
 		look_at_tag(s, c, f, owner);
 	return true;
 }
@@ -170,6 +172,14 @@ static enum answer unasked(struct server *s, struct client *c, const struct pg_f
 	return owner == OWED_TO_POOLER ? ANSWER_DROP : ANSWER_RELAY;
 }
 
+/* The client has named statements in SQL: the server knows them by other names. */
+static enum answer sql_failed(struct server *s, struct client *c, const struct pg_frame *f)
+{
+	enum prepared_answer answer = prepared_sql_failed(s, c, f);
+
+	return answer == PREPARED_BROKEN ? ANSWER_BROKEN : answer == PREPARED_TOLD ? ANSWER_DROP : ANSWER_RELAY;
+}
+
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -189,6 +199,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		return swallowed(s, f, mark);
 	if (!c)
 		return is_surplus(s, f, mark) ? ANSWER_DROP : ANSWER_BROKEN;
+	if (f->type == PGS_ERROR && c->names_sql)
+		return sql_failed(s, c, f);
 	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;
 }
 
@@ -224,7 +236,7 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 	if (row->whole && !pg_frame_is_whole(f))
 		return PG_MORE;
 	if (f->here < f->size) {
-		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
+		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (answer_may_be_told(s) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
 		if (f->type == PGS_NOTIFICATION && (f->here < NOTIFIER || is_for_listener(s, f)))
 			return PG_MORE;

@@ -82,7 +82,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
-	uint64_t tags = c->keeps_state ? TAG_ANY_SIZE : TAG_SIZES;
+	uint64_t tags = c->keeps_state | c->names_sql ? TAG_ANY_SIZE : TAG_SIZES;
 
 	while (end - at >= PG_HEADER) {
 		uint8_t type = *at;
@@ -186,7 +186,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 			break;
 		gather_local_replies(s, &g);
 		/* its error may be told in other words, at once */
-		if (buf[at] == PGS_ERROR && ledger_head_is_marked(&s->ledger))
+		if (buf[at] == PGS_ERROR && answer_may_be_told(s))
 			gather_flush(&g);
 		verdict = answer_look(s, buf + at, n - at, &f, &answer);
 		if (verdict != PG_OK)

@@ -287,12 +287,35 @@ static NEVER_INLINE enum step note_state(struct client *c, struct server *s, con
 	return STEP_PASS;
 }
 
-/* It goes to the server as it is. */
-static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f)
+/* A Query that names prepared statements of its client, or may. */
+static NEVER_INLINE enum step enter_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
+	if (!pg_frame_is_whole(f) && f->size <= READ_BUFFER - PG_HEADER) {
+		count_request(c);
+		return STEP_MORE;
+	}
+	switch (prepared_send_sql(c, s, f, g)) {
+	case PREPARED_PASS:
+		role_query_sent(s, f->body, f->here);
+		return STEP_PASS;
+	case PREPARED_SWALLOW:
+		role_query_sent(s, f->body, f->here);
+		return STEP_DROP;
+	case PREPARED_WAIT:
+		return wait_for_answers(c);
+	default:
+		return no_memory(c);
+	}
+}
+
+/* It goes to the server as it is. */
+static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g)
+{
+	if (row->taken_by == TAKEN_BY_QUERY && prepared_may_be_named(c, f->body, f->here))
+		return enter_sql(c, s, f, g);
 	if (row->taken_by == TAKEN_BY_QUERY)
 		role_query_sent(s, f->body, f->here);
-	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s, f->body, f->here) :
+	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s) :
 	    !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
 	if (row->taken_by == TAKEN_BY_SYNC)
@@ -335,7 +358,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
 	else
-		step = enter(c, s, row, f);
+		step = enter(c, s, row, f, g);
 	if ((step == STEP_PASS || step == STEP_DROP) && is_answered((enum ledger_kind)row->owes))
 		count_request(c);
 	return step;
@@ -345,7 +368,7 @@ static NEVER_INLINE enum step note_query(struct client *c, struct server *s, con
 {
 	enum step step = note_text(c, s, body, size, TEXT_OF_QUERY);
 
-	return step != STEP_PASS || prepared_send_query(c, s, body, size) ? step : no_memory(c);
+	return step != STEP_PASS || prepared_send_query(c, s) ? step : no_memory(c);
 }
 
 /* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
@@ -359,15 +382,15 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 	case UNREAD_NEVER:
 		return STEP_MORE;
 	case UNREAD_QUERY:
-		if (s->ledger.lost || role_query_may_keep(body, size))
+		if (s->ledger.lost || role_query_may_keep(body, size) || prepared_may_be_named(c, body, size))
 			return STEP_MORE;
 		if (c->keeps_state)
 			return note_query(c, s, body, size);
-		return prepared_send_query(c, s, body, size) ? STEP_PASS : no_memory(c);
+		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_PARSE:
 		if (!c->shares_names)
 			break;
-		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
+		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_may_name(c, body + 1, size - 1))
 			return STEP_MORE;
 		if (c->keeps_state && (step = note_parse(c, s, body, size)) != STEP_PASS)
 			return step;

@@ -222,6 +222,39 @@ static void notify(struct backend *b, const char *text, struct bytes *out)
 	bytes_append(out, bytes_front(&b->notified), bytes_size(&b->notified));
 }
 
+/* The statement that a text of one word and a quoted name is about: DEALLOCATE "a". NULL: there is none; *is_one says whether the text is such. */
+static struct backend_name *named_by(struct backend *b, const char *text, const char *word, bool *is_one)
+{
+	const char *at = text + strlen(word), *end = strlen(text) > strlen(word) ? strchr(at + 1, '"') : NULL;
+	char name[64];
+
+	*is_one = end && strncmp(text, word, strlen(word)) == 0 && *at == '"' && end - at <= (ptrdiff_t)sizeof(name);
+	if (!*is_one)
+		return NULL;
+	snprintf(name, sizeof(name), "%.*s", (int)(end - at - 1), at + 1);
+	return name_find(b->statements, name);
+}
+
+/* DEALLOCATE and EXECUTE of one statement. False: the text is something else. */
+static bool run_named(struct backend *b, const char **text, struct bytes *out)
+{
+	bool drops, executes;
+	struct backend_name *dropped = named_by(b, *text, "DEALLOCATE ", &drops), *executed = named_by(b, *text, "EXECUTE ", &executes);
+
+	if ((drops && !dropped) || (executes && !executed)) {
+		fail(b, "26000", *text, out);
+		b->skips = true;
+		return true;
+	}
+	if (executed)
+		*text = executed->text;
+	if (!dropped)
+		return false;
+	name_forget(dropped);
+	pg_build_command_complete(out, "DEALLOCATE");
+	return true;
+}
+
 /* What a text answers behind its RowDescription, if it has one. True: it goes on with a COPY from the client. */
 static bool run(struct backend *b, const char *text, bool describes, struct bytes *out)
 {
@@ -241,6 +274,8 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		pg_build_command_complete(out, "SELECT");
 		return false;
 	}
+	if (run_named(b, &text, out))
+		return false;
 	notify(b, text, out);
 	if (strcmp(text, "UNLISTEN *") == 0) {
 		take_tag(b, "UNLISTEN");
@@ -338,7 +373,7 @@ static void parse(struct backend *b, struct pg_cursor *c, struct bytes *out)
 
 	if (c->bad || (size_t)(c->end - c->at) != 4 * (size_t)types)
 		refuse(b, "08P01", "invalid message format", out);
-	else if (*text == 'E')
+	else if (*text == 'E' && strncmp(text, "EXECUTE \"", 9) != 0)
 		refuse(b, "42601", text, out);
 	else if (*name && name_find(b->statements, name))
 		refuse(b, "42P05", "prepared statement already exists", out);

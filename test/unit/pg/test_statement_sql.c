@@ -1,0 +1,89 @@
+/* Names of prepared statements in SQL, whole and cut at every byte. */
+#include "pg/statement_sql.h"
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The names in `size` bytes in memory of exactly their size: "a" of EXECUTE, "-a" of DEALLOCATE. */
+static const char *ask(const char *text, size_t size, unsigned *count)
+{
+	static char found[4096];
+	struct sql_name names[SQL_NAMES_MOST];
+	uint8_t *copy = malloc(size ? size : 1);
+
+	if (!copy)
+		abort();
+	memcpy(copy, text, size);
+	*count = statement_sql_read(copy, size, names);
+	found[0] = 0;
+	for (unsigned i = 0; i < *count; i++) {
+		strcat(found, i ? " " : "");
+		strcat(found, names[i].drops ? "-" : "");
+		strcat(found, names[i].text);
+		CHECK(names[i].at + names[i].size < size && names[i].text_size == strlen(names[i].text) + 1);
+	}
+	free(copy);
+	return found;
+}
+
+TEST(names_in_texts)
+{
+	static const struct { const char *text, *names; } all[] = {
+		{ "DEALLOCATE a", "-a" }, { "deallocate prepare A_1 ;", "-a_1" }, { "DEALLOCATE prepare", "-prepare" },
+		{ "DEALLOCATE PREPARE prepare", "-prepare" }, { "DEALLOCATE \"A\"\"b\"", "-A\"b" }, { "/* a */DEALLOCATE--b\n\"a\"", "-a" },
+		{ "DEALLOCATE ALL", "" }, { "DEALLOCATE PREPARE ALL", "" }, { "DEALLOCATE \"all\"", "-all" }, { "DEALLOCATE", "" },
+		{ "DEALLOCATE;DEALLOCATE a", "-a" }, { "DEALLOCATE a b", "" }, { "DEALLOCATE a, b", "" }, { "DEALLOCATE 'a'", "" }, { "DEALLOCATE U&\"a\"", "" },
+		{ "EXECUTE a", "a" }, { "execute A(1, 'x;', $$;$$)", "a" }, { "EXPLAIN (ANALYZE) EXECUTE a(1)", "a" },
+		{ "CREATE TEMP TABLE t AS EXECUTE a", "a" }, { "CREATE TRIGGER t AFTER INSERT ON t EXECUTE FUNCTION a()", "" },
+		{ "SELECT 'EXECUTE a'; SELECT \"DEALLOCATE a\"", "" }, { "SELECT 'it''s; DEALLOCATE a'; EXECUTE b", "b" },
+		{ "SELECT E'it\\'s; DEALLOCATE a'; EXECUTE b", "b" }, { "SELECT '\\'; EXECUTE b", "" },
+		{ "SELECT $q$ ' $$ ; DEALLOCATE a $q$; EXECUTE b", "b" }, { "SELECT $1; EXECUTE b", "b" }, { "SELECT a$b$; EXECUTE b; SELECT $b$", "" },
+		{ "CREATE RULE r AS ON INSERT TO t DO (SELECT 1; EXECUTE a); EXECUTE b", "b" },
+		{ "BEGIN; EXECUTE a; DEALLOCATE a; DEALLOCATE b; COMMIT", "a -a -b" }, { ";; ; ", "" }, { "", "" }, { "SELECT 'open", "" }, { "EXECUTE", "" },
+		{ "EXECUTE 1", "" }, { "EXPLAIN SELECT 1", "" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		size_t size = strlen(all[i].text) + 1;
+		unsigned count;
+
+		if (strcmp(ask(all[i].text, size, &count), all[i].names) != 0)
+			UNIT_FAIL("\"%s\": \"%s\"", all[i].text, ask(all[i].text, size, &count));
+		/* cut off: nothing is known */
+		for (size_t cut = 0; cut < size; cut++) {
+			ask(all[i].text, cut, &count);
+			CHECK_INT(count, 0);
+		}
+	}
+}
+
+TEST(what_may_be_parsed)
+{
+	CHECK(statement_sql_may_be_parsed((const uint8_t *)"EXECUTE a", 10) && statement_sql_may_be_parsed((const uint8_t *)" deallocate a", 14));
+	CHECK(statement_sql_may_be_parsed((const uint8_t *)"explain Execute a", 18) && statement_sql_may_be_parsed((const uint8_t *)"DISCARD ALL", 12));
+	CHECK(!statement_sql_may_be_parsed((const uint8_t *)"SELECT 'EXECUTE a'", 19) && !statement_sql_may_be_parsed((const uint8_t *)"EXPLAIN SELECT 1", 17));
+	CHECK(statement_sql_may_be_parsed((const uint8_t *)"EXPLAIN", 7) && !statement_sql_may_be_parsed((const uint8_t *)"EXEC", 5));
+}
+
+/* A name counts up to 63 bytes, and a text has room for so many. */
+TEST(limits)
+{
+	char text[2000] = "DEALLOCATE ", most[64];
+	unsigned count;
+
+	memset(text + 11, 'a', 100);
+	memset(most, 'a', 63);
+	most[63] = 0;
+	CHECK_TEXT(ask(text, 112, &count) + 1, most);
+	text[0] = 0;
+	for (int i = 0; i < SQL_NAMES_MOST; i++)
+		strcat(text, "EXECUTE a;");
+	ask(text, strlen(text) + 1, &count);
+	CHECK_INT(count, SQL_NAMES_MOST);
+	strcat(text, "EXECUTE a;");
+	ask(text, strlen(text) + 1, &count);
+	CHECK_INT(count, 0);
+}
+
+UNIT_MAIN
