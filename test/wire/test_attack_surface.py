@@ -1,4 +1,4 @@
-"""What an attacker that can reach the port can make pgweir do, and for how long: failed logins, logins that never end, connections."""
+"""The effects, and their duration, that an attacker with access to the port can cause: failed logins, unfinished logins, connections."""
 import ipaddress
 import threading
 
@@ -59,7 +59,7 @@ def failed_often(weir, user="app", free=FREE):
     until(lambda: address(weir)["refused"] == 0, "they have left")
 
 
-def test_a_single_typo_is_told_at_once(scene):
+def test_first_failed_login_is_not_delayed(scene):
     """With the default: two failures leave no trace but in the count."""
     weir = slow(scene, login_failure_delay=None)
     for _ in range(FREE):
@@ -70,8 +70,8 @@ def test_a_single_typo_is_told_at_once(scene):
 
 @pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256", "trust"])
 @pytest.mark.parametrize("user", ["app", "nobody"])
-def test_failures_slow_down(scene, auth_type, user):
-    """By the same steps and with the same words for a user that exists and for one that does not."""
+def test_repeated_failed_logins_are_delayed(scene, auth_type, user):
+    """The steps and the error message are the same for an existing and a missing user."""
     if (auth_type, user) == ("trust", "app"):
         return
     weir = slow(scene, auth_type=auth_type, login_failure_delay=0.4)
@@ -85,7 +85,7 @@ def test_failures_slow_down(scene, auth_type, user):
     assert address(weir)["failures"] == FREE + 4
 
 
-def test_who_knows_the_password_does_not_wait(scene):
+def test_correct_password_is_not_delayed(scene):
     """While refusals wait, the same user logs in from the same address. Other users and addresses do not wait either."""
     weir = slow(scene)
     failed_often(weir)
@@ -100,7 +100,7 @@ def test_who_knows_the_password_does_not_wait(scene):
         client.close()
 
 
-def test_an_address_counts_over_all_users(scene):
+def test_failures_of_an_address_count_over_all_users(scene):
     """One password with every name."""
     weir = slow(scene)
     for number in range(FREE_OF_ADDRESS):
@@ -110,8 +110,8 @@ def test_an_address_counts_over_all_users(scene):
     assert last_words(waiting)["M"] == REFUSED
 
 
-def test_what_the_client_says_meanwhile_is_passed_over(scene):
-    """Megabytes of it take no memory, a right password behind the wrong one does not count, and the end of the client is seen."""
+def test_input_during_the_delay_is_ignored(scene):
+    """Megabytes of input use no memory, a correct password after the wrong one is ignored, and the client's disconnect is noticed."""
     weir = slow(scene)
     failed_often(weir)
     client = doomed(weir)
@@ -133,7 +133,7 @@ def test_the_delay_ends_with_client_login_timeout(scene):
 
 
 @pytest.mark.parametrize("how", ["SHUTDOWN", "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN WAIT_FOR_SERVERS"])
-def test_a_shutdown_tells_all(scene, how):
+def test_shutdown_sends_delayed_refusals(scene, how):
     weir = slow(scene)
     failed_often(weir)
     waiting = [doomed(weir) for _ in range(3)]
@@ -144,7 +144,7 @@ def test_a_shutdown_tells_all(scene, how):
     weir.wait_exit()
 
 
-def test_reload_switches_it_off(scene):
+def test_reload_disables_the_delay(scene):
     weir = slow(scene)
     failed_often(weir)
     weir.settings["login_failure_delay"] = 0
@@ -153,8 +153,8 @@ def test_reload_switches_it_off(scene):
     assert fail(weir) == REFUSED
 
 
-def test_there_are_no_more_than_so_many(scene):
-    """The table of refusals is full: the one that has waited longest is told."""
+def test_number_of_delayed_refusals_is_limited(scene):
+    """The table of refusals is full: the oldest delayed refusal is sent."""
     weir = slow(scene, max_client_conn=1000)
     failed_often(weir)
     first = doomed(weir)
@@ -166,8 +166,8 @@ def test_there_are_no_more_than_so_many(scene):
         client.close()
 
 
-def test_refusals_make_room(scene):
-    """They take a place of max_client_conn, and are the first to give it up."""
+def test_delayed_refusals_make_room(scene):
+    """Delayed refusals count for max_client_conn, and are the first to make room."""
     weir = slow(scene)
     failed_often(weir)
     weir.admin("SET max_client_conn = 5")
@@ -179,7 +179,7 @@ def test_refusals_make_room(scene):
     assert last_words(_comes(weir))["M"] == FULL[0]
 
 
-def test_a_look_up_that_finds_nobody_is_slow_too(scene):
+def test_unknown_user_of_a_look_up_is_delayed_too(scene):
     """auth_type trust, where the look-up itself is the proof: refused out of the state of waiting for it."""
     fake = scene.fake()
     weir = slow(scene, fake, auth_type="trust", auth_user="asker", login_failure_delay=0.1)
@@ -198,7 +198,7 @@ def test_a_look_up_that_finds_nobody_is_slow_too(scene):
 
 
 def silent(weir, count, **how):
-    """Connections that say one byte of a start-up packet and no more. (With tcp_defer_accept the kernel keeps those that say nothing.)"""
+    """Connections that send one byte of a start-up packet and no more. (With tcp_defer_accept the kernel holds silent connections back.)"""
     weir.admin("SHOW VERSION")          # the console has to connect before the many clients do
     clients = [weir.connect(**how) for _ in range(count)]
     for client in clients:
@@ -206,7 +206,7 @@ def silent(weir, count, **how):
     return clients
 
 
-def test_logins_in_progress_are_bounded(scene):
+def test_logins_in_progress_are_limited(scene):
     """Silent clients do not keep others out: pgweir closes clients of the address with most logins, and tells them why."""
     weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=10, listen_addr="*", client_login_timeout=600)
     crowd = silent(weir, 10)
@@ -224,7 +224,7 @@ def test_logins_in_progress_are_bounded(scene):
     assert row["count"] == len(told)
 
 
-def test_a_crowd_from_one_address_does_not_throw_itself_out(scene):
+def test_many_logins_of_one_address_do_not_displace_each_other(scene):
     """While the earlier clients may still log in, pgweir refuses the new client; when they take too long, they make room."""
     weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=4)
     crowd = silent(weir, 4)
@@ -243,7 +243,7 @@ def test_a_crowd_from_one_address_does_not_throw_itself_out(scene):
     assert [client for client in crowd if client.has_input()]
 
 
-def test_the_daemons_user_always_has_room(scene):
+def test_unix_user_of_the_daemon_is_always_accepted(scene):
     weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=2)
     silent(weir, 2)
     until(lambda: address(weir)["logins"] == 2, "the crowd is there")
@@ -252,8 +252,8 @@ def test_the_daemons_user_always_has_room(scene):
     assert len(local) == 6
 
 
-def test_by_default_as_many_as_max_client_conn(scene):
-    """A client that connects and says nothing does not keep out those that log in: it makes room for clients of another address."""
+def test_default_limit_of_logins_is_max_client_conn(scene):
+    """A client that connects and sends nothing does not keep logins out: it makes room for clients of another address."""
     weir = transactions(scene, scene.mini(), auth_type="plain", max_client_conn=6, listen_addr="*", client_login_timeout=600)
     crowd = silent(weir, 6)
     until(lambda: address(weir)["logins"] == 6, "the crowd is there")
@@ -297,8 +297,8 @@ def never_welcome(session):
 @pytest.mark.parametrize("user, settings", [
     ("app", {"auth_type": "trust"}), ("stranger", {"auth_type": "md5", "auth_user": "app", "auth_query": "SELECT $1"})],
     ids=["welcome", "look-up"])
-def test_who_leaves_while_a_server_is_waited_for_makes_room_at_once(scene, user, settings, leaving):
-    """Even if it has said already what it wanted to ask. (For one that PAM is asked about: live/test_auth_pam.py.)"""
+def test_client_that_disconnects_while_waiting_for_a_server_makes_room(scene, user, settings, leaving):
+    """Even if the client has already sent its query. (live/test_auth_pam.py tests a client that waits for PAM.)"""
     weir = transactions(scene, scene.fake(login=never_welcome), max_client_conn=3, client_login_timeout=600,
                         server_connect_timeout=600, **settings)
     weir.barrier()
@@ -347,8 +347,8 @@ def test_max_client_conn_per_ip(scene, authority, protocol):
     assert (row["count"], row["sqlstate"]) == (3, "53300")
 
 
-def test_naming_the_console_gives_an_address_one_login_more(scene):
-    """It may be that of an administrator. Until it has proven so, no other one may come; and no other user may stay."""
+def test_console_login_gets_one_extra_connection_per_address(scene):
+    """The login may be an administrator's. Until it is authenticated no other connection is accepted; and no other user may keep the place."""
     weir = transactions(scene, scene.mini(), max_client_conn_per_ip=2, auth_type="plain", users={"admin": "a", "stats": "s"})
     inside = [weir.client() for _ in range(2)]
     weir.admin("SHOW VERSION")
@@ -379,7 +379,7 @@ def _comes(weir, **how):
     return client
 
 
-def test_a_reload_changes_the_limit_for_those_to_come(scene):
+def test_reload_changes_the_limit_for_new_connections(scene):
     weir = transactions(scene, scene.mini())
     inside = [weir.client() for _ in range(3)]
     weir.admin("SET max_client_conn_per_ip = 2")
@@ -389,7 +389,7 @@ def test_a_reload_changes_the_limit_for_those_to_come(scene):
     assert weir.client().query("in").value == "in"
 
 
-def test_an_ipv4_address_in_ipv6_is_that_address(scene):
+def test_ipv4_mapped_address_equals_the_ipv4_address(scene):
     """A socket of both families reports 127.0.0.1 as ::ffff:127.0.0.1."""
     if not _has_ipv6():
         pytest.fail("this machine has no IPv6 on loopback")
@@ -409,7 +409,7 @@ def _has_ipv6():
         return "00000000000000000000000000000001" in f.read()
 
 
-def test_strangers_count_for_their_address(scene):
+def test_unauthenticated_clients_count_for_their_address(scene):
     weir = transactions(scene, scene.mini(), max_client_conn_per_ip=3)
     crowd = silent(weir, 3)
     until(lambda: any(row["logins"] == 3 for row in weir.show("ADDRESSES")), "the crowd is there")
@@ -420,10 +420,9 @@ def test_strangers_count_for_their_address(scene):
     assert weir.client().query("in").value == "in"
 
 
-def test_connections_of_an_address_are_counted_through_a_takeover(scene):
+def test_takeover_keeps_the_connection_counts_of_addresses(scene):
     """
-    Transferred connections count in the new process, those that have sent nothing yet as well. The takeover does not wait for
-    delayed refusals.
+    Transferred connections count in the new process, including those that have sent nothing yet. The takeover does not wait for delayed refusals.
     """
     weir = slow(scene, kind=Replaced, max_client_conn_per_ip=14)
     inside = [weir.client() for _ in range(2)]
@@ -434,7 +433,7 @@ def test_connections_of_an_address_are_counted_through_a_takeover(scene):
     weir.replace()
     assert last_words(late)["M"] == REFUSED
     row = address(weir)
-    assert (row["clients"], row["logins"], row["refused"]) == (4, 1, 0)         # two, the one that is fresh, and the console
+    assert (row["clients"], row["logins"], row["refused"]) == (4, 1, 0)         # two, the new one, and the console
     weir.admin("SET max_client_conn_per_ip = 4")
     ended_with(_comes(weir), *PER_IP)
     inside.pop().quit()
@@ -444,7 +443,7 @@ def test_connections_of_an_address_are_counted_through_a_takeover(scene):
     assert fresh.query("in").value == inside[0].query("in").value == "in"
 
 
-def test_client_login_timeout_ends_silence_as_ever(scene):
+def test_client_login_timeout_ends_silent_clients(scene):
     weir = transactions(scene, scene.mini(), client_login_timeout=SOON)
     for client in silent(weir, 3):
         ended_with(client, "client_login_timeout")
@@ -473,7 +472,7 @@ def bobs(weir):
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
-def test_much_that_is_said_too_early_is_taken_in_its_turn(scene, authority, tls):
+def test_early_input_is_processed_in_order(scene, authority, tls):
     """A client sends more than pgweir keeps before login, during the look-up of its user: password and requests, all unasked."""
     count, text = 40, "x" * 4000
     fake = scene.fake()
@@ -495,7 +494,7 @@ def test_much_that_is_said_too_early_is_taken_in_its_turn(scene, authority, tls)
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
-def test_who_has_said_much_too_early_is_seen_to_leave(scene, authority, tls):
+def test_disconnect_after_much_early_input_is_noticed(scene, authority, tls):
     """Its password makes room again, while its server is waited for."""
     def welcome_but_bob(session):
         if session.startup["user"] == "bob":
@@ -514,7 +513,7 @@ def test_who_has_said_much_too_early_is_seen_to_leave(scene, authority, tls):
     until(lambda: not bobs(weir), "it has left")
 
 
-def test_databases_that_clients_invent_are_not_made(scene):
+def test_invented_databases_are_not_created(scene):
     """With auth_type any no client proves anything, and a name that only "*" fits, without a user of its own, is refused."""
     fake = scene.mini()
     weir = scene.weir({"*": fake, "p0": "host=127.0.0.1 port=%d user=app" % fake.port}, auth_type="any", autodb_idle_timeout=NEVER)

@@ -16,7 +16,7 @@ DN = "cn=app,dc=x"
 
 @pytest.fixture
 def ldap():
-    """ldap(reply, host) plays one more server; all of a test's have one port, as the setting wants it."""
+    """ldap(reply, host) starts another server; all servers of a test have one port, as the setting requires."""
     servers = []
     port = free_port()
 
@@ -71,24 +71,24 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_server(scene, ldap, what):
+def test_malformed_answers(scene, ldap, what):
     reply, why = BAD[what]
     ldap(reply)
     weir = weir_for(scene, ldap)
     refused(weir, "127.0.0.1: " + why)
-    # the verifier has survived it, or another one is there
+    # the verifier has survived the answer, or another one has replaced it
     refused(weir, "127.0.0.1: " + why)
 
 
 @pytest.mark.parametrize("what", ["hangs", "closes", "garbage", "a part of an answer", "busy"])
-def test_the_next_server_is_asked(scene, ldap, what):
+def test_next_server_is_tried(scene, ldap, what):
     ldap(BAD[what][0])
     ldap(yes, "127.0.0.2")
     accepted(weir_for(scene, ldap, hosts="127.0.0.1 127.0.0.2"))
 
 
 @pytest.mark.parametrize("code", [49, 32, 53, 48])
-def test_there_is_no_second_opinion(scene, ldap, code):
+def test_no_other_server_is_tried_after_an_answer(scene, ldap, code):
     """A server that answers has decided."""
     ldap(lambda _, number: bind_answer(number, code))
     other = ldap(yes, "127.0.0.2")
@@ -96,7 +96,7 @@ def test_there_is_no_second_opinion(scene, ldap, code):
     assert other.connections == 0
 
 
-def test_a_server_that_answers_byte_by_byte_without_an_end(scene, ldap):
+def test_endless_answer_byte_by_byte(scene, ldap):
     """Each byte comes in time, and the library's clock does not see that the whole does not."""
     ldap(lambda *_: itertools.chain([b"\x30\x82\x7f\xff\x02\x01\x01\x61\x82\x7f\xf0"], itertools.repeat(b"\x04")))
     refused(weir_for(scene, ldap), "127.0.0.1: bind: Timed out")
@@ -106,7 +106,7 @@ MANY = 20
 
 
 @pytest.mark.parametrize("step", ["bind", "search"])
-def test_a_server_that_sends_without_an_end(scene, ldap, step):
+def test_endless_answer(scene, ldap, step):
     """The library keeps whatever comes, here 1.2 MB: entries that fit, and in front of another answer notices that were not asked for."""
     def reply(operation, number):
         if step == "bind":
@@ -116,7 +116,7 @@ def test_a_server_that_sends_without_an_end(scene, ldap, step):
     refused(weir_for(scene, ldap, options=SIMPLE if step == "bind" else SEARCH), "127.0.0.1: %s: the server sends more than 1 MB" % step)
 
 
-def test_the_end_of_client_login_timeout_comes_first(scene, ldap):
+def test_client_login_timeout_ends_the_wait(scene, ldap):
     ldap(never)
     weir = weir_for(scene, ldap, auth_ldap_timeout=60, client_login_timeout=1)
     assert weir.connect().refused(user="app", database="p0", password="secret")["M"] == "client_login_timeout"
@@ -144,7 +144,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("what", LIES)
-def test_a_lie_about_who_is_there(scene, ldap, what):
+def test_search_result_with_a_false_name(scene, ldap, what):
     """Whatever it says, the user's password is not sent, and no other server is asked."""
     result, why = LIES[what]
     server = ldap(searching(result))
@@ -155,7 +155,7 @@ def test_a_lie_about_who_is_there(scene, ldap, what):
 
 
 @pytest.mark.parametrize("found", [lambda _: b"", lambda n: entry(n, DN) + entry(n, "cn=b")], ids=["none", "two"])
-def test_a_user_that_is_not_found_takes_the_same_steps(scene, ldap, found):
+def test_unknown_user_takes_the_same_steps(scene, ldap, found):
     """Else the time would tell which users there are. Yes to a name that does not exist lets no client in."""
     server = ldap(searching(lambda n: found(n) + search_done(n)))
     refused(weir_for(scene, ldap, SEARCH), "127.0.0.1: search: ")
@@ -163,8 +163,8 @@ def test_a_user_that_is_not_found_takes_the_same_steps(scene, ldap, found):
     assert b",dc=x" in server.requests[2] and DN.encode() not in server.requests[2]
 
 
-def test_a_server_that_hangs_behind_a_search_that_finds_none(scene, ldap):
-    """What counts is what the search has said, and no other server is asked."""
+def test_server_hangs_after_an_empty_search(scene, ldap):
+    """The result of the search decides, and no other server is asked."""
     binds = itertools.count()
     ldap(lambda operation, number: search_done(number) if operation == "search" else bind_answer(number) if next(binds) == 0 else HANG)
     other = ldap(yes, "127.0.0.2")
@@ -172,7 +172,7 @@ def test_a_server_that_hangs_behind_a_search_that_finds_none(scene, ldap):
     assert other.connections == 0
 
 
-def test_a_search_that_finds_one(scene, ldap):
+def test_search_with_one_result(scene, ldap):
     server = ldap(yes)
     accepted(weir_for(scene, ldap, SEARCH))
     until(lambda: server.asked == ["bind", "search", "bind", "unbind"], "all is asked")
@@ -185,14 +185,14 @@ def test_a_search_that_finds_one(scene, ldap):
     lambda _, number: starttls_answer(number) + b"no TLS at all", lambda *_: CLOSE, never,
     lambda _, number: starttls_answer(number) + bind_answer(number + 1)],
     ids=["refused", "no TLS then", "garbage then", "closes", "hangs", "an answer in the clear"])
-def test_no_password_without_tls(scene, ldap, reply):
+def test_password_is_not_sent_without_tls(scene, ldap, reply):
     server = ldap(lambda operation, number: reply(operation, number) if operation == "starttls" else bind_answer(number))
     refused(weir_for(scene, ldap, more=" ldaptls=1"), "127.0.0.1: StartTLS: ")
     assert "bind" not in server.asked
 
 
-def test_the_next_server_after_one_that_hangs_in_the_handshake(scene, ldap):
-    """The library's clock stands still there."""
+def test_next_server_is_tried_after_a_hanging_handshake(scene, ldap):
+    """The library's clock does not advance there."""
     first = ldap(lambda _, number: starttls_answer(number))
     second = ldap(lambda _, number: starttls_answer(number, 2), "127.0.0.2")
     refused(weir_for(scene, ldap, more=" ldaptls=1", hosts="127.0.0.1 127.0.0.2"), "127.0.0.2: StartTLS: Protocol error")
@@ -203,7 +203,7 @@ def test_the_next_server_after_one_that_hangs_in_the_handshake(scene, ldap):
 
 # --- the console
 
-def test_what_is_said_to_the_console_during_the_check(scene, ldap):
+def test_console_input_during_verification(scene, ldap):
     """The client sends more than pgweir reads before login."""
     ldap(lambda _, number: bind_answer(number))
     client = weir_for(scene, ldap).connect()
@@ -215,7 +215,7 @@ def test_what_is_said_to_the_console_during_the_check(scene, ldap):
         assert client.result().tags == ["SHOW"]
 
 
-def test_a_secret_of_the_console_is_none_of_the_servers(scene, ldap):
+def test_console_password_is_not_sent_to_servers(scene, ldap):
     """A login to the console by the user list leaves the password that LDAP has found right where it is."""
     ldap(lambda _, number: bind_answer(number))
     fake = scene.mini()
@@ -236,8 +236,8 @@ def test_a_secret_of_the_console_is_none_of_the_servers(scene, ldap):
 
 # --- many
 
-def test_slow_logins_delay_nobody_else(scene, ldap):
-    """Fifty logins wait for a server that hangs, while a session goes on."""
+def test_slow_logins_do_not_delay_other_clients(scene, ldap):
+    """Fifty logins wait for a server that hangs, while a session continues."""
     slow = []
     ldap(lambda operation, number: HANG if slow else bind_answer(number))
     weir = weir_for(scene, ldap, auth_ldap_timeout=60, max_client_conn=200)

@@ -72,10 +72,10 @@ def stage(scene):
     return Stage(scene)
 
 
-# --- what is asked
+# --- requests
 
 
-def test_name_and_query_are_apart(scene):
+def test_user_name_is_sent_as_a_parameter(scene):
     stage = Stage(scene, auth_query="SELECT a, b FROM t WHERE a = $1")
     name = "bob'); DROP TABLE t; --"
     client = stage.come(name)
@@ -86,7 +86,7 @@ def test_name_and_query_are_apart(scene):
     stage.wait_idle()
 
 
-def test_server_was_asked_for_nothing_that_the_client_wanted(scene):
+def test_look_up_server_gets_no_client_parameters(scene):
     """Trap 69: nothing of a client's start-up packet is used before the client has authenticated."""
     for mode in "session", "transaction":
         stage = Stage(scene, pool_mode=mode, track_extra_parameters="search_path")
@@ -95,7 +95,7 @@ def test_server_was_asked_for_nothing_that_the_client_wanted(scene):
         assert set(server.startup) == {"user", "database"}
 
 
-def test_parameters_that_a_client_left_are_put_back(scene):
+def test_parameters_of_an_earlier_client_are_reset(scene):
     stage = Stage(scene, default_pool_size=1, track_extra_parameters="IntervalStyle")
     # auth_user himself is a client of the same pool
     owner = stage.come("asker")
@@ -124,7 +124,7 @@ def test_parameters_that_a_client_left_are_put_back(scene):
     [], [(None, None)], [("bob", None)], [("bob", "")], [("alice", "secret")], [("BOB", "secret")], [("bob\0", "secret")], [("", "secret")],
     [("asker", "secret")],
 ], ids=str)
-def test_nobody_by_that_name(stage, rows):
+def test_unknown_user(stage, rows):
     """Traps 68 and 75: each takes the same steps."""
     client = stage.come()
     stage.asked().send(lookups.prepared() + lookups.result(*rows))
@@ -161,7 +161,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_answers_that_are_none(stage, shape):
+def test_unusable_answers(stage, shape):
     """The client is refused, the log says why, and the server is as good as before."""
     answer, log = SHAPES[shape]
     client = stage.come()
@@ -194,7 +194,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("shape", BROKEN)
-def test_answers_that_nobody_can_go_on_from(stage, shape):
+def test_answers_that_violate_the_protocol(stage, shape):
     """The client is refused, the server is closed, and the next look-up has a new one."""
     answer, words, log = BROKEN[shape]
     client = stage.come()
@@ -209,7 +209,7 @@ def test_answers_that_nobody_can_go_on_from(stage, shape):
 
 
 @pytest.mark.parametrize("sqlstate", ["22021", "22P05"])
-def test_a_name_that_is_no_text_there_is_unknown(stage, sqlstate):
+def test_name_invalid_in_the_server_encoding_is_unknown(stage, sqlstate):
     """As in a database that does not exist: the error would tell that this one does."""
     client = stage.come()
     server = stage.asked()
@@ -221,8 +221,8 @@ def test_a_name_that_is_no_text_there_is_unknown(stage, sqlstate):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_scram_secret_that_cannot_be_used(scene, listed):
-    """Its salt is too long. The text itself is no password; the log says so."""
+def test_unusable_scram_secret(scene, listed):
+    """The salt is too long. The text itself is not accepted as a password; the log reports the secret."""
     secret = scram.secret_text(scram.make_secret("secret", salt=65 * b"s"))
     stage = Stage(scene, users={"eve": secret} if listed else {}, allow="cannot be used")
     client = stage.come("eve")
@@ -234,11 +234,11 @@ def test_a_scram_secret_that_cannot_be_used(scene, listed):
     stage.weir.wait_log('user "eve": a SCRAM secret that cannot be used' if listed else 'user "eve" found a SCRAM secret: it cannot be used')
 
 
-# --- what unknown users look like
+# --- requests to unknown users
 
 
 class Knowing:
-    """pgweir with SCRAM in front of servers that know the users of `secrets`; challenge() is what a client is shown."""
+    """pgweir with SCRAM in front of servers that know the users of `secrets`; challenge() returns the challenge to a client."""
 
     def __init__(self, scene, secrets, databases=("p0",), **settings):
         self.servers = {}
@@ -266,8 +266,11 @@ class Knowing:
             return shown["s"], int(shown["i"])
 
 
-def test_salts_of_several_databases_do_not_tell_who_exists(scene):
-    """A user that a server knows has its secret in all databases of the server, and another one, made up, elsewhere. So has an unknown one."""
+def test_salts_of_several_databases_do_not_reveal_users(scene):
+    """
+    A user that a server knows has its secret in all databases of the server, and another, made-up secret elsewhere. The same holds for an unknown
+    user.
+    """
     secret = scram.make_secret("secret")
     stage = Knowing(scene, {"bob": secret}, ("a0", "a1", "b0"), max_client_conn=300)
     for user in "bob", "zoe":
@@ -277,8 +280,8 @@ def test_salts_of_several_databases_do_not_tell_who_exists(scene):
     assert stage.challenge("zoe", "b0")[0] not in salts
 
 
-def test_look_ups_do_not_decide_what_unknown_users_look_like(scene):
-    """Those that have logged in do, each once; also behind an online restart."""
+def test_look_ups_do_not_change_requests_to_unknown_users(scene):
+    """Only logged-in users count, each once; also after an online restart."""
     secrets = {"few%d" % n: scram.make_secret("secret", iterations=5000) for n in range(2)}
     secrets["many"] = scram.make_secret("secret", iterations=6000)
     stage = Knowing(scene, secrets, max_client_conn=1000)
@@ -297,7 +300,7 @@ def test_look_ups_do_not_decide_what_unknown_users_look_like(scene):
     assert {name: stage.challenge(name) for name in names} == shown
 
 
-def test_what_comes_in_between(stage):
+def test_asynchronous_messages_during_a_look_up(stage):
     noise = m.notice("hear") + m.parameter_status("TimeZone", "UTC") + m.notification(1, "channel")
     answer = lookups.found("bob", "secret")
     client = stage.come()
@@ -314,7 +317,7 @@ def test_byte_by_byte(stage):
     stage.welcomed(client)
 
 
-def test_dirt_behind_the_answer_ends_the_server_only(stage):
+def test_extra_messages_after_the_answer_end_the_server_only(stage):
     client = stage.come()
     server = stage.asked()
     server.send(lookups.found("bob", "secret") + m.data_row("x"))
@@ -337,7 +340,7 @@ def test_the_server_dies_after_each_byte(scene):
 
 @pytest.mark.parametrize("last_words", [b"", m.error("terminating connection due to administrator command", "57P01", "FATAL")],
                          ids=["silent", "told"])
-def test_a_server_that_was_gone_is_no_answer(stage, last_words):
+def test_dead_server_is_replaced(stage, last_words):
     """An idle server turns out to be dead: pgweir asks the next one, at last a new one, and the client receives no error."""
     clients = {name: stage.come(name) for name in ("ann", "bob")}
     servers = [stage.fake.accept(), stage.fake.accept()]
@@ -361,8 +364,8 @@ def test_a_server_that_was_gone_is_no_answer(stage, last_words):
     assert "failed" not in stage.weir.log()
 
 
-def test_a_server_that_dies_of_it_is_not_followed_by_another(stage):
-    """It has begun to answer: the query may be what it dies of."""
+def test_query_that_crashes_a_server_is_not_repeated(stage):
+    """The server has begun to answer: the query may be the reason of its crash."""
     first = stage.come("ann")
     server = stage.asked("ann")
     stage.serve(server, "ann")
@@ -374,7 +377,7 @@ def test_a_server_that_dies_of_it_is_not_followed_by_another(stage):
     ended_with(client, *CRASHED)
 
 
-def test_the_server_says_why_it_dies(stage):
+def test_fatal_error_of_the_server(stage):
     client = stage.come()
     server = stage.asked()
     server.send(m.error("terminating connection due to administrator command", "57P01", "FATAL"))
@@ -403,7 +406,7 @@ def test_never_answered_query_timeout_of_auth_user(scene):
 
 
 def test_never_answered_client_login_timeout(scene):
-    """The server does not stay behind when all waiting clients are gone."""
+    """The server is not kept when all waiting clients are gone."""
     stage = Stage(scene, client_login_timeout=SOON)
     client = stage.come()
     server = stage.asked()
@@ -421,12 +424,12 @@ def test_never_answered_with_all_limits_off(scene):
     server.expect_closed()
 
 
-def test_server_connect_timeout_is_not_meant(scene):
+def test_server_connect_timeout_does_not_apply(scene):
     """The query of an administrator may take longer than server_check_query."""
     stage = Stage(scene, server_connect_timeout=SOON, server_down="fail")
     client = stage.come()
     server = stage.asked()
-    # another connection reaches this limit meanwhile: so much time has passed
+    # another connection reaches this limit meanwhile, which proves that the time has passed
     stage.fake.login = lambda session: session.fake.until(lambda: session.fake.released, "the end")
     late = stage.weir.connect()
     late.send(m.startup(user="app", database="p0"))
@@ -439,7 +442,7 @@ def test_server_connect_timeout_is_not_meant(scene):
     stage.welcomed(client)
 
 
-def test_a_full_pool_is_queued_for(scene):
+def test_look_up_queues_for_a_full_pool(scene):
     stage = Stage(scene, default_pool_size=1)
     one, two = stage.come("one"), stage.come("two")
     server = stage.asked("one")
@@ -460,15 +463,15 @@ def test_query_wait_timeout(scene):
     assert not server.has_input()
 
 
-def test_the_server_is_away(scene):
+def test_server_is_unavailable(scene):
     stage = Stage(scene, databases="port=%d" % free_port(), server_down="fail")
     for _ in range(2):
         ended_with(stage.come(), *FAILED)
     stage.weir.wait_log('p0/asker: auth_query for user "bob" failed: .*connect failed')
 
 
-def test_auth_user_may_not_log_in(scene):
-    """What the server says of auth_user goes to the log, and not to clients that have not logged in."""
+def test_auth_user_is_refused(scene):
+    """The server's error about auth_user goes to the log, not to unauthenticated clients."""
     stage = Stage(scene)
     stage.fake.login = lambda session: (session.send(m.error('role "asker" may not', "28000", "FATAL")), session.close())
     ended_with(stage.come(), *FAILED)
@@ -479,8 +482,8 @@ def test_auth_user_may_not_log_in(scene):
 # --- many at once
 
 
-def test_one_query_for_all_who_came_before_it(scene):
-    """And never the answer to one that was asked before: the password may have been changed since."""
+def test_waiting_clients_share_the_next_query(scene):
+    """A login never uses the answer to an earlier query: the password may have been changed since."""
     stage = Stage(scene, default_pool_size=5)
     first = stage.come()
     server = stage.asked()
@@ -497,7 +500,7 @@ def test_one_query_for_all_who_came_before_it(scene):
     assert len([s for s in stage.fake.started if s.startup["user"] == "asker"]) == 1
 
 
-def test_users_do_not_wait_for_each_other(scene):
+def test_look_ups_of_users_run_in_parallel(scene):
     stage = Stage(scene, default_pool_size=2)
     slow, quick = stage.come("slow"), stage.come("quick")
     servers = [stage.fake.accept(), stage.fake.accept()]
@@ -509,7 +512,7 @@ def test_users_do_not_wait_for_each_other(scene):
     stage.welcomed(slow, "slow")
 
 
-def test_logins_that_hang_delay_nobody_else(scene):
+def test_hanging_logins_do_not_delay_other_clients(scene):
     """Trap 77."""
     # with the queue that follows from max_client_conn, those beyond 450 are refused once the first has waited for a second
     stage = Stage(scene, max_client_conn=600, max_auth_queue=600)
@@ -532,7 +535,7 @@ def test_logins_that_hang_delay_nobody_else(scene):
 # --- clients that do not wait
 
 
-def test_a_login_that_takes_long_brings_no_old_secret(scene):
+def test_slow_login_does_not_restore_an_old_secret(scene):
     """A client that was looked up before the password changed may still log in with the old one; servers receive the new one."""
     shown = []
     stage = Stage(scene, server_require_auth=ANY_METHOD)
@@ -563,7 +566,7 @@ def test_a_login_that_takes_long_brings_no_old_secret(scene):
     assert shown == ["new", "new"]
 
 
-def test_who_leaves_the_queue_asks_for_nothing(scene):
+def test_disconnected_queued_client_sends_no_query(scene):
     stage = Stage(scene, default_pool_size=1)
     one, two, three = stage.come("one"), stage.come("two"), stage.come("three")
     server = stage.asked("one")
@@ -577,7 +580,7 @@ def test_who_leaves_the_queue_asks_for_nothing(scene):
 
 
 @pytest.mark.parametrize("leaving", [lambda c: c.close(), lambda c: c.abort()], ids=["end", "reset"])
-def test_who_leaves_while_the_query_runs(stage, leaving):
+def test_client_disconnects_during_its_query(stage, leaving):
     """The server is kept, and clients that come meanwhile have a query of their own."""
     one = stage.come()
     server = stage.asked()
@@ -593,7 +596,7 @@ def test_who_leaves_while_the_query_runs(stage, leaving):
     stage.wait_idle()
 
 
-def test_all_leave(stage):
+def test_all_clients_disconnect(stage):
     one = stage.come()
     server = stage.asked()
     two = stage.come()
@@ -606,8 +609,8 @@ def test_all_leave(stage):
     assert not server.has_input()
 
 
-def test_who_is_to_ask_next_ends(stage):
-    """In the very turn in which the query that it waited for has ended: the one behind it asks."""
+def test_next_client_of_the_queue_ends(stage):
+    """In the same turn in which the query that it waited for has ended: the next client sends the query."""
     one = stage.come()
     server = stage.asked()
     two, three = stage.come(), stage.come()
@@ -624,8 +627,8 @@ def test_who_is_to_ask_next_ends(stage):
     stage.welcomed(three, first=False)
 
 
-def test_said_too_early(stage):
-    """What a client sends before it is asked waits for the question."""
+def test_early_password(stage):
+    """A client's password that arrives before the request waits for the request."""
     client = stage.weir.connect()
     client.send(m.startup(user="bob", database="p0"), m.password("secret"))
     stage.serve(stage.asked())
@@ -634,7 +637,7 @@ def test_said_too_early(stage):
     client.finish_login()
 
 
-def test_far_too_much_is_said_too_early(stage):
+def test_too_much_early_input(stage):
     client = stage.weir.connect()
     client.send(m.startup(user="bob", database="p0"))
     server = stage.asked()
@@ -681,7 +684,7 @@ def test_trusted(scene, early):
 # --- the operator
 
 
-def test_what_show_says(stage):
+def test_show_commands(stage):
     client = stage.come()
     server = stage.asked()
     (row,) = stage.client_row()
@@ -707,7 +710,7 @@ def test_kill_client(stage):
 
 
 @pytest.mark.parametrize("hold, go_on", [("PAUSE", "RESUME"), ("PAUSE p0", "RESUME p0"), ("SUSPEND", "RESUME")])
-def test_pause_holds_it(stage, hold, go_on):
+def test_pause_holds_the_look_up(stage, hold, go_on):
     stage.weir.admin(hold)
     if hold == "SUSPEND":
         client = stage.weir.connect()
@@ -722,7 +725,7 @@ def test_pause_holds_it(stage, hold, go_on):
     stage.welcomed(client)
 
 
-def test_pause_waits_for_one_that_runs(stage):
+def test_pause_waits_for_a_running_look_up(stage):
     client = stage.come()
     server = stage.asked()
     console = stage.weir.connect()
@@ -736,7 +739,7 @@ def test_pause_waits_for_one_that_runs(stage):
     stage.welcomed(client)
 
 
-def test_reconnect_lets_it_end(stage):
+def test_reconnect_does_not_interrupt_a_look_up(stage):
     client = stage.come()
     server = stage.asked()
     stage.weir.admin("RECONNECT")
@@ -767,7 +770,7 @@ def test_kill(scene, queued):
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_reload_takes_the_database_away(scene, queued):
+def test_reload_removes_the_database(scene, queued):
     stage = Stage(scene, default_pool_size=1)
     first = stage.come("first")
     server = stage.asked("first")
@@ -781,7 +784,7 @@ def test_reload_takes_the_database_away(scene, queued):
         ended_with(one, *FAILED)
 
 
-def test_reload_to_another_query(stage):
+def test_reload_changes_the_query(stage):
     """A client that waits for an answer has asked the old query; a client that comes after the RELOAD asks the new one."""
     client = stage.come()
     server = stage.asked()
@@ -836,14 +839,14 @@ def test_disabled(scene):
     ended_with(client, 'database "p0" is disabled', "57P03")
 
 
-def test_auth_dbname_that_is_nowhere(scene):
+def test_unknown_auth_dbname(scene):
     stage = Stage(scene, auth_dbname="nowhere")
     ended_with(stage.come(), *CONFIG_ERROR)
     stage.weir.wait_log('authentication database "nowhere" is not configured')
 
 
-def test_a_client_that_speaks_while_its_key_is_derived(scene):
-    """Its look-up is over, and is not asked for the answer a second time."""
+def test_client_input_during_key_derivation(scene):
+    """Its look-up is complete, and is not repeated."""
     stage = Stage(scene, auth_type="scram-sha-256", max_auth_processes=1)
     other = stage.come("ann")
     server = stage.asked("ann")
@@ -867,8 +870,8 @@ def test_a_client_that_speaks_while_its_key_is_derived(scene):
     client.finish_login()
 
 
-def test_limits_of_clients_are_not_touched(scene):
-    """The look-up itself is no client: of its database, its user, or the pooler."""
+def test_look_up_does_not_count_as_client(scene):
+    """The look-up itself does not count as a client of its database, its user, or the pooler."""
     stage = Stage(scene, max_client_conn=1, max_db_client_connections=1, max_user_client_connections=1)
     client = stage.come()
     stage.serve(stage.asked())

@@ -75,7 +75,7 @@ def test_cancel_carries_the_servers_own_key(scene):
     assert client.result().error == CANCELLED
 
 
-def test_cancel_of_an_idle_client_goes_nowhere(scene):
+def test_cancel_of_an_idle_client_is_not_forwarded(scene):
     fake = scene.mini()
     weir = transactions(scene, fake)
     client = weir.client()
@@ -146,7 +146,7 @@ def test_trap_14_next_clients_query_is_never_cancelled(scene, authority, tls):
             request.close()
 
 
-def test_trap_15_held_up_cancels_expire(scene):
+def test_trap_15_queued_cancel_requests_expire(scene):
     """Queued cancel delivered minutes later, to whatever ran then."""
     fake = scene.mini()
     gate = Gate(fake)
@@ -168,7 +168,7 @@ def test_trap_15_held_up_cancels_expire(scene):
     assert not gate.held
 
 
-def test_requests_for_one_server_are_few(scene):
+def test_cancel_requests_per_server_are_limited(scene):
     """A client with the key can repeat a request without end; the requests that are under way already serve for all."""
     fake = scene.mini()
     gate = Gate(fake)
@@ -233,7 +233,7 @@ def test_trap_17_cancel_meets_the_poolers_own_set(scene):
     "extra bytes", "server answers", "requester leaves", "requester aborts", "notice", "client leaves", "twice",
     "server dies", "unfinished",
 ])
-def test_trap_18_odd_ends_of_a_cancel(scene, play):
+def test_trap_18_unusual_ends_of_a_cancel_request(scene, play):
     """States of a cancel in which other poolers aborted."""
     fake = scene.mini()
     gate = Gate(fake)
@@ -303,7 +303,7 @@ def test_trap_20_storm_of_cancels_leaves_nothing(scene):
                 client.send(m.query("storm %d" % turn))
                 with weir.cancel(client) as request:
                     (request.close, request.abort, request.expect_closed)[(n + turn) % 3]()
-                # most of them have to wait for a server, and then the cancel is theirs
+                # most requests must wait for a server; then the cancel request hits this query
                 result = client.result()
                 assert result.errors or result.value == "storm %d" % turn
                 assert not result.errors or result.error == CANCELLED
@@ -343,7 +343,7 @@ def test_trap_21_missing_socket_directory_fails_the_start(scene):
     assert os.path.dirname("/nonexistent/directory") in weir.log() + weir.stderr()
 
 
-def test_a_client_gives_up_while_its_request_is_being_connected(scene):
+def test_canceller_disconnects_while_its_request_is_connecting(scene):
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction")
     client = weir.client()
@@ -354,6 +354,6 @@ def test_a_client_gives_up_while_its_request_is_being_connected(scene):
     weir.wait_pool("p0", cl_active_cancel_req=1)
     canceller.close()
     weir.barrier()
-    # until then the dial goes on
+    # until then the dial continues
     weir.admin("SET cancel_wait_timeout = 0.1")
     logs_event(weir, "client gives up on its cancel request")

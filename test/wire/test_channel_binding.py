@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256-PLUS: both roles of pgweir, and what an attacker in between could try."""
+"""SCRAM-SHA-256-PLUS: pgweir as server and as client, and attacks by a machine in between."""
 import base64
 import hashlib
 import shutil
@@ -74,7 +74,7 @@ def test_trap_74_plus_is_offered_over_tls_only(weir, authority):
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_the_unknown_are_offered_the_same(weir, authority, tls):
+def test_unknown_users_get_the_same_mechanisms(weir, authority, tls):
     known, unknown = begin(weir, authority, tls), begin(weir, authority, tls, user="nobody")
     assert known[1] == unknown[1]
 
@@ -86,7 +86,7 @@ def test_plus(weir, authority):
 
 @pytest.mark.parametrize("kind", ["plain", "scram"])
 @pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256"])
-def test_plus_whatever_is_stored(scene, authority, kind, auth_type):
+def test_plus_with_every_kind_of_secret(scene, authority, kind, auth_type):
     secret = "app-secret" if kind == "plain" else scram.secret_text(scram.make_secret("app-secret"))
     others = {name: scram.secret_text(scram.make_secret(name)) for name in ("rival", "stats")}
     weir = transactions(scene, scene.mini(), users=dict(others, app=secret), **settings(authority, auth_type=auth_type))
@@ -114,7 +114,7 @@ def test_without_tls(weir, authority, flag):
     assert go_on(client, PLAIN, flag + ",,", flag.encode() + b",,") is None
 
 
-def test_downgrade_is_seen(weir, authority):
+def test_downgrade_is_detected(weir, authority):
     """A client that would have bound, but was shown a list without PLUS by an attacker in between."""
     client, _ = begin(weir, authority)
     assert go_on(client, PLAIN, "y,,", b"y,,")["M"] == REFUSED
@@ -122,7 +122,7 @@ def test_downgrade_is_seen(weir, authority):
     assert go_on(begin(weir, authority)[0], PLUS, END_POINT, END_POINT.encode() + digest(authority)) is None
 
 
-def test_another_certificate_is_seen(weir, authority):
+def test_another_certificate_is_detected(weir, authority):
     """An attacker in between ends TLS with its own certificate."""
     for channel in (digest(authority, "client"), bytes(32), digest(authority)[:-1], digest(authority) + b"\0", b"",
                     digest(authority, algorithm="sha512")):
@@ -138,7 +138,7 @@ def test_another_certificate_is_seen(weir, authority):
     (PLUS, ",,", None), (PLUS, "\0\0\0", None), (PLUS, "p=" + "x" * 3000 + ",,", None),
     (PLUS, "p=tls-server-end-point,,m=1,", None), ("SCRAM-SHA-1-PLUS", END_POINT, None), ("", END_POINT, None),
     ("SCRAM-SHA-256-PLUS-PLUS", END_POINT, None), ("scram-sha-256-plus", END_POINT, None)])
-def test_what_does_not_fit_together(weir, authority, mechanism, gs2, channel):
+def test_inconsistent_flag_and_mechanism(weir, authority, mechanism, gs2, channel):
     client, _ = begin(weir, authority)
     channel = channel or END_POINT.encode() + digest(authority)
     assert go_on(client, mechanism, gs2, channel)["M"] == REFUSED
@@ -158,13 +158,13 @@ def test_plus_that_was_not_offered_is_refused(weir, authority, tls, bound):
 
 
 @pytest.mark.parametrize("channel", [b"n,,", b"y,,", b"", END_POINT.encode(), b"\xff" * 2000])
-def test_binding_of_another_kind_in_the_last_message(weir, authority, channel):
+def test_another_binding_type_in_the_final_message(weir, authority, channel):
     client, _ = begin(weir, authority)
     assert go_on(client, PLUS, END_POINT, channel)["M"] == REFUSED
 
 
 @pytest.mark.parametrize("attribute", ["!", "AAA", "====", "cD10bHM", ""])
-def test_binding_that_is_no_base64(weir, authority, attribute):
+def test_binding_with_invalid_base64(weir, authority, attribute):
     client, _ = begin(weir, authority)
     bare = "n=,r=" + scram.nonce()
     client.send(m.sasl_initial(PLUS, (END_POINT + bare).encode()))
@@ -197,7 +197,7 @@ def test_no_initial_response(weir, authority):
 
 @pytest.mark.parametrize("algorithm, bound_by", [
     ("sha1", "sha256"), ("sha256", "sha256"), ("sha384", "sha384"), ("sha512", "sha512")])
-def test_hash_is_that_of_the_certificate(scene, authority, algorithm, bound_by):
+def test_hash_follows_the_certificate(scene, authority, algorithm, bound_by):
     authority.issue(algorithm, "localhost", names="DNS:localhost", digest=algorithm)
     weak = {"client_tls_ciphers": "DEFAULT:@SECLEVEL=0"} if algorithm == "sha1" else {}
     weir = transactions(scene, scene.mini(), **settings(authority, algorithm, **weak))
@@ -220,7 +220,7 @@ def test_certificate_without_a_hash_offers_no_binding(scene, authority):
     assert go_on(client, PLAIN, "y,,", b"y,,") is None
 
 
-def test_it_can_be_switched_off(scene, authority):
+def test_channel_binding_can_be_disabled(scene, authority):
     """For an installation with a proxy in front that ends TLS."""
     weir = transactions(scene, scene.mini(), **settings(authority, client_channel_binding="disable"))
     client, offered = begin(weir, authority)
@@ -231,8 +231,8 @@ def test_it_can_be_switched_off(scene, authority):
     assert begin(weir, authority)[1] == [PLUS, PLAIN]
 
 
-def test_certificate_is_that_of_the_connection(scene, directory, authority):
-    """A RELOAD brings another one while a login is under way: what was shown holds."""
+def test_binding_uses_the_certificate_of_the_connection(scene, directory, authority):
+    """A RELOAD installs another certificate during a login: the presented certificate remains valid for this login."""
     authority.issue("later", "localhost", names="DNS:localhost,IP:127.0.0.1")
     mine = {name: "%s/mine.%s" % (directory, name) for name in ("crt", "key")}
 
@@ -298,7 +298,7 @@ LOGIN = "invalid server login exchange: "
 
 @pytest.mark.parametrize("mode", ["prefer", "require"])
 @pytest.mark.parametrize("mechanisms", [(PLUS, PLAIN), (PLAIN, PLUS), ("X", PLUS, "Y"), (PLUS,)])
-def test_plus_is_taken_where_it_is_offered(scene, authority, mode, mechanisms):
+def test_plus_is_chosen_if_offered_by_the_server(scene, authority, mode, mechanisms):
     fake = scram_server(scene, authority, mechanisms)
     weir = transactions(scene, fake, server_tls_sslmode="require", server_channel_binding=mode)
     assert weir.client().query("in").value == "in"
@@ -323,7 +323,7 @@ def test_binding_without_a_password(scene, authority):
     ("prefer", False, (PLAIN,), "n,,"), ("disable", False, (PLAIN,), "n,,"),
     # something on the way speaks TLS to the server and clear text to us
     ("prefer", False, (PLUS, PLAIN), "n,,")])
-def test_what_is_said_where_nothing_is_bound(scene, authority, mode, tls, mechanisms, gs2):
+def test_flag_without_channel_binding(scene, authority, mode, tls, mechanisms, gs2):
     fake = scram_server(scene, authority, mechanisms, tls)
     weir = transactions(scene, fake, server_tls_sslmode="prefer", server_channel_binding=mode)
     assert weir.client().query("in").value == "in"
@@ -345,7 +345,7 @@ def test_require(scene, authority, asks, tls, mechanisms, words):
     assert not fake.started[0].mechanism
 
 
-def test_database_has_a_mode_of_its_own(scene, authority):
+def test_database_has_its_own_mode(scene, authority):
     fake = scram_server(scene, authority)
     target = "host=127.0.0.1 port=%d" % fake.port
     weir = scene.weir({"off": target + " channel_binding=disable", "on": target}, server_tls_sslmode="require",
@@ -383,7 +383,7 @@ def test_servers_certificate_without_a_hash(scene, authority, mode):
     assert (fake.started[0].mechanism, fake.started[0].gs2) == (PLAIN, "n,,")
 
 
-def test_somebody_between_pgweir_and_its_server(scene, authority):
+def test_attacker_between_pgweir_and_its_server(scene, authority):
     """
     An attacker in the middle has a certificate of its own and forwards all bytes: the login is bound to the attacker's
     certificate, not to the server's.
@@ -401,7 +401,7 @@ def test_somebody_between_pgweir_and_its_server(scene, authority):
     b"SCRAM-SHA-256-PLU\0\0", b"SCRAM-SHA-256-PLUSS\0\0", b"scram-sha-256\0\0", b"x" * 60000 + b"\0\0", b"GSSAPI\0\0",
     PLAIN.encode() + b"\0", PLAIN.encode() + b"\0\0\0"])
 @pytest.mark.parametrize("tls", [False, True])
-def test_lists_of_mechanisms_that_are_none(scene, authority, body, tls):
+def test_malformed_mechanism_lists(scene, authority, body, tls):
     fake = scene.fake(tls=authority.server_context() if tls else None)
 
     def login(session):
@@ -414,7 +414,7 @@ def test_lists_of_mechanisms_that_are_none(scene, authority, body, tls):
 
 
 @pytest.mark.parametrize("again", [m.authentication(10, PLUS.encode() + b"\0\0"), m.authentication(3)])
-def test_server_asks_twice(scene, authority, again):
+def test_server_sends_two_authentication_requests(scene, authority, again):
     fake = scene.fake(tls=authority.server_context())
 
     def login(session):
@@ -426,7 +426,7 @@ def test_server_asks_twice(scene, authority, again):
     assert words_of(weir) == LOGIN + "server asked for the password twice"
 
 
-def test_server_ends_the_exchange_before_its_proof(scene, authority):
+def test_server_omits_its_signature(scene, authority):
     fake = scene.fake(tls=authority.server_context())
 
     def login(session):

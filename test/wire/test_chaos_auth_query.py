@@ -55,7 +55,7 @@ class Oracle:
         elif kind == 6:
             session.dribble(right)
         elif kind == 7:
-            # no answer: the connection ends with that of the pooler
+            # no answer: the connection ends together with the pooler's
             session.read()
         else:
             session.send(right)

@@ -154,7 +154,7 @@ def thick_skinned(fake):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nonsense_from_clients(scene, authority, seed):
+def test_invalid_messages_from_clients(scene, authority, seed):
     draw = random.Random(seed)
     fake = thick_skinned(scene.mini())
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2, **tls_settings(authority),
@@ -178,7 +178,7 @@ def test_nonsense_from_clients(scene, authority, seed):
 
 
 @pytest.mark.parametrize("method", ["plain", "md5", "scram-sha-256"])
-def test_nonsense_in_a_login(scene, method):
+def test_invalid_messages_in_a_login(scene, method):
     draw = random.Random(method)
     weir = scene.weir(scene.mini(), pool_mode="transaction", auth_type=method)
     good = weir.client()
@@ -191,7 +191,7 @@ def test_nonsense_in_a_login(scene, method):
 
 
 def only_the_good(weir):
-    """Of all clients one is left, beside those of the console."""
+    """One client is left, in addition to the console clients."""
     until(lambda: [c["database"] for c in weir.show("CLIENTS") if c["database"] != "pgbouncer"] == ["p0"],
           "all others are gone")
 
@@ -199,7 +199,7 @@ def only_the_good(weir):
 # --- servers
 
 def record(fake, sql):
-    """What a sane server sends for a login and a query, in two pieces."""
+    """Returns the messages of a correct server for a login and a query, in two pieces."""
     direct = Client(fake.port)
     welcome = direct.login(user="app", database="p0")
     answer = direct.query(sql).messages
@@ -273,7 +273,7 @@ def test_server_dies_at_every_byte(scene, end):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nonsense_from_a_server(scene, seed):
+def test_invalid_messages_from_a_server(scene, seed):
     """Whatever a server sends, its client receives an answer or sees the end, and another server serves the next client."""
     draw = random.Random(seed)
     fake = scene.mini()
@@ -314,8 +314,8 @@ ENDED_BY_THE_SERVER = ("byte", "zero", "half a notice", "half a parameter")
 
 @pytest.mark.parametrize("kind", sorted(UNASKED))
 @pytest.mark.parametrize("idle", [False, True])
-def test_unasked_words_of_a_server(scene, kind, idle):
-    """Behind the answer in the same write, or later, when the server is idle: the next client sees none of it."""
+def test_unexpected_messages_of_a_server(scene, kind, idle):
+    """After the answer in the same write, or later, when the server is idle: the next client sees nothing of them."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
     alice, bob = weir.client(), weir.client()
@@ -329,7 +329,7 @@ def test_unasked_words_of_a_server(scene, kind, idle):
         alice.expect("Z")
         server.send(UNASKED[kind])
     if not idle and kind in ENDED_BY_THE_SERVER:
-        # behind half a message it is not lent, even before it ends
+        # after a partial message the server is not lent, even before it ends
         bob.send(m.query("second"))
         weir.barrier()
         assert not server.has_input()
@@ -345,8 +345,8 @@ def test_unasked_words_of_a_server(scene, kind, idle):
     assert bob.result().value == "for bob"
 
 
-def test_error_that_speaks_of_fatal(scene):
-    """Severity is a field, not a word in the text: the server goes on to the next client."""
+def test_error_text_that_contains_fatal(scene):
+    """Severity is a field, not a word in the text: the server continues with the next client."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
     alice, bob = weir.client(), weir.client()
@@ -356,8 +356,8 @@ def test_error_that_speaks_of_fatal(scene):
 
 
 @pytest.mark.parametrize("unasked", ["ready", "row", "half a parameter"])
-def test_server_that_is_never_of_use(scene, unasked):
-    """Says something unasked behind each welcome: each client is told, and the server is not dialled again and again."""
+def test_server_that_is_never_usable(scene, unasked):
+    """The server sends an unexpected message after each welcome: each client gets an error, and the server is not dialled again and again."""
     fake = scene.fake()
 
     def login(session):

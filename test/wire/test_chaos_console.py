@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Guest:
-    """Comes, asks, checks, leaves. May be refused and cut off, but never answered with what it did not ask."""
+    """Connects, sends queries, checks answers, disconnects. The connection may be refused or ended, but never gets a wrong answer."""
 
     def __init__(self, weir, name, over):
         self.weir, self.name, self.over = weir, name, over
@@ -70,7 +70,7 @@ def write_ini(weir, text=None):
 
 
 def command(draw, weir):
-    """One command; those that would wait for a client's goodwill get no chance to: it is their connection that ends."""
+    """Runs one command. A command that would wait for a client is interrupted by closing its connection."""
     database = draw.choice(("", " p0", " p1", " nosuch"))
     kind = draw.randrange(14)
     if kind < 4:

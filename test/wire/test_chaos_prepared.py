@@ -1,6 +1,6 @@
 """
-Prepared statements in any order (support/preparing.py), by many clients at once on few servers that may keep few of them:
-every answer is the one that a connection of one's own would have given.
+Prepared statements in any order (support/preparing.py), by many clients at once on few servers with room for few statements: every answer is the same
+as on a dedicated connection.
 """
 import random
 import threading

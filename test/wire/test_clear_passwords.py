@@ -39,7 +39,7 @@ def comes_in(client):
 
 
 def error(client):
-    """What it is refused with."""
+    """Returns message and SQLSTATE of the refusal."""
     fields = m.read_error(client.expect("E").body)
     client.expect_closed()
     return fields["M"], fields["C"]
@@ -59,7 +59,7 @@ def waiting(weir):
 
 @contextmanager
 def stopped(weir):
-    """The only process of those that derive has begun, and does nothing meanwhile."""
+    """The only derivation process has begun, and is stopped meanwhile."""
     is_refused(begin(weir, "bob", "that begins it"))
     (row,) = processes(weir)
     os.kill(row["pid"], signal.SIGSTOP)
@@ -83,12 +83,12 @@ def test_right_and_wrong(scene):
         is_refused(begin(weir, user, password))
     comes_in(begin(weir))
     comes_in(begin(weir, "bob", "bobs"))
-    # of those that are right each was derived once, and the empty ones not at all
+    # each correct password was derived once, and empty ones were not derived
     (row,) = processes(weir)
     assert (row["method"], row["state"], row["answers"]) == (None, "idle", 2 + 5)
 
 
-def test_nobody_else_waits(scene):
+def test_other_clients_do_not_wait(scene):
     weir = start_weir(scene)
     session = weir.client("clear", password="clear")
     comes_in(begin(weir, "bob", "bobs"))
@@ -100,15 +100,15 @@ def test_nobody_else_waits(scene):
         assert session.query("SELECT 1").value is not None
         comes_in(begin(weir, "clear", "clear"))
         is_refused(begin(weir, "clear", "wrong"))
-        # known from before
+        # cached from before
         comes_in(begin(weir, "bob", "bobs"))
         assert [row["pid"] for row in processes(weir)] == [pid]
     is_refused(wrong)
     comes_in(right)
 
 
-def test_the_unknown_take_as_long(scene):
-    """As many of them as there are SCRAM secrets among those of the known."""
+def test_unknown_users_take_as_long(scene):
+    """As many unknown users take time as known users have SCRAM secrets."""
     weir = start_weir(scene)
     with stopped(weir):
         clients = [begin(weir, "nobody%d" % i) for i in range(60)]
@@ -118,7 +118,7 @@ def test_the_unknown_take_as_long(scene):
         is_refused(client)
 
 
-def test_no_name_makes_another_one_be_derived_again(scene):
+def test_names_do_not_evict_cached_keys(scene):
     """SCRAM for a list of passwords in clear: one derivation for each name, known or not, whatever other names come."""
     weir = transactions(scene, scene.mini(), auth_type="scram-sha-256", users={"clear": "clear"}, max_auth_processes=1, scram_iterations=1)
 
@@ -134,7 +134,7 @@ def test_no_name_makes_another_one_be_derived_again(scene):
     assert derivations(["clear", "nobody", "nobody0"]) == 0
 
 
-def test_the_same_question_is_asked_once(scene):
+def test_equal_requests_are_derived_once(scene):
     """As after a start, when all of an application's clients come at once."""
     weir = start_weir(scene, max_auth_queue=1, max_client_conn=200)
     with stopped(weir):
@@ -144,7 +144,7 @@ def test_the_same_question_is_asked_once(scene):
         weir.wait_log("login attempt", times=102)
         gone = begin(weir)
         weir.wait_log("login attempt", times=103)
-        # the one that has asked leaves, and one of the others
+        # the client whose request runs disconnects, and another one
         clients.pop(0).close()
         gone.close()
         weir.wait_log("client unexpected eof", times=2)
@@ -155,8 +155,8 @@ def test_the_same_question_is_asked_once(scene):
     assert processes(weir)[0]["answers"] == row["answers"] + 1
 
 
-def test_a_question_that_another_address_has_asked(scene):
-    """It is answered in the turn of the address that has fewer, and not behind all that the other one has asked."""
+def test_request_shared_with_another_address(scene):
+    """The request is processed in the turn of the address with fewer requests, not after all requests of the other address."""
     names = ["v%d" % n for n in range(10)]
     weir = start_weir(scene, auth_type="scram-sha-256", users=dict.fromkeys(names, "secret"), listen_addr="*", scram_iterations=200000)
     weir.admin("SHOW VERSION")
@@ -178,7 +178,7 @@ def test_a_question_that_another_address_has_asked(scene):
         other.close()
 
 
-def test_the_queue_has_an_end(scene):
+def test_queue_is_limited(scene):
     weir = start_weir(scene, max_auth_queue=2, listen_addr="*")
     with stopped(weir):
         first = begin(weir, "app", "one")
@@ -197,7 +197,7 @@ def test_the_queue_has_an_end(scene):
     assert 2 in row.values()
 
 
-def test_who_leaves_while_he_waits(scene):
+def test_waiting_client_disconnects(scene):
     """pgweir drops the waiting request of a client that leaves. A process finishes the one in progress, and no client is told."""
     weir = start_weir(scene)
     with stopped(weir) as pid:
@@ -237,7 +237,7 @@ def test_a_process_that_dies(scene):
         comes_in(begin(weir))
 
 
-def test_as_many_iterations_as_there_may_be(scene):
+def test_maximum_number_of_iterations(scene):
     users = {"app": scram.secret_text(scram.make_secret("sesame", iterations=SLOW)),
              "bob": scram.secret_text(scram.make_secret("sesame", iterations=SLOW + 1))}
     weir = start_weir(scene, users=users, client_login_timeout=600)
@@ -287,7 +287,7 @@ def test_reload_meanwhile(scene):
     is_refused(begin(weir, "app", "wrong"))
 
 
-def test_a_login_under_way_ends_where_it_began(scene):
+def test_login_in_progress_ends_in_the_old_process(scene):
     weir = start_weir(scene, kind=Replaced, auth_type="plain")
     with stopped(weir):
         right, wrong = begin(weir), begin(weir, "app", "wrong")

@@ -1,6 +1,6 @@
 """
-A client of the console shares each turn of the loop with all others: however much it asks for at once, a few commands run,
-and then the others are served. What it sends while a command of it waits is held by TCP.
+A console client shares each turn of the loop with all other clients: it may send any number of commands at once, but a few run per turn. Input after
+a waiting command is held back by TCP.
 """
 import pytest
 
@@ -27,10 +27,10 @@ def queries(console):
 
 
 @pytest.mark.parametrize("form", [one_query, queries])
-def test_another_client_is_served_between(scene, form):
+def test_other_clients_are_served_between_commands(scene, form):
     """
-    The console's own answers show it: another client's query, which came behind the console's commands and in the same turn, has
-    a server in all of them but those of that turn.
+    The console's own answers show the order: another client's query, which arrived after the console's commands in the same turn, has a server in all
+    answers except those of that turn.
     """
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
@@ -46,8 +46,8 @@ def test_another_client_is_served_between(scene, form):
     assert client.result().value == "x"
 
 
-def test_what_follows_a_command_that_waits_is_held_by_tcp(scene):
-    """It was read, and the client that sent more than 256 KB was ended."""
+def test_input_after_a_waiting_command_is_held_by_tcp(scene):
+    """Input after a waiting command was once read, and the client ended after 256 KB."""
     count = 20000
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)

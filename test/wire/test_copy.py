@@ -64,7 +64,7 @@ def test_trap_34_sync_during_copy_in(scene, syncs):
     weir.wait_pool("p0", sv_active=0, sv_idle=1)
 
 
-def test_trap_34_sync_behind_a_copy_that_fails_first(scene):
+def test_trap_34_sync_after_a_copy_that_fails_first(scene):
     """The same Sync counts after all when the COPY fails before the server has read it."""
     weir = transactions(scene, scene.mini())
     client, rival = weir.client(), weir.client()
@@ -129,14 +129,14 @@ def test_request_sent_into_a_copy(scene, extended):
     assert heard[-1].type == "E"
     client.read_until("Z")
     assert rival.result().value == "rival"
-    # what came behind the failure, if anything did, was the client's own
+    # if the server executed later messages, they were the client's own
     client.send(m.query("last"))
     while client.result().rows != [[b"last"]]:
         pass
 
 
-def test_a_server_is_not_left_in_the_middle_of_a_batch(scene):
-    """When it isn't known any more what a server owes its client goes on with another one, but not with the rest of a batch."""
+def test_server_is_not_released_within_a_batch(scene):
+    """When pending answers are no longer known, the client continues with another server, but not with the rest of a batch."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = linked(fake, weir)
@@ -155,7 +155,7 @@ def test_a_server_is_not_left_in_the_middle_of_a_batch(scene):
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["known in time", "too late"])
-def test_copy_behind_a_request_sent_into_a_copy(scene, left):
+def test_copy_after_a_request_sent_into_a_copy(scene, left):
     """The client would have sent the data without a server to take it, and waited for ever."""
     fake = scene.fake()
     weir = transactions(scene, fake)
@@ -179,8 +179,8 @@ def test_copy_behind_a_request_sent_into_a_copy(scene, left):
     all_said(server)
 
 
-def test_a_server_that_is_left_dies_in_the_middle_of_an_answer(scene):
-    """Its end between two messages looks like the one that it was asked for; its client would have waited for ever."""
+def test_released_server_ends_within_an_answer(scene):
+    """A server's end between two messages looks like its requested end; the client would have waited forever."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = linked(fake, weir)
@@ -207,8 +207,8 @@ def left(scene):
     return fake, weir, client, server, question
 
 
-def test_a_server_that_is_left_dies_before_it_has_answered_all(left):
-    """It was believed to have answered all, being silent, and its client waited for ever."""
+def test_released_server_ends_before_all_answers(left):
+    """The silent server was believed to have answered everything, and its client waited forever."""
     _, _, client, server, _ = left
     server.answer("1")
     assert client.result().value == "1"
@@ -217,7 +217,7 @@ def test_a_server_that_is_left_dies_before_it_has_answered_all(left):
     assert m.read_error(message.body)["M"] == "server conn crashed?"
 
 
-def test_a_server_that_is_left_is_not_told_that_its_client_has_gone(left):
+def test_released_server_gets_no_terminate_of_its_client(left):
     """With client_connection_check_interval PostgreSQL ends the query when the client's half of the connection is closed."""
     _, weir, client, server, _ = left
     weir.barrier()
@@ -227,11 +227,8 @@ def test_a_server_that_is_left_is_not_told_that_its_client_has_gone(left):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 9, 10, 27])
-def test_the_last_word_in_pieces(left, cut):
-    """
-    No client receives the answer to the pooler's question, wherever it is cut. What the client sends meanwhile goes to another
-    server.
-    """
+def test_answer_to_the_poolers_query_in_pieces(left, cut):
+    """No client gets the answer to the pooler's query, wherever the answer is split. Later messages of the client go to another server."""
     fake, weir, client, server, question = left
     client.send(m.query("three"))
     server.answer("1")
@@ -251,7 +248,7 @@ def test_the_last_word_in_pieces(left, cut):
 
 @pytest.mark.parametrize("alike", [m.parse_complete() + m.bind_complete(), m.parse_complete() + m.parameter_description(1, 2, 3, 4)])
 @pytest.mark.parametrize("cut", [0, 1, 5, 9])
-def test_what_only_begins_like_the_last_word_is_the_clients(left, alike, cut):
+def test_similar_answer_belongs_to_the_client(left, alike, cut):
     _, weir, client, server, question = left
     server.send(alike[:cut])
     weir.barrier()
@@ -265,7 +262,7 @@ def test_what_only_begins_like_the_last_word_is_the_clients(left, alike, cut):
 
 
 @pytest.mark.parametrize("status", ["T", "E"])
-def test_a_transaction_is_not_left(left, status):
+def test_server_is_not_released_within_a_transaction(left, status):
     """No other server has the transaction: the client gets an error with the reason."""
     _, _, client, server, question = left
     server.complete("BEGIN", status)
@@ -276,7 +273,7 @@ def test_a_transaction_is_not_left(left, status):
     assert m.read_error(message.body)["M"] == "request sent into a COPY that is not over"
 
 
-def test_what_a_server_that_is_left_does_for_its_client_is_cancelled(left):
+def test_query_on_a_released_server_can_be_cancelled(left):
     _, weir, client, server, question = left
     weir.cancel(client).expect_closed()
     assert server.fake.next_cancel() == (server.pid, server.key)
@@ -370,7 +367,7 @@ def test_trap_37_failed_function_call(scene):
     assert client.result().types == "CZ"
 
 
-def test_trap_38_notifications_at_rest_and_in_answers(scene):
+def test_trap_38_notifications_when_idle_and_in_answers(scene):
     """A NOTIFY taken for the start or the end of a query."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", default_pool_size=1)
@@ -445,7 +442,7 @@ def test_parameter_status_reaches_its_client_and_is_remembered(scene):
     until(lambda: fake.queries[-1][1] == "one")
 
 
-# --- requests behind a COPY that fails before it has read anything: only the server knows which of them it acts upon
+# --- requests after a COPY that fails before data is read: only the server knows which of them it executes
 
 def close_statement(name):
     return m.message("C", b"S" + m.cstring(name))
@@ -457,10 +454,7 @@ def types(messages):
 
 @pytest.fixture(params=["together", "after CopyInResponse"])
 def forlorn(request, scene):
-    """
-    Behind a COPY that fails, the client prepared anew what had been "one", and received ParseComplete. That server is gone. Gives
-    the scene's server and the client.
-    """
+    """After a failed COPY, the client prepared "one" again and got ParseComplete. That server is gone. Returns the scene's server and the client."""
     fake = scene.fake()
     weir = transactions(scene, fake, max_prepared_statements=50, server_login_retry=0)
     client = weir.client()
@@ -491,8 +485,8 @@ def forlorn(request, scene):
 
 
 @pytest.mark.parametrize("name", ["", "name"])
-def test_what_was_before_is_not_executed_in_place_of_what_is_in_doubt(forlorn, name):
-    """It was: the client, which had been told of ParseComplete, got the answer of the statement before."""
+def test_earlier_statement_is_not_executed_for_a_doubtful_name(forlorn, name):
+    """The old statement was executed once: after ParseComplete, the client got the answer of the earlier statement."""
     fake, client = forlorn
     client.send(m.bind(name), m.execute(), m.sync())
     server = fake.accept()
@@ -502,7 +496,7 @@ def test_what_was_before_is_not_executed_in_place_of_what_is_in_doubt(forlorn, n
     assert client.result().error == "no such statement"
 
 
-def test_a_name_in_doubt_is_free(forlorn):
+def test_doubtful_name_may_be_prepared_again(forlorn):
     fake, client = forlorn
     client.send(m.parse("three", "name"), m.sync())
     server = fake.accept()
@@ -518,7 +512,7 @@ def test_a_name_in_doubt_is_free(forlorn):
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_client_that_leaves_in_doubt_gives_its_server_back(scene, mode, answered):
+def test_doubtful_server_of_a_disconnected_client_is_reused(scene, mode, answered):
     """The Sync within the COPY may have been answered: the server is kept, and the next client does not get that answer."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode=mode, default_pool_size=1, server_reset_query="DISCARD ALL")
@@ -540,7 +534,7 @@ def test_a_client_that_leaves_in_doubt_gives_its_server_back(scene, mode, answer
     assert not other.has_input()
 
 
-def test_a_server_that_ends_while_a_doubt_is_settled_without_a_client(scene):
+def test_server_ends_while_a_doubt_is_resolved_without_a_client(scene):
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = copy_that_fails(fake, weir)
@@ -555,7 +549,7 @@ def test_a_server_that_ends_while_a_doubt_is_settled_without_a_client(scene):
     assert other.result().value == "next"
 
 
-def test_a_doubt_is_settled_by_the_process_that_takes_over(scene):
+def test_doubt_is_resolved_by_the_new_process(scene):
     fake = scene.fake()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1)
     client, server = copy_that_fails(fake, weir)

@@ -1,8 +1,8 @@
 """
-What has been a CVE in a pooler of this kind, played against pgweir: one test for each, named by it, with every length around
-the bound, both versions of the protocol, with TLS and in clear. Those that need a real PostgreSQL are in live/test_cve.py.
+CVEs of similar poolers, played against pgweir: one test for each, named by its number, with every length around the limit, both versions of the
+protocol, with and without TLS. Tests that need a real PostgreSQL are in live/test_cve.py.
 
-doc/security.md names these tests; a renamed one is to be renamed there, too.
+doc/security.md refers to these tests by name.
 """
 import struct
 
@@ -17,7 +17,7 @@ from support.wire import Closed, LoginRefused
 
 NAME_MOST = 1024        # the longest name that is looked up at all
 STARTUP_MOST = 10000    # the largest start-up packet, as with PostgreSQL
-PASSWORD_MOST = 65530   # the largest body of a password message that fits what PostgreSQL takes
+PASSWORD_MOST = 65530   # the largest body of a password message that PostgreSQL accepts
 SCRAM_MOST = 2048       # the longest message of a SCRAM exchange
 
 
@@ -48,7 +48,7 @@ class Way:
         return client
 
     def asked(self, user="app"):
-        """One that has been asked for its proof: the client, and the body of the question."""
+        """Returns a client that got an authentication request, and the body of the request."""
         client = self.come(user)
         got = client.read()
         while got.type != "R":
@@ -79,7 +79,7 @@ class Stage:
 
 
 def last_error(client):
-    """What the client is told before its connection ends, or None."""
+    """Returns the error message before the connection ends, or None."""
     errors = [m.read_error(got.body) for got in client.drain() if got.type == "E"]
     assert len(errors) <= 1, errors
     return errors[0]["M"] if errors else None
@@ -137,7 +137,7 @@ def test_cve_2012_4575_packets_around_the_limit(scene, authority):
 
 @pytest.mark.parametrize("auth_type", ["trust", "plain", "md5", "scram-sha-256"])
 def test_cve_2015_6817_unknown_user(scene, authority, auth_type):
-    """An unknown user cannot log in: without a password, with that of another user or of auth_user, or by a name like auth_user's."""
+    """An unknown user cannot log in: without a password, with the password of another user or of auth_user, or with a name similar to auth_user's."""
     asked = []
 
     def serve(session):
@@ -150,7 +150,7 @@ def test_cve_2015_6817_unknown_user(scene, authority, auth_type):
     stage = Stage(scene, authority, fake, auth_type=auth_type, auth_user="asker", default_pool_size=1,
                   users={"asker": "asker-secret"})
     strangers = ["nobody", "asker ", "Asker", "asker\t", "aske", "askerr", "%s", "*"]
-    # with auth_type md5 the unknown are asked what the known are
+    # with auth_type md5, unknown users get the same request as known users
     if auth_type == "md5":
         with pytest.raises(LoginRefused):
             stage.plain.connect().login(password="wrong", user="known", database="p0")
@@ -175,7 +175,7 @@ INJECTED = {"query": m.query("injected"), "startup": m.startup(user="app", datab
 
 
 @pytest.mark.parametrize("auth_type", ["trust", "cert"])
-def test_cve_2021_3935_behind_an_ssl_request(scene, authority, auth_type):
+def test_cve_2021_3935_after_an_ssl_request(scene, authority, auth_type):
     """In the same write, each of them and parts of each: none of it has an effect."""
     fake = scene.mini()
     mode = {"client_tls_sslmode": "verify-full", "client_tls_ca_file": authority.cert("ca")} if auth_type == "cert" else {}
@@ -189,7 +189,7 @@ def test_cve_2021_3935_behind_an_ssl_request(scene, authority, auth_type):
 
 
 def test_cve_2021_3935_in_place_of_the_handshake(scene, authority):
-    """After the S it is TLS's to say what it is, and it is none."""
+    """After the S, the next bytes must be TLS, and these are not."""
     fake = scene.mini()
     stage = Stage(scene, authority, fake)
     for words in INJECTED.values():
@@ -204,8 +204,8 @@ def test_cve_2021_3935_in_place_of_the_handshake(scene, authority):
 
 
 @pytest.mark.parametrize("sslmode", ["prefer", "require", "verify-ca"])
-def test_cve_2021_3935_behind_the_answer_of_a_server(scene, authority, sslmode):
-    """The other direction, behind the S of a server: pgweir does not log in to it, and passes none of these bytes to a client."""
+def test_cve_2021_3935_after_the_answer_of_a_server(scene, authority, sslmode):
+    """The other direction, after the S of a server: pgweir does not log in, and forwards none of these bytes to a client."""
     fake = scene.mini(tls=authority.server_context())
     sane = fake._greet        # pylint: disable=protected-access
     stage = Stage(scene, authority, fake, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"),
@@ -235,7 +235,7 @@ ASKS = [{"search_path": "evil"}, {"options": "-c search_path=evil"}, {"options":
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_cve_2025_12819_search_path(scene, authority, mode):
-    """The connection that auth_query runs on is opened with nothing of the client's, and put right before it is asked."""
+    """The connection for auth_query is opened without the client's parameters, and is reset before the query."""
     fake = scene.fake()
     stage = Stage(scene, authority, fake, auth_type="plain", auth_user="asker", pool_mode=mode, default_pool_size=1,
                   track_extra_parameters="search_path", server_reset_query="")
@@ -266,7 +266,7 @@ def sasl_packet(stated, data):
 
 
 def test_cve_2026_6664_lengths_in_a_sasl_packet(scene, authority):
-    """Every length but the true one is refused, whether the packet holds more or less, and whether the user exists or not."""
+    """Every length except the true length is refused, whether the packet is longer or shorter, and whether the user exists or not."""
     stage = Stage(scene, authority, scene.mini(), auth_type="scram-sha-256")
     first = b"n,,n=,r=" + scram.nonce().encode()
     wrong = {0, 1, len(first) - 1, len(first) + 1, 2 ** 16 - 1, 2 ** 16}
@@ -286,7 +286,7 @@ def test_cve_2026_6664_lengths_in_a_sasl_packet(scene, authority):
 
 @pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
 def test_cve_2026_6664_lengths_of_the_packet_itself(scene, authority, auth_type):
-    """What cannot be is refused before another byte is waited for; the largest that can be is taken as a whole."""
+    """Impossible lengths are refused before another byte is waited for; the largest possible message is accepted as a whole."""
     stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
     for way in stage.ways:
         for length in [0, 1, 2, 3, PASSWORD_MOST + 6, 2 ** 16, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 4, 2 ** 32 - 1]:
@@ -373,7 +373,7 @@ def test_cve_2026_6666_error_in_a_server_login(scene, authority, when):
 
 
 @pytest.mark.parametrize("where", ["query", "reset", "test", "parameters", "idle", "look-up"])
-def test_cve_2026_6666_error_of_a_server_at_work(scene, authority, where):
+def test_cve_2026_6666_error_of_a_busy_server(scene, authority, where):
     """In answer to a client, to the pooler's own queries, and out of the blue; each error in a pool of its own."""
     fakes = [scene.fake() for _ in ERRORS]
     settings = {"reset": {"pool_mode": "session"}, "test": {"server_check_delay": 0, "server_check_query": "check"},
@@ -401,7 +401,7 @@ def test_cve_2026_6666_error_of_a_server_at_work(scene, authority, where):
         server = fake.accept()
         client.finish_login()
         text = server.expect_query()
-        # what has answered in this very turn need not be asked whether it is there
+        # a server that has answered in this turn is not tested
         while where == "test" and text == "x":
             server.answer("x")
             assert client.result().value == "x"
@@ -444,8 +444,7 @@ COMMANDS = ["PAUSE", "RESUME", "SUSPEND", "DISABLE p0", "ENABLE p0", "RECONNECT"
 @pytest.mark.parametrize("role", ["stats", "any"])
 def test_cve_2026_6667_kill_client(scene, authority, role):
     """
-    Trap 72: a user with read access to the console cannot change anything, by any spelling or either protocol. Nor can a user
-    that auth_type any lets in.
+    Trap 72: a user with read access to the console cannot change anything, with any spelling or either protocol. Nor can a user with auth_type any.
     """
     more = {"auth_type": "any"} if role == "any" else {}
     stage = Stage(scene, authority, "host=127.0.0.1 port=%d user=app" % scene.mini().port, **more)
@@ -468,8 +467,8 @@ def test_cve_2026_6667_kill_client(scene, authority, role):
 
 
 @pytest.mark.parametrize("auth_type", ["trust", "scram-sha-256"])
-def test_cve_2026_6667_the_console_has_a_door(scene, authority, auth_type):
-    """Trap 72: not an ordinary user, not an administrator's name alone, not that of the process's own user over TCP."""
+def test_cve_2026_6667_console_requires_authentication(scene, authority, auth_type):
+    """Trap 72: an ordinary user is refused, as are the name of an administrator without a password, and the Unix user of the process over TCP."""
     stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
     for way in stage.ways:
         for user in ("app", "pgbouncer", "pgweir", "Admin", "admin,stats", "admin ", "stat"):
@@ -488,7 +487,7 @@ FIRST = {"password": m.password("x"), "SASL": m.sasl_initial("SCRAM-SHA-256", b"
 
 @pytest.mark.parametrize("auth_type", ["trust", "plain", "md5", "scram-sha-256", "pam"])
 def test_1_5_5_messages_out_of_order(scene, authority, auth_type):
-    """Before the start-up packet, behind a declined request for encryption, and anything but an answer where one is due."""
+    """Before the start-up packet, after a declined encryption request, and messages other than the expected answer."""
     stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
     for way in stage.ways:
         for name, words in FIRST.items():

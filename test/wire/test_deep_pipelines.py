@@ -18,7 +18,7 @@ def closes(count=DEEP):
 
 
 def parses(count=DEEP):
-    """Of a text that the server has already: it receives none of them."""
+    """Parse messages of a text that the server already has: the server gets none of them."""
     return b"".join(m.parse(TEXT, "n%d" % n) for n in range(count)), "1" * count
 
 
@@ -31,7 +31,7 @@ def kinds_until_ready(client):
 
 
 @pytest.mark.parametrize("promised", (closes, parses, both))
-def test_batch_of_answers_that_are_promised(scene, promised):
+def test_batch_of_answers_by_the_pooler(scene, promised):
     """At the limit everything waited for the server, the Sync too, and the server for the Sync."""
     fake = scene.mini()
     weir = transactions(scene, fake)
@@ -45,7 +45,7 @@ def test_batch_of_answers_that_are_promised(scene, promised):
     assert sum(1 for entry in fake.statements if entry[0] == "P") == 1
 
 
-def test_batch_of_promised_answers_behind_one_of_the_servers(scene):
+def test_batch_of_pooler_answers_after_a_server_answer(scene):
     """Which the server keeps to itself until it is asked."""
     weir = transactions(scene, scene.mini())
     client = weir.client()
@@ -55,7 +55,7 @@ def test_batch_of_promised_answers_behind_one_of_the_servers(scene):
     assert client.query("alive").value == "alive"
 
 
-def test_batch_of_answers_that_the_server_keeps(scene):
+def test_batch_of_answers_held_back_by_the_server(scene):
     """Nothing of it is promised: they are all the server's."""
     weir = transactions(scene, scene.mini())
     client = weir.client()
@@ -64,8 +64,8 @@ def test_batch_of_answers_that_the_server_keeps(scene):
     assert client.query("alive").value == "alive"
 
 
-def test_batch_of_long_texts_without_a_name(scene):
-    """Each was kept until it was answered, for the case that the next one is not."""
+def test_batch_of_long_unnamed_statements(scene):
+    """Each text was kept until it was answered, in case the next one fails."""
     weir = transactions(scene, scene.mini(), 1, measured=True)
     client = weir.client()
     assert client.query("one").value == "one"
@@ -94,7 +94,7 @@ def push(weir, client, data, most):
     return sent
 
 
-def test_client_that_does_not_read_what_it_is_promised(scene):
+def test_client_that_does_not_read_the_poolers_answers(scene):
     """pgweir kept five bytes for each message, without a limit: the server sees none of them and so does not slow the client down."""
     weir = transactions(scene, scene.mini(), measured=True, tcp_socket_buffer=16384)
     client = weir.client(receive_buffer=4096)

@@ -52,7 +52,7 @@ class Hello:
         return True
 
     def finish(self, *behind):
-        """The rest, with the clear text of `behind` in the same write as the last of it."""
+        """Completes the handshake, with `behind` in clear text in the same write as the last message."""
         while not self._step():
             self._client.send(self._out.read())
             self._in.write(self._client.sock.recv(65536))
@@ -105,7 +105,7 @@ def test_alpn_of_several(weir, authority, protocols):
     asked.login(user="app", database="p0")
 
 
-def test_ssl_request_without_alpn_is_as_it_always_was(weir, authority):
+def test_ssl_request_without_alpn_is_accepted(weir, authority):
     client = weir.connect()
     client.start_tls(context(authority))
     assert client.sock.selected_alpn_protocol() is None
@@ -126,7 +126,7 @@ def test_hello_in_pieces(weir, authority, step):
 
 @pytest.mark.parametrize("step", [1, 13])
 def test_hello_of_many_kilobytes_and_records(weir, authority, step):
-    """Longer than what pgweir reads at a time before login."""
+    """Longer than pgweir's read buffer before login."""
     client = weir.connect()
     names = ["n%d-%s" % (n, "x" * 200) for n in range(60)]
     hello = Hello(client, context(authority, *names, "postgresql"))
@@ -140,7 +140,7 @@ def test_hello_of_many_kilobytes_and_records(weir, authority, step):
     assert hello.read(1) == b"R"
 
 
-def test_startup_packet_behind_the_last_flight(weir, authority):
+def test_startup_packet_with_the_last_flight(weir, authority):
     """In one write: the last of the handshake, the start-up packet and a query."""
     client = weir.connect()
     hello = Hello(client, context(authority, "postgresql"))
@@ -211,7 +211,7 @@ def test_another_alpn_gets_its_alert(weir, authority, name, asked):
 
 
 @pytest.mark.parametrize("unix", [False, True])
-def test_where_tls_is_not_offered(scene, authority, settings, unix):
+def test_direct_tls_is_refused_without_tls(scene, authority, settings, unix):
     """As PostgreSQL does it: without a word, which would not be understood."""
     weir = transactions(scene, scene.mini(), **settings if unix else {})
     client = weir.connect(unix=unix)
@@ -222,7 +222,7 @@ def test_where_tls_is_not_offered(scene, authority, settings, unix):
 
 
 @pytest.mark.parametrize("request_", [m.SSL_REQUEST, m.GSSENC_REQUEST])
-def test_hello_behind_a_request_that_was_declined(scene, authority, request_, settings):
+def test_hello_after_a_declined_ssl_request(scene, authority, request_, settings):
     weir = transactions(scene, scene.mini(), **dict(settings, client_tls_sslmode="disable"))
     client = weir.connect()
     client.send(request_)
@@ -232,8 +232,8 @@ def test_hello_behind_a_request_that_was_declined(scene, authority, request_, se
     assert m.read_error(error.body)["M"].startswith("bad packet header: '160301")
 
 
-def test_hello_behind_a_gssenc_request(weir, authority):
-    """Only the first byte of the connection says what it is; TLS is still to be had by an SSLRequest."""
+def test_hello_after_a_gssenc_request(weir, authority):
+    """Only the first byte of the connection selects direct TLS; TLS is still available with an SSLRequest."""
     client = weir.connect()
     client.send(m.GSSENC_REQUEST)
     assert client.read_bytes(1) == b"N"
@@ -248,8 +248,8 @@ def test_hello_behind_a_gssenc_request(weir, authority):
 
 
 @pytest.mark.parametrize("packet", [m.SSL_REQUEST, m.startup(user="app", database="p0"), b"\x16", bytes(3000)])
-def test_clear_bytes_behind_the_hello(weir, authority, packet):
-    """Nothing that comes in clear is taken for the client's word (CVE-2021-3935 had such a gap behind SSLRequest)."""
+def test_cleartext_after_the_hello(weir, authority, packet):
+    """Cleartext is not accepted as the client's data (CVE-2021-3935 had such a gap after SSLRequest)."""
     client = weir.connect()
     client.send(Hello(client, context(authority, "postgresql")).record, packet)
     client.shut_writing()
@@ -261,7 +261,7 @@ def test_clear_bytes_behind_the_hello(weir, authority, packet):
 
 @pytest.mark.parametrize("tail", [b"", b"\x03", b"\x03\x01\xff\xff", b"\x03\x01\x00\x05hello", b"\x03\x01\x00\x00",
                                   b"\x00" * 9000])
-def test_nonsense_that_begins_like_tls(weir, authority, tail):
+def test_invalid_data_that_begins_like_tls(weir, authority, tail):
     client = weir.connect()
     client.send(b"\x16" + tail)
     client.shut_writing()
@@ -309,7 +309,7 @@ def test_client_that_leaves_at_every_byte_of_its_hello(weir, authority):
     assert direct(weir, context(authority, "postgresql")).login(user="app", database="p0")
 
 
-def test_certificate_is_demanded_as_ever(scene, authority, settings):
+def test_client_certificate_is_required_with_direct_tls(scene, authority, settings):
     weir = transactions(scene, scene.mini(), **dict(settings, client_tls_sslmode="verify-full",
                                                     client_tls_ca_file=authority.cert("ca")), auth_type="cert")
     shown = authority.client_context("client")

@@ -43,7 +43,7 @@ def test_alpn_is_named_by_an_ssl_request_too(scene, fake):
 
 
 def test_server_that_knows_no_alpn(scene, authority):
-    """One before PostgreSQL 17: good enough when the SSLRequest has said what is meant, and only then."""
+    """A server before PostgreSQL 17 is accepted if and only if an SSLRequest came first."""
     fake = scene.mini(tls=context(authority))
     weir = transactions(scene, fake, server_login_retry=0, server_down="fail", **REQUIRE)
     assert weir.client().query("works").value == "works"
@@ -52,7 +52,7 @@ def test_server_that_knows_no_alpn(scene, authority):
     assert words == "server TLS: server does not confirm the application protocol (ALPN)"
 
 
-def test_name_is_checked_as_ever(scene, authority):
+def test_server_name_is_verified(scene, authority):
     authority.issue("elsewhere", "elsewhere.test", names="DNS:elsewhere.test")
     tls = authority.server_context("elsewhere")
     tls.set_alpn_protocols(["postgresql"])
@@ -63,13 +63,13 @@ def test_name_is_checked_as_ever(scene, authority):
 
 
 def test_server_that_wants_an_ssl_request(scene):
-    """It takes the hello for a packet of a length that cannot be."""
+    """The server reads the ClientHello as a packet with an impossible length."""
     weir = transactions(scene, scene.mini(), server_down="fail", **DIRECT)
     words = weir.connect().refused(user="app", database="p0")["M"]
     assert words.startswith("server TLS: ")
 
 
-def test_database_has_a_way_of_its_own(scene, fake):
+def test_database_has_its_own_sslnegotiation(scene, fake):
     weir = scene.weir({"one": "host=127.0.0.1 port=%d sslnegotiation=direct" % fake.port, "two": fake}, **REQUIRE)
     for database in ("one", "two"):
         weir.client(database=database).query("something")
@@ -77,7 +77,7 @@ def test_database_has_a_way_of_its_own(scene, fake):
 
 
 @pytest.mark.parametrize("change", ["setting", "key"])
-def test_a_changed_way_reconnects(scene, fake, change):
+def test_changed_sslnegotiation_reconnects(scene, fake, change):
     weir = transactions(scene, fake, **REQUIRE)
     client = weir.client()
     client.query("before")
@@ -98,13 +98,13 @@ def test_unix_sockets_stay_without_tls(scene, postgres):
 
 @pytest.mark.parametrize("way", [DIRECT, REQUIRE])
 @pytest.mark.parametrize("version", ["3.0", "3.2"])
-def test_cancel_goes_the_way_of_its_target(scene, fake, authority, way, version):
+def test_cancel_uses_the_negotiation_of_its_target(scene, fake, authority, way, version):
     went = []
     weir = transactions(scene, fake, server_max_protocol_version=version, **way)
     client = weir.client()
     client.send(m.query("wait"))
     fake.until(lambda: fake.queries, "the query runs")
-    # what holds for the next connection is not what this one went by
+    # a later setting does not apply to this connection's cancel request
     other = {DIRECT["server_tls_sslnegotiation"]: "postgres"}.get(way.get("server_tls_sslnegotiation"), "direct")
     weir.admin("SET server_tls_sslnegotiation = '%s'" % other)
     fake.on_cancel = lambda pid, key, connection: (went.append((connection.tls, connection.direct, key)),
@@ -114,7 +114,7 @@ def test_cancel_goes_the_way_of_its_target(scene, fake, authority, way, version)
     assert went == [(True, way is DIRECT, fake.started[0].key)]
 
 
-def test_cancel_is_not_talked_out_of_tls(scene, authority):
+def test_cancel_is_not_downgraded_to_cleartext(scene, authority):
     """With sslmode prefer a server may refuse TLS, but not for a cancel request to a TLS connection: the cancel key is a secret."""
     fake = scene.mini(tls=context(authority))
     weir = transactions(scene, fake, server_tls_sslmode="prefer", server_idle_timeout=3600)
@@ -131,7 +131,7 @@ def test_cancel_is_not_talked_out_of_tls(scene, authority):
 
 
 @pytest.mark.parametrize("sslmode", ["disable", "allow", "prefer"])
-def test_no_way_back_to_clear_is_no_way_for_weak_modes(scene, sslmode):
+def test_weak_modes_are_refused_with_direct_tls(scene, sslmode):
     weir = transactions(scene, scene.mini(), server_tls_sslmode=sslmode, wait=False,
                         server_tls_sslnegotiation="direct", allow=r".")
     weir.expected_status = 1
@@ -139,7 +139,7 @@ def test_no_way_back_to_clear_is_no_way_for_weak_modes(scene, sslmode):
     assert '"server_tls_sslnegotiation" direct needs "server_tls_sslmode" require' in weir.log() + weir.stderr()
 
 
-def test_handshakes_that_fail_leave_nothing(scene, authority):
+def test_failed_handshakes_leave_nothing(scene, authority):
     """A server that breaks off in the middle, in each of several places."""
     fake = scene.mini(tls=Broken())
     weir = transactions(scene, fake, server_login_retry=0, server_down="fail", **DIRECT)

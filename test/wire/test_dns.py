@@ -1,8 +1,7 @@
 """
-Names of servers: several addresses, lifetimes, changes, name servers that fail, lie or are silent.
+Names of servers: several addresses, lifetimes, changes, and name servers that fail, send false answers or are silent.
 
-The PostgreSQL servers are played, at several addresses of loopback and one port. The server that receives a client's query is
-the one that the client is linked to.
+The PostgreSQL servers are fakes at several addresses of loopback and one port. The server that gets a client's query is the one linked to the client.
 """
 import itertools
 import socket
@@ -56,7 +55,7 @@ def test_connections_go_to_all_addresses_in_turn(scene):
     assert names.count("A") == 1 and names.count("AAAA") == 1
 
 
-def test_address_that_is_dead_is_passed_over(scene):
+def test_dead_address_is_skipped(scene):
     """Trap 88: one of three is down."""
     fakes = scene.hosts("127.0.0.2", "127.0.0.3", "127.0.0.4")
     fakes[1].stop_listening()
@@ -66,8 +65,8 @@ def test_address_that_is_dead_is_passed_over(scene):
     assert {hold(weir.client(), fakes) for _ in range(6)} == {0, 2}
 
 
-def test_silent_address_costs_its_time_once(scene):
-    """Trap 88: an address that swallows what it is sent does not delay every third connection."""
+def test_silent_address_delays_once(scene):
+    """Trap 88: an address that drops packets does not delay every third connection."""
     fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     hole = socket.create_server(("127.0.0.4", fakes[0].port))
     names = scene.nameserver()
@@ -80,7 +79,7 @@ def test_silent_address_costs_its_time_once(scene):
     assert weir.log().count("no answer") == 1
 
 
-def test_records_of_the_other_family_are_passed_over(scene):
+def test_records_of_the_other_family_are_ignored(scene):
     """An answer to the question for IPv6 that has IPv4 addresses would have each of them tried twice."""
     names, fake = scene.nameserver(), scene.mini(host="127.0.0.2")
     names.play = lambda question: [question.reply(record(question.name, "A", 60, "127.0.0.2"))]
@@ -93,7 +92,7 @@ def test_records_of_the_other_family_are_passed_over(scene):
 
 @pytest.mark.parametrize("fate", ["silent", "SERVFAIL", "REFUSED", "NXDOMAIN", "empty"])
 @pytest.mark.parametrize("bad", ["A", "AAAA"])
-def test_failure_of_one_family_does_not_sink_the_other(scene, fate, bad):
+def test_failure_of_one_family_does_not_affect_the_other(scene, fate, bad):
     """Trap 87."""
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
@@ -118,7 +117,7 @@ def test_failure_of_one_family_does_not_sink_the_other(scene, fate, bad):
 
 # --- lifetimes
 
-def test_answer_is_kept_as_long_as_it_may_be(scene):
+def test_answer_is_cached_for_its_lifetime(scene):
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=4000)
@@ -128,7 +127,7 @@ def test_answer_is_kept_as_long_as_it_may_be(scene):
     row = hosts(weir)[NAME]
     assert 2900 < row["ttl"] <= 3000 and row["addrs"] == "127.0.0.2:0"
     assert names.count("A") == 1
-    # a RELOAD shortens the life of what is remembered too
+    # a RELOAD shortens the lifetime of cached answers too
     weir.settings["dns_max_ttl"] = 0
     weir.write_ini()
     weir.admin("RELOAD")
@@ -137,7 +136,7 @@ def test_answer_is_kept_as_long_as_it_may_be(scene):
 
 
 @pytest.mark.parametrize("ttl", [0, 1 << 31, (1 << 32) - 1])
-def test_lifetimes_at_the_edge(scene, ttl):
+def test_extreme_lifetimes(scene, ttl):
     """Trap 87: a TTL that wraps."""
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
@@ -150,7 +149,7 @@ def test_lifetimes_at_the_edge(scene, ttl):
 
 
 @pytest.mark.parametrize("rcode", [NXDOMAIN, SERVFAIL, REFUSED])
-def test_failure_is_remembered_for_dns_nxdomain_ttl(scene, rcode):
+def test_failure_is_cached_for_dns_nxdomain_ttl(scene, rcode):
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.set(NAME, rcode=rcode)
@@ -188,7 +187,7 @@ def test_silent_name_server_ends_in_time_and_recovers(scene):
     assert where(weir.client(), [fake]) == 0
 
 
-def test_silent_name_server_delays_nobody_else(scene):
+def test_silent_name_server_does_not_delay_other_clients(scene):
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.play = names.silent
@@ -204,7 +203,7 @@ def test_silent_name_server_delays_nobody_else(scene):
     assert not waiting.has_input()
 
 
-def test_slow_name_server_delays_nobody_else(scene):
+def test_slow_name_server_does_not_delay_other_clients(scene):
     (fake,) = scene.hosts("127.0.0.2")
     names, answers_now = scene.nameserver(), threading.Event()
     names.set(NAME, a=["127.0.0.2"])
@@ -227,7 +226,7 @@ def test_slow_name_server_delays_nobody_else(scene):
         assert client.read_until("Z")
 
 
-def test_reload_asks_the_new_name_server_what_the_old_one_left_open(scene):
+def test_reload_repeats_pending_queries_at_the_new_name_server(scene):
     (fake,) = scene.hosts("127.0.0.2")
     silent, names = scene.nameserver(), scene.nameserver()
     silent.play = silent.silent
@@ -279,7 +278,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_lying_name_server(scene, lie):
+def test_false_answers(scene, lie):
     """Whatever it says, the login ends in time, nothing is connected to, and the next one, honestly answered, works."""
     fake, wrong = scene.hosts("127.0.0.2", "127.0.0.7")
     names = scene.nameserver()
@@ -287,7 +286,7 @@ def test_lying_name_server(scene, lie):
     names.play = LIES[lie]
     weir = by_name(scene, names, fake.port, server_connect_timeout=1, dns_nxdomain_ttl=0, server_login_retry=0, server_down="fail")
     words = weir.connect().refused(user="app", database="p0")["M"]
-    # some releases of c-ares look at the addresses alone, whatever name stands beside them
+    # some releases of c-ares check the addresses only, whatever their name
     assert words.startswith("server DNS lookup failed (") or words == "connect timeout"
     assert not wrong.started
     names.play = names.answer
@@ -295,7 +294,7 @@ def test_lying_name_server(scene, lie):
     assert where(weir.client(), [fake]) == 0
 
 
-def test_answer_too_long_for_udp_is_asked_for_again_over_tcp(scene):
+def test_truncated_answer_is_repeated_over_tcp(scene):
     fakes = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"])
@@ -309,7 +308,7 @@ def test_answer_too_long_for_udp_is_asked_for_again_over_tcp(scene):
     assert True in over_tcp
 
 
-def test_more_addresses_than_anybody_needs(scene):
+def test_large_number_of_addresses(scene):
     fakes = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.play = lambda q: [q.reply(*[record(q.name, "A", 60, "127.0.0.2")] * (1000 if q.kind == "A" else 0),
@@ -321,7 +320,7 @@ def test_more_addresses_than_anybody_needs(scene):
 
 # --- changes
 
-def test_changed_answer_retires_what_is_connected_elsewhere(scene):
+def test_changed_answer_retires_connections_to_old_addresses(scene):
     """Trap 87."""
     old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
@@ -345,7 +344,7 @@ def test_changed_answer_retires_what_is_connected_elsewhere(scene):
     assert new.started
 
 
-def test_idle_connections_to_an_address_that_is_gone_close_at_once(scene):
+def test_idle_connections_to_a_removed_address_close_at_once(scene):
     old, new = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)
@@ -362,8 +361,8 @@ def test_idle_connections_to_an_address_that_is_gone_close_at_once(scene):
     weir.wait_pool("p1", sv_idle=1)
 
 
-def test_nobody_waits_for_a_login_at_an_address_that_is_gone(scene):
-    """It swallows connections, and nothing but the change ends the login there. That is no failed login."""
+def test_login_at_a_removed_address_is_ended(scene):
+    """The address drops packets, and only the change ends the login there, which does not count as a failed login."""
     (fake,) = scene.hosts("127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)
@@ -411,7 +410,7 @@ def test_answers_that_differ_each_time_end_no_login(scene):
         assert client.result().status == "T"
 
 
-def test_a_quiet_pool_hears_of_a_change(scene):
+def test_idle_pool_notices_a_change(scene):
     """No connection is opened, so none would cause a look-up: pgweir asks for the name as long as connections depend on it."""
     old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
@@ -422,15 +421,15 @@ def test_a_quiet_pool_hears_of_a_change(scene):
     names.set(NAME, a=["127.0.0.3"], ttl=0)
     weir.wait_log("127.0.0.2:%d closing because: obsolete connection" % old.port)
     assert where(client, fakes) == 1
-    # nor does a failing name server take away what is known, or what works
+    # nor does a failing name server remove known addresses or working connections
     names.set(NAME, rcode=SERVFAIL)
     names.wait_asked("A", times=names.count("A") + 2)
     assert weir.pool("p0")["sv_idle"] == 1 and hosts(weir)[NAME]["addrs"] == "127.0.0.3:0"
     assert new.started
 
 
-def test_a_name_that_nothing_depends_on_is_left_alone(scene):
-    """Its answer has expired, and its connections are gone."""
+def test_unused_name_is_not_refreshed(scene):
+    """The answer has expired, and the connections are closed."""
     fakes = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)
@@ -447,7 +446,7 @@ def test_a_name_that_nothing_depends_on_is_left_alone(scene):
     assert names.count("A", "other.test") == before
 
 
-def test_addresses_that_come_or_move_retire_nothing(scene):
+def test_added_or_reordered_addresses_retire_nothing(scene):
     fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)
@@ -463,8 +462,8 @@ def test_addresses_that_come_or_move_retire_nothing(scene):
 
 
 @pytest.mark.parametrize("rcode", [NXDOMAIN, SERVFAIL])
-def test_name_that_stops_resolving_leaves_connections_alone(scene, rcode):
-    """A name server that fails must not cut what works; and an address that comes back is no change."""
+def test_name_that_stops_resolving_keeps_connections(scene, rcode):
+    """A name server that fails must not end working connections; and an address that comes back is not a change."""
     fakes = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)
@@ -484,7 +483,7 @@ def test_name_that_stops_resolving_leaves_connections_alone(scene, rcode):
     assert "have changed" not in weir.log()
 
 
-def test_cancel_goes_where_its_query_runs_after_the_name_moved(scene):
+def test_cancel_goes_to_the_old_address_of_its_query(scene):
     old, new = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)
@@ -501,7 +500,7 @@ def test_cancel_goes_where_its_query_runs_after_the_name_moved(scene):
 
 # --- zones
 
-def test_zone_serial_that_grows_makes_its_names_be_asked_anew(scene):
+def test_increased_zone_serial_refreshes_its_names(scene):
     old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"])

@@ -1,7 +1,7 @@
 """
-Figures of SHOW compared with counted work: what the scene has sent, asked, opened and held, no more and no less.
+Figures of SHOW compared exactly with the work of the scene: messages, queries, connections and memory.
 
-Trap 91: averages divided wrongly, counts that drift. Each figure is also looked at when everything is at rest again.
+Trap 91: averages divided wrongly, counts that drift. Each figure is also checked after everything has become idle.
 """
 import contextlib
 import os
@@ -22,7 +22,7 @@ from support.until import DEADLINE, until
 
 COUNTERS = ("server_assignment_count", "xact_count", "query_count", "received", "sent", "xact_time", "query_time",
             "wait_time", "client_parse_count", "server_parse_count", "bind_count", "client_login_count")
-# What the counters are called in the other commands, in their order.
+# The names of the counters in the other commands, in order.
 IN_TOTALS = ("server_assignment_count", "xact_count", "query_count", "bytes_received", "bytes_sent", "xact_time",
              "query_time", "wait_time", "client_parse_count", "server_parse_count", "bind_count", "client_login_count")
 IN_ALL = ("server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time",
@@ -54,7 +54,7 @@ def work(scene, **settings):
 
 
 class Count:
-    """Sends what it is given, reads to so many ReadyForQuery, and counts the bytes of both."""
+    """Sends messages, reads up to the given number of ReadyForQuery, and counts the bytes of both."""
 
     def __init__(self, client):
         self.client = client
@@ -94,7 +94,7 @@ def test_statistics_of_a_transaction(scene):
     more = grown(weir, before)
     assert (more["query_count"], more["xact_count"], more["server_assignment_count"]) == (5, 1, 1)
     assert (more["received"], more["sent"]) == (count.sent, count.received)
-    # a transaction lasts from its first query to its last, with what is between
+    # a transaction lasts from its first query to its last, including the time between
     assert more["xact_time"] >= more["query_time"]
 
 
@@ -109,7 +109,7 @@ def test_statistics_of_pipelines_and_prepared_statements(scene):
     count(m.parse("unnamed text"), m.bind(), m.execute(), m.sync())
     more = grown(weir, before)
     assert more["query_count"] == more["xact_count"] == 4
-    # named ones are counted; the server parses what it does not know yet
+    # named statements are counted; the server parses only texts that it does not know yet
     assert (more["client_parse_count"], more["server_parse_count"], more["bind_count"]) == (1, 1, 3)
     # the same text of another client: parsed by it, but not again by the server
     before = stats(weir)
@@ -158,7 +158,7 @@ def test_statistics_of_waiting(scene):
         assert other.result().value == "later"
     more = grown(weir, before)
     assert more["wait_time"] >= 3 * waited["maxwait_us"] - 3 * 20000 and more["server_assignment_count"] == 3
-    # nor is waiting part of a query's own time twice over
+    # waiting is not counted again as query time
     weir.wait_pool("p0", cl_waiting=0, maxwait=0, maxwait_us=0)
     client.query("alone")
     assert grown(weir, before)["wait_time"] == more["wait_time"]
@@ -187,7 +187,7 @@ def test_totals_are_the_sums_over_all_databases(scene):
 
 
 def test_averages_begin_with_the_last_full_period(scene):
-    """Trap 91. They begin with the process, too, and go on until now."""
+    """Trap 91. Averages begin with the process, too, and continue until now."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", stats_period=1, server_idle_timeout=NEVER)
     client = weir.client()
@@ -202,7 +202,7 @@ def test_averages_begin_with_the_last_full_period(scene):
         return averages()["query_count"] > 0 and averages()
     seen = until(busy, "a period with work has ended")
     assert seen["xact_count"] == seen["query_count"] > 0
-    # rates of one time: what one query receives and sends is the same for all
+    # rates over one period: bytes per query are the same for all queries
     assert seen["bytes_received"] // seen["query_count"] in range(56, 60)
     # a time is per query, not per second; no query takes longer than the period
     assert 0 < seen["query_time"] < 1000000 and seen["query_time"] == seen["xact_time"]
@@ -286,7 +286,7 @@ def test_pool_and_its_sums(scene):
     assert (counts["used_clients"], counts["used_servers"]) == (1, 0)
 
 
-def test_servers_that_are_opened_tested_or_long_idle(scene):
+def test_servers_being_opened_tested_or_long_idle(scene):
     fake, let_in = scene.mini(), threading.Event()
 
     def login(session):
@@ -326,7 +326,7 @@ def test_state(scene, verb, state):
 def test_cancel_requests_for_peers_are_counted(scene):
     fake = scene.mini()
     weirs = [scene.weir(fake, pool_mode="transaction", peer_id=n) for n in (1, 2)]
-    quiet = socket.create_server(("127.0.0.1", 0))          # a peer that takes what it is sent and says nothing
+    quiet = socket.create_server(("127.0.0.1", 0))          # a peer that accepts requests and never answers
     for weir in weirs:
         weir.sections["peers"] = {"1": "host=127.0.0.1 port=%d pool_size=7" % quiet.getsockname()[1],
                                   "2": "host=127.0.0.1 port=%d" % weirs[1].port}
@@ -369,7 +369,7 @@ def of_server(rows, session):
     return row
 
 
-def test_connections_and_what_links_them(scene):
+def test_connections_and_their_links(scene):
     fake, weir, client = work(scene)
     waiting_for_nothing = weir.client("rival", application_name="idler")
     client.send(m.parse("some text", "a"), m.parse("BEGIN", "b"), m.bind("b"), m.execute(), m.sync())
@@ -420,7 +420,7 @@ def test_waiting_client_shows_how_long(scene):
     assert (row["wait"], row["wait_us"], row["state"]) == (0, 0, "idle")
 
 
-def test_sockets_are_all_and_active_ones_those_with_work(scene):
+def test_sockets_and_active_sockets(scene):
     fake, weir, client = work(scene)
     idle = weir.client()
     client.query("BEGIN")
@@ -436,7 +436,7 @@ def test_sockets_are_all_and_active_ones_those_with_work(scene):
     assert idle.sock.getsockname()[1] not in {row["port"] for row in active}
 
 
-def test_socket_shows_what_is_not_sent_yet(scene):
+def test_socket_shows_unsent_bytes(scene):
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction")
     slow = weir.client(receive_buffer=4096)
@@ -478,7 +478,7 @@ def test_descriptors(scene):
 
 # --- MEM, DNS
 
-def test_memory_counts_what_there_is(scene):
+def test_memory_figures(scene):
     fake, weir, client = work(scene)
     clients = [weir.client() for _ in range(4)]
     client.query("BEGIN")
@@ -514,7 +514,7 @@ def test_names_are_counted(scene):
             weir.connect().refused(user="app", database="p3")
         else:
             weir.client(database="p%d" % n)
-    # an address is no name
+    # an address is not a name
     assert {row["hostname"]: row["addrs"].split(",") for row in weir.show("DNS_HOSTS")} == {
         "a.one.test": ["127.0.0.2:0"], "b.one.test": ["127.0.0.2:0", "127.0.0.3:0"], "c.two.test": ["127.0.0.3:0"],
         "nowhere.test": [""]}
@@ -525,10 +525,10 @@ def test_names_are_counted(scene):
     assert [names.count("A", host) for host in hosts[:3]] == [1, 1, 1] and names.count("A", "127.0.0.2") == 0
 
 
-# --- what is configured, and what is secret
+# --- settings and secrets
 
 def test_limits_of_databases_and_users(scene):
-    """What an entry says, else what holds for all."""
+    """The value of an entry, otherwise the general setting."""
     weir = scene.weir({"p0": "host=127.0.0.1 port=7777 dbname=other user=forced pool_size=1 min_pool_size=2 "
                              "reserve_pool_size=3 server_lifetime=4 pool_mode=statement", "p1": "host=127.0.0.1"},
                       sections={"users": {"app": "pool_size=6 reserve_pool_size=7 pool_mode=transaction "
@@ -558,7 +558,7 @@ def test_limits_of_databases_and_users(scene):
     assert named(weir, "DATABASES", "p1")["pool_size"] == 11
 
 
-def test_secrets_of_descriptors_are_for_the_daemons_own_user(scene):
+def test_only_the_unix_user_of_the_daemon_sees_secrets(scene):
     fake, weir, client = work(scene)
     client.query("BEGIN")
     with contextlib.closing(psycopg2.connect(host=weir.directory, port=weir.port, user="admin", dbname="pgbouncer",
@@ -573,11 +573,11 @@ def test_secrets_of_descriptors_are_for_the_daemons_own_user(scene):
     assert mine["cancel"] == int.from_bytes(client.pid.to_bytes(4, "big") + client.key, "big", signed=True)
     session = fake.started[0]
     assert its["cancel"] == int.from_bytes(session.pid.to_bytes(4, "big") + session.key, "big", signed=True)
-    # what logins have revealed stays in the process
+    # secrets that logins have revealed are not shown
     assert mine["scram_client_key"] is its["scram_server_key"] is None
 
 
-def test_cancel_requests_that_wait_are_counted(scene):
+def test_waiting_cancel_requests_are_counted(scene):
     fake = scene.mini()
     fake.on_cancel = lambda pid, key, connection: None
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, cancel_wait_timeout=NEVER)
@@ -599,7 +599,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def test_every_column_has_its_test(scene):
-    """figures.txt says which test holds which column; what it names must exist, and no published column may be missing."""
+    """figures.txt lists the test of each column; every listed test must exist, and every published column must be listed."""
     weir = scene.weir(scene.mini())
     known, cursor = {}, weir.console().cursor()
     for line in (HERE / "figures.txt").read_text(encoding="utf-8").splitlines():
@@ -650,7 +650,7 @@ def test_logins_on_the_console_are_counted(scene):
     assert total == before + 2
 
 
-def test_state_tells_a_shutdown(scene):
+def test_state_shows_a_shutdown(scene):
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     client, other = weir.client(), weir.client()
     client.query("BEGIN")
@@ -668,7 +668,7 @@ def test_state_tells_a_shutdown(scene):
     assert weir.wait_exit() == 0
 
 
-def test_a_command_that_does_not_exist_is_refused_with_a_hint(scene):
+def test_unknown_command_is_refused_with_a_hint(scene):
     weir = scene.weir(scene.mini())
     (error,) = weir.client("admin", "pgbouncer").query("SHOW POOL").errors
     assert (error["M"], error["H"]) == ("invalid command 'SHOW POOL', use SHOW HELP;", 'Did you mean "SHOW POOLS"?')

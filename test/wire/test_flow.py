@@ -49,7 +49,7 @@ def test_trap_48_answers_that_end_at_the_edge_of_a_buffer_over_tls(scene, author
 
 
 def test_trap_48_large_parameter_in_the_welcome(scene, authority):
-    """A TLS record that ends past the edge of the buffer, with nothing behind it."""
+    """A TLS record that ends past the end of the buffer, followed by nothing."""
     fake = scene.mini(tls=authority.server_context())
     weir = transactions(scene, fake, pool_size=1, **tls_settings(authority))
     draw = random.Random(48)
@@ -102,7 +102,7 @@ def test_trap_49_neither_direction_waits_for_the_other(scene):
     assert client.result().types == "CZ"
 
 
-def test_trap_49_nor_the_other_way_round(scene):
+def test_trap_49_client_does_not_wait_for_the_server(scene):
     fake = scene.fake()
     weir = transactions(scene, fake)
     client = weir.client(receive_buffer=4096)
@@ -170,7 +170,7 @@ def test_trap_50_first_in_first_out(scene, count):
     assert holder.result().value == "x" and holder.result().value == "x"
 
 
-def test_trap_50_nobody_starves(scene):
+def test_trap_50_no_client_starves(scene):
     weir = transactions(scene, scene.mini(), 2, max_client_conn=300)
     clients = [weir.client() for _ in range(100)]
     for turn in range(5):
@@ -180,7 +180,7 @@ def test_trap_50_nobody_starves(scene):
             assert client.result().value == "%d %d" % (n, turn)
 
 
-def test_trap_51_capacity_survives_hand_overs_and_failures(scene):
+def test_trap_51_capacity_survives_releases_and_failures(scene):
     """Capacity was lost when an endpoint failed while it was handed over."""
     fake = scene.mini()
     weir = transactions(scene, fake, 3, server_login_retry=0)
@@ -287,7 +287,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", sorted(STEPS))
 def test_trap_60_login_at_the_server_fails_at_each_step(scene, step):
-    """A connection that failed was closed twice, or another one in its place."""
+    """A failed connection was closed twice, or another connection with the same descriptor was closed."""
     fake = scene.mini()
     weir = transactions(scene, fake, 2, server_login_retry=0)
     good = weir.client(database="p0")
@@ -311,7 +311,7 @@ def test_trap_60_login_at_the_server_fails_at_each_step(scene, step):
     assert weir.client().query("next").value == "next"
 
 
-def test_trap_60_nobody_listens(scene):
+def test_trap_60_connection_refused(scene):
     fake = scene.mini()
     fake.stop_listening()
     weir = transactions(scene, fake, 2, server_login_retry=0.1, query_wait_timeout=0.5)
@@ -361,7 +361,7 @@ def test_trap_60_answers_to_an_ssl_request(scene, answer):
     assert weir.client().query("works").value == "works"
 
 
-def test_trap_60_server_with_a_certificate_that_nobody_trusts(scene, authority):
+def test_trap_60_server_with_an_untrusted_certificate(scene, authority):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue("stranger", "localhost", names="IP:127.0.0.1", by="other")
     context.load_cert_chain(authority.cert("stranger"), authority.key("stranger"))

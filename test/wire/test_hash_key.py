@@ -10,7 +10,7 @@ KEY = 16        # bytes
 
 
 def place(binary):
-    """Where the key lies; and whether that is counted from where the binary does."""
+    """Returns the address of the key, and whether it is relative to the load address of the binary."""
     said = subprocess.run(["readelf", "-hsW", binary], check=True, capture_output=True, text=True).stdout
     (found,) = re.findall(r"^\s*\d+: ([0-9a-f]+) .* OBJECT .* hash_key(?:\.lto_priv\.\d+)?$", said, re.M)
     return int(found, 16), bool(re.search(r"Type:\s+DYN", said))
@@ -26,7 +26,7 @@ def key_of(weir):
         return memory.read(KEY)
 
 
-def test_each_process_has_a_key_of_its_own(scene):
+def test_each_process_has_its_own_key(scene):
     fake = scene.mini()
     keys = {key_of(scene.weir(fake)) for _ in range(3)}
     assert len(keys) == 3 and bytes(KEY) not in keys

@@ -73,7 +73,7 @@ def black_hole(scene):
 
 # --- the host that pgweir connects to
 
-def test_round_robin_goes_on_for_ever(scene):
+def test_round_robin_continues_over_all_connections(scene):
     """Trap 78: a counter that overflows. Each connection ends after one transaction, and the next host has its turn."""
     fakes = scene.hosts(*FOUR[:3])
     weir = listed(scene, fakes, server_lifetime=0)
@@ -82,7 +82,7 @@ def test_round_robin_goes_on_for_ever(scene):
     assert len(set(zip(seen, seen[1:]))) == 3 and {seen.count(n) for n in range(3)} == {100}
 
 
-def test_disable_stays_with_the_host_that_works(scene):
+def test_disable_keeps_the_working_host(scene):
     fakes = scene.hosts(*FOUR[:3])
     # with a time to retry, a host that failed would be left out for that time in any case
     weir = listed(scene, fakes, "disable", server_lifetime=0, server_login_retry=0)
@@ -106,7 +106,7 @@ def test_dead_host_is_not_tried_again_before_server_login_retry(scene):
     seen = [where(client, fakes) for _ in range(20)]
     assert seen.count(0) == seen.count(2) == 10
     assert weir.log().count("%s:%d closing because: connect failed (" % (fakes[1].host, fakes[1].port)) == 1
-    # all are dead: those that were given up are tried again
+    # all hosts are dead: those given up are tried again
     fakes[1].listen()
     fakes[0].stop_listening()
     fakes[2].stop_listening()
@@ -114,7 +114,7 @@ def test_dead_host_is_not_tried_again_before_server_login_retry(scene):
 
 
 def test_dead_host_is_known_to_all_pools(scene):
-    """One connection attempt in the whole process finds it out; what a host says to a login concerns its pool alone."""
+    """One connection attempt in the whole process detects a dead host; a refused login concerns its own pool only."""
     fakes = scene.hosts(*FOUR[:2])
     weir = scene.weir({name: target(fakes, load_balance_hosts="round-robin") for name in ("p0", "p1", "p2")}, pool_mode="transaction",
                       server_lifetime=0, server_login_retry=NEVER, server_idle_timeout=NEVER)
@@ -152,7 +152,7 @@ def test_dead_host_comes_back_after_server_login_retry(scene):
     until(lambda: where(client, fakes) == 1, "the host is used again")
 
 
-def test_silent_host_takes_only_its_part_of_the_time(scene, black_hole):
+def test_silent_host_uses_only_its_share_of_the_timeout(scene, black_hole):
     """Trap 88: with a host that takes connections and says nothing, the login ends long before server_connect_timeout."""
     fakes = scene.hosts(*FOUR[:2])
     holes = [black_hole(address, fakes[0].port) for address in FOUR[2:]]
@@ -184,13 +184,13 @@ def test_host_that_is_not_ready_is_followed_by_the_next(scene, fields, balance):
     weir = listed(scene, fakes, balance, server_login_retry=NEVER)
     assert {hold(weir.client(), fakes) for _ in range(3)} == {1}
     weir.wait_log("server login failed: FATAL " + fields[0])
-    # the same login goes on at the other host, and the first is left in peace
+    # the same login continues at the other host, and the first host gets no further attempt
     assert len(fakes[0].started) == 1 and weir.log().count("closing because: " + fields[0]) == 1
 
 
 @pytest.mark.parametrize("fields", [("password authentication failed", "28P01"), ("no such database", "3D000"),
                                     ("no pg_hba.conf entry", "28000")])
-def test_word_that_is_final_is_not_asked_for_elsewhere(scene, fields):
+def test_final_refusal_is_not_retried_at_another_host(scene, fields):
     """As in libpq: a password that one host refuses is not shown to the others."""
     fakes = scene.hosts(*FOUR[:2])
     fakes[0].login = refuses(*fields)
@@ -199,7 +199,7 @@ def test_word_that_is_final_is_not_asked_for_elsewhere(scene, fields):
     assert not fakes[1].started
 
 
-def test_host_that_breaks_off_is_followed_by_the_next(scene):
+def test_next_host_is_tried_after_a_broken_login(scene):
     fakes = scene.hosts(*FOUR[:3])
     fakes[0].login = lambda session: session.close()
     fakes[1].login = lambda session: (session.send(m.authentication_ok()), session.close())
@@ -207,7 +207,7 @@ def test_host_that_breaks_off_is_followed_by_the_next(scene):
     assert where(weir.client(), fakes) == 2
 
 
-def test_what_a_host_said_before_it_broke_off_is_forgotten(scene):
+def test_parameters_of_a_broken_login_are_discarded(scene):
     fakes = scene.hosts(*FOUR[:2])
 
     def half(session):
@@ -241,14 +241,14 @@ def test_verify_full_compares_the_one_host_of_the_list(scene, authority, first_i
         weir.wait_log(r"S-0x.*@127\.0\.0\.2:\d+ closing because: server TLS: .*mismatch")
 
 
-def test_host_without_tls_is_passed_over_when_it_is_required(scene, authority):
+def test_host_without_tls_is_skipped_if_tls_is_required(scene, authority):
     plain = scene.mini(host="127.0.0.2")
     secure = scene.mini(host="127.0.0.3", port=plain.port, tls=authority.server_context())
     weir = listed(scene, [plain, secure], server_tls_sslmode="require")
     assert {hold(weir.client(), [plain, secure]) for _ in range(3)} == {1}
 
 
-def test_list_that_shrinks_while_a_host_is_waited_for(scene, black_hole):
+def test_list_shrinks_while_a_host_is_dialled(scene, black_hole):
     (fake,) = scene.hosts(FOUR[0])
     holes = [black_hole(address, fake.port) for address in FOUR[1:]]
     weir = listed(scene, holes + [fake], server_connect_timeout=2)
@@ -268,7 +268,7 @@ def lead_to(weir, host, port):
     weir.admin("RELOAD")
 
 
-def test_nobody_waits_for_a_login_to_where_a_reload_has_led_away_from(scene, black_hole):
+def test_reload_ends_logins_at_the_old_address(scene, black_hole):
     """The old host swallows connections, and nothing but the RELOAD ends the login there; it held the pool's only place."""
     first, last = scene.hosts(*FOUR[:2])
     hole = black_hole(FOUR[2], first.port)
@@ -297,7 +297,7 @@ def welcomes(version):
 
 
 @pytest.mark.parametrize("before", ["served", "paused", "disabled", "refused"])
-def test_nothing_is_left_of_a_database_whose_name_the_fallback_takes_over(scene, before):
+def test_fallback_inherits_nothing_of_a_removed_database(scene, before):
     """RELOAD takes it out of the file, and a client comes again before it is swept away."""
     old, fresh = scene.mini(login=welcomes("9.6")), scene.mini(login=welcomes("17.2"))
     if before == "refused":
@@ -322,7 +322,7 @@ def test_nothing_is_left_of_a_database_whose_name_the_fallback_takes_over(scene,
     assert where(client, [old, fresh]) == 1
 
 
-def test_reconnect_ends_logins_that_hang(scene):
+def test_reconnect_ends_hanging_logins(scene):
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_connect_timeout=0)
     answers, fake.login = fake.login, lambda session: None
@@ -348,7 +348,7 @@ def away(scene, **settings):
 
 
 @pytest.mark.parametrize("why", ["refused", "starting up", "full", "breaks off"])
-def test_queue_waits_while_the_server_is_away(scene, why):
+def test_queue_waits_while_the_server_is_unavailable(scene, why):
     """A restart of PostgreSQL: waiting clients go on waiting. They are served when it is back, long before server_login_retry."""
     fake, weir, first, second = away(scene)
     waiting = [second] + [weir.client() for _ in range(3)]
@@ -383,7 +383,7 @@ def last_words_of_query(weir):
     return last_words(client)["M"]
 
 
-def test_queue_hears_a_refusal_at_once(scene):
+def test_queue_gets_a_refusal_at_once(scene):
     fake, weir, first, second = away(scene)
     third = weir.client()
     for client in (second, third):
@@ -395,7 +395,7 @@ def test_queue_hears_a_refusal_at_once(scene):
     assert last_words(second)["M"] == last_words(third)["M"] == "password authentication failed"
 
 
-def test_queue_that_waits_for_a_server_is_still_bound_by_query_wait_timeout(scene):
+def test_query_wait_timeout_limits_the_wait_for_a_server(scene):
     fake, weir, first, second = away(scene, query_wait_timeout=1)
     second.send(m.query("never"))
     weir.wait_pool("p0", cl_waiting=1)
@@ -414,7 +414,7 @@ def test_logins_wait_while_the_server_starts_up(scene):
         for client in early:
             client.send(m.startup(user="app", database="p0"))
     weir.wait_log("server login failed: FATAL the database system is starting up", times=2)
-    # and one that comes when the login is known to fail
+    # and a login that begins when the failure is already known
     early.append(weir.connect())
     early[-1].send(m.startup(user="app", database="p0"))
     weir.wait_pool("p0", cl_waiting=4)
@@ -424,7 +424,7 @@ def test_logins_wait_while_the_server_starts_up(scene):
 
 
 def minds_a_date_style(session):
-    """As a hook of the server's may, which has its own SQLSTATE for it."""
+    """Refuses a DateStyle as a hook of the server may, with its own SQLSTATE."""
     if session.startup.get("DateStyle") == "forbidden":
         session.send(m.authentication_ok(), m.error("not for you", "28000", "FATAL"))
         session.close()
@@ -432,8 +432,8 @@ def minds_a_date_style(session):
         session.welcome()
 
 
-def test_a_refusal_that_may_be_its_clients_own_does_not_stop_the_queue(scene):
-    """In session mode servers are opened with what their clients ask for. pgweir cannot know what the 28000 refers to."""
+def test_refusal_of_one_clients_parameters_does_not_stop_the_queue(scene):
+    """In session mode servers are opened with the parameters of their clients. pgweir cannot know the reason of the 28000."""
     fake = scene.mini(login=minds_a_date_style)
     weir = scene.weir(fake, pool_mode="session", server_login_retry=SOON)
     holder, head, last = weir.client(), weir.client(DateStyle="forbidden"), weir.client(DateStyle="German")
@@ -462,7 +462,7 @@ def test_list_of_names(scene):
         "a.example.test": 1, "b.example.test": 0, "c.example.test": 2}
 
 
-def test_a_name_that_has_changed_while_another_host_was_tried(scene):
+def test_name_changes_while_another_host_is_tried(scene):
     """The connection that asks for it has not been anywhere by this name, and is as good as any."""
     old, new = scene.hosts(*FOUR[1:3])
     names = scene.nameserver()

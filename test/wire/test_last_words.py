@@ -1,4 +1,4 @@
-"""What a server sends of its own accord when it ends, and which clients receive it."""
+"""Asynchronous messages of a server when it ends, and which clients get them."""
 import threading
 
 import pytest
@@ -11,8 +11,8 @@ from support.wire import Closed
 CLOSE_REASON = m.error("terminating connection due to administrator command", "57P01", "FATAL")
 
 
-def test_words_behind_the_last_answer_are_not_for_the_client(scene):
-    """It had its answer and would not have kept the server: it was ended with it."""
+def test_error_after_the_last_answer_is_not_sent_to_the_client(scene):
+    """The client had its answer and would not have kept the server, but was ended with it."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client, server = asked(fake, weir)
@@ -28,8 +28,8 @@ def test_words_behind_the_last_answer_are_not_for_the_client(scene):
 
 
 @pytest.mark.parametrize("words", (CLOSE_REASON, m.rows("of no client") + m.ready()), ids=("fatal", "rows"))
-def test_words_behind_the_login_are_not_for_the_client(scene, words):
-    """They came together with the end of the login, and in the same turn a client that had the new server a moment later."""
+def test_error_after_the_login_is_not_sent_to_the_client(scene, words):
+    """The FATAL arrived together with the end of the login, and ended a client that got the new server in the same turn."""
     may_end, has_ended = threading.Event(), threading.Event()
 
     def login(session):
@@ -58,7 +58,7 @@ def test_words_behind_the_login_are_not_for_the_client(scene, words):
     assert client.result().value == "2"
 
 
-def test_words_in_a_session_are_for_the_client(scene):
+def test_error_in_a_session_is_sent_to_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session")
     client, server = asked(fake, weir)
@@ -69,7 +69,7 @@ def test_words_in_a_session_are_for_the_client(scene):
     assert m.read_error(words.body)["C"] == "57P01"
 
 
-def test_words_in_a_transaction_are_for_the_client(scene):
+def test_error_in_a_transaction_is_sent_to_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client, server = asked(fake, weir, "BEGIN")
@@ -80,8 +80,8 @@ def test_words_in_a_transaction_are_for_the_client(scene):
     assert m.read_error(words.body)["C"] == "57P01"
 
 
-def test_nothing_follows_the_last_words(scene):
-    """The pooler answered what was asked behind the FATAL of a server that was not gone yet, as far as it could do so by itself."""
+def test_nothing_follows_a_fatal_error(scene):
+    """The pooler answered messages after the FATAL of a server that was still connected, as far as it could do so by itself."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client, server = asked(fake, weir, "BEGIN")
@@ -99,8 +99,8 @@ def test_nothing_follows_the_last_words(scene):
     assert client.drain() == []
 
 
-def test_nothing_follows_the_last_words_behind_the_poolers_own_query(scene):
-    """A server that ends right behind the answer to the pooler's SET: the client received its ParameterStatus messages after the FATAL."""
+def test_nothing_follows_a_fatal_error_after_the_poolers_query(scene):
+    """A server ends directly after the answer to the pooler's SET: the client received ParameterStatus messages after the FATAL."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     first, server = asked(fake, weir)

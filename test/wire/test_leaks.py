@@ -1,6 +1,6 @@
 """
-What the sanitizers' own check at the end cannot see: the optimised binary, as it is installed, under valgrind's
-memcheck, after thousands of connections that ended in every way.
+Leaks that the sanitizers' check at exit cannot see: the optimised binary, as installed, under valgrind's memcheck, after thousands of connections
+that ended in every way.
 """
 import os
 import ssl
@@ -42,7 +42,7 @@ def visit_over_tls(weir, context):
 
 
 @pytest.mark.skipif("PGWEIR_FAST" not in os.environ, reason="PGWEIR_FAST names no binary without sanitizers")
-def test_nothing_is_lost_after_many_connections(scene, authority):
+def test_no_leaks_after_many_connections(scene, authority):
     fake = scene.mini(tls=authority.server_context(), method="scram", password="app-secret")
     weir = scene.weir(fake, kind=Checked, pool_mode="transaction", default_pool_size=2, auth_type="scram-sha-256",
                       server_login_retry=0, client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),

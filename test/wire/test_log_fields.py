@@ -1,6 +1,6 @@
 """
-What peers may put into the log and into SHOW: no line and no field that pgweir has not written, nothing that a terminal
-obeys, and not much. Plain names look as they always did, because fail2ban, pgbadger and others take the lines apart.
+Texts that peers put into the log and into SHOW: they forge no line and no field, contain no terminal control characters, and are short. Plain names
+are logged unchanged, because fail2ban, pgbadger and others parse the lines.
 """
 import os
 import re
@@ -53,7 +53,7 @@ def raw_log(weir):
 
 
 def costs(weir, *sent):
-    """What is logged of a client that sends this and is refused. The log is written before the connection is closed."""
+    """Returns the log lines of a client that sends this and is refused. The log is written before the connection is closed."""
     before = len(raw_log(weir))
     client = weir.connect()
     for part in sent:
@@ -70,7 +70,7 @@ def is_harmless(text):
 # --- fields
 
 
-def test_plain_names_look_as_ever(scene):
+def test_plain_names_are_logged_unchanged(scene):
     """Word for word PgBouncer's."""
     weir = scene.weir(scene.mini(), auth_type="plain")
     costs(weir, packet(b"no-one", "caf\u00e9_2.x".encode()), m.password("wrong"))
@@ -87,7 +87,7 @@ def test_a_name_forges_no_field(scene):
     text = costs(weir, packet(FORGER, FORGER), m.password("wrong")).decode()
     quoted = '"%s"' % FORGER.decode()
     assert text.count(quoted) == text.count(FORGER.decode()) > 6
-    # what is left without the quoted names is what pgweir says of its own
+    # the rest without the quoted names is pgweir's own text
     own = text.replace(quoted, "NAME")
     assert "10.9.9.9" not in own
     assert len(re.findall(r" C-0x\w+: NAME/NAME@127\.0\.0\.1:\d+ login failed: db=NAME user=NAME$", own, re.MULTILINE)) == 1
@@ -122,7 +122,7 @@ def test_a_name_sends_nothing_to_a_terminal(scene, hostile):
     assert not [line for line in text.splitlines() if not re.match(r"\d{4}-\S+ \S+ UTC \[%d\] [A-Z]+ " % weir.pid, line)]
 
 
-def test_words_of_a_server_are_printable_and_short(scene):
+def test_server_errors_are_printable_and_short(scene):
     def refuse(session):
         session.send(m.error("\x1b[2J\x9b\u202e" + "\n" * 8000, "28000", "FATAL\x1b" * 100))
         session.close()
@@ -135,8 +135,8 @@ def test_words_of_a_server_are_printable_and_short(scene):
     assert is_harmless(raw_log(weir).decode("utf-8"))
 
 
-def test_a_line_has_an_end(scene):
-    """What an administrator types may be long, and is cut; nothing is so long that a pipe takes it in pieces."""
+def test_log_lines_have_a_maximum_length(scene):
+    """A long command of an administrator is truncated, so that no line exceeds the atomic size of a pipe."""
     weir = scene.weir(scene.mini())
     console = weir.client(user="admin", database="pgbouncer")
     assert console.query("RELOAD" + "\x01" * 60000).errors
@@ -227,7 +227,7 @@ def replication(scene, name):
 
 
 def made_to_wait(scene, name):
-    """The refusal of one that fails again and again, which is told when the pooler ends."""
+    """The delayed refusal of a client with repeated failures, which is sent when the pooler ends."""
     weir = scene.weir(scene.mini(), auth_type="plain", login_failure_delay=60)
     costs(weir, packet(name, b"p0"), m.password("x"))
     costs(weir, packet(name, b"p0"), m.password("x"))
@@ -288,7 +288,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("fail", FAILURES)
 @pytest.mark.parametrize("hostile", ["a field", "controls", "controls, many", "no UTF-8", "letters", "letters, many", "quotes"])
-def test_a_login_that_fails_costs_little_log(scene, fail, hostile):
+def test_failed_login_logs_little(scene, fail, hostile):
     text = FAILURES[fail](scene, HOSTILE[hostile])
     assert text.count(b"\n") < 12
     assert len(text) <= FAILED_LOGIN, text

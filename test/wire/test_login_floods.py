@@ -31,7 +31,7 @@ def mute(session):
 
 
 def answering(reply):
-    """Serves look-ups: reply(user) is what each is answered with; None: nothing."""
+    """Serves look-ups: reply(user) is the answer to each; None: no answer."""
     def serve(session):
         session.sock.settimeout(None)
         while True:
@@ -107,7 +107,7 @@ def ldap():
 
 
 @pytest.mark.parametrize("hold", ["look-up", "ldap", "pause"])
-def test_one_address_does_not_keep_others_out(scene, ldap, hold):
+def test_one_address_does_not_block_others(scene, ldap, hold):
     """All of its logins wait for something that does not come. For a new client of another address, pgweir ends one of them."""
     weir, logins = {"look-up": lambda: hold_by_look_up(scene), "ldap": lambda: hold_by_ldap(scene, ldap),
                     "pause": lambda: hold_by_pause(scene)}[hold]()
@@ -122,7 +122,7 @@ def test_one_address_does_not_keep_others_out(scene, ldap, hold):
     assert told <= {FULL, QUEUE}
 
 
-def test_the_crowd_itself_is_served_in_order(scene):
+def test_logins_of_the_flooding_address_are_served_in_order(scene):
     """A new client does not end the login of an earlier client of the same address."""
     weir, logins = hold_by_look_up(scene, max_client_conn=20)
     weir.admin("SHOW VERSION")
@@ -134,10 +134,10 @@ def test_the_crowd_itself_is_served_in_order(scene):
     assert not [client for client in crowd if client.has_input()]
 
 
-def test_look_ups_that_hang_leave_places_to_others(scene):
+def test_hanging_look_ups_leave_places_for_other_logins(scene):
     """
-    With one login for each address, none has more logins than the new client's. So a quarter of the places is reserved for logins
-    that do not wait.
+    With one login per address, no address has more logins than the new client's. Therefore a quarter of the places is reserved for logins that do not
+    wait.
     """
     weir, logins = hold_by_look_up(scene, max_client_conn=12, server_connect_timeout=600, client_login_timeout=600)
     weir.admin("SHOW VERSION")
@@ -158,8 +158,8 @@ def test_look_ups_that_hang_leave_places_to_others(scene):
     comes_in(weir, "127.0.0.3")
 
 
-def test_slow_clients_of_other_addresses_stay(scene):
-    """An address that has most logins itself does not end one of an address with few, however long that has been silent."""
+def test_slow_clients_of_other_addresses_are_kept(scene):
+    """An address with the most logins does not displace a login of an address with few, however long that login has been silent."""
     weir, logins = hold_by_look_up(scene, max_client_conn=10, server_connect_timeout=600, client_login_timeout=600)
     weir.admin("SHOW VERSION")
     slow = wants(weir, "app", "p0", address="127.0.0.2")
@@ -187,7 +187,7 @@ def test_slow_clients_of_other_addresses_stay(scene):
         client.close()
 
 
-def test_a_pause_may_hold_as_many_as_there_is_room_for(scene):
+def test_pause_may_hold_logins_up_to_the_limit(scene):
     weir, logins = hold_by_pause(scene)
     crowd = [wants(weir, *who, **how) for who, how in logins[:MANY - 1]]
     wait_for_logins(weir, MANY - 1)
@@ -205,8 +205,8 @@ def test_max_auth_queue_follows_max_client_conn(scene, ldap):
     assert not [client for client in crowd if client.has_input()]
 
 
-def test_trusted_clients_hide_no_silent_ones(scene):
-    """As many addresses as places: silent clients make room, also behind those of the Unix socket, which do not."""
+def test_silent_clients_are_found_after_trusted_ones(scene):
+    """As many addresses as places: silent clients make room, although Unix socket clients, which do not, come first."""
     weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=60, client_login_timeout=600)
     local = [weir.connect(unix=True) for _ in range(20)]
     for client in local:
@@ -240,7 +240,7 @@ def invented(scene):
                             max_auth_query_connections=8, server_check_query="", autodb_idle_timeout=600, **LOOKS_UP)
 
 
-def test_invented_databases_take_no_more_than_a_part_of_the_connections(invented):
+def test_invented_databases_use_a_limited_share_of_connections(invented):
     """Half of max_auth_query_connections for one address; all of it for several."""
     fake, weir = invented
     crowd = [wants(weir, "user", "invented%d" % n) for n in range(60)]
@@ -334,8 +334,8 @@ def hang_from_one_address(scene):
     return weir, crowd
 
 
-def test_an_address_that_has_no_turn_left_closes_no_database(scene):
-    """Those of its look-ups that wait keep no other address from the database that they are to ask."""
+def test_address_at_its_limit_does_not_block_a_database(scene):
+    """Its waiting look-ups do not keep another address from the database."""
     weir, crowd = hang_from_one_address(scene)
     crowd += [wants(weir, "more%d" % n, "answers") for n in range(20)]
     wait_for_logins(weir, 40)
@@ -349,8 +349,10 @@ def test_an_address_that_has_no_turn_left_closes_no_database(scene):
         client.close()
 
 
-def test_an_address_that_has_no_turn_left_holds_no_user(scene):
-    """A client that asks for a user first has its look-up wait. One of another address that asks for the same user has it made, for both."""
+def test_address_at_its_limit_does_not_block_a_user(scene):
+    """
+    A client requests a user first, and its look-up waits. A client of another address requests the same user: its turn starts the look-up for both.
+    """
     weir, crowd = hang_from_one_address(scene)
     held = wants(weir, "alice", "answers")
     wait_for_logins(weir, 21)
@@ -363,7 +365,7 @@ def test_an_address_that_has_no_turn_left_holds_no_user(scene):
         client.close()
 
 
-def test_a_look_up_of_a_login_that_fails_leaves_no_connection(scene):
+def test_failed_login_leaves_no_look_up_connection(scene):
     fake = scene.fake(serve=answer_nobody)
     weir = scene.weir({"*": fake}, auth_type="plain", max_client_conn=1000, **LOOKS_UP)
     for n in range(40):
@@ -375,7 +377,7 @@ def test_a_look_up_of_a_login_that_fails_leaves_no_connection(scene):
 
 
 def test_a_login_registers_the_database(scene):
-    """From then on its connection for look-ups is kept, as that of any database."""
+    """From then on its connection for look-ups is kept, as for every database."""
     fake = scene.fake(serve=answering(lambda user: lookups.found(user, "secret")))
     weir = scene.weir({"*": fake}, auth_type="plain", **LOOKS_UP)
     for _ in range(2):
@@ -388,7 +390,7 @@ def test_a_login_registers_the_database(scene):
 
 
 def test_idle_connections_of_look_ups_make_room(scene):
-    """Those of configured databases stay for later look-ups, but not so many that there is none for another database."""
+    """Connections of configured databases are kept for later look-ups, but always leave room for another database."""
     fake = scene.fake(serve=answer_nobody)
     names = ["p%d" % n for n in range(12)]
     weir = scene.weir({name: fake for name in names}, auth_type="plain", max_auth_query_connections=4, **LOOKS_UP)
@@ -433,17 +435,17 @@ def tls_settings(authority, name="server", **more):
     return {"client_tls_sslmode": "allow", "client_tls_key_file": authority.key(name), "client_tls_cert_file": authority.cert(name), **more}
 
 
-# the expensive step comes with the hello, its last piece, a second hello, or behind the first answer
+# the expensive step comes with the ClientHello, its last piece, a second ClientHello, or after the first answer
 @pytest.mark.parametrize("hello", ["whole", "pieces", "retry", "rsa"])
 def test_tls_handshakes_take_turns(scene, authority, hello):
-    """Of many expensive steps that are asked for at once, those of other addresses and a query are not answered behind all of them."""
+    """Of many expensive steps at once, those of other addresses and a query are not delayed behind all of them."""
     authority.issue("rsa", "localhost", rsa=True)
     weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=500,
                       **tls_settings(authority, "rsa", client_tls_ecdhcurve="secp384r1" if hello == "retry" else "auto"))
     inside = weir.client()
     flood = [Hello(weir.connect_from("127.0.0.2"), hello) for _ in range(200)]
     one = Hello(weir.connect_from("127.0.0.3"), hello)
-    # behind the beginnings of all of them
+    # after the beginnings of all of them
     last = Hello(weir.connect_from("127.0.0.2"))
     last.send()
     last.wait()
@@ -486,7 +488,7 @@ class Hello:
             self.client.send(self._out.read())
             self._hear()
         if how == "retry":
-            assert self._record()[0] == 20      # what old devices on the way expect behind a hello
+            assert self._record()[0] == 20      # compatibility message after a ClientHello for middleboxes
 
     def _go_on(self):
         with pytest.raises(ssl.SSLWantReadError):
@@ -512,7 +514,7 @@ class Hello:
         assert self.client.read_bytes(1) in b"\x14\x16"
 
 
-def test_a_client_that_leaves_while_its_handshake_waits(scene, authority):
+def test_client_disconnects_while_its_handshake_waits(scene, authority):
     weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, **tls_settings(authority))
     for _ in range(3):
         flood = [Hello(weir.connect()) for _ in range(50)]
@@ -531,8 +533,8 @@ def test_a_client_that_leaves_while_its_handshake_waits(scene, authority):
     assert client.query("in").value == "in"
 
 
-def test_handshakes_that_wait_through_suspend_and_reload(scene, authority):
-    """What was promised is kept: TLS with the certificate of then, even where a RELOAD has switched TLS off."""
+def test_handshakes_wait_through_suspend_and_reload(scene, authority):
+    """Accepted handshakes are completed with the certificate of that time, even if a RELOAD has disabled TLS."""
     weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, **tls_settings(authority))
     flood = [Hello(weir.connect()) for _ in range(50)]
     weir.admin("SUSPEND")

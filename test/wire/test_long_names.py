@@ -36,7 +36,7 @@ def test_hba_lines_of_a_user(scene, name):
 
 @pytest.mark.parametrize("name", [SHORT] + LONGER, ids=len)
 def test_hba_lines_of_a_database(scene, name):
-    """As a name of its own, and where it is left out and is that of the user."""
+    """As an explicit name, and as the user name if the database is omitted."""
     weir = with_rules(scene, "host %s all all reject\n" % SHORT, {"*": scene.mini()})
     assert refusal(weir, database=name) == "login rejected"
     client = weir.connect()
@@ -52,7 +52,7 @@ def test_limits_of_a_user(scene):
         assert refusal(weir, user=name) == "client connections exceeded (max_user_client_connections)"
 
 
-def test_a_database_that_is_disabled(scene):
+def test_disabled_database(scene):
     weir = scene.weir({"*": scene.mini()})
     weir.client(database=SHORT).quit()
     weir.admin('DISABLE "%s"' % SHORT)
@@ -60,7 +60,7 @@ def test_a_database_that_is_disabled(scene):
         assert refusal(weir, database=name) == 'database "%s" is disabled' % SHORT
 
 
-def test_servers_and_console_see_the_name_that_is_left(scene):
+def test_servers_and_console_see_the_truncated_name(scene):
     fake = scene.fake()
     weir = scene.weir({"*": fake}, users={SHORT: "x"})
     for name in LONGER:
@@ -70,8 +70,8 @@ def test_servers_and_console_see_the_name_that_is_left(scene):
     assert {(session.startup["user"], session.startup["database"]) for session in fake.started} == {(SHORT, SHORT)}
 
 
-def test_names_of_the_configuration_stay_whole(scene):
-    """They may be long where no server receives them."""
+def test_names_of_the_configuration_are_not_truncated(scene):
+    """Names may be long if no server gets them."""
     fake = scene.fake()
     long, more = LONGER[:2]
     weir = scene.weir({long: "host=127.0.0.1 port=%d dbname=p0 user=forced" % fake.port,

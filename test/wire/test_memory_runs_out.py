@@ -40,7 +40,7 @@ def served(weir, **login):
 
 
 def come(weir, *requests, tls=None, **login):
-    """A client connects, is let in or refused, and asks. Returns what it receives."""
+    """A client connects, is welcomed or refused, and sends requests. Returns the messages that it receives."""
     login = {"user": "app", "database": "p0", **login}
     client = weir.connect()
     heard = []
@@ -110,7 +110,7 @@ def test_login_over_tls(scene, authority):
     starve(weir, lambda: None, lambda _: [come(weir, m.query("inside"), tls=context)], check)
 
 
-def test_login_of_a_stranger(scene):
+def test_login_of_an_unknown_user(scene):
     """A user and a database that were never seen."""
     users = {"user%d" % n: "secret" for n in range(size(9000, 60000))}
     names = iter(users)
@@ -123,7 +123,7 @@ def test_login_of_a_stranger(scene):
 # --- servers
 
 def linked_by(method, scene, authority):
-    """A pgweir that logs in at its server, and a preparation after which it has to do so anew."""
+    """A pgweir that logs in at its server, and a preparation after which it must log in again."""
     fake = scene.mini(method=method, password="app-secret", tls=authority.server_context())
     weir = start(scene, fake, default_pool_size=1, server_tls_sslmode="require", users={"app": "app-secret"})
 
@@ -200,7 +200,7 @@ def test_prepared_statements(scene):
     starve(weir, settled(weir), play, served(weir))
 
 
-def test_prepared_statements_that_are_new(scene):
+def test_new_prepared_statements(scene):
     weir = start(scene, scene.mini(), max_prepared_statements=200)
 
     def play(client):
@@ -219,7 +219,7 @@ def test_prepared_statements_that_are_new(scene):
     m.run("echo new") + m.sync(), m.close("S") + m.sync(), m.parse("echo a text", "new") + m.bind("new") + m.execute() + m.sync(),
     m.bind("s1") + m.execute() + m.sync(), m.bind() + m.execute() + m.sync(), m.describe("S", "nobody") + m.sync(),
     m.close("S", "s1") + m.sync()], ids=["unnamed", "close unnamed", "named", "use", "use unnamed", "unknown", "close"])
-def test_a_message_that_is_half_written_down(scene, asked):
+def test_partially_buffered_message(scene, asked):
     """The first message of a transaction, on a server without a list of statements yet: the next client of that server is served."""
     weir = start(scene, scene.mini(), default_pool_size=1)
 
@@ -243,7 +243,7 @@ def test_a_message_that_is_half_written_down(scene, asked):
     starve(weir, prepare, lambda client: ask(client, asked), check, drought=5)
 
 
-def test_parameters_that_follow(scene):
+def test_parameters_follow_the_client(scene):
     weir = start(scene, scene.mini(), default_pool_size=1)
 
     def prepare():
@@ -281,7 +281,7 @@ def test_cancel(scene):
         return client
 
     def play(client):
-        """One that got lost is sent again by the user."""
+        """The user repeats a request that is lost."""
         request = weir.cancel(client)
         request.drain()
         request.close()
@@ -365,7 +365,7 @@ def is_listening_or_gone(weir):
 
 
 def start_denied(scene, numbers_of, **settings):
-    """It comes up and works, or ends with status 1 and a line that says why: for each of these n."""
+    """pgweir starts and works, or ends with status 1 and a line that gives the reason: for each of these n."""
     came_up = 0
     weir = start(scene, {"p0": "host=127.0.0.1 port=1"}, at_start=(0, 0), **settings)
     weir.admin("SHOW VERSION")
@@ -400,7 +400,7 @@ def test_start_with_tls(scene, authority):
 
 @pytest.mark.parametrize("how", (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT), ids=("INT", "TERM", "QUIT"))
 def test_shutdown(scene, how):
-    """It ends as it should, with clients and servers there."""
+    """The shutdown completes normally with connected clients and servers."""
     fake = scene.mini()
 
     def end(first, last):

@@ -1,8 +1,8 @@
 """
-pool_mode changes while clients are there: a session that was one client's is never lent to another.
+pool_mode changes while clients are connected: the session of one client is never lent to another.
 
-What a client leaves in a session of its own (LISTEN, SET ROLE, temporary tables, statements) must not be met by the next, and what it
-counts on must not go away while it is there. So a client with a session keeps it, and the session ends with the client.
+The next client must not see state that a client leaves in its own session (LISTEN, SET ROLE, temporary tables, statements), and a connected client
+must not lose such state. Therefore a client with a session keeps it, and the session ends with the client.
 """
 import pytest
 
@@ -68,8 +68,8 @@ def test_a_session_stays_with_its_client_and_ends_with_it(scene, change, other):
 
 
 @WAYS
-def test_who_has_a_transaction_open_when_sessions_come(scene, change):
-    """It ends as one that is shared; what begins then is a session, on a server of its own."""
+def test_open_transaction_during_a_change_to_session_mode(scene, change):
+    """The open transaction ends on a shared server; the next one begins a session on a dedicated server."""
     mini, weir = begun(scene, "transaction")
     client = weir.client()
     client.query("BEGIN")
@@ -85,8 +85,8 @@ def test_who_has_a_transaction_open_when_sessions_come(scene, change):
 
 
 @WAYS
-def test_who_has_prepared_statements_when_sessions_come(scene, change):
-    """A session of its own would not know them: it goes on to share, and leaves nothing behind."""
+def test_prepared_statements_during_a_change_to_session_mode(scene, change):
+    """A dedicated session would not know the statements: the client continues to share servers, and leaves nothing behind."""
     mini, weir = begun(scene, "transaction", default_pool_size=1)
     client = weir.client()
     client.send(m.parse("prepared", "mine"), m.sync())
@@ -102,7 +102,7 @@ def test_who_has_prepared_statements_when_sessions_come(scene, change):
 
 
 @WAYS
-def test_idle_sessions_are_nobodys(scene, change):
+def test_idle_sessions_are_not_reused(scene, change):
     """Their start-up parameters came from one client: RESET would restore them for others."""
     mini, weir = begun(scene, "session", track_extra_parameters="search_path")
     with weir.client(search_path="mine") as owner:
@@ -116,7 +116,7 @@ def test_idle_sessions_are_nobodys(scene, change):
 
 
 @WAYS
-def test_who_came_in_session_mode_has_shared_servers_opened_plainly(scene, change):
+def test_shared_servers_are_opened_without_client_parameters(scene, change):
     mini, weir = begun(scene, "session", track_extra_parameters="search_path", default_pool_size=1)
     owner = weir.client(search_path="mine")
     change(weir, pool_mode="transaction")
@@ -140,7 +140,7 @@ def test_modes_of_a_database_and_of_a_user(scene):
     weir.wait_pool("p0", sv_active=0, sv_idle=0)
 
 
-def test_a_reload_that_leaves_the_mode_leaves_the_servers(scene):
+def test_reload_without_a_mode_change_keeps_the_servers(scene):
     """The settings and the database say it in turn: in between there is no other mode."""
     mini = scene.mini()
     weir = scene.weir(mini, pool_mode="session", default_pool_size=2)
@@ -155,7 +155,7 @@ def test_a_reload_that_leaves_the_mode_leaves_the_servers(scene):
     assert len(set(pids(mini, "before", "after"))) == 1
 
 
-def test_server_fast_close_means_sessions_that_began_before(scene):
+def test_server_fast_close_applies_to_older_sessions(scene):
     mini, weir = begun(scene, "session", server_fast_close=1)
     client = weir.client()
     client.query("mine")

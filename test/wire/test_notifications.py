@@ -27,7 +27,7 @@ def heard_of(client, *others):
 
 
 def news(server):
-    """What a server says of a notification by this server's process."""
+    """A notification by this server's process."""
     return m.notification(server.pid, "news", "text")
 
 
@@ -56,7 +56,7 @@ def listener(fake, weir):
 
 
 def test_own_notification(scene):
-    """A listener passes over what it has sent itself by comparing process ids."""
+    """A listener ignores its own notifications by comparing process IDs."""
     fake = scene.fake()
     client, server = linked(fake, scene.weir(fake, pool_mode="session"))
     assert client.pid != server.pid
@@ -122,13 +122,13 @@ def test_client_that_used_the_server_last(scene):
 
 
 def test_processes_of_no_client(scene):
-    """One that has not come through pgweir, one that no client has had, and one that has ended keep their numbers."""
+    """The IDs of a process outside of pgweir, of a process without a client so far, and of a process that has ended are not changed."""
     fake = scene.fake()
     weir = two_modes(scene, fake, server_idle_timeout=0)
     listens, server = listener(fake, weir)
     server.send(m.notification(77, "news", "text"))
     assert heard(listens) == 77
-    weir.client()                       # it is welcomed with what the other pool does not know: a server is opened
+    weir.client()                       # the other pool lacks a server for the welcome, so that one is opened
     shared = fake.accept()
     weir.wait_pool("p0", sv_idle=1)
     server.send(news(shared))
@@ -173,7 +173,7 @@ def test_equal_process_ids_of_two_servers(scene):
 
 
 def test_notification_in_pieces(scene):
-    """Wherever it is cut, and behind whatever comes before it."""
+    """Split at every byte, and after every other message."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session")
     client, server = linked(fake, weir)
@@ -189,7 +189,7 @@ def test_notification_in_pieces(scene):
 
 
 def test_notification_that_is_too_short(scene):
-    """It is passed on as it is."""
+    """The malformed message is forwarded unchanged."""
     fake = scene.fake()
     client, server = linked(fake, scene.weir(fake, pool_mode="session"))
     server.send(m.message("A", b"\0\0"), m.message("A"), news(server))

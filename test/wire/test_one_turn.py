@@ -82,7 +82,7 @@ def command(weir, text):
 @pytest.mark.parametrize("state", sorted(STATES))
 @pytest.mark.parametrize("text", ["KILL p0", "KILL", "KILL_CLIENT %d"])
 def test_kill_in_the_turn_in_which_both_end(scene, text, state):
-    """KILL in the middle, before and behind; and with another client in the queue."""
+    """KILL between, before and after the two ends; and with another client in the queue."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
     for order in itertools.permutations(("client", "server", "command")):
@@ -152,11 +152,10 @@ def forbidden_query(client, rest):
 
 @pytest.mark.parametrize("end", [plain_end, unknown_type, forbidden_query])
 @pytest.mark.parametrize("mode", ["transaction", "session"])
-def test_client_that_ends_behind_a_frame_of_which_the_server_has_the_beginning(scene, mode, end):
+def test_client_ends_after_a_partially_forwarded_message(scene, mode, end):
     """
-    CopyData passes while a query is unanswered that may yet be COPY. The last bytes of one, and what ends the client, come in
-    one read, when nothing else is owed any more: the server waits for these bytes, and may not be the next client's before
-    it has them.
+    CopyData is forwarded while a query that may be COPY is pending. The last bytes of such a message, and the reason of the client's end, arrive in
+    one read, when no other answer is pending: the server waits for these bytes, and must not be lent to the next client before it has them.
     """
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode=mode, default_pool_size=1, server_reset_query="", disable_pqexec=int(end is forbidden_query))

@@ -75,7 +75,7 @@ def test_files_beside_the_pidfile_are_private(weir, place):
 
 
 @pytest.mark.parametrize("how", ["flock", "flock shared", "fcntl", "open file description"])
-def test_a_lock_of_a_reader_keeps_nothing_from_starting(weir, how):
+def test_lock_of_a_reader_does_not_prevent_a_start(weir, how):
     """Taken here by a process of our own user, which has no more than a descriptor to read from."""
     def lock(file):
         if how.startswith("flock"):
@@ -91,7 +91,7 @@ def test_a_lock_of_a_reader_keeps_nothing_from_starting(weir, how):
         is_replaced(weir)
 
 
-def test_locks_of_another_user_keep_nothing_from_starting(weir, neighbour):
+def test_locks_of_another_user_do_not_prevent_a_start(weir, neighbour):
     pidfile = weir.settings["pidfile"]
     for path in (pidfile + ".lock", pidfile + ".takeover"):
         assert neighbour.does("open", path, os.O_RDONLY) == "Permission denied"
@@ -105,7 +105,7 @@ def test_locks_of_another_user_keep_nothing_from_starting(weir, neighbour):
 
 
 def second_start(weir):
-    """What a plain start says, which must fail."""
+    """Returns the error message of a plain start, which must fail."""
     done = subprocess.run(weir.command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE, check=False,
                           text=True)
     assert done.returncode == 1
@@ -121,7 +121,7 @@ def test_one_process_at_a_time(weir):
     assert "belongs to process %d, which is running" % weir.pid in second_start(weir)
 
 
-def test_a_process_id_that_another_user_has_got(weir):
+def test_process_id_reused_by_another_user(weir):
     """The id of a process that was killed is given to others again."""
     killed(weir)
     with open(weir.settings["pidfile"], "w", encoding="ascii") as file:
@@ -140,7 +140,7 @@ def no_word_of_refusals(weir):
     assert not re.search("connections refused|not be possible|another user", weir.log())
 
 
-def test_an_abstract_name_that_is_occupied(weir):
+def test_occupied_abstract_name(weir):
     """Earlier versions listened there. The name follows from the inode of the pidfile, which is the same after a kill."""
     killed(weir)
     with socket.socket(socket.AF_UNIX) as squatter:
@@ -152,7 +152,7 @@ def test_an_abstract_name_that_is_occupied(weir):
 
 
 def test_another_user_occupies_the_abstract_name(weir, neighbour):
-    """Nor is it in the way of -R without a process to take over from."""
+    """The occupied name does not prevent -R without a running process either."""
     killed(weir)
     name = "@" + weir.address_of_earlier_version()[1:]
     with neighbour.begins("bind", name) as done:
@@ -196,8 +196,8 @@ def test_without_other_users_the_abstract_socket_serves(abstract):
         is_replaced(abstract)
 
 
-def test_connections_that_are_refused_take_a_line(weir):
-    """Of our own user, while a process takes over."""
+def test_refused_connections_log_one_line(weir):
+    """Connections of our own user, during a takeover."""
     with weir.ask():
         for _ in range(100):
             with weir.connect_channel() as other:
@@ -208,7 +208,7 @@ def test_connections_that_are_refused_take_a_line(weir):
 
 
 def waits_for_room(process):
-    """It is in connect(), where a kernel that tells us nothing has it sleep somewhere."""
+    """The process is in connect(); a kernel that does not show this reports another sleep."""
     def read(name):
         with open("/proc/%d/%s" % (process.pid, name), encoding="ascii") as file:
             return file.read()
@@ -255,7 +255,7 @@ def enters(come):
 
 @pytest.mark.parametrize("limit", ["max_client_conn", "descriptors"])
 def test_another_user_does_not_fill_the_unix_socket(scene, place, neighbour, limit):
-    """Its connections count as those of one address: clients of the network, and of the daemon's own user, get in."""
+    """Its connections count for one address: clients of the network, and of the daemon's own user, are accepted."""
     options, count = ({"max_client_conn": 20}, 20) if limit == "max_client_conn" else ({"max_client_conn": 40, "nofile": 128}, 300)
     weir = scene.weir(scene.mini(), auth_type="plain", unix_socket_dir=place, client_login_timeout=600, **options)
     with neighbour.begins("hold", "%s/.s.PGSQL.%d" % (place, weir.port), count) as said:

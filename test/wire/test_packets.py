@@ -22,7 +22,7 @@ def lying(kind, length, body=b"x\0"):
 
 
 def ends(client):
-    """What the client is told before the end. It ends its side first: a long message may as well be waited for."""
+    """Returns the error message before the end. The client shuts its side first, because pgweir may wait for a long message."""
     try:
         client.shut_writing()
     except OSError:
@@ -32,7 +32,7 @@ def ends(client):
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_trap_61_lengths_from_a_client(scene, length):
-    """Length overflow, unchecked widening: in every message, at rest and behind a query."""
+    """Length overflow, unchecked widening: in every message, when idle and after a query."""
     weir = transactions(scene, scene.mini())
     for kind in "QPBDECSHFXdcfpz":
         client = weir.client()
@@ -75,7 +75,7 @@ def test_trap_61_length_inside_a_scram_packet(scene, inner):
     b"", b"n", b"n,", b"n,,", b"n,,n=", b"n,,n=,r=", b"y,,n=,r=abc", b"p=tls-unique,,n=,r=abc", b"n,a=app,n=,r=abc",
     b"n,,m=x,n=,r=abc", b"n,,r=abc,n=", b"\0", b"n,,n=,r=a\0b", b"n,,n=,r=\xff\xfe", b"n,,n=,r=a b", b"x,,n=,r=abc",
 ])
-def test_malformed_first_words_of_scram(scene, first):
+def test_malformed_first_message_of_scram(scene, first):
     weir = transactions(scene, scene.mini(), auth_type="scram-sha-256")
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
@@ -89,7 +89,7 @@ def test_malformed_first_words_of_scram(scene, first):
     "", "c=biws", "c=biws,r={r}", "c=biws,r={r},p=", "c=biws,r={r},p=AAAA", "c=biws,r={r},p=!!!!", "c=biws,r=other,p={p}",
     "c=eSws,r={r},p={p}", "r={r},p={p}", "c=biws,r={r},p={long}", "c=biws,r={r},x=1,p={p}", "p={p}",
 ])
-def test_malformed_last_words_of_scram(scene, final):
+def test_malformed_final_message_of_scram(scene, final):
     weir = transactions(scene, scene.mini(), auth_type="scram-sha-256")
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
@@ -124,7 +124,7 @@ def test_trap_61_lengths_from_a_server(scene, length):
         client = weir.client()
         client.send(m.query("x"))
         try:
-            # one without a body is relayed
+            # a message without a body is relayed
             kinds = "".join(got.type for got in client.read_until("E"))
             assert kinds == "E" or length == 4 and kinds == kind + "E", kind
         except Closed:
@@ -174,8 +174,8 @@ SERVER_FIRST = {
 
 
 @pytest.mark.parametrize("words", sorted(SERVER_FIRST))
-def test_trap_62_first_words_of_a_servers_scram(scene, words):
-    """A huge nonce overflowed the stack; a salt that is no base64 gave a negative length."""
+def test_trap_62_first_message_of_a_servers_scram(scene, words):
+    """A huge nonce overflowed the stack; a salt with invalid base64 gave a negative length."""
     fake = scene.mini()
 
     def login(session):
@@ -191,14 +191,14 @@ def test_trap_62_first_words_of_a_servers_scram(scene, words):
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
     assert client.drain()[-1].type == "E"
-    # the next client must not be one of those that waited for that login
+    # the next client must not be among those that waited for that login
     until(lambda: weir.pool("p0")["sv_login"] == 0, "the login has failed")
     fake.login = None
     assert weir.client().query("unharmed").value == "unharmed"
 
 
 @pytest.mark.parametrize("words", ["v=AAAA", "v=!!!", "", "e=other-error", "v=" + "A" * 9000])
-def test_trap_62_last_words_of_a_servers_scram(scene, words):
+def test_trap_62_final_message_of_a_servers_scram(scene, words):
     """A server that cannot prove that it knows the password is not logged in to."""
     fake = scene.mini()
 
@@ -257,7 +257,7 @@ def test_trap_63_error_without_some_of_its_fields(scene, present):
     assert client.query("fine").value == "fine"
 
 
-def test_trap_63_error_body_without_an_end(scene):
+def test_trap_63_unterminated_error_body(scene):
     fake = scene.mini()
 
     def login(session):
@@ -319,7 +319,7 @@ def test_trap_64_messages_out_of_order(scene, packet):
 @pytest.mark.parametrize("auth_type", ["trust", "plain", "md5", "scram-sha-256"])
 @pytest.mark.parametrize("method", ["trust", "cleartext", "md5", "scram"])
 def test_trap_65_login_byte_by_byte_on_both_sides(scene, auth_type, method):
-    """Start-up, login and password packets that come in pieces were refused."""
+    """Fragmented start-up, login and password packets were refused."""
     fake = scene.mini(byte_by_byte=True, method=method, password="app-secret")
     sane = fake._greet        # pylint: disable=protected-access
 
@@ -361,8 +361,8 @@ def tls_side(scene, authority, mode="allow", **options):
 
 @pytest.mark.parametrize("words", [m.query("injected"), m.startup(user="app", database="p0"), b"\x16"],
                          ids=["query", "startup", "byte"])
-def test_trap_66_cleartext_behind_an_ssl_request(scene, authority, words):
-    """What a man in the middle put in front of the encrypted bytes was taken as the client's."""
+def test_trap_66_cleartext_after_an_ssl_request(scene, authority, words):
+    """Cleartext that an attacker inserted before the encrypted bytes was accepted as the client's."""
     weir = tls_side(scene, authority)
     client = weir.connect()
     client.send(m.SSL_REQUEST, words)
@@ -376,7 +376,7 @@ def test_trap_66_cleartext_behind_an_ssl_request(scene, authority, words):
         pass
 
 
-def test_trap_66_tls_where_it_is_required(scene, authority):
+def test_trap_66_tls_is_required(scene, authority):
     weir = tls_side(scene, authority, "require")
     assert weir.connect().refused(user="app", database="p0")["M"] == "SSL required"
     client = weir.connect()
@@ -397,8 +397,8 @@ def test_trap_66_second_ssl_request_inside_tls(scene, authority):
     client.login(user="app", database="p0")
 
 
-def test_trap_67_gss_request_in_front_of_tls(scene, authority):
-    """GSSENCRequest is declined, and the client goes on with what it likes."""
+def test_trap_67_gss_request_before_tls(scene, authority):
+    """GSSENCRequest is declined, and the client continues with any other request."""
     weir = tls_side(scene, authority, "require")
     client = weir.connect()
     client.send(m.GSSENC_REQUEST)
@@ -446,7 +446,7 @@ def challenge(weir, user):
     return base64.b64decode(said["s"]), int(said["i"])
 
 
-def test_unknown_users_are_shown_what_known_ones_are(scene):
+def test_unknown_users_get_the_same_requests_as_known_ones(scene):
     """Counts and lengths of salts in the proportions of the user list, each name the same ones each time."""
     shapes = [(5000, 16), (5000, 16), (20000, 16), (4096, 24)]
     users = {"user%d" % n: scram.secret_text(scram.make_secret("x", bytes(size), count)) for n, (count, size) in enumerate(shapes)}
@@ -456,7 +456,7 @@ def test_unknown_users_are_shown_what_known_ones_are(scene):
     shown = {user: challenge(weir, user) for user in ["unknown%d" % n for n in range(200)] + list(users)}
     assert all(challenge(weir, user) == seen for user, seen in shown.items())
     assert {(count, len(salt)) for salt, count in shown.values()} == set(shapes)
-    # two of four, and of those in clear
+    # two of four users have clear passwords
     often = [count for user, (_, count) in shown.items() if user.startswith("unknown")].count(5000)
     assert 15 < often < 150
     assert len({salt for salt, _ in shown.values()}) >= len(shown) - len(users)

@@ -68,7 +68,7 @@ def test_key_names_the_process(scene, protocol):
 
 
 def test_canceller_that_does_not_wait(scene):
-    """Its wish counts all the same."""
+    """The canceller's request is forwarded all the same."""
     fake = scene.mini()
     home, other = (transactions(scene, fake, peer_id=number) for number in (1, 2))
     introduce(other, p1=home.port)
@@ -79,14 +79,14 @@ def test_canceller_that_does_not_wait(scene):
     assert client.result().error == CANCELLED
 
 
-def test_a_ring_of_wrong_addresses_has_an_end(scene):
+def test_requests_in_a_ring_of_wrong_addresses_end(scene):
     """Each takes the other for the peer that is asked for: three hops, and that is that."""
     fake = scene.mini()
     one, two = (transactions(scene, fake, peer_id=number, pool_size=4) for number in (1, 2))
     introduce(one, p3=two.port)
     introduce(two, p3=one.port)
     request_for(one, 3).expect_closed()
-    # the first one is asked by us, and by the second; that makes two times two
+    # the first process gets the request from us, and from the second; that makes two hops each
     until(lambda: ended(one, "CANCEL_DONE") + ended(one, "CANCEL_UNKNOWN") == 2, "two requests at the first")
     assert ended(two, "CANCEL_DONE") + ended(two, "CANCEL_UNKNOWN") == 2
     assert ended(one, "CANCEL_UNKNOWN") + ended(two, "CANCEL_UNKNOWN") == 1
@@ -136,8 +136,8 @@ def test_peer_with_several_addresses(scene):
         assert client.result().error == CANCELLED
 
 
-def test_peer_with_an_address_that_swallows_connections(scene, swallowed):
-    """It is given up for the next when its part of cancel_wait_timeout is over."""
+def test_peer_with_an_address_that_drops_packets(scene, swallowed):
+    """The address is given up for the next when its share of cancel_wait_timeout is over."""
     fake = scene.mini()
     with socket.create_server(("127.0.0.1", swallowed)) as peer:
         peer.settimeout(DEADLINE)
@@ -160,7 +160,7 @@ def test_peer_none_of_whose_addresses_works(scene):
     assert ended(other, "CANCEL_UNKNOWN") == 1
 
 
-def test_peer_that_says_nothing(scene, silence):
+def test_silent_peer(scene, silence):
     """The request is dropped when cancel_wait_timeout is over, and counted; meanwhile SHOW tells that it waits."""
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=3600)
     introduce(weir, p2=silence)
@@ -175,8 +175,8 @@ def test_peer_that_says_nothing(scene, silence):
 
 @pytest.mark.parametrize("key", [b"", b"\0\x0b\1", b"\0\x0b\1\2\3", b"\0\x08\1\2", b"\0\x07\1\2", b"\xff\xff\1\2", b"x" * 256],
                          ids=["none", "short", "odd", "no hops left", "our own", "no peer", "long"])
-def test_key_that_leads_nowhere(scene, silence, key):
-    """Nothing is handed on: our own peer_id, one that is not known, no hop left, another length."""
+def test_key_without_a_target(scene, silence, key):
+    """Requests are not forwarded: our own peer_id, an unknown peer_id, no hop left, another key length."""
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=3600)
     introduce(weir, p2=silence, p1=silence)
     request = weir.connect()
@@ -186,7 +186,7 @@ def test_key_that_leads_nowhere(scene, silence, key):
     assert on_their_way(weir) == 0
 
 
-def test_no_more_requests_at_a_time_than_pool_size(scene):
+def test_pool_size_limits_simultaneous_requests(scene):
     """The other requests wait, in the order in which they came, and none that leaves the queue is lost."""
     with socket.create_server(("127.0.0.1", 0)) as peer:
         peer.settimeout(DEADLINE)
@@ -213,13 +213,13 @@ def test_no_more_requests_at_a_time_than_pool_size(scene):
 
 
 def limited_to(weir, size, port):
-    """Peer 2, with so many connections."""
+    """Peer 2, with this number of connections."""
     weir.sections["peers"] = {"2": "host=127.0.0.1 port=%d pool_size=%d" % (port, size)}
     weir.write_ini()
     weir.admin("RELOAD")
 
 
-def test_a_line_has_an_end(scene):
+def test_queue_is_limited(scene):
     """
     Clients can send requests without limit for a peer that hangs, even before login. pgweir drops a request when the peer's queue
     is full, and does not fill the log.
@@ -250,8 +250,8 @@ def test_a_line_has_an_end(scene):
         assert ended(weir, "CANCEL_CROWD") == 3 and weir.log().count(full) == 1
 
 
-def test_one_address_does_not_fill_a_line(scene):
-    """A request of another address displaces the youngest of those that fill it, and is the next one but one to be handed on."""
+def test_one_address_does_not_fill_the_queue(scene):
+    """A request of another address displaces the youngest request of the address that fills the queue, and is the second next to be forwarded."""
     with socket.create_server(("127.0.0.1", 0)) as peer:
         peer.settimeout(DEADLINE)
         weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
@@ -270,7 +270,7 @@ def test_one_address_does_not_fill_a_line(scene):
         alone.expect_closed()
 
 
-def test_a_line_grows_with_the_peer(scene, silence):
+def test_queue_grows_with_the_pool_size(scene, silence):
     """After a RELOAD that makes room, waiting requests use it; twice pool_size may wait where that is more than a hundred."""
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
     limited_to(weir, 1, silence)
@@ -288,7 +288,7 @@ def test_a_line_grows_with_the_peer(scene, silence):
     assert ended(weir, "CANCEL_CROWD") == 1 and ended(weir, "CANCEL_WAIT_TIMEOUT") == 153
 
 
-def test_reload_takes_the_peer_of_those_away_who_wait(scene, silence):
+def test_reload_removes_the_peer_of_waiting_requests(scene, silence):
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
     weir.sections["peers"] = {"2": "host=127.0.0.1 port=%d pool_size=1" % silence}
     weir.write_ini()
@@ -306,8 +306,8 @@ def test_reload_takes_the_peer_of_those_away_who_wait(scene, silence):
     first.expect_closed()
 
 
-def test_shutdown_ends_with_a_request_under_way(scene, silence):
-    """It is waited for, but for no longer than cancel_wait_timeout."""
+def test_shutdown_with_a_request_in_progress(scene, silence):
+    """The request is waited for, but no longer than cancel_wait_timeout."""
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=0.5)
     introduce(weir, p2=silence)
     request = request_for(weir, 2)

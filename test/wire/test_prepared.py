@@ -1,9 +1,9 @@
 """
-Prepared statements of the protocol in transaction mode, where the server changes behind the client's back: names, settings,
-messages as bytes. test_prepared_traps.py and test_prepared_order.py have what went wrong elsewhere.
+Prepared statements of the protocol in transaction mode, where the client's server changes: names, settings, messages as bytes. test_prepared_traps.py
+and test_prepared_order.py cover bugs of other poolers.
 
-Almost every exchange is had twice, with pgweir and with a server directly (support/prepared.py), so that what is expected is
-not written down here but shown. What is written down is what the server behind pgweir was told.
+Almost every exchange is run twice, with pgweir and directly with a server (support/prepared.py), which supplies the expected answers. The tests
+assert only the messages to the server of pgweir.
 """
 import pytest
 
@@ -15,7 +15,7 @@ from support.wire import Closed
 # --- the life of a statement
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_statement_is_the_clients_and_goes_with_it(scene, mode):
+def test_statement_belongs_to_its_client(scene, mode):
     stage = Stage(scene, 2, mode)
     both = stage.both()
     assert both.ask(P1, m.sync()).types == "1Z"
@@ -65,7 +65,7 @@ def test_one_name_for_two_texts_of_two_clients(scene):
     stage.check_names()
 
 
-def test_a_name_may_be_given_again_once_it_is_closed(scene):
+def test_closed_name_may_be_reused(scene):
     stage = Stage(scene)
     both = stage.both()
     both.ask(m.parse(ONE, "s"), use("s"), m.close("S", "s"), m.parse(TWO, "s"), use("s"), m.sync())
@@ -76,7 +76,7 @@ def test_a_name_may_be_given_again_once_it_is_closed(scene):
 
 
 @pytest.mark.parametrize("name", ["PGWEIR_1", "PGWEIR_2", "n" * 62, "a b", "\u00e4\u20ac", '"', "%s%n", "1", " "])
-def test_names_of_any_kind(scene, name):
+def test_unusual_names(scene, name):
     stage = Stage(scene)
     other, both = stage.both(), stage.both()
     other.ask(P1, m.sync())
@@ -99,8 +99,8 @@ NAMING = {
 
 @pytest.mark.parametrize("size", [4000, 5000])
 @pytest.mark.parametrize("message", NAMING)
-def test_a_name_is_too_long_however_much_of_it_is_here(scene, message, size):
-    """One of a client that has a server already is mostly read at once."""
+def test_long_name_is_refused_at_any_split(scene, message, size):
+    """The name in a message of a client with a server is mostly read at once."""
     stage = Stage(scene)
     data, heard = NAMING[message](size), set()
     for cut in (len(data), 4200, 3900):
@@ -121,8 +121,8 @@ def test_a_name_is_too_long_however_much_of_it_is_here(scene, message, size):
 
 @pytest.mark.parametrize("message", [*NAMING.values(), lambda size: m.parse("x" * 200000, "k" * size)], ids=[*NAMING, "long text"])
 @pytest.mark.parametrize("before", [m.query("idle"), m.query("BEGIN")], ids=["idle", "in a transaction"])
-def test_a_name_that_is_too_long_is_an_error_in_its_place(scene, before, message):
-    """The answers before it come, what follows it is skipped up to the Sync, and the client and its statements stay."""
+def test_long_name_is_an_error_in_sequence(scene, before, message):
+    """Earlier answers are sent, later messages are skipped up to the Sync, and the client and its statements are kept."""
     stage = Stage(scene)
     client = stage.client()
     client.send(P1, m.sync(), before)
@@ -186,8 +186,8 @@ def test_errors_of_names_end_the_transaction(scene, wrong, place):
     assert both.ask(use("s1"), m.sync()).value == ONE
 
 
-def test_what_an_aborted_transaction_allows(scene):
-    """PostgreSQL refuses what is not the end of the transaction, and knows it when it parses."""
+def test_statements_allowed_in_an_aborted_transaction(scene):
+    """PostgreSQL refuses everything except the end of the transaction, and detects this when it parses."""
     stage = Stage(scene)
     both, other = stage.both(), stage.both()
     for text in ("echo known", "ROLLBACK"):
@@ -211,7 +211,7 @@ def test_what_an_aborted_transaction_allows(scene):
     assert both.ask(m.parse("echo known", "k"), use("k"), m.sync()).value == "echo known"
 
 
-def test_the_end_of_an_aborted_transaction_on_a_server_that_does_not_have_it(scene):
+def test_rollback_on_a_server_that_lacks_the_statement(scene):
     stage = Stage(scene, 2)
     both = stage.both()
     both.ask(m.parse("ROLLBACK", "end"), m.sync())
@@ -224,7 +224,7 @@ def test_the_end_of_an_aborted_transaction_on_a_server_that_does_not_have_it(sce
 
 # --- settings
 
-def test_zero_turns_it_off(scene):
+def test_zero_disables_prepared_statement_support(scene):
     stage = Stage(scene, max_prepared_statements=0)
     both = stage.both()
     both.ask(P1, m.describe("S", "s1"), use("s1"), C1, m.sync())
@@ -234,7 +234,7 @@ def test_zero_turns_it_off(scene):
     assert stage.columns() == [0]
 
 
-def test_session_mode_leaves_names_alone(scene):
+def test_session_mode_does_not_change_names(scene):
     stage = Stage(scene, pool_mode="session")
     both = stage.both()
     both.ask(P1, m.describe("S", "s1"), use("s1"), m.sync())
@@ -244,7 +244,7 @@ def test_session_mode_leaves_names_alone(scene):
     assert {entry[2] for entry in stage.log()} == {"s1", "PGWEIR_1", "no", "s2"}
 
 
-def test_the_mode_of_a_database_or_user_decides(scene):
+def test_pool_mode_of_database_or_user_applies(scene):
     fake = scene.mini()
     target = "host=127.0.0.1 port=%d dbname=p0" % fake.port
     weir = scene.weir({"p0": target, "p1": target + " pool_mode=session"}, pool_mode="transaction",
@@ -284,8 +284,8 @@ def test_the_limit_may_be_changed(scene, how):
 
 
 @pytest.mark.parametrize("how", ["SET", "RELOAD"])
-def test_turned_off_while_clients_have_statements(scene, how):
-    """A client with statements goes on with them or gets an error; there are no wrong rows, and no client hangs."""
+def test_disabled_while_clients_have_statements(scene, how):
+    """A client with statements continues to use them or gets an error; there are no wrong rows, and no client hangs."""
     stage = Stage(scene)
     one, two = stage.client(), stage.client()
     one.send(P1, m.sync())
@@ -345,7 +345,7 @@ def test_long_text(scene, size):
 
 @pytest.mark.parametrize("size", [5000, 65000, LONG_TEXT, 1000000])
 def test_long_text_without_a_name(scene, size):
-    """It works within its batch, however long; to be remembered for another server there is a limit."""
+    """A statement of any length works within its batch; there is a limit for keeping it for another server."""
     stage = Stage(scene, 2)
     both, rival = stage.both(), stage.both()
     text = "echo " + "x" * size
@@ -365,7 +365,7 @@ def test_long_text_without_a_name(scene, size):
 
 @pytest.mark.parametrize("cut", [0, 5, 7])
 def test_long_values_are_not_collected(scene, cut):
-    """Of a Bind only the names are read, however long it is, and wherever it is cut."""
+    """Only the names of a Bind are read, for any length, and wherever it is split."""
     stage = Stage(scene)
     client = stage.client()
     client.send(P1, use("s1", values=(b"warm",)), m.sync())
@@ -445,7 +445,7 @@ def test_two_clients_cut_inside_their_messages(scene, first):
 @pytest.mark.parametrize("body", [
     b"", b"abc", b"abc\0", b"abc\0echo", b"abc\0echo x\0", b"abc\0echo x\0\0", b"abc\0echo x\0\0\1", b"abc\0echo x\0\0\1\0\0",
     b"\0", b"\0echo", b"\0echo\0\0\1", b"abc\0echo x\0\xff\xff"])
-def test_parse_without_a_whole_inside(scene, body):
+def test_malformed_parse(scene, body):
     """Nothing of it may reach another client's statements; the server may be asked for its opinion."""
     stage = Stage(scene)
     client, other = stage.client(), stage.both()
@@ -463,7 +463,7 @@ def test_parse_without_a_whole_inside(scene, body):
     ("B", b""), ("B", b"p"), ("B", b"p\0"), ("B", b"p\0s1"), ("D", b""), ("D", b"S"), ("D", b"Ss1"), ("D", b"Xs1\0"), ("C", b""),
     ("C", b"S"), ("C", b"Ss1"), ("C", b"Xs1\0"), ("D", b"S" + b"x" * 100000), ("C", b"S" + b"x" * 100000),
     ("B", b"p" * 100000), ("B", b"p\0" + b"s" * 100000)])
-def test_names_without_an_end(scene, kind, body):
+def test_unterminated_names(scene, kind, body):
     stage = Stage(scene)
     client, other = stage.client(), stage.both()
     for one in (client, other):

@@ -1,7 +1,6 @@
 """
-DEALLOCATE ALL and DISCARD ALL in a pipeline: a name that stands behind them means what it means when they have been answered. Each
-conversation is compared with that of a server without a pooler. The server behind pgweir has room for one statement, the last: of the
-others nothing but pgweir knows, which prepares them anew.
+DEALLOCATE ALL and DISCARD ALL in a pipeline: a later name has its meaning after the command is answered. Each conversation is compared with that of a
+server without a pooler. The server of pgweir has room for one statement, the last: only pgweir knows the others, and prepares them again.
 """
 import pytest
 
@@ -23,7 +22,7 @@ def both_of(scene, *behind):
 
 @pytest.mark.parametrize("what", USES)
 @pytest.mark.parametrize("text", TEXTS)
-def test_behind_a_query(scene, text, what):
+def test_names_after_a_query(scene, text, what):
     stage, both = both_of(scene)
     both.ask_all(2, m.query(text), USES[what], m.sync())
     both.ask(use("s1"), use("s2"), m.sync())
@@ -33,7 +32,7 @@ def test_behind_a_query(scene, text, what):
 @pytest.mark.parametrize("what", USES)
 @pytest.mark.parametrize("way", ["unnamed", "named", "in batches"])
 @pytest.mark.parametrize("text", FORGET)
-def test_behind_an_execute(scene, text, way, what):
+def test_names_after_an_execute(scene, text, way, what):
     """Within its batch, too, where the client's Sync is not here yet."""
     stage, both = both_of(scene, m.parse(text, "all"))
     run = {"unnamed": m.run(text), "named": use("all"), "in batches": m.parse(text) + m.sync() + m.bind() + m.execute() + m.sync()}[way]
@@ -43,8 +42,8 @@ def test_behind_an_execute(scene, text, way, what):
     stage.check_names()
 
 
-def test_the_whole_text_is_not_here(scene):
-    """What a Query says of which a part has gone on before the rest came is not known."""
+def test_incomplete_text(scene):
+    """The meaning of a Query of which a part was forwarded before the rest arrived is unknown."""
     stage, both = both_of(scene)
     query = m.query("echo x; " + " " * 60000 + "DEALLOCATE ALL")
     both.send(query[:100])
@@ -55,8 +54,8 @@ def test_the_whole_text_is_not_here(scene):
 
 
 @pytest.mark.parametrize("skipped", [False, True])
-def test_a_text_without_a_name_in_a_later_batch(scene, skipped):
-    """The text of the unnamed statement stays, also where another one that was to take its place is skipped."""
+def test_unnamed_statement_in_a_later_batch(scene, skipped):
+    """The text of the unnamed statement is kept, also if its replacement is skipped."""
     _, both = both_of(scene)
     both.ask(m.parse("DEALLOCATE ALL"), m.sync())
     if skipped:
@@ -65,7 +64,7 @@ def test_a_text_without_a_name_in_a_later_batch(scene, skipped):
         both.heard()
     results = both.ask_all(2, m.bind() + m.execute(), m.sync(), use("s1"), m.sync())
     assert results[1].errors[0]["C"] == "26000"
-    # and one that has taken its place forgets nothing
+    # and a statement that has taken its place forgets nothing
     both.ask(P1, P2, m.parse(ONE), m.sync())
     assert not both.ask_all(2, m.bind() + m.execute(), m.sync(), use("s1"), m.sync())[1].errors
 
@@ -79,7 +78,7 @@ def test_a_portal_that_is_executed_later(scene):
     assert result.errors[0]["C"] == "26000"
 
 
-def test_one_that_fails_forgets_nothing(scene):
+def test_failed_command_forgets_nothing(scene):
     _, both = both_of(scene)
     both.ask(m.query("BEGIN"))
     assert not both.ask_all(2, m.query("ROLLBACK; fail; DEALLOCATE ALL"), use("s1"), m.sync())[1].errors
@@ -87,8 +86,8 @@ def test_one_that_fails_forgets_nothing(scene):
 
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_while_another_process_takes_over(scene, forget):
-    """The new process has the pipeline of which the old one has sent a part."""
+def test_during_an_online_restart(scene, forget):
+    """The new process takes over a pipeline that the old process has forwarded in part."""
     fake = scene.mini()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1)
     client = weir.client()
@@ -105,8 +104,8 @@ def test_while_another_process_takes_over(scene, forget):
     assert client.result().errors[0]["C"] == "26000"
 
 
-def test_only_what_may_forget_is_waited_for(scene):
-    """Another Query is no reason: many drivers send a BEGIN in front of a Bind. Nor is one of a transaction that is over."""
+def test_other_queries_cause_no_wait(scene):
+    """Other queries do not cause a wait: many drivers send a BEGIN before a Bind. Nor does a query of a finished transaction."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
     client = weir.client()

@@ -1,4 +1,4 @@
-"""max_prepared_memory: what the named statements of one client may take."""
+"""max_prepared_memory: the memory limit for the named statements of one client."""
 import pytest
 
 from support import messages as m
@@ -12,7 +12,7 @@ NUMBER = MOST // len(TEXT)      # a few more than may be
 
 
 def ends(client):
-    """With the error that says why; what was answered before does not matter."""
+    """Checks that the client ends with the matching error; earlier answers are ignored."""
     messages = client.read_until("E")
     fields = m.read_error(messages[-1].body)
     client.expect_closed()
@@ -25,7 +25,7 @@ def parses(first, count):
 
 @pytest.mark.parametrize("turns", [0, 1])
 def test_names_that_are_never_closed(scene, turns):
-    """Also when an online restart stands between."""
+    """Also across an online restart."""
     weir = transactions(scene, scene.mini(), kind=Replaced, max_prepared_memory=MOST)
     client = weir.client()
     client.send(parses(0, NUMBER // 2), m.sync())
@@ -38,8 +38,8 @@ def test_names_that_are_never_closed(scene, turns):
     assert ends(client) == ("08P01", "(max_prepared_memory)")
 
 
-def test_names_that_are_closed(scene):
-    """At once, after the answer, by SQL, and those that an error skips: none of them counts any more."""
+def test_closed_names_do_not_count(scene):
+    """Closed at once, after the answer, by SQL, or skipped by an error: none of these names counts any more."""
     weir = transactions(scene, scene.mini(), max_prepared_memory=MOST)
     client = weir.client()
     for turn in range(3):
@@ -56,8 +56,8 @@ def test_names_that_are_closed(scene):
         assert client.query("DEALLOCATE ALL").tags == ["DEALLOCATE ALL"], turn
 
 
-def test_a_text_that_is_longer(scene):
-    """It is not waited for, nor kept."""
+def test_text_longer_than_the_limit(scene):
+    """The rest of the text is neither waited for nor kept."""
     weir = transactions(scene, scene.mini(), max_prepared_memory=MOST)
     client = weir.client()
     whole = m.parse("x" * MOST * 10, "s")
@@ -72,8 +72,8 @@ def test_no_limit(scene):
     assert not client.result().errors
 
 
-def test_texts_of_clients_that_have_left(scene):
-    """A server connection keeps what its clients have prepared, for others; but no more than one client may have."""
+def test_texts_of_disconnected_clients(scene):
+    """A server connection keeps statements of former clients for others, but no more than one client may have."""
     fake = scene.mini()
     weir = transactions(scene, fake, max_prepared_memory=MOST)
     texts = ["echo %d " % n + "x" * (MOST // 5) for n in range(20)]
@@ -117,8 +117,8 @@ def test_texts_under_one_name_in_one_batch(scene):
     assert "".join(message.type for message in client.read_until("Z")) == "13" * count + "Z"
 
 
-def test_names_that_mean_nothing(scene):
-    """They are kept until the server has said so. The server receives short ones in their place."""
+def test_unknown_names(scene):
+    """Meaningless names are kept until the server has answered. The server gets short names in their place."""
     fake = scene.mini()
     weir = transactions(scene, fake, measured=True)
     client = weir.client()
@@ -143,8 +143,8 @@ def test_names_that_mean_nothing(scene):
     assert weir.peak_memory() - before < 30000
 
 
-def test_a_name_that_means_nothing_is_logged_once_in_a_batch(scene):
-    """Behind it the server passes over all that comes."""
+def test_unknown_name_is_logged_once_per_batch(scene):
+    """After the error, the server skips all later messages."""
     weir = transactions(scene, scene.mini())
     client = weir.client()
     for _ in range(2):

@@ -7,7 +7,7 @@ from support.takeover import Replaced
 
 
 def heads(fake):
-    """What the names on each server connection begin with, oldest connection first."""
+    """Returns the prefixes of the names on each server connection, oldest connection first."""
     of_server = {}
     for _, pid, name, *_ in (entry for entry in fake.statements if entry[0] == "P"):
         of_server.setdefault(pid, set()).add(re.match(HEAD, name).group())
@@ -15,7 +15,7 @@ def heads(fake):
     return [found.pop() for found in of_server.values()]
 
 
-def test_each_server_connection_has_names_of_its_own(scene):
+def test_each_server_connection_has_its_own_names(scene):
     stage = Stage(scene, pool_size=3)
     client = stage.client()
     client.send(P1, m.sync())
@@ -26,11 +26,11 @@ def test_each_server_connection_has_names_of_its_own(scene):
         assert client.result().value == ONE
         let_go(others)
     assert len(stage.fake.started) == 3 and len(set(heads(stage.fake))) == 3
-    # the number is that of the statement everywhere
+    # the number is the statement's on every connection
     assert len({name.rpartition("_")[2] for _, _, name, *_ in stage.log("P")}) == 1
 
 
-def test_another_connection_to_the_same_server_has_others(scene):
+def test_another_connection_to_the_same_server_has_other_names(scene):
     stage = Stage(scene)
     client = stage.client()
     client.send(P1, m.sync())
@@ -42,8 +42,8 @@ def test_another_connection_to_the_same_server_has_others(scene):
     assert len(set(heads(stage.fake))) == 6
 
 
-def test_names_go_along_in_an_online_restart(scene):
-    """The server does not notice the restart, and has no other names than those that it received."""
+def test_names_are_kept_in_an_online_restart(scene):
+    """The server does not notice the restart, and has only the names that it received."""
     fake = scene.mini()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1)
     client = weir.client()
@@ -60,7 +60,7 @@ def test_names_go_along_in_an_online_restart(scene):
 
 
 def test_the_names_of_errors_are_unknown_too(scene):
-    """What a client has not prepared goes to the server under a name that nothing has, and that no client can make up."""
+    """An unknown statement name of a client is sent to the server as a name that nothing has, and that no client can construct."""
     stage = Stage(scene)
     first, second = stage.client(), stage.client()
     for client in (first, second):

@@ -1,6 +1,6 @@
 """
-Traps 22, 23, 25, 26: prepared statements in pipelines. What is known when a message is sent, and what only when it is answered;
-what an error skips has not happened, and what it does not skip has.
+Traps 22, 23, 25, 26: prepared statements in pipelines. Some facts are known when a message is sent, others only when it is answered; a message
+skipped by an error has no effect, and a message before the error has.
 """
 import itertools
 
@@ -10,11 +10,11 @@ from support import messages as m
 from support.prepared import C1, C2, FAIL, FORGET, ONE, P1, P2, TWO, Stage, let_go, occupy, use
 from support.scenes import transactions
 
-# --- trap 22: answers of pgweir's own among those of the server
+# --- trap 22: answers of pgweir itself among those of the server
 
 @pytest.mark.parametrize("cache", [1, 2, 200])
 def test_trap_22_parse_and_close_in_all_orders(scene, cache):
-    """A reply of the pooler's own got stuck behind one that the server skipped."""
+    """An answer of the pooler got stuck after a message that the server skipped."""
     stage = Stage(scene, max_prepared_statements=cache)
     other = stage.both()
     other.ask(m.parse("echo other", "s1"), m.sync())
@@ -34,8 +34,8 @@ def test_trap_22_parse_and_close_in_all_orders(scene, cache):
 
 @pytest.mark.parametrize("cache", [1, 200])
 @pytest.mark.parametrize("wrong", [FAIL, m.bind("nobody"), m.parse("badparse", "bad")], ids=["fail", "bind", "parse"])
-def test_trap_22_an_error_at_every_place(scene, cache, wrong):
-    """Messages behind an error are neither answered nor carried out."""
+def test_trap_22_an_error_at_every_position(scene, cache, wrong):
+    """Messages after an error are neither answered nor executed."""
     stage = Stage(scene, max_prepared_statements=cache)
     other = stage.both()
     other.ask(m.parse("echo other", "s1"), m.sync())
@@ -53,7 +53,7 @@ def test_trap_22_an_error_at_every_place(scene, cache, wrong):
 
 @pytest.mark.parametrize("cache", [1, 2, 200])
 def test_trap_22_all_in_one_write(scene, cache):
-    """Nothing of what fails is known yet when the next message comes."""
+    """No failure is known yet when the next message arrives."""
     stage = Stage(scene, max_prepared_statements=cache)
     for order in itertools.permutations((P1, P2, C1, FAIL)):
         both = stage.both()
@@ -93,7 +93,7 @@ def test_trap_22_known_statements_wait_for_their_turn(scene):
     client.expect_all("31Z")
 
 
-def test_trap_22_known_statements_are_not_answered_behind_an_error(scene):
+def test_trap_22_known_statements_are_not_answered_after_an_error(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
     first, client = weir.client(), weir.client()
@@ -107,7 +107,7 @@ def test_trap_22_known_statements_are_not_answered_behind_an_error(scene):
     server.expect_all("PDS")
     server.send(m.parse_complete(), m.error("no"), m.ready())
     client.expect_all("1EZ")
-    # the server has to know of the error, so that it undoes what came before
+    # the server must detect the error, so that it rolls earlier work back
     asked = m.read_cstrings(server.expect("B").body)[1]
     server.expect("S")
     server.send(m.error('prepared statement "%s" does not exist' % asked, "26000"), m.ready())
@@ -135,7 +135,7 @@ def test_trap_22_parse_of_a_known_text_and_flush(scene):
     assert stage.parsed() == [ONE]
 
 
-def test_trap_22_flush_behind_an_error(scene):
+def test_trap_22_flush_after_an_error(scene):
     stage = Stage(scene, max_prepared_statements=1)
     stage.both().ask(P1, m.sync())
     both = stage.both()
@@ -151,7 +151,7 @@ def test_trap_22_flush_behind_an_error(scene):
 
 @pytest.mark.parametrize("cache", [1, 2])
 def test_trap_22_eviction_that_the_server_skips(scene, cache):
-    """Close of the least recently used one, behind an error: the server still has it."""
+    """Close of the least recently used statement, after an error: the server still has it."""
     stage = Stage(scene, max_prepared_statements=cache)
     both = stage.both()
     names = [str(n) for n in range(cache + 1)]
@@ -166,7 +166,7 @@ def test_trap_22_eviction_that_the_server_skips(scene, cache):
         for name in reversed(names):
             both.ask(FAIL, use(name), m.sync())
             assert both.ask(use(name), m.sync()).value == "echo " + name, turn
-        # evictions that are all skipped, and those behind them that are not
+        # evictions that are all skipped, and later ones that are not
         both.ask_all(3, FAIL, *map(use, names), m.sync(), *map(use, names), m.sync(), *map(use, reversed(names)), m.sync())
     stage.check_bound(cache)
     stage.check_names()
@@ -175,8 +175,8 @@ def test_trap_22_eviction_that_the_server_skips(scene, cache):
 # --- trap 23: DEALLOCATE ALL and DISCARD ALL
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_trap_23_names_behind_it_stay(scene, forget):
-    """Its completion wiped names that were parsed later in the same pipeline."""
+def test_trap_23_later_names_are_kept(scene, forget):
+    """Its completion removed names that were parsed later in the same pipeline."""
     stage = Stage(scene)
     both = stage.both()
     both.ask(P1, m.sync())
@@ -187,7 +187,7 @@ def test_trap_23_names_behind_it_stay(scene, forget):
 
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_trap_23_the_same_name_before_and_behind_it(scene, forget):
+def test_trap_23_the_same_name_before_and_after_it(scene, forget):
     stage = Stage(scene)
     both = stage.both()
     both.ask(P1, m.sync())
@@ -215,8 +215,8 @@ def test_trap_23_as_a_simple_query(scene, forget):
 
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_trap_23_it_is_the_clients_own_that_go(scene, forget):
-    """The server forgets what others have there as well: it is prepared anew for them."""
+def test_trap_23_only_the_clients_own_statements_are_forgotten(scene, forget):
+    """The server also forgets the statements of other clients: they are prepared again."""
     stage = Stage(scene, 2)
     one, two, third = stage.both(), stage.both(), stage.both()
     for both in (one, two, third):
@@ -235,8 +235,8 @@ def test_trap_23_it_is_the_clients_own_that_go(scene, forget):
 
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_trap_23_on_a_server_that_knows_none(scene, forget):
-    """What the client has is forgotten also where the server it happens to have has nothing to forget."""
+def test_trap_23_on_a_server_without_statements(scene, forget):
+    """The client's statements are forgotten also if its current server has nothing to forget."""
     stage = Stage(scene)
     both = stage.both()
     both.ask(P1, m.sync())
@@ -247,7 +247,7 @@ def test_trap_23_on_a_server_that_knows_none(scene, forget):
     assert both.ask(use("s1"), m.sync()).value == ONE
 
 
-def test_trap_23_one_that_fails_forgets_nothing(scene):
+def test_trap_23_failed_command_forgets_nothing(scene):
     stage = Stage(scene)
     both = stage.both()
     both.ask(P1, m.sync())
@@ -259,7 +259,7 @@ def test_trap_23_one_that_fails_forgets_nothing(scene):
     both.ask(FAIL, m.run("DEALLOCATE ALL"), m.sync())
     assert both.ask(use("s1"), m.sync()).value == ONE
     both.ask_all(2, FAIL, m.run("DEALLOCATE ALL"), m.sync(), use("s1"), m.sync())
-    # and one that a rollback takes back has happened all the same
+    # and a command that a rollback reverts has happened all the same
     both.ask(m.query("BEGIN; DEALLOCATE ALL; fail"))
     both.ask(m.query("ROLLBACK"))
     assert both.ask(use("s1"), m.sync()).types == "EZ"
@@ -275,7 +275,7 @@ def test_trap_23_in_a_statement_with_a_name(scene):
     assert both.ask(use("all"), m.sync()).types == "EZ"
 
 
-def test_trap_23_a_row_or_tag_like_it_means_nothing(scene):
+def test_trap_23_similar_rows_and_tags_have_no_effect(scene):
     """Only a CommandComplete of just these words."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
@@ -299,10 +299,10 @@ def test_trap_23_a_row_or_tag_like_it_means_nothing(scene):
         client.expect_all("2Z")
 
 
-# --- trap 25: the least recently used one goes, but not while it is needed
+# --- trap 25: the least recently used statement is evicted, but not while it is needed
 
 @pytest.mark.parametrize("ends", ["sync", "flush"])
-def test_trap_25_eviction_behind_the_bind_that_needs_it(scene, ends):
+def test_trap_25_eviction_after_the_bind_that_needs_it(scene, ends):
     """Parse A, Bind A, Parse C evicts A: Bind and Execute of A are still on their way."""
     stage = Stage(scene, max_prepared_statements=1)
     for _ in range(3):
@@ -339,7 +339,7 @@ def test_trap_25_more_in_a_pipeline_than_the_server_may_have(scene, cache):
     stage.check_names()
 
 
-def test_trap_25_the_least_recently_used_one_goes(scene):
+def test_trap_25_least_recently_used_statement_is_evicted(scene):
     stage = Stage(scene, max_prepared_statements=3)
     both = stage.both()
     for name in "abc":
@@ -368,7 +368,7 @@ def test_trap_25_a_client_that_closes_does_not_close_it_at_the_server(scene):
     assert stage.kinds() == "PBBB"
 
 
-def test_trap_25_answers_to_evictions_reach_nobody(scene):
+def test_trap_25_answers_to_evictions_reach_no_client(scene):
     """Byte by byte from the server, two clients in turn on it."""
     stage = Stage(scene, byte_by_byte=True, max_prepared_statements=1)
     one, two = stage.both(), stage.both()
@@ -440,7 +440,7 @@ def test_trap_26_a_text_that_succeeded_may_fail_elsewhere(scene):
     stage.check_names()
 
 
-def test_trap_26_that_failure_in_a_transaction(scene):
+def test_trap_26_failed_text_in_a_transaction(scene):
     stage = Stage(scene, 2)
     client = stage.client()
     stage.shape("t", "v")
@@ -461,7 +461,7 @@ def test_trap_26_that_failure_in_a_transaction(scene):
 
 @pytest.mark.parametrize("leave", ["quit", "close", "abort"])
 @pytest.mark.parametrize("sent", [P1, P1 + m.flush(), P1 + m.bind("s1"), P1[:-1], P1[:7]])
-def test_trap_26_a_client_leaves_before_its_sync(scene, leave, sent):
+def test_trap_26_client_disconnects_before_its_sync(scene, leave, sent):
     stage = Stage(scene)
     for _ in range(3):
         client = stage.weir.connect()
@@ -503,7 +503,7 @@ def test_trap_26_a_parse_before_an_error_has_happened(scene):
 
 
 def test_trap_26_not_confirmed_when_the_next_one_asks(scene):
-    """A second pipeline, sent before anything of the first was answered, rests on what became of that."""
+    """A second pipeline, sent before any answer to the first, depends on its outcome."""
     stage = Stage(scene)
     batches = (FAIL + P1, P1, P1 + FAIL, C1, FAIL + C1, C1 + P1, C1 + FAIL + P1)
     for first, second in itertools.product(batches, repeat=2):
@@ -526,8 +526,8 @@ def test_trap_26_not_confirmed_within_a_transaction(scene, block):
         both.quit()
 
 
-def test_trap_22_rows_right_behind_an_answer_of_the_poolers(scene):
-    """pgweir answers the Parse of what the server has; what the server sends next is no news of it."""
+def test_trap_22_rows_directly_after_an_answer_of_the_pooler(scene):
+    """pgweir answers the Parse of a known statement; the next message of the server is not the answer to it."""
     fake = scene.fake()
     weir = transactions(scene, fake, max_prepared_statements=10)
     client = weir.client()

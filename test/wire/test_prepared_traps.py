@@ -35,7 +35,7 @@ def test_trap_24_texts_with_the_same_hash(scene, hash_name):
     stage.check_names()
 
 
-def test_trap_24_texts_that_are_nearly_the_same(scene):
+def test_trap_24_similar_texts(scene):
     stage = Stage(scene)
     both, other = stage.both(), stage.both()
     texts = ["echo", "echo ", "echo  ", "Echo ", "echo a", "echo a ", " echo a", "echo " + "a" * 5000, "echo " + "a" * 4999 + "b"]
@@ -48,7 +48,7 @@ def test_trap_24_texts_that_are_nearly_the_same(scene):
     assert sorted(text for text, _ in meaning.values()) == sorted(texts)
 
 
-def test_trap_24_types_are_part_of_it(scene):
+def test_trap_24_types_distinguish_statements(scene):
     stage = Stage(scene)
     both = stage.both()
     kinds = [(), (23,), (25,), (23, 25), (25, 23), (0,), (0, 0), (23, 0)]
@@ -65,7 +65,7 @@ def test_trap_24_types_are_part_of_it(scene):
 
 
 def test_trap_24_a_number_is_never_used_again(scene):
-    """All statements forgotten, and the count began anew while servers had the old ones."""
+    """When all statements were forgotten, the numbering restarted while servers had the old ones."""
     stage = Stage(scene, 2, max_prepared_statements=3)
     for turn in rounds(10):
         clients = [stage.both() for _ in range(3)]
@@ -84,10 +84,10 @@ def test_trap_24_a_number_is_never_used_again(scene):
     stage.check_names()
 
 
-def test_statements_behind_an_execute_are_shared_all_the_same(scene):
+def test_statements_after_an_execute_are_shared(scene):
     """
-    What was executed in front of a Parse in its batch may have changed a parameter, so that others are not to have the statement: then
-    each client makes one of its own, once. But what stands behind BEGIN in all batches is not parsed over and over again.
+    Messages before a Parse in its batch may have changed a parameter, so other clients must not share the statement: each client makes its own, once.
+    But statements after BEGIN in every batch are not parsed again and again.
     """
     stage = Stage(scene, 2)
     clients = [stage.both() for _ in range(4)]
@@ -102,7 +102,7 @@ def test_statements_behind_an_execute_are_shared_all_the_same(scene):
             assert both.ask(begin, use("s1"), commit).rows[0] == [ONE.encode()]
             other.query("COMMIT")
             other.quit()
-    # each client's own, and one that all share for each server
+    # each client's own statement, and a shared one for each server
     assert len(stage.fake.started) == 2
     assert stage.parsed().count(ONE) <= len(clients) + 2
     stage.check_names()
@@ -161,7 +161,7 @@ def test_trap_27_with_flush(scene, asked, last):
     let_go(others)
 
 
-def test_trap_27_the_answer_to_the_parse_in_front_reaches_nobody(scene):
+def test_trap_27_answer_to_an_inserted_parse_reaches_no_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2)
     client, other = weir.client(), weir.client()
@@ -190,7 +190,7 @@ def test_trap_27_the_answer_to_the_parse_in_front_reaches_nobody(scene):
     client.expect_all("2DCZ")
 
 
-def test_trap_27_a_server_that_dies_in_front_of_it(scene):
+def test_trap_27_server_ends_before_the_inserted_parse(scene):
     """The server that had the statement is gone, whether pgweir has noticed or not."""
     stage = Stage(scene)
     both = stage.both()
@@ -202,7 +202,7 @@ def test_trap_27_a_server_that_dies_in_front_of_it(scene):
     stage.check_names()
 
 
-def test_trap_27_a_server_that_dies_on_the_parse_in_front(scene):
+def test_trap_27_server_ends_on_the_inserted_parse(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
     client, rival = weir.client(), weir.client()
@@ -319,7 +319,7 @@ def test_trap_29_sync_between_parse_and_bind(scene, mode, size):
             other.expect("Z")
 
 
-def test_trap_29_nobody_has_the_unnamed_statement_of_another(scene):
+def test_trap_29_unnamed_statement_belongs_to_one_client(scene):
     stage = Stage(scene)
     one, two = stage.both(), stage.both()
     one.ask(m.run("echo secret"), m.sync())
@@ -334,8 +334,8 @@ def test_trap_29_nobody_has_the_unnamed_statement_of_another(scene):
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("skipped", [
     m.parse(TWO), m.bind(), m.describe("S"), m.parse(TWO) + m.bind() + m.execute(), m.close("S")], ids=["P", "B", "D", "PBE", "C"])
-def test_trap_29_what_was_skipped_leaves_nobody_elses(scene, writes, own, skipped):
-    """A Parse that an error skips, the client's or one put in front, has not replaced what another client left there."""
+def test_trap_29_skipped_parse_does_not_expose_another_clients(scene, writes, own, skipped):
+    """A Parse that an error skips, from the client or inserted, has not replaced another client's unnamed statement."""
     stage = Stage(scene)
     both, rival = stage.both(), stage.both()
     if own:
@@ -358,8 +358,8 @@ USE = m.bind() + m.execute() + m.sync()
 @pytest.mark.parametrize("fails, count", [
     (m.parse(NOT_TEXT) + m.sync(), 1), (m.query(NOT_TEXT), 1), (m.query(NOT_TEXT) + m.sync(), 2),
     (m.query(NOT_TEXT) + m.parse(NOT_TEXT) + m.sync(), 2)], ids=["PS", "Q", "QS", "QPS"])
-def test_trap_29_what_failed_too_early_leaves_nobody_elses(scene, writes, behind, fails, count):
-    """A Parse or Query that fails may have done so before it ended what another client left there."""
+def test_trap_29_failed_parse_does_not_expose_another_clients(scene, writes, behind, fails, count):
+    """A Parse or Query may have failed before it ended another client's unnamed statement."""
     stage = Stage(scene)
     both, rival = stage.both(), stage.both()
     rival.ask(m.run("echo secret"), m.sync())
@@ -374,8 +374,8 @@ def test_trap_29_what_failed_too_early_leaves_nobody_elses(scene, writes, behind
 
 
 @pytest.mark.parametrize("writes", ["one", "two"])
-def test_trap_29_a_parse_that_failed_too_early_has_not_ended_ones_own(scene, writes):
-    """Only the server knows, and is asked: on the one that has it, that is."""
+def test_trap_29_failed_parse_may_keep_the_own_statement(scene, writes):
+    """Only the server that has the statement knows, and is asked."""
     stage = Stage(scene, 2)
     both = stage.both()
     both.ask(m.parse(ONE), m.sync())
@@ -385,7 +385,7 @@ def test_trap_29_a_parse_that_failed_too_early_has_not_ended_ones_own(scene, wri
         both.ask(m.parse(NOT_TEXT), m.sync())
         heard = both.ask(USE)
     assert heard.value == ONE
-    # on another one it is gone: it might have been a Parse that has ended it
+    # on another server the statement is gone: a Parse might have ended it
     others = occupy(stage)
     both.client.send(USE)
     assert both.client.result().errors[0]["C"] == "26000"
@@ -393,7 +393,7 @@ def test_trap_29_a_parse_that_failed_too_early_has_not_ended_ones_own(scene, wri
 
 
 def test_trap_29_a_query_while_nothing_is_answered(scene):
-    """What a Query has ended does not come back because a Parse behind it is skipped."""
+    """An unnamed statement ended by a Query does not come back because a later Parse is skipped."""
     stage = Stage(scene, 2)
     both = stage.both()
     both.ask_all(3, m.parse(ONE), m.sync(), m.query("echo x"), m.bind("nobody"), m.parse(TWO), m.sync())
@@ -402,7 +402,7 @@ def test_trap_29_a_query_while_nothing_is_answered(scene):
     let_go(others)
 
 
-def test_trap_29_what_destroys_it(scene):
+def test_trap_29_messages_that_end_the_unnamed_statement(scene):
     stage = Stage(scene)
     both = stage.both()
     for destroys in (m.query("echo x"), m.query(""), m.query("fail"), m.parse("badparse") + m.sync(), m.close("S") + m.sync()):
@@ -503,7 +503,7 @@ def test_trap_30_rivals_between_the_statements_of_a_transaction(scene):
 
 @pytest.mark.parametrize("cache", [1, 200])
 @pytest.mark.parametrize("asked", [use("s"), m.describe("S", "s")], ids=["bind", "describe"])
-def test_trap_31_as_directly_until_it_is_prepared_anew(scene, cache, asked):
+def test_trap_31_same_error_as_directly_until_prepared_again(scene, cache, asked):
     """A statement shared by all clients went on failing, also for clients that had never seen the old type."""
     stage = Stage(scene, max_prepared_statements=cache)
     one, two, three = stage.both(), stage.both(), stage.both()
@@ -517,7 +517,7 @@ def test_trap_31_as_directly_until_it_is_prepared_anew(scene, cache, asked):
         both.client.send(asked, m.sync())
         result = both.client.result()
         assert result.types in ("EZ", "tEZ") and result.status == "I"
-        # the routine is what drivers look at before they try again
+        # drivers check the routine before they retry
         assert result.errors[0]["C"] == "0A000" and result.errors[0]["R"] == "RevalidateCachedQuery"
         # in a small cache it may have gone meanwhile
         stage.both().ask(P1, use("s1"), m.sync())
@@ -529,8 +529,8 @@ def test_trap_31_as_directly_until_it_is_prepared_anew(scene, cache, asked):
     stage.check_names()
 
 
-def test_trap_31_prepared_anew_under_another_name(scene):
-    """So do some drivers, and close the old one later, or never."""
+def test_trap_31_prepared_again_under_another_name(scene):
+    """As some drivers do, which close the old statement later, or never."""
     stage = Stage(scene)
     both = stage.both()
     stage.shape("t", "old")
@@ -544,7 +544,7 @@ def test_trap_31_prepared_anew_under_another_name(scene):
 
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_trap_31_forgotten_and_prepared_anew(scene, forget):
+def test_trap_31_forgotten_and_prepared_again(scene, forget):
     stage = Stage(scene)
     both = stage.both()
     stage.shape("t", "old")
@@ -575,7 +575,7 @@ def test_trap_31_in_a_transaction(scene):
 
 
 def test_trap_31_in_one_database_of_two(scene):
-    """The same text in two databases: what happens to a table of the one is nothing to the clients of the other."""
+    """The same text in two databases: a change to a table of one database does not affect clients of the other."""
     fakes = [scene.mini(), scene.mini()]
     weir = scene.weir(dict(zip(("p0", "p1"), fakes)), pool_mode="transaction", default_pool_size=2)
     one, two = clients = [weir.client(database=name) for name in ("p0", "p1")]
@@ -594,7 +594,7 @@ def test_trap_31_in_one_database_of_two(scene):
         assert asked(client, m.parse("shape t", "s"), use("s")).value == "old of t"
     fakes[0].shapes["t"] = "new"
     changed_for(one)
-    # on a server that has it, and on one that has not
+    # on a server that has the statement, and on one that has not
     assert asked(two, use("s")).value == "old of t"
     busy.query("BEGIN")
     assert asked(two, use("s")).value == "old of t"
@@ -638,7 +638,7 @@ def parsed_anew(weir, fake, name):
 
 
 def test_altered_table_in_one_database_of_two(scene):
-    """Clients of the other one go on to share their statements; another name of the same database is not another one."""
+    """Clients of the other database continue to share their statements; another entry for the same database is the same database."""
     one, two = scene.mini(), scene.mini()
     entry = "host=127.0.0.1 port=%d dbname=%s"
     weir = scene.weir({"p0": entry % (one.port, "p0"), "alias": entry % (one.port, "p0"), "p1": entry % (two.port, "p0")},
@@ -655,7 +655,7 @@ def test_altered_table_in_one_database_of_two(scene):
     ("ALTER TYPE", True), ("DROP TABLE", True), ("DROP FUNCTION", True), ("DROP MATERIALIZED VIEW", True), ("CREATE VIEW", True),
     ("CREATE FUNCTION", True), ("CREATE TABLE", False), ("CREATE INDEX", False), ("INSERT 0 100", False),
 ])
-def test_commands_that_change_what_a_text_means(scene, tag, changes):
+def test_commands_that_change_the_meaning_of_a_text(scene, tag, changes):
     """A table that is created may be a temporary one, in each transaction: it does not end the sharing."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
@@ -664,8 +664,8 @@ def test_commands_that_change_what_a_text_means(scene, tag, changes):
     assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [changes, False]
 
 
-def test_a_change_counts_with_the_end_of_its_transaction_again(scene):
-    """What others prepare after the command, and before the COMMIT, has the old meaning: PostgreSQL locks no function."""
+def test_change_applies_again_at_the_end_of_its_transaction(scene):
+    """Statements that other clients prepare between the command and the COMMIT have the old meaning: PostgreSQL locks no function."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2)
     owner = weir.client()
@@ -681,7 +681,7 @@ def test_a_change_counts_with_the_end_of_its_transaction_again(scene):
     assert not parsed_anew(weir, fake, "p0")
 
 
-def test_a_change_counts_after_an_online_restart(scene):
+def test_change_applies_after_an_online_restart(scene):
     """The command was in the old process, and its COMMIT comes in the new one."""
     fake = scene.mini()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=2)
@@ -723,8 +723,8 @@ def test_trap_31_every_server_has_its_own(scene):
 
 
 @pytest.mark.parametrize("cache", [1, 200])
-def test_trap_31_several_on_their_way_when_it_changes(scene, cache):
-    """All of it is sent before the error is known: it fails, or has been prepared anew, and is never wrong."""
+def test_trap_31_several_in_flight_when_the_table_changes(scene, cache):
+    """All messages are sent before the error is known: each fails, or has been prepared again, and never returns wrong rows."""
     stage = Stage(scene, max_prepared_statements=cache)
     client, rival = stage.client(), stage.both()
     rival.ask(P1, m.sync())
@@ -744,7 +744,7 @@ def test_trap_31_several_on_their_way_when_it_changes(scene, cache):
     stage.check_names()
 
 
-def test_trap_31_other_errors_leave_the_statement_alone(scene):
+def test_trap_31_other_errors_keep_the_statement(scene):
     stage = Stage(scene)
     both = stage.both()
     both.ask(m.parse("fail x", "f"), m.sync())
@@ -757,7 +757,7 @@ def test_trap_31_other_errors_leave_the_statement_alone(scene):
 
 @pytest.mark.parametrize("forget", FORGET)
 def test_trap_32_reset_after_every_transaction(scene, forget):
-    """The reset query wiped what the pooler believed to be there."""
+    """The reset query removed statements that the pooler believed to exist."""
     stage = Stage(scene, server_reset_query=forget, server_reset_query_always=1)
     one, two = stage.both(), stage.both()
     one.ask(P1, m.sync())
@@ -765,9 +765,9 @@ def test_trap_32_reset_after_every_transaction(scene, forget):
     for _ in range(3):
         assert one.ask(use("s1"), m.sync()).value == ONE
         assert two.ask(use("s2"), m.describe("S", "s1"), m.sync()).types == "2DCtTZ"
-    # the client's own are no affair of the reset query
+    # the reset query does not concern the client's own statements
     assert stage.columns("CLIENTS") == [1, 2]
-    until(lambda: stage.columns("SERVERS") == [0])  # the last reset query is answered behind the client's back
+    until(lambda: stage.columns("SERVERS") == [0])  # the last reset query is answered without the client
     stage.check_names()
 
 
@@ -836,7 +836,7 @@ def test_trap_32_servers_replaced_from_the_console(scene, command):
 
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("cache", [1, 3, 20])
-def test_trap_33_no_server_holds_more_than_it_may(scene, size, cache):
+def test_trap_33_statements_per_server_are_limited(scene, size, cache):
     """The size of the cache was a limit that could be raced past."""
     stage = Stage(scene, size, max_prepared_statements=cache)
     clients = [stage.both() for _ in range(5)]
@@ -846,7 +846,7 @@ def test_trap_33_no_server_holds_more_than_it_may(scene, size, cache):
                       *(use("%d.%d" % (turn, k)) for k in range(8)), m.sync())
         for both in clients:
             assert both.heard().types == "1" * 8 + "2DC" * 8 + "Z"
-    # a batch may bring more; what the next one brings takes their place
+    # a batch may create more; statements of the next batch replace them
     for session in stage.fake.started:
         assert session.most_statements <= max(cache + 1, 8)
     for _ in range(size):
@@ -855,7 +855,7 @@ def test_trap_33_no_server_holds_more_than_it_may(scene, size, cache):
     stage.check_names()
 
 
-def test_trap_33_memory_is_given_back(scene):
+def test_trap_33_memory_is_freed(scene):
     """Ten thousand texts by fifty clients, closed one by one, forgotten at once, or gone with their client."""
     stage = Stage(scene, 2, max_prepared_statements=20)
     padding = "x" * 2000
@@ -878,7 +878,7 @@ def test_trap_33_memory_is_given_back(scene):
 
     for turn in range(5):
         crowd(turn)
-        # what the two servers have, and nothing else
+        # the statements of the two servers, and nothing else
         (row,) = [row for row in stage.weir.show("MEM") if row["name"] == "prepared_statement_cache"]
         assert row["size"] * row["used"] <= sum(stage.columns("SERVERS")) * 2400
     assert sum(stage.columns("SERVERS")) <= 400
@@ -887,7 +887,7 @@ def test_trap_33_memory_is_given_back(scene):
 
 
 @pytest.mark.parametrize("asked", [m.bind, lambda name: m.describe("S", name)], ids=["bind", "describe"])
-def test_trap_33_short_messages_that_bring_long_texts(scene, asked):
+def test_trap_33_short_messages_that_refer_to_long_texts(scene, asked):
     """A few kilobytes of them were made hundreds of megabytes in memory: the texts that the server had given up for each other."""
     stage = Stage(scene, max_prepared_statements=1, measured=True)
     client = stage.client()

@@ -1,4 +1,4 @@
-"""Versions of the protocol: what is agreed on with clients and with servers, and the cancel keys that come with it."""
+"""Protocol versions: negotiation with clients and servers, and cancel keys of both lengths."""
 import struct
 
 import pytest
@@ -17,7 +17,7 @@ def weir(scene):
 
 
 def agree(weir, minor, pairs=()):
-    """A client that asks for 3.minor: what it was told (version, options), or None, and the client."""
+    """A client that requests 3.minor. Returns the negotiated version and options, or None, and the client."""
     client = weir.connect()
     client.send(m.startup_pairs([("user", "app"), ("database", "p0"), *pairs], m.PROTOCOL_3_0 + minor))
     told = None
@@ -36,7 +36,7 @@ def agree(weir, minor, pairs=()):
     (0, None, 4), (1, m.PROTOCOL_3_0, 4), (2, None, 24), (3, m.PROTOCOL_3_2, 24), (9999, m.PROTOCOL_3_2, 24),
     (65535, m.PROTOCOL_3_2, 24)])
 def test_client_gets_the_newest_version_that_it_knows(weir, asked, told, key):
-    """Trap 67: 3.1 is no version in use: it is never offered. Clients ask for 3.9999 to see whether servers negotiate."""
+    """Trap 67: 3.1 is not a version in use and is never offered. Clients request 3.9999 to see whether servers negotiate."""
     got, client = agree(weir, asked)
     assert got == (told and (told, []))
     assert len(client.key) == key
@@ -45,7 +45,7 @@ def test_client_gets_the_newest_version_that_it_knows(weir, asked, told, key):
 
 @pytest.mark.parametrize("minor", [0, 2, 9999])
 def test_every_protocol_option_is_named(weir, minor):
-    """One that is not named would pass for known."""
+    """An unlisted option would count as known."""
     names = ["_pq_.option%d" % n for n in range(500)]
     pairs = [(name, "") for name in names]
     pairs.insert(250, ("application_name", "between"))
@@ -113,7 +113,7 @@ def altered(key):
 
 @pytest.mark.parametrize("protocol", [m.PROTOCOL_3_0, m.PROTOCOL_3_2])
 @pytest.mark.parametrize("peer_id", [0, 5])
-def test_no_other_key_cancels(scene, protocol, peer_id):
+def test_other_keys_do_not_cancel(scene, protocol, peer_id):
     fake = scene.mini()
     weir = transactions(scene, fake, peer_id=peer_id)
     client = weir.client(protocol=protocol)
@@ -140,7 +140,7 @@ def test_cancel_key_of_an_impossible_size(weir, size):
     assert weir.client().query("unharmed").value == "unharmed"
 
 
-def test_long_keys_are_not_like_each_other(scene):
+def test_long_keys_are_unrelated(scene):
     weir = transactions(scene, scene.mini(), peer_id=9)
     keys = [weir.client(protocol=m.PROTOCOL_3_2).key for _ in range(100)]
     assert len({key[:2] for key in keys}) == 1, "the peer's number"
@@ -149,8 +149,8 @@ def test_long_keys_are_not_like_each_other(scene):
     assert len({key[2:] for key in keys}) == len(keys)
 
 
-def test_long_key_finds_its_way_through_the_peers(scene):
-    """Two hops: the first process does not know the one that made the key, but one that does."""
+def test_long_key_is_forwarded_through_the_peers(scene):
+    """Two hops: the first process does not know the maker of the key, but knows a process that does."""
     fake = scene.mini()
     weirs = [transactions(scene, fake, peer_id=n) for n in (1, 2, 3)]
     maker, _, other = weirs
@@ -158,7 +158,7 @@ def test_long_key_finds_its_way_through_the_peers(scene):
         weir.sections["peers"] = {str(n): "host=127.0.0.1 port=%d" % weirs[n - 1].port for n in known}
         weir.write_ini()
         weir.admin("RELOAD")
-    # what the third knows as the first is the second
+    # the third process's peer 1 is the second process
     other.sections["peers"]["1"] = "host=127.0.0.1 port=%d" % weirs[1].port
     other.write_ini()
     other.admin("RELOAD")
@@ -170,8 +170,8 @@ def test_long_key_finds_its_way_through_the_peers(scene):
 
 
 @pytest.mark.parametrize("size", [4, 24])
-def test_each_hop_takes_one_away(scene, size):
-    """A played peer: what is handed on to it."""
+def test_each_hop_is_counted(scene, size):
+    """A fake peer returns the request that is forwarded to it."""
     peer = scene.fake()
     weir = transactions(scene, scene.mini(), peer_id=1, sections={"peers": {"3": "host=127.0.0.1 port=%d" % peer.port}})
 
@@ -227,7 +227,7 @@ def test_server_that_negotiates_down(scene):
     assert client.result().error == CANCELLED
 
 
-def test_a_database_has_a_version_of_its_own(scene):
+def test_database_has_its_own_protocol_version(scene):
     old, new = scene.mini(), scene.mini()
     weir = scene.weir({"old": "host=127.0.0.1 port=%d max_protocol_version=3.0" % old.port, "new": new},
                       server_max_protocol_version="latest")
@@ -253,7 +253,7 @@ def test_a_changed_version_reconnects(scene, change):
 
 
 def played_login(scene, play, **settings):
-    """The words with which a login ends at a server that plays this behind the start-up packet."""
+    """Returns the error message of a login at a server that plays this after the start-up packet."""
     fake = scene.fake()
 
     def login(session):
@@ -280,7 +280,7 @@ def played_login(scene, play, **settings):
     ("3.2", struct.pack("!I", m.PROTOCOL_3_0), "malformed NegotiateProtocolVersion"),
     ("3.2", b"", "malformed NegotiateProtocolVersion"),
 ])
-def test_server_negotiates_what_was_not_asked_for(scene, asked, body, words):
+def test_server_negotiates_an_unrequested_version(scene, asked, body, words):
     said = played_login(scene, lambda session: session.send(m.message("v", body)), server_max_protocol_version=asked)
     assert said == "invalid server login exchange: " + words
 
@@ -296,7 +296,7 @@ def test_server_negotiates_too_late(scene, before):
 
 
 @pytest.mark.parametrize("version", [0, m.PROTOCOL_3_0])
-def test_server_that_says_the_minor_version_alone(scene, version):
+def test_server_that_sends_the_minor_version_only(scene, version):
     """The documentation of the message leaves that open."""
     fake = scene.fake()
 

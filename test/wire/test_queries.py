@@ -75,7 +75,7 @@ def test_transactions_are_refused_in_statement_mode(scene):
 
 @pytest.mark.parametrize("linked_before", [True, False])
 def test_a_flush_with_a_body_reaches_no_server(scene, linked_before):
-    """PostgreSQL answers it with an error and skips to a Sync, and would pass over what the next client asks."""
+    """PostgreSQL answers the malformed Flush with an error and skips to a Sync, including messages of the next client."""
     weir = transactions(scene, scene.mini())
     client = weir.client()
     if linked_before:
@@ -87,7 +87,7 @@ def test_a_flush_with_a_body_reaches_no_server(scene, linked_before):
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
 def test_transactions_of_several_queries_are_refused_in_statement_mode(scene, at_once):
-    """However their answers come: that of COMMIT may be in the same read as that of BEGIN."""
+    """However the answers arrive: the answer to COMMIT may be in the same read as the answer to BEGIN."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="statement", default_pool_size=1)
     client, server = linked(fake, weir)

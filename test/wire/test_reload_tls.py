@@ -1,6 +1,6 @@
 """
-RELOAD changes TLS settings while handshakes are under way. A handshake in progress goes on with the settings that it began with,
-the next one uses the new settings, and no connection is lost in between.
+RELOAD changes TLS settings during handshakes. A handshake in progress keeps its settings, the next one uses the new settings, and no connection is
+lost.
 """
 import shutil
 import ssl
@@ -103,7 +103,7 @@ def reload(weir, **settings):
 
 @pytest.mark.parametrize("change", ["certificate", "protocols", "verify-ca", "disable"])
 @pytest.mark.parametrize("point", ["before the hello", "in the hello", "behind the hello"])
-def test_clients_handshake_outlives_a_reload(scene, directory, authority, certificates, point, change):
+def test_client_handshake_survives_a_reload(scene, directory, authority, certificates, point, change):
     first, second = certificates
     files = Files(directory, authority)
     files.become(first)
@@ -163,8 +163,8 @@ class Gate:
 @pytest.mark.parametrize("settings", [
     {"server_tls_sslmode": "disable"}, {"server_tls_sslmode": "verify-ca"}, {"server_tls_protocols": "tlsv1.2"},
 ], ids=lambda settings: " ".join(settings.values()))
-def test_servers_handshake_meets_a_reload(scene, directory, authority, certificates, settings):
-    """The client that waits for that server is served all the same: by it, or by one with the new settings."""
+def test_server_handshake_during_a_reload(scene, directory, authority, certificates, settings):
+    """The client that waits for that server is served all the same: by it, or by a server with the new settings."""
     files = Files(directory, authority)
     files.become(certificates[0])
     gate = Gate(authority.server_context())
@@ -190,7 +190,7 @@ def test_servers_handshake_meets_a_reload(scene, directory, authority, certifica
 
 @pytest.mark.parametrize("before, after", [("prefer", "require"), ("allow", "verify-ca"), ("verify-ca", "verify-full")])
 @pytest.mark.parametrize("at", ["idle", "in a transaction", "in its login"])
-def test_no_server_of_a_laxer_mode_is_left(scene, directory, authority, certificates, before, after, at):
+def test_servers_with_a_laxer_mode_are_closed(scene, directory, authority, certificates, before, after, at):
     """Each pair has the same context, and yet other connections are wanted."""
     files = Files(directory, authority)
     files.become(certificates[0])

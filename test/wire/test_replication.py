@@ -51,7 +51,7 @@ ANSWERS = status() + m.copy_data(b"h" + struct.pack("!QII", 7, 3, 0)) + status(2
 
 @pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
 @pytest.mark.parametrize("kind, word", [("database", "database"), ("true", "yes")])
-def test_server_of_its_own(scene, mode, kind, word):
+def test_dedicated_server(scene, mode, kind, word):
     fake = scene.fake()
     weir = scene.weir({"p0": "host=127.0.0.1 port=%d dbname=real" % fake.port}, pool_mode=mode)
     other, pooled = linked(fake, weir)
@@ -79,7 +79,7 @@ def test_server_of_its_own(scene, mode, kind, word):
 
 
 def test_welcome_is_what_its_server_reports(scene):
-    """Not what other servers of the pool have said, and not what its own says to others."""
+    """The parameters of its own server, not of other servers of the pool; and the client's values do not reach others."""
     fake = scene.fake()
 
     def login(session):
@@ -97,8 +97,8 @@ def test_welcome_is_what_its_server_reports(scene):
     assert (plain.parameters["in_hot_standby"], plain.parameters["TimeZone"]) == ("off", "UTC")
 
 
-def test_nobody_gets_the_server_of_another(scene):
-    """Both are equal but for options, and their servers come up in the other order."""
+def test_no_client_gets_the_server_of_another(scene):
+    """Both start-up packets are equal except for options, and their servers come up in reverse order."""
     fake = scene.fake()
     first = []
 
@@ -128,8 +128,8 @@ def test_nobody_gets_the_server_of_another(scene):
     assert fake.accept().expect_query() == "one"
 
 
-def test_early_words_wait_for_the_welcome(scene):
-    """What a client sends behind its start-up packet is not lost, and not answered before."""
+def test_early_input_waits_for_the_welcome(scene):
+    """Input after the start-up packet is neither lost nor answered early."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client = weir.connect()
@@ -173,7 +173,7 @@ def test_values(scene, value, name):
         assert (error["M"], error["C"]) == ("invalid value for startup parameter: replication", "22023")
 
 
-def test_parameters_have_an_end(scene):
+def test_parameters_are_limited(scene):
     fake = scene.fake()
     weir = transactions(scene, fake)
     some = {"a.p%d" % n: str(n) for n in range(32)}
@@ -204,7 +204,7 @@ def test_server_cut_at_every_byte(scene):
 
 
 def test_client_cut_at_every_byte(scene):
-    """The client ends the stream, and what was under way comes before the server's end."""
+    """The client ends the stream, and data in transit precedes the server's end."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir, "true")
@@ -220,7 +220,7 @@ def test_client_cut_at_every_byte(scene):
 
 
 def test_error_in_the_stream(scene):
-    """What the client still sent into the stream is dropped, and does not reach the next command."""
+    """Data that the client still sends into the stream is dropped, and does not affect the next command."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir)
@@ -250,8 +250,8 @@ def test_base_backup(scene):
     assert server.expect_query() == "next"
 
 
-def test_a_slow_reader_costs_no_memory(scene):
-    """A stream is relayed, not collected, and stands still while the client does not read."""
+def test_slow_reader_uses_no_memory(scene):
+    """A stream is relayed, not collected, and stops while the client does not read."""
     fake = scene.fake()
     weir = transactions(scene, fake, measured=True)
     client, server = replicate(fake, weir, "true", receive_buffer=4096)
@@ -317,8 +317,8 @@ def test_terminate_in_the_stream(scene):
 
 
 @pytest.mark.parametrize("half", [1, 4, 5, 20])
-def test_client_dies_in_a_message(scene, half):
-    """Nothing is put into the middle of what it said."""
+def test_client_disconnects_within_a_message(scene, half):
+    """No other message is inserted into the client's partial message."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir)
@@ -331,7 +331,7 @@ def test_client_dies_in_a_message(scene, half):
     weir.wait_pool("p0", cl_active=0, sv_active=0)
 
 
-def test_server_dies_in_the_stream(scene):
+def test_server_disconnects_in_the_stream(scene):
     fake = scene.fake()
     weir = transactions(scene, fake, pool_size=4)
     for words, told in (((), "E"), ((m.error("terminating connection", "57P01", "FATAL"),), "E"), ((wal()[:40],), "")):
@@ -348,7 +348,7 @@ def test_server_dies_in_the_stream(scene):
     weir.wait_pool("p0", cl_active=0, sv_active=0)
 
 
-def test_what_no_walsender_says_ends_it(scene):
+def test_message_that_no_walsender_sends_ends_the_server(scene):
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir)
@@ -408,7 +408,7 @@ def slow_logins(fake):
     return waiting, said
 
 
-def test_client_leaves_before_its_server_is_there(scene):
+def test_client_disconnects_before_its_server_is_ready(scene):
     """No other client can use its server."""
     fake = scene.fake()
     waiting, said = slow_logins(fake)
@@ -427,7 +427,7 @@ def test_client_leaves_before_its_server_is_there(scene):
     weir.wait_pool("p0", sv_idle=1, sv_active=0, sv_login=0)
 
 
-def test_the_queue_is_no_place_for_a_notice(scene):
+def test_queued_client_gets_no_notice(scene):
     """A client expects no notice before the welcome. Other clients in the queue get it as always."""
     fake = scene.fake()
     waiting, _ = slow_logins(fake)
@@ -473,8 +473,8 @@ def test_paused(scene):
     assert fake.accept().startup["replication"] == "yes"
 
 
-def test_server_refuses_it_alone(scene):
-    """What is wrong with this login says nothing about others: a client in the queue behind it is served."""
+def test_server_refuses_the_replication_login_only(scene):
+    """An error of this login does not affect other logins: the next client in the queue is served."""
     fake = scene.fake()
 
     def login(session):
@@ -492,7 +492,7 @@ def test_server_refuses_it_alone(scene):
     assert weir.pool("p0")["sv_idle"] == 1
 
 
-def test_server_that_is_away_is_away_for_all(scene):
+def test_unavailable_server_is_unavailable_for_all(scene):
     fake = scene.fake()
     weir = transactions(scene, fake, server_login_retry=3600, server_down="fail")
     fake.stop_listening()

@@ -152,8 +152,8 @@ def test_trap_05_query_without_sync_after_an_error(scene):
     assert client.query("again").value == "again"
 
 
-def test_trap_05_messages_behind_an_error_that_was_heard(scene):
-    """What is sent between the error and the Sync is passed over, so nothing is to be expected of it."""
+def test_trap_05_messages_after_a_received_error(scene):
+    """Messages between the error and the Sync are skipped, so no answers are expected."""
     weir = transactions(scene, scene.mini())
     client = weir.client()
     client.send(m.parse("fail now"), m.bind(), m.execute(), m.flush())
@@ -185,7 +185,7 @@ def test_trap_06_error_meets_the_next_batch(scene):
 
 
 def test_trap_07_error_of_the_poolers_own_statement_stays_with_its_client(scene):
-    """What the pooler sent for one client fails, and the error is taken for the answer to another one."""
+    """The pooler's own query for one client fails, and the error was taken for the answer to another."""
     fake = scene.mini()
     fake.refused_values = {"Mars/Olympus"}
     weir = transactions(scene, fake)
@@ -218,7 +218,7 @@ def test_clients_with_different_parameters_take_turns(scene):
 
 
 def test_trap_08_cancel_does_not_shift_the_replies(scene):
-    """A cancel that was answered by the pooler: all later replies ran one behind."""
+    """A cancel request that the pooler answered shifted all later replies by one."""
     fake = scene.mini()
     weir = transactions(scene, fake, 2)
     client, rival = weir.client(), weir.client()
@@ -245,7 +245,7 @@ def test_trap_08_cancel_does_not_shift_the_replies(scene):
 
 @pytest.mark.parametrize("leave", ["close", "abort"])
 @pytest.mark.parametrize("half", [m.parse("half") + m.bind() + m.execute(), m.query("half a query")], ids=["batch", "query"])
-def test_trap_09_client_leaves_at_every_byte_of_its_words(scene, half, leave):
+def test_trap_09_client_disconnects_at_every_byte(scene, half, leave):
     """Half a batch stays at the server and becomes the beginning of the next user's."""
     fake = scene.mini()
     weir = transactions(scene, fake)
@@ -258,7 +258,7 @@ def test_trap_09_client_leaves_at_every_byte_of_its_words(scene, half, leave):
         getattr(client, leave)()
         result = rival.query("after %d" % cut)
         assert result.value == "after %d" % cut and result.status == "I"
-    # a Terminate sent behind half a message would have completed it
+    # a Terminate sent after a partial message would have completed it
     assert all(text.startswith("after ") for _, text in fake.queries if text != "half") and not fake.malformed
     for session in fake.started:
         heard = "".join(session.heard)
@@ -267,7 +267,7 @@ def test_trap_09_client_leaves_at_every_byte_of_its_words(scene, half, leave):
 
 @pytest.mark.parametrize("leave", ["quit", "close", "abort"])
 @pytest.mark.parametrize("state", ["in transaction", "in aborted transaction", "in a pipeline", "in a query"])
-def test_trap_10_next_client_meets_no_transaction(scene, leave, state):
+def test_trap_10_next_client_gets_no_open_transaction(scene, leave, state):
     """Connection in a transaction returned to the pool when its client left."""
     fake = scene.mini()
     weir = transactions(scene, fake)
@@ -332,7 +332,7 @@ def test_trap_12_both_sides_write_byte_by_byte(scene):
     assert "".join(client.result().types for _ in range(4)) == "12TDCZ" "TDCZ" "1Z" "2DCZ"
 
 
-def test_trap_12_large_row_behind_a_small_reply(scene):
+def test_trap_12_large_row_after_a_small_reply(scene):
     weir = transactions(scene, scene.mini())
     client, rival = weir.client(), weir.client()
     text = "x" * 1000000
@@ -345,7 +345,7 @@ def test_trap_12_large_row_behind_a_small_reply(scene):
 
 
 @pytest.mark.parametrize("leave", ["close", "abort"])
-def test_trap_12_reader_leaves_in_the_middle_of_a_row(scene, leave):
+def test_trap_12_reader_disconnects_within_a_row(scene, leave):
     weir = transactions(scene, scene.mini())
     rival = weir.client()
     client = weir.connect()
@@ -373,8 +373,8 @@ def test_trap_13_dead_idle_server_is_not_lent(scene):
     m.ready(), m.command_complete("SELECT 1"), m.data_row("of somebody else"), b"\0\0\0\0\0\0\0", m.parse_complete(),
     m.error("terminating connection due to administrator command", "57P01", "FATAL"),
 ], ids=["Z", "C", "D", "zeros", "1", "E"])
-def test_trap_13_idle_server_that_talks_is_not_lent(scene, words):
-    """What an idle server says must never be the beginning of an answer."""
+def test_trap_13_idle_server_that_sends_data_is_not_lent(scene, words):
+    """An asynchronous message of an idle server must never become the beginning of an answer."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = linked(fake, weir)

@@ -1,7 +1,7 @@
 """
-server_require_auth, and require_auth of a database: which authentication methods a server may ask pgweir for.
+server_require_auth, and require_auth of a database: the authentication methods that a server may request from pgweir.
 
-The servers of these scenes are what a machine between pgweir and the real server could play: they ask for what they like.
+The servers of these scenes act as a machine between pgweir and the real server could: they request any method.
 """
 import socket
 import threading
@@ -27,12 +27,12 @@ OVER_TCP = ASKS["cleartext"] + " over a connection without TLS, and %s does not 
 
 
 def words_of(weir, **login):
-    """What a client is told when no server can be logged in to."""
+    """Returns the error message of a client when no server login succeeds."""
     return weir.connect().refused(**(login or {"user": "app", "database": "p0"}))["M"]
 
 
 class Between:
-    """A machine in the server's place: it asks for the password in clear text, and keeps what it is sent."""
+    """A machine in place of the server: it requests the password in clear text, and records it."""
 
     def __init__(self, path=None, tls=None):
         self.tls = tls
@@ -130,7 +130,7 @@ def test_password_of_auth_user(scene, between):
     assert machine.connections == 1 and b"app-secret" not in machine.got
 
 
-def test_password_that_ldap_let_in(scene, between):
+def test_password_verified_by_ldap(scene, between):
     port = free_port()
     ldap = FakeLdap(port, lambda _, number: bind_answer(number), "127.0.0.1")
     try:
@@ -143,7 +143,7 @@ def test_password_that_ldap_let_in(scene, between):
         ldap.stop()
 
 
-def test_tls_and_unix_sockets_carry_it(scene, between, directory, authority):
+def test_password_is_sent_over_tls_and_unix_sockets(scene, between, directory, authority):
     over_tls, over_unix = between(tls=authority.server_context()), between(unix=True)
     targets = {"tls": ELSEWHERE % over_tls.port, "unix": "host=%s port=%d" % (directory, over_unix.port)}
     weir = scene.weir(targets, pool_mode="transaction", server_tls_sslmode="prefer", server_down="fail")
@@ -153,7 +153,7 @@ def test_tls_and_unix_sockets_carry_it(scene, between, directory, authority):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "localhost"])
-def test_the_loopback_interface_carries_it(scene, between, host):
+def test_password_is_sent_over_loopback(scene, between, host):
     """No other machine can be between pgweir and a server there."""
     machine = between()
     weir = transactions(scene, "host=%s port=%d" % (host, machine.port), server_tls_sslmode="disable", server_down="fail")
@@ -215,7 +215,7 @@ def test_a_list_forbids_the_password_over_tls_too(scene, between, authority):
     assert b"app-secret" not in machine.got
 
 
-def test_a_server_that_breaks_scram_off_has_not_asked(scene):
+def test_server_that_omits_scram_is_refused(scene):
     """none in the list does not let a server in that has begun SCRAM and not proven itself."""
     fake = scene.mini()
 
@@ -250,7 +250,7 @@ def test_a_stricter_list_reconnects(scene, change):
     assert [session.mechanism for session in fake.started] == [None, "SCRAM-SHA-256"]
 
 
-def test_a_wider_list_ends_the_refusal(scene):
+def test_extended_list_ends_the_refusal(scene):
     fake = scene.mini(method="cleartext", password="app-secret")
     weir = transactions(scene, ELSEWHERE % fake.port, server_login_retry=0)
     assert words_of(weir) == REFUSED + OVER_TCP % "server_require_auth"

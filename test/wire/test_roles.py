@@ -1,4 +1,4 @@
-"""The role of a session: what is noted behind connect_query, and what a server reports of it; see also live/test_roles.py."""
+"""The role of a session: its recording after connect_query, and reports of a server; see also live/test_roles.py."""
 import pytest
 
 from support import messages as m
@@ -12,7 +12,7 @@ class Stage:
     """A client, and a server on which connect_query has run."""
 
     def __init__(self, scene, note, byte_by_byte=False):
-        """note: what the server answers when it is asked as what it acts."""
+        """note: the server's answer to the query for its role."""
         self.fake = scene.fake()
         target = "host=127.0.0.1 port=%d connect_query='SELECT prepare()'" % self.fake.port
         self.weir = transactions(scene, target, server_login_retry=0)
@@ -39,7 +39,7 @@ class Stage:
         return asked
 
     def prepared_by(self, text):
-        """What pgweir asks of the server in front of this text of the client's."""
+        """Returns pgweir's query to the server before this text of the client."""
         asked = m.read_cstrings(self.server.expect("Q").body)[0]
         if asked == text:
             return ""
@@ -53,7 +53,7 @@ NOTES = {"row": m.rows(HEX), "row alone": m.data_row(HEX) + SELECTED, "several c
 
 @pytest.mark.parametrize("note", NOTES)
 @pytest.mark.parametrize("byte_by_byte", [False, True])
-def test_what_a_session_began_with_is_set_back(scene, note, byte_by_byte):
+def test_initial_role_is_restored(scene, note, byte_by_byte):
     stage = Stage(scene, NOTES[note], byte_by_byte)
     assert stage.set("SET x = 1") == ""
     # of the parameters that the server does not report nothing is known then
@@ -76,7 +76,7 @@ NO_NOTES = {
 
 
 @pytest.mark.parametrize("note", NO_NOTES)
-def test_where_it_is_not_known_the_server_is_closed(scene, note):
+def test_server_with_an_unknown_role_is_closed(scene, note):
     """As soon as it is released after a SET that may be of a role. A plain one does not close it."""
     stage = Stage(scene, NO_NOTES[note])
     for text in ("SET x = 1", "SET LOCAL ROLE other", "SET ROLE other"):
@@ -92,7 +92,7 @@ def test_where_it_is_not_known_the_server_is_closed(scene, note):
 @pytest.mark.parametrize("name, value, concerns", [
     ("session_authorization", "other", True), ("is_superuser", "on", True), ("in_hot_standby", "on", False),
     ("DateStyle", "German, DMY", False)])
-def test_what_a_server_reports_of_roles(scene, name, value, concerns):
+def test_roles_reported_by_a_server(scene, name, value, concerns):
     """Whatever it was that has changed them: the tag does not say SET."""
     fake = scene.fake()
     weir = transactions(scene, fake)

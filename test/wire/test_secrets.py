@@ -40,7 +40,7 @@ def texts_of(messages):
 
 
 @pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
-def test_secrets_stay_inside(scene, auth_type):
+def test_secrets_are_not_disclosed(scene, auth_type):
     """Logins that succeed, fail and are broken off, over and over, with the log at its most talkative."""
     weir = start(scene, auth_type)
     heard = []
@@ -92,7 +92,7 @@ def test_no_secret_of_a_console_command_is_logged(scene, command):
 
 
 def test_secrets_are_in_no_report(scene):
-    """--check and --print-config, of a configuration that is right and of one that is wrong in every line with a secret."""
+    """--check and --print-config, for a valid configuration and for one with an error in every line with a secret."""
     weir = start(scene, "md5")
     wrong = weir.path("wrong.ini")
     with open(weir.ini_path, encoding="utf-8") as f:

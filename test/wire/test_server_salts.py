@@ -41,7 +41,7 @@ def one_use(session):
 
 
 def asks_once(weir, database="p0"):
-    """None, or why a new client was not served."""
+    """Returns None, or the error message of a new client."""
     try:
         client = weir.client(database=database)
     except LoginRefused as refused:
@@ -52,7 +52,7 @@ def asks_once(weir, database="p0"):
     return m.read_error(packet.body)["M"] if packet.type == "E" else None
 
 
-def test_the_loop_goes_on_while_keys_are_derived(scene):
+def test_event_loop_continues_while_keys_are_derived(scene):
     """Clients of another database are served between the challenge and its answer."""
     answered = threading.Event()
 
@@ -77,8 +77,8 @@ def test_the_loop_goes_on_while_keys_are_derived(scene):
     assert answered.wait(300)
 
 
-def test_a_server_login_that_derives_succeeds(scene):
-    """What the server says behind its challenge is not lost, nor is a client that leaves meanwhile."""
+def test_server_login_with_derivation_succeeds(scene):
+    """Data after the server's challenge is not lost, and a disconnect of the client is noticed."""
     fake = scene.fake(login=asking(iterations=50000), serve=one_use)
     weir = scene.weir(fake, pool_mode="transaction")
     leaving = weir.connect()
@@ -115,8 +115,8 @@ def test_the_connection_ends_while_its_key_is_derived(scene):
     until(lambda: [row for row in weir.show("VERIFIERS") if row["method"] == "SCRAM"], "one more is derived")
 
 
-def test_keys_of_several_salts_are_kept(scene):
-    """Servers of three clusters behind one user: each salt is derived for once."""
+def test_keys_of_several_salts_are_cached(scene):
+    """Servers of three clusters with one user: one derivation per salt."""
     fakes = [scene.fake(login=asking(lambda salt=bytes([n]) * 16: salt), serve=one_use) for n in range(3)]
     weir = scene.weir({"p%d" % n: fake for n, fake in enumerate(fakes)}, pool_mode="transaction")
     for _ in range(4):
@@ -146,8 +146,8 @@ def test_passwords_of_several_databases(scene):
     assert derivations(weir) == 2
 
 
-def test_a_password_that_the_server_refuses(scene):
-    """Its key is derived once, however often it is tried, and the reason stays the server's."""
+def test_refused_password(scene):
+    """The key is derived once, for any number of attempts, and clients get the server's error."""
     salt = bytes(16)
 
     def login(session):
@@ -161,7 +161,7 @@ def test_a_password_that_the_server_refuses(scene):
     assert derivations(weir) == 1
 
 
-def test_a_password_that_is_corrected_while_a_key_is_derived(scene):
+def test_password_is_corrected_during_a_derivation(scene):
     """The key of the wrong one does not count for the right one, which has the same salt at the server."""
     salt = bytes(16)
 
@@ -187,7 +187,7 @@ def test_a_password_that_is_corrected_while_a_key_is_derived(scene):
 
 
 def test_many_connections_that_need_one_key(scene):
-    """A server comes back with another salt, and all its clients are there: one derivation, charged once."""
+    """A server comes back with another salt, and all its clients return: one derivation, counted once."""
     salts = [bytes(16), bytes([1]) * 16]
     fake = scene.fake(login=asking(lambda: salts[0]))
     weir = scene.weir(fake, default_pool_size=40, pool_mode="transaction", server_round_robin=1, max_auth_processes=1)
@@ -210,7 +210,7 @@ def test_many_connections_that_need_one_key(scene):
     assert TOO_MANY not in weir.log() and derivations(weir) == 2
 
 
-def test_a_server_with_new_salts_all_the_time(scene):
+def test_server_with_constantly_new_salts(scene):
     """Some are taken, then its logins fail for a while, with the reason; other databases have nothing to do with it."""
     other = scene.fake(login=asking(), serve=one_use)
     weir = scene.weir({"p0": scene.fake(login=asking(), serve=one_use), "p1": other}, pool_mode="transaction", server_login_retry=60)
@@ -225,7 +225,7 @@ def test_a_server_with_new_salts_all_the_time(scene):
     assert weir.client(database="p1").query("x").value == "in"
 
 
-def test_many_databases_of_a_server_with_new_salts_all_the_time(scene):
+def test_many_databases_of_a_server_with_constantly_new_salts(scene):
     """Each name of a database that led to it was a budget of its own."""
     names = ["d%d" % n for n in range(6)]
     weir = scene.weir({"*": scene.fake(login=asking(), serve=one_use)}, pool_mode="transaction", server_login_retry=60)
@@ -238,8 +238,8 @@ def test_many_databases_of_a_server_with_new_salts_all_the_time(scene):
     assert 16 <= derivations(weir) <= 24
 
 
-def test_clients_with_wrong_passwords_do_not_keep_pgweir_from_its_servers(scene):
-    """Their questions fill the queue; those of server logins have a line of their own."""
+def test_wrong_client_passwords_do_not_delay_server_logins(scene):
+    """Their requests fill the queue; those of server logins have a separate queue."""
     path = scene.directory + "/hba.conf"
     with open(path, "w", encoding="utf-8") as f:
         f.write("host pgbouncer all all trust\nhost slow all all password\nhost all all all trust\n")

@@ -1,4 +1,4 @@
-"""What reading the session room line by line brought to light: queues, buffers and orders of events that scenes of traps missed."""
+"""Bugs found in a line-by-line review of the session room: queues, buffers and orders of events that the trap scenes do not cover."""
 import queue
 
 import pytest
@@ -25,7 +25,7 @@ def test_rivals_with_different_parameters_take_turns(scene):
 
 
 @pytest.mark.parametrize("size", [1000, 65531, 65600, 200000])
-def test_query_right_behind_the_startup_packet(scene, size):
+def test_query_directly_after_the_startup_packet(scene, size):
     """More than is kept of a client that waits for its welcome: it is read on afterwards."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="session", default_pool_size=1)
@@ -37,7 +37,7 @@ def test_query_right_behind_the_startup_packet(scene, size):
     assert client.result().value == "last"
 
 
-def test_welcome_of_a_server_that_reports_only_what_is_followed(scene):
+def test_welcome_of_a_server_that_reports_tracked_parameters_only(scene):
     """There is nothing that is passed on as it came."""
     fake = scene.mini()
     reported = {"client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC", "standard_conforming_strings": "on",
@@ -96,7 +96,7 @@ def test_cancel_of_a_request_whose_parameters_are_refused(scene):
 
 
 def test_server_ends_while_it_sets_parameters(scene):
-    """Its FATAL is told the client word for word, and nothing behind it."""
+    """The client gets the server's FATAL unchanged, and nothing after it."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     odd = weir.client(TimeZone="Asia/Tokyo")
@@ -110,7 +110,7 @@ def test_server_ends_while_it_sets_parameters(scene):
     assert m.read_error(got[0].body)["C"] == "57P01"
 
 
-def test_gssenc_is_asked_for_once(scene):
+def test_gssenc_is_requested_once(scene):
     weir = transactions(scene, scene.mini())
     client = weir.connect()
     client.send(m.GSSENC_REQUEST)
@@ -122,7 +122,7 @@ def test_gssenc_is_asked_for_once(scene):
 
 @pytest.mark.parametrize("play", ["parameters", "passwords"])
 def test_server_whose_login_never_ends(scene, play):
-    """It can neither fill the memory nor the connection with answers that it does not read."""
+    """A client that does not read can fill neither memory nor the connection with answers."""
     fake = scene.fake()
 
     def login(session):
@@ -145,7 +145,7 @@ def test_server_whose_login_never_ends(scene, play):
 @pytest.mark.parametrize("code, rest", [(0, b"\0"), (0, bytes(4)), (3, b"\0"), (3, bytes(100)), (5, b""), (5, b"abc"), (5, b"salty")],
                          ids=lambda value: len(value) if isinstance(value, bytes) else value)
 def test_authentication_request_of_a_wrong_length(scene, code, rest):
-    """No password is sent to what only looks like a question for it."""
+    """No password is sent in answer to a malformed request."""
     fake, came = scene.fake(), queue.Queue()
 
     def login(session):

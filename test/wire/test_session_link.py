@@ -22,7 +22,7 @@ def begun(weir, **parameters):
 
 
 def waiting(weir, count=1, **parameters):
-    """The same, when it is in the queue behind others."""
+    """The same, when the client is in the queue after others."""
     client = begun(weir, **parameters)
     weir.wait_pool("p0", cl_waiting=count)
     assert not client.has_input()
@@ -50,7 +50,7 @@ def fake(scene):
 
 # --- the welcome
 
-def test_the_server_is_there_from_the_start(scene, fake):
+def test_server_is_linked_at_login(scene, fake):
     weir = sessions(scene, fake)
     client, server = logged_in(fake, weir)
     assert client.pid == server.pid
@@ -87,7 +87,7 @@ def test_other_modes_have_no_sessions(scene, fake, mode):
 
 
 def test_counts(scene, fake):
-    """A login is no query and no transaction, and its wait is a client's wait for a server."""
+    """A login is neither a query nor a transaction, and its wait counts as a client's wait for a server."""
     weir = sessions(scene, fake)
     client, server = logged_in(fake, weir)
     second = waiting(weir)
@@ -122,7 +122,7 @@ def test_welcome_is_what_its_server_reports(scene, fake):
 
 
 def test_parameters_are_set_before_the_welcome(scene, fake):
-    """Also those that the client before has changed, and as the server spells them."""
+    """Also parameters that the previous client has changed, with the server's spelling."""
     weir = sessions(scene, fake, server_reset_query="")
     client, server = logged_in(fake, weir)
     server.send(m.parameter_status("DateStyle", "German, DMY"))
@@ -169,8 +169,8 @@ def test_server_ends_while_parameters_are_set(scene, fake):
     weir.client()
 
 
-def test_early_words(scene, fake):
-    """What comes with the start-up packet is not answered before the welcome."""
+def test_early_input(scene, fake):
+    """Input with the start-up packet is not answered before the welcome."""
     weir = sessions(scene, fake)
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"), m.query("early"))
@@ -182,7 +182,7 @@ def test_early_words(scene, fake):
 
 
 def test_server_without_a_key(scene, fake):
-    """It tells no process id: the client gets a number of pgweir's own."""
+    """The server sends no process ID: the client gets a number from pgweir."""
     fake.login = lambda session: session.welcome(key=False)
     client, _ = logged_in(fake, sessions(scene, fake))
     assert client.pid > 0
@@ -207,7 +207,7 @@ def test_queue(scene, fake):
     assert third.pid == server.pid
 
 
-def test_clients_that_leave_the_queue(scene, fake):
+def test_queued_clients_disconnect(scene, fake):
     weir = sessions(scene, fake)
     _, server = logged_in(fake, weir)
     clients = [waiting(weir, n + 1) for n in range(3)]
@@ -220,8 +220,8 @@ def test_clients_that_leave_the_queue(scene, fake):
     assert not server.has_input()
 
 
-def test_the_wait_has_an_end(scene, fake):
-    """That of a query, and not that of a login."""
+def test_query_wait_timeout_limits_the_login(scene, fake):
+    """The timeout of a query applies, not the timeout of a login."""
     weir = sessions(scene, fake, query_wait_timeout=1, client_login_timeout=0.1)
     _, _ = logged_in(fake, weir)
     assert weir.connect().refused(user="app", database="p0")["M"] == "query_wait_timeout"
@@ -264,7 +264,7 @@ def test_server_that_refuses(scene, fake):
 
 
 def test_start_up_value_that_the_server_refuses(scene, fake):
-    """It is the error of the client that asks for it."""
+    """The error goes to the client that requests the value."""
     def login(session):
         if session.startup.get("TimeZone") == "Nowhere":
             session.send(m.authentication_ok(), m.error("invalid value", "22023", "FATAL"))
@@ -278,7 +278,7 @@ def test_start_up_value_that_the_server_refuses(scene, fake):
     assert server.startup["TimeZone"] == client.parameters["TimeZone"] == "Mars"
 
 
-def test_server_that_is_away(scene, fake):
+def test_server_is_unavailable(scene, fake):
     """As server_down says of logins."""
     fake.stop_listening()
     weir = sessions(scene, fake, server_login_retry=1)
@@ -364,7 +364,7 @@ def test_many_clients_of_one_process_id(scene, fake, peer_id, protocol):
 
 # --- online restart
 
-def test_clients_go_along(scene, fake):
+def test_clients_are_handed_over(scene, fake):
     weir = sessions(scene, fake, kind=Replaced)
     client, server = logged_in(fake, weir)
     weir.replace()
@@ -381,8 +381,8 @@ def test_clients_go_along(scene, fake):
     assert second.parameters == client.parameters
 
 
-def test_client_that_waits_stays(scene, fake):
-    """Its login goes on in the old process, which opens a server for it."""
+def test_waiting_client_remains_in_the_old_process(scene, fake):
+    """The login continues in the old process, which opens a server for it."""
     weir = sessions(scene, fake, kind=Replaced)
     _, server = logged_in(fake, weir)
     second = waiting(weir)
@@ -424,7 +424,7 @@ def test_where_it_is_set(scene, fake):
 
 
 def test_mode_that_changes_while_it_waits(scene, fake):
-    """It is welcomed all the same, and its server goes back to the pool."""
+    """The client is welcomed all the same, and its server is returned to the pool."""
     weir = sessions(scene, fake)
     _, server = logged_in(fake, weir)
     second = waiting(weir)

@@ -11,7 +11,7 @@ TIMEOUT_ROW = m.data_row("0", "0", "1") + m.command_complete("SELECT 1")
 
 
 def answer(*pairs):
-    """What a server says that is asked for what has been set."""
+    """A server's answer to the query for set parameters."""
     return TIMEOUT_ROW + b"".join(m.data_row(name, value) for name, value in pairs) + m.command_complete("SELECT %d" % len(pairs)) + m.ready()
 
 
@@ -39,7 +39,7 @@ class Stage:
         return text
 
     def query_of(self, client, text, before=None):
-        """A query of a client, in front of which the server is asked to set something."""
+        """Sends a query of a client before which the server must set parameters. Returns the pooler's query."""
         client.send(m.query(text))
         asked = m.read_cstrings(self.server.expect("Q").body)[0]
         if asked != text:
@@ -61,8 +61,8 @@ def test_the_answer(scene, byte_by_byte):
     assert "set_config('app.a',E'it''s',false)" in asked and "set_config('work_mem',E'512',false)" in asked
 
 
-def test_a_cancel_request_hits_the_question(scene):
-    """It is asked again, but not for ever."""
+def test_cancel_request_hits_the_poolers_query(scene):
+    """The query is repeated, but a limited number of times."""
     stage = Stage(scene)
     for _ in range(2):
         stage.server.send(CANCELED)
@@ -71,7 +71,7 @@ def test_a_cancel_request_hits_the_question(scene):
     assert stage.query_of(stage.client, "mine") is None
 
 
-def test_the_question_fails(scene):
+def test_poolers_query_fails(scene):
     stage = Stage(scene)
     for _ in range(2):
         stage.server.send(CANCELED)
@@ -88,8 +88,8 @@ def test_the_server_ends(scene):
 
 
 @pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
-def test_the_client_leaves_meanwhile(scene, reset):
-    """The server goes on without it, and is reset, or closed, before another client has it."""
+def test_client_disconnects_during_the_query(scene, reset):
+    """The server continues without the client, and is reset or closed before another client gets it."""
     stage = Stage(scene, server_reset_query=reset)
     stage.client.close()
     until(lambda: not [row for row in stage.weir.show("CLIENTS") if row["database"] == "p0"], "the client has gone")
@@ -128,10 +128,12 @@ def many(prefix, count):
 @pytest.mark.parametrize("startup, rows", [
     ({}, [("app.a", "x" * 70000)]), ({}, many("app.p", 201)), ({}, [("x" * 201, "1")]), ({}, [("a'b", "x")]), ({}, [("", "x")]),
     ({}, [("app.p%d" % number, "x" * 1000) for number in range(70)]),
-    # those of the start-up that have been RESET count as well
+    # start-up parameters that have been RESET count as well
     (dict(many("a", 101)), many("b", 100))])
-def test_more_than_can_be_kept(scene, startup, rows):
-    """The client keeps its server, which is reset behind it. So it does where a name is none: it would be a part of SQL for other servers."""
+def test_too_many_parameters(scene, startup, rows):
+    """
+    The client keeps its server, which is reset afterwards. The same holds for an invalid parameter name, which would become SQL on other servers.
+    """
     stage = Stage(scene, startup=startup)
     stage.server.send(answer(*rows))
     stage.weir.wait_log("keeps its server connection until it leaves: it has set more than can be kept")
@@ -144,8 +146,8 @@ def test_more_than_can_be_kept(scene, startup, rows):
     stage.server.expect_query("other")
 
 
-def test_the_role_is_no_parameter(scene):
-    """A server that says so is not believed: another one might be told to take that role."""
+def test_role_is_not_handled_as_a_parameter(scene):
+    """A server that reports this is not believed: another server might be told to take that role."""
     stage = Stage(scene)
     stage.server.send(answer(("role", "postgres"), ("session_authorization", "postgres"), ("app.a", "1")))
     asked = stage.query_of(stage.weir.client(), "other")
@@ -154,7 +156,7 @@ def test_the_role_is_no_parameter(scene):
 
 @pytest.mark.parametrize("row", [m.data_row("app.a"), m.data_row("app.a", None), m.message("D", b"\0\2\0\0"), m.data_row("a\0b", "x"),
                                  m.message("D", b"\0\2\0\0\0\1a\x7f\xff\xff\xff")])
-def test_rows_that_make_no_sense(scene, row):
+def test_malformed_rows(scene, row):
     stage = Stage(scene)
     stage.server.send(TIMEOUT_ROW + row + m.command_complete("SELECT 1") + m.ready())
     assert stage.query_of(stage.client, "mine") is None
@@ -167,15 +169,15 @@ def test_too_many_names(scene):
 
 
 def test_a_text_too_long_to_be_searched(scene):
-    """The end of what does not fit the read buffer may set what it likes."""
+    """The end of a text that does not fit the read buffer may set any parameter."""
     stage = Stage(scene, "SELECT '%s'; SET app.a = 1" % ("x" * 500000), asks=False)
     stage.weir.wait_log("keeps its server connection until it leaves: its query is too long to be searched for the names of parameters")
     assert stage.query_of(stage.client, "mine") is None
 
 
 @pytest.mark.parametrize("message", [m.query("SELECT set_config('app.a', '1', false)"), m.parse("SELECT set_config('app.a', '1', false)") + m.sync()])
-def test_a_text_that_comes_byte_by_byte(scene, message):
-    """It goes to the server when it is complete, so that its names are known. Until then the client has no server."""
+def test_text_arrives_byte_by_byte(scene, message):
+    """The query is sent to the server when it is complete, so that its names are known. Until then the client has no server."""
     fake = scene.fake()
     weir = transactions(scene, fake, session_state="full")
     client = weir.client()
@@ -202,8 +204,8 @@ def test_a_function_that_is_called_by_its_number(scene):
     assert "pg_settings" in m.read_cstrings(server.expect("Q").body)[0]
 
 
-def test_online_restart_while_the_server_is_asked(scene):
-    """What had come of the answer is lost with the old process: the new one asks again."""
+def test_online_restart_during_the_poolers_query(scene):
+    """The partial answer is lost with the old process: the new one repeats the query."""
     stage = Stage(scene, kind=Replaced)
     stage.server.send(TIMEOUT_ROW + m.data_row("app.a", "1"))
     stage.client.send(m.query("mine"))
@@ -233,7 +235,7 @@ def test_a_client_of_replication(scene, kind):
 
 @pytest.mark.parametrize("sends_ahead", [False, True])
 def test_a_login_with_a_server_where_the_mode_has_changed_meanwhile(scene, sends_ahead):
-    """Its server is shared from then on, and what it sets is asked for, also when it has sent that with its start-up packet."""
+    """The client's server is shared from then on, and pgweir queries its parameters, even if the client's query came with its start-up packet."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", session_link="login", session_state="full", default_pool_size=1)
     first = weir.client()
@@ -296,7 +298,7 @@ class Functions:
         return self.answers(text, client, asks)
 
 
-def test_functions_are_asked_for_before_the_first_query(scene):
+def test_functions_are_read_before_the_first_query(scene):
     stage = Functions(scene)
     stage.learn(*TENANT)
     stage.answers("first")
@@ -305,7 +307,7 @@ def test_functions_are_asked_for_before_the_first_query(scene):
     stage.query("SELECT another('7')")
 
 
-def test_a_function_that_calls_one(scene):
+def test_function_that_calls_another(scene):
     stage = Functions(scene)
     stage.learn(TENANT[0], ("n", "20001", "outer1", ""), TENANT[1], ("s", "20001", "SELECT use_tenant('7')", ""))
     stage.answers("first")
@@ -313,7 +315,7 @@ def test_a_function_that_calls_one(scene):
 
 
 def test_functions_that_cannot_be_read(scene):
-    """The client goes on, and it is in the log; the next one does not ask at once."""
+    """The client continues, and the error is logged; the next client does not repeat the query at once."""
     stage = Functions(scene)
     assert "pg_proc" in m.read_cstrings(stage.server.expect("Q").body)[0]
     stage.server.send(m.error("permission denied for table pg_proc", "42501"), m.ready())
@@ -322,7 +324,7 @@ def test_functions_that_cannot_be_read(scene):
     stage.query("second")
 
 
-def test_the_server_ends_meanwhile(scene):
+def test_server_ends_while_functions_are_read(scene):
     stage = Functions(scene)
     stage.server.expect("Q")
     stage.server.send(m.error("the administrator", "57P01", "FATAL"))
@@ -335,7 +337,7 @@ def test_the_server_ends_meanwhile(scene):
     stage.answers("second", other)
 
 
-def test_the_client_leaves_while_functions_are_asked_for(scene):
+def test_client_disconnects_while_functions_are_read(scene):
     """The server stays, and the next client asks."""
     stage = Functions(scene)
     stage.server.expect("Q")
@@ -370,19 +372,19 @@ def test_a_command_that_changes_functions(scene, tag):
     stage.query("SELECT use_tenant('7')", asks=True)
 
 
-def test_online_restart_while_functions_are_asked_for(scene):
+def test_online_restart_while_functions_are_read(scene):
     stage = Functions(scene, kind=Replaced)
     stage.server.expect("Q")
     stage.weir.replace()
     stage.server.send(m.data_row(*TENANT[0]), m.command_complete("SELECT 1"), m.ready())
-    # what came to the process before is not known
+    # the functions read by the old process are not known
     stage.learn(*TENANT)
     stage.answers("first")
     stage.client.send(m.query("SELECT use_tenant('7')"))
     assert "current_setting('app.tenant',true)" in stage.answers("SELECT use_tenant('7')", asks=True)
 
 
-def test_a_server_that_lies_about_functions(scene):
+def test_false_answers_about_functions(scene):
     """Rows that make no sense, and sources without end."""
     stage = Functions(scene)
     rows = [("",), ("a",), ("a", "b"), ("n", "1", "a" * 64, "x"), ("n", "x" * 60000, "", ""), ("n", "2", "huge", ""), ("n", "3", "many", ""), ("e", "1", "2", "w"),
@@ -393,7 +395,7 @@ def test_a_server_that_lies_about_functions(scene):
 
 
 def lost_account(fake, weir):
-    """A client that has set something, and has sent a request into a COPY, of which its server may have read any part."""
+    """Returns a client that has set a parameter and has sent a request into a COPY, of which its server may have read any part."""
     client, text = weir.client(), "SET app.a = 1; COPY t FROM STDIN"
     client.send(m.query(text))
     server = fake.accept()
@@ -408,7 +410,7 @@ def lost_account(fake, weir):
 
 
 def test_a_request_within_a_copy_of_a_client_that_has_set_something(scene):
-    """Its server cannot be asked: the client keeps it, and that counts as a pin."""
+    """The server cannot be queried: the client keeps it, and that counts as a pin."""
     fake = scene.fake()
     weir = transactions(scene, fake, session_state="full", pool_size=2, max_pinned=1)
     first = lost_account(fake, weir)

@@ -1,7 +1,7 @@
 """
-Passwords that LDAP has found right, and the servers that get them: those of the database that they were shown for.
+Passwords verified by LDAP are sent only to servers of the database of the login.
 
-The user "bob" of p0 is asked about at a directory; "bob" of p1, a database of a tenant, is another one, found with auth_query.
+User "bob" of p0 is verified with a directory; user "bob" of p1, a tenant's database, is another user, found with auth_query.
 """
 import os
 
@@ -22,7 +22,7 @@ host p1 all all %s
 
 @pytest.fixture
 def directory_port():
-    """Of an LDAP server that finds every password right."""
+    """The port of an LDAP server that accepts every password."""
     port = free_port()
     ldap = FakeLdap(port, lambda _, number: bind_answer(number))
     yield port
@@ -30,7 +30,7 @@ def directory_port():
 
 
 def asking(scene, secret=None):
-    """A server that asks for the password in clear text: fake.shown has (user, password). `secret`: what it finds in a look-up."""
+    """A server that requests the password in clear text: fake.shown has (user, password). `secret`: the result of a look-up."""
     fake = scene.mini()
     fake.shown = []
     lookups.answer(fake, lambda _: secret)
@@ -53,7 +53,7 @@ def weir_for(scene, port, own, tenant, method="plain", **settings):
                       server_login_retry=1, **settings)
 
 
-def test_another_database_does_not_get_it(scene, directory_port):
+def test_another_database_does_not_get_the_password(scene, directory_port):
     own, tenant = asking(scene), asking(scene, "tenant-word")
     weir = weir_for(scene, directory_port, own, tenant, users={"asker": "asker-word"}, entry=" auth_user=asker")
     theirs = weir.client("bob", database="p1", password="tenant-word")
@@ -66,7 +66,7 @@ def test_another_database_does_not_get_it(scene, directory_port):
     assert tenant.shown == [("asker", "asker-word")] + 2 * [("bob", "tenant-word")]
 
 
-def test_a_login_to_another_database_does_not_end_it(scene, directory_port):
+def test_login_to_another_database_keeps_the_password(scene, directory_port):
     own, tenant = asking(scene), asking(scene, "tenant-word")
     weir = weir_for(scene, directory_port, own, tenant, users={"asker": "asker-word"}, entry=" auth_user=asker")
     client = weir.client("bob", password="ldap-word")
@@ -79,15 +79,15 @@ def test_a_login_to_another_database_does_not_end_it(scene, directory_port):
 
 
 def test_an_account_with_the_name_of_auth_user(scene, directory_port):
-    """Its password is not what look-ups log in with, also where it is right at the directory."""
+    """The account's password is not used for look-ups, even if the directory accepts it."""
     own = asking(scene, "tenant-word")
     weir = weir_for(scene, directory_port, own, own, users={"asker": "asker-word"}, entry=" auth_user=asker auth_dbname=p0")
     assert weir.client("asker", password="ldap-word").query("one").status == "I"
     assert own.shown == [("asker", "asker-word")]
 
 
-def test_keys_of_another_database_stay(scene, directory_port):
-    """Keys that are derived from such a password do not replace those that a client of another database has shown."""
+def test_keys_of_another_database_are_kept(scene, directory_port):
+    """Keys derived from such a password do not replace those that a client of another database has proven."""
     secret = scram.make_secret("list-word")
     own, tenant = scene.mini(method="scram", password="ldap-word"), scene.fake()
     tenant.login = lambda session: (session.ask_scram(None, secret=secret), session.welcome())

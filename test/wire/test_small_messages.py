@@ -8,7 +8,7 @@ from support import messages as m
 from support.scenes import asked, transactions
 from support.takeover import Replaced
 
-# more than a turn looks at, no more than one read takes, and room for them while pgweir stands still
+# more than a turn processes, no more than one read takes, and fits the socket buffer while pgweir is stopped
 FLOOD, ROOM = 20000, 1 << 20
 NOTICES = m.message("N", b"\0") * FLOOD
 FATAL = m.error("terminating connection due to administrator command", "57P01", "FATAL")
@@ -34,7 +34,7 @@ def tls(request):
     return request.param
 
 
-def test_answers_in_front_of_the_end_of_a_server(scene, authority, tls):
+def test_answers_before_the_end_of_a_server(scene, authority, tls):
     """The answer to COMMIT, which took place: the client could not know that."""
     fake = scene.fake(tls=authority.server_context() if tls else None)
     weir = roomy(scene, fake, server_tls_sslmode="require" if tls else "disable")
@@ -72,7 +72,7 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("kind", sorted(FLOODS))
-def test_requests_in_front_of_the_end_of_a_client(scene, authority, tls, kind):
+def test_requests_before_the_end_of_a_client(scene, authority, tls, kind):
     first, flood = FLOODS[kind]
     fake = scene.fake()
     weir = roomy(scene, fake, client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
@@ -103,7 +103,7 @@ def split(messages):
 
 
 def test_the_end_of_a_client_with_a_deep_pipeline(scene):
-    """The rest waits for answers. These come in the same turn as the end of the client, in front of it."""
+    """The rest waits for answers, which arrive in the same turn as the client's end, before it."""
     deep, more = 65536, 4000
     fake = scene.fake()
     weir = roomy(scene, fake)
@@ -114,12 +114,12 @@ def test_the_end_of_a_client_with_a_deep_pipeline(scene):
     with weir.one_turn():
         server.send(m.close_complete() * deep)
         client.shut_writing()
-    # of the Flush that asks for the answers there may be another one
+    # there may be another Flush that requests the answers
     assert kinds(server.read_until("S")).replace("H", "") == "C" * more + "S"
 
 
-def test_requests_that_wait_for_room_go_along(scene):
-    """A client of which the server does not read: the process is replaced, and the client has left."""
+def test_unsent_requests_are_handed_over(scene):
+    """The server does not read: the process is replaced, and the client has disconnected."""
     fake = scene.fake()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1, tcp_socket_buffer=4096)
     _, server = opened = asked(fake, weir, "first")

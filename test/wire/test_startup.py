@@ -13,7 +13,7 @@ def weir(scene):
 
 
 def refusal(client, *packets):
-    """What a client is told that sends this: the fields of the only ErrorResponse before the end."""
+    """Sends these packets and returns the fields of the only ErrorResponse before the end."""
     client.send(*packets)
     (error,) = client.drain()
     assert error.type == "E"
@@ -28,8 +28,8 @@ def test_plain_login_reports_what_the_server_reported(weir):
     assert client.query("hello").value == "hello"
 
 
-def test_a_standby_that_was_promoted_is_one_no_more(scene):
-    """What the server reports about itself reaches the next clients; what was set in a session does not."""
+def test_promoted_standby_is_reported(scene):
+    """Parameters that the server reports about itself reach later clients; values set in a session do not."""
     fake = scene.fake()
     fake.login = lambda session: (session.parameters.update(in_hot_standby="on"), session.welcome())
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
@@ -169,7 +169,7 @@ def test_options_with_backslash_and_several_settings(weir):
 
 
 @pytest.mark.parametrize("order", [("options", "TimeZone"), ("TimeZone", "options")], ids=" ".join)
-def test_a_parameter_of_its_own_counts_more_than_options(weir, order):
+def test_parameter_overrides_options(weir, order):
     """In whatever order a driver sends them: libpq begins with options, pgjdbc ends with them."""
     values = {"options": "-c TimeZone=Asia/Tokyo -c IntervalStyle=iso_8601", "TimeZone": "Europe/Berlin"}
     client = weir.client(**{name: values[name] for name in order})
@@ -202,7 +202,7 @@ def test_bad_packet_header_is_quoted(weir):
     assert error["M"].startswith("bad packet header: '47455420")
 
 
-def test_cancel_with_an_unknown_key_is_closed_without_a_word(weir):
+def test_cancel_with_an_unknown_key_is_closed_silently(weir):
     client = weir.connect()
     client.send(m.cancel_request(4711, b"\1\2\3\4"))
     client.expect_closed()
@@ -215,7 +215,7 @@ def test_cancel_with_a_short_key_does_no_harm(weir):
     assert weir.client().query("unharmed").value == "unharmed"
 
 
-def test_client_that_leaves_at_every_byte_of_its_startup_packet(weir):
+def test_client_disconnects_at_every_byte_of_its_startup_packet(weir):
     packet = m.startup(user="app", database="p0")
     for cut in range(len(packet)):
         client = weir.connect()
@@ -224,7 +224,7 @@ def test_client_that_leaves_at_every_byte_of_its_startup_packet(weir):
     assert weir.client().query("unharmed").value == "unharmed"
 
 
-def test_login_time_runs_out(scene):
+def test_client_login_timeout(scene):
     weir = scene.weir(scene.mini(), client_login_timeout=0.3)
     client = weir.connect()
     client.send(m.startup(user="app", database="p0")[:7])
@@ -242,7 +242,7 @@ def test_terminate_before_login(weir):
     assert weir.client().query("unharmed").value == "unharmed"
 
 
-def test_names_of_no_encoding_blind_nobody(scene):
+def test_names_in_an_invalid_encoding_do_not_break_show(scene):
     """The console speaks UTF-8, whatever its clients are called: drivers that watch it give up at anything else."""
     weir = scene.weir({"*": "host=127.0.0.1 port=%d" % scene.mini().port}, pool_mode="transaction")
     client = weir.connect()

@@ -8,7 +8,7 @@ CANCELED = ("canceling statement due to statement timeout", "57014")
 
 
 def set_on(server):
-    """The query that sets parameters, which is to be answered."""
+    """Returns the pooler's query that sets parameters, which the test must answer."""
     return m.read_cstrings(server.expect("Q").body)[0]
 
 
@@ -28,8 +28,8 @@ def begin(scene, **parameters):
     return fake, weir, one, other, server
 
 
-def test_the_time_limit_of_the_client_before(scene):
-    """It ends that server, and the other client gets a fresh one."""
+def test_time_limit_of_the_previous_client(scene):
+    """The time limit ends that server, and the other client gets a new one."""
     fake, weir, one, other, server = begin(scene, options="-c app.a=1 -c statement_timeout=1")
     other.send(m.query("second"))
     set_on(server)
@@ -45,8 +45,8 @@ def test_the_time_limit_of_the_client_before(scene):
     assert [row["count"] for row in weir.show("REASONS") if row["reason"] == "PARAMS_UNKNOWN"] == [1]
 
 
-def test_its_own_time_limit_in_session_mode(scene):
-    """The server was opened with it: another one would do no better."""
+def test_own_time_limit_in_session_mode(scene):
+    """The server was opened with the time limit: another server would not help."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", default_pool_size=1, server_login_retry=0)
     client = weir.client(statement_timeout="1", application_name="me")
@@ -59,7 +59,7 @@ def test_its_own_time_limit_in_session_mode(scene):
 
 
 @pytest.mark.parametrize("words", [CANCELED, ("invalid value", "22023"), ("x" * 100000, "22023")], ids=["canceled", "invalid", "long"])
-def test_on_a_fresh_server_it_is_up_to_the_client(scene, words):
+def test_own_time_limit_on_a_new_server(scene, words):
     _, weir, one, other, server = begin(scene)
     other.send(m.query("second"))
     set_on(server)

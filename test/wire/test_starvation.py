@@ -1,6 +1,6 @@
 """
-A resource of the pooler runs out: descriptors, room for the log, a reader of the log, a reliable clock. Connected clients do not
-notice; pgweir reports what it cannot do; when the resource is back all is as before. Memory has a file of its own.
+A resource of the pooler runs out: descriptors, space for the log, a reader of the log, a reliable clock. Connected clients do not notice; pgweir
+reports failures; when the resource is available again, operation is normal. test_memory_runs_out.py covers memory.
 """
 import os
 import re
@@ -23,7 +23,7 @@ def start(scene, target, **settings):
 
 
 def limited(weir, kind, least=None):
-    """Sets a limit of the running process (None: as it was). Gives what it was."""
+    """Sets a limit of the running process (None: the maximum). Returns the previous limit."""
     _, hard = resource.prlimit(weir.pid, kind)
     return resource.prlimit(weir.pid, kind, (hard if least is None else least, hard))
 
@@ -45,7 +45,7 @@ class Counted(Pgweir):
         return self._read("trace").count("\n")
 
 
-def test_no_descriptor_for_a_newcomer_costs_nothing(scene):
+def test_no_descriptor_for_a_new_client(scene):
     """A client that connects when no descriptor is left waits in the kernel; pgweir retries now and then, and does not spin."""
     weir = start(scene, scene.mini(), kind=Counted, log_stats=1, stats_period=1, allow="cannot accept")
     client = weir.client()
@@ -84,7 +84,7 @@ def test_no_descriptor_for_a_server(scene):
 
 
 def test_no_descriptor_for_a_reload(scene):
-    """Nothing is changed, and the log goes on where it was, with a line about it."""
+    """Nothing is changed, and the log continues in the old file, with a line about the failure."""
     weir = start(scene, scene.mini(), allow="RELOAD|cannot|log file")
     client = weir.client()
     assert served(weir, client, "before")
@@ -107,7 +107,7 @@ def test_no_descriptor_for_a_reload(scene):
 # --- the log
 
 def test_log_on_a_full_disk(scene):
-    """From the beginning: it serves, and what is said on stderr is all there is."""
+    """From the start: pgweir serves clients, and only stderr has messages."""
     weir = start(scene, scene.mini(), logfile="/dev/full", wait=False)
     until(lambda: "process up" in weir.stderr(), "it is up")
     for n in range(20):
@@ -116,7 +116,7 @@ def test_log_on_a_full_disk(scene):
         client.quit()
 
 
-def test_log_that_may_not_grow(scene):
+def test_log_at_its_size_limit(scene):
     """As when the disk is full: lines are lost, and counted when there is room again. A limit for files ended the process."""
     weir = start(scene, scene.mini())
     client = weir.client()
@@ -145,8 +145,8 @@ def chatter(weir, count=400):
             client.quit()
 
 
-def test_log_in_a_pipe_that_nobody_reads(scene):
-    """Neither the start waits for a reader, nor anything that is logged."""
+def test_log_in_an_unread_pipe(scene):
+    """Neither the start nor a log message waits for a reader."""
     path = os.path.join(scene.directory, "pipe")
     os.mkfifo(path)
     weir = start(scene, scene.mini(), logfile=path, verbose=2, wait=False)
@@ -169,14 +169,14 @@ def test_log_in_a_pipe_that_nobody_reads(scene):
 
 
 class Unread(Pgweir):
-    """What it writes to stderr goes to a pipe that is never read."""
+    """Its stderr is a pipe that is never read."""
 
     def command(self):
         os.mkfifo(self.path("pipe"))
         return ["sh", "-c", 'exec "$@" 2<>"$0"', self.path("pipe")] + super().command()
 
 
-def test_stderr_is_a_pipe_that_nobody_reads(scene):
+def test_stderr_is_an_unread_pipe(scene):
     weir = start(scene, scene.mini(), kind=Unread, verbose=2)
     chatter(weir)
     # the file has them all
@@ -187,7 +187,7 @@ def test_stderr_is_a_pipe_that_nobody_reads(scene):
 # --- the clock
 
 class OtherTime(Pgweir):
-    """Its wall clock is set by set_ahead()."""
+    """set_ahead() sets its wall clock."""
 
     def command(self):
         library = self.path("clock.so")
@@ -227,7 +227,7 @@ def test_clock_that_jumps_both_ways(scene):
     assert "timeout" not in re.sub("login attempt.*|query_timeout.*", "", weir.log())
 
 
-def test_limits_run_out_while_the_clock_goes_back(scene):
+def test_timeouts_while_the_clock_goes_back(scene):
     """The limit of a waiting client ends in time: it does not wait for the clock to come back to where it was."""
     weir = start(scene, scene.mini(), kind=OtherTime, default_pool_size=1, query_wait_timeout=0.2)
     holder, waiting = weir.client(), weir.client()

@@ -12,7 +12,7 @@ LATER = 2       # seconds in which a played server answers for certain
 
 
 def moved(weir):
-    """What has gone through so far: bytes, queries, transactions."""
+    """Returns the totals so far: bytes, queries, transactions."""
     (row,) = [row for row in weir.show("STATS_TOTALS") if row["database"] == "p0"]
     return {name: row[name] for name in ("bytes_received", "bytes_sent", "query_count", "xact_count")}
 
@@ -45,8 +45,8 @@ def test_suspend_and_resume_under_load(scene, mode):
     assert not [line for line in weir.log().splitlines() if "suspend_timeout" in line]
 
 
-def test_one_that_logs_in_meanwhile_may_resume(scene):
-    """A connection that was there before the SUSPEND, but had not logged in yet, goes on with its login."""
+def test_console_that_logs_in_during_suspend_may_resume(scene):
+    """A connection accepted before the SUSPEND that had not logged in continues its login."""
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     weir.client().query("first")
     starts = [m.startup(user="app", database="p0"), m.startup(user="admin", database="pgbouncer")]
@@ -67,7 +67,7 @@ def test_one_that_logs_in_meanwhile_may_resume(scene):
         assert client.result().value == "late"
 
 
-def test_suspended_sessions_may_leave(scene):
+def test_suspended_clients_may_disconnect(scene):
     """A client that leaves during SUSPEND is closed after RESUME, and leaves no transaction to the next client."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
@@ -90,8 +90,8 @@ def welcomes_when_released(session):
     session.welcome()
 
 
-def test_no_limit_runs_out_while_nobody_is_read(scene):
-    """What comes while everything stands still has come in time: answers, requests, the end of a server's login."""
+def test_no_timeout_expires_during_suspend(scene):
+    """Data that arrives during SUSPEND is in time: answers, requests, the end of a server's login."""
     fake, slow = scene.mini(), scene.mini()
     weir = scene.weir({"p0": fake, "p1": slow}, pool_mode="transaction", tcp_defer_accept=0)
     busy, between, idle, waiting = weir.client(), weir.client(), weir.client(), weir.client(database="p1")
@@ -138,8 +138,8 @@ def test_a_console_that_was_slow_can_still_resume(scene):
     assert weir.client().query("hello").value == "hello"
 
 
-def test_a_console_that_its_own_suspend_timeout_drops_is_served_no_further(scene):
-    """The console has not read the answers to its earlier commands; pgweir discards the commands behind them."""
+def test_console_dropped_by_suspend_timeout_runs_no_further_commands(scene):
+    """The console has not read the answers to its earlier commands; pgweir discards the later commands."""
     weir = scene.weir(scene.mini(), pool_mode="transaction", suspend_timeout=SOON)
     client, stuck = weir.client(), weir.client(unix=True)
     stuck.send(m.query("rows 1000 100000"))
@@ -157,8 +157,8 @@ def test_a_console_that_its_own_suspend_timeout_drops_is_served_no_further(scene
 
 
 @pytest.mark.parametrize("cut_off", ["quit", "abort"])
-def test_an_administrator_who_is_cut_off_leaves_nobody_suspended(scene, cut_off):
-    """Nor does a console that gives only this command, with psql -c."""
+def test_lost_console_ends_its_suspend(scene, cut_off):
+    """Nor does a console that sends only this command, with psql -c."""
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     client = weir.client()
     consoles = [weir.client(user="admin", database="pgbouncer") for _ in range(2)]

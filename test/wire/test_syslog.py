@@ -20,7 +20,7 @@ LOSS = r"lines of the log that could not be written: (\d+)"
 
 
 class Queued(Listened):
-    """Its daemon's queue has few places, as those of journald and rsyslog."""
+    """The daemon's queue is short, as those of journald and rsyslog."""
 
     kind = socket.SOCK_DGRAM
 
@@ -36,7 +36,7 @@ def start(scene, kind=Queued, **settings):
 
 
 def places():
-    """In a queue of datagrams, at most. (A stream has 212992 bytes, of which a short line takes 768.)"""
+    """The maximum length of a datagram queue. (A stream has 212992 bytes, of which a short line uses 768.)"""
     with open("/proc/sys/net/unix/max_dgram_qlen", encoding="ascii") as f:
         return int(f.read())
 
@@ -56,7 +56,7 @@ def said(weir, pattern):
 
 
 @pytest.mark.parametrize("kind", [Queued, Listened])
-def test_nobody_waits_for_a_daemon_that_hangs(scene, kind):
+def test_hanging_daemon_delays_nothing(scene, kind):
     """Queries go on. As soon as the daemon reads again it receives the number of lost lines, and every line from there on."""
     weir = start(scene, kind)
     chatter(weir, count=places() if kind is Queued else 500)
@@ -72,7 +72,7 @@ def test_nobody_waits_for_a_daemon_that_hangs(scene, kind):
     assert int(re.search(LOSS, loss)[1]) == logged - heard
 
 
-def test_a_daemon_that_goes_and_comes_back(scene):
+def test_daemon_stops_and_restarts(scene):
     weir = start(scene)
     weir.syslog.gone()
     chatter(weir, count=10)
@@ -88,7 +88,7 @@ def test_a_daemon_that_goes_and_comes_back(scene):
     assert "login attempt" in weir.syslog.texts()[-1]
 
 
-def test_a_daemon_that_is_restarted_misses_nothing(scene):
+def test_restarted_daemon_gets_every_line(scene):
     weir = start(scene)
     for n in range(3):
         weir.syslog.lines()
@@ -100,7 +100,7 @@ def test_a_daemon_that_is_restarted_misses_nothing(scene):
         assert not said(weir, LOSS)
 
 
-def test_a_reload_takes_another_facility_and_name_and_forgets_no_loss(scene):
+def test_reload_changes_facility_and_name_and_keeps_loss_counts(scene):
     weir = start(scene)
     chatter(weir, count=places())
     weir.settings.update(syslog_facility="local3", syslog_ident="later")
@@ -114,7 +114,7 @@ def test_a_reload_takes_another_facility_and_name_and_forgets_no_loss(scene):
     assert (facility, priority, ident, pid) == (19, LOG_WARNING, "later", weir.pid) and re.fullmatch(LOSS, text)
 
 
-def test_who_takes_over_in_the_background_speaks_for_itself(scene):
+def test_new_background_process_logs_its_own_pid(scene):
     weir = start(scene, Heir, syslog_ident="weir")
     old, before = weir.process, weir.settings["pidfile"]
     weir.client(application_name="visitor")
@@ -134,8 +134,8 @@ def test_who_takes_over_in_the_background_speaks_for_itself(scene):
     assert [line[3] for line in weir.syslog.lines() if "login attempt: db=p0" in line[4]] == [old.pid, pid]
 
 
-def test_the_words_are_those_of_syslog_3(scene):
-    """The same line, written by the C library for another program: strace lets its connect succeed in vain, and reads what it sends."""
+def test_lines_equal_those_of_syslog_3(scene):
+    """The same line, written by the C library for another program: strace makes its connect succeed, and records the data sent."""
     weir = start(scene, Listened, syslog_facility="local3", syslog_ident="weir of shop")
     weir.connect().refused(user="app", database="nowhere")
     (text,) = said(weir, "pooler error: no such database: nowhere")

@@ -1,8 +1,8 @@
 """
-Online restart: a new process takes the place of the running one, and neither clients nor servers notice.
+Online restart: a new process replaces the running one, and neither clients nor servers notice.
 
-Whatever a connection is in the middle of: each scene brings one there, has pgweir replaced, and goes on. weir.replace() waits
-until both processes have said so.
+Each scene brings a connection into some state, has pgweir replaced, and continues. weir.replace() waits until both processes have reported the
+hand-over.
 """
 import os
 import re
@@ -61,7 +61,7 @@ def linked(weir, fake, sql="begin"):
 # --- clients and servers
 
 
-def test_who_is_idle_goes_on(scene):
+def test_idle_clients_continue(scene):
     mini = scene.mini()
     weir = replaced(scene, mini)
     client = weir.client(application_name="worker")
@@ -96,7 +96,7 @@ def test_a_transaction_keeps_its_server(scene, fake, mode):
     assert weir.pool("p0")["sv_active"] == (1 if mode == "session" else 0)
 
 
-def test_a_query_under_way_is_answered(weir, fake):
+def test_query_in_progress_is_answered(weir, fake):
     client = weir.client()
     client.send(m.query("long"))
     server = fake.accept()
@@ -106,8 +106,8 @@ def test_a_query_under_way_is_answered(weir, fake):
     assert client.result().value == "done"
 
 
-def test_pipelines_and_copies_under_way(weir, fake):
-    """The account of what is owed goes along."""
+def test_pipelines_and_copies_in_progress(weir, fake):
+    """The ledger of pending answers is handed over."""
     client = weir.client()
     client.send(*(m.run("q%d" % n) + m.sync() for n in range(20)))
     server = fake.accept()
@@ -134,7 +134,7 @@ def test_pipelines_and_copies_under_way(weir, fake):
         assert other.result().value == "yours"
 
 
-def test_half_messages(weir, fake):
+def test_partial_messages(weir, fake):
     """Trap 83: cut in the header and in the body, on both sides."""
     client, server = linked(weir, fake)
     for cut in (1, 4, 7, 9):
@@ -152,8 +152,8 @@ def test_half_messages(weir, fake):
         assert client.result().rows == [[b"answer %d" % cut]]
 
 
-def test_bytes_that_a_socket_has_not_taken(scene):
-    """Trap 83: clients that do not read: what pgweir holds for them goes along, and nothing is lost or doubled."""
+def test_unsent_bytes_are_handed_over(scene):
+    """Trap 83: clients that do not read: output that pgweir holds for them is handed over, and nothing is lost or duplicated."""
     weir = replaced(scene, scene.mini(), default_pool_size=3)
     clients = [weir.client(receive_buffer=4096) for _ in range(3)]
     for client in clients:
@@ -171,7 +171,7 @@ def test_bytes_that_a_socket_has_not_taken(scene):
         assert client.query("after").value == "after"
 
 
-def test_who_waits_keeps_the_place_in_the_queue(weir, fake):
+def test_waiting_clients_keep_their_place_in_the_queue(weir, fake):
     client, server = linked(weir, fake)
     waiting = []
     for n in range(3):
@@ -190,8 +190,8 @@ def test_who_waits_keeps_the_place_in_the_queue(weir, fake):
         assert one.result().value == str(n)
 
 
-def test_parameters_go_along(scene):
-    """Trap 83: each client finds its own again, whichever server it gets, and no server is set to what it has."""
+def test_parameters_are_handed_over(scene):
+    """Trap 83: each client keeps its values on any server, and no server gets a value that it already has."""
     mini = scene.mini()
     weir = replaced(scene, mini)
     one, two = weir.client(DateStyle="German"), weir.client(application_name="second")
@@ -210,8 +210,8 @@ def test_parameters_go_along(scene):
     assert len(mini.queries) == before + 1
 
 
-def test_within_every_question_of_the_poolers_own(scene, fake):
-    """The questions to a new server, and those for a client with values that have to be read in its encoding."""
+def test_during_every_query_of_the_pooler(scene, fake):
+    """The queries to a new server, and those for a client with values that need its encoding."""
     weir = replaced(scene, "host=127.0.0.1 port=%d connect_query='SET search_path TO shop'" % fake.port, server_reset_query="RESET IT",
                     server_reset_query_always=1)
     latin = weir.client(client_encoding="LATIN1", application_name="caf\xe9")
@@ -220,7 +220,7 @@ def test_within_every_question_of_the_poolers_own(scene, fake):
     asked = []
 
     def next_question():
-        """What it is asked; pgweir is replaced before it answers."""
+        """Returns the next query; pgweir is replaced before the answer."""
         text = server.expect("Q").body[:-1].decode("latin-1")
         asked.append(text)
         weir.replace()
@@ -253,7 +253,7 @@ def test_within_every_question_of_the_poolers_own(scene, fake):
     assert len(asked) == 8
 
 
-def test_replication_connections_go_along(weir, fake):
+def test_replication_connections_are_handed_over(weir, fake):
     """One of them is linked to a server of its own, in COPY both ways."""
     client = weir.connect()
     client.send(m.startup(user="app", database="p0", replication="database"))
@@ -288,7 +288,7 @@ def use(client, name):
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
-def test_prepared_statements_go_along(scene, mode):
+def test_prepared_statements_are_handed_over(scene, mode):
     mini = scene.mini()
     weir = replaced(scene, mini, pool_mode=mode, default_pool_size=3)
     clients = [weir.client() for _ in range(3)]
@@ -315,7 +315,7 @@ def test_prepared_statements_go_along(scene, mode):
 
 
 def answered(batch):
-    """What a server says to each message of a batch: an Execute gives the statement's text."""
+    """A server's answers to the messages of a batch: an Execute returns the statement's text."""
     texts, bound = {}, None
     for got in batch:
         if got.type == "P":
@@ -331,7 +331,7 @@ def answered(batch):
             yield m.close_complete()
 
 
-def test_prepared_statements_under_way(weir, fake):
+def test_prepared_statements_in_flight(weir, fake):
     """Nothing of the batch has been answered: names in doubt, promises and all."""
     client, server = linked(weir, fake)
     client.send(m.parse("one", "a"), m.bind("a"), m.execute(), m.close("S", "a"), m.parse("two", "a"), m.parse("one", "b"),
@@ -349,7 +349,7 @@ def test_prepared_statements_under_way(weir, fake):
     assert SHARED.fullmatch(m.read_cstrings(server.expect("B").body)[1])
 
 
-def test_statements_in_doubt_that_fail(weir, fake):
+def test_doubtful_statements_that_fail(weir, fake):
     client, server = linked(weir, fake)
     client.send(m.parse("wrong", "a"), m.parse("right", "b"), m.sync())
     server.read_until("S")
@@ -360,13 +360,13 @@ def test_statements_in_doubt_that_fail(weir, fake):
     server.expect_query("rollback")
     server.complete("ROLLBACK")
     client.result()
-    # neither is known: the server itself is to say so
+    # neither name is known: the server itself must report the error
     client.send(m.bind("b"), m.execute(), m.sync())
     assert re.fullmatch(HEAD + "0", m.read_cstrings(server.expect("B").body)[1])
 
 
-def test_the_unnamed_statement_that_a_copy_may_have_passed_over(weir, fake):
-    """Messages behind its Parse in the batch refer to it, and not to a statement of another client: or the server skips both."""
+def test_unnamed_statement_that_a_copy_may_have_ignored(weir, fake):
+    """Messages after its Parse in the batch refer to it, not to a statement of another client: or the server skips both."""
     client, server = linked(weir, fake)
     client.send(m.query("copy t from stdin"))
     server.expect_query("copy t from stdin")
@@ -378,7 +378,7 @@ def test_the_unnamed_statement_that_a_copy_may_have_passed_over(weir, fake):
     weir.replace()
     client.send(m.bind(), m.execute(), m.sync())
     assert m.read_cstrings(server.expect("B").body)[1] == ""
-    # in a batch without the Parse, the unnamed statement might be one of another client
+    # in a batch without the Parse, the unnamed statement might belong to another client
     client.send(m.bind(), m.execute(), m.sync())
     server.read_until("S")
     assert m.read_cstrings(server.expect("B").body)[1] != ""
@@ -408,7 +408,7 @@ def test_old_keys_cancel(scene):
     assert client.result().error == CANCELLED
 
 
-def test_a_cancel_request_under_way_comes_first(weir, fake):
+def test_cancel_request_in_progress_comes_first(weir, fake):
     """The server that it aims at is handed over once the request has arrived."""
     held = []
     fake.on_cancel = lambda pid, key, connection: held.append((pid, key, connection))
@@ -448,7 +448,7 @@ def tls_client(weir, authority):
     return client
 
 
-def test_tls_clients_stay_to_their_end(tls_weir, authority):
+def test_tls_clients_remain_in_the_old_process(tls_weir, authority):
     """Two generations of them, each in its own process; cancel requests find both."""
     weir = tls_weir
     clients = []
@@ -476,7 +476,7 @@ def test_tls_clients_stay_to_their_end(tls_weir, authority):
     assert clear.query("still").value == "still"
 
 
-def test_a_cancel_request_under_tls_finds_an_predecessor(tls_weir, authority):
+def test_cancel_request_over_tls_reaches_a_predecessor(tls_weir, authority):
     weir = tls_weir
     client = tls_client(weir, authority)
     weir.replace()
@@ -487,7 +487,7 @@ def test_a_cancel_request_under_tls_finds_an_predecessor(tls_weir, authority):
     assert client.result().error == CANCELLED
 
 
-def test_an_predecessor_that_stands_still_loses_requests_and_not_its_channel(tls_weir, authority):
+def test_stopped_predecessor_loses_requests_but_not_its_channel(tls_weir, authority):
     """A client that fills the channel, even before login, does not prevent later cancel requests."""
     weir = tls_weir
     client = tls_client(weir, authority)
@@ -500,7 +500,7 @@ def test_an_predecessor_that_stands_still_loses_requests_and_not_its_channel(tls
             requests.append(weir.connect())
             requests[-1].send(m.cancel_request(client.pid, b"\0\0\0\0"))
             weir.barrier()
-        # one that is lost is over
+        # a lost request is closed
         requests[-1].expect_closed()
         assert not any(request.has_input() for request in requests[:-1])
         (lost,) = [row for row in weir.show("REASONS") if "cancel request that a replaced process did not take" in row.values()]
@@ -519,7 +519,7 @@ def test_an_predecessor_that_stands_still_loses_requests_and_not_its_channel(tls
     weir.wait_log("a process that was replaced has ended")
 
 
-def test_a_wrong_key_ends_everywhere(tls_weir, authority):
+def test_wrong_key_is_refused_by_all_processes(tls_weir, authority):
     weir = tls_weir
     client = tls_client(weir, authority)
     weir.replace()
@@ -529,8 +529,8 @@ def test_a_wrong_key_ends_everywhere(tls_weir, authority):
     assert client.query("well").value == "well"
 
 
-def test_strangers_go_on_and_logins_end_where_they_began(scene):
-    """Nothing said, half a start-up packet, an SSLRequest answered; and one that is asked for its password."""
+def test_silent_connections_move_and_logins_end_in_the_old_process(scene):
+    """Silent, half a start-up packet, an SSLRequest answered; and a client with a pending authentication request."""
     weir = replaced(scene, scene.mini(), auth_type="scram-sha-256")
     silent, half, denied, asked = (weir.connect() for _ in range(4))
     packet = m.startup(user="app", database="p0")
@@ -554,19 +554,19 @@ def test_strangers_go_on_and_logins_end_where_they_began(scene):
     gone(old)
 
 
-def test_the_console_goes_along_when_nothing_of_it_is_under_way(scene):
+def test_idle_console_is_handed_over(scene):
     weir = replaced(scene, scene.mini())
     resting, preparing = weir.client("admin", "pgbouncer"), weir.client("admin", "pgbouncer")
     preparing.send(m.parse("SHOW VERSION", "v"), m.sync())
     preparing.expect_all("1Z")
     old = weir.replace()
     assert resting.query("SHOW VERSION").tags == ["SHOW"]
-    # what a session has prepared there stays with it; and it holds nothing up
+    # statements prepared in a console session remain there; and the session does not delay the hand-over
     gone(old)
     preparing.drain()
 
 
-def test_limits_of_clients_count_a_console_that_went_along(scene):
+def test_client_limits_include_a_handed_over_console(scene):
     weir = replaced(scene, scene.mini(), max_user_client_connections=1)
     console = weir.client("stats", "pgbouncer")
     weir.replace()
@@ -578,7 +578,7 @@ def test_limits_of_clients_count_a_console_that_went_along(scene):
     assert weir.client("stats", "pgbouncer").query("SHOW VERSION").tags == ["SHOW"]
 
 
-def test_files_for_tls_that_do_not_fit_yet_stay_behind(scene, authority):
+def test_inconsistent_tls_files_are_not_taken_over(scene, authority):
     """The new process reads the file, and the pair that it names."""
     weir = replaced(scene, scene.mini(), client_tls_sslmode="allow", client_tls_key_file=authority.key("server"),
                     client_tls_cert_file=authority.cert("server"))
@@ -617,8 +617,8 @@ def test_without_a_pidfile(scene):
     assert client.query("there").value == "there"
 
 
-def test_sockets_that_are_listened_on_by_name(scene, fake):
-    """They are the same sockets, whatever they are called."""
+def test_listening_sockets_of_host_names(scene, fake):
+    """The sockets are the same, whatever their names."""
     weir = replaced(scene, fake, listen_addr="127.1, 127.2")
     assert weir.log().count(" listening on 127.0.0.") == 2
     weir.settings["listen_addr"] = "127.0.0.1, 127.2"
@@ -634,7 +634,7 @@ def test_sockets_that_are_listened_on_by_name(scene, fake):
 
 
 def test_sockets_of_another_configuration(scene):
-    """Those that it names are taken or made, the others closed."""
+    """Configured sockets are taken over or created, the others closed."""
     mini = scene.mini()
     weir = replaced(scene, mini)
     client = weir.client()
@@ -652,7 +652,7 @@ def test_sockets_of_another_configuration(scene):
     assert client.query("there").value == "there"
 
 
-def test_newcomers_wait_in_the_kernel(scene):
+def test_new_connections_wait_in_the_kernel(scene):
     """The new process accepts the connections that are not accepted yet."""
     weir = replaced(scene, scene.mini(), tcp_defer_accept=0)
     holder = weir.client()
@@ -690,7 +690,7 @@ def test_in_the_background(scene):
     until(lambda: not os.path.exists(weir.settings["pidfile"]), "it ends")
 
 
-def test_systemd_hears_who_the_service_is(scene, directory, monkeypatch):
+def test_systemd_is_told_the_main_process(scene, directory, monkeypatch):
     """The new process was not started by systemd, and still tells it what happens."""
     if "systemd: yes" not in subprocess.run([binary(), "-V"], check=True, capture_output=True, text=True).stdout:
         pytest.skip("built without libsystemd")
@@ -711,7 +711,7 @@ def test_systemd_hears_who_the_service_is(scene, directory, monkeypatch):
 # --- statistics, limits, ages
 
 
-def test_figures_and_ages_go_on(scene):
+def test_figures_and_ages_continue(scene):
     mini = scene.mini()
     weir = replaced(scene, mini)
     client = weir.client()
@@ -732,7 +732,7 @@ def test_figures_and_ages_go_on(scene):
         assert after[name] == server[name]
 
 
-def test_disabled_stays_disabled(scene):
+def test_disabled_database_remains_disabled(scene):
     weir = replaced(scene, scene.mini())
     weir.admin("DISABLE p0")
     weir.replace()
@@ -741,7 +741,7 @@ def test_disabled_stays_disabled(scene):
     weir.client().quit()
 
 
-def test_a_database_that_a_client_has_invented_is_not_registered(scene):
+def test_invented_database_is_not_registered(scene):
     """The client has proven nothing, and waits for the answer to its look-up."""
     fake = scene.fake(serve=lambda session: session.drain())
     weir = replaced(scene, {"*": fake}, auth_type="md5", auth_user="asker", auth_query="SELECT 1", users={"asker": "secret"})
@@ -756,7 +756,7 @@ def test_a_database_that_a_client_has_invented_is_not_registered(scene):
 # --- another configuration
 
 
-def test_a_database_that_is_gone(scene):
+def test_removed_database(scene):
     """As in a RELOAD: its clients are told, and its servers closed."""
     mini = scene.mini()
     weir = scene.weir({"p0": mini, "p1": mini}, kind=Replaced, pool_mode="transaction", allow="no place")
@@ -774,8 +774,8 @@ def test_a_database_that_is_gone(scene):
     weir.wait_log("this configuration has no place for them")
 
 
-def test_a_database_that_has_moved(scene):
-    """Its servers retire: idle ones at once, others when they are released."""
+def test_database_with_another_address(scene):
+    """Its servers are retired: idle ones at once, others when they are released."""
     mini, other = scene.mini(), scene.mini()
     weir = replaced(scene, mini, default_pool_size=2)
     idle, works = weir.client(), weir.client()
@@ -794,7 +794,7 @@ def test_a_database_that_has_moved(scene):
 
 @pytest.mark.parametrize("before, after", [("boss", None), (None, "boss"), ("boss", "chief")])
 def test_a_database_that_forces_another_user(scene, before, after):
-    """As in a RELOAD: clients that belong to another pool now get an error. No client goes on as a user that is not forced any more."""
+    """As in a RELOAD: clients that now belong to another pool get an error. No client continues as a user that is no longer forced."""
     mini = scene.mini()
     forced = {user: "host=127.0.0.1 port=%d dbname=p0%s" % (mini.port, " user=" + user if user else "") for user in (before, after)}
     weir = replaced(scene, {"p0": forced[before], "p1": mini}, users={"boss": "boss-secret", "chief": "chief-secret"}, allow="no place")
@@ -818,7 +818,7 @@ def test_a_database_that_forces_another_user(scene, before, after):
     assert mini.started[-1].startup["user"] == (after or "app")
 
 
-def test_a_name_that_moves_afterwards(scene):
+def test_name_changes_address_afterwards(scene):
     """The new process has never looked the name up, and knows all the same that its connections lead where it does not any more."""
     old, new = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
@@ -870,8 +870,8 @@ def test_other_tracked_parameters(scene):
         assert other.query("four").value == "four"
 
 
-def test_parameters_that_are_followed_no_more_stay_with_nobody(scene):
-    """A session in which a client has set one is closed; the next client gets a session without it."""
+def test_parameters_no_longer_tracked_are_not_left_to_others(scene):
+    """A session in which a client has set such a parameter is closed; the next client gets a session without it."""
     mini = scene.mini()
     weir = replaced(scene, mini, track_extra_parameters="IntervalStyle")
     client = weir.client(IntervalStyle="iso_8601")
@@ -889,7 +889,7 @@ def test_parameters_that_are_followed_no_more_stay_with_nobody(scene):
     {"server_tls_sslmode": "require"}, {"server_channel_binding": "require"}, {"server_max_protocol_version": "3.0"},
     {"server_require_auth": "md5"},
 ], ids=lambda settings: " ".join(settings))
-def test_servers_that_were_opened_otherwise_retire(scene, settings):
+def test_servers_with_other_settings_are_retired(scene, settings):
     """As RELOAD has it: idle ones at once, others when they are released."""
     mini = scene.mini()
     weir = replaced(scene, mini, default_pool_size=2, server_tls_sslmode="prefer", server_max_protocol_version="3.2")

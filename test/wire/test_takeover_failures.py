@@ -31,7 +31,7 @@ def weir(scene):
 
 
 class People:
-    """An idle client and one in a transaction; and the check that the process from before serves them, and a new client too."""
+    """An idle client and a client in a transaction; and a check that the old process serves them, and a new client too."""
 
     def __init__(self, weir):
         self.weir = weir
@@ -82,14 +82,14 @@ def test_a_successor_that_ends_at_any_step(weir, people):
             step(channel)
         weir.wait_log(r"process \d+ has not taken over", times=number + 1)
         people.are_served()
-    # and one that does not fail finds everything
+    # and a takeover without failure succeeds
     weir.replace()
     people.pid = weir.pid
     people.are_served()
 
 
-def test_a_successor_that_says_nothing_any_more(weir, people):
-    """It has everything, and hangs: given up after some seconds, and told so, should it wake."""
+def test_successor_hangs(weir, people):
+    """The successor has everything and hangs: pgweir gives it up after some seconds, and tells it so in case it wakes."""
     with weir.ask() as channel:
         assert channel.take()[-1].kind == END
         weir.wait_log("has not taken over: the other process does not answer")
@@ -98,7 +98,7 @@ def test_a_successor_that_says_nothing_any_more(weir, people):
         people.are_served()
 
 
-def test_a_successor_that_makes_no_sense(weir, people):
+def test_successor_sends_invalid_records(weir, people):
     for say in (lambda channel: channel.send("?"), lambda channel: channel.send(READY, b"\1"), lambda channel: channel.sock.send(b"x" * 99)):
         with weir.ask() as channel:
             say(channel)
@@ -112,8 +112,8 @@ def test_a_successor_that_makes_no_sense(weir, people):
         people.are_served()
 
 
-def test_descriptors_are_given_back(weir, people):
-    """What a takeover that failed has opened is closed again."""
+def test_descriptors_are_closed(weir, people):
+    """Descriptors opened in a failed takeover are closed."""
     with weir.ask() as channel:
         channel.take()
     people.are_served()
@@ -128,8 +128,8 @@ def test_descriptors_are_given_back(weir, people):
 
 def test_stopped_anywhere_and_killed(weir, people):
     """
-    Real successors under load, stopped at some point by SIGSTOP: the old process has either let go by then, and the new one serves
-    as soon as it may run, or it gives up, and the new one can be killed.
+    Real successors under load, stopped at some point by SIGSTOP: either the old process has handed over, and the new one serves when it continues, or
+    the old process gives up, and the new one can be killed.
     """
     crowd = Crowd(weir, 4)
 
@@ -216,7 +216,7 @@ def test_not_while_shutting_down(weir):
     assert weir.wait_exit() == 0
 
 
-def test_shutting_down_while_somebody_asks(scene):
+def test_shutdown_during_a_takeover_request(scene):
     """The request waits for a login that does not end; then it is too late."""
     weir = scene.weir(scene.mini(), kind=Replaced, auth_type="scram-sha-256", allow="cannot take over|not started")
     asked = weir.connect()
@@ -234,17 +234,17 @@ def test_shutting_down_while_somebody_asks(scene):
         assert weir.wait_exit() == 0
 
 
-# --- the new process cannot use what it gets, or cannot have what it wants
+# --- the new process cannot use the records, or lacks resources
 
 
-def test_a_configuration_that_is_wrong(weir, people):
+def test_invalid_configuration(weir, people):
     weir.settings["pool_mode"] = "nonsense"
     weir.write_ini()
     assert "pool_mode" in weir.fails() + weir.stderr()
     people.are_served()
 
 
-def test_an_address_that_somebody_else_has(weir, people):
+def test_address_in_use(weir, people):
     with socket.socket(socket.AF_INET) as other:
         other.bind(("127.0.0.2", weir.port))
         other.listen()
@@ -262,7 +262,7 @@ def test_an_address_that_somebody_else_has(weir, people):
 
 
 def test_too_few_descriptors(scene):
-    """What cannot be received is not half received."""
+    """A record that cannot be received completely is refused."""
     mini = scene.mini()
     weir = scene.weir(mini, kind=Replaced, allow="cannot take over|not started|open files", max_client_conn=100,
                       pool_mode="transaction")
@@ -278,14 +278,14 @@ def test_too_few_descriptors(scene):
         assert client.query("there").value == "there"
 
 
-def test_nobody_to_take_over_from(scene):
+def test_no_process_to_take_over_from(scene):
     """Then it is an ordinary start."""
     weir = scene.weir(scene.mini(), kind=Replaced, arguments=["-R"])
     assert "no running process was found" in weir.log()
     assert weir.client().query("there").value == "there"
 
 
-def test_a_pidfile_of_one_that_was_killed(scene):
+def test_pidfile_of_a_killed_process(scene):
     weir = scene.weir(scene.mini(), kind=Replaced)
     weir.process.kill()
     weir.process.wait(DEADLINE)
@@ -294,7 +294,7 @@ def test_a_pidfile_of_one_that_was_killed(scene):
     assert weir.client().query("there").value == "there"
 
 
-def test_nothing_to_find_it_by(scene):
+def test_no_socket_to_find_the_process(scene):
     weir = scene.weir(scene.mini(), kind=Replaced, pidfile="", unix_socket_dir="", allow="cannot take over|not started")
     assert "neither pidfile nor unix_socket_dir is set" in weir.fails()
 
@@ -303,12 +303,12 @@ def test_nothing_to_find_it_by(scene):
 
 
 class PlayedOld:
-    """Listens where a process with this pidfile would, and says what the test wants."""
+    """Listens at the socket of a process with this pidfile, and sends the records of the test."""
 
     def __init__(self, weir, killed=False, earlier=False):
         """
-        killed: in the place of one that has left its connections open, or they are its own end's by now
-        earlier: where a process of an earlier version listens
+        - killed: in place of a process that has left its connections open, or whose connections belong to this one
+        - earlier: at the socket of a process of an earlier version
         """
         self.weir = weir
         if killed:
@@ -348,7 +348,7 @@ def test_an_old_process_of_another_version(weir):
     ("C", b"\0" * 60, True), ("C", b"\0" * 60, False), ("Z", struct.pack("!IIII", 0, 0, 0, 0), False), ("E", b"x", True),
     ("?", b"", False), ("G", b"", False), ("N", b"more", False), ("R", b"", False), ("R", text("not today"), False),
 ])
-def test_what_cannot_be_used_is_refused(weir, kind, body, with_descriptor):
+def test_unusable_records_are_refused(weir, kind, body, with_descriptor):
     """The first record that the old process sends."""
     old = PlayedOld(weir)
     with old.accept() as channel, open(os.devnull, encoding="ascii") as null:
@@ -358,7 +358,7 @@ def test_what_cannot_be_used_is_refused(weir, kind, body, with_descriptor):
     assert "not started" in old.ended()
 
 
-def test_an_old_process_that_ends_in_the_middle(weir):
+def test_old_process_ends_during_the_hand_over(weir):
     old = PlayedOld(weir)
     with old.accept() as channel:
         channel.read(), channel.read()
@@ -373,7 +373,7 @@ def capture(weir):
 
 
 def is_on_its_way(fd):
-    """What was written to this socket has not come to the other end."""
+    """Returns whether data written to this socket has not arrived at the other end."""
     return struct.unpack("i", fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4)))[0] > 0
 
 
@@ -384,7 +384,7 @@ def close_all(records):
 
 
 def play_up_to_ready(address, records, listening, then):
-    """In a process of its own: is the old process until the other one is ready, and then does this."""
+    """In a child process: acts as the old process until the other one is ready, and then does this."""
     listener = listen_at(address)
     os.write(listening, b"x")
     sock, _ = listener.accept()
@@ -398,8 +398,8 @@ def play_up_to_ready(address, records, listening, then):
 
 
 @pytest.mark.parametrize("dies", [True, False], ids=["it dies", "it lives"])
-def test_an_old_process_that_ends_between_ready_and_go(weir, people, dies):
-    """Dead: the new one goes on in its place. Alive: it may have gone on by itself, and the new one must not."""
+def test_old_process_ends_between_ready_and_go(weir, people, dies):
+    """Dead: the new process continues. Alive: the old process may have resumed, so the new one must not."""
     records = capture(weir)
     people.are_served()
     records = capture(weir) if not dies else records
@@ -461,14 +461,14 @@ def ended_in_the_turn_of_the_hand_over(scene):
     return True
 
 
-def test_a_client_that_is_ended_in_the_turn_of_the_hand_over(scene):
+def test_client_ends_in_the_turn_of_the_hand_over(scene):
     """A command of the console that has waited ends it, when all else of that turn has been dealt with. It is not given away."""
     # about one try in three comes to nothing, more under load
     assert any(ended_in_the_turn_of_the_hand_over(scene) for _ in range(20))
 
 
-def test_nothing_is_said_in_the_middle_of_a_message(scene):
-    """A client loses its database in the middle of a row: pgweir sends neither the rest of the row nor an error behind the part."""
+def test_no_error_is_sent_within_a_message(scene):
+    """A client's database is removed within a row: pgweir sends neither the rest of the row nor an error after the part."""
     fake = scene.fake()
     weir = scene.weir({"p0": fake, "p1": fake}, kind=Replaced, pool_mode="transaction", tcp_socket_buffer=4096, allow="no place")
     told, slow = weir.client(database="p1"), weir.client(database="p1", receive_buffer=4096)
@@ -507,7 +507,7 @@ def test_nothing_is_said_in_the_middle_of_a_message(scene):
 
 
 def test_an_old_process_of_an_earlier_version(weir, people):
-    """It listens on an abstract socket, and gives the descriptor of the pidfile, which is what it has locked."""
+    """The earlier version listens on an abstract socket, and passes the descriptor of the pidfile, which is locked."""
     records = capture(weir)
     people.are_served()
     old = PlayedOld(weir, killed=True, earlier=True)

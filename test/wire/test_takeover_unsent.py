@@ -6,8 +6,8 @@ from support.takeover import Replaced
 ROOM, FLOOD = 1 << 20, 26000
 
 
-def test_requests_of_a_client_that_has_left(scene):
-    """Its server does not read, and the process is replaced. The new one sees the end of the client at once."""
+def test_requests_of_a_disconnected_client(scene):
+    """The server does not read, and the process is replaced. The new process notices the client's end at once."""
     fake = scene.fake()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1, tcp_socket_buffer=4096)
     first, server = asked(fake, weir, "first")

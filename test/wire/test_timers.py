@@ -1,6 +1,6 @@
 """
-Trap 85: each timer counts what it is named for. Time is not measured: that a timer has run out for one client shows
-that it would have for another one that began earlier.
+Trap 85: each timer counts the state that it is named for. Durations are not measured: a timer that has expired for one client would have expired for
+another client that began earlier.
 """
 from support import messages as m
 from support.until import until
@@ -40,7 +40,7 @@ def test_trap_85_idle_timer_does_not_count_query_time(scene):
     assert last_words(busy) == "idle transaction timeout"
 
 
-def test_trap_85_idle_timer_starts_anew_with_each_query(scene):
+def test_trap_85_idle_timer_restarts_with_each_query(scene):
     weir = transactions(scene, scene.mini(), idle_transaction_timeout=1)
     busy, idle = weir.client(), weir.client()
     busy.query("BEGIN")
@@ -123,7 +123,7 @@ def test_server_lifetime_zero_uses_each_connection_once(scene):
     assert len(set(pids)) == 3
 
 
-def test_login_that_hangs_at_the_server(scene):
+def test_hanging_server_login(scene):
     fake = scene.fake()
     fake.login = lambda session: session.drain()
     weir = transactions(scene, fake, server_connect_timeout=0.5, query_wait_timeout=1, server_login_retry=0)

@@ -15,7 +15,7 @@ from support.until import DEADLINE
 ABUSE = "too many TLS messages without data"
 
 
-def test_a_stranger_that_changes_its_keys_for_ever(scene, authority):
+def test_unauthenticated_client_with_endless_key_updates(scene, authority):
     weir = transactions(scene, scene.mini(), client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
                         client_tls_key_file=authority.key("server"))
     client = weir.client()
@@ -24,8 +24,8 @@ def test_a_stranger_that_changes_its_keys_for_ever(scene, authority):
     assert client.query("still here").value == "still here"
 
 
-def test_a_server_that_changes_its_keys_for_ever(scene, authority):
-    """It takes the start-up packet and has nothing to say to it."""
+def test_server_with_endless_key_updates(scene, authority):
+    """The server reads the start-up packet and never answers."""
     port = free_port()
     # one connection, so that it ends with it
     server = Rekeying(b"SSL_do_handshake", "s_server", "-accept", "127.0.0.1:%d" % port, "-naccept", "1", "-alpn", "postgresql",
@@ -43,7 +43,7 @@ def test_a_server_that_changes_its_keys_for_ever(scene, authority):
         server.end()
 
 
-def test_no_hello_chooses_a_slow_key_exchange(scene, authority):
+def test_client_cannot_choose_a_slow_key_exchange(scene, authority):
     """The largest group that OpenSSL has takes more than 100 ms of the event loop, for one hello."""
     settings = {"client_tls_sslmode": "allow", "client_tls_cert_file": authority.cert("server"), "client_tls_key_file": authority.key("server")}
     weir = transactions(scene, scene.mini(), **settings)
@@ -79,12 +79,12 @@ def hears_of(scene, authority, *options):
 
 
 @pytest.mark.parametrize("group", ["ffdhe3072", "ffdhe8192"])
-def test_no_server_chooses_a_slow_key_exchange(scene, authority, group):
+def test_server_cannot_choose_a_slow_key_exchange(scene, authority, group):
     """The largest group takes half a second, in which clients of other databases wait."""
     assert "alert handshake failure" in hears_of(scene, authority, "-tls1_3", "-groups", group)
 
 
-def test_no_server_brings_a_slow_group(scene, authority):
+def test_server_cannot_use_a_slow_group(scene, authority):
     """With TLS 1.2 the group is the server's."""
     group = authority.path("group.pem")
     subprocess.run(["openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe4096", "-out", group], check=True)
@@ -92,7 +92,7 @@ def test_no_server_brings_a_slow_group(scene, authority):
         "server TLS: refused: the Diffie-Hellman group has more than 3072 bits"
 
 
-def test_a_large_key_brings_no_slow_group(scene, authority):
+def test_large_key_does_not_select_a_slow_group(scene, authority):
     """OpenSSL takes a group as strong as the key of the certificate, which takes longer than the key itself."""
     authority.issue("large", "localhost", key="rsa 4096")
     weir = transactions(scene, scene.mini(), client_tls_sslmode="allow", client_tls_cert_file=authority.cert("large"),

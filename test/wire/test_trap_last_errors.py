@@ -1,7 +1,7 @@
 """
-Trap 89: errors that are lost or doubled when a server ends: two on a shutdown, a FATAL hidden by the pooler's own SET, a
-crash that leaves its client waiting. The server is ended in each phase; the client receives one true error, or none where it
-would stand inside a message, and in each case the end of its connection.
+Trap 89: errors that are lost or duplicated when a server ends: two on a shutdown, a FATAL hidden by the pooler's own SET, a crash that leaves its
+client waiting. The server is ended in each phase; the client gets one true error, or none if it would be inside a message, and in each case the end
+of its connection.
 """
 import pytest
 
@@ -85,7 +85,7 @@ def test_trap_89_one_true_error(scene, mode, phase, words):
             ("FATAL", "57P01", "terminating connection due to administrator command")]
     else:
         assert [(e["S"], e["C"], e["M"]) for e in errors] == [("FATAL", "08P01", "server conn crashed?")]
-    # and the next one is served by another
+    # and the next client is served by another server
     other = weir.client()
     other.send(m.query("next"))
     second = fake.accept()
@@ -114,7 +114,7 @@ def test_trap_89_end_while_parameters_are_set(scene, words):
     assert not first.has_input()
 
 
-def test_trap_89_end_of_an_idle_server_is_nobodys(scene):
+def test_trap_89_end_of_an_idle_server_reaches_no_client(scene):
     """The same holds for a server that has served no client yet: it was shut down, and the next one works."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", server_login_retry=NEVER)
@@ -131,7 +131,7 @@ def test_trap_89_end_of_an_idle_server_is_nobodys(scene):
 
 
 def test_trap_89_shutdown_of_a_server_that_has_answered(scene):
-    """Its FATAL comes with the answer: one answer, no error, and the client goes on with another server."""
+    """The FATAL comes with the answer: one answer, no error, and the client continues with another server."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client = weir.client()

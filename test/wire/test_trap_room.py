@@ -8,7 +8,7 @@ from support.until import until
 MEGABYTE = 1000000
 
 
-def test_trap_53_two_minima_that_do_not_fit_together(scene):
+def test_trap_53_two_minima_that_exceed_the_limit(scene):
     """Two pools with a min_pool_size took each other's servers without an end, within a limit that was too small for both."""
     fake = scene.mini()
     target = "host=127.0.0.1 port=%d user=app min_pool_size=2" % fake.port
@@ -70,7 +70,7 @@ def test_trap_55_large_messages_leave_nothing_behind(scene):
     assert weir.memory() - before < 4096 + 8 * len(clients)
 
 
-def test_trap_56_pools_of_those_who_do_not_come_back(scene):
+def test_trap_56_pools_of_users_that_do_not_return(scene):
     """There were as many pools, users and databases as had ever been seen."""
     count = size(10, 200)
     users = {"user%d" % n: "secret" for n in range(count)}

@@ -1,8 +1,8 @@
 """
-Trap 86: clocks that were mixed, seconds read as microseconds, 0 that meant "now", one timer that switched another off.
+Trap 86: clocks that were mixed, seconds read as microseconds, 0 that meant "now", one timer that disabled another.
 
-Each time limit is given 0.5 s, 2 s and 0. No time is measured: the short one runs out first, while the longer one has not,
-then the longer one; and 0, which is no limit, is still waiting when both have run out.
+Each time limit is set to 0.5 s, 2 s and 0. No time is measured: the short limit expires first, while the longer one has not, then the longer one; and
+a client with limit 0 (none) is still waiting when both have expired.
 """
 import datetime
 import re
@@ -135,7 +135,7 @@ def test_trap_86_limits_of_the_process(scene, setting):
 
 
 def test_trap_86_retry_at_zero_is_at_once(scene):
-    """0 for a time to wait is no time, where it is no limit."""
+    """0 means no delay for a time to wait, where it does not mean no limit."""
     fake = scene.mini()
     sane = fake.login
     refusal = m.error("password authentication failed", "28P01", "FATAL")
@@ -152,8 +152,8 @@ def test_trap_86_retry_at_zero_is_at_once(scene):
 
 def test_trap_90_servers_opened_together_do_not_close_together(scene):
     """
-    server_lifetime is spread: when the first of ten is closed for its age, others still serve, and by the times of the log the last
-    goes much later. (That at least lifetime / size lies between two is held against a virtual clock in the unit test of maintenance.)
+    server_lifetime is spread: when the first of ten servers is closed for its age, others still serve, and by the times of the log the last is closed
+    much later. (The unit test of maintenance checks with a virtual clock that at least lifetime / size is between two closes.)
     """
     weir = scene.weir(scene.mini(), pool_mode="transaction", default_pool_size=10, server_lifetime=5,
                       server_idle_timeout=0, server_check_delay=NEVER)

@@ -1,6 +1,6 @@
 """
-Messages of which the end does not come. Of those that pgweir has to see more of before it can pass them on, the server sees
-nothing, so they must not keep one from others.
+Messages whose end does not arrive. If pgweir must read more of a message before it can forward it, the server has seen nothing of it, so such a
+client must not keep a server.
 """
 import pytest
 
@@ -25,7 +25,7 @@ def half(request):
     return HALVES[request.param]
 
 
-def test_it_asks_for_no_server(scene, half):
+def test_unfinished_message_requests_no_server(scene, half):
     """One server, which a client had that said no more."""
     weir = transactions(scene, scene.mini())
     silent, other = weir.client(), weir.client()
@@ -35,7 +35,7 @@ def test_it_asks_for_no_server(scene, half):
     assert [row["state"] for row in weir.show("CLIENTS") if row["database"] == "p0"] == ["idle", "idle"]
 
 
-def test_it_does_not_keep_the_server_of_the_query_before(scene, half):
+def test_unfinished_message_releases_the_server(scene, half):
     weir = transactions(scene, scene.mini())
     silent, other = weir.client(), weir.client()
     silent.send(m.query("first"), half)
@@ -43,7 +43,7 @@ def test_it_does_not_keep_the_server_of_the_query_before(scene, half):
     assert other.query("alive").value == "alive"
 
 
-def test_pause_does_not_wait_for_it(scene, half):
+def test_pause_does_not_wait_for_an_unfinished_message(scene, half):
     weir = transactions(scene, scene.mini())
     silent = weir.client()
     silent.send(m.query("first"), half)
@@ -53,7 +53,7 @@ def test_pause_does_not_wait_for_it(scene, half):
     assert weir.client().query("alive").value == "alive"
 
 
-def test_its_rest_may_come_byte_by_byte(scene):
+def test_rest_may_arrive_byte_by_byte(scene):
     weir = transactions(scene, scene.mini())
     client, other = weir.client(), weir.client()
     for byte in m.query("first") + m.parse("echo two", "s") + m.bind("s") + m.describe("P") + m.execute() + m.close("S", "s"):
@@ -67,8 +67,8 @@ def test_its_rest_may_come_byte_by_byte(scene):
 
 @pytest.mark.parametrize("name", ("s", ""))
 @pytest.mark.parametrize("here", (5, 100, 500000))
-def test_clock_of_a_query_runs_while_a_large_text_comes(scene, name, here):
-    """One that does not fit the read buffer has a server meanwhile."""
+def test_query_timeout_runs_while_a_large_text_arrives(scene, name, here):
+    """A text that exceeds the read buffer has a server meanwhile."""
     weir = transactions(scene, scene.mini(), query_timeout=1)
     silent, other = weir.client(), weir.client()
     silent.send(m.parse("echo " + "x" * 1000000, name)[:here])
@@ -78,8 +78,8 @@ def test_clock_of_a_query_runs_while_a_large_text_comes(scene, name, here):
 
 @pytest.mark.parametrize("here", (5, 50))
 @pytest.mark.parametrize("message", (m.copy_data(b"x" * 100), m.copy_fail("x" * 100)), ids=("data", "fail"))
-def test_clock_of_a_query_runs_while_data_of_a_copy_come(scene, message, here):
-    """The query may have been a COPY, so that the server has the beginning; it was none, and all is answered."""
+def test_query_timeout_runs_while_copy_data_arrives(scene, message, here):
+    """The query may have been a COPY, so the server has the beginning; it was not, and everything is answered."""
     weir = transactions(scene, scene.mini(), query_timeout=1)
     silent = weir.client()
     silent.send(m.query("first"), message[:here])
@@ -88,7 +88,7 @@ def test_clock_of_a_query_runs_while_data_of_a_copy_come(scene, message, here):
     assert weir.client().query("alive").value == "alive"
 
 
-def test_pool_is_not_stopped_by_as_many_as_it_has_servers(scene):
+def test_pool_size_unfinished_messages_do_not_block_the_pool(scene):
     fake = scene.mini()
     weir = transactions(scene, fake, pool_size=3)
     silent = [weir.client() for _ in range(6)]

@@ -73,7 +73,7 @@ def test_service_under_its_filter(scene):
 
 @pytest.mark.parametrize("user", ["app", "stats"])
 def test_interfaces_that_cannot_be_listed(scene, user):
-    """Neither a line that would admit nor one that would reject is passed over."""
+    """Neither a line that would admit nor one that would reject is skipped."""
     weir = start(scene, families="AF_INET AF_INET6 AF_UNIX")
     assert weir.connect().refused(user=user, database="p0")["M"] == "no authentication method is found"
     line = [number for number, text in enumerate(RULES.splitlines(), 1) if " %s " % user in text][0]

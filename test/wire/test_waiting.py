@@ -1,6 +1,4 @@
-"""
-A server that is away, as pgweir's own settings, texts and commands have it. What PgBouncer does too is in pgbouncer/test_waiting.py.
-"""
+"""Settings, error messages and commands of pgweir for an unavailable server. pgbouncer/test_waiting.py covers behaviour shared with PgBouncer."""
 import os
 import signal
 
@@ -74,7 +72,7 @@ def test_server_down_may_be_changed_while_clients_wait(scene, away):
     ended_with(client, CACHED % REFUSED)
 
 
-def test_a_look_up_waits_as_its_login_does(scene, away):
+def test_look_up_waits_like_its_login(scene, away):
     weir = transactions(scene, away, auth_type="plain", auth_user="app", server_login_retry=NEVER, client_login_timeout=1)
     for _ in range(2):
         ended_with(asks(weir, user="stranger"), "client_login_timeout (server down)")
@@ -83,12 +81,12 @@ def test_a_look_up_waits_as_its_login_does(scene, away):
 # --- the reason
 
 @pytest.mark.parametrize("why", ["refused", "unreachable", "no socket", "no such name", "silent"])
-def test_why_a_server_cannot_be_reached(scene, why):
+def test_reasons_of_unreachable_servers(scene, why):
     settings = {}
     if why == "refused":
         target, text = "host=127.0.0.1 port=%d" % free_port(), REFUSED
     elif why == "unreachable":
-        # to a broadcast address no connection can be made: the error is that of connect() itself
+        # connections to a broadcast address are impossible: connect() itself fails
         target, text = "host=255.255.255.255 port=1", "connect failed (%s)" % os.strerror(101)
     elif why == "no socket":
         target, text = "host=%s port=1" % scene.directory, "connect failed (No such file or directory)"
@@ -108,7 +106,7 @@ def test_why_a_server_cannot_be_reached(scene, why):
     assert (error["M"], error["D"]) == ("client_login_timeout (server down)", "The last login at the server failed: " + text)
 
 
-def test_a_query_hears_the_reason_too(scene):
+def test_query_gets_the_reason_too(scene):
     fake = scene.mini()
     weir = transactions(scene, fake, server_login_retry=NEVER, query_wait_timeout=1)
     holder, waiting, late = weir.client(), weir.client(), weir.client()
@@ -124,7 +122,7 @@ def test_a_query_hears_the_reason_too(scene):
     assert (error["M"], error["D"]) == ("query_wait_timeout", "The last login at the server failed: " + REFUSED)
 
 
-def test_a_queue_that_is_long_for_another_reason_has_no_detail(scene):
+def test_queue_with_another_reason_has_no_detail(scene):
     weir = transactions(scene, scene.mini(), query_wait_timeout=1)
     holder, waiting = weir.client(), weir.client()
     holder.query("BEGIN")
@@ -140,7 +138,7 @@ def fails_with(fake, text="no"):
 
 
 @pytest.mark.parametrize("what", ["TLS", "secret", "database", "timeout"])
-def test_the_cached_error_is_forgotten_when_a_login_depends_on_what_has_changed(scene, authority, what):
+def test_changed_setting_clears_the_cached_error(scene, authority, what):
     fake = scene.mini(tls=authority.server_context())
     weir = transactions(scene, fake, server_login_retry=NEVER)
     weir.client()
@@ -176,21 +174,21 @@ def asks_again(weir):
 
 # --- as long as it is missed
 
-def test_no_attempt_without_a_client_and_the_pool_goes(scene, away):
+def test_without_clients_there_is_no_attempt_and_the_pool_is_freed(scene, away):
     weir = scene.weir(away, server_login_retry=0.1, pool_idle_timeout=1)
     (client,) = waits(weir)
     client.close()
     until(lambda: not [row for row in weir.show("POOLS") if row["database"] == "p0"], "the pool is gone")
 
 
-def test_clients_that_come_and_go_have_the_server_tried(scene):
+def test_short_lived_clients_trigger_attempts(scene):
     """Each gets the cached error and leaves. Service is back long before server_login_retry is over."""
     fake = scene.mini()
     weir = transactions(scene, fake, server_login_retry=NEVER)
     weir.client().close()
     fake.stop_listening()
     weir.admin("RECONNECT")
-    # the first query waits for the attempt and goes on waiting; its client leaves
+    # the first query waits for the attempt and then continues to wait; its client disconnects
     first = asks_again(weir)
     weir.wait_log("S-0x.* closing because: connect failed")
     first.close()
@@ -199,7 +197,7 @@ def test_clients_that_come_and_go_have_the_server_tried(scene):
     until(lambda: asks_again(weir).read().type != "E", "the server is found")
 
 
-def test_a_server_that_is_full_is_asked_by_one_at_a_time(scene):
+def test_full_server_gets_one_login_at_a_time(scene):
     fake = scene.mini()
     most = {"now": 0, "ever": 0}
 
@@ -226,9 +224,9 @@ def test_a_server_that_is_full_is_asked_by_one_at_a_time(scene):
     assert most["ever"] == 1
 
 
-# --- commands, and what ends it all
+# --- commands, and the end of waiting
 
-def test_what_ends_logins_that_wait(scene, away):
+def test_events_that_end_waiting_logins(scene, away):
     weir = scene.weir({"p0": away, "p1": away}, server_login_retry=NEVER)
     clients = waits(weir, 2)
     weir.admin("KILL p0")
@@ -243,7 +241,7 @@ def test_what_ends_logins_that_wait(scene, away):
         assert last_words(client)["M"] == "database removed"
 
 
-def test_a_shutdown_waits_for_no_login(scene, away):
+def test_shutdown_does_not_wait_for_logins(scene, away):
     weir = scene.weir(away, server_login_retry=NEVER)
     clients = waits(weir, 2)
     weir.signal(signal.SIGINT)
@@ -264,7 +262,7 @@ def test_every_kind_of_pool(scene, away, authority, mode, target):
     weir = scene.weir({"*" if target == "*" else "p0": to}, pool_mode=mode, server_login_retry=NEVER, **settings)
     clients = [asks(weir, client_encoding="UTF8", application_name=name) for name in ("one", "two")]
     weir.wait_log("S-0x.* closing because: " + REFUSED.replace("(", r"\(").replace(")", r"\)"))
-    # what an operator does meanwhile changes nothing
+    # an operator's commands in the meantime change nothing
     for command in ("RELOAD", "RECONNECT", "PAUSE", "RESUME"):
         weir.admin(command)
     away.listen()
@@ -281,7 +279,7 @@ def test_replication_clients(scene, away):
         served(client)
 
 
-def test_logins_that_wait_stay_with_the_process_that_is_replaced(scene, away):
+def test_waiting_logins_remain_in_the_old_process(scene, away):
     weir = scene.weir(away, kind=Replaced, pool_mode="transaction", server_login_retry=NEVER)
     clients = waits(weir, 2)
     old = weir.replace()
