@@ -5,7 +5,7 @@ the PostgreSQL versions that count:
 
     test/builtins.py "host=/run/postgresql dbname=postgres" ... > include/tbl/builtin.tbl
 
-These are the functions of pg_catalog, but for those that run a query in a string, and the keywords. A version that has one name less than
+These are the functions of pg_catalog, but for those that run a query in a string, and keywords. A version that has one name less than
 another one calls nothing by that name.
 """
 import sys
@@ -14,8 +14,10 @@ import psycopg
 
 # they run SQL that may stand nowhere in a text, or change what the session is to a replication origin
 RUN_TEXTS = "proname ~ '_to_xml' OR proname IN ('ts_stat', 'ts_rewrite') OR proname ~ '^pg_replication_origin_(session|xact)'"
+# keywords that a function may be called as well, of those that often stand in front of a parenthesis
+IN_FRONT = "'by', 'copy', 'explain', 'filter', 'materialized', 'over', 'set', 'vacuum'"
 NAMES = ("SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND oid < 16384 AND proname ~ '^[a-z0-9_]+$' "
-         "AND NOT (%s) UNION SELECT word FROM pg_get_keywords()" % RUN_TEXTS)
+         "AND NOT (%s) UNION SELECT word FROM pg_get_keywords() WHERE catcode <> 'U' OR word IN (%s)" % (RUN_TEXTS, IN_FRONT))
 
 names = set()
 for where in sys.argv[1:]:

@@ -36,7 +36,11 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 /* The next word from *at on, which goes behind it: letters and digits of ASCII, and '_'; quotes are no part of it. Its size; 0: there is none. */
 size_t state_text_next_word(const char **at, const char *end, const char **word);
 
-/* False: state_text_read would say nothing but TEXT_PREPARES, and name nothing. True for each text that is cut off, and for some others. */
+/* It has SELECT INTO, which makes a temporary table where the search_path begins with pg_temp. In PL/pgSQL this sets a variable. */
+bool state_text_selects_into(const uint8_t *text, size_t size);
+
+/* False: state_text_read would say nothing but TEXT_PREPARES, and name nothing, nor does the text select into a table. True for each text that is
+   cut off, and for some others. */
 bool state_text_may_tell(const uint8_t *text, size_t size);
 
 #endif

@@ -234,6 +234,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	const struct state_functions *functions = session_functions_of(c->policy.pool);
 	unsigned said = state_text_read(text, size, name_it, c), doubts;
 
+	said |= state_text_selects_into(text, size) ? TEXT_TEMPORARY : 0u;
 	said |= functions ? read_functions(functions, c, text, size) : 0u;
 	doubts = doubts_of(said);
 	if (said & (TEXT_UNLISTENS | TEXT_LISTENS) && !has_channels(s, c))
@@ -410,8 +411,8 @@ bool session_state_learn(struct server *s)
 		return false;
 	if (asked & PIN_LISTENING && !learn_channels(s, c))
 		return false;
-	/* functions and triggers of a temporary schema are not known */
-	if (asked & PIN_TEMPORARY)
+	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
+	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
 		server_doubt(s, c->peer.id);
 	pins = (c->policy.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
 	s->state_doubts = 0;

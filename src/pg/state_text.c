@@ -411,6 +411,9 @@ static unsigned said_by(const struct token *t)
 		return TEXT_READS_SEQUENCES;
 	if (begins(t, "dblink_connect") || begins(t, "setseed"))
 		return TEXT_STAYS;
+	/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
+	if (is(t, "pg_settings"))
+		return TEXT_SETS;
 	return begins(t, "pg_temp") ? TEXT_TEMPORARY : 0;
 }
 
@@ -494,4 +497,28 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 		opening = opening ? opening : t.at;
 	}
 	return x.said;
+}
+
+/* INSERT or MERGE begins a statement there: a column may have such a name, too. */
+static bool begins_statement(const char *word, const char *begin)
+{
+	while (word > begin && isspace((unsigned char)word[-1]))
+		word--;
+	return word == begin || strchr("(;/", word[-1]);
+}
+
+bool state_text_selects_into(const uint8_t *text, size_t size)
+{
+	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
+	struct token t, before = { END, NULL, 0, false }, opening = before;
+
+	while ((t = next_word(&at, end)).kind != END) {
+		bool writes = is(&before, "insert") || is(&before, "merge");
+
+		if (is(&t, "into") && !(writes && (is(&opening, "explain") || is(&opening, "prepare") || begins_statement(before.at, begin))))
+			return true;
+		opening = opening.kind == END ? t : opening;
+		before = t;
+	}
+	return false;
 }
