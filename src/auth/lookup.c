@@ -344,6 +344,18 @@ static void join(struct lookup *l, struct lookup_wait *wait)
 		queue(l);
 }
 
+/* Logs why a user of the console is not looked up. The client gets the answer of an unknown user. */
+static void log_console(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+	const struct database *known = database_find(w->pools, c->login->database);
+	char who[256];
+
+	if (known && known->is_console && w->conf->settings.auth_user)
+		log_error("%s cannot use the reserved \"%s\" database as an auth_dbname: users of the console are looked up only if auth_dbname is set",
+			  client_text(c, who, sizeof(who)), known->name);
+}
+
 enum lookup_begun lookup_begin(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -352,8 +364,10 @@ enum lookup_begun lookup_begin(struct client *c)
 	struct lookup *l;
 	struct pool *pool;
 
-	if (!lookup_choose_source(c, &source))
+	if (!lookup_choose_source(c, &source)) {
+		log_console(c);
 		return LOOKUP_NONE;
+	}
 	pool = pool_of(c, &source);
 	if (pool && is_overrun(w, pool) && !displace_login(c, REASON_AUTH_QUEUE)) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);

@@ -445,6 +445,7 @@ void dial_tick(struct server *s)
 	const struct world *w = s->peer.world;
 	usec_t limit = w->conf->settings.server_connect_timeout;
 	bool is_over = limit > 0 && w->now - s->policy.since >= limit;
+	enum close_reason why = s->dial->step == DIAL_CONNECT ? REASON_CONNECT_TIMED_OUT : REASON_CONNECT_TIMEOUT;
 	char who[256];
 
 	if (s->policy.close_reason != REASON_NONE && w->now - s->policy.since >= USELESS_MOST) {
@@ -457,9 +458,9 @@ void dial_tick(struct server *s)
 		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), dial_step_words(s->dial->step),
 			    s->dial->host);
 	if (is_over)
-		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
+		server_end(s, why, NULL);
 	else
-		dial_give_way(s, REASON_CONNECT_TIMEOUT, NULL);
+		dial_give_way(s, why, NULL);
 }
 
 /* ---- the end ---- */

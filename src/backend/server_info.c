@@ -66,6 +66,7 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 	case REASON_CONNECT_FAILED:
 	case REASON_SERVER_CRASHED:
 		return FAILURE_AWAY;
+	case REASON_CONNECT_TIMED_OUT:
 	case REASON_CONNECT_TIMEOUT:
 	case REASON_DNS_FAILED:
 	case REASON_SERVER_TLS:

@@ -199,7 +199,7 @@ static void check_login(const struct checker *c)
 		SAY(c, false, "auth_type", "\"auth_type\" %s is not available: this pgweir was built without %s",
 		    type == AUTH_PAM ? "pam" : "ldap", check_method_lacks(type));
 	if (is_console(s->auth_dbname))
-		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
+		SAY(c, false, "auth_dbname", "cannot use the reserved \"%s\" database as an auth_dbname", s->auth_dbname);
 	if (wants_secrets && !s->auth_file && !may_look_up(c->conf) && c->conf->path)
 		SAY(c, true, "auth_type", "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to check a client's with");
 	if (may_look_up(c->conf) && s->auth_query[0] && !strstr(s->auth_query, "$1"))

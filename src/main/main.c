@@ -54,7 +54,12 @@ static void log_problems(const struct conf_problems *problems)
 		const struct conf_problem *p = &problems->items[i];
 		enum log_level level = p->is_warning && !p->is_about_tls ? LEVEL_WARNING : LEVEL_ERROR;
 
-		if (p->file && p->line > 0)
+		/* alerts match the beginning of the line */
+		if (p->is_about_tls && p->file && p->line > 0)
+			log_write(level, "%s (%s:%d)", p->text, p->file, p->line);
+		else if (p->is_about_tls && p->file)
+			log_write(level, "%s (%s)", p->text, p->file);
+		else if (p->file && p->line > 0)
 			log_write(level, "%s:%d: %s", p->file, p->line, p->text);
 		else if (p->file)
 			log_write(level, "%s: %s", p->file, p->text);

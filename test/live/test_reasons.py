@@ -15,7 +15,7 @@ from support import messages as m
 from support import scram
 from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
 from support.nameserver import write_resolv_conf
-from support.ports import free_port
+from support.ports import free_port, full_listener
 from support.rekey import change_keys
 from support.until import until
 
@@ -358,6 +358,13 @@ def _dns_failed(stage):
 def _connect_failed(stage):
     stage.open({"p0": "host=127.0.0.1 port=%d" % free_port()}, server_down="fail")
     return stage.start()
+
+
+@reason("CONNECT_TIMED_OUT", "connect failed (Connection timed out)")
+def _connect_timed_out(stage):
+    with full_listener() as port:
+        stage.open({"p0": "host=127.0.0.1 port=%d" % port}, server_connect_timeout=SOON, server_down="fail")
+        return stage.weir.connect().refused(user="app", database="p0")
 
 
 @reason("CONNECT_TIMEOUT")

@@ -5,6 +5,7 @@ from support import messages as m
 from support.live import SOON
 from support.log_words import logs_event
 from support.pgbouncer import words
+from support.ports import full_listener
 
 # (command, its error or None, the line of the log or None); KILL without a database and the lines of SET and KILL_CLIENT are ours
 COMMANDS = [
@@ -146,6 +147,28 @@ def test_the_console_as_auth_dbname_of_a_database(pooler, scene):
     assert weir.connect().refused(user="nemo", database="p0")["M"] == "bouncer config error"
     text = "cannot use the reserved \"pgbouncer\" database as an auth_dbname"
     assert [(level, line.partition(" ")[2].partition(" ")[2]) for level, line in words(weir.log(), "reserved")] == [("ERROR", text)]
+
+
+def test_a_user_of_the_console_that_is_not_listed(pooler, scene):
+    """Without auth_dbname there is no database to look the user up in. Clients of pgweir cannot tell unknown users from known ones."""
+    weir = pooler(scene.mini(), auth_type="plain", auth_user="app")
+    said = weir.connect().refused(user="nemo", database="pgbouncer", password="x")["M"]
+    assert said == ("password authentication failed" if pooler.is_ours else "bouncer config error")
+    weir.wait_log(r'ERROR C-\S+ \S+ cannot use the reserved "pgbouncer" database as an auth_dbname')
+
+
+def test_the_console_as_auth_dbname(pooler, scene):
+    """Of all databases: no start."""
+    with pytest.raises(AssertionError) as failure:
+        pooler(scene.mini(), auth_user="app", auth_dbname="pgbouncer")
+    assert 'cannot use the reserved "pgbouncer" database as an auth_dbname' in str(failure.value)
+
+
+def test_a_server_that_does_not_accept_in_time(pooler, scene):
+    with full_listener() as port:
+        weir = pooler({"p0": "host=127.0.0.1 port=%d" % port}, server_connect_timeout=1, server_login_retry=0)
+        weir.connect().send(m.startup(user="app", database="p0"))
+        weir.wait_log(r"LOG S-\S+ p0/app@\S+ closing because: connect failed")
 
 
 def test_any_pkt_buf(pooler, scene):

@@ -1,4 +1,5 @@
 """Files for TLS that are exchanged on the console, one SET after the other."""
+import re
 import signal
 import ssl
 
@@ -87,6 +88,8 @@ def test_reload_with_files_that_cannot_be_used(pooler, scene, pair):
         text = 'TLS setup failed: failed to load private key file "%s": %s' % (key, reason)
         (level, _), = [line for line in words(weir.log(), "TLS setup") if text in line[1]]
         assert level == "ERROR"
+    # file and line of the setting stand after the text that alerts match
+    assert all(re.fullmatch(r"TLS setup failed: .*", text) for _, text in words(weir.log(), "TLS setup"))
     assert words(weir.log(), "keeping old") == [("ERROR", "TLS configuration could not be reloaded, keeping old configuration")] * 2
     assert certificate_of(weir, pair) == der(pair, "server")
 

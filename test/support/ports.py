@@ -5,6 +5,7 @@ The ports are below the range that the kernel uses for outgoing connections; oth
 and the bind of a server. Each test process chooses ports from blocks that it has claimed, so that no other test process chooses the same port: an
 abstract Unix socket with the block's name can be bound by one process only, and is freed when that process ends, in whatever way.
 """
+import contextlib
 import random
 import socket
 
@@ -25,6 +26,18 @@ def free_port():
             except OSError:
                 continue
         return port
+
+
+@contextlib.contextmanager
+def full_listener():
+    """Yields a port on which connections are not answered: the kernel drops a SYN while the queue of the listening socket is full."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", free_port()), backlog=0))
+        for _ in range(4):
+            filling = stack.enter_context(socket.socket())
+            filling.setblocking(False)
+            filling.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
 
 
 def listens(port):

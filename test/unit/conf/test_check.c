@@ -209,7 +209,7 @@ TEST(auth_dbname_cannot_be_the_console)
 {
 	CHECK(!accepts(TRUST "auth_dbname = pgbouncer\n"));
 	CHECK_INT(problems.errors, 1);
-	CHECK(strstr(problems.items[0].text, "cannot be the console"));
+	CHECK(strstr(problems.items[0].text, "cannot use the reserved \"pgbouncer\" database as an auth_dbname"));
 	CHECK(accepts(TRUST "[databases]\na = auth_dbname=pgweir\n"));
 	CHECK_WARNING(0, "database \"a\": \"auth_dbname\" is the console \"pgweir\"");
 	CHECK(accepts(TRUST "auth_dbname = postgres\n"));
