@@ -56,11 +56,10 @@ static bool console_role(struct client *c)
 	if (text_list_has(set->admin_users, l->user, false))
 		client_address_is_administrator(c);
 	c->may_show = c->is_admin || text_list_has(set->stats_users, l->user, false) || set->auth_type == AUTH_ANY;
-	if (!c->may_show)
-		client_end(c, REASON_NOT_ALLOWED, NULL);
-	else if (!c->is_admin && !client_address_may_have(c, false))
-		client_end(c, REASON_MAX_CLIENT_CONN_PER_IP, NULL);
-	return !peer_is_stopped(&c->peer);
+	if (c->may_show && (c->is_admin || client_address_may_have(c, false)))
+		return true;
+	client_end(c, c->may_show ? REASON_MAX_CLIENT_CONN_PER_IP : REASON_NOT_ALLOWED, NULL);
+	return false;
 }
 
 /* The user that runs the daemon may look after it, over a Unix socket, without a password. */

@@ -72,8 +72,7 @@ static void let_in(struct client *c)
 {
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
-	if (!peer_is_stopped(&c->peer))
-		peer_come_again(&c->peer);
+	peer_come_again(&c->peer);
 }
 
 static void on_answer(void *context, const struct verify_answer *answer)

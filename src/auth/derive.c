@@ -100,8 +100,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 	}
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
-	if (!peer_is_stopped(&c->peer))
-		peer_come_again(&c->peer);
+	peer_come_again(&c->peer);
 }
 
 _Static_assert(SCRAM_ITERATIONS_MAX == 1000000, "the log says something else");
@@ -152,8 +151,7 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 		return;
 	}
 	auth_question(c);
-	if (!peer_is_stopped(&c->peer))
-		peer_come_again(&c->peer);
+	peer_come_again(&c->peer);
 }
 
 void derive_for_question(struct client *c, struct server_keys *keys, const char *password, const uint8_t salt[MOCK_SALT],

@@ -68,6 +68,12 @@ static struct client_site *fullest(const struct client_addresses *all)
 	return most;
 }
 
+/* A login that has not ended for another newcomer already. */
+static bool may_displace(const struct client *c, const struct client *newcomer)
+{
+	return c != newcomer && !peer_is_stopped(&c->peer);
+}
+
 /* The login of this address that is to end for the newcomer's sake. NULL: none, all have ended. */
 static struct client *dispensable(const struct client_address *o, const struct client *newcomer)
 {
@@ -77,7 +83,7 @@ static struct client *dispensable(const struct client_address *o, const struct c
 	LIST_EACH(node, &o->logins) {
 		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
 
-		if (c != newcomer && !peer_is_stopped(&c->peer) && is_silent(c))
+		if (may_displace(c, newcomer) && is_silent(c))
 			return c;
 		if (++seen == LOOKED_AT)
 			break;
@@ -85,7 +91,7 @@ static struct client *dispensable(const struct client_address *o, const struct c
 	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
 		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
 
-		youngest = c != newcomer && !peer_is_stopped(&c->peer) ? c : NULL;
+		youngest = may_displace(c, newcomer) ? c : NULL;
 	}
 	return youngest;
 }
@@ -130,7 +136,7 @@ static struct client *silent_one(const struct world *w, const struct client *new
 
 		if (!is_silent(c) || seen == LOOKED_AT)
 			break;
-		if (c == newcomer || peer_is_stopped(&c->peer))
+		if (!may_displace(c, newcomer))
 			continue;
 		seen++;
 		if (more_than(&its, &own) < 0 || (best && more_than(&its, &most) <= 0))

@@ -269,8 +269,6 @@ void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size, uin
 {
 	struct client *c = h->client;
 
-	if (peer_is_stopped(&c->peer))
-		return;
 	c->policy.pool->notifications++;
 	bytes_append(&h->pending, message, PG_HEADER);
 	bytes_append_u32(&h->pending, pid);
@@ -285,7 +283,7 @@ void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size, uin
 
 void hearing_flush_if_idle(struct client *c)
 {
-	if (!peer_is_stopped(&c->peer) && may_hear_now(c))
+	if (may_hear_now(c))
 		hearing_flush(c);
 }
 
@@ -323,7 +321,7 @@ bool hearing_barrier(struct hearing *h)
 {
 	struct listener *l = h->listener;
 
-	if (!l->server || peer_is_stopped(&l->server->peer))
+	if (!l->server)
 		return false;
 	h->barrier = l->sent + 1;
 	list_append(&l->barriers, &h->waiting);

@@ -241,7 +241,7 @@ void listener_work(struct listener *l)
 	struct server *s = l->server;
 	struct bytes sql = BYTES_EMPTY;
 
-	if (!s || s->task != TASK_NONE || peer_is_stopped(&s->peer) || listener_rests(l))
+	if (!s || s->task != TASK_NONE || listener_rests(l))
 		return;
 	append_channels(l, &sql);
 	if (bytes_size(&sql) == 0 && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))

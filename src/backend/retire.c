@@ -38,7 +38,7 @@ void retire_unused(struct world *w)
 
 static bool may_retire(const struct server *s, bool unix_too)
 {
-	return !peer_is_stopped(&s->peer) && !s->policy.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
+	return !s->policy.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
 }
 
 void retire_all(struct world *w, bool unix_too)

@@ -450,9 +450,9 @@ void server_login_read(struct server *s, bool from_socket)
 		return;
 	}
 	/* what came with it was said to no client: the server is lent to none before that has been looked at */
-	if (!peer_is_stopped(&s->peer) && s->dial->step == DIAL_READY && in.left == 0)
+	if (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_READY && in.left == 0)
 		logged_in(s);
-	if (peer_is_stopped(&s->peer) || (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
+	if (s->policy.state == SERVER_DEAD || (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
 		return;
 	bytes_append(&s->peer.held, in.at, in.left);
 	if (s->peer.held.failed) {

@@ -230,8 +230,6 @@ void cancel_read(struct client *canceller)
 	ssize_t r;
 
 	peers_go_on(canceller);
-	if (peer_is_stopped(&canceller->peer))
-		return;
 	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
 	/* the request is valid even if the client does not wait for its result */
 	if (r < 0)

@@ -263,7 +263,7 @@ static void line_tick(const struct world *w, struct peer_line *line)
 	LIST_EACH_SAFE(node, &line->begun) {
 		struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
 
-		if (!peer_is_stopped(&call->canceller->peer) && call->attempt_ends > 0 && w->now >= call->attempt_ends)
+		if (call->attempt_ends > 0 && w->now >= call->attempt_ends)
 			connect_to_next(call, "no answer in time");
 	}
 	line_go_on(w, line);

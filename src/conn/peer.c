@@ -25,6 +25,8 @@ void peer_become(struct peer *peer, enum peer_fate fate)
 {
 	ASSERT(peer_may_become((enum peer_fate)peer->fate, fate));
 	peer->fate = (uint8_t)fate;
+	if (fate != PEER_STAYS)
+		list_remove(&peer->again);
 }
 
 void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail)

@@ -119,9 +119,9 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 
 bool handshake_may_step(struct client *c)
 {
-	bool may = !peer_is_stopped(&c->peer) && may_step(c->peer.world);
+	bool may = may_step(c->peer.world);
 
-	if (!may && !peer_is_stopped(&c->peer))
+	if (!may)
 		wait(c);
 	return may;
 }

@@ -202,9 +202,8 @@ static bool receive(struct client *c, bool from_socket)
 	return true;
 }
 
-/* Handles the complete packets. They are read from the client's input, because the loop's buffer may be used meanwhile. False:
-   the client ends. */
-static bool take_packets(struct client *c)
+/* Handles the complete packets. They are read from the client's input, because the loop's buffer may be used meanwhile. */
+static void take_packets(struct client *c)
 {
 	struct bytes *held = &c->peer.held;
 	size_t n, at = 0, took;
@@ -216,12 +215,9 @@ static bool take_packets(struct client *c)
 	mine = n > 0 ? held->data + held->start : NULL;
 	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
 		took = take(c, mine + at, n - at);
-	if (peer_is_stopped(&c->peer))
-		return false;
 	if (at > 0)
 		mem_wipe(mine, at);
 	bytes_consume(held, at);
-	return true;
 }
 
 void login_read(struct client *c, bool from_socket)
@@ -229,7 +225,7 @@ void login_read(struct client *c, bool from_socket)
 	/* nothing is read in clear any more */
 	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
 		handshake_want(c, NULL, 0);
-	if (peer_is_stopped(&c->peer) || is_in_tls_handshake(c))
+	if (is_in_tls_handshake(c))
 		return;
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
 		auth_looked_up(c);
@@ -237,8 +233,9 @@ void login_read(struct client *c, bool from_socket)
 		if (!is_ours(c))
 			return;
 	}
-	if (!receive(c, from_socket) || !take_packets(c))
+	if (!receive(c, from_socket))
 		return;
+	take_packets(c);
 	if (c->policy.state == CLIENT_WAITING_LOGIN)
 		welcome_if_known(c);
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
@@ -385,8 +382,6 @@ static void enter_console(struct client *c)
 		return;
 	login_free(c);
 	w->console->welcome(w->console_context, c);
-	if (peer_is_stopped(&c->peer))
-		return;
 	flow_unblock(&c->peer, FLOW_HELD);
 	come_again_for_more(c);
 }

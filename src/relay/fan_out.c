@@ -113,8 +113,6 @@ static void has_left(struct server *s, struct client *c)
 		hearing_of(c)->step = HEARING_RESTS;
 		hearing_flush(c);
 	}
-	if (peer_is_stopped(&c->peer))
-		return;
 	pool_client_pin(&c->policy, c->policy.pins & ~(unsigned)PIN_LISTENING);
 	link_resume(s, c);
 }
@@ -154,8 +152,6 @@ static void go_ready(struct hearing *h)
 	server_task_to(s, TASK_NONE);
 	bytes_append(&h->pending, ready, sizeof(ready));
 	hearing_flush(c);
-	if (peer_is_stopped(&c->peer))
-		return;
 	if (stream_unsent(&c->peer.stream) > 0)
 		flow_block(&s->peer, FLOW_ROOM);
 	if (s->peer.blocked & FLOW_READY) {
@@ -177,7 +173,7 @@ static void go_on_moving(struct listener *l)
 		struct hearing *h = LIST_OBJECT(node, struct hearing, node);
 		struct server *s = h->client->policy.link ? server_of(h->client->policy.link) : NULL;
 
-		if (h->step == HEARING_WAITS && s && !peer_is_stopped(&h->client->peer) && server_is_clean(s))
+		if (h->step == HEARING_WAITS && s && server_is_clean(s))
 			link_end_if_over(s);
 	}
 }

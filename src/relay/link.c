@@ -355,8 +355,7 @@ static void state_is_answered(struct server *s)
 		return;
 	if (c->hears)
 		hearing_flush(c);
-	if (!peer_is_stopped(&c->peer))
-		link_resume(s, c);
+	link_resume(s, c);
 }
 
 /* A link that begins goes on with the client's parameters, or asks again, where a command has changed functions meanwhile. In the middle of one

@@ -272,11 +272,8 @@ static bool client_may_go_on(struct client *c, enum step step)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
-	if (s && s->ledger.lost) {
+	if (s && s->ledger.lost)
 		link_end_if_over(s);
-		if (peer_is_stopped(&c->peer))
-			return false;
-	}
 	if (step == STEP_WAIT) {
 		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
 		if (bytes_size(&c->peer.held) >= a_little(c))

@@ -98,10 +98,7 @@ static void answer(struct client *c)
 		hand_over(c, &f);
 	}
 	bytes_consume(&held, bytes_size(&held) - in.left);
-	if (peer_is_stopped(&c->peer))
-		bytes_free(&held);
-	else
-		c->peer.held = held;
+	c->peer.held = held;
 }
 
 void console_read(struct client *c, bool from_socket)
@@ -113,7 +110,7 @@ void console_read(struct client *c, bool from_socket)
 		return;
 	if (is_busy(c))
 		w->console->go_on(w->console_context, c);
-	if (peer_is_stopped(&c->peer) || !list_is_empty(&c->peer.again) || waits_for_room(c))
+	if (!list_is_empty(&c->peer.again) || waits_for_room(c))
 		return;
 	if (from_socket && may_be_read(c)) {
 		if (take_in(c) && may_go_on(c))
@@ -123,7 +120,7 @@ void console_read(struct client *c, bool from_socket)
 	if (from_socket && is_busy(c))
 		flow_block(&c->peer, FLOW_HELD);
 	answer(c);
-	if (!peer_is_stopped(&c->peer) && !waits_for_room(c) && may_go_on(c))
+	if (!waits_for_room(c) && may_go_on(c))
 		peer_come_again(&c->peer);
 }
 

@@ -11,6 +11,7 @@
 #include "auth/displace.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"
+#include "base/inline.h"
 #include "base/log.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
@@ -21,11 +22,21 @@
 
 /* ---- clients ---- */
 
-static void on_client_readable(struct stream *stream)
+/* The client of an event; NULL: it is ending, and its events are ignored until the reap. */
+static ALWAYS_INLINE struct client *client_of_event(struct stream *stream)
 {
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
 	world_wake(c->peer.world);
+	return peer_is_stopped(&c->peer) ? NULL : c;
+}
+
+static void on_client_readable(struct stream *stream)
+{
+	struct client *c = client_of_event(stream);
+
+	if (!c)
+		return;
 	/* the common case: a request. A client in LOGIN or ending is not IDLE */
 	if (c->policy.state == CLIENT_IDLE && !c->is_console)
 		relay_from_client(c, true);
@@ -35,8 +46,6 @@ static void on_client_readable(struct stream *stream)
 
 void client_readable(struct client *c, bool from_socket)
 {
-	if (peer_is_stopped(&c->peer))
-		return;
 	switch ((enum client_state)c->policy.state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
@@ -64,28 +73,25 @@ void client_readable(struct client *c, bool from_socket)
 
 static void on_client_drained(struct stream *stream)
 {
-	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+	struct client *c = client_of_event(stream);
 
-	world_wake(c->peer.world);
-	if (!peer_is_stopped(&c->peer))
+	if (c)
 		relay_client_drained(c);
 }
 
 static void on_client_secured(struct stream *stream, const char *error)
 {
-	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+	struct client *c = client_of_event(stream);
 
-	world_wake(c->peer.world);
-	if (!peer_is_stopped(&c->peer))
+	if (c)
 		login_secured(c, error);
 }
 
 static bool may_client_step(struct stream *stream)
 {
-	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+	struct client *c = client_of_event(stream);
 
-	world_wake(c->peer.world);
-	return handshake_may_step(c);
+	return c && handshake_may_step(c);
 }
 
 static const struct stream_ops client_stream = {
@@ -140,12 +146,20 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 
 /* ---- servers ---- */
 
-static void on_server_readable(struct stream *stream)
+/* As client_of_event. */
+static ALWAYS_INLINE struct server *server_of_event(struct stream *stream)
 {
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	if (peer_is_stopped(&s->peer))
+	return peer_is_stopped(&s->peer) ? NULL : s;
+}
+
+static void on_server_readable(struct stream *stream)
+{
+	struct server *s = server_of_event(stream);
+
+	if (!s)
 		return;
 	/* the common case: the server works for a client */
 	if (s->policy.state == SERVER_ACTIVE)
@@ -156,8 +170,6 @@ static void on_server_readable(struct stream *stream)
 
 void server_readable(struct server *s, bool from_socket)
 {
-	if (peer_is_stopped(&s->peer))
-		return;
 	switch ((enum server_state)s->policy.state) {
 	case SERVER_LOGIN:
 		dial_read(s, from_socket);
@@ -179,28 +191,25 @@ void server_readable(struct server *s, bool from_socket)
 
 static void on_server_drained(struct stream *stream)
 {
-	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+	struct server *s = server_of_event(stream);
 
-	world_wake(s->peer.world);
-	if (!peer_is_stopped(&s->peer))
+	if (s)
 		relay_server_drained(s);
 }
 
 static void on_server_connected(struct stream *stream, const char *error)
 {
-	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+	struct server *s = server_of_event(stream);
 
-	world_wake(s->peer.world);
-	if (!peer_is_stopped(&s->peer))
+	if (s)
 		dial_connected(s, error);
 }
 
 static void on_server_secured(struct stream *stream, const char *error)
 {
-	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+	struct server *s = server_of_event(stream);
 
-	world_wake(s->peer.world);
-	if (!peer_is_stopped(&s->peer))
+	if (s)
 		dial_secured(s, error);
 }
 

@@ -285,13 +285,14 @@ void world_again(struct world *w)
 static void check_held(const struct peer *peer, bool waits)
 {
 	flow_check(peer);
+	ASSERT(!peer_is_stopped(peer));
 	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->blocked || !list_is_empty(&peer->again))));
 }
 
 static void check_server(const struct server *s)
 {
 	check_held(&s->peer, false);
-	ASSERT(s->policy.state != SERVER_DEAD && !peer_is_stopped(&s->peer));
+	ASSERT(s->policy.state != SERVER_DEAD);
 	ASSERT(server_task_fits(s->task, (enum server_state)s->policy.state));
 	ledger_check(&s->ledger);
 	if (s->policy.link) {
@@ -311,7 +312,7 @@ void world_check(const struct world *w)
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		ASSERT(c->policy.state != CLIENT_DEAD && !peer_is_stopped(&c->peer));
+		ASSERT(c->policy.state != CLIENT_DEAD);
 		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
 		check_held(&c->peer, c->policy.link && server_of(c->policy.link)->task != TASK_NONE);
 	}

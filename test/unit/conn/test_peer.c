@@ -16,6 +16,7 @@ TEST(stopped_server_may_resume)
 {
 	struct peer peer = { .fate = PEER_STAYS };
 
+	list_init(&peer.again);
 	CHECK(!peer_is_stopped(&peer) && !peer_is_ending(&peer));
 	peer_become(&peer, PEER_STOPPED);
 	CHECK(peer_is_stopped(&peer) && !peer_is_ending(&peer));
@@ -32,6 +33,7 @@ TEST(first_end_reason_is_kept)
 
 	list_init(&world.ending);
 	list_init(&peer.node);
+	list_init(&peer.again);
 	peer_end(&peer, PEER_ENDS, REASON_CLIENT_EOF, "detail");
 	CHECK(peer_is_stopped(&peer) && peer_is_ending(&peer));
 	CHECK_INT(peer.end_reason, REASON_CLIENT_EOF);

@@ -202,9 +202,11 @@ TEST(stopped_client)
 	far = house_server(&whole);
 	if (far)
 		whole_server_got(far);
+	peer_come_again(&client->peer);
 	peer_become(&client->peer, PEER_STOPPED);
 	house_send(&whole, near, "Q\0\0\0\10one", 9);
-	client_readable(client, true);
+	CHECK(list_is_empty(&client->peer.again));
+	client->peer.stream.ops->on_readable(&client->peer.stream);
 	CHECK(!client->policy.link && bytes_size(&client->peer.held) == 0);
 	CHECK_INT(client->policy.state, CLIENT_IDLE);
 	peer_become(&client->peer, PEER_STAYS);
@@ -268,7 +270,7 @@ TEST(stopped_server)
 	server = whole_last_server();
 	house_send(&whole, far, "N\0\0\0\5", 6);
 	peer_become(&server->peer, PEER_STOPPED);
-	server_readable(server, true);
+	server->peer.stream.ops->on_readable(&server->peer.stream);
 	CHECK(recv(near->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0);
 	peer_become(&server->peer, PEER_STAYS);
 	house_settle(&whole);
