@@ -10,7 +10,7 @@ from support.postgres import SECRETS, tool
 
 
 class Heard:
-    """What the shared server was told by one role, in order, while it logs every statement of it. Without the question for functions."""
+    """The statements of one role on the shared server, in order, while the server logs all of them. Without pgweir's query for functions."""
 
     def __init__(self, postgres, role):
         self._postgres = postgres

@@ -1,4 +1,4 @@
-"""auth_type ldap: a real directory, and servers that are none."""
+"""auth_type ldap: a real directory, and unreachable or broken servers."""
 import os
 import signal
 
@@ -24,7 +24,7 @@ def slapd(tmp_path_factory, authority):
 
 @pytest.fixture
 def own_slapd(tmp_path):
-    """One of the test's own: slapd.stop() belongs to the test."""
+    """A directory of the test, which may stop it with slapd.stop()."""
     servers = []
 
     def make(**options):
@@ -38,7 +38,7 @@ def own_slapd(tmp_path):
 
 
 def weir_for(scene, postgres, options, **settings):
-    """Its server connections need no password, so that only the login matters."""
+    """Server connections need no password, so that only the client login matters."""
     return scene.weir({"p0": postgres.target("p0", user="trusted")}, auth_type="ldap", auth_ldap_options=options,
                       **settings)
 
@@ -84,7 +84,7 @@ def test_anonymous_search(scene, postgres, own_slapd):
     check_logins(weir_for(scene, postgres, 'ldapserver=127.0.0.1 ldapport=%d ldapbasedn="%s"' % (slapd.port, BASE)))
 
 
-def test_libpq_logs_in_and_the_user_list_does_not_count(scene, postgres, slapd):
+def test_libpq_logs_in_and_the_user_list_is_ignored(scene, postgres, slapd):
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     with psycopg2.connect(host=weir.host, port=weir.port, user="app", dbname="p0", password=SECRET) as connection:
         with connection.cursor() as cursor:
@@ -107,22 +107,22 @@ def test_the_entry_must_be_the_only_one(scene, postgres, slapd, own_slapd):
 
 @pytest.mark.parametrize("user, mark", [
     ("app)(uid=*", r"\)"), ("*", r"\*"), ("ap*", r"\*"), ("app(", r"\("), ("ap\\70", r"\\\\?"), ("app/x", "/")])
-def test_names_that_mean_something_in_a_filter(scene, postgres, slapd, user, mark):
+def test_names_with_special_characters_of_filters(scene, postgres, slapd, user, mark):
     weir = weir_for(scene, postgres, SEARCH.format(port=slapd.port))
     refused(weir, user, 'the user name has a "%s" in it, which means something in LDAP' % mark)
 
 
 @pytest.mark.parametrize("user", ["app,ou=people,dc=example,dc=net", "app+cn=app", "app=", 'a"pp', "a\\70p", "#617070",
                                   "<app>", "app;"])
-def test_names_that_mean_something_in_a_dn(scene, postgres, slapd, user):
+def test_names_with_special_characters_of_dns(scene, postgres, slapd, user):
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     asked = slapd.log().count(" BIND dn=")
     refused(weir, user, 'the user name has a "."|the user name has a "\\\\')
     assert slapd.log().count(" BIND dn=") == asked
 
 
-def test_without_a_dn_names_are_free(scene, postgres, slapd):
-    """user@domain is no DN: nothing in it means anything, and what the server thinks of it is the server's affair."""
+def test_without_a_dn_names_are_not_restricted(scene, postgres, slapd):
+    """user@domain is not a DN: its characters have no special meaning, and the server interprets the name."""
     weir = weir_for(scene, postgres, "ldapserver=127.0.0.1 ldapport=%d ldapsuffix=@example.net" % slapd.port)
     refused(weir, "a,b", "127.0.0.1: bind: Invalid DN syntax")
 
@@ -169,7 +169,7 @@ def test_a_server_with_another_certificate_gets_no_password(scene, postgres, sla
     assert slapd.log().count(" BIND dn=") == asked
 
 
-def test_no_password_without_the_tls_that_was_asked_for(scene, postgres, own_slapd):
+def test_no_password_without_the_requested_tls(scene, postgres, own_slapd):
     """A server that refuses StartTLS."""
     slapd = own_slapd()
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port) + " ldaptls=1")
@@ -179,13 +179,13 @@ def test_no_password_without_the_tls_that_was_asked_for(scene, postgres, own_sla
 
 # --- servers that are away
 
-def test_the_next_server(scene, postgres, slapd):
+def test_next_server_is_tried(scene, postgres, slapd):
     """No server listens on 127.0.0.2."""
     weir = weir_for(scene, postgres, SIMPLE.replace("127.0.0.1", '"127.0.0.2 127.0.0.1"', 1).format(port=slapd.port))
     check_logins(weir)
 
 
-def test_a_server_that_comes_back(scene, postgres, own_slapd):
+def test_server_becomes_available_again(scene, postgres, own_slapd):
     slapd = own_slapd()
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     slapd.stop()
@@ -219,7 +219,7 @@ def test_lines_of_an_hba_file(scene, postgres, slapd):
 
 
 def test_commas_between_the_options_of_an_hba_line(scene, postgres, slapd):
-    """As PgBouncer and PostgreSQL have them: such a line was passed over, and the next one let the client in."""
+    """As in PgBouncer and PostgreSQL: such a line was skipped, and the next line admitted the client."""
     path = os.path.join(scene.directory, "hba.conf")
     lines = ("host p0 all all ldap {0[0]}, {0[1]} , {0[2]} ,{0[3]}\n" "host p1 all all ldap {0[0]},{0[1]},{0[2]},{0[3]}\n"
              "host all all all trust\n").format(SIMPLE.format(port=slapd.port).split(" "))
@@ -244,7 +244,7 @@ def test_ldaps_with_starttls_on_an_hba_line(scene, postgres):
     refused(weir, "app", '"ldaptls" .StartTLS. and ldaps')
 
 
-def test_a_reload_between_question_and_answer(scene, postgres, slapd):
+def test_reload_during_verification(scene, postgres, slapd):
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
@@ -261,8 +261,8 @@ def test_a_reload_between_question_and_answer(scene, postgres, slapd):
 
 # --- the server's password
 
-def test_the_password_that_was_right_opens_the_server(scene, postgres, own_slapd):
-    """The user list has another one, which does not count, as in PgBouncer."""
+def test_verified_password_is_used_for_the_server(scene, postgres, own_slapd):
+    """The user list has another password, which is ignored, as in PgBouncer."""
     slapd = own_slapd(secrets={"app": SERVER_SECRETS["app"], "rival": "not at the server"})
     weir = scene.weir({"p0": postgres, "forced": postgres.target("p0", user="rival")},
                       users={"app": "stale", "rival": SERVER_SECRETS["rival"]}, auth_type="ldap",
@@ -275,7 +275,7 @@ def test_the_password_that_was_right_opens_the_server(scene, postgres, own_slapd
     assert fields["M"] == 'password authentication failed for user "rival"'
 
 
-def test_the_password_for_the_search_is_not_shown(scene, postgres, slapd):
+def test_search_password_is_not_shown(scene, postgres, slapd):
     weir = weir_for(scene, postgres, SEARCH.format(port=slapd.port))
     weir.settings["auth_type"] = "trust"
     weir.write_ini()
@@ -286,7 +286,7 @@ def test_the_password_for_the_search_is_not_shown(scene, postgres, slapd):
     assert SEARCH_SECRET not in shown + weir.log() + weir.stderr()
 
 
-def test_the_console_by_ldap(scene, postgres, own_slapd):
+def test_console_login_by_ldap(scene, postgres, own_slapd):
     slapd = own_slapd(secrets={"admin": "admin-secret", "stats": "stats-secret", "app": SECRET})
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     assert weir.admin("RELOAD") == "RELOAD"

@@ -49,7 +49,7 @@ def error(client):
 
 
 def children(weir):
-    """Process ids of the verifiers; one that has ended and is not reaped yet counts."""
+    """Process IDs of the verifiers; a process that has ended and is not reaped yet is included."""
     with open("/proc/%d/task/%d/children" % (weir.pid, weir.pid), encoding="ascii") as f:
         return [int(pid) for pid in f.read().split()]
 
@@ -69,7 +69,7 @@ def test_right_and_wrong_passwords(scene, postgres, pam):
     weir.wait_log(r"ERROR C-\S+ p0/app@\S+ PAM: pam_authenticate: System error", times=4)
 
 
-def test_a_module_that_says_no(scene, postgres, tmp_path, monkeypatch):
+def test_module_refuses_the_login(scene, postgres, tmp_path, monkeypatch):
     Pam(tmp_path, monkeypatch, "auth required pam_deny.so\naccount required pam_permit.so\n")
     weir = weir_for(scene, postgres)
     assert weir.connect().refused(user="app", database="p0", password="app-pam")["M"] == "PAM authentication failed"
@@ -77,7 +77,7 @@ def test_a_module_that_says_no(scene, postgres, tmp_path, monkeypatch):
 
 
 def test_no_descriptor_for_a_verifier(scene, postgres, pam):
-    """No verifier can be asked: the login ends, a client that is logged in goes on, and the next login is verified again."""
+    """No verifier can be started: the login fails, a logged-in client continues, and the next login is verified again."""
     weir = weir_for(scene, postgres, allow="verif|descriptor|Too many open files")
     inside = weir.client("app", password="app-pam")
     assert inside.query("SELECT 1").value == "1"
@@ -97,14 +97,14 @@ def test_no_descriptor_for_a_verifier(scene, postgres, pam):
     assert weir.client("later", password="later-pam").query("SELECT 1").value == "1"
 
 
-def test_an_empty_password_is_not_asked_about(scene, postgres, pam):
+def test_empty_password_is_refused_without_pam(scene, postgres, pam):
     weir = weir_for(scene, postgres)
     assert weir.connect().refused(user="app", database="p0", password="")["M"] == "PAM authentication failed"
     weir.wait_log("PAM: the password is empty")
     assert pam.asked() == []
 
 
-def test_what_pam_is_told(scene, postgres, pam):
+def test_items_for_pam(scene, postgres, pam):
     weir = weir_for(scene, postgres)
     weir.client("app", password="app-pam")
     weir.client("app", password="app-pam", unix=True)
@@ -112,7 +112,7 @@ def test_what_pam_is_told(scene, postgres, pam):
                            "auth pgbouncer app none", "account pgbouncer app none"]
 
 
-def test_an_account_that_may_not_be_used(scene, postgres, pam):
+def test_expired_account(scene, postgres, pam):
     weir = weir_for(scene, postgres)
     fields = weir.connect().refused(user="expired", database="p0", password="expired-pam")
     assert fields["M"] == "PAM authentication failed"
@@ -126,18 +126,18 @@ def test_no_such_service(scene, postgres, pam):
     weir.wait_log("PAM: pam_")
 
 
-def test_the_password_that_was_right_opens_the_server(scene, postgres, tmp_path, monkeypatch):
-    """pam_permit: any password will do; the server knows which one is right."""
+def test_verified_password_is_used_for_the_server(scene, postgres, tmp_path, monkeypatch):
+    """pam_permit accepts any password; the server knows the correct one."""
     Pam(tmp_path, monkeypatch, PERMIT)
     weir = scene.weir({"p0": postgres, "p1": postgres}, users={"app": "stale"}, auth_type="pam", server_login_retry=1)
-    # not even one that looks like a hash is anything but a password
+    # even a text of the form of a hash is treated as a password
     for wrong in ("wrong", "md5" + "0" * 32):
         fields = weir.connect().refused(user="app", database="p0", password=wrong)
         assert "password authentication failed" in fields["M"]
     assert weir.client("app", database="p1", password=SECRETS["app"]).query("SELECT current_user").value == "app"
 
 
-def test_the_password_of_the_user_list_counts_again(scene, postgres, tmp_path, monkeypatch):
+def test_password_of_the_user_list_is_used_again(scene, postgres, tmp_path, monkeypatch):
     """A client that has proven the password of the list since then needs no password of PAM's."""
     Pam(tmp_path, monkeypatch, PERMIT)
     weir = scene.weir({"p0": postgres, "p1": postgres}, auth_type="pam")
@@ -151,7 +151,7 @@ def test_the_password_of_the_user_list_counts_again(scene, postgres, tmp_path, m
 
 # --- an online restart
 
-def test_the_next_process_knows_the_password(scene, postgres, tmp_path, monkeypatch):
+def test_verified_password_is_handed_over(scene, postgres, tmp_path, monkeypatch):
     Pam(tmp_path, monkeypatch, PERMIT)
     weir = scene.weir({"p0": postgres}, kind=Replaced, users={"app": "stale"}, auth_type="pam")
     client = weir.client("app", password=SECRETS["app"])
@@ -160,11 +160,11 @@ def test_the_next_process_knows_the_password(scene, postgres, tmp_path, monkeypa
     weir.admin("RECONNECT")
     until(lambda: weir.pool("p0")["sv_idle"] == 0, "the server is gone")
     assert client.query("SELECT current_user").value == "app"
-    # and it is still one that may be replaced, and forgotten
+    # and the password may still be replaced, and forgotten
     assert weir.client("app", password=SECRETS["app"]).query("SELECT 1").value == "1"
 
 
-def test_a_login_under_way_ends_where_it_began(scene, postgres, pam):
+def test_login_in_progress_ends_in_the_old_process(scene, postgres, pam):
     weir = scene.weir({"p0": postgres.target("p0", user="trusted")}, kind=Replaced, auth_type="hba", admin_users="admin",
                       auth_hba_file=rules_of(scene, "host pgbouncer all all trust\nhost all all all pam\n"))
     slow = start(weir, "slow")
@@ -182,8 +182,8 @@ def test_a_login_under_way_ends_where_it_began(scene, postgres, pam):
 
 # --- many, slow ones
 
-def test_slow_logins_delay_nobody_else(scene, postgres, pam):
-    """Trap 77: fifty logins hang; sessions go on, and the console answers. Then all of them come in."""
+def test_slow_logins_do_not_delay_other_clients(scene, postgres, pam):
+    """Trap 77: fifty logins hang; sessions continue, and the console answers. Then all logins succeed."""
     weir = weir_for(scene, postgres, max_client_conn=200)
     session = weir.client("app", password="app-pam")
     slow = [start(weir, "slow%d" % i) for i in range(50)]
@@ -219,7 +219,7 @@ def test_no_more_than_max_auth_queue_wait(scene, postgres, pam):
 
 
 def test_one_address_does_not_fill_the_queue_for_others(scene, postgres, pam):
-    """Its youngest login goes for the first one of another, which is served when one more of the others has been."""
+    """Its youngest login is displaced by the first login of another address, which is served after one more login of the others."""
     weir = weir_for(scene, postgres, max_auth_processes=1, max_auth_queue=3)
     slow = [start(weir, "slow0")]
     pam.wait_asked(1)
@@ -249,7 +249,7 @@ def weir_with(scene, postgres, rules, **settings):
                       auth_type="hba", auth_hba_file=rules_of(scene, rules), **settings)
 
 
-def test_a_line_and_its_service(scene, postgres, pam):
+def test_service_of_an_hba_line(scene, postgres, pam):
     os.symlink("pgbouncer", os.path.join(pam.directory, "elsewhere"))
     weir = weir_with(scene, postgres, "host p1 all all pam pamservice=elsewhere\nhost all all all pam\n")
     assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
@@ -258,7 +258,7 @@ def test_a_line_and_its_service(scene, postgres, pam):
     assert weir.connect().refused(user="app", database="p0", password="x")["M"] == "PAM authentication failed"
 
 
-def test_slow_logins_do_not_delay_those_of_another_method(scene, postgres, pam):
+def test_slow_logins_do_not_delay_other_methods(scene, postgres, pam):
     weir = weir_with(scene, postgres, "host p1 all all pam\nhost all all all scram-sha-256\n", max_client_conn=200)
     slow = []
     for i in range(50):
@@ -280,7 +280,7 @@ def test_slow_logins_do_not_delay_those_of_another_method(scene, postgres, pam):
 # --- an end before the answer
 
 def all_wait_for_a_second(own, count):
-    """Returns when so many logins have waited for longer than that, whatever the machine has to do."""
+    """Waits until this number of logins have waited for more than a second, however busy the machine is."""
     def waited():
         return [int(row[4]) > 1000000 for row in own.query("SHOW VERIFIERS").rows] == [True] * count
     until(waited, "logins wait")
@@ -292,7 +292,7 @@ def own_console(weir):
     return own
 
 
-def test_a_login_that_lasts_too_long(scene, postgres, pam):
+def test_login_times_out(scene, postgres, pam):
     weir = weir_for(scene, postgres, max_auth_processes=1)
     slow = start(weir, "slow")
     pam.wait_asked(1)
@@ -308,7 +308,7 @@ def test_a_login_that_lasts_too_long(scene, postgres, pam):
     assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
 
 
-def test_who_waits_for_a_verifier_in_vain(scene, postgres, pam):
+def test_waiting_login_times_out(scene, postgres, pam):
     weir = weir_for(scene, postgres, max_auth_processes=1)
     slow = start(weir, "slow")
     pam.wait_asked(1)
@@ -320,8 +320,8 @@ def test_who_waits_for_a_verifier_in_vain(scene, postgres, pam):
     weir.wait_log(r"C-0x2: p0/app@\S+ PAM: no verifier was free in client_login_timeout \(max_auth_processes\)")
 
 
-def test_a_client_that_leaves(scene, postgres, pam):
-    """Its verifier ends, and makes room. (What pam_exec runs has a session of its own, and ends by itself.)"""
+def test_client_disconnects(scene, postgres, pam):
+    """Its verifier ends, and makes room. (The process of pam_exec has its own session, and ends by itself.)"""
     weir = weir_for(scene, postgres, max_auth_processes=1)
     slow = start(weir, "slow")
     pam.wait_asked(1)
@@ -375,7 +375,7 @@ def test_signals_for_pgweir_do_not_end_a_login(scene, postgres, pam):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGQUIT])
-def test_a_shutdown_while_a_login_is_asked_about(scene, postgres, pam, signum):
+def test_shutdown_during_a_verification(scene, postgres, pam, signum):
     weir = weir_for(scene, postgres)
     slow = start(weir, "slow")
     pam.wait_asked(1)
@@ -386,7 +386,7 @@ def test_a_shutdown_while_a_login_is_asked_about(scene, postgres, pam, signum):
     until(lambda: is_gone(process), "the verifier ends")
 
 
-def test_a_shutdown_that_waits_for_clients_waits_for_those_that_pam_is_asked_about(scene, postgres, pam):
+def test_shutdown_waits_for_clients_in_verification(scene, postgres, pam):
     weir = weir_for(scene, postgres)
     slow = start(weir, "slow")
     pam.wait_asked(1)
@@ -404,8 +404,8 @@ def test_a_shutdown_that_waits_for_clients_waits_for_those_that_pam_is_asked_abo
     assert weir.wait_exit() == 0
 
 
-def test_reload_brings_new_verifiers(scene, postgres, pam):
-    """They read the configuration of PAM, LDAP and the resolver anew."""
+def test_reload_starts_new_verifiers(scene, postgres, pam):
+    """The new verifiers read the configuration of PAM, LDAP and the resolver again."""
     weir = weir_for(scene, postgres)
     weir.client("app", password="app-pam")
     old = children(weir)
@@ -416,7 +416,7 @@ def test_reload_brings_new_verifiers(scene, postgres, pam):
     assert len(children(weir)) == 1
 
 
-def test_nothing_of_pgweir_is_open_in_a_verifier(scene, postgres, pam):
+def test_verifier_inherits_no_descriptors(scene, postgres, pam):
     weir = weir_for(scene, postgres)
     weir.client("app", password="app-pam")
     (process,) = children(weir)

@@ -1,4 +1,4 @@
-"""Users that auth_query finds, with a real PostgreSQL behind: which clients come in, and with which user servers are logged in to."""
+"""Users that auth_query finds, with a real PostgreSQL: which clients are accepted, and the user of server logins."""
 import pytest
 
 from support import live
@@ -10,7 +10,7 @@ from support.until import until
 from support.wire import LoginRefused
 
 ROLES = {"q_scram": "scram secret", "q_other": "other secret", "asker": "asker secret"}
-# what an administrator writes to keep auth_user from reading pg_authid
+# an administrator's function that avoids the right of auth_user to read pg_authid
 LOOKUP = """
 CREATE SCHEMA pooler AUTHORIZATION asker;
 CREATE FUNCTION pooler.user_lookup(i_name text, OUT uname text, OUT phash text) RETURNS SETOF record
@@ -64,12 +64,12 @@ def who(client):
     return client.query("SELECT session_user").value
 
 
-# --- which clients come in
+# --- accepted clients
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
 @pytest.mark.parametrize("settings", [{}, by_asker()], ids=["superuser", "function"])
-def test_comes_in_with_the_password_and_no_other(start, settings, mode):
+def test_only_the_correct_password_is_accepted(start, settings, mode):
     weir = start(pool_mode=mode, **settings)
     for user, words in ("q_scram", REFUSED), ("md5user", REFUSED):
         assert refusal(weir, user, "wrong") == words
@@ -82,22 +82,22 @@ def test_comes_in_with_the_password_and_no_other(start, settings, mode):
 
 
 @pytest.mark.parametrize("auth_type", ["plain", "scram-sha-256"])
-def test_other_questions(start, auth_type):
+def test_other_queries(start, auth_type):
     weir = start(auth_type=auth_type)
     assert who(come(weir, "q_scram")) == "q_scram"
     assert refusal(weir, "q_scram", "wrong")[0] == "28P01"
     assert refusal(weir, "nobody", "wrong")[0] == "28P01"
 
 
-def test_trust_wants_a_user_that_exists(start, roles):
+def test_trust_requires_an_existing_user(start, roles):
     weir = start(auth_type="trust")
     come(weir, "trusted")
     assert refusal(weir, "nobody", None) == ("28000", "no such user")
     assert not roles.execute("SELECT 1 FROM pg_stat_activity WHERE usename = 'nobody'")
 
 
-def test_unknown_and_known_hear_the_same(start):
-    """Trap 75: the steps and the words do not tell which users exist; those that have logged in decide what others are asked."""
+def test_unknown_and_known_users_get_the_same_error(start):
+    """Trap 75: neither the steps nor the error messages reveal which users exist; logged-in users determine the requests to others."""
     weir = start()
     assert refusal(weir, "q_scram", "wrong") == refusal(weir, "nobody", "wrong") == REFUSED
     weir = start()
@@ -106,7 +106,7 @@ def test_unknown_and_known_hear_the_same(start):
     assert refusal(weir, "md5user", "wrong") == refusal(weir, "nobody", "wrong") == REFUSED
 
 
-def test_the_unknown_hear_what_both_kinds_of_known_hear(start):
+def test_unknown_users_get_both_kinds_of_requests(start):
     """Where users with secrets of both kinds have logged in, users that don't exist divide as well."""
     weir = start()
     come(weir, "q_scram"), come(weir, "md5user")
@@ -114,7 +114,7 @@ def test_the_unknown_hear_what_both_kinds_of_known_hear(start):
     assert {refusal(weir, "nobody%d" % n, "wrong") for n in range(40)} == {REFUSED}
 
 
-def test_nobody_becomes_auth_user(start):
+def test_no_client_becomes_auth_user(start):
     """Trap 68."""
     weir = start(**by_asker())
     for name in "nobody", "", "asker ", "ASKER":
@@ -127,7 +127,7 @@ def test_nobody_becomes_auth_user(start):
     assert weir.pool("p0", "asker")["cl_active"] == 0
 
 
-def test_a_long_name_is_cut_as_postgresql_does(start, roles):
+def test_long_name_is_truncated_as_in_postgresql(start, roles):
     """The look-up, the log and every count know the name that PostgreSQL would see."""
     name = "q" * 63
     roles.execute("CREATE ROLE %s LOGIN PASSWORD 'long'" % name)
@@ -144,7 +144,7 @@ def test_a_long_name_is_cut_as_postgresql_does(start, roles):
 
 
 @pytest.mark.parametrize("name", ["o'hara", 'quo"ted', "back\\slash", "$1", "x'; DROP ROLE q_scram; --", "Å é", "%s"])
-def test_names_are_data(start, roles, name):
+def test_names_are_not_interpreted_as_sql(start, roles, name):
     roles.execute('CREATE ROLE "%s" LOGIN PASSWORD \'odd\'' % name.replace('"', '""'))
     try:
         assert who(come(start(), name, "odd")) == name
@@ -152,8 +152,8 @@ def test_names_are_data(start, roles, name):
         roles.execute('DROP ROLE "%s"' % name.replace('"', '""'))
 
 
-def test_a_name_in_no_encoding_is_unknown(start):
-    """As in a database that does not exist: the server's error is none of this login's."""
+def test_name_in_an_invalid_encoding_is_unknown(start):
+    """As for a missing database: the server's error does not concern this login."""
     weir = start()
     for database in "p0", "nosuch":
         client = weir.connect()
@@ -163,7 +163,7 @@ def test_a_name_in_no_encoding_is_unknown(start):
 
 
 @pytest.mark.parametrize("auth_type", ["cert", "hba"])
-def test_a_certificate_of_a_user_that_exists(start, roles, authority, auth_type):
+def test_certificate_of_an_existing_user(start, roles, authority, auth_type):
     for name in "trusted", "ghost":
         authority.issue(name, name)
     weir = start(client_tls_sslmode="verify-full", client_tls_cert_file=authority.cert("server"),
@@ -242,7 +242,7 @@ def test_expired_and_missing_passwords(start, roles):
     come(weir, "q_other")
 
 
-def test_a_changed_password_holds_at_once(start, roles):
+def test_changed_password_applies_at_once(start, roles):
     """The old one does not work a moment longer, the new one works at the first attempt, at the server too."""
     weir = start(auth_type="md5")
     come(weir, "q_other").quit()
@@ -277,7 +277,7 @@ def test_the_new_secret_ends_the_wait_after_a_failed_server_login(start, roles):
 @pytest.mark.parametrize("user, auth_type", [
     ("q_scram", "md5"), ("q_scram", "plain"), ("md5user", "md5"), ("md5user", "plain"), ("clear", "plain"),
     ("clear", "scram-sha-256")])
-def test_server_logins_later_on(start, user, auth_type):
+def test_later_server_logins(start, user, auth_type):
     """Trap 71: the secret and the keys serve after RECONNECT and RELOAD too, without the client's doing."""
     weir = start(auth_type=auth_type, pool_mode="transaction")
     if user == "clear":
@@ -329,7 +329,7 @@ def test_a_table_without_its_schema_is_not_found(start, roles):
 
 
 def test_the_same_user_from_file_query_and_forced(start, roles):
-    """Traps 71 and 76: what is known of a name in one way is not used in another, reload between."""
+    """Traps 71 and 76: a secret of a name from one source is not used for another source, with a reload between."""
     databases = {"p0": roles, "forced": roles.target("p0", user="app", password=SECRETS["app"]),
                  "listed": roles.target("p0", user="app"), "self": roles.target("p0", user="q_scram")}
     weir = start(databases, pool_mode="transaction", auth_dbname="p0")
@@ -355,7 +355,7 @@ def test_the_same_user_from_file_query_and_forced(start, roles):
 
 
 def test_the_secret_of_a_client_is_not_that_of_the_forced_user(start, roles):
-    """Trap 71: the forced user has no password of its own here; that of the client is not tried instead."""
+    """Trap 71: the forced user has no password here; the client's password is not tried instead."""
     weir = start({"p0": roles, "forced": roles.target("p0", user="q_other")}, auth_dbname="p0")
     assert "none is stored for this user" in refusal(weir, "q_scram", ROLES["q_scram"], "forced")[1]
     # its own login brings it
@@ -382,14 +382,14 @@ def test_settings_of_the_database(start, roles):
     assert {row["user"] for row in weir.show("POOLS") if row["database"] == "p3"} == {"postgres", "q_scram"}
 
 
-def test_in_a_database_with_a_forced_user_auth_user_asks_all_the_same(start, roles):
-    """The password of the entry is that of the forced user, not of auth_user."""
+def test_auth_user_is_used_despite_a_forced_user(start, roles):
+    """The password of the entry belongs to the forced user, not to auth_user."""
     weir = start({"p0": roles.target("p0", user="app", password=SECRETS["app"])}, **by_asker())
     assert who(come(weir, "q_scram")) == "app"
     assert {row["user"] for row in weir.show("POOLS") if row["database"] == "p0"} == {"asker", "app"}
 
 
-def test_auth_user_who_is_looked_up_himself(start):
+def test_auth_user_itself_is_looked_up(start):
     weir = start(auth_user="trusted", auth_query="SELECT 'trusted', 'trusted-secret' WHERE $1::text = 'trusted'")
     for _ in range(2):
         assert who(come(weir, "trusted")) == "trusted"
@@ -397,7 +397,7 @@ def test_auth_user_who_is_looked_up_himself(start):
     assert refusal(weir, "q_scram", ROLES["q_scram"])[0] == "28P01"
 
 
-def test_the_console_asks_in_auth_dbname(start):
+def test_console_login_uses_auth_dbname(start):
     weir = start(admin_users="admin, q_scram", stats_users="q_other")
     assert refusal(weir, "q_scram", ROLES["q_scram"], "pgbouncer")[0] == "28P01"
     weir.settings["auth_dbname"] = "p0"
@@ -409,7 +409,7 @@ def test_the_console_asks_in_auth_dbname(start):
     assert refusal(weir, "md5user", SECRETS["md5user"], "pgbouncer") == ("28000", "not allowed")
 
 
-def test_a_database_that_is_not_there_is_told_after_the_proof(start, roles):
+def test_missing_database_is_reported_after_authentication(start, roles):
     weir = start({"p0": roles})
     for password in ROLES["q_scram"], "wrong":
         assert refusal(weir, "q_scram", password, "nosuch") == REFUSED
@@ -431,8 +431,8 @@ def test_databases_from_the_fallback(start, roles):
 
 
 @pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256", "plain"])
-def test_a_database_that_does_not_exist_tells_nothing_of_users(start, roles, auth_type):
-    """A user of the user list, one that the server has and one that does not exist: the same question, the same words."""
+def test_missing_database_does_not_reveal_users(start, roles, auth_type):
+    """A listed user, a user of the server and a missing user get the same request and the same error message."""
     weir = start({"*": roles}, auth_type=auth_type, users={"postgres": "root", "listed": SCRAM_SECRET}, server_login_retry=0.1)
     assert who(come(weir, "q_scram", database="p1")) == "q_scram"
     heard = {}
@@ -472,8 +472,8 @@ def attacked(roles):
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
-def test_a_search_path_of_a_client_is_not_in_force(start, attacked, mode):
-    """Trap 69 (CVE-2025-12819): in the start-up packet, and left behind in a session that auth_user's pool lends."""
+def test_search_path_of_a_client_is_not_used(start, attacked, mode):
+    """Trap 69 (CVE-2025-12819): in the start-up packet, and in a session that auth_user's pool reuses."""
     weir = start(pool_mode=mode, track_extra_parameters="search_path", default_pool_size=1, auth_type="plain",
                  users={"postgres": "root"})
     hostile = weir.connect()
@@ -488,7 +488,7 @@ def test_a_search_path_of_a_client_is_not_in_force(start, attacked, mode):
     come(weir, "q_scram").quit()
 
 
-def test_temporary_tables_and_settings_of_a_session_do_not_count(start, attacked):
+def test_temporary_tables_and_settings_of_a_session_are_not_used(start, attacked):
     """PostgreSQL looks for tables in pg_temp first, whatever the search_path."""
     weir = start(pool_mode="transaction", default_pool_size=1, auth_type="plain", users={"postgres": "root"})
     leaves = weir.client("postgres", password="root")
@@ -505,7 +505,7 @@ def test_temporary_tables_and_settings_of_a_session_do_not_count(start, attacked
     assert leaves.query("SELECT rolpassword FROM pg_temp.pg_authid").value == "evil"
 
 
-# what the owner of a database puts into a schema: functions that make it a superuser where auth_user is one
+# objects that the owner of a database creates in a schema: functions that make the owner a superuser if auth_user is a superuser
 HOSTILE = """
 CREATE ROLE tenant LOGIN PASSWORD 'tenant secret';
 ALTER DATABASE p1 OWNER TO tenant;
@@ -545,8 +545,8 @@ QUERIES_OF_AN_OPERATOR = [
 
 @pytest.mark.parametrize("query", QUERIES_OF_AN_OPERATOR, ids=["default", "now", "lower"])
 @pytest.mark.parametrize("setting", SETTINGS_OF_THE_OWNER)
-def test_the_owner_of_a_database_has_no_say(start, tenant, setting, query):
-    """ALTER DATABASE ... SET changes what auth_user's sessions begin with. It does not change what a look-up finds, or runs."""
+def test_database_owner_cannot_influence_a_look_up(start, tenant, setting, query):
+    """ALTER DATABASE ... SET changes the initial settings of auth_user's sessions, but neither the result nor the functions of a look-up."""
     tenant.execute("SET ROLE tenant; ALTER DATABASE p1 SET %s" % setting)
     weir = start(**({"auth_query": query} if query else {}))
     assert who(come(weir, "tenant", "tenant secret", database="p1")) == "tenant"
@@ -555,7 +555,7 @@ def test_the_owner_of_a_database_has_no_say(start, tenant, setting, query):
     assert not is_superuser(tenant)
 
 
-def test_a_setting_of_the_role_for_one_database_has_no_say(start, tenant):
+def test_role_setting_for_a_database_is_not_used(start, tenant):
     tenant.execute("ALTER ROLE postgres IN DATABASE p1 SET search_path = hostile, pg_catalog", database="p1")
     try:
         weir = start(auth_query=QUERIES_OF_AN_OPERATOR[1])
@@ -589,7 +589,7 @@ BY_SEARCH = "SELECT usename, passwd FROM user_search($1)"
 
 @pytest.fixture
 def searching(roles):
-    """What CloudNativePG creates: a function in public, which auth_query calls without its schema; and another one in schema pooler."""
+    """As CloudNativePG does: a function in public, which auth_query calls without a schema; and another function in schema pooler."""
     roles.execute(USER_SEARCH.format("public"), database="p1")
     roles.execute(USER_SEARCH.format("pooler"), database="p0")
     yield roles
@@ -598,7 +598,7 @@ def searching(roles):
 
 
 def test_public_is_in_the_path_of_auth_dbname(start, searching):
-    """A function without a schema. In the client's own database it is not found in public, whose owner may be anybody."""
+    """A function without a schema. In the client's own database it is not found in public, whose owner may be any user."""
     weir = start(**by_asker({"auth_dbname": "p1"}))
     weir.settings["auth_query"] = BY_SEARCH
     weir.write_ini()
@@ -618,7 +618,7 @@ def test_public_is_in_the_path_of_auth_dbname(start, searching):
 
 
 def test_auth_search_path(start, searching):
-    """Of the process and of a database; RELOAD takes another one."""
+    """Of the process and of a database; RELOAD changes the path."""
     weir = start({"p0": searching, "p1": searching.target("p1", auth_search_path="public")}, auth_search_path='"no such", pooler', **by_asker())
     weir.settings["auth_query"] = BY_SEARCH
     weir.write_ini()
@@ -643,7 +643,7 @@ def test_in_session_mode_the_session_is_reset_afterwards(start, roles):
     assert not client.query("SELECT current_setting('asked.for', true)").rows[0][0]
 
 
-# --- what goes wrong
+# --- failures
 
 
 @pytest.mark.parametrize("query, log", [
@@ -678,8 +678,8 @@ CREATE FUNCTION pooler.one_row(i_name text, OUT uname text, OUT phash text) LANG
 $$"""
 
 
-def test_a_row_of_nulls_is_no_user(start, roles):
-    """What a function with OUT parameters returns that finds nothing; and clients cannot tell unknown users from known ones by it."""
+def test_row_of_nulls_counts_as_unknown_user(start, roles):
+    """The result of a function with OUT parameters that finds nothing; clients cannot distinguish unknown users by it."""
     roles.execute(NULLS, database="p0")
     weir = start(auth_query="SELECT uname, phash FROM pooler.one_row($1)")
     assert who(come(weir, "q_scram")) == "q_scram"
@@ -697,7 +697,7 @@ def test_a_long_secret(start, roles, size):
     assert refusal(weir, "q_scram", (size - 1) * "x", "forced") == REFUSED
 
 
-def test_auth_user_may_not_read_secrets(start):
+def test_auth_user_without_the_right_to_read_secrets(start):
     weir = start(auth_user="trusted")
     assert refusal(weir, "q_scram", ROLES["q_scram"]) == ("28000", "bouncer config error")
     weir.wait_log("permission denied for table pg_authid")
@@ -709,11 +709,11 @@ def test_auth_user_is_refused_by_the_server(start):
         assert refusal(weir, "q_scram", ROLES["q_scram"]) == ("57P03", "auth_query failed")
     weir.wait_log('server login failed: FATAL password authentication failed for user "asker"')
     weir.wait_log('p0/asker: auth_query for user "q_scram" failed: .*password authentication failed for user "asker"')
-    # those of the list are not concerned
+    # secrets of the list are not affected
     assert who(weir.client("app")) == "app"
 
 
-def test_the_server_is_killed_under_it(start, roles):
+def test_server_is_killed_during_a_look_up(start, roles):
     weir = start(auth_query="SELECT $1::text, pg_sleep(3600)::text")
     client = weir.connect()
     client.send(live.m.startup(user="q_scram", database="p0"))
@@ -725,10 +725,10 @@ def test_the_server_is_killed_under_it(start, roles):
     weir.wait_log("auth_query for user .* failed: FATAL: terminating connection")
 
 
-# --- what is shown and counted
+# --- figures
 
 
-def test_what_show_says(start, roles):
+def test_show_commands(start, roles):
     weir = start(**by_asker(), sections={"users": {"q_scram": "pool_size=3 max_user_connections=5"}})
     assert "q_scram" in {row["name"] for row in weir.show("USERS")}
     client = come(weir, "q_scram")
@@ -745,14 +745,14 @@ def test_what_show_says(start, roles):
     assert not [row for row in weir.show("SERVERS") if row["state"] not in ("idle", "active")]
 
 
-def test_limits_of_users_who_are_found(start):
+def test_limits_of_users_found_by_auth_query(start):
     weir = start(sections={"users": {"q_scram": "max_user_client_connections=1"}})
     come(weir, "q_scram")
     assert refusal(weir, "q_scram", ROLES["q_scram"]) == ("53300", "client connections exceeded (max_user_client_connections)")
 
 
-def test_many_at_once_share(start, roles):
-    """One look-up for all clients that come while another one is under way."""
+def test_simultaneous_logins_share_a_look_up(start, roles):
+    """One look-up for all clients that arrive during another look-up."""
     roles.execute("CREATE SEQUENCE asked; CREATE FUNCTION pooler.counting(text) RETURNS TABLE (a text, b text) LANGUAGE sql AS "
                   "$$ SELECT nextval('public.asked'); SELECT pg_advisory_xact_lock_shared(77); "
                   "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = $1 $$", database="p0")

@@ -1,4 +1,4 @@
-"""busy_poll: the loop polls before it sleeps. Whether that is faster belongs to the benchmarks; here is when it does so, and what is shown."""
+"""busy_poll: when the loop polls before it sleeps, and the figures shown. The benchmarks measure the speed."""
 from support import messages as m
 from support.until import until
 
@@ -46,7 +46,7 @@ def test_a_number_polls_and_off_does_not(scene, postgres):
 
 
 def test_clients_that_have_not_logged_in_do_not_make_it_poll(scene, postgres):
-    """Each byte of theirs ended a wait, which counted as a short one."""
+    """Each byte of an unauthenticated client ended a wait, which was counted as a short wait."""
     weir = scene.weir({"p0": postgres}, show_extra_columns=1, busy_poll=10000, busy_poll_share=100)
     stranger = weir.connect()
     packet = m.startup(user="app", database="p0", application_name="x" * 1000)
@@ -61,5 +61,5 @@ def test_clients_that_have_not_logged_in_do_not_make_it_poll(scene, postgres):
     assert polled_for(100) == 0
 
 
-def test_rows_of_our_own_are_shown_on_demand(scene, postgres):
+def test_extra_rows_are_shown_on_demand(scene, postgres):
     assert list(state(scene.weir({"p0": postgres}))) == ["active", "paused", "suspended"]

@@ -6,7 +6,7 @@ from support.rounds import IS_FULL, rounds
 
 
 @pytest.mark.parametrize("seed", range(5 if IS_FULL else 1))
-def test_nobody_hears_of_what_is_done_to_the_pooler(scene, authority, seed):
+def test_operator_actions_cause_no_errors(scene, authority, seed):
     """RELOAD, PAUSE, SUSPEND, RECONNECT and online restarts, and clients that vanish: not one error."""
     quiet = [kind for kind in (*CONSOLE, *PROCESS, *CLIENTS) if not KINDS[kind] and kind != "cancel"]
     chaos = Chaos(scene, authority, "quiet %d" % seed, quiet)
@@ -15,7 +15,7 @@ def test_nobody_hears_of_what_is_done_to_the_pooler(scene, authority, seed):
 
 
 @pytest.mark.parametrize("seed", range(5 if IS_FULL else 1))
-def test_the_books_are_right_whatever_happens(scene, authority, seed):
+def test_no_transfer_is_lost_or_duplicated(scene, authority, seed):
     chaos = Chaos(scene, authority, "loud %d" % seed)
     chaos.play(rounds(12, full=200))
     chaos.audit()

@@ -1,4 +1,4 @@
-"""Requests behind a COPY that fails before it has read anything: the server is left, and its client hears all that it has to say."""
+"""Requests after a COPY that fails before data is read: the client leaves the server, and gets all its answers."""
 import pytest
 
 from support import messages as m
@@ -11,7 +11,7 @@ WORDS = "request sent into a COPY that is not over"
 
 @pytest.fixture
 def client(scene, postgres):
-    """Its server looks every now and then whether it is still there. A COPY into the view v fails as soon as it has begun."""
+    """The server checks occasionally whether its client is still connected. A COPY into the view v fails immediately."""
     postgres.execute("DROP VIEW IF EXISTS v; DROP TABLE IF EXISTS arrived; CREATE TABLE arrived (what text);"
                      "CREATE VIEW v AS SELECT 1 AS n; GRANT ALL ON v, arrived TO PUBLIC", database="p0")
     check = {"connect_query": "'SET client_connection_check_interval = 10'"} if major_version() >= 14 else {}
@@ -34,7 +34,7 @@ def send(client, *requests):
 
 
 def test_a_statement_is_not_ended(client):
-    """It was: its client's half of the connection had been closed. Nothing was inserted, and the client waited for ever."""
+    """The statement was ended, because the server's client connection had been closed. Nothing was inserted, and the client waited forever."""
     send(client, extended("WITH i AS (INSERT INTO arrived VALUES ('here') RETURNING what) SELECT what, pg_sleep(0.3)::text FROM i"))
     result = client.result()
     assert (result.types, result.rows) == ("12DCZ", [[b"here", b""]])
@@ -84,7 +84,7 @@ def test_a_transaction_is_ended(client, held_up, sql, status):
 
 
 def test_another_copy(client, held_up):
-    """Nothing of what its client sends now would reach the server that reads it: the server refuses the pooler's question."""
+    """The new COPY would swallow later messages of the client: the server refuses the pooler's query."""
     held_up(m.query("COPY arrived FROM STDIN"))
     first, *middle, last = client.drain()
     assert first.type == "G" and {message.type for message in middle} <= {"E", "Z"} and last.type == "E"

@@ -58,7 +58,7 @@ def test_10000_clients_are_idle_while_100_work(scene, postgres, many_descriptors
         for client in arriving:
             client.finish_login("app")
         idle += arriving
-    # a struct each, and nothing that grows with what they might say
+    # one struct per client, and no buffers
     assert weir.memory() < memory + 10000 * 2
     for turn in range(20):
         for number, worker in enumerate(workers):
@@ -189,7 +189,7 @@ def test_terminated_backends_are_replaced(scene, postgres):
                for text in load.failures), load.failures
 
 
-def test_idle_backend_that_was_terminated_is_not_lent(scene, postgres):
+def test_terminated_idle_backend_is_not_lent(scene, postgres):
     """Trap 13."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction")
     client = weir.client()

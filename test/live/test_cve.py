@@ -27,7 +27,7 @@ def victim(postgres):
 
 
 def attempt(weir, password, **parameters):
-    """None, or the words of the refusal."""
+    """Returns None, or the error message of the refusal."""
     client = weir.connect()
     try:
         client.login(user="victim", database="p0", password=password, **parameters)

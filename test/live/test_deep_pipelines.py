@@ -1,4 +1,4 @@
-"""As wire/test_deep_pipelines.py, before a real PostgreSQL, which keeps what it has answered until it is asked for it or has 8 KiB of it."""
+"""Like wire/test_deep_pipelines.py, with a real PostgreSQL, which holds answers back until a Flush or Sync, or until it has 8 KiB."""
 import pytest
 
 from support import messages as m
@@ -8,7 +8,7 @@ DEEP = 70000
 
 
 @pytest.mark.parametrize("front, answers", ((b"", ""), (m.run("SELECT 1"), "12TDC")), ids=("alone", "behind-a-query"))
-def test_batch_of_answers_that_are_promised(scene, postgres, front, answers):
+def test_batch_of_answers_by_the_pooler(scene, postgres, front, answers):
     weir = transactions(scene, {"p0": postgres})
     client = weir.client()
     client.send(front, m.close("S", "s") * DEEP, m.sync())
@@ -16,7 +16,7 @@ def test_batch_of_answers_that_are_promised(scene, postgres, front, answers):
     assert client.query("SELECT 'alive'").value == "alive"
 
 
-def test_batch_of_answers_that_the_server_gives(scene, postgres):
+def test_batch_of_answers_by_the_server(scene, postgres):
     weir = transactions(scene, {"p0": postgres})
     client = weir.client()
     client.send(m.parse("SELECT 1") * DEEP, m.sync())

@@ -19,7 +19,7 @@ def check(path):
 
 
 def line_of(weir, text):
-    """Where this stands in the configuration, as problems name it."""
+    """Returns the place of this line in the configuration, as problems name it."""
     with open(weir.ini_path, encoding="utf-8") as f:
         (line,) = [number for number, found in enumerate(f, 1) if found.startswith(text)]
     return "%s:%d" % (weir.ini_path, line)
@@ -73,7 +73,7 @@ def test_files_that_settings_name(weir, setting, mode, text):
     assert check(weir.ini_path) == (0, [])
 
 
-def test_a_certificate_is_for_everybody_to_read(weir):
+def test_certificate_may_be_readable_by_all(weir):
     os.chmod(weir.settings["client_tls_cert_file"], 0o644)
     assert check(weir.ini_path) == (0, [])
 
@@ -92,7 +92,7 @@ def test_the_configuration_with_a_password(weir):
 
 
 @pytest.mark.parametrize("name", ["hba.conf", "more.conf"])
-def test_rules(weir, name):
+def test_hba_rules(weir, name):
     """Changes of them let clients in."""
     path = os.path.join(os.path.dirname(weir.settings["auth_hba_file"]), name)
     os.chmod(path, 0o644)
@@ -114,6 +114,6 @@ def test_by_set(weir):
     os.chmod(weir.settings["client_tls_key_file"], 0o644)
     weir.admin("SET client_tls_key_file = '%s'" % weir.settings["client_tls_key_file"])
     weir.wait_log(r'WARNING "client_tls_key_file" names ".*": ' + READ)
-    # what another setting names is not looked at
+    # files of other settings are not checked
     weir.admin("SET verbose = 0")
     assert weir.log().count(" WARNING ") == 1

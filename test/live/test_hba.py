@@ -1,4 +1,4 @@
-"""auth_type hba: which line of the HBA file holds for a client, and what the line's method makes of it."""
+"""auth_type hba: the HBA line that matches a client, and the line's method."""
 import os
 import pwd
 import struct
@@ -54,7 +54,7 @@ def question(weir, user="app", database="p0", unix=False, **startup):
 
 # --- lines
 
-def test_the_first_line_that_fits_decides(scene, postgres):
+def test_first_matching_line_applies(scene, postgres):
     weir = weir_with(scene, postgres, """
         host  p0  rival  127.0.0.1/32  reject
         host  p0  app    127.0.0.1/32  md5
@@ -76,7 +76,7 @@ def test_the_first_line_that_fits_decides(scene, postgres):
         assert weir.client(user, database).query("SELECT current_user").value == "trusted"
 
 
-def test_the_log_says_which_line_refused(scene, postgres):
+def test_log_names_the_refusing_line(scene, postgres):
     weir = weir_with(scene, postgres, "# first\nhost p0 rival all reject\nhost p0 app all md5\n")
     path = weir.settings["auth_hba_file"]
     fields = weir.connect().refused(user="rival", database="p0")
@@ -138,7 +138,7 @@ def test_a_scram_secret_turns_md5_into_scram(scene, postgres):
     assert pid_of(weir.client("strong", password="strong"))
 
 
-def test_physical_replication_needs_its_word(scene, postgres):
+def test_physical_replication_needs_the_keyword(scene, postgres):
     weir = weir_with(scene, postgres, "host all,/. rival all trust\nhost replication app all md5\nhost all all all password\n")
     assert question(weir, replication="true") == MD5
     assert question(weir, replication="database") == CLEARTEXT
@@ -149,7 +149,7 @@ def test_physical_replication_needs_its_word(scene, postgres):
 
 # --- the console
 
-def test_the_console_is_meant_by_either_name(scene, postgres):
+def test_both_names_match_the_console(scene, postgres):
     weir = weir_with(scene, postgres, "host pgbouncer stats all reject\nhost all all all md5\n")
     assert question(weir, "stats", "pgbouncer") == REJECTED
     assert question(weir, "stats", "pgweir") == REJECTED
@@ -158,14 +158,14 @@ def test_the_console_is_meant_by_either_name(scene, postgres):
     assert weir.show("VERSION")
 
 
-def test_the_word_replication_opens_no_console(scene, postgres):
+def test_keyword_replication_does_not_match_the_console(scene, postgres):
     weir = weir_with(scene, postgres, "host replication all all trust\nhost pgbouncer admin all md5\n")
     client = weir.connect()
     client.send(m.startup(user="admin", database="pgbouncer", replication="true"))
     assert struct.unpack_from("!I", client.expect("R").body)[0] == MD5
 
 
-def test_the_daemons_user_needs_no_line_for_the_console(scene, postgres):
+def test_unix_user_of_the_daemon_needs_no_line_for_the_console(scene, postgres):
     weir = weir_with(scene, postgres, "local all all reject\n")
     for name in ("pgbouncer", "pgweir"):
         assert weir.client("pgbouncer", name, unix=True).query("SHOW VERSION").value
@@ -257,13 +257,13 @@ def test_peer_with_and_without_a_map(scene, postgres):
 BAD = "host bad all 10.0.0.0/33 trust\n"
 
 
-def test_good_lines_around_a_bad_one_work(scene, postgres):
+def test_valid_lines_around_an_invalid_line_apply(scene, postgres):
     """Trap 73."""
     weir = weir_with(scene, postgres, "host p0 all all md5\n" + BAD + "host p1 all all password\n")
     weir.wait_log(r"WARNING \S+/hba.conf:2: refuses every login that it could be about: \"10.0.0.0/33\" has no valid length")
     assert question(weir, database="p0") == MD5
     assert question(weir, database="p1") == CLEARTEXT
-    # what it was started with can be read again
+    # the rules read at the start can be read again
     assert weir.admin("RELOAD") == "RELOAD"
 
 
@@ -287,8 +287,8 @@ REFUSING = {
 
 
 @pytest.mark.parametrize("case", REFUSING)
-def test_a_line_that_cannot_be_used_refuses(scene, postgres, case):
-    """What it could be about is not let in by the next line; the client hears what it hears when no line fits."""
+def test_unusable_line_refuses(scene, postgres, case):
+    """No later line admits a client that the unusable line may match; the client gets the same error as without a matching line."""
     line, (user, database), others = REFUSING[case]
     weir = weir_with(scene, postgres, CONSOLE + line + "\nhost all all all trust\nlocal all all trust\n")
     fields = weir.connect().refused(user=user, database=database)
@@ -298,7 +298,7 @@ def test_a_line_that_cannot_be_used_refuses(scene, postgres, case):
     assert "refused by %s:2," % path in weir.log()
     for other, its_database in others:
         assert question(weir, other, its_database) == TRUST
-    # the same after a RELOAD of the same file, and of another one that is no better
+    # the same after a RELOAD of the same file, and of another file that is no better
     assert weir.admin("RELOAD") == "RELOAD"
     assert question(weir, user, database) == NO_LINE
     rules(scene.directory, CONSOLE + "host p0 rival all rejekt\nhost all all all trust\n")
@@ -310,7 +310,7 @@ def test_a_line_that_cannot_be_used_refuses(scene, postgres, case):
     assert question(weir, user, database) == TRUST
 
 
-def test_a_line_that_cannot_be_used_refuses_after_an_online_restart(scene, postgres):
+def test_unusable_line_refuses_after_an_online_restart(scene, postgres):
     weir = weir_with(scene, postgres, CONSOLE + "host all all all trust\n", kind=Replaced)
     client = weir.client("rival")
     path = rules(scene.directory, CONSOLE + "host p0 rival 127.0.0.1/33 reject\nhost all all all trust\n")
@@ -318,11 +318,11 @@ def test_a_line_that_cannot_be_used_refuses_after_an_online_restart(scene, postg
     weir.wait_log(r"WARNING %s:2: refuses every login" % path)
     assert question(weir, "rival", "p0") == NO_LINE
     assert question(weir, "app", "p0") == TRUST
-    # a client of before is not asked again
+    # an existing client is not authenticated again
     assert client.query("SELECT 1").value == "1"
 
 
-def test_the_daemons_user_gets_in_when_everything_is_refused(scene, postgres):
+def test_unix_user_of_the_daemon_is_accepted_when_all_are_refused(scene, postgres):
     weir = weir_with(scene, postgres, "include nosuch\n")
     assert question(weir, "admin", "pgbouncer") == NO_LINE
     assert question(weir, "app", "p0", unix=True) == NO_LINE
@@ -331,7 +331,7 @@ def test_the_daemons_user_gets_in_when_everything_is_refused(scene, postgres):
     assert question(weir, "app", "p0") == TRUST
 
 
-def test_a_bad_line_of_a_map_admits_no_client(scene, postgres):
+def test_invalid_line_of_a_map_admits_no_client(scene, postgres):
     me = pwd.getpwuid(os.geteuid()).pw_name
     weir = weir_with(scene, postgres, "local p0 all peer map=m\n",
                      ident="m {0} +app\nm /( rival\nm {0} app x\nm {0} stats\n".format(me))
@@ -369,7 +369,7 @@ def test_an_anchor_of_the_c_library_is_a_plain_character(scene, postgres):
     ("hba.conf", "host all all all gss\n", 1, "is not supported"),
     ("hba.conf", "host all all all md5\ninclude nosuch\n", 2, "No such file"),
     ("ident.conf", "m a b\nm /( b\n", 2, "regular expression")])
-def test_a_reload_with_a_bad_line_keeps_the_old_rules(scene, postgres, where, text, line, reason):
+def test_reload_with_an_invalid_line_keeps_the_old_rules(scene, postgres, where, text, line, reason):
     weir = weir_with(scene, postgres, "host p0 all all md5\n", ident="m a b\n")
     console = "host pgbouncer admin 127.0.0.1/32 trust\n"
     rules(scene.directory, text + (console if where == "hba.conf" else ""), where)
@@ -388,7 +388,7 @@ def test_a_reload_with_a_bad_line_keeps_the_old_rules(scene, postgres, where, te
     assert question(weir, database="p1") == CLEARTEXT
 
 
-def test_rules_that_go_away_while_somebody_logs_in(scene, postgres):
+def test_rules_are_removed_during_a_login(scene, postgres):
     """The login ends under the line that it began under, and the next one begins under the new rules."""
     weir = weir_with(scene, postgres, "host p0 all all password\n")
     client = weir.connect()

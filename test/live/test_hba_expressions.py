@@ -1,13 +1,12 @@
-"""
-Regular expressions of HBA and ident files: pgweir and PostgreSQL give the same verdict, and mean the same by \\1.
+r"""
+Regular expressions of HBA and ident files: pgweir and PostgreSQL give the same results, including \1.
 
-PostgreSQL is asked by its own operator ~ in a database with the encoding SQL_ASCII, under the collation "C": so it reads the
-expressions of pg_hba.conf and pg_ident.conf, byte by byte, whatever the encoding of the database that a client wants
-(test_hba_postgres.py shows it with a real pg_hba.conf). pgweir is asked by test/live/patterns.c, which is linked with its
-library.
+PostgreSQL evaluates the expressions with its operator ~ in a database with the encoding SQL_ASCII, under the collation "C": this is how it reads the
+expressions of pg_hba.conf and pg_ident.conf, byte by byte, independent of the encoding of the client's database (test_hba_postgres.py shows this with
+a real pg_hba.conf). pgweir's results come from test/live/patterns.c, which is linked with its library.
 
-pgweir may refuse an expression that PostgreSQL takes, but not the other way round, except where PostgreSQL says that one is too
-complex for it: its engine makes more of some repetitions than pgweir's.
+pgweir may refuse an expression that PostgreSQL accepts, but not the reverse, except for expressions that are too complex for PostgreSQL, whose engine
+expands some repetitions more than pgweir's.
 """
 import os
 import random
@@ -92,7 +91,7 @@ def ask_pgweir(pairs):
 
 
 def differences(pairs, ask_postgres):
-    """(What differs, how many answers were no refusals)."""
+    """Returns the differences, and the number of answers other than refusals."""
     found, taken = [], 0
     ours, theirs = ask_pgweir(pairs), ask_postgres(pairs)
     assert len(ours) == len(theirs) == len(pairs)
@@ -147,7 +146,7 @@ def random_expression(chance, depth=3):
 
 
 def random_capture(chance):
-    """One with a first group that matches for certain, mostly."""
+    """An expression whose first group usually matches unambiguously."""
     def piece(behind):
         if chance.random() < 0.1:
             return chance.choice(("\\y", "^", "$", "\\m", "(b){0}"))

@@ -1,8 +1,8 @@
 """
-Random HBA and ident files: pgweir and PostgreSQL read the same and come to the same verdict about the same client.
+Random HBA and ident files: pgweir and PostgreSQL read the same files and give the same result for the same client.
 
-What the version of PostgreSQL does not know (expressions for databases and users, and include, came with 16) is left out
-of its files. The databases exist nowhere: a method that lets in is known by what follows.
+Features that the version of PostgreSQL lacks (expressions for databases and users, and include, came with 16) are omitted from its files. The
+databases do not exist: the later error shows which method admitted the client.
 """
 import os
 import pwd
@@ -22,7 +22,7 @@ from support.wire import Peer
 NAMES = ["d1", "d2", "app", "rival", '"all"', '"a b"', '"c""d"', '"sameuser"', '"replication"', '"+app"', 'd"1"', '""']
 DATABASE_WORDS = NAMES + ["all", "sameuser", "replication"] * 2
 USER_WORDS = NAMES + ["all"] * 4 + ["sameuser", "replication"]
-# \' and \< are no anchors; a byte is compared with a byte, so "é" is two of them
+# \' and \< are not anchors; matching is by bytes, so "é" counts as two
 EXPRESSIONS = ["/^d", "/[12]$", '"/^(a|r)"', '"/^[a-c]( b|pp)$"', "/^\\w+$", "/l", "/\\'", "/\\<", '"/^a{,3}$"', "/^.{2}$",
                "/^..$", "/^\u00e9$", "/^[\u00e9]+$", '"/^(|d)[12]$"', "/^[[:alpha:]]+$", "/^[^[:cntrl:]]+$", "/\\y1",
                "/^(?:a|app)(?:p|pp)?$"]
@@ -62,7 +62,7 @@ def random_file(chance, new):
 
 
 class Asked:
-    """Where a client comes from (None: a Unix socket) and what it wants."""
+    """The client's address (None: a Unix socket) and its start-up packet."""
 
     def __init__(self, source, tls=False, **startup):
         self.source = source
@@ -126,8 +126,10 @@ def write_side_files(directory):
 
 
 def bring(server, weir, files, marker):
-    """Both read these files {their name in pgweir's directory: text}. PostgreSQL does so when it comes to it: the line for the
-    database `marker`, new each time, shows that it has."""
+    """
+    Both read these files {their name in pgweir's directory: text}. PostgreSQL reads them later: the line for the database `marker`, new each time,
+    shows when it has.
+    """
     for name, text in files.items():
         with open(weir.path("../" + name), "w", encoding="utf-8") as f:
             f.write(text)
@@ -174,7 +176,7 @@ def test_the_same_line_as_postgres(scene, server, authority, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_map_as_postgres(scene, server, authority, seed):
-    """One system's name, that of the user that runs the tests, by maps that are random."""
+    """The name of the user that runs the tests, with random maps."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     chance = random.Random("ident %d" % seed)
     systems = [me, '"%s"' % me, me.upper(), "/^" + me[0], "/^%s(.*)$" % me[:2], "/^(%s)$" % me, '"/^(.)(.*)$"', "/x{9}"]

@@ -55,7 +55,7 @@ def channels(client):
 
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
-def test_a_client_without_a_server_hears(scene, postgres, mode):
+def test_client_without_a_server_gets_notifications(scene, postgres, mode):
     weir = full(scene, postgres, pool_mode=mode)
     mine, other = weir.client(), weir.client()
     assert not mine.query("LISTEN news").errors
@@ -108,7 +108,7 @@ def test_own_notifications_come_before_the_end_of_the_query(scene, postgres, way
         assert heard(first) == [("news", str(turn))]
 
 
-def test_not_within_a_transaction(scene, postgres):
+def test_no_notifications_within_a_transaction(scene, postgres):
     weir = full(scene, postgres)
     first, mine, other = (weir.client() for _ in range(3))
     first.query("LISTEN news")
@@ -125,8 +125,8 @@ def test_not_within_a_transaction(scene, postgres):
     assert result.types == "CAAZ" and notes_of(result) == [("news", "1"), ("news", "2")]
 
 
-def test_nothing_is_lost_and_nothing_comes_twice(scene, postgres):
-    """While clients LISTEN, and their channels move, another one notifies without a pause."""
+def test_no_notification_is_lost_or_duplicated(scene, postgres):
+    """While clients LISTEN, and their channels move, another client sends notifications continuously."""
     weir = full(scene, postgres, size=4)
     over = threading.Event()
     speaker = weir.client()
@@ -145,7 +145,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(scene, postgres):
             client.query("BEGIN")
             client.query("LISTEN news")
             client.query("COMMIT")
-            firsts.append(len(said) + 1)        # what is said from now on, and what is under way perhaps
+            firsts.append(len(said) + 1)        # the notifications from now on, and possibly those in transit
             until(lambda: len(said) > firsts[-1] + 3, "more is said")
             for _ in range(3):
                 client.send(m.query("SELECT 1"))
@@ -180,7 +180,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(scene, postgres):
     (["LISTEN a"], ["a", "b"]),
     (["DO $$ BEGIN EXECUTE 'UNLISTEN a'; END $$"], ["b"]),
 ])
-def test_what_is_left(scene, postgres, say, left):
+def test_remaining_channels(scene, postgres, say, left):
     weir = full(scene, postgres)
     first, mine, other = (weir.client() for _ in range(3))
     first.query("LISTEN a")
@@ -233,7 +233,7 @@ def test_names_of_channels(scene, postgres, name):
     quiet(weir, mine)
 
 
-def test_the_last_one_leaves(scene, postgres):
+def test_last_client_disconnects(scene, postgres):
     weir = full(scene, postgres)
     clients = [weir.client() for _ in range(3)]
     for client in clients:
@@ -247,8 +247,8 @@ def test_the_last_one_leaves(scene, postgres):
         assert channels(clients[0]) == []
 
 
-def test_the_listener_ends(scene, postgres):
-    """What was told meanwhile is not known: the clients connect again, and read their tables."""
+def test_listener_connection_ends(scene, postgres):
+    """Notifications in the meantime are lost: the clients reconnect and read their tables."""
     weir = full(scene, postgres)
     mine, busy, other = (weir.client() for _ in range(3))
     mine.query("LISTEN a")
@@ -265,7 +265,7 @@ def test_the_listener_ends(scene, postgres):
 
 
 @pytest.mark.parametrize("verb", ["PAUSE", "RECONNECT", "SET session_state = 'off'", "SET pool_mode = 'session'", "SET default_pool_size = 1"])
-def test_the_console_ends_it(scene, postgres, verb):
+def test_console_ends_the_listener(scene, postgres, verb):
     weir = full(scene, postgres)
     mine = weir.client()
     mine.query("LISTEN a")
@@ -288,7 +288,7 @@ def test_suspend(scene, postgres):
 
 
 def test_a_pool_of_one(scene, postgres):
-    """There is no second server connection to work with: the client keeps the one that there is."""
+    """There is no second server connection to work with: the client keeps the only one."""
     weir = full(scene, postgres, size=1)
     mine = weir.client()
     mine.query("LISTEN a")
@@ -298,7 +298,7 @@ def test_a_pool_of_one(scene, postgres):
     assert mine.query("NOTIFY a").types == "CAZ"
 
 
-def test_beside_other_pins(scene, postgres):
+def test_with_other_pins(scene, postgres):
     """The channels move when nothing else keeps the server connection."""
     weir = full(scene, postgres)
     first, mine, other = (weir.client() for _ in range(3))
@@ -407,7 +407,7 @@ def test_online_restart(scene, postgres):
     quiet(weir, first, mine, busy, late)
 
 
-def test_online_restart_of_a_pinned_one(scene, postgres):
+def test_online_restart_of_a_pinned_client(scene, postgres):
     weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
     first, mine, other = (weir.client() for _ in range(3))
     first.query("LISTEN a")
@@ -426,7 +426,7 @@ def test_online_restart_of_a_pinned_one(scene, postgres):
 
 
 def test_online_restart_with_tls(scene, postgres):
-    """A listener under TLS stays in the process of before, and so do those that listen."""
+    """A listener with TLS remains in the old process, and so do its clients."""
     weir = full(scene, postgres, Replaced)
     first, mine, other = (weir.client() for _ in range(3))
     first.query("LISTEN a")
@@ -442,7 +442,7 @@ def test_online_restart_with_tls(scene, postgres):
     assert heard(first) == heard(mine) == heard(late) == [("a", "y")]
 
 
-def test_more_channels_than_can_be_kept(scene, postgres):
+def test_too_many_channels(scene, postgres):
     """Then the client keeps its server connection for them."""
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
@@ -456,7 +456,7 @@ def test_more_channels_than_can_be_kept(scene, postgres):
 
 
 @pytest.mark.parametrize("sent", ["COPY t TO STDOUT", "COPY t FROM STDIN"])
-def test_beside_a_copy(scene, postgres, sent):
+def test_with_a_copy(scene, postgres, sent):
     weir = full(scene, postgres)
     first, mine, other = (weir.client() for _ in range(3))
     other.query("CREATE TABLE IF NOT EXISTS listen_t AS SELECT 1 AS a")
@@ -478,7 +478,7 @@ def test_beside_a_copy(scene, postgres, sent):
     other.query("DROP TABLE listen_t")
 
 
-def test_a_client_that_is_cancelled_or_killed(scene, postgres):
+def test_client_is_cancelled_or_killed(scene, postgres):
     weir = full(scene, postgres)
     first, mine, other = (weir.client() for _ in range(3))
     first.query("LISTEN news")

@@ -71,7 +71,7 @@ def test_scram_refuses_md5_secrets(scene, postgres):
 
 
 def flow(weir, user, password):
-    """What an attempt looks like from outside: types and codes of the answers, and the error."""
+    """Returns the externally visible flow of a login: types and codes of the answers, and the error."""
     client = weir.connect()
     client.send(m.startup(user=user, database="p0"))
     question = client.read()
@@ -102,7 +102,7 @@ def test_unknown_user_looks_like_a_wrong_password(scene, postgres, auth_type, ki
     assert flow(weir, "nobody", "") == flow(weir, "someone", "")
 
 
-def test_kind_of_question_tells_nobody_who_exists(scene, postgres):
+def test_kind_of_request_does_not_reveal_users(scene, postgres):
     """With auth_type=md5 and secrets of both kinds, users that don't exist are asked either way as well, each always the same."""
     names = ["user%d" % n for n in range(40)]
     users = {name: KINDS["scram" if n % 2 else "md5"] for n, name in enumerate(names)}
@@ -136,7 +136,7 @@ def test_unknown_user_has_the_same_salt_at_every_attempt(scene, postgres):
     assert salt("someone") == salt("someone")
 
 
-def test_unknown_database_is_not_told_before_the_proof(scene, postgres):
+def test_unknown_database_is_reported_after_authentication(scene, postgres):
     weir = weir_for(scene, postgres, "md5", SECRET)
     fields = weir.connect().refused(user="someone", database="nosuch", password="wrong")
     assert fields["M"] == "password authentication failed"
@@ -144,7 +144,7 @@ def test_unknown_database_is_not_told_before_the_proof(scene, postgres):
     assert (fields["M"], fields["C"]) == ("no such database: nosuch", "3D000")
 
 
-def test_empty_secret_lets_nobody_in(scene, postgres):
+def test_empty_secret_admits_no_client(scene, postgres):
     for auth_type in ("plain", "md5", "scram-sha-256"):
         weir = weir_for(scene, postgres, auth_type, "")
         assert "authentication failed" in weir.connect().refused(user="someone", database="p0", password="")["M"]
@@ -167,7 +167,7 @@ def test_any(scene, postgres):
     assert weir.connect().refused(user="whoever", database="p1")["M"] == "bouncer config error"
 
 
-def test_any_makes_everybody_a_reader_of_statistics(scene, postgres):
+def test_any_admits_every_user_to_statistics(scene, postgres):
     weir = scene.weir({"p0": postgres.target("p0", user="trusted")}, auth_type="any")
     console = weir.client("whoever", "pgbouncer")
     assert console.query("SHOW VERSION").value
@@ -175,7 +175,7 @@ def test_any_makes_everybody_a_reader_of_statistics(scene, postgres):
 
 
 @pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
-def test_password_in_other_characters(scene, postgres, auth_type):
+def test_password_with_non_ascii_characters(scene, postgres, auth_type):
     password = "p\u00e4\u00df\"w\u00f6rd\u2192 \\'"
     weir = weir_for(scene, postgres, auth_type, password)
     psycopg2.connect(host=weir.host, port=weir.port, user="someone", dbname="p0", password=password).close()
@@ -184,7 +184,7 @@ def test_password_in_other_characters(scene, postgres, auth_type):
 @pytest.mark.parametrize("stored, given", [
     ("I\u00adX", "IX"), ("\u2168", "IX"), ("a\u00a0b", "a b"), ("IX", "\u2168"), ("\u00e9", "e\u0301")])
 def test_saslprep(scene, postgres, stored, given):
-    """libpq prepares what the user types; a secret in the list has to be prepared in the same way (RFC 4013)."""
+    """libpq applies SASLprep to the typed password; a listed password must be prepared in the same way (RFC 4013)."""
     weir = weir_for(scene, postgres, "scram-sha-256", stored)
     psycopg2.connect(host=weir.host, port=weir.port, user="someone", dbname="p0", password=given).close()
 
@@ -233,7 +233,7 @@ def test_user_list_is_read_again_at_reload(scene, postgres):
     assert may_log_in(weir, "new", "n")
 
 
-def test_scram_without_the_proof_of_the_nonce(scene, postgres):
+def test_scram_with_a_wrong_nonce(scene, postgres):
     weir = weir_for(scene, postgres, "scram-sha-256", SECRET)
     client = weir.connect()
     asked(client)
@@ -257,7 +257,7 @@ def test_other_mechanism_is_refused(scene, postgres):
 
 # --- the console
 
-def test_console_wants_the_password_and_a_name_on_the_list(scene, postgres):
+def test_console_requires_the_password_and_a_listed_name(scene, postgres):
     weir = weir_for(scene, postgres, "scram-sha-256", SECRET)
     assert weir.connect().refused(user="admin", database="pgbouncer", password="x")["M"] == "SASL authentication failed"
     fields = weir.connect().refused(user="someone", database="pgbouncer", password=SECRET)

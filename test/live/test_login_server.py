@@ -1,4 +1,4 @@
-"""How pgweir proves itself to PostgreSQL: every method of pg_hba.conf, with what the user list has for it."""
+"""Authentication of pgweir at PostgreSQL: every method of pg_hba.conf, with the secrets of the user list."""
 import hashlib
 
 import pytest
@@ -35,8 +35,8 @@ def test_md5_secret_of_the_server_serves_both_sides(scene, postgres):
 
 
 @pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256", "plain"])
-def test_keys_that_a_login_revealed_open_the_server(scene, postgres, auth_type):
-    """Only the secret of pg_authid is stored; the client's own proof gives pgweir what it needs."""
+def test_keys_recovered_from_a_login_are_valid_at_the_server(scene, postgres, auth_type):
+    """Only the secret of pg_authid is stored; pgweir gets the key from the client's own proof."""
     weir = scene.weir({"p0": postgres}, users={"app": stored_secret(postgres, "app")}, auth_type=auth_type,
                       pool_mode="transaction")
     client = weir.client("app", password=SECRETS["app"])
@@ -54,7 +54,7 @@ def test_keys_are_for_their_own_user_only(scene, postgres):
     weir.client("app", password=SECRETS["app"])
 
 
-def test_forced_user_with_keys_of_its_own_login(scene, postgres):
+def test_forced_user_with_keys_of_its_login(scene, postgres):
     weir = scene.weir({"p0": postgres, "forced": postgres.target("p0", user="app")},
                       users={"app": stored_secret(postgres, "app")}, auth_type="scram-sha-256",
                       server_login_retry=0)
@@ -63,7 +63,7 @@ def test_forced_user_with_keys_of_its_own_login(scene, postgres):
     assert client.query("SELECT current_user").value == "app"
 
 
-def test_secret_of_another_password_is_of_no_use(scene, postgres):
+def test_secret_of_another_password_is_refused(scene, postgres):
     own = scram.secret_text(scram.make_secret("app-secret"))
     weir = scene.weir({"p0": postgres}, users={"app": own}, auth_type="scram-sha-256")
     fields = weir.connect().refused(user="app", database="p0", password="app-secret")
@@ -73,8 +73,8 @@ def test_secret_of_another_password_is_of_no_use(scene, postgres):
 
 @pytest.mark.parametrize("change", ["VALID UNTIL '2001-01-01'", "PASSWORD 'newer'", "PASSWORD NULL"])
 @pytest.mark.parametrize("listed", ["scram", "clear"])
-def test_secret_that_no_longer_fits(scene, postgres, listed, change):
-    """A login, and a client of an open session, hear what the server would say; the log has the cause."""
+def test_outdated_secret(scene, postgres, listed, change):
+    """A new login and a client of an open session get the server's error; the log has the cause."""
     postgres.execute("CREATE ROLE stale LOGIN PASSWORD 'stale-secret'")
     try:
         secret = "stale-secret" if listed == "clear" else stored_secret(postgres, "stale")
@@ -94,7 +94,7 @@ def test_secret_that_no_longer_fits(scene, postgres, listed, change):
 
 
 @pytest.mark.parametrize("role", ["clear", "md5user", "app"])
-def test_wrong_password_is_told_in_the_servers_words(scene, postgres, role):
+def test_wrong_password_gets_the_error_of_the_server(scene, postgres, role):
     weir = scene.weir({"p0": postgres}, users={role: "wrong"}, auth_type="plain")
     fields = weir.connect().refused(user=role, database="p0", password="wrong")
     assert fields["M"] == 'password authentication failed for user "%s"' % role
@@ -129,13 +129,13 @@ def test_without_any_secret(scene, postgres):
     ("app", "md5" + hashlib.md5(b"app-secretapp").hexdigest(), "server login failed: wrong password type"),
     ("clear", "md5" + hashlib.md5(b"clear-secretclear").hexdigest(), "only a hash"),
     ("md5user", scram.secret_text(scram.make_secret("md5-secret")), "server login failed: wrong password type")])
-def test_secret_that_does_not_fit_the_servers_question(scene, postgres, role, secret, words):
+def test_secret_unsuitable_for_the_requested_method(scene, postgres, role, secret, words):
     weir = scene.weir({"p0": postgres}, users={role: secret}, auth_type="trust")
     assert words in weir.connect().refused(user=role, database="p0")["M"]
 
 
 def test_many_logins_derive_keys_once(scene, postgres):
-    """Every transaction logs in at the server anew: with 4096 rounds of HMAC each that would take its time."""
+    """Every transaction uses a new server login: 4096 iterations of HMAC each would take too long."""
     weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", pool_mode="transaction", server_lifetime=0)
     client = weir.client("app")
     assert len({pid_of(client) for _ in range(30)}) == 30
@@ -143,7 +143,7 @@ def test_many_logins_derive_keys_once(scene, postgres):
         weir.client("app").close()
 
 
-def test_password_with_other_characters(scene, postgres):
+def test_password_with_non_ascii_characters(scene, postgres):
     password = "p\u00e4\u00df w\u00f6rd\u2192\u2168"
     postgres.execute("CREATE ROLE strange LOGIN PASSWORD %s", (password,))
     try:

@@ -1,4 +1,4 @@
-"""psycopg2, psycopg 3 and the pipelines of libpq, in every mode that can carry what they do."""
+"""psycopg2, psycopg 3 and the pipelines of libpq, in every pool mode that supports them."""
 import psycopg
 import psycopg2
 import pytest
@@ -22,7 +22,7 @@ def connect3(front, **options):
 
 @pytest.fixture
 def table(front, postgres):
-    """An empty table with a key, for this mode and transport alone."""
+    """An empty table with a key for this mode and transport."""
     name = "t_%s_%s" % (front.mode, front.transport)
     postgres.execute("CREATE TABLE %s (n int PRIMARY KEY, t text); ALTER TABLE %s OWNER TO app" % (name, name),
                      database="p0")

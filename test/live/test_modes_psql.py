@@ -1,4 +1,4 @@
-"""psql and pgbench, in every mode that can carry what they do, over TCP, TLS and Unix sockets."""
+"""psql and pgbench, in every pool mode that supports them, over TCP, TLS and Unix sockets."""
 import re
 
 import pytest
@@ -21,7 +21,7 @@ def test_queries_and_errors(front):
 
 
 def test_description_of_a_table(front):
-    """A dozen catalogue queries behind one backslash."""
+    """One backslash command runs a dozen catalogue queries."""
     assert any("relname" in line for line in psql(front, r"\d pg_class"))
 
 
@@ -48,8 +48,8 @@ def chatty(postgres):
     postgres.execute("ALTER ROLE app RESET client_min_messages")
 
 
-def test_trap_38_server_that_chats(chatty, front):
-    """Its notices come in the login, in every answer and behind it."""
+def test_trap_38_server_with_many_notices(chatty, front):
+    """The server's notices come in the login, in every answer and after it."""
     for number in range(20):
         result = front.run("psql", "-X", "-A", "-t", "-q", "-c", "SELECT %d" % number)
         assert result.stdout.split() == [str(number)] and "DEBUG:" in result.stderr
@@ -98,7 +98,7 @@ def pgbench(front, *arguments):
     ("session", "simple"), ("session", "extended"), ("session", "prepared"), ("transaction", "simple"),
     ("transaction", "extended"), ("statement", "simple"), ("statement", "extended")])
 def test_pgbench(scene, postgres, authority, bench, mode, protocol, transport):
-    """TPC-B, the sums of which must agree; in statement mode what needs no transaction."""
+    """TPC-B, whose sums must agree; in statement mode only single statements."""
     front = Front(scene, postgres, authority, mode, transport, database=bench)
     clients, count = (4, 25) if mode == "session" else (8, 15)
     work = ["-S"] if mode == "statement" else []

@@ -1,8 +1,8 @@
 """
-A stock PgBouncer of Debian's moved over: its ini, user list, unit and exporter as the package has them, in a root of the
-test's own; only the binary is another one. First everything is asked of PgBouncer itself, then of pgweir.
+Migration of Debian's stock PgBouncer: its ini, user list, unit and exporter as packaged, in a root directory of the test; only the binary is
+replaced. All checks run with PgBouncer first, then with pgweir.
 
-The package's files are where test/run.sh has unpacked them, $PGWEIR_STOCK, or where they are installed.
+The package's files are in test/run.sh's directory, $PGWEIR_STOCK, or in their installed places.
 """
 import os
 import pathlib
@@ -34,13 +34,13 @@ def stock(name):
 
 
 def drop_in():
-    """What doc/migrating.md tells administrators to write."""
+    """The text that doc/migrating.md tells administrators to write."""
     (found,) = re.findall(r"^    \[Service\]\n(?:    .*\n)+", MIGRATING.read_text(encoding="utf-8"), re.M)
     return re.sub(r"^    ", "", found, flags=re.M)
 
 
 class Root:
-    """A file system with the package in it, and what an administrator has entered."""
+    """A root directory with the package and an administrator's entries."""
 
     def __init__(self, directory, postgres, auth_type):
         self.top = directory
@@ -87,7 +87,7 @@ class Root:
 
 
 class Service:
-    """What systemd makes of the unit and its drop-in: start, wait for READY, reload, stop."""
+    """The actions of systemd for the unit and its drop-in: start, wait for READY, reload, stop."""
 
     def __init__(self, root, drop):
         self.root = root
@@ -109,7 +109,7 @@ class Service:
         self.wait_ready()
 
     def _merge(self, text):
-        """A key that is given without a value forgets what it had."""
+        """A key without a value clears its earlier values."""
         for key, value in re.findall(r"^(\w+)=(.*)$", text, re.M):
             self.unit[key] = self.unit.get(key, []) + [value] if value else []
 
@@ -160,7 +160,7 @@ def asked(connection, sql):
 
 
 def day(root, service):
-    """A day in the life of the service; what was seen of it."""
+    """Runs typical operations of the service. Returns the results."""
     seen = {}
     shop = connect(root, "shop", "app", "app-secret")
     seen["query"] = asked(shop, "SELECT current_user::text, current_database()::text, 1 + 1")

@@ -1,4 +1,4 @@
-"""session_state = full: what cannot go to another server keeps the server connection for its client, as long as it is there."""
+"""session_state = full: state that cannot be moved to another server pins the server connection to its client while the state exists."""
 import pytest
 
 from support import messages as m
@@ -18,7 +18,7 @@ def pins(weir):
 
 
 def pinned(weir, *reasons):
-    """The server is asked behind the client's answer."""
+    """Waits for these pins. The server is queried after the client's answer."""
     until(lambda: pins(weir) == list(reasons), "the pins are %s" % (reasons,))
 
 
@@ -31,7 +31,7 @@ def prepared(client, sql, name=""):
     return client.result()
 
 
-# what is made, that it is there, what ends it, and the reason as it is shown
+# the statement that creates the state, a check that it exists, the statement that ends it, and the displayed reason
 KINDS = {
     "temporary table": ("CREATE TEMP TABLE pinned_t AS SELECT 5 AS a", "SELECT a FROM pinned_t", "DROP TABLE pinned_t", "temporary objects"),
     "select into": ("SELECT 5 AS a INTO TEMP pinned_t", "SELECT a FROM pinned_t", "DISCARD TEMP", "temporary objects"),
@@ -57,7 +57,7 @@ KINDS = {
 
 @pytest.mark.parametrize("way", ["query", "unnamed"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "LISTEN"])        # see test_listen.py
-def test_it_is_there_until_it_is_gone(scene, postgres, kind, way):
+def test_pin_lasts_while_its_object_exists(scene, postgres, kind, way):
     make, look, end, why = KINDS[kind]
     if way == "unnamed" and ";" in make.replace("; END", ""):
         pytest.skip("one statement only")
@@ -93,7 +93,7 @@ def test_it_is_there_until_it_is_gone(scene, postgres, kind, way):
     "PREPARE a AS SELECT 1; DEALLOCATE a",
     "CREATE TEMP TABLE pinned_t (a int); SELECT 1/0",
 ])
-def test_nothing_that_stays(scene, postgres, make):
+def test_temporary_state_causes_no_pin(scene, postgres, make):
     weir = full(scene, postgres)
     client = weir.client()
     client.query(make)
@@ -102,7 +102,7 @@ def test_nothing_that_stays(scene, postgres, make):
     assert {row["state"] for row in weir.show("SERVERS")} == {"idle"}
 
 
-def test_a_lock_that_was_not_got(scene, postgres):
+def test_lock_that_was_not_acquired(scene, postgres):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
     mine.query("SELECT pg_advisory_lock(1)")
@@ -156,7 +156,7 @@ def test_prepared_statements_that_lock(scene, postgres):
 @pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
 @pytest.mark.parametrize("end", ["terminate", "close", "kill"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_left_to_the_next_client(scene, postgres, kind, end, reset):
+def test_next_client_gets_a_clean_session(scene, postgres, kind, end, reset):
     weir = full(scene, postgres, size=1, server_reset_query=reset)
     mine, other = weir.client(), weir.client()
     mine.query(KINDS[kind][0])
@@ -174,7 +174,7 @@ def test_nothing_is_left_to_the_next_client(scene, postgres, kind, end, reset):
 
 
 @pytest.mark.parametrize("make", ["SELECT setseed(0.5)", "SELECT set_config($1, 'x', false)"])
-def test_what_cannot_be_asked_lasts_until_the_client_leaves(scene, postgres, make):
+def test_pin_without_a_query_lasts_until_the_client_disconnects(scene, postgres, make):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
     if "$1" in make:
@@ -199,8 +199,8 @@ def test_load(scene, postgres):
     assert pins(weir) == ["library, connection or seed"]
 
 
-def test_the_server_ends(scene, postgres):
-    """Its client has lost its session, and hears so."""
+def test_server_ends(scene, postgres):
+    """The client has lost its session, and gets an error."""
     weir = full(scene, postgres)
     mine = weir.client()
     mine.query("CREATE TEMP TABLE pinned_t (a int)")
@@ -243,7 +243,7 @@ def test_pinned_idle_timeout(scene, postgres):
     assert other.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").value == "0"
 
 
-def test_a_client_that_waits_hears_why(scene, postgres):
+def test_waiting_client_gets_the_reason(scene, postgres):
     weir = full(scene, postgres, query_wait_timeout=1)
     holders = [weir.client() for _ in range(2)]
     holders[0].query("LISTEN a; SELECT pg_advisory_lock(1)")
@@ -276,7 +276,7 @@ def test_online_restart_in_a_transaction(scene, postgres):
 
 
 def test_reload_to_off(scene, postgres):
-    """A client that keeps a server goes on with it, and lets go of it as before."""
+    """A client that keeps a server continues with it, and releases it as before."""
     weir = full(scene, postgres)
     mine = weir.client()
     mine.query("PREPARE a AS SELECT 1")
@@ -306,7 +306,7 @@ def test_reconnect_waits_for_the_client(scene, postgres):
     assert pid_of(mine) != pid
 
 
-def test_parameters_are_kept_beside(scene, postgres):
+def test_parameters_are_kept_with_pins(scene, postgres):
     weir = full(scene, postgres)
     mine, other = weir.client(options="-c work_mem=7MB"), weir.client()
     mine.query("LISTEN a")
@@ -336,7 +336,7 @@ def test_statements_about_temporary_tables_are_not_shared(scene, postgres):
         assert client.result().value == "1"
 
 
-def test_what_is_asked_is_counted(scene, postgres):
+def test_pooler_queries_are_counted(scene, postgres):
     weir = full(scene, postgres, size=1)
     client, other = weir.client(), weir.client()
 
@@ -388,7 +388,7 @@ def test_values_of_sequences_are_the_clients_own(scene, drawn, read, way):
     pinned(weir)
 
 
-def test_the_first_that_reads_a_sequence_in_its_transaction(scene, drawn):
+def test_first_read_of_a_sequence_in_a_transaction(scene, drawn):
     weir = full(scene, drawn, size=1)
     mine, other = weir.client(), weir.client()
     draw(other, "other")
@@ -399,7 +399,7 @@ def test_the_first_that_reads_a_sequence_in_its_transaction(scene, drawn):
     assert mine.query("SELECT lastval()").value == own
 
 
-def test_a_client_that_has_left_leaves_no_values(scene, drawn):
+def test_sequence_values_of_a_disconnected_client_are_cleared(scene, drawn):
     weir = full(scene, drawn, size=1)
     for _ in range(2):
         mine = weir.client()
@@ -410,7 +410,7 @@ def test_a_client_that_has_left_leaves_no_values(scene, drawn):
             assert other.query("SELECT lastval()").errors[0]["C"] == "55000"
 
 
-def test_a_statement_of_sql_by_the_protocol(scene, postgres):
+def test_sql_prepared_statement_used_by_the_protocol(scene, postgres):
     """Bind and Close know the names of PREPARE, and no other client's."""
     weir = full(scene, postgres, max_prepared_statements=20)
     mine, other = weir.client(), weir.client()

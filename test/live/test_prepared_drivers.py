@@ -1,4 +1,4 @@
-"""What drivers do with prepared statements, in transaction mode: the server changes with every transaction, no client notices."""
+"""Drivers and prepared statements in transaction mode: the server changes with every transaction, and no client notices."""
 import asyncio
 import threading
 
@@ -23,7 +23,7 @@ SIZES = (1, 2, 3)
 
 @pytest.fixture(params=[(size, cache) for size in SIZES for cache in (1, 200)], ids="{0[0]} servers keep {0[1]}".format)
 def pool(request, scene, postgres, authority):
-    """pgweir with so many servers, which keep so many statements."""
+    """pgweir with this many servers, which keep this many statements."""
     size, cache = request.param
     return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=size, max_prepared_statements=cache)
 
@@ -106,7 +106,7 @@ class Reconnecting:
 # --- psycopg
 
 def questions(person, count):
-    """Queries and what they give: some that all clients ask, some of this client's own."""
+    """Queries and their results: some that all clients send, some of this client only."""
     for n in range(count):
         yield "SELECT %s::int + 1", (n,), n + 1
         yield "SELECT %s::text || 'common'", ("v%d" % n,), "v%dcommon" % n
@@ -164,7 +164,7 @@ def test_psycopg_transactions(pool, numbers):
 
 
 def test_psycopg_forgets_old_statements(pool):
-    """prepared_max: the driver closes what it has used least recently."""
+    """prepared_max: the driver closes its least recently used statement."""
     with connect3(pool) as connection:
         connection.prepared_max = 3
         for n in range(60):
@@ -214,7 +214,7 @@ def test_psycopg_executemany(pool, numbers):
 
 @pytest.mark.parametrize("forget", ["DEALLOCATE ALL", "DISCARD ALL"])
 def test_psycopg_forgets_everything(pool, forget):
-    """psycopg knows what these mean, and prepares anew; so must pgweir."""
+    """psycopg recognises these commands and prepares again; pgweir must do the same."""
     with connect3(pool) as one, connect3(pool) as two:
         for n in range(10):
             assert one.execute("SELECT %s::int", (n,)).fetchone() == (n,)
@@ -232,7 +232,7 @@ def test_psycopg_server_cursor(pool, numbers):
             connection.commit()
 
 
-def test_a_changed_table_is_heard_of_once(single, numbers):
+def test_changed_table_is_reported_once(single, numbers):
     """The client that has the old statement is told as it would be directly; preparing it again helps, for all."""
     with connect3(single) as one, connect3(single) as two, connect3(single, None) as owner:
         for connection in (one, two):
@@ -256,7 +256,7 @@ def keep(client, number, text=b"kept", *first):
 
 
 def test_parameters_of_an_altered_table(scene, postgres, numbers):
-    """No error tells that a shared statement takes them for what they were: a client that prepares it anew gets one of today."""
+    """No error shows that a shared statement has the old parameter types: a client that prepares it again gets the current types."""
     weir = transactions(scene, {"p0": postgres})
     old, owner = weir.client(), weir.client()
     assert keep(old, b"101", b"kept", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
@@ -265,12 +265,12 @@ def test_parameters_of_an_altered_table(scene, postgres, numbers):
         new = weir.client()
         assert keep(new, b"3000000000", b"\\xff", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
         assert new.query("SELECT t FROM %s WHERE n = 3000000000 LIMIT 1" % numbers).value == "\\xff"
-    # what this one has prepared is what it was, as on a connection of its own
+    # this client's statement keeps its types, as on a dedicated connection
     assert keep(old, b"3000000000").errors[0]["C"] == "22003"
 
 
-def test_parameters_of_a_table_that_was_made_again(scene, postgres, numbers):
-    """As migrations do it that copy a table. The function is one that a text calls by the types of its arguments."""
+def test_parameters_of_a_recreated_table(scene, postgres, numbers):
+    """As migrations do that copy a table. A text calls the function by its argument types."""
     weir = transactions(scene, {"p0": postgres})
     assert keep(weir.client(), b"101", b"kept", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
     owner = weir.client()
@@ -281,7 +281,7 @@ def test_parameters_of_a_table_that_was_made_again(scene, postgres, numbers):
         assert keep(weir.client(), b"3000000000", b"\\xff", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
 
 
-def test_a_function_that_was_made_again(scene, postgres, numbers):
+def test_recreated_function(scene, postgres, numbers):
     """The text has its $1 from the function's argument."""
     def ask():
         client = weir.client()
@@ -300,8 +300,10 @@ def test_a_function_that_was_made_again(scene, postgres, numbers):
         owner.query("DROP FUNCTION IF EXISTS grown(int); DROP FUNCTION IF EXISTS grown(bigint)")
 
 
-def test_a_type_that_was_made_again_in_a_function(scene, postgres):
-    """No tag tells of it. A client that prepares its text anew after the error gets a statement of today, not the stale one for ever."""
+def test_type_recreated_in_a_function(scene, postgres):
+    """
+    No command tag reports the change. A client that prepares its text again after the error gets a current statement, not the stale one forever.
+    """
     def ask(client):
         client.send(m.parse("SELECT $1::mood", "s"), m.bind("s", values=(b"glad",)), m.execute(), m.close("S", "s"), m.sync())
         return client.result()
@@ -322,7 +324,7 @@ def test_a_type_that_was_made_again_in_a_function(scene, postgres):
         owner.query("DROP TYPE mood")
 
 
-def test_the_server_keeps_no_more_than_it_may(scene, postgres, authority):
+def test_statements_per_server_are_limited(scene, postgres, authority):
     front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, max_prepared_statements=7)
     with connect3(front) as connection:
         for n in range(50):
@@ -457,8 +459,8 @@ def test_asyncpg_pool_with_a_small_cache(pool):
     asyncio.run(crowd())
 
 
-def test_asyncpg_tries_again_when_a_table_has_changed(pool, numbers, postgres):
-    """The driver drops its statements and prepares anew, without a word to its user."""
+def test_asyncpg_retries_after_a_table_change(pool, numbers, postgres):
+    """The driver drops its statements and prepares again, without an error for its user."""
     async def work():
         connections = [await asyncpg.connect(**asyncpg_parameters(pool)) for _ in range(3)]
         for turn in range(3):
@@ -472,7 +474,7 @@ def test_asyncpg_tries_again_when_a_table_has_changed(pool, numbers, postgres):
     asyncio.run(work())
 
 
-def test_asyncpg_reads_types_of_its_own(pool, postgres):
+def test_asyncpg_reads_custom_types(pool, postgres):
     """Types that the driver has to ask for, with long prepared queries of its own."""
     postgres.execute("DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'glad')", database="p0")
 
@@ -556,10 +558,10 @@ def test_pgbench_while_servers_are_replaced(scene, postgres, authority, bench):
     assert "1200/1200" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
 
 
-# --- what is left to SQL
+# --- statements prepared by SQL
 
-def test_statements_of_sql_are_not_those_of_the_protocol(single):
-    """PREPARE stays where it was run; a name that a client gives by Parse is another one."""
+def test_sql_and_protocol_statements_are_separate(single):
+    """PREPARE remains on its server; a protocol-level statement of the same name is another statement."""
     one, two = pq_connect(single), pq_connect(single)
     assert one.exec_(b"PREPARE foo AS SELECT 'of one'").status == pq.ExecStatus.COMMAND_OK
     assert two.prepare(b"foo", b"SELECT 'of two'").status == pq.ExecStatus.COMMAND_OK
@@ -569,8 +571,8 @@ def test_statements_of_sql_are_not_those_of_the_protocol(single):
         connection.finish()
 
 
-def test_an_error_of_names_undoes_the_transaction(single, numbers):
-    """What pgweir alone knows to be wrong has to end the transaction at the server."""
+def test_name_error_aborts_the_transaction(single, numbers):
+    """An error that only pgweir detects must end the transaction at the server."""
     connection = pq_connect(single)
     connection.prepare(b"there", b"SELECT 1")
     for wrong in (lambda: connection.exec_prepared(b"nobody's", []), lambda: connection.prepare(b"there", b"SELECT 2"),
@@ -586,7 +588,7 @@ def test_an_error_of_names_undoes_the_transaction(single, numbers):
     connection.finish()
 
 
-def test_literals_mean_what_they_meant(single):
+def test_literals_keep_their_meaning(single):
     """A text is read under the settings of the session that prepares it."""
     first, second = (psycopg.connect(autocommit=True, prepare_threshold=0, **single.parameters) for _ in range(2))
     first.execute("SET DateStyle = 'ISO, MDY'")
@@ -612,8 +614,8 @@ def asked(client, *messages):
 
 
 @pytest.mark.parametrize("parameter, old, new, text", MEANINGS, ids=[row[0] for row in MEANINGS])
-def test_what_a_text_means_elsewhere_is_its_own(scene, postgres, parameter, old, new, text):
-    """A client changes a parameter, and meets a server that has to parse what it prepared before: no other client may find that."""
+def test_text_parsed_under_other_parameters_is_not_shared(scene, postgres, parameter, old, new, text):
+    """A client changes a parameter, and its server must parse a statement prepared before: no other client may use that statement."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2)
     one, two, busy = (weir.client() for _ in range(3))
     use, means = m.bind("s1") + m.execute(), {}
@@ -649,7 +651,7 @@ def dmy_clients(scene, postgres, count, size):
 
 @pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
 @pytest.mark.parametrize("way", ["query", "batches", "batch", "batch and flush", "half of it undone", "undone"])
-def test_what_a_text_means_behind_a_change_of_parameters(scene, postgres, way, known):
+def test_meaning_of_a_text_after_a_parameter_change(scene, postgres, way, known):
     """A Parse that the server reads under parameters that it has not reported yet: SET is in front of it."""
     one, two, three, busy = dmy_clients(scene, postgres, 4, 2)
     parse, answers, month = m.parse(DATE, "s1"), 1, "1"
@@ -691,8 +693,8 @@ def test_what_a_text_means_behind_a_change_of_parameters(scene, postgres, way, k
 
 @pytest.mark.parametrize("way", ["batch", "batches", "batch and flush", "undone", "taken back", "flush and taken back", "local",
                                  "flush and local", "flush, online restart and local"])
-def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgres, way):
-    """The same, where it is pgweir that parses what the client has prepared before, for a server that does not have it."""
+def test_meaning_of_a_text_on_another_server_after_a_parameter_change(scene, postgres, way):
+    """The same, if pgweir parses the client's earlier statement for a server that lacks it."""
     one, two, busy = dmy_clients(scene, postgres, 3, 2)
     answers = 1
     assert asked(one, m.parse(DATE, "s1"), USE).value == "2"
@@ -705,7 +707,7 @@ def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgr
     elif way == "undone":
         one.send(SET_MDY + USE + m.bind("nobody") + m.sync())
     else:
-        # of what is over with the batch the server reports nothing
+        # the server does not report values that end with the batch
         begin, end = SET_MDY, b""
         if "taken back" in way:
             end = m.run("SET DateStyle = 'ISO, DMY'")
@@ -730,8 +732,8 @@ def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgr
         client.quit()
 
 
-def test_what_sql_prepared_is_nobody_elses(scene, postgres):
-    """A server keeps what SQL's PREPARE has made, whichever client has it next; the protocol finds it in its own transaction only."""
+def test_sql_prepared_statement_is_not_visible_to_others(scene, postgres):
+    """A server keeps statements of SQL's PREPARE for its next client; the protocol finds them in the same transaction only."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
     one, two = weir.client(), weir.client()
     one.query("PREPARE secret AS SELECT 'secret of one'")
@@ -757,7 +759,7 @@ def test_what_sql_prepared_is_nobody_elses(scene, postgres):
     (m.query(b"\xff") + m.parse(b"\xff") + m.sync(), 2), (m.message("C", b"S\0 and more") + m.sync(), 1),
     (m.message("P", b"\0SELECT 1\0") + m.sync(), 1)], ids=["parse", "query", "both", "close", "half a parse"])
 @pytest.mark.parametrize("writes", ["one", "two"])
-def test_what_fails_too_early_leaves_nobody_elses_unnamed_statement(scene, postgres, writes, fails, count):
+def test_failed_parse_does_not_expose_another_clients_statement(scene, postgres, writes, fails, count):
     """Text that is not in the client's encoding, or a message of the wrong shape, is refused before anything has been ended."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
     one, two = (weir.client(client_encoding="UTF8") for _ in range(2))
@@ -777,8 +779,8 @@ def test_what_fails_too_early_leaves_nobody_elses_unnamed_statement(scene, postg
                                      m.parse("SELECT 'mine'", "k" * 5000), m.close("S", "k" * 5000)],
                          ids=["portal", "long portal", "statement", "describe", "parse", "close"])
 @pytest.mark.parametrize("cut", [None, 4200], ids=["whole", "cut"])
-def test_names_that_are_far_too_long_lead_to_nobody_elses_statement(scene, postgres, message, cut):
-    """The server would cut them after 63 bytes, and take what is there."""
+def test_long_names_do_not_expose_another_clients_statement(scene, postgres, message, cut):
+    """The server would truncate the names to 63 bytes, and use an existing statement."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
     one, two = (weir.client() for _ in range(2))
     one.send(m.run("SELECT 'secret of one'"), m.parse("SELECT 'secret of one'", "k" * 63), m.sync())
@@ -801,14 +803,14 @@ def make_a_copy_that_is_refused(postgres):
 
 
 @pytest.mark.parametrize("use", [m.bind() + m.execute(), m.describe("S")], ids=["bind", "describe"])
-def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use):
-    """What was sent into the COPY is then read as if there had been none."""
+def test_failed_copy_does_not_expose_another_clients_unnamed_statement(scene, postgres, use):
+    """Messages sent into the COPY are then executed as if there had been no COPY."""
     make_a_copy_that_is_refused(postgres)
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="lost|crashed")
     one, two = (weir.client() for _ in range(2))
 
     def into_the_copy(name, *parts):
-        """What comes behind the failure of the COPY. On its server it is the second batch that a Sync ends."""
+        """Messages after the failure of the COPY. On its server they are the second batch that a Sync ends."""
         with postgres.connect(database="p0") as holder, holder.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(4711)")
             one.send(m.run("SELECT 'secret of one'"), m.sync())
@@ -822,7 +824,7 @@ def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads
         two.expect("Z")
         return two.result()
 
-    # a Parse of its own in the same batch is what it means; on another server, in a batch of the same number, it is not
+    # a Parse in the same batch defines the statement; on another server, in a batch of the same number, it does not
     assert into_the_copy("first", m.parse("SELECT 'own'"), use).errors == []
     (error,) = into_the_copy("second", use).errors
     assert error["C"] == "26000"
@@ -830,8 +832,8 @@ def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads
 
 @pytest.mark.parametrize("name", ["shared", "made by SQL"])
 @pytest.mark.parametrize("use", [lambda name: m.bind(name) + m.execute(), lambda name: m.describe("S", name)], ids=["bind", "describe"])
-def test_nobody_elses_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use, name):
-    """The same of those with a name: of the pooler's, and of what another client has made by SQL."""
+def test_failed_copy_does_not_expose_another_clients_statement(scene, postgres, use, name):
+    """The same for named statements: the pooler's, and statements that another client has prepared by SQL."""
     make_a_copy_that_is_refused(postgres)
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="lost|crashed")
     one, two = (weir.client() for _ in range(2))
@@ -856,13 +858,13 @@ def test_nobody_elses_statement_behind_a_copy_that_fails_before_it_reads(scene, 
 
     (error,) = into_the_copy(use(name)).errors
     assert error["C"] == "26000"
-    # one of its own is what it means, if it stands in front
+    # the client's own statement is used if its Parse comes first
     assert into_the_copy(m.parse("SELECT 'own'", "s1"), use("s1")).errors == []
     (error,) = into_the_copy(m.parse("SELECT 'own'", "s1"), use(name)).errors
     assert error["C"] == "26000"
 
 
-def test_long_names_are_those_of_the_server(scene, postgres):
+def test_long_names_are_truncated_as_by_the_server(scene, postgres):
     """Names with the same first 63 bytes are one name, to PostgreSQL and so to pgweir."""
     seen = []
     for mode in ("session", "transaction"):
@@ -883,8 +885,8 @@ def test_long_names_are_those_of_the_server(scene, postgres):
 
 
 @pytest.mark.parametrize("text, again", [("SELECT $1::int + 1", False), ("SELECT $1::int + length('x')", True)], ids=["plain", "literal"])
-def test_only_what_may_mean_another_thing_is_parsed_again(scene, postgres, text, again):
-    """Behind a SET of whatever, which may have been taken back since."""
+def test_only_texts_with_a_variable_meaning_are_parsed_again(scene, postgres, text, again):
+    """After any SET, which may have been rolled back since."""
     one, busy = dmy_clients(scene, postgres, 2, 2)
     one.send(m.parse(text, "s1") + m.sync())
     one.expect_all("1Z")
@@ -900,8 +902,8 @@ def test_only_what_may_mean_another_thing_is_parsed_again(scene, postgres, text,
 
 
 @pytest.mark.parametrize("back", ["local", "rollback", "reset", "online restart", "local behind ALTER TABLE"])
-def test_what_a_text_means_again(scene, postgres, back):
-    """A change that ends with its transaction, or is taken back, is not what a text goes on to mean that was read anew meanwhile."""
+def test_meaning_of_a_text_is_restored(scene, postgres, back):
+    """A change that ends with its transaction, or is rolled back, does not affect texts that were parsed meanwhile."""
     weir = scene.weir({"p0": postgres}, kind=Replaced, pool_mode="transaction", default_pool_size=2,
                       server_tls_sslmode="disable")
     one, busy = (weir.client() for _ in range(2))

@@ -1,6 +1,6 @@
 """
-Names of prepared statements: those on a server cannot be guessed by SQL, one that is too long is refused, and DEALLOCATE ALL takes effect in
-its place of a pipeline.
+Names of prepared statements: server-side names cannot be guessed by SQL, a name that is too long is refused, and DEALLOCATE ALL takes effect in
+sequence in a pipeline.
 """
 import pytest
 
@@ -8,7 +8,7 @@ from support import messages as m
 from support.prepared import FORGET, HEAD, Both, use
 from support.wire import Client
 
-# every name that has no tag, as pgweir gave them before, and what a client may think of
+# all names without a tag, as pgweir once used them, and guesses of a client
 GUESSES = """
 DO $guess$
 DECLARE
@@ -29,7 +29,7 @@ $guess$
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("user", [None, "app"], ids=["same role", "forced user"])
 def test_names_cannot_be_guessed(scene, postgres, mode, user):
-    """One client replaces all statements with names that it can guess, hidden in a DO block. Those of another client stay."""
+    """One client replaces all statements whose names it can guess, hidden in a DO block. Statements of another client are kept."""
     target = postgres.target("p0", **({"user": user, "password": "app-secret"} if user else {}))
     weir = scene.weir({"p0": target}, pool_mode=mode, default_pool_size=1)
     victim, attacker = weir.client(), weir.client("rival" if user else "app")
@@ -77,8 +77,8 @@ def test_a_name_that_is_too_long(scene, postgres, begin, size):
 
 @pytest.mark.parametrize("way", ["query", "among others", "execute", "execute, behind a Sync", "in a transaction"])
 @pytest.mark.parametrize("forget", FORGET)
-def test_names_behind_their_end_in_a_pipeline(scene, postgres, forget, way):
-    """What PostgreSQL itself answers, also where the server has none of the client's statements."""
+def test_names_after_their_deallocation_in_a_pipeline(scene, postgres, forget, way):
+    """The answers equal PostgreSQL's own, even if the server has none of the client's statements."""
     double = Client(postgres.port)
     double.login(password="app-secret", user="app", database="p0")
     both = Both(scene.weir({"p0": postgres}, pool_mode="transaction", max_prepared_statements=1).client(), double)

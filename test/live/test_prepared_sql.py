@@ -73,7 +73,7 @@ SPELLINGS = ["DEALLOCATE s1", "deallocate prepare S1;", "/* a /* b */ */ DEALLOC
 
 
 def both(front, postgres, script):
-    """What a script sees directly, and through pgweir, with another client between."""
+    """Returns the results of a script directly, and through pgweir, with another client between."""
     seen = []
     direct = {**front.parameters, "host": postgres.host, "port": postgres.port}
     for parameters in (direct, front.parameters):
@@ -155,7 +155,7 @@ def test_several_in_one_text(front, postgres):
 
 
 def test_parsed_with_a_name(front, postgres):
-    """The text of a statement names another, which may be another one at its next use, on another server."""
+    """The text of a statement refers to another, which may be redefined before its next use, on another server."""
     def script(session, other):
         seen = []
         session.prepare("s1", "SELECT 'first'")

@@ -1,4 +1,4 @@
-"""The protocol of today with the real programs: libpq 18, and whatever PostgreSQL is behind."""
+"""The current protocol with real programs: libpq 18, and the installed PostgreSQL."""
 import asyncio
 import threading
 
@@ -33,7 +33,7 @@ def connect(weir, user="app", database="p0", **options):
 @pytest.mark.parametrize("versions, minor", [
     ({}, 0), ({"max_protocol_version": "3.0"}, 0), ({"max_protocol_version": "3.2"}, 2),
     ({"max_protocol_version": "latest"}, 2), ({"min_protocol_version": "3.2", "max_protocol_version": "latest"}, 2)])
-def test_libpq_gets_the_version_that_it_asks_for(scene, postgres, versions, minor):
+def test_libpq_gets_the_requested_version(scene, postgres, versions, minor):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction")
     with connect(weir, **versions) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -65,7 +65,7 @@ def test_cancel_by_libpq(scene, postgres, authority, version, server_version, ne
 
 
 def test_key_of_the_server(scene, postgres):
-    """PostgreSQL 18 makes longer keys for those that ask for 3.2, one before it says that it has only 3.0."""
+    """PostgreSQL 18 sends longer keys to clients that request 3.2; earlier versions negotiate 3.0."""
     weir = scene.weir({"p0": postgres}, server_max_protocol_version="latest", show_extra_columns=1)
     client = weir.client()
     newer = int(client.parameters["server_version"].split(".")[0]) >= 18
@@ -98,7 +98,7 @@ def test_direct_tls_with_a_certificate(scene, postgres, authority):
         assert connection.execute("SELECT current_user").fetchone() == ("app",)
 
 
-def test_direct_tls_where_there_is_none(scene, postgres):
+def test_direct_tls_is_not_available(scene, postgres):
     weir = scene.weir({"p0": postgres})
     with pytest.raises(psycopg.OperationalError):
         connect(weir, sslmode="require", sslnegotiation="direct")
@@ -129,8 +129,8 @@ def test_direct_tls_to_the_server(scene, postgres, authority):
         assert client.result().errors[0]["C"] == "57014"
 
 
-def test_pgweir_behind_pgweir(scene, postgres, authority):
-    """Every way that one of them offers is one that the other can go."""
+def test_pgweir_as_server_of_pgweir(scene, postgres, authority):
+    """Each connection method that one pgweir offers works with the other."""
     behind = scene.weir({"p0": postgres}, **tls_settings(authority, client_tls_sslmode="require"))
     front = scene.weir({"p0": behind}, pool_mode="transaction", server_tls_sslmode="verify-full",
                        server_tls_ca_file=authority.cert("ca"), server_tls_sslnegotiation="direct",
@@ -157,7 +157,7 @@ def test_libpq_binds_to_pgweir(scene, postgres, authority, negotiation, binding,
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_libpq_demands_what_is_not_there(scene, postgres, authority):
+def test_libpq_requires_an_unavailable_binding(scene, postgres, authority):
     weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority))
     with pytest.raises(psycopg.OperationalError, match="channel binding"):
         connect(weir, sslmode="disable", channel_binding="require")
@@ -167,8 +167,8 @@ def test_libpq_demands_what_is_not_there(scene, postgres, authority):
     connect(weir, sslmode="require", channel_binding="prefer").close()
 
 
-def test_other_drivers_bind(scene, postgres, authority):
-    """pg8000 has an implementation of its own, and takes what is offered; asyncpg has one that knows nothing of it."""
+def test_channel_binding_of_other_drivers(scene, postgres, authority):
+    """pg8000 has its own implementation and uses the offered binding; asyncpg's implementation has no channel binding."""
     weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority))
     connection = pg8000.native.Connection("app", host=weir.host, port=weir.port, database="p0", password="app-secret",
                                           ssl_context=authority.client_context(verify=False))
@@ -197,7 +197,7 @@ def test_pgweir_binds_to_the_server(scene, postgres, authority, mode):
     ("require", "md5user", "the server asks for the password without"), ("require", "clear", "asks for the password without"),
     ("require", "trusted", "the server lets us in without"), ("prefer", "md5user", None), ("prefer", "clear", None),
     ("prefer", "trusted", None)])
-def test_server_that_asks_otherwise(scene, postgres, mode, role, words):
+def test_server_with_another_method(scene, postgres, mode, role, words):
     weir = scene.weir({"p0": postgres}, users=SECRETS, server_tls_sslmode="require", server_channel_binding=mode)
     if words:
         assert words in weir.connect().refused(user=role, database="p0")["M"]
@@ -205,8 +205,8 @@ def test_server_that_asks_otherwise(scene, postgres, mode, role, words):
         assert pid_of(weir.client(user=role))
 
 
-def test_keys_of_a_bound_login_log_in_at_the_server(scene, postgres, authority):
-    """Bound to one connection in front and to another one behind; no password is anywhere."""
+def test_keys_of_a_bound_login_are_valid_at_the_server(scene, postgres, authority):
+    """Bound to separate connections on both sides; no password is stored."""
     (secret,), = postgres.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'app'")
     weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", users={"app": secret}, server_tls_sslmode="require",
                       server_channel_binding="require", **tls_settings(authority))
@@ -215,7 +215,7 @@ def test_keys_of_a_bound_login_log_in_at_the_server(scene, postgres, authority):
         assert connection.execute("SELECT current_user").fetchone() == ("app",)
 
 
-def test_bound_from_one_pgweir_to_the_next(scene, postgres, authority):
+def test_channel_binding_between_two_pgweirs(scene, postgres, authority):
     behind = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority, client_tls_sslmode="require"))
     front = scene.weir({"p0": behind}, server_tls_sslmode="require", server_channel_binding="require",
                        server_tls_sslnegotiation="direct")
@@ -226,7 +226,7 @@ def test_bound_from_one_pgweir_to_the_next(scene, postgres, authority):
     ("server_max_protocol_version", "3.2", True), ("server_channel_binding", "disable", True),
     ("server_tls_protocols", "tlsv1.2", False)])
 def test_changes_over_unix_sockets(scene, postgres, setting, value, reconnects):
-    """What concerns TLS does not concern them."""
+    """TLS settings do not affect Unix sockets."""
     weir = scene.weir({"p0": "host=%s port=%d" % (postgres.directory, postgres.port)}, pool_mode="transaction")
     client = weir.client()
     pid = pid_of(client)

@@ -1,9 +1,9 @@
 """
-Every reason for a goodbye, provoked; the words are those that people's alerts match, at the client and in the log.
+Every close reason, provoked; alerts match these texts at the client and in the log.
 
-A provocation is a function under @reason(text): it gets a Stage and brings the reason about. Where the client is
-told, it returns the client (everything that it is told then is read to the end) or the fields of the error. The log
-must have `closing because: text` in every case. The last test holds the list against the table of reasons.
+A provocation is a function under @reason(text): it gets a Stage and causes the end. If the client gets an error, it returns the client (whose
+remaining messages are then read) or the fields of the error. The log must have `closing because: text` in every case. The last test compares the list
+with the table of reasons.
 """
 import re
 import signal
@@ -22,9 +22,8 @@ from support.until import until
 REASONS = {}
 TABLE = Path(__file__).parents[2] / "include" / "tbl" / "close_reason.tbl"
 
-# Rows that need what a later version will have, or that only the lack of memory brings about; those of LDAP and PAM are in
-# test_auth_ldap.py and test_auth_pam.py, that of online restarts in test_takeover.py, that of roles in test_roles.py,
-# that of pools in test_settings_databases.py, those of session_state in wire/test_session_state.py and test_pins.py.
+# Rows that only out of memory or a later version can cause; LDAP and PAM are in test_auth_ldap.py and test_auth_pam.py, online restarts in
+# test_takeover.py, roles in test_roles.py, pools in test_settings_databases.py, session_state in wire/test_session_state.py and test_pins.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "POOL_IDLE",
     "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN", "PARAMS_UNKNOWN",

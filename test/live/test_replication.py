@@ -36,7 +36,7 @@ def weir(request, scene, wal):      # pylint: disable=redefined-outer-name
 
 
 def replicated(scene, server, **settings):
-    """The programs name a database "replication", which is none of the server's: "*" stands for it."""
+    """The programs name a database "replication", which the server does not have: "*" serves it."""
     settings.setdefault("auth_type", "scram-sha-256")
     return scene.weir({"*": server}, **settings)
 
@@ -60,7 +60,7 @@ class Stream:
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self, number=signal.SIGINT):
-        """Its exit status, and what it wrote to stderr."""
+        """Returns the exit status, and the output to stderr."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         _, said = self.process.communicate(timeout=DEADLINE)
@@ -76,7 +76,7 @@ class Stream:
 
 
 def streaming(server, name, count=1):
-    """Waits until so many walsenders stream to a program of this name."""
+    """Waits until this number of walsenders stream to a program of this name."""
     sql = "SELECT count(*) FROM pg_stat_replication WHERE application_name = %s AND state = 'streaming'"
     until(lambda: server.execute(sql, (name,)) == [(count,)], "%d streams to %s" % (count, name))
 
@@ -226,7 +226,7 @@ def test_start_parameters_go_to_its_server(scene, wal):
     assert client.parameters["application_name"] == "copier" and client.parameters["DateStyle"] == "German, DMY"
     for name, value in (("extra_float_digits", "3"), ("work_mem", "65MB"), ("enable_seqscan", "off"), ("DateStyle", "German, DMY")):
         assert client.query("SHOW " + name).value == value
-    # what replication may ask for no other client may, and no other client gets it
+    # a parameter for replication is refused for other clients, and no other client gets it
     assert weir.connect().refused(user="app", password=SECRETS["app"], database="p0", log_connections="1")["M"] == (
         "unsupported startup parameter: log_connections")
     assert weir.client().query("SHOW enable_seqscan").value == "on"
@@ -247,7 +247,7 @@ def test_a_stream_is_cancelled(scene, wal):
 
 # --- permissions and limits
 
-def test_a_role_that_may_not_replicate_hears_the_servers_words(scene, wal):
+def test_role_without_replication_gets_the_error_of_the_server(scene, wal):
     weir = replicated(scene, wal, pool_mode="transaction")
     for kind in ("database", "true"):
         words = weir.connect().refused(user="rival", password=SECRETS["rival"], database="p0", replication=kind)
@@ -258,7 +258,7 @@ def test_a_role_that_may_not_replicate_hears_the_servers_words(scene, wal):
     assert weir.client().query("SELECT 1").value == "1"
 
 
-def test_a_value_that_cannot_be(scene, wal):
+def test_invalid_value(scene, wal):
     weir = replicated(scene, wal)
     refused = weir.connect().refused(user="app", database="p0", replication="perhaps")
     assert (refused["M"], refused["C"]) == ("invalid value for startup parameter: replication", "22023")
@@ -289,7 +289,7 @@ def test_replication_counts_in_pool_size(scene, wal):
 
 
 def test_trap_53_a_replication_login_evicts_one(scene, wal):
-    """Of a full pool of idle servers the first fell victim to it, then the next, ..."""
+    """In a full pool of idle servers, the first was closed, then the next, ..."""
     weir = replicated(scene, wal, pool_mode="transaction", default_pool_size=4)
     clients = [weir.client() for _ in range(4)]
     for client in clients:
@@ -327,7 +327,7 @@ def test_trap_40_auth_query(scene, wal, kind):
 
 # --- ends
 
-def test_the_client_dies_in_its_stream(weir, wal):
+def test_client_disconnects_in_its_stream(weir, wal):
     for number in range(3):
         store = weir.path("store%d" % number)
         os.mkdir(store)
@@ -338,7 +338,7 @@ def test_the_client_dies_in_its_stream(weir, wal):
     until(lambda: kinds(weir, "SERVERS") == kinds(weir, "CLIENTS") == [], "nothing is left of it")
 
 
-def test_the_server_dies_in_the_stream(weir, wal):
+def test_server_disconnects_in_the_stream(weir, wal):
     store = weir.path("store")
     os.mkdir(store)
     with Stream(weir, "pg_receivewal", "--directory", store, "--no-loop", "--no-sync") as stream:
@@ -349,7 +349,7 @@ def test_the_server_dies_in_the_stream(weir, wal):
     until(lambda: kinds(weir, "SERVERS") == kinds(weir, "CLIENTS") == [], "nothing is left of it")
 
 
-def test_limits_of_time_do_not_cut_a_stream(scene, wal):
+def test_timeouts_do_not_end_a_stream(scene, wal):
     weir = replicated(scene, wal, pool_mode="session")
     store = weir.path("store")
     os.mkdir(store)
@@ -360,7 +360,7 @@ def test_limits_of_time_do_not_cut_a_stream(scene, wal):
                       "client_idle_timeout"):
             weir.admin("SET %s = '%s'" % (limit, SOON))
         for _ in range(2):
-            # one that began later is cut
+            # a client that began later is ended
             client = weir.client()
             ask(client, "SELECT pg_sleep(3600)")
             ended_with(client, "query timeout")

@@ -15,7 +15,7 @@ ROLES = ("acts_a", "acts_b")
 WHO = "SELECT concat_ws(' ', session_user, current_user, current_setting('role'))"
 APP, BOSS = "app app none", "boss boss none"
 
-# What a client sends, a message each, so that a role is left; a statement without ; goes by either protocol.
+# Messages of a client that change its role; a statement without ; is sent by either protocol.
 LEAVES_A_ROLE = [
     ["SET ROLE acts_a"], ["set  role 'acts_a'"], ["SET SESSION ROLE acts_a"], ["SET role = 'acts_a'"], ["SET role TO acts_a"],
     ['SET "role" = acts_a'], ["SET U&\"\\0072ole\" = 'acts_a'"], ["SET/**/ROLE acts_a"], ["/* hint */ SET ROLE acts_a"],
@@ -40,7 +40,7 @@ OF_THE_BOSS = [
     ["SELECT set_config('session_authorization', 'app', false)"],
     ["DO $$ BEGIN EXECUTE 'SET ROLE acts_a'; END $$"], ["SELECT set_config('role', 'acts_a', false)"],
 ]
-# They set nothing that has to do with roles.
+# Statements without an effect on roles.
 PLAIN = [
     ["SET work_mem = '1MB'"], ["BEGIN", "SET LOCAL work_mem = '1MB'", "COMMIT"], ["BEGIN", "SET LOCAL ROLE acts_a", "COMMIT"],
     ["SET SESSION work_mem TO '1MB'"], ["SET TIME ZONE 'UTC'"], ["BEGIN", "SET TRANSACTION READ ONLY", "COMMIT"],
@@ -119,7 +119,7 @@ def test_the_next_client_of_a_superuser(scene, roles, hand):
 
 
 @pytest.mark.parametrize("hand", HANDS)
-def test_all_users_of_a_forced_one(scene, roles, hand):
+def test_all_clients_of_a_forced_user(scene, roles, hand):
     weir = start(scene, roles, target=roles.target("p0", user="app", password="app-secret"))
     one, other = weir.client("rival"), weir.client("clear")
     for change in LEAVES_A_ROLE:
@@ -142,7 +142,7 @@ def test_a_role_lasts_as_long_as_its_transaction(scene, roles):
 
 @pytest.mark.parametrize("first", ["SET work_mem = '1MB'", "SET work_mem = 'nonsense'", "SET no_such_thing = 1"])
 def test_pipelines(scene, roles, first):
-    """A plain SET that fails, or succeeds, with another Query behind it that is not plain."""
+    """A plain SET that fails or succeeds, followed by a Query that is not plain."""
     weir = start(scene, roles)
     one, other = weir.client(), weir.client()
     for text in ("SELECT 1; SET ROLE acts_a", "SET ROLE acts_a", "SET work_mem = '1MB'; SET ROLE acts_a"):
@@ -192,7 +192,7 @@ def test_in_session_mode_a_role_lasts_as_long_as_the_session(scene, roles, heard
             for _ in range(2):
                 assert client.query(WHO).value == "app acts_a acts_a"
             client.quit()
-    # the reset query alone gives the role back
+    # only the reset query restores the role
     assert not [sql for sql in heard() if "set_config" in sql]
 
 
@@ -207,7 +207,7 @@ def test_in_session_mode_without_a_reset_of_roles(scene, roles, reset):
                 client.quit()
 
 
-# --- what a session begins with
+# --- the initial role of a session
 
 @pytest.mark.parametrize("query", ["SET ROLE acts_a", "SELECT set_config($$role$$, $$acts_a$$, false)"])
 @pytest.mark.parametrize("mode", ["transaction", "session"])
@@ -232,8 +232,8 @@ def test_a_session_authorization_that_connect_query_sets(scene, roles):
             do(one, change, hand)
 
 
-def test_a_role_whose_name_has_other_characters(scene, roles):
-    """It is a name in the encoding of the database, whatever the clients' is."""
+def test_role_name_with_non_ascii_characters(scene, roles):
+    """The role is a name in the encoding of the database, in any client encoding."""
     name = "r\u00f4le 'a' \\ \u2192"
     roles.execute('CREATE ROLE "%s"; GRANT "%s" TO app' % (name, name))
     try:
@@ -263,7 +263,7 @@ def test_a_role_that_alter_role_sets(scene, roles):
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_a_role_that_the_reset_query_sets(scene, roles, mode):
-    """What the operator wants sessions to be between two clients."""
+    """The role that the operator sets for sessions between two clients."""
     weir = scene.weir({"p0": roles}, pool_mode=mode, default_pool_size=1, server_reset_query="RESET ALL; SET ROLE acts_b",
                       server_reset_query_always=1)
     with weir.client() as client:
@@ -285,7 +285,7 @@ def test_a_role_that_is_tracked(scene, roles):
         assert [client.query(WHO).value for client in (a, b, none)] == ["app acts_a acts_a", "app acts_b acts_b", APP], change
 
 
-def test_a_role_that_cannot_be_set_back(scene, roles):
+def test_role_that_cannot_be_restored(scene, roles):
     """The server is closed, with a reason."""
     roles.execute("CREATE ROLE acts_c; GRANT acts_c TO app")
     weir = start(scene, roles, target=roles.target("p0", connect_query="'SET ROLE acts_c'"), log_disconnections=1)
@@ -302,10 +302,10 @@ def test_a_role_that_cannot_be_set_back(scene, roles):
     assert pid not in until(lambda: roles.backends("p0"), "another server connection")
 
 
-# --- what it costs
+# --- cost
 
 def test_plain_settings_cost_nothing(scene, roles, heard):
-    """Neither a query of the pooler's own for roles, nor a connection."""
+    """Neither a query of the pooler for roles, nor a new connection."""
     weir = start(scene, roles)
     clients = [weir.client() for _ in range(3)]
     pids = set()
@@ -334,8 +334,8 @@ def test_a_role_costs_one_query(scene, roles, heard):
 
 # --- together with other things
 
-def test_auth_query_runs_as_the_user_that_it_logs_in_as(scene, roles):
-    """Its server connection has served a client of that user, which has left a role there that must not look users up."""
+def test_auth_query_runs_as_its_login_user(scene, roles):
+    """The server connection has served a client of that user, which has left a role there that must not run look-ups."""
     roles.execute("CREATE FUNCTION find_user(name text) RETURNS TABLE (n text, s text) LANGUAGE sql AS "
                   "$$ SELECT name, CASE WHEN current_user = 'app' THEN 'secret' ELSE 'wrong' END $$", database="p0")
     try:
@@ -353,7 +353,7 @@ def test_auth_query_runs_as_the_user_that_it_logs_in_as(scene, roles):
 
 @pytest.mark.parametrize("hand", HANDS)
 @pytest.mark.parametrize("when", ["in its transaction", "behind it"])
-def test_online_restart_in_between(scene, roles, hand, when):
+def test_online_restart_between_statements(scene, roles, hand, when):
     weir = start(scene, roles, kind=Replaced, server_tls_sslmode="disable", target=roles.target("p0"))
     one, other = weir.client(), weir.client()
     pid = pid_of(one)
@@ -369,7 +369,7 @@ def test_online_restart_in_between(scene, roles, hand, when):
     assert pid_of(other) == pid
 
 
-def test_online_restart_behind_connect_query(scene, roles):
+def test_online_restart_after_connect_query(scene, roles):
     weir = start(scene, roles, kind=Replaced, server_tls_sslmode="disable",
                  target=roles.target("p0", connect_query="'SET ROLE acts_b'"))
     one, other = weir.client(), weir.client()
@@ -379,8 +379,8 @@ def test_online_restart_behind_connect_query(scene, roles):
         assert other.query(WHO).value == "app acts_b acts_b"
 
 
-def test_online_restart_with_a_set_under_way(scene, roles):
-    """Its text is not there any more when its answer comes."""
+def test_online_restart_during_a_set(scene, roles):
+    """The text is no longer available when its answer arrives."""
     weir = start(scene, roles, kind=Replaced, server_tls_sslmode="disable", target=roles.target("p0"))
     one, other = weir.client(), weir.client()
     for text in ("SELECT pg_sleep(0.5); SET ROLE acts_a", "SET ROLE acts_a", "SET work_mem = '1MB'"):

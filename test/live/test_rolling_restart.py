@@ -39,7 +39,7 @@ class Group:
 
 
 class Worker:
-    """An application: a connection for a few transactions, then another one."""
+    """An application that opens a connection for a few transactions, then another connection."""
 
     def __init__(self, group):
         self.group = group
@@ -62,7 +62,7 @@ class Worker:
             self.fault = fault
 
     def more(self, rounds=3):
-        """Waits until it has reconnected so many times from now on, or failed."""
+        """Waits until the application has reconnected this many times from now on, or failed."""
         enough = self.rounds + rounds
         until(lambda: self.rounds >= enough or self.fault, "%d more connections" % rounds)
 
@@ -138,13 +138,13 @@ def connects_while_it_leaves(weir):
     return True
 
 
-def test_connection_that_has_begun_is_served(scene, postgres):
+def test_accepted_connection_is_served(scene, postgres):
     """With tcp_defer_accept only the kernel knows of it before its first words, and they may be under way for a moment."""
     assert connects_while_it_leaves(scene.weir({"p0": postgres}, so_reuseport=1, tcp_defer_accept=1))
 
 
 def test_client_in_its_login_is_served(scene, postgres):
-    """It has connected, and is asked for its password, when the process is told to go."""
+    """The client has connected, and has a pending authentication request, when the process is told to end."""
     weir = scene.weir({"p0": postgres}, auth_type="plain")
     client, silent = weir.connect(), weir.connect()
     client.send(m.startup(user="app", database="p0"))
@@ -165,7 +165,7 @@ def test_client_in_its_login_is_served(scene, postgres):
     assert weir.wait_exit() == 0
 
 
-def test_waiting_for_servers_lets_nobody_in(scene, postgres):
+def test_shutdown_that_waits_for_servers_admits_no_client(scene, postgres):
     weir = scene.weir({"p0": postgres}, auth_type="plain", pool_mode="transaction")
     holder, client = weir.client(), weir.connect()
     holder.query("BEGIN")

@@ -1,4 +1,4 @@
-"""What --check and the start say about secrets that no login can be checked with, and about an auth_user without one."""
+"""Messages of --check and of the start about unusable secrets, and about an auth_user without a secret."""
 import subprocess
 
 import pytest
@@ -54,7 +54,7 @@ def test_a_list_that_is_read_again(scene):
     until(is_told, "the warning")
 
 
-def test_password_of_a_database_is_one_of_auth_user(scene):
+def test_database_password_applies_to_auth_user(scene):
     weir = scene.weir("host=127.0.0.1 port=%d user=asker password=x" % free_port(), auth_user="asker")
     assert not [text for text in warnings(weir) if "auth_user" in text]
 

@@ -24,7 +24,7 @@ def run(*arguments):
 
 
 class Files:
-    """A configuration file and what it names."""
+    """A configuration file and the files that it names."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -117,12 +117,12 @@ def test_check_lists_every_problem(files):
     assert re.search(r"a\.ini:7: ", err) and re.search(r"a\.ini:9: ", err)
 
 
-def test_check_of_a_good_file(files):
+def test_check_of_a_valid_file(files):
     status, out, _ = run("--check", files.write())
     assert (status, out.count("\n")) == (0, 1)
 
 
-def test_check_looks_into_the_files_it_names(files):
+def test_check_reads_the_named_files(files):
     status, out, _ = run("--check", files.write(auth_type="md5", auth_file="/nowhere/userlist.txt"))
     assert status == 1 and "/nowhere/userlist.txt" in out
     status, out, _ = run("--check", files.write(client_tls_sslmode="require", client_tls_cert_file="/nowhere/crt",
@@ -130,7 +130,7 @@ def test_check_looks_into_the_files_it_names(files):
     assert status == 1 and "/nowhere/" in out
 
 
-# What a start stumbles over although the file has no fault, and what it says then; {dir} is the directory of the files.
+# Obstacles to a start with a valid file, and the error messages; {dir} is the directory of the files.
 FAULTS = {
     "account": ({"user": "no-such-account"}, 'user "no-such-account": there is no such account'),
     "root": ({"user": "root"}, 'user "root" is root: pgweir should not run as root'),
@@ -147,7 +147,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_check_says_what_a_start_would(files, fault):
+def test_check_reports_obstacles_to_a_start(files, fault):
     settings, text = FAULTS[fault]
     if fault == "group of others" and 0 in os.getgroups() + [os.getgid()]:
         pytest.skip("this account is in group 0")
@@ -163,8 +163,8 @@ def test_check_says_what_a_start_would(files, fault):
     assert status == 1 and fill(text) in err, err
 
 
-def test_check_beside_a_running_pooler(files, spawn):
-    """Its pidfile, its log, its port and its socket are no faults."""
+def test_check_with_a_running_pooler(files, spawn):
+    """The pidfile, log, port and socket of the running process are not reported."""
     files.write(pidfile=files.pidfile, logfile=files.log, unix_socket_dir=files.directory)
     spawn()
     status, out, _ = run("--check", files.ini)
@@ -172,7 +172,7 @@ def test_check_beside_a_running_pooler(files, spawn):
 
 
 def test_check_of_an_account_that_only_root_becomes(files):
-    """It may well be root that starts it."""
+    """The start may be by root."""
     status, out, _ = run("--check", files.write(user="daemon"))
     assert status == 0
     assert re.search(r'^warning: a start by this account would fail: cannot become user "daemon"', out, re.M), out
@@ -190,7 +190,7 @@ def test_check_without_addresses(files):
 
 
 @pytest.mark.parametrize("name", ["job_name", "service_name"])
-def test_job_name_is_taken_and_said_to_have_no_effect(files, scene, postgres, name):
+def test_job_name_is_accepted_without_effect(files, scene, postgres, name):
     files.write(**{name: "weir"})
     status, out, err = run("--check", files.ini)
     assert status == 0 and '"job_name" has no effect here' in out + err
@@ -253,7 +253,7 @@ def test_log_file_is_opened_again_at_hup(scene, postgres):
     assert "login attempt" in weir.log()
 
 
-def test_syslog_is_no_reason_not_to_start(files, spawn):
+def test_missing_syslog_does_not_prevent_a_start(files, spawn):
     """Where no process listens on /dev/log the lines are lost, and nothing else is."""
     files.write(syslog=1, syslog_ident="pgweir-test", syslog_facility="local0")
     spawn()
@@ -304,7 +304,7 @@ def test_daemon_needs_pidfile_and_a_log(files, missing):
     assert status == 1 and "-d needs pidfile" in err
 
 
-def test_daemon_that_cannot_start_says_so(files, spawn):
+def test_daemon_reports_a_failed_start(files, spawn):
     files.write(logfile=files.log)
     spawn()
     files.write(pidfile=files.pidfile, logfile=files.log)
@@ -319,7 +319,7 @@ def test_user_that_does_not_exist(files):
     assert status == 1 and "there is no such account" in err
 
 
-def test_user_that_it_is_already(files, spawn):
+def test_user_of_the_process_itself(files, spawn):
     files.write()
     spawn("-u", pwd.getpwuid(os.geteuid()).pw_name)
 

@@ -1,4 +1,4 @@
-"""The process id that a client is told, with a real server: what programs do with it when they have a session."""
+"""The process ID sent to a client, with a real server, as used by programs that have a session."""
 import os
 import subprocess
 
@@ -39,7 +39,7 @@ def own(connection):
     return connection.execute("SELECT pg_backend_pid()").fetchone()[0]
 
 
-def test_process_id_is_that_of_the_server(weir):
+def test_client_gets_the_process_id_of_the_server(weir):
     with connect(weir) as one, connect(weir) as two:
         assert (one.info.backend_pid, two.info.backend_pid) == (own(one), own(two))
         seen = one.execute("SELECT pid FROM pg_stat_activity WHERE usename = 'app'").fetchall()
@@ -81,7 +81,7 @@ def test_notifications_of_both_links(scene, postgres, link):
 
 
 def isolated(port, directory):
-    """What PostgreSQL's isolation tester says of the specification."""
+    """Returns the output of PostgreSQL's isolation tester for the specification."""
     tester = os.path.join(os.path.dirname(tool("postgres")), "../lib/pgxs/src/test/isolation/isolationtester")
     if not os.path.exists(tester):
         pytest.skip("no isolationtester")
@@ -93,7 +93,7 @@ def isolated(port, directory):
 
 
 def test_isolation_tester(weir, postgres, directory):
-    """It waits until pg_blocking_pids says that a session waits for another, and knows both by what libpq has been told."""
+    """The tester waits until pg_blocking_pids shows that a session waits for another, and identifies both by libpq's process IDs."""
     said = isolated(postgres.port, directory)
     assert "<waiting ...>" in said
     assert isolated(weir.port, directory) == said

@@ -1,4 +1,4 @@
-"""session_state = full: what a client sets follows it from server to server, and reaches no other client."""
+"""session_state = full: settings of a client follow it from server to server, and reach no other client."""
 import struct
 
 import pytest
@@ -40,7 +40,7 @@ def shown(client):
     (["SET statement_timeout = '1ms'", "SET work_mem = '5MB'"], "5MB|"),
     (["SET work_mem = '5MB'; SELECT 1/0"], "4MB|"),
 ])
-def test_what_is_set_stays_with_its_client(scene, postgres, texts, expected):
+def test_settings_follow_their_client(scene, postgres, texts, expected):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
     for text in texts:
@@ -66,7 +66,7 @@ def test_parameters_of_two_clients(scene, postgres):
             assert client.query("SHOW statement_timeout").value == ("%ds" % (number + 1))
 
 
-def test_reset_leads_to_what_the_client_began_with(scene, postgres):
+def test_reset_restores_the_initial_values(scene, postgres):
     weir = full(scene, postgres)
     mine, other = weir.client(options="-c work_mem=7MB -c app.tenant=mine", DateStyle="German"), weir.client()
     for text in ("SET work_mem = '5MB'; SET app.tenant = 'x'; SET DateStyle = 'SQL'", "RESET ALL"):
@@ -78,7 +78,7 @@ def test_reset_leads_to_what_the_client_began_with(scene, postgres):
 
 @pytest.mark.parametrize("end", ["terminate", "close"])
 @pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
-def test_a_client_that_sets_and_leaves(scene, postgres, end, reset):
+def test_client_sets_and_disconnects(scene, postgres, end, reset):
     """Nothing is kept of it, and the next client has a clean session."""
     weir = full(scene, postgres, server_reset_query=reset)
     mine = weir.client()
@@ -116,7 +116,7 @@ def value_of(client, name):
 
 
 @pytest.mark.parametrize("name", ["session.tenant", "local.tenant"])
-def test_names_that_begin_like_words_of_set(scene, postgres, name):
+def test_names_that_begin_like_keywords_of_set(scene, postgres, name):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
     mine.query("SET %s = 'x'" % name)
@@ -128,8 +128,8 @@ def test_names_that_begin_like_words_of_set(scene, postgres, name):
     ("SET app.a$b = 'x'", "app.a$b"), ("SET app.gr\u00f6\u00dfe = 'x'", "app.gr\u00f6\u00dfe"), ("SELECT set_config('app.a$b', 'x', false)", "app.a$b"),
     ("SET app.%s = 'x'" % (64 * "n"), "app." + 63 * "n"), ("SET U&\"app.tenant\" = 'x'", "app.tenant"),
     ("SELECT U&\"s\\0065t_config\"('app.tenant', 'x', false)", "app.tenant"), ("SELECT set_config('app.tenant', $$x, true)$$, false)", "app.tenant")])
-def test_names_that_cannot_be_asked_for(scene, postgres, text, name):
-    """PostgreSQL takes them. No other client finds what is set by them."""
+def test_names_that_cannot_be_queried(scene, postgres, text, name):
+    """PostgreSQL accepts the names. Other clients do not get the values."""
     weir = full(scene, postgres, default_pool_size=2, server_round_robin=1)
     mine, other = weir.client(), weir.client()
     mine.query(text)
@@ -146,7 +146,7 @@ FUNCTION_SET_CONFIG = m.message("F", struct.pack("!IHHH", 2078, 1, 0, 3) +
 
 @pytest.mark.parametrize("connect_query", [None, "SET TimeZone = 'UTC'"])
 @pytest.mark.parametrize("message", [m.query("CALL call_tenant('x')"), m.query("DO $$ BEGIN EXECUTE 'SE' || 'T app.tenant = x'; END $$"), FUNCTION_SET_CONFIG])
-def test_code_that_sets_by_a_name_of_its_own(scene, postgres, message, connect_query):
+def test_code_that_sets_by_a_computed_name(scene, postgres, message, connect_query):
     """The value follows its client where a text has the name, and reaches no other client in any case."""
     postgres.execute(PROCEDURE, database="p0")
     of_database = " connect_query='%s'" % connect_query.replace("'", "''") if connect_query else ""
@@ -167,7 +167,7 @@ def test_code_that_sets_by_a_name_of_its_own(scene, postgres, message, connect_q
 
 
 @pytest.mark.parametrize("texts", [["RESET ALL"], ["RESET work_mem"], ["DISCARD ALL"], ["BEGIN; RESET work_mem; COMMIT"], ["CREATE TEMP TABLE mine (a int)"]])
-def test_no_client_undoes_connect_query_for_others(scene, postgres, texts):
+def test_client_cannot_undo_connect_query_for_others(scene, postgres, texts):
     target = "host=127.0.0.1 port=%d dbname=p0 connect_query='SET work_mem = 3000'" % postgres.port
     weir = scene.weir({"p0": target}, pool_mode="transaction", default_pool_size=1, session_state="full", server_login_retry=0)
     mine = weir.client()
@@ -202,7 +202,7 @@ def test_code_and_an_online_restart(scene, postgres):
 
 
 @pytest.mark.parametrize("text", ["SELECT set_config($1, 'x', false)", "SELECT set_config('app.' || $1, 'x', false)"])
-def test_a_name_that_cannot_be_known_keeps_the_server(scene, postgres, text):
+def test_unknown_name_pins_the_server(scene, postgres, text):
     weir = full(scene, postgres, default_pool_size=2)
     mine, other = weir.client(), weir.client()
     mine.send(m.parse(text) + m.bind("", "", [b"tenant" if "||" in text else b"app.tenant"]) + m.execute() + m.sync())
@@ -217,7 +217,7 @@ def test_a_name_that_cannot_be_known_keeps_the_server(scene, postgres, text):
     assert {shown(client) for client in clients} == {"4MB|"}
 
 
-def test_set_config_for_the_transaction_alone_is_not_asked_about(scene, postgres, heard):
+def test_set_config_local_causes_no_query(scene, postgres, heard):
     weir = full(scene, postgres)
     client = weir.client()
     client.query("SELECT set_config('app.tenant', 'x', true)")
@@ -225,7 +225,7 @@ def test_set_config_for_the_transaction_alone_is_not_asked_about(scene, postgres
     assert not [text for text in heard() if "FROM pg_catalog.pg_settings" in text]
 
 
-def test_a_pipeline_is_asked_about_once(scene, postgres, heard):
+def test_pipeline_causes_one_query(scene, postgres, heard):
     weir = full(scene, postgres)
     client = weir.client()
     client.send(b"".join(m.query("SET work_mem = '%dMB'" % size) for size in range(5, 10)))
@@ -236,7 +236,7 @@ def test_a_pipeline_is_asked_about_once(scene, postgres, heard):
 
 
 def test_reset_in_a_pipeline(scene, postgres):
-    """What comes behind it begins with what the client has asked for at its start-up."""
+    """The rest of the pipeline begins with the client's start-up values."""
     weir = full(scene, postgres)
     client = weir.client(options="-c work_mem=7MB")
     client.send(m.query("RESET work_mem") + m.query("SHOW work_mem"))
@@ -245,7 +245,7 @@ def test_reset_in_a_pipeline(scene, postgres):
     assert client.query("SHOW work_mem").value == "7MB"
 
 
-def test_off_is_as_before(scene, postgres):
+def test_session_state_off(scene, postgres):
     weir = full(scene, postgres, session_state="off")
     mine, other = weir.client(), weir.client()
     mine.query("SET work_mem = '5MB'")
@@ -280,7 +280,7 @@ def test_online_restart(scene, postgres):
 
 
 def test_idle_session_timeout(scene, postgres):
-    """It would end the server while no client has it, so that this one is closed."""
+    """The timeout would end the server while it has no client, so the server is closed."""
     weir = full(scene, postgres, Replaced)
     mine, other = weir.client(), weir.client()
     mine.query("SET idle_session_timeout = '1h'")
@@ -349,8 +349,8 @@ def test_roles_of_two_clients(scene, postgres):
             assert client.query(WHO).value == "postgres %s %dMB" % (role, 5 + len(role) - 4 * (role == "postgres"))
 
 
-def test_a_role_that_is_no_more(scene, postgres):
-    """The client never works as another one."""
+def test_dropped_role(scene, postgres):
+    """The client never works under another role."""
     postgres.execute("CREATE ROLE passing")
     weir = full(scene, postgres.target("p0", user="postgres"))
     mine, other = weir.client(), weir.client()
@@ -393,7 +393,7 @@ def test_statements_are_not_shared_by_roles(scene, postgres):
     "SELECT $$/*$$, set_config('app.tenant', 'x', false)",
     "SELECT $$\"$$, set_config('app.tenant', 'x', false)",
 ])
-def test_quotes_hide_nothing(scene, postgres, text):
+def test_quoted_names_are_recognised(scene, postgres, text):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
     assert not mine.query(text).errors
@@ -404,7 +404,7 @@ def test_quotes_hide_nothing(scene, postgres, text):
 
 @pytest.fixture
 def tenants(postgres):
-    """Functions of p0 that change the session of the one that calls them."""
+    """Functions of p0 that change the session of their caller."""
     postgres.execute("""
         CREATE FUNCTION use_tenant(t text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('app.tenant', t, false) $$;
         CREATE FUNCTION "Enter"(t text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM use_tenant(t); END $$;
@@ -508,7 +508,7 @@ def test_functions_in_a_session_of_another_encoding(scene, postgres, tenants):
 
 
 def test_temporary_functions_of_another_role(scene, postgres):
-    """Any role may make one of any name, which no other role can call: no text of others counts as a call of it."""
+    """Any role may create a temporary function of any name, which no other role can call: texts of other roles do not count as calls."""
     weir = full(scene, postgres, default_pool_size=3)
     rival, before = weir.client(user="rival"), weir.client()
     assert not rival.query("""CREATE FUNCTION pg_temp."select"(text) RETURNS text LANGUAGE sql AS $$ SELECT set_config($1, '', false) $$;
@@ -517,12 +517,12 @@ def test_temporary_functions_of_another_role(scene, postgres):
                               CREATE TRIGGER noted AFTER INSERT ON noted EXECUTE FUNCTION pg_temp.noted()""").errors
     own = weir.client()
     try:
-        # after which functions are read again
+        # after this the functions are read again
         assert not before.query("CREATE FUNCTION read_again() RETURNS int LANGUAGE sql AS 'SELECT 1'").errors
         for client in (before, own):
             assert not client.query("SELECT 1 AS insert").errors
         assert [row["user"] for row in weir.show("PINS")] == ["rival"]
-        # nor do those of the role itself, whose session is pinned, and reset before another client has it
+        # nor do functions of the role itself, whose session is pinned, and reset before another client gets it
         assert not own.query("CREATE FUNCTION pg_temp.own(text) RETURNS text LANGUAGE sql AS $$ SELECT set_config($1, 'x', false) $$").errors
         assert not own.query("SELECT pg_temp.own('app.' || 'own'); DROP FUNCTION pg_temp.own").errors
         assert before.query("SELECT 1").value == "1"
@@ -532,7 +532,7 @@ def test_temporary_functions_of_another_role(scene, postgres):
 
 
 def test_a_large_temporary_function_of_another_role(scene, postgres):
-    """It is not searched: the server would need a second for each 600 KB of this."""
+    """The function is not searched: the server would need a second for each 600 KB."""
     weir = full(scene, postgres)
     assert not weir.client(user="rival").query("""DO $$ BEGIN EXECUTE 'CREATE FUNCTION pg_temp.large() RETURNS int LANGUAGE plpgsql AS ' ||
                                                   quote_literal('BEGIN /*' || repeat(' set x', 6000000) || '*/ RETURN 1; END'); END $$""").errors
@@ -540,7 +540,7 @@ def test_a_large_temporary_function_of_another_role(scene, postgres):
 
 
 def test_a_function_that_is_too_long_to_be_searched(scene, postgres):
-    """It counts as one that does anything."""
+    """The function counts as one with any effect."""
     weir = full(scene, postgres, default_pool_size=2)
     mine = weir.client()
     try:
@@ -554,7 +554,7 @@ def test_a_function_that_is_too_long_to_be_searched(scene, postgres):
         mine.query("DROP FUNCTION too_long")
 
 
-# --- what a client began with
+# --- initial values of a client
 
 BEGUN_WITH = [("search_path", {"options": "-c search_path=pg_catalog"}, "pg_catalog", "public"),
               ("default_transaction_read_only", {"options": "-c default_transaction_read_only=on"}, "on", "off"),
@@ -566,8 +566,8 @@ BEGUN_WITH = [("search_path", {"options": "-c search_path=pg_catalog"}, "pg_cata
 
 @pytest.mark.parametrize("pin", ["SET app.a$b = 'x'", "SELECT setseed(0.5)"])
 @pytest.mark.parametrize("name, startup, first, value", BEGUN_WITH)
-def test_reset_of_a_client_that_keeps_its_server(scene, postgres, name, startup, first, value, pin):
-    """It leads to what the client began with, and leaves alone what it has set."""
+def test_reset_of_a_pinned_client(scene, postgres, name, startup, first, value, pin):
+    """RESET restores the client's initial value, and keeps values that the client has set."""
     weir = full(scene, postgres)
     client = weir.client(**startup)
     client.query(pin)
@@ -583,7 +583,7 @@ def test_reset_of_a_client_that_keeps_its_server(scene, postgres, name, startup,
     assert [row["pins"] for row in weir.show("PINS")]
 
 
-def test_a_client_that_keeps_its_server_is_told_what_a_reset_leads_to(scene, postgres):
+def test_pinned_client_gets_the_value_after_a_reset(scene, postgres):
     weir = full(scene, postgres)
     client = weir.client(DateStyle="German")
     client.query("SET app.a$b = 'x'; SET DateStyle = 'SQL'")
@@ -595,7 +595,7 @@ def test_a_client_that_keeps_its_server_is_told_what_a_reset_leads_to(scene, pos
 @pytest.mark.parametrize("name, startup, value", [
     ("IntervalStyle", {"options": "-c intervalstyle=postgres_verbose"}, "postgres"), ("DateStyle", {"DateStyle": "German"}, "ISO, MDY"),
     ("search_path", {"options": "-c search_path=pg_catalog"}, '"$user", public')])
-def test_a_value_that_the_server_has_by_itself(scene, postgres, name, startup, value):
+def test_default_value_of_the_server(scene, postgres, name, startup, value):
     """The client has set it, and not RESET it."""
     weir = full(scene, postgres, default_pool_size=2, server_round_robin=1)
     mine, other = weir.client(**startup), weir.client()
@@ -603,7 +603,7 @@ def test_a_value_that_the_server_has_by_itself(scene, postgres, name, startup, v
     mine.query("SELECT set_config('%s', '%s', false)" % (name, value))
     for text in ("SET enable_seqscan = off", "BEGIN; SET work_mem = '5MB'; COMMIT", "SET enable_seqscan = on"):
         for _ in range(3):
-            assert [other.query("SHOW " + name).value for _ in range(2)] == 2 * [value]         # so that the client's next server is another one
+            assert [other.query("SHOW " + name).value for _ in range(2)] == 2 * [value]         # so that the client's next server is another server
             assert mine.query("SHOW " + name).value == value
         mine.query(text)
     mine.query("RESET " + name)

@@ -1,6 +1,6 @@
 """
-session_state = full, compared with direct connections: random statements of several clients take turns on few servers, and each client gets
-the same answers as a connection of its own. PGWEIR_SESSION_SEEDS: so many seeds; PGWEIR_SESSION_FIRST: the first of them.
+session_state = full, compared with direct connections: random statements of several clients alternate on few servers, and each client gets the same
+answers as a dedicated connection. PGWEIR_SESSION_SEEDS: number of seeds; PGWEIR_SESSION_FIRST: the first seed.
 """
 import os
 import random
@@ -41,7 +41,7 @@ def close(pair):
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_as_on_its_own_connection(scene, prepared, seed):
+def test_same_answers_as_on_a_dedicated_connection(scene, prepared, seed):
     draw = random.Random(seed)
     database = prepared.target("p3", user="postgres", connect_query="'%s'" % BEGUN)
     weir = scene.weir({"p3": database}, Replaced, pool_mode="transaction", session_state="full", server_round_robin=1, default_pool_size=CLIENTS + 1,
@@ -62,7 +62,7 @@ def test_as_on_its_own_connection(scene, prepared, seed):
                 told.append("%d: leaves" % k)
             elif draw.random() < 0.02:
                 command = draw.choice(OPERATOR)
-                if command == "RECONNECT":                  # ends the listener, and with it those that listen
+                if command == "RECONNECT":                  # ends the listener and its clients
                     for n in hear:
                         close(pairs[n])
                         pairs[n] = pair()
@@ -71,7 +71,7 @@ def test_as_on_its_own_connection(scene, prepared, seed):
                 told.append(command)
                 weir.replace() if command == "-R" else weir.admin(command)
             steps, texts = zip(*(sessions.draw_step(draw, k) for _ in range(draw.choice((1, 1, 1, 1, 2, 4)))))
-            if "UNLISTEN" in str(texts) and "NOTIFY" in str(texts):      # what it listens to is known at the end of what is sent together
+            if "UNLISTEN" in str(texts) and "NOTIFY" in str(texts):      # the client's channels are known only at the end of a pipeline
                 steps, texts = steps[:1], texts[:1]
             if k in unlistened and "NOTIFY" in str(texts):
                 continue
@@ -87,7 +87,7 @@ def test_as_on_its_own_connection(scene, prepared, seed):
             if len(steps) > 1:                              # a notification may come with the answer to a query before its own
                 expected, got = (sorted(each, key=lambda part: part[0] == "A") for each in (expected, got))
             assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
-            if is_idle and draw.random() < 0.1:             # within a transaction the server of the transaction alone is asked
+            if is_idle and draw.random() < 0.1:             # within a transaction only the server of the transaction is queried
                 told.append("%d: what it listens to" % k)
                 expected, got = ([row[0] for row in client.query("SELECT pg_listening_channels()").rows] for client in reversed(pairs[k]))
                 assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))

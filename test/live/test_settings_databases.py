@@ -1,4 +1,4 @@
-"""Entries of [databases]: the fallback, forced users, connect_query, hosts, and what idles too long."""
+"""Entries of [databases]: the fallback, forced users, connect_query, hosts, and idle timeouts."""
 import pytest
 
 from support.live import NEVER, SOON, hold, let_go, pid_of
@@ -152,7 +152,7 @@ def test_load_balance_hosts_disable(scene, postgres):
 
 
 @pytest.mark.parametrize("balance", ["round-robin", "disable"])
-def test_host_that_is_down_is_passed_over(scene, postgres, balance):
+def test_host_that_is_down_is_skipped(scene, postgres, balance):
     weir = scene.weir({"p0": "host=%s/nowhere,127.0.0.1 port=%d load_balance_hosts=%s"
                        % (scene.directory, postgres.port, balance)}, pool_mode="transaction", server_login_retry=SOON)
     clients = [weir.client() for _ in range(3)]

@@ -55,7 +55,7 @@ def test_several_addresses(scene, postgres):
 
 
 def test_addresses_by_name(scene, postgres):
-    """All that the system's resolver has for a name; to it 127.2 is one, too. What is named twice is there once."""
+    """All addresses that the system's resolver returns for a name; 127.2 is also a name to it. Duplicates are opened once."""
     weir = scene.weir({"p0": postgres}, listen_addr="localhost, 127.2, 127.0.0.1, 127.0.0.2", so_reuseport=1)
     of_localhost = {info[4][0] for info in socket.getaddrinfo("localhost", None)}
     for host in of_localhost | {"127.0.0.1", "127.0.0.2"}:
@@ -83,7 +83,7 @@ def test_address_of_another_machine(scene, postgres):
 
 
 @needs_absence
-def test_nothing_but_addresses_of_other_machines(scene, postgres):
+def test_only_addresses_of_other_machines(scene, postgres):
     weir = scene.weir({"p0": postgres}, allow="not started")
     for value in NOBODYS, "192.0.515":
         weir.settings["listen_addr"] = value
@@ -131,19 +131,19 @@ def test_no_unix_socket(scene, postgres):
 
 
 def start_in_vain(weir):
-    """A second process with the same file: its status and what it said."""
+    """Starts a second process with the same file. Returns its status and output."""
     done = subprocess.run([binary(), weir.ini_path], capture_output=True, text=True, timeout=DEADLINE, check=False)
     return done.returncode, done.stderr
 
 
-def test_address_that_is_taken(scene, postgres):
+def test_address_in_use(scene, postgres):
     weir = scene.weir({"p0": postgres}, unix_socket_dir="", allow="not started")
     status, said = start_in_vain(weir)
     assert status == 1 and said.count("cannot listen on 127.0.0.1") == 1
     assert served("127.0.0.1", weir.port)
 
 
-def test_unix_socket_that_is_taken(scene, postgres):
+def test_unix_socket_in_use(scene, postgres):
     weir = scene.weir({"p0": postgres}, listen_addr="", allow="not started")
     weir.host = weir.directory
     status, said = start_in_vain(weir)
@@ -151,7 +151,7 @@ def test_unix_socket_that_is_taken(scene, postgres):
     assert served(weir.directory, weir.port)
 
 
-def test_unix_socket_that_was_left_behind(scene, postgres):
+def test_stale_unix_socket(scene, postgres):
     weir = scene.weir({"p0": postgres})
     path = weir.path(".s.PGSQL.%d" % weir.port)
     weir.stop()
@@ -216,7 +216,7 @@ def is_stopped(weir):
 
 
 def test_listen_backlog(scene, postgres):
-    """While pgweir is stopped, so many connections find a place, and one more than that does not."""
+    """While pgweir is stopped, this many connections are queued, and one more is not."""
     weir = scene.weir({"p0": postgres}, listen_backlog=3)
     path = weir.path(".s.PGSQL.%d" % weir.port)
     waiting = []
@@ -303,7 +303,7 @@ def test_buffer_and_timeout_options_do_no_harm(scene, postgres, size):
     assert client.query("SELECT '%s'" % text).value == text
 
 
-def test_settings_of_buffers_change_no_answer(scene, postgres):
+def test_buffer_settings_change_no_answer(scene, postgres):
     weir = scene.weir({"p0": postgres}, pkt_buf=256, sbuf_loopcnt=1, pool_mode="transaction")
     client = weir.client()
     for size in (1, 200, 230, 255, 256, 257, 1000, 100000, 5000000):

@@ -1,4 +1,4 @@
-"""What is written to the log, and what may be left out."""
+"""Settings of the log."""
 import re
 
 import pytest
@@ -109,7 +109,7 @@ def test_no_password_is_ever_logged(scene, postgres):
     assert "secret" not in weir.log() + weir.stderr()
 
 
-def test_log_line_of_a_hostile_name_is_one_line(scene, postgres):
+def test_hostile_name_is_logged_on_one_line(scene, postgres):
     weir = scene.weir({"p0": postgres})
     weir.connect().refused(user="app", database="no\n2026-01-01 00:00:00.000 UTC [1] LOG forged")
     assert not lines(weir, "^2026-01-01 00:00:00.000")

@@ -1,4 +1,4 @@
-"""pool_mode: what a client keeps a server connection for, and at which of the three levels that is said."""
+"""pool_mode: how long a client keeps a server connection, and the three levels of the setting."""
 import pytest
 
 from support.live import ask, ended_with, hold, let_go, pid_of
@@ -42,7 +42,7 @@ def test_default_is_session(scene, postgres):
     assert mode_in_fact(scene.weir({"p0": postgres})) == "session"
 
 
-def test_session_keeps_what_a_client_made(scene, postgres):
+def test_session_keeps_objects_of_a_client(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="session")
     client = weir.client()
     client.query("CREATE TEMPORARY TABLE mine (n int)")

@@ -1,4 +1,4 @@
-"""Session parameters: what a client may ask for at start-up, and what follows it from server to server."""
+"""Session parameters: allowed start-up parameters, and values that follow the client from server to server."""
 import pytest
 
 from support.live import NEVER, ask, ended_with, hold, let_go, pid_of
@@ -25,7 +25,7 @@ def test_startup_parameters_follow_their_client(scene, postgres, name, value):
 
 
 @pytest.mark.parametrize("name, value", TRACKED)
-def test_what_a_client_sets_follows_it(scene, postgres, name, value):
+def test_values_set_by_a_client_follow_it(scene, postgres, name, value):
     weir = shared_server(scene, postgres)
     plain, special = weir.client(), weir.client()
     usual = plain.query("SHOW " + name).value
@@ -35,7 +35,7 @@ def test_what_a_client_sets_follows_it(scene, postgres, name, value):
         assert special.query("SHOW " + name).value == value
 
 
-def test_what_a_transaction_sets_and_rolls_back_does_not(scene, postgres):
+def test_rolled_back_values_do_not_follow_the_client(scene, postgres):
     weir = shared_server(scene, postgres)
     client, other = weir.client(), weir.client()
     client.query("BEGIN")
@@ -45,7 +45,7 @@ def test_what_a_transaction_sets_and_rolls_back_does_not(scene, postgres):
     assert client.query("SHOW timezone").value == "UTC"
 
 
-def test_nothing_is_set_where_nothing_differs(scene, postgres, heard):
+def test_equal_values_are_not_set(scene, postgres, heard):
     """Trap 42: a parameter that the server spells in its own way was set again before every transaction."""
     weir = shared_server(scene, postgres)
     first, second = weir.client(DateStyle="ISO"), weir.client(DateStyle="iso, mdy", client_encoding="utf-8")
@@ -92,7 +92,7 @@ def test_application_name_add_host(scene, postgres):
     assert over_unix.query("SHOW application_name").value.startswith("me - unix")
 
 
-def test_value_that_the_server_refuses_at_login_is_the_clients_own_trouble(scene, postgres):
+def test_refused_startup_value_affects_only_its_client(scene, postgres):
     """The login failed for the whole pool, and was not tried again for server_login_retry."""
     weir = scene.weir({"p0": postgres}, server_login_retry=NEVER)
     words = 'invalid value for parameter "TimeZone": "Mars/Olympus"'
@@ -110,7 +110,7 @@ def test_value_that_the_server_refuses_at_login_is_the_clients_own_trouble(scene
     ("client_encoding", "MULE_INTERNAL", "conversion between MULE_INTERNAL and UTF8 is not supported", "0A000"),
     ("log_statement", "all", 'permission denied to set parameter "log_statement"', "42501"),
     ("lc_messages", "nowhere", 'permission denied to set parameter "lc_messages"', "42501")])
-def test_whoever_asks_for_what_is_refused_blocks_nobody(scene, postgres, name, value, words, sqlstate):
+def test_refused_clients_do_not_block_others(scene, postgres, name, value, words, sqlstate):
     """The login for that client was tried again and again, in front of all other clients, and none of them got an answer."""
     weir = scene.weir({"p0": postgres}, default_pool_size=3, server_login_retry=NEVER, track_extra_parameters="log_statement, lc_messages")
     first = weir.client()
@@ -121,7 +121,7 @@ def test_whoever_asks_for_what_is_refused_blocks_nobody(scene, postgres, name, v
     assert pid_of(weir.client()) != pid_of(first)
 
 
-def test_what_is_not_about_parameters_is_the_pools_trouble(scene, postgres):
+def test_other_login_errors_affect_the_pool(scene, postgres):
     """Whatever its client has asked for: the login is not tried again before its time."""
     weir = scene.weir({"p0": postgres.target("nowhere")}, server_login_retry=NEVER, server_down="fail")
     words = 'database "nowhere" does not exist'
@@ -146,7 +146,7 @@ def test_value_that_the_server_refuses_between_transactions(scene, postgres):
     ("TimeZone", "Asia/Tokyo", "Europe/Paris"), ("DateStyle", "SQL, DMY", "German, DMY"),
     ("client_encoding", "LATIN1", "UTF8"), ("IntervalStyle", "iso_8601", "sql_standard")])
 @pytest.mark.parametrize("reset", ["RESET {}", "SET {} TO DEFAULT", "RESET ALL", "DISCARD ALL"])
-def test_reset_gives_back_what_was_asked_for_at_startup(scene, postgres, name, asked, other, reset):
+def test_reset_restores_the_startup_value(scene, postgres, name, asked, other, reset):
     weir = scene.weir({"p0": postgres})
     client = weir.client(**{name: asked})
     client.query("SET %s = '%s'" % (name, other))
@@ -155,8 +155,8 @@ def test_reset_gives_back_what_was_asked_for_at_startup(scene, postgres, name, a
     assert client.query("SHOW " + name).value == asked
 
 
-def test_reset_of_one_who_asked_for_nothing(scene, postgres):
-    """The connection of another client, which did ask for something, is no help to it."""
+def test_reset_without_a_startup_value(scene, postgres):
+    """The connection of another client, which has requested a value, is not suitable."""
     weir = scene.weir({"p0": postgres}, default_pool_size=1)
     client = weir.client(TimeZone="Asia/Tokyo")
     client.query("SELECT 1")

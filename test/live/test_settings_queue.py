@@ -1,4 +1,4 @@
-"""Which client is served next, by which connection, and what those that wait are told."""
+"""Which client is served next, by which connection, and messages to waiting clients."""
 import re
 
 from support import messages as m
@@ -91,6 +91,6 @@ def test_login_notify_message(scene, postgres):
     assert not notices(weir.connect().login(user="app", database="p0"))
 
 
-def test_without_it_nothing_is_said_at_login(scene, postgres):
+def test_no_notice_at_login_by_default(scene, postgres):
     weir = scene.weir({"p0": postgres}, query_wait_notify=NEVER)
     assert not notices(weir.connect().login(user="app", database="p0"))

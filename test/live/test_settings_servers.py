@@ -1,4 +1,4 @@
-"""The life of server connections: how long, what is asked before and after a use, when logging in is tried again."""
+"""The life of server connections: lifetime, queries before and after a use, and retries of server logins."""
 import pytest
 
 from support.live import NEVER, SOON, ended_with, hold, let_go, pid_of
@@ -16,7 +16,7 @@ def test_server_lifetime(scene, postgres):
     assert pid_of(client) != pid
 
 
-def test_server_lifetime_spares_the_busy(scene, postgres):
+def test_server_lifetime_spares_busy_servers(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_lifetime=SOON, default_pool_size=2)
     busy, idle = weir.client(), weir.client()
     pid = hold(busy)

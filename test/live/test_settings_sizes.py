@@ -5,7 +5,7 @@ from support.live import NEVER, SOON, ask, hold, let_go, pid_of
 
 
 def fill(weir, count, database="p0", user="app"):
-    """So many clients that each keep a server connection."""
+    """Makes this many clients, each with a server connection."""
     clients = [weir.client(user, database) for _ in range(count)]
     assert len({hold(client) for client in clients}) == count
     return clients
@@ -75,7 +75,7 @@ def test_min_pool_size(scene, postgres):
     weir.wait_pool("p1", sv_idle=2)
 
 
-def test_min_pool_size_is_made_up_again(scene, postgres):
+def test_min_pool_size_is_restored(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", min_pool_size=2)
     client = weir.client()
     weir.wait_pool("p0", sv_idle=2)
@@ -143,7 +143,7 @@ def test_reserve_pool_timeout(scene, postgres):
     weir.wait_log("taking connection from reserve_pool")
 
 
-def test_without_a_reserve_the_timeout_means_nothing(scene, postgres):
+def test_reserve_timeout_without_a_reserve_has_no_effect(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, reserve_pool_timeout=0,
                       query_wait_timeout=SOON)
     hold(weir.client())
@@ -185,14 +185,14 @@ def test_max_user_connections(scene, postgres, place):
     weir.wait_log("closing because: evicted")
 
 
-def test_limit_0_is_none(scene, postgres):
+def test_limit_0_is_unlimited(scene, postgres):
     weir = scene.weir({"p0": postgres.target("p0", max_db_connections=0)}, pool_mode="transaction",
                       sections={"users": {"app": "max_user_connections=0"}}, max_db_connections=1,
                       max_user_connections=1)
     fill(weir, 3)
 
 
-def test_eviction_takes_the_one_that_has_been_idle_longest(scene, postgres):
+def test_eviction_takes_the_longest_idle_server(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", max_db_connections=3)
     clients = fill(weir, 2)
     (other,) = fill(weir, 1, user="rival")
@@ -209,7 +209,7 @@ def test_eviction_takes_the_one_that_has_been_idle_longest(scene, postgres):
     let_go(other)
 
 
-def test_eviction_frees_nothing_of_others_when_all_are_busy(scene, postgres):
+def test_busy_servers_are_not_evicted(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", max_db_connections=1)
     late, holder = weir.client("rival"), weir.client()
     hold(holder)

@@ -1,6 +1,6 @@
 """
-The options of TCP connections, read off pgweir's own sockets: pidfd_getfd(2) gives a copy of another process's descriptor,
-and the kernel tells of it what was set.
+The options of TCP connections, read from pgweir's own sockets: pidfd_getfd(2) copies another process's descriptor, and the kernel reports its
+options.
 """
 import contextlib
 import ctypes
@@ -77,7 +77,7 @@ def test_option_is_set(scene, postgres, name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_option_0_is_that_of_the_system(scene, postgres, name):
+def test_option_0_is_the_system_default(scene, postgres, name):
     level, option, _ = OPTIONS[name]
     weir = scene.weir({"p0": postgres}, **{name: 0})
     with socket.socket() as fresh:
@@ -86,7 +86,7 @@ def test_option_0_is_that_of_the_system(scene, postgres, name):
         assert options_of(weir, address, level, option) == usual
 
 
-def test_option_set_at_run_time_counts_for_what_comes(scene, postgres):
+def test_option_set_at_run_time_applies_to_new_connections(scene, postgres):
     level, option, value = OPTIONS["tcp_keepidle"]
     weir = scene.weir({"p0": postgres})
     before, _ = both_ends(weir, postgres)

@@ -1,4 +1,4 @@
-"""What goes to syslog, under which name and facility."""
+"""Syslog messages, their name and facility."""
 import re
 
 import pytest
@@ -15,7 +15,7 @@ def start(scene, postgres, **settings):
 
 
 def told(weir):
-    """What the daemon has heard, as (facility, priority, ident, text)."""
+    """The messages to the daemon, as (facility, priority, ident, text)."""
     return [(facility, priority, ident, text) for facility, priority, ident, pid, text in weir.syslog.lines() if pid == weir.pid]
 
 

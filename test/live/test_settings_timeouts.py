@@ -66,7 +66,7 @@ def test_of_a_user(scene, postgres, setting, begin, text):
     ("idle_transaction_timeout", in_a_long_query), ("idle_transaction_timeout", idle),
     ("transaction_timeout", idle),
     ("client_idle_timeout", in_a_long_query), ("client_idle_timeout", in_an_idle_transaction)])
-def test_each_counts_its_own_time_only(scene, postgres, setting, begin):
+def test_each_timeout_counts_its_own_time_only(scene, postgres, setting, begin):
     """Trap 85: the query timeout counted idle time, the idle timeout counted the time of a query."""
     strike = next(case for case in CASES if case[0] == setting)
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", **{setting: SOON})
@@ -85,7 +85,7 @@ def test_each_counts_its_own_time_only(scene, postgres, setting, begin):
     assert is_unharmed(weir, spared, begin)
 
 
-def test_transaction_timeout_takes_the_query_of_a_transaction_too(scene, postgres):
+def test_transaction_timeout_also_ends_a_running_query(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", transaction_timeout=SOON)
     client = weir.client()
     hold(client)
@@ -163,7 +163,7 @@ def test_client_login_timeout_with_the_server_down(scene):
     ended_with(client, "client_login_timeout (server down)")
 
 
-def test_client_login_timeout_0_is_none(scene, postgres):
+def test_client_login_timeout_0_is_unlimited(scene, postgres):
     weir = scene.weir({"p0": postgres}, client_login_timeout=0, tcp_defer_accept=0, client_idle_timeout=SOON)
     silent, struck = weir.connect(), weir.client()
     ended_with(struck, "client_idle_timeout")
@@ -171,7 +171,7 @@ def test_client_login_timeout_0_is_none(scene, postgres):
     assert pid_of(silent)
 
 
-def test_client_login_timeout_is_over_after_the_login(scene, postgres):
+def test_client_login_timeout_ends_with_the_login(scene, postgres):
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", client_login_timeout=NEVER, tcp_defer_accept=0)
     client = weir.client()
     weir.admin("SET client_login_timeout = %s" % SOON)
@@ -193,8 +193,8 @@ def test_suspend_timeout(scene, postgres):
     assert pid_of(other)
 
 
-def test_server_side_cancel_by_statement_timeout_is_the_servers_own_word(scene, postgres):
-    """A timeout of PostgreSQL itself leaves the connection alone."""
+def test_statement_timeout_of_the_server(scene, postgres):
+    """A timeout of PostgreSQL itself does not affect the connection."""
     weir = scene.weir({"p0": postgres}, pool_mode="session", query_timeout=NEVER)
     client = weir.client()
     pid = pid_of(client)

@@ -18,7 +18,7 @@ def shared_server(scene, postgres, kind=None, **settings):
     return scene.weir({"p0": postgres}, **{"pool_mode": "transaction", "default_pool_size": 1, **({"kind": kind} if kind else {}), **settings})
 
 
-def test_they_follow_their_client(scene, postgres):
+def test_parameters_follow_their_client(scene, postgres):
     weir = shared_server(scene, postgres)
     mine, plain, other = weir.client(**OF_ANY_NAME), weir.client(), weir.client(options="-c app.tenant=other -c statement_timeout=1h")
     for _ in range(3):
@@ -29,7 +29,7 @@ def test_they_follow_their_client(scene, postgres):
     assert pid_of(mine) == pid_of(plain) == pid_of(other)
 
 
-def test_nothing_is_set_where_nothing_differs(scene, postgres, heard):
+def test_equal_values_are_not_set(scene, postgres, heard):
     weir = shared_server(scene, postgres)
     first, second = (weir.client(**{name: value}) for name, value in (("options", "-c WORK_MEM=5MB -c app.x=1"), ("options", "-c app.x=1 -c work_mem=5MB")))
     for client in (first, second) * 3:
@@ -37,15 +37,15 @@ def test_nothing_is_set_where_nothing_differs(scene, postgres, heard):
     assert len([text for text in heard() if text != "SELECT 1"]) == 1
 
 
-def test_of_several_the_last_counts(scene, postgres):
+def test_last_of_repeated_values_applies(scene, postgres):
     weir = shared_server(scene, postgres)
     client = weir.client(options="-c work_mem=1MB -c work_mem=2MB -c geqo=off", geqo="on")
     assert client.query("SELECT current_setting('work_mem') || current_setting('geqo')").value == "2MBon"
 
 
 @pytest.mark.parametrize("text", ["RESET work_mem", "RESET ALL", "DISCARD ALL", "SET work_mem = '1MB'"])
-def test_what_is_set_back(scene, postgres, text):
-    """The next transaction begins with what the client has asked for at its start-up."""
+def test_startup_value_is_restored(scene, postgres, text):
+    """The next transaction begins with the client's start-up value."""
     weir = shared_server(scene, postgres)
     mine, plain = weir.client(options="-c work_mem=5MB"), weir.client()
     for _ in range(2):
@@ -70,8 +70,8 @@ def test_session_mode(scene, postgres):
     ("work_mem", "much", 'invalid value for parameter "work_mem": "much"'),
     ("server_version", "9", 'parameter "server_version" cannot be changed')])
 @pytest.mark.parametrize("mode", ["transaction", "session"])
-def test_what_the_server_refuses(scene, postgres, mode, name, value, words):
-    """The client is told what a direct connection would tell it: by its first query. A server that is shared stays."""
+def test_value_refused_by_the_server(scene, postgres, mode, name, value, words):
+    """The client gets the same error as on a direct connection, by its first query. A shared server is kept."""
     weir = shared_server(scene, postgres, pool_mode=mode)
     plain = weir.client()
     pid = pid_of(plain)
@@ -95,14 +95,14 @@ def test_names_that_no_session_can_take_over(scene, postgres, name):
 @pytest.mark.parametrize("more", [{"User": "postgres"}, {"DATABASE": "postgres"}, {"Replication": "true"}, {"Options": "-c datestyle=German"},
                                   {"_PQ_.x": "1"}, {"options": "-c user=postgres"}, {"options": "-c database=postgres"},
                                   {"options": "-c options=-c\\ datestyle=German"}], ids=lambda more: " ".join(map("=".join, more.items())))
-def test_words_of_the_start_up_message(scene, postgres, mode, more):
-    """A server would take them for its own, behind those that pgweir has sent."""
+def test_names_reserved_by_the_startup_message(scene, postgres, mode, more):
+    """A server would interpret these names as its own, after the names that pgweir has sent."""
     weir = shared_server(scene, postgres, pool_mode=mode)
     assert weir.connect().refused(user="app", database="p0", **more)["M"].startswith("unsupported startup parameter")
     assert weir.client().query("SELECT current_user || ' ' || current_database()").value == "app p0"
 
 
-def test_what_pgweir_has_noted(scene, postgres):
+def test_values_recorded_by_pgweir(scene, postgres):
     """The search_path of connect_query, noted in the session, is set for the clients without one of their own."""
     if major_version() >= 18:
         pytest.skip("PostgreSQL 18 reports search_path")
@@ -133,8 +133,8 @@ def test_no_client_changes_the_search_path_of_others(scene, postgres, statement,
         assert plain.query("SHOW search_path").value == value
 
 
-def test_what_cannot_be_set_back(scene, postgres):
-    """The library that a DO block loads reserves the prefix of the name: its session ends, and the next client gets another one."""
+def test_value_that_cannot_be_restored(scene, postgres):
+    """The library that a DO block loads reserves the prefix of the name: its session ends, and the next client gets another session."""
     weir = shared_server(scene, postgres)
     mine, plain, other = weir.client(options="-c plpgsql.nosuch=1"), weir.client(), weir.client(work_mem="5MB")
     for client, value in ((plain, "4MB"), (other, "5MB"), (plain, "4MB")):
@@ -151,7 +151,7 @@ def test_one_parameter_under_two_names(scene, postgres):
         assert new.query("SHOW work_mem").value == "6MB"
 
 
-def test_as_many_as_a_query_can_set(scene, postgres):
+def test_maximum_number_of_parameters(scene, postgres):
     weir = shared_server(scene, postgres)
     names = ["a.p%03d" % i for i in range(201)]
     one, two = weir.client(**dict.fromkeys(names[:200], "x")), weir.client(**dict.fromkeys(["b" + name for name in names[:200]], "y"))
@@ -161,7 +161,7 @@ def test_as_many_as_a_query_can_set(scene, postgres):
     assert weir.connect().refused(user="app", database="p0", **dict.fromkeys(names, "x"))["M"] == "unsupported startup parameter: a.p200"
 
 
-def test_the_welcome_has_what_was_asked_for(scene, postgres):
+def test_welcome_has_the_requested_values(scene, postgres):
     weir = shared_server(scene, postgres)
     mine, plain = weir.client(default_transaction_read_only="TRUE"), weir.client()
     assert mine.parameters["default_transaction_read_only"] == "on"
@@ -174,7 +174,7 @@ def test_the_welcome_has_what_was_asked_for(scene, postgres):
 @pytest.mark.parametrize("name, value, spelled", [
     ("client_encoding", "utf-8", "UTF8"), ("client_encoding", "latin-1", "LATIN1"), ("standard_conforming_strings", "No", "off"),
     ("standard_conforming_strings", "t", "on"), ("IntervalStyle", "ISO_8601", "iso_8601"), ("DateStyle", "german", "German, DMY")])
-def test_values_are_spelled_as_the_server_does(scene, postgres, name, value, spelled):
+def test_values_have_the_spelling_of_the_server(scene, postgres, name, value, spelled):
     weir = shared_server(scene, postgres)
     first, second = weir.client(**{name: value}), weir.client(**{name: spelled})
     assert first.parameters[name] == second.parameters[name] == spelled
@@ -183,7 +183,7 @@ def test_values_are_spelled_as_the_server_does(scene, postgres, name, value, spe
 
 
 def test_statements_are_shared_only_under_the_same_parameters(scene, postgres):
-    """A NULL that is compared: transform_null_equals changes what the text means when it is read."""
+    """A comparison with NULL: transform_null_equals changes the meaning of the text when it is parsed."""
     weir = shared_server(scene, postgres)
     mine, plain = weir.client(transform_null_equals="on"), weir.client()
     for client, value in ((mine, "true"), (plain, "unknown"), (mine, "true"), (plain, "unknown")):
@@ -191,8 +191,8 @@ def test_statements_are_shared_only_under_the_same_parameters(scene, postgres):
         assert client.result().value == value
 
 
-def test_connect_query_has_set_the_same(scene, postgres):
-    """What it has set cannot be set back: the server ends when it is released."""
+def test_connect_query_sets_the_same_parameter(scene, postgres):
+    """Values set by connect_query cannot be restored: the server is closed when it is released."""
     weir = scene.weir({"p0": postgres.target("p0", connect_query="'SET work_mem = ''9MB'''")}, pool_mode="transaction", default_pool_size=1)
     mine, plain = weir.client(work_mem="5MB"), weir.client()
     pid = pid_of(plain)

@@ -66,8 +66,8 @@ def transactions(weir, database):
 
 def test_pgbench_notices_nothing(scene, postgres, bench):
     """
-    Prepared, with connections for good, and with a new one for each transaction. A server for each client: a thread of pgbench
-    that waits for one to prepare on lets its other clients stand still in their transactions.
+    Prepared, with permanent connections, and with a new connection for each transaction. There is a server for each client: while a thread of pgbench
+    waits to prepare, its other clients keep their transactions open.
     """
     weir = replaced(scene, postgres, default_pool_size=10)
     environment = dict(os.environ, PGHOST="127.0.0.1", PGPORT=str(weir.port), PGUSER="app", PGPASSWORD="app-secret", PGSSLMODE="disable")
@@ -86,8 +86,8 @@ def test_pgbench_notices_nothing(scene, postgres, bench):
     assert not [line for text in said for line in text.splitlines() if "ERROR" in line or "error" in line or "aborted" in line]
 
 
-def test_sessions_go_along(scene, postgres):
-    """What hangs on the session in session mode: temporary tables, settings, listening, advisory locks."""
+def test_sessions_are_handed_over(scene, postgres):
+    """Session-level objects in session mode: temporary tables, settings, LISTEN, advisory locks."""
     weir = replaced(scene, postgres, pool_mode="session")
     client = weir.client()
     backend = pid_of(client)
@@ -109,7 +109,7 @@ def test_sessions_go_along(scene, postgres):
         assert other.query("SHOW work_mem").value != "77MB"
 
 
-def test_transactions_and_locks_go_along(scene, postgres, accounts):     # pylint: disable=unused-argument
+def test_transactions_and_locks_are_handed_over(scene, postgres, accounts):     # pylint: disable=unused-argument
     weir = replaced(scene, postgres)
     one, two = weir.client(), weir.client()
     backend = hold(one)
@@ -122,8 +122,8 @@ def test_transactions_and_locks_go_along(scene, postgres, accounts):     # pylin
     assert two.result().value == "6"
 
 
-def test_keys_go_along(scene, postgres):
-    """The user list has SCRAM secrets only: what a login has revealed opens servers in the next process, too."""
+def test_keys_are_handed_over(scene, postgres):
+    """The user list has SCRAM secrets only: keys recovered from a login also work for server logins of the next process."""
     (secret,), = postgres.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'app'")
     weir = replaced(scene, postgres, users={"app": secret}, default_pool_size=3)
     clients = []
@@ -139,7 +139,7 @@ def test_keys_go_along(scene, postgres):
         let_go(client)
 
 
-def test_looked_up_users_go_along(scene, postgres):
+def test_looked_up_users_are_handed_over(scene, postgres):
     """The same for a user that auth_query has found."""
     weir = scene.weir({"p0": postgres.target("p0") + " auth_user=postgres"}, kind=Replaced, auth_type="scram-sha-256",
                       pool_mode="transaction", default_pool_size=3, server_idle_timeout=NEVER)
@@ -159,7 +159,7 @@ def test_looked_up_users_go_along(scene, postgres):
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_tls_to_the_servers(scene, postgres, mode):
-    """Such server connections stay behind: idle ones end, one in use keeps its client there."""
+    """Server connections with TLS are not handed over: idle ones are closed, a busy one keeps its client in the old process."""
     weir = replaced(scene, postgres, pool_mode=mode, server_tls_sslmode="require")
     busy, idle = weir.client(), weir.client()
     backend = hold(busy)

@@ -1,4 +1,4 @@
-"""TLS between clients and pgweir: which clients must or may use it, what is checked, what is negotiated, what a RELOAD changes."""
+"""TLS between clients and pgweir: required and allowed TLS, verification, negotiation, and changes by a RELOAD."""
 import shutil
 import socket
 import ssl
@@ -37,7 +37,7 @@ def test_disable(scene, postgres, authority):
 
 
 @pytest.mark.parametrize("sslmode", ["allow", "prefer"])
-def test_allow_and_prefer_take_both(scene, postgres, authority, sslmode):
+def test_allow_and_prefer_accept_both(scene, postgres, authority, sslmode):
     weir = scene.weir({"p0": postgres}, **settings(authority, sslmode))
     libpq(weir, sslmode="disable").close()
     libpq(weir, sslmode="require").close()
@@ -55,13 +55,13 @@ def test_plain_text_is_refused_from_require_on(scene, postgres, authority, sslmo
     assert pid_of(weir.client(unix=True))
 
 
-def test_require_wants_no_certificate(scene, postgres, authority):
+def test_require_needs_no_certificate(scene, postgres, authority):
     weir = scene.weir({"p0": postgres}, **settings(authority, "require"))
     assert pid_of(tls_client(weir, authority.client_context()))
 
 
 @pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
-def test_verify_wants_a_certificate_of_the_right_authority(scene, postgres, authority, sslmode):
+def test_verify_requires_a_certificate_of_the_right_authority(scene, postgres, authority, sslmode):
     """Trap 73."""
     authority.issue("foreign", "app", by="other")
     weir = scene.weir({"p0": postgres}, **settings(authority, sslmode))
@@ -91,7 +91,7 @@ def test_cert(scene, postgres, authority):
     ended_with(client, "certificate authentication failed", "28000")
 
 
-def test_cert_of_somebody_who_is_not_in_the_list(scene, postgres, authority):
+def test_cert_of_an_unlisted_user(scene, postgres, authority):
     authority.issue("stranger", "stranger")
     weir = scene.weir({"p0": postgres}, auth_type="cert", **settings(authority, "verify-full"))
     client = weir.connect()
@@ -100,12 +100,12 @@ def test_cert_of_somebody_who_is_not_in_the_list(scene, postgres, authority):
     ended_with(client, "certificate authentication failed", "28000")
 
 
-def test_cert_over_a_unix_socket_lets_nobody_in(scene, postgres, authority):
+def test_cert_over_a_unix_socket_admits_no_client(scene, postgres, authority):
     weir = scene.weir({"p0": postgres}, auth_type="cert", **settings(authority, "verify-full"))
     assert weir.connect(unix=True).refused(user="app", database="p0")["M"] == "certificate authentication failed"
 
 
-# --- what is negotiated
+# --- negotiation
 
 @pytest.mark.parametrize("protocols, least, most, agreed", [
     ("secure", "TLSv1_2", "TLSv1_3", "TLSv1.3"), ("tlsv1.2", "TLSv1_2", "TLSv1_3", "TLSv1.2"),
@@ -180,7 +180,7 @@ def test_dheparams(scene, postgres, authority, parameters, works):
 
 
 def resumed(weir, context):
-    """Whether a second connection with what the first one left is resumed."""
+    """Returns whether a second connection resumes the session of the first."""
     first = tls_client(weir, context)
     first.query("SELECT 1")
     second = weir.connect()
@@ -198,8 +198,8 @@ def test_session_is_resumed_by_ticket(scene, postgres, authority):
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 @pytest.mark.parametrize("sslmode, more", [("require", {}), ("verify-full", {"auth_type": "cert"})])
-def test_no_ticket_stands_for_a_certificate(scene, postgres, authority, version, sslmode, more):
-    """It would let its owner in when the certificate is over."""
+def test_ticket_does_not_replace_a_certificate(scene, postgres, authority, version, sslmode, more):
+    """A ticket would admit its owner after the certificate has expired."""
     context = authority.client_context("client")
     context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
     assert not resumed(scene.weir({"p0": postgres}, **settings(authority, sslmode, **more)), context)
@@ -207,7 +207,7 @@ def test_no_ticket_stands_for_a_certificate(scene, postgres, authority, version,
 
 # --- the order of things
 
-def test_clear_bytes_behind_an_ssl_request(scene, postgres, authority):
+def test_cleartext_after_an_ssl_request(scene, postgres, authority):
     weir = scene.weir({"p0": postgres}, **settings(authority))
     client = weir.connect()
     client.send(m.SSL_REQUEST, m.startup(user="app", database="p0"))
@@ -242,7 +242,7 @@ def test_client_that_never_finishes_the_handshake(scene, postgres, authority):
     assert pid_of(tls_client(weir, authority.client_context()))
 
 
-def test_nonsense_instead_of_a_handshake(scene, postgres, authority):
+def test_invalid_handshake(scene, postgres, authority):
     weir = scene.weir({"p0": postgres}, **settings(authority))
     for junk in (b"GET / HTTP/1.0\r\n\r\n", bytes(2000), m.startup(user="app", database="p0")):
         client = weir.connect()

@@ -1,4 +1,4 @@
-"""TLS between pgweir and PostgreSQL: sslmodes, names, certificates, what is negotiated, what a RELOAD changes."""
+"""TLS between pgweir and PostgreSQL: sslmodes, names, certificates, negotiation, and changes by a RELOAD."""
 import shutil
 
 import psycopg2
@@ -29,7 +29,7 @@ def test_default_is_prefer(scene, postgres):
 
 
 @pytest.mark.parametrize("sslmode", ["disable", "allow", "prefer"])
-def test_server_without_tls_is_good_enough_up_to_prefer(scene, sslmode):
+def test_server_without_tls_is_accepted_up_to_prefer(scene, sslmode):
     weir = scene.weir(scene.mini(), server_tls_sslmode=sslmode)
     assert weir.client().query("fine").value == "fine"
 
@@ -111,7 +111,7 @@ def test_name_is_sent_in_every_mode(scene, authority, sslmode, host, sent):
     assert seen == [sent]
 
 
-def test_certificate_of_our_own(scene, authority):
+def test_own_certificate(scene, authority):
     server = scene.postgres(authority=authority)
     server.write_hba("hostssl all app 127.0.0.1/32 cert\n" + HBA)
     server.execute("SELECT pg_reload_conf()")

@@ -1,4 +1,4 @@
-"""What people watch a pooler with, as it comes from its package, on pgweir: it sees what it would see of PgBouncer 1.25."""
+"""Monitoring programs from their packages, with pgweir: the results equal those with PgBouncer 1.25."""
 import contextlib
 import fcntl
 import json
@@ -25,7 +25,7 @@ QUERIES = 20
 
 @contextlib.contextmanager
 def running(command, **options):
-    """A program that goes on until the block ends."""
+    """Runs a program until the block ends."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, **options)
     try:
@@ -105,8 +105,8 @@ def test_prometheus_exporter_of_debian(scene, postgres):
 
 def test_pgbadger(scene, postgres):
     """
-    Its report counts connections, per database, user and host, and errors. (Debian 12's pgBadger does not read the line
-    of statistics as PgBouncer writes it since 1.24.)
+    The report counts connections per database, user and host, and errors. (Debian 12's pgBadger does not parse the statistics line of PgBouncer since
+    1.24.)
     """
     weir = scene.weir({"p0": postgres}, stats_period=1)
     for client in busy(weir):
@@ -129,7 +129,7 @@ def test_pgbadger(scene, postgres):
 # --- programs with a screen
 
 class Screen:
-    """A program on a terminal of its own, in session with us: what it writes, and what is typed."""
+    """A program on its own terminal, with its output and typed input."""
 
     def __init__(self, command, environment):
         self.said = ""
@@ -147,7 +147,7 @@ class Screen:
         return self.said
 
     def wait(self, pattern):
-        """Reads on until the pattern is there; what was said up to then does not count next time."""
+        """Reads until the pattern appears; earlier output is discarded."""
         found = until(lambda: re.search(pattern, self._read()), "%s in %r" % (pattern, self.said))
         self.said = self.said[found.end():]
         return found
@@ -172,7 +172,7 @@ def libpq(weir, database, user):
 
 
 def test_psql_on_the_console(scene, postgres):
-    """Its questions to the catalogue are refused, and it goes on: \\d, \\conninfo, \\l, and the tabulator."""
+    r"""Its catalogue queries are refused, and psql continues: \d, \conninfo, \l, and tab completion."""
     weir = scene.weir({"p0": postgres})
     psql = Screen([tool("psql"), "-X"], libpq(weir, "pgbouncer", "admin"))
     psql.wait("pgbouncer=#")

@@ -53,7 +53,7 @@ def come_and_ask(weir):
 
 
 def test_trap_79_pause_that_another_console_ends(scene, postgres):
-    """PAUSE waited for ever for what RESUME had made needless."""
+    """PAUSE waited forever after RESUME had ended the pause."""
     weir = transactions(scene, {"p0": postgres})
     for name in (" p0", ""):
         client, first, second = weir.client(), console(weir), console(weir)
@@ -70,7 +70,7 @@ def test_trap_79_pause_that_another_console_ends(scene, postgres):
 
 
 def test_trap_80_pause_under_load(scene, postgres):
-    """PAUSE closed a server in its login, and that counted as a failure of the server's; a paused database still opened some."""
+    """PAUSE closed a server in its login, which counted as a failure of the server; a paused database still opened servers."""
     weir = transactions(scene, {"p0": postgres}, pool_size=3, server_lifetime=0)
     with Load(weir, 4, come_and_ask) as load:
         for name in (" p0", "") * 10:
@@ -94,8 +94,8 @@ def test_trap_81_reload_keeps_servers(scene, postgres, authority):
     assert pid_of(client) == pid
 
 
-def test_trap_81_there_and_back(scene, postgres):
-    """A change that was taken back was not seen, and the pool stayed with what had been meanwhile."""
+def test_trap_81_change_and_revert(scene, postgres):
+    """A change that was reverted was not noticed, and the pool kept the intermediate value."""
     weir = transactions(scene, {"p0": postgres})
     client = weir.client()
     for target in ("p0", "p1", "p0", "p1", "p0"):
@@ -113,7 +113,7 @@ def test_trap_81_there_and_back(scene, postgres):
     assert client.query("SELECT current_database()").value == "p0"
 
 
-def test_trap_82_console_while_it_drains(scene, postgres):
+def test_trap_82_console_during_shutdown(scene, postgres):
     """A pooler that waited for its clients locked its administrator out, refused RESUME, and closed idle clients."""
     weir = transactions(scene, {"p0": postgres})
     busy, idle = weir.client(), weir.client()
@@ -143,7 +143,7 @@ def test_trap_84_kill_and_show_fds_under_load(scene, postgres):
         try:
             come_and_ask(weir)
         except Exception:       # pylint: disable=broad-except
-            pass                # what KILL does to it is not the point
+            pass                # errors caused by KILL are allowed
 
     own = weir.client("pgbouncer", "pgbouncer", unix=True)
     with Load(weir, 6, come_and_perhaps_ask) as load:

@@ -22,7 +22,7 @@ def show(client, name):
 
 
 def test_trap_39_one_channel_in_two_databases(scene, postgres):
-    """Listeners were known by the channel alone, and notifications came in another order."""
+    """Listeners were identified by the channel only, and notifications came in another order."""
     weir = scene.weir({"p0": postgres, "p1": postgres}, pool_mode="session")
     listeners = {name: [weir.client(database=name) for _ in range(2)] for name in ("p0", "p1")}
     for client in listeners["p0"] + listeners["p1"]:
@@ -39,7 +39,7 @@ def test_trap_39_one_channel_in_two_databases(scene, postgres):
 
 
 def test_trap_41_parameter_that_is_not_reported(scene, postgres):
-    """What one client starts with is not what the next one finds."""
+    """The next client does not get the start-up value of another."""
     weir = transactions(scene, {"p0": postgres}, track_extra_parameters="enable_seqscan")
     plain, without = weir.client(), weir.client(enable_seqscan="off")
     for _ in range(5):
@@ -74,7 +74,7 @@ MONTH = "SELECT extract(month FROM '01/02/2003'::date)"
     ("sql, ymd", None, "SQL, YMD"), ("DEFAULT", "1", "ISO, MDY")])
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_half_of_a_datestyle(scene, postgres, mode, asked, month, spelled):
-    """Drivers ask for ISO. The order in which dates are read was then that of the client that had the server connection before."""
+    """Drivers request ISO. The order of date fields was then the order of the previous client of the server connection."""
     weir = scene.weir({"p0": postgres}, pool_mode=mode, default_pool_size=1)
     with Client(postgres.port) as direct:
         direct.login(user="app", database="p0", password=SECRETS["app"], DateStyle=asked)
@@ -112,7 +112,7 @@ def test_trap_43_quoting(scene, postgres, name):
 
 
 def test_trap_44_empty_application_name(scene, postgres):
-    """An empty one at the start hid the one that was set later."""
+    """An empty name at the start hid the name that was set later."""
     weir = transactions(scene, {"p0": postgres}, pool_size=2)
     client, rival = weir.client(application_name=""), weir.client(application_name="rival")
     pid = pid_of(client)
@@ -149,7 +149,7 @@ def test_trap_45_set_in_and_for_a_transaction(scene, postgres):
 
 
 def test_trap_46_reset_query_that_fails(scene, postgres):
-    """Its error was passed over, and the server lent on as it was."""
+    """Its error was ignored, and the server was lent unchanged."""
     weir = scene.weir({"p0": postgres}, pool_mode="session", default_pool_size=1, server_reset_query="SELECT 1/0")
     client = weir.client()
     pid = pid_of(client)
@@ -163,7 +163,7 @@ def test_trap_46_reset_query_that_fails(scene, postgres):
 
 
 def test_trap_47_welcome_after_an_upgrade(scene):
-    """The version of the server that a client is told is not that of the server before."""
+    """The client gets the version of its server, not of the previous server."""
     fakes = {version: scene.mini() for version in ("15.6", "18.0")}
     for version, fake in fakes.items():
         def login(session, version=version):

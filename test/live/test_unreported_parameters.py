@@ -1,6 +1,6 @@
 """
-Tracked parameters that the server does not report, search_path before all (PostgreSQL reports it since 18): whatever one client
-does to them, the next one has its own. The clients take turns on one server connection.
+Tracked parameters that the server does not report, above all search_path (reported since PostgreSQL 18): changes by one client do not affect the
+next. The clients alternate on one server connection.
 """
 import pytest
 
@@ -13,7 +13,7 @@ EXTRA = "enable_seqscan, extra.name, lc_messages, no_such_parameter, role"
 USUAL = {"search_path": '"$user", public', "enable_seqscan": "on", "role": "none"}
 OWN = {"search_path": "a", "enable_seqscan": "off", "extra.name": "mine"}
 
-# What a client sends, a message each.
+# Messages of a client.
 CHANGES = [
     ["DISCARD ALL"], ["RESET ALL"], ["SET search_path = public"], ["RESET search_path"], ["SET enable_seqscan = on"],
     ["SET extra.name = 'its'"], ["RESET extra.name; RESET enable_seqscan"], ["SET SESSION search_path = b; SELECT 1"],
@@ -29,7 +29,7 @@ def has(client, name):
 
 
 def own_all(clients):
-    """Each has what it has asked for, and what it has not asked for is as it was."""
+    """Each client has its requested values, and other parameters are unchanged."""
     for client, asked in clients:
         for name in OWN:
             if name in asked:
@@ -41,7 +41,7 @@ def own_all(clients):
 
 @pytest.fixture
 def unreported():
-    """What a client does to a parameter that is reported follows that client; what connect_query does to it follows no client."""
+    """A reported parameter that a client changes follows that client; a change by connect_query follows no client."""
     if major_version() >= 18:
         pytest.skip("PostgreSQL 18 reports search_path")
 
@@ -53,7 +53,7 @@ def extended(client, text):
 
 @pytest.mark.usefixtures("unreported")
 @pytest.mark.parametrize("change", CHANGES, ids=" - ".join)
-def test_what_a_client_does_concerns_nobody_else(scene, postgres, change):
+def test_changes_of_a_client_do_not_affect_others(scene, postgres, change):
     weir = transactions(scene, {"p0": postgres}, track_extra_parameters=EXTRA)
     clients = [(weir.client(**asked), asked) for asked in (OWN, {}, OWN, {"search_path": "b"})]
     for hand in Client.query, extended:
@@ -67,7 +67,7 @@ def test_what_a_client_does_concerns_nobody_else(scene, postgres, change):
 
 
 def test_another_size_of_answer_changes_nothing(scene, postgres):
-    """The tag comes behind rows, and in front of some, in one piece or alone."""
+    """The tag comes after rows, and before some, in one piece or by itself."""
     weir = transactions(scene, {"p0": postgres})
     other = weir.client(search_path="a")
     for size in 1, 1000, 70000, 500000:
@@ -108,7 +108,7 @@ def test_check_query_that_resets(scene, postgres):
     ("SET search_path TO c, public", "c, public"), ("SELECT set_config($$search_path$$, $$$$, false)", ""),
     ("SELECT set_config($$search_path$$, concat($$\"a$$, chr(10), $$b\"$$), false)", '"a\nb"')], ids=["list", "empty", "lines"])
 @pytest.mark.usefixtures("unreported")
-def test_what_connect_query_sets_stays(scene, postgres, query, path):
+def test_values_of_connect_query_are_kept(scene, postgres, query, path):
     """Also when a client discards all that the session has."""
     weir = transactions(scene, {"p0": postgres.target("p0", connect_query="'%s'" % query)})
     one, other, own = weir.client(), weir.client(), weir.client(search_path="a")
@@ -123,7 +123,7 @@ def test_what_connect_query_sets_stays(scene, postgres, query, path):
         assert has(own, "search_path") == "a"
 
 
-def test_who_sets_nothing_costs_nothing(scene, postgres, heard):
+def test_clients_without_settings_cause_no_query(scene, postgres, heard):
     weir = transactions(scene, {"p0": postgres}, track_extra_parameters=EXTRA)
     clients = [weir.client(search_path="a") for _ in range(2)]
     for client in clients * 20:
@@ -146,7 +146,7 @@ def test_a_setting_costs_one_query(scene, postgres, heard):
     assert len([sql for sql in heard() if "set_config" in sql]) <= 6
 
 
-def test_a_known_reset_costs_none(scene, postgres, heard):
+def test_known_reset_causes_no_query(scene, postgres, heard):
     weir = scene.weir({"p0": postgres}, default_pool_size=1, pool_mode="session")
     for _ in range(5):
         with weir.client() as client:
@@ -159,8 +159,8 @@ def test_a_known_reset_costs_none(scene, postgres, heard):
     assert not [sql for sql in heard() if "set_config" in sql or "RESET" in sql]
 
 
-def test_discard_in_a_session_of_ones_own(scene, postgres):
-    """It gives back what the session began with, as a direct connection has it."""
+def test_discard_in_session_mode(scene, postgres):
+    """The reset restores the initial values of the session, as on a direct connection."""
     weir = scene.weir({"p0": postgres}, default_pool_size=1, pool_mode="session")
     for reset in "DISCARD ALL", "RESET ALL":
         client = weir.client(search_path="a")
@@ -180,7 +180,7 @@ LONG_DASH, SCHEMA = "billing \u2013 night", '"sch\u00e9ma"'
 @pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP", "SJIS", "UTF8", "utf8", "SQL_ASCII"])
 @pytest.mark.parametrize("own", ["UTF8", "utf-8"])
 def test_values_are_read_in_the_encoding_of_their_client(scene, postgres, encoding, own):
-    """Not in that of the client before, in which the server reads the query that sets them."""
+    """The values are sent in the client's encoding, although the server reads the query that sets them in the encoding of the previous client."""
     weir = transactions(scene, {"p0": postgres})
     other = weir.client(client_encoding=encoding)
     wide = weir.client(client_encoding=own, search_path=SCHEMA, application_name=LONG_DASH)

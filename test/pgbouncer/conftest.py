@@ -1,4 +1,4 @@
-"""What is asked of both: of PgBouncer, so that the test is known to ask for the right thing, and of pgweir."""
+"""Tests that run with both programs: with PgBouncer, to confirm the expected behaviour, and with pgweir."""
 import pytest
 
 from support.pgbouncer import PgBouncer

@@ -1,4 +1,4 @@
-"""Cancel requests, and what the log says of them."""
+"""Cancel requests, and their log lines."""
 from support import messages as m
 from support.log_words import logs_event
 from support.pgbouncer import words
@@ -15,7 +15,7 @@ def running(pooler, scene):
 
 
 def cancel_fails(weir, client, fake, reason):
-    """The request ends for this reason, the query goes on, and its server serves the next one."""
+    """The request ends for this reason, the query continues, and its server serves the next client."""
     weir.cancel(client).expect_closed()
     weir.wait_log("closing because: " + reason)
     assert words(weir.log(), "^C: .*cancel") == [("LOG", "C: p0/(nouser)@127.0.0.1 closing because: %s (age)" % reason)]
@@ -26,8 +26,8 @@ def cancel_fails(weir, client, fake, reason):
     assert client.query("next").value == "next"
 
 
-def test_cancel_wait_timeout_bounds_the_connecting(pooler, scene):
-    """The server takes no new connections, as behind a firewall that drops packets."""
+def test_cancel_wait_timeout_limits_the_connection_attempt(pooler, scene):
+    """The server accepts no new connections, like a firewall that drops packets."""
     weir, client, fake = running(pooler, scene)
     fake.listen_without_answer()
     cancel_fails(weir, client, fake, "cancel_wait_timeout")

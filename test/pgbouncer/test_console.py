@@ -7,7 +7,7 @@ from support.log_words import logs_event
 from support.pgbouncer import words
 from support.ports import full_listener
 
-# (command, its error or None, the line of the log or None); KILL without a database and the lines of SET and KILL_CLIENT are ours
+# (command, its error or None, the line of the log or None); KILL without a database and the lines of SET and KILL_CLIENT exist in pgweir only
 COMMANDS = [
     ("RELOAD", None, "RELOAD command issued"),
     ("PAUSE", None, "PAUSE command issued"),
@@ -92,7 +92,7 @@ def test_fast_close_after_reconnect(pooler, scene):
 
 
 def test_reconnect(pooler, scene):
-    """Idle servers, and those that a client holds."""
+    """Idle servers, and servers of linked clients."""
     weir = pooler(scene.mini(), pool_mode="transaction")
     client = weir.client()
     client.query("x")
@@ -105,7 +105,7 @@ def test_reconnect(pooler, scene):
     logs_event(weir, "RECONNECT")
 
 
-def test_databases_that_go(pooler, scene):
+def test_removed_databases(pooler, scene):
     """By RELOAD, and one of * by autodb_idle_timeout."""
     mini = scene.mini()
     weir = pooler({"p0": mini, "p1": mini, "*": mini}, server_idle_timeout=SOON, autodb_idle_timeout=SOON)
@@ -123,7 +123,7 @@ def test_databases_that_go(pooler, scene):
     ("max_db_client_connections", "client connections exceeded (max_db_client_connections)"),
     ("max_user_client_connections", "client connections exceeded (max_user_client_connections)")])
 def test_client_limits_on_the_console(pooler, scene, limit, text):
-    """They hold for all but administrators."""
+    """The limits apply to everyone except administrators."""
     weir = pooler(scene.mini(), **{limit: 1})
     first = weir.client("stats", "pgbouncer")
     assert weir.connect().refused(user="stats", database="pgbouncer")["M"] == text
@@ -132,7 +132,7 @@ def test_client_limits_on_the_console(pooler, scene, limit, text):
     assert first.query("SHOW VERSION").tags == ["SHOW"]
 
 
-def test_the_row_of_the_console(pooler, scene):
+def test_pool_row_of_the_console(pooler, scene):
     weir = pooler(scene.mini(), max_db_client_connections=7)
     (row,) = [row for row in weir.show("DATABASES") if row["name"] == "pgbouncer"]
     # PgBouncer 1.24 has the sum of both in this column

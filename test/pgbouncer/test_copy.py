@@ -1,4 +1,4 @@
-"""Clients that leave behind a COPY."""
+"""Clients that disconnect after a COPY."""
 import pytest
 
 from support import messages as m
@@ -8,7 +8,7 @@ from support.scenes import copy_that_fails
 
 @pytest.mark.parametrize("reason", ["client close request", "client unexpected eof"])
 @pytest.mark.parametrize("mode", ["transaction", "session"])
-def test_a_client_leaves_behind_a_failed_copy(pooler, scene, mode, reason):
+def test_client_disconnects_after_a_failed_copy(pooler, scene, mode, reason):
     """The server stays. pgweir asks it an empty query, to know whether the Sync within the COPY was answered, too."""
     fake = scene.fake()
     weir = pooler(fake, pool_mode=mode, default_pool_size=1, server_reset_query="")

@@ -49,7 +49,7 @@ def test_addresses_of_failed_logins(pooler, scene):
 
 
 def test_a_name_is_not_an_address(scene):
-    """A client cannot have another address banned by what it calls itself."""
+    """The name of a client cannot cause a ban of another address."""
     weir = scene.weir(scene.mini(), auth_type="md5", listen_addr="*")
     for name in ("x@10.0.0.1:5 closing because: password authentication failed (age=0s)", 'a"@10.0.0.1:5 closing because: no such user',
                  "x\n2026-11-22 02:01:23.820 UTC [1] LOG C-0x1: a/b@10.0.0.1:5 closing because: no such user (age=0s)"):

@@ -5,7 +5,7 @@ import pytest
 
 from support import messages as m
 
-# the line behind the tested one: it lets in each login that the tested line does not match
+# the line after the tested one: it admits each login that the tested line does not match
 OPEN = "host all all 0.0.0.0/0 trust\n"
 TRUST, CLEARTEXT, MD5, SASL = 0, 3, 5, 10
 REJECTED = "login rejected"

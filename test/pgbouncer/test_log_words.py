@@ -129,7 +129,7 @@ def test_unknown_database(pooler, scene):
     logs_event(weir, "unknown database")
 
 
-def test_console_is_not_for_everybody(pooler, scene):
+def test_console_refuses_ordinary_users(pooler, scene):
     weir = pooler(scene.mini())
     assert refuse(weir, database="pgbouncer") == "not allowed"
     logs_event(weir, "console not allowed")
@@ -232,7 +232,7 @@ def test_cancel_with_a_wrong_key(pooler, scene):
 
 # --- servers
 
-def test_an_idle_server_says_something(pooler, scene):
+def test_idle_server_sends_a_message(pooler, scene):
     fake = scene.fake()
     weir = pooler(fake)
     weir.client().quit()
@@ -295,7 +295,7 @@ def test_scram_secret_for_md5_at_the_server(pooler, postgres):
     logs_event(weir, "SCRAM secret for MD5 at the server")
 
 
-def test_server_breaks_off(pooler, scene):
+def test_server_disconnects_in_its_login(pooler, scene):
     fake = scene.fake()
     weir = pooler(fake)
     client = weir.client()

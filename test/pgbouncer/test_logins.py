@@ -1,4 +1,4 @@
-"""Logins, and what the log says of them."""
+"""Logins, and their log lines."""
 from support import messages as m
 from support.pgbouncer import words
 
@@ -19,13 +19,13 @@ def test_a_wrong_password(pooler, scene):
     client.expect("R")
     client.send(m.password("wrong"))
     error = m.read_error(client.expect("E").body)
-    # the SQLSTATE is that of PgBouncer 1.25
+    # the SQLSTATE is as in PgBouncer 1.25
     assert (error["S"], error["C"], error["M"]) == ("FATAL", "28P01" if pooler.is_ours else "08P01", "password authentication failed")
     weir.wait_log("password authentication failed")
     assert words(weir.log(), "closing because")[-1] == ("LOG", "C: p0/app@127.0.0.1 closing because: password authentication failed (age)")
 
 
-def test_the_process_id_is_the_poolers_own(pooler, postgres):
+def test_process_id_is_made_by_the_pooler(pooler, postgres):
     """doc/drivers.md: pg_terminate_backend() knows nothing of it."""
     client = pooler(postgres).client()
     assert client.pid != int(client.query("SELECT pg_backend_pid()").value)

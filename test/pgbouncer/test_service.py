@@ -9,7 +9,7 @@ from support.pgbouncer import words
 
 
 def busy(pooler, scene, **options):
-    """One that has a client in a transaction."""
+    """A pooler with a client in a transaction."""
     weir = pooler(scene.mini(), pool_mode="transaction", **options)
     client = weir.client()
     assert client.query("BEGIN").tags == ["BEGIN"]
@@ -97,7 +97,7 @@ def test_other_signals_during_a_shutdown(pooler, scene, first):
 
 
 @pytest.mark.parametrize("how", ["WAIT_FOR_CLIENTS", "WAIT_FOR_SERVERS"])
-def test_shutdown_that_waits_is_answered_at_once(pooler, scene, how):
+def test_waiting_shutdown_is_answered_at_once(pooler, scene, how):
     weir, client = busy(pooler, scene)
     console = weir.client("admin", "pgbouncer")
     for _ in range(2):

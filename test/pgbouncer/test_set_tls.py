@@ -27,7 +27,7 @@ def notices(result):
 
 
 def certificate_of(weir, authority):
-    """What a client is shown, in DER."""
+    """Returns the server certificate that a client gets, in DER."""
     client = weir.connect()
     client.start_tls(authority.client_context())
     return client.sock.getpeercert(True)
@@ -52,7 +52,7 @@ def test_the_pair_for_clients(pooler, scene, pair, first):
     misfit = console.query("SET client_tls_%s_file = '%s'" % (kinds[0], getattr(pair, kinds[0])("fresh")))
     assert misfit.errors == [] and notices(misfit) == [NOTICE]
     assert certificate_of(weir, pair) == der(pair, "server")
-    # what has nothing to do with it goes on, and says nothing of it
+    # an unrelated SET succeeds without a notice about the files
     assert notices(console.query("SET query_timeout = 5")) == []
     fit = console.query("SET client_tls_%s_file = '%s'" % (kinds[1], getattr(pair, kinds[1])("fresh")))
     assert fit.errors == [] and notices(fit) == []

@@ -1,4 +1,4 @@
-"""Start-up parameters: which are in force, which are passed over, which are refused."""
+"""Start-up parameters: which are applied, ignored and refused."""
 import pytest
 
 from support import messages as m
@@ -17,7 +17,7 @@ def start(pooler, scene, ignored):
     ("work_mem", "-c work_mem=%s %s" % (LONG, PARIS)), ("options", "-c work_mem=%s %s" % (LONG, PARIS)),
     ("options", "-c %s=1 %s" % ("w" * 300, PARIS)), ("timezone", PARIS)],
     ids=["options", "among others", "empty", "long", "long and options", "long name", "by name"])
-def test_what_is_supported_in_options_is_in_force(pooler, scene, ignored, options):
+def test_supported_options_are_applied(pooler, scene, ignored, options):
     weir = start(pooler, scene, ignored)
     client = weir.client(options=options)
     assert client.parameters["TimeZone"] == "Europe/Paris"

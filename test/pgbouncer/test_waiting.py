@@ -1,4 +1,4 @@
-"""A server that is away: which clients wait, for how long, and what they and the log are told."""
+"""An unavailable server: which clients wait, for how long, and the messages to them and in the log."""
 import re
 
 import pytest
@@ -33,7 +33,7 @@ def told(client):
 
 
 def failures(weir):
-    """Why server connections were closed. What stands in parentheses is pgweir's own."""
+    """Returns the reasons for which server connections were closed. Text in parentheses exists in pgweir only."""
     return [re.sub(r" \([^)]*\)", "", text.partition("closing because: ")[2]) for _, text in words(weir.log(), "^S: .*closing because")]
 
 
@@ -53,7 +53,7 @@ def away(scene):
 
 # --- logins: A2
 
-def test_logins_wait_for_a_server_that_is_not_there_yet(pooler, away):
+def test_logins_wait_for_a_server_that_is_not_available_yet(pooler, away):
     weir = pooler(away, pool_mode="transaction", server_login_retry=SOON)
     first = asks(weir)
     weir.wait_log("S-0x.* closing because: connect failed", times=2)
@@ -67,7 +67,7 @@ def test_logins_wait_for_a_server_that_is_not_there_yet(pooler, away):
 
 @pytest.mark.parametrize("setting, text", [("client_login_timeout", "client_login_timeout (server down)"),
                                            ("query_timeout", "query_timeout"), ("query_wait_timeout", "query_wait_timeout")])
-def test_what_ends_the_wait_of_a_login(pooler, away, setting, text):
+def test_events_that_end_the_wait_of_a_login(pooler, away, setting, text):
     weir = pooler(away, server_login_retry=SOON, **{setting: 1})
     # the second comes when the failing is known
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_what_ends_the_wait_of_a_login(pooler, away, setting, text):
 
 
 @pytest.mark.parametrize("why", ["TLS", "timeout", "name", "starting up", "replication"])
-def test_whatever_the_failure_is_but_a_refusal(pooler, scene, why):
+def test_wait_after_any_failure_except_a_refusal(pooler, scene, why):
     fake = scene.mini()
     target, settings, more = {"p0": fake}, {}, {}
     if why == "TLS":
@@ -101,7 +101,7 @@ def test_whatever_the_failure_is_but_a_refusal(pooler, scene, why):
     assert told(asks(weir, **more)) == ("FATAL", "08P01", "client_login_timeout (server down)")
 
 
-def test_a_refused_login_is_told_to_all_that_wait(pooler, scene):
+def test_refused_login_is_reported_to_all_waiting_clients(pooler, scene):
     """With the server's SQLSTATE."""
     fake = scene.mini()
     weir = pooler(fake, server_login_retry=NEVER)
@@ -123,7 +123,7 @@ def test_a_login_after_a_refusal_waits_for_the_next_attempt(pooler, scene):
 # --- queries
 
 @pytest.mark.parametrize("why", [None, ("the database system is starting up", "57P03")])
-def test_queries_that_wait_wait_on_and_later_ones_get_the_cached_error(pooler, scene, why):
+def test_waiting_queries_continue_and_later_ones_get_the_cached_error(pooler, scene, why):
     fake = scene.mini()
     weir = pooler(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=SOON)
     holder, waiting, idle = weir.client(), weir.client(), weir.client()
@@ -153,7 +153,7 @@ def test_queries_that_wait_wait_on_and_later_ones_get_the_cached_error(pooler, s
 
 
 @pytest.mark.parametrize("setting", ["query_timeout", "query_wait_timeout"])
-def test_what_ends_the_wait_of_a_query(pooler, scene, setting):
+def test_events_that_end_the_wait_of_a_query(pooler, scene, setting):
     weir = pooler(scene.mini(), pool_mode="transaction", default_pool_size=1, **{setting: 1})
     holder, waiting = weir.client(), weir.client()
     holder.query("BEGIN")
@@ -165,7 +165,7 @@ def test_what_ends_the_wait_of_a_query(pooler, scene, setting):
         assert holder.query("COMMIT").tags == ["COMMIT"]
 
 
-def test_the_wait_and_the_query_are_counted_apart(pooler, scene):
+def test_wait_time_and_query_time_are_separate(pooler, scene):
     fake = scene.mini()
     weir = pooler(fake, pool_mode="transaction", default_pool_size=1, query_timeout=NEVER)
     holder, waiting = weir.client(), weir.client()
@@ -191,8 +191,8 @@ def test_query_timeout_runs_during_a_pause(pooler, scene, what):
     assert told(client) == ("FATAL", "08P01", "query_timeout")
 
 
-def test_a_server_that_reconnect_has_marked_does_not_count(pooler, scene):
-    """A3: its client keeps it; others are told that the login at the new one was refused."""
+def test_retired_server_does_not_count(pooler, scene):
+    """A3: its client keeps it; other clients get the refusal of the login at the new server."""
     fake = scene.mini()
     weir = pooler(fake, pool_mode="transaction", default_pool_size=2, server_login_retry=NEVER)
     holder, one, two = weir.client(), weir.client(), weir.client()
@@ -210,7 +210,7 @@ def test_a_server_that_reconnect_has_marked_does_not_count(pooler, scene):
 
 @pytest.mark.parametrize("balance", ["round-robin", "disable"])
 @pytest.mark.parametrize("why", ["connect failed", "starting up"])
-def test_a_host_that_cannot_be_used(pooler, scene, balance, why):
+def test_unusable_host(pooler, scene, balance, why):
     fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     if why == "connect failed":
         fakes[0].stop_listening()
