@@ -27,9 +27,9 @@ MARKERS = {name: re.compile(pattern) for name, pattern in {
     # A relative clause without a noun.
     "what": r"(?i)(?<!\bsee )(?<!\bno matter )(?<!\bknow )(?<!\bdecide )(?<!\bdetermine )(?<!\bchoose )(?<!\bcheck )\bwhat\b"
             r"(?! (?:if|kind|type|sort|to|happens|happened)\b)(?![^.]*\?)",
-    "of which": r"(?i)\b(?:of|after|before|behind) which\b",
-    "one that": r"(?i)\bones? (?:that|which|whose|who|of (?!the|these|those|its|our|their|them|several|many|two|three)|with|without|from|is|was"
-                r"|has|had|may|can|must|goes|comes)\b|\bone's\b",
+    "of which": r"(?i)\b(?:of|behind) which\b",
+    "one that": r"(?i)\bones? (?:that|which|whose|who|of (?:an?|another|whom|which|no|such)|with|without|from|goes|comes)\b"
+                r"|(?<!if )(?<!unless )(?<!until )(?<!the previous )\bones? (?:was|has|had|may|can|must)\b|\bone's\b",
     "that of": r"(?i)\b(?:that|those) of\b",
     "those that": r"(?i)\bthose (?:that|which|with|without|in|for|from|it|not|to)\b",
     "such as": r"(?i)\bsuch as (?:only|are|is|were|was|has|have|had|do|does|need|needs|want|may|can|must)\b",

@@ -11,8 +11,8 @@
  * descriptors exist. The working directory does not change, because the configuration may contain relative paths.
  */
 int daemon_start(void);
-/* The daemon is ready: ends the waiting process, and redirects standard output and error to /dev/null (until then the user who
-   started visible on the terminal). Closes *fd and sets it to -1; does nothing if it is -1. */
+/* The daemon is ready: ends the waiting process, and redirects standard output and error to /dev/null (until then errors are
+   visible on the terminal). Closes *fd and sets it to -1; does nothing if it is -1. */
 void daemon_ready(int *fd);
 
 /*
