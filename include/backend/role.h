@@ -2,6 +2,7 @@
 #define BACKEND_ROLE_H
 
 #include "conn/world.h"
+#include "pg/meaning.h"
 #include "pg/role.h"
 
 /*
@@ -14,8 +15,10 @@ void role_query_sent(struct server *server, const uint8_t *text, size_t size);
 /* A Parse goes to the server; of its text the first `size` bytes are here. */
 static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t size)
 {
-	if (!role_parse_surely_keeps(text, size) && !role_parse_keeps(text, size))
-		s->roles_prepared = true;
+	if (role_parse_surely_keeps(text, size))
+		return;
+	s->roles_prepared |= !role_parse_keeps(text, size);
+	s->meanings_prepared |= !meaning_parse_keeps(text, size);
 }
 /* The client's SET or RESET is complete, `of_query`: of a Query, not of an Execute. */
 void role_set_heard(struct server *server, bool of_query);

@@ -24,6 +24,9 @@ struct dial;				/* what only a server that is being opened needs */
    that its client has set is in force there, and may not be set there (server_unset_params). */
 enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_SESSION = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
 
+/* A SET of the client's leaves these as they are: the role; what texts mean (pg/meaning.h). */
+enum { SET_KEEPS_ROLE = 1, SET_KEEPS_MEANING = 2 };
+
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
 /* Of a statement that the client has prepared: it may do anything. */
@@ -60,7 +63,9 @@ struct server {
 	bool state_was_reset;		/* ... has reset parameters */
 	bool channels_restored;		/* ... and has LISTENed here to all that its client listens to */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
-	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
+	uint8_t plain_set;		/* SET_ bits of the oldest message that is not answered, if it is a Query with one SET */
+	bool meaning_in_doubt;		/* its client may have changed what texts mean there: search_path, role, tables; to the end of the link */
+	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared on it */
 	bool changes_meaning;		/* its client's transaction has a command that changes what texts may mean (pg_tag_changes_meaning) */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */

@@ -35,6 +35,7 @@ struct statement {
 	bool apart;			/* it is not known under which parameters it was read */
 	bool changed;			/* its result has another type since a change of a table: see statement_retire */
 	bool deallocates;		/* it may be DEALLOCATE ALL or DISCARD ALL, or ... */
+	bool configures;		/* its text has set_config of a parameter that may change what texts mean */
 	bool names_others;		/* its text names prepared statements (pg/statement_sql.h), which are its client's: so it is apart */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* of its name: the number as text */

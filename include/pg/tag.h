@@ -45,6 +45,12 @@ static inline bool pg_tag_changes_meaning(enum pg_tag tag)
 	return tag == TAG_ALTER || tag == TAG_DROP || tag == TAG_DEFINE;
 }
 
+/* After it texts may mean something else to the same session, as long as its transaction is not over: the tables may be temporary. */
+static inline bool pg_tag_is_definition(enum pg_tag tag)
+{
+	return pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL;
+}
+
 /* A message of a server of this type, with so many bytes of body, may be one of these: `sizes` are TAG_ANY_SIZE, or TAG_SIZES for those that concern
    every link. */
 static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)

@@ -3,6 +3,8 @@
 
 #include "conn/gather.h"
 #include "pg/frame.h"
+#include "pg/meaning.h"
+#include "pg/role.h"
 #include "pg/statement.h"
 #include "pg/statement_sql.h"
 
@@ -157,6 +159,15 @@ static inline bool prepared_may_be_named(const struct client *c, const uint8_t *
 static inline bool prepared_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
+}
+/* SQL of the client, of a Query or of an unnamed statement, goes to the server. In a transaction of its own a set_config in it changes nothing for
+   the texts after it. */
+static inline void prepared_look_for_settings(const struct client *c, struct server *s, const uint8_t *text, size_t size)
+{
+	if (size < MEANING_SHORTEST || !c->shares_names || s->meaning_in_doubt)
+		return;
+	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || role_begins(text, "beg") || role_begins(text, "sta"))
+		s->meaning_in_doubt = meaning_is_configured(text, size);
 }
 /* As prepared_send, for such a Query. */
 enum prepared_verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);

@@ -32,7 +32,7 @@
 void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 {
 	if (ledger_is_empty(&s->ledger))
-		s->plain_set = role_query_keeps(text, size);
+		s->plain_set = (role_query_keeps(text, size) ? SET_KEEPS_ROLE : 0) | (meaning_query_keeps(text, size) ? SET_KEEPS_MEANING : 0);
 }
 
 /* What connect_query has set is known, or there is none. */
@@ -71,9 +71,9 @@ static void is_unknown(struct server *s)
 
 void role_set_heard(struct server *s, bool of_query)
 {
-	bool is_plain = of_query ? s->plain_set : !s->roles_prepared;
+	bool is_plain = of_query ? s->plain_set & SET_KEEPS_ROLE : !s->roles_prepared;
 
-	s->plain_set = false;
+	s->plain_set = 0;
 	if (!is_plain || s->ledger.lost)
 		is_unknown(s);
 }

@@ -77,7 +77,9 @@ static void session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
 	pack_bool(out, s->channels_restored);
-	pack_bool(out, s->plain_set);
+	bytes_append_u8(out, s->plain_set);
+	pack_bool(out, s->meaning_in_doubt);
+	pack_bool(out, s->meanings_prepared);
 	pack_bool(out, s->changes_meaning);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
@@ -155,7 +157,9 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);
 	s->channels_restored = unpack_bool(in);
-	s->plain_set = unpack_bool(in);
+	s->plain_set = unpack_u8(in);
+	s->meaning_in_doubt = unpack_bool(in);
+	s->meanings_prepared = unpack_bool(in);
 	s->changes_meaning = unpack_bool(in);
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);

@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "pg/deallocate.h"
+#include "pg/meaning.h"
 #include "pg/message.h"
 #include "pg/statement_sql.h"
 
@@ -111,6 +112,7 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 	if (statement_sql_may_be_parsed(body, size))
 		s->names_others = statement_sql_read(body, size, names) > 0;
 	s->deallocates |= s->names_others;
+	s->configures = meaning_is_configured(body, size);
 	if (!s->params) {
 		release(all, s);
 		return NULL;

@@ -88,12 +88,18 @@ static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, con
 	return verdict;
 }
 
+/* Texts may mean something else in this session: to its client alone. */
+static bool is_private(const struct sending *x)
+{
+	return x->s->meaning_in_doubt || session_state_is_private(x->s, x->c);
+}
+
 /* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so no other
    client is to have this statement, nor is it taken to another server: see named_use. The same holds where the text may be about temporary
    tables of the client's. */
 static struct statement *new_statement(const struct sending *x, const uint8_t *body, size_t size)
 {
-	bool known = ledger_is_up_to_date(&x->s->ledger) && !session_state_is_private(x->s, x->c);
+	bool known = ledger_is_up_to_date(&x->s->ledger) && !is_private(x);
 
 	return (known ? statement_take : statement_apart)(sending_world(x)->statements, sending_place(x), x->c->params, body, size);
 }
@@ -193,14 +199,15 @@ static bool is_full(const struct sending *x)
 	return false;
 }
 
-/* One that may make the session forget statements, or names others, which may be others by now: then it is parsed again, unless it is the last
+/* One that may make the session forget statements, or change what texts mean, or names others, which may be others by now: then it is parsed again, unless it is the last
    SQL that was sent. PREPARED_PASS: it may be used. */
 static NEVER_INLINE enum prepared_verdict prepare_sql(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
 	enum prepared_verdict verdict;
 	struct sql_plan plan;
 
-	x->mine->deallocates = true;
+	x->s->meaning_in_doubt |= st->configures;
+	x->mine->deallocates |= st->deallocates;
 	if (!st->names_others || sql_is_ready(x, st->number))
 		return PREPARED_PASS;
 	verdict = sql_plan(x, &plan, st->body, st->size, false);
@@ -217,7 +224,7 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 {
 	if (sending_entry_in_doubt(x, e) || is_full(x))
 		return PREPARED_WAIT;
-	if (st->deallocates) {
+	if (st->deallocates | st->configures) {
 		enum prepared_verdict verdict = prepare_sql(x, n, st);
 
 		if (verdict != PREPARED_PASS)
@@ -241,8 +248,8 @@ static ALWAYS_INLINE bool may_go_back(const struct sending *x, const struct prep
 {
 	const struct statements *all = sending_world(x)->statements;
 
-	return n->first && n->in_flight == 0 && !n->sent->changed && !statement_is_for(all, n->sent, x->c->params) &&
-	       statement_is_for(all, n->first, x->c->params);
+	return n->first && n->in_flight == 0 && !n->sent->changed && statement_is_for(all, n->first, x->c->params) &&
+	       (n->sent->apart ? !is_private(x) : !statement_is_for(all, n->sent, x->c->params));
 }
 
 /* The statement as this server is to have it. */
@@ -250,7 +257,7 @@ static struct statement *statement_here(const struct sending *x, struct statemen
 {
 	struct statements *all = sending_world(x)->statements;
 
-	if (session_state_is_private(x->s, x->c))
+	if (is_private(x))
 		return statement_apart(all, sending_place(x), x->c->params, st->body, st->size);
 	return statement_under(all, st, sending_place(x), x->c->params);
 }

@@ -40,6 +40,7 @@ static enum prepared_verdict sending_pass(const struct sending *x)
 enum prepared_verdict sending_unchanged(const struct sending *x)
 {
 	x->s->roles_prepared |= x->f->type == PGC_PARSE;
+	x->s->meanings_prepared |= x->f->type == PGC_PARSE;
 	return sending_pass(x);
 }
 

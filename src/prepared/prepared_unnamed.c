@@ -219,6 +219,7 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 
 	if (!mine || !prepared_server_of(s) || !unnamed_changes(c, s, true))
 		return false;
+	prepared_look_for_settings(c, s, text, size);
 	if (!surely_says_nothing(text, size))
 		note_unnamed_text(mine, s, text, size);
 	bytes_append(&mine->text, text, size);

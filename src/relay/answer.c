@@ -68,6 +68,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
 	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
 		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
+	if (owner == OWED_TO_CLIENT && pg_tag_is_definition(tag))
+		s->meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s);
 		s->changes_meaning = true;

@@ -48,7 +48,7 @@ bool link_begin(struct server *s, struct client *c)
 	/* what it prepares then goes past the books */
 	if (!c->shares_names) {
 		s->unnamed_of = 0;
-		s->roles_prepared = true;
+		s->roles_prepared = s->meanings_prepared = true;
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
@@ -126,6 +126,7 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->policy.pool) == MODE_SESSION);
 	if (s->state_doubts | c->policy.pins)
 		state_is_left(s);
+	s->meaning_in_doubt = false;
 	if (c->prepared)
 		prepared_client_rests(c);
 }

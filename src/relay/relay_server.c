@@ -38,7 +38,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
 	c->in_transaction = s->status != 'I';
 	c->last_active = w->now;
-	s->plain_set = false;
+	s->plain_set = 0;
 	if (s->policy.cancels > 0 && c->query_started == 0)
 		cancel_query_over(s);
 	if (s->status == 'I') {

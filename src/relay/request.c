@@ -311,6 +311,8 @@ static NEVER_INLINE enum step enter_sql(struct client *c, struct server *s, cons
 /* It goes to the server as it is. */
 static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g)
 {
+	if (row->taken_by == TAKEN_BY_QUERY)
+		prepared_look_for_settings(c, s, f->body, f->here);
 	if (row->taken_by == TAKEN_BY_QUERY && prepared_may_be_named(c, f->body, f->here))
 		return enter_sql(c, s, f, g);
 	if (row->taken_by == TAKEN_BY_QUERY)
@@ -384,6 +386,7 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 	case UNREAD_QUERY:
 		if (s->ledger.lost || role_query_may_keep(body, size) || prepared_may_be_named(c, body, size))
 			return STEP_MORE;
+		prepared_look_for_settings(c, s, body, size);
 		if (c->keeps_state)
 			return note_query(c, s, body, size);
 		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);

@@ -1,0 +1,107 @@
+"""What a text means hangs on search_path, role and tables of the session: statements are shared only where these are the same."""
+import psycopg
+import pytest
+from psycopg import pq
+
+from support.front import Front
+
+
+@pytest.fixture(params=["off", "full"])
+def front(request, scene, postgres, authority):
+    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, session_state=request.param)
+
+
+@pytest.fixture
+def tenants(postgres):
+    """Two schemas with a table of one name, and a column of another type in it."""
+    postgres.execute("DROP SCHEMA IF EXISTS tn1, tn2 CASCADE; CREATE SCHEMA tn1; CREATE SCHEMA tn2; GRANT ALL ON SCHEMA tn1, tn2 TO app; "
+                     "CREATE TABLE tn1.tnt (v timestamp); CREATE TABLE tn2.tnt (v date); GRANT ALL ON tn1.tnt, tn2.tnt TO app", database="p0")
+    yield
+    postgres.execute("DROP SCHEMA tn1, tn2 CASCADE", database="p0")
+
+
+INSERT = b"INSERT INTO tnt VALUES ($1)"
+MOMENT = b"2024-01-02 03:04:05"
+WAYS = {
+    "local": "SET LOCAL search_path TO {}",
+    "local with a comment": "/* tenant */ SET LOCAL search_path = {}",
+    "two statements": "SELECT 1; SET search_path TO {}",
+    "set_config": "SELECT set_config('search_path', '{}', true)",
+    "set_config of any name": "SELECT set_config(lower('SEARCH_PATH'), '{}', true)",
+    "DO": "DO $$ BEGIN SET LOCAL search_path TO {}; END $$",
+}
+
+
+def run(connection, result):
+    assert result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK), result.error_message
+    return result
+
+
+def insert(connection, way, tenant, extended):
+    pgconn = connection.pgconn
+    text = way.format(tenant).encode()
+    run(connection, pgconn.exec_(b"BEGIN"))
+    if extended and b"; SET" not in text:
+        run(connection, pgconn.exec_params(text, None))
+    else:
+        run(connection, pgconn.exec_(text))
+    run(connection, pgconn.prepare(b"s" + tenant.encode(), INSERT))
+    run(connection, pgconn.exec_prepared(b"s" + tenant.encode(), [MOMENT]))
+    run(connection, pgconn.exec_(b"COMMIT"))
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["query", "extended"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_the_same_text_of_two_tenants(front, postgres, tenants, way, extended):
+    with psycopg.connect(autocommit=True, **front.parameters) as one, psycopg.connect(autocommit=True, **front.parameters) as two:
+        insert(two, way, "tn2", extended)
+        insert(one, way, "tn1", extended)
+    assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
+    assert postgres.execute("SELECT v::text FROM tn2.tnt", database="p0") == [("2024-01-02",)]
+
+
+def test_one_client_in_one_transaction(front, postgres, tenants):
+    with psycopg.connect(autocommit=True, **front.parameters) as connection:
+        pgconn = connection.pgconn
+        run(connection, pgconn.exec_(b"BEGIN"))
+        for tenant in (b"tn2", b"tn1"):
+            run(connection, pgconn.exec_(b"SET LOCAL search_path TO " + tenant))
+            run(connection, pgconn.prepare(tenant, INSERT))
+            run(connection, pgconn.exec_prepared(tenant, [MOMENT]))
+        run(connection, pgconn.exec_(b"COMMIT"))
+    assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
+
+
+def test_the_statement_before(front, postgres, tenants):
+    """What was prepared under the client's own search_path is that again after the transaction."""
+    with psycopg.connect(autocommit=True, **front.parameters) as connection, psycopg.connect(autocommit=True, **front.parameters) as other:
+        for client, name in ((connection, b"a"), (other, b"b")):
+            run(client, client.pgconn.prepare(name, b"SELECT current_schema()::text"))
+        assert run(connection, connection.pgconn.exec_prepared(b"a", [])).get_value(0, 0) == b"public"
+        run(connection, connection.pgconn.exec_(b"BEGIN; SET LOCAL search_path TO tn1"))
+        assert run(connection, connection.pgconn.exec_prepared(b"a", [])).get_value(0, 0) == b"tn1"
+        run(connection, connection.pgconn.exec_(b"COMMIT"))
+        for client, name in ((connection, b"a"), (other, b"b")):
+            assert run(client, client.pgconn.exec_prepared(name, [])).get_value(0, 0) == b"public"
+
+
+HARMLESS = ["SET LOCAL app.tenant = '7'", "SELECT set_config('request.jwt.claims', '{}', true)", "SET LOCAL statement_timeout = 1000",
+            "SET LOCAL work_mem = '1MB'", "SELECT set_config('app.a', '7', true), set_config('app.b', '7', true)"]
+
+
+@pytest.mark.parametrize("extended", [False, True], ids=["query", "extended"])
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_changes_no_meaning(front, text, extended):
+    """The server gets one Parse for all clients."""
+    connections = [psycopg.connect(autocommit=True, **front.parameters) for _ in range(3)]
+    for n, connection in enumerate(connections):
+        pgconn = connection.pgconn
+        run(connection, pgconn.exec_(b"BEGIN"))
+        run(connection, pgconn.exec_params(text.encode(), None) if extended else pgconn.exec_(text.encode()))
+        run(connection, pgconn.prepare(b"s%d" % n, b"SELECT 'shared'"))
+        run(connection, pgconn.exec_prepared(b"s%d" % n, []))
+        run(connection, pgconn.exec_(b"COMMIT"))
+    row = next(row for row in front.weir.show("STATS") if row["database"] == "p0")
+    assert (row["total_client_parse_count"], row["total_server_parse_count"]) == (3, 1)
+    for connection in connections:
+        connection.close()
