@@ -24,6 +24,7 @@ enum command_argument {
 	ARGUMENT_DATABASE_OR_ALL,
 	ARGUMENT_CLIENT,
 	ARGUMENT_MODE,
+	ARGUMENT_IGNORED,		/* any text: options of a transaction */
 	ARGUMENT_SETTING		/* name = value, name TO value */
 };
 

@@ -194,6 +194,8 @@ static bool parse_mode(struct sql_span *rest, struct command *out, char *to)
 
 static bool parse_argument(struct sql_span *rest, struct command *out)
 {
+	struct sql_span raw;
+
 	switch (out->row->argument) {
 	case ARGUMENT_NOTHING:
 		return true;
@@ -205,6 +207,11 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 		return parse_optional(rest, out, out->storage);
 	case ARGUMENT_MODE:
 		return parse_mode(rest, out, out->storage);
+	case ARGUMENT_IGNORED:
+		while (!is_over(*rest))
+			if (sql_next_token(rest, &raw) == SQL_BAD)
+				return false;
+		return true;
 	case ARGUMENT_SETTING:
 		return parse_setting(rest, out, out->storage);
 	}
@@ -256,11 +263,11 @@ const char *command_suggest(struct sql_span text, char *buf, size_t size)
 		return NULL;
 	upper(word);
 	row = find_verb(word);
-	if (row && row->argument != ARGUMENT_ITEM) {
+	if (row && row->help) {
 		snprintf(buf, size, "The command is: %s", row->help);
 		return buf;
 	}
-	if (row && take_word(&text, item)) {
+	if (row && row->argument == ARGUMENT_ITEM && take_word(&text, item)) {
 		upper(item);
 		nearest = nearest_item(item);
 		snprintf(buf, size, "Did you mean \"SHOW %s\"?", nearest ? nearest : "");

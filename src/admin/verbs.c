@@ -353,6 +353,24 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 	return report(caller, is_good, REFUSAL_SET_FAILED, &problems);
 }
 
+/* Drivers without autocommit send these three around each command. The console has no transactions: they do nothing. */
+static enum outcome run_BEGIN(struct caller *caller, const struct command *command)
+{
+	(void)caller;
+	(void)command;
+	return COMMAND_DONE;
+}
+
+static enum outcome run_COMMIT(struct caller *caller, const struct command *command)
+{
+	return run_BEGIN(caller, command);
+}
+
+static enum outcome run_ROLLBACK(struct caller *caller, const struct command *command)
+{
+	return run_BEGIN(caller, command);
+}
+
 /*
  * A shutdown that waits is answered at once, and the console stays open, because a script that has requested it starts the next
  * process then, and clients may stay for hours. The connection that has requested an immediate shutdown ends with the answer.

@@ -8,6 +8,8 @@
  * pair = [blanks] key [blanks] "=" value
  * key = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
  *
+ * If the path is a directory, its files with names that end in .conf or .ini are included, in the order of the names' bytes.
+ *
  * A value is the rest of its line without surrounding blanks. An included file starts in the section of the %include line, and
  * its last section applies to the lines after the %include. A file may contain passwords, so its text is wiped before it is
  * freed, and problems name keys, never values.
@@ -16,8 +18,10 @@
 
 #include "base/text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -136,6 +140,63 @@ static void read_section(struct reader *r, const struct source *at, char *p)
 	r->visit(r->context, &line);
 }
 
+/* Reports the including line, or the file itself if no file includes it. */
+static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
+{
+	if (parent)
+		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s",
+				 path, why);
+	else
+		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
+}
+
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int is_included(const struct dirent *entry)
+{
+	const char *dot = strrchr(entry->d_name, '.');
+
+	return dot && entry->d_name[0] != '.' && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".ini") == 0);
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Includes the files of a directory. Directories in it are not read. */
+static void read_directory(struct reader *r, const char *path, const struct source *at)
+{
+	struct dirent **entries;
+	int count = scandir(path, &entries, is_included, by_bytes);
+	char *file;
+
+	if (count < 0) {
+		complain_of_file(r, path, at, strerror(errno));
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		size_t size = strlen(path) + 1 + strlen(entries[i]->d_name) + 1;
+
+		file = mem_try(size);
+		if (file) {
+			snprintf(file, size, "%s/%s", path, entries[i]->d_name);
+			if (!is_directory(file))
+				read_file(r, file, at);
+		} else {
+			complain_of_file(r, path, at, "out of memory");
+		}
+		mem_free(file);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
 static void read_directive(struct reader *r, const struct source *at, char *p)
 {
 	static const char include[] = "%include";
@@ -148,6 +209,8 @@ static void read_directive(struct reader *r, const struct source *at, char *p)
 	p = trim(p + size);
 	if (*p == '\0')
 		complain(r, at, "expected the name of a file behind %include");
+	else if (is_directory(p))
+		read_directory(r, p, at);
 	else
 		read_file(r, p, at);
 }
@@ -209,16 +272,6 @@ static const char *may_not_read(struct reader *r, const struct source *file)
 	if (++r->files > FILES_MOST)
 		return "too many files are included";
 	return NULL;
-}
-
-/* Reports the including line, or the file itself if no file includes it. */
-static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
-{
-	if (parent)
-		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s",
-				 path, why);
-	else
-		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
 }
 
 /* False: the file could not be read; a problem was added. */

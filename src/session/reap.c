@@ -190,6 +190,15 @@ static void log_failed_login(const struct client *c, const char *who)
 		log_info("%s %s", who, rule);
 }
 
+/* Whether the client left before its first byte, as the health checks of load balancers do: several times a second, and without meaning. */
+static bool is_health_check(const struct client *c, enum close_reason why)
+{
+	const struct login *l = c->login;
+
+	return why == REASON_CLIENT_EOF && l && l->step == LOGIN_PACKET && !l->ssl_asked && !l->gss_asked && !l->direct &&
+	       bytes_size(&c->peer.held) == 0;
+}
+
 static void log_client(const struct client *c, enum close_reason why, const char *detail)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
@@ -205,7 +214,7 @@ static void log_client(const struct client *c, enum close_reason why, const char
 	if (!by_itself && is_failed_login(c))
 		log_failed_login(c, who);
 	if (set->log_disconnections)
-		log_info("%s closing because: %s (age=%llds)", who, text, age);
+		log_write(is_health_check(c, why) ? LEVEL_DEBUG : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)
 		log_warning("%s pooler error: %s", who, text);
 }

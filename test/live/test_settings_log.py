@@ -1,5 +1,7 @@
 """Settings of the log."""
 import re
+import socket
+import struct
 
 import pytest
 
@@ -114,3 +116,21 @@ def test_hostile_name_is_logged_on_one_line(scene, postgres):
     weir.connect().refused(user="app", database="no\n2026-01-01 00:00:00.000 UTC [1] LOG forged")
     assert not lines(weir, "^2026-01-01 00:00:00.000")
     assert lines(weir, r'no such database: "no\\x0a2026-01-01 [^"]* forged"$')
+
+
+def test_health_checks_are_silent(scene, postgres):
+    """A connection that is closed, or reset, without a byte has no line; SHOW REASONS counts it."""
+    weir = scene.weir({"p0": postgres}, tcp_defer_accept=0)
+
+    def closed():
+        (row,) = [row for row in weir.show("REASONS ALL") if row["reason"] == "CLIENT_EOF"]
+        return row["count"]
+    before = closed()
+    for linger in 0, 1:
+        with socket.create_connection((weir.host, weir.port)) as check:
+            check.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", linger, 0))
+    until(lambda: closed() == before + 2, "both have been seen")
+    assert not lines(weir, "unexpected eof")
+    with socket.create_connection((weir.host, weir.port)) as client:
+        client.sendall(b"\0")
+    weir.wait_log("closing because: client unexpected eof")

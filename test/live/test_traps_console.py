@@ -2,6 +2,9 @@
 import signal
 import threading
 
+import psycopg
+import psycopg2
+
 from support import messages as m
 from support.live import NEVER, ask_long, hold, let_go, pid_of
 from support.scenes import transactions
@@ -154,3 +157,23 @@ def test_trap_84_kill_and_show_fds_under_load(scene, postgres):
             assert own.query("SHOW FDS").tags == ["SHOW"]
             load.more(2)
     assert weir.client().query("SELECT 1").value == "1"
+
+
+def test_drivers_without_autocommit(scene):
+    """They send BEGIN before the first command, and COMMIT or ROLLBACK after the last."""
+    weir = scene.weir(scene.mini())
+    where = dict(host=weir.host, port=weir.port, user="admin", dbname="pgbouncer", password=weir.users.get("admin"))
+    for driver in psycopg2, psycopg:
+        connection = driver.connect(**where)
+        if driver is psycopg:
+            connection.prepare_threshold = None
+        for end in connection.commit, connection.rollback:
+            cursor = connection.cursor()
+            cursor.execute("SHOW VERSION")
+            assert cursor.fetchone()[0].startswith("PgBouncer")
+            end()
+        connection.close()
+    client = weir.client("stats", "pgbouncer")
+    for command, tag in (("BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", "BEGIN"), ("commit;", "COMMIT"), ("Rollback", "ROLLBACK")):
+        assert client.query(command).tags == [tag]
+    assert client.query("BEGIN 'x").error

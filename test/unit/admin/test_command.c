@@ -116,11 +116,12 @@ TEST(invalid)
 			UNIT_FAIL("\"%s\" gives %s", texts[i], parsed(texts[i]));
 }
 
-/* Permissions: stats_users may use SHOW only, except SHOW FDS. */
+/* Permissions: stats_users may use SHOW only, except SHOW FDS, and the commands of transactions, which do nothing. */
 TEST(permissions)
 {
 	for (int i = 0; i < COMMANDS; i++)
-		CHECK_INT(command_row((enum command_id)i)->for_monitor, i == COMMAND_SHOW);
+		CHECK_INT(command_row((enum command_id)i)->for_monitor,
+			  i == COMMAND_SHOW || i == COMMAND_BEGIN || i == COMMAND_COMMIT || i == COMMAND_ROLLBACK);
 	for (size_t i = 0; show_at(i); i++)
 		CHECK_INT(show_at(i)->for_monitor, strcmp(show_at(i)->name, "FDS") != 0);
 }

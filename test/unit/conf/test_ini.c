@@ -5,6 +5,8 @@
 #include "tempfile.h"
 #include "unit.h"
 
+#include <sys/stat.h>
+
 static struct bytes shown = BYTES_EMPTY;
 
 static void show(void *context, const struct ini_line *line)
@@ -109,6 +111,24 @@ TEST(included_file_continues_the_section)
 	snprintf(text, sizeof(text), "[a]\nx=1\n%%include %s\nw=4\n", temp_path("b.ini"));
 	CHECK_TEXT(parse(text), "1:[a];2:a.x=1;1:a.y=2;2:[c];3:c.z=3;4:c.w=4;");
 	CHECK_TEXT((const char *)bytes_front(&files), "a.ini;b.ini;");
+}
+
+TEST(files_of_an_included_directory)
+{
+	static const char *const names[][2] = {
+		{ "d/3.conf", "z=3\n" }, { "d/10.ini", "y=2\n[c]\n" }, { "d/4.ini~", "no=1\n" }, { "d/.5.ini", "no=1\n" }, { "d/6.txt", "no=1\n" },
+	};
+	char text[256];
+
+	REQUIRE(mkdir(temp_path("d"), 0700) == 0 && mkdir(temp_path("d/7.ini"), 0700) == 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		temp_write(names[i][0], names[i][1]);
+	snprintf(text, sizeof(text), "[a]\n%%include %s\nw=4\n", temp_path("d"));
+	CHECK_TEXT(parse(text), "1:[a];1:a.y=2;2:[c];1:c.z=3;3:c.w=4;");
+	CHECK_TEXT((const char *)bytes_front(&files), "a.ini;10.ini;3.conf;");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlink(temp_path(names[i][0]));
+	CHECK(rmdir(temp_path("d/7.ini")) == 0 && rmdir(temp_path("d")) == 0);
 }
 
 TEST(empty_file_is_valid)
