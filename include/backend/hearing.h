@@ -9,6 +9,9 @@
  */
 struct session_answer;
 
+/* So many notifications are delivered to clients in one turn; a long one counts as several. With the calls that send them that takes about 0.3 ms. */
+#define HEARING_DELIVERIES 2048
+
 /* What is to be done for it. */
 enum hearing_step {
 	HEARING_RESTS,			/* nothing; or nothing that can be done */
@@ -24,6 +27,7 @@ struct hearing {
 	struct list subscriptions;	/* in order of time */
 	struct list waiting;		/* listener->barriers; else empty */
 	uint64_t barrier;		/* waits for this query of the listener's, before its ReadyForQuery */
+	struct list due;		/* world->hearers, while it has notifications to be sent in this turn or the next ones; else empty */
 	struct list moving;		/* listener->movers, while the listener has not heard its marker; else empty */
 	uint32_t move;			/* number of that marker, the last one */
 	uint64_t heard_by;		/* this query of the listener's is answered after the marker; 0: it is not under way */
@@ -61,8 +65,12 @@ uint32_t hearing_move(struct hearing *hearing);
 void hearing_expects_marker(struct hearing *hearing);
 /* The listener tells it something, or will. */
 bool hearing_is_told(const struct hearing *hearing);
-/* A message for the client, with this process id in place of its own, which goes there now or when it may. */
+/* A message for the client, with this process id in place of its own: hearings_flush sends it, or it waits until the client may have it. */
 void hearing_deliver(struct hearing *hearing, const uint8_t *message, size_t size, uint32_t pid);
+/* Once a turn: sends what was delivered, to a bounded number of clients; the others come in the next turn. */
+void hearings_flush(struct world *world);
+/* A listener may deliver more in this turn. False: what it has received waits for a later turn, and its socket is not read. */
+static inline bool hearings_have_share(const struct world *w) { return w->deliveries < HEARING_DELIVERIES && !w->hearers_wait; }
 /* Gives the client what waits for it: between two messages, outside of transactions. */
 void hearing_flush(struct client *client);
 /* The same, if that is so now. */

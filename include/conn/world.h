@@ -67,6 +67,9 @@ struct world {
 	uint64_t queries;			/* answered since the start */
 	struct tick *tick;			/* what is compared from one tick to the next */
 	struct list again;			/* peers to be read again this turn without an event */
+	struct list hearers;			/* clients with notifications to be sent when the events are handled (backend/hearing.c) */
+	uint32_t deliveries;			/* of notifications to clients, in this turn */
+	bool hearers_wait;			/* the last turn has left some of these clients */
 	struct list ending;			/* peers that end: see reap.h */
 
 	/* the read buffer, and how much of it one connection may use */
@@ -146,6 +149,6 @@ static inline void client_resume(struct client *c)
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }
-static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again); }	/* do not block in the event loop */
+static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again) || !list_is_empty(&w->hearers); }	/* do not block in the event loop */
 
 #endif

@@ -5,6 +5,9 @@
  * before the next ReadyForQuery. So that a client hears its own NOTIFY before the ReadyForQuery of its commit, that waits for an answer of the listener to
  * a query that is sent behind the commit (a barrier).
  *
+ * One message of the listener can be for many clients. So the listener delivers into buffers (hearing_deliver), and each client's buffer is sent
+ * once a turn. How much is delivered and sent in a turn is bounded (hearings_have_share); all other clients have their turn in between.
+ *
  * UNLISTEN is for the server that the client has then: that LISTENs to the client's channels before (hearing_sql), and says afterwards what is left.
  */
 #include "backend/hearing.h"
@@ -17,6 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DELIVERY_BYTES 256	/* of a notification that count as one more */
+#define FLUSHES_MOST 16		/* clients to which notifications are sent in one turn */
 #define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread, or may be too busy for */
 
 static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
@@ -78,6 +83,7 @@ static struct hearing *hearing_get(struct client *c)
 	list_init(&h->subscriptions);
 	list_init(&h->waiting);
 	list_init(&h->moving);
+	list_init(&h->due);
 	list_append(&l->hearings, &h->node);
 	c->session->hearing = h;
 	c->hears = true;
@@ -98,6 +104,7 @@ void hearing_forget(struct client *c)
 	list_remove(&h->node);
 	list_remove(&h->waiting);
 	list_remove(&h->moving);
+	list_remove(&h->due);
 	bytes_free(&h->pending);
 	mem_free(h);
 	c->session->hearing = NULL;
@@ -277,14 +284,27 @@ void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size, uin
 		client_end(c, REASON_NO_MEMORY, NULL);
 	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)
 		client_end(c, REASON_NOTIFICATIONS, NULL);
-	else if (may_hear_now(c))
-		hearing_flush(c);
+	else if (list_is_empty(&h->due))
+		list_append(&c->peer.world->hearers, &h->due);
+	c->peer.world->deliveries += 1 + (uint32_t)(size / DELIVERY_BYTES);
 }
 
 void hearing_flush_if_idle(struct client *c)
 {
 	if (may_hear_now(c))
 		hearing_flush(c);
+}
+
+void hearings_flush(struct world *w)
+{
+	struct list *node;
+
+	for (int count = 0; count < FLUSHES_MOST && (node = list_first(&w->hearers)) != NULL; count++) {
+		list_remove(node);
+		hearing_flush_if_idle(LIST_OBJECT(node, struct hearing, due)->client);
+	}
+	w->deliveries = 0;
+	w->hearers_wait = !list_is_empty(&w->hearers);
 }
 
 bool notification_read(const struct pg_frame *f, struct notification *n)

@@ -364,6 +364,7 @@ void listener_server_ends(struct server *s, enum close_reason why)
 	LIST_EACH(node, &l->hearings) {
 		struct hearing *h = hearing_at(node);
 
+		hearing_flush_if_idle(h->client);
 		if (hearing_is_told(h) || !list_is_empty(&h->waiting))
 			client_end(h->client, REASON_LISTENER_LOST, words);
 		else if (h->step != HEARING_RESTS)

@@ -9,6 +9,7 @@
 #include "relay/relay.h"
 
 #include "base/inline.h"
+#include "backend/hearing.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"
 #include "pg/tag.h"
@@ -164,7 +165,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 	struct pg_frame f = { 0, 0, NULL, 0 };
 	/* without a client it is read in small pieces instead */
 	uint32_t looks = 0, looks_most = s->policy.link ? s->peer.world->looks_each : UINT32_MAX;
-	bool is_cut = false;
+	bool is_cut = false, listens = s->policy.state == SERVER_LISTENING;
 
 	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
 	if (at > 0)
@@ -181,7 +182,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 			if (at == n)
 				break;
 		}
-		is_cut = looks++ == looks_most;
+		is_cut = looks++ == looks_most || (listens && !hearings_have_share(s->peer.world));
 		if (is_cut)
 			break;
 		gather_local_replies(s, &g);

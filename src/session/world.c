@@ -11,6 +11,7 @@
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/derivation.h"
+#include "backend/hearing.h"
 #include "backend/retire.h"
 #include "backend/secrets.h"
 #include "base/assert.h"
@@ -121,6 +122,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->again);
+	list_init(&w->hearers);
 	list_init(&w->ending);
 	w->clock_is_old = true;
 	world_wake(w);
@@ -256,12 +258,10 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 
 /* ---- a turn ---- */
 
-void world_again(struct world *w)
+static void read_again(struct world *w)
 {
 	struct list now;
 
-	if (list_is_empty(&w->again))
-		return;
 	/* peers that are put on the list meanwhile are handled in the next turn */
 	list_init(&now);
 	while (!list_is_empty(&w->again)) {
@@ -279,6 +279,14 @@ void world_again(struct world *w)
 		else
 			server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
 	}
+}
+
+void world_again(struct world *w)
+{
+	if (!list_is_empty(&w->again))
+		read_again(w);
+	if (w->deliveries > 0 || w->hearers_wait)
+		hearings_flush(w);
 }
 
 /* Input that is to be handled first must be on world->again, or wait for something. */

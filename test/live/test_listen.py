@@ -352,6 +352,24 @@ def test_with_other_encodings(scene, postgres):
     assert latin.read().body[4:] == b"a\0\xe4\0"
 
 
+def test_a_flood_reaches_all(scene, postgres):
+    """More notifications and receivers than one turn takes; a client of another pool has answers meanwhile."""
+    weir = scene.weir({"p0": postgres, "p1": postgres.target("p0", session_state="off")}, pool_mode="transaction", default_pool_size=3,
+                      session_state="full", show_extra_columns=1, max_client_conn=500)
+    listeners, other, count = [weir.client() for _ in range(80)], weir.client(database="p1"), 2000
+    for client in listeners:
+        assert not client.query("LISTEN news").errors
+    at_rest(weir)
+    speaks = weir.client()
+    speaks.send(m.query("SELECT count(pg_notify('news', i::text)) FROM generate_series(1, %d) i" % count))
+    for _ in rounds(50):
+        assert other.query("SELECT 7").value == "7"
+    assert speaks.result().value == str(count)
+    for client in listeners:
+        assert heard(client, count) == [("news", str(n + 1)) for n in range(count)]
+    quiet(weir, *listeners)
+
+
 def test_psycopg(scene, postgres):
     weir = full(scene, postgres)
     at = dict(host="127.0.0.1", port=weir.port, dbname="p0", user="app")

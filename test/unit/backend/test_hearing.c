@@ -152,6 +152,48 @@ TEST(each_notification_is_delivered_once)
 	whole_close();
 }
 
+static const uint8_t message[] = "A\0\0\0\x0b\0\0\0\7a\0";
+#define MESSAGE (sizeof(message))
+
+/* A client that listens, and has no server. */
+static bool listens_alone(void)
+{
+	if (!begin() || !LEARNS("a\0", false))
+		return false;
+	all_have_moved();
+	whole_ask(near, "COMMIT");
+	whole_client_got(near);
+	return client->session && hearing();
+}
+
+TEST(notifications_of_a_turn_are_sent_together)
+{
+	REQUIRE(listens_alone());
+	for (int i = 0; i < 3; i++)
+		hearing_deliver(hearing(), message, MESSAGE, 9);
+	CHECK_INT(bytes_size(&hearing()->pending), 3 * MESSAGE);
+	CHECK(world_has_again(whole.world));
+	hearings_flush(whole.world);
+	CHECK_INT(bytes_size(&hearing()->pending), 0);
+	CHECK(!world_has_again(whole.world));
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "A A A");
+	whole_close();
+}
+
+TEST(a_turn_has_a_share_of_notifications)
+{
+	REQUIRE(listens_alone());
+	for (int i = 0; i < HEARING_DELIVERIES; i++) {
+		CHECK(hearings_have_share(whole.world));
+		hearing_deliver(hearing(), message, MESSAGE, 9);
+	}
+	CHECK(!hearings_have_share(whole.world));
+	hearings_flush(whole.world);
+	CHECK(hearings_have_share(whole.world));
+	whole_close();
+}
+
 TEST(names_are_quoted)
 {
 	struct bytes sql = BYTES_EMPTY;
