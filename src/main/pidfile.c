@@ -15,8 +15,8 @@
  * In an online restart the new process receives the descriptor of the old one, and with it the lock, which is never free in
  * between.
  *
- * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock still is the locked file. The number
- * is written over the old one with one call before the rest is cut off, so the first line is never a partial number.
+ * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock still is the locked file. One
+ * call writes the number over the old number before the file is truncated, so the first line is never a partial number.
  */
 #include "main/pidfile.h"
 

@@ -1,6 +1,5 @@
 /*
- * The version, and the environment of pgweir. The versions of libraries are those at run time, not those of the headers at
- * build time.
+ * The version, and the environment of pgweir. Library versions are read at run time, not from the headers at build time.
  */
 #include "main/version.h"
 
