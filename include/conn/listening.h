@@ -8,13 +8,13 @@
 /* The sockets that clients connect to: see listening.c. */
 
 struct conf_problems;
-struct listener;
+struct listen_socket;
 struct listener_offer;
 struct world;
 
 /* All zeros: there are none yet. */
 struct listening {
-	struct listener **all;
+	struct listen_socket **all;
 	int count;
 	bool inherited;			/* the TCP sockets are systemd's, and no others are opened */
 	struct listener_offer *offers;	/* from the process that this one replaces; NULL: none */

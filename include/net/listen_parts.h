@@ -9,7 +9,7 @@
 
 /* Shared by listen.c (opening, options, closing) and listen_accept.c. */
 
-struct listener {
+struct listen_socket {
 	int fd;
 	struct event readable, pause;
 	listen_accept *accepted;
@@ -17,7 +17,7 @@ struct listener {
 	struct address address;
 	uint16_t port;
 	bool shares_port;		/* other processes may listen on it too */
-	bool leaving;			/* listener_leave was called: the kernel drops SYN packets */
+	bool leaving;			/* listen_socket_leave was called: the kernel drops SYN packets */
 	bool accepting;			/* set by the owner */
 	bool in_callback, closed;	/* the owner may close the listener within `accepted` */
 	unsigned alone;			/* for this number of events, one connection is accepted per event: a client that connects alone is
@@ -33,10 +33,10 @@ struct listener {
 /* ---- listen.c ---- */
 
 /* False with errno. */
-bool listener_set_option(int fd, int level, int name, int value);
+bool listen_socket_set_option(int fd, int level, int name, int value);
 
 /* ---- listen_accept.c ---- */
 
-void listener_assign_events(struct listener *listener, struct event_base *base);
+void listen_socket_assign_events(struct listen_socket *listener, struct event_base *base);
 
 #endif

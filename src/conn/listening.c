@@ -16,17 +16,17 @@
    a second, when the socket is closed and another process gets it. */
 #define LEAVE_TIME (USEC * 4 / 5)
 
-static void accepted(void *context, int fd, const struct address *peer, struct listener *from)
+static void accepted(void *context, int fd, const struct address *peer, struct listen_socket *from)
 {
 	struct world *w = context;
 
 	world_wake(w);
-	w->ops->accepted(w, fd, peer, listener_is_unix(from), listener_port(from));
+	w->ops->accepted(w, fd, peer, listen_socket_is_unix(from), listen_socket_port(from));
 }
 
-static bool keep(struct listening *on, struct listener *l, struct conf_problems *problems, const char *what, const char *why)
+static bool keep(struct listening *on, struct listen_socket *l, struct conf_problems *problems, const char *what, const char *why)
 {
-	struct listener **more;
+	struct listen_socket **more;
 
 	if (!l) {
 		/* mostly the reason begins with where */
@@ -36,15 +36,15 @@ static bool keep(struct listening *on, struct listener *l, struct conf_problems 
 			conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", what, why);
 		return false;
 	}
-	more = mem_resize(on->all, ((size_t)on->count + 1) * sizeof(struct listener *));
+	more = mem_resize(on->all, ((size_t)on->count + 1) * sizeof(struct listen_socket *));
 	if (!more) {
-		listener_close(&l, true);
+		listen_socket_close(&l, true);
 		conf_problem_add(problems, false, NULL, 0, "no memory");
 		return false;
 	}
 	on->all = more;
 	on->all[on->count++] = l;
-	log_info("listening on %s", listener_text(l));
+	log_info("listening on %s", listen_socket_text(l));
 	return true;
 }
 
@@ -73,13 +73,13 @@ void world_set_listen_options(struct world *w)
 	struct socket_options options = options_of(set);
 
 	for (int i = 0; i < w->listening.count; i++)
-		listener_set_options(w->listening.all[i], &options, set->tcp_defer_accept);
+		listen_socket_set_options(w->listening.all[i], &options, set->tcp_defer_accept);
 }
 
 /* ---- offered by another process ---- */
 
 struct listener_offer {
-	struct listener *listener;	/* NULL: was closed */
+	struct listen_socket *listener;	/* NULL: was closed */
 	char *host;			/* by which the configuration names it; NULL: not (yet) wanted, or from systemd */
 	bool owns_file, wanted;
 };
@@ -88,11 +88,11 @@ bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_p
 {
 	struct listener_offer *more = mem_resize(w->listening.offers, ((size_t)w->listening.offer_count + 1) * sizeof(*more));
 	char why[256] = "no memory";
-	struct listener *l = NULL;
+	struct listen_socket *l = NULL;
 
 	if (more) {
 		w->listening.offers = more;
-		l = listener_adopt(w->base, fd, accepted, w, why, sizeof(why));
+		l = listen_socket_adopt(w->base, fd, accepted, w, why, sizeof(why));
 	}
 	if (!l) {
 		conf_problem_add(problems, false, NULL, 0, "cannot take over a listening socket: %s", why);
@@ -130,18 +130,18 @@ static struct listener_offer *find_offer(struct world *w, const char *host)
 	char text[128];
 
 	for (int i = 0; i < w->listening.offer_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
-		if (!w->listening.offers[i].wanted && strcmp(listener_text(w->listening.offers[i].listener), text) == 0)
+		if (!w->listening.offers[i].wanted && strcmp(listen_socket_text(w->listening.offers[i].listener), text) == 0)
 			return &w->listening.offers[i];
 	return NULL;
 }
 
 static bool keep_offer(struct listening *on, struct listener_offer *offer, const char *host, struct conf_problems *problems)
 {
-	struct listener *l = offer->listener;
+	struct listen_socket *l = offer->listener;
 
 	offer->wanted = true;
 	offer->host = host ? mem_must_copy_string(host) : NULL;
-	if (keep(on, l, problems, listener_text(l), NULL))
+	if (keep(on, l, problems, listen_socket_text(l), NULL))
 		return true;
 	offer->listener = NULL;
 	return false;
@@ -164,11 +164,11 @@ void world_close_unwanted_listeners(struct world *w)
 
 		if (offer->host)
 			config = config_for(&w->conf->settings, offer->host);
-		listener_succeed(offer->listener, offer->host ? &config : NULL, offer->owns_file);
+		listen_socket_succeed(offer->listener, offer->host ? &config : NULL, offer->owns_file);
 		if (offer->wanted)
 			continue;
-		log_info("not listening on %s any more", listener_text(offer->listener));
-		listener_close(&offer->listener, true);
+		log_info("not listening on %s any more", listen_socket_text(offer->listener));
+		listen_socket_close(&offer->listener, true);
 	}
 	free_offers(&w->listening);
 }
@@ -176,17 +176,17 @@ void world_close_unwanted_listeners(struct world *w)
 void listening_set_accepting(struct listening *on, bool accepting)
 {
 	for (int i = 0; i < on->count; i++)
-		listener_set_accepting(on->all[i], accepting);
+		listen_socket_set_accepting(on->all[i], accepting);
 }
 
 void listening_let_go(struct listening *on, bool remove_files)
 {
 	for (int i = 0; i < on->offer_count; i++)
 		if (!on->offers[i].wanted)
-			listener_close(&on->offers[i].listener, false);
+			listen_socket_close(&on->offers[i].listener, false);
 	free_offers(on);
 	for (int i = 0; i < on->count; i++)
-		listener_close(&on->all[i], remove_files);
+		listen_socket_close(&on->all[i], remove_files);
 	mem_free(on->all);
 	on->all = NULL;
 	on->count = 0;
@@ -199,7 +199,7 @@ static bool has_listener(const struct world *w, const char *host)
 	char text[128];
 
 	for (int i = 0; i < w->listening.count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
-		if (strcmp(listener_text(w->listening.all[i]), text) == 0)
+		if (strcmp(listen_socket_text(w->listening.all[i]), text) == 0)
 			return true;
 	return false;
 }
@@ -215,7 +215,7 @@ static bool listen_on(struct world *w, const char *host, struct conf_problems *p
 {
 	struct listen_config config = config_for(&w->conf->settings, host);
 	struct listener_offer *offer;
-	struct listener *l;
+	struct listen_socket *l;
 	char why[256] = "";
 
 	if (is_listening_on(w, host))
@@ -223,7 +223,7 @@ static bool listen_on(struct world *w, const char *host, struct conf_problems *p
 	offer = find_offer(w, host);
 	if (offer)
 		return keep_offer(&w->listening, offer, host, problems);
-	l = listener_open(w->base, &config, accepted, w, why, sizeof(why));
+	l = listen_socket_open(w->base, &config, accepted, w, why, sizeof(why));
 	if (l || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT))
 		return keep(&w->listening, l, problems, host, why);
 	keep(&w->listening, NULL, absent, host, why);
@@ -315,7 +315,7 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 
 	for (int i = 0; i < fd_count; i++) {
 		char why[256] = "", what[32];
-		struct listener *l = listener_adopt(w->base, fds[i], accepted, w, why, sizeof(why));
+		struct listen_socket *l = listen_socket_adopt(w->base, fds[i], accepted, w, why, sizeof(why));
 
 		snprintf(what, sizeof(what), "descriptor %d", fds[i]);
 		ok &= keep(&w->listening, l, problems, what, why);
@@ -342,7 +342,7 @@ void world_leave(struct world *w)
 	bool gently = false;
 
 	for (int i = 0; i < w->listening.count; i++)
-		gently |= !listener_is_unix(w->listening.all[i]) && listener_leave(w->listening.all[i]);
+		gently |= !listen_socket_is_unix(w->listening.all[i]) && listen_socket_leave(w->listening.all[i]);
 	if (gently)
 		w->listening.leave_until = w->now + LEAVE_TIME;
 	else
@@ -355,13 +355,13 @@ void world_stop_listening(struct world *w, bool unix_too)
 
 	w->listening.leave_until = 0;
 	for (int i = 0; w->drain == DRAIN_WAIT_CLIENTS && i < w->listening.count; i++)
-		if (!listener_is_unix(w->listening.all[i]))
-			listener_drain(w->listening.all[i]);
+		if (!listen_socket_is_unix(w->listening.all[i]))
+			listen_socket_drain(w->listening.all[i]);
 	for (int i = 0; i < w->listening.count; i++) {
-		if (listener_is_unix(w->listening.all[i]) && !unix_too)
+		if (listen_socket_is_unix(w->listening.all[i]) && !unix_too)
 			w->listening.all[kept++] = w->listening.all[i];
 		else
-			listener_close(&w->listening.all[i], true);
+			listen_socket_close(&w->listening.all[i], true);
 	}
 	w->listening.count = kept;
 	if (kept == 0) {

@@ -2,7 +2,7 @@
  * Listening sockets: binding, options, closing. Accepting is in listen_accept.c.
  *
  * Closing a socket resets the connections in its queue, so the queue is emptied before. If other processes listen on the same
- * port (SO_REUSEPORT), listener_leave ensures that no connection is lost: TCP_DEFER_ACCEPT is turned off, because connections
+ * port (SO_REUSEPORT), listen_socket_leave ensures that no connection is lost: TCP_DEFER_ACCEPT is turned off, because connections
  * that it holds back are in no queue yet, and a filter makes the kernel drop SYN packets; when the client repeats its SYN, it
  * is assigned to another process. If the kernel refuses the filter, connections that arrive between the last accept and the
  * close are reset; net.ipv4.tcp_migrate_req prevents that.
@@ -26,14 +26,14 @@
 
 #define DEFER_ACCEPT_SECONDS 45
 
-bool listener_set_option(int fd, int level, int name, int value)
+bool listen_socket_set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
 /* ---- leaving ---- */
 
-bool listener_leave(struct listener *l)
+bool listen_socket_leave(struct listen_socket *l)
 {
 	/* TCP flags: SYN without ACK */
 	static struct sock_filter no_syn[] = {
@@ -47,7 +47,7 @@ bool listener_leave(struct listener *l)
 
 	if (!l->shares_port)
 		return false;
-	listener_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+	listen_socket_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
 	l->leaving = setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 	return true;
 }
@@ -62,29 +62,29 @@ static int option_of(int fd, int level, int name)
 	return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
 }
 
-static void note_system_options(struct listener *l)
+static void note_system_options(struct listen_socket *l)
 {
-	if (listener_is_unix(l))
+	if (listen_socket_is_unix(l))
 		return;
 	l->system.keepidle = option_of(l->fd, IPPROTO_TCP, TCP_KEEPIDLE);
 	l->system.keepintvl = option_of(l->fd, IPPROTO_TCP, TCP_KEEPINTVL);
 	l->system.keepcnt = option_of(l->fd, IPPROTO_TCP, TCP_KEEPCNT);
 }
 
-static bool apply_options(struct listener *l, const struct socket_options *options, bool defer_accept)
+static bool apply_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept)
 {
 	struct socket_options full = *options;
 
-	if (listener_is_unix(l))
+	if (listen_socket_is_unix(l))
 		return true;
 	full.keepidle = full.keepidle ? full.keepidle : l->system.keepidle;
 	full.keepintvl = full.keepintvl ? full.keepintvl : l->system.keepintvl;
 	full.keepcnt = full.keepcnt ? full.keepcnt : l->system.keepcnt;
 	return socket_apply_options(l->fd, l->address.u.any.sa_family, &full) &&
-	       listener_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer_accept ? DEFER_ACCEPT_SECONDS : 0);
+	       listen_socket_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer_accept ? DEFER_ACCEPT_SECONDS : 0);
 }
 
-void listener_set_options(struct listener *l, const struct socket_options *options, bool defer_accept)
+void listen_socket_set_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept)
 {
 	if (!apply_options(l, options, defer_accept))
 		log_warning("cannot set socket options on %s: %s", l->text, strerror(errno));
@@ -93,7 +93,7 @@ void listener_set_options(struct listener *l, const struct socket_options *optio
 /* ---- opening ---- */
 
 /* Gets the address from the socket: the kernel may have chosen the port, and another process may have created the socket. */
-static bool learn_address(struct listener *l)
+static bool learn_address(struct listen_socket *l)
 {
 	struct brief_address brief;
 
@@ -101,7 +101,7 @@ static bool learn_address(struct listener *l)
 	l->address.size = sizeof l->address.u;
 	if (getsockname(l->fd, &l->address.u.any, &l->address.size) != 0)
 		return false;
-	if (listener_is_unix(l)) {
+	if (listen_socket_is_unix(l)) {
 		char path[sizeof l->address.u.local.sun_path + 1] = "";
 		size_t length = l->address.size - offsetof(struct sockaddr_un, sun_path);
 
@@ -118,20 +118,20 @@ static bool learn_address(struct listener *l)
 	return true;
 }
 
-static struct listener *listener_new(struct event_base *base, int fd, listen_accept *accepted, void *context)
+static struct listen_socket *listen_socket_new(struct event_base *base, int fd, listen_accept *accepted, void *context)
 {
-	struct listener *l = mem_try(sizeof *l);
+	struct listen_socket *l = mem_try(sizeof *l);
 
 	if (!l)
 		return NULL;
 	l->fd = fd;
 	l->accepted = accepted;
 	l->context = context;
-	listener_assign_events(l, base);
+	listen_socket_assign_events(l, base);
 	return l;
 }
 
-static bool start(struct listener *l)
+static bool start(struct listen_socket *l)
 {
 	if (event_add(&l->readable, NULL) != 0)
 		return false;
@@ -139,7 +139,7 @@ static bool start(struct listener *l)
 	return true;
 }
 
-static bool dress_file(struct listener *l, const struct listen_config *config, char *why, size_t why_size)
+static bool dress_file(struct listen_socket *l, const struct listen_config *config, char *why, size_t why_size)
 {
 	const char *path = l->address.u.local.sun_path;
 
@@ -155,9 +155,9 @@ static bool bind_address(int fd, const struct address *a, const struct listen_co
 	int error;
 	bool tcp = a->u.any.sa_family != AF_UNIX;
 
-	if (tcp && (!listener_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
-		    (config->reuseport && !listener_set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
-		    (a->u.any.sa_family == AF_INET6 && !listener_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
+	if (tcp && (!listen_socket_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+		    (config->reuseport && !listen_socket_set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
+		    (a->u.any.sa_family == AF_INET6 && !listen_socket_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
 		goto fail;
 	if (bind(fd, &a->u.any, a->size) == 0)
 		return true;
@@ -177,7 +177,7 @@ fail:
 	return false;
 }
 
-static bool set_up(struct listener *l, const struct address *a, const struct listen_config *config, char *why,
+static bool set_up(struct listen_socket *l, const struct address *a, const struct listen_config *config, char *why,
 		   size_t why_size)
 {
 	if (!bind_address(l->fd, a, config, why, why_size))
@@ -186,8 +186,8 @@ static bool set_up(struct listener *l, const struct address *a, const struct lis
 	if (!learn_address(l))
 		goto fail;
 	note_system_options(l);
-	l->shares_port = config->reuseport && !listener_is_unix(l);
-	if (listener_is_unix(l) ? !dress_file(l, config, why, why_size) :
+	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
+	if (listen_socket_is_unix(l) ? !dress_file(l, config, why, why_size) :
 				  !apply_options(l, &config->options, config->defer_accept))
 		goto fail;
 	if (listen(l->fd, config->backlog) == 0 && start(l))
@@ -198,12 +198,12 @@ fail:
 	return false;
 }
 
-struct listener *listener_open(struct event_base *base, const struct listen_config *config, listen_accept *accepted,
+struct listen_socket *listen_socket_open(struct event_base *base, const struct listen_config *config, listen_accept *accepted,
 			       void *context, char *why, size_t why_size)
 {
 	bool local = config->host[0] == '/' || config->host[0] == '@';
 	struct address a;
-	struct listener *l;
+	struct listen_socket *l;
 	char problem[400];
 	int fd, error;
 
@@ -214,7 +214,7 @@ struct listener *listener_open(struct event_base *base, const struct listen_conf
 		return NULL;
 	}
 	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	l = fd >= 0 ? listener_new(base, fd, accepted, context) : NULL;
+	l = fd >= 0 ? listen_socket_new(base, fd, accepted, context) : NULL;
 	if (!l) {
 		error = errno;
 		snprintf(why, why_size, "cannot make a socket: %s", strerror(error));
@@ -231,15 +231,15 @@ struct listener *listener_open(struct event_base *base, const struct listen_conf
 	else
 		snprintf(why, why_size, strchr(config->host, ':') ? "cannot listen on [%s]:%u: %s" : "cannot listen on %s:%u: %s",
 			 config->host, (unsigned)config->port, problem);
-	listener_close(&l, true);
+	listen_socket_close(&l, true);
 	errno = error;
 	return NULL;
 }
 
-struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *accepted, void *context, char *why,
+struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, listen_accept *accepted, void *context, char *why,
 				size_t why_size)
 {
-	struct listener *l;
+	struct listen_socket *l;
 	int flags = fcntl(fd, F_GETFL), family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
 
 	/* clients of another family would have no address, and HBA lines for local connections would match them */
@@ -252,7 +252,7 @@ struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *
 		snprintf(why, why_size, "descriptor %d: %s", fd, strerror(errno));
 		return NULL;
 	}
-	l = listener_new(base, fd, accepted, context);
+	l = listen_socket_new(base, fd, accepted, context);
 	if (l && learn_address(l) && start(l)) {
 		note_system_options(l);
 		return l;
@@ -262,18 +262,18 @@ struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *
 	return NULL;
 }
 
-void listener_succeed(struct listener *l, const struct listen_config *config, bool owns_file)
+void listen_socket_succeed(struct listen_socket *l, const struct listen_config *config, bool owns_file)
 {
 	char why[256] = "";
 
-	if (owns_file && listener_is_unix(l))
+	if (owns_file && listen_socket_is_unix(l))
 		socket_file_own(&l->file, l->address.u.local.sun_path);
-	/* the previous owner may have called listener_leave */
-	listener_set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
+	/* the previous owner may have called listen_socket_leave */
+	listen_socket_set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
 		return;
-	l->shares_port = config->reuseport && !listener_is_unix(l);
-	if (listener_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
+	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
+	if (listen_socket_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
 				  !apply_options(l, &config->options, config->defer_accept))
 		log_warning("%s: %s", l->text, why[0] ? why : strerror(errno));
 	/* clients of a Unix socket see the credentials of the process that called listen last */
@@ -281,36 +281,36 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 		log_warning("%s: %s", l->text, strerror(errno));
 }
 
-bool listener_owns_file(const struct listener *l)
+bool listen_socket_owns_file(const struct listen_socket *l)
 {
 	return l->file.ours;
 }
 
 /* ---- accessors and closing ---- */
 
-bool listener_is_unix(const struct listener *l)
+bool listen_socket_is_unix(const struct listen_socket *l)
 {
 	return l->address.u.any.sa_family == AF_UNIX;
 }
 
-uint16_t listener_port(const struct listener *l)
+uint16_t listen_socket_port(const struct listen_socket *l)
 {
 	return l->port;
 }
 
-int listener_fd(const struct listener *l)
+int listen_socket_fd(const struct listen_socket *l)
 {
 	return l->fd;
 }
 
-const char *listener_text(const struct listener *l)
+const char *listen_socket_text(const struct listen_socket *l)
 {
 	return l->text;
 }
 
-void listener_close(struct listener **listener, bool unlink_file)
+void listen_socket_close(struct listen_socket **listener, bool unlink_file)
 {
-	struct listener *l = *listener;
+	struct listen_socket *l = *listener;
 
 	*listener = NULL;
 	if (!l)

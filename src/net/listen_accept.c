@@ -26,7 +26,7 @@
 #define SPARE_MOST 32			/* descriptors that are reserved for other uses than new clients */
 #define DRAIN_MOST 4096			/* accepted from the queue before closing */
 
-static void look_away(struct listener *l, int error)
+static void look_away(struct listen_socket *l, int error)
 {
 	struct timeval wait;
 
@@ -57,7 +57,7 @@ static bool is_error_of_peer(int error)
 }
 
 /* Returns the number that the next descriptor will have. */
-static rlim_t next_descriptor(const struct listener *l)
+static rlim_t next_descriptor(const struct listen_socket *l)
 {
 	int probe = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
 
@@ -72,7 +72,7 @@ static rlim_t next_descriptor(const struct listener *l)
  * descriptor has the lowest free number, so its number shows how many are in use; while it is far below the limit, no system
  * call is needed.
  */
-static bool is_crowded(struct listener *l)
+static bool is_crowded(struct listen_socket *l)
 {
 	struct rlimit limit;
 	rlim_t spare;
@@ -88,7 +88,7 @@ static bool is_crowded(struct listener *l)
 }
 
 /* Accepts one connection. False: no more connections can be accepted now. */
-static bool accept_one(struct listener *l)
+static bool accept_one(struct listen_socket *l)
 {
 	struct address peer;
 	int fd;
@@ -100,8 +100,8 @@ static bool accept_one(struct listener *l)
 	peer.size = sizeof peer.u;
 	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
-		if (l->leaving)		/* it inherited the filter of listener_leave */
-			listener_set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
+		if (l->leaving)		/* it inherited the filter of listen_socket_leave */
+			listen_socket_set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 		l->next = (rlim_t)fd + 1;
 		if (l->pause_ms)
 			log_info("accepting connections on %s again", l->text);
@@ -118,7 +118,7 @@ static bool accept_one(struct listener *l)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct listener *l = arg;
+	struct listen_socket *l = arg;
 	int most = l->alone > 0 ? 1 : ACCEPTS_MOST, taken = 0;
 	bool more = true;
 
@@ -139,20 +139,20 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
-	struct listener *l = arg;
+	struct listen_socket *l = arg;
 
 	(void)fd, (void)what;
 	if (event_add(&l->readable, NULL) != 0)
 		look_away(l, ENOMEM);
 }
 
-void listener_assign_events(struct listener *l, struct event_base *base)
+void listen_socket_assign_events(struct listen_socket *l, struct event_base *base)
 {
 	event_assign(&l->readable, base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
 	event_assign(&l->pause, base, -1, 0, on_pause_over, l);
 }
 
-void listener_set_accepting(struct listener *l, bool on)
+void listen_socket_set_accepting(struct listen_socket *l, bool on)
 {
 	if (on == l->accepting)
 		return;
@@ -165,7 +165,7 @@ void listener_set_accepting(struct listener *l, bool on)
 	}
 }
 
-void listener_drain(struct listener *l)
+void listen_socket_drain(struct listen_socket *l)
 {
 	for (int i = 0; i < DRAIN_MOST && l->accepting && !l->closed && accept_one(l); i++)
 		;

@@ -87,11 +87,11 @@ static void give_fd(void *context, const struct connection_row *c)
 }
 
 /* Adds the address of "127.0.0.1:6432" or "[::]:6432" without the port. */
-static const char *listener_address(const struct listener *l, char text[ADDRESS_TEXT])
+static const char *listener_address(const struct listen_socket *l, char text[ADDRESS_TEXT])
 {
-	const char *from = listener_text(l), *to = strrchr(from, ':');
+	const char *from = listen_socket_text(l), *to = strrchr(from, ':');
 
-	if (listener_is_unix(l) || !to)
+	if (listen_socket_is_unix(l) || !to)
 		return "unix";
 	if (*from == '[') {
 		from++;
@@ -101,11 +101,11 @@ static const char *listener_address(const struct listener *l, char text[ADDRESS_
 	return text;
 }
 
-static void give_listener(const struct show *s, const struct listener *l)
+static void give_listener(const struct show *s, const struct listen_socket *l)
 {
 	char address[ADDRESS_TEXT];
 
-	show_row(s, &(struct fd_row){ .fd = listener_fd(l), .task = "pooler", .address = listener_address(l, address), .port = listener_port(l) });
+	show_row(s, &(struct fd_row){ .fd = listen_socket_fd(l), .task = "pooler", .address = listener_address(l, address), .port = listen_socket_port(l) });
 }
 
 void show_fds(const struct show *s)

@@ -18,52 +18,52 @@
 
 /* ---- listening ---- */
 
-struct listener {
+struct listen_socket {
 	listen_accept *accept;
 	void *context;
 	bool accepting;
 	uint16_t port;
 };
 
-static struct listener *only;		/* there is one address to listen on */
+static struct listen_socket *only;		/* there is one address to listen on */
 
 bool sim_somebody_listens(void)
 {
 	return only != NULL;
 }
 
-struct listener *listener_open(struct event_base *base, const struct listen_config *config, listen_accept *accept, void *context,
+struct listen_socket *listen_socket_open(struct event_base *base, const struct listen_config *config, listen_accept *accept, void *context,
 			       char *why, size_t why_size)
 {
 	(void)base, (void)why, (void)why_size;
 	SIM_CHECK(!only, "a second listening socket");
 	only = mem_must(sizeof(*only));
-	*only = (struct listener){ .accept = accept, .context = context, .accepting = true, .port = config->port };
+	*only = (struct listen_socket){ .accept = accept, .context = context, .accepting = true, .port = config->port };
 	return only;
 }
 
-struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *accept, void *context, char *why, size_t why_size)
+struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, listen_accept *accept, void *context, char *why, size_t why_size)
 {
 	(void)base, (void)fd, (void)accept, (void)context;
 	snprintf(why, why_size, "not in a simulation");
 	return NULL;
 }
 
-void listener_succeed(struct listener *l, const struct listen_config *config, bool owns_file)
+void listen_socket_succeed(struct listen_socket *l, const struct listen_config *config, bool owns_file)
 {
 	(void)l, (void)config, (void)owns_file;
 }
 
-bool listener_owns_file(const struct listener *l) { (void)l; return false; }
-void listener_set_accepting(struct listener *l, bool on) { l->accepting = on; }
-void listener_set_options(struct listener *l, const struct socket_options *options, bool defer_accept) { (void)l, (void)options, (void)defer_accept; }
-bool listener_is_unix(const struct listener *l) { (void)l; return false; }
-uint16_t listener_port(const struct listener *l) { return l->port; }
-int listener_fd(const struct listener *l) { (void)l; return -1; }
-const char *listener_text(const struct listener *l) { (void)l; return "127.0.0.1:6432"; }
-bool listener_leave(struct listener *l) { (void)l; return chance_one_in(2); }
+bool listen_socket_owns_file(const struct listen_socket *l) { (void)l; return false; }
+void listen_socket_set_accepting(struct listen_socket *l, bool on) { l->accepting = on; }
+void listen_socket_set_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept) { (void)l, (void)options, (void)defer_accept; }
+bool listen_socket_is_unix(const struct listen_socket *l) { (void)l; return false; }
+uint16_t listen_socket_port(const struct listen_socket *l) { return l->port; }
+int listen_socket_fd(const struct listen_socket *l) { (void)l; return -1; }
+const char *listen_socket_text(const struct listen_socket *l) { (void)l; return "127.0.0.1:6432"; }
+bool listen_socket_leave(struct listen_socket *l) { (void)l; return chance_one_in(2); }
 
-void listener_drain(struct listener *l)
+void listen_socket_drain(struct listen_socket *l)
 {
 	struct sockaddr_in from;
 	struct address peer = { .size = sizeof(from) };
@@ -75,7 +75,7 @@ void listener_drain(struct listener *l)
 	}
 }
 
-void listener_close(struct listener **l, bool unlink_file)
+void listen_socket_close(struct listen_socket **l, bool unlink_file)
 {
 	(void)unlink_file;
 	SIM_CHECK(*l == only, "a listener that is none is closed");

@@ -168,7 +168,7 @@ TEST(only_the_unix_user_of_the_daemon_sees_secrets)
 	fake_end();
 }
 
-static void on_accept(void *context, int fd, const struct address *peer, struct listener *from)
+static void on_accept(void *context, int fd, const struct address *peer, struct listen_socket *from)
 {
 	(void)context;
 	(void)fd;
@@ -184,19 +184,19 @@ TEST(listening_sockets)
 	char why[256], want[128];
 
 	for (int i = 0; i < 2; i++) {
-		struct listener *l;
+		struct listen_socket *l;
 
 		config.host = hosts[i];
-		l = listener_open(fake.base, &config, on_accept, NULL, why, sizeof(why));
+		l = listen_socket_open(fake.base, &config, on_accept, NULL, why, sizeof(why));
 		if (!l)
 			continue;	/* a machine without IPv6 */
 		fake.world.listening.all = &l;
 		fake.world.listening.count = 1;
-		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", listener_fd(l), hosts[i],
-			 (unsigned)listener_port(l));
+		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", listen_socket_fd(l), hosts[i],
+			 (unsigned)listen_socket_port(l));
 		CHECK(strstr(fake_ask(c, "show fds"), want) != NULL);
 		fake.world.listening.count = 0;
-		listener_close(&l, true);
+		listen_socket_close(&l, true);
 	}
 	fake_end();
 }

@@ -13,7 +13,7 @@
 
 static struct event_base *base;
 static int accepted[MOST], count, accepts;
-static struct listener *listening;
+static struct listen_socket *listening;
 static bool stop_on_accept, close_on_accept, any_listener;
 static char why[300];
 
@@ -24,16 +24,16 @@ int accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags)
 	return (int)syscall(SYS_accept4, fd, peer, size, flags);
 }
 
-static void on_accept(void *context, int fd, const struct address *peer, struct listener *from)
+static void on_accept(void *context, int fd, const struct address *peer, struct listen_socket *from)
 {
 	(void)context;
 	CHECK(any_listener || from == listening);
 	CHECK(peer->u.any.sa_family == AF_INET || peer->u.any.sa_family == AF_INET6 || peer->u.any.sa_family == AF_UNIX);
 	accepted[count++] = fd;
 	if (stop_on_accept)
-		listener_set_accepting(from, false);
+		listen_socket_set_accepting(from, false);
 	if (close_on_accept)
-		listener_close(&listening, true);
+		listen_socket_close(&listening, true);
 }
 
 static void begin(void)
@@ -46,7 +46,7 @@ static void begin(void)
 
 static void end(void)
 {
-	listener_close(&listening, true);
+	listen_socket_close(&listening, true);
 	while (count > 0)
 		close(accepted[--count]);
 	event_base_free(base);
@@ -60,13 +60,13 @@ static inline void until(int wanted)
 	alarm(0);
 }
 
-static inline int dial(const struct listener *l)
+static inline int dial(const struct listen_socket *l)
 {
 	struct address a;
 	int fd;
 
 	a.size = sizeof a.u;
-	getsockname(listener_fd(l), &a.u.any, &a.size);
+	getsockname(listen_socket_fd(l), &a.u.any, &a.size);
 	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	if (connect(fd, &a.u.any, a.size) != 0 && errno != EINPROGRESS) {
 		close(fd);

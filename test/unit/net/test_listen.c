@@ -29,12 +29,12 @@ TEST(accepted_sockets_inherit)
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	idle = option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE);
 	close(fd);
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
-	CHECK(listener_port(listening) != 0);
-	CHECK(!listener_is_unix(listening));
-	snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)listener_port(listening));
-	CHECK_TEXT(listener_text(listening), text);
+	CHECK(listen_socket_port(listening) != 0);
+	CHECK(!listen_socket_is_unix(listening));
+	snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)listen_socket_port(listening));
+	CHECK_TEXT(listen_socket_text(listening), text);
 	fd = dial(listening);
 	until(1);
 	CHECK_INT(option_of(accepted[0], IPPROTO_TCP, TCP_NODELAY), 1);
@@ -46,9 +46,9 @@ TEST(accepted_sockets_inherit)
 	CHECK_INT(fcntl(accepted[0], F_GETFD), FD_CLOEXEC);
 	close(fd);
 	/* After a RELOAD: 0 restores the system default. */
-	listener_set_options(listening, &later, true);
-	CHECK(option_of(listener_fd(listening), IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 45);
-	listener_set_options(listening, &later, false);
+	listen_socket_set_options(listening, &later, true);
+	CHECK(option_of(listen_socket_fd(listening), IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 45);
+	listen_socket_set_options(listening, &later, false);
 	fd = dial(listening);
 	until(2);
 	CHECK_INT(option_of(accepted[1], IPPROTO_TCP, TCP_KEEPIDLE), idle);
@@ -60,20 +60,20 @@ TEST(accepted_sockets_inherit)
 TEST(ipv4_and_ipv6_share_a_port)
 {
 	struct listen_config config = { .host = "0.0.0.0", .backlog = 10 };
-	struct listener *four, *again;
+	struct listen_socket *four, *again;
 	char text[60];
 	int fd;
 
 	begin();
-	four = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	four = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(four);
-	config.port = listener_port(four);
+	config.port = listen_socket_port(four);
 	config.host = "::";
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	snprintf(text, sizeof text, "[::]:%u", (unsigned)config.port);
-	CHECK_TEXT(listener_text(listening), text);
-	again = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	CHECK_TEXT(listen_socket_text(listening), text);
+	again = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(!again);
 	snprintf(text, sizeof text, "cannot listen on [::]:%u: ", (unsigned)config.port);
 	CHECK_INT(errno, EADDRINUSE);
@@ -81,22 +81,22 @@ TEST(ipv4_and_ipv6_share_a_port)
 	fd = dial(listening);
 	until(1);
 	close(fd);
-	listener_close(&four, true);
+	listen_socket_close(&four, true);
 	end();
 }
 
 TEST(reuseport)
 {
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 10, .reuseport = true };
-	struct listener *second;
+	struct listen_socket *second;
 
 	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
-	config.port = listener_port(listening);
-	second = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	config.port = listen_socket_port(listening);
+	second = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(second);
-	listener_close(&second, true);
+	listen_socket_close(&second, true);
 	end();
 }
 
@@ -116,25 +116,25 @@ static bool may_filter(void)
 TEST(closing_listener_leaves_new_connections_to_the_others)
 {
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 100, .reuseport = true };
-	struct listener *leaver;
+	struct listen_socket *leaver;
 	int fds[32];
 
 	begin();
-	leaver = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	leaver = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(leaver);
-	config.port = listener_port(leaver);
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	config.port = listen_socket_port(leaver);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
-	CHECK(listener_leave(leaver));
-	CHECK(listener_leave(leaver));
+	CHECK(listen_socket_leave(leaver));
+	CHECK(listen_socket_leave(leaver));
 	for (int i = 0; i < 32; i++)
 		fds[i] = dial(listening);
 	/* no connection reaches the closing listener: on_accept checks the listener */
 	any_listener = !may_filter();
-	listener_drain(leaver);
-	listener_drain(listening);
+	listen_socket_drain(leaver);
+	listen_socket_drain(listening);
 	CHECK(any_listener || count < 32);
-	listener_close(&leaver, true);
+	listen_socket_close(&leaver, true);
 	until(32);
 	for (int i = 0; i < 32; i++)
 		close(fds[i]);
@@ -149,16 +149,16 @@ TEST(connections_in_progress_are_accepted_while_closing)
 	int fds[5];
 
 	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	for (int i = 0; i < 5; i++)
 		fds[i] = dial(listening);
-	CHECK(listener_leave(listening));
-	listener_drain(listening);
+	CHECK(listen_socket_leave(listening));
+	listen_socket_drain(listening);
 	CHECK_INT(count, 0);
 	for (int i = 0; i < 5; i++)
 		CHECK_INT(write(fds[i], "x", 1), 1);
-	listener_drain(listening);
+	listen_socket_drain(listening);
 	CHECK_INT(count, 5);
 	CHECK_INT(getsockopt(accepted[0], SOL_SOCKET, SO_GET_FILTER, NULL, &size), 0);
 	CHECK_INT(size, 0);
@@ -173,12 +173,12 @@ TEST(closing_without_other_listeners_keeps_connections)
 	int fds[3];
 
 	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
-	CHECK(!listener_leave(listening));
+	CHECK(!listen_socket_leave(listening));
 	for (int i = 0; i < 3; i++)
 		fds[i] = dial(listening);
-	listener_drain(listening);
+	listen_socket_drain(listening);
 	CHECK_INT(count, 3);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
@@ -191,16 +191,16 @@ TEST(bad_hosts)
 	char longer[200] = "/";
 
 	begin();
-	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK_TEXT(why, "\"localhost\" is not an IP address");
 	CHECK_INT(errno, EINVAL);
 	memset(longer + 1, 'x', sizeof longer - 2);
 	config.host = longer;
-	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "too long"));
 	config.host = "/nonexistent-directory-of-pgweir";
 	config.port = 5;
-	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK_TEXT(why, "cannot listen on unix:/nonexistent-directory-of-pgweir/.s.PGSQL.5: No such file or directory");
 	end();
 }
@@ -209,7 +209,7 @@ TEST(unix_socket_files)
 {
 	char dir[] = "/tmp/pgweir-listen-XXXXXX", path[100], group[20], text[120];
 	struct listen_config config = { .host = dir, .port = 6432, .backlog = 10, .unix_mode = 0770 };
-	struct listener *rival;
+	struct listen_socket *rival;
 	struct stat file;
 	mode_t mask = umask(077);
 	struct address a;
@@ -225,41 +225,41 @@ TEST(unix_socket_files)
 	stale = socket(AF_UNIX, SOCK_STREAM, 0);
 	REQUIRE(bind(stale, &a.u.any, a.size) == 0);
 	close(stale);
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	snprintf(text, sizeof text, "unix:%s", path);
-	CHECK_TEXT(listener_text(listening), text);
-	CHECK(listener_is_unix(listening));
-	CHECK_INT(listener_port(listening), 6432);
+	CHECK_TEXT(listen_socket_text(listening), text);
+	CHECK(listen_socket_is_unix(listening));
+	CHECK_INT(listen_socket_port(listening), 6432);
 	REQUIRE(stat(path, &file) == 0);
 	CHECK_INT(file.st_mode & 07777, 0770);
 	fd = dial(listening);
 	until(1);
 	close(fd);
 	/* Active: refused and not changed. */
-	rival = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	rival = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(!rival);
 	CHECK(strstr(why, "socket is in use"));
 	until((fd = dial(listening), 2));
 	close(fd);
 	/* The file now belongs to a successor and is not removed. */
 	REQUIRE(unlink(path) == 0);
-	rival = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	rival = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(rival);
-	listener_close(&listening, true);
+	listen_socket_close(&listening, true);
 	CHECK(access(path, F_OK) == 0);
-	listener_close(&rival, false);
+	listen_socket_close(&rival, false);
 	CHECK(access(path, F_OK) == 0);
 	/* The file of a listener that failed during setup is removed. */
 	config.unix_group = "no-such-group-here";
-	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "group \"no-such-group-here\" does not exist"));
 	CHECK(access(path, F_OK) != 0);
 	/* Not a socket: never removed. */
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
 	close(fd);
 	config.unix_group = NULL;
-	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "not a socket"));
 	CHECK(access(path, F_OK) == 0);
 	unlink(path);
@@ -276,12 +276,12 @@ TEST(abstract_names)
 
 	snprintf(name, sizeof name, "@pgweir-test-%d", (int)getpid());
 	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	snprintf(text, sizeof text, "unix:%s/.s.PGSQL.77", name);
-	CHECK_TEXT(listener_text(listening), text);
-	CHECK_INT(listener_port(listening), 77);
-	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK_TEXT(listen_socket_text(listening), text);
+	CHECK_INT(listen_socket_port(listening), 77);
+	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "socket is in use"));
 	fd = dial(listening);
 	until(1);
@@ -297,15 +297,15 @@ TEST(adopted_sockets)
 	begin();
 	REQUIRE(address_from_ip(&a, "127.0.0.1", 0));
 	REQUIRE(bind(fd, &a.u.any, a.size) == 0);
-	CHECK(!listener_adopt(base, fd, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_adopt(base, fd, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "not a listening"));
-	CHECK(!listener_adopt(base, -1, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_adopt(base, -1, on_accept, NULL, why, sizeof why));
 	REQUIRE(listen(fd, 5) == 0);
-	listening = listener_adopt(base, fd, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_adopt(base, fd, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	CHECK_INT(fcntl(fd, F_GETFD), FD_CLOEXEC);
-	CHECK(listener_port(listening) != 0);
+	CHECK(listen_socket_port(listening) != 0);
 	client = dial(listening);
 	until(1);
 	close(client);
@@ -323,7 +323,7 @@ TEST(adopted_socket_of_another_family)
 		return;
 	begin();
 	REQUIRE(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 5) == 0);
-	CHECK(!listener_adopt(base, fd, on_accept, NULL, why, sizeof why));
+	CHECK(!listen_socket_adopt(base, fd, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "of TCP or Unix"));
 	close(fd);
 	end();

@@ -12,7 +12,7 @@ TEST(one_event_empties_the_queue)
 	int fd[50];
 
 	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	for (int i = 0; i < 50; i++)
 		fd[i] = dial(listening);
@@ -28,7 +28,7 @@ TEST(one_event_empties_the_queue)
 	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	CHECK_INT(count, 51);
 	stop_on_accept = false;
-	listener_set_accepting(listening, true);
+	listen_socket_set_accepting(listening, true);
 	until(100);
 	for (int i = 0; i < 50; i++)
 		close(fd[i]);
@@ -41,7 +41,7 @@ TEST(the_owner_may_close_from_within)
 	int one, two;
 
 	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	one = dial(listening);
 	two = dial(listening);
@@ -79,7 +79,7 @@ static int run_out_of_descriptors(const char *log_file)
 	begin();
 	if (!log_configure(&quiet))
 		return 1;
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	if (!listening)
 		return 2;
 	for (int i = 0; i < 20; i++)
