@@ -23,7 +23,7 @@ struct database_functions {
 /* Those that the pool knows; NULL: there are none that change anything, or they are not known. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info && info->functions ? info->functions->in_use : NULL;
 }
@@ -31,7 +31,7 @@ static ALWAYS_INLINE const struct state_functions *session_functions_of(const st
 /* What is known of them is true. */
 static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info && info->functions && info->functions->are_known;
 }
@@ -39,7 +39,7 @@ static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
 /* They are to be read before the next client of the pool goes on. */
 static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, usec_t now)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info && (!info->functions || (info->functions->due <= now && !info->functions->reading_since));
 }

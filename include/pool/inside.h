@@ -26,7 +26,7 @@ static inline bool pool_is_paused(const struct pool *pool)
 {
 	const struct pools *pools = pool->pools;
 
-	return (pools->paused || pools->draining == DRAIN_SERVERS || pool->database->paused) && !pool->database->is_console;
+	return (pools->paused || pools->draining == POOL_DRAIN_SERVERS || pool->database->paused) && !pool->database->is_console;
 }
 /* Paused or suspended: no server is lent. */
 static inline bool pool_is_held(const struct pool *pool)
@@ -53,10 +53,10 @@ void database_renew_allowances(struct database *database);
 
 /* match.c: which client of the queue can use which server. */
 struct pool_match {
-	struct pool_client *taker;	/* the first client that an idle server fits, or NULL ... */
+	struct pool_client *matched;	/* the first client that an idle server fits, or NULL ... */
 	struct pool_server *idle;	/* ... and that server */
-	struct pool_client *needy;	/* the first client that no idle, tested or connecting server is available for, or NULL */
-	struct pool_server *used;	/* a USED server to be tested for the needy client, or NULL */
+	struct pool_client *unserved;	/* the first client that no idle, tested or connecting server is available for, or NULL */
+	struct pool_server *used;	/* a USED server to be tested for the unserved client, or NULL */
 	int covered;			/* clients that a tested or connecting server is available for */
 	bool exact;
 };

@@ -49,14 +49,15 @@ enum login_failure {
 	FAILURE_BUSY,				/* the server says that it is not ready: as FAILURE_AWAY */
 	FAILURE_FULL				/* the server has no connection left: as FAILURE_AWAY, and then one login at a time */
 };
-/* DRAIN_SERVERS: SHUTDOWN WAIT_FOR_SERVERS, no client gets a server. DRAIN_CLIENTS, DRAIN_REPLACED: SHUTDOWN WAIT_FOR_CLIENTS,
+/* POOL_DRAIN_SERVERS: SHUTDOWN WAIT_FOR_SERVERS, no client gets a server. POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED: SHUTDOWN WAIT_FOR_CLIENTS,
    or another process has taken over: connected clients are served, and room session refuses new clients. */
-enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS, DRAIN_REPLACED };
+enum pool_drain { POOL_DRAIN_NO, POOL_DRAIN_SERVERS, POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED };
 const char *client_state_name(enum client_state state);		/* the name that SHOW prints */
 const char *server_state_name(enum server_state state);
 
 struct pool;
 struct pools;
+struct server_info;
 struct params;				/* only the address is used here: sets with equal start-up parameters have equal addresses */
 
 struct database {
@@ -139,7 +140,7 @@ struct pool {
 	usec_t idle_since;			/* when the last client or server left; 0: in use */
 	usec_t last_lifetime_close;
 	usec_t held_until;			/* when the pool was last seen paused or suspended: waiting is counted from then */
-	void *session;				/* data that room session keeps for the pool; ops->pool_end frees it */
+	struct server_info *server_cache;				/* facts about its servers, kept by room backend; ops->pool_end frees it */
 	UT_hash_handle hh;
 	struct { struct database *database; struct user *user; } key;
 };
@@ -200,7 +201,7 @@ struct pool_ops {
 	void (*notify)(struct pool_client *client, usec_t waited);		/* sends the NOTICE of query_wait_notify */
 	/* Opens a connection for this cancel request. When it returns, the client is ACTIVE_CANCEL or DEAD. */
 	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
-	/* The pool ends, or its database does: frees pool->session and sets it to NULL. May be called twice. */
+	/* The pool ends, or its database does: frees pool->server_cache and sets it to NULL. May be called twice. */
 	void (*pool_end)(struct pool *pool);
 };
 
@@ -221,7 +222,7 @@ struct pools {
 	bool internal_servers_missed;		/* an internal request waits because of max_auth_query_connections: pools_maintain closes idle
 						   internal servers */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
-	enum drain draining;			/* SHUTDOWN; set by pools_drain */
+	enum pool_drain draining;			/* SHUTDOWN; set by pools_drain */
 	uint32_t last_dedicated;			/* the last number that pools_next_dedicated returned */
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */
 	struct conf_database console;		/* the entry of the console's database */
@@ -395,7 +396,7 @@ bool pools_maintain(struct pools *pools, usec_t now);
 /* Console commands. They mark or close connections and do not wait; the caller calls the pools_is_without functions until they
    return true. */
 void pools_pause(struct pools *pools, struct database *database, bool on);		/* database NULL: all */
-void pools_drain(struct pools *pools, enum drain drain);
+void pools_drain(struct pools *pools, enum pool_drain drain);
 void pools_reconnect(struct pools *pools, struct database *database);			/* marks every busy server with CLOSE_NEEDED */
 void pools_kill(struct pools *pools, struct database *database);			/* closes clients and servers, and pauses */
 /* Whether no server connection is left (PAUSE), or no server that is marked for closing (WAIT_CLOSE). */

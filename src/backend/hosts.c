@@ -54,7 +54,7 @@ static unsigned count_hosts(const char *list)
 
 static struct hosts *hosts_of(const struct server *s)
 {
-	struct server_info *info = s->policy.pool->session;
+	struct server_info *info = s->policy.pool->server_cache;
 
 	/* of a pool that has been given another list meanwhile nothing is learned */
 	return info && s->dial->generation == s->policy.pool->generation ? &info->hosts : NULL;

@@ -39,7 +39,7 @@ static struct subscription *of_channel_at(struct list *node) { return LIST_OBJEC
 
 struct listener *listener_of(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info ? info->listener : NULL;
 }
@@ -163,7 +163,7 @@ static void forget_server(struct listener *l)
 bool listener_rests(struct listener *l)
 {
 	struct server *s = l->server;
-	struct server_info *info = l->pool->session;
+	struct server_info *info = l->pool->server_cache;
 
 	if (!list_is_empty(&l->hearings) || (s && (s->task != TASK_NONE || peer_is_stopped(&s->peer))))
 		return false;

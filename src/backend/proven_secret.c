@@ -24,7 +24,7 @@
 
 const struct proven_secret *proven_secret_of(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info ? info->found : NULL;
 }
@@ -100,7 +100,7 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 
 const struct proven_secret *shown_of(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info ? info->shown : NULL;
 }
@@ -122,7 +122,7 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 
 void shown_forget(struct pool *pool)
 {
-	struct server_info *info = pool->session;
+	struct server_info *info = pool->server_cache;
 
 	if (info)
 		proven_secret_free(&info->shown);

@@ -17,7 +17,7 @@
 
 struct server_info *server_info_get(struct pool *pool, struct params_table *table)
 {
-	struct server_info *info = pool->session;
+	struct server_info *info = pool->server_cache;
 
 	if (info && info->generation != pool->generation) {
 		/* a RELOAD leads to another server: what the old one said holds no more */
@@ -33,13 +33,13 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 		return info;
 	info->defaults = params_none(table);
 	info->generation = pool->generation;
-	pool->session = info;
+	pool->server_cache = info;
 	return info;
 }
 
 void server_info_free(struct pool *pool, struct params_table *table)
 {
-	struct server_info *info = pool->session;
+	struct server_info *info = pool->server_cache;
 
 	if (!info)
 		return;
@@ -52,7 +52,7 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	listener_free(&info->listener);
 	mem_free(info->login_error);
 	mem_free(info);
-	pool->session = NULL;
+	pool->server_cache = NULL;
 }
 
 /* A refusal of the server's, or an answer that cannot be accepted, is lasting. All else may pass by itself. */
@@ -121,7 +121,7 @@ bool server_info_covers(const struct server_info *info, const struct params_tabl
 
 const char *pool_login_error(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return info ? info->login_error : NULL;
 }

@@ -123,7 +123,7 @@ static bool session_of(struct client *c)
 static uint16_t called(struct server *s, const struct client *c)
 {
 	struct client_session *state = c->session;
-	const struct server_info *info = c->policy.pool->session;
+	const struct server_info *info = c->policy.pool->server_cache;
 
 	if (state->prepared_as_of && info && info->functions && state->prepared_as_of != info->functions->readings + 1) {
 		state->prepared_as_of = info->functions->readings + 1;
@@ -203,7 +203,7 @@ static bool has_channels(struct server *s, const struct client *c)
 /* Of these the client has heard what `told` says, or nothing yet. */
 static unsigned read_functions(const struct state_functions *functions, struct client *c, const uint8_t *text, size_t size)
 {
-	const struct server_info *info = c->policy.pool->session;
+	const struct server_info *info = c->policy.pool->server_cache;
 	struct client_session *state = c->session;
 
 	if (state->told_of != info->functions->readings) {
@@ -216,7 +216,7 @@ static unsigned read_functions(const struct state_functions *functions, struct c
 /* The statement may be executed in any later link. */
 static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum text_of of)
 {
-	const struct server_info *info = c->policy.pool->session;
+	const struct server_info *info = c->policy.pool->server_cache;
 
 	if (of == TEXT_OF_UNNAMED)
 		c->session->unnamed_calls = (uint16_t)doubts;
@@ -257,7 +257,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 
 bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
-	const struct server_info *info = c->policy.pool->session;
+	const struct server_info *info = c->policy.pool->server_cache;
 	bool is_doubtful = !session_functions_are_known(c->policy.pool) || !state_functions_know_calls(info->functions->all, text, size);
 
 	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool))

@@ -162,7 +162,7 @@ void handover_done(struct world *w, struct records **successor)
 	predecessors_free(w->cancels);
 	successor_free(&w->successor);
 	/* remaining clients are served, but idle servers are closed */
-	pools_drain(w->pools, DRAIN_REPLACED);
+	pools_drain(w->pools, POOL_DRAIN_REPLACED);
 	if (!predecessors_follow(w, successor))
 		log_warning("out of memory: cancel requests for clients that stay will not arrive");
 }

@@ -278,7 +278,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_bool(&out, pool->logins_succeeded > 0);
 	pack_i64(&out, pool->last_lifetime_close);
 	pack_i64(&out, pool->held_until);
-	server_info_pack(&out, s->world->params, pool->session);
+	server_info_pack(&out, s->world->params, pool->server_cache);
 	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;

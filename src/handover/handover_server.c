@@ -138,7 +138,7 @@ static void use(struct params_table *table, const struct params **place, const s
 static void session_unpack(struct unpack *in, struct server *s)
 {
 	struct world *w = s->peer.world;
-	const struct server_info *info = s->policy.pool->session;
+	const struct server_info *info = s->policy.pool->server_cache;
 	const char *role, *search_path;
 	uint8_t task;
 

@@ -259,7 +259,7 @@ void pool_server_dedicate(struct pool_server *server, uint32_t dedicated)
 	server->pool->dedicated++;
 }
 
-static void is_no_more_for_internal(struct pool_server *server)
+static void end_internal_use(struct pool_server *server)
 {
 	server->pool->pools->internal_servers -= server->for_internal;
 	server->for_internal = false;
@@ -270,7 +270,7 @@ static void server_bury(struct pool_server *server, usec_t now)
 	struct pool *pool = server->pool;
 	usec_t lifetime = pool_server_lifetime_of(pool);
 
-	is_no_more_for_internal(server);
+	end_internal_use(server);
 
 	/* The distance between two closes for server_lifetime counts from any close of a server that had reached it. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
@@ -324,7 +324,7 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	client->link = server;
 	server->lent = true;
 	if (server->for_internal && !client->is_internal)
-		is_no_more_for_internal(server);
+		end_internal_use(server);
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
 }

@@ -120,7 +120,7 @@ static bool is_reached(int64_t count, int64_t limit)
 /* Returns why the pool admits no client at all, or REASON_NONE. */
 static enum close_reason closed_because(const struct pool *pool)
 {
-	if (pool->pools->draining == DRAIN_SERVERS)
+	if (pool->pools->draining == POOL_DRAIN_SERVERS)
 		return REASON_POOLER_SHUTTING_DOWN;
 	if (pool->database->removed)
 		return REASON_DATABASE_REMOVED;
@@ -193,7 +193,7 @@ int64_t pool_floor(const struct pool *pool)
 {
 	int64_t least = pool_min_size_of(pool), size = pool_size_of(pool);
 
-	if (pool_is_paused(pool) || pool_is_stray(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
+	if (pool_is_paused(pool) || pool_is_stray(pool) || pool->database->removed || pool->pools->draining != POOL_DRAIN_NO)
 		return 0;
 	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
 		return 0;

@@ -105,11 +105,11 @@ static void look_for_server(struct pool *pool, usec_t now)
 	if (pool_clients(pool) == 0 && !pool->missed)
 		return;
 	if (pool_usable(pool) > 0 || pool_is_full(pool) || pool_is_held(pool) || pool->database->removed ||
-	    pool->pools->draining == DRAIN_SERVERS || !limits_have_room(pool))
+	    pool->pools->draining == POOL_DRAIN_SERVERS || !limits_have_room(pool))
 		return;
 	pool->missed = false;
 	pool_match(pool, &match);
-	pool->pools->ops->dial(pool, match.needy ? match.needy : pool_first_client(pool, CLIENT_WAITING_LOGIN));
+	pool->pools->ops->dial(pool, match.unserved ? match.unserved : pool_first_client(pool, CLIENT_WAITING_LOGIN));
 }
 
 /* Opens one server at a time for min_pool_size, and only if no client waits and no limit is reached. */

@@ -4,7 +4,7 @@
  * In transaction and statement mode any server fits any client, and only the heads of the lists are used. In session mode a
  * server fits only clients with the same start-up parameters (shared objects: same parameters, same address), and with
  * replication only the client that it was opened for. In these cases the queue is walked: each connecting or tested server is
- * matched with the first client that it fits, and the first client without a match is the needy one. The walk ends after at
+ * matched with the first client that it fits, and the first client without a match is the unserved one. The walk ends after at
  * most as many clients as there are such servers, unless there are idle servers that do not fit the first client, or logins
  * were rejected: clients come last if a server has rejected their start-up parameters.
  *
@@ -86,9 +86,9 @@ static int place_among_equals(const struct pool *pool, const struct pool_client 
 	return place;
 }
 
-static void note_needy(const struct pool *pool, struct pool_client *client, struct pool_match *match)
+static void note_unserved(const struct pool *pool, struct pool_client *client, struct pool_match *match)
 {
-	match->needy = client;
+	match->unserved = client;
 	match->used = first_fitting(pool, SERVER_USED, client, false);
 }
 
@@ -100,10 +100,10 @@ static void match_exact(const struct pool *pool, struct pool_match *match)
 		struct pool_client *client = client_at(node);
 
 		if (pool->server_count[SERVER_IDLE] > 0 && (match->idle = pool_idle_for(pool, client)) != NULL) {
-			match->taker = client;
+			match->matched = client;
 			return;
 		}
-		if (match->needy || (refused && client->refused))
+		if (match->unserved || (refused && client->refused))
 			continue;
 		if (place_among_equals(pool, client) <= count_under_way(pool, client)) {
 			match->covered++;
@@ -113,12 +113,12 @@ static void match_exact(const struct pool *pool, struct pool_match *match)
 			refused = client;
 			continue;
 		}
-		note_needy(pool, client, match);
+		note_unserved(pool, client, match);
 		if (pool->server_count[SERVER_IDLE] == 0)
 			return;
 	}
-	if (!match->needy && refused)
-		note_needy(pool, refused, match);
+	if (!match->unserved && refused)
+		note_unserved(pool, refused, match);
 }
 
 static void match_any(const struct pool *pool, struct pool_match *match)
@@ -131,9 +131,9 @@ static void match_any(const struct pool *pool, struct pool_match *match)
 		return;
 	match->covered = under_way < waiting ? under_way : waiting;
 	match->idle = pool_idle_for(pool, first);
-	match->taker = match->idle ? first : NULL;
+	match->matched = match->idle ? first : NULL;
 	if (match->covered < waiting) {
-		match->needy = first;
+		match->unserved = first;
 		match->used = first_fitting(pool, SERVER_USED, first, false);
 	}
 }
@@ -157,21 +157,21 @@ struct pool_server *pool_longest_idle(const struct pool *pool)
 }
 
 /* A pool with waiting clients needs its idle servers itself. */
-static bool may_be_robbed(const struct pool *victim, const struct pool *by)
+static bool may_be_evicted(const struct pool *victim, const struct pool *by)
 {
 	return victim != by && victim->client_count[CLIENT_WAITING] == 0;
 }
 
 static struct pool_server *longer_idle(struct pool_server *best, const struct pool *pool, const struct pool *by)
 {
-	struct pool_server *other = may_be_robbed(pool, by) ? pool_longest_idle(pool) : NULL;
+	struct pool_server *other = may_be_evicted(pool, by) ? pool_longest_idle(pool) : NULL;
 
 	return other && (!best || other->since < best->since) ? other : best;
 }
 
 static int64_t evictable(const struct pool *pool, const struct pool *by)
 {
-	return may_be_robbed(pool, by) ? pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] : 0;
+	return may_be_evicted(pool, by) ? pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] : 0;
 }
 
 struct pool_server *pool_victim_for_database(const struct pool *pool)
@@ -350,11 +350,11 @@ void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 	view->logging_in = pool->server_count[SERVER_LOGIN] - pool->cancel_logins;
 	view->live = pool_live(pool);
 	view->exact = match.exact;
-	view->idle_fitting = match.taker && (!match.exact || !match.needy);
+	view->idle_fitting = match.matched && (!match.exact || !match.unserved);
 	view->used_fitting = match.used != NULL;
-	view->fits_behind = match.exact && match.taker && match.needy;
+	view->fits_behind = match.exact && match.matched && match.unserved;
 	view->paused = pool_is_held(pool);
-	view->draining = pool->pools->draining == DRAIN_SERVERS && !pool->database->is_console;
+	view->draining = pool->pools->draining == POOL_DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
 	view->logins_at_once = was_full_lately(pool, now) ? 1 : pool->logins_succeeded + 1;
 	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;

@@ -99,8 +99,8 @@ static bool lend(const struct pool_match *match, usec_t now)
 {
 	struct pools *pools = match->idle->pool->pools;
 
-	pool_link(match->idle, match->taker, now);
-	pools->ops->lend(match->idle, match->taker);
+	pool_link(match->idle, match->matched, now);
+	pools->ops->lend(match->idle, match->matched);
 	return true;
 }
 
@@ -161,10 +161,10 @@ static bool step(struct pool *pool, usec_t now)
 	case POOL_TEST:
 		return test(&match, now);
 	case POOL_DIAL:
-		return dial(pool, verdict.for_login ? pool_first_client(pool, CLIENT_WAITING_LOGIN) : match.needy,
+		return dial(pool, verdict.for_login ? pool_first_client(pool, CLIENT_WAITING_LOGIN) : match.unserved,
 			    verdict.from_reserve);
 	case POOL_REPLACE:
-		return drop(pool_longest_idle(pool), match.needy && match.needy->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
+		return drop(pool_longest_idle(pool), match.unserved && match.unserved->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
 	case POOL_EVICT_FOR_DATABASE:
 		return drop(pool_victim_for_database(pool), REASON_EVICTED);
 	case POOL_EVICT_FOR_USER:

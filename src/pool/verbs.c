@@ -101,7 +101,7 @@ void pools_pause(struct pools *pools, struct database *database, bool on)
 	}
 }
 
-void pools_drain(struct pools *pools, enum drain drain)
+void pools_drain(struct pools *pools, enum pool_drain drain)
 {
 	pools->draining = drain;
 	pools_mark_all(pools);

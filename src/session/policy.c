@@ -77,7 +77,7 @@ static void drop(struct pool_server *ps, enum close_reason why)
    the name, so a later client gets it as the first one does. */
 static bool is_database_missing(const struct pool *pool)
 {
-	const struct server_info *info = pool->session;
+	const struct server_info *info = pool->server_cache;
 
 	return pool->database->automatic && info && strcmp(info->sqlstate, "3D000") == 0;
 }

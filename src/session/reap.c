@@ -223,7 +223,7 @@ static void log_client(const struct client *c, enum close_reason why, const char
 static const char *sqlstate_of(const struct client *c, enum close_reason why)
 {
 	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
-	const struct server_info *info = c->policy.pool ? c->policy.pool->session : NULL;
+	const struct server_info *info = c->policy.pool ? c->policy.pool->server_cache : NULL;
 
 	if (why == REASON_SERVER_SAID && info && info->sqlstate[0])
 		return info->sqlstate;

@@ -414,8 +414,8 @@ void world_drop_unflushed(struct world *w)
 
 void world_drain(struct world *w, enum world_drain how)
 {
-	static const enum drain policy[] = {
-		[DRAIN_OFF] = DRAIN_NO, [DRAIN_WAIT_SERVERS] = DRAIN_SERVERS, [DRAIN_WAIT_CLIENTS] = DRAIN_CLIENTS, [DRAIN_NOW] = DRAIN_NO,
+	static const enum pool_drain policy[] = {
+		[DRAIN_OFF] = POOL_DRAIN_NO, [DRAIN_WAIT_SERVERS] = POOL_DRAIN_SERVERS, [DRAIN_WAIT_CLIENTS] = POOL_DRAIN_CLIENTS, [DRAIN_NOW] = POOL_DRAIN_NO,
 	};
 
 	if ((int)how <= w->drain)

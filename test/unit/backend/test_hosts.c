@@ -13,7 +13,7 @@ static struct conf_database conf;
 static struct pools pools;
 static struct database database = { .conf = &conf };
 static struct server_info info;
-static struct pool pool = { .pools = &pools, .database = &database, .session = &info };
+static struct pool pool = { .pools = &pools, .database = &database, .server_cache = &info };
 static struct conf settings = { .settings.server_login_retry = RETRY };
 static struct world world = { .conf = &settings };
 static struct server server;

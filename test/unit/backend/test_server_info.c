@@ -21,7 +21,7 @@ static bool begin(void)
 	client = whole_login(&end);
 	server = whole_last_server();
 	pool = client ? client->policy.pool : NULL;
-	info = pool ? pool->session : NULL;
+	info = pool ? pool->server_cache : NULL;
 	CHECK(info && server);
 	return info && server;
 }

@@ -114,7 +114,7 @@ TEST(connection_limits_refuse_clients)
 	CHECK(pools_may_accept(fake.pools));
 	pool->database->disabled = true;
 	CHECK_INT(pool_may_join(pool, eve, false), REASON_DATABASE_DISABLED);
-	pools_drain(fake.pools, DRAIN_SERVERS);
+	pools_drain(fake.pools, POOL_DRAIN_SERVERS);
 	CHECK_INT(pool_may_join(pool, eve, false), REASON_POOLER_SHUTTING_DOWN);
 	/* the admin console accepts connections, and administrators are not counted */
 	CHECK_INT(pool_may_join(fake_pool("pgweir", "ann"), user_get(fake.pools, "ann"), false), REASON_NONE);
