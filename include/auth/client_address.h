@@ -84,7 +84,7 @@ void client_address_leave(struct client *client);
    place more, without administrators: it may be that of one. */
 bool client_address_may_have(const struct client *client, bool names_console);
 /* The client is a proven administrator of the console: sets client->is_admin. */
-void client_address_is_administrator(struct client *client);
+void client_address_set_administrator(struct client *client);
 /* More logins are in progress than may be: max_login_clients, or else max_client_conn. Those of root and of the user
    that pgweir runs as, over a Unix socket, are not counted. */
 bool client_address_is_crowded(const struct world *world);

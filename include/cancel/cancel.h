@@ -38,7 +38,7 @@ void cancel_timed_out(struct server *carrier);
 /* Callback of room pool: opens a connection for this request. */
 void cancel_dial(struct client *canceller);
 /* The parameters of this client's server are set: cancel requests that waited for that can continue. */
-void cancel_may_go(struct client *target);
+void cancel_release_waiting(struct client *target);
 /* The server has answered everything: requests without a connection yet have nothing to cancel. */
 void cancel_query_over(struct server *target);
 /* A client or a server ends: removes all references to it. */

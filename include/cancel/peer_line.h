@@ -52,7 +52,7 @@ bool peer_line_has_room(const struct world *w, const struct peer_line *line, con
 
 /* Makes room for a request from the canceller's address, if necessary by ending a request from another address. False: the
    queue is full. */
-bool peer_line_has_place(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller);
+bool peer_line_make_room(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller);
 
 /* Returns the request that begins next, which stays in the queue. NULL: no request waits. */
 struct peer_call *peer_line_next(struct peer_line *line);

@@ -52,10 +52,10 @@ struct ident_line {
 /* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the logins that it could concern
    (rule.is_faulty). False: the record has no fields, and there is no line. Call hba_line_clear in any case. `tls` as for
    hba_load. */
-bool hba_line_read(struct hba_line *line, struct record *record, enum hba_tls tls);
+bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
 void hba_line_clear(struct hba_line *line);
 /* Parses a record into `line`, which must be zero. False: the record is faulty. Call ident_line_clear in any case. */
-bool ident_line_read(struct ident_line *line, struct record *record);
+bool ident_line_read(struct ident_line *line, struct hba_record *record);
 void ident_line_clear(struct ident_line *line);
 /* Whether the line, which must belong to the right map, lets the system name log in as this user. */
 bool ident_line_allows(const struct ident_line *line, const char *system_name, const char *user);

@@ -16,11 +16,11 @@ struct record_word {
 };
 
 /* Reads files and the files that they include. The caller sets the first part. */
-struct record;
+struct hba_record;
 struct record_reader {
 	struct arena *arena;		/* for words and file names */
 	struct conf_problems *problems;
-	void (*visit)(void *context, struct record *record);	/* called for each record in order, including faulty records */
+	void (*visit)(void *context, struct hba_record *record);	/* called for each record in order, including faulty records */
 	void *context;
 	/* internal; must be zero */
 	int files;			/* read so far */
@@ -32,7 +32,7 @@ struct record_reader {
 };
 
 /* A record: a line, with the lines that a backslash at the end joins to it. */
-struct record {
+struct hba_record {
 	struct record_reader *reader;
 	const char *file;		/* path, in the arena */
 	int line;			/* the first line of the record, from 1 */
@@ -50,18 +50,18 @@ bool record_read_file(struct record_reader *reader, const char *path);
 /* Returns the next field: words separated by commas without blanks before them, @file replaced by the words of the file. NULL
    at the end of the line, or if the field cannot be read (then the record is faulty). The other fields of a faulty record can
    be read. */
-struct record_word *record_field(struct record *record);
+struct record_word *record_field(struct hba_record *record);
 /* The same, but blanks may surround the commas. */
-struct record_word *record_list(struct record *record);
+struct record_word *record_list(struct hba_record *record);
 /* Returns the next of the words that blanks and commas separate, for options. NULL at the end of the line, or if the record is faulty. */
-struct record_word *record_option(struct record *record);
+struct record_word *record_option(struct hba_record *record);
 /* Marks the record as faulty: adds an error once for each record, and counts it. Words that were read before stay valid, and
    the next fields can be read. */
-void record_fault(struct record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void record_fault(struct hba_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* No memory for this record: the result of the whole reading cannot be used. */
-void record_no_memory(struct record *record);
+void record_no_memory(struct hba_record *record);
 /* Adds a warning; the record is used. */
-void record_warn(struct record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void record_warn(struct hba_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether the word is this keyword: not quoted, same case. */
 bool record_is_keyword(const struct record_word *word, const char *keyword);
 

@@ -31,7 +31,7 @@ void handshake_expect(struct client *client);
 void handshake_want(struct client *client, const void *hello, size_t size);
 /* More input for the handshake has arrived. Returns whether the step may be made now; otherwise the client waits for its turn,
    or has ended. */
-bool handshake_may_step(struct client *client);
+bool handshake_request_step(struct client *client);
 /* The login ends, for any reason. */
 void handshake_forget(struct client *client);
 /* Called once a turn while is_busy, when the loop does not wait for events: makes a step of the next handshake. `idle`: this

@@ -22,7 +22,7 @@ void daemon_ready(int *fd);
  */
 bool daemon_become_user(const char *user, char *why, size_t why_size);
 /* Whether a process can become this user, and it is not root. False with a text in `why`. */
-bool daemon_may_be_user(const char *user, char *why, size_t why_size);
+bool daemon_check_user(const char *user, char *why, size_t why_size);
 /* core_dumps: whether the kernel may write a core file of this process, and other processes of its user may trace it. Must be
    called again after a change of user, which resets this. Test builds always allow tracing, for the sanitizer. */
 void daemon_allow_core_dumps(bool allow);

@@ -49,7 +49,7 @@ bool takeover_say_hello(struct records *records, int patience);
 /* Checks the HELLO of the other side. False: another version; `why` says which. */
 bool takeover_read_hello(const struct record *record, char *why, size_t why_size);
 /* Whether the peer's user is the user of this process. */
-bool takeover_is_our_user(int fd, int32_t *pid);
+bool takeover_check_user(int fd, int32_t *pid);
 
 /* ---- the old process ---- */
 

@@ -26,7 +26,7 @@ bool socket_file_is_still_ours(const struct socket_file *file, const char *path)
 /* Sets the mode, and the group by name or number (NULL, "": unchanged). False with a text in `why`. */
 bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size);
 /* Whether this process may give a file to the group. False with a text in `why`. */
-bool socket_file_may_have_group(const char *group, char *why, size_t why_size);
+bool socket_file_check_group(const char *group, char *why, size_t why_size);
 /* Returns the port of .../.s.PGSQL.<port>, 0 for any other name. */
 uint16_t socket_file_port(const char *path);
 

@@ -40,11 +40,11 @@ struct stream_ops {
 	void (*on_secured)(struct stream *stream, const char *error);
 	/* May be NULL. Called when a handshake of the accepting side has input that may be expensive to process. True: the step
 	   is made now. False: the handshake waits for stream_secure_go_on. Must not close the stream. */
-	bool (*may_step)(struct stream *stream);
+	bool (*request_step)(struct stream *stream);
 };
 
 enum stream_phase { STREAM_CLOSED, STREAM_CONNECTING, STREAM_SECURING, STREAM_OPEN };
-/* The next step of a handshake: asks may_step when there is input, waits for stream_secure_go_on, or was granted. */
+/* The next step of a handshake: asks request_step when there is input, waits for stream_secure_go_on, or was granted. */
 enum stream_step { STREAM_STEP_ASKS, STREAM_STEP_WAITS, STREAM_STEP_GRANTED };
 
 struct stream {
@@ -104,7 +104,7 @@ bool stream_secure_accept(struct stream *stream, struct tls_context *context);
    must offer PostgreSQL's protocol (ALPN) in its hello, or it gets the alert no_application_protocol. */
 bool stream_secure_accept_begun(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name, SSL_SESSION *session);
-/* Continues a handshake after may_step returned false, from the event loop. */
+/* Continues a handshake after request_step returned false, from the event loop. */
 void stream_secure_go_on(struct stream *stream);
 /* Writes "TLSv1.3/TLS_AES_256_GCM_SHA384" or "" to buf. */
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);

@@ -303,7 +303,7 @@ static void finish_query(struct caller *caller)
 }
 
 /* Whether the Query continues in a later turn, or the client has ended. */
-static bool is_put_off(struct caller *caller, enum outcome outcome)
+static bool postpone_rest(struct caller *caller, enum outcome outcome)
 {
 	if (outcome == COMMAND_GOES_ON)
 		caller_answer_later(caller);
@@ -328,7 +328,7 @@ void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 			return;
 		if (outcome == COMMAND_FAILED)
 			break;
-		if (!is_put_off(caller, outcome))
+		if (!postpone_rest(caller, outcome))
 			continue;
 		if (caller_is_gone(caller) || keep_rest(caller, text))
 			return;
@@ -367,7 +367,7 @@ static void go_on_with_query(struct caller *caller, bool is_good)
 {
 	struct bytes rest;
 
-	if (caller->command.row && is_put_off(caller, give_rows(caller, caller_run_on(caller, &caller->command, &caller->answer))))
+	if (caller->command.row && postpone_rest(caller, give_rows(caller, caller_run_on(caller, &caller->command, &caller->answer))))
 		return;
 	rest = caller->rest;
 	caller->rest = (struct bytes)BYTES_EMPTY;

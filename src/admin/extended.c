@@ -30,7 +30,7 @@ static void say(struct caller *caller, uint8_t type)
 }
 
 /* Sends the error if the object could not be kept. Returns whether it is kept. */
-static bool is_held(struct caller *caller, enum held_verdict verdict)
+static bool report_held(struct caller *caller, enum held_verdict verdict)
 {
 	if (verdict != HELD_OK)
 		fail(caller, verdict == HELD_TOO_MUCH ? REFUSAL_STATEMENT_LIMIT : REFUSAL_NO_MEMORY, NULL, NULL);
@@ -78,7 +78,7 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 	}
 	switch (command_parse(one, &command)) {
 	case COMMAND_OK:
-		if (is_held(caller, held_statement_add(&caller->held, name, one)))
+		if (report_held(caller, held_statement_add(&caller->held, name, one)))
 			say(caller, '1');
 		break;
 	case COMMAND_INVALID:
@@ -177,7 +177,7 @@ static struct portal *hold_portal(struct caller *caller, const char *name, const
 {
 	struct portal *p;
 
-	is_held(caller, held_portal_add(&caller->held, name, s, &p));
+	report_held(caller, held_portal_add(&caller->held, name, s, &p));
 	return p;
 }
 

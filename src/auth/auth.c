@@ -54,7 +54,7 @@ static bool console_role(struct client *c)
 	struct login *l = c->login;
 
 	if (text_list_has(set->admin_users, l->user, false))
-		client_address_is_administrator(c);
+		client_address_set_administrator(c);
 	c->may_show = c->is_admin || text_list_has(set->stats_users, l->user, false) || set->auth_type == AUTH_ANY;
 	if (c->may_show && (c->is_admin || client_address_may_have(c, false)))
 		return true;
@@ -251,7 +251,7 @@ void auth_begin(struct client *c)
 
 	if (is_own_user(c)) {
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
-		client_address_is_administrator(c);
+		client_address_set_administrator(c);
 		c->may_show = true;
 		auth_accept(c);
 		return;

@@ -349,7 +349,7 @@ bool client_address_may_have(const struct client *c, bool names_console)
 	return names_console ? o->clients - o->administrators <= most + 1 : o->clients <= most;
 }
 
-void client_address_is_administrator(struct client *c)
+void client_address_set_administrator(struct client *c)
 {
 	struct client_address *o = client_address_of(c);
 

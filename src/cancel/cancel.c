@@ -294,7 +294,7 @@ void cancel_timed_out(struct server *carrier)
 	server_end(carrier, REASON_CONNECT_TIMEOUT, NULL);
 }
 
-void cancel_may_go(struct client *target)
+void cancel_release_waiting(struct client *target)
 {
 	struct server *s = target->policy.link ? server_of(target->policy.link) : NULL;
 	struct list *waiting = &target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL];

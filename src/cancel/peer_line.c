@@ -113,7 +113,7 @@ static struct peer_call *call_at(struct verify_place *place)
 	return LIST_OBJECT(place, struct peer_call, place);
 }
 
-bool peer_line_has_place(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller)
+bool peer_line_make_room(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller)
 {
 	const struct verify_source source = auth_verify_source(canceller);
 	int64_t most = 2 * size_of(w->conf, peer);

@@ -227,7 +227,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	line = peer ? peer_line_get(w->cancels, id) : NULL;
 	if (!line)
 		return false;
-	if (!peer_line_has_place(w, line, peer, canceller)) {
+	if (!peer_line_make_room(w, line, peer, canceller)) {
 		turn_away(canceller, line);
 		return true;
 	}

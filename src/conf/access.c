@@ -63,15 +63,15 @@ static bool is_own_group(const struct owner *own, gid_t group)
 
 /* ---- a file ---- */
 
-struct checker {
+struct access_checker {
 	struct owner own;
 	struct conf_problems *problems;
 };
 
-static void say(const struct checker *c, const struct conf_file *f, const char *format, ...)
+static void say(const struct access_checker *c, const struct conf_file *f, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void say(const struct checker *c, const struct conf_file *f, const char *format, ...)
+static void say(const struct access_checker *c, const struct conf_file *f, const char *format, ...)
 {
 	char what[512];
 	va_list args;
@@ -95,7 +95,7 @@ static const char *excess(unsigned bits, bool is_secret)
 	return reads && writes ? "read and change" : writes ? "change" : reads ? "read" : NULL;
 }
 
-static void check_mode(const struct checker *c, const struct conf_file *f, const struct stat *st)
+static void check_mode(const struct access_checker *c, const struct conf_file *f, const struct stat *st)
 {
 	unsigned mode = st->st_mode & 07777;
 	const char *others = excess(mode & 7, f->is_secret), *group = excess(mode >> 3 & 7, f->is_secret);
@@ -107,14 +107,14 @@ static void check_mode(const struct checker *c, const struct conf_file *f, const
 	say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st->st_gid, group, mode);
 }
 
-static void check_owner(const struct checker *c, const struct conf_file *f, const struct stat *st)
+static void check_owner(const struct access_checker *c, const struct conf_file *f, const struct stat *st)
 {
 	if (c->own.is_known && st->st_uid != 0 && st->st_uid != c->own.uid)
 		say(c, f, "it belongs to the user %u, which can change it", (unsigned)st->st_uid);
 }
 
 /* Users with write access to a directory can replace its files, unless the directory has the sticky bit, as /tmp has. */
-static void check_directory(const struct checker *c, const struct conf_file *f)
+static void check_directory(const struct access_checker *c, const struct conf_file *f)
 {
 	const char *slash = strrchr(f->path, '/');
 	char directory[4096];
@@ -128,7 +128,7 @@ static void check_directory(const struct checker *c, const struct conf_file *f)
 		    (unsigned)st.st_mode & 07777);
 }
 
-static void check_file(const struct checker *c, const struct conf_file *f)
+static void check_file(const struct access_checker *c, const struct conf_file *f)
 {
 	struct stat st;
 
@@ -139,7 +139,7 @@ static void check_file(const struct checker *c, const struct conf_file *f)
 	check_directory(c, f);
 }
 
-static void check_list(const struct checker *c, const struct conf_file *files)
+static void check_list(const struct access_checker *c, const struct conf_file *files)
 {
 	for (const struct conf_file *f = files; f; f = f->next)
 		check_file(c, f);
@@ -195,7 +195,7 @@ bool access_is_guarded(const char *setting, bool *is_secret)
 
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems)
 {
-	struct checker c = { .problems = problems };
+	struct access_checker c = { .problems = problems };
 
 	owner_of(&c.own, user);
 	check_list(&c, conf->files);
@@ -206,7 +206,7 @@ void access_check(const struct conf *conf, const char *user, struct conf_problem
 void access_check_setting(const struct conf *conf, const char *name, bool rules, struct conf_problems *problems)
 {
 	const struct value_row *row = value_find(&setting_table, name);
-	struct checker c = { .problems = problems };
+	struct access_checker c = { .problems = problems };
 	struct conf_file f = { .setting = row->row.name };
 
 	owner_of(&c.own, NULL);

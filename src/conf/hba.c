@@ -38,7 +38,7 @@ struct hba {
 
 /* ---- reading ---- */
 
-static void take_hba(void *context, struct record *record)
+static void take_hba(void *context, struct hba_record *record)
 {
 	struct hba *hba = context;
 	struct hba_line *line = arena_take(hba->arena, sizeof(*line));
@@ -53,7 +53,7 @@ static void take_hba(void *context, struct record *record)
 	}
 }
 
-static void take_ident(void *context, struct record *record)
+static void take_ident(void *context, struct hba_record *record)
 {
 	struct hba *hba = context;
 	struct ident_line *line = arena_take(hba->arena, sizeof(*line));
@@ -68,7 +68,7 @@ static void take_ident(void *context, struct record *record)
 	}
 }
 
-static bool read_file(struct hba *hba, const char *path, void (*take)(void *, struct record *), struct conf_problems *problems)
+static bool read_file(struct hba *hba, const char *path, void (*take)(void *, struct hba_record *), struct conf_problems *problems)
 {
 	struct record_reader reader = {
 		.arena = hba->arena, .problems = problems, .visit = take, .context = hba, .sources = hba->files,

@@ -32,7 +32,7 @@
 
 /* ---- the first field ---- */
 
-static bool read_type(struct hba_line *l, struct record *record, enum hba_tls tls)
+static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tls tls)
 {
 	static const struct {
 		const char *word;
@@ -90,7 +90,7 @@ static void fit_every_name(struct hba_names *names)
 	names->all = names->replication = true;
 }
 
-static void add_pattern(struct hba_names *names, struct record *record, const char *text)
+static void add_pattern(struct hba_names *names, struct hba_record *record, const char *text)
 {
 	struct hba_pattern *node = arena_take(record->reader->arena, sizeof(*node));
 	char why[160];
@@ -111,7 +111,7 @@ static void add_pattern(struct hba_names *names, struct record *record, const ch
 
 /* An unsupported word makes the record faulty and matches every name, but not physical replication: only the keyword
    `replication` matches that. */
-static void add_name(struct hba_names *names, struct record *record, const struct record_word *word, bool is_database)
+static void add_name(struct hba_names *names, struct hba_record *record, const struct record_word *word, bool is_database)
 {
 	if (word->is_unknown) {
 		fit_every_name(names);
@@ -145,7 +145,7 @@ static bool looks_misplaced(const struct record_word *word)
 }
 
 /* Returns false if one of the names may belong to another field. If the line is faulty, it may. */
-static bool read_names(struct hba_names *names, struct record *record, bool is_database)
+static bool read_names(struct hba_names *names, struct hba_record *record, bool is_database)
 {
 	const struct record_word *word = record_list(record);
 	bool are_names = true;
@@ -165,7 +165,7 @@ static bool read_names(struct hba_names *names, struct record *record, bool is_d
 /* ---- fields with one word ---- */
 
 /* Returns the only word of a field. NULL: the record is faulty. */
-static const struct record_word *single(struct record *record, const struct record_word *word, const char *what)
+static const struct record_word *single(struct hba_record *record, const struct record_word *word, const char *what)
 {
 	if (!word)
 		record_fault(record, "the line ends before the %s", what);
@@ -177,7 +177,7 @@ static const struct record_word *single(struct record *record, const struct reco
 /* ---- the address ---- */
 
 /* Parses the address that begins with `word`. False: the record is faulty. */
-static bool read_net(struct hba_address *address, struct record *record, const struct record_word *word)
+static bool read_net(struct hba_address *address, struct hba_record *record, const struct record_word *word)
 {
 	const struct record_word *mask;
 	/* without a mask first: the field after a host name is a method, not a mask */
@@ -195,7 +195,7 @@ static bool read_net(struct hba_address *address, struct record *record, const s
 }
 
 /* Parses the address. False: it matches every address, because the record is faulty. *is_word: the field is one word. */
-static bool read_address(struct hba_address *address, struct record *record, bool *is_word)
+static bool read_address(struct hba_address *address, struct hba_record *record, bool *is_word)
 {
 	const struct record_word *first = record_list(record), *word = single(record, first, "address");
 
@@ -226,7 +226,7 @@ const char *hba_method_name(enum auth_type method)
 	return "";
 }
 
-static void warn_of_method(const struct hba_line *l, struct record *record)
+static void warn_of_method(const struct hba_line *l, struct hba_record *record)
 {
 	const char *lacks = check_method_lacks(l->rule.method);
 
@@ -240,7 +240,7 @@ static void warn_of_method(const struct hba_line *l, struct record *record)
 }
 
 /* Parses the method. False: `word` is NULL or not a supported method, and the record is faulty. */
-static bool read_method(struct hba_line *l, struct record *record, const struct record_word *word)
+static bool read_method(struct hba_line *l, struct hba_record *record, const struct record_word *word)
 {
 	size_t i = 0;
 
@@ -272,7 +272,7 @@ static bool read_method(struct hba_line *l, struct record *record, const struct 
 /* ---- options ---- */
 
 /* Parses an option that several methods have. False: another option; the record is unchanged. */
-static bool take_common(struct hba_line *l, struct record *record, const char *name, const char *value)
+static bool take_common(struct hba_line *l, struct hba_record *record, const char *name, const char *value)
 {
 	enum auth_type method = l->rule.method;
 
@@ -295,7 +295,7 @@ static bool take_common(struct hba_line *l, struct record *record, const char *n
 	return true;
 }
 
-static bool take_pam(struct hba_line *l, struct record *record, const char *name, const char *value)
+static bool take_pam(struct hba_line *l, struct hba_record *record, const char *name, const char *value)
 {
 	if (strcmp(name, "pamservice") == 0) {
 		l->rule.pam_service = value;
@@ -308,7 +308,7 @@ static bool take_pam(struct hba_line *l, struct record *record, const char *name
 	return true;
 }
 
-static void take_option(struct hba_line *l, struct record *record, struct ldap_options *ldap, const char *text)
+static void take_option(struct hba_line *l, struct hba_record *record, struct ldap_options *ldap, const char *text)
 {
 	size_t size = strcspn(text, "=");
 	char *name = arena_copy(record->reader->arena, text, size), why[256];
@@ -330,7 +330,7 @@ static void take_option(struct hba_line *l, struct record *record, struct ldap_o
 		record_fault(record, "%s", why);
 }
 
-static void read_options(struct hba_line *l, struct record *record)
+static void read_options(struct hba_line *l, struct hba_record *record)
 {
 	struct ldap_options *ldap = NULL;
 	const struct record_word *word;
@@ -356,7 +356,7 @@ static void read_options(struct hba_line *l, struct record *record)
 /* ---- the line ---- */
 
 /* Whether `word`, in the place of the method, is or looks like a method, with only options after it. */
-static bool is_in_place(struct record *record, const struct record_word *word)
+static bool check_method_place(struct hba_record *record, const struct record_word *word)
 {
 	if (!word || strchr(word->text, '='))
 		return false;
@@ -383,7 +383,7 @@ static bool has_loose_comma(const char *text)
 }
 
 /* Parses the fields after the type. False: the record is faulty, and its databases and users may be other fields. */
-static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls tls)
+static bool read_fields(struct hba_line *l, struct hba_record *record, enum hba_tls tls)
 {
 	const struct record_word *method;
 	bool has_address, is_word = true, are_names;
@@ -406,8 +406,8 @@ static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls 
 	/* A numeric address shows that the fields are in their places, unless it may be the mask of a host name, or is cut off.
 	   A host name shows this only if a method follows; a list of host names may be a list of users. */
 	if (!are_names || l->address.size > 0)
-		return are_names && (has_address ? is_in_place(record, method) : !hba_address_may_be_mask(&l->address));
-	return has_address ? is_in_place(record, method) : is_word && method && is_method(method->text);
+		return are_names && (has_address ? check_method_place(record, method) : !hba_address_may_be_mask(&l->address));
+	return has_address ? check_method_place(record, method) : is_word && method && is_method(method->text);
 }
 
 static void fit_everything(struct hba_line *l, unsigned transports)
@@ -418,7 +418,7 @@ static void fit_everything(struct hba_line *l, unsigned transports)
 	fit_every_name(&l->users);
 }
 
-bool hba_line_read(struct hba_line *l, struct record *record, enum hba_tls tls)
+bool hba_line_read(struct hba_line *l, struct hba_record *record, enum hba_tls tls)
 {
 	l->rule.file = record->file;
 	l->rule.line = record->line;

@@ -19,7 +19,7 @@
 static const char group[] = "\\1";
 
 /* Returns the only word of a field. NULL: the record is faulty. */
-static const struct record_word *single(struct record *record)
+static const struct record_word *single(struct hba_record *record)
 {
 	const struct record_word *word = record_field(record);
 
@@ -28,7 +28,7 @@ static const struct record_word *single(struct record *record)
 	return record->is_faulty ? NULL : word;
 }
 
-static struct pattern *read_pattern(struct record *record, const char *text)
+static struct pattern *read_pattern(struct hba_record *record, const char *text)
 {
 	char why[160];
 	struct pattern *pattern = pattern_new(text, why, sizeof(why));
@@ -38,14 +38,14 @@ static struct pattern *read_pattern(struct record *record, const char *text)
 	return pattern;
 }
 
-static void read_system(struct ident_line *l, struct record *record, const struct record_word *word)
+static void read_system(struct ident_line *l, struct hba_record *record, const struct record_word *word)
 {
 	l->system_name = word->text;
 	if (word->text[0] == '/')
 		l->system_pattern = read_pattern(record, word->text + 1);
 }
 
-static void read_user(struct ident_line *l, struct record *record, const struct record_word *word)
+static void read_user(struct ident_line *l, struct hba_record *record, const struct record_word *word)
 {
 	l->user = word->text;
 	if (record_is_keyword(word, "all"))
@@ -62,7 +62,7 @@ static void read_user(struct ident_line *l, struct record *record, const struct 
 			     l->system_name, pattern_group_fault(l->system_pattern));
 }
 
-bool ident_line_read(struct ident_line *l, struct record *record)
+bool ident_line_read(struct ident_line *l, struct hba_record *record)
 {
 	const struct record_word *map = single(record);
 	const struct record_word *system = map ? single(record) : NULL;

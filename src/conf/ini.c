@@ -33,15 +33,15 @@
 static const char blanks[] = " \t\r\v\f";
 
 /* A file that is being read; the chain of parents reveals a loop. */
-struct source {
-	const struct source *parent;
+struct ini_source {
+	const struct ini_source *parent;
 	const char *path;
 	dev_t device;
 	ino_t inode;
 	int line;
 };
 
-struct reader {
+struct ini_reader {
 	struct conf_problems *problems;
 	ini_visit *visit;
 	ini_opened *opened;
@@ -51,9 +51,9 @@ struct reader {
 	int files;
 };
 
-static bool read_file(struct reader *r, const char *path, const struct source *parent);
+static bool read_file(struct ini_reader *r, const char *path, const struct ini_source *parent);
 
-static void complain(struct reader *r, const struct source *at, const char *text)
+static void complain(struct ini_reader *r, const struct ini_source *at, const char *text)
 {
 	conf_problem_add(r->problems, false, at->path, at->line, "%s", text);
 }
@@ -89,7 +89,7 @@ static char *read_quoted_key(char **p)
 	return key;
 }
 
-static void read_pair(struct reader *r, const struct source *at, char *p)
+static void read_pair(struct ini_reader *r, const struct ini_source *at, char *p)
 {
 	struct ini_line line = { at->path, at->line, r->in_section ? r->section : NULL, p, NULL };
 	char *key_end = NULL;
@@ -123,7 +123,7 @@ static void read_pair(struct reader *r, const struct source *at, char *p)
 	r->visit(r->context, &line);
 }
 
-static void read_section(struct reader *r, const struct source *at, char *p)
+static void read_section(struct ini_reader *r, const struct ini_source *at, char *p)
 {
 	struct ini_line line = { at->path, at->line, r->section, NULL, NULL };
 	char *end = strchr(p, ']'), *behind = end ? trim(end + 1) : NULL;
@@ -141,7 +141,7 @@ static void read_section(struct reader *r, const struct source *at, char *p)
 }
 
 /* Reports the including line, or the file itself if no file includes it. */
-static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
+static void complain_of_file(struct ini_reader *r, const char *path, const struct ini_source *parent, const char *why)
 {
 	if (parent)
 		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s",
@@ -170,7 +170,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 }
 
 /* Includes the files of a directory. Directories in it are not read. */
-static void read_directory(struct reader *r, const char *path, const struct source *at)
+static void read_directory(struct ini_reader *r, const char *path, const struct ini_source *at)
 {
 	struct dirent **entries;
 	int count = scandir(path, &entries, is_included, by_bytes);
@@ -197,7 +197,7 @@ static void read_directory(struct reader *r, const char *path, const struct sour
 	free(entries);
 }
 
-static void read_directive(struct reader *r, const struct source *at, char *p)
+static void read_directive(struct ini_reader *r, const struct ini_source *at, char *p)
 {
 	static const char include[] = "%include";
 	size_t size = strcspn(p, blanks);
@@ -215,7 +215,7 @@ static void read_directive(struct reader *r, const struct source *at, char *p)
 		read_file(r, p, at);
 }
 
-static void read_line(struct reader *r, const struct source *at, char *text, size_t size)
+static void read_line(struct ini_reader *r, const struct ini_source *at, char *text, size_t size)
 {
 	char *p;
 
@@ -241,7 +241,7 @@ static void read_line(struct reader *r, const struct source *at, char *text, siz
 	}
 }
 
-static void read_lines(struct reader *r, struct source *at, char *text, size_t size)
+static void read_lines(struct ini_reader *r, struct ini_source *at, char *text, size_t size)
 {
 	char *end = text + size;
 
@@ -259,11 +259,11 @@ static void read_lines(struct reader *r, struct source *at, char *text, size_t s
 }
 
 /* Returns NULL, or why the file must not be read here. */
-static const char *may_not_read(struct reader *r, const struct source *file)
+static const char *reading_fault(struct ini_reader *r, const struct ini_source *file)
 {
 	int depth = 0;
 
-	for (const struct source *s = file->parent; s; s = s->parent) {
+	for (const struct ini_source *s = file->parent; s; s = s->parent) {
 		if (s->device == file->device && s->inode == file->inode)
 			return "the file includes itself";
 		if (++depth > DEPTH_MOST)
@@ -275,9 +275,9 @@ static const char *may_not_read(struct reader *r, const struct source *file)
 }
 
 /* False: the file could not be read; a problem was added. */
-static bool read_file(struct reader *r, const char *path, const struct source *parent)
+static bool read_file(struct ini_reader *r, const char *path, const struct ini_source *parent)
 {
-	struct source file = { .parent = parent, .path = path };
+	struct ini_source file = { .parent = parent, .path = path };
 	const char *why = NULL;
 	char *text = NULL;
 	struct stat st;
@@ -288,7 +288,7 @@ static bool read_file(struct reader *r, const char *path, const struct source *p
 	} else {
 		file.device = st.st_dev;
 		file.inode = st.st_ino;
-		why = may_not_read(r, &file);
+		why = reading_fault(r, &file);
 	}
 	if (!why) {
 		text = text_read_file(path, FILE_MOST, &size);
@@ -308,7 +308,7 @@ static bool read_file(struct reader *r, const char *path, const struct source *p
 
 bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, ini_opened *opened, void *context)
 {
-	struct reader reader = { .problems = problems, .visit = visit, .opened = opened, .context = context };
+	struct ini_reader reader = { .problems = problems, .visit = visit, .opened = opened, .context = context };
 
 	return read_file(&reader, path, NULL);
 }

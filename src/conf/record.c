@@ -51,7 +51,7 @@ static uint64_t hash_of(const char *text)
 	return hash;
 }
 
-void record_fault(struct record *record, const char *format, ...)
+void record_fault(struct hba_record *record, const char *format, ...)
 {
 	struct record_reader *r = record->reader;
 	char why[512];
@@ -71,7 +71,7 @@ void record_fault(struct record *record, const char *format, ...)
 /* The same, and the rest of the record cannot be read. */
 #define FAULT_AND_STOP(record, ...) (record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
 
-void record_warn(struct record *record, const char *format, ...)
+void record_warn(struct hba_record *record, const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -82,7 +82,7 @@ void record_warn(struct record *record, const char *format, ...)
 	conf_problem_add(record->reader->problems, true, record->file, record->line, "%s", text);
 }
 
-void record_no_memory(struct record *record)
+void record_no_memory(struct hba_record *record)
 {
 	record->reader->is_out_of_memory = true;
 	record->is_faulty = record->is_unreadable = true;
@@ -171,14 +171,14 @@ static char *take_line(struct source *s, char *to, bool *is_open)
 }
 
 /* Reads the next record; false at the end. Its lines are joined in place, which only makes them shorter. */
-static bool next_record(struct record_reader *r, struct source *s, struct record *record)
+static bool next_record(struct record_reader *r, struct source *s, struct hba_record *record)
 {
 	char *start = s->at, *to = start;
 	bool is_open = true;
 
 	if (s->at >= s->end || r->is_out_of_memory)
 		return false;
-	*record = (struct record){ .reader = r, .file = s->path, .line = s->line + 1, .at = start, .depth = s->depth };
+	*record = (struct hba_record){ .reader = r, .file = s->path, .line = s->line + 1, .at = start, .depth = s->depth };
 	while (is_open && s->at < s->end)
 		to = take_line(s, to, &is_open);
 	*to = '\0';
@@ -201,7 +201,7 @@ enum comma {
 };
 
 /* Sets the position after a word that ends at `at`. Returns whether the field continues there. */
-static bool end_word(struct record *record, enum comma comma, char *at)
+static bool end_word(struct hba_record *record, enum comma comma, char *at)
 {
 	char *ahead = comma == COMMA_ANYWHERE ? at + strspn(at, blanks) : at;
 
@@ -214,7 +214,7 @@ static bool end_word(struct record *record, enum comma comma, char *at)
 }
 
 /* Cuts the next word off in place. False: the record has no more words, or cannot be read. *is_open: the field continues. */
-static bool cut_word(struct record *record, enum comma comma, struct record_word *word, bool *is_open)
+static bool cut_word(struct hba_record *record, enum comma comma, struct record_word *word, bool *is_open)
 {
 	bool in_quotes = false, was_quoted = false, splits = comma != COMMA_IS_TEXT;
 	char *at = record->at, *to;
@@ -244,7 +244,7 @@ static bool cut_word(struct record *record, enum comma comma, struct record_word
 	return !record->is_unreadable && (was_quoted || *word->text);
 }
 
-static struct record_word *keep_word(struct record *record, const struct record_word *word)
+static struct record_word *keep_word(struct hba_record *record, const struct record_word *word)
 {
 	struct record_word *kept = arena_take(record->reader->arena, sizeof(*kept));
 
@@ -257,10 +257,10 @@ static struct record_word *keep_word(struct record *record, const struct record_
 	return kept;
 }
 
-static bool add_file(struct record *record, const char *name, struct record_word ***end);
+static bool add_file(struct hba_record *record, const char *name, struct record_word ***end);
 
 /* Appends a word at **end, or the words of the file that it names, and moves *end. */
-static void add_word(struct record *record, struct record_word *word, struct record_word ***end)
+static void add_word(struct hba_record *record, struct record_word *word, struct record_word ***end)
 {
 	bool is_file = !word->is_quoted && word->text[0] == '@' && word->text[1];
 
@@ -273,7 +273,7 @@ static void add_word(struct record *record, struct record_word *word, struct rec
 }
 
 /* Appends the words of one field. False: there is no field, or it cannot be read. */
-static bool add_field(struct record *record, enum comma comma, struct record_word ***end)
+static bool add_field(struct hba_record *record, enum comma comma, struct record_word ***end)
 {
 	bool found = false, is_open = true, goes_on;
 	struct record_word word;
@@ -288,11 +288,11 @@ static bool add_field(struct record *record, enum comma comma, struct record_wor
 }
 
 /* Appends all words of a file. False: not all of them could be read; this is a fault of the record that names the file. */
-static bool add_file(struct record *record, const char *name, struct record_word ***end)
+static bool add_file(struct hba_record *record, const char *name, struct record_word ***end)
 {
 	struct record_reader *r = record->reader;
 	const char *path = path_of(r->arena, name, record->file), *why;
-	struct record inner;
+	struct hba_record inner;
 	struct source source;
 	bool is_absent;
 
@@ -318,7 +318,7 @@ static bool add_file(struct record *record, const char *name, struct record_word
 	return !r->is_out_of_memory;
 }
 
-static struct record_word *read_field(struct record *record, enum comma comma)
+static struct record_word *read_field(struct hba_record *record, enum comma comma)
 {
 	struct record_word *first = NULL, **end = &first;
 
@@ -329,18 +329,18 @@ static struct record_word *read_field(struct record *record, enum comma comma)
 	return first;
 }
 
-struct record_word *record_field(struct record *record)
+struct record_word *record_field(struct hba_record *record)
 {
 	return read_field(record, COMMA_BEHIND);
 }
 
-struct record_word *record_list(struct record *record)
+struct record_word *record_list(struct hba_record *record)
 {
 	return read_field(record, COMMA_ANYWHERE);
 }
 
 /* Returns the next word as a field. */
-static struct record_word *take_word(struct record *record, enum comma comma)
+static struct record_word *take_word(struct hba_record *record, enum comma comma)
 {
 	struct record_word word;
 	bool is_open;
@@ -350,7 +350,7 @@ static struct record_word *take_word(struct record *record, enum comma comma)
 	return keep_word(record, &word);
 }
 
-struct record_word *record_option(struct record *record)
+struct record_word *record_option(struct hba_record *record)
 {
 	return take_word(record, COMMA_ENDS);
 }
@@ -365,7 +365,7 @@ bool record_is_keyword(const struct record_word *word, const char *keyword)
 static void read_source(struct record_reader *r, struct source *source);
 
 /* The include failed, or not all of it could be read. The visitor gets a faulty record in its place. */
-static void fail_include(struct record *record, const char *path, const char *why)
+static void fail_include(struct hba_record *record, const char *path, const char *why)
 {
 	if (record->is_faulty)
 		return;
@@ -373,7 +373,7 @@ static void fail_include(struct record *record, const char *path, const char *wh
 	record->reader->visit(record->reader->context, record);
 }
 
-static void include_file(struct record *record, const char *path, bool must_exist)
+static void include_file(struct hba_record *record, const char *path, bool must_exist)
 {
 	struct source source;
 	bool is_absent;
@@ -397,7 +397,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void include_directory(struct record *record, const char *path)
+static void include_directory(struct hba_record *record, const char *path)
 {
 	struct arena *arena = record->reader->arena;
 	struct dirent **entries;
@@ -422,10 +422,10 @@ static void include_directory(struct record *record, const char *path)
 }
 
 /* Processes the record if it is one of the three kinds of include. Returns whether it is. */
-static bool take_include(struct record *record)
+static bool take_include(struct hba_record *record)
 {
 	static const char *const keywords[] = { "include", "include_if_exists", "include_dir" };
-	struct record ahead = *record;
+	struct hba_record ahead = *record;
 	size_t size, kind;
 	struct record_word *name;
 	const char *path;
@@ -455,7 +455,7 @@ static bool take_include(struct record *record)
 	return true;
 }
 
-static bool is_empty(const struct record *record)
+static bool is_empty(const struct hba_record *record)
 {
 	const char *at = record->at + strspn(record->at, blanks);
 
@@ -464,7 +464,7 @@ static bool is_empty(const struct record *record)
 
 static void read_source(struct record_reader *r, struct source *source)
 {
-	struct record record;
+	struct hba_record record;
 
 	while (next_record(r, source, &record)) {
 		if (record.is_faulty || (!is_empty(&record) && !take_include(&record)))

@@ -422,7 +422,7 @@ static void send_rest(struct unsent *u)
 
 /* Whether the peer's input may contain complete messages that the relay has left there. The input of a client in the queue
    stays until the client gets a server. */
-static bool may_hold_messages(struct peer *peer)
+static bool keeps_messages(struct peer *peer)
 {
 	const struct client *c;
 
@@ -440,7 +440,7 @@ static void wake_all(struct list *peers)
 
 		if (bytes_size(&peer->held) == 0)
 			continue;
-		peer->held_first = may_hold_messages(peer);
+		peer->held_first = keeps_messages(peer);
 		peer_come_again(peer);
 	}
 }

@@ -260,7 +260,7 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->minor = unpack_u8(in);
 	c->is_console = unpack_bool(in);
 	if (unpack_bool(in))
-		client_address_is_administrator(c);
+		client_address_set_administrator(c);
 	c->may_show = unpack_bool(in);
 	return since;
 }

@@ -61,7 +61,7 @@ static void step(struct client *c)
 }
 
 /* Whether time is reserved for other work, equal to the time of the handshakes since the last call. */
-static bool is_others_time(struct world *w)
+static bool update_reserved_time(struct world *w)
 {
 	struct handshakes *h = w->handshakes;
 	usec_t spent = tls_accepting_spent(), now = clock_monotonic();
@@ -73,9 +73,9 @@ static bool is_others_time(struct world *w)
 }
 
 /* Whether a step may be made at once: no other handshake has made a step in this turn, and no time is reserved for other work. */
-static bool may_step(struct world *w)
+static bool claim_step(struct world *w)
 {
-	bool may = !w->handshakes->is_busy && !is_others_time(w);
+	bool may = !w->handshakes->is_busy && !update_reserved_time(w);
 
 	w->handshakes->is_busy = true;
 	return may;
@@ -108,7 +108,7 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	if (may_step(w)) {
+	if (claim_step(w)) {
 		begin(c);
 		return;
 	}
@@ -117,9 +117,9 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 	wait(c);
 }
 
-bool handshake_may_step(struct client *c)
+bool handshake_request_step(struct client *c)
 {
-	bool may = may_step(c->peer.world);
+	bool may = claim_step(c->peer.world);
 
 	if (!may)
 		wait(c);
@@ -142,7 +142,7 @@ void handshakes_turn(struct world *w, bool idle)
 	struct client *c;
 
 	h->is_busy = h->waiting.waiting > 0;
-	if (!h->is_busy || (is_others_time(w) && !idle))
+	if (!h->is_busy || (update_reserved_time(w) && !idle))
 		return;
 	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
 	/* the step counts for the next turn, and is the only one in it */

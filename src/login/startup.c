@@ -277,7 +277,7 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 
 /* Checks the limits of connections. Administrators are always admitted to the console, and a login at the limit of its address
    may be an administrator's. Clients without a login in progress are displaced by clients that log in. */
-static bool may_come_in(struct client *c, const struct database *database)
+static bool admit(struct client *c, const struct database *database)
 {
 	const struct pools *pools = c->peer.world->pools;
 
@@ -355,7 +355,7 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 		client_end(c, REASON_POOLER_SHUTTING_DOWN, NULL);
 		return;
 	}
-	if (!may_come_in(c, known))
+	if (!admit(c, known))
 		return;
 	log_attempt(c);
 	if (negotiate(c, packet, options))

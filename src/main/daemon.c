@@ -117,7 +117,7 @@ static const struct passwd *find_user(const char *user, char *why, size_t why_si
 	return who;
 }
 
-bool daemon_may_be_user(const char *user, char *why, size_t why_size)
+bool daemon_check_user(const char *user, char *why, size_t why_size)
 {
 	return find_user(user, why, why_size) != NULL;
 }

@@ -148,7 +148,7 @@ void pidfile_release(struct pidfile **pidfile)
 
 /* ---- locking ---- */
 
-static void say_it_is_taken(const struct pidfile *p, pid_t owner, char *why, size_t why_size)
+static void write_taken_text(const struct pidfile *p, pid_t owner, char *why, size_t why_size)
 {
 	if (owner)
 		snprintf(why, why_size, "pidfile \"%s\" belongs to process %ld, which is running", p->path, (long)owner);
@@ -157,11 +157,11 @@ static void say_it_is_taken(const struct pidfile *p, pid_t owner, char *why, siz
 }
 
 /* Another process of this user has the lock; the pidfile has its id. */
-static void say_it_is_locked(const struct pidfile *p, char *why, size_t why_size)
+static void write_locked_text(const struct pidfile *p, char *why, size_t why_size)
 {
 	int fd = open_regular(p->path, O_RDONLY, 0, why, why_size);
 
-	say_it_is_taken(p, fd >= 0 ? read_owner(fd) : 0, why, why_size);
+	write_taken_text(p, fd >= 0 ? read_owner(fd) : 0, why, why_size);
 	if (fd >= 0)
 		close(fd);
 }
@@ -188,7 +188,7 @@ static bool lock(struct pidfile *p, char *why, size_t why_size)
 			return false;
 		}
 		if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-			say_it_is_locked(p, why, why_size);
+			write_locked_text(p, why, why_size);
 			close(fd);
 			return false;
 		}
@@ -216,7 +216,7 @@ static bool take(struct pidfile *p, char *why, size_t why_size)
 		return false;
 	owner = read_owner(p->fd);
 	if (owner && owner != getpid() && is_ours_and_alive(owner)) {
-		say_it_is_taken(p, owner, why, why_size);
+		write_taken_text(p, owner, why, why_size);
 		return false;
 	}
 	if (write_ours(p->fd))

@@ -26,7 +26,7 @@ void precheck_user(const char *user, struct conf_problems *problems)
 {
 	char why[512];
 
-	if (user && *user && !daemon_may_be_user(user, why, sizeof(why)))
+	if (user && *user && !daemon_check_user(user, why, sizeof(why)))
 		FAULT(problems, "%s", why);
 	else if (!daemon_become_user(user, why, sizeof(why)))
 		WARNING(problems, "a start by this account would fail: %s", why);
@@ -145,7 +145,7 @@ static void check_unix(struct doors *d, const char *directory, const char *group
 		FAULT(d->problems, "cannot listen on %s: the path is too long", directory);
 	else if (*a.u.local.sun_path && !may_make(a.u.local.sun_path))
 		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path, strerror(errno));
-	else if (*a.u.local.sun_path && !socket_file_may_have_group(group, why, sizeof(why)))
+	else if (*a.u.local.sun_path && !socket_file_check_group(group, why, sizeof(why)))
 		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path, why);
 	else
 		d->open++;

@@ -177,7 +177,7 @@ static void tell_refused(struct giver *g)
 }
 
 /* Only one process of this user may ask at a time. */
-static bool is_refused(struct giver *g, int fd, int32_t *pid)
+static bool refuse_stranger(struct giver *g, int fd, int32_t *pid)
 {
 	uint32_t uid;
 
@@ -208,7 +208,7 @@ static bool accept_one(struct giver *g)
 			event_del(&g->readable);
 		return false;
 	}
-	if (is_refused(g, fd, &pid)) {
+	if (refuse_stranger(g, fd, &pid)) {
 		close(fd);
 		return true;
 	}

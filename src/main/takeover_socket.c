@@ -101,7 +101,7 @@ static bool address_of_earlier(struct address *a, const char *file)
 	return abstract_address(a, name);
 }
 
-bool takeover_is_our_user(int fd, int32_t *pid)
+bool takeover_check_user(int fd, int32_t *pid)
 {
 	uint32_t uid;
 
@@ -194,7 +194,7 @@ static int connect_to_earlier(const char *file)
 	int32_t pid;
 	int fd = address_of_earlier(&a, file) ? connect_to(&a, SOCK_NONBLOCK) : -1;
 
-	if (fd < 0 || takeover_is_our_user(fd, &pid))
+	if (fd < 0 || takeover_check_user(fd, &pid))
 		return fd;
 	close(fd);
 	return -1;

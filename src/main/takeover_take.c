@@ -110,7 +110,7 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 	t->records = records_new(fd);
 	if (!t->records)
 		close(fd);
-	if (t->records && takeover_is_our_user(fd, &t->pid)) {
+	if (t->records && takeover_check_user(fd, &t->pid)) {
 		t->process = open_process(t->pid);
 		if (greet(t, why, why_size)) {
 			*taker = t;

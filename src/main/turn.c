@@ -55,7 +55,7 @@ static NEVER_INLINE void reap_and_schedule(struct world *w)
 	}
 }
 
-static void reap_what_ends(struct world *w)
+static void reap_ending(struct world *w)
 {
 	if (world_has_ending(w))
 		reap_and_schedule(w);
@@ -107,13 +107,13 @@ bool turn(struct pooler *p)
 	if (world_has_ending(w) || world_has_marked_pools(w))
 		reap_and_schedule(w);
 	console_turn(p->console);
-	reap_what_ends(w);
+	reap_ending(w);
 	if (p->tick_due) {
 		p->tick_due = false;
 		giver_turn(p->giver);
 		p->has_stopped = world_is_deserted(w);
 	}
-	reap_what_ends(w);
+	reap_ending(w);
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif

@@ -72,7 +72,7 @@ static rlim_t next_descriptor(const struct listen_socket *l)
  * descriptor has the lowest free number, so its number shows how many are in use; while it is far below the limit, no system
  * call is needed.
  */
-static bool is_crowded(struct listen_socket *l)
+static bool update_descriptor_limit(struct listen_socket *l)
 {
 	struct rlimit limit;
 	rlim_t spare;
@@ -93,7 +93,7 @@ static bool accept_one(struct listen_socket *l)
 	struct address peer;
 	int fd;
 
-	if (is_crowded(l)) {
+	if (update_descriptor_limit(l)) {
 		look_away(l, EMFILE);
 		return false;
 	}

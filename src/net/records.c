@@ -263,7 +263,7 @@ static void skip(struct iovec *pieces, size_t size)
 }
 
 /* After a failed send: returns whether it may be repeated. */
-static bool may_try_again(struct records *r, int *patience)
+static bool wait_to_send(struct records *r, int *patience)
 {
 	if (is_to_wait(errno) && *patience > 0 && wait_for(r, POLLOUT, *patience))
 		return true;
@@ -306,7 +306,7 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 	while (pieces[0].iov_len + pieces[1].iov_len > 0) {
 		ssize_t sent = send_some(r, pieces, fd);
 
-		if (sent < 0 && !may_try_again(r, &patience))
+		if (sent < 0 && !wait_to_send(r, &patience))
 			return false;
 		if (sent <= 0)
 			continue;

@@ -83,7 +83,7 @@ static bool is_in_group(gid_t gid)
 	return false;
 }
 
-bool socket_file_may_have_group(const char *group, char *why, size_t why_size)
+bool socket_file_check_group(const char *group, char *why, size_t why_size)
 {
 	gid_t gid;
 

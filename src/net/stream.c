@@ -319,14 +319,14 @@ static void finish_connecting(struct stream *stream)
 }
 
 /* Asks the owner, once per step. */
-static bool may_step(struct stream *stream)
+static bool request_step(struct stream *stream)
 {
 	enum stream_step step = (enum stream_step)stream->tls_step;
 
 	stream->tls_step = STREAM_STEP_ASKS;
-	if (step == STREAM_STEP_GRANTED || !stream->ops->may_step || !stream_tls_is_expensive(stream))
+	if (step == STREAM_STEP_GRANTED || !stream->ops->request_step || !stream_tls_is_expensive(stream))
 		return true;
-	if (step == STREAM_STEP_ASKS && stream->ops->may_step(stream))
+	if (step == STREAM_STEP_ASKS && stream->ops->request_step(stream))
 		return true;
 	stream->tls_step = STREAM_STEP_WAITS;
 	return false;
@@ -356,7 +356,7 @@ static void go_on_securing(struct stream *stream, short what)
 {
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
 		flush(stream);
-	if (((what & EV_READ) && may_step(stream)) || stream->write_failed || !arm(stream))
+	if (((what & EV_READ) && request_step(stream)) || stream->write_failed || !arm(stream))
 		step_of_handshake(stream);
 }
 

@@ -162,7 +162,7 @@ void link_params_are_set(struct server *s, bool failed)
 	if (c->login && !welcome(s, c))
 		return;
 	client_resume(c);
-	cancel_may_go(c);
+	cancel_release_waiting(c);
 }
 
 static void run_and_free(struct server *s, enum server_task task, struct bytes *sql)

@@ -87,18 +87,18 @@ static void on_client_secured(struct stream *stream, const char *error)
 		login_secured(c, error);
 }
 
-static bool may_client_step(struct stream *stream)
+static bool request_client_step(struct stream *stream)
 {
 	struct client *c = client_of_event(stream);
 
-	return c && handshake_may_step(c);
+	return c && handshake_request_step(c);
 }
 
 static const struct stream_ops client_stream = {
 	.on_readable = on_client_readable,
 	.on_drained = on_client_drained,
 	.on_secured = on_client_secured,
-	.may_step = may_client_step,
+	.request_step = request_client_step,
 };
 
 /* Returns the reason for a refusal when too many logins are in progress. */

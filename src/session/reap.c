@@ -61,7 +61,7 @@ static void log_server(const struct server *s, enum close_reason why, const char
 }
 
 /* Sends Terminate to a server between two messages. In the middle of a message the connection is just closed. */
-static void part_politely(struct server *s)
+static void send_terminate(struct server *s)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -128,7 +128,7 @@ static void tell_server_end(struct server *s)
 	log_server(s, why, s->peer.end_detail);
 	if (s->lookup)
 		lookup_server_gone(s, why, text);
-	part_politely(s);
+	send_terminate(s);
 	if (s->policy.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !failed_unused(s, why)))
 		return;
 	if (server_info_failed(s, why, text, &failure) && s->policy.dedicated)

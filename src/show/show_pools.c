@@ -53,7 +53,7 @@ void show_peers(const struct show *s)
 /* ---- USERS ---- */
 
 /* All names of users in the configuration, the user list and connections, without duplicates. */
-struct names {
+struct user_names {
 	const char **items;
 	size_t count, capacity;
 	bool failed;
@@ -61,7 +61,7 @@ struct names {
 
 static void add_name(void *context, const char *name)
 {
-	struct names *names = context;
+	struct user_names *names = context;
 	const char **items = names->items;
 
 	if (names->count == names->capacity) {
@@ -92,7 +92,7 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* Collects the names in alphabetical order. */
-static void collect_names(const struct world *world, struct names *names)
+static void collect_names(const struct world *world, struct user_names *names)
 {
 	size_t kept = 0;
 
@@ -109,7 +109,7 @@ static void collect_names(const struct world *world, struct names *names)
 
 bool show_users_count(const struct world *world, size_t *count)
 {
-	struct names names = { NULL, 0, 0, false };
+	struct user_names names = { NULL, 0, 0, false };
 
 	collect_names(world, &names);
 	*count = names.count;
@@ -127,7 +127,7 @@ static void give_user(const struct show *s, const char *name)
 
 void show_users(const struct show *s)
 {
-	struct names names = { NULL, 0, 0, false };
+	struct user_names names = { NULL, 0, 0, false };
 
 	collect_names(s->world, &names);
 	if (names.failed)

@@ -137,7 +137,7 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 }
 
 /* Makes room in the queue for a question of this source. */
-static bool has_place(struct verifiers *v, bool is_own, const struct verify_source *source)
+static bool make_room(struct verifiers *v, bool is_own, const struct verify_source *source)
 {
 	struct verify_place *place;
 
@@ -185,7 +185,7 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 	check->since = now;
 	check->done = done;
 	check->context = context;
-	why = !has_place(v, check->is_own, source) ? VERIFY_TOO_MANY :
+	why = !make_room(v, check->is_own, source) ? VERIFY_TOO_MANY :
 	      !verify_queue_add(queue_of(v, check->is_own), &check->place, source) ? VERIFY_NO_MEMORY : VERIFY_ASKED;
 	if (why != VERIFY_ASKED) {
 		check_free(check);

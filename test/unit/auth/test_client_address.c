@@ -131,7 +131,7 @@ TEST(max_client_conn_per_ip_reserves_a_connection_for_administrators)
 	c = come(1);
 	CHECK(!client_address_may_have(c, false));
 	CHECK(client_address_may_have(c, true));
-	client_address_is_administrator(c);
+	client_address_set_administrator(c);
 	CHECK(!client_address_may_have(come(1), false));
 	CHECK(client_address_may_have(c, true));
 	end();

@@ -140,7 +140,7 @@ static int fill(void)
 {
 	int count = 0;
 
-	while (count < 3 * LEAST && peer_line_has_place(whole.world, line, &peer, call[1].canceller)) {
+	while (count < 3 * LEAST && peer_line_make_room(whole.world, line, &peer, call[1].canceller)) {
 		memset(&crowd[count], 0, sizeof(crowd[count]));
 		crowd[count].canceller = call[0].canceller;
 		CHECK(peer_call_join(&crowd[count], line));
@@ -161,7 +161,7 @@ static int places(int64_t pool_size)
 
 	begin(pool_size);
 	/* a request that can start at once needs no place in the queue */
-	CHECK(peer_line_has_place(whole.world, line, &peer, call[0].canceller));
+	CHECK(peer_line_make_room(whole.world, line, &peer, call[0].canceller));
 	line->count.connecting = (int)pool_size;
 	count = fill();
 	CHECK(!peer_is_ending(&call[0].canceller->peer));
@@ -190,7 +190,7 @@ TEST(full_queue_displaces_a_request_for_another_address)
 	count = fill();
 	CHECK(address_from_ip(&other, "10.1.2.3", 1));
 	brief_address_of(&call[2].canceller->peer.remote, &other, 0);
-	CHECK(peer_line_has_place(whole.world, line, &peer, call[2].canceller));
+	CHECK(peer_line_make_room(whole.world, line, &peer, call[2].canceller));
 	CHECK_INT(call[0].canceller->peer.end_reason, REASON_CANCEL_CROWD);
 	call[2].canceller->peer.remote = own;
 	empty(count);

@@ -90,13 +90,13 @@ TEST(later_handshake_step)
 	handshake_want(clients[0], NULL, 0);
 	handshake_want(clients[1], NULL, 0);
 	handshakes_turn(whole.world, true);
-	CHECK(!handshake_may_step(clients[0]));
+	CHECK(!handshake_request_step(clients[0]));
 	CHECK_INT(h->waiting.waiting, 1);
 	handshake_forget(clients[0]);
 	CHECK_INT(h->waiting.waiting, 0);
 	fresh_turn();
-	CHECK(handshake_may_step(clients[1]));
-	CHECK(!handshake_may_step(clients[1]));
+	CHECK(handshake_request_step(clients[1]));
+	CHECK(!handshake_request_step(clients[1]));
 	handshake_forget(clients[1]);
 	whole_close();
 }

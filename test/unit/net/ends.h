@@ -18,7 +18,7 @@
 struct end {
 	struct stream stream;		/* first member: callbacks convert the pointer to struct end */
 	int readable, drained, connected, secured, asked;
-	bool holds_steps;		/* may_step refuses */
+	bool holds_steps;		/* request_step refuses */
 	bool drain_reads;		/* on_readable reads until no data is left */
 	size_t got, limit;		/* bytes read; stop at each `limit` (0: none) */
 	unsigned char sum;		/* the next expected byte */
@@ -76,7 +76,7 @@ static void on_secured(struct stream *stream, const char *error)
 	snprintf(end->problem, sizeof end->problem, "%s", error ? error : "");
 }
 
-static bool may_step(struct stream *stream)
+static bool request_step(struct stream *stream)
 {
 	struct end *end = (struct end *)stream;
 
@@ -84,7 +84,7 @@ static bool may_step(struct stream *stream)
 	return !end->holds_steps;
 }
 
-static const struct stream_ops ops = { on_readable, on_drained, on_connected, on_secured, may_step };
+static const struct stream_ops ops = { on_readable, on_drained, on_connected, on_secured, request_step };
 
 #define UNTIL(cond)                                                                              \
 	do {                                                                                     \
