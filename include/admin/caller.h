@@ -18,10 +18,10 @@ struct console {
 };
 
 enum wait_kind {
-	WAIT_NOTHING,
-	WAIT_PAUSED,			/* PAUSE, KILL: until no server connection is left */
-	WAIT_SUSPENDED,			/* SUSPEND: until every buffer is flushed */
-	WAIT_CLOSED			/* WAIT_CLOSE: until no server connection is marked for closing */
+	WAIT_FOR_NOTHING,
+	WAIT_FOR_PAUSE,			/* PAUSE, KILL: until no server connection is left */
+	WAIT_FOR_SUSPEND,			/* SUSPEND: until every buffer is flushed */
+	WAIT_FOR_CLOSE			/* WAIT_CLOSE: until no server connection is marked for closing */
 };
 
 enum wait_verdict {
@@ -63,10 +63,10 @@ struct caller {
 static inline bool caller_is_gone(const struct caller *caller) { return peer_is_stopped(&caller->client->peer); }
 
 enum outcome {
-	COMMAND_DONE,			/* the rows are complete; the caller adds the tag */
-	COMMAND_GOES_ON,		/* some rows are available; caller_run_on() returns more */
-	COMMAND_FAILED,			/* the ErrorResponse is in caller->out */
-	COMMAND_WAITS			/* caller->wait has the condition */
+	OUTCOME_DONE,			/* the rows are complete; the caller adds the tag */
+	OUTCOME_GOES_ON,		/* some rows are available; caller_run_on() returns more */
+	OUTCOME_FAILED,			/* the ErrorResponse is in caller->out */
+	OUTCOME_WAITS			/* caller->wait has the condition */
 };
 
 /* Returns bytes that end in a NUL as a string, or NULL if there was no memory. */
@@ -83,7 +83,7 @@ const char *console_state_name(enum console_state state);
 bool console_state_may_become(enum console_state from, enum console_state to);
 struct caller *caller_new(struct console *console, struct client *client);	/* NULL: no memory */
 void caller_free(struct caller *caller);
-/* Appends and logs the ErrorResponse. Returns COMMAND_FAILED. `first` and `second` replace %s in the text, `detail` is the
+/* Appends and logs the ErrorResponse. Returns OUTCOME_FAILED. `first` and `second` replace %s in the text, `detail` is the
    DETAIL field; each may be NULL. */
 enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
 			   const char *detail);

@@ -47,7 +47,7 @@ struct command {
 	char *storage;			/* owns name and value */
 };
 
-enum command_verdict { COMMAND_OK, COMMAND_INVALID, COMMAND_NO_MEMORY };
+enum command_verdict { COMMAND_PARSE_OK, COMMAND_PARSE_INVALID, COMMAND_PARSE_NO_MEMORY };
 /* Parses one statement from sql_next_statement; an empty one is OK. Call command_free in any case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
 void command_free(struct command *command);

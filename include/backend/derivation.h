@@ -29,7 +29,7 @@ void derivations_tick(struct derivations *derivations, usec_t now);
 struct derivation_wait {
 	struct list node;
 	struct derivation *derivation;	/* NULL: it does not wait */
-	/* The answer has come, and the wait is over. With VERIFY_YES it has the key. May ask again, and end other waits. */
+	/* The answer has come, and the wait is over. With VERIFIED_YES it has the key. May ask again, and end other waits. */
 	void (*done)(struct derivation_wait *wait, const struct verify_answer *answer);
 };
 void derivation_wait_init(struct derivation_wait *wait);
@@ -43,7 +43,7 @@ struct derivation_question {
 };
 /* Asks for one; `done` is called from the event loop, not from here. What is asked for already is not asked for twice. `source` is the address
    of a client, for which max_auth_queue holds; NULL: a question of pgweir's own for a login to the server at `server`: those of all
-   databases on one host have one turn. Anything but VERIFY_ASKED: it does not wait. */
+   databases on one host have one turn. Anything but VERIFIERS_ASKED: it does not wait. */
 enum verify_refusal derivation_ask(struct world *world, const struct derivation_question *question, const struct verify_source *source,
 				   const struct address *server, struct derivation_wait *wait);
 /* Whether a login of this user to the server may ask for one. A server that shows another salt each time would have keys derived for each

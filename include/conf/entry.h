@@ -14,7 +14,7 @@ struct entry_place {
 
 /* Writes `; did you mean "NAME"?` to buf, or "" if name is NULL. Returns buf. */
 const char *entry_suggest(const char *name, char *buf, size_t size);
-/* Parses one value into its field. Adds a problem and returns VALUE_WRONG if the value is not accepted. */
+/* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
 enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
 				const struct entry_place *place, struct conf_problems *problems);
 /* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies

@@ -10,7 +10,7 @@
  */
 
 /* Kinds of connections, as a set. */
-enum { HBA_LOCAL = 1, HBA_TLS = 2, HBA_CLEAR = 4 };
+enum { TRANSPORT_LOCAL = 1, TRANSPORT_TLS = 2, TRANSPORT_CLEAR = 4 };
 
 /* A list of databases or users. */
 struct hba_pattern {
@@ -32,7 +32,7 @@ struct hba_address {
 
 struct hba_line {
 	struct hba_rule rule, unknown;	/* the rule if the address fits, and if it is unknown whether it fits */
-	unsigned transports;		/* HBA_LOCAL... */
+	unsigned transports;		/* TRANSPORT_LOCAL... */
 	struct hba_names databases, users;
 	struct hba_address address;
 	struct hba_line *next;

@@ -30,12 +30,12 @@ enum pattern_test {
 #define PATTERN_MANY 65535		/* no upper bound of a repetition */
 
 enum pattern_kind {
-	PATTERN_CHAIN,			/* its children in sequence; no children: the empty text */
-	PATTERN_CHOICE,			/* a match of one of its children */
-	PATTERN_REPEAT,			/* its only child, `least` to `most` times */
-	PATTERN_GROUP,			/* parentheses around its only child */
-	PATTERN_SET,			/* one byte */
-	PATTERN_TEST			/* a position */
+	PATTERN_NODE_CHAIN,			/* its children in sequence; no children: the empty text */
+	PATTERN_NODE_CHOICE,			/* a match of one of its children */
+	PATTERN_NODE_REPEAT,			/* its only child, `least` to `most` times */
+	PATTERN_NODE_GROUP,			/* parentheses around its only child */
+	PATTERN_NODE_SET,			/* one byte */
+	PATTERN_NODE_TEST			/* a position */
 };
 
 struct pattern_node {

@@ -42,9 +42,9 @@ bool setting_may_be_secret(const char *name, const char *value);
 /* Returns the known name nearest to a misspelt name, or NULL. */
 const char *value_nearest(const struct value_table *table, const char *name);
 
-enum value_verdict { VALUE_OK, VALUE_WRONG, VALUE_NO_MEMORY };
+enum value_verdict { VALUE_READ_OK, VALUE_READ_WRONG, VALUE_READ_NO_MEMORY };
 
-/* Parses `text` into the row's field of `object`; texts are copied into the arena. The field is unchanged unless VALUE_OK is returned. */
+/* Parses `text` into the row's field of `object`; texts are copied into the arena. The field is unchanged unless VALUE_READ_OK is returned. */
 enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena);
 /* Sets every field of `object` in the table to its default. False: no memory. */
 bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena);

@@ -36,10 +36,10 @@ struct verify_question {
 };
 
 enum verify_verdict {
-	VERIFY_YES,			/* the user is authenticated; SCRAM: the key was derived */
-	VERIFY_NO,			/* the user is not authenticated, or not allowed to log in */
-	VERIFY_UNKNOWN,			/* the question could not be answered */
-	VERIFY_DISPLACED		/* the question was removed from the queue; never the answer of a verifier */
+	VERIFIED_YES,			/* the user is authenticated; SCRAM: the key was derived */
+	VERIFIED_NO,			/* the user is not authenticated, or not allowed to log in */
+	VERIFIED_UNKNOWN,			/* the question could not be answered */
+	VERIFIED_DISPLACED		/* the question was removed from the queue; never the answer of a verifier */
 };
 
 struct verify_answer {

@@ -5,7 +5,7 @@
 
 /*
  * The authentication methods. They block for an unlimited time, so only a verifier calls them. A build without the library has
- * the same function, which answers VERIFY_UNKNOWN.
+ * the same function, which answers VERIFIED_UNKNOWN.
  */
 
 /* Runs PAM authentication and account management for question->service. The password answers every prompt without echo. */

@@ -28,11 +28,11 @@ void verifiers_renew(struct verifiers *verifiers, const struct verify_limits *li
 void verifiers_tick(struct verifiers *verifiers, usec_t now);
 
 typedef void verify_done(void *context, const struct verify_answer *answer);
-enum verify_refusal { VERIFY_ASKED, VERIFY_TOO_MANY, VERIFY_TOO_LONG, VERIFY_NO_MEMORY };
+enum verify_refusal { VERIFIERS_ASKED, VERIFIERS_TOO_MANY, VERIFIERS_TOO_LONG, VERIFIERS_NO_MEMORY };
 
 /* Asks a question, which is copied. `done` is called once from the event loop, never within this call; *check is invalid then;
-   `done` may ask and cancel. Results other than VERIFY_ASKED: not asked, *check is NULL. `now` is monotonic. If too many
-   questions wait, a question of another source may be removed; its answer is VERIFY_DISPLACED (queue.h). */
+   `done` may ask and cancel. Results other than VERIFIERS_ASKED: not asked, *check is NULL. `now` is monotonic. If too many
+   questions wait, a question of another source may be removed; its answer is VERIFIED_DISPLACED (queue.h). */
 enum verify_refusal verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, const struct verify_source *source,
 				  usec_t now, verify_done *done, void *context, struct verify_check **check);
 /* A client of another source waits for the answer too: the question moves to the source with the earlier turn. */

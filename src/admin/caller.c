@@ -119,7 +119,7 @@ enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *
 	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
 	log_refusal(caller, message);
 	bytes_free(&text);
-	return COMMAND_FAILED;
+	return OUTCOME_FAILED;
 }
 
 bool caller_flush(struct caller *caller)
@@ -219,11 +219,11 @@ void caller_answer_later(struct caller *caller)
 /* Sends rows of the open statement, and the tag after the last row. */
 static enum outcome give_rows(struct caller *caller, enum outcome outcome)
 {
-	if (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON)
+	if (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON)
 		result_give(&caller->answer, 0, &caller->out);
-	if (outcome == COMMAND_DONE)
+	if (outcome == OUTCOME_DONE)
 		pg_build_command_complete(&caller->out, caller->command.row->verb);
-	if (outcome != COMMAND_GOES_ON)
+	if (outcome != OUTCOME_GOES_ON)
 		close_statement(caller);
 	return outcome;
 }
@@ -238,7 +238,7 @@ static enum outcome run_parsed(struct caller *caller)
 
 	result_init(&caller->answer, &result_wire, columns, count);
 	outcome = caller_run(caller, &caller->command, &caller->answer);
-	if (has_rows && (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON))
+	if (has_rows && (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON))
 		result_describe(&caller->answer, &caller->out);
 	return give_rows(caller, outcome);
 }
@@ -256,23 +256,23 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 	bytes_free(&text);
 	bytes_free(&told);
 	bytes_free(&logged);
-	return COMMAND_FAILED;
+	return OUTCOME_FAILED;
 }
 
 static enum outcome run_statement(struct caller *caller, struct sql_span statement)
 {
 	switch (command_parse(statement, &caller->command)) {
-	case COMMAND_OK:
+	case COMMAND_PARSE_OK:
 		return run_parsed(caller);
-	case COMMAND_INVALID:
+	case COMMAND_PARSE_INVALID:
 		caller_refuse_invalid(caller, statement);
 		break;
-	case COMMAND_NO_MEMORY:
+	case COMMAND_PARSE_NO_MEMORY:
 		caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
 		break;
 	}
 	close_statement(caller);
-	return COMMAND_FAILED;
+	return OUTCOME_FAILED;
 }
 
 /* Keeps the statements that remain to be run, and sends `out`. False: no memory; the Query ends here. */
@@ -305,9 +305,9 @@ static void finish_query(struct caller *caller)
 /* Whether the Query continues in a later turn, or the client has ended. */
 static bool postpone_rest(struct caller *caller, enum outcome outcome)
 {
-	if (outcome == COMMAND_GOES_ON)
+	if (outcome == OUTCOME_GOES_ON)
 		caller_answer_later(caller);
-	return outcome == COMMAND_GOES_ON || outcome == COMMAND_WAITS || caller_must_rest(caller);
+	return outcome == OUTCOME_GOES_ON || outcome == OUTCOME_WAITS || caller_must_rest(caller);
 }
 
 void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
@@ -318,7 +318,7 @@ void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 
 	caller->in_query = true;
 	while (sql_next_statement(&text, &statement)) {
-		enum outcome outcome = COMMAND_GOES_ON;
+		enum outcome outcome = OUTCOME_GOES_ON;
 
 		if (count++ == STATEMENTS_MOST)
 			text = (struct sql_span){ statement.at, (size_t)(end - statement.at) };
@@ -326,7 +326,7 @@ void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 			outcome = run_statement(caller, statement);
 		if (caller_is_gone(caller))
 			return;
-		if (outcome == COMMAND_FAILED)
+		if (outcome == OUTCOME_FAILED)
 			break;
 		if (!postpone_rest(caller, outcome))
 			continue;

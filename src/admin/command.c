@@ -304,15 +304,15 @@ enum command_verdict command_parse(struct sql_span text, struct command *out)
 
 	*out = (struct command){ .row = NULL };
 	if (is_over(text))
-		return COMMAND_OK;
+		return COMMAND_PARSE_OK;
 	if (!take_word(&text, word) || !(out->row = find_verb(word)))
-		return COMMAND_INVALID;
+		return COMMAND_PARSE_INVALID;
 	out->id = (enum command_id)(out->row - rows);
 	/* name and value, each with a NUL */
 	out->storage = mem_try(text.size + 2);
 	if (!out->storage)
-		return COMMAND_NO_MEMORY;
-	return parse_argument(&text, out) && is_over(text) ? COMMAND_OK : COMMAND_INVALID;
+		return COMMAND_PARSE_NO_MEMORY;
+	return parse_argument(&text, out) && is_over(text) ? COMMAND_PARSE_OK : COMMAND_PARSE_INVALID;
 }
 
 void command_free(struct command *c)

@@ -77,15 +77,15 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 		return true;
 	}
 	switch (command_parse(one, &command)) {
-	case COMMAND_OK:
+	case COMMAND_PARSE_OK:
 		if (report_held(caller, held_statement_add(&caller->held, name, one)))
 			say(caller, '1');
 		break;
-	case COMMAND_INVALID:
+	case COMMAND_PARSE_INVALID:
 		caller_refuse_invalid(caller, one);
 		caller->skips = true;
 		break;
-	case COMMAND_NO_MEMORY:
+	case COMMAND_PARSE_NO_MEMORY:
 		fail(caller, REFUSAL_NO_MEMORY, NULL, NULL);
 		break;
 	}
@@ -220,7 +220,7 @@ static void describe_statement(struct caller *caller, const struct held_statemen
 	struct result result;
 	size_t mark;
 
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) != COMMAND_OK) {
+	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) != COMMAND_PARSE_OK) {
 		fail(caller, REFUSAL_NO_MEMORY, NULL, NULL);
 	} else {
 		begin_result(caller, &command, &result);
@@ -332,9 +332,9 @@ static void execute(struct caller *caller, struct portal *p, uint32_t most)
 	outcome = caller_run(caller, &p->command, &p->result);
 	if (caller_is_gone(caller))
 		return;
-	if (outcome == COMMAND_FAILED)
+	if (outcome == OUTCOME_FAILED)
 		caller->skips = true;
-	if (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON)
+	if (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON)
 		open(caller, p, most);
 }
 

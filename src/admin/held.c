@@ -116,7 +116,7 @@ enum held_verdict held_portal_add(struct held *held, const char *name, const str
 	p->size = size;
 	memcpy(p->name, name, strlen(name));
 	list_append(&held->portals, &p->node);
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) != COMMAND_OK) {
+	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) != COMMAND_PARSE_OK) {
 		held_portal_drop(held, p);
 		return HELD_NO_MEMORY;
 	}

@@ -85,10 +85,10 @@ static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const s
 		return refuse(caller, REFUSAL_NO_MEMORY);
 	caller->wait.has_begun = has_begun;
 	if (wait_check(caller) == WAIT_LASTS)
-		return COMMAND_WAITS;
+		return OUTCOME_WAITS;
 	wait_forget(caller);
 	caller_become(caller, CONSOLE_RUNNING);
-	return COMMAND_DONE;
+	return OUTCOME_DONE;
 }
 
 static bool may_see_secrets(const struct client *client)
@@ -133,7 +133,7 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 		say_help(caller);
 	else
 		show_run(&show);
-	return caller->result->walk.goes_on ? COMMAND_GOES_ON : COMMAND_DONE;
+	return caller->result->walk.goes_on ? OUTCOME_GOES_ON : OUTCOME_DONE;
 }
 
 static enum outcome run_PAUSE(struct caller *caller, const struct command *command)
@@ -145,10 +145,10 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 	if (pools_is_paused(pools, NULL))
 		return refuse(caller, REFUSAL_PAUSED);
 	if (!find_database(caller, command, &database))
-		return COMMAND_FAILED;
+		return OUTCOME_FAILED;
 	has_begun = !pools_is_paused(pools, database);
 	pools_pause(pools, database, true);
-	return wait_for(caller, WAIT_PAUSED, command, has_begun);
+	return wait_for(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
 static enum outcome run_RESUME(struct caller *caller, const struct command *command)
@@ -157,12 +157,12 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 	struct database *database;
 
 	if (!find_database(caller, command, &database))
-		return COMMAND_FAILED;
+		return OUTCOME_FAILED;
 	if (pools_is_paused(world->pools, database)) {
 		if (!database && world->pools->suspended)
 			world_suspend(world, false);
 		pools_pause(world->pools, database, false);
-		return COMMAND_DONE;
+		return OUTCOME_DONE;
 	}
 	if (world->drain != DRAIN_OFF)
 		return refuse(caller, REFUSAL_SHUTTING_DOWN);
@@ -183,7 +183,7 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	caller_log_command(caller, command);
 	world->pools->suspended = true;
 	world_suspend(world, true);
-	return wait_for(caller, WAIT_SUSPENDED, command, true);
+	return wait_for(caller, WAIT_FOR_SUSPEND, command, true);
 }
 
 static enum outcome set_disabled(struct caller *caller, const struct command *command, bool disabled)
@@ -191,9 +191,9 @@ static enum outcome set_disabled(struct caller *caller, const struct command *co
 	struct database *database;
 
 	if (!find_database(caller, command, &database))
-		return COMMAND_FAILED;
+		return OUTCOME_FAILED;
 	database->disabled = disabled;
-	return COMMAND_DONE;
+	return OUTCOME_DONE;
 }
 
 static enum outcome run_DISABLE(struct caller *caller, const struct command *command)
@@ -211,9 +211,9 @@ static enum outcome run_RECONNECT(struct caller *caller, const struct command *c
 	struct database *database;
 
 	if (!find_database(caller, command, &database))
-		return COMMAND_FAILED;
+		return OUTCOME_FAILED;
 	pools_reconnect(world_of(caller)->pools, database);
-	return COMMAND_DONE;
+	return OUTCOME_DONE;
 }
 
 static enum outcome run_KILL(struct caller *caller, const struct command *command)
@@ -223,10 +223,10 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 	bool has_begun;
 
 	if (!find_database(caller, command, &database))
-		return COMMAND_FAILED;
+		return OUTCOME_FAILED;
 	has_begun = !pools_is_paused(pools, database);
 	pools_kill(pools, database);
-	return wait_for(caller, WAIT_PAUSED, command, has_begun);
+	return wait_for(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
 /* Parses an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
@@ -260,7 +260,7 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 		return refuse(caller, REFUSAL_CLIENT_UNKNOWN);
 	caller_log_command(caller, command);
 	world_kill_client(world, client);
-	return COMMAND_DONE;
+	return OUTCOME_DONE;
 }
 
 static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *command)
@@ -268,8 +268,8 @@ static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *
 	struct database *database;
 
 	if (!find_database(caller, command, &database))
-		return COMMAND_FAILED;
-	return wait_for(caller, WAIT_CLOSED, command, false);
+		return OUTCOME_FAILED;
+	return wait_for(caller, WAIT_FOR_CLOSE, command, false);
 }
 
 /* Appends a problem: "FILE:LINE: TEXT", as far as they are known. */
@@ -302,14 +302,14 @@ static enum outcome refuse_problems(struct caller *caller, enum refusal why,
 	bytes_append_u8(&detail, 0);
 	caller_refuse(caller, why, NULL, NULL, told > 0 ? bytes_text(&detail) : NULL);
 	bytes_free(&detail);
-	return COMMAND_FAILED;
+	return OUTCOME_FAILED;
 }
 
 /* Sends the result of a RELOAD or a SET. Warnings are sent as notices. */
 static enum outcome report(struct caller *caller, bool is_good, enum refusal why,
 			   struct conf_problems *problems)
 {
-	enum outcome outcome = COMMAND_DONE;
+	enum outcome outcome = OUTCOME_DONE;
 
 	for (size_t i = 0; is_good && i < problems->count; i++) {
 		struct bytes text = BYTES_EMPTY;
@@ -347,7 +347,7 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 	bool is_good;
 
 	if (is_console_param(command->name))
-		return COMMAND_DONE;
+		return OUTCOME_DONE;
 	caller_log_command(caller, command);
 	is_good = control->set(control->context, command->name, command->value, &problems);
 	return report(caller, is_good, REFUSAL_SET_FAILED, &problems);
@@ -358,7 +358,7 @@ static enum outcome run_BEGIN(struct caller *caller, const struct command *comma
 {
 	(void)caller;
 	(void)command;
-	return COMMAND_DONE;
+	return OUTCOME_DONE;
 }
 
 static enum outcome run_COMMIT(struct caller *caller, const struct command *command)
@@ -385,5 +385,5 @@ static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *co
 	caller_log_command(caller, command);
 	caller->client->error_sent |= how == DRAIN_NOW;
 	control->shutdown(control->context, how);
-	return COMMAND_DONE;
+	return OUTCOME_DONE;
 }

@@ -6,7 +6,7 @@
  * A cancel request ("Canceling Requests in Progress") ends a wait, and resumes the pools that the command has paused: a PAUSE
  * that was given up because a session does not end must not block other clients.
  *
- * Invariant: wait.kind is not WAIT_NOTHING exactly while the caller is WAITING.
+ * Invariant: wait.kind is not WAIT_FOR_NOTHING exactly while the caller is WAITING.
  */
 #include "admin/caller.h"
 
@@ -28,7 +28,7 @@ bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database
 void wait_forget(struct caller *caller)
 {
 	mem_free(caller->wait.database);
-	caller->wait = (struct wait){ .kind = WAIT_NOTHING };
+	caller->wait = (struct wait){ .kind = WAIT_FOR_NOTHING };
 }
 
 static enum wait_verdict suspend_check(struct world *world, const struct wait *wait)
@@ -60,17 +60,17 @@ enum wait_verdict wait_check(const struct caller *caller)
 			return WAIT_DATABASE_GONE;
 	}
 	switch (wait->kind) {
-	case WAIT_PAUSED:
+	case WAIT_FOR_PAUSE:
 		if (database ? !database->paused : !pools->paused)
 			return WAIT_RESUMED;
 		is_over = pools_is_without_servers(pools, database);
 		break;
-	case WAIT_CLOSED:
+	case WAIT_FOR_CLOSE:
 		is_over = pools_is_without_close_needed(pools, database);
 		break;
-	case WAIT_SUSPENDED:
+	case WAIT_FOR_SUSPEND:
 		return suspend_check(world, wait);
-	case WAIT_NOTHING:
+	case WAIT_FOR_NOTHING:
 		break;
 	}
 	return is_over ? WAIT_OVER : WAIT_LASTS;
@@ -78,7 +78,7 @@ enum wait_verdict wait_check(const struct caller *caller)
 
 bool wait_cancel(struct caller *caller)
 {
-	if (caller->wait.kind == WAIT_NOTHING)
+	if (caller->wait.kind == WAIT_FOR_NOTHING)
 		return false;
 	caller->wait.is_cancelled = true;
 	return true;
@@ -90,7 +90,7 @@ bool wait_take_back(const struct caller *caller)
 	struct world *world = caller->console->world;
 	struct pools *pools = world->pools;
 	struct database *database = wait->database ? database_find(pools, wait->database) : NULL;
-	bool is_suspend = wait->kind == WAIT_SUSPENDED;
+	bool is_suspend = wait->kind == WAIT_FOR_SUSPEND;
 	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
 
 	/* another console client may have resumed or paused in the same turn */

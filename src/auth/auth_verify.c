@@ -38,7 +38,7 @@ static void log_failure(const struct client *c, enum verify_verdict verdict, con
 {
 	char who[256], text[PRINTABLE_TEXT];
 
-	log_write(verdict == VERIFY_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s", client_text(c, who, sizeof(who)),
+	log_write(verdict == VERIFIED_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s", client_text(c, who, sizeof(who)),
 		  verify_method_name(is_ldap(c->login) ? VERIFY_LDAP : VERIFY_PAM), printable_text(why, text, sizeof(text)));
 }
 
@@ -83,16 +83,16 @@ static void on_answer(void *context, const struct verify_answer *answer)
 	c->login->check = NULL;
 	if (peer_is_stopped(&c->peer))
 		return;
-	if (answer->verdict == VERIFY_YES) {
+	if (answer->verdict == VERIFIED_YES) {
 		let_in(c);
 		return;
 	}
-	if (answer->verdict == VERIFY_DISPLACED) {
+	if (answer->verdict == VERIFIED_DISPLACED) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
 	}
 	log_failure(c, answer->verdict, answer->why);
-	if (answer->verdict == VERIFY_NO)
+	if (answer->verdict == VERIFIED_NO)
 		refusal_begin(c, failure_of(c->login));
 	else
 		client_end(c, failure_of(c->login), NULL);
@@ -130,16 +130,16 @@ static void ask(struct client *c)
 
 	login_step_to(c, LOGIN_VERIFY);
 	switch (verifiers_ask(w->verifiers, &question, &source, w->now, on_answer, c, &l->check)) {
-	case VERIFY_ASKED:
+	case VERIFIERS_ASKED:
 		return;
-	case VERIFY_TOO_MANY:
+	case VERIFIERS_TOO_MANY:
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
-	case VERIFY_TOO_LONG:
-		log_failure(c, VERIFY_NO, "name, password and options are too long together");
+	case VERIFIERS_TOO_LONG:
+		log_failure(c, VERIFIED_NO, "name, password and options are too long together");
 		refusal_begin(c, failure_of(l));
 		return;
-	case VERIFY_NO_MEMORY:
+	case VERIFIERS_NO_MEMORY:
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -157,7 +157,7 @@ void auth_verify_message(struct client *c, const uint8_t *body, size_t size)
 		return;
 	}
 	if (!*password) {
-		log_failure(c, VERIFY_NO, "the password is empty");
+		log_failure(c, VERIFIED_NO, "the password is empty");
 		refusal_begin(c, failure_of(l));
 		return;
 	}
@@ -183,7 +183,7 @@ void auth_verify_overdue(const struct client *c)
 		snprintf(text, sizeof(text), "no answer in client_login_timeout; the verifier at work on it (process %d) is ended", process);
 	else
 		snprintf(text, sizeof(text), "no verifier was free in client_login_timeout (max_auth_processes)");
-	log_failure(c, VERIFY_UNKNOWN, text);
+	log_failure(c, VERIFIED_UNKNOWN, text);
 }
 
 void auth_verify_forget(struct client *c)

@@ -32,7 +32,7 @@ static struct client *client_of_wait(struct derivation_wait *wait)
 /* What is left when no key was derived. */
 static void fail(struct client *c, const struct verify_answer *answer)
 {
-	if (answer->verdict == VERIFY_DISPLACED) {
+	if (answer->verdict == VERIFIED_DISPLACED) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
 	}
@@ -53,15 +53,15 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
 	login_step_to(c, LOGIN_DERIVE);
 	switch (derivation_ask(c->peer.world, &question, &source, NULL, &c->login->derivation)) {
-	case VERIFY_ASKED:
+	case VERIFIERS_ASKED:
 		return;
-	case VERIFY_TOO_LONG:
+	case VERIFIERS_TOO_LONG:
 		auth_refuse(c);
 		return;
-	case VERIFY_TOO_MANY:
+	case VERIFIERS_TOO_MANY:
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
-	case VERIFY_NO_MEMORY:
+	case VERIFIERS_NO_MEMORY:
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -88,7 +88,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 
 	if (peer_is_stopped(&c->peer))
 		return;
-	if (answer->verdict != VERIFY_YES) {
+	if (answer->verdict != VERIFIED_YES) {
 		fail(c, answer);
 		return;
 	}
@@ -134,8 +134,8 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 
 	if (peer_is_stopped(&c->peer))
 		return;
-	derived = answer->verdict == VERIFY_UNKNOWN && derivation_in_loop(&question, salted);
-	if (answer->verdict != VERIFY_YES && !derived) {
+	derived = answer->verdict == VERIFIED_UNKNOWN && derivation_in_loop(&question, salted);
+	if (answer->verdict != VERIFIED_YES && !derived) {
 		fail(c, answer);
 		return;
 	}

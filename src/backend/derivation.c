@@ -144,29 +144,29 @@ static bool derivation_is_under_way(const struct world *w, const struct derivati
 enum verify_refusal derivation_ask(struct world *w, const struct derivation_question *q, const struct verify_source *source,
 				   const struct address *server, struct derivation_wait *wait)
 {
-	enum verify_refusal refused = VERIFY_NO_MEMORY;
+	enum verify_refusal refused = VERIFIERS_NO_MEMORY;
 	struct derivation *d = NULL;
 	uint8_t tag[SHA256_SIZE];
 
 	if (!tag_of(w, q, tag))
-		return VERIFY_NO_MEMORY;
+		return VERIFIERS_NO_MEMORY;
 	HASH_FIND(hh, w->derivations->under_way, tag, sizeof(tag), d);
 	/* one that clients of one address have asked for is not to keep those of others waiting behind all of theirs */
 	if (d && source)
 		verifiers_share(w->derivations->derivers, d->check, source);
 	if (!d && (d = derivation_new(w, tag)) != NULL) {
 		refused = ask(d, q, source, server);
-		if (refused != VERIFY_ASKED) {
+		if (refused != VERIFIERS_ASKED) {
 			HASH_DEL(w->derivations->under_way, d);
 			mem_free(d);
 			return refused;
 		}
 	}
 	if (!d)
-		return VERIFY_NO_MEMORY;
+		return VERIFIERS_NO_MEMORY;
 	wait->derivation = d;
 	list_append(&d->waiting, &wait->node);
-	return VERIFY_ASKED;
+	return VERIFIERS_ASKED;
 }
 
 /* ---- how many a server may cause ---- */

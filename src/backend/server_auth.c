@@ -265,7 +265,7 @@ static bool take_key(struct server *s, const struct verify_answer *answer)
 	uint8_t stored_key[SCRAM_KEY], salted[SCRAM_KEY], tag[SHA256_SIZE];
 	bool ok = false;
 
-	if (answer->verdict == VERIFY_YES)
+	if (answer->verdict == VERIFIED_YES)
 		ok = scram_keys_of_salted(answer->salted, p->client_key, stored_key, p->server_key);
 	else if (question.password && derivation_in_loop(&question, salted))
 		ok = scram_keys_of_salted(salted, p->client_key, stored_key, p->server_key);
@@ -290,7 +290,7 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	flow_unblock(&s->peer, FLOW_KEY);
 	/* no event announces what is here already */
 	peer_come_again(&s->peer);
-	if (answer->verdict != VERIFY_YES)
+	if (answer->verdict != VERIFIED_YES)
 		log_error("%s %s: %s", server_text(s, who, sizeof(who)), verify_method_name(VERIFY_SCRAM), answer->why);
 	d->scram.have_keys = take_key(s, answer);
 	if (d->scram.have_keys)
@@ -316,13 +316,13 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	bytes_append(&d->challenge, data, size);
 	d->challenge.failed |= !keys_tag(keys, secret, "", d->derived_of);
 	d->derivation.done = derived;
-	refused = d->challenge.failed ? VERIFY_NO_MEMORY :
+	refused = d->challenge.failed ? VERIFIERS_NO_MEMORY :
 				       derivation_ask(s->peer.world, &question, NULL, s->address, &d->derivation);
-	if (refused == VERIFY_TOO_LONG) {
+	if (refused == VERIFIERS_TOO_LONG) {
 		server_login_broken(s, "the password is too long for SCRAM");
 		return;
 	}
-	if (refused != VERIFY_ASKED) {
+	if (refused != VERIFIERS_ASKED) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}

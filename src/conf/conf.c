@@ -246,7 +246,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 	if (fresh)
 		fresh->set = row->row.name;
 	if (!fresh || entry_assign(row, &fresh->settings, value, fresh->storage->arena, &nowhere, problems) ==
-	    VALUE_NO_MEMORY)
+	    VALUE_READ_NO_MEMORY)
 		conf_problem_add(problems, false, NULL, 0, "out of memory");
 	if (problems->errors == errors) {
 		check_file(&fresh->settings, (size_t)(row - setting_table.rows), NULL, problems);

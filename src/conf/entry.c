@@ -49,7 +49,7 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 	enum value_verdict verdict = value_read(row, object, text, arena);
 	char owner[128], accepted[256], word[64], nearest[96];
 
-	if (verdict != VALUE_WRONG)
+	if (verdict != VALUE_READ_WRONG)
 		return verdict;
 	value_accepted(row, accepted, sizeof(accepted));
 	if (place->behind_password) {
@@ -132,7 +132,7 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 						 "%s\"%s\" is set twice; the last one counts", owner,
 						 row->row.name);
 			seen[row - table->rows] = true;
-			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_NO_MEMORY)
+			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_READ_NO_MEMORY)
 				return false;
 		}
 		if (is_password(table, row, key))

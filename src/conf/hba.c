@@ -210,8 +210,8 @@ static bool fits_database(const struct hba_names *names, const struct hba_client
 static bool fits_transport(const struct hba_line *line, const struct hba_client *client)
 {
 	if (client->ip_size == 0)
-		return line->transports & HBA_LOCAL;
-	return line->transports & (client->is_tls ? HBA_TLS : HBA_CLEAR);
+		return line->transports & TRANSPORT_LOCAL;
+	return line->transports & (client->is_tls ? TRANSPORT_TLS : TRANSPORT_CLEAR);
 }
 
 static enum hba_fit fits_address(const struct hba_line *line, const struct hba_client *client)

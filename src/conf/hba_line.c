@@ -38,8 +38,8 @@ static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tl
 		const char *word;
 		unsigned transports;
 	} types[] = {
-		{ "local", HBA_LOCAL }, { "host", HBA_TLS | HBA_CLEAR }, { "hostssl", HBA_TLS }, { "hostnossl", HBA_CLEAR },
-		{ "hostnogssenc", HBA_TLS | HBA_CLEAR }, { "hostgssenc", 0 },
+		{ "local", TRANSPORT_LOCAL }, { "host", TRANSPORT_TLS | TRANSPORT_CLEAR }, { "hostssl", TRANSPORT_TLS }, { "hostnossl", TRANSPORT_CLEAR },
+		{ "hostnogssenc", TRANSPORT_TLS | TRANSPORT_CLEAR }, { "hostgssenc", 0 },
 	};
 	const struct record_word *word = record_field(record);
 	size_t i = 0;
@@ -54,7 +54,7 @@ static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tl
 		return false;
 	}
 	l->transports = types[i].transports;
-	if (l->transports == HBA_TLS && tls == HBA_TLS_OFF)
+	if (l->transports == TRANSPORT_TLS && tls == HBA_TLS_OFF)
 		record_warn(record, "hostssl fits nobody while \"client_tls_sslmode\" is disable");
 	return true;
 }
@@ -233,9 +233,9 @@ static void warn_of_method(const struct hba_line *l, struct hba_record *record)
 	/* the line stays in force: without it, a later line with a weaker method could apply */
 	if (lacks)
 		record_warn(record, "%s lets nobody in: this pgweir was built without %s", hba_method_name(l->rule.method), lacks);
-	if (l->rule.method == AUTH_PEER && l->transports != HBA_LOCAL)
+	if (l->rule.method == AUTH_PEER && l->transports != TRANSPORT_LOCAL)
 		record_warn(record, "peer lets nobody in but over a Unix socket");
-	if (l->rule.method == AUTH_CERT && !(l->transports & HBA_TLS))
+	if (l->rule.method == AUTH_CERT && !(l->transports & TRANSPORT_TLS))
 		record_warn(record, "cert lets nobody in without TLS");
 }
 
@@ -253,7 +253,7 @@ static bool read_method(struct hba_line *l, struct hba_record *record, const str
 		return true;
 	}
 	/* since 9.1 PostgreSQL treats `ident` on a local line as peer */
-	if (l->transports == HBA_LOCAL && strcmp(word->text, "ident") == 0) {
+	if (l->transports == TRANSPORT_LOCAL && strcmp(word->text, "ident") == 0) {
 		l->rule.method = AUTH_PEER;
 		return true;
 	}
@@ -284,7 +284,7 @@ static bool take_common(struct hba_line *l, struct hba_record *record, const cha
 		return true;
 	if (strcmp(name, "clientcert") != 0)
 		return false;
-	if (l->transports & ~(unsigned)HBA_TLS)
+	if (l->transports & ~(unsigned)TRANSPORT_TLS)
 		record_fault(record, "\"clientcert\" can only stand on a hostssl line");
 	else if (strcmp(value, "verify-ca") == 0 || strcmp(value, "1") == 0)
 		l->rule.certificate = HBA_CERTIFICATE_VALID;
@@ -390,7 +390,7 @@ static bool read_fields(struct hba_line *l, struct hba_record *record, enum hba_
 
 	are_names = read_names(&l->databases, record, true);
 	are_names &= read_names(&l->users, record, false);
-	has_address = l->transports == HBA_LOCAL || read_address(&l->address, record, &is_word);
+	has_address = l->transports == TRANSPORT_LOCAL || read_address(&l->address, record, &is_word);
 	method = single(record, record_field(record), "method");
 	if (read_method(l, record, method) && !record->is_faulty && l->transports)
 		read_options(l, record);
@@ -426,7 +426,7 @@ bool hba_line_read(struct hba_line *l, struct hba_record *record, enum hba_tls t
 		if (!read_fields(l, record, tls) || record->is_unreadable)
 			fit_everything(l, l->transports);
 	} else if (record->is_faulty) {
-		fit_everything(l, HBA_LOCAL | HBA_TLS | HBA_CLEAR);
+		fit_everything(l, TRANSPORT_LOCAL | TRANSPORT_TLS | TRANSPORT_CLEAR);
 	} else {
 		return false;
 	}

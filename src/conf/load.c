@@ -73,7 +73,7 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 	place->file = arena_copy(l->scratch, line->file, strlen(line->file));
 	place->line = line->line;
 	return place->file && entry_assign(row, &l->conf->settings, line->value, l->arena, &at, l->problems) !=
-	       VALUE_NO_MEMORY;
+	       VALUE_READ_NO_MEMORY;
 }
 
 /* Allocates an object for the entry, parses its values and copies its name to *name. NULL: no memory. */

@@ -150,23 +150,23 @@ static const struct pattern_node *descend(struct search *s, const struct pattern
 {
 	while (node && !node->is_first_group) {
 		switch (node->kind) {
-		case PATTERN_CHAIN:
+		case PATTERN_NODE_CHAIN:
 			node = descend_chain(s, node, span);
 			break;
-		case PATTERN_CHOICE:
+		case PATTERN_NODE_CHOICE:
 			node = descend_choice(s, node, *span);
 			break;
-		case PATTERN_REPEAT:
+		case PATTERN_NODE_REPEAT:
 			/* x{0}, x? and x{1}; groups with more repetitions are not supported */
 			if (node->most == 0 || !matches_span(s, *span, node->child->begin, node->child->end))
 				return NULL;
 			node = node->child;
 			break;
-		case PATTERN_GROUP:
+		case PATTERN_NODE_GROUP:
 			node = node->child;
 			break;
-		case PATTERN_SET:
-		case PATTERN_TEST:
+		case PATTERN_NODE_SET:
+		case PATTERN_NODE_TEST:
 			return NULL;
 		}
 	}

@@ -119,7 +119,7 @@ static uint16_t build_repeat(struct pattern_net *net, struct pattern_node *node,
 
 static uint16_t build_arc(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
 {
-	bool is_set = node->kind == PATTERN_SET;
+	bool is_set = node->kind == PATTERN_NODE_SET;
 	uint16_t end = add_state(net);
 
 	return add_arc(net, begin, end, is_set ? &node->set : NULL, is_set ? PATTERN_ANYWHERE : node->test) ? end : NONE;
@@ -131,20 +131,20 @@ static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16
 	uint16_t end = NONE;
 
 	switch (node->kind) {
-	case PATTERN_CHAIN:
+	case PATTERN_NODE_CHAIN:
 		end = build_chain(net, node, begin);
 		break;
-	case PATTERN_CHOICE:
+	case PATTERN_NODE_CHOICE:
 		end = build_choice(net, node, begin);
 		break;
-	case PATTERN_REPEAT:
+	case PATTERN_NODE_REPEAT:
 		end = build_repeat(net, node, begin);
 		break;
-	case PATTERN_GROUP:
+	case PATTERN_NODE_GROUP:
 		end = build(net, node->child, begin);
 		break;
-	case PATTERN_SET:
-	case PATTERN_TEST:
+	case PATTERN_NODE_SET:
+	case PATTERN_NODE_TEST:
 		end = build_arc(net, node, begin);
 		break;
 	}

@@ -173,7 +173,7 @@ static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
 
 static struct pattern_node *read_bracket(struct parser *p)
 {
-	struct pattern_node *node = new_node(p, PATTERN_SET);
+	struct pattern_node *node = new_node(p, PATTERN_NODE_SET);
 	bool is_inverted, is_first = true;
 
 	if (!node)
@@ -194,7 +194,7 @@ static struct pattern_node *read_bracket(struct parser *p)
 
 static struct pattern_node *new_test(struct parser *p, enum pattern_test test)
 {
-	struct pattern_node *node = new_node(p, PATTERN_TEST);
+	struct pattern_node *node = new_node(p, PATTERN_NODE_TEST);
 
 	if (node)
 		node->test = test;
@@ -217,7 +217,7 @@ static struct pattern_node *read_escape(struct parser *p)
 		letter = classes[capital - inverted];
 	if (test)
 		return new_test(p, meanings[test - tests]);
-	node = new_node(p, PATTERN_SET);
+	node = new_node(p, PATTERN_NODE_SET);
 	if (!node)
 		return NULL;
 	if (add_escaped_class(&node->set, letter)) {
@@ -233,7 +233,7 @@ static struct pattern_node *read_escape(struct parser *p)
 
 static struct pattern_node *read_byte(struct parser *p)
 {
-	struct pattern_node *node = new_node(p, PATTERN_SET);
+	struct pattern_node *node = new_node(p, PATTERN_NODE_SET);
 	char c = *p->at++;
 
 	if (node && c == '.')
@@ -247,7 +247,7 @@ static struct pattern_node *read_choice(struct parser *p);
 
 static struct pattern_node *read_group(struct parser *p)
 {
-	struct pattern_node *node = new_node(p, PATTERN_GROUP);
+	struct pattern_node *node = new_node(p, PATTERN_NODE_GROUP);
 	bool captures = p->at[1] != '?';
 
 	if (!node)
@@ -329,12 +329,12 @@ static bool read_bound(struct parser *p, struct pattern_node *repeat)
 /* Parses the quantifier after `atom`. */
 static struct pattern_node *read_times(struct parser *p, struct pattern_node *atom)
 {
-	struct pattern_node *repeat = new_node(p, PATTERN_REPEAT);
+	struct pattern_node *repeat = new_node(p, PATTERN_NODE_REPEAT);
 	char c = *p->at;
 
 	if (!repeat)
 		return NULL;
-	if (atom->kind == PATTERN_TEST)
+	if (atom->kind == PATTERN_NODE_TEST)
 		return fail(p, bad_quantifier);
 	repeat->child = atom;
 	if (c == '{') {
@@ -358,7 +358,7 @@ static struct pattern_node *read_times(struct parser *p, struct pattern_node *at
 
 static struct pattern_node *read_branch(struct parser *p)
 {
-	struct pattern_node *chain = new_node(p, PATTERN_CHAIN), **end = chain ? &chain->child : NULL;
+	struct pattern_node *chain = new_node(p, PATTERN_NODE_CHAIN), **end = chain ? &chain->child : NULL;
 
 	while (chain && *p->at && *p->at != '|' && (*p->at != ')' || p->depth == 0)) {
 		if (*p->at == ')')
@@ -377,7 +377,7 @@ static struct pattern_node *read_branch(struct parser *p)
 /* Parses branches up to the ")" of the group, or the end. NULL: the expression cannot be used. */
 static struct pattern_node *read_choice(struct parser *p)
 {
-	struct pattern_node *choice = new_node(p, PATTERN_CHOICE), **end = choice ? &choice->child : NULL;
+	struct pattern_node *choice = new_node(p, PATTERN_NODE_CHOICE), **end = choice ? &choice->child : NULL;
 
 	while (choice) {
 		*end = read_branch(p);

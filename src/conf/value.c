@@ -250,21 +250,21 @@ enum value_verdict value_read(const struct value_row *row, void *object, const c
 		struct secret *secret = length ? copy_secret(arena, text, length) : NULL;
 
 		if (length && !secret)
-			return VALUE_NO_MEMORY;
+			return VALUE_READ_NO_MEMORY;
 		*(struct secret **)field_of(row, object) = secret;
 	} else if (is_text(row->type)) {
 		bool is_unset = length == 0 && row->type != VALUE_SQL;
 		const char *copy = is_unset ? NULL : arena_copy(arena, text, length);
 
 		if (!is_unset && !copy)
-			return VALUE_NO_MEMORY;
+			return VALUE_READ_NO_MEMORY;
 		*(const char **)field_of(row, object) = copy;
 	} else {
 		if (!read_number(row, text, &number))
-			return VALUE_WRONG;
+			return VALUE_READ_WRONG;
 		number_set(row, object, number);
 	}
-	return VALUE_OK;
+	return VALUE_READ_OK;
 }
 
 bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena)
@@ -278,8 +278,8 @@ bool value_read_defaults(const struct value_table *table, void *object, struct a
 			continue;
 		}
 		verdict = value_read(row, object, row->row.default_text, arena);
-		ASSERT(verdict != VALUE_WRONG);
-		if (verdict == VALUE_NO_MEMORY)
+		ASSERT(verdict != VALUE_READ_WRONG);
+		if (verdict == VALUE_READ_NO_MEMORY)
 			return false;
 	}
 	return true;

@@ -90,7 +90,7 @@ static void prepare_to_give_up(uint64_t ticket, const struct verify_question *q)
 	struct verify_answer late;
 	struct bytes out = BYTES_EMPTY;
 
-	verify_answer_set(&late, VERIFY_UNKNOWN, "%.256s: no answer in time", q->ldap->servers);
+	verify_answer_set(&late, VERIFIED_UNKNOWN, "%.256s: no answer in time", q->ldap->servers);
 	verify_answer_write(&out, ticket, &late);
 	late_size = !out.failed && bytes_size(&out) <= sizeof(late_answer) ? bytes_size(&out) : 0;
 	memcpy(late_answer, bytes_front(&out), late_size);

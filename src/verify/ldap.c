@@ -183,7 +183,7 @@ static bool set_clock(struct attempt *a, const char *step)
 	struct timeval time = { .tv_sec = left / USEC, .tv_usec = left % USEC };
 
 	if (left <= 0)
-		return fail(a, step, LDAP_TIMEOUT, VERIFY_UNKNOWN);
+		return fail(a, step, LDAP_TIMEOUT, VERIFIED_UNKNOWN);
 	ldap_set_option(a->ld, LDAP_OPT_NETWORK_TIMEOUT, &time);
 	ldap_set_option(a->ld, LDAP_OPT_TIMEOUT, &time);
 	return true;
@@ -258,14 +258,14 @@ static bool bind_user(struct attempt *a, const char *dn)
 		return false;
 	code = bind_as(a, dn, a->question->password);
 	if (code != LDAP_SUCCESS)
-		return fail(a, "bind", code, is_for_next_server(code) ? VERIFY_UNKNOWN : VERIFY_NO);
-	verify_answer_set(a->answer, VERIFY_YES, "%s", "");
+		return fail(a, "bind", code, is_for_next_server(code) ? VERIFIED_UNKNOWN : VERIFIED_NO);
+	verify_answer_set(a->answer, VERIFIED_YES, "%s", "");
 	return true;
 }
 
 static bool refuse_name(struct attempt *a, const char *mark)
 {
-	verify_answer_set(a->answer, VERIFY_NO, "the user name has a \"%c\" in it, which means something in LDAP", *mark);
+	verify_answer_set(a->answer, VERIFIED_NO, "the user name has a \"%c\" in it, which means something in LDAP", *mark);
 	return false;
 }
 
@@ -281,7 +281,7 @@ static bool simple_bind(struct attempt *a)
 	if (mark && (strchr(prefix, '=') || strchr(suffix, '=')))
 		return refuse_name(a, mark);
 	if (snprintf(dn, sizeof(dn), "%s%s%s", prefix, a->question->user, suffix) >= (int)sizeof(dn)) {
-		verify_answer_set(a->answer, VERIFY_NO, "the name is too long for a DN");
+		verify_answer_set(a->answer, VERIFIED_NO, "the name is too long for a DN");
 		return false;
 	}
 	return bind_user(a, dn);
@@ -317,7 +317,7 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 	bool fits;
 
 	if (count != 1 || !is_whole) {
-		verify_answer_set(a->answer, VERIFY_NO, "%s: search: %s this user", a->host,
+		verify_answer_set(a->answer, VERIFIED_NO, "%s: search: %s this user", a->host,
 				  is_whole && count < 1 ? "there is no entry for" : "more than one entry fits");
 		return false;
 	}
@@ -326,7 +326,7 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 	fits = found && *found && snprintf(dn, size, "%s", found) < (int)size;
 	ldap_memfree(found);
 	if (!fits)
-		verify_answer_set(a->answer, VERIFY_UNKNOWN, "%s: search: the entry found has no usable name", a->host);
+		verify_answer_set(a->answer, VERIFIED_UNKNOWN, "%s: search: the entry found has no usable name", a->host);
 	return fits;
 }
 
@@ -380,7 +380,7 @@ static bool search_bind(struct attempt *a)
 		return false;
 	code = bind_as(a, o->bind_dn ? o->bind_dn : "", o->bind_password ? o->bind_password : "");
 	if (code != LDAP_SUCCESS)
-		return fail(a, "bind for the search", code, VERIFY_UNKNOWN);
+		return fail(a, "bind for the search", code, VERIFIED_UNKNOWN);
 	if (!set_clock(a, "search"))
 		return false;
 	code = write_filter(&filter, o, a->question->user) ? search(a, (const char *)bytes_front(&filter), &result) : LDAP_NO_MEMORY;
@@ -388,11 +388,11 @@ static bool search_bind(struct attempt *a)
 	if (code == LDAP_SUCCESS || code == LDAP_SIZELIMIT_EXCEEDED)
 		ok = take_dn(a, result, code == LDAP_SUCCESS, dn, sizeof(dn));
 	else
-		ok = fail(a, "search", code, code == LDAP_NO_SUCH_OBJECT ? VERIFY_NO : VERIFY_UNKNOWN);
+		ok = fail(a, "search", code, code == LDAP_NO_SUCH_OBJECT ? VERIFIED_NO : VERIFIED_UNKNOWN);
 	ldap_msgfree(result);
 	if (ok)
 		return bind_user(a, dn);
-	if (a->answer->verdict == VERIFY_NO)
+	if (a->answer->verdict == VERIFIED_NO)
 		bind_in_vain(a);
 	return false;
 }
@@ -409,7 +409,7 @@ static bool secure(struct attempt *a)
 	if (!set_clock(a, "StartTLS"))
 		return false;
 	code = ldap_start_tls_s(a->ld, NULL, NULL);
-	return code == LDAP_SUCCESS || fail(a, "StartTLS", code, VERIFY_UNKNOWN);
+	return code == LDAP_SUCCESS || fail(a, "StartTLS", code, VERIFIED_UNKNOWN);
 }
 
 /* True: the answer is final. False: the server could not be reached. */
@@ -421,7 +421,7 @@ static bool ask_server(struct attempt *a)
 	a->deadline = clock_monotonic() + a->question->ldap_timeout;
 	code = open_connection(a);
 	if (code != LDAP_SUCCESS)
-		fail(a, "connection", code, VERIFY_UNKNOWN);
+		fail(a, "connection", code, VERIFIED_UNKNOWN);
 	else if (secure(a))
 		a->question->ldap->base_dn ? search_bind(a) : simple_bind(a);
 	if (a->ld)
@@ -438,10 +438,10 @@ void verify_ldap(const struct verify_question *q, struct verify_answer *answer, 
 
 	alarm_give_up = give_up;
 	if (ldap_options_lack(q->ldap)) {
-		verify_answer_set(answer, VERIFY_UNKNOWN, "%s", ldap_options_lack(q->ldap));
+		verify_answer_set(answer, VERIFIED_UNKNOWN, "%s", ldap_options_lack(q->ldap));
 		return;
 	}
-	verify_answer_set(answer, VERIFY_UNKNOWN, "no LDAP server is named");
+	verify_answer_set(answer, VERIFIED_UNKNOWN, "no LDAP server is named");
 	while (*(at += strspn(at, " \t")) && (size = strcspn(at, " \t")) > 0) {
 		struct attempt a = { .question = q, .answer = answer };
 
@@ -450,7 +450,7 @@ void verify_ldap(const struct verify_question *q, struct verify_answer *answer, 
 			if (ask_server(&a))
 				return;
 		} else {
-			verify_answer_set(answer, VERIFY_UNKNOWN, "the name of an LDAP server is too long");
+			verify_answer_set(answer, VERIFIED_UNKNOWN, "the name of an LDAP server is too long");
 		}
 		at += size;
 	}
@@ -460,6 +460,6 @@ void verify_ldap(const struct verify_question *q, struct verify_answer *answer, 
 {
 	(void)q;
 	(void)give_up;
-	verify_answer_set(answer, VERIFY_UNKNOWN, "this pgweir was built without LDAP");
+	verify_answer_set(answer, VERIFIED_UNKNOWN, "this pgweir was built without LDAP");
 }
 #endif

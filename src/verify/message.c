@@ -227,7 +227,7 @@ bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, stru
 	if (keys == 1)
 		salted = get_bytes(&r, SCRAM_KEY);
 	why = get_text(&r);
-	if (r.bad || r.at != r.end || verdict > VERIFY_UNKNOWN || keys > (verdict == VERIFY_YES) || !why)
+	if (r.bad || r.at != r.end || verdict > VERIFIED_UNKNOWN || keys > (verdict == VERIFIED_YES) || !why)
 		return false;
 	verify_answer_set(answer, (enum verify_verdict)verdict, "%s", why);
 	answer->has_key = salted != NULL;

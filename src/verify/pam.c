@@ -81,9 +81,9 @@ static enum verify_verdict verdict_of(int status)
 	switch (status) {
 	case PAM_AUTH_ERR: case PAM_USER_UNKNOWN: case PAM_MAXTRIES: case PAM_PERM_DENIED: case PAM_ACCT_EXPIRED:
 	case PAM_NEW_AUTHTOK_REQD: case PAM_CRED_EXPIRED: case PAM_AUTHTOK_EXPIRED:
-		return VERIFY_NO;
+		return VERIFIED_NO;
 	default:
-		return VERIFY_UNKNOWN;
+		return VERIFIED_UNKNOWN;
 	}
 }
 
@@ -108,7 +108,7 @@ void verify_pam(const struct verify_question *q, struct verify_answer *answer)
 		status = pam_acct_mgmt(handle, 0);
 	}
 	if (status == PAM_SUCCESS)
-		verify_answer_set(answer, VERIFY_YES, "%s", "");
+		verify_answer_set(answer, VERIFIED_YES, "%s", "");
 	else
 		verify_answer_set(answer, verdict_of(status), "%s: %s%s%s%s", step, pam_strerror(handle, status),
 				  *talk.said ? " (" : "", talk.said, *talk.said ? ")" : "");
@@ -119,6 +119,6 @@ void verify_pam(const struct verify_question *q, struct verify_answer *answer)
 void verify_pam(const struct verify_question *q, struct verify_answer *answer)
 {
 	(void)q;
-	verify_answer_set(answer, VERIFY_UNKNOWN, "this pgweir was built without PAM");
+	verify_answer_set(answer, VERIFIED_UNKNOWN, "this pgweir was built without PAM");
 }
 #endif

@@ -14,8 +14,8 @@ void verify_scram(const struct verify_question *q, struct verify_answer *answer)
 {
 	/* an attack that keeps this process busy gets only CPU time that other processes do not use */
 	setpriority(PRIO_PROCESS, 0, BEHIND_OTHERS);
-	verify_answer_set(answer, VERIFY_YES, "%s", "");
+	verify_answer_set(answer, VERIFIED_YES, "%s", "");
 	answer->has_key = scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, answer->salted);
 	if (!answer->has_key)
-		verify_answer_set(answer, VERIFY_UNKNOWN, "no memory, or OpenSSL derives no such key");
+		verify_answer_set(answer, VERIFIED_UNKNOWN, "no memory, or OpenSSL derives no such key");
 }

@@ -85,7 +85,7 @@ static void fail_all(struct verifiers *v, const char *why)
 	struct verify_place *place;
 
 	log_error("no verifier can be started: %s", why);
-	verify_answer_set(&answer, VERIFY_UNKNOWN, "no verifier can be started: %s", why);
+	verify_answer_set(&answer, VERIFIED_UNKNOWN, "no verifier can be started: %s", why);
 	while ((place = next_place(v)) != NULL)
 		verify_check_finish(check_at(place), &answer);
 }
@@ -95,7 +95,7 @@ static void tell_displaced(struct verifiers *v)
 {
 	struct verify_answer answer;
 
-	verify_answer_set(&answer, VERIFY_DISPLACED, "made room for a login from another address");
+	verify_answer_set(&answer, VERIFIED_DISPLACED, "made room for a login from another address");
 	while (!list_is_empty(&v->displaced)) {
 		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
 
@@ -157,7 +157,7 @@ static struct verify_check *check_new(struct verifiers *v, const struct verify_q
 	struct verify_check *check = mem_try(sizeof(*check));
 	bool fits;
 
-	*why = VERIFY_NO_MEMORY;
+	*why = VERIFIERS_NO_MEMORY;
 	if (!check)
 		return NULL;
 	*check = (struct verify_check){ .ticket = ++v->last_ticket, .is_own = question->is_own, .method = question->method,
@@ -168,7 +168,7 @@ static struct verify_check *check_new(struct verifiers *v, const struct verify_q
 		return check;
 	check_free(check);
 	if (!fits)
-		*why = VERIFY_TOO_LONG;
+		*why = VERIFIERS_TOO_LONG;
 	return NULL;
 }
 
@@ -185,15 +185,15 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 	check->since = now;
 	check->done = done;
 	check->context = context;
-	why = !make_room(v, check->is_own, source) ? VERIFY_TOO_MANY :
-	      !verify_queue_add(queue_of(v, check->is_own), &check->place, source) ? VERIFY_NO_MEMORY : VERIFY_ASKED;
-	if (why != VERIFY_ASKED) {
+	why = !make_room(v, check->is_own, source) ? VERIFIERS_TOO_MANY :
+	      !verify_queue_add(queue_of(v, check->is_own), &check->place, source) ? VERIFIERS_NO_MEMORY : VERIFIERS_ASKED;
+	if (why != VERIFIERS_ASKED) {
 		check_free(check);
 		return why;
 	}
 	verifiers_want_dispatch(v);
 	*out = check;
-	return VERIFY_ASKED;
+	return VERIFIERS_ASKED;
 }
 
 void verifiers_share(struct verifiers *v, struct verify_check *check, const struct verify_source *source)

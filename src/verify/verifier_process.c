@@ -49,7 +49,7 @@ static void give_up(struct verifier *one, const char *what)
 	end(one);
 	if (!check)
 		return;
-	verify_answer_set(&answer, VERIFY_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
+	verify_answer_set(&answer, VERIFIED_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
 	verify_check_finish(check, &answer);
 }
 
@@ -87,7 +87,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 		give_up(one, "said what is no answer");
 	else if (!one->check || ticket != one->check->ticket)
 		give_up(one, "answered what was not asked");
-	else if (answer.has_key != (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFY_YES))
+	else if (answer.has_key != (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFIED_YES))
 		give_up(one, "answered something else than was asked");
 	else
 		settle(one, &answer);

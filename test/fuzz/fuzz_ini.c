@@ -43,7 +43,7 @@ static void write_again(const struct conf *conf)
 		text = value_text(row, &conf->settings, buf, sizeof(buf));
 		if (strlen(text) == sizeof(buf) - 1)
 			continue;
-		FUZZ_CHECK(value_read(row, &again, text, arena) == VALUE_OK);
+		FUZZ_CHECK(value_read(row, &again, text, arena) == VALUE_READ_OK);
 		FUZZ_CHECK(value_is_equal(row, &again, &conf->settings));
 	}
 	arena_free(&arena);

@@ -50,7 +50,7 @@ static void try_answer(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!out.failed && bytes_size(&out) <= VERIFY_ANSWER_MOST);
 	FUZZ_CHECK(verify_answer_read(bytes_front(&out), bytes_size(&out), &ticket_back, &back));
 	FUZZ_CHECK(ticket_back == ticket && back.verdict == a.verdict && strcmp(back.why, a.why) == 0);
-	FUZZ_CHECK(back.has_key == a.has_key && memcmp(back.salted, a.salted, sizeof(a.salted)) == 0 && (!a.has_key || a.verdict == VERIFY_YES));
+	FUZZ_CHECK(back.has_key == a.has_key && memcmp(back.salted, a.salted, sizeof(a.salted)) == 0 && (!a.has_key || a.verdict == VERIFIED_YES));
 	bytes_free(&out);
 }
 

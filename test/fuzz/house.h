@@ -52,7 +52,7 @@ struct house {
 
 /* What stands in for the verifiers: what it makes of a question for PAM or LDAP, and the last one that it was asked. */
 struct house_verifier {
-	enum verify_refusal refusal;	/* VERIFY_ASKED: it answers in the next turn, with ... */
+	enum verify_refusal refusal;	/* VERIFIERS_ASKED: it answers in the next turn, with ... */
 	enum verify_verdict verdict;
 	char asked[300];		/* METHOD USER/PASSWORD SERVICE REMOTE, "-" for what is not given */
 };

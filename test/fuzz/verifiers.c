@@ -15,7 +15,7 @@ struct verify_check {
 	void *context;
 };
 
-struct house_verifier house_verifier = { .refusal = VERIFY_ASKED, .verdict = VERIFY_UNKNOWN };
+struct house_verifier house_verifier = { .refusal = VERIFIERS_ASKED, .verdict = VERIFIED_UNKNOWN };
 static struct event_base *base;
 
 struct verifiers *__real_verifiers_new(struct event_base *of, const struct verify_limits *limits);
@@ -57,14 +57,14 @@ enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const stru
 	if (question->method != VERIFY_SCRAM) {
 		snprintf(house_verifier.asked, sizeof(house_verifier.asked), "%s %s/%s %s %s", verify_method_name(question->method), question->user,
 			 question->password, question->service ? question->service : "-", question->remote ? question->remote : "-");
-		if (house_verifier.refusal != VERIFY_ASKED)
+		if (house_verifier.refusal != VERIFIERS_ASKED)
 			return house_verifier.refusal;
 	}
 	check = calloc(1, sizeof(*check));
 	FUZZ_CHECK(check);
 	verify_answer_set(&check->answer, house_verifier.verdict, "nobody is asked");
 	if (question->method == VERIFY_SCRAM) {
-		check->answer.verdict = VERIFY_YES;
+		check->answer.verdict = VERIFIED_YES;
 		check->answer.has_key = true;
 		FUZZ_CHECK(scram_salted_derive(question->password, question->salt, question->salt_size, question->iterations, check->answer.salted));
 	}
@@ -74,7 +74,7 @@ enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const stru
 	FUZZ_CHECK(check->event);
 	event_active(check->event, EV_TIMEOUT, 0);
 	*out = check;
-	return VERIFY_ASKED;
+	return VERIFIERS_ASKED;
 }
 
 /* None waits here. */

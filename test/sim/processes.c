@@ -77,7 +77,7 @@ static void take_question(struct process *p)
 	SIM_CHECK(verify_question_read(at, size, &p->ticket, &question, &ldap), "a process got what is no question");
 	SIM_CHECK(question.method == VERIFY_SCRAM, "%s is asked", verify_method_name(question.method));
 	check_attack(&question);
-	verify_answer_set(&p->answer, VERIFY_YES, "%s", "");
+	verify_answer_set(&p->answer, VERIFIED_YES, "%s", "");
 	p->answer.has_key = true;
 	iterations = question.iterations > DERIVED_MOST ? 1 : question.iterations;
 	SIM_CHECK(__real_scram_salted_derive(question.password, question.salt, question.salt_size, iterations, p->answer.salted),

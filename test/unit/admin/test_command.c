@@ -12,7 +12,7 @@ static const char *parsed(const char *text)
 	struct command c;
 	enum command_verdict verdict = command_parse((struct sql_span){ text, strlen(text) }, &c);
 
-	if (verdict == COMMAND_INVALID)
+	if (verdict == COMMAND_PARSE_INVALID)
 		strcpy(out, "invalid");
 	else if (!c.row)
 		strcpy(out, "empty");

@@ -43,12 +43,12 @@ static const char *told(const char *ini, enum verify_verdict verdict, enum verif
 
 TEST(request_to_the_verifier)
 {
-	CHECK(login_is_welcome(told(PAM_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
+	CHECK(login_is_welcome(told(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED, "pass")));
 	CHECK_TEXT(house_verifier.asked, "PAM v/pass pgbouncer 127.0.0.1");
-	CHECK(login_is_welcome(told(LDAP_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
+	CHECK(login_is_welcome(told(LDAP_INI, VERIFIED_YES, VERIFIERS_ASKED, "pass")));
 	CHECK(strncmp(house_verifier.asked, "LDAP v/pass ", 12) == 0);
 	/* the PAM service of the HBA line */
-	CHECK(login_is_welcome(told(HBA_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
+	CHECK(login_is_welcome(told(HBA_INI, VERIFIED_YES, VERIFIERS_ASKED, "pass")));
 	CHECK_TEXT(house_verifier.asked, "PAM v/pass other 127.0.0.1");
 }
 
@@ -58,7 +58,7 @@ TEST(unix_socket_client_has_no_remote_host)
 	struct bytes out = BYTES_EMPTY;
 
 	login_open(PAM_INI, "");
-	house_verifier = (struct house_verifier){ .verdict = VERIFY_YES };
+	house_verifier = (struct house_verifier){ .verdict = VERIFIED_YES };
 	client = login_connect_unix();
 	pg_build_startup(&out, 3u << 16, pairs, 4);
 	login_send(client, &out);
@@ -69,34 +69,34 @@ TEST(unix_socket_client_has_no_remote_host)
 
 TEST(verdicts)
 {
-	CHECK_TEXT(told(PAM_INI, VERIFY_NO, VERIFY_ASKED, "pass"), PAM_REFUSED);
-	CHECK_TEXT(told(PAM_INI, VERIFY_UNKNOWN, VERIFY_ASKED, "pass"), PAM_REFUSED);
-	CHECK_TEXT(told(LDAP_INI, VERIFY_NO, VERIFY_ASKED, "pass"), LDAP_REFUSED);
-	CHECK_TEXT(told(PAM_INI, VERIFY_DISPLACED, VERIFY_ASKED, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
+	CHECK_TEXT(told(PAM_INI, VERIFIED_NO, VERIFIERS_ASKED, "pass"), PAM_REFUSED);
+	CHECK_TEXT(told(PAM_INI, VERIFIED_UNKNOWN, VERIFIERS_ASKED, "pass"), PAM_REFUSED);
+	CHECK_TEXT(told(LDAP_INI, VERIFIED_NO, VERIFIERS_ASKED, "pass"), LDAP_REFUSED);
+	CHECK_TEXT(told(PAM_INI, VERIFIED_DISPLACED, VERIFIERS_ASKED, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
 }
 
 TEST(requests_that_cannot_be_queued)
 {
-	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_TOO_MANY, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
-	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_TOO_LONG, "pass"), PAM_REFUSED);
-	CHECK_TEXT(told(LDAP_INI, VERIFY_YES, VERIFY_TOO_LONG, "pass"), LDAP_REFUSED);
-	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_NO_MEMORY, "pass"), "E(53200 out of memory)");
+	CHECK_TEXT(told(PAM_INI, VERIFIED_YES, VERIFIERS_TOO_MANY, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
+	CHECK_TEXT(told(PAM_INI, VERIFIED_YES, VERIFIERS_TOO_LONG, "pass"), PAM_REFUSED);
+	CHECK_TEXT(told(LDAP_INI, VERIFIED_YES, VERIFIERS_TOO_LONG, "pass"), LDAP_REFUSED);
+	CHECK_TEXT(told(PAM_INI, VERIFIED_YES, VERIFIERS_NO_MEMORY, "pass"), "E(53200 out of memory)");
 }
 
 /* Many directories accept any name without a password. */
 TEST(empty_password_is_refused_without_request)
 {
-	CHECK_TEXT(told(LDAP_INI, VERIFY_YES, VERIFY_ASKED, ""), LDAP_REFUSED);
+	CHECK_TEXT(told(LDAP_INI, VERIFIED_YES, VERIFIERS_ASKED, ""), LDAP_REFUSED);
 	CHECK_TEXT(house_verifier.asked, "");
 }
 
 TEST(message_other_than_password)
 {
-	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
 	whole_say(client, 'p', "pass", 4);
 	CHECK_TEXT(login_told(client), MALFORMED);
 	whole_close();
-	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
 	whole_say(client, 'p', "pass\0x", 7);
 	CHECK_TEXT(login_told(client), MALFORMED);
 	CHECK_TEXT(house_verifier.asked, "");
@@ -108,12 +108,12 @@ TEST(failed_logins_count_for_the_address)
 {
 	struct address_key key;
 
-	begin(PAM_INI, VERIFY_NO, VERIFY_ASKED);
+	begin(PAM_INI, VERIFIED_NO, VERIFIERS_ASKED);
 	address_key_of(&key, &whole_last_client()->peer.remote);
 	login_password(client, "pass");
 	CHECK_INT(failures_of(whole.world, &key), 1);
 	client = login_name("v", "d");
-	house_verifier.verdict = VERIFY_UNKNOWN;
+	house_verifier.verdict = VERIFIED_UNKNOWN;
 	login_password(client, "pass");
 	CHECK_INT(failures_of(whole.world, &key), 1);
 	whole_close();
@@ -124,12 +124,12 @@ TEST(correct_password_is_kept_for_server_logins)
 {
 	struct pool *pool;
 
-	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
 	CHECK(login_is_welcome(login_password(client, "pass")));
 	pool = whole_last_client()->policy.pool;
 	CHECK(shown_of(pool));
 	client = login_name("v", "d");
-	house_verifier.verdict = VERIFY_NO;
+	house_verifier.verdict = VERIFIED_NO;
 	CHECK(strstr(login_password(client, "other"), PAM_REFUSED));
 	CHECK(shown_of(pool));
 	whole_close();
@@ -140,7 +140,7 @@ TEST(query_during_verification_is_kept)
 	struct bytes out = BYTES_EMPTY;
 	const char *all;
 
-	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
 	pg_build_password(&out, "pass", 5);
 	pg_build_query(&out, "SELECT 1");
 	login_send(client, &out);
@@ -153,7 +153,7 @@ TEST(client_disconnects_during_verification)
 {
 	struct client *c;
 
-	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
 	c = whole_last_client();
 	auth_message(c, (const uint8_t *)"pass", 5);
 	CHECK_INT(c->login->step, LOGIN_VERIFY);

@@ -209,12 +209,12 @@ TEST(derivation_process_is_unavailable)
 	secret_of("pass", 10);
 	begin("s");
 	password_comes("pass");
-	answered(VERIFY_UNKNOWN);
+	answered(VERIFIED_UNKNOWN);
 	CHECK_TEXT(login_told(client), "E(28P01 password authentication failed)");
 	whole_close();
 	begin("s");
 	password_comes("pass");
-	answered(VERIFY_DISPLACED);
+	answered(VERIFIED_DISPLACED);
 	CHECK_TEXT(login_told(client), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
 	whole_close();
 }
@@ -249,10 +249,10 @@ static void derived_in_the_loop(const char *user, enum verify_verdict verdict, u
 
 TEST(few_iterations_are_derived_in_the_event_loop)
 {
-	derived_in_the_loop("c", VERIFY_UNKNOWN, 10, true);
-	derived_in_the_loop("nobody", VERIFY_UNKNOWN, 10, true);
-	derived_in_the_loop("c", VERIFY_UNKNOWN, DERIVATION_IN_LOOP + 1, false);
-	derived_in_the_loop("c", VERIFY_NO, 10, false);
+	derived_in_the_loop("c", VERIFIED_UNKNOWN, 10, true);
+	derived_in_the_loop("nobody", VERIFIED_UNKNOWN, 10, true);
+	derived_in_the_loop("c", VERIFIED_UNKNOWN, DERIVATION_IN_LOOP + 1, false);
+	derived_in_the_loop("c", VERIFIED_NO, 10, false);
 }
 
 UNIT_MAIN

@@ -26,7 +26,7 @@ static void on_done(struct derivation_wait *wait, const struct verify_answer *an
 	struct waiter *w = LIST_OBJECT(wait, struct waiter, wait);
 
 	CHECK(!wait->derivation);
-	CHECK_INT(answer->verdict, VERIFY_YES);
+	CHECK_INT(answer->verdict, VERIFIED_YES);
 	w->answers++;
 	memcpy(w->salted, answer->salted, SCRAM_KEY);
 	if (w->ends)
@@ -55,7 +55,7 @@ static void ask(int i, const char *password)
 {
 	const struct derivation_question q = question(password);
 
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[i].wait), VERIFY_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[i].wait), VERIFIERS_ASKED);
 	CHECK(waiter[i].wait.derivation != NULL);
 }
 
@@ -96,15 +96,15 @@ TEST(requests_are_compared_in_full)
 	struct derivation_question q = question("secret");
 
 	begin();
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFY_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFIERS_ASKED);
 	q.iterations++;
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[1].wait), VERIFY_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[1].wait), VERIFIERS_ASKED);
 	q.iterations--;
 	q.salt = (const uint8_t *)"sals";
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[2].wait), VERIFY_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[2].wait), VERIFIERS_ASKED);
 	q.salt = (const uint8_t *)"salt";
 	q.password = "secreT";
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[3].wait), VERIFY_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[3].wait), VERIFIERS_ASKED);
 	for (int i = 0; i < 4; i++)
 		for (int k = 0; k < i; k++)
 			CHECK(waiter[i].wait.derivation != waiter[k].wait.derivation);
@@ -157,7 +157,7 @@ TEST(out_of_memory)
 
 	begin();
 	whole_memory_ends(0);
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFY_NO_MEMORY);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFIERS_NO_MEMORY);
 	CHECK(!derivation_may_ask(whole.world, &q, &server, user));
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(!waiter[0].wait.derivation);

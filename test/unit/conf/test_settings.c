@@ -54,10 +54,10 @@ TEST(every_default_is_accepted_and_reads_back)
 				UNIT_FAIL("%s: default \"%s\" is shown as \"%s\"", row->row.name, row->row.default_text, text);
 			/* An unset number has no textual form. */
 			if (*text == '\0' && !is_text(row) && row->type != VALUE_SECRET && row->type != VALUE_METHODS) {
-				CHECK_INT(value_read(row, &again, text, arena), VALUE_WRONG);
+				CHECK_INT(value_read(row, &again, text, arena), VALUE_READ_WRONG);
 				continue;
 			}
-			CHECK_INT(value_read(row, &again, text, arena), VALUE_OK);
+			CHECK_INT(value_read(row, &again, text, arena), VALUE_READ_OK);
 			CHECK(value_is_equal(row, &object, &again));
 		}
 	}
@@ -72,13 +72,13 @@ static void check_bound(const struct value_row *row, int64_t number, enum value_
 	memset(&object, 0, sizeof(object));
 	snprintf(text, sizeof(text), row->type == VALUE_OCTAL ? "%" PRIo64 : "%" PRId64, number);
 	if (value_read(row, &object, text, arena) != want) {
-		UNIT_FAIL("%s = %s: accepted is %d", row->row.name, text, want == VALUE_OK);
+		UNIT_FAIL("%s = %s: accepted is %d", row->row.name, text, want == VALUE_READ_OK);
 		return;
 	}
-	if (want != VALUE_OK)
+	if (want != VALUE_READ_OK)
 		return;
 	memset(&again, 0, sizeof(again));
-	CHECK_INT(value_read(row, &again, value_text(row, &object, buf, sizeof(buf)), arena), VALUE_OK);
+	CHECK_INT(value_read(row, &again, value_text(row, &object, buf, sizeof(buf)), arena), VALUE_READ_OK);
 	CHECK(value_is_equal(row, &object, &again));
 }
 
@@ -95,13 +95,13 @@ TEST(numbers_outside_their_bounds_are_refused)
 			if (!is_number(row))
 				continue;
 			CHECK(row->row.least >= 0 && row->row.least < row->row.most);
-			check_bound(row, row->row.least, VALUE_OK, arena);
-			check_bound(row, row->row.most, VALUE_OK, arena);
-			check_bound(row, row->row.most + 1, VALUE_WRONG, arena);
+			check_bound(row, row->row.least, VALUE_READ_OK, arena);
+			check_bound(row, row->row.most, VALUE_READ_OK, arena);
+			check_bound(row, row->row.most + 1, VALUE_READ_WRONG, arena);
 			if (row->row.least > 0)
-				check_bound(row, row->row.least - 1, VALUE_WRONG, arena);
+				check_bound(row, row->row.least - 1, VALUE_READ_WRONG, arena);
 			for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
-				if (value_read(row, &object, wrong[k], arena) != VALUE_WRONG)
+				if (value_read(row, &object, wrong[k], arena) != VALUE_READ_WRONG)
 					UNIT_FAIL("%s takes \"%s\"", row->row.name, wrong[k]);
 			}
 		}
@@ -123,13 +123,13 @@ TEST(enums_accept_only_their_words)
 				continue;
 			text_copy(words, sizeof(words), row->row.words);
 			while ((word = strtok_r(rest, " ", &rest))) {
-				CHECK_INT(value_read(row, &object, word, arena), VALUE_OK);
+				CHECK_INT(value_read(row, &object, word, arena), VALUE_READ_OK);
 				CHECK_TEXT(value_text(row, &object, buf, sizeof(buf)), word);
 				word[strlen(word) - 1] = '\0';
-				CHECK_INT(value_read(row, &object, word, arena), VALUE_WRONG);
+				CHECK_INT(value_read(row, &object, word, arena), VALUE_READ_WRONG);
 			}
-			CHECK_INT(value_read(row, &object, "", arena), VALUE_WRONG);
-			CHECK_INT(value_read(row, &object, row->row.words, arena), VALUE_WRONG);
+			CHECK_INT(value_read(row, &object, "", arena), VALUE_READ_WRONG);
+			CHECK_INT(value_read(row, &object, row->row.words, arena), VALUE_READ_WRONG);
 		}
 	}
 	arena_free(&arena);
@@ -232,7 +232,7 @@ TEST(enums_are_in_the_order_of_the_header)
 		struct settings s;
 
 		REQUIRE(row);
-		CHECK_INT(value_read(row, &s, all[i].word, arena), VALUE_OK);
+		CHECK_INT(value_read(row, &s, all[i].word, arena), VALUE_READ_OK);
 		CHECK_INT(*(int *)((char *)&s + row->offset), all[i].value);
 	}
 	CHECK_TEXT(pool_mode_name(MODE_TRANSACTION), "transaction");
@@ -251,7 +251,7 @@ static int64_t read_as(const char *name, const char *text)
 	const struct value_row *row = value_find(&setting_table, name);
 	int64_t value = -1000;
 
-	if (row && value_read(row, &s, text, arena) == VALUE_OK)
+	if (row && value_read(row, &s, text, arena) == VALUE_READ_OK)
 		value = row->type == VALUE_BOOL ? *(bool *)((char *)&s + row->offset) : *(int64_t *)((char *)&s + row->offset);
 	arena_free(&arena);
 	return value;
@@ -312,9 +312,9 @@ TEST(words_in_any_case)
 	struct arena *arena = arena_new();
 
 	for (int i = 0; i < 6; i++) {
-		CHECK_INT(value_read(row, &d, good[i], arena), VALUE_OK);
+		CHECK_INT(value_read(row, &d, good[i], arena), VALUE_READ_OK);
 		CHECK_INT(d.pool_mode, i % 3);
-		CHECK_INT(value_read(row, &d, bad[i], arena), VALUE_WRONG);
+		CHECK_INT(value_read(row, &d, bad[i], arena), VALUE_READ_WRONG);
 	}
 	arena_free(&arena);
 }
@@ -326,11 +326,11 @@ TEST(empty_texts)
 	struct settings s;
 
 	memset(&s, 0x55, sizeof(s));
-	CHECK_INT(value_read(value_find(&setting_table, "unix_socket_dir"), &s, "", arena), VALUE_OK);
+	CHECK_INT(value_read(value_find(&setting_table, "unix_socket_dir"), &s, "", arena), VALUE_READ_OK);
 	CHECK(!s.unix_socket_dir);
-	CHECK_INT(value_read(value_find(&setting_table, "server_reset_query"), &s, "", arena), VALUE_OK);
+	CHECK_INT(value_read(value_find(&setting_table, "server_reset_query"), &s, "", arena), VALUE_READ_OK);
 	CHECK_TEXT(s.server_reset_query, "");
-	CHECK_INT(value_read(value_find(&setting_table, "server_check_query"), &s, "<empty>", arena), VALUE_OK);
+	CHECK_INT(value_read(value_find(&setting_table, "server_check_query"), &s, "<empty>", arena), VALUE_READ_OK);
 	CHECK_TEXT(s.server_check_query, "<empty>");
 	arena_free(&arena);
 }
@@ -342,7 +342,7 @@ TEST(secrets_are_never_shown)
 	const struct value_row *row = value_find(&database_table, "password");
 	char buf[64] = "";
 
-	CHECK_INT(value_read(row, &d, "geheim", arena), VALUE_OK);
+	CHECK_INT(value_read(row, &d, "geheim", arena), VALUE_READ_OK);
 	REQUIRE(d.password);
 	CHECK_INT(d.password->length, 6);
 	CHECK_TEXT(value_text(row, &d, buf, sizeof(buf)), "");
@@ -351,9 +351,9 @@ TEST(secrets_are_never_shown)
 	CHECK(value_copy(row, &e, &d, arena));
 	CHECK(value_is_equal(row, &d, &e));
 	CHECK(d.password != e.password);
-	CHECK_INT(value_read(row, &e, "geheiM", arena), VALUE_OK);
+	CHECK_INT(value_read(row, &e, "geheiM", arena), VALUE_READ_OK);
 	CHECK(!value_is_equal(row, &d, &e));
-	CHECK_INT(value_read(row, &e, "", arena), VALUE_OK);
+	CHECK_INT(value_read(row, &e, "", arena), VALUE_READ_OK);
 	CHECK(!e.password);
 	arena_free(&arena);
 }
@@ -381,9 +381,9 @@ TEST(invalid_value_does_not_change_the_field)
 	struct arena *arena = arena_new();
 	struct settings s = { .listen_port = 6432, .pool_mode = MODE_STATEMENT };
 
-	CHECK_INT(value_read(value_find(&setting_table, "listen_port"), &s, "70000", arena), VALUE_WRONG);
+	CHECK_INT(value_read(value_find(&setting_table, "listen_port"), &s, "70000", arena), VALUE_READ_WRONG);
 	CHECK_INT(s.listen_port, 6432);
-	CHECK_INT(value_read(value_find(&setting_table, "pool_mode"), &s, "all", arena), VALUE_WRONG);
+	CHECK_INT(value_read(value_find(&setting_table, "pool_mode"), &s, "all", arena), VALUE_READ_WRONG);
 	CHECK_INT(s.pool_mode, MODE_STATEMENT);
 	arena_free(&arena);
 }

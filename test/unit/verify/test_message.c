@@ -158,7 +158,7 @@ TEST(an_answer_with_a_key)
 	struct bytes b = BYTES_EMPTY;
 	uint64_t ticket;
 
-	verify_answer_set(&answer, VERIFY_YES, "%s", "");
+	verify_answer_set(&answer, VERIFIED_YES, "%s", "");
 	answer.has_key = true;
 	memset(answer.salted, 7, sizeof(answer.salted));
 	verify_answer_write(&b, 7, &answer);
@@ -166,9 +166,9 @@ TEST(an_answer_with_a_key)
 		CHECK(verify_answer_read(bytes_front(&b), size, &ticket, &got) == (size == bytes_size(&b)));
 	CHECK(got.has_key && memcmp(got.salted, answer.salted, sizeof(got.salted)) == 0);
 	/* no key except with the verdict YES */
-	b.data[8] = VERIFY_NO;
+	b.data[8] = VERIFIED_NO;
 	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
-	b.data[8] = VERIFY_YES;
+	b.data[8] = VERIFIED_YES;
 	b.data[9] = 2;
 	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
 	bytes_wipe(&b);
@@ -180,15 +180,15 @@ TEST(an_answer)
 	struct bytes b = BYTES_EMPTY;
 	uint64_t ticket;
 
-	verify_answer_set(&answer, VERIFY_NO, "a %s", "b");
+	verify_answer_set(&answer, VERIFIED_NO, "a %s", "b");
 	verify_answer_write(&b, 7, &answer);
 	for (size_t size = 0; size <= bytes_size(&b); size++)
 		CHECK(verify_answer_read(bytes_front(&b), size, &ticket, &got) == (size == bytes_size(&b)));
 	CHECK_INT(ticket, 7);
-	CHECK_INT(got.verdict, VERIFY_NO);
+	CHECK_INT(got.verdict, VERIFIED_NO);
 	CHECK_TEXT(got.why, "a b");
 	CHECK(!got.has_key);
-	b.data[8] = VERIFY_UNKNOWN + 1;
+	b.data[8] = VERIFIED_UNKNOWN + 1;
 	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
 	bytes_free(&b);
 }
@@ -198,7 +198,7 @@ TEST(the_longest_answer_fits)
 	struct verify_answer answer;
 	struct bytes b = BYTES_EMPTY;
 
-	verify_answer_set(&answer, VERIFY_NO, "%s%01000d", "", 0);
+	verify_answer_set(&answer, VERIFIED_NO, "%s%01000d", "", 0);
 	verify_answer_write(&b, 7, &answer);
 	CHECK(bytes_size(&b) <= VERIFY_ANSWER_MOST);
 	bytes_free(&b);

@@ -7,14 +7,14 @@ TEST(an_answer_comes_from_the_loop_and_the_process_is_used_again)
 	struct login l;
 	int pid;
 
-	CHECK_INT(ask(&s, &l, "yes"), VERIFY_ASKED);
+	CHECK_INT(ask(&s, &l, "yes"), VERIFIERS_ASKED);
 	CHECK_INT(l.answers, 0);
 	TURN_UNTIL(&s, l.answers > 0);
-	CHECK_INT(l.answer.verdict, VERIFY_YES);
+	CHECK_INT(l.answer.verdict, VERIFIED_YES);
 	pid = atoi(l.answer.why);
 	ask(&s, &l, "no");
 	TURN_UNTIL(&s, l.answers > 0);
-	CHECK_INT(l.answer.verdict, VERIFY_NO);
+	CHECK_INT(l.answer.verdict, VERIFIED_NO);
 	CHECK_INT(atoi(l.answer.why), pid);
 	CHECK_INT(count(&s).idle, 1);
 	close_stage(&s);
@@ -27,11 +27,11 @@ TEST(limits_of_processes_and_queue)
 	struct count c;
 
 	for (int i = 0; i < 2; i++)
-		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
+		CHECK_INT(ask(&s, &l[i], "hang"), VERIFIERS_ASKED);
 	TURN_UNTIL(&s, count(&s).busy == 2);
 	for (int i = 2; i < 5; i++)
-		CHECK_INT(ask(&s, &l[i], "yes"), VERIFY_ASKED);
-	CHECK_INT(ask(&s, &l[5], "yes"), VERIFY_TOO_MANY);
+		CHECK_INT(ask(&s, &l[i], "yes"), VERIFIERS_ASKED);
+	CHECK_INT(ask(&s, &l[5], "yes"), VERIFIERS_TOO_MANY);
 	CHECK(!l[5].check);
 	c = count(&s);
 	CHECK_INT(c.busy, 2);
@@ -54,7 +54,7 @@ TEST(one_process_is_started_in_a_turn)
 	struct login l[3];
 
 	for (int i = 0; i < 3; i++)
-		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
+		CHECK_INT(ask(&s, &l[i], "hang"), VERIFIERS_ASKED);
 	for (int i = 0; i < 3; i++) {
 		event_base_loop(s.base, EVLOOP_ONCE);
 		CHECK_INT(count(&s).busy, i + 1);
@@ -69,23 +69,23 @@ TEST(one_address_does_not_block_others)
 	struct stage s = open_stage(1, 3);
 	struct login l[4], late[2];
 
-	CHECK_INT(ask(&s, &l[0], "hang"), VERIFY_ASKED);
+	CHECK_INT(ask(&s, &l[0], "hang"), VERIFIERS_ASKED);
 	TURN_UNTIL(&s, count(&s).busy == 1);
 	for (int i = 1; i < 4; i++)
-		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
-	CHECK_INT(ask_from(&s, &late[0], 2, "yes"), VERIFY_ASKED);
+		CHECK_INT(ask(&s, &l[i], "hang"), VERIFIERS_ASKED);
+	CHECK_INT(ask_from(&s, &late[0], 2, "yes"), VERIFIERS_ASKED);
 	/* a displaced login gets its verdict from the loop */
 	CHECK_INT(l[3].answers, 0);
 	CHECK_INT(count(&s).waiting, 3);
 	TURN_UNTIL(&s, l[3].answers > 0);
-	CHECK_INT(l[3].answer.verdict, VERIFY_DISPLACED);
-	CHECK_INT(ask_from(&s, &late[1], 2, "yes"), VERIFY_TOO_MANY);
+	CHECK_INT(l[3].answer.verdict, VERIFIED_DISPLACED);
+	CHECK_INT(ask_from(&s, &late[1], 2, "yes"), VERIFIERS_TOO_MANY);
 	/* at most one login of the other address comes first */
 	verifiers_cancel(s.v, &l[0].check);
 	TURN_UNTIL(&s, count(&s).busy == 1);
 	verifiers_cancel(s.v, &l[1].check);
 	TURN_UNTIL(&s, late[0].answers > 0);
-	CHECK_INT(late[0].answer.verdict, VERIFY_YES);
+	CHECK_INT(late[0].answer.verdict, VERIFIED_YES);
 	CHECK_INT(l[2].answers, 0);
 	verifiers_cancel(s.v, &l[2].check);
 	close_stage(&s);
@@ -96,11 +96,11 @@ TEST(displaced_login_may_be_cancelled_first)
 	struct stage s = open_stage(1, 2);
 	struct login l[3], late;
 
-	CHECK_INT(ask(&s, &l[0], "hang"), VERIFY_ASKED);
+	CHECK_INT(ask(&s, &l[0], "hang"), VERIFIERS_ASKED);
 	TURN_UNTIL(&s, count(&s).busy == 1);
-	CHECK_INT(ask(&s, &l[1], "hang"), VERIFY_ASKED);
-	CHECK_INT(ask(&s, &l[2], "hang"), VERIFY_ASKED);
-	CHECK_INT(ask_from(&s, &late, 2, "yes"), VERIFY_ASKED);
+	CHECK_INT(ask(&s, &l[1], "hang"), VERIFIERS_ASKED);
+	CHECK_INT(ask(&s, &l[2], "hang"), VERIFIERS_ASKED);
+	CHECK_INT(ask_from(&s, &late, 2, "yes"), VERIFIERS_ASKED);
 	verifiers_cancel(s.v, &l[2].check);
 	verifiers_cancel(s.v, &l[1].check);
 	verifiers_cancel(s.v, &l[0].check);
@@ -139,12 +139,12 @@ TEST(no_process_can_be_started)
 	setrlimit(RLIMIT_NOFILE, &none);
 	TURN_UNTIL(&s, first.answers > 0 && second.answers > 0);
 	setrlimit(RLIMIT_NOFILE, &limit);
-	CHECK_INT(first.answer.verdict, VERIFY_UNKNOWN);
+	CHECK_INT(first.answer.verdict, VERIFIED_UNKNOWN);
 	CHECK_TEXT(first.answer.why, "no verifier can be started: Too many open files");
-	CHECK_INT(second.answer.verdict, VERIFY_UNKNOWN);
+	CHECK_INT(second.answer.verdict, VERIFIED_UNKNOWN);
 	ask(&s, &first, "yes");
 	TURN_UNTIL(&s, first.answers > 0);
-	CHECK_INT(first.answer.verdict, VERIFY_YES);
+	CHECK_INT(first.answer.verdict, VERIFIED_YES);
 	close_stage(&s);
 }
 
@@ -184,7 +184,7 @@ TEST(renewed_processes_are_new)
 	/* the busy process completes its request, and no other */
 	verifiers_renew(s.v, &limits);
 	TURN_UNTIL(&s, busy.answers > 0);
-	CHECK_INT(busy.answer.verdict, VERIFY_YES);
+	CHECK_INT(busy.answer.verdict, VERIFIED_YES);
 	TURN_UNTIL(&s, is_gone(second));
 	close_stage(&s);
 }

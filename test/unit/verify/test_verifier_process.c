@@ -12,9 +12,9 @@ TEST(protocol_violation_fails_only_its_own_login)
 		ask(&s, &good, "yes");
 		TURN_UNTIL(&s, good.answers > 0);
 		CHECK_INT(bad.answers, 1);
-		CHECK_INT(bad.answer.verdict, VERIFY_UNKNOWN);
+		CHECK_INT(bad.answer.verdict, VERIFIED_UNKNOWN);
 		CHECK(strstr(bad.answer.why, "the verifier at work on it (process "));
-		CHECK_INT(good.answer.verdict, VERIFY_YES);
+		CHECK_INT(good.answer.verdict, VERIFIED_YES);
 	}
 	close_stage(&s);
 }
@@ -28,8 +28,8 @@ TEST(two_answers)
 	ask(&s, &first, "twice");
 	ask(&s, &second, "no");
 	TURN_UNTIL(&s, second.answers > 0);
-	CHECK_INT(first.answer.verdict, VERIFY_YES);
-	CHECK(second.answer.verdict != VERIFY_YES);
+	CHECK_INT(first.answer.verdict, VERIFIED_YES);
+	CHECK(second.answer.verdict != VERIFIED_YES);
 	CHECK_INT(second.answers, 1);
 	close_stage(&s);
 }
@@ -47,7 +47,7 @@ TEST(dead_idle_process_is_replaced)
 	TURN_UNTIL(&s, is_gone(pid));
 	ask(&s, &l, "yes");
 	TURN_UNTIL(&s, l.answers > 0);
-	CHECK_INT(l.answer.verdict, VERIFY_YES);
+	CHECK_INT(l.answer.verdict, VERIFIED_YES);
 	CHECK(atoi(l.answer.why) != pid);
 	close_stage(&s);
 }

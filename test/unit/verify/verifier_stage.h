@@ -43,13 +43,13 @@ static void act(const char *user, uint64_t ticket)
 	else if (strcmp(user, "long") == 0)
 		send(STDIN_FILENO, noise, sizeof(noise), MSG_NOSIGNAL);
 	else if (strcmp(user, "stale") == 0)
-		say(ticket - 1, VERIFY_YES, false);
+		say(ticket - 1, VERIFIED_YES, false);
 	else if (strcmp(user, "key") == 0)
-		say(ticket, VERIFY_YES, true);
+		say(ticket, VERIFIED_YES, true);
 	else
-		say(ticket, strcmp(user, "yes") == 0 || strcmp(user, "twice") == 0 ? VERIFY_YES : VERIFY_NO, false);
+		say(ticket, strcmp(user, "yes") == 0 || strcmp(user, "twice") == 0 ? VERIFIED_YES : VERIFIED_NO, false);
 	if (strcmp(user, "twice") == 0)
-		say(ticket, VERIFY_YES, false);
+		say(ticket, VERIFIED_YES, false);
 }
 
 __attribute__((constructor)) static void be_a_verifier(int argc, char **argv)
