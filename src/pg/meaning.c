@@ -1,8 +1,8 @@
 /*
- * SQL that may change what texts mean: names of tables, functions and types are looked up by search_path, "$user" in it is the role, and some
+ * SQL that can change the meaning of texts: names of tables, functions and types are looked up by search_path, "$user" in it is the role, and some
  * parameters change how an expression is read (transform_null_equals).
  *
- * Harmless are names with a dot, which belong to no parameter of the server itself, and the names in a table here. The text is not parsed: where
+ * Names with a dot, which belong to no parameter of the server itself, and the names in a table here are harmless. The text is not parsed: where
  * it is not plain, the answer is that it may change the meaning.
  *
  *	statement = "SET" [ "SESSION" / "LOCAL" ] name rest / "RESET" name rest
@@ -18,7 +18,7 @@
 
 #define NAME_MOST 64
 
-/* Of a word that has one of these as its beginning. */
+/* Names that begin with one of these words. */
 static const char *const harmless_families[] = {
 	"enable_", "log_", "jit", "geqo", "vacuum_", "transaction_", "default_transaction_", "cpu_", "max_parallel_", "parallel_", "idle_", "tcp_", "track_",
 	"debug_", "effective_", "min_parallel_", "backend_flush", "commit_",
@@ -29,7 +29,7 @@ static const char *const harmless_names[] = {
 	"from_collapse_limit", "hash_mem_multiplier", "join_collapse_limit", "local_preload_libraries", "lock_timeout", "maintenance_work_mem",
 	"plan_cache_mode", "random_page_cost", "recursive_worktable_factor", "row_security", "seq_page_cost", "statement_timeout", "synchronous_commit",
 	"temp_buffers", "temp_file_limit", "transaction", "work_mem",
-	/* these the server reports, and they are part of what makes two statements the same */
+	/* reported by the server; statements are shared only if these are equal */
 	"client_encoding", "datestyle", "intervalstyle", "standard_conforming_strings", "timezone",
 };
 
