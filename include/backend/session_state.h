@@ -25,6 +25,8 @@ struct client_session {
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct hearing *hearing;	/* channels that it listens to; NULL: none. See listener.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN */
+	bool draws;			/* ... or one that calls nextval */
+	bool reads_values;		/* it has asked for currval or lastval: it keeps its server for them, whoever waits */
 	uint8_t pins_logged;		/* the log has them */
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
 	usec_t pinned_since;		/* monotonic; while policy.pins is not 0 */
@@ -36,9 +38,17 @@ enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 
 /* In a pool with session_state = full the server is lent to the client. */
 void session_state_begin(struct server *server, struct client *client);
-/* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session has values of
-   sequences that are another client's (UNKNOWN_SEQUENCES). */
+/* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session may have values of
+   sequences that are another client's (UNKNOWN_SEQUENCES: session_values_begin), or has not the channels that the client listens to. */
 bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* The server owes nothing. Values that are another client's are forgotten, or found to be the client's own, before its next message. */
+void session_values_begin(struct server *server);
+/* A row of TASK_DRAWN: the client has drawn the last value itself. */
+void session_values_row(struct server *server);
+/* TASK_DRAWN or TASK_DISCARD is over. True: the client may go on. */
+bool session_values_over(struct server *server);
+/* All that it keeps its server for are values of sequences that it may never ask for: the server is for others, if these need it. */
+bool session_state_may_yield(const struct client *client);
 /* A command of the client's with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE also stands for a function call. */
 void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
 /* What the client prepares there may be about temporary objects, which no other client sees. */

@@ -27,6 +27,10 @@ enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNC
 /* A SET of the client's leaves these as they are: the role; what texts mean (pg/meaning.h). */
 enum { SET_KEEPS_ROLE = 1, SET_KEEPS_MEANING = 2 };
 
+/* server->values_of: several clients have had it; and, after a hand-over, the one that it is lent to. */
+#define VALUES_MIXED UINT64_MAX
+#define VALUES_OF_LINK (UINT64_MAX - 1)
+
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
 /* Of a statement that the client has prepared: it may do anything. */
@@ -58,6 +62,7 @@ struct server {
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint64_t set_there;		/* bit i: the session has tracked parameter i set, and a RESET would change that, whatever its value is */
 	uint64_t doubted_by;		/* id of the client whose texts may have left something in the session that is not known, or 0 */
+	uint64_t values_of;		/* id of the only client that has had the server since its session had no values of sequences; 0: none has */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */

@@ -24,7 +24,8 @@ enum {
 	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
 	TEXT_DOUBTFUL = 4096,		/* a function that may do anything: the session is to be reset before another client has it */
 	/* of clients' texts alone: */
-	TEXT_UNLISTENS = 2048		/* UNLISTEN, or a question for what the session listens to */
+	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a question for what the session listens to */
+	TEXT_DRAWS = 8192		/* of functions, too: it has the word nextval or setval */
 };
 
 /* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */
@@ -35,6 +36,9 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 
 /* The next word from *at on, which goes behind it: letters and digits of ASCII, and '_'; quotes are no part of it. Its size; 0: there is none. */
 size_t state_text_next_word(const char **at, const char *end, const char **word);
+
+/* It has the word INSERT, MERGE or COPY: a column may have nextval as its default. */
+bool state_text_may_draw(const uint8_t *text, size_t size);
 
 /* It has SELECT INTO, which makes a temporary table where the search_path begins with pg_temp. In PL/pgSQL this sets a variable. */
 bool state_text_selects_into(const uint8_t *text, size_t size);

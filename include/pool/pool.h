@@ -203,6 +203,8 @@ struct pool_ops {
 	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
 	/* The pool ends, or its database does: frees pool->server_cache and sets it to NULL. May be called twice. */
 	void (*pool_end)(struct pool *pool);
+	/* A client that keeps its server between transactions, and need not, gives it back. False: there is no such client. */
+	bool (*yield)(struct pool *pool);
 };
 
 struct pools {

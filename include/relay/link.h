@@ -23,6 +23,8 @@ static inline void link_end_if_over(struct server *server);
 void link_resume(struct server *server, struct client *client);
 /* For the reap: the client ends, and is left to the caller. A server that is clean is reset and kept, any other one ends. */
 void link_break(struct server *server);
+/* The client keeps the server for nothing that it needs (session_state_may_yield), and the server is given back, if it is clean. */
+bool link_yield(struct server *server);
 /* The server is clean, and has nothing of its client's but its channels: it is parted from the client, and in SERVER_LISTENING. */
 void link_leave_to_listener(struct server *server);
 /* True when nothing of the client's is left in the server: no answer owed, no transaction, no half message. */

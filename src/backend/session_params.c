@@ -113,6 +113,7 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 	if (discarded || for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
 		s->set_there = 0;
 	if (discarded) {
+		s->values_of = 0;
 		role_discarded(s);
 		forget_unreported(s);
 		/* the session began with the value of connect_query */

@@ -90,6 +90,96 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 	pin(c, c->policy.pins | why);
 }
 
+/* ---- values of sequences ---- */
+
+static bool values_are_of(const struct server *s, const struct client *c)
+{
+	return s->values_of == c->peer.id || s->values_of == VALUES_OF_LINK;
+}
+
+/* The server is lent to the client. Where nobody asks for values they need not be known to be the client's own. */
+static void values_begin(struct server *s, const struct client *c)
+{
+	if (s->values_of == c->peer.id)
+		return;
+	if (c->policy.pool->reads_sequences && c->keeps_state && s->values_of != 0)
+		s->unknown |= UNKNOWN_SEQUENCES;
+	s->values_of = s->values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
+}
+
+static void keep_values(struct client *c)
+{
+	log_pins(c, PIN_SEQUENCE);
+	pin(c, c->policy.pins | PIN_SEQUENCE);
+}
+
+/* The text asks for the last value that the client has drawn itself. From here on the client keeps the server with its values. False: values of others
+   have to go before. In a transaction that has failed there is no answer but that. */
+static bool values_are_its_own(struct server *s, struct client *c)
+{
+	c->policy.pool->reads_sequences = true;
+	if (!values_are_of(s, c) && s->status != 'E' && s->ledger.open) {
+		/* nothing can be asked in the middle of a batch */
+		server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return false;
+	}
+	if (!values_are_of(s, c) && s->status != 'E') {
+		s->unknown |= UNKNOWN_SEQUENCES;
+		return false;
+	}
+	c->session->reads_values = true;
+	keep_values(c);
+	return true;
+}
+
+/* A sequence that the transaction has called nextval for is locked until the transaction ends. So the first client of a pool that asks for its value
+   gets that, although others have had the server before. */
+static const char drawn[] =
+	"SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE l.pid OPERATOR(pg_catalog.=) "
+	"pg_catalog.pg_backend_pid() AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock' AND c.relkind OPERATOR(pg_catalog.=) 'S' LIMIT 1";
+
+void session_values_begin(struct server *s)
+{
+	if (s->status == 'T')
+		server_run(s, TASK_DRAWN, drawn);
+	else
+		server_run(s, TASK_DISCARD, "DISCARD SEQUENCES");
+}
+
+static void own_values(struct server *s)
+{
+	s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
+	s->values_of = client_of(s->policy.link)->peer.id;
+}
+
+void session_values_row(struct server *s)
+{
+	if (s->policy.link)
+		own_values(s);
+}
+
+bool session_values_over(struct server *s)
+{
+	bool is_discarded = s->task == TASK_DISCARD;
+
+	server_task_to(s, TASK_NONE);
+	if (s->task_failed || s->said_fatal) {
+		server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return false;
+	}
+	if (is_discarded)
+		own_values(s);
+	if (!(s->unknown & UNKNOWN_SEQUENCES))
+		return true;
+	server_run(s, TASK_DISCARD, "DISCARD SEQUENCES");
+	return false;
+}
+
+bool session_state_may_yield(const struct client *c)
+{
+	return c->policy.pins == PIN_SEQUENCE && c->session && !c->session->reads_values;
+}
+
 /* ---- what clients do ---- */
 
 static void name_it(void *context, const char *name)
@@ -145,8 +235,9 @@ void session_state_begin(struct server *s, struct client *c)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	s->state_doubts = c->keeps_state ? called(s, c) : 0;
 	s->state_was_reset = s->state_text_was_cut = s->channels_restored = false;
-	if (c->keeps_state && c->policy.pool->reads_sequences && s->policy.last != &c->policy)
-		s->unknown |= UNKNOWN_SEQUENCES;
+	values_begin(s, c);
+	if (c->keeps_state && c->session->draws)
+		keep_values(c);
 	if (c->keeps_state && c->hears && c->session->unlistens)
 		s->unknown |= UNKNOWN_CHANNELS;
 	if (c->keeps_state && server_unset_params(s, c))
@@ -163,26 +254,6 @@ static unsigned doubts_of(unsigned said)
 		return ALL;
 	return (said & TEXT_SETS ? PARAMETERS | STATE_ROLE : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
 	       (said & TEXT_LOCKS ? PIN_LOCK : 0u) | (said & TEXT_LISTENS ? PIN_LISTENING : 0u) | (said & TEXT_MAKES_STATEMENTS ? PIN_STATEMENT : 0u);
-}
-
-/* It asks for the last value that it has drawn itself. Behind this it keeps the server with its values. False: those of others have to go
-   before. In the middle of a transaction they stay, for the client has drawn its own there. */
-static bool values_are_its_own(struct server *s, struct client *c)
-{
-	struct pool *pool = c->policy.pool;
-	bool is_first = ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0;
-
-	if (c->policy.pins & PIN_SEQUENCE)
-		return true;
-	if (is_first && !pool->reads_sequences && s->policy.last != &c->policy) {
-		pool->reads_sequences = true;
-		s->unknown |= UNKNOWN_SEQUENCES;
-		return false;
-	}
-	pool->reads_sequences = true;
-	log_pins(c, PIN_SEQUENCE);
-	pin(c, c->policy.pins | PIN_SEQUENCE);
-	return true;
 }
 
 /* The client is about to UNLISTEN, or to ask what it listens to: the server is to LISTEN to its channels before, when it has answered all else. Outside
@@ -223,6 +294,7 @@ static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
 		c->session->calls |= (uint16_t)doubts;
 		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
+		c->session->draws |= said & TEXT_DRAWS;
 	}
 	if (!c->session->prepared_as_of)
 		c->session->prepared_as_of = (info && info->functions ? info->functions->readings : 0) + 1;
@@ -243,6 +315,8 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 		return false;
 	s->state_doubts |= (uint16_t)doubts;
 	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
+	if (said & TEXT_DRAWS || (c->policy.pool->reads_sequences && state_text_may_draw(text, size)))
+		keep_values(c);
 	if (said & TEXT_SETS_UNNAMED)
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
@@ -260,7 +334,7 @@ bool session_state_text(struct server *s, struct client *c, const uint8_t *text,
 	const struct server_info *info = c->policy.pool->server_cache;
 	bool is_doubtful = !session_functions_are_known(c->policy.pool) || !state_functions_know_calls(info->functions->all, text, size);
 
-	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool))
+	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool) || c->policy.pool->reads_sequences)
 		return read_text(s, c, text, size, of, is_doubtful);
 	if (of != TEXT_OF_QUERY)
 		note_prepared(c, 0, 0, of);
@@ -284,6 +358,13 @@ static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 	return 0;
 }
 
+static void forget_values(struct server *s, struct client *c)
+{
+	s->values_of = c->peer.id;
+	c->session->reads_values = false;
+	pin(c, c->policy.pins & ~(unsigned)PIN_SEQUENCE);
+}
+
 void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -299,8 +380,8 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		hearing_forget(c);
 	if (tag == TAG_CODE)
 		server_doubt(s, c->peer.id);
-	if ((tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) && c->policy.pins & PIN_SEQUENCE)
-		pin(c, c->policy.pins & ~(unsigned)PIN_SEQUENCE);
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
+		forget_values(s, c);
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
 	if (s->state_text_was_cut && tag != TAG_ALTER)
@@ -424,12 +505,24 @@ bool session_state_learn(struct server *s)
 	return true;
 }
 
+/* Others need the server: they wait, or it is to be closed. */
+static bool is_needed(const struct client *c)
+{
+	const struct pool *pool = c->policy.pool;
+	int64_t most = pool_max_pinned_of(pool);
+
+	return pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
+	       c->policy.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most);
+}
+
 bool session_state_keeps_server(struct client *c)
 {
 	const struct pool *pool = c->policy.pool;
 	int64_t most = pool_max_pinned_of(pool);
 	char text[PIN_TEXT];
 
+	if (session_state_may_yield(c) && is_needed(c))
+		pin(c, 0);
 	if (!c->policy.pins)
 		return false;
 	if (!c->session || c->session->pin_is_granted)

@@ -11,6 +11,7 @@
 #include "backend/role.h"
 #include "backend/session_functions.h"
 #include "backend/session_question.h"
+#include "backend/session_state.h"
 #include "base/assert.h"
 #include "base/mem.h"
 #include "conn/journal.h"
@@ -79,6 +80,8 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 		session_question_row(s, f);
 	if (f->type == PGS_ROW && s->task == TASK_FUNCTIONS)
 		session_functions_row(s, f);
+	if (f->type == PGS_ROW && s->task == TASK_DRAWN)
+		session_values_row(s);
 	if (f->type == PGS_ROW && s->task == TASK_CHANNELS)
 		hearing_row(s);
 	s->task_answered |= f->type == PGS_READY;
@@ -175,6 +178,7 @@ void server_task_over(struct server *s)
 	case TASK_PARAMS:
 	case TASK_LEAVE:
 	case TASK_LISTEN: case TASK_MARK: case TASK_HEAR: case TASK_CHANNELS: case TASK_RELISTEN:
+	case TASK_DRAWN: case TASK_DISCARD:
 	case TASK_NONE:
 	case SERVER_TASKS:
 		ASSERT(!"a task that nobody began is over");

@@ -190,6 +190,8 @@ static void session_pack(struct bytes *out, const struct client *c)
 	pack_i64(out, session->pinned_since);
 	pack_i64(out, session->asked_at);
 	pack_bool(out, session->unlistens);
+	pack_bool(out, session->draws);
+	pack_bool(out, session->reads_values);
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
@@ -300,6 +302,7 @@ static void take_place(struct unpack *in, struct handover *h, struct client *c, 
 	if (in->bad)
 		return;
 	pool_client_join(&c->policy, h->pool, user);
+	h->pool->reads_sequences |= c->session && c->session->reads_values;
 	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
 		pool_client_become(w->pools, &c->policy, CLIENT_WAITING, since);
@@ -332,6 +335,8 @@ static unsigned session_unpack(struct unpack *in, struct client *c)
 	read.pinned_since = unpack_i64(in);
 	read.asked_at = unpack_i64(in);
 	read.unlistens = unpack_bool(in);
+	read.draws = unpack_bool(in);
+	read.reads_values = unpack_bool(in);
 	names = unpack_blob(in, &size);
 	in->bad = in->bad || !session_state_restore(c, &read, first, (const char *)names, size);
 	params_drop(c->peer.world->params, &first);

@@ -12,6 +12,7 @@
 #include "backend/server_info.h"
 #include "backend/session_params.h"
 #include "backend/session_question.h"
+#include "conn/client.h"
 #include "prepared/prepared.h"
 
 #include <string.h>
@@ -72,7 +73,9 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
 	/* client ids differ in the new process */
-	bytes_append_u8(out, s->unknown | (s->doubted_by ? UNKNOWN_SESSION : 0));
+	bytes_append_u8(out, (uint8_t)(s->unknown & ~UNKNOWN_SOURCES) | (s->doubted_by ? UNKNOWN_SESSION : 0));
+	pack_bool(out, s->values_of == 0);
+	pack_bool(out, s->policy.link && (s->values_of == VALUES_OF_LINK || s->values_of == client_of(s->policy.link)->peer.id));
 	bytes_append_u16(out, s->state_doubts);
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
@@ -153,6 +156,9 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
+	s->values_of = unpack_bool(in) ? 0 : VALUES_MIXED;
+	if (unpack_bool(in))
+		s->values_of = VALUES_OF_LINK;
 	s->state_doubts = unpack_u16(in);
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);

@@ -409,6 +409,8 @@ static unsigned said_by(const struct token *t)
 		return TEXT_LOCKS;
 	if (is(t, "currval") || is(t, "lastval"))
 		return TEXT_READS_SEQUENCES;
+	if (is(t, "nextval") || is(t, "setval"))
+		return TEXT_DRAWS;
 	if (begins(t, "dblink_connect") || begins(t, "setseed"))
 		return TEXT_STAYS;
 	/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
@@ -421,7 +423,7 @@ static unsigned said_by(const struct token *t)
 static bool may_matter(char first)
 {
 	static const bool is_first[256] = {
-		['c'] = true, ['d'] = true, ['h'] = true, ['l'] = true, ['p'] = true, ['r'] = true, ['s'] = true, ['t'] = true,
+		['c'] = true, ['d'] = true, ['h'] = true, ['l'] = true, ['n'] = true, ['p'] = true, ['r'] = true, ['s'] = true, ['t'] = true,
 		['u'] = true,
 	};
 
@@ -521,4 +523,15 @@ bool state_text_selects_into(const uint8_t *text, size_t size)
 		before = t;
 	}
 	return false;
+}
+
+bool state_text_may_draw(const uint8_t *text, size_t size)
+{
+	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size;
+	struct token t;
+
+	while ((t = next_word(&at, end)).kind != END)
+		if (is(&t, "insert") || is(&t, "merge") || is(&t, "copy"))
+			return true;
+	return !nul;
 }

@@ -10,7 +10,7 @@
 
 #define BLOCK 32
 
-/* The three bytes begin "set", "temp", "hold", "advisory", "dblink" or "unlisten", or are those of "currval", "lastval" and "pg_listening_channels"
+/* The three bytes begin "set", "temp", "hold", "advisory", "dblink" or "unlisten", or are those of "currval", "lastval", "nextval" and "pg_listening_channels"
    that few words have, in upper or lower case, or are the beginning of an identifier with escapes. So do a few bytes that are no letters: these
    cost a closer look. The last one is_third. */
 static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
@@ -22,7 +22,7 @@ static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 	case 'm': return a == 't' && b == 'e';
 	case 'l': return (a == 'h' && b == 'o') || (a == 'd' && b == 'b') || (a == 'u' && b == 'n') || (a == 'g' && b == ('_' | 0x20));
 	case 'o': return a == 'n' && b == 't';
-	case 'v': return (a == 'a' && b == 'd') || (a == 'r' && b == 'r') || (a == 's' && b == 't');
+	case 'v': return (a == 'a' && b == 'd') || (a == 'r' && b == 'r') || (a == 's' && b == 't') || (a == 'x' && b == 't');
 	default: return a == 'u' && b == '&';
 	}
 }
@@ -44,7 +44,7 @@ static NEVER_INLINE bool block_tells(const uint8_t *at, uint8_t selects)
 		uint8_t with_e = (uint8_t)((b == 'e') & (((a == 's') & (c == 't')) | ((a == 't') & (c == 'm'))));
 		uint8_t others = (uint8_t)(((a == 'h') & (b == 'o') & (c == 'l')) | ((a == 'a') & (b == 'd') & (c == 'v')) |
 					   ((a == 'd') & (b == 'b') & (c == 'l')));
-		uint8_t with_v = (uint8_t)((c == 'v') & (((a == 'r') & (b == 'r')) | ((a == 's') & (b == 't'))));
+		uint8_t with_v = (uint8_t)((c == 'v') & (((a == 'r') & (b == 'r')) | (((a == 's') | (a == 'x')) & (b == 't'))));
 
 		uint8_t escaped = (uint8_t)((a == 'u') & (b == '&') & (c == '"'));
 

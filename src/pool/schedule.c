@@ -142,6 +142,12 @@ static bool refuse(struct pool *pool, enum pool_limit limit)
 	return client->state == CLIENT_DEAD;
 }
 
+/* A server that a client gives back can work for another client. */
+static bool is_full(enum pool_limit limit)
+{
+	return limit == LIMIT_POOL_SIZE || limit == LIMIT_DATABASE || limit == LIMIT_USER;
+}
+
 /* Carries out one verdict. Returns false when the pool is done for this turn. */
 static bool step(struct pool *pool, usec_t now)
 {
@@ -153,7 +159,7 @@ static bool step(struct pool *pool, usec_t now)
 	verdict = pool_decide(&view);
 	note_verdict(pool, &verdict);
 	if (verdict.action == POOL_HOLD)
-		return false;
+		return pool->pinned > 0 && view.waiting > view.covered && is_full(verdict.limit) && pool->pools->ops->yield(pool);
 	pool_match(pool, &match);
 	switch (verdict.action) {
 	case POOL_LEND:
@@ -180,6 +186,8 @@ static bool step(struct pool *pool, usec_t now)
 static void schedule_pool(struct pool *pool, usec_t now)
 {
 	schedule_cancels(pool);
+	while (pool->pinned > 0 && (pool_is_paused(pool) || pool->pools->draining == POOL_DRAIN_SERVERS) && pool->pools->ops->yield(pool))
+		;
 	if (pool_is_paused(pool))
 		pool_close_idle(pool);
 	close_marked(pool);

@@ -45,6 +45,8 @@ bool link_begin(struct server *s, struct client *c)
 	c->keeps_state = false;
 	if (pool_keeps_state(c->policy.pool))
 		link_state_begin(s, c);
+	else
+		s->values_of = VALUES_MIXED;
 	/* what it prepares then goes past the books */
 	if (!c->shares_names) {
 		s->unnamed_of = 0;
@@ -142,6 +144,19 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 	/* mostly it is idle and of use: there is nothing to begin */
 	if (next != SERVER_IDLE || pool_server_is_spent(&s->policy, s->peer.world->now) != REASON_NONE)
 		server_enter(s, next);
+}
+
+bool link_yield(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+
+	if (peer_is_stopped(&s->peer) || peer_is_stopped(&c->peer) || !is_clean(s) || s->state_doubts || is_about_to_send(c) || s->ledger.lost ||
+	    ledger_is_in_doubt(&s->ledger))
+		return false;
+	pool_client_pin(&c->policy, 0);
+	give_back(s, false);
+	flow_unblock(&c->peer, FLOW_HELD);
+	return true;
 }
 
 void link_leave_to_listener(struct server *s)
@@ -416,6 +431,10 @@ void link_task_over(struct server *s)
 			break;
 		server_task_to(s, TASK_NONE);
 		client_resume(client_of(s->policy.link));
+		return;
+	case TASK_DRAWN: case TASK_DISCARD:
+		if (session_values_over(s))
+			client_resume(client_of(s->policy.link));
 		return;
 	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_CHANNELS: case TASK_RELISTEN:
 		if (!s->policy.link && s->task != TASK_LISTEN)

@@ -96,6 +96,8 @@ static bool expect_params(struct server *s, const struct client *c)
 	params_replace(w->params, &s->params, expected);
 	if (s->unknown & UNKNOWN_SESSION)
 		s->doubted_by = 0;
+	if (s->unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
+		s->values_of = c->peer.id;
 	if (s->unknown & UNKNOWN_CHANNELS) {
 		s->channels_restored = true;
 		s->state_doubts |= PIN_LISTENING;

@@ -256,10 +256,12 @@ static enum step note_text(struct client *c, struct server *s, const uint8_t *te
 		session_functions_ask(s);
 	else if (session_state_text(s, c, text, size, of))
 		return STEP_PASS;
+	else if (peer_is_stopped(&c->peer))
+		return STEP_GONE;
 	else if (!ledger_is_empty(&s->ledger))
 		return wait_for_answers(c);
 	else if (s->unknown & UNKNOWN_SEQUENCES)
-		link_params_begin(s, c, false);
+		session_values_begin(s);
 	else
 		fan_out_relisten(s, c);
 	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;

@@ -9,6 +9,7 @@
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "backend/server_info.h"
+#include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/log.h"
 #include "cancel/cancel.h"
@@ -122,6 +123,18 @@ static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
 	cancel_dial(client_of(canceller));
 }
 
+/* The first of them. */
+static bool yield(struct pool *pool)
+{
+	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE]) {
+		struct pool_client *pc = LIST_OBJECT(node, struct pool_client, node);
+
+		if (pc->pins && session_state_may_yield(client_of(pc)) && link_yield(server_of(pc->link)))
+			return true;
+	}
+	return false;
+}
+
 static void pool_end(struct pool *pool)
 {
 	server_info_free(pool, world_of(pool)->params);
@@ -136,5 +149,6 @@ const struct pool_ops policy_ops = {
 	.refuse = refuse,
 	.notify = notify,
 	.dial_cancel = dial_cancel_op,
+	.yield = yield,
 	.pool_end = pool_end,
 };

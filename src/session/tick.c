@@ -14,6 +14,7 @@
 #include "backend/dial.h"
 #include "backend/listener.h"
 #include "backend/retire.h"
+#include "backend/session_state.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -96,7 +97,7 @@ static enum close_reason overdue_active(const struct client *c)
 		return REASON_NONE;
 	if (c->in_transaction)
 		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
-	if (c->policy.pins && is_over(w, c->last_active, pool_pinned_idle_timeout_of(c->policy.pool)))
+	if (c->policy.pins && is_over(w, c->last_active, pool_pinned_idle_timeout_of(c->policy.pool)) && !session_state_may_yield(c))
 		return REASON_PINNED_IDLE;
 	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
 }

@@ -399,6 +399,74 @@ def test_first_read_of_a_sequence_in_a_transaction(scene, drawn):
     assert mine.query("SELECT lastval()").value == own
 
 
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("begin", ["", "BEGIN"])
+def test_values_of_others_are_never_read(scene, drawn, size, begin):
+    """Not by the first client that asks either, whatever it has done on that server before."""
+    weir = full(scene, drawn, size=size)
+    mine, others = weir.client(), [weir.client() for _ in range(3)]
+    for other in others:
+        draw(other, "other")
+    for text in ("SELECT 1", "SELECT 2", begin or "SELECT 3"):
+        mine.query(text)
+    assert mine.query("SELECT lastval()").errors[0]["C"] == "55000"
+    mine.query("ROLLBACK")
+    assert mine.query("SELECT currval('drawn_id_seq')").errors[0]["C"] == "55000"
+
+
+@pytest.mark.parametrize("text", ["SELECT nextval('drawn_id_seq')", "SELECT setval('drawn_id_seq', nextval('drawn_id_seq'))", "prepared"])
+@pytest.mark.parametrize("read", ["SELECT lastval()", "BEGIN; SELECT lastval()", "SELECT currval('drawn_id_seq')"])
+def test_a_value_that_nextval_has_drawn_is_not_lost(scene, drawn, text, read):
+    weir = full(scene, drawn, size=5)
+    mine, others = weir.client(), [weir.client() for _ in range(3)]
+    own = prepared(mine, "SELECT nextval('drawn_id_seq')").value if text == "prepared" else mine.query(text).value
+    for _ in range(2):
+        for other in others:
+            other.query("SELECT nextval('drawn_id_seq')")
+            draw(other, "other")
+    assert mine.query(read).value == own
+    mine.query("ROLLBACK")
+    assert mine.query(read).value == own
+
+
+def test_a_client_that_draws_yields_to_those_that_wait(scene, drawn):
+    """As long as it has not asked for a value, and without one of another client then."""
+    weir = full(scene, drawn, size=2)
+    clients = [weir.client() for _ in range(5)]
+    for _ in range(3):
+        for client in clients:
+            assert not client.query("SELECT nextval('drawn_id_seq')").errors
+    assert len(weir.show("PINS")) == 2
+    assert clients[0].query("SELECT lastval()").errors[0]["C"] == "55000"
+    clients[0].quit()
+    weir.admin("PAUSE")
+    weir.admin("RESUME")
+
+
+def test_values_and_an_online_restart(scene, drawn):
+    weir = full(scene, drawn, Replaced, size=2, server_tls_sslmode="disable")
+    mine, other = weir.client(), weir.client()
+    own = mine.query("SELECT nextval('drawn_id_seq')").value
+    draw(other, "other")
+    weir.replace()
+    draw(other, "other")
+    assert mine.query("BEGIN; SELECT lastval()").value == own
+    mine.query("COMMIT")
+    weir.replace()
+    assert mine.query("SELECT currval('drawn_id_seq')").value == own
+
+
+def test_values_in_a_pool_that_is_known_to_ask_for_them(scene, drawn):
+    """INSERT keeps the server, too."""
+    weir = full(scene, drawn, size=4)
+    first, mine, others = weir.client(), weir.client(), [weir.client() for _ in range(2)]
+    first.query("SELECT lastval()")
+    own = draw(mine, "mine")
+    for other in others:
+        draw(other, "other")
+    assert mine.query("BEGIN; SELECT currval('drawn_id_seq')").value == own
+
+
 def test_sequence_values_of_a_disconnected_client_are_cleared(scene, drawn):
     weir = full(scene, drawn, size=1)
     for _ in range(2):

@@ -28,7 +28,8 @@ TEXTS = {
     "channels": ["LISTEN chan{k}", "UNLISTEN chan{k}", "UNLISTEN *", "NOTIFY chan{k}, '{n}'"],
     "transactions": ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SELECT 1/0", "BEGIN; SET work_mem = '{n}MB'; COMMIT",
                      "SET app.tenant = 'e{n}'; SELECT 1/0", "BEGIN", "COMMIT"],
-    "sequences": ["SELECT nextval('counted{k}')", "SELECT nextval('counted{k}'), currval('counted{k}'), lastval()", "DISCARD SEQUENCES"],
+    "sequences": ["SELECT nextval('counted{k}')", "SELECT nextval('counted{k}'), currval('counted{k}'), lastval()", "DISCARD SEQUENCES", "SELECT lastval()",
+                  "SELECT currval('counted{k}')", "SELECT setval('counted{k}', {n})"],
     "all": ["DISCARD ALL"],
     "looks": [
         "SELECT current_setting('work_mem'), coalesce(current_setting('app.tenant', true), ''), coalesce(current_setting('app.other', true), ''), current_setting('search_path'), "

@@ -169,9 +169,10 @@ static inline void on_drop(struct pool_server *p, enum close_reason why)
 }
 
 static inline void on_refuse(struct pool_client *p, enum close_reason why) { client_end(client_of(p), why, NULL); }
+static inline bool on_yield(struct pool *pool) { (void)pool; return false; }
 static inline void on_pool_end(struct pool *pool) { (void)pool; }
 
-static const struct pool_ops fake_ops = { .drop = on_drop, .refuse = on_refuse, .pool_end = on_pool_end };
+static const struct pool_ops fake_ops = { .drop = on_drop, .refuse = on_refuse, .pool_end = on_pool_end, .yield = on_yield };
 
 /* ---- main ---- */
 

@@ -136,7 +136,8 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SELECT dblink('a', 'b'), dblink_disconnect('a')", "", 0 },
 	{ "SELECT setseed(0.5)", "", TEXT_STAYS },
 	{ "SELECT currval('s'), pg_catalog.\"lastval\"()", "", TEXT_READS_SEQUENCES },
-	{ "SELECT nextval('s'), mycurrval, my_lastval", "", 0 },
+	{ "SELECT nextval('s'), mycurrval, my_lastval", "", TEXT_DRAWS },
+	{ "SELECT setval('s', 1), my_nextval", "", TEXT_DRAWS },
 	/* whether the text is quoted depends on settings */
 	{ "SELECT $$it's$$; SELECT set_config('app.tenant','7',false);", "app.tenant", CALLED },
 	{ "SELECT $$it's$$; SET app.tenant='7'", "app.tenant", 0 },
@@ -162,7 +163,7 @@ TEST(texts)
 /* The quick search finds a word at every position. */
 TEST(words_at_every_position)
 {
-	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect", "LASTVAL", "currval", "U&\"a\"" };
+	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect", "LASTVAL", "currval", "NextVal", "setval", "U&\"a\"" };
 
 	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
 		for (int before = 0; before < 100; before++)

@@ -166,6 +166,12 @@ static inline void fake_dial_cancel(struct pool *pool, struct pool_client *cance
 	pool_client_become(fake.pools, canceller, CLIENT_ACTIVE_CANCEL, fake.now);
 }
 
+static inline bool fake_yield(struct pool *pool)
+{
+	(void)pool;
+	return false;
+}
+
 static inline void fake_pool_end(struct pool *pool)
 {
 	(void)pool;
@@ -174,7 +180,7 @@ static inline void fake_pool_end(struct pool *pool)
 
 static const struct pool_ops fake_ops = {
 	.lend = fake_lend, .dial = fake_dial, .take_reserve = fake_take_reserve, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
-	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end,
+	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end, .yield = fake_yield,
 };
 
 static inline struct conf *fake_conf(const char *ini)
