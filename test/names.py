@@ -66,7 +66,7 @@ def enum_prefixes(text):
         made = re.findall(r"#\s*define\s+\w+\([^)]*\)\s*(\w+_)##", body)
         body = re.sub(r"^[ \t]*#.*$", "", body, flags=re.M)
         names = made + [re.match(r"\w+", each.strip()).group() for each in body.split(",") if re.match(r"\w+", each.strip())]
-        prefix = os.path.commonprefix(names)
+        prefix = made[0] if made else os.path.commonprefix(names)
         prefix = prefix[:prefix.rfind("_") + 1]
         if prefix and (len(names) > 1 or made):
             found.append(prefix)

@@ -34,7 +34,7 @@ KNOWN = {
         LEDGER_ LOOKUP_ PG_ PREPARED_ STEP_ STREAM_
         """,
     "names of two source files": """
-        check.c clock.c ldap.c limits.c message.c refusal.c role.c scram.c startup.c verbs.c
+        check.c clock.c ldap.c limits.c message.c role.c scram.c startup.c verbs.c
         """,
 }
 

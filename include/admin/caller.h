@@ -4,7 +4,7 @@
 #include "admin/command.h"
 #include "admin/console.h"
 #include "admin/held.h"
-#include "admin/refusal.h"
+#include "admin/console_error.h"
 
 /*
  * A caller is a client of the console: its statements, its unsent answers, and the condition that its command waits for. This
@@ -85,7 +85,7 @@ struct caller *caller_new(struct console *console, struct client *client);	/* NU
 void caller_free(struct caller *caller);
 /* Appends and logs the ErrorResponse. Returns OUTCOME_FAILED. `first` and `second` replace %s in the text, `detail` is the
    DETAIL field; each may be NULL. */
-enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
+enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
 			   const char *detail);
 /* Sends `out`. False: the client has ended. */
 bool caller_flush(struct caller *caller);

@@ -94,9 +94,9 @@ void caller_free(struct caller *caller)
 	mem_free(caller);
 }
 
-static const char *refusal_message(enum refusal why, const char *first, const char *second, struct bytes *text)
+static const char *refusal_message(enum console_error why, const char *first, const char *second, struct bytes *text)
 {
-	refusal_text(why, first, second, text);
+	console_error_text(why, first, second, text);
 	return bytes_text(text) ? bytes_text(text) : "out of memory";
 }
 
@@ -110,13 +110,13 @@ static void log_refusal(const struct caller *caller, const char *message)
 		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), shown);
 }
 
-enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
+enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
 			   const char *detail)
 {
 	struct bytes text = BYTES_EMPTY;
 	const char *message = refusal_message(why, first, second, &text);
 
-	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
+	pg_build_error(&caller->out, "ERROR", console_error_sqlstate(why), message, detail, NULL);
 	log_refusal(caller, message);
 	bytes_free(&text);
 	return OUTCOME_FAILED;
@@ -201,7 +201,7 @@ enum outcome caller_run_on(struct caller *caller, const struct command *command,
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
 {
 	if (!may_run(caller, command))
-		return caller_refuse(caller, REFUSAL_ACCESS, NULL, NULL, NULL);
+		return caller_refuse(caller, CONSOLE_ERROR_ACCESS, NULL, NULL, NULL);
 	count_query(caller);
 	return caller_run_on(caller, command, result);
 }
@@ -250,9 +250,9 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
-	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(REFUSAL_INVALID), refusal_message(REFUSAL_INVALID, bytes_text(&text), NULL, &told),
+	pg_build_error(&caller->out, "ERROR", console_error_sqlstate(CONSOLE_ERROR_INVALID), refusal_message(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told),
 		       NULL, command_suggest(statement, hint, sizeof(hint)));
-	log_refusal(caller, refusal_message(REFUSAL_INVALID, command_brief(statement, brief), NULL, &logged));
+	log_refusal(caller, refusal_message(CONSOLE_ERROR_INVALID, command_brief(statement, brief), NULL, &logged));
 	bytes_free(&text);
 	bytes_free(&told);
 	bytes_free(&logged);
@@ -268,7 +268,7 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 		caller_refuse_invalid(caller, statement);
 		break;
 	case COMMAND_PARSE_NO_MEMORY:
-		caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
+		caller_refuse(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL, NULL);
 		break;
 	}
 	close_statement(caller);
@@ -290,7 +290,7 @@ static bool keep_rest(struct caller *caller, struct sql_span rest)
 	close_statement(caller);
 	wait_forget(caller);
 	caller_become(caller, CONSOLE_RUNNING);
-	caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
+	caller_refuse(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL, NULL);
 	return false;
 }
 
@@ -346,13 +346,13 @@ static bool answer(struct caller *caller, enum wait_verdict verdict)
 {
 	switch (verdict) {
 	case WAIT_RESUMED:
-		caller_refuse(caller, REFUSAL_RESUMED, caller->wait.verb, NULL, NULL);
+		caller_refuse(caller, CONSOLE_ERROR_RESUMED, caller->wait.verb, NULL, NULL);
 		return false;
 	case WAIT_CANCELLED:
-		caller_refuse(caller, REFUSAL_CANCELLED, NULL, NULL, wait_take_back(caller) ? "What it had paused goes on." : NULL);
+		caller_refuse(caller, CONSOLE_ERROR_CANCELLED, NULL, NULL, wait_take_back(caller) ? "What it had paused goes on." : NULL);
 		return false;
 	case WAIT_DATABASE_GONE:
-		caller_refuse(caller, REFUSAL_NO_DATABASE, caller->wait.database, NULL, NULL);
+		caller_refuse(caller, CONSOLE_ERROR_NO_DATABASE, caller->wait.database, NULL, NULL);
 		return false;
 	case WAIT_LASTS:
 	case WAIT_OVER:

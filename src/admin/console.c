@@ -57,7 +57,7 @@ static void on_query(struct caller *caller, const uint8_t *body, size_t size)
 
 static void on_function_call(struct caller *caller)
 {
-	caller_refuse(caller, REFUSAL_FUNCTION_CALL, NULL, NULL, NULL);
+	caller_refuse(caller, CONSOLE_ERROR_FUNCTION_CALL, NULL, NULL, NULL);
 	pg_build_ready(&caller->out, 'I');
 	caller_flush(caller);
 }

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fail(struct caller *caller, enum refusal why, const char *first, const char *second)
+static void fail(struct caller *caller, enum console_error why, const char *first, const char *second)
 {
 	caller_refuse(caller, why, first, second, NULL);
 	caller->skips = true;
@@ -33,7 +33,7 @@ static void say(struct caller *caller, uint8_t type)
 static bool report_held(struct caller *caller, enum held_verdict verdict)
 {
 	if (verdict != HELD_OK)
-		fail(caller, verdict == HELD_TOO_MUCH ? REFUSAL_STATEMENT_LIMIT : REFUSAL_NO_MEMORY, NULL, NULL);
+		fail(caller, verdict == HELD_TOO_MUCH ? CONSOLE_ERROR_STATEMENT_LIMIT : CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
 	return verdict == HELD_OK;
 }
 
@@ -67,13 +67,13 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 		return false;
 	old = held_statement_find(&caller->held, name);
 	if (old && *name) {
-		fail(caller, REFUSAL_STATEMENT_EXISTS, name, NULL);
+		fail(caller, CONSOLE_ERROR_STATEMENT_EXISTS, name, NULL);
 		return true;
 	}
 	if (old)
 		held_statement_drop(&caller->held, old);
 	if (!only_statement(text, &one)) {
-		fail(caller, REFUSAL_STATEMENT_MULTIPLE, NULL, NULL);
+		fail(caller, CONSOLE_ERROR_STATEMENT_MULTIPLE, NULL, NULL);
 		return true;
 	}
 	switch (command_parse(one, &command)) {
@@ -86,7 +86,7 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 		caller->skips = true;
 		break;
 	case COMMAND_PARSE_NO_MEMORY:
-		fail(caller, REFUSAL_NO_MEMORY, NULL, NULL);
+		fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
 		break;
 	}
 	command_free(&command);
@@ -139,7 +139,7 @@ static bool read_bind(struct pg_cursor *c, struct bind *bind)
 	return !c->bad && c->at == c->end;
 }
 
-static void refuse_number(struct caller *caller, enum refusal why, size_t number, size_t other)
+static void refuse_number(struct caller *caller, enum console_error why, size_t number, size_t other)
 {
 	char first[24], second[24];
 
@@ -152,9 +152,9 @@ static void refuse_number(struct caller *caller, enum refusal why, size_t number
 static bool apply_formats(struct caller *caller, const struct bind *bind, struct result *result)
 {
 	if (bind->bad_code)
-		refuse_number(caller, REFUSAL_BIND_FORMAT_CODE, bind->bad_code, 0);
+		refuse_number(caller, CONSOLE_ERROR_BIND_FORMAT_CODE, bind->bad_code, 0);
 	else if (result->column_count > 0 && !result_set_formats(result, bind->code, bind->codes))
-		refuse_number(caller, REFUSAL_BIND_FORMATS, bind->codes, result->column_count);
+		refuse_number(caller, CONSOLE_ERROR_BIND_FORMATS, bind->codes, result->column_count);
 	return !caller->skips;
 }
 
@@ -165,9 +165,9 @@ static struct held_statement *bindable(struct caller *caller, const char *portal
 	struct portal *old = held_portal_find(&caller->held, portal);
 
 	if (!s)
-		fail(caller, REFUSAL_STATEMENT_UNKNOWN, name, NULL);
+		fail(caller, CONSOLE_ERROR_STATEMENT_UNKNOWN, name, NULL);
 	else if (old && *portal)
-		fail(caller, REFUSAL_PORTAL_EXISTS, portal, NULL);
+		fail(caller, CONSOLE_ERROR_PORTAL_EXISTS, portal, NULL);
 	else if (old)
 		held_portal_drop(&caller->held, old);
 	return caller->skips ? NULL : s;
@@ -191,7 +191,7 @@ static bool on_bind(struct caller *caller, struct pg_cursor *c)
 		return false;
 	s = bindable(caller, bind.portal, bind.statement);
 	if (s && bind.values > 0)
-		refuse_number(caller, REFUSAL_BIND_PARAMETERS, bind.values, 0);
+		refuse_number(caller, CONSOLE_ERROR_BIND_PARAMETERS, bind.values, 0);
 	else if (s)
 		p = hold_portal(caller, bind.portal, s);
 	if (!p)
@@ -221,7 +221,7 @@ static void describe_statement(struct caller *caller, const struct held_statemen
 	size_t mark;
 
 	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) != COMMAND_PARSE_OK) {
-		fail(caller, REFUSAL_NO_MEMORY, NULL, NULL);
+		fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
 	} else {
 		begin_result(caller, &command, &result);
 		mark = pg_begin(&caller->out, 't');
@@ -244,7 +244,7 @@ static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kin
 	if (*kind == 'S' || *kind == 'P')
 		return true;
 	text[0] = (char)*kind;
-	fail(caller, REFUSAL_DESCRIBE_KIND, text, NULL);
+	fail(caller, CONSOLE_ERROR_DESCRIBE_KIND, text, NULL);
 	return true;
 }
 
@@ -266,7 +266,7 @@ static bool on_describe(struct caller *caller, struct pg_cursor *c)
 	else if (p)
 		describe_rows(caller, &p->result);
 	else
-		fail(caller, kind == 'S' ? REFUSAL_STATEMENT_UNKNOWN : REFUSAL_PORTAL_UNKNOWN, name, NULL);
+		fail(caller, kind == 'S' ? CONSOLE_ERROR_STATEMENT_UNKNOWN : CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
 	return true;
 }
 
@@ -325,7 +325,7 @@ static void execute(struct caller *caller, struct portal *p, uint32_t most)
 	enum outcome outcome;
 
 	if (held_is_full(&caller->held)) {
-		fail(caller, REFUSAL_STATEMENT_LIMIT, NULL, NULL);
+		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 		return;
 	}
 	p->state = PORTAL_OVER;
@@ -345,7 +345,7 @@ void extended_go_on(struct caller *caller)
 
 	if (held_is_full(&caller->held)) {
 		caller->portal = NULL;
-		fail(caller, REFUSAL_STATEMENT_LIMIT, NULL, NULL);
+		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else {
 		caller_run_on(caller, &p->command, &p->result);
 		open(caller, p, caller->portal_most);
@@ -366,7 +366,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 		most = 0;		/* a negative limit means unlimited */
 	p = held_portal_find(&caller->held, name);
 	if (!p)
-		fail(caller, REFUSAL_PORTAL_UNKNOWN, name, NULL);
+		fail(caller, CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
 	else if (!p->command.row)
 		say(caller, 'I');
 	else if (p->state == PORTAL_READY)
@@ -374,7 +374,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 	else if (p->state == PORTAL_OPEN || p->command.id == COMMAND_SHOW)
 		fetch(caller, p, most);
 	else
-		fail(caller, REFUSAL_PORTAL_DONE, name, NULL);
+		fail(caller, CONSOLE_ERROR_PORTAL_DONE, name, NULL);
 	return true;
 }
 

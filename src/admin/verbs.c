@@ -37,7 +37,7 @@ static struct world *world_of(const struct caller *caller)
 	return caller->console->world;
 }
 
-static enum outcome refuse(struct caller *caller, enum refusal why)
+static enum outcome refuse(struct caller *caller, enum console_error why)
 {
 	return caller_refuse(caller, why, NULL, NULL, NULL);
 }
@@ -50,7 +50,7 @@ static enum outcome refuse_admin_database(struct caller *caller, const struct co
 	text_copy(verb_name, sizeof(verb_name), command->row->verb);
 	for (char *c = verb_name; *c; c++)
 		*c |= *c == '_' ? 0 : 0x20;
-	return caller_refuse(caller, REFUSAL_ADMIN_DATABASE, verb_name, command->name, NULL);
+	return caller_refuse(caller, CONSOLE_ERROR_ADMIN_DATABASE, verb_name, command->name, NULL);
 }
 
 /* Finds the database of a command, and logs the command. False: an error was sent. True with *found NULL: the command concerns
@@ -61,7 +61,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 
 	*found = NULL;
 	if (!command->name && command->row->argument != ARGUMENT_DATABASE_OR_ALL) {
-		refuse(caller, REFUSAL_DATABASE_NEEDED);
+		refuse(caller, CONSOLE_ERROR_DATABASE_NEEDED);
 		return false;
 	}
 	caller_log_command(caller, command);
@@ -70,7 +70,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 	/* creates it from "*": a PAUSE must apply to a database that no client has used yet */
 	*found = database_get(world->pools, command->name, world->now);
 	if (!*found)
-		caller_refuse(caller, REFUSAL_NO_DATABASE, command->name, NULL, NULL);
+		caller_refuse(caller, CONSOLE_ERROR_NO_DATABASE, command->name, NULL, NULL);
 	else if ((*found)->is_console)
 		refuse_admin_database(caller, command);
 	else
@@ -82,7 +82,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
 {
 	if (!wait_begin(caller, kind, command->name, command->row->verb))
-		return refuse(caller, REFUSAL_NO_MEMORY);
+		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
 	caller->wait.has_begun = has_begun;
 	if (wait_check(caller) == WAIT_LASTS)
 		return OUTCOME_WAITS;
@@ -143,7 +143,7 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 	bool has_begun;
 
 	if (pools_is_paused(pools, NULL))
-		return refuse(caller, REFUSAL_PAUSED);
+		return refuse(caller, CONSOLE_ERROR_PAUSED);
 	if (!find_database(caller, command, &database))
 		return OUTCOME_FAILED;
 	has_begun = !pools_is_paused(pools, database);
@@ -165,10 +165,10 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 		return OUTCOME_DONE;
 	}
 	if (world->drain != DRAIN_OFF)
-		return refuse(caller, REFUSAL_SHUTTING_DOWN);
+		return refuse(caller, CONSOLE_ERROR_SHUTTING_DOWN);
 	if (database)
-		return caller_refuse(caller, REFUSAL_DATABASE_NOT_PAUSED, command->name, NULL, NULL);
-	return refuse(caller, REFUSAL_NOT_PAUSED);
+		return caller_refuse(caller, CONSOLE_ERROR_DATABASE_NOT_PAUSED, command->name, NULL, NULL);
+	return refuse(caller, CONSOLE_ERROR_NOT_PAUSED);
 }
 
 static enum outcome run_SUSPEND(struct caller *caller, const struct command *command)
@@ -176,10 +176,10 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	struct world *world = world_of(caller);
 
 	if (pools_is_paused(world->pools, NULL))
-		return refuse(caller, REFUSAL_PAUSED);
+		return refuse(caller, CONSOLE_ERROR_PAUSED);
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
 		if (d->paused)
-			return refuse(caller, REFUSAL_SUSPEND_PAUSED);
+			return refuse(caller, CONSOLE_ERROR_SUSPEND_PAUSED);
 	caller_log_command(caller, command);
 	world->pools->suspended = true;
 	world_suspend(world, true);
@@ -254,10 +254,10 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 	uint64_t id;
 
 	if (!command->name || !read_client_id(command->name, &id))
-		return refuse(caller, REFUSAL_CLIENT_POINTER);
+		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
 	client = world_client_by_id(world, id);
 	if (!client)
-		return refuse(caller, REFUSAL_CLIENT_UNKNOWN);
+		return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 	caller_log_command(caller, command);
 	world_kill_client(world, client);
 	return OUTCOME_DONE;
@@ -285,7 +285,7 @@ static void append_problem(struct bytes *out, const struct conf_problem *problem
 }
 
 /* Sends the error, with the first problems as its DETAIL. */
-static enum outcome refuse_problems(struct caller *caller, enum refusal why,
+static enum outcome refuse_problems(struct caller *caller, enum console_error why,
 				    const struct conf_problems *problems)
 {
 	struct bytes detail = BYTES_EMPTY;
@@ -306,7 +306,7 @@ static enum outcome refuse_problems(struct caller *caller, enum refusal why,
 }
 
 /* Sends the result of a RELOAD or a SET. Warnings are sent as notices. */
-static enum outcome report(struct caller *caller, bool is_good, enum refusal why,
+static enum outcome report(struct caller *caller, bool is_good, enum console_error why,
 			   struct conf_problems *problems)
 {
 	enum outcome outcome = OUTCOME_DONE;
@@ -337,7 +337,7 @@ static enum outcome run_RELOAD(struct caller *caller, const struct command *comm
 
 	caller_log_command(caller, command);
 	is_good = control->reload(control->context, &problems);
-	return report(caller, is_good, REFUSAL_RELOAD_FAILED, &problems);
+	return report(caller, is_good, CONSOLE_ERROR_RELOAD_FAILED, &problems);
 }
 
 static enum outcome run_SET(struct caller *caller, const struct command *command)
@@ -350,7 +350,7 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 		return OUTCOME_DONE;
 	caller_log_command(caller, command);
 	is_good = control->set(control->context, command->name, command->value, &problems);
-	return report(caller, is_good, REFUSAL_SET_FAILED, &problems);
+	return report(caller, is_good, CONSOLE_ERROR_SET_FAILED, &problems);
 }
 
 /* Drivers without autocommit send these three around each command. The console has no transactions: they do nothing. */

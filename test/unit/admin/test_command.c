@@ -1,7 +1,7 @@
 /* The grammar: every command in every form, and invalid commands. */
 #include "admin/command.h"
 
-#include "admin/refusal.h"
+#include "admin/console_error.h"
 #include "show/show.h"
 #include "unit.h"
 
@@ -126,12 +126,12 @@ TEST(permissions)
 		CHECK_INT(show_at(i)->for_monitor, strcmp(show_at(i)->name, "FDS") != 0);
 }
 
-static const char *refusal(enum refusal why, const char *first, const char *second)
+static const char *refusal(enum console_error why, const char *first, const char *second)
 {
 	static char text[1024];
 	struct bytes out = BYTES_EMPTY;
 
-	refusal_text(why, first, second, &out);
+	console_error_text(why, first, second, &out);
 	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&out));
 	CHECK_INT(bytes_size(&out), strlen(text) + 1);
 	bytes_free(&out);
@@ -142,20 +142,20 @@ TEST(refusals)
 {
 	char longest[400], want[400];
 
-	CHECK_TEXT(refusal(REFUSAL_ACCESS, NULL, NULL), "admin access needed");
-	CHECK_TEXT(refusal(REFUSAL_INVALID, "x %s y", NULL), "invalid command 'x %s y', use SHOW HELP;");
-	CHECK_TEXT(refusal(REFUSAL_ADMIN_DATABASE, "pause", "pgbouncer"), "cannot pause admin db: pgbouncer");
-	CHECK_TEXT(refusal(REFUSAL_NO_DATABASE, NULL, NULL), "no such database: ");
-	CHECK_TEXT(refusal_sqlstate(REFUSAL_RELOAD_FAILED), "F0000");
+	CHECK_TEXT(refusal(CONSOLE_ERROR_ACCESS, NULL, NULL), "admin access needed");
+	CHECK_TEXT(refusal(CONSOLE_ERROR_INVALID, "x %s y", NULL), "invalid command 'x %s y', use SHOW HELP;");
+	CHECK_TEXT(refusal(CONSOLE_ERROR_ADMIN_DATABASE, "pause", "pgbouncer"), "cannot pause admin db: pgbouncer");
+	CHECK_TEXT(refusal(CONSOLE_ERROR_NO_DATABASE, NULL, NULL), "no such database: ");
+	CHECK_TEXT(console_error_sqlstate(CONSOLE_ERROR_RELOAD_FAILED), "F0000");
 	/* 199 letters, then two characters of two bytes each; the limit of 200 bytes is inside the first of them */
 	memset(longest, 'a', 199);
 	strcpy(longest + 199, "\xc3\xa4\xc3\xa4");
 	memcpy(want, "no such database: ", 18);
 	memset(want + 18, 'a', 199);
 	strcpy(want + 18 + 199, "...");
-	CHECK_TEXT(refusal(REFUSAL_NO_DATABASE, longest, NULL), want);
+	CHECK_TEXT(refusal(CONSOLE_ERROR_NO_DATABASE, longest, NULL), want);
 	longest[200] = '\0';
-	CHECK_INT(strlen(refusal(REFUSAL_NO_DATABASE, longest, NULL)), 18 + 200);
+	CHECK_INT(strlen(refusal(CONSOLE_ERROR_NO_DATABASE, longest, NULL)), 18 + 200);
 }
 
 TEST(suggestions)

@@ -2,7 +2,7 @@
  * The table of the console's errors. Call sites contain no texts, so scripts can rely on the texts of one table, and a test can
  * provoke every row.
  */
-#include "admin/refusal.h"
+#include "admin/console_error.h"
 
 #include "base/assert.h"
 
@@ -12,15 +12,15 @@
 
 static const struct {
 	const char *sqlstate, *text;
-} rows[REFUSALS] = {
-#define REFUSAL(id, sqlstate, text) [REFUSAL_##id] = { sqlstate, text },
-#include "tbl/refusal.tbl"
-#undef REFUSAL
+} rows[CONSOLE_ERRORS] = {
+#define CONSOLE_ERROR(id, sqlstate, text) [CONSOLE_ERROR_##id] = { sqlstate, text },
+#include "tbl/console_error.tbl"
+#undef CONSOLE_ERROR
 };
 
-const char *refusal_sqlstate(enum refusal why)
+const char *console_error_sqlstate(enum console_error why)
 {
-	ASSERT((unsigned)why < REFUSALS);
+	ASSERT((unsigned)why < CONSOLE_ERRORS);
 	return rows[why].sqlstate;
 }
 
@@ -39,12 +39,12 @@ static void append_detail(struct bytes *out, const char *detail)
 	bytes_append_text(out, "...");
 }
 
-void refusal_text(enum refusal why, const char *first, const char *second, struct bytes *out)
+void console_error_text(enum console_error why, const char *first, const char *second, struct bytes *out)
 {
 	const char *details[] = { first, second }, *at, *place;
 	size_t used = 0;
 
-	ASSERT((unsigned)why < REFUSALS);
+	ASSERT((unsigned)why < CONSOLE_ERRORS);
 	for (at = rows[why].text; (place = strstr(at, "%s")) != NULL; at = place + 2) {
 		ASSERT(used < 2);
 		bytes_append(out, at, (size_t)(place - at));
