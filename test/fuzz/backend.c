@@ -1,8 +1,7 @@
 /*
- * A small PostgreSQL for fuzz targets: see backend.h. It follows "Message Flow" in PostgreSQL's
- * documentation: after an error in the extended protocol all is skipped up to Sync; in a COPY from the
- * client Sync and Flush are ignored, and what has no place there ends it; CopyData and the like outside of
- * a COPY are ignored.
+ * A small PostgreSQL for fuzz targets: see backend.h. It follows "Message Flow" in PostgreSQL's documentation: after an error in the extended
+ * protocol, everything up to Sync is skipped; in a COPY from the client, Sync and Flush are ignored, and other messages end the COPY; CopyData and
+ * similar messages outside of a COPY are ignored.
  */
 #include "backend.h"
 
@@ -18,7 +17,7 @@
 
 #define PACKET_MOST 100000
 #define TAG_MOST 60
-#define QUESTION "SELECT pg_catalog.set_config('pgweir.timeout',"	/* how those of session_state = full begin */
+#define QUESTION "SELECT pg_catalog.set_config('pgweir.timeout',"	/* the beginning of queries of session_state = full */
 #define FUNCTIONS "SELECT pg_catalog.set_config('statement_timeout',"
 
 void backend_init(struct backend *b)
@@ -119,7 +118,7 @@ static void report_params(const char *text, struct bytes *out)
 	}
 }
 
-/* ---- what the session has ---- */
+/* ---- session state ---- */
 
 static void begin(struct backend *b)
 {
@@ -134,7 +133,7 @@ static void roll_back(struct backend *b)
 	strcpy(b->work_mem, b->work_mem_before);
 }
 
-/* What a command with this tag makes, or ends. */
+/* Applies the effect of a command with this tag: creates or ends an object. */
 static void take_tag(struct backend *b, const char *tag)
 {
 	static const struct { const char *begins; unsigned makes, ends; } tags[] = {
@@ -255,7 +254,7 @@ static bool run_named(struct backend *b, const char **text, struct bytes *out)
 	return true;
 }
 
-/* What a text answers behind its RowDescription, if it has one. True: it goes on with a COPY from the client. */
+/* Answers a text, after its RowDescription if it has one. Returns true if a COPY from the client follows. */
 static bool run(struct backend *b, const char *text, bool describes, struct bytes *out)
 {
 	static const char *const columns[] = { "text:text" };
@@ -301,7 +300,7 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		return false;
 	case 'A':
 		snprintf(tag, sizeof(tag), "%s", text + 1);
-		/* those that have to be in the text as words are D's */
+		/* tags whose words must be in the text follow after D */
 		if (strcmp(tag, "DISCARD ALL") == 0 || strcmp(tag, "DEALLOCATE ALL") == 0)
 			break;
 		take_tag(b, tag);

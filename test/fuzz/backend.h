@@ -4,17 +4,21 @@
 #include "base/bytes.h"
 
 /*
- * A small PostgreSQL for fuzz targets: it reads messages and answers each as the real one would, at once, and without knowing SQL. The
- * first letter of a text says what becomes of it:
+ * A small PostgreSQL for fuzz targets: it reads messages and answers each like a real server, at once, without a parser for SQL. The first letter of
+ * a text determines the effect:
  *
- *	B C	begins, ends a transaction		E	fails
- *	G H	COPY from, to the client		D	forgets all that is prepared (DISCARD, DEALLOCATE)
- *	A	the tag is what follows: ALISTEN	W	sets work_mem to what follows (w: one row with it)
- *	(empty)	EmptyQueryResponse			else	one row with the text in it
+ * - B C: begins, ends a transaction
+ * - E: fails
+ * - G H: COPY from, to the client
+ * - D: forgets all prepared statements (DISCARD, DEALLOCATE)
+ * - A: the rest is the command tag: ALISTEN
+ * - W: sets work_mem to the rest (w: one row with its value)
+ * - (empty): EmptyQueryResponse
+ * - other: one row with the text
  *
- * set_config('NAME',E'VALUE' in a text is reported by ParameterStatus, but work_mem is set. The question of session_state = full is answered by
- * what the tags have made: LISTEN, PREPARE and CREATE make something, UNLISTEN, DEALLOCATE, DROP and DISCARD ALL end it. LISTEN is about the channel c.
- * What the pooler LISTENs to itself is not noted; its UNLISTEN * is. Its NOTIFY is said here, and left for the other backends (`notified`).
+ * set_config('NAME',E'VALUE' in a text is reported by ParameterStatus, but work_mem is set. The query of session_state = full returns the effects of
+ * the tags: LISTEN, PREPARE and CREATE create an object; UNLISTEN, DEALLOCATE, DROP and DISCARD ALL end it. LISTEN is about the channel c. The
+ * pooler's own LISTEN is not recorded; its UNLISTEN * is. Its NOTIFY is sent to this session and left for the other backends (`notified`).
  */
 #define BACKEND_NAMES 32
 #define BACKEND_TYPES 8
@@ -32,7 +36,7 @@ struct backend {
 	bool has_begun;			/* the start-up message has come */
 	bool has_ended;			/* Terminate, or a CancelRequest */
 	char status;			/* I T E */
-	unsigned has, had;		/* PIN_ bits: what the session has; had before the transaction */
+	unsigned has, had;		/* PIN_ bits: objects of the session; and before the transaction */
 	char work_mem[BACKEND_VALUE], work_mem_before[BACKEND_VALUE];	/* empty: as at the login */
 	bool skips, copies, in_query;	/* to Sync; reads COPY data, in a Query */
 	struct backend_name statements[BACKEND_NAMES], portals[BACKEND_NAMES];
@@ -42,7 +46,7 @@ struct backend {
 
 void backend_init(struct backend *b);
 void backend_free(struct backend *b);
-/* Takes what a client sends, of any length, and appends the answers. */
+/* Reads bytes of a client, of any length, and appends the answers. */
 void backend_take(struct backend *b, const uint8_t *data, size_t size, struct bytes *out);
 
 #endif

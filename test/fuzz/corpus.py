@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Corpora of fuzz targets, between a directory with a file for each input, as fuzzers have it, and the text in the tree.
+"""
+Converts corpora of fuzz targets between a directory with a file for each input, as fuzzers use it, and the text in the tree.
 
-    corpus.py unpack FILE DIRECTORY                 a file for each line of the text
-    corpus.py pack DIRECTORY FILE [SIZE [COUNT]]    replaces the part that FOUND heads, which becomes the last; of the inputs that no
-                                                    other part has the smallest ones, at most COUNT of them, and of SIZE bytes in all
+- corpus.py unpack FILE DIRECTORY: writes a file for each line of the text
+- corpus.py pack DIRECTORY FILE [SIZE [COUNT]]: replaces the part headed FOUND, which becomes the last, with the smallest inputs that no other part
+  contains, at most COUNT inputs and SIZE bytes in all
 
-test/fuzz/replay.c says what the text looks like.
+test/fuzz/replay.c describes the format of the text.
 """
 import hashlib
 import os
@@ -43,7 +44,7 @@ def unpack(path, directory):
 
 
 def written(path):
-    """The inputs that were written by hand: each part but the one that fuzzing has found."""
+    """The inputs written by hand: all parts except the part that fuzzing has found."""
     kept, is_found = [], False
     for line in read(path) if os.path.exists(path) else []:
         if line.startswith("#"):

@@ -11,7 +11,7 @@
 #define WAITS_MOST 100000
 #define CHANGES_MOST 16		/* OpenSSL takes 32 changes of keys in a row for an attack */
 
-/* ---- what waits ---- */
+/* ---- pending bytes ---- */
 
 static void gather(struct flights *f)
 {
@@ -72,7 +72,7 @@ static void leave_out(struct flights *f, size_t at, size_t size)
 	f->waits.end -= size;
 }
 
-/* ---- what is said ---- */
+/* ---- sending ---- */
 
 static void say(struct flights *f, const void *data, size_t size)
 {
@@ -104,7 +104,7 @@ static const uint8_t *take_text(struct fuzz_input *in, size_t *size)
 
 /* ---- steps ---- */
 
-/* Those of an honest peer. False: it is none of them. */
+/* Runs a step of an honest peer. Returns false if the step is another one. */
 static bool step_honestly(struct flights *f, uint8_t what, struct fuzz_input *in)
 {
 	const struct flights_text *text;
@@ -208,7 +208,7 @@ void flights_free(struct flights *f)
 	bytes_free(&f->said);
 }
 
-/* The version in a header is no sign: an alert about a hello repeats the one that is wrong with it. */
+/* The version in a header is not checked: an alert about a ClientHello repeats its wrong version. */
 bool flights_are_records(const uint8_t *data, size_t size)
 {
 	while (size > 0) {

@@ -5,21 +5,26 @@
 #include "house.h"
 
 /*
- * A TLS conversation that an input directs: a true OpenSSL on the target's side makes the bytes, and a script
- * changes, cuts, repeats and replaces them on their way. So the input has the depth of a right handshake, and
- * the fault at any byte of it.
+ * A TLS conversation directed by an input: a real OpenSSL on the target's side produces the bytes, and a script changes, truncates, repeats and
+ * replaces them in transit. So the input reaches the depth of a valid handshake, with a fault at any byte.
  *
- * A script is a run of steps, a letter and what it wants (N: a byte; P: two bytes, a place, taken modulo the
- * size of what there is; T: N and so many bytes). Other letters are passed over. "What waits" is what
- * OpenSSL, and steps before, have put there to be sent.
+ * A script is a sequence of steps, each a letter and its arguments (N: a byte; P: two bytes, a position modulo the number of pending bytes; T: N and
+ * N bytes). Other letters are ignored. The pending bytes are the output of OpenSSL and of earlier steps that is not sent yet.
  *
- *	g	what waits goes, and whatever it brings about is done	k P	of what waits goes what is before that place
- *	x P N	a byte of what waits is changed by N (exclusive or)	c P	what waits ends at that place
- *	d P N	N bytes of it are left out				r	what went last goes again, behind what waits
- *	i P T	something is put in between				w N	the N-th of the target's clear texts waits, too
- *	s T	says something in TLS					m N	says the N-th of the target's messages in TLS
- *	n	says the end (close_notify)				u N	changes keys; N odd: both sides
- *	R	wants to renegotiate					h	hangs up
+ * - g: sends the pending bytes, and everything that results is processed
+ * - k P: sends the pending bytes before that position
+ * - x P N: a pending byte is changed by exclusive or with N
+ * - c P: the pending bytes are truncated there
+ * - d P N: N bytes are removed there
+ * - r: the bytes sent last are repeated, after the pending ones
+ * - i P T: bytes are inserted
+ * - w N: the N-th clear text of the target is appended to the pending bytes
+ * - s T: sends data in TLS
+ * - m N: sends the N-th message of the target in TLS
+ * - n: sends close_notify
+ * - u N: changes keys; N odd: on both sides
+ * - R: requests renegotiation
+ * - h: closes the connection
  */
 struct flights_text {
 	const char *data;
@@ -34,12 +39,12 @@ struct flights {
 	enum fuzz_cut cut;
 	struct bytes waits, last;
 	struct bytes said;		/* all that was said in TLS */
-	bool is_damaged;		/* some step was none that an honest peer takes */
+	bool is_damaged;		/* some step was not one of an honest peer */
 	int sent, changes;		/* how often all that waits has gone, and keys were changed */
 	uint8_t first;			/* of the bytes that went; 0: none has */
 };
 
-/* Plays the script on that end, which has a `secure`; then sends what still waits. */
+/* Plays the script on that end, which has a `secure`; then sends the pending bytes. */
 void flights_play(struct flights *f, const uint8_t *script, size_t size);
 void flights_free(struct flights *f);
 

@@ -1,6 +1,4 @@
-/*
- * What all fuzz targets share: see fuzz.h.
- */
+/* Functions shared by all fuzz targets: see fuzz.h. */
 #include "fuzz.h"
 
 #include <stdio.h>

@@ -1,10 +1,9 @@
 /*
- * The answer to auth_query (pg/authquery.c), behind the ledger, as lookup.c reads it: a secret is found
- * only where a row of two columns names this very user.
+ * The answer to auth_query (pg/authquery.c), through the ledger, as lookup.c reads it: a secret is found only in a row of two columns that names this
+ * user.
  *
- * Input: server messages. Properties: what the ledger does not let pass is never read; a failure has a
- * reason; a user is known only with a row of that user's name, of a result that was described, and the user's
- * secret is the one in that row.
+ * Input: server messages. Properties: messages that the ledger refuses are never read; a failure has a reason; a user is known only with a row of
+ * that user's name, of a described result, and the user's secret is the secret in that row.
  */
 #include "fuzz.h"
 #include "messages.h"
@@ -18,7 +17,7 @@
 
 #define USER "alice"
 
-/* Of a DataRow with exactly the user and a secret: the secret; else NULL. */
+/* Returns the secret of a DataRow with exactly the user and a secret; otherwise NULL. */
 static const uint8_t *secret_in(const struct pg_frame *f, uint32_t *size)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);

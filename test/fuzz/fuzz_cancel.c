@@ -1,11 +1,9 @@
 /*
- * Cancel requests (cancel/cancel.c, peers.c): keys of both lengths, made here or at a peer, with bits that
- * name the peer and the hops left.
+ * Cancel requests (cancel/cancel.c, peers.c): keys of both lengths, made here or at a peer, with bits for the peer and the remaining hops.
  *
- * Input: a byte that chooses protocol, peer_id and whether a query runs; then requests, each of a byte and
- * a few more: bits to be turned in the client's own key, or a key of any length. Properties: the server is
- * told to cancel exactly when a query runs and the key is the client's but for the hops; a peer gets what
- * belongs to it, with one hop less, and nothing else does; the query is answered all the same.
+ * Input: a byte that selects protocol, peer_id and whether a query runs; then requests, each of a byte and a few more: bits to be inverted in the
+ * client's own key, or a key of any length. Properties: the server is told to cancel exactly if a query runs and the key equals the client's except
+ * for the hops; a peer gets its own requests, with one hop less, and no others; the query is answered in any case.
  */
 #include "fuzz.h"
 #include "backend.h"
@@ -52,7 +50,7 @@ static struct key key_of(const struct house_end *client)
 	return key;
 }
 
-/* What is asked for next. */
+/* Returns the key of the next request. */
 static struct key next_key(struct fuzz_input *in, const struct key *own)
 {
 	struct key key = *own;
@@ -95,7 +93,7 @@ static bool is_for_peer(const struct key *asked)
 	return (asked->size == CANCEL_KEY || asked->size == CANCEL_KEY_LONG) && id == PEER_THERE && (asked->bytes[1] & 3) > 0;
 }
 
-/* What came on a connection that pgweir has opened since: the packet that is expected, or none with size 0. */
+/* Checks the packet on a connection that pgweir has opened since: the expected packet, or none with size 0. */
 static void expect(struct house *h, int ends_before, const struct bytes *want)
 {
 	struct house_end *carrier = h->end_count > ends_before ? house_server(h) : NULL;

@@ -1,14 +1,11 @@
 /*
- * What a client sends once it is logged in: frames, the ledger, prepared statements that are renamed and
- * replayed, the relay, the link to a server and its end. All of it is the real thing, in front of a small
- * PostgreSQL (backend.h).
+ * Messages of a logged-in client: frames, the ledger, renamed and replayed prepared statements, the relay, the link to a server and its end. All code
+ * is real, in front of a small PostgreSQL (backend.h).
  *
- * Input: a byte that chooses pool mode, protocol, when servers answer, and TLS; the client's messages.
- * Properties: it does not matter how the stream is cut, nor whether it goes in clear or in TLS records, which
- * are cut as well: the client and, in session mode, the server get the same bytes; whatever the client has done,
- * the next client, on the same server or another, gets the answers to its own queries and nothing else, and with session_state = full
- * nothing of what the session before has set;
- * nothing is left in the end.
+ * Input: a byte that selects pool mode, protocol, when servers answer, and TLS; the client's messages. Properties: the result is independent of how
+ * the stream is split, and whether it is clear text or TLS records, which are split as well: the client and, in session mode, the server get the same
+ * bytes; after any input, the next client, on the same server or another, gets exactly the answers to its own queries, and with session_state = full
+ * no settings of the earlier session; nothing is left at the end.
  */
 #include "fuzz.h"
 #include "house.h"
@@ -63,9 +60,11 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 static const struct messages_kit kit = { .skip = 1, .parts = messages_of_client };
 MESSAGES_MUTATOR(&kit)
 
-/* A server was asked the last question behind requests that went into a COPY (link.c): if it passes over that, because a request before it
-   failed in a batch that no Sync ends, pgweir cannot know whether it has said all, and the client ends. Whether it comes to that is a
-   matter of when the failure is heard of. */
+/*
+ * Returns whether a server got the final query after requests that were sent into a COPY (link.c). If the server skips that query, because an earlier
+ * request failed in a batch without Sync, pgweir cannot know whether all answers have arrived, and the client ends. This depends on when the failure
+ * arrives.
+ */
 static bool was_left_in_doubt(const struct house_outcome *o)
 {
 	static const char mark[] = "pgweir: all said";
@@ -94,8 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		house_trim_after_copy(&whole.client, &cut.client);
 		if (!whole.client_is_gone)
 			FUZZ_SAME(&whole.client, &cut.client);
-		/* when a statement makes room for another follows from what has been answered by then: in session mode
-		   there is no such thing */
+		/* the eviction of a statement depends on the answers so far: session mode has no evictions */
 		if (!(how & HOW_AT_ONCE) && !whole.client_is_gone && (how & HOW_MODE) == MODE_IS_SESSION)
 			FUZZ_SAME(&whole.server, &cut.server);
 	}

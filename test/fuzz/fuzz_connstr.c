@@ -1,10 +1,8 @@
 /*
- * The values of [databases], [users] and [peers], which are lists of key=value, and LDAP options, which are
- * another grammar for the same.
+ * The values of [databases], [users] and [peers], which are lists of key=value, and LDAP options, which have another grammar.
  *
- * Input: a letter for the kind (d, u, p, l), the text. Properties: a list that is read, written anew from
- * what was read, is read as the same; what is said of a mistake never holds the password that stands in the
- * text.
+ * Input: a letter for the kind (d, u, p, l), the text. Properties: a parsed list, written again from its values, is parsed as the same; error
+ * messages never contain the password in the text.
  */
 #include "conf/connstr.h"
 #include "conf/entry.h"
@@ -17,7 +15,7 @@
 
 #define SECRET_WORD "hUnTeR2"	/* a seed's password */
 
-/* The text begins with this key and the password, which stands nowhere else: then it may not be repeated. */
+/* The text begins with this key and the password, which occurs nowhere else: then the password must not be printed. */
 static bool holds_secret(const char *text, const char *key)
 {
 	size_t size = strlen(key);

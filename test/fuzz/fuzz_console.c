@@ -21,8 +21,10 @@ static const char ini[] =
 	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u\n* = " HOUSE_SERVER "user=u\n[users]\nu = pool_mode=session\n"
 	"[peers]\n1 = host=127.0.0.1\n" HOUSE_SETTINGS "auth_type=any\nadmin_users=admin\nstats_users=looker\n";
 
-/* What is the same each time: the types of the messages and the texts of errors, up to what they quote: of a bad
-   header as much is shown as is here. */
+/*
+ * The constant part of the output: the types of the messages and the texts of errors, without quoted input: the quoted part of a bad header depends
+ * on the split.
+ */
 static void digest(struct bytes got, bool with_rows, struct bytes *out)
 {
 	struct pg_frame f;
@@ -41,7 +43,7 @@ static void digest(struct bytes got, bool with_rows, struct bytes *out)
 	}
 }
 
-/* What has one of these words may end connections, and does so in a later turn: how many rows SHOW has then depends on the cut. */
+/* A command with one of these words may end connections in a later turn: the number of rows in SHOW then depends on the split. */
 static bool mentions_an_end(const uint8_t *data, size_t size)
 {
 	static const char *const words[] = { "SHUTDOWN", "PAUSE", "KILL", "RECONNECT" };

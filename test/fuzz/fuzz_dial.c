@@ -1,12 +1,10 @@
 /*
- * A server while pgweir logs in to it: answers to authentication, SCRAM as the proving side, versions,
- * parameters, keys, errors. All of the code under test is real; the input is what an attacker in the place of
- * a server may send.
+ * A server during pgweir's login: authentication requests, SCRAM as the client side, versions, parameters, keys, errors. All code under test is real;
+ * the input is any data that an attacker in place of the server may send.
  *
- * Input: a byte that chooses what pgweir knows of the user; the server's bytes. Properties: it does not
- * matter how they are cut: the client that waits, and the server, get the same bytes; the password goes out
- * in clear only when that was asked for; nothing is left in the end. Randomness repeats itself, so pgweir's
- * nonce does, and inputs can hold the right answer.
+ * Input: a byte that selects pgweir's knowledge of the user; the server's bytes. Properties: the result is independent of how they are split: the
+ * waiting client, and the server, get the same bytes; the password is sent in clear only if requested; nothing is left at the end. Randomness is
+ * deterministic, and so is pgweir's nonce, so inputs can contain the correct answer.
  */
 #include "fuzz.h"
 #include "house.h"

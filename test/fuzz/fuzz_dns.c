@@ -1,11 +1,10 @@
 /*
- * Names: the cache, the questions, what is done with answers, zones, name servers with ports (net/dns*.c).
- * c-ares's part is played by the target (names.h): it is not ours.
+ * Names: the cache, the queries, the processing of answers, zones, name servers with ports (net/dns*.c). The target replaces c-ares (names.h), which
+ * is not tested.
  *
- * Input: 'r' and a resolv.conf, or 'd' and steps of a byte and a few more: ask, cancel, answer, wait,
- * configure. Properties: each request is answered once, or never after it was cancelled; an answer has addresses
- * of the two families only, each can be had by its place, those that are reachable come first; nothing is
- * left in the end.
+ * Input: 'r' and a resolv.conf, or 'd' and steps of a byte and a few more: request, cancel, answer, wait, configure. Properties: each request is
+ * answered once, or never after a cancel; an answer has addresses of the two families only, each can be found by its index, reachable ones first;
+ * nothing is left at the end.
  */
 #include "fuzz.h"
 #include "base/mem.h"

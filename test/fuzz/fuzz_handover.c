@@ -1,16 +1,13 @@
 /*
- * The hand-over of an online restart (session/handover*.c, net/records.c, pg/packed.c): the records that
- * one process writes and another reads.
+ * The hand-over of an online restart (session/handover*.c, net/records.c, pg/packed.c): the records that one process writes and another reads.
  *
- * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a fresh world
- * takes; or 'S', a byte of how, where to stop, and what a client says, for a world that hands over in the
- * middle of it; or 'M', the same with changes in front of it, each a place and what is changed there, of the records of
- * such a world, which a fresh one then takes: these are always of the form that is written today. Properties: no record at all does harm: what is refused is undone without a trace, and what
- * is taken as a whole can be served and ended; a client that was handed over gets the bytes that it would
- * have got without that.
+ * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a new world takes over; or 'S', a byte of options, a stop
+ * position, and a client's messages, for a world that hands over in the middle; or 'M', the same preceded by changes, each a position and the change,
+ * to the records of such a world, which a new world then takes over: these records always have the current format. Properties: no record causes harm:
+ * a refused record is undone completely, and a complete set can be served and ended; a client that was handed over gets the same bytes as without
+ * hand-over.
  *
- * With FUZZ_RECORDS in the environment, the records of an 'S' go to standard output as an 'R' input: so
- * seeds are made.
+ * With FUZZ_RECORDS in the environment, the records of an 'S' are written to standard output as an 'R' input, to make seeds.
  */
 #include "fuzz.h"
 #include "backend.h"
@@ -29,7 +26,7 @@
 
 #define RECORDS_MOST 40
 #define PATIENCE 1000
-#define CHANGE 3			/* bytes: where, as two of them, and what is changed there */
+#define CHANGE 3			/* bytes of a change: a position of two bytes, and the change */
 #define CHANGES_MOST 8
 
 static const char ini[] =
@@ -99,7 +96,7 @@ static void take_records(struct fuzz_input in)
 	house_close(&h);
 }
 
-/* ---- what a world hands over ---- */
+/* ---- records of a world ---- */
 
 static void show(const struct record *r)
 {
@@ -111,7 +108,7 @@ static void show(const struct record *r)
 	fwrite(r->body, 1, r->size, stdout);
 }
 
-/* What `from` would hand over, as records that an 'R' could have. */
+/* Writes the records that `from` would hand over, in the format of 'R'. */
 static void write_records(struct house *from, struct bytes *to)
 {
 	struct handover_counts counts;
@@ -226,7 +223,7 @@ static void compare(struct fuzz_input in)
 	bytes_free(&without);
 }
 
-/* A world hands over in the middle of what its client says, changes are made to that, and a fresh one takes it. */
+/* A world hands over in the middle of its client's messages, the records are changed, and a new world takes them over. */
 static void change(struct fuzz_input in)
 {
 	uint8_t how = fuzz_u8(&in);

@@ -1,10 +1,9 @@
 /*
- * The HBA file, with what it includes, and the verdict for a client.
+ * The HBA file, with its included files, and the result for a client.
  *
- * Input: files, as sandbox_files reads them; one named "ident" is the ident file. Properties: the same file
- * gives the same verdicts, may always replace itself, and gives them with remarks and empty lines around it
- * too; a rule that is found has a method and a place; a line that cannot be used admits no client, neither by itself nor by
- * what it does to others, so behind one that could be about anything every client is refused.
+ * Input: files, as sandbox_files reads them; a file named "ident" is the ident file. Properties: the same file gives the same results, may always
+ * replace itself, and gives the same results with comments and empty lines around it; a found rule has a method and a place; an unusable line admits
+ * no client, neither by itself nor by its effect on others, so every client is refused after a line that could match any client.
  */
 #include "fuzz.h"
 #include "rules.h"
@@ -88,8 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		compare(hba, again, 0);
 		FUZZ_CHECK(hba_may_replace(again, hba) && hba_may_replace(hba, again));
 		hba_drop(&again);
-		/* a file that includes itself is longer each time, and one that comes again takes the place of what is in
-		   front */
+		/* a file that includes itself is longer each time, and a repeated file replaces the earlier one */
 		names_itself = memmem(data, size, SANDBOX_MAIN, strlen(SANDBOX_MAIN));
 		/* a byte order mark is one only at the beginning */
 		if (!text_starts_with_mark(data, size) && !names_itself && !memchr(data, '@', size)) {

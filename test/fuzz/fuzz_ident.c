@@ -21,7 +21,7 @@ static struct hba *load(void)
 	return hba;
 }
 
-/* The same files, of which the first begins with lines that cannot be used. */
+/* The same files, with unusable lines at the beginning of the first. */
 static struct hba *load_behind_faults(const uint8_t *data, size_t size)
 {
 	struct bytes longer = BYTES_EMPTY;
@@ -35,7 +35,7 @@ static struct hba *load_behind_faults(const uint8_t *data, size_t size)
 	return hba;
 }
 
-/* A file that comes again, or includes itself, is another one behind faults; so is one with a byte order mark. */
+/* A repeated file, or a file that includes itself, is different after the unusable lines; so is a file with a byte order mark. */
 static bool is_other_behind_faults(const uint8_t *data, size_t size)
 {
 	return memmem(data, size, SANDBOX_MAIN, strlen(SANDBOX_MAIN)) || memmem(data, size, "\xef\xbb\xbf", 3);

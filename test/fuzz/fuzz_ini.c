@@ -1,10 +1,8 @@
 /*
- * The ini file, with the files that it includes: everything up to a snapshot, the check of what
- * contradicts, and the rules.
+ * The ini file, with its included files: everything up to a snapshot, the check for contradictions, and the rules.
  *
- * Input: files, as sandbox_files reads them. Properties: every setting that was read, written as SHOW
- * CONFIG and --print-config write it, is read as the same again; SET of its own value changes nothing; each
- * error has a text; a file that is read twice gives the same.
+ * Input: files, as sandbox_files reads them. Properties: every setting, written as SHOW CONFIG and --print-config write it, is parsed as the same;
+ * SET of its own value changes nothing; each error has a text; reading a file twice gives the same result.
  */
 #include "conf/conf.h"
 #include "conf/hba.h"

@@ -1,10 +1,9 @@
 /*
- * The account of what a server owes (pg/ledger.c), against itself.
+ * The ledger of a server's pending answers (pg/ledger.c), compared with itself.
  *
- * Input: two bytes a step: which side sends and how, and the type of the message. Properties: the short ways
- * (ledger_sent_plain, ledger_passes) lead where the general ones lead; an account that is packed and
- * unpacked is the same account, in every answer that it gives from then on; no bytes at all make an
- * account, unpacked, that ends the process.
+ * Input: two bytes per step: the sending side and its options, and the type of the message. Properties: the short paths (ledger_sent_plain,
+ * ledger_passes) have the same result as the general ones; a packed and unpacked ledger gives the same results from then on; no bytes, unpacked as a
+ * ledger, can end the process.
  */
 #include "fuzz.h"
 #include "pg/packed.h"
@@ -62,7 +61,7 @@ static void compare(const struct ledger *a, const struct ledger *b)
 	} while (x);
 }
 
-/* What the account must always say of itself. */
+/* Checks the invariants of the ledger. */
 static void check(const struct ledger *l)
 {
 	uint32_t depth = 0;
@@ -76,7 +75,7 @@ static void check(const struct ledger *l)
 	FUZZ_CHECK(!ledger_is_empty(l) || (l->depth == 0 && !ledger_local_reply_is_due(l)));
 }
 
-/* A copy that goes its own way; one with a ring of its own would be changed under the feet of the other. */
+/* Makes an independent copy; not possible if the ledger has its own ring, which both would share. */
 static bool has_twin(const struct ledger *l, struct ledger *twin)
 {
 	*twin = *l;
@@ -118,7 +117,7 @@ static void receive(struct ledger *l, uint8_t type)
 	enum ledger_verdict verdict;
 	struct ledger twin;
 
-	/* the relay gives what is promised before it looks at the next message */
+	/* the relay sends promised answers before it looks at the next message */
 	if (due)
 		ledger_local_reply_sent(l);
 	passes = has_twin(l, &twin) && ledger_passes(&twin, type);

@@ -1,12 +1,10 @@
 /*
- * A client before it is authenticated: start-up packets, SSLRequest and the like, a password, an MD5
- * answer, SCRAM, the HBA rules, the welcome. All of the code under test is real; the input is what an
- * unauthenticated client may send.
+ * A client before authentication: start-up packets, SSLRequest and similar requests, a password, an MD5 response, SCRAM, the HBA rules, the welcome.
+ * All code under test is real; the input is any data that an unauthenticated client may send.
  *
- * Input: a byte that chooses auth_type; the bytes of the connection. Properties: it does not matter how
- * they are cut: the client gets the same bytes; with auth_type plain no client is welcomed that has not sent
- * the password; whatever happened, the next client gets in and gets its own answers; nothing is left in the
- * end. Randomness repeats itself, so salts and nonces do, and inputs can hold the right answer.
+ * Input: a byte that selects auth_type; the bytes of the connection. Properties: the result is independent of how they are split: the client gets the
+ * same bytes; with auth_type plain no client is welcomed without the password; after any input, the next client is welcomed and gets its own answers;
+ * nothing is left at the end. Randomness is deterministic, and so are salts and nonces, so inputs can contain the correct answer.
  */
 #include "fuzz.h"
 #include "backend.h"
@@ -33,7 +31,7 @@ static const char rules[] =
 	"host open all 127.0.0.1/32 trust\nhost d alice all scram-sha-256\nhost d bob all md5\nhost d carol all password\n"
 	"host d all all reject\n";
 
-/* There is a ReadyForQuery among the messages, behind what may have answered an SSLRequest. */
+/* Returns whether ReadyForQuery is among the messages, after a possible answer to an SSLRequest. */
 static bool is_welcomed(const struct bytes *got)
 {
 	const uint8_t *at = got->data ? bytes_front(got) : NULL;
@@ -103,11 +101,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	whole = play(type, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(type, data + 1, size - 1, size < 200 ? FUZZ_SINGLE : FUZZ_PIECES);
 	is_in = is_welcomed(&whole.client);
-	/* what comes together with an SSLRequest was not meant to be in clear; and of a bad header as much is
-	   shown as is here */
+	/* data together with an SSLRequest must not be clear text; and the quoted part of a bad header depends on the split */
 	if (!says(&whole, "unencrypted data") && !says(&whole, "bad packet header")) {
 		FUZZ_CHECK(is_in == is_welcomed(&cut.client) && (is_in || whole.client_is_gone == cut.client_is_gone));
-		/* behind the login it is a session like any other */
+		/* after the login the session is like any other */
 		if (!is_in)
 			FUZZ_SAME(&whole.client, &cut.client);
 	}

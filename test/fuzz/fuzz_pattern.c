@@ -1,9 +1,8 @@
 /*
- * Regular expressions of HBA and ident files, and what their first parentheses matched.
+ * Regular expressions of HBA and ident files, and the match of their first group.
  *
- * Input: the expression, a newline, the text. Properties: asking for the group gives the same verdict as asking for the
- * match; the group lies in the text; parentheses (?:...) around the whole change neither; what matches from end to end
- * matches.
+ * Input: the expression, a newline, the text. Properties: a match with the group gives the same result as a match without; the group is inside the
+ * text; parentheses (?:...) around the whole change neither; a text that matches from end to end matches.
  */
 #include "conf/pattern.h"
 #include "fuzz.h"

@@ -1,12 +1,11 @@
 /*
  * Mistakes in a `reject` line of an HBA file.
  *
- * Input: a line. If it can be used and rejects, all lines that differ from it by one slip are tried in its place, in
- * front of lines that admit every client: each byte left out, replaced, put in twice or swapped with the next; bytes put
- * in; the line cut off; words left out, written twice or swapped. Property: a slip that makes a line that cannot be used
- * admits no client that the line rejects. One that makes a line of another meaning cannot be told from intention; nor can a blank
- * that changes places with a letter, which gives two fields another value at once ("bo blocalhost"); nor a quote that is lost in front of a '#',
- * which makes a comment of the rest. So lines with a '#' are not tried; that a slip puts one in is.
+ * Input: a line. If the line is usable and rejects, all lines that differ from it by one slip are tried in its place, before lines that admit every
+ * client: each byte removed, replaced, duplicated or swapped with the next; bytes inserted; the line truncated; words removed, duplicated or swapped.
+ * Property: a slip that makes the line unusable admits no client that the original line rejects. A slip that changes the meaning of the line cannot
+ * be distinguished from intention; nor can a blank swapped with a letter, which changes two fields at once ("bo blocalhost"); nor a quote lost before
+ * a '#', which makes the rest a comment. Therefore lines with a '#' are not tried, but slips that insert one are.
  */
 #include "fuzz.h"
 #include "rules.h"
@@ -17,7 +16,7 @@
 #define LINE_MOST 80
 
 static const char open_to_all[] = "\nhost all,replication all all trust\nlocal all,replication all trust\n";
-static const char slips[] = "\t\n\r\v\f \"#\\,=/@+*.:%-()[]!019azAZ\x80";	/* the NUL behind them is one, too */
+static const char slips[] = "\t\n\r\v\f \"#\\,=/@+*.:%-()[]!019azAZ\x80";	/* including the NUL at the end */
 
 struct slip {
 	const uint8_t *line;
@@ -95,7 +94,7 @@ static bool begins_word(const struct slip *slip, size_t at)
 	return !is_blank(slip->line[at]) && (at == 0 || is_blank(slip->line[at - 1]));
 }
 
-/* The end of the word at `at`, with the blanks behind it. */
+/* Returns the end of the word at `at`, including the following blanks. */
 static size_t end_of(const struct slip *slip, size_t at)
 {
 	while (at < slip->size && !is_blank(slip->line[at]))
@@ -117,7 +116,7 @@ static void slip_words(const struct slip *slip, size_t at)
 	splice(slip, at, next - at, swapped, next - at);
 }
 
-/* Finds out which clients the line rejects. False: it is no line to be tried. */
+/* Determines which clients the line rejects. Returns false if the line is not to be tried. */
 static bool begin(struct slip *slip)
 {
 	bool is_usable, rejects = false;

@@ -1,12 +1,9 @@
 /*
- * SCRAM as pgweir speaks it to a server (pg/scram_prover.c): what an attacker in the place of a server may
- * send.
+ * SCRAM from pgweir to a server (pg/scram_prover.c): any data that an attacker in place of a server may send.
  *
- * Input: a byte of how the client stands to channel binding and to its keys, the server-first message, a
- * NUL, the server-final message. With "%" at the end of the final message the target puts the signature
- * there that a server which knows the secret would send. Properties: only such a server is believed; the
- * keys that are kept afterwards are those of the salt and count that it asked for; it is asked for no more
- * iterations than the bound.
+ * Input: a byte for the client's channel binding and keys, the server-first message, a NUL, the server-final message. If the final message ends with
+ * "%", the target replaces this with the signature that a server with the secret would send. Properties: only such a server is accepted; the keys
+ * cached afterwards belong to its salt and iteration count; the server cannot cause more iterations than the limit.
  */
 #include "fuzz.h"
 #include "pg/base64.h"
@@ -47,7 +44,7 @@ static enum scram_result step(struct scram_prover *p, const void *message, size_
 	return result;
 }
 
-/* What a server that knows the secret would send for "%". */
+/* Replaces "%" with the signature of a server that knows the secret. */
 static void sign(struct bytes *final, const struct scram_prover *p)
 {
 	uint8_t signature[SCRAM_KEY];

@@ -1,12 +1,9 @@
 /*
- * SCRAM as pgweir speaks it to a client (pg/scram.c): what an unauthenticated client may send before it has proven
- * anything, with and without channel binding.
+ * SCRAM from pgweir to a client (pg/scram.c): any data that an unauthenticated client may send, with and without channel binding.
  *
- * Input: a byte of what is offered, the client-first message, a NUL, the client-final message. With "%" at
- * the end of the final message the target puts the proof there that the message needs, so that inputs get
- * past it. Properties: without the right proof no client comes in, with it the key that was proven is the
- * client's; a user that does not exist never comes in; what is sent is what the prover of pgweir's own would
- * understand; a second final message is refused.
+ * Input: a byte for the offer, the client-first message, a NUL, the client-final message. If the final message ends with "%", the target replaces
+ * this with the matching proof, so that inputs get further. Properties: without the correct proof no client is accepted, and with it the proven key
+ * is the client's; an unknown user is never accepted; pgweir's own prover understands the output; a second final message is refused.
  */
 #include "fuzz.h"
 #include "pg/base64.h"
@@ -41,7 +38,7 @@ static void prove(struct bytes *final, const struct scram_verifier *v)
 	struct bytes auth = BYTES_EMPTY;
 	size_t size = bytes_size(final) - 1;
 
-	/* "...,p=" is not part of what is signed */
+	/* "...,p=" is not covered by the signature */
 	if (size < 3 || memcmp(bytes_front(final) + size - 3, ",p=", 3) != 0)
 		return;
 	bytes_append_format(&auth, "%s,%s,", v->client_first_bare, v->server_first);

@@ -1,12 +1,10 @@
 /*
- * What a server sends once it has been logged in to: frames, the ledger, ReadyForQuery, ParameterStatus,
- * ErrorResponse, promises that are kept between answers, the end of a link. All of it is the real thing;
- * the client asks one of a few questions.
+ * Messages of a logged-in server: frames, the ledger, ReadyForQuery, ParameterStatus, ErrorResponse, the pooler's answers between the server's, the
+ * end of a link. All code is real; the client sends one of a few queries.
  *
- * Input: a byte that chooses pool mode, question and TLS; the server's messages. Properties: it does not matter how the
- * stream is cut, nor whether it goes in clear or in TLS records, which are cut as well: the client gets the same bytes, unless the
- * server is closed; where whole messages came, the next client gets the answers to its own queries and nothing else, from this server or
- * another; nothing is left in the end.
+ * Input: a byte that selects pool mode, query and TLS; the server's messages. Properties: the result is independent of how the stream is split, and
+ * whether it is clear text or TLS records, which are split as well: the client gets the same bytes, unless the server is closed; after whole
+ * messages, the next client gets exactly the answers to its own queries, from this server or another; nothing is left at the end.
  */
 #include "fuzz.h"
 #include "backend.h"
@@ -80,7 +78,7 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	h.holds_answers = true;
 	house_send(&h, client, questions[how / 3 % 8].text, questions[how / 3 % 8].size);
 	house_settle(&h);
-	/* what it is asked is not the backend's to answer, so far */
+	/* from here on, the backend does not answer the server's queries */
 	house_news(server);
 	house_feed(&h, server, data, size, cut);
 	o = house_outcome_of(client, server);
@@ -97,8 +95,11 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 static const struct messages_kit kit = { .skip = 1, .parts = messages_of_server };
 MESSAGES_MUTATOR(&kit)
 
-/* What may stand at the end or not: asides, which behind the last answer are the client's only as long as the server is; and what may begin a
-   lost server's answer to the last question ("pgweir: all said"), which waits for the rest, and went on before that was asked. */
+/*
+ * Messages that may be present at the end or not: asynchronous messages, which reach the client after the last answer only while it has the server;
+ * and the possible beginning of a lost server's answer to the final query ("pgweir: all said"), which waits for the rest, or was forwarded before
+ * that query.
+ */
 #define LOOSE_ENDS "NAS" "1tn"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -111,15 +112,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tls = data[0] / 24 & 7;
 	whole = play(data[0], 0, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(data[0], tls, data + 1, size - 1, tls && size % 4 == 0 ? FUZZ_WHOLE : size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* a server that says too much ends with its client, if it has not answered that client before; and what is
-	   too much may be an answer to what the client has been waiting to ask */
+	/*
+	 * a server with extra messages ends with its client unless it has answered that client before; and an extra message may count as an answer to the
+	 * client's next query
+	 */
 	if (!whole.server_is_gone && !cut.server_is_gone) {
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
 		house_trim_end(&whole.client, LOOSE_ENDS);
 		house_trim_end(&cut.client, LOOSE_ENDS);
 		house_trim_errors(&whole.client);
 		house_trim_errors(&cut.client);
-		/* asides stood in front of an error, too */
+		/* asynchronous messages preceded an error, too */
 		house_trim_end(&whole.client, LOOSE_ENDS);
 		house_trim_end(&cut.client, LOOSE_ENDS);
 		FUZZ_SAME(&whole.client, &cut.client);

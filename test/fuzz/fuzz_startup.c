@@ -1,10 +1,8 @@
 /*
- * The first packet of a connection, which any unauthenticated client may send: pg_startup_read, its pairs,
- * the options in them.
+ * The first packet of a connection, which any unauthenticated client may send: pg_startup_read, its pairs, the options in them.
  *
- * Input: the bytes of the connection. Properties: however much of the packet is here, the verdict is the
- * one that the whole gets, or PG_MORE, and comes as soon as the size that it tells is here; what was read,
- * written again, is read as the same.
+ * Input: the bytes of the connection. Properties: for any part of the packet, the result is that of the whole packet or PG_MORE, and is available as
+ * soon as the announced size has arrived; a parsed packet, written again, is parsed as the same.
  */
 #include "fuzz.h"
 #include "pg/build.h"
@@ -16,7 +14,7 @@
 #define PACKET_MOST 10000
 #define PAIRS_MOST 64
 
-/* Every option of the text; what is wrong with one ends it. */
+/* Walks over the options of the text, up to the first invalid option. */
 static void walk_options(const char *text)
 {
 	char name[16], value[32];

@@ -1,13 +1,11 @@
 /*
- * A client that speaks TLS, or nearly: a true handshake, after SSLRequest or at once, of TLS 1.2 or 1.3, new
- * or resumed. Its bytes are cut, changed, repeated, left out and mixed with clear ones at any place,
- * before, within and behind it.
+ * A client with valid or almost valid TLS: a real handshake, after SSLRequest or directly, of TLS 1.2 or 1.3, new or resumed. Its bytes are
+ * truncated, changed, repeated, removed and mixed with clear text at any place, before, within and after it.
  *
- * Input: a byte that chooses what pgweir wants and how the client begins; a script (flights.h). Properties:
- * nothing that came in clear is taken for what was said in TLS (CVE-2021-3935): every message that reaches a
- * server was said in TLS, and no client is welcomed that has not sent a StartupMessage there; behind its 'S'
- * pgweir sends nothing but records; it does not matter how the bytes are cut: the client is told the same; an
- * honest client gets TLS; whatever happened, the next one gets in; nothing is left in the end.
+ * Input: a byte that selects pgweir's requirements and the client's beginning; a script (flights.h). Properties: no clear text is treated as TLS data
+ * (CVE-2021-3935): every message to a server was sent in TLS, and no client is welcomed without a StartupMessage in TLS; after its 'S' pgweir sends
+ * only records; the result is independent of how the bytes are split; an honest client gets TLS; after any input, the next client is welcomed;
+ * nothing is left at the end.
  */
 #include "fuzz.h"
 #include "flights.h"
@@ -40,7 +38,7 @@ static const struct flights_text messages[] = {
 };
 static const struct flights_text clear_texts[] = {
 	FLIGHTS_TEXT(MALLORY), FLIGHTS_TEXT("Q\0\0\0\10bad\0"), FLIGHTS_TEXT(SSL_REQUEST), FLIGHTS_TEXT(MALLORY "Q\0\0\0\10bad\0"),
-	/* alerts: a warning, close_notify, a fatal one; a change of cipher; an empty record; one that is too long; data in clear */
+	/* alerts: a warning, close_notify, a fatal alert; a change of cipher; an empty record; a record that is too long; data in clear */
 	FLIGHTS_TEXT("\25\3\3\0\2\1\132"), FLIGHTS_TEXT("\25\3\3\0\2\1\0"), FLIGHTS_TEXT("\25\3\3\0\2\2\50"), FLIGHTS_TEXT("\24\3\3\0\1\1"),
 	FLIGHTS_TEXT("\26\3\1\0\0"), FLIGHTS_TEXT("\26\3\1\377\377"), FLIGHTS_TEXT("\27\3\3\0\10Q\0\0\0\10bad\0"), FLIGHTS_TEXT("\27\3\3\0\0"),
 	/* a handshake message of the most that can be said; HelloRequest; SSL 2; GSSENCRequest; another protocol altogether */
@@ -52,7 +50,7 @@ struct outcome {
 	struct house_outcome ends;
 	int alert;
 	bool is_done;
-	bool is_damaged;		/* where what is broken is noticed follows from how much of it is there: only whole ones are compared */
+	bool is_damaged;		/* the point at which damage is noticed depends on the split: only whole inputs are compared */
 };
 
 static bool is_welcomed(const struct house_outcome *o)
@@ -71,7 +69,7 @@ static void check_servers(const struct house *h, const struct bytes *said)
 
 		if (left < 4)
 			continue;
-		/* behind pgweir's own StartupMessage */
+		/* after pgweir's own StartupMessage */
 		at = bytes_front(&e->got);
 		packet = pg_u32_at(at);
 		FUZZ_CHECK(packet <= left);
@@ -85,7 +83,7 @@ static void check_servers(const struct house *h, const struct bytes *said)
 	}
 }
 
-/* In clear pgweir says 'S' or why not, and nothing behind the 'S'. */
+/* In clear text pgweir sends 'S' or an error, and nothing after the 'S'. */
 static void check_wire(const struct house_end *e, unsigned how)
 {
 	const uint8_t *at = e->wire.data ? bytes_front(&e->wire) : NULL;
@@ -98,7 +96,7 @@ static void check_wire(const struct house_end *e, unsigned how)
 		at++;
 		size--;
 	}
-	/* a hello that does not begin as one is taken for a start-up packet, and refused in clear */
+	/* a ClientHello with a wrong beginning is read as a start-up packet, and refused in clear text */
 	FUZZ_CHECK(size == 0 || ((how & HOW_DIRECT) && *at == 'E') || flights_are_records(at, size));
 }
 
@@ -118,7 +116,7 @@ static SSL_SESSION *session_before(struct house *h, const struct secure_options 
 	return session;
 }
 
-/* What is said first in clear. */
+/* Sends the first request in clear text. */
 static void ask_for_tls(struct flights *f, unsigned how)
 {
 	if (how & HOW_DIRECT)
@@ -182,14 +180,16 @@ static void compare(struct outcome *whole, struct outcome *cut)
 	if (whole->is_damaged || cut->is_damaged)
 		return;
 	FUZZ_CHECK(whole->is_done == cut->is_done);
-	/* behind the login it is a session like any other: fuzz_client.c says why these are not compared; and a client that
-	   leaves before it is let in may miss the welcome */
+	/*
+	 * after the login the session is like any other: fuzz_client.c explains why these sessions are not compared; and a client that disconnects before
+	 * its welcome may miss it
+	 */
 	if (whole->ends.server_is_gone || cut->ends.server_is_gone ||
 	    (whole->ends.client_is_gone && (is_welcomed(&whole->ends) || is_welcomed(&cut->ends))))
 		return;
 	FUZZ_CHECK(whole->alert == cut->alert && whole->ends.client_is_gone == cut->ends.client_is_gone);
 	house_trim_after_copy(&whole->ends.client, &cut->ends.client);
-	/* of a bad header as much is shown as is here */
+	/* the quoted part of a bad header depends on the split */
 	if (!fuzz_has(&whole->ends.client, "bad packet header", 17))
 		FUZZ_SAME(&whole->ends.client, &cut->ends.client);
 }
@@ -202,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	whole = play(data[0], data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(data[0], data + 1, size - 1, size % 8 == 0 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* what comes together with an SSLRequest is refused, and alone it may be TLS */
+	/* data together with an SSLRequest is refused; the same data by itself may be TLS */
 	if (!(data[0] & HOW_TOGETHER) || (data[0] & HOW_DIRECT))
 		compare(&whole, &cut);
 	house_outcome_free(&whole.ends);

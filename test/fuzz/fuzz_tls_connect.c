@@ -1,14 +1,11 @@
 /*
- * A server that speaks TLS, or nearly: an answer to SSLRequest, a true handshake of TLS 1.2 or 1.3, new or
- * resumed, with bytes that are cut, changed, repeated, left out and mixed with clear ones at any place; then
- * what a server says.
+ * A server with valid or almost valid TLS: an answer to SSLRequest, a real handshake of TLS 1.2 or 1.3, new or resumed, with bytes that are
+ * truncated, changed, repeated, removed and mixed with clear text at any place; then a server's messages.
  *
- * Input: a byte that chooses server_tls_sslmode and what the server has; a script (flights.h). Properties:
- * where TLS is wanted nothing leaves pgweir but an SSLRequest and records, and where it is only preferred
- * nothing else does unless the server said 'N'; no row that came in clear reaches a client as if it had come
- * in TLS (CVE-2021-23222); a server with a wrong certificate, or without ALPN where that is the only sign, is
- * told nothing; it does not matter how the bytes are cut; an honest server gets its StartupMessage; nothing
- * is left in the end.
+ * Input: a byte that selects server_tls_sslmode and the server's features; a script (flights.h). Properties: if TLS is required, pgweir sends only an
+ * SSLRequest and records; if TLS is preferred, anything else only after the server's 'N'; no clear-text row reaches a client as TLS data
+ * (CVE-2021-23222); a server with a wrong certificate, or without ALPN where ALPN is the only indication, gets no data; the result is independent of
+ * how the bytes are split; an honest server gets its StartupMessage; nothing is left at the end.
  */
 #include "fuzz.h"
 #include "flights.h"
@@ -60,8 +57,8 @@ struct outcome {
 	struct house_outcome ends;
 	int alert;
 	bool is_done;
-	bool goes_on;			/* the server spoke behind the ReadyForQuery of its login */
-	bool is_damaged;		/* where what is broken is noticed follows from how much of it is there: only whole ones are compared */
+	bool goes_on;			/* the server sent data after the ReadyForQuery of its login */
+	bool is_damaged;		/* the point at which damage is noticed depends on the split: only whole inputs are compared */
 };
 
 /* Each row that the client got was said in TLS. */
@@ -176,7 +173,7 @@ static void compare(struct outcome *whole, struct outcome *cut)
 	FUZZ_CHECK(whole->is_done == cut->is_done);
 	if (whole->goes_on || cut->goes_on)
 		return;
-	/* a server that speaks before it is asked ends, if the question does not come in time */
+	/* a server that sends data before a query ends, if the query does not come in time */
 	if (whole->ends.server_is_gone || cut->ends.server_is_gone)
 		return;
 	FUZZ_CHECK(whole->alert == cut->alert && whole->ends.client_is_gone == cut->ends.client_is_gone);

@@ -1,9 +1,8 @@
 /*
- * The user list (conf/userlist.c), and what can stand in it: the secrets of pg/password.c.
+ * The user list (conf/userlist.c), and its secrets (pg/password.c).
  *
- * Input: the file. Properties: a list that is written anew from what was read is read as the same; each
- * user is found; a SCRAM secret that is read and written is read as the same; a password that is not the
- * secret does not match.
+ * Input: the file. Properties: a list written again from its entries is read as the same; each user is found; a parsed and written SCRAM secret is
+ * parsed as the same; a password other than the secret does not match.
  */
 #include "conf/userlist.h"
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /*
- * What pgweir and the processes that ask PAM and LDAP, or derive keys, say to each other (verify/message.c): a verifier runs
- * code that is not ours, so no answer of it may do harm.
+ * Messages between pgweir and the processes that run PAM and LDAP, or derive keys (verify/message.c): a verifier runs foreign code, so none of its
+ * answers may do harm.
  *
- * Input: 'q' or 'a', and the datagram. Property: what can be read, written again, is read as the same.
+ * Input: 'q' or 'a', and the datagram. Property: a valid message, written again, is read as the same.
  */
 #include "fuzz.h"
 #include "verify/message.h"

@@ -1,7 +1,6 @@
 /*
- * pgweir around a fuzz target: see house.h. Servers have addresses of the IP family, so that TLS may be
- * spoken with them, but whatever IP address is dialled leads to an abstract Unix socket on which this process
- * listens itself: no packet leaves it, and what is sent is there at once.
+ * pgweir around a fuzz target: see house.h. Servers have IP addresses, so that TLS may be used, but every dialled IP address leads to an abstract
+ * Unix socket of this process: no packet leaves the process, and sent data is available at once.
  */
 #include "cancel/cancel.h"
 #include "house.h"
@@ -68,7 +67,7 @@ bool __wrap_stream_connect(struct stream *stream, struct event_base *base, const
 	return __real_stream_connect(stream, base, &here.u.any, here.size, NULL, ops);
 }
 
-/* ---- what main does ---- */
+/* ---- functions of main ---- */
 
 static bool on_reload(void *context, struct conf_problems *problems)
 {
@@ -93,7 +92,7 @@ static void on_shutdown(void *context, enum world_drain how)
 	world_drain(((struct house *)context)->world, how);
 }
 
-/* Snapshots are never changed, so one is read once. */
+/* Snapshots are never changed, so each ini is parsed once. */
 static struct conf *conf_of(const char *ini)
 {
 	static struct { const char *ini; struct conf *conf; } known[CONFS_MOST];
@@ -249,7 +248,7 @@ static void take_in(struct house *h, struct house_end *e, const uint8_t *data, s
 		send_secured(h, e);
 }
 
-/* What pgweir has sent to it. */
+/* Reads the bytes that pgweir has sent to this end. */
 static bool receive(struct house *h, struct house_end *e)
 {
 	uint8_t buffer[16384];
@@ -303,7 +302,7 @@ static bool answer_ssl_request(struct house *h, struct house_end *e)
 	return true;
 }
 
-/* Every server hears what one notifies. */
+/* Every server gets the notifications of another. */
 static void say_to_others(struct house *h, const struct house_end *from)
 {
 	struct bytes *notified = &from->backend->notified;
@@ -331,7 +330,7 @@ static void answer(struct house *h, struct house_end *e)
 	if (bytes_size(&out) > 0)
 		house_send(h, e, bytes_front(&out), bytes_size(&out));
 	say_to_others(h, e);
-	/* the end of what it is asked is the end of it */
+	/* the backend's end ends the connection */
 	if (e->backend->has_ended || e->is_gone)
 		house_hang_up(e);
 	bytes_free(&out);
@@ -453,9 +452,10 @@ void house_feed_raw(struct house *h, struct house_end *e, const void *data, size
 	}
 }
 
-/* What is said is cut into records in this way, and then the records on the wire, where nothing else may come between
-   them; so there are many messages in one record, which comes in pieces, and one message in many records, which come
-   together or in pieces. */
+/*
+ * The data is split into records in this way, and then the records in transit, where nothing else may come between them; so there are many messages
+ * in one record, which arrives in pieces, and one message in many records, which arrive together or in pieces.
+ */
 static void feed_secured(struct house *h, struct house_end *e, const uint8_t *at, size_t size, enum fuzz_cut cut)
 {
 	bool in_pieces = cut == FUZZ_WHOLE || size % 2 == 0;

@@ -10,7 +10,7 @@
  * plays its clients and servers over sockets of its own. The turn is main's, but for the tick, which
  * comes when the target says so. sandbox_begin comes before.
  */
-/* What every configuration has: no door of its own, and in [databases] some server; each address leads to this process. */
+/* Settings of every configuration: no listening socket, and in [databases] some server; each address leads to this process. */
 #define HOUSE_SETTINGS_SSL "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
 #define HOUSE_SETTINGS HOUSE_SETTINGS_SSL "server_tls_sslmode=disable\n"
 #define HOUSE_SERVER "host=127.0.0.1 port=5432 "
@@ -28,8 +28,8 @@ struct house_end {
 	int fd;				/* -1: closed by us */
 	bool is_server, is_gone;	/* pgweir has closed */
 	bool begins;			/* a server: nothing has come yet that tells whether TLS is wanted */
-	bool awaits_answer;		/* an SSLRequest is under way: an 'S' that comes is clear, and TLS behind it */
-	bool holds;			/* what its OpenSSL has to say is the target's to send */
+	bool awaits_answer;		/* an SSLRequest is pending: an 'S' is clear text, and the following bytes are TLS */
+	bool holds;			/* the target sends the output of this end's OpenSSL itself */
 	struct secure *secure;		/* TLS; NULL: clear */
 	struct bytes got;		/* all that pgweir has said */
 	struct bytes wire;		/* how it came */
@@ -46,15 +46,15 @@ struct house {
 	/* Whether a backend answers for each server that pgweir opens (from the next on); false: none does. */
 	bool servers_answer;
 	bool holds_answers;		/* backends say nothing for now */
-	/* How TLS is spoken with those that come from now on; NULL: in clear. */
+	/* TLS options of new connections; NULL: clear text. */
 	const struct secure_options *secures_clients, *secures_servers;
 };
 
-/* What stands in for the verifiers: what it makes of a question for PAM or LDAP, and the last one that it was asked. */
+/* Replaces the verifiers: its answer to a request for PAM or LDAP, and the last such request. */
 struct house_verifier {
 	enum verify_refusal refusal;	/* VERIFIERS_ASKED: it answers in the next turn, with ... */
 	enum verify_verdict verdict;
-	char asked[300];		/* METHOD USER/PASSWORD SERVICE REMOTE, "-" for what is not given */
+	char asked[300];		/* METHOD USER/PASSWORD SERVICE REMOTE, "-" for missing values */
 };
 extern struct house_verifier house_verifier;
 
@@ -67,16 +67,16 @@ void house_close(struct house *h);
 struct house_end *house_connect(struct house *h);
 /* The last server that pgweir has opened; NULL: none. */
 struct house_end *house_server(struct house *h);
-/* TLS with those that come from now on, where the configuration has it: a set of these. */
+/* TLS for new connections, if the configuration allows it: a set of these. */
 enum { HOUSE_TLS_CLIENTS = 1, HOUSE_TLS_SERVERS = 2, HOUSE_TLS_12 = 4 };
 void house_choose_tls(struct house *h, unsigned choice);
 /* Asks for TLS, on a connection on which nothing has been said, and gets it. */
 void house_secure(struct house *h, struct house_end *e, const struct secure_options *options);
-/* Accepts TLS on a server's; what has come on it is taken for the beginning. */
+/* Accepts TLS on a server's connection; the bytes received so far are the beginning. */
 void house_secure_server(struct house *h, struct house_end *e, const struct secure_options *options);
-/* Says it for that end, in TLS where that is on; what the socket does not take is tried again in turns. */
+/* Sends data from that end, in TLS if active; unsent bytes are tried again in later turns. */
 void house_send(struct house *h, struct house_end *e, const void *data, size_t size);
-/* The same, cut in this way, with everything settled behind each piece. TLS is cut twice: into records, and those on the wire. */
+/* The same, split in this way, with all turns run after each piece. TLS is split twice: into records, and the records in transit. */
 void house_feed(struct house *h, struct house_end *e, const void *data, size_t size, enum fuzz_cut cut);
 /* The same, below TLS. */
 void house_send_raw(struct house *h, struct house_end *e, const void *data, size_t size);
@@ -87,39 +87,44 @@ void house_settle(struct house *h);
 /* The same, and time passes: time-outs, lifetimes, statistics. */
 void house_tick(struct house *h, usec_t time);
 
-/* A client that has logged in with this name and protocol 3.minor; what it was welcomed with is taken off `got`.
-   NULL: it was not let in. */
+/* Logs in a client with this name and protocol 3.minor, and removes its welcome from `got`. NULL: the login was refused. */
 struct house_end *house_login(struct house *h, const char *user, const char *database, unsigned minor);
-/* What was sent to this end since `seen`, which moves. */
+/* Returns the bytes sent to this end since `seen`, and advances `seen`. */
 struct bytes house_news(struct house_end *e);
 /* Takes messages of these types, whole or not, off the end. */
 void house_trim_end(struct bytes *news, const char *types);
-/* An ErrorResponse keeps its fields that are whole and not empty: last words that come in pieces, and what is told in other words, are told
-   field by field, others go on as they are. One at the end that is not whole goes, for how much of it is told before the rest comes depends
-   on what it answers. */
+/*
+ * An ErrorResponse keeps its complete and non-empty fields: fragmented fatal errors, and reworded errors, are rebuilt field by field, others are
+ * forwarded unchanged. An incomplete ErrorResponse at the end is removed, because the part that is sent before the rest arrives depends on the
+ * message that it answers.
+ */
 void house_trim_errors(struct bytes *news);
 /* Takes NoticeResponse, NotificationResponse and ParameterStatus out, at any place: they go to the client that has the server when they
    come, and a client gets the server when its query comes. */
 void house_drop_asides(struct bytes *news);
-/* Once a COPY has begun: what is sent into it, and is neither data nor its end, may be passed over with it, or be answered behind it, and
-   in which order is a matter of time. Both end where one begins. */
+/*
+ * After the beginning of a COPY: messages other than data and its end may be ignored with the COPY, or be answered after it, and the order depends on
+ * timing. Both texts end at the beginning of a COPY.
+ */
 void house_trim_after_copy(struct bytes *one, struct bytes *other);
-/* Takes ParseComplete and CloseComplete off the end: when the pooler gives them itself, and neither Flush nor Sync asks for them, they come
-   now or with what comes next. */
+/*
+ * Removes ParseComplete and CloseComplete at the end: if the pooler sends them itself, without a Flush or Sync, they come now or with the next
+ * answer.
+ */
 void house_trim_promises(struct bytes *news);
 
-/* What a play has come to, to be compared with another, cut otherwise. */
+/* The outcome of a play, compared with the outcome of the same play with another split. */
 struct house_outcome {
-	struct bytes client, server;	/* what the client was told since `seen`, and the server from its first byte on */
+	struct bytes client, server;	/* the client's messages since `seen`, and the server's from its first byte on */
 	bool client_is_gone, server_is_gone;
 };
-/* Of these two; NULL: there is none. To be freed. */
+/* The outcome of these two; NULL: no such end. The caller frees it. */
 struct house_outcome house_outcome_of(const struct house_end *client, const struct house_end *server);
 void house_outcome_free(struct house_outcome *o);
 
-/* Another client comes, asks, and gets exactly the answers to what it asks, whatever was done before. */
+/* Another client connects, sends queries, and gets exactly the answers to its queries, after any input. */
 void house_check_neighbour(struct house *h, const char *database);
-/* And with session_state = full another one finds work_mem (backend.h) as a login leaves it. */
+/* And with session_state = full another client finds the initial value of work_mem (backend.h). */
 void house_check_fresh(struct house *h, const char *database);
 
 #endif

@@ -110,7 +110,7 @@ static unsigned part_count(const struct messages_kit *kit)
 	return count;
 }
 
-/* ---- what is done to them ---- */
+/* ---- changes to messages ---- */
 
 static size_t put_in(const struct messages_kit *kit, uint8_t *data, size_t size, size_t most, size_t at, unsigned choice)
 {

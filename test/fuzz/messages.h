@@ -10,7 +10,7 @@
  * then it leaves that to chance.
  */
 struct messages_kit {
-	size_t skip;			/* bytes in front that are none of it */
+	size_t skip;			/* bytes at the beginning that are not messages */
 	int has_packet;			/* the first message has no type: a start-up packet */
 	const struct messages_part {
 		uint8_t type;
@@ -30,11 +30,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 		return messages_mutate(kit, data, size, most, seed);                             \
 	}
 
-/* A server that sends these messages goes on after the ReadyForQuery of its login. What comes together with that is looked at before the first
-   client is welcomed; what comes later is not, so the two may differ. */
+/*
+ * Returns whether a server with these messages continues after the ReadyForQuery of its login. Bytes that arrive together with it are processed
+ * before the first client is welcomed; later bytes are not, so the two may differ.
+ */
 int messages_go_on_after_ready(const uint8_t *data, size_t size);
 
-/* What a client says after login, and a server; type 0 at the end. */
+/* Messages of a logged-in client, and of a server; type 0 at the end. */
 extern const struct messages_part messages_of_client[], messages_of_server[];
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * In place of c-ares: see names.h. What c-ares gives is built here in the shapes of its documentation, and
- * freed here as well; its parser of SOA packets is the real one, because the packet is handed to it by us.
+ * Replaces c-ares: see names.h. Results of c-ares are built here in the forms of its documentation, and freed here as well; its parser of SOA packets
+ * is the real one, because pgweir passes the packet to it.
  */
 #include "names.h"
 
@@ -22,7 +22,7 @@ static void keep(const char *name, int family, void *callback, void *context)
 	snprintf(names.questions[names.count++].name, sizeof(names.questions[0].name), "%s", name);
 }
 
-/* It is answered only once, even when the callback asks again. */
+/* Removes the query before it is answered, so that it is answered only once even if the callback sends another query. */
 static struct names_question take(int i)
 {
 	struct names_question q = names.questions[i];
@@ -103,7 +103,7 @@ void names_end(void)
 	names.is_on = 0;
 }
 
-/* ---- what the linker puts in place of c-ares ---- */
+/* ---- functions that the linker substitutes for c-ares ---- */
 
 void __real_ares_getaddrinfo(ares_channel channel, const char *name, const char *service, const struct ares_addrinfo_hints *hints,
 			     ares_addrinfo_callback callback, void *arg);

@@ -23,7 +23,7 @@ struct names {
 extern struct names names;
 
 void names_begin(void);
-/* Those that are left are answered as c-ares does when its channel ends. */
+/* Answers the remaining queries as c-ares does when its channel ends. */
 void names_end(void);
 /* Answers the i-th: the addresses of this many and more bytes each (of its family), all with that time to live;
    status other than 0: that. */

@@ -1,11 +1,11 @@
 /*
- * main() of a fuzz target where no fuzzer brings one: plays inputs again.
+ * main() of a fuzz target without a fuzzer: plays inputs again.
  *
- *	fuzz_NAME			every input of test/fuzz/corpus/NAME.txt below $srcdir, which count as one test
- *	fuzz_NAME FILE...		these files, each of which is one input ("-": standard input)
+ * - fuzz_NAME: every input of test/fuzz/corpus/NAME.txt below $srcdir, which count as one test
+ * - fuzz_NAME FILE...: these files, each of which is one input ("-": standard input)
  *
- * A corpus is a text: a line for each input, with \n, \r, \t, \0, \\ and \xNN for what cannot stand in a line, and lines that begin with
- * "#" for remarks. An input that fails ends the process; the line that it stands in has been said before.
+ * A corpus is a text: a line for each input, with \n, \r, \t, \0, \\ and \xNN for bytes that a line cannot contain, and lines that begin with "#" for
+ * remarks. A failing input ends the process; its line number has been printed before.
  */
 #include "fuzz.h"
 
@@ -76,7 +76,7 @@ static int play_corpus(const char *path)
 			line[size - 1] = '\0';
 		if (line[0] == '#')
 			continue;
-		/* the last one said is the one that fails */
+		/* the last printed line is the failing one */
 		printf("%s:%d\n", path, number);
 		fflush(stdout);
 		play(line, unescape(line));

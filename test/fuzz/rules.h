@@ -1,9 +1,7 @@
 #ifndef RULES_H
 #define RULES_H
 
-/*
- * What the targets of HBA and ident files share: clients to try the rules with.
- */
+/* Declarations shared by the targets of HBA and ident files: clients to match with the rules. */
 #include "conf/hba.h"
 
 #include <string.h>

@@ -1,10 +1,9 @@
 /*
  * The world around a fuzz target: see sandbox.h.
  *
- * Files live in memory: open() gives a memfd with the content, so whatever reads a descriptor works as with a
- * file; OpenSSL, which opens files by itself, gets a name of the memfd. What is not among them is not there,
- * so no input reaches the machine's files. Outside of an input everything goes to the C library, because the
- * fuzzer itself is linked with the same names.
+ * Files are in memory: open() returns a memfd with the content, so that code that reads a descriptor works as with a file; OpenSSL, which opens files
+ * by itself, gets a name of the memfd. Other files do not exist, so no input reaches the machine's files. Outside of an input all calls go to the C
+ * library, because the fuzzer itself is linked with the same names.
  */
 /* RAND_METHOD is the one way to give OpenSSL other randomness that works in each of its versions 3. */
 #define OPENSSL_SUPPRESS_DEPRECATED
@@ -295,7 +294,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 {
 	int fd;
 
-	/* what is written is the fuzzer's: an input that failed */
+	/* a write is the fuzzer's: it saves a failing input */
 	if (!box.is_on || *mode != 'r')
 		return __real_fopen(path, mode);
 	fd = open_file(path);
@@ -332,7 +331,7 @@ int __wrap_faccessat(int fd, const char *path, int mode, int flags)
 typedef int filter_entry(const struct dirent *);
 typedef int compare_entries(const struct dirent **, const struct dirent **);
 
-/* Every directory is the one that all files are in. */
+/* Every directory is the single directory that contains all files. */
 int __wrap_scandir(const char *path, struct dirent ***list, filter_entry *filter, compare_entries *compare);
 int __wrap_scandir(const char *path, struct dirent ***list, filter_entry *filter, compare_entries *compare)
 {

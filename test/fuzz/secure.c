@@ -182,9 +182,9 @@ SSL_SESSION *secure_session(struct secure *s)
 	return NULL;
 }
 
-/* ---- what goes in and out ---- */
+/* ---- input and output ---- */
 
-/* What OpenSSL has said about a call. */
+/* Handles OpenSSL's result of a call. */
 static void judge(struct secure *s, int result)
 {
 	int error = result > 0 ? SSL_ERROR_NONE : SSL_get_error(s->ssl, result);

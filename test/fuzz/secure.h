@@ -8,15 +8,14 @@
 #include <stdint.h>
 
 /*
- * The target's end of a TLS connection, spoken by OpenSSL over memory: bytes of the wire go in and come out,
- * and what becomes of them in between is the target's business. TLS 1.2 or 1.3, session tickets, a fixed
- * certificate, and randomness of its own that repeats itself.
+ * The target's end of a TLS connection, run by OpenSSL over memory: the target moves the encrypted bytes in both directions. TLS 1.2 or 1.3, session
+ * tickets, a fixed certificate, and its own deterministic randomness.
  */
 struct secure {
 	SSL *ssl;
 	bool has_alpn, is_done;		/* done: the handshake */
 	bool has_ended;			/* close_notify, or an error: nothing more is taken */
-	int alert;			/* the last one that came: level << 8 | description; 0: none */
+	int alert;			/* the last received alert: level << 8 | description; 0: none */
 };
 
 enum secure_side { SECURE_CONNECTS, SECURE_ACCEPTS };
@@ -38,20 +37,20 @@ void secure_prepare(void);
 struct secure *secure_new(const struct secure_options *options);
 /* Sets *s to NULL; NULL inside is fine. */
 void secure_free(struct secure **s);
-/* Takes bytes of the wire, appends what was said in them, and makes what is to be answered (secure_out). */
+/* Reads encrypted bytes, appends the decrypted data, and produces the answers (secure_out). */
 void secure_take(struct secure *s, const void *data, size_t size, struct bytes *said);
 /* Begins the handshake, where that is this side's. */
 void secure_begin(struct secure *s);
 /* Says it, in records. False: the handshake isn't done, or all is over. */
 bool secure_say(struct secure *s, const void *data, size_t size);
-/* What else may be said. */
+/* Other messages. */
 void secure_say_end(struct secure *s);
 void secure_change_key(struct secure *s, bool both);
 void secure_renegotiate(struct secure *s);
-/* Moves what is to go over the wire to the end of `wire`. */
+/* Moves the encrypted output to the end of `wire`. */
 void secure_out(struct secure *s, struct bytes *wire);
 bool secure_is_resumed(const struct secure *s);
-/* What it may resume later; to be freed. NULL: nothing. */
+/* A session to be resumed later, which the caller frees. NULL: none. */
 SSL_SESSION *secure_session(struct secure *s);
 
 #endif

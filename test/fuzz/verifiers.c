@@ -1,7 +1,4 @@
-/*
- * What stands in for the verifiers, which are processes: a key is derived here and told in the next turn, and of PAM and LDAP nothing can
- * be found out.
- */
+/* Replaces the verifier processes: a key is derived here and delivered in the next turn; PAM and LDAP requests are refused. */
 #include "house.h"
 
 #include <event2/event.h>
@@ -77,7 +74,7 @@ enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const stru
 	return VERIFIERS_ASKED;
 }
 
-/* None waits here. */
+/* No request waits here. */
 void __wrap_verifiers_share(struct verifiers *verifiers, struct verify_check *check, const struct verify_source *source)
 {
 	(void)verifiers;

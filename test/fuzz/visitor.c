@@ -1,7 +1,6 @@
 /*
- * Clients of the pooler in house.h: they log in, ask, and know what the answer has to be. Also what became
- * of them, and which parts of an answer are a matter of time, so that two clients that asked the same may be
- * told different things.
+ * Clients of the pooler in house.h: they log in, send queries, and check the answers. Also the outcome of a play, and the parts of an answer that
+ * depend on timing, so that two clients with the same queries may get different messages.
  */
 #include "house.h"
 
@@ -43,7 +42,7 @@ static void expect_row(struct bytes *want, const char *text, bool describes)
 	pg_build_command_complete(want, "SELECT 1");
 }
 
-/* Sends `out`, which brings `want`, a ReadyForQuery behind it, and nothing else. Both are freed. */
+/* Sends `out`, and checks that the answer is `want` followed by ReadyForQuery. Frees both. */
 static void ask(struct house *h, struct house_end *e, struct bytes *out, struct bytes *want)
 {
 	struct bytes news;
@@ -71,7 +70,7 @@ static void ask_simple(struct house *h, struct house_end *e, const char *text)
 	ask_for(h, e, text, text);
 }
 
-/* Parse of a named statement, Bind, Execute, Sync; the name is one that the others use, too. */
+/* Parse of a named statement, Bind, Execute, Sync; other clients use the same name. */
 static void ask_extended(struct house *h, struct house_end *e, const char *text)
 {
 	static const uint8_t bind[] = "\0a\0\0\0\0\0\0\0", execute[] = "\0\0\0\0\0";
@@ -124,7 +123,7 @@ void house_check_fresh(struct house *h, const char *database)
 	house_settle(h);
 }
 
-/* ---- what became of them ---- */
+/* ---- outcome ---- */
 
 static struct bytes part_of(const struct house_end *e, size_t from)
 {
@@ -150,7 +149,7 @@ void house_outcome_free(struct house_outcome *o)
 	bytes_free(&o->server);
 }
 
-/* ---- what is a matter of time ---- */
+/* ---- parts that depend on timing ---- */
 
 void house_trim_promises(struct bytes *news)
 {
