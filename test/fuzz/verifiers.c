@@ -1,4 +1,4 @@
-/* Replaces the verifier processes: a key is derived here and delivered in the next turn; PAM and LDAP requests are refused. */
+/* Replaces the verifier processes: a key is derived here and delivered in the next turn; requests for PAM and LDAP get the answer in house_verifier. */
 #include "house.h"
 
 #include <event2/event.h>
