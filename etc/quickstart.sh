@@ -180,7 +180,7 @@ setup_packages $BUILD_PACKAGES postgresql
 setup_room
 postgres_find
 PATH=$pgbin:$PATH
-# what the build, which takes its time, would be in vain without
+# check the requirements of the later steps before the build, which takes time
 if port_is_taken "$listen"; then
 	fail "port $listen is taken (ss -ltnp shows by whom)" "choose another: sh etc/quickstart.sh --listen PORT"
 fi

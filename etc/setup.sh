@@ -148,7 +148,7 @@ setup_room() {
 	fi
 }
 
-# setpriv replaces itself by the command: what runs in the background has the process id that the shell knows.
+# setpriv replaces itself with the command: a background command has the process ID that the shell knows.
 setup_builds() {
 	if [ -z "$builds" ]; then
 		builds=$room

@@ -39,7 +39,7 @@ in_source() {
 	as_account sh -c 'cd "$1/source" && shift && exec "$@"' sh "$room" "$@"
 }
 
-# A build of its own: NAME, the compiler's flags, and what runs configure and make.
+# A separate build: NAME, the compiler's flags, and the command that runs configure and make.
 analyse_build() {
 	directory=$1 flags=$2
 	shift 2
@@ -77,7 +77,7 @@ failed=0
 for tool in "$@"; do
 	case " $all " in *" $tool "*) ;; *) fail "no such tool: $tool" "one of: $all" ;; esac
 	say "$tool"
-	# a finding makes some of them fail; the judge tells that from one that did not run
+	# some tools fail when they have findings; judge.py distinguishes that from a tool that did not run
 	(set +e; "analyse_$tool"; echo "status $?") >"$room/$tool.log" 2>&1
 	if python3 "$top/test/analysis/judge.py" "$room/source" "$tool" "$room/$tool.log" "$room/used"; then
 		passed=$((passed + 1))

@@ -1,4 +1,4 @@
-"""The program behind chaos.sh, which describes its options."""
+"""The program run by chaos.sh, which describes its options."""
 import argparse
 import os
 import random

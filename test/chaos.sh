@@ -58,7 +58,7 @@ postgres_find
 setup_room
 setup_builds
 
-# WHAT COMMAND...: as the account; says what it printed when it fails, which is the end.
+# WHAT COMMAND...: runs the command as the account; on failure prints its output, and ends.
 step() {
 	what=$1
 	shift

@@ -1,4 +1,4 @@
-"""Fixtures: see the modules in support/ for what they give."""
+"""Fixtures: the modules in support/ describe the objects that they return."""
 import os
 import shutil
 import tempfile
@@ -33,7 +33,7 @@ class Scene:
         return weir
 
     def fake(self, **options):
-        """A PostgreSQL server played by the scene. host: another address of loopback; port: the one of another host."""
+        """A PostgreSQL server played by the scene. host: another address of loopback; port: the port of another host."""
         fake = FakePostgres(options.pop("port", None) or free_port(), **options)
         self.fakes.append(fake)
         return fake
@@ -62,7 +62,7 @@ class Scene:
         return server
 
     def postgres(self, **options):
-        """A real server that belongs to this test alone, so that it may be killed."""
+        """A real server for this test only, which the test may kill."""
         server = Postgres(tempfile.mkdtemp(dir=self.directory), **options)
         self.servers.append(server)
         return server
@@ -78,7 +78,7 @@ class Scene:
         assert not faults, "\n".join(faults)
 
     def words(self):
-        """What the actors logged, for the report of a failure."""
+        """The log messages of the actors, for the report of a failure."""
         if self.last_words:
             yield from self.last_words
             return

@@ -19,7 +19,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 take_option() { :; }
 . "$top/test/options.sh"
 
-# WHAT COMMAND...: runs it as the caller, because the toolchains may be installed for this user only. Says so when it fails.
+# WHAT COMMAND...: runs it as the caller, because the toolchains may be installed for this user only. Reports a failure.
 try() {
 	what=$1
 	shift
@@ -30,7 +30,7 @@ try() {
 	return 1
 }
 
-# PROGRAM...: whether all of them are here.
+# PROGRAM...: whether all of them are installed.
 have() {
 	for program in "$@"; do
 		command -v "$program" >/dev/null || {
@@ -82,7 +82,7 @@ drivers_python() {
 		cp "$top/test/drivers/requirements.txt" "$builds/venv/requirements.txt"
 }
 
-# ---- What has to be there
+# ---- Requirements
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES postgresql openssl python3-venv ca-certificates

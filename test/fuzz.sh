@@ -70,7 +70,7 @@ for target in $targets; do
 	[ -e "$top/test/fuzz/fuzz_$target.c" ] || fail "there is no target $target" "one of: $(echo $(list_targets))"
 done
 
-# ---- What has to be there
+# ---- Requirements
 
 more=
 [ "$engine" != afl ] || more="afl++"
@@ -88,7 +88,7 @@ rm -rf "$place/source"
 	setup_copy source
 )
 
-# WHAT COMMAND...: as the account; what it prints is shown only when it fails.
+# WHAT COMMAND...: runs the command as the account; its output is shown only on failure.
 step() {
 	what=$1
 	shift
@@ -143,14 +143,14 @@ run_afl() {
 		bad=1
 	done
 	for input in "$out"/default/queue/id*; do
-		# those that the run began with are there already
+		# the inputs of the beginning of the run exist already
 		kept=$place/corpus/$1/$(sha1sum <"$input" | cut -c 1-40)
 		[ -e "$kept" ] || as_account cp "$input" "$kept"
 	done
 	return $bad
 }
 
-# TARGET: what the run was, in a line.
+# TARGET: a summary of the run, in a line.
 figures() {
 	if [ "$engine" = libfuzzer ]; then
 		sed -n 's/^stat::number_of_executed_units: */executions /p; s/^stat::new_units_added: */new inputs /p' "$place/logs/$1.log"
@@ -161,7 +161,7 @@ figures() {
 	fi 2>/dev/null | paste -sd, - | sed 's/,/, /g'
 }
 
-# TARGET: leaves what became of it in a file.
+# TARGET: writes the result to a file.
 run() {
 	verdict=passed
 	"run_$engine" "$1" || verdict=FAILED
@@ -187,7 +187,7 @@ for target in $targets; do
 done
 wait
 
-# ---- What the inputs reach
+# ---- Coverage of the inputs
 
 # A build that counts lines plays all inputs; libFuzzer's main() does it with -runs=0.
 show_coverage() {
@@ -217,7 +217,7 @@ show_coverage() {
 }
 [ "$coverage" = no ] || show_coverage
 
-# ---- What is new
+# ---- New inputs
 
 # TARGET: the smallest inputs that reach all that is reached, into the tree.
 merge_corpus() {

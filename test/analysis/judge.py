@@ -14,7 +14,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 FINDING = re.compile(r"^(?:\S*/)?((?:src|include|etc|test)/[^:\s]+):(\d+):(?:\d+:)? (?:fatal )?(?:warning|error|note|portability|performance|style):"
                      r" (.*) \[([^\[\]]+)\]$")
-# what each prints only when it has come to its end
+# the last line that each tool prints only when it has completed
 STATUS = re.compile(r"^status (\d+)$", re.M)
 
 

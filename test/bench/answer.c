@@ -1,7 +1,4 @@
-/*
- * What a statement is answered with, made up from its text alone: no state, no
- * table, no plan. Only the first word is looked at.
- */
+/* The answer to a statement, computed from its text only: no state, no table, no plan. Only the first word is examined. */
 #include "answer.h"
 
 #include <stdio.h>

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """
-Attackers for load.py: clients of one address that are not authenticated, and the server that some of them have.
+Attackers for load.py: unauthenticated clients of one address, and a server for some of them.
 
-    attacker.py KIND --port PORT [--path SOCKET]
+attacker.py KIND --port PORT [--path SOCKET]
 
-Says the port of its server, or 0. Then it does what comes on its standard input: "on" begins the attack, and is answered with
-"ready" when that has lasted for a second; "off" ends it, and is answered with "done" and the number of connections that there were.
-It runs at the lowest priority: the programs that measure come first.
+Prints the port of its server, or 0. Then it obeys its standard input: "on" begins the attack, and is answered with "ready" after a second of attack;
+"off" ends the attack, and is answered with "done" and the number of connections. The process runs at the lowest priority: the measuring programs have
+precedence.
 
-    lookups     clients wait for look-ups in a database with a server that does not answer
-    verifiers   clients send wrong passwords, for each of which a key is derived
-    salts       clients have pgweir log in to a server that asks for SCRAM with another salt each time, and 1,000,000 iterations
-    names       clients name databases that are made up; the server lets auth_user in and answers no look-up
-    takeover    connections to the socket for online restarts
-    handshakes  clients that do nothing but TLS handshakes
+- lookups: clients wait for look-ups in a database with a server that does not answer
+- verifiers: clients send wrong passwords, for each of which a key is derived
+- salts: clients make pgweir log in to a server that requests SCRAM with another salt each time, and 1,000,000 iterations
+- names: clients name invented databases; the server welcomes auth_user and answers no look-up
+- takeover: connections to the socket for online restarts
+- handshakes: clients that only make TLS handshakes
 """
 import argparse
 import asyncio
@@ -30,7 +30,7 @@ from support import messages as m
 from support import scram
 
 ADDRESS = "127.0.0.2"
-PAUSE = 0.05                # of one that was refused
+PAUSE = 0.05                # delay after a refused connection
 COUNT = {"lookups": 300, "verifiers": 300, "salts": 20, "names": 300, "takeover": 8, "handshakes": 64}
 ITERATIONS = 1000000
 SCRAM = 10
@@ -78,7 +78,7 @@ SERVERS = {"lookups": serve_silence, "names": serve_mute, "salts": serve_salts}
 
 
 async def start_server(kind):
-    """Its port."""
+    """Returns the port of the server."""
     if kind not in SERVERS:
         return 0
 
@@ -121,7 +121,7 @@ def tls_context():
 
 
 async def shake_hands(options):
-    """Direct TLS: no message but those of TLS is needed."""
+    """Direct TLS: no messages except TLS are needed."""
     context = tls_context()
     context.set_alpn_protocols(["postgresql"])
     _, writer = await asyncio.open_connection("127.0.0.1", options.port, local_addr=(ADDRESS, 0), ssl=context)

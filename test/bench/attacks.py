@@ -1,6 +1,6 @@
 """
-What other clients notice of an attack: the p99 of 16 that query, and of 4 that log in again and again, with the attack and without
-it, in turns. Each attack is a process (attacker.py) at 127.0.0.2; the others come from 127.0.0.1.
+The effect of an attack on other clients: the p99 of 16 clients with queries, and of 4 clients that log in repeatedly, with and without the attack,
+alternately. Each attack is a process (attacker.py) at 127.0.0.2; the other clients come from 127.0.0.1.
 """
 import os
 import statistics
@@ -16,7 +16,8 @@ QUERIES = ["-c", "16", "-T", "2", "-w", "0.3"]
 LOGINS = ["-C", "-c", "4", "-T", "2", "-w", "0.3"]
 WRONG = scram.secret_text(scram.make_secret("never said", iterations=100000))
 
-# p99 of others beside an attack, in milliseconds: at most FACTOR times that without it, and so much more. doc/performance.md says why.
+# p99 of other clients during an attack, in milliseconds: at most FACTOR times the value without it, plus this amount. doc/performance.md gives the
+# reason.
 FACTOR = 3
 MORE_MS = {"queries": 10, "logins": 50}
 

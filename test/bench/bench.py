@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """
-Measures pgweir beside PgBouncer and beside the limit: a program that forwards the same bytes and looks at none.
+Measures pgweir beside PgBouncer and beside the limit: a program that forwards the same bytes without reading them.
 
-    bench.py --build DIR --room DIR [--quick] [--turns N] [--seconds N] [--tables goals,fairness,growth] [--rows WORD,...]
+bench.py --build DIR --room DIR [--quick] [--turns N] [--seconds N] [--tables goals,fairness,growth] [--rows WORD,...]
 
-Usually run by bench.sh, which builds what it needs. doc/performance.md says how to read the tables. A dash stands
-where something cannot be measured, or is not there.
+Usually run by bench.sh, which builds the programs. doc/performance.md explains the tables. A dash means that a value cannot be measured, or does not
+exist.
 """
 import argparse
 import dataclasses
@@ -82,7 +82,7 @@ def users(count):
 
 
 class Bench:
-    """Keeps the poolers of each place, and what was counted once for several rows."""
+    """Holds the poolers of each place, and counts that several rows share."""
 
     PLACES = {
         "plain": {},
@@ -117,7 +117,7 @@ class Bench:
         servers = servers or {name: self.side(name, row.place) for name in names}
         return compare(self.stage, self.table, row, servers, turns or self.options.turns, seconds or self.options.seconds)
 
-    # ---- what is counted ----
+    # ---- counts ----
 
     def instructions(self, name, mode):
         if name not in self._instructions:
@@ -151,7 +151,7 @@ class Bench:
         return (sizes[1] - sizes[0]) / 10000
 
     def memory_pool(self, name):
-        """Each user of a thousand comes once and leaves a pool behind; there are never more than ten servers."""
+        """Each of a thousand users connects once and leaves a pool behind; there are at most ten servers."""
         pooler = self.start(name, users=users(1101), settings={"max_db_connections": 10})
         come_once = ["-c", "1", "-C", "-U", "bench#", "-T", "60"]
         self.stage.load(pooler, [*come_once, "-m", "100", "-n", "100"])
@@ -245,7 +245,7 @@ def machine():
 
 
 def prepare():
-    """What every measurement needs of the machine."""
+    """Checks the requirements of every measurement."""
     if len(os.sched_getaffinity(0)) < 2:
         raise SystemExit("two CPUs are needed, one for the pooler and one for the rest")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,14 +1,11 @@
 /*
- * blind - forwards bytes between each client and a server connection of its
- * own, and looks at none of them: blind LISTEN-PORT SERVER-PORT
+ * blind - forwards bytes between each client and its own server connection, without reading them: blind LISTEN-PORT SERVER-PORT
  *
- * One thread, one epoll, one recv and one send for each piece in each
- * direction. No pooler that moves bytes between two sockets can do less, so the
- * CPU time that this takes for a query is the limit that one is measured by.
+ * One thread, one epoll, one recv and one send for each piece in each direction. No pooler that moves bytes between two sockets can do less, so the
+ * CPU time of this program for a query is the limit for pgweir.
  *
- * It is not fair and not careful: it waits in a loop for a peer that does not
- * read, and it exits when it cannot listen on its only port. A measurement in
- * which both ends always read shows nothing of that.
+ * The program is neither fair nor careful: it waits in a loop for a peer that does not read, and it exits when it cannot listen on its only port. A
+ * measurement in which both ends always read is not affected.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /*
- * The clients that a pooler must not let the others pay for.
+ * Clients whose cost a pooler must not pass on to other clients.
  *
- * A reader of this kind is taken out of the loop's events as soon as it has asked, so that its kernel buffer fills up, and
- * then the pooler's, and so on up to the server: where that ends is what is measured. The buffer is small from the beginning:
- * what the pooler keeps is of interest, not what the kernel does.
+ * A slow reader is removed from the loop's events after its request, so that its kernel buffer fills up, and then the pooler's, and so on up to the
+ * server: the benchmark measures where that ends. The buffer is small from the beginning, because the memory of the pooler is of interest, not the
+ * kernel's.
  *
- * One that dribbles never ends its request: when it is all but out, nothing more is sent.
+ * A dribbling client never completes its request: shortly before the end, it stops sending.
  */
 #include "burden.h"
 

@@ -5,10 +5,7 @@
 
 #include "base/clock.h"
 
-/*
- * Clients that are a burden: they ask for much and take little of it, or take their time to ask. What they do is done by the
- * clock, not by events.
- */
+/* Clients that are a burden: they request much and read little, or send their requests slowly. The clock drives them, not events. */
 enum burden_kind {
 	BURDEN_SLOW_READER,	/* asks, and reads BURDEN_SIP bytes in each BURDEN_STEP */
 	BURDEN_NON_READER,	/* asks, and never reads */
@@ -21,7 +18,7 @@ enum burden_kind {
 
 /* A connection that is logged in is one of these from now on. `request` is kept and not copied. */
 void burden_add(struct connection *c, enum burden_kind kind, const struct bytes *request);
-/* Does what is due. To be called often. */
+/* Performs the actions that are due. Must be called often. */
 void burdens_tick(usec_t now);
 
 #endif

@@ -1,20 +1,16 @@
 /*
- * The clients' end of a connection.
+ * The client's end of a connection.
  *
- * What matters in an answer are authentication requests, errors and
- * ReadyForQuery; of everything else the length is read and the rest passed over,
- * in one read buffer for all. A connection keeps only the beginning of a message
- * that was cut, so ten thousand of them are small.
+ * In an answer, only authentication requests, errors and ReadyForQuery matter; all other messages are skipped by length, in one shared read buffer. A
+ * connection keeps only the beginning of an incomplete message, so ten thousand connections are small.
  *
- * One read buffer full is all that is read of a connection before the others get
- * their turn. Over TLS more may then have been decrypted than fitted: that
- * connection comes again without an event.
+ * A connection reads at most one read buffer before other connections have their turn. Over TLS more bytes may then be decrypted than fitted: that
+ * connection is visited again without an event.
  *
- * A callback may close the connection and connect anew while its last bytes are
- * still being parsed. `generation` tells: the old ones are then dropped.
+ * A callback may close the connection and reconnect while its last bytes are still being parsed; `generation` shows this, and the old bytes are
+ * dropped.
  *
- * The keys of SCRAM-SHA-256 are derived once for each salt that comes, not for each login:
- * it is the pooler's work that is measured.
+ * The keys of SCRAM-SHA-256 are derived once for each salt, not for each login, because the work of the pooler is measured.
  */
 #include "connection.h"
 
@@ -228,7 +224,7 @@ static void derive(struct scram_prover *p)
 	p->have_keys = true;
 }
 
-/* The next step of the exchange; `message` is what the server's has, but for the code. */
+/* Sends the next message of the exchange; `message` is the server's data, without the code. */
 static void prove(struct connection *c, const uint8_t *message, size_t size)
 {
 	struct bytes answer = BYTES_EMPTY, out = BYTES_EMPTY;
@@ -309,7 +305,7 @@ static void on_ready(struct connection *c)
 	target->logged_in(c, c->wire.ssl && SSL_session_reused(c->wire.ssl));
 }
 
-/* True when the message is there, as far as it has to be. */
+/* Handles the message. Returns true if it is complete as far as necessary. */
 static bool handle(struct connection *c, const struct pg_frame *frame)
 {
 	if (frame->type != 'Z' && frame->type != 'R' && frame->type != 'E')

@@ -7,10 +7,7 @@
 
 #include "base/bytes.h"
 
-/*
- * A client's connection: TLS, login, and the messages of the server, of which
- * only those that matter to a load generator are looked at.
- */
+/* A client's connection: TLS, login, and those messages of the server that matter to a load generator. */
 #define CARRY_MOST 512			/* the longest message that is read whole */
 
 struct scram_prover;
@@ -31,30 +28,30 @@ struct connection {
 	SSL_SESSION *ticket;
 };
 
-/* What all connections have in common. */
+/* Parameters shared by all connections. */
 struct connection_target {
 	const char *host, *port, *password;	/* password: NULL for none */
 	const char *from;			/* address that connections come from, because ports are finite; NULL: any */
 	bool tls, offers_ticket;
-	/* What happens to a connection; each may close it, and connect anew. */
+	/* Events of a connection; each callback may close the connection, and reconnect. */
 	void (*logged_in)(struct connection *c, bool resumed);	/* resumed: its TLS session, from a ticket */
 	void (*ready)(struct connection *c);			/* a ReadyForQuery after the login */
 	void (*received)(struct connection *c, size_t bytes);
-	void (*error)(struct connection *c, const char *message);	/* of the server; the connection goes on */
+	void (*error)(struct connection *c, const char *message);	/* an ErrorResponse; the connection continues */
 	void (*broken)(struct connection *c, const char *why);	/* already closed */
 };
 
 /* To be called once, before anything else. `target` is not copied. */
 void connections_begin(const struct connection_target *target);
-/* Waits for events at most so many milliseconds, and handles them. */
+/* Waits for events for at most this number of milliseconds, and handles them. */
 void connections_wait(int milliseconds);
-/* Opens a connection. A struct of zeros is one that was never open. */
+/* Opens a connection. A zeroed struct is a connection that was never open. */
 void connection_dial(struct connection *c, const char *user, const char *database);
 /* Sends all of it. */
 void connection_send(struct connection *c, const struct bytes *bytes);
 /* From now on nothing of it is read but by connection_read. */
 void connection_hold(struct connection *c);
-/* Reads and handles what there is, at most so many bytes (READ_SIZE of connection.c). */
+/* Reads and handles available data, at most this number of bytes (READ_SIZE of connection.c). */
 void connection_read(struct connection *c, size_t most);
 /* Says Terminate and closes. */
 void connection_leave(struct connection *c);

@@ -1,7 +1,6 @@
 """
-What can be counted instead of timed, so that it comes out the same on every machine and at every load: instructions
-and system calls. Both are the difference of a longer and a shorter run, so start, login and end of the program
-drop out.
+Counts in place of times, which are equal on every machine and at every load: instructions and system calls. Both are the difference of a longer and a
+shorter run, which cancels start, login and end of the program.
 """
 import collections
 import os
@@ -42,8 +41,8 @@ def self_costs(path):
 
 def instructions(stage, name):
     """
-    {mode: (own, all)} user-space instructions per query of one client: those in the pooler's own binary, and
-    those with its libraries. A mode that it has no support for is missing.
+    {mode: (own, all)} user-space instructions per query of one client: in the pooler's own binary, and including its libraries. Unsupported modes are
+    omitted.
     """
     out = stage.path("callgrind.%s" % name)
     pooler = stage.pooler(name, under=["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out])
@@ -78,7 +77,7 @@ def instructions(stage, name):
 
 
 def _calls(path):
-    """{system call: times} of what strace -c wrote."""
+    """Returns {system call: count} from the output of strace -c."""
     calls = {}
     with open(path, encoding="ascii", errors="replace") as f:
         for line in f:

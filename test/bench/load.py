@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """
-Many clients, and clients that are a burden; and what the others notice of them, and what is left afterwards.
+Many clients, and clients that are a burden; their effect on other clients, and the memory afterwards.
 
-    load.py --build DIR --room DIR --psql PROGRAM --postgres PORT [CASE...]
+load.py --build DIR --room DIR --psql PROGRAM --postgres PORT [CASE...]
 
-Usually run by load.sh, which builds what it needs and says what the cases are. Fails where something is lost or kept: a
-client that could not log in, an error, memory that is above its bound, or that stays. How long something took is only
-printed.
+Usually run by load.sh, which builds the programs and describes the cases. Fails if something is lost or kept: a client that could not log in, an
+error, memory above its bound, or memory that is not freed. Durations are only printed.
 """
 import argparse
 import contextlib
@@ -26,7 +25,7 @@ from support.until import until
 from support.wire import Client
 
 COMPANY = ["-c", "16", "-T", "5", "-w", "0.5"]      # clients that work beside a burden
-STREAM = "ROWS 1000000 1000"                        # a gigabyte, of which a burden takes little
+STREAM = "ROWS 1000000 1000"                        # a gigabyte, of which a burden reads little
 COPIED = 10 * 1000 ** 3
 LINE = 8000
 PIECE = b"y" * (LINE - 1) + b"\n"
@@ -35,9 +34,9 @@ PATIENCE = 180.0
 # Bounds, in KiB. doc/performance.md says where they come from.
 IDLE_KIB = 1                # a client that has nothing to do
 BUSY_KIB = 3                # a client with a query that runs or waits
-FULL_KIB = 132              # one that does not take what was read for it: one buffer, and its own struct
-SLACK_KIB = 4096            # what the process itself takes: the loop's buffer, servers, tables that double
-KEPT_KIB = 3584             # what may stay when all have left: pages that the allocator cannot give back
+FULL_KIB = 132              # a client that does not read its data: one buffer, and its struct
+SLACK_KIB = 4096            # memory of the process itself: the loop's buffer, servers, growing tables
+KEPT_KIB = 3584             # memory that may remain after all clients have disconnected: pages that the allocator cannot return
 
 
 class Weir:
@@ -66,7 +65,7 @@ class Weir:
         return next((row for row in rows if row["database"] == "bench"), {"sv_active": "0", "cl_waiting": "0"})
 
     def begin(self):
-        """What the process takes is counted from here on."""
+        """Records the memory of the process as the reference."""
         self.before = memory_kib(self.server.pid)
         with open("/proc/%d/clear_refs" % self.server.pid, "w", encoding="ascii") as f:
             f.write("5")
@@ -81,7 +80,7 @@ class Weir:
         return self.peak_of_all() - self._file_backed
 
     def rest(self):
-        """All have left: what the process takes now."""
+        """Waits until all clients have disconnected. Returns the memory of the process."""
         until(lambda: self.lists()["used_clients"] == 1, "all clients have left", deadline=PATIENCE)
         until(lambda: self.figures()["sv_active"] == "0", "all servers are free", deadline=PATIENCE)
         # memory is given back by the clock, ten times a second
@@ -94,7 +93,7 @@ class Weir:
 
 
 def column_names(answer):
-    """Of a RowDescription: a name, then 18 bytes of what it is."""
+    """Returns the names of a RowDescription: each is a name, then 18 bytes of description."""
     (body,) = [message.body for message in answer.messages if message.type == "T"]
     names, at = [], 2
     while at < len(body):
@@ -116,7 +115,7 @@ class Load:
             print("FAILED: %s: %s" % (title, what), flush=True)
 
     def row(self, title, weir, bound, alone=None, beside=None, more=""):
-        """bound: KiB that the process may take at the most, above what it took before."""
+        """bound: KiB that the process may use at most, in addition to the reference."""
         peak, after = weir.peak(), weir.rest()
         cells = ["%.1f" % (kib / 1024) for kib in (weir.before, peak, weir.before + bound, after)]
         cells += ["-" if p99 is None else "%.0f" % p99 for p99 in (alone, beside)]
@@ -125,7 +124,7 @@ class Load:
         self.check(title, after - weir.before <= KEPT_KIB, "keeps %d KiB" % (after - weir.before))
 
     def p99(self, weir):
-        # what a burden begins with is over when they get answers
+        # the startup phase of a burden is over when these clients get answers
         self.stage.load(weir.server, ["-c", "16", "-n", "1000", "-T", "100"])
         found = self.stage.load(weir.server, COMPANY)
         self.check("the others", found["tps"] > 0, "they have got no answer")
@@ -152,7 +151,7 @@ class Load:
                      "%.0f queries a second; %.1f s to log 18,000 in" % (found["tps"], found["idle_login_s"]))
 
     def crowds(self):
-        """50,000 clients on one port, behind which are three processes, 1,000 of them at work."""
+        """50,000 clients on one port of three processes, 1,000 of them at work."""
         port = free_port()
         with contextlib.ExitStack() as stack:
             weirs = [stack.enter_context(self.pooler(port=port, so_reuseport=1, peer_id=number)) for number in (1, 2, 3)]
@@ -210,14 +209,14 @@ class Load:
                     lambda weir: int(weir.figures()["sv_active"]) >= 100, 100 * FULL_KIB + SLACK_KIB, 120)
 
     def dribble(self):
-        """What is not a whole message yet takes no server."""
+        """An incomplete message gets no server."""
         self.burden("1,000 clients that send one byte a second", 1000, ["-y", "1000", "-B", "SELECT %s" % ("'long' || " * 20 + "'text'")],
                     lambda weir: weir.lists()["used_clients"] >= 1001, 1000 * BUSY_KIB + SLACK_KIB, 20)
 
     # ---- attacks
 
     def attack(self, kind):
-        """What others notice of it; it fails beyond the bound, or when one of the others is refused."""
+        """The effect on other clients; fails beyond the bound, or if another client is refused."""
         title = attacks.KINDS[kind][0]
         attacker = attacks.Attacker(kind)
         port, path = free_port(), self.stage.path(kind + ".pid.takeover")

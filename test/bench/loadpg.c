@@ -1,33 +1,28 @@
 /*
- * loadpg - closed-loop PostgreSQL clients that cost little themselves: each
- * sends its next request when the answer to the last one is complete.
+ * loadpg - closed-loop PostgreSQL clients with little cost of their own: each sends its next request when the answer to the last request is complete.
  *
- *	loadpg [-h ADDRESS] [-p PORT] [-U USER] [-d DATABASE] [-m NAMES]
- *	       [-c CLIENTS] [-M simple|extended|prepared|txn] [-q SQL] [-D DEPTH] [-C]
- *	       [-i IDLE] [-L LOGINS] [-a ADDRESS] [-g] [-b STREAMS] [-S SLOW] [-N SILENT] [-y DRIBBLERS] [-B SQL] [-s [-r]]
- *	       [-T SECONDS] [-w WARM-UP] [-n COUNT] [-P PID,...]
+ * loadpg [-h ADDRESS] [-p PORT] [-U USER] [-d DATABASE] [-m NAMES] [-c CLIENTS] [-M simple|extended|prepared|txn] [-q SQL] [-D DEPTH] [-C] [-i IDLE]
+ * [-L LOGINS] [-a ADDRESS] [-g] [-b STREAMS] [-S SLOW] [-N SILENT] [-y DRIBBLERS] [-B SQL] [-s [-r]] [-T SECONDS] [-w WARM-UP] [-n COUNT] [-P
+ * PID,...]
  *
- *	-U, -d	a # in them is the number of the connection, modulo NAMES when -m is given
- *	-M	prepared: parsed by each client once, then Bind, Describe, Execute, Sync;
- *		txn: BEGIN, the query and COMMIT, three round trips that count as one
- *	-D	so many requests at once, before the first answer is read
- *	-C	a new connection for each transaction
- *	-i	so many more clients that log in first and then do nothing
- *	-L	so many of their logins are under way at once (50)
- *	-a	the address that connections come from
- *	-g	goes on only when a line comes on the standard input: says "ready" when the idle clients are there
- *	-b	so many more clients that run the SQL of -B over and over: not counted
- *	-S, -N, -y	so many more that read the result of -B slowly, never read it, send it byte by byte (burden.h)
- *	-s	TLS, whatever the certificate; -r offers the ticket of the connection before
- *	-n	ends after so many transactions, instead of after a time
- *	-P	processes of the pooler: their CPU time and memory are read meanwhile
+ * - -U, -d: a # in them is the number of the connection, modulo NAMES when -m is given
+ * - -M prepared: parsed by each client once, then Bind, Describe, Execute, Sync; txn: BEGIN, the query and COMMIT, three round trips that count once
+ * - -D: number of requests before the first answer is read
+ * - -C: a new connection for each transaction
+ * - -i: number of additional clients that log in first and then do nothing
+ * - -L: number of their logins in progress at once (50)
+ * - -a: the address that connections come from
+ * - -g: continues only when a line arrives on standard input: prints "ready" when the idle clients are connected
+ * - -b: number of additional clients that run the SQL of -B repeatedly: not counted
+ * - -S, -N, -y: number of additional clients that read the result of -B slowly, never read it, send it byte by byte (burden.h)
+ * - -s: TLS, with any certificate; -r offers the ticket of the previous connection
+ * - -n: ends after this number of transactions, instead of after a time
+ * - -P: processes of the pooler: their CPU time and memory are read meanwhile
  *
- * PGPASSWORD is the password for a server that asks for SCRAM-SHA-256.
+ * PGPASSWORD is the password for a server that requests SCRAM-SHA-256.
  *
- * Prints one line of name=value pairs. The exit status is 1 when any client got
- * an error, lost its connection, or nothing was answered in all the time measured.
- * Invariant: a client that is logged in and has something to do is owed at
- * least one ReadyForQuery.
+ * Prints one line of name=value pairs. The exit status is 1 if any client got an error, lost its connection, or nothing was answered during the
+ * measured time. Invariant: a logged-in client with work to do has at least one pending ReadyForQuery.
  */
 #include "burden.h"
 #include "connection.h"
@@ -197,7 +192,7 @@ static void send_request(struct client *c, const struct request *r)
 	connection_send(&c->connection, &r->bytes);
 }
 
-/* Sends what comes next; at the end of the count, nothing. */
+/* Sends the next request; at the end of the count, nothing. */
 static void go_on(struct client *c)
 {
 	if (c->role == STREAMER)
@@ -352,7 +347,7 @@ static double percentile(double part)
 	return 0;
 }
 
-/* Throughput of the slowest client over that of the fastest. */
+/* Throughput of the slowest client divided by the throughput of the fastest. */
 static double fairness(void)
 {
 	long least = 0, most = 0;

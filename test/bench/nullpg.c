@@ -1,21 +1,15 @@
 /*
- * nullpg - a PostgreSQL server that does nothing, fast, so that a pooler
- * between it and loadpg is the only part that can be slow.
+ * nullpg - a fast PostgreSQL server without data, so that a pooler between nullpg and loadpg is the only slow part.
  *
- *	nullpg PORT [CERTIFICATE-FILE KEY-FILE]
+ * nullpg PORT [CERTIFICATE-FILE KEY-FILE]
  *
- * It accepts every login, with TLS when it was given a certificate, and answers
- * what it makes up on the spot (answer.h). It is strict where a pooler can be
- * wrong: prepared statements are those of their connection, to use an unknown
- * name, or to make one twice, is an error, and after an error everything up to
- * Sync is skipped. It knows one portal at a time, the last one bound, whatever
- * its name.
+ * It accepts every login, with TLS if a certificate is given, and answers with generated data (answer.h). It is strict where a pooler can be wrong:
+ * prepared statements belong to their connection, an unknown or duplicate name is an error, and after an error everything up to Sync is skipped. It
+ * supports one portal at a time, the last bound portal, whatever its name.
  *
- * A result that is large is never in memory: a block of its rows is sent again
- * and again (struct stream), once in each turn of the loop, so that the others
- * are not kept waiting by a peer that reads as fast as this writes. While that
- * goes on, or a peer does not read, no further message of that connection is
- * looked at.
+ * A large result is never in memory: a block of its rows is sent repeatedly (struct stream), once in each turn of the loop, so that other clients do
+ * not wait for a peer that reads as fast as this program writes. During a stream, and while a peer does not read, no further message of that
+ * connection is read.
  */
 #include "answer.h"
 #include "wire.h"
@@ -107,7 +101,7 @@ static void stream_begin(struct stream *stream, const struct answer *a)
 	};
 }
 
-/* The rows and the tag, or the tag alone. */
+/* Writes the rows and the tag, or only the tag. */
 static void put_result(struct session *s, const struct answer *a)
 {
 	if (a->forgets)
@@ -150,7 +144,7 @@ static struct statement *statement_find(struct session *s, const char *name)
 	return found;
 }
 
-/* What the statement of this name answers, or NULL after having said that there is none. */
+/* Returns the answer of the statement with this name, or sends an error and returns NULL. */
 static const struct answer *statement_known(struct session *s, const char *name)
 {
 	struct statement *found;
@@ -344,7 +338,7 @@ static bool on_startup(struct session *s, const struct pg_startup *startup)
 
 /* ---- In and out ---- */
 
-/* Handles one message, if a whole one is there: PG_MORE when not, PG_BAD when the connection is over. */
+/* Handles one complete message: PG_MORE if none is complete, PG_BAD when the connection is over. */
 static enum pg_verdict take_message(struct session *s)
 {
 	struct pg_startup startup;
@@ -382,7 +376,7 @@ static ssize_t flush_out(struct session *s)
 	return 1;
 }
 
-/* Goes on with the stream up to the end of the block. */
+/* Continues the stream up to the end of the block. */
 static ssize_t flush_stream(struct session *s)
 {
 	struct stream *stream = &s->stream;

@@ -1,11 +1,9 @@
 /*
  * CPU time and memory of other processes.
  *
- * CPU time is read from schedstat, in nanoseconds: stat counts in hundredths of
- * a second, which is one per cent of a measurement that takes a second. Where the
- * kernel has no schedstat, stat has to do. Memory is the anonymous part: code and
- * files that happen to be cached are not what a client costs. smaps_rollup
- * counts it exactly, the counters of statm are behind by some pages per CPU.
+ * CPU time is read from schedstat, in nanoseconds: stat counts in hundredths of a second, which is one per cent of a measurement of one second. If
+ * the kernel has no schedstat, stat is used. Memory is the anonymous part: code and cached files are not a cost of clients. smaps_rollup counts it
+ * exactly; the counters of statm lag by some pages per CPU.
  */
 #include "process.h"
 

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """
-Compares two builds of pgweir, to see what a change gave.
+Compares two builds of pgweir, to measure the effect of a change.
 
-    ratio.py --build DIR --room DIR [--turns N] [--seconds N] BEFORE AFTER [WORD...]
+ratio.py --build DIR --room DIR [--turns N] [--seconds N] BEFORE AFTER [WORD...]
 
-    --build     where `make bench-programs` was run
-    --room      an empty directory
-    BEFORE, AFTER   two binaries; a copy of the one built before the change will do
-    WORD        of the timed rows of bench.py, those with one of these words in the title
+- --build: directory in which `make bench-programs` was run
+- --room: an empty directory
+- BEFORE, AFTER: two binaries, for example a copy of the earlier build
+- WORD: only timed rows of bench.py with one of these words in the title
 
-Prints the figures of both and the ratio, after over before, with its quartiles; and the instructions per query, which
-are the same however busy the machine is. Run it as an ordinary user, with PYTHONPATH naming the directory test/ of the
-source.
+Prints the figures of both and the ratio, after divided by before, with its quartiles; and the instructions per query, which do not depend on the load
+of the machine. Run it as an ordinary user, with PYTHONPATH naming the directory test/ of the source.
 """
 import argparse
 import os

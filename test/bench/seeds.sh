@@ -57,7 +57,7 @@ wait_line() {
 	rm "$room/lines"
 }
 
-# MODE POOL-SIZE [MORE LINES]: what pgweir and PgBouncer, with one and the same file, do in the rows that follow
+# MODE POOL-SIZE [MORE LINES]: the configuration of pgweir and PgBouncer, the same file for both, for the next rows
 configure() {
 	pool_mode=$1 pool_size=$2 more=${3:-}
 }
@@ -202,18 +202,18 @@ table_end() {
 	[ -z "$notes" ] || printf '\n%s' "$notes"
 }
 
-# ROUND: the columns, beginning with another one in each round
+# ROUND: the columns, with a different first column in each round
 columns_in_round() {
 	echo "$columns" | awk -v first="$1" '{ for (i = 0; i < NF; i++) print $((i + first) % NF + 1) }'
 }
 
-# PLACE: the median of its measurements, with what stands behind the number
+# PLACE: the median of its measurements, with the text after the number
 median_of() {
 	awk -F '\t' -v place="$1" '$1 == place { print $2 }' "$room/cells" | sort -n |
 		awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'
 }
 
-# The medians of pgweir through those of each other place.
+# The medians of pgweir divided by the medians of each other place.
 ratios() {
 	for where in $columns; do
 		[ "$where" != pgweir ] || continue
@@ -266,7 +266,7 @@ tps_statements() {
 	cell="$cell $(sed -n 's/^ *\([0-9.]*\) .*\(BEGIN\|SELECT\|COMMIT\).*/\1/p' "$output" | tr '\n' ' ')"
 }
 
-# FILE: sets `cell` to what psql with this file of SQL writes, in MB/s
+# FILE: sets `cell` to the output rate of psql with this SQL file, in MB/s
 megabytes_per_second() {
 	begin=$(date +%s%N)
 	bytes=$(as_account psql -X -q -A -t -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$(port_of "$where")" -U app -f "$1" app |
@@ -378,7 +378,7 @@ if wanted 6; then
 	table "6. Large results" direct pgweir PgBouncer
 	line="repeat('x', 990)"
 	rows=$((megabytes * 1048576 / 1000))
-	# many times in one session, or the start of psql would be what is measured
+	# repeated in one session, so that the start of psql is not measured
 	as_account sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "$1"; done > "$2"' sh \
 		"SELECT g, $line FROM generate_series(1, 10000) g;" "$room/small.sql"
 	as_account sh -c 'printf "%s\n" "\set FETCH_COUNT 10000" "$1" > "$2"' sh \

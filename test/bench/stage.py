@@ -31,7 +31,7 @@ def pinned(cpu, command):
 
 
 def memory_kib(pid):
-    """The memory that belongs to this process alone: its heap."""
+    """The private memory of this process: its heap."""
     with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as f:
         for line in f:
             if line.startswith("Anonymous:"):
@@ -58,7 +58,7 @@ class Server:
 
     @property
     def pid(self):
-        """Its own, where a tracer stands between; 0: it has not said yet."""
+        """The pooler's own process ID, if a tracer is its parent; 0: not known yet."""
         if not self._file_of_pid:
             return self.process.pid
         try:
@@ -186,7 +186,7 @@ class Stage:
 
     @staticmethod
     def finish_load(process):
-        """What it has found when it ends: {name: figure}."""
+        """Returns the results of the load program at its end: {name: figure}."""
         try:
             out, err = process.communicate(timeout=LOAD_SECONDS)
         finally:

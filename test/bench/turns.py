@@ -1,8 +1,8 @@
 """
 Measuring in turns.
 
-Within a turn every server is measured once, one after the other, and ratios are taken between neighbours: the speed
-of a machine drifts by the minute, the ratio does not. What a row says is the median over its turns.
+Within a turn every server is measured once, one after the other, and ratios are computed between neighbours: the speed of a machine drifts by the
+minute, the ratio does not. The value of a row is the median over its turns.
 """
 import dataclasses
 import statistics
@@ -22,7 +22,7 @@ class Timed:
     load: list
     figure: str
     over: typing.Optional[str] = None           # the server by which the figures are divided
-    over_load: typing.Optional[list] = None     # its load, where that is another one
+    over_load: typing.Optional[list] = None     # its own load, if different
     goal: typing.Optional[float] = None         # of the ratio
     at_least: bool = False
     place: str = "plain"
@@ -33,7 +33,7 @@ class Timed:
 
 
 def median(values):
-    """Of the turns in which there was a figure; None when there was none in any."""
+    """The median over the turns with a figure; None if no turn has a figure."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
@@ -57,7 +57,7 @@ def ratio(values):
 
 
 class Printer:
-    """A table in Markdown, each row as soon as it is known, and what there is to be said about them below."""
+    """A table in Markdown, with each row printed as soon as it is known, and notes below."""
 
     def __init__(self, title, *columns):
         print("\n%s\n" % title)
@@ -79,7 +79,7 @@ class Printer:
 
 
 class Result:
-    """What the turns of a row gave: figures[name] has one figure, or None, for each turn."""
+    """The results of the turns of a row: figures[name] has one figure, or None, for each turn."""
 
     def __init__(self, row, figures):
         self.row = row
@@ -116,7 +116,7 @@ def _run(stage, printer, server, load, row):
 
 
 def _trial(load):
-    """So few transactions that all clients have done two."""
+    """A load with two transactions per client."""
     clients = int(load[load.index("-c") + 1])
     depth = int(load[load.index("-D") + 1]) if "-D" in load else 1
     return [*load, "-n", str(2 * clients * depth), "-T", "30"]

@@ -1,9 +1,8 @@
 /*
  * The bytes of nullpg and loadpg, plain or over TLS.
  *
- * Read-ahead is on and every read goes on until nothing is left or the caller's
- * buffer is full, so a large result costs few system calls here: these two
- * programs share a CPU, and the less they take the more the pooler is loaded.
+ * Read-ahead is on, and every read continues until nothing is left or the caller's buffer is full, so a large result needs few system calls here:
+ * these two programs share a CPU, and the less they use, the more load the pooler gets.
  */
 #include "wire.h"
 
@@ -18,7 +17,7 @@
 
 #define READ_AHEAD ((size_t)64 * 1024)
 
-/* What an operation that did nothing means: to be tried later, or the end. */
+/* Handles an operation without effect: it is repeated later, or the connection has ended. */
 static ssize_t nothing_done(struct wire *w, int result)
 {
 	int error = SSL_get_error(w->ssl, result);

@@ -6,10 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/*
- * A connection, plain or TLS, that does not block: what nullpg and loadpg have
- * in common.
- */
+/* A nonblocking connection, plain or TLS, shared by nullpg and loadpg. */
 struct wire {
 	int fd;			/* -1: closed */
 	SSL *ssl;		/* NULL: plain */
@@ -18,10 +15,12 @@ struct wire {
 #define WIRE_LATER ((ssize_t)-1)	/* nothing now: wait for an event */
 #define WIRE_ENDED ((ssize_t)0)
 
-/* Reads what there is, at most `size` bytes. A result of `size` may leave bytes that no event will announce. Over TLS
-   this also carries the handshake on. */
+/*
+ * Reads available data, at most `size` bytes. A result of `size` may leave bytes that no event will announce. Over TLS this also continues the
+ * handshake.
+ */
 ssize_t wire_read(struct wire *w, void *to, size_t size);
-/* Writes what there is room for. */
+/* Writes as much as the socket accepts. */
 ssize_t wire_write(struct wire *w, const void *from, size_t size);
 /* Writes all, waiting for room where need be: for requests, which are small. False when the connection has ended. */
 bool wire_write_all(struct wire *w, const void *from, size_t size);

@@ -1,12 +1,11 @@
 /*
- * Preloaded: memory that runs out when the test wants it to. The file $FAILING_MALLOC is shared with the test, which may
- * write at any time
+ * Preloaded: allocations that fail on demand of the test. The file $FAILING_MALLOC is shared with the test, which may write at any time
  *
- *	first, last	while armed, the allocations with these numbers fail, counted from 1
- *	armed		1: counting; everything else passes untouched
+ * - first, last: while armed, the allocations with these numbers fail, counted from 1
+ * - armed: 1: counting; otherwise all allocations succeed uncounted
  *
- * and reads how many there were (`asked`), how many failed, and where the first of these was wanted. All allocations count:
- * pgweir's own, libevent's, OpenSSL's, those of c-ares and of the C library.
+ * and read the number of allocations (`asked`), the number of failures, and the place of the first failure. All allocations count: of pgweir,
+ * libevent, OpenSSL, c-ares and the C library.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -103,7 +102,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 	return is_denied() ? ENOMEM : real_posix_memalign(memory, alignment, size);
 }
 
-/* A sanitizer has its own, which would pass by what is above. */
+/* A sanitizer has its own strdup, which would bypass the functions above. */
 char *strdup(const char *text)
 {
 	size_t size = strlen(text) + 1;

@@ -1,6 +1,6 @@
 /*
- * Preloaded: a wall clock that the test sets. The file $OTHER_CLOCK holds by how many seconds it is ahead, as eight bytes
- * of the machine's order. The monotonic clock goes on as it does.
+ * Preloaded: a wall clock that the test sets. The file $OTHER_CLOCK contains the offset in seconds, as eight bytes in the machine's order. The
+ * monotonic clock is not changed.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * Preloaded into a pgweir that is measured: a clock that stands still. No tick, no timeout and no look at a file
- * takes part, so that what is counted does not depend on how fast the machine is.
+ * Preloaded into a measured pgweir: a clock that does not advance. No tick, timeout or file check takes part, so that the counts do not depend on the
+ * speed of the machine.
  */
 #include <time.h>
 

@@ -1,6 +1,6 @@
 """
-System calls for each query. One client and one answer at a time cost what a forwarder that looks at nothing would
-spend: recv and send in either direction, and a wait for each of the two events.
+System calls per query. One client with one query at a time costs as much as a forwarder that reads nothing: recv and send in either direction, and a
+wait for each of the two events.
 """
 import re
 import threading
@@ -33,7 +33,7 @@ def times(count, calls):
 
 
 def ask(client, request, count=QUERIES):
-    """Queries, one after the other, of which the first and one behind the last can be told from the others."""
+    """Queries, one after the other; the first and the last can be distinguished in the trace."""
     for text in ["first"] + ["between"] * (count - 1) + ["last"]:
         client.send(request(text))
         assert not client.result().errors
@@ -49,7 +49,7 @@ def test_one_client(scene, request_):
 
 
 def test_syncs_of_a_client_without_a_server(scene):
-    """Each was answered by a call of its own; what stands between them does not matter."""
+    """Each Sync was answered with a separate call; messages between the Syncs do not matter."""
     weir = scene.weir(scene.mini(), kind=Traced)
     client = weir.client()
     client.query("first")
@@ -111,21 +111,21 @@ def test_sixteen_clients_share_their_waits(scene):
     assert made == Counter(epoll_wait=2 * rounds, recvfrom=2 * rounds * count, sendto=2 * rounds * count)
 
 
-def test_a_client_that_comes_asks_and_leaves(scene):
-    """What a login, a query and the end cost together."""
+def test_connect_query_and_disconnect(scene):
+    """The total cost of a login, a query and the end."""
     weir = scene.weir(scene.mini(), kind=Traced)
     weir.client().query("warm")
     for text in ["first"] + ["between"] * (QUERIES - 1) + ["last"]:
         client = weir.client()
         client.query(text)
         client.send(m.terminate())
-        # else the next client might come in the same turn
+        # otherwise the next client might connect in the same turn
         client.expect_closed()
         client.close()
     made = weir.calls("first", "last")
     # OpenSSL's, before it gives random bytes: many cancel keys are made of one draw
     assert made.pop("getpid") <= 2, made
-    # now and then there is a look behind the one that came, for others
+    # occasionally the listener looks for further connections after an accept
     assert made.pop("accept4") <= QUERIES * 1.1, made
     # epoll_wait: it comes, asks, is answered, leaves; recvfrom: the same, for its start-up packet is there when it is
     # accepted
@@ -133,10 +133,10 @@ def test_a_client_that_comes_asks_and_leaves(scene):
 
 
 @pytest.mark.parametrize("rows, size", ((20000, 200), (20, 500000)), ids=("narrow", "wide"))
-def test_a_large_result_moves_in_large_pieces(scene, rows, size):
+def test_large_result_uses_few_calls(scene, rows, size):
     """
-    Calls per MB. How full a socket is depends on the pace of its far side, so these are bounds; for a client that falls
-    behind memory is taken, and its socket watched for room.
+    Calls per MB. How full a socket is depends on the speed of its far side, so these are upper bounds; for a slow client, memory is allocated and its
+    socket is watched for room.
     """
     weir = scene.weir(scene.mini(), kind=Traced)
     client = weir.client()
@@ -154,7 +154,7 @@ def test_a_large_result_moves_in_large_pieces(scene, rows, size):
 
 
 @pytest.mark.parametrize("loops", (1, 5))
-def test_a_large_result_has_bounded_turns(scene, loops):
+def test_turns_of_a_large_result_are_limited(scene, loops):
     """
     Between two waits, when all others have their turn, one connection passes on sbuf_loopcnt reads of the buffer's
     size and no more, however much it has: a stream can add no more than that to the latency of the others each time.
@@ -176,7 +176,7 @@ def test_a_large_result_has_bounded_turns(scene, loops):
 
 
 @pytest.mark.parametrize("loops", (1, 5))
-def test_a_message_that_is_collected_has_bounded_turns(scene, loops):
+def test_turns_of_a_collected_message_are_limited(scene, loops):
     """A Parse that is too large for the read buffer is taken as a whole, which is no reason to take it all in one turn."""
     weir = scene.weir(scene.mini(), kind=Traced, sbuf_loopcnt=loops, tcp_socket_buffer=1 << 20)
     client = weir.client()
@@ -231,7 +231,7 @@ MOST = LOOKS + 2 * CROWD * LEAST_LOOKS
 
 
 def passed_in_turns(weir, kind):
-    """For each turn: bytes of messages of one type that were passed on in it, and those of them in front of the query of the one more client."""
+    """For each turn: bytes of messages of one type that were forwarded, and of those before the additional client's query."""
     turns = [[0, 0]]
     for line in weir.trace():
         if line.startswith("epoll_wait"):
@@ -256,13 +256,13 @@ def flooding(scene, target):
     return weir, [weir.client(receive_buffer=ROOM) for _ in range(CROWD + 1)]
 
 
-# four Parse messages without a name count as one that is looked at, and two pieces of 8 KiB of them are passed on in each walk
+# four unnamed Parse messages count as one processed message, and each walk forwards two pieces of 8 KiB
 @pytest.mark.parametrize("message, each, most", (
     (m.flush(), FLOOD, MOST * 5),
     (m.parse("SET a"), 9000, MOST * 4 * 14 + 2 * CROWD * 2 * 8192),
 ), ids=("flush", "parse"))
 def test_small_messages_of_clients_share_a_turn(scene, message, each, most):
-    """A read of messages that are looked at one by one takes a hundred times as long as one of data."""
+    """A read of messages that are processed one by one takes a hundred times as long as a read of data."""
     weir, clients = flooding(scene, scene.mini())
     for client in clients:
         assert not client.query("BEGIN").errors
@@ -304,7 +304,7 @@ def test_small_messages_of_servers_share_a_turn(scene, message, each):
 
 
 def test_an_idle_server_is_read_in_small_pieces(scene):
-    """Whatever it says is looked at before a client has it: so much is read as can be looked at."""
+    """All input is processed before a client gets the server: as much is read as can be processed."""
     fake = scene.fake()
     weir = scene.weir(fake, kind=Traced, tcp_socket_buffer=ROOM)
     client = weir.client()
@@ -330,7 +330,7 @@ def test_an_idle_server_is_read_in_small_pieces(scene):
 
 
 def test_suspend_waits_for_messages_that_were_read(scene):
-    """They have left the socket, so they are to be on their way when the console says that nothing is."""
+    """The messages have left the socket, so they must be sent before the console reports that nothing is pending."""
     weir = scene.weir(scene.mini(), kind=Traced, tcp_socket_buffer=ROOM)
     client, console = weir.client(), weir.client("admin", "pgbouncer")
     assert not client.query("BEGIN").errors
@@ -347,10 +347,10 @@ def test_suspend_waits_for_messages_that_were_read(scene):
     console.result()
 
 
-def test_a_stranger_who_says_much_too_early_costs_nothing(scene, authority):
+def test_early_input_of_an_unauthenticated_client_costs_nothing(scene, authority):
     """
-    A client sends more than pgweir reads before login, during the look-up of its user. With TLS some of it is in OpenSSL's
-    buffers, of which epoll does not tell.
+    A client sends more than pgweir reads before login, during the look-up of its user. With TLS some of the bytes are in OpenSSL's buffers, about
+    which epoll does not report.
     """
     fake = scene.fake()
     weir = scene.weir({"p0": scene.mini(), "p1": fake}, kind=Traced, auth_type="plain", auth_user="asker",

@@ -1,4 +1,4 @@
-"""Only root can look into the process, and no core file has what is in it, unless core_dumps says so (PR_SET_DUMPABLE)."""
+"""Only root can inspect the process, and a core file contains none of its secrets, unless core_dumps allows it (PR_SET_DUMPABLE)."""
 import os
 import re
 
@@ -25,7 +25,7 @@ def can_be_looked_into(weir):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look into everything")
-def test_nobody_looks_into_the_process(scene):
+def test_process_cannot_be_inspected(scene):
     """By default; changed by SET and RELOAD while it runs."""
     weir = scene.weir(scene.mini(), kind=Fast, core_dumps=None)
     assert not can_be_looked_into(weir)
@@ -37,7 +37,7 @@ def test_nobody_looks_into_the_process(scene):
 
 
 def dumped(weir):
-    """The memory of the process that a core file would have: what is not marked with MADV_DONTDUMP ("dd" in smaps)."""
+    """The memory of the process that a core file would contain: regions without MADV_DONTDUMP ("dd" in smaps)."""
     with open("/proc/%d/smaps" % weir.pid, encoding="utf-8") as f:
         regions = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw.*\n(?:(?!VmFlags).*\n)*VmFlags:(.*)", f.read(), re.MULTILINE)
     assert any("dd" in flags.split() for _, _, flags in regions), "nothing is marked"

@@ -1,4 +1,4 @@
-"""The installed binary is built as configure promises it: what the linker can be asked about, and what is in the code."""
+"""The installed binary has the hardening that configure promises: properties that the linker reports, and properties of the code."""
 import os
 import platform
 import re
@@ -20,12 +20,12 @@ def test_position_independent():
 
 
 def test_full_relro():
-    """What the dynamic linker has filled in is read-only before main begins."""
+    """Tables filled by the dynamic linker are read-only before main begins."""
     assert "GNU_RELRO" in readelf("-l")
     assert re.search(r"\(FLAGS\).*BIND_NOW|FLAGS_1.*\bNOW\b", readelf("-d"))
 
 
-def test_no_executable_stack_and_no_page_that_is_both():
+def test_no_executable_stack_and_no_writable_code():
     program = readelf("-l")
     assert re.search(r"GNU_STACK.*\bRW\b", program) and not re.search(r"GNU_STACK.*E", program)
     for line in program.splitlines():

@@ -1,8 +1,8 @@
 """
-Instructions of user space for each query: of pgweir's own object alone, then with libevent and libc. Two runs of which
-one has twice the queries; what they differ by is the queries, to the last instruction of our own.
+User-space instructions per query: of pgweir's own object, then including libevent and libc. The difference of two runs, of which the second has twice
+the queries, is exact for pgweir's own instructions.
 
-A bound is a few per cent above what gcc 12 makes of today's code. Lower it with every gain.
+A bound is a few per cent above the count of today's code with gcc 12. Lower it with every gain.
 """
 import pytest
 
@@ -39,13 +39,13 @@ def visit(weir, _):
     client = weir.client()
     client.query("one")
     client.send(m.terminate())
-    # else the next one might come in the same turn
+    # otherwise the next client might connect in the same turn
     client.expect_closed()
     client.close()
 
 
 def executed(scene, fake, ask, count, **settings):
-    """By the object that they belong to, in the whole life of a pgweir with one client and so many queries."""
+    """Instructions by object, in the whole life of a pgweir with one client and this number of queries."""
     weir = scene.weir(fake, kind=Counted, **settings)
     client = weir.client()
     if ask is prepared:
@@ -93,7 +93,7 @@ def test_instructions_of_a_prepared_statement(scene):
 
 
 def test_trap_57_long_rows_over_tls(scene, authority):
-    """What a row costs grew with the square of its length, because what had been written was looked at again for each record."""
+    """The cost of a row grew with the square of its length, because written bytes were examined again for each record."""
     fake = scene.mini(tls=authority.server_context())
 
     def cost(size):

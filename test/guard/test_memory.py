@@ -1,8 +1,8 @@
 """
-Bytes of heap, as malloc takes them, for one more idle client, known user, pool, server. Growth by so many of them,
-divided, so that tables which double are in it.
+Bytes of heap, with malloc's sizes, for one more idle client, known user, pool, server. The growth is divided by a large number of them, so that it
+includes tables which double.
 
-A bound is a few per cent above what today's code takes. Lower it with every gain.
+A bound is a few per cent above the use of today's code. Lower it with every gain.
 """
 import pytest
 
@@ -16,7 +16,7 @@ SIDE = 16           # users, and databases, of a square of pools
 
 
 def grown(weir, open_client, count=CLIENTS):
-    """Bytes for each of so many clients more. As many have come and gone before: what stays for good is there."""
+    """Bytes per additional client. As many clients have connected and disconnected before, so that permanent memory is allocated already."""
     for client in [open_client() for _ in range(count)]:
         client.send(m.terminate())
         client.expect_closed()
@@ -35,9 +35,9 @@ def test_idle_client(scene):
 
 def test_idle_client_over_tls(scene, authority):
     """
-    Nearly all of it is OpenSSL's (3.0): 7.6 KB for the struct alone, 1.9 for the keys of either direction, 0.9 for the session,
-    0.5 for its copy of the context's settings, 2 for keys, digests and lists that only the handshake needed. No call of its
-    interface gives any of it back; without ticket, or with another curve or certificate, it is the same.
+    Nearly all of it belongs to OpenSSL 3.0: 7.6 KB for the struct, 1.9 for the keys of either direction, 0.9 for the session, 0.5 for its copy of the
+    context's settings, 2 for keys, digests and lists that only the handshake needed. No call of its interface frees any of it; without a ticket, or
+    with another curve or certificate, the result is the same.
     """
     weir = scene.weir(scene.mini(), kind=Weighed, client_tls_sslmode="require",
                       client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"))
@@ -54,8 +54,8 @@ def test_idle_client_over_tls(scene, authority):
     assert each <= 15500, each
 
 
-def test_idle_client_that_has_asked(scene):
-    """What a query needed is given back, but for the text of the unnamed statement, which is the client's until it is replaced."""
+def test_idle_client_after_a_query(scene):
+    """Memory of a query is freed, except the text of the unnamed statement, which belongs to the client until it is replaced."""
     weir = scene.weir(scene.mini(), kind=Weighed)
 
     def client():
@@ -83,7 +83,7 @@ def test_known_user(scene):
 
 
 def test_pool_and_server(scene):
-    """A square of users and databases grows by what needs new ones of both, of either, of neither."""
+    """A square of users and databases grows by combinations with new ones of both, of either, of neither."""
     users, databases = (["%s%02d" % (word, n) for n in range(2 * SIDE)] for word in ("u", "d"))
     fake = scene.mini()
     weir = scene.weir(dict.fromkeys(databases, fake), kind=Weighed, users=dict.fromkeys(users, "secret"))
@@ -133,13 +133,13 @@ def test_prepared_statement(scene):
 
 
 class Bare(Pgweir):
-    """As it is installed: what the allocator keeps is part of the question."""
+    """As installed: memory that the allocator keeps is part of the result."""
 
     def command(self):
         return [fast_binary(), self.ini_path]
 
 
-def test_a_crowd_that_has_left_leaves_no_memory_behind(scene):
+def test_memory_of_many_disconnected_clients_is_freed(scene):
     """Although one client of each hundred stays longer than the rest, and the last one to connect stays, above all others in the heap."""
     weir = scene.weir(scene.mini(), kind=Bare, max_client_conn=3100, listen_backlog=1024, nofile=4096)
     weir.client()

@@ -1,6 +1,6 @@
 """
-What a pipeline costs grows with its length, not with the square of it: the instructions of pgweir itself for one, two and four
-times as many messages. One client would otherwise hold up all the others with a pipeline of a few hundred kilobytes.
+The cost of a pipeline is linear, not quadratic, in its length: pgweir's own instructions for one, two and four times as many messages. Otherwise one
+client could delay all others with a pipeline of a few hundred kilobytes.
 """
 import pytest
 
@@ -54,7 +54,7 @@ def uses(count):
 
 
 def cost(scene, pipeline, count):
-    """The client has prepared so many statements, and its server has none of them."""
+    """The client has prepared this number of statements, and its server has none of them."""
     weir = scene.weir(scene.mini(), kind=Counted, max_prepared_statements=10 * MESSAGES)
     client = weir.client()
     client.send(b"".join(m.parse(NAMED % n, "q%d" % n) for n in range(count)), m.sync())
@@ -87,7 +87,7 @@ def ended(weir, client):
 
 
 def uses_of_an_evicted_text(scene, count):
-    """Parsed behind what may have changed the parameters, and gone from the server again, all in one batch."""
+    """Parsed after a message that may have changed the parameters, and evicted from the server, all in one batch."""
     weir = scene.weir(scene.mini(), kind=Counted, max_prepared_statements=5)
     client = weir.client()
     client.send(m.run("one"), m.parse(TEXT_LONG, "long"), b"".join(m.parse("t%d" % n, "t%d" % n) for n in range(10)),
@@ -97,7 +97,7 @@ def uses_of_an_evicted_text(scene, count):
 
 
 def test_cost_of_a_use_does_not_grow_with_the_text(scene):
-    """It was copied and hashed for each of them."""
+    """The text was copied and hashed for each use."""
     one, two = (uses_of_an_evicted_text(scene, times * MESSAGES) for times in (1, 2))
     assert (two - one) / MESSAGES < MOST, (one, two)
 
@@ -128,8 +128,8 @@ def notices_before_a_large_text(scene, count):
     return ended(weir, client)
 
 
-def test_cost_of_an_answer_does_not_grow_with_a_text_that_waits(scene):
-    """It was copied for each."""
+def test_cost_of_an_answer_does_not_grow_with_a_pending_text(scene):
+    """The text was copied for each notice."""
     one, two = (notices_before_a_large_text(scene, times * NOTICES) for times in (1, 2))
     assert (two - one) / NOTICES < MOST, (one, two)
 
@@ -149,8 +149,8 @@ def mentions_of_a_parameter(scene, count):
     return ended(weir, client)
 
 
-def test_cost_of_a_parameter_does_not_grow_with_those_before(scene):
-    """It was compared with each of them, over all of their length."""
+def test_cost_of_a_parameter_does_not_grow_with_their_number(scene):
+    """The parameter was compared with each earlier one, over its whole length."""
     one, two = (mentions_of_a_parameter(scene, times * MENTIONS) for times in (1, 2))
     assert (two - one) / MENTIONS < 5000, (one, two)
 
@@ -164,6 +164,6 @@ def text_full_of_sets(scene, count):
 
 
 def test_cost_of_a_text_full_of_sets(scene):
-    """A name was looked for behind each SET, and all other clients waited for that."""
+    """A name was searched after each SET, and all other clients waited for that."""
     one, two = (text_full_of_sets(scene, times * 5000) for times in (1, 2))
     assert (two - one) / 5000 < 1000, (one, two)

@@ -1,6 +1,6 @@
 """
-What a server reports costs pgweir what the report itself is long, whatever the server has reported before. A server of one database
-would otherwise hold up those of all others with a few hundred kilobytes.
+The cost of a server's parameter report depends on its own length, not on earlier reports. Otherwise a server of one database could delay all others
+with a few hundred kilobytes.
 """
 import pytest
 
@@ -19,7 +19,7 @@ def tracked(server):
 
 
 def of_the_server(server):
-    """One that belongs to the welcome of all clients."""
+    """A parameter that belongs to the welcome of all clients."""
     server.send(m.parameter_status("in_hot_standby", "on"))
     return "in_hot_standby"
 
@@ -58,7 +58,7 @@ OTHERS = {"app.x%d" % n: "1" for n in range(200)}
 
 
 def cost_of_welcomes(scene, times, asked):
-    """Of so many clients that ask for these parameters, with a server that reports many."""
+    """The cost of this number of clients that request these parameters, with a server that reports many."""
     weir = scene.weir(scene.fake(login=many_parameters), kind=Counted)
     weir.client()
     for _ in range(times):
@@ -70,6 +70,6 @@ def cost_of_welcomes(scene, times, asked):
 
 
 def test_cost_of_a_welcome(scene):
-    """A client's own values are not looked for one by one among what the server reports."""
+    """A client's own values are not searched one by one among the server's reports."""
     without, with_them = ((cost_of_welcomes(scene, 2 * LOGINS, asked) - cost_of_welcomes(scene, LOGINS, asked)) / LOGINS for asked in ({}, OTHERS))
     assert (with_them - without) / REPORTED < 1000, (without, with_them)

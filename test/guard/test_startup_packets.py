@@ -1,6 +1,6 @@
 """
-What a start-up packet costs grows with its length: parameters do not cost more beside a long one than alone. Otherwise a client that is not
-authenticated could make pgweir work as long for 10 kB as for a TLS handshake, and without taking turns.
+The cost of a start-up packet is linear in its length: parameters do not cost more next to a long one. Otherwise an unauthenticated client could cause
+as much work with 10 kB as with a TLS handshake, and without taking turns.
 """
 import struct
 
@@ -20,7 +20,7 @@ def startup(parameters):
 
 
 def executed(scene, fake, parameters):
-    """By a pgweir with so many logins. What it does besides is the same each time, and no part of a difference."""
+    """Instructions of a pgweir with this number of logins. Its other work is constant, and cancels in a difference."""
     weir = scene.weir(fake, kind=Counted, auth_type="scram-sha-256", log_connections=0, log_disconnections=0)
     for _ in range(LOGINS):
         client = weir.connect()
@@ -33,7 +33,7 @@ def executed(scene, fake, parameters):
     return weir.executed().total()
 
 
-def test_parameters_cost_the_same_beside_a_long_one(scene):
+def test_parameters_cost_the_same_next_to_a_long_one(scene):
     fake = scene.mini()
     none, long, many, both = (executed(scene, fake, parameters) for parameters in ([], LONG, MANY, LONG + MANY))
     assert both - none < 1.2 * (long - none + many - none), (none, long, many, both)

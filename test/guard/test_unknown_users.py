@@ -18,7 +18,7 @@ def executed(scene, fake, user, count, auth_type, stored):
         client.send(m.startup(user=user, database="p0"))
         client.expect("R")
         client.send(m.terminate())
-        # else the next one might come in the same turn
+        # otherwise the next client might connect in the same turn
         client.expect_closed()
         client.close()
     weir.stop()
@@ -27,9 +27,9 @@ def executed(scene, fake, user, count, auth_type, stored):
 
 @pytest.mark.parametrize("auth_type, stored", [("scram-sha-256", "scram"), ("scram-sha-256", "clear"), ("md5", "scram"), ("md5", "md5"),
                                                ("md5", "clear")])
-def test_a_question_costs_the_same_for_all(scene, auth_type, stored):
+def test_cost_of_a_request_is_equal_for_all_users(scene, auth_type, stored):
     fake = scene.mini()
-    # what is done once, at the start and for the first login
+    # work done once, at the start and for the first login
     first = executed(scene, fake, "alice", 1, auth_type, stored)
     cost = {user: (executed(scene, fake, user, 1 + LOGINS, auth_type, stored) - first) / LOGINS for user in ("alice", "nosua")}
     assert abs(cost["alice"] - cost["nosua"]) < cost["alice"] / 20, cost

@@ -1,13 +1,13 @@
 """
-What every program here needs: where pgweir is, what to try, and how to say what came of it.
+Functions of every program here: the connection to pgweir, the list of checks, and the report.
 
 The environment has the variables of libpq (PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGSSLMODE, PGSSLROOTCERT) and
 
-    DRIVER_MODE     session or transaction: how pgweir lends its servers
-    DRIVER_VARIANT  default: as the driver comes; cache: with prepared statements as early and as often as it can
+- DRIVER_MODE: session or transaction, the pool mode of pgweir
+- DRIVER_VARIANT: default: the driver's defaults; cache: with prepared statements as early and as often as possible
 
-Each check prints one line, "ok NAME", "skip NAME: WHY" or "error NAME: SQLSTATE TEXT"; test_drivers.py compares them with
-what doc/drivers.md promises. The table drive (n int PRIMARY KEY, t text) is there and empty.
+Each check prints one line, "ok NAME", "skip NAME: WHY" or "error NAME: SQLSTATE TEXT"; test_drivers.py compares them with the promises of
+doc/drivers.md. The table drive (n int PRIMARY KEY, t text) exists and is empty.
 """
 import os
 import sys
@@ -38,7 +38,7 @@ class Skip(Exception):
 
 
 def sqlstate(error):
-    """The code of an error, as each driver calls it; of a wrapped one that of the error inside."""
+    """Returns the SQLSTATE of an error, under the name that each driver uses; for a wrapped error, the SQLSTATE of the inner error."""
     while error is not None:
         for name in ("sqlstate", "pgcode"):
             if getattr(error, name, None):
@@ -50,7 +50,7 @@ def sqlstate(error):
 
 
 def expect(code, work):
-    """The work has to fail, with this code unless it is None."""
+    """Checks that the work fails, with this code unless it is None."""
     try:
         work()
     except Exception as error:      # pylint: disable=broad-except
@@ -77,7 +77,7 @@ def report(name, error):
 
 
 def run(checks):
-    """Runs functions in order; the name of a check is that of its function."""
+    """Runs functions in order; a check is named after its function."""
     for check in checks:
         error = None
         try:
@@ -88,7 +88,7 @@ def run(checks):
 
 
 def wait_for(is_so):
-    """Asks, by a round trip each time, until it is so. That it is never so ends the program from outside."""
+    """Repeats a round trip until the condition holds. A timeout outside of the program ends an endless wait."""
     while not is_so():
         pass
 

@@ -1,4 +1,4 @@
-"""The checks as the DB-API has them; psycopg2, psycopg 3 and pg8000 add what is their own."""
+"""The checks for the DB-API; psycopg2, psycopg 3 and pg8000 add their own."""
 import datetime
 import decimal
 import threading
@@ -43,10 +43,10 @@ class Checks:
         raise Skip("no notifications")
 
     def more(self):
-        """Further checks of this driver alone."""
+        """Further checks of this driver only."""
         return []
 
-    # --- what they are made of
+    # --- helpers of the checks
 
     @staticmethod
     def ask(connection, sql, values=()):
@@ -63,7 +63,7 @@ class Checks:
         cursor.close()
 
     def swap(self, rival):
-        """Another client takes the server that was released last: what comes next meets another one."""
+        """Another client takes the server that was released last: the next transaction gets another server."""
         self.do(rival, "BEGIN")
         self.ask(rival, "SELECT 1")
 
@@ -174,7 +174,7 @@ class Checks:
         rival.close()
 
     def temporary(self):
-        """What belongs to a session: in transaction mode it stays behind at the server."""
+        """Objects of a session: in transaction mode they remain at the server."""
         connection, rival = self.connect(), self.connect()
         try:
             self.do(connection, "CREATE TEMPORARY TABLE mine (n int)")

@@ -1,6 +1,6 @@
 """
-asyncpg: the extended protocol in binary, and named statements for whatever is run; in variant cache only three are kept,
-so that each query gives up another one.
+asyncpg: the extended protocol in binary, and named statements for every query; in variant cache only three statements are kept, so that each query
+closes another.
 """
 import asyncio
 import datetime
@@ -129,7 +129,7 @@ async def copy():
 
 
 async def cancel():
-    """A task that is cancelled sends a request to cancel, and the connection goes on."""
+    """A cancelled task sends a cancel request, and the connection continues."""
     connection, watcher = await connect(), await connect()
     sleeper = asyncio.ensure_future(connection.fetchval(SLEEP))
     while await watcher.fetchval(RUNNING) != 1:

@@ -113,7 +113,7 @@ def prepared():
 
 
 def in_a_transaction():
-    """iterator() uses a cursor of the server's; within a transaction it stays at its server."""
+    """iterator() uses a server-side cursor; within a transaction the cursor remains at its server."""
     with blocks.atomic():
         assert sum(1 for _ in Drive.objects.filter(t="batch").iterator(chunk_size=10)) == 200
 

@@ -1,4 +1,4 @@
-"""pg8000, a driver in Python alone. In variant cache each text is a prepared statement with a name."""
+"""pg8000, a driver in pure Python. In variant cache each text is a named prepared statement."""
 import io
 import ssl
 

@@ -1,4 +1,4 @@
-"""psycopg 3: the extended protocol; it prepares what it has run five times, in variant cache at once. Pipelines."""
+"""psycopg 3: the extended protocol; it prepares queries after five executions, in variant cache at once. Pipelines."""
 import psycopg
 
 from check import CACHE, expect
@@ -46,7 +46,7 @@ class Psycopg(Checks):
             connection.rollback()
 
     def pipeline_error(self):
-        """What stands behind an error is skipped up to the next synchronisation, not further."""
+        """Statements after an error are skipped up to the next synchronisation, not further."""
         with self.connect() as connection:
             with connection.pipeline() as pipeline:
                 before = connection.execute("SELECT 1")

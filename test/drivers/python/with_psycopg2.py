@@ -48,7 +48,7 @@ class Psycopg2(Checks):
         connection.close()
 
     def held_cursor(self):
-        """One WITH HOLD outlives its transaction, but not the session."""
+        """A cursor WITH HOLD outlives its transaction, but not the session."""
         connection, rival = self.connect(autocommit=False), self.connect()
         try:
             cursor = connection.cursor(name="held", withhold=True)

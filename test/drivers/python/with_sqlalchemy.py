@@ -19,7 +19,7 @@ URL = sa.URL.create(DIALECT, USER, PASSWORD, HOST, PORT, DATABASE)
 
 
 def arguments():
-    """What the driver needs for TLS, and to prepare as early as it can."""
+    """The driver's arguments for TLS, and for preparing as early as possible."""
     given, options = {}, {}
     if DRIVER in ("pg8000", "asyncpg"):
         name = "ssl_context" if DRIVER == "pg8000" else "ssl"
