@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# Static analysis: sh test/analysis.sh [TOOL...], of these all if none is named:
+# Static analysis: sh test/analysis.sh [TOOL...], by default all of these:
 #
 #	gcc		gcc -fanalyzer
 #	tidy		clang-tidy, with the checks of test/analysis/clang-tidy
@@ -8,9 +8,8 @@
 #	scan		scan-build, clang's analyzer over the whole build
 #	shell		shellcheck, of every script
 #
-# As root, or with sudo for the packages. A finding is mended, or stands in test/analysis/accepted.tsv with a sentence that says
-# why it is none; an entry there that nothing finds any more is a finding too, when all tools run. Takes about a
-# quarter of an hour on two cores. Each tool is one item of the last line, "N passed, M failed"; the status is 0 only if none failed.
+# As root, or with sudo for the packages. A finding must be fixed, or listed in test/analysis/accepted.tsv with the reason why it
+# is not a fault; when all tools run, an unused entry of this list is a finding too. Takes about a quarter of an hour on two cores. Each tool is one item of the last line, "N passed, M failed"; the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 """
-Writes include/tbl/builtin.tbl: names that are no calls of a user's function in front of a parenthesis. Run it with the connection strings of
-the PostgreSQL versions that count:
+Writes include/tbl/builtin.tbl: names before a parenthesis that are not calls of user functions. Run it with connection strings of the relevant
+PostgreSQL versions:
 
-    test/builtins.py "host=/run/postgresql dbname=postgres" ... > include/tbl/builtin.tbl
+test/builtins.py "host=/run/postgresql dbname=postgres" ... > include/tbl/builtin.tbl
 
-These are the functions of pg_catalog, but for those that run a query in a string, and keywords. A version that has one name less than
-another one calls nothing by that name.
+The names are functions of pg_catalog, except those that run a query in a string, and keywords. A version that lacks a name cannot call a built-in
+function of that name.
 """
 import sys
 
 import psycopg
 
-# they run SQL that may stand nowhere in a text, or change what the session is to a replication origin
+# functions that run SQL from elsewhere, or change the session's replication origin
 RUN_TEXTS = "proname ~ '_to_xml' OR proname IN ('ts_stat', 'ts_rewrite') OR proname ~ '^pg_replication_origin_(session|xact)'"
-# keywords that a function may be called as well, of those that often stand in front of a parenthesis
+# keywords that are also valid function names, among those that often precede a parenthesis
 IN_FRONT = "'by', 'copy', 'explain', 'filter', 'materialized', 'over', 'set', 'vacuum'"
 NAMES = ("SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND oid < 16384 AND proname ~ '^[a-z0-9_]+$' "
          "AND NOT (%s) UNION SELECT word FROM pg_get_keywords() WHERE catcode <> 'U' OR word IN (%s)" % (RUN_TEXTS, IN_FRONT))

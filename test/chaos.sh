@@ -1,23 +1,23 @@
 #!/bin/sh
 #
-# The ledger of truth: sh test/chaos.sh [OPTION...]
+# Disturbances under load, with an audit of the data: sh test/chaos.sh [OPTION...]
 #
-#	--minutes N	how long things happen (1)
-#	--seed S	of all that is drawn (a new one each time, which the first and the last line say)
-#	--kinds LIST	of what happens: terminate,kill9,fast,immediate,reload,pause,suspend,reconnect,kill,kill_client,look,
+#	--minutes N	duration of the disturbances (1)
+#	--seed S	of all random choices (default: random; the first and the last line print it)
+#	--kinds LIST	kinds of disturbances: terminate,kill9,fast,immediate,reload,pause,suspend,reconnect,kill,kill_client,look,
 #			replace,vanish,cancel (all)
 #	--fast		the binary as it is installed, instead of one with sanitizers
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
 #
 # Two dozen clients (psycopg2, psycopg with prepared statements and in pipeline mode, asyncpg, and the protocol by hand) move money
 # through pgweir in transaction mode with five servers, while backends of PostgreSQL are terminated and killed, the server restarts,
-# pgweir reloads changed settings, pauses, suspends and is replaced by a new process (-R), clients are killed, vanish at any byte, and
-# cancel what runs and what is over. Then the tables are read from PostgreSQL itself: each acknowledged commit is there once, each
-# commit without an acknowledgement at most once, the sums are right, and no client has read a row of another client. pgweir has not
-# crashed, no client hangs, what SHOW counts is what there is, and each error that a client received is one that these kinds of trouble
-# permit: reload, pause, suspend, reconnect, look, replace and vanish alone permit none.
+# pgweir reloads changed settings, pauses, suspends and is replaced by a new process (-R), clients are killed, disconnect at any byte, and
+# cancel running and completed queries. Then the tables are read from PostgreSQL directly: each acknowledged commit is present once, each
+# commit without an acknowledgement at most once, the sums are correct, and no client has read a row of another client. pgweir has not
+# crashed, no client hangs, the figures of SHOW are correct, and each error that a client received is allowed for these kinds of
+# disturbances: reload, pause, suspend, reconnect, look, replace and vanish allow no errors.
 #
-# What happens follows from the seed, when it happens does not. With PGWEIR_KEEP=1 logs and data of a run that failed stay.
+# The seed determines the disturbances, but not their time. With PGWEIR_KEEP=1 logs and data of a failed run are kept.
 # The last line is the verdict with its figures: HELD, with status 0, or BROKEN and why.
 set -eu
 

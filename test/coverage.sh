@@ -1,14 +1,14 @@
 #!/bin/sh
 #
-# Which lines and branches the tests reach: sh test/coverage.sh [--build-dir DIR] [PYTEST ARGUMENT...]
+# Lines and branches reached by the tests: sh test/coverage.sh [--build-dir DIR] [PYTEST ARGUMENT...]
 #
 # Builds with gcc's --coverage, without optimisation and sanitizers, runs the unit tests, then those on the wire and with a real
 # PostgreSQL (or what the arguments select), and prints for each room the lines and branches that were executed, and the
-# files with the most that were not. With --build-dir, DIR/lines has every line that was not reached. As root, or with sudo for the
+# files with the most unexecuted lines. With --build-dir, DIR/lines lists every line that was not reached. As root, or with sudo for the
 # packages. Takes as long as one pass of test/run.sh: a quarter of an hour on two cores.
 #
-# A branch that only a failed allocation takes is one that test/wire/test_memory_runs_out.py takes; at full size
-# (PGWEIR_ROUNDS=full) it takes all of them. What ends by SIGKILL leaves no figures.
+# test/wire/test_memory_runs_out.py reaches branches for failed allocations, at full size (PGWEIR_ROUNDS=full) all of them.
+# A process that ends by SIGKILL writes no figures.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

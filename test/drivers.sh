@@ -6,9 +6,9 @@
 #	anything else	goes to pytest: -k pgx, -k "tls and transaction", -n 0 -x ...
 #
 # One program for each driver (test/drivers), in session and transaction mode, with and without TLS, with the driver's
-# defaults and with its prepared statements. Python is there in any case; Go, Java (with Maven), Node.js (with npm) and
-# Rust (cargo) are used where they are found, and the lines before the last say which are not. The drivers come by name
-# from the registries that these tools are set up for. Nothing is built in the source tree. The last line counts the
+# defaults and with its prepared statements. Python is always used; Go, Java (with Maven), Node.js (with npm) and
+# Rust (cargo) are used if installed, and the lines before the last list the missing ones. The drivers are downloaded by name
+# from the registries that these tools are configured for. Nothing is built in the source tree. The last line counts the
 # tests; the status is 0 only if none failed.
 set -eu
 

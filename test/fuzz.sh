@@ -2,22 +2,22 @@
 #
 # Fuzzing: sh test/fuzz.sh [OPTION...] [TARGET...]
 #
-#	--seconds N	for each target (default 600; an hour is 3600)
+#	--seconds N	time for each target (default 600; an hour is 3600)
 #	--engine ENGINE	libfuzzer (default) or afl, which is AFL++
-#	--seed N	of what libFuzzer draws (default: another one each time): the same inputs come first then
+#	--seed N	seed of libFuzzer (default: random): the same seed gives the same first inputs
 #	--jobs N	targets at a time (default: one for each processor, at most 4)
-#	--coverage	afterwards: which lines the corpus reaches, for each target by source file and for all by room
-#	--build-dir DIR	builds, corpora, crashers and logs stay there, and the next run with it goes on from them
-#	--merge		what is new goes into test/fuzz/corpus, minimized and bounded, for you to look at and commit (libfuzzer; what AFL++
-#			has found is there, too, in a run with the same --build-dir)
+#	--coverage	afterwards prints the lines that the corpus reaches, for each target by source file and for all by room
+#	--build-dir DIR	builds, corpora, crashers and logs are kept there, and the next run continues with them
+#	--merge		new inputs are written to test/fuzz/corpus, minimized and limited, to be reviewed and committed (libfuzzer; includes
+#			the results of AFL++ in a run with the same --build-dir)
 #	--list		names the targets
 #
 # The targets are test/fuzz/fuzz_TARGET.c; without a name all of them run. As root, or with sudo for the packages: it installs
-# what is missing (clang, libclang-rt-dev; afl++ and llvm only where they are asked for), and builds outside of the source tree.
+# missing packages (clang, libclang-rt-dev; afl++ and llvm only if needed), and builds outside of the source tree.
 #
-# An input that fails is kept in DIR/crashes (without --build-dir: in the directory that the last lines name), and the last lines say how to
-# play it again. Put it, with a remark, into test/fuzz/corpus/TARGET.txt (test/fuzz/corpus.py pack), where `make check` plays it from then
-# on. The last line counts targets: "N passed, M failed"; the status is 0 only if none failed.
+# A failing input is kept in DIR/crashes (without --build-dir: in the directory that the last lines name), and the last lines show how to
+# play it again. Add the input, with a remark, to test/fuzz/corpus/TARGET.txt (test/fuzz/corpus.py pack), so that `make check` plays it from
+# then on. The last line counts targets: "N passed, M failed"; the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

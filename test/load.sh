@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# Many clients, clients that are a burden, and what the others notice of them: sh test/load.sh [CASE...]
+# Many clients, clients that are a burden, and their effect on other clients: sh test/load.sh [CASE...]
 #
 #	crowd		19,000 clients on one process, 1,000 of them at work
 #	crowds		50,000 on three processes at one port (so_reuseport), 1,000 of them at work
@@ -11,17 +11,17 @@
 #	copy		10 GB by COPY in each direction, between psql and a real PostgreSQL
 #
 #	lookups		an attack: one address fills the server with clients that wait for look-ups in a database that hangs
-#	verifiers	the same, with wrong passwords of which keys are derived
-#	salts		a server that asks for SCRAM with another salt each time, and as many iterations as are accepted
-#	names		made-up names of databases, each of which wants a look-up
+#	verifiers	the same, with wrong passwords, for which keys are derived
+#	salts		a server that requests SCRAM with another salt each time, and the maximum number of iterations
+#	names		invented database names, each of which causes a look-up
 #	takeover	connections to the socket for online restarts
 #	handshakes	TLS handshakes without a login
 #
-# Beside each, 16 clients do what they always do. Memory has to stay below its bound and to come back, nothing may be lost, and
-# every count has to be right; how long something takes is printed only, but for the attacks: there the p99 of clients of another address, with
-# the attack and without it in turns, has to stay within a bound. doc/performance.md has the figures and the bounds.
-# 20,000 open files have to be allowed (ulimit -Hn), and two CPUs. About nine minutes; 2 GB of memory, most of it the kernel's for sockets.
-# pgweir is built anew with optimisation, in a directory of its own that is gone at the end. The status is 0 only if all cases held.
+# During each case, 16 ordinary clients run queries. Memory must stay below its bound and be freed afterwards, nothing may be lost, and
+# every count must be correct; durations are only printed, except for the attacks: there the p99 of clients of another address, measured
+# alternately with and without the attack, must stay within a bound. doc/performance.md has the figures and the bounds.
+# Needs 20,000 open files (ulimit -Hn), two CPUs, about nine minutes, and 2 GB of memory, most of it for the kernel's socket buffers.
+# pgweir is built with optimisation in a temporary directory, which is removed at the end. The status is 0 only if all cases succeeded.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

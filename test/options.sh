@@ -1,11 +1,11 @@
 # shellcheck shell=sh
 #
-# The command line of test/run.sh and test/drivers.sh. Sourced without arguments, so that the caller's own are looked at: options
-# are taken off, and what is left in "$@" is for pytest.
+# The command line of test/run.sh and test/drivers.sh. Sourced without arguments, so that it reads the caller's arguments: options
+# are removed, and the rest in "$@" is for pytest.
 #
 #	--build-dir DIR	sets `builds`; empty without it
 #	--help, -h	prints the comment at the top of the caller, and ends
-#	--NAME ...	where the caller knows it: take_option NAME [WORD...], which sets `taken` to how many words it has used
+#	--NAME ...	other options: take_option NAME [WORD...] of the caller sets `taken` to the number of words used
 
 builds=
 taken=

@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# Unpacks the PgBouncer that the tests compare pgweir with, and writes a program DIR/pgbouncer that runs it:
+# Unpacks the PgBouncer with which the tests compare pgweir, and writes a program DIR/pgbouncer that runs it:
 #
 #	sh test/pgbouncer.sh DIR
 #

@@ -1,18 +1,18 @@
 #!/bin/sh
 #
-# PostgreSQL's own regression suite, unchanged, through pgweir: direct first; then in session mode with server
-# connections that are reused, and with each used once (server_lifetime = 0); then in transaction mode with
-# session_state = full, where clients go from server to server (server_round_robin). For each it prints how many tests passed.
+# PostgreSQL's own regression suite, unchanged, through pgweir: directly first; then in session mode with server
+# connections that are reused, and with each connection used once (server_lifetime = 0); then in transaction mode with
+# session_state = full, where clients move from server to server (server_round_robin). Prints the number of passed tests for each.
 #
 #	sh test/regress.sh [--mode session|transaction] [--cache DIR]
 #
-#	--mode MODE	direct and this mode alone
-#	--cache DIR	where PostgreSQL's source and build are kept for the next time
+#	--mode MODE	directly and in this mode only
+#	--cache DIR	directory in which PostgreSQL's source and build are kept for the next run
 #			(~/.cache/pgweir; as root /var/cache/pgweir)
 #
-# The source is that of the package postgresql-15, built whole, so that suite and server are one version. The tests guc,
-# temp and stats need a server connection that was not used before, so they may fail where connections are reused. In
-# transaction mode triggers may fail as well, because functions in C keep values of their own in the session.
+# The source is the package postgresql-15, built completely, so that suite and server have the same version. The tests guc,
+# temp and stats need an unused server connection, so they may fail where connections are reused. In transaction mode
+# triggers may fail as well, because C functions keep their own values in the session.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

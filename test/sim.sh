@@ -1,19 +1,19 @@
 #!/bin/sh
 #
-# Many simulated worlds (test/sim/sim.c says what they are): sh test/sim.sh [OPTION...]
+# Many simulated worlds (test/sim/sim.c describes them): sh test/sim.sh [OPTION...]
 #
 #	--minutes N	simulated minutes in all (default: 20000, some minutes of two cores)
-#	--from SEED	the first world's seed (default: drawn, and said)
+#	--from SEED	the first world's seed (default: random; it is printed)
 #	--jobs N	processes at a time (default: as many as there are processors)
-#	--limit S	stop after S seconds, with however many minutes that were
+#	--limit S	stop after S seconds, whatever the number of simulated minutes
 #	--sanitizers	with ASan and UBSan: five times slower
-#	--shrink SEED	no sum: looks for a smaller world that fails as that of SEED does (with --minutes: as long as that)
+#	--shrink SEED	searches for a smaller world that fails as the world of SEED does (with --minutes: of that length)
 #	--build-dir DIR	build there and keep it (default: a temporary directory)
 #
-# Builds outside the source tree, optimised but with every assertion. Prints a line for each process, and last of all the sum:
-# worlds, simulated minutes and turns, queries, faults played. The status is 0 only if no world failed; one that fails says
-# how to play it again: the same seed is the same world, byte for byte. --shrink prints how to play the smallest world that it has
-# found; that takes some minutes.
+# Builds outside the source tree, optimised but with every assertion. Prints a line for each process, and at the end the totals:
+# worlds, simulated minutes and turns, queries, faults played. The status is 0 only if no world failed; a failed world prints
+# how to play it again: the same seed gives the same world, byte for byte. --shrink takes some minutes, and prints how to play the smallest
+# world that it has found.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,4 +1,4 @@
-"""doc/compatibility.md is what the tables and the tests say now, and no row of it is open."""
+"""doc/compatibility.md agrees with the tables and the tests, and no row of it is open."""
 from support import compatibility
 
 
@@ -14,7 +14,7 @@ def test_no_row_is_open():
 
 
 def test_every_proof_is_wanted():
-    """A row that was renamed leaves no test behind."""
+    """Every proof belongs to an existing row."""
     facts = (compatibility.TOP / "test/support/pgbouncer_settings.tsv").read_text(encoding="utf-8")
     names = {line.split("\t")[0] for line in facts.splitlines()[1:]}
     assert {name.replace("database ", "") for name in compatibility.PROOFS} <= names

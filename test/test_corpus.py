@@ -1,4 +1,4 @@
-"""test/fuzz/corpus.py: what fuzzing finds never takes the place of what people have written. Neither pgweir nor a server is needed."""
+"""test/fuzz/corpus.py: inputs found by fuzzing never replace inputs written by hand. Neither pgweir nor a server is needed."""
 import pathlib
 import subprocess
 import sys

@@ -19,7 +19,7 @@ def entries():
 
 
 def own_texts():
-    """Every string of the sources, adjacent ones as one, with ... in place of what varies."""
+    """Every string of the sources, with adjacent strings joined, and ... in place of variable parts."""
     found = set()
     for path in [*TOP.glob("src/*/*.c"), *TOP.glob("include/*/*.h"), *TOP.glob("include/tbl/*.tbl")]:
         for text in re.findall(r'((?:"(?:[^"\\\n]|\\.)*"\s*)+)', path.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""What make makes in the source tree is in .gitignore, so that `make check` leaves no untracked file."""
+"""Files that make creates in the source tree are in .gitignore, so that `make check` leaves no untracked file."""
 import fnmatch
 import pathlib
 import re

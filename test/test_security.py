@@ -1,4 +1,4 @@
-"""doc/security.md says which test shows what: each of them has to exist. Neither pgweir nor a server is needed."""
+"""doc/security.md names tests: each of them must exist. Neither pgweir nor a server is needed."""
 import pathlib
 import re
 

@@ -12,7 +12,7 @@ TRAPS = 91
 
 
 def table():
-    """{number: (what it is, [test ids])}"""
+    """{number: (description, [test ids])}"""
     rows = {}
     for line in (HERE / "traps.tsv").read_text(encoding="utf-8").splitlines():
         number, words, tests = line.split("\t")

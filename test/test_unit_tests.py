@@ -1,7 +1,7 @@
 """
-Each source file of the rooms of connections has a unit test of its own: src/ROOM/x.c has test/unit/ROOM/test_x.c.
+Each source file of the rooms of connections has its own unit test: src/ROOM/x.c has test/unit/ROOM/test_x.c.
 
-Those that have none are listed with the reason. The list only shrinks: a file that gets a test leaves it, and a new file brings its test.
+Files without a test are listed with the reason. The list only shrinks: a file that gets a test is removed, and a new file needs a test.
 """
 import glob
 import os

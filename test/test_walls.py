@@ -1,8 +1,8 @@
 """
 The walls between the rooms of the source, checked on its #include lines.
 
-Which room may know which is the table below and nothing else: a header that "just this once" includes one of a room
-above makes the two rooms one. And every header says everything it needs, so it compiles alone.
+Only the dependencies in the table below are allowed: a single exception would merge two rooms. And every header includes everything that it needs, so
+it compiles by itself.
 """
 import glob
 import os
@@ -13,7 +13,7 @@ import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# room: (rooms of ours, libraries) that it may include; uthash comes with base/hash.h, which keeps it from ending the process
+# room: (rooms of ours, libraries) that it may include; base/hash.h includes uthash, and keeps it from ending the process
 LIBC = {
     "arpa", "assert", "ctype", "dirent", "endian", "errno", "execinfo", "fcntl", "fnmatch", "getopt", "glob", "grp",
     "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "sched",
@@ -28,7 +28,7 @@ ROOMS = {
     "pool": ({"base", "conf"}, set()),
     "verify": ({"base", "conf", "pg"}, {"event2", "ldap", "lber", "security"}),
 }
-# the rooms of connections, each of which may know those before it
+# the rooms of connections, each of which may include the rooms before it
 LAYERS = {
     "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
     "login": set(), "relay": set(), "handover": set(), "session": {"event2", "openssl"}, "show": set(), "admin": set(),
@@ -55,7 +55,7 @@ def sources():
 
 
 def includes(path):
-    """(line number, quoted or not, what is included) of each #include."""
+    """(line number, quoted or not, included file) of each #include."""
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
             match = re.match(r'\s*#\s*include\s+([<"])([^>"]+)[>"]', line)
@@ -80,7 +80,7 @@ def complaint(room, quoted, name):
 
 
 def test_shows_know_no_format():
-    """A SHOW gives values; how they are written is a struct result_format, of which there may be others than the protocol's."""
+    """A SHOW returns values; a struct result_format writes them, and formats other than the protocol's are possible."""
     shows = [path for room, path in sources() if room == "show"]
     assert len(shows) >= 4
     for path in shows:
@@ -88,7 +88,7 @@ def test_shows_know_no_format():
 
 
 def test_shows_read_rows_of_other_rooms():
-    """What is shown of a connection, pool or database is gathered where it is kept (session/connection_row.h, pool/rows.h)."""
+    """The values of a connection, pool or database are collected in its own room (session/connection_row.h, pool/rows.h)."""
     innards = re.compile(r"LIST_EACH|LIST_OBJECT|HASH_[A-Z]|\b(policy|peer|stream)\.|\blogin->|->database->")
     for path in (path for room, path in sources() if room == "show"):
         with open(path, encoding="utf-8") as f:
@@ -117,7 +117,7 @@ def test_no_room_is_forgotten():
 
 
 def test_no_header_knows_everything():
-    """A header that reaches a third of all others must not be what half of the source files include."""
+    """A header that reaches a third of all others must not be included by half of the source files."""
     ours = [path for _, path in sources()]
     direct = {os.path.relpath(path, os.path.join(TOP, "include")): {what for _, quoted, what in includes(path) if quoted}
               for path in ours}
@@ -186,7 +186,7 @@ def build():
 
 
 def test_calls_lead_down(build):
-    """A room needs symbols of rooms that it may include only: a prototype of one's own would get past the #include lines."""
+    """A room may need symbols only of rooms that it may include: a separate prototype would bypass the #include lines."""
     found = calls(build)
     assert len(found) > 500
     faults = ["src/%s/%s.c needs %s of src/%s/%s.c" % (*caller, ", ".join(sorted(names)), *callee)

@@ -1,11 +1,11 @@
 """
-What a tool of test/analysis.sh found, but for what is accepted.
+Prints the findings of a tool of test/analysis.sh that are not accepted.
 
-    judge.py SOURCE TOOL LOG USED      prints the findings of the log that accepted.tsv doesn't know; notes in USED what it knew
-    judge.py SOURCE --unused USED      prints the entries of accepted.tsv that nothing needed
+- judge.py SOURCE TOOL LOG USED: prints the findings of the log that accepted.tsv does not list; records the used entries in USED
+- judge.py SOURCE --unused USED: prints the entries of accepted.tsv that were not used
 
-An entry is a check, a file, a piece of the line of source that it is about, and the reason, with tabs between. So it
-survives the coming and going of other lines, and not a change of its own.
+An entry is a check, a file, a part of the source line, and the reason, separated by tabs. So the entry remains valid when other lines change, but not
+when its own line does.
 """
 import os
 import re

@@ -1,17 +1,17 @@
 #!/bin/sh
 #
-# Measures what a query costs in pgweir, beside Debian's PgBouncer and beside a program that forwards the same bytes and
-# looks at none. Needs two CPUs, with nothing else going on. doc/performance.md says how to read the tables.
+# Measures the cost of a query in pgweir, beside Debian's PgBouncer and beside a program that forwards the same bytes
+# without reading them. Needs two idle CPUs. doc/performance.md explains the tables.
 #
 #	sh test/bench/bench.sh [OPTION...]
 #
 #	--quick			fewer and shorter turns, in less than two minutes
-#	--turns N		so many turns for each row (9)
+#	--turns N		number of turns for each row (9)
 #	--seconds N		length of each measurement (1)
-#	--tables LIST		goals,fairness,growth: which of them
-#	--rows WORD,...		of the goals those with one of these words in the title
+#	--tables LIST		some of goals,fairness,growth
+#	--rows WORD,...		only rows of the goals with one of these words in the title
 #
-# pgweir is built anew with optimisation, in a directory of its own that is gone at the end.
+# pgweir is built with optimisation in a temporary directory, which is removed at the end.
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,11 +1,11 @@
 #!/bin/sh
 #
 # The usual comparisons of poolers, with pgbench against a real PostgreSQL: direct, through pgweir, through
-# Debian's PgBouncer, and through Pgpool-II where it was compared. One table each; `published` is what others measured
-# on their machines, so only ratios can be compared.
+# Debian's PgBouncer, and through Pgpool-II where a published comparison includes it. One table each; `published` has the
+# published results of other machines, so only ratios can be compared.
 #
-# The columns of a row are measured in turns: each round begins with another one, so that a noisy minute meets all of them. A cell is the
-# median of the rounds, and a ratio that of two such cells.
+# The columns of a row are measured in turns: each round begins with a different column, so that a noisy minute affects all columns. A cell is
+# the median of the rounds, and a ratio is computed from two such cells.
 #
 #	sh test/bench/seeds.sh [--rounds N] [--seconds N] [--scale N] [--megabytes N] [--only LIST]
 #
@@ -13,9 +13,9 @@
 #	--seconds N	length of each measurement (2)
 #	--scale N	size of pgbench's tables (10)
 #	--megabytes N	size of the large result of table 6 (512)
-#	--only LIST	these tables, such as 1,4
+#	--only LIST	only these tables, for example 1,4
 #
-# Every client proves a password with SCRAM; poolers know only its SCRAM secret (Pgpool-II can't, and has the password).
+# Every client authenticates with SCRAM; poolers know only its SCRAM secret (Pgpool-II can't, and has the password).
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
