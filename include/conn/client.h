@@ -81,6 +81,10 @@ void client_end(struct client *client, enum close_reason why, const char *detail
 void client_hand_over(struct client *client);
 /* The same for a message with a header, of which n bytes are here, that cannot be one: the log and the client get it in hexadecimal. */
 void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
+/* Writes application_name with the address of the client (application_name_add_host) to buf: NAME_WITH_HOST bytes. A value that ends in
+   the address already stays as it is. Returns buf. */
+#define NAME_WITH_HOST 1024
+const char *client_name_with_host(const struct client *client, const char *value, char *buf);
 /* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
 bool client_send(struct client *client, const struct bytes *bytes);
 /* "C-0xID: db/user@host:port" for lines of the log, the names as printable_name() has them; `size` is 256. Returns buf. */

@@ -47,6 +47,18 @@ const char *client_text(const struct client *c, char *buf, size_t size)
 	return buf;
 }
 
+const char *client_name_with_host(const struct client *c, const char *value, char *buf)
+{
+	char where[80], added[96];
+	size_t size = strlen(value);
+
+	snprintf(added, sizeof(added), " - %s", brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	if (size >= strlen(added) && strcmp(value + size - strlen(added), added) == 0)
+		added[0] = '\0';
+	snprintf(buf, NAME_WITH_HOST, "%.512s%s", *value ? value : "app", added);
+	return buf;
+}
+
 bool client_send(struct client *c, const struct bytes *bytes)
 {
 	if (peer_is_stopped(&c->peer))

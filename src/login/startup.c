@@ -32,7 +32,6 @@
 #include <string.h>
 
 #define TLS_HANDSHAKE 0x16		/* first byte of a TLS handshake record; a start-up packet with this first byte would be far too long */
-#define NAME_WITH_HOST 1024		/* room for application_name with the client's address */
 #define NAME_MOST 1024			/* longest accepted name of a user or database */
 
 static bool is_ignored(const struct client *c, const char *name)
@@ -162,7 +161,6 @@ static bool ask_options(struct client *c, const char *text)
 static bool ask_application_name(struct client *c, const char *value)
 {
 	struct login *l = c->login;
-	char where[80];
 
 	if (!c->peer.world->conf->settings.application_name_add_host)
 		return ask_parameter(c, "application_name", value);
@@ -171,7 +169,7 @@ static bool ask_application_name(struct client *c, const char *value)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	snprintf(l->application_name, NAME_WITH_HOST, "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	client_name_with_host(c, value, l->application_name);
 	return ask_parameter(c, "application_name", l->application_name);
 }
 

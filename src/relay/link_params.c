@@ -33,6 +33,7 @@ void link_parameter(struct server *s, const char *name, const char *value)
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	int index = params_index(w->params, name);
 	const struct params *set;
+	char named[NAME_WITH_HOST];
 
 	role_reported(s, name);
 	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
@@ -40,6 +41,9 @@ void link_parameter(struct server *s, const char *name, const char *value)
 	server_parameter(s, name, value);
 	if (!c || index < 0)
 		return;
+	/* the next server gets the name with the address */
+	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && c->shares_server)
+		value = client_name_with_host(c, value, named);
 	set = params_with(w->params, c->params, index, value);
 	if (set)
 		params_replace(w->params, &c->params, set);

@@ -92,6 +92,20 @@ def test_application_name_add_host(scene, postgres):
     assert over_unix.query("SHOW application_name").value.startswith("me - unix")
 
 
+@pytest.mark.parametrize("state", ["off", "full"])
+def test_application_name_add_host_after_set(scene, postgres, state):
+    weir = shared_server(scene, postgres, application_name_add_host=1, session_state=state)
+    client, other = weir.client(application_name="me"), weir.client(application_name="other")
+    host, port = client.sock.getsockname()
+    for name in "me too", "me and others":
+        client.query("SET application_name = '%s'" % name)
+        for _ in range(2):
+            assert client.query("SHOW application_name").value == "%s - %s:%d" % (name, host, port)
+            assert other.query("SHOW application_name").value == "other - %s:%d" % other.sock.getsockname()
+    client.query("SET application_name = ''")
+    assert client.query("SHOW application_name").value == "app - %s:%d" % (host, port)
+
+
 def test_refused_startup_value_affects_only_its_client(scene, postgres):
     """The login failed for the whole pool, and was not tried again for server_login_retry."""
     weir = scene.weir({"p0": postgres}, server_login_retry=NEVER)
