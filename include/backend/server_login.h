@@ -10,7 +10,7 @@
 #define REPLICATION_PAIRS 32
 
 /* What a server that refuses the login has said of itself. */
-enum server_refusal { CONSOLE_ERROR_OTHER, CONSOLE_ERROR_AWAY, CONSOLE_ERROR_FULL };
+enum server_refusal { SERVER_REFUSAL_OTHER, SERVER_REFUSAL_AWAY, SERVER_REFUSAL_FULL };
 
 /* What a server connection needs only while it is being opened. */
 struct dial {

@@ -397,7 +397,7 @@ static void forget_login(struct dial *d)
 	derivation_leave(&d->derivation);
 	bytes_wipe(&d->challenge);
 	bytes_free(&d->welcome);
-	d->refusal = CONSOLE_ERROR_OTHER;
+	d->refusal = SERVER_REFUSAL_OTHER;
 }
 
 /* What one server has said is nothing that another one need say. */

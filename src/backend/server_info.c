@@ -60,8 +60,8 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 {
 	if (!s->dial)
 		return FAILURE_LASTING;		/* it lets us in, and is of no use then */
-	if (s->dial->refusal != CONSOLE_ERROR_OTHER)
-		return s->dial->refusal == CONSOLE_ERROR_FULL ? FAILURE_FULL : FAILURE_BUSY;
+	if (s->dial->refusal != SERVER_REFUSAL_OTHER)
+		return s->dial->refusal == SERVER_REFUSAL_FULL ? FAILURE_FULL : FAILURE_BUSY;
 	switch (why) {
 	case REASON_CONNECT_FAILED:
 	case REASON_SERVER_CRASHED:

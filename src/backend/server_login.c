@@ -263,14 +263,14 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	if (info && strlen(e.sqlstate) < sizeof(info->sqlstate))
 		text_copy(info->sqlstate, sizeof(info->sqlstate), e.sqlstate);
 	if (strcmp(e.sqlstate, "53300") == 0)
-		s->dial->refusal = CONSOLE_ERROR_FULL;
+		s->dial->refusal = SERVER_REFUSAL_FULL;
 	else if (text_starts(e.sqlstate, "57P0"))
-		s->dial->refusal = CONSOLE_ERROR_AWAY;
+		s->dial->refusal = SERVER_REFUSAL_AWAY;
 	else
-		s->dial->refusal = CONSOLE_ERROR_OTHER;
+		s->dial->refusal = SERVER_REFUSAL_OTHER;
 	if (!s->policy.dedicated && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
-	else if (s->dial->refusal != CONSOLE_ERROR_OTHER)
+	else if (s->dial->refusal != SERVER_REFUSAL_OTHER)
 		dial_give_way(s, REASON_SERVER_SAID, *e.message ? e.message : "server is not ready");
 	else
 		server_end(s, REASON_SERVER_SAID, *e.message ? e.message : "server login failed");

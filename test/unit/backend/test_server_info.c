@@ -98,30 +98,30 @@ static const char *failure(enum close_reason why, bool is_logging_in, enum serve
 
 TEST(kinds_of_login_failures)
 {
-	CHECK_TEXT(failure(REASON_CONNECT_FAILED, true, CONSOLE_ERROR_OTHER), "away");
-	CHECK_TEXT(failure(REASON_SERVER_CRASHED, true, CONSOLE_ERROR_OTHER), "away");
-	CHECK_TEXT(failure(REASON_CONNECT_TIMEOUT, true, CONSOLE_ERROR_OTHER), "passing");
-	CHECK_TEXT(failure(REASON_DNS_FAILED, true, CONSOLE_ERROR_OTHER), "passing");
-	CHECK_TEXT(failure(REASON_SERVER_TLS, true, CONSOLE_ERROR_OTHER), "passing");
-	CHECK_TEXT(failure(REASON_NO_MEMORY, true, CONSOLE_ERROR_OTHER), "passing");
-	CHECK_TEXT(failure(REASON_SERVER_SAID, true, CONSOLE_ERROR_OTHER), "lasting");
-	CHECK_TEXT(failure(REASON_SERVER_SAID, true, CONSOLE_ERROR_FULL), "full");
-	CHECK_TEXT(failure(REASON_SERVER_SAID, true, CONSOLE_ERROR_AWAY), "busy");
-	CHECK_TEXT(failure(REASON_SERVER_AUTH, true, CONSOLE_ERROR_OTHER), "lasting");
+	CHECK_TEXT(failure(REASON_CONNECT_FAILED, true, SERVER_REFUSAL_OTHER), "away");
+	CHECK_TEXT(failure(REASON_SERVER_CRASHED, true, SERVER_REFUSAL_OTHER), "away");
+	CHECK_TEXT(failure(REASON_CONNECT_TIMEOUT, true, SERVER_REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_DNS_FAILED, true, SERVER_REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_SERVER_TLS, true, SERVER_REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_NO_MEMORY, true, SERVER_REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_SERVER_SAID, true, SERVER_REFUSAL_OTHER), "lasting");
+	CHECK_TEXT(failure(REASON_SERVER_SAID, true, SERVER_REFUSAL_FULL), "full");
+	CHECK_TEXT(failure(REASON_SERVER_SAID, true, SERVER_REFUSAL_AWAY), "busy");
+	CHECK_TEXT(failure(REASON_SERVER_AUTH, true, SERVER_REFUSAL_OTHER), "lasting");
 	/* the login succeeds, but the server cannot be used */
-	CHECK_TEXT(failure(REASON_SERVER_CRASHED, false, CONSOLE_ERROR_OTHER), "lasting");
+	CHECK_TEXT(failure(REASON_SERVER_CRASHED, false, SERVER_REFUSAL_OTHER), "lasting");
 }
 
 TEST(ends_that_are_not_failures)
 {
-	CHECK_TEXT(failure(REASON_OBSOLETE, true, CONSOLE_ERROR_OTHER), "none");
-	CHECK_TEXT(failure(REASON_CLIENT_EOF, true, CONSOLE_ERROR_OTHER), "none");
-	CHECK_TEXT(failure(REASON_QUERY_WAIT_TIMEOUT, true, CONSOLE_ERROR_OTHER), "none");
+	CHECK_TEXT(failure(REASON_OBSOLETE, true, SERVER_REFUSAL_OTHER), "none");
+	CHECK_TEXT(failure(REASON_CLIENT_EOF, true, SERVER_REFUSAL_OTHER), "none");
+	CHECK_TEXT(failure(REASON_QUERY_WAIT_TIMEOUT, true, SERVER_REFUSAL_OTHER), "none");
 }
 
 TEST(servers_at_the_old_address_are_ignored)
 {
-	struct dial dial = { .refusal = CONSOLE_ERROR_OTHER };
+	struct dial dial = { .refusal = SERVER_REFUSAL_OTHER };
 	enum login_failure got;
 
 	REQUIRE(begin());
@@ -139,7 +139,7 @@ TEST(servers_at_the_old_address_are_ignored)
 
 TEST(refusal_of_a_replication_client)
 {
-	struct dial dial = { .refusal = CONSOLE_ERROR_OTHER };
+	struct dial dial = { .refusal = SERVER_REFUSAL_OTHER };
 	enum login_failure got;
 
 	REQUIRE(begin());
@@ -159,7 +159,7 @@ TEST(refusal_of_a_replication_client)
 
 TEST(sqlstate_is_of_the_last_answer)
 {
-	struct dial dial = { .refusal = CONSOLE_ERROR_OTHER };
+	struct dial dial = { .refusal = SERVER_REFUSAL_OTHER };
 	enum login_failure got;
 
 	REQUIRE(begin());

@@ -235,15 +235,15 @@ static void refuses(const char *sqlstate)
 TEST(refusals)
 {
 	refuses("28P01");
-	CHECK_INT(s->dial->refusal, CONSOLE_ERROR_OTHER);
+	CHECK_INT(s->dial->refusal, SERVER_REFUSAL_OTHER);
 	house_settle(&whole);
 	CHECK_TEXT(login_told(client), "E(28P01 go away)");
 	whole_close();
 	refuses("53300");
-	CHECK_INT(s->dial->refusal, CONSOLE_ERROR_FULL);
+	CHECK_INT(s->dial->refusal, SERVER_REFUSAL_FULL);
 	whole_close();
 	refuses("57P03");
-	CHECK_INT(s->dial->refusal, CONSOLE_ERROR_AWAY);
+	CHECK_INT(s->dial->refusal, SERVER_REFUSAL_AWAY);
 	whole_close();
 }
 
