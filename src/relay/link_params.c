@@ -112,14 +112,16 @@ static bool expect_params(struct server *s, const struct client *c)
 	return true;
 }
 
-/* The server has not taken them. Where its session has what the client before had asked for, that may be why: it has a statement_timeout
-   that is too short for this, or cannot be set back. Then another server is tried; in the end it is a fresh one. Else it is for the
-   client to know what is wrong with what it has asked for. */
+/* The server has refused the parameters. If a client has used the server before, its session may be the cause: a statement_timeout that is too short,
+   a parameter that cannot be reset, temporary tables after which temp_buffers cannot change. Then the server is replaced, and the client gets another
+   one, a new one in the end. Start-up parameters that no server has accepted yet cost the pool no server: the client gets the server's words. */
 static void params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
+	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
+	bool is_used = (s->told_pid != 0 && was_accepted) || !params_same_others(s->params, s->policy.startup);
 
-	if (s->unknown & UNKNOWN_SESSION || (!params_same_others(s->params, s->policy.startup) && !c->policy.pins)) {
+	if (s->unknown & UNKNOWN_SESSION || (is_used && !c->policy.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		if (c->login)
 			login_link_again(c);

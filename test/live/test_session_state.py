@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from support import messages as m
-from support.live import ended_with, pid_of
+from support.live import ended_with, last_words, pid_of
 from support.takeover import Replaced
 from support.until import until
 
@@ -610,3 +610,27 @@ def test_default_value_of_the_server(scene, postgres, name, startup, value):
     for _ in range(3):
         assert mine.query("SHOW " + name).value == began
         other.query("SELECT 1")
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_parameter_that_a_used_server_refuses(scene, postgres, size):
+    """temp_buffers cannot change after the session has used temporary tables: the server is replaced."""
+    weir = full(scene, postgres, default_pool_size=size, server_round_robin=1)
+    mine, other = weir.client(), weir.client()
+    assert not mine.query("SET temp_buffers = '2MB'").errors
+    for _ in range(size):
+        assert not other.query("CREATE TEMP TABLE used AS SELECT 1 AS a; SELECT * FROM used; DROP TABLE used").errors
+    for _ in range(3):
+        assert mine.query("SHOW temp_buffers").value == "2MB"
+        assert other.query("SHOW temp_buffers").value == "8MB"
+
+
+def test_a_parameter_that_each_server_refuses(scene, postgres):
+    """The client gets the server's words after a new server has refused the parameter too."""
+    weir = full(scene, postgres)
+    other = weir.client()
+    other.query("SELECT 1")
+    mine = weir.client(options="-c temp_buffers=nonsense")
+    mine.send(m.query("SELECT 1"))
+    assert "temp_buffers" in last_words(mine)["M"]
+    assert other.query("SELECT 1").value == "1"
