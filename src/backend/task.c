@@ -55,14 +55,6 @@ static void task_error(struct server *s, const struct pg_frame *f)
 	server_log_error(s, what, &e);
 }
 
-/* It has no column. */
-static bool row_is_empty(const struct pg_frame *f)
-{
-	struct pg_cursor row = pg_cursor_of(f->body, f->here);
-
-	return pg_read_u16(&row) == 0;
-}
-
 bool server_task_heard(struct server *s, const struct pg_frame *f)
 {
 	if (f->type == PGS_ERROR) {
@@ -73,9 +65,10 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 		role_note(s, f->body, f->here);
 		server_note_search_path(s, f->body, f->here);
 	}
-	/* link_params.c: it has statements that are prepared by SQL */
+	/* A row without columns, which is a count alone: the session has statements of SQL's PREPARE (relay/link_params.c). Of a row that
+	   is cut only the size is known. */
 	if (f->type == PGS_ROW && s->task == TASK_PARAMS)
-		s->task_failed |= row_is_empty(f);
+		s->task_failed |= f->size == sizeof(uint16_t);
 	if (f->type == PGS_ROW && s->task == TASK_STATE)
 		session_question_row(s, f);
 	if (f->type == PGS_ROW && s->task == TASK_FUNCTIONS)
