@@ -3,9 +3,9 @@
  *
  * nullpg PORT [CERTIFICATE-FILE KEY-FILE]
  *
- * It accepts every login, with TLS if a certificate is given, and answers with generated data (answer.h). It is strict where a pooler can be wrong:
- * prepared statements belong to their connection, an unknown or duplicate name is an error, and after an error everything up to Sync is skipped. It
- * supports one portal at a time, the last bound portal, whatever its name.
+ * nullpg accepts every login, with TLS if a certificate is given, and answers with generated data (answer.h). It is strict where a pooler can be
+ * wrong: prepared statements belong to their connection, an unknown or duplicate name is an error, and after an error everything up to Sync is
+ * skipped. It supports one portal at a time, the last bound portal, whatever its name.
  *
  * A large result is never in memory: a block of its rows is sent repeatedly (struct stream), once in each turn of the loop, so that other clients do
  * not wait for a peer that reads as fast as this program writes. During a stream, and while a peer does not read, no further message of that

@@ -1,9 +1,9 @@
 """
-Drivers of PostgreSQL as applications have them, through pgweir: each program of this directory in session and in
-transaction mode, with and without TLS, with the driver's defaults and with its prepared statements.
+PostgreSQL drivers, as applications use them, through pgweir: each program of this directory in session and in transaction mode, with and without TLS,
+with the driver's defaults and with its prepared statements.
 
-$PGWEIR_DRIVERS is the directory in which test/drivers.sh has built them. What a program can't do is in the table of
-doc/drivers.md, and this reads it there: an error that is not in the table, and a row with a check that succeeds, are failures.
+$PGWEIR_DRIVERS is the directory in which test/drivers.sh has built them. This test reads the table of doc/drivers.md, which lists the unsupported
+operations of each program: an error that is not in the table, and a row with a check that succeeds, are failures.
 """
 import os
 import pathlib
@@ -58,7 +58,7 @@ NEEDS = {"pgx": "go/bin/with_pgx", "lib/pq": "go/bin/with_pq", "pgjdbc": "java/W
          "node-postgres": "node/node_modules", "postgres.js": "node/node_modules",
          "tokio-postgres": "rust/target/debug/with_tokio_postgres", "sqlx": "rust/target/debug/with_sqlx"}
 
-# What an administrator has to set for a driver, as with PgBouncer.
+# Settings that an administrator must make for a driver, as with PgBouncer.
 SETTINGS = {"sqlx": {"ignore_startup_parameters": "extra_float_digits"}}
 
 

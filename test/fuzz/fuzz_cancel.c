@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(bytes_front(&client->got)[bytes_size(&client->got) - 6] == 'Z' && client->got.end > client->seen);
 	house_hang_up(client);
 	house_settle(&h);
-	house_check_neighbour(&h, "d");
+	house_check_next_client(&h, "d");
 	house_close(&h);
 	sandbox_end();
 	return 0;

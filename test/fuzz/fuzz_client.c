@@ -43,15 +43,15 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	h.holds_answers = false;
 	house_settle(&h);
 	o = house_outcome_of(client, server);
-	house_trim_promises(&o.client);
+	house_trim_pooler_answers(&o.client);
 	if (!(how & HOW_STAYS))
 		house_hang_up(client);
 	house_settle(&h);
 	/* a client with an open transaction keeps the only server; checking half of the inputs is enough */
 	if (list_is_empty(&h.world->clients) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
-		house_check_neighbour(&h, "d");
+		house_check_next_client(&h, "d");
 	if (list_is_empty(&h.world->clients) && (how & HOW_MODE) == MODE_IS_FULL)
-		house_check_fresh(&h, "d");
+		house_check_initial_settings(&h, "d");
 	house_close(&h);
 	sandbox_end();
 	return o;

@@ -196,7 +196,7 @@ static struct bytes play(uint8_t how, const uint8_t *data, size_t size, size_t s
 	house_settle(now);
 	news = house_news(client);
 	bytes_append(&got, news.data, bytes_size(&news));
-	house_trim_promises(&got);
+	house_trim_pooler_answers(&got);
 	bytes_append_u8(&got, client->is_gone ? '!' : '.');
 	house_hang_up(client);
 	house_settle(now);

@@ -74,7 +74,7 @@ static struct house_outcome play(unsigned type, const uint8_t *data, size_t size
 	house_settle(&h);
 	/* by the rules, or because nothing is asked */
 	if (type >= 3)
-		house_check_neighbour(&h, "open");
+		house_check_next_client(&h, "open");
 	house_close(&h);
 	sandbox_end();
 	return o;

@@ -160,14 +160,14 @@ static struct outcome play(unsigned how, const uint8_t *data, size_t size, enum 
 	o.is_damaged = f.is_damaged;
 	o.ends = house_outcome_of(f.end, house_server(&h));
 	FUZZ_CHECK(fuzz_has(&f.said, "user", 5) || !is_welcomed(&o.ends));
-	house_trim_promises(&o.ends.client);
+	house_trim_pooler_answers(&o.ends.client);
 	/* TLS 1.3 is done for the client before it is for pgweir, which may still refuse it */
 	if (!f.is_damaged && f.sent > 2 && (!(how & HOW_DEMANDS) || (how & HOW_SHOWS)) && !((how & HOW_DIRECT) && (how & HOW_WITHOUT_ALPN)))
 		FUZZ_CHECK(o.is_done && o.alert >> 8 != SSL3_AL_FATAL && secure_is_resumed(f.end->secure) == (options.session != NULL));
 	house_hang_up(f.end);
 	house_settle(&h);
 	h.secures_clients = &honest;
-	house_check_neighbour(&h, "d");
+	house_check_next_client(&h, "d");
 	house_close(&h);
 	flights_free(&f);
 	SSL_SESSION_free(options.session);

@@ -177,8 +177,8 @@ static void compare(struct outcome *whole, struct outcome *cut)
 	if (whole->ends.server_is_gone || cut->ends.server_is_gone)
 		return;
 	FUZZ_CHECK(whole->alert == cut->alert && whole->ends.client_is_gone == cut->ends.client_is_gone);
-	house_drop_asides(&whole->ends.client);
-	house_drop_asides(&cut->ends.client);
+	house_drop_async_messages(&whole->ends.client);
+	house_drop_async_messages(&cut->ends.client);
 	FUZZ_SAME(&whole->ends.client, &cut->ends.client);
 	FUZZ_SAME(&whole->ends.server, &cut->ends.server);
 }

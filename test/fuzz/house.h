@@ -101,7 +101,7 @@ void house_trim_end(struct bytes *news, const char *types);
 void house_trim_errors(struct bytes *news);
 /* Takes NoticeResponse, NotificationResponse and ParameterStatus out, at any place: they go to the client that has the server when they
    come, and a client gets the server when its query comes. */
-void house_drop_asides(struct bytes *news);
+void house_drop_async_messages(struct bytes *news);
 /*
  * After the beginning of a COPY: messages other than data and its end may be ignored with the COPY, or be answered after it, and the order depends on
  * timing. Both texts end at the beginning of a COPY.
@@ -111,7 +111,7 @@ void house_trim_after_copy(struct bytes *one, struct bytes *other);
  * Removes ParseComplete and CloseComplete at the end: if the pooler sends them itself, without a Flush or Sync, they come now or with the next
  * answer.
  */
-void house_trim_promises(struct bytes *news);
+void house_trim_pooler_answers(struct bytes *news);
 
 /* The outcome of a play, compared with the outcome of the same play with another split. */
 struct house_outcome {
@@ -123,8 +123,8 @@ struct house_outcome house_outcome_of(const struct house_end *client, const stru
 void house_outcome_free(struct house_outcome *o);
 
 /* Another client connects, sends queries, and gets exactly the answers to its queries, after any input. */
-void house_check_neighbour(struct house *h, const char *database);
+void house_check_next_client(struct house *h, const char *database);
 /* And with session_state = full another client finds the initial value of work_mem (backend.h). */
-void house_check_fresh(struct house *h, const char *database);
+void house_check_initial_settings(struct house *h, const char *database);
 
 #endif

@@ -94,7 +94,7 @@ static void ask_extended(struct house *h, struct house_end *e, const char *text)
 	ask(h, e, &out, &want);
 }
 
-void house_check_neighbour(struct house *h, const char *database)
+void house_check_next_client(struct house *h, const char *database)
 {
 	struct house_end *e;
 
@@ -112,7 +112,7 @@ void house_check_neighbour(struct house *h, const char *database)
 	house_settle(h);
 }
 
-void house_check_fresh(struct house *h, const char *database)
+void house_check_initial_settings(struct house *h, const char *database)
 {
 	struct house_end *e = h->end_count <= HOUSE_ENDS - 4 ? house_login(h, "neighbour", database, 0) : NULL;
 
@@ -151,7 +151,7 @@ void house_outcome_free(struct house_outcome *o)
 
 /* ---- parts that depend on timing ---- */
 
-void house_trim_promises(struct bytes *news)
+void house_trim_pooler_answers(struct bytes *news)
 {
 	static const uint8_t parsed[PG_HEADER] = { '1', 0, 0, 0, 4 }, closed[PG_HEADER] = { '3', 0, 0, 0, 4 };
 
@@ -237,7 +237,7 @@ void house_trim_errors(struct bytes *news)
 	*news = kept;
 }
 
-void house_drop_asides(struct bytes *news)
+void house_drop_async_messages(struct bytes *news)
 {
 	struct bytes kept = BYTES_EMPTY;
 	const uint8_t *at = bytes_size(news) > 0 ? bytes_front(news) : NULL;

@@ -1,14 +1,13 @@
 /*
- * Answers what a regular expression of an HBA or ident file means to pgweir, for test_hba_expressions.py, which asks
- * PostgreSQL the same.
+ * Prints pgweir's interpretation of regular expressions of HBA and ident files, for test_hba_expressions.py, which compares it with PostgreSQL's.
  *
- * Each line of the standard input is EXPRESSION SUBJECT, both in hex, "-" for an empty one. Each line of the answer is one of
+ * Each line of standard input is EXPRESSION SUBJECT, both in hex, "-" for an empty text. Each line of output is one of these:
  *
- *	refused WHY		the expression cannot be used
- *	no			it does not match
- *	yes ?			it matches; it is not certain what \1 is
- *	yes -			it matches; \1 took no part
- *	yes =HEX		it matches; \1 is this
+ * - refused WHY: the expression is invalid
+ * - no: no match
+ * - yes ?: a match; \1 is ambiguous
+ * - yes -: a match; \1 took no part
+ * - yes =HEX: a match; \1 is this text
  */
 #include "base/text.h"
 #include "conf/pattern.h"
@@ -17,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Undoes the hex of a word into `to`, with a NUL behind. */
+/* Decodes the hex of a word into `to`, with a terminating NUL. */
 static void decode(char *to, const char *word)
 {
 	size_t size = strcmp(word, "-") == 0 ? 0 : strlen(word) / 2;

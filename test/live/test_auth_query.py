@@ -618,7 +618,7 @@ def test_public_is_in_the_path_of_auth_dbname(start, searching):
 
 
 def test_auth_search_path(start, searching):
-    """Of the process and of a database; RELOAD changes the path."""
+    """The search path of the process and of a database; RELOAD changes the path."""
     weir = start({"p0": searching, "p1": searching.target("p1", auth_search_path="public")}, auth_search_path='"no such", pooler', **by_asker())
     weir.settings["auth_query"] = BY_SEARCH
     weir.write_ini()

@@ -1,11 +1,11 @@
-"""session_state = full: no way to change a session leads to another client, whether pgweir knows of it or not."""
+"""session_state = full: no change to a session reaches another client, whether pgweir knows of the change or not."""
 import pytest
 
 from support import messages as m
 
 
 def full(scene, postgres, default_pool_size=1, **settings):
-    """pgweir with clients that take turns on one server connection, or as many as it says."""
+    """pgweir with clients that alternate on one server connection, or on the given number."""
     return scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=default_pool_size, session_state="full", **settings)
 
 
@@ -14,7 +14,7 @@ LOOK = """SELECT current_setting('work_mem'), coalesce(current_setting('app.tena
           (SELECT count(*) FROM pg_cursors WHERE is_holdable), (SELECT count(*) FROM pg_prepared_statements WHERE from_sql),
           (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema())"""
 
-# the words are in no source: what EXECUTE runs is not known
+# the names are in no source text, because EXECUTE builds the statement
 HIDDEN = "CREATE FUNCTION hidden(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN EXECUTE reverse($1); RETURN $1; END $$; "
 SETS = HIDDEN + "CREATE FUNCTION sets() RETURNS text LANGUAGE sql AS $$ SELECT hidden(')eslaf ,''7'' ,''tnanet.ppa''(gifnoc_tes TCELES') $$; "
 
@@ -65,7 +65,7 @@ WAYS = {
 
 @pytest.fixture
 def made(postgres):
-    """What the ways below need in p0, until the test is over."""
+    """Creates the objects in p0 that the cases below need, until the test is over."""
     def make(sql):
         postgres.execute("CREATE SCHEMA ways; CREATE TABLE ways.noted (t text); GRANT ALL ON SCHEMA ways TO app; GRANT ALL ON ways.noted TO app; "
                          "CREATE TYPE ways.record_of AS (a text); ALTER ROLE app IN DATABASE p0 SET search_path = ways, public; GRANT rival TO app; "
@@ -76,7 +76,7 @@ def made(postgres):
 
 @pytest.mark.parametrize("prepared", [False, True], ids=["query", "statement"])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_way_to_another_client(scene, made, postgres, way, prepared):
+def test_no_change_reaches_another_client(scene, made, postgres, way, prepared):
     setup, text = WAYS[way]
     made(setup)
     if "record_of, '{" in text:
@@ -94,13 +94,13 @@ def test_no_way_to_another_client(scene, made, postgres, way, prepared):
             result = mine.query(text)
         assert not result.errors, result.errors
         if weir.show("PINS"):
-            return                      # it has the server connection to itself
+            return                      # this client has a dedicated server connection
         assert other.query(LOOK).rows == before
     assert way == "statement" or other.query("SELECT pg_backend_pid()").value == pid
 
 
-def test_a_function_that_has_come_meanwhile(scene, made, postgres):
-    """The catalogue was read before another connection made it."""
+def test_function_created_after_the_reading(scene, made, postgres):
+    """The catalogue was read before another connection created the function."""
     made("")
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
@@ -110,7 +110,7 @@ def test_a_function_that_has_come_meanwhile(scene, made, postgres):
     assert other.query(LOOK).rows == before
 
 
-def test_a_catalogue_that_cannot_be_read(scene, made, postgres):
+def test_unreadable_catalogue(scene, made, postgres):
     made(SETS)
     weir = full(scene, postgres)
     blocker = postgres.connect(database="p0")
@@ -123,8 +123,8 @@ def test_a_catalogue_that_cannot_be_read(scene, made, postgres):
     assert weir.client().query("SELECT coalesce(current_setting('app.tenant', true), '')").value == ""
 
 
-def test_a_setting_of_superusers_alone(scene, postgres):
-    """The role that is in force at the end of the transaction may not see it."""
+def test_setting_for_superusers_only(scene, postgres):
+    """The role at the end of the transaction may not have the right to see the setting."""
     weir = full(scene, postgres, users={"postgres": ""})
     boss, other = weir.client(user="postgres"), weir.client(user="postgres")
     assert not boss.query("SET log_error_verbosity = 'verbose'; SET ROLE app").errors
@@ -148,7 +148,7 @@ MANY = """DO $$ BEGIN FOR i IN 1..%d LOOP EXECUTE format('CREATE FUNCTION %%I() 
 
 @pytest.mark.parametrize("count, name", [(2001, "f"), (1900, "a_function_with_a_name_as_long_as_postgresql_takes_one_")])
 def test_many_functions(scene, made, postgres, count, name):
-    """They are all read, in the time that one reading may take."""
+    """All functions are read, within the time limit of one reading."""
     made(MANY % (count, name))
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()

@@ -1,4 +1,4 @@
-"""What a text means hangs on search_path, role and tables of the session: statements are shared only where these are the same."""
+"""The meaning of a text depends on search_path, role and tables of the session: statements are shared only if these are equal."""
 import psycopg
 import pytest
 from psycopg import pq
@@ -13,7 +13,7 @@ def front(request, scene, postgres, authority):
 
 @pytest.fixture
 def tenants(postgres):
-    """Two schemas with a table of one name, and a column of another type in it."""
+    """Two schemas with tables of the same name, with a column of different types."""
     postgres.execute("DROP SCHEMA IF EXISTS tn1, tn2 CASCADE; CREATE SCHEMA tn1; CREATE SCHEMA tn2; GRANT ALL ON SCHEMA tn1, tn2 TO app; "
                      "CREATE TABLE tn1.tnt (v timestamp); CREATE TABLE tn2.tnt (v date); GRANT ALL ON tn1.tnt, tn2.tnt TO app", database="p0")
     yield
@@ -72,8 +72,8 @@ def test_one_client_in_one_transaction(front, postgres, tenants):
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
-def test_the_statement_before(front, postgres, tenants):
-    """What was prepared under the client's own search_path is that again after the transaction."""
+def test_earlier_statement_changes_the_meaning(front, postgres, tenants):
+    """A statement prepared under the client's own search_path has that meaning again after the transaction."""
     with psycopg.connect(autocommit=True, **front.parameters) as connection, psycopg.connect(autocommit=True, **front.parameters) as other:
         for client, name in ((connection, b"a"), (other, b"b")):
             run(client, client.pgconn.prepare(name, b"SELECT current_schema()::text"))
@@ -91,7 +91,7 @@ HARMLESS = ["SET LOCAL app.tenant = '7'", "SELECT set_config('request.jwt.claims
 
 @pytest.mark.parametrize("extended", [False, True], ids=["query", "extended"])
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_changes_no_meaning(front, text, extended):
+def test_commands_that_change_no_meaning(front, text, extended):
     """The server gets one Parse for all clients."""
     connections = [psycopg.connect(autocommit=True, **front.parameters) for _ in range(3)]
     for n, connection in enumerate(connections):

@@ -430,7 +430,7 @@ def test_a_value_that_nextval_has_drawn_is_not_lost(scene, drawn, text, read):
 
 
 def test_a_client_that_draws_yields_to_those_that_wait(scene, drawn):
-    """As long as it has not asked for a value, and without one of another client then."""
+    """The client releases its server while it has not asked for its value; afterwards it sees no value of another client."""
     weir = full(scene, drawn, size=2)
     clients = [weir.client() for _ in range(5)]
     for _ in range(3):

@@ -305,7 +305,7 @@ def test_role_that_cannot_be_restored(scene, roles):
 # --- cost
 
 def test_plain_settings_cost_nothing(scene, roles, heard):
-    """Neither a query of the pooler for roles, nor a new connection."""
+    """Plain settings cause neither a query of the pooler for roles, nor a new connection."""
     weir = start(scene, roles)
     clients = [weir.client() for _ in range(3)]
     pids = set()

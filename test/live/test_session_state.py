@@ -540,7 +540,7 @@ def test_a_large_temporary_function_of_another_role(scene, postgres):
 
 
 def test_a_function_that_is_too_long_to_be_searched(scene, postgres):
-    """The function counts as one with any effect."""
+    """The function counts as a function with any effect."""
     weir = full(scene, postgres, default_pool_size=2)
     mine = weir.client()
     try:

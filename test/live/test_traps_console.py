@@ -139,7 +139,7 @@ def test_trap_82_console_during_shutdown(scene, postgres):
 
 
 def test_trap_84_kill_and_show_fds_under_load(scene, postgres):
-    """Both crashed while logins were queued."""
+    """KILL and SHOW FDS crashed while logins were queued."""
     weir = transactions(scene, {"p0": postgres}, auth_type="scram-sha-256", allow="admin forced disconnect")
 
     def come_and_perhaps_ask(weir):
@@ -160,7 +160,7 @@ def test_trap_84_kill_and_show_fds_under_load(scene, postgres):
 
 
 def test_drivers_without_autocommit(scene):
-    """They send BEGIN before the first command, and COMMIT or ROLLBACK after the last."""
+    """The clients send BEGIN before the first command, and COMMIT or ROLLBACK after the last."""
     weir = scene.weir(scene.mini())
     where = dict(host=weir.host, port=weir.port, user="admin", dbname="pgbouncer", password=weir.users.get("admin"))
     for driver in psycopg2, psycopg:

@@ -149,7 +149,7 @@ def test_trap_45_set_in_and_for_a_transaction(scene, postgres):
 
 
 def test_trap_46_reset_query_that_fails(scene, postgres):
-    """Its error was ignored, and the server was lent unchanged."""
+    """The error of the reset query was ignored, and the server was lent unchanged."""
     weir = scene.weir({"p0": postgres}, pool_mode="session", default_pool_size=1, server_reset_query="SELECT 1/0")
     client = weir.client()
     pid = pid_of(client)

@@ -102,7 +102,7 @@ void backend_error(struct backend *b, const char *state, uint32_t client, uint32
 /* A message without a body. */
 void backend_say(struct backend *b, char type);
 /* Asynchronous messages. */
-void backend_by_the_way(struct backend *b);
+void backend_send_async_messages(struct backend *b);
 void backend_columns(struct backend *b, const struct ask *ask);
 /* One row, message of COPY or result of a function: its text, its client, its number, and the state of the session. */
 void backend_row(struct backend *b, char type, const struct ask *ask, uint32_t client, uint32_t serial, uint32_t row);

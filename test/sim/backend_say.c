@@ -53,7 +53,7 @@ void backend_say(struct backend *b, char type)
 	pg_end(&b->out, pg_begin(&b->out, (uint8_t)type));
 }
 
-void backend_by_the_way(struct backend *b)
+void backend_send_async_messages(struct backend *b)
 {
 	size_t mark;
 

@@ -120,7 +120,7 @@ static bool execute(struct backend *b, const struct ask *ask, uint32_t client, u
 	char before = b->tx, tag[64], name[64];
 
 	backend_work_for(b, client);
-	backend_by_the_way(b);
+	backend_send_async_messages(b);
 	if (!ask_moves(ask, &b->tx)) {
 		backend_error(b, before == 'E' ? "25P02" : "22012", client, serial);
 		return false;

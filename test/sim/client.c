@@ -135,7 +135,7 @@ static void come(struct guest *c)
 		pg_build_ssl_request(&c->out);
 		c->phase = CLIENT_TLS;
 	} else {
-		client_say_startup(c);
+		client_send_startup(c);
 	}
 	if (plan.faulty_clients && chance_one_in(30)) {
 		c->quits_after = chance_spread(0, 200);
@@ -190,7 +190,7 @@ static void take_in(struct guest *c)
 		} else if (here > 0 && c->phase == CLIENT_TLS) {
 			SIM_CHECK(*at == 'N', "client %u was offered TLS", c->number);
 			bytes_consume(&c->come, 1);
-			client_say_startup(c);
+			client_send_startup(c);
 			continue;
 		}
 		if (here < 5 || here < (size = sim_u32(at + 1) + 1) || c->is_bad)

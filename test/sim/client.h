@@ -91,7 +91,7 @@ struct guest {
 };
 
 /* Begins the login: the start-up packet. */
-void client_say_startup(struct guest *c);
+void client_send_startup(struct guest *c);
 /* A message of the login. */
 void client_login_message(struct guest *c, char type, const uint8_t *body, uint32_t size);
 /* Draws the client's user and proof before its first message; and frees them. */
@@ -104,8 +104,8 @@ void client_work(struct guest *c);
 void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, int inner);
 /* Reports to the walsender that streams, or says that it is done with it. */
 void client_report(struct guest *c, struct want *w, bool is_done);
-/* Leaves politely. */
-void client_say_goodbye(struct guest *c);
+/* Sends Terminate. */
+void client_send_terminate(struct guest *c);
 
 /* ---- messages of a job: client_send.c ---- */
 

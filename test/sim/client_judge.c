@@ -357,7 +357,7 @@ static void judge_fatal(struct guest *c, const uint8_t *body, uint32_t size)
 
 	SIM_TRACE("client %u is told \"%s\"", c->number, text);
 	c->was_told = true;
-	sim_note_farewell(text);
+	sim_note_final_error(text);
 }
 
 static void judge_parameter(struct guest *c, const char *name)

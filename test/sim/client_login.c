@@ -82,7 +82,7 @@ static size_t add_replication(const struct guest *c, const char **pairs, char nu
 	return 6;
 }
 
-void client_say_startup(struct guest *c)
+void client_send_startup(struct guest *c)
 {
 	char database[32], name[64], number[16], own[16];
 	const char *pairs[18];
@@ -189,7 +189,7 @@ static void refused(struct guest *c, const char *text)
 
 	c->was_told = true;
 	sim_counts.refused++;
-	sim_note_farewell(text);
+	sim_note_final_error(text);
 	SIM_TRACE("client %u is refused: %s", c->number, text);
 	if (c->is_bad)
 		return;

@@ -286,7 +286,7 @@ static void ask_walsender(struct guest *c)
 		ask_simply(c, chance_one_in(8) ? ASK_ERROR : ASK_ROWS);
 }
 
-void client_say_goodbye(struct guest *c)
+void client_send_terminate(struct guest *c)
 {
 	pg_build_terminate(&c->out);
 	c->leaves = true;
@@ -302,7 +302,7 @@ void client_work(struct guest *c)
 	} else if (c->planned.tx != 'I') {
 		work_in_transaction(c);
 	} else if (sim_is_calm || chance_one_in(40)) {
-		client_say_goodbye(c);
+		client_send_terminate(c);
 	} else if (c->replication) {
 		ask_walsender(c);
 	} else if (chance_one_in(12)) {

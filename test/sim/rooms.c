@@ -27,7 +27,7 @@ struct listen_socket {
 
 static struct listen_socket *only;		/* there is one address to listen on */
 
-bool sim_somebody_listens(void)
+bool sim_has_listener(void)
 {
 	return only != NULL;
 }

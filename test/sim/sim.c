@@ -109,7 +109,7 @@ static void on_abort(int signum)
 	raise(signum);
 }
 
-void sim_note_farewell(const char *text)
+void sim_note_final_error(const char *text)
 {
 	for (int i = 0; i < FAREWELLS; i++) {
 		if (farewells[i].count > 0 && strncmp(farewells[i].text, text, sizeof(farewells[i].text) - 1) != 0)

@@ -28,7 +28,7 @@ extern bool sim_traces;
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct event_base *sim_event_base(void);
-bool sim_somebody_listens(void);	/* rooms.c */
+bool sim_has_listener(void);	/* rooms.c */
 void wire_refuse_waiting(void);		/* wire.c: connections that the pooler will not accept any more */
 bool rooms_are_empty(void);
 usec_t processes_time(uint32_t iterations);	/* processes.c: the duration of a key derivation */
@@ -115,7 +115,7 @@ struct sim_counts {
 };
 extern struct sim_counts sim_counts;
 /* The pooler has told a client this as its last word. */
-void sim_note_farewell(const char *text);
+void sim_note_final_error(const char *text);
 
 static inline uint32_t sim_u32(const uint8_t *at) { return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3]; }
 

@@ -364,7 +364,7 @@ struct wire *wire_call(struct actor *actor, int address, uint16_t port)
 {
 	struct wire *wire;
 
-	if (!sim_somebody_listens())
+	if (!sim_has_listener())
 		return NULL;
 	wire = wire_new();
 	wire->actor = actor;

@@ -6,7 +6,7 @@ knowledge of each transfer, so that the audit can check: an acknowledged commit 
 committed is absent, and the balances match the journal. The tables have no constraint against a second row: the audit is to find duplicates, not
 prevent them.
 
-Every row that is read carries the tag of its reader: see `theirs`.
+Every row that is read carries the tag of its reader: see `own_rows`.
 """
 import itertools
 import threading
@@ -55,7 +55,7 @@ def with_literals(sql, *arguments):
     return sql
 
 
-def theirs(rows, tag):
+def own_rows(rows, tag):
     """Checks that each row begins with the tag of its reader, and returns the rows."""
     rows = list(rows)
     for row in rows:

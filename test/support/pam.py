@@ -66,7 +66,7 @@ class Pam:
 
     def end(self):
         """Scripts of verifiers that have been ended are still waiting."""
-        def nobody_waits():
+        def no_login_waits():
             self.let_go()
             return len(self._lines("passed")) == sum(line.startswith("auth pgbouncer slow") for line in self.asked())
-        until(nobody_waits, "nobody waits any more")
+        until(no_login_waits, "nobody waits any more")

@@ -20,7 +20,7 @@ class Preparing(Conversation):
         super().__init__(seed, dialect, count, transactions)
 
     def shapes(self, transactions):
-        shapes = [self.batch, self.batch, self.batches, self.batches, self.flushed_batch, self.query_behind, self.unnamed,
+        shapes = [self.batch, self.batch, self.batches, self.batches, self.flushed_batch, self.query_within_a_batch, self.unnamed,
                   self.unnamed, self.forget, self.tour, self.simple, self.extended_failing, self.copy_in_extended,
                   self.bare_sync]
         if transactions:
@@ -100,7 +100,7 @@ class Preparing(Conversation):
                 [m.bind(self._name()) + m.flush(), ("until", "2E"), m.execute() + m.flush(), ("until", "CE")]))
         return steps + [self._messages() + m.sync(), ("ready", 1)]
 
-    def query_behind(self):
+    def query_within_a_batch(self):
         """A simple query in the middle of a batch is skipped after an error, or it is answered and ends the batch."""
         marker = self._text() + "!"
         data = self._messages() + m.query(self._value()) + self._messages() + m.sync()

@@ -48,7 +48,7 @@ def reply_to(question, status="I"):
     return m.parse_complete() + m.parameter_description(*m.read_parse(parse.body)[2]) + m.no_data() + m.ready(status)
 
 
-def all_said(server):
+def answer_release_query(server):
     """This server is left, and has answered all before."""
     server.send(reply_to(server.expect_all("PDSX")))
     server.expect_closed()

@@ -50,9 +50,9 @@ class Starved(Pgweir):
         # a sanitizer wants to be loaded first, but works as well after the library
         sanitizer = "verify_asan_link_order=0:detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer")
         return ["env", "LD_PRELOAD=" + library, "FAILING_MALLOC=" + self.path("memory"),
-                "ASAN_OPTIONS=" + sanitizer, *self._what_a_start_leaves()] + super().command()
+                "ASAN_OPTIONS=" + sanitizer, *self._leak_suppressions()] + super().command()
 
-    def _what_a_start_leaves(self):
+    def _leak_suppressions(self):
         """When OpenSSL 3.0 runs out of memory during its initialisation, it leaks the memory allocated so far."""
         if not self._at_start:
             return []
@@ -60,7 +60,7 @@ class Starved(Pgweir):
             f.write("leak:libcrypto.so\nleak:libssl.so\n")
         return ["LSAN_OPTIONS=print_suppressions=0:suppressions=" + self.path("suppressions")]
 
-    def fell_over_openssl(self):
+    def crashed_in_openssl_setup(self):
         """
         Returns whether pgweir has crashed inside OpenSSL's initialisation, and removes the report. OpenSSL 3.0 uses the lock of a random generator
         that it could not allocate: the caller cannot detect that in advance, and no client is connected yet.
@@ -139,7 +139,7 @@ def _comparable(messages, types_only):
     return [one.type if types_only or one.type in _SECRET else one for one in messages if _QUEUED not in one.body]
 
 
-def is_right_or_refused(got, want, types_only=False):
+def is_complete_or_refused(got, want, types_only=False):
     """
     Returns whether `got` equals `want`, or is its beginning followed by the end of the connection or by an error. Other messages, and silent
     omissions, are wrong.
@@ -189,7 +189,7 @@ def starve(weir, prepare, play, check, most=12, drought=FOREVER, types_only=Fals
             scene = "memory denied from %d of %d%s by %s" % (n, total, " on" if length > 1 else "", " > ".join(weir.where()))
             assert len(got) == len(want), scene
             for one, other in zip(got, want):
-                assert is_right_or_refused(one, other, types_only), (scene, one, other)
+                assert is_complete_or_refused(one, other, types_only), (scene, one, other)
             try:
                 check()
             except (AssertionError, Closed, OSError) as fault:

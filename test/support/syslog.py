@@ -74,7 +74,7 @@ class Listened(Pgweir):
     syslog = None
     kind = socket.SOCK_STREAM
 
-    def overheard(self, command):
+    def with_syslog_socket(self, command):
         """The command, with our socket in the place of /dev/log."""
         library = self.path("syslog.so")
         if not os.path.exists(library):
@@ -88,7 +88,7 @@ class Listened(Pgweir):
                 "ASAN_OPTIONS=" + sanitizer] + command
 
     def command(self):
-        return self.overheard(super().command())
+        return self.with_syslog_socket(super().command())
 
     def stop(self):
         try:

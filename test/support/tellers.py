@@ -79,7 +79,7 @@ class Plain(Teller):
 
     def _ask(self, cursor, sql, tag):
         cursor.execute(sql)
-        b.theirs(cursor.fetchall(), tag)
+        b.own_rows(cursor.fetchall(), tag)
 
     def step_by_step(self, cursor):
         transfer = self.bank.transfer(self.name, self.draw)
@@ -110,7 +110,7 @@ class Plain(Teller):
         assert cursor.fetchall() == [(self.tag(), 0)]
         count = self.draw.randint(0, 50)
         cursor.execute(b.with_literals(b.ROWS, count, self.tag()))
-        assert [n for _, n in b.theirs(cursor.fetchall(), self.tag())] == list(range(1, count + 1))
+        assert [n for _, n in b.own_rows(cursor.fetchall(), self.tag())] == list(range(1, count + 1))
 
 
 class Prepared(Teller):
@@ -126,8 +126,8 @@ class Prepared(Teller):
         transfer = self.bank.transfer(self.name, self.draw)
         with connection.transaction():
             for move in transfer.moves():
-                b.theirs(connection.execute(self.MOVE, b.by_name(*move)).fetchall(), transfer.tag)
-            b.theirs(connection.execute(self.ENTER, b.by_name(*transfer.entry())).fetchall(), transfer.tag)
+                b.own_rows(connection.execute(self.MOVE, b.by_name(*move)).fetchall(), transfer.tag)
+            b.own_rows(connection.execute(self.ENTER, b.by_name(*transfer.entry())).fetchall(), transfer.tag)
             self.bank.commits(transfer)
         self.bank.committed(transfer)
         tag = self.tag()
@@ -163,7 +163,7 @@ class Pipelined(Prepared):
     def _receive(self, transfer, cursors):
         for cursor in cursors:
             if cursor.description:
-                b.theirs(cursor.fetchall(), transfer.tag)
+                b.own_rows(cursor.fetchall(), transfer.tag)
         if cursors[-1].description is None:
             assert cursors[-1].statusmessage == "COMMIT"
             self.bank.committed(transfer)
@@ -197,12 +197,12 @@ class Asynchronous(Teller):
         transfer = self.bank.transfer(self.name, self.draw)
         async with connection.transaction():
             for move in transfer.moves():
-                b.theirs(await connection.fetch(b.MOVE, *move), transfer.tag)
-            b.theirs(await connection.fetch(b.ENTER, *transfer.entry()), transfer.tag)
+                b.own_rows(await connection.fetch(b.MOVE, *move), transfer.tag)
+            b.own_rows(await connection.fetch(b.ENTER, *transfer.entry()), transfer.tag)
             self.bank.commits(transfer)
         self.bank.committed(transfer)
         count = self.draw.randint(0, 200)
-        rows = b.theirs(await connection.fetch(b.ROWS, count, self.tag()), self.tag())
+        rows = b.own_rows(await connection.fetch(b.ROWS, count, self.tag()), self.tag())
         assert [row[1] for row in rows] == list(range(1, count + 1))
 
 
@@ -213,7 +213,7 @@ class Impatient(Asynchronous):
     async def work(self, connection):
         with contextlib.suppress(asyncio.TimeoutError):
             rows = await connection.fetch(b.NAP, self.draw.choice((0.001, 0.02, 5)), self.tag(), timeout=self.draw.random() * 0.02)
-            b.theirs(rows, self.tag())
+            b.own_rows(rows, self.tag())
         await super().work(connection)
 
 
@@ -248,12 +248,12 @@ class Porter(Teller):
     def fetch(self, connection):
         count = self.draw.randint(1, 3000)
         rows = connection.execute(b.with_percents(b.WIDE_ROWS), b.by_name(count, self.tag())).fetchall()
-        assert [n for _, n, _ in b.theirs(rows, self.tag())] == list(range(1, count + 1))
+        assert [n for _, n, _ in b.own_rows(rows, self.tag())] == list(range(1, count + 1))
 
     def copy_out(self, connection):
         count = self.draw.randint(1, 3000)
         with connection.cursor().copy("COPY (%s) TO STDOUT" % b.with_literals(b.WIDE_ROWS, count, self.tag())) as copy:
-            assert [int(row[1]) for row in b.theirs(copy.rows(), self.tag())] == list(range(1, count + 1))
+            assert [int(row[1]) for row in b.own_rows(copy.rows(), self.tag())] == list(range(1, count + 1))
 
 
 class Dropped(psycopg.errors.QueryCanceled):

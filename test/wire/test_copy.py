@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from support import messages as m
-from support.scenes import all_said, copy_that_fails, linked, reply_to, transactions
+from support.scenes import answer_release_query, copy_that_fails, linked, reply_to, transactions
 from support.takeover import Replaced
 from support.together import run_together
 from support.until import until
@@ -151,7 +151,7 @@ def test_server_is_not_released_within_a_batch(scene):
     server.expect_all("ES")
     server.send(m.command_complete("ONE"), m.ready("I"))
     assert client.result().tags == ["ONE"]
-    all_said(server)
+    answer_release_query(server)
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["known in time", "too late"])
@@ -176,7 +176,7 @@ def test_copy_after_a_request_sent_into_a_copy(scene, left):
     server.expect_all("dc")
     server.send(m.command_complete("COPY 1"), m.ready("I"))
     assert client.result().tags == ["COPY 1"]
-    all_said(server)
+    answer_release_query(server)
 
 
 def test_released_server_ends_within_an_answer(scene):
@@ -478,7 +478,7 @@ def forlorn(request, scene):
         assert types(server.read_until("S")) == "S"
     assert types(server.read_until("S")) == "CPPS", "each has its answer in its place, so the server has to give it"
     server.send(m.error("cannot copy"), m.ready(), m.close_complete(), m.parse_complete() * 2, m.ready())
-    all_said(server)
+    answer_release_query(server)
     assert client.result().types in ("2GEZ", "EZ")
     assert client.result().types == "311Z"
     return fake, client

@@ -69,7 +69,7 @@ def test_trap_48_large_parameter_in_the_welcome(scene, authority):
 
 
 def test_trap_49_neither_direction_waits_for_the_other(scene):
-    """Both sides write and neither reads: when one direction stopped, the other stopped too."""
+    """Client and server write without reading: when one direction stopped, the other stopped too."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client = weir.client(receive_buffer=4096)

@@ -335,7 +335,7 @@ def hang_from_one_address(scene):
 
 
 def test_address_at_its_limit_does_not_block_a_database(scene):
-    """Its waiting look-ups do not keep another address from the database."""
+    """Look-ups of this address that wait do not block the database for other addresses."""
     weir, crowd = hang_from_one_address(scene)
     crowd += [wants(weir, "more%d" % n, "answers") for n in range(20)]
     wait_for_logins(weir, 40)
@@ -438,7 +438,7 @@ def tls_settings(authority, name="server", **more):
 # the expensive step comes with the ClientHello, its last piece, a second ClientHello, or after the first answer
 @pytest.mark.parametrize("hello", ["whole", "pieces", "retry", "rsa"])
 def test_tls_handshakes_take_turns(scene, authority, hello):
-    """Of many expensive steps at once, those of other addresses and a query are not delayed behind all of them."""
+    """Many expensive steps of one address at once do not delay the steps of other addresses, nor a query."""
     authority.issue("rsa", "localhost", rsa=True)
     weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=500,
                       **tls_settings(authority, "rsa", client_tls_ecdhcurve="secp384r1" if hello == "retry" else "auto"))

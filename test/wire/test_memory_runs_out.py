@@ -382,7 +382,7 @@ def start_denied(scene, numbers_of, **settings):
                 weir.admin("SHOW VERSION")
                 came_up += 1
             else:
-                weir.expected_status = 99 if weir.fell_over_openssl() else 1
+                weir.expected_status = 99 if weir.crashed_in_openssl_setup() else 1
                 assert weir.stderr().strip(), (n, total)
             weir.stop()
     return came_up

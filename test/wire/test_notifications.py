@@ -1,6 +1,6 @@
 """
-The process id in a notification: the notifying client is told that of its BackendKeyData, and the others another number, because the first one is
-half of its cancel key.
+The process ID in a notification: the notifying client gets its own from BackendKeyData, and other clients get another number, because the process ID
+is half of its cancel key.
 """
 import struct
 
@@ -20,7 +20,7 @@ def heard(client):
 
 
 def heard_of(client, *others):
-    """The number that the client is told of another one: it is neither a server's nor that of any client."""
+    """The number of another client's process as shown to the client: it belongs neither to a server nor to any client."""
     number = heard(client)
     assert number > SERVERS and number not in [client.pid] + [other.pid for other in others]
     return number
@@ -209,7 +209,7 @@ def test_notification_after_an_online_restart(scene):
 
 
 def test_with_session_link(scene):
-    """Numbers of server processes are no secret."""
+    """Process IDs of servers are not secret."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", session_link="login")
     listens, server = weir.connect(), None

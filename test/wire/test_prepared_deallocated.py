@@ -43,7 +43,7 @@ def test_names_after_an_execute(scene, text, way, what):
 
 
 def test_incomplete_text(scene):
-    """The meaning of a Query of which a part was forwarded before the rest arrived is unknown."""
+    """If a part of a Query was forwarded before the rest arrived, its meaning is unknown."""
     stage, both = both_of(scene)
     query = m.query("echo x; " + " " * 60000 + "DEALLOCATE ALL")
     both.send(query[:100])
@@ -105,7 +105,7 @@ def test_during_an_online_restart(scene, forget):
 
 
 def test_other_queries_cause_no_wait(scene):
-    """Other queries do not cause a wait: many drivers send a BEGIN before a Bind. Nor does a query of a finished transaction."""
+    """Other queries do not cause a wait: many drivers send a BEGIN before a Bind. A query of a finished transaction causes no wait either."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
     client = weir.client()

@@ -98,7 +98,7 @@ def test_welcome_is_what_its_server_reports(scene):
 
 
 def test_no_client_gets_the_server_of_another(scene):
-    """Both start-up packets are equal except for options, and their servers come up in reverse order."""
+    """The start-up packets of both clients are equal except for options, and their servers come up in reverse order."""
     fake = scene.fake()
     first = []
 
@@ -275,7 +275,7 @@ def test_slow_reader_uses_no_memory(scene):
 
 
 def test_both_directions_at_once(scene):
-    """Neither side waits for the other."""
+    """Client and server do not wait for each other."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir)

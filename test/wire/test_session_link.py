@@ -335,7 +335,7 @@ def test_cancel(scene, fake, protocol, size):
 
 @pytest.mark.parametrize("peer_id, protocol", [(0, m.PROTOCOL_3_0), (4711, m.PROTOCOL_3_0 + 2), (4711, m.PROTOCOL_3_0)])
 def test_many_clients_of_one_process_id(scene, fake, peer_id, protocol):
-    """Each in another cluster: the secret alone tells them apart. A secret with 16 random bits is not enough, and each has a number of its own."""
+    """Each client is in another cluster: only the secret distinguishes them."""
     fakes = [scene.fake() for _ in range(8)]
     weir = sessions(scene, {"p%d" % n: fake for n, fake in enumerate(fakes)}, kind=Replaced, peer_id=peer_id)
     both = []

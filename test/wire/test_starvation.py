@@ -146,7 +146,7 @@ def chatter(weir, count=400):
 
 
 def test_log_in_an_unread_pipe(scene):
-    """Neither the start nor a log message waits for a reader."""
+    """The start and log messages do not wait for a reader."""
     path = os.path.join(scene.directory, "pipe")
     os.mkfifo(path)
     weir = start(scene, scene.mini(), logfile=path, verbose=2, wait=False)
@@ -169,7 +169,7 @@ def test_log_in_an_unread_pipe(scene):
 
 
 class Unread(Pgweir):
-    """Its stderr is a pipe that is never read."""
+    """The stderr of this pgweir is a pipe that is never read."""
 
     def command(self):
         os.mkfifo(self.path("pipe"))

@@ -158,7 +158,7 @@ def test_console_dropped_by_suspend_timeout_runs_no_further_commands(scene):
 
 @pytest.mark.parametrize("cut_off", ["quit", "abort"])
 def test_lost_console_ends_its_suspend(scene, cut_off):
-    """Nor does a console that sends only this command, with psql -c."""
+    """A console that sends only this command, with psql -c, leaves no client suspended either."""
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     client = weir.client()
     consoles = [weir.client(user="admin", database="pgbouncer") for _ in range(2)]

@@ -118,7 +118,7 @@ def test_new_background_process_logs_its_own_pid(scene):
     weir = start(scene, Heir, syslog_ident="weir")
     old, before = weir.process, weir.settings["pidfile"]
     weir.client(application_name="visitor")
-    subprocess.run(weir.overheard([binary(), "-R", "-d", weir.ini_path]), check=True, timeout=DEADLINE, cwd=weir.directory,
+    subprocess.run(weir.with_syslog_socket([binary(), "-R", "-d", weir.ini_path]), check=True, timeout=DEADLINE, cwd=weir.directory,
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(before, encoding="ascii") as pidfile:
         pid = int(pidfile.read())

@@ -50,7 +50,7 @@ def sqlstate(error):
 
 
 def expect(code, work):
-    """Checks that the work fails, with this code unless it is None."""
+    """Checks that the work fails, with this code if it is given."""
     try:
         work()
     except Exception as error:      # pylint: disable=broad-except

@@ -203,7 +203,7 @@ TEST(asynchronous_messages)
 	whole_close();
 }
 
-/* ---- answers that are none: the server is not used again ---- */
+/* ---- invalid answers: the server is not used again ---- */
 
 static const char *breaks(struct bytes *out)
 {

@@ -173,7 +173,7 @@ TEST(one_client_waits_after_a_command)
 	CHECK(is_due());
 	whole_query(near, "one");
 	CHECK(is_asked());
-	/* others go on, and what they do is in doubt */
+	/* other clients continue, and their session state is doubtful */
 	CHECK(!is_due() && !session_functions_are_known(pool));
 	learn_none("2");
 	CHECK(!is_due() && !session_functions_of(pool) && session_functions_are_known(pool));

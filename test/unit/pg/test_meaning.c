@@ -1,4 +1,4 @@
-/* SQL that may change what other texts mean. */
+/* SQL that may change the meaning of other texts. */
 #include "pg/meaning.h"
 #include "unit.h"
 
@@ -7,7 +7,7 @@
 
 typedef bool question(const uint8_t *text, size_t size);
 
-/* The answer about `size` bytes in memory of exactly their size. */
+/* Checks the first `size` bytes, in an allocation of that size. */
 static bool ask(question *asked, const char *text, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);

@@ -423,7 +423,7 @@ TEST(triggers_apply_to_writing_texts)
 	CHECK_INT(read_text(f, "SELECT a FROM t"), 0);
 	CHECK_TEXT(names, "");
 	state_functions_free(&f);
-	/* triggers do what they call, and a view what it calls */
+	/* triggers have the effects of the functions that they call, and so do views */
 	f = state_functions_new();
 	REQUIRE(f);
 	add_numbered(f, "1", "a");
@@ -438,14 +438,14 @@ TEST(triggers_apply_to_writing_texts)
 	CHECK_INT(read_text(f, "SELECT * FROM seen"), TEXT_LISTENS);
 	CHECK_INT(read_text(f, "SELECT * FROM t"), 0);
 	state_functions_free(&f);
-	/* what policies call counts for each text; no client is to be pinned by that */
+	/* calls in policies apply to every text; they must not pin every client */
 	f = state_functions_new();
 	REQUIRE(f);
 	ROW(f, "h", "", "", "r");
 	CHECK(state_functions_close(f) && state_functions_change_something(f));
 	CHECK(read_text(f, "SELECT 1") & TEXT_DOUBTFUL && !(read_text(f, "SELECT 1") & TEXT_SETS_UNNAMED));
 	state_functions_free(&f);
-	/* a function that is no trigger */
+	/* a function that is not a trigger */
 	f = with("on_write", "", "SELECT set_config('a.b', 'x', false)");
 	CHECK_INT(read_text(f, "INSERT INTO t VALUES (1)"), 0);
 	state_functions_free(&f);

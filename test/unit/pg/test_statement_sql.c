@@ -1,11 +1,11 @@
-/* Names of prepared statements in SQL, whole and cut at every byte. */
+/* Names of prepared statements in SQL, complete and truncated at every byte. */
 #include "pg/statement_sql.h"
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The names in `size` bytes in memory of exactly their size: "a" of EXECUTE, "-a" of DEALLOCATE. */
+/* Returns the names in the first `size` bytes, in an allocation of that size: "a" of EXECUTE, "-a" of DEALLOCATE. */
 static const char *ask(const char *text, size_t size, unsigned *count)
 {
 	static char found[4096];
@@ -50,7 +50,7 @@ TEST(names_in_texts)
 
 		if (strcmp(ask(all[i].text, size, &count), all[i].names) != 0)
 			UNIT_FAIL("\"%s\": \"%s\"", all[i].text, ask(all[i].text, size, &count));
-		/* cut off: nothing is known */
+		/* truncated: nothing is known */
 		for (size_t cut = 0; cut < size; cut++) {
 			ask(all[i].text, cut, &count);
 			CHECK_INT(count, 0);
@@ -66,7 +66,7 @@ TEST(what_may_be_parsed)
 	CHECK(statement_sql_may_be_parsed((const uint8_t *)"EXPLAIN", 7) && !statement_sql_may_be_parsed((const uint8_t *)"EXEC", 5));
 }
 
-/* A name counts up to 63 bytes, and a text has room for so many. */
+/* A name has up to 63 significant bytes, and the number of names per text is limited. */
 TEST(limits)
 {
 	char text[2000] = "DEALLOCATE ", most[64];

@@ -498,7 +498,7 @@ TEST(unnamed_statement_succeeds_or_is_skipped)
 	end();
 }
 
-/* Of several Parse messages in flight, any may be the last that succeeds. */
+/* Any of several Parse messages in flight may be the last that succeeds. */
 TEST(unnamed_statements_supersede_earlier_ones)
 {
 	static const struct { const char *texts[3], *fates, *is; } cases[] = {
@@ -566,7 +566,7 @@ TEST(superseded_texts_are_freed_with_the_journal)
 	end();
 }
 
-/* Of many large texts in flight the journal keeps as many as fit; if a Parse after a dropped text fails, the unnamed statement is unknown. */
+/* The journal keeps as many of the large texts in flight as fit; if a Parse after a dropped text fails, the unnamed statement is unknown. */
 TEST(journal_keeps_few_large_texts)
 {
 	static char large[100001];

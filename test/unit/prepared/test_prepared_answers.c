@@ -108,7 +108,7 @@ TEST(successful_unnamed_parse)
 	end();
 }
 
-/* It is unknown which operations succeeded. */
+/* The outcome of each operation is unknown. */
 TEST(lost_ledger)
 {
 	REQUIRE(begin());

@@ -1,6 +1,4 @@
-/*
- * SQL that names prepared statements of the protocol, on a server that clients share: what the server gets, and what the client hears.
- */
+/* SQL that names prepared statements of the protocol, on a server that clients share: the messages to the server and to the client. */
 #include "prepared/prepared.h"
 
 #include "unit.h"
@@ -23,7 +21,7 @@ static bool begin(void)
 	return server;
 }
 
-/* What the server gets: "#" stands for what the names of the pooler's own begin with. */
+/* Returns the messages to the server: "#" is the prefix of pgweir's statement names. */
 static const char *server_got(void)
 {
 	static char text[1000];
@@ -84,7 +82,7 @@ static void ask(struct house_end *end, const char *text)
 	whole_say(end, 'Q', text, strlen(text) + 1);
 }
 
-/* The server is given an empty statement to take away, and keeps the other for others. */
+/* The server deallocates an empty statement, and keeps the original for other clients. */
 TEST(deallocate)
 {
 	REQUIRE(begin());
@@ -98,14 +96,14 @@ TEST(deallocate)
 	run(two, "a");
 	CHECK_TEXT(whole_client_got(two), "2 D C(SELECT 1) Z(I)");
 	whole_server_got(server);
-	/* now it is no name of the client's */
+	/* the client no longer has a statement of this name */
 	ask(one, "DEALLOCATE \"a\"");
 	CHECK_TEXT(server_got(), "Q(DEALLOCATE \"a\")");
 	CHECK_TEXT(whole_client_got(one), "E(26000 DEALLOCATE \"a\") Z(I)");
 	whole_close();
 }
 
-/* The server has the statement, or is given it. */
+/* The server has the statement, or gets its Parse. */
 TEST(execute)
 {
 	REQUIRE(begin());
@@ -140,7 +138,7 @@ TEST(in_a_failed_transaction)
 	whole_close();
 }
 
-/* In the extended protocol the client's Sync ends what is sent ahead. The portal takes the name away. */
+/* In the extended protocol the client's Sync ends the inserted messages. The portal takes the name away. */
 TEST(extended)
 {
 	REQUIRE(begin());
@@ -154,8 +152,8 @@ TEST(extended)
 	whole_close();
 }
 
-/* The text of a statement is parsed again, as its names stand then. */
-TEST(a_statement_that_names_another)
+/* The text of a statement is parsed again, with the current meaning of the names in it. */
+TEST(statement_that_names_another)
 {
 	REQUIRE(begin());
 	prepare(one, "a", "SELECT 1");
