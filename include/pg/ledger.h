@@ -163,6 +163,8 @@ bool ledger_is_within_query(const struct ledger *ledger);
 static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t)l->counts; }
 /* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
+/* Kind of the message that waits for the next answer; LEDGER_NOTHING when nothing is owed. */
+enum ledger_kind ledger_next_kind(const struct ledger *ledger);
 /* Mark of the message that waits for the next answer. */
 enum ledger_mark ledger_next_mark(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */

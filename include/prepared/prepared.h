@@ -25,6 +25,7 @@ struct prepared_name {
 	uint32_t batch;			/* of the last change, among the server's */
 	uint32_t refs;			/* the table's, and the journal's */
 	uint32_t cost;			/* its part of the client's `bytes` */
+	uint64_t told;			/* hash of the types that the client was told; 0: it is not known */
 	uint32_t place;			/* in the record of a hand-over */
 	struct list held;		/* on the client's list of that name exactly while `certain` is something */
 	bool listed;			/* the client's table holds it */
@@ -36,7 +37,7 @@ enum { UNNAMED_SENT = 1, UNNAMED_OTHER = 2 };
 
 /* A prepared statement that SQL names: see prepared_sql.c. */
 struct prepared_sql_name {
-	struct prepared_name *name;	/* NULL: not one of the client's */
+	struct prepared_name *name;	/* NULL: unknown to pgweir */
 	bool drops;			/* by DEALLOCATE */
 	uint8_t end_size;
 	char end[STATEMENT_END_MOST];	/* of the name in its place on the server */
@@ -44,8 +45,8 @@ struct prepared_sql_name {
 
 /* The names in the last SQL of a client that may name statements of its own. */
 struct prepared_sql {
-	uint64_t server;		/* id of the one that was sent the SQL, with these ends */
-	uint32_t batch;			/* in this batch of the server's */
+	uint64_t server;		/* id of the server that got the SQL */
+	uint32_t batch;			/* batch of the SQL */
 	uint32_t number;		/* of the change of the unnamed statement that it is the text of; 0: of none */
 	uint64_t statement;		/* number of the statement that it is the text of; 0: of none */
 	uint32_t count, dropped;	/* of the names; and those up to which DEALLOCATE has been done */
@@ -91,6 +92,8 @@ struct prepared_entry {
 	uint32_t batch;
 	bool sent, certain;		/* it is there */
 	uint8_t reading;		/* enum reading: of what is certain */
+	bool described;			/* a Describe after a replay is not answered yet */
+	uint64_t types;			/* hash of the types that the server has described; 0: it has not */
 };
 
 /* An entry with MARK_PREPARED of the server's ledger. */
@@ -120,6 +123,7 @@ struct prepared_server {
 	uint32_t op_count, op_capacity;	/* the latter a power of two */
 	size_t under_way;		/* bytes of texts and names that the journal may be the last to hold */
 	uint64_t op_first;		/* number of the oldest; they are counted from the first that there ever was */
+	uint64_t types;			/* hash of a ParameterDescription, until its RowDescription comes */
 	uint64_t differ_before;		/* those before this number that are READING_UNSURE are READING_OTHER by now */
 	uint64_t literals_differ_before;	/* the same, of statements for which statement_may_differ says so */
 	uint32_t unnamed_number;	/* of that client's changes, the last one */
@@ -188,13 +192,15 @@ enum prepared_answer {
 /* The ledger has news of messages with MARK_PREPARED, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
    than the relay reads). */
 enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
+/* ParameterDescription, RowDescription or NoData, here as a whole, to a message with MARK_PREPARED; to be called before prepared_answered. */
+void prepared_described(struct server *server, const struct pg_frame *frame);
 /* As prepared_answered, for such a message after its answer has passed (ledger_passes). */
 void prepared_passed(struct server *server, struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);
 /* DEALLOCATE of one statement has been done for the client. */
 void prepared_one_gone(struct server *server, struct client *client);
-/* An error for the client, here as a whole, of a message that is not marked: where it has names of the pooler's, the client is told in other words. */
+/* An error for the client, here as a whole, of a message that is not marked: the client gets its own names instead of the server's names. */
 enum prepared_answer prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
 /* A command has changed something in the server's database (pg_tag_changes_meaning): the parameters of a text may have other types now, of
    which no error tells ($1 that was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows

@@ -19,6 +19,8 @@ enum prepared_what {
 	OP_UNNAMED_REPLAY,	/* a Parse of the pooler's of the same */
 	OP_UNNAMED_QUERY,	/* a Query of the client's, which ends it */
 	OP_AHEAD,		/* Close, Parse or Sync of the pooler's ahead of SQL that names statements */
+	OP_DESCRIBE,		/* a Describe of the pooler's: the types are to be those that the client was told */
+	OP_CHANGED,		/* in place of a use of a statement with other types than the client was told: fails */
 	OP_TOO_LONG		/* in place of a client's message with a name that is too long: fails */
 };
 

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#define NAME_PACKED 36			/* minimum sizes of a name, an entry, an operation */
-#define ENTRY_PACKED 19
+#define NAME_PACKED 44			/* minimum sizes of a name, an entry, an operation */
+#define ENTRY_PACKED 28
 #define OP_PACKED 18
 #define SQL_NAME_PACKED 9
 #define NO_NAME UINT32_MAX
@@ -34,6 +34,8 @@ static void entry_pack(struct bytes *out, const struct prepared_entry *e)
 	pack_bool(out, e->sent);
 	pack_bool(out, e->certain);
 	bytes_append_u8(out, e->reading);
+	pack_u64(out, e->types);
+	pack_bool(out, e->described);
 }
 
 void prepared_server_pack(struct bytes *out, const struct server *s)
@@ -65,6 +67,8 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
 	bool sent = unpack_bool(in), certain = unpack_bool(in);
 	uint8_t reading = unpack_u8(in);
+	uint64_t types = unpack_u64(in);
+	bool described = unpack_bool(in);
 	struct prepared_entry *e;
 
 	in->bad |= !st || reading > READING_OTHER || entry_find(has, st) || (in_flight == 0 && !(sent && certain));
@@ -78,6 +82,8 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 	e->in_flight = in_flight;
 	entry_is_certain(has, e, certain);
 	entry_was_read(has, e, (enum reading)reading);
+	e->types = types;
+	e->described = described;
 }
 
 void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
@@ -163,6 +169,7 @@ static void name_pack(struct bytes *out, const struct prepared_name *n)
 	pack_u64(out, n->listed ? number_of(n->first) : 0);
 	bytes_append_u32(out, n->in_flight);
 	bytes_append_u32(out, n->batch);
+	pack_u64(out, n->told);
 }
 
 static void names_pack(struct bytes *out, const struct names *names)
@@ -178,6 +185,7 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 	const char *text = unpack_text(in);
 	struct statement *sent = known_statement(in, h), *certain = known_statement(in, h), *first = known_statement(in, h);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
+	uint64_t told = unpack_u64(in);
 	struct prepared_name *n = NULL;
 
 	if (text && !in->bad && !(mine && name_find(mine, text, strlen(text) + 1)))
@@ -193,6 +201,7 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 	n->first = first ? statement_hold(first) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;
+	n->told = told;
 	return n;
 }
 

@@ -477,6 +477,11 @@ enum ledger_owner ledger_next_owner(const struct ledger *l)
 	return l->used ? (enum ledger_owner)ledger_head(l)->owner : OWED_TO_CLIENT;
 }
 
+enum ledger_kind ledger_next_kind(const struct ledger *l)
+{
+	return l->used ? (enum ledger_kind)ledger_head(l)->kind : LEDGER_NOTHING;
+}
+
 enum ledger_mark ledger_next_mark(const struct ledger *l)
 {
 	return l->used ? (enum ledger_mark)ledger_head(l)->mark : LEDGER_UNMARKED;

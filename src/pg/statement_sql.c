@@ -2,8 +2,8 @@
  * Prepared statements that SQL names ("DEALLOCATE", "EXECUTE" in the PostgreSQL documentation).
  *
  * The text is cut into tokens by the rules of PostgreSQL's lexer, and into statements by semicolons. A statement counts by its first word.
- * Letters are folded in ASCII only. What this file does not understand names nothing: then the text goes to the server as it is, which knows
- * no statement by the client's name and says so.
+ * Letters are folded in ASCII only. A text that this file does not understand has no names: it goes to the server unchanged, and the server reports
+ * an unknown statement.
  *
  * U&"..." is not read as a name.
  */
@@ -193,7 +193,7 @@ static void skip_statement(struct lexer *l, struct token t)
 		t = next(l);
 }
 
-/* Behind DEALLOCATE; the name is the last token of the statement. PREPARE alone is a name. */
+/* After DEALLOCATE: the name is the last token of the statement. A single PREPARE is a name. */
 static bool read_deallocate(struct lexer *l, struct sql_name *n, const char *text)
 {
 	struct token t = next(l), after;
@@ -216,7 +216,7 @@ static bool read_deallocate(struct lexer *l, struct sql_name *n, const char *tex
 	return true;
 }
 
-/* A statement with this first token, up to its EXECUTE, if there is one that has a name behind it. */
+/* Reads a statement with this first token up to its EXECUTE and the name after EXECUTE. */
 static bool read_execute(struct lexer *l, struct token first, struct sql_name *n, const char *text)
 {
 	bool creates = is_word(&first, "CREATE"), has_as = false;

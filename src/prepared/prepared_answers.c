@@ -48,6 +48,14 @@ static bool changes_name(const struct prepared_op *op)
 	return op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE);
 }
 
+static void end_describe(struct server *s, const struct prepared_op *op)
+{
+	struct prepared_entry *e = entry_find(s->prepared, op->statement);
+
+	if (e)
+		e->described = false;
+}
+
 static void done(struct server *s, struct client *c, const struct prepared_op *op)
 {
 	struct world *w = s->peer.world;
@@ -73,11 +81,15 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 		if (c)
 			unnamed_done(c->prepared, op);
 		break;
+	case OP_DESCRIBE:
+		end_describe(s, op);
+		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
 	case OP_AHEAD:
+	case OP_CHANGED:
 	case OP_TOO_LONG:
 		break;
 	}
@@ -107,11 +119,15 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 		if (c)
 			unnamed_undone(c->prepared);
 		break;
+	case OP_DESCRIBE:
+		end_describe(s, op);
+		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
 	case OP_AHEAD:
+	case OP_CHANGED:
 	case OP_TOO_LONG:
 		break;
 	}
@@ -281,7 +297,7 @@ static bool build_error(struct bytes *out, struct server *s, const struct pg_fra
 	}
 	if (!op->name)
 		return false;
-	if (op->what == OP_USE && st && st->changed && is_unknown) {
+	if (is_unknown && (op->what == OP_CHANGED || (op->what == OP_USE && st && st->changed))) {
 		build_changed(out);
 		return true;
 	}
@@ -322,7 +338,7 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 
 		if (!s->ledger.mark_failed) {
 			done(s, c, &op);
-			if (op.what == OP_AGAIN || op.what == OP_TOO_LONG)
+			if (op.what == OP_AGAIN || op.what == OP_CHANGED || op.what == OP_TOO_LONG)
 				answer = PREPARED_BROKEN;
 		} else {
 			failed(s, c, &op);
@@ -335,6 +351,50 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 		skip(s, c, skipped);
 	s->ledger.mark = LEDGER_UNMARKED;
 	return answer;
+}
+
+/* Not 0. A column counts with its name, type and modifier, as in "cached plan must not change result type". */
+static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	uint16_t columns = f->type == PGS_ROW_DESCRIPTION ? pg_read_u16(&body) : 0;
+
+	if (f->type == PGS_PARAMETER_TYPES)
+		return (uint64_t)hash_of(f->body, f->size) + 1;
+	while (columns-- > 0 && !body.bad) {
+		const uint8_t *name = body.at, *type;
+
+		pg_read_string(&body);
+		hash = hash * 31 + hash_of(name, (size_t)(body.at - name));
+		pg_read_bytes(&body, 6);		/* table and column */
+		type = pg_read_bytes(&body, 10);	/* type, its size and modifier */
+		if (type)
+			hash = hash * 31 + hash_of(type, 10);
+		pg_read_bytes(&body, 2);		/* format */
+	}
+	return hash | 1;
+}
+
+void prepared_described(struct server *s, const struct pg_frame *f)
+{
+	struct prepared_server *has = s->prepared;
+	struct prepared_op *op = has && has->op_count > 0 ? op_at(has, 0) : NULL;
+	struct prepared_entry *e;
+
+	if (!op || !op->statement || (op->what != OP_USE && op->what != OP_DESCRIBE))
+		return;
+	if (!pg_frame_is_whole(f)) {
+		has->types = 0;
+		return;
+	}
+	has->types = hash_types(has->types, f);
+	if (f->type == PGS_PARAMETER_TYPES)
+		return;
+	e = entry_find(has, op->statement);
+	if (e)
+		e->types = has->types;
+	if (op->what == OP_USE && op->name)
+		op->name->told = has->types;
 }
 
 void prepared_passed(struct server *s, struct client *c)

@@ -52,6 +52,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 
 	sending_stats(x)->client_parse_count++;
 	name_sent(sending_world(x), x->mine, n, st, x->s->batch);
+	n->told = e ? e->types : 0;
 	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
 	   a statement that still runs may be DEALLOCATE ALL. */
 	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
@@ -74,7 +75,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	return plan ? PREPARED_SWALLOW : PREPARED_PASS;
 }
 
-/* Its text names statements: what these are is sent ahead. */
+/* Its text names statements, which are sent first. */
 static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
 						    struct statement *st)
 {
@@ -88,7 +89,7 @@ static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, con
 	return verdict;
 }
 
-/* Texts may mean something else in this session: to its client alone. */
+/* Texts may have another meaning in this session. */
 static bool is_private(const struct sending *x)
 {
 	return x->s->meaning_in_doubt || session_state_is_private(x->s, x->c);
@@ -199,7 +200,7 @@ static bool is_full(const struct sending *x)
 	return false;
 }
 
-/* One that may make the session forget statements, or change what texts mean, or names others, which may be others by now: then it is parsed again, unless it is the last
+/* The statement may make the session forget statements, change the meaning of texts, or name others: then it is parsed again, unless it is the last
    SQL that was sent. PREPARED_PASS: it may be used. */
 static NEVER_INLINE enum prepared_verdict prepare_sql(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
@@ -219,6 +220,32 @@ static NEVER_INLINE enum prepared_verdict prepare_sql(const struct sending *x, s
 	return PREPARED_PASS;
 }
 
+/* The statement has other types on this server than the client was told. */
+static NEVER_INLINE enum prepared_verdict use_changed(const struct sending *x, struct prepared_name *n)
+{
+	sending_head(x, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
+	if (!op_push(x->has, OP_CHANGED, n, NULL))
+		return PREPARED_NO_MEMORY;
+	return ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
+/* The server does not have the statement. It is parsed and described before it is used, because an execution with other types
+   cannot be undone. */
+static NEVER_INLINE enum prepared_verdict describe_first(const struct sending *x, struct prepared_name *n, struct statement *st)
+{
+	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+
+	if (!sending_replay(x, n, st, NULL))
+		return PREPARED_NO_MEMORY;
+	sending_head(x, PGC_DESCRIBE, st->end, st->end_size, 0);
+	gather_copy(x->g, flush, sizeof(flush));
+	entry_find(x->has, st)->described = true;
+	if (!op_push(x->has, OP_DESCRIBE, n, st) ||
+	    !ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED))
+		return PREPARED_NO_MEMORY;
+	return PREPARED_WAIT;
+}
+
 static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
 					   struct statement *st, struct prepared_entry *e)
 {
@@ -233,10 +260,16 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 	}
 	if (x->f->type == PGC_BIND)
 		sending_stats(x)->bind_count++;
+	if (e && e->described)
+		return PREPARED_WAIT;
+	if (entry_is_there(e) && n->told && e->types && e->types != n->told)
+		return use_changed(x, n);
 	if (entry_is_there(e))
 		entry_used(x->has, e);
 	else if (st->changed)
 		return use_nothing(x, use, n, st);
+	else if (n->told)
+		return describe_first(x, n, st);
 	else if (!sending_replay(x, n, st, NULL))
 		return PREPARED_NO_MEMORY;
 	sending_renamed(x, use, st->end, st->end_size);

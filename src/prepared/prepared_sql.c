@@ -1,14 +1,14 @@
 /*
  * Prepared statements of the protocol that SQL names: DEALLOCATE name, EXECUTE name(...).
  *
- * The server knows a client's statement by a name of the pooler's, so the name in the text is replaced:
+ * The server knows a client's statement by another name, so the name in the text is replaced:
  *
- *  - behind EXECUTE by the name of the statement, which the server is given first;
- *  - behind DEALLOCATE by the name of an empty statement, which the server is given for that alone. The server says what it says to any
- *    DEALLOCATE (25P02 in a failed transaction), and keeps the statement, for others. With the tag DEALLOCATE the client's name is gone.
+ *  - after EXECUTE by the server's name of the statement, which is parsed first;
+ *  - after DEALLOCATE by the name of an empty statement, which is parsed first. The server answers as to any
+ *    DEALLOCATE (25P02 in a failed transaction), and keeps the statement for other clients. With the tag DEALLOCATE the client's name is gone.
  *
- * Ahead of a Query these Parse messages end with a Sync of the pooler's, because an error of one of them would make the server skip the Query. An
- * error of theirs is dropped: then the Query fails. In the extended protocol an error of theirs is the client's, and its Sync follows.
+ * Ahead of a Query these Parse messages end with an additional Sync, because an error of one of them would make the server skip the Query. Such an
+ * error is dropped: then the Query fails. In the extended protocol such an error is relayed, and the client's Sync follows.
  *
  * Such a text is sent when all before it is answered: then it is known what the names stand for, and whether the transaction has failed (the
  * text goes as it is). What the names stand for may have changed when the text of a Parse is used later: so it is parsed again ahead of a Bind,

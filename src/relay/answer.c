@@ -182,11 +182,17 @@ static enum answer sql_failed(struct server *s, struct client *c, const struct p
 	return answer == PREPARED_BROKEN ? ANSWER_BROKEN : answer == PREPARED_TOLD ? ANSWER_DROP : ANSWER_RELAY;
 }
 
+static bool is_description(uint8_t type)
+{
+	return type == PGS_PARAMETER_TYPES || type == PGS_ROW_DESCRIPTION || type == PGS_NO_DATA;
+}
+
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	enum ledger_owner owner = OWED_TO_CLIENT;
 	enum ledger_mark mark = ledger_next_mark(&s->ledger);
+	enum ledger_kind kind = ledger_next_kind(&s->ledger);
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
 	enum answer answer;
 
@@ -194,6 +200,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		return ANSWER_BROKEN;
 	if (verdict == LEDGER_ASYNC)
 		return unasked(s, c, f, owner);
+	if (mark == MARK_PREPARED && kind == LEDGER_DESCRIBE_STATEMENT && is_description(f->type))
+		prepared_described(s, f);
 	/* a client may have names that this server has never heard of */
 	if ((s->prepared || (c && c->prepared)) && concerns_prepared(s, c, f, &answer))
 		return answer;
@@ -238,6 +246,8 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 	if (row->whole && !pg_frame_is_whole(f))
 		return PG_MORE;
 	if (f->here < f->size) {
+		if (is_description(f->type) && f->size <= WHOLE_MOST && ledger_next_mark(&s->ledger) == MARK_PREPARED)
+			return PG_MORE;
 		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (answer_may_be_told(s) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
 		if (f->type == PGS_NOTIFICATION && (f->here < NOTIFIER || is_for_listener(s, f)))

@@ -1,0 +1,76 @@
+"""A statement that is parsed on another server, where its types have changed: the client gets the error of a direct connection."""
+import struct
+
+import psycopg
+import pytest
+from psycopg import pq
+
+from support.front import Front
+
+CHANGES = [("int", "real"), ("real", "int"), ("date", "timestamp"), ("int", "bigint"), ("text", "bytea"), ("varchar(5)", "varchar(9)")]
+
+
+@pytest.fixture(params=["off", "full"])
+def front(request, scene, postgres, authority):
+    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, session_state=request.param)
+
+
+def code(result):
+    return result.error_field(pq.DiagnosticField.SQLSTATE), result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
+
+
+@pytest.mark.parametrize("through", [True, False], ids=["through pgweir", "directly"])
+@pytest.mark.parametrize("old, new", CHANGES)
+def test_another_result(front, postgres, old, new, through):
+    postgres.execute(f"DROP TABLE IF EXISTS mz; CREATE TABLE mz (v {old}); ALTER TABLE mz OWNER TO app", database="p0")
+    one, other = (psycopg.connect(autocommit=True, **front.parameters) for _ in range(2))
+    pgconn = one.pgconn
+    pgconn.prepare(b"s1", b"SELECT v FROM mz")
+    assert pgconn.describe_prepared(b"s1").ftype(0) > 0
+    other.execute("BEGIN", prepare=False)
+    other.execute("SELECT 1", prepare=False)
+    change = f"ALTER TABLE mz ALTER v TYPE {new} USING v::text::{new}"
+    if through:
+        with psycopg.connect(autocommit=True, **front.parameters) as third:
+            third.execute(change)
+    else:
+        postgres.execute(change, database="p0")
+    # either server: one has parsed the statement before, one parses it now
+    for _ in range(2):
+        assert code(pgconn.exec_prepared(b"s1", [], result_format=1)) == (b"0A000", b"cached plan must not change result type")
+        other.execute("COMMIT" if _ == 0 else "SELECT 1", prepare=False)
+        one.execute("BEGIN" if _ == 0 else "ROLLBACK", prepare=False)
+    pgconn.prepare(b"s2", b"SELECT v FROM mz")
+    assert pgconn.exec_prepared(b"s2", []).status == pq.ExecStatus.TUPLES_OK
+    one.close()
+    other.close()
+
+
+def test_the_server_that_has_it_not(front, postgres):
+    """The first server is busy: the statement goes to one that has to parse it."""
+    postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); INSERT INTO mz VALUES (7); ALTER TABLE mz OWNER TO app", database="p0")
+    one, other = (psycopg.connect(autocommit=True, **front.parameters) for _ in range(2))
+    pgconn = one.pgconn
+    pgconn.prepare(b"s1", b"SELECT v FROM mz")
+    pgconn.describe_prepared(b"s1")
+    postgres.execute("ALTER TABLE mz ALTER v TYPE real", database="p0")
+    other.execute("BEGIN", prepare=False)
+    result = pgconn.exec_prepared(b"s1", [], result_format=1)
+    assert code(result) == (b"0A000", b"cached plan must not change result type")
+    pgconn.prepare(b"s2", b"SELECT v FROM mz")
+    assert struct.unpack("!f", pgconn.exec_prepared(b"s2", [], result_format=1).get_value(0, 0)) == (7.0,)
+    other.close()
+    one.close()
+
+
+def test_the_same_types(front, postgres):
+    """An ALTER of something else costs no error."""
+    postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); ALTER TABLE mz OWNER TO app", database="p0")
+    one, other = (psycopg.connect(autocommit=True, **front.parameters) for _ in range(2))
+    one.pgconn.prepare(b"s1", b"SELECT v FROM mz WHERE v = $1")
+    one.pgconn.describe_prepared(b"s1")
+    other.execute("ALTER TABLE mz ADD w int", prepare=False)
+    other.execute("BEGIN", prepare=False)
+    assert one.pgconn.exec_prepared(b"s1", [b"1"]).status == pq.ExecStatus.TUPLES_OK
+    other.close()
+    one.close()
