@@ -16,6 +16,8 @@
 #	names		invented database names, each of which causes a look-up
 #	takeover	connections to the socket for online restarts
 #	handshakes	TLS handshakes without a login
+#	notify		notifications for many listeners, in another database
+#	sets		texts full of the word SET, in another database
 #
 # During each case, 16 ordinary clients run queries. Memory must stay below its bound and be freed afterwards, nothing may be lost, and
 # every count must be correct; durations are only printed, except for the attacks: there the p99 of clients of another address, measured

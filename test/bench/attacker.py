@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-Attackers for load.py: unauthenticated clients of one address, and a server for some of them.
+Attackers for load.py: clients of one address, mostly unauthenticated, and a server for some of them.
 
 attacker.py KIND --port PORT [--path SOCKET]
 
@@ -14,6 +14,8 @@ precedence.
 - names: clients name invented databases; the server welcomes auth_user and answers no look-up
 - takeover: connections to the socket for online restarts
 - handshakes: clients that only make TLS handshakes
+- notify: 300 logged-in clients that LISTEN, and one that sends them 20,000 notifications at a time
+- sets: logged-in clients that send texts full of the word SET, which pgweir has to read
 """
 import argparse
 import asyncio
@@ -31,9 +33,10 @@ from support import scram
 
 ADDRESS = "127.0.0.2"
 PAUSE = 0.05                # delay after a refused connection
-COUNT = {"lookups": 300, "verifiers": 300, "salts": 20, "names": 300, "takeover": 8, "handshakes": 64}
+COUNT = {"lookups": 300, "verifiers": 300, "salts": 20, "names": 300, "takeover": 8, "handshakes": 64, "notify": 301, "sets": 8}
 ITERATIONS = 1000000
 SCRAM = 10
+TEXT = "SELECT 1 --" + "".join(" set a.n%02d" % (n % 90) for n in range(11000))
 number = itertools.count()
 
 
@@ -136,7 +139,34 @@ async def knock(options):
         writer.transport.abort()
 
 
-HOW = {"takeover": knock, "handshakes": shake_hands}
+async def query(reader, writer, text):
+    writer.write(m.query(text))
+    while (await read_message(reader))[0] != b"Z":
+        pass
+
+
+async def work(options):
+    """Logged in: reads notifications, has them sent, or sends texts."""
+    speaks = options.kind == "notify" and next(number) % COUNT["notify"] == 0
+    reader, writer = await asyncio.open_connection("127.0.0.1", options.port, local_addr=(ADDRESS, 0))
+    try:
+        writer.write(m.startup(user="attacker", database="attacked"))
+        while (await read_message(reader))[0] != b"Z":
+            pass
+        if options.kind == "notify" and not speaks:
+            await query(reader, writer, "LISTEN news")
+        while options.is_on:
+            if speaks:
+                await query(reader, writer, "SELECT count(pg_notify('news', i::text)) FROM generate_series(1, 20000) i")
+            elif options.kind == "sets":
+                await query(reader, writer, TEXT)
+            elif not await reader.read(1 << 16):
+                return
+    finally:
+        writer.transport.abort()
+
+
+HOW = {"takeover": knock, "handshakes": shake_hands, "notify": work, "sets": work}
 
 
 async def attack(options):

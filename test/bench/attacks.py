@@ -20,6 +20,9 @@ WRONG = scram.secret_text(scram.make_secret("never said", iterations=100000))
 # reason.
 FACTOR = 3
 MORE_MS = {"queries": 10, "logins": 50}
+# Attackers that are logged in to another database, on a real PostgreSQL.
+FACTOR_LOGGED_IN = 2
+LOGGED_IN = ("notify", "sets")
 
 RULES = """host all attacker 127.0.0.2/32 %s
 host all bench 127.0.0.1/32 scram-sha-256
@@ -33,6 +36,8 @@ KINDS = {
     "salts": ("a server that asks for SCRAM with another salt each time", {"server_login_retry": 0}, "trust"),
     "names": ("300 clients of one address, made-up names of databases", {}, "password"),
     "takeover": ("connections to the socket for online restarts", {}, "reject"),
+    "notify": ("20,000 notifications at a time for 300 listeners of another database", {}, "trust"),
+    "sets": ("8 clients of another database, texts of 120 KB with nothing but SET", {}, "trust"),
     "handshakes": ("64 clients of one address, TLS handshakes without a login", {"client_tls_sslmode": "allow"}, "reject"),
 }
 
@@ -67,16 +72,17 @@ class Attacker:
             self._process.communicate()
 
 
-def settings_of(kind, stage, port):
-    """The pooler's settings, and the lines of its further databases."""
+def settings_of(kind, stage, port, postgres):
+    """The pooler's settings, and the lines of its further databases; `postgres`: where a real PostgreSQL is."""
     rules = stage.path(kind + ".hba")
     with open(rules, "w", encoding="ascii") as f:
         f.write(RULES % KINDS[kind][2])
     target = "host=127.0.0.1 port=%d" % port
-    others = {"lookups": ["attacked = " + target], "salts": ["attacked = " + target], "names": ["* = " + target],
+    logged_in = "attacked = %s pool_mode=transaction pool_size=4 session_state=full" % postgres
+    others = {"notify": [logged_in], "sets": [logged_in], "lookups": ["attacked = " + target], "salts": ["attacked = " + target], "names": ["* = " + target],
               "verifiers": ["attacked = host=127.0.0.1 port=%d" % stage.null.port]}.get(kind, [])
     settings = {
-        "auth_type": "hba", "auth_hba_file": rules, "max_client_conn": 200, "pidfile": stage.path(kind + ".pid"),
+        "auth_type": "hba", "auth_hba_file": rules, "max_client_conn": 400 if kind in LOGGED_IN else 200, "pidfile": stage.path(kind + ".pid"),
         "auth_user": "asker", "auth_query": "SELECT a, b FROM s.t($1)", "auth_dbname": "",
         "client_tls_key_file": stage.authority.key("server"), "client_tls_cert_file": stage.authority.cert("server"),
         **KINDS[kind][1]}
@@ -103,5 +109,5 @@ def compare(stage, server, attacker):
     return {who: tuple(map(statistics.median, both)) for who, both in figures.items()}, statistics.median(connections)
 
 
-def bound(who, alone):
-    return FACTOR * alone + MORE_MS[who]
+def bound(kind, who, alone):
+    return (FACTOR_LOGGED_IN if kind in LOGGED_IN else FACTOR) * alone + MORE_MS[who]

@@ -222,23 +222,26 @@ class Load:
         port, path = free_port(), self.stage.path(kind + ".pid.takeover")
         try:
             attacker.start(port, path)
-            settings, others = attacks.settings_of(kind, self.stage, attacker.server_port)
+            settings, others = attacks.settings_of(kind, self.stage, attacker.server_port, self._postgres())
             with self.pooler(port=port, others=others, users={
                     "bench": SCRAM_SECRET, "asker": "asker", "attacker": "attacking" if kind == "salts" else attacks.WRONG}, **settings) as weir:
                 found, connections = attacks.compare(self.stage, weir.server, attacker)
         finally:
             attacker.stop()
         for who, (alone, beside) in found.items():
-            most = attacks.bound(who, alone)
+            most = attacks.bound(kind, who, alone)
             print("| %s | %s | %.1f | %.1f | %.1f | %.0f connections |" % (title, who, alone, beside, most, connections), flush=True)
             self.check(title, beside <= most, "the p99 of %s is %.1f ms, of %.1f" % (who, beside, most))
 
     # ---- COPY
 
+    def _postgres(self):
+        return "host=127.0.0.1 port=%d dbname=postgres user=postgres password=%s" % (
+            self.options.postgres, os.environ["PGWEIR_LOAD_PASSWORD"])
+
     def copy(self):
         """Between psql and a real PostgreSQL, in both directions; the company is at work on nullpg."""
-        target = "copied = host=127.0.0.1 port=%d dbname=postgres user=postgres password=%s pool_size=2" % (
-            self.options.postgres, os.environ["PGWEIR_LOAD_PASSWORD"])
+        target = "copied = %s pool_size=2" % self._postgres()
         with self.pooler(others=[target]) as weir:
             alone = self.p99(weir)
             self._psql(weir, "CREATE TABLE sink (line text); CREATE SEQUENCE lines CACHE 10000")
