@@ -6,10 +6,10 @@ import language
 import names
 
 # Percent of the sentences with words for people. A bound is what the tree has reached, and only goes down.
-PEOPLE = [("code", 15.6), ("documents", 0.4)]
+PEOPLE = [("code", 15.0), ("documents", 0.4)]
 
 # Percent of the sentences with a marker of odd English. The aim is 5 for each group: lower the bound when a group has become better.
-ODD = [("code", 15.6), ("tests", 5.0), ("documents", 5.0)]
+ODD = [("code", 15.0), ("tests", 5.0), ("documents", 5.0)]
 
 # Names that a check of test/names.py finds and that are still to be changed. Remove a name here when it is gone; add none.
 KNOWN = {
@@ -19,7 +19,7 @@ KNOWN = {
         is_own_user is_unknown keys_password_is_proven link_params_are_set list_is_empty lookup_is_over may_ask_password
         may_ask_pool may_query may_take name_is_certain name_is_escaped name_is_unknown params_are_refused pg_frame_is_here
         readings_are readings_may_differ sending_names_may_go server_is_broken server_may_go_on session_question_is_elsewhere
-        session_state_is_in_doubt session_state_is_lost state_is_answered tls_is_wanted tls_peer_is_verified unnamed_is_sure
+        session_state_is_in_doubt session_state_is_lost state_is_answered tls_is_wanted unnamed_is_sure
         values_are_its_own verify_child_is_wanted
         """,
     "functions without a result named as a statement": """

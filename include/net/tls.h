@@ -56,6 +56,6 @@ const char *tls_agreed_text(SSL *ssl, char *buf, size_t size);
 /* Writes the common name of the peer's certificate in UTF-8 to buf. False: no common name, too long, or it contains a NUL. */
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size);
 /* Whether the peer sent a certificate that was verified. */
-bool tls_peer_is_verified(SSL *ssl);
+bool tls_peer_is_verified(const SSL *ssl);
 
 #endif

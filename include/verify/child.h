@@ -10,7 +10,7 @@
 #define VERIFY_CHILD_OPTION "--verifier"
 
 /* Whether this is the command line of a verifier. */
-bool verify_child_is_wanted(int argc, char **argv);
+bool verify_child_is_wanted(int argc, char *const *argv);
 /* Answers questions until its parent closes the socket. Returns the exit status. */
 int verify_child_run(char **argv);
 

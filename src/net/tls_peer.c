@@ -41,7 +41,7 @@ bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
 	return ok;
 }
 
-bool tls_peer_is_verified(SSL *ssl)
+bool tls_peer_is_verified(const SSL *ssl)
 {
 	X509 *certificate = SSL_get1_peer_certificate(ssl);
 

@@ -28,7 +28,7 @@ static int late_socket = -1;
 static uint8_t late_answer[VERIFY_ANSWER_MOST];
 static size_t late_size;
 
-bool verify_child_is_wanted(int argc, char **argv)
+bool verify_child_is_wanted(int argc, char *const *argv)
 {
 	return argc == 3 && strcmp(argv[1], VERIFY_CHILD_OPTION) == 0;
 }
