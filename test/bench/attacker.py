@@ -147,7 +147,8 @@ async def query(reader, writer, text):
 
 async def work(options):
     """Logged in: reads notifications, has them sent, or sends texts."""
-    speaks = options.kind == "notify" and next(number) % COUNT["notify"] == 0
+    speaks = options.kind == "notify" and not options.has_speaker
+    options.has_speaker |= speaks
     reader, writer = await asyncio.open_connection("127.0.0.1", options.port, local_addr=(ADDRESS, 0))
     try:
         writer.write(m.startup(user="attacker", database="attacked"))
@@ -163,6 +164,7 @@ async def work(options):
             elif not await reader.read(1 << 16):
                 return
     finally:
+        options.has_speaker &= not speaks
         writer.transport.abort()
 
 
@@ -195,7 +197,7 @@ async def run(options):
     commands = await lines()
     while command := (await commands.readline()).decode().strip():
         if command == "on":
-            options.connections, options.is_on = 0, True
+            options.connections, options.is_on, options.has_speaker = 0, True, False
             at_work = [asyncio.create_task(attack(options)) for _ in range(COUNT[options.kind])]
             await asyncio.sleep(1)
             print("ready", flush=True)
