@@ -71,6 +71,7 @@ struct server {
 	uint8_t plain_set;		/* SET_ bits of the oldest message that is not answered, if it is a Query with one SET */
 	bool meaning_in_doubt;		/* its client may have changed what texts mean there: search_path, role, tables; to the end of the link */
 	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared on it */
+	bool changes_sessions;		/* the transaction of its client has an ALTER ROLE or ALTER DATABASE: new sessions may begin with other values */
 	bool changes_meaning;		/* its client's transaction has a command that changes what texts may mean (pg_tag_changes_meaning) */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */

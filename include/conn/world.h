@@ -93,6 +93,8 @@ struct world {
 	/* the network */
 	struct listening listening;
 	struct dns *dns;
+	bool sessions_changed;			/* databases have it (backend/retire.h) */
+	usec_t sessions_retired;		/* the last time that servers were retired for it */
 	usec_t names_watched;			/* retire_watch did so then */
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct handshakes *handshakes;		/* TLS with clients */

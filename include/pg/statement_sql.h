@@ -25,6 +25,17 @@ struct sql_name {
    the end of a string depends on standard_conforming_strings. */
 unsigned statement_sql_read(const uint8_t *text, size_t size, struct sql_name names[SQL_NAMES_MOST]);
 
+/* Reads the name of the database that a text drops or renames: its only statement is DROP DATABASE or ALTER DATABASE ... RENAME. False: it
+   does neither. */
+bool statement_sql_ends_database(const uint8_t *text, size_t size, char name[SQL_NAME_SIZE]);
+/* False for nearly every text, by its first letter: statement_sql_ends_database() says no. */
+static inline bool statement_sql_may_end_database(const uint8_t *text, size_t size)
+{
+	uint8_t first = size > 1 ? text[0] | 0x20 : 'z';
+
+	return first < 'b' || (first == 'd' && (text[1] | 0x20) == 'r');
+}
+
 /* The text of a Parse, `size` bytes with its NUL or cut off, may have such a name. Mostly its first letter says no. */
 static inline bool statement_sql_may_be_parsed(const uint8_t *text, size_t size)
 {

@@ -45,6 +45,9 @@ static inline bool pg_tag_changes_meaning(enum pg_tag tag)
 	return tag == TAG_ALTER || tag == TAG_DROP || tag == TAG_DEFINE;
 }
 
+/* ALTER ROLE or ALTER DATABASE, which may change what a new session begins with: `size` bytes of a tag for which pg_tag_read gives TAG_ALTER. */
+bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size);
+
 /* After it texts may mean something else to the same session, as long as its transaction is not over: the tables may be temporary. */
 static inline bool pg_tag_is_definition(enum pg_tag tag)
 {

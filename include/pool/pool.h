@@ -81,6 +81,7 @@ struct database {
 						   (pg_tag_changes_meaning) */
 	usec_t meaning_changed;			/* monotonic: the last such command */
 	uint64_t statements;			/* its index in the prepared statement table (pg/statement.h); 0: no statement since then */
+	bool sessions_changed;			/* see retire_sessions() */
 	usec_t idle_since;			/* 0: in use */
 	UT_hash_handle hh;
 };

@@ -52,6 +52,77 @@ void retire_all(struct world *w, bool unix_too)
 	retire_unused(w);
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_on_host_of(const struct conf_database *one, const struct conf_database *other)
+{
+	return one->port == other->port && is_same_text(one->host, other->host);
+}
+
+static void retire_host(struct world *w, const struct conf_database *conf)
+{
+	int count = 0;
+
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (s->policy.is_cancel || s->policy.close_reason != REASON_NONE || !is_on_host_of(s->policy.pool->database->conf, conf))
+			continue;
+		s->policy.close_reason = REASON_OBSOLETE;
+		count++;
+	}
+	log_info("ALTER ROLE or ALTER DATABASE: %d server connections are obsolete", count);
+	end_unused(&w->servers, false);
+}
+
+void retire_sessions(struct server *s)
+{
+	struct world *w = s->peer.world;
+	struct database *d = s->policy.pool->database;
+
+	d->sessions_changed = true;
+	w->sessions_changed = true;
+	retire_due(w);
+}
+
+void retire_due(struct world *w)
+{
+	if (!w->sessions_changed || (w->sessions_retired != 0 && w->now - w->sessions_retired < RETIRE_PAUSE))
+		return;
+	w->sessions_changed = false;
+	w->sessions_retired = w->now;
+	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
+		if (!d->sessions_changed)
+			continue;
+		d->sessions_changed = false;
+		retire_host(w, d->conf);
+	}
+}
+
+void retire_database(struct server *from, const uint8_t *text, size_t size)
+{
+	struct world *w = from->peer.world;
+	char name[SQL_NAME_SIZE];
+
+	if (!statement_sql_ends_database(text, size, name))
+		return;
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		const struct database *d = s->policy.pool->database;
+
+		if (s == from || s->policy.is_cancel || !is_on_host_of(d->conf, from->policy.pool->database->conf) ||
+		    strcmp(d->conf->dbname ? d->conf->dbname : d->name, name) != 0)
+			continue;
+		if (s->policy.close_reason == REASON_NONE)
+			s->policy.close_reason = REASON_OBSOLETE;
+		if (is_unused(s, true))
+			server_end(s, REASON_OBSOLETE, NULL);
+	}
+}
+
 static const char *name_of(const struct server *s)
 {
 	return s->dial ? s->dial->host : s->host;

@@ -84,6 +84,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->meaning_in_doubt);
 	pack_bool(out, s->meanings_prepared);
 	pack_bool(out, s->changes_meaning);
+	pack_bool(out, s->changes_sessions);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
 	pack_text(out, s->search_path);
@@ -167,6 +168,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->meaning_in_doubt = unpack_bool(in);
 	s->meanings_prepared = unpack_bool(in);
 	s->changes_meaning = unpack_bool(in);
+	s->changes_sessions = unpack_bool(in);
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);
 	in->bad |= !in->bad && role && !role_restore(s, role);

@@ -267,3 +267,31 @@ unsigned statement_sql_read(const uint8_t *text, size_t size, struct sql_name na
 	}
 	return l.failed ? 0 : count;
 }
+
+bool statement_sql_ends_database(const uint8_t *text, size_t size, char name[SQL_NAME_SIZE])
+{
+	const uint8_t *nul = size > 0 ? memchr(text, 0, size) : NULL;
+	struct lexer l = { (const char *)text, (const char *)nul, 0, false };
+	struct token verb, t;
+	struct sql_name n;
+	bool drops;
+
+	if (!nul)
+		return false;
+	verb = next(&l);
+	drops = is_word(&verb, "DROP");
+	t = next(&l);
+	if ((!drops && !is_word(&verb, "ALTER")) || !is_word(&t, "DATABASE"))
+		return false;
+	t = next(&l);
+	if (drops && is_word(&t, "IF")) {
+		next(&l);		/* EXISTS */
+		t = next(&l);
+	}
+	if (!is_identifier(&t))
+		return false;
+	read_identifier(&n, &t, (const char *)text);
+	memcpy(name, n.text, n.text_size);
+	t = next(&l);
+	return !l.failed && (drops || is_word(&t, "RENAME"));
+}

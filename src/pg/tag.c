@@ -67,3 +67,8 @@ enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size)
 	}
 	return size > 0 && pg_tag_tells(tag, size) ? read_beginning(tag, size) : TAG_NOTHING;
 }
+
+bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size)
+{
+	return (size == sizeof("ALTER ROLE") && IS(tag, "ALTER ROLE")) || (size == sizeof("ALTER DATABASE") && IS(tag, "ALTER DATABASE"));
+}

@@ -10,6 +10,7 @@
 
 #include "base/inline.h"
 #include "backend/hearing.h"
+#include "backend/retire.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"
 #include "pg/tag.h"
@@ -24,6 +25,9 @@ static NEVER_INLINE void meaning_has_changed(struct server *s)
 {
 	s->changes_meaning = false;
 	prepared_meaning_changed(s);
+	if (s->changes_sessions)
+		retire_sessions(s);
+	s->changes_sessions = false;
 }
 
 static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)

@@ -11,6 +11,7 @@
  */
 #include "relay/request.h"
 
+#include "backend/retire.h"
 #include "backend/role.h"
 #include "backend/session_functions.h"
 #include "backend/session_state.h"
@@ -313,8 +314,10 @@ static NEVER_INLINE enum step enter_sql(struct client *c, struct server *s, cons
 /* It goes to the server as it is. */
 static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g)
 {
-	if (row->taken_by == TAKEN_BY_QUERY)
+	if (row->taken_by == TAKEN_BY_QUERY) {
 		prepared_look_for_settings(c, s, f->body, f->here);
+		retire_for_text(s, f->body, f->here);
+	}
 	if (row->taken_by == TAKEN_BY_QUERY && prepared_may_be_named(c, f->body, f->here))
 		return enter_sql(c, s, f, g);
 	if (row->taken_by == TAKEN_BY_QUERY)
@@ -327,6 +330,14 @@ static enum step enter(struct client *c, struct server *s, const struct pg_clien
 	else if (row->taken_by == TAKEN_BY_FLUSH && !request_send_local_replies(c, s))
 		return STEP_GONE;
 	return STEP_PASS;
+}
+
+static void retire_for_parse(struct server *s, const struct pg_frame *f)
+{
+	const uint8_t *nul = f->here > 0 ? memchr(f->body, 0, f->here) : NULL;
+
+	if (nul)
+		retire_for_text(s, nul + 1, f->here - (size_t)(nul + 1 - f->body));
 }
 
 enum step request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
@@ -359,6 +370,8 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		if (step != STEP_PASS)
 			return step;
 	}
+	if (f->type == PGC_PARSE)
+		retire_for_parse(s, f);
 	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
 	else
@@ -389,10 +402,13 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 		if (s->ledger.lost || role_query_may_keep(body, size) || prepared_may_be_named(c, body, size))
 			return STEP_MORE;
 		prepared_look_for_settings(c, s, body, size);
+		retire_for_text(s, body, size);
 		if (c->keeps_state)
 			return note_query(c, s, body, size);
 		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_PARSE:
+		if (size > 1)
+			retire_for_text(s, body + 1, size - 1);
 		if (!c->shares_names)
 			break;
 		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_may_name(c, body + 1, size - 1))

@@ -323,6 +323,7 @@ void world_tick(struct world *w)
 	verifiers_tick(w->verifiers, w->now);
 	derivations_tick(w->derivations, w->now);
 	retire_watch(w);
+	retire_due(w);
 	refusals_tick(w->refusals, w->now);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_unauthenticated(w, state);

@@ -86,4 +86,26 @@ TEST(limits)
 	CHECK_INT(count, 0);
 }
 
+TEST(databases_that_end)
+{
+	static const struct { const char *text, *name; } cases[] = {
+		{ "DROP DATABASE shop", "shop" }, { " drop database if exists Shop ;", "shop" }, { "DROP DATABASE \"a \"\"b\" WITH (FORCE)", "a \"b" },
+		{ "/* x */ ALTER DATABASE shop RENAME TO old", "shop" }, { "ALTER DATABASE shop SET work_mem = 1", NULL }, { "DROP TABLE shop", NULL },
+		{ "DROP DATABASE", NULL }, { "SELECT 1", NULL }, { "", NULL },
+	};
+	char name[SQL_NAME_SIZE];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const uint8_t *text = (const uint8_t *)cases[i].text;
+		size_t size = strlen(cases[i].text) + 1;
+		bool ends = statement_sql_ends_database(text, size, name);
+
+		CHECK(ends == (cases[i].name != NULL));
+		if (ends)
+			CHECK_TEXT(name, cases[i].name);
+		CHECK(!ends || statement_sql_may_end_database(text, size));
+		CHECK(!statement_sql_ends_database(text, size - 1, name));
+	}
+}
+
 UNIT_MAIN
