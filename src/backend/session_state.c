@@ -332,7 +332,9 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
 	const struct server_info *info = c->policy.pool->server_cache;
-	bool is_doubtful = !session_functions_are_known(c->policy.pool) || !state_functions_know_calls(info->functions->all, text, size);
+	/* most texts call nothing, and end with their NUL */
+	bool calls = size == 0 || text[size - 1] != 0 || memchr(text, '(', size);
+	bool is_doubtful = !session_functions_are_known(c->policy.pool) || (calls && !state_functions_know_calls(info->functions->all, text, size));
 
 	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool) || c->policy.pool->reads_sequences)
 		return read_text(s, c, text, size, of, is_doubtful);
