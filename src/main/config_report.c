@@ -28,6 +28,23 @@ bool config_lacks_for_daemon(const struct options *options, const struct setting
 	return options->daemon && (!s->pidfile || (!s->logfile && !s->syslog));
 }
 
+/* Whether a database keeps the state of sessions in transaction or statement mode. */
+static bool has_session_state(const struct conf *conf)
+{
+	const struct settings *s = &conf->settings;
+
+	if (conf->fallback && s->pool_mode != MODE_SESSION && s->session_state == STATE_FULL)
+		return true;
+	for (size_t i = 0; i < conf->database_count; i++) {
+		const struct conf_database *d = conf->databases[i];
+
+		if ((d->pool_mode == CONF_UNSET ? s->pool_mode : d->pool_mode) != MODE_SESSION &&
+		    (d->session_state == CONF_UNSET ? s->session_state : d->session_state) == STATE_FULL)
+			return true;
+	}
+	return false;
+}
+
 int config_report_check(const struct options *options)
 {
 	struct conf_problems problems = { .count = 0 };
@@ -50,6 +67,9 @@ int config_report_check(const struct options *options)
 			userlist_free(&users);
 	}
 	print_problems(&problems);
+	if (conf && has_session_state(conf))
+		printf("%s: session_state is full: clients of transaction and statement mode have a session state of their own (off: as in PgBouncer)\n",
+		       options->file);
 	status = conf && problems.errors == 0 ? 0 : 1;
 	printf("%s: %s\n", options->file, status == 0 ? "the configuration is usable" : "the configuration is not usable");
 	if (client)

@@ -164,6 +164,8 @@ class Stage:
             "core_dumps": 1,
             # time that is polled would count as time for queries
             "busy_poll": 0,
+            # as PgBouncer
+            "session_state": "off",
             **(settings or {}),
         }.items() if not (name == "PgBouncer" and each[0] in self._unknown_to_pgbouncer())]
         with open(base + ".users", "w", encoding="ascii") as f:

@@ -1,10 +1,12 @@
 """session_state = full: settings of a client follow it from server to server, and reach no other client."""
 import struct
+import subprocess
 
 import pytest
 
 from support import messages as m
 from support.live import ended_with, last_words, pid_of
+from support.pgweir import binary
 from support.takeover import Replaced
 from support.until import until
 
@@ -634,3 +636,17 @@ def test_a_parameter_that_each_server_refuses(scene, postgres):
     mine.send(m.query("SELECT 1"))
     assert "temp_buffers" in last_words(mine)["M"]
     assert other.query("SELECT 1").value == "1"
+
+
+def test_default_value(scene, postgres):
+    """A client has a session state of its own without any setting, and the check of the configuration says so."""
+    weir = full(scene, postgres, session_state=None)
+    mine, other = weir.client(), weir.client()
+    mine.query("SET work_mem = '5MB'; SET app.tenant = 'x'")
+    assert shown(other) == "4MB|" and shown(mine) == "5MB|x"
+    words = "session_state is full: clients of transaction and statement mode have a session state of their own"
+    for settings, is_said in (({"session_state": "full"}, True), ({"session_state": "off"}, False), ({"session_state": "full", "pool_mode": "session"}, False)):
+        weir.settings.update(settings)
+        weir.write_ini()
+        done = subprocess.run([binary(), "--check", weir.ini_path], capture_output=True, text=True, check=False)
+        assert (words in done.stdout) == is_said

@@ -310,7 +310,7 @@ void plan_write_conf(void)
 	change_modes();
 	write_databases(f);
 	wait = chance_one_in(4) ? 0 : chance_spread(1, 300);
-	fprintf(f, "[pgweir]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"
+	fprintf(f, "[pgweir]\nsession_state = off\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"
 		"auth_type = %s\nauth_file = %s\nlog_stats = 0\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n"
 		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n"
 		"scram_iterations = %u\n",

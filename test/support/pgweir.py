@@ -79,6 +79,8 @@ class Pgweir:
             "admin_users": "admin", "stats_users": "stats",
             # tests fail at logins more often than ordinary clients do
             "login_failure_delay": 0,
+            # PgBouncer's behaviour; tests of session state set full
+            "session_state": "off",
             # and look into /proc
             "core_dumps": 1,
         }
