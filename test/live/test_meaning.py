@@ -33,7 +33,7 @@ WAYS = {
 
 
 def run(connection, result):
-    assert result.status in (pq.ExecStatus.COMMAND_PARSE_OK, pq.ExecStatus.TUPLES_OK), result.error_message
+    assert result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK), result.error_message
     return result
 
 

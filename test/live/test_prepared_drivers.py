@@ -349,7 +349,7 @@ def code(result):
 def test_libpq(pool):
     connections = [pq_connect(pool) for _ in range(3)]
     for n, connection in enumerate(connections):
-        assert connection.prepare(b"mine", b"SELECT $1::int + %d" % n).status == pq.ExecStatus.COMMAND_PARSE_OK
+        assert connection.prepare(b"mine", b"SELECT $1::int + %d" % n).status == pq.ExecStatus.COMMAND_OK
         assert code(connection.prepare(b"mine", b"SELECT 1")) == b"42P05"
         assert code(connection.exec_prepared(b"nobody's", [])) == b"26000"
         assert code(connection.describe_prepared(b"nobody's")) == b"26000"
@@ -563,8 +563,8 @@ def test_pgbench_while_servers_are_replaced(scene, postgres, authority, bench):
 def test_sql_and_protocol_statements_are_separate(single):
     """PREPARE remains on its server; a protocol-level statement of the same name is another statement."""
     one, two = pq_connect(single), pq_connect(single)
-    assert one.exec_(b"PREPARE foo AS SELECT 'of one'").status == pq.ExecStatus.COMMAND_PARSE_OK
-    assert two.prepare(b"foo", b"SELECT 'of two'").status == pq.ExecStatus.COMMAND_PARSE_OK
+    assert one.exec_(b"PREPARE foo AS SELECT 'of one'").status == pq.ExecStatus.COMMAND_OK
+    assert two.prepare(b"foo", b"SELECT 'of two'").status == pq.ExecStatus.COMMAND_OK
     assert two.exec_prepared(b"foo", []).get_value(0, 0) == b"of two"
     assert one.exec_(b"EXECUTE foo").get_value(0, 0) == b"of one"
     for connection in (one, two):

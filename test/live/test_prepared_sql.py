@@ -11,7 +11,7 @@ from support.front import Front
 from support.takeover import Replaced
 from support.until import until
 
-OK, ROWS, FAILED = pq.ExecStatus.COMMAND_PARSE_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.FATAL_ERROR
+OK, ROWS, FAILED = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.FATAL_ERROR
 
 
 @pytest.fixture(params=["off", "full"])
