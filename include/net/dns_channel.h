@@ -29,4 +29,9 @@ void dns_channel_arm(struct dns_channel *c);
    from a callback of c-ares. False, with a warning and without a change: the new channel cannot be opened. */
 bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers);
 
+/* If a "nameserver" line of the file has a port (192.0.2.1:5353, [2001:db8::1]:5353), returns all its name servers in the
+   syntax of c-ares, separated by commas; free with mem_free. NULL: no line has a port, so c-ares can read the file itself; or
+   the file cannot be read, or there is no memory. */
+char *dns_servers_read(const char *path);
+
 #endif

@@ -14,17 +14,9 @@
 bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting);
 /* Accepting side, before the first step of the handshake: as stream_secure_accept_begun. */
 bool stream_tls_begun(struct stream *stream, const void *begun, size_t size);
-/* Handles a failed call of OpenSSL without any other reason; returns false. */
-bool stream_tls_no_memory(struct stream *stream);
-
-/* ---- stream_tls_names.c ---- */
 
 /* Connecting side, between begin and the first step of the handshake: applies the arguments of stream_secure_connect. */
 bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session);
-/* Whether the peer's certificate contains this IP address. */
-bool stream_tls_is_made_out_to(const struct stream *stream, const char *ip);
-
-/* ---- stream_tls.c ---- */
 
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };
 /* Whether the next message of the handshake may be expensive to process. */

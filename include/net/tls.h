@@ -42,6 +42,10 @@ void tls_context_spend(const struct tls_context *context, usec_t time);
 /* Accepting side, before the handshake: the hello must offer application protocols (offered protocols are checked in any case). */
 void tls_demand_alpn(SSL *ssl);
 
+/* Connecting side: before the handshake: offers the session of `name`, if there is one, and keeps the sessions that the server
+   sends. Sessions of connections with and without a check of the name are not mixed. */
+void tls_sessions_use(SSL *ssl, const char *name, bool verify_name);
+
 /* Results of the handshake (tls_peer.c). */
 #define TLS_ALPN "postgresql"
 enum tls_alpn { TLS_ALPN_NONE, TLS_ALPN_POSTGRESQL, TLS_ALPN_OTHER };

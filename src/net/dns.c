@@ -15,24 +15,24 @@
  */
 #include "net/dns.h"
 
+#include <ares.h>
+#include <arpa/nameser.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <ares.h>
-
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "net/dns_cache.h"
 #include "net/dns_channel.h"
-#include "net/dns_parts.h"
 #include "net/dns_query.h"
 
 #define LOOKUP_LIMIT (10 * USEC)	/* default */
 #define WATCH_LEAST USEC		/* shortest time between two queries of dns_watch */
 #define FORGET_AFTER (86400 * USEC)	/* names without requests are removed after this time */
+#define ZONE_LIMIT (60 * USEC)		/* longer than any timeout of c-ares */
 
 struct dns_request {
 	struct list node;		/* in the list of its host, or in the list of ready requests */
@@ -41,6 +41,314 @@ struct dns_request {
 	dns_done *done;
 	void *context;
 };
+
+struct dns_cache_table {
+	UT_hash_handle hh;
+	struct dns_host *host;
+};
+
+struct dns_zone {
+	struct list node;
+	int64_t serial;			/* -1: unknown */
+	int hosts;
+	usec_t asked_until;		/* end of the longest wait for the current SOA query; 0: no query in progress */
+	char name[];
+};
+
+struct dns_host {
+	struct dns_cache_table *link;
+	struct list node;
+	struct dns *dns;		/* set by the owner, for the end of the query */
+	struct dns_result *result;	/* the last answer; NULL: no answer yet */
+	struct dns_result *good;	/* the last answer with addresses, to compare the next answer with */
+	usec_t expires;			/* of `result` */
+	usec_t used;			/* when it was requested last */
+	struct dns_query *query;	/* in progress, or NULL */
+	bool ask_again;			/* its query was aborted and must be repeated */
+	bool tell_first;		/* the first answer counts as a change */
+	usec_t watch_after;		/* dns_watch starts no query before this time */
+	struct list waiting;		/* the requests for this host */
+	struct list change;		/* on the list of hosts with a change to report */
+	struct dns_zone *zone;		/* NULL: in no watched zone */
+	unsigned turn;			/* index of the first address for the next request */
+	char name[];
+};
+
+struct dns_cache {
+	struct dns_cache_table *table;
+	struct list hosts;
+	struct list zones;
+	int host_count, zone_count;
+};
+
+struct dns {
+	struct event_base *base;
+	struct dns_config config;	/* owns its strings */
+	struct dns_channel channel;
+	bool delivering, closing;
+	int queries;
+	struct event *deferred;		/* calls the callbacks of ready requests */
+	struct event *zone_timer;
+	struct list ready, batch;	/* requests with a result */
+	struct list changes;		/* hosts */
+	struct dns_cache cache;
+	void (*changed)(void *context, const char *name, const struct dns_answer *now);
+	void *changed_context;
+};
+
+struct zone_query {
+	struct dns *dns;
+	char name[];
+};
+
+/* ---- the cache ---- */
+
+/*
+ * A host is created when its name is requested and kept while it is requested. Its answer is kept even after it has expired, to
+ * compare it with the next answer: connections to addresses that the next answer lacks must be closed. An answer is
+ * reference-counted: a callback may look up the same name again, which can replace the answer while the callback still reads
+ * it.
+ *
+ * Invariant: a zone exists while it has hosts, and counts them.
+ */
+
+/* Whether `old` has an address that `now` lacks. */
+static bool lacks_address(const struct dns_result *now, const struct dns_result *old)
+{
+	for (int i = 0; i < old->count; i++) {
+		int j = 0;
+
+		while (j < now->count && !address_is_same_host(&now->addresses[j], &old->addresses[i]))
+			j++;
+		if (j == now->count)
+			return true;
+	}
+	return false;
+}
+
+static void init_cache(struct dns_cache *cache)
+{
+	memset(cache, 0, sizeof(*cache));
+	list_init(&cache->hosts);
+	list_init(&cache->zones);
+}
+
+static struct dns_host *find_host(struct dns_cache *cache, const char *name)
+{
+	struct dns_cache_table *link;
+
+	HASH_FIND(hh, cache->table, name, strlen(name), link);
+	return link ? link->host : NULL;
+}
+
+static struct dns_host *add_host(struct dns_cache *cache, const char *name)
+{
+	size_t length = strlen(name);
+	struct dns_host *host = mem_try(sizeof(*host) + length + 1);
+	struct dns_cache_table *link = mem_try(sizeof(*link));
+
+	if (host && link) {
+		memcpy(host->name, name, length + 1);
+		host->link = link;
+		link->host = host;
+		HASH_ADD_KEYPTR(hh, cache->table, host->name, length, link);
+	}
+	if (!host || !link || !HASH_HAS(hh, link)) {
+		mem_free(host);
+		mem_free(link);
+		return NULL;
+	}
+	list_init(&host->waiting);
+	list_init(&host->change);
+	list_append(&cache->hosts, &host->node);
+	cache->host_count++;
+	return host;
+}
+
+static void leave_zone(struct dns_cache *cache, struct dns_host *host)
+{
+	struct dns_zone *zone = host->zone;
+
+	host->zone = NULL;
+	if (!zone || --zone->hosts > 0)
+		return;
+	list_remove(&zone->node);
+	cache->zone_count--;
+	mem_free(zone);
+}
+
+static void remove_host(struct dns_cache *cache, struct dns_host *host)
+{
+	leave_zone(cache, host);
+	HASH_DELETE(hh, cache->table, host->link);
+	mem_free(host->link);
+	list_remove(&host->node);
+	list_remove(&host->change);
+	cache->host_count--;
+	dns_result_drop(&host->result);
+	dns_result_drop(&host->good);
+	mem_free(host);
+}
+
+static void free_hosts(struct dns_cache *cache)
+{
+	LIST_EACH_SAFE(node, &cache->hosts)
+		remove_host(cache, LIST_OBJECT(node, struct dns_host, node));
+}
+
+/* Removes hosts without requests since `since`. */
+static void forget_hosts(struct dns_cache *cache, usec_t since)
+{
+	LIST_EACH_SAFE(node, &cache->hosts) {
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+		if (!host->query && list_is_empty(&host->waiting) && list_is_empty(&host->change) &&
+		    host->used < since)
+			remove_host(cache, host);
+	}
+}
+
+static struct dns_zone *find_zone(struct dns_cache *cache, const char *name)
+{
+	LIST_EACH(node, &cache->zones) {
+		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
+
+		if (strcmp(zone->name, name) == 0)
+			return zone;
+	}
+	return NULL;
+}
+
+/* Adds the host to the zone named by the part after its first dot. Returns whether the zone is new. */
+static bool join_zone(struct dns_cache *cache, struct dns_host *host)
+{
+	const char *dot = strchr(host->name, '.');
+	struct dns_zone *zone;
+	bool is_new;
+
+	if (host->zone || !dot || !dot[1])
+		return false;
+	zone = find_zone(cache, dot + 1);
+	is_new = !zone;
+	if (is_new) {
+		zone = mem_try(sizeof(*zone) + strlen(dot));
+		if (!zone)
+			return false;
+		memcpy(zone->name, dot + 1, strlen(dot));
+		zone->serial = -1;
+		list_append(&cache->zones, &zone->node);
+		cache->zone_count++;
+	}
+	zone->hosts++;
+	host->zone = zone;
+	return is_new;
+}
+
+static void leave_zones(struct dns_cache *cache)
+{
+	LIST_EACH(node, &cache->hosts)
+		leave_zone(cache, LIST_OBJECT(node, struct dns_host, node));
+}
+
+/* ---- zones ---- */
+
+/*
+ * With zone_check_period, the SOA record of the zone of each cached host (the part of its name after the first dot) is
+ * queried; a changed serial refreshes all hosts of the zone at once.
+ */
+static bool query_host(struct dns *dns, struct dns_host *host);
+
+static struct timeval timeval_of(usec_t t)
+{
+	return (struct timeval){ .tv_sec = t / USEC, .tv_usec = t % USEC };
+}
+
+static void refresh_zone(struct dns *dns, const struct dns_zone *zone)
+{
+	LIST_EACH(node, &dns->cache.hosts) {
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+		if (host->zone != zone)
+			continue;
+		host->expires = 0;
+		if (!host->query)
+			query_host(dns, host);
+	}
+}
+
+static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *packet, int size)
+{
+	struct zone_query *query = arg;
+	struct dns *dns = query->dns;
+	struct dns_zone *zone = dns->closing ? NULL : find_zone(&dns->cache, query->name);
+	struct ares_soa_reply *soa = NULL;
+
+	(void)timeouts;
+	if (zone)
+		zone->asked_until = 0;
+	if (zone && status == ARES_SUCCESS && ares_parse_soa_reply(packet, size, &soa) == ARES_SUCCESS) {
+		bool is_other = zone->serial >= 0 && zone->serial != (int64_t)soa->serial;
+
+		zone->serial = soa->serial;
+		if (is_other)
+			refresh_zone(dns, zone);
+	}
+	ares_free_data(soa);
+	mem_free(query);
+}
+
+/* A name server that does not answer must not get queries faster than they expire. */
+static void query_zone(struct dns *dns, struct dns_zone *zone)
+{
+	usec_t now = clock_monotonic();
+	size_t size = strlen(zone->name) + 1;
+	struct zone_query *query = now < zone->asked_until ? NULL : mem_try(sizeof(*query) + size);
+
+	if (!query)
+		return;
+	query->dns = dns;
+	memcpy(query->name, zone->name, size);
+	zone->asked_until = now + ZONE_LIMIT;
+	ares_query(dns->channel.ares, query->name, ns_c_in, ns_t_soa, on_zone_answer, query);
+	dns_channel_arm(&dns->channel);
+}
+
+static void on_zone_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct dns *dns = arg;
+
+	(void)fd, (void)what;
+	LIST_EACH(node, &dns->cache.zones)
+		query_zone(dns, LIST_OBJECT(node, struct dns_zone, node));
+}
+
+static struct event *zones_timer(struct dns *dns)
+{
+	return event_new(dns->base, -1, EV_PERSIST, on_zone_timer, dns);
+}
+
+static void arm_zone_timer(struct dns *dns)
+{
+	struct timeval period = timeval_of(dns->config.zone_check_period);
+
+	if (dns->config.zone_check_period > 0) {
+		event_add(dns->zone_timer, &period);
+		return;
+	}
+	event_del(dns->zone_timer);
+	leave_zones(&dns->cache);
+}
+
+void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
+{
+	LIST_EACH(node, &dns->cache.zones) {
+		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
+
+		visit(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
+	}
+}
+
+/* ---- requests ---- */
 
 static int next_turn(struct dns_host *host)
 {
@@ -116,7 +424,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 /* Records an answer with addresses. */
 static void note_good(struct dns *dns, struct dns_host *host, struct dns_result *result)
 {
-	bool is_news = host->good ? dns_result_lacks(result, host->good) : host->tell_first;
+	bool is_news = host->good ? lacks_address(result, host->good) : host->tell_first;
 
 	if (is_news && list_is_empty(&host->change)) {
 		list_append(&dns->changes, &host->change);
@@ -163,11 +471,12 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 
 	dns->queries--;
 	host_learns(dns, host, result, lifetime_of(dns, result, ttl));
-	if (dns->config.zone_check_period > 0 && has_addresses && dns_cache_join_zone(&dns->cache, host))
-		dns_zone_ask(dns, host->zone);
+	if (dns->config.zone_check_period > 0 && has_addresses && join_zone(&dns->cache, host))
+		query_zone(dns, host->zone);
 }
 
-bool dns_ask(struct dns *dns, struct dns_host *host)
+/* Starts a query for a host without a query. False: no memory. */
+static bool query_host(struct dns *dns, struct dns_host *host)
 {
 	usec_t limit = dns->config.timeout > 0 ? dns->config.timeout : LOOKUP_LIMIT;
 	struct dns_result *local;
@@ -189,13 +498,13 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 {
 	usec_t now = clock_monotonic();
 	struct dns_request *request = mem_try(sizeof(*request));
-	struct dns_host *host = dns_cache_find(&dns->cache, name);
+	struct dns_host *host = find_host(&dns->cache, name);
 
 	if (!request)
 		return NULL;
 	if (!host) {
-		dns_cache_forget(&dns->cache, now - FORGET_AFTER);
-		host = dns_cache_add(&dns->cache, name);
+		forget_hosts(&dns->cache, now - FORGET_AFTER);
+		host = add_host(&dns->cache, name);
 	}
 	if (!host) {
 		mem_free(request);
@@ -210,7 +519,7 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 		return request;
 	}
 	list_append(&host->waiting, &request->node);
-	if (!host->query && !dns_ask(dns, host)) {
+	if (!host->query && !query_host(dns, host)) {
 		list_remove(&request->node);
 		mem_free(request);
 		return NULL;
@@ -220,15 +529,15 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 
 void dns_watch(struct dns *dns, const char *name)
 {
-	struct dns_host *host = dns_cache_find(&dns->cache, name);
+	struct dns_host *host = find_host(&dns->cache, name);
 	usec_t now = clock_monotonic();
 
-	if (!host && (host = dns_cache_add(&dns->cache, name)))
+	if (!host && (host = add_host(&dns->cache, name)))
 		host->tell_first = true;
 	if (!host)
 		return;
 	host->used = now;
-	if (!host->query && now >= host->expires && now >= host->watch_after && !dns_ask(dns, host))
+	if (!host->query && now >= host->expires && now >= host->watch_after && !query_host(dns, host))
 		host->watch_after = now + WATCH_LEAST;
 }
 
@@ -292,9 +601,9 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	list_init(&dns->ready);
 	list_init(&dns->batch);
 	list_init(&dns->changes);
-	dns_cache_init(&dns->cache);
+	init_cache(&dns->cache);
 	dns->deferred = event_new(base, -1, 0, on_deferred, dns);
-	dns->zone_timer = dns_zones_timer(dns);
+	dns->zone_timer = zones_timer(dns);
 	if (dns->deferred && dns->zone_timer && copy_config(&dns->config, config))
 		status = dns_channel_open(&dns->channel, base, dns->config.resolv_conf, dns->config.servers);
 	if (status != ARES_SUCCESS) {
@@ -302,7 +611,7 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 		dns_close(&dns);
 		return NULL;
 	}
-	dns_zones_arm(dns);
+	arm_zone_timer(dns);
 	return dns;
 }
 
@@ -323,7 +632,7 @@ static void renew_channel(struct dns *dns)
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
-		if (host->ask_again && !dns_ask(dns, host))
+		if (host->ask_again && !query_host(dns, host))
 			host_learns(dns, host, dns_result_hold(&dns_no_memory), 0);
 	}
 }
@@ -344,7 +653,7 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 			host->expires = now + limit;
 	}
 	renew_channel(dns);
-	dns_zones_arm(dns);
+	arm_zone_timer(dns);
 }
 
 static void free_requests(struct list *requests)
@@ -379,7 +688,7 @@ void dns_close(struct dns **where)
 	free_requests(&dns->ready);
 	LIST_EACH(node, &dns->cache.hosts)
 		free_requests(&LIST_OBJECT(node, struct dns_host, node)->waiting);
-	dns_cache_clear(&dns->cache);
+	free_hosts(&dns->cache);
 	free_event(dns->deferred);
 	free_event(dns->zone_timer);
 	free_config(&dns->config);

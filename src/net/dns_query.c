@@ -31,6 +31,33 @@ struct dns_query {
 	struct dns_result *v4, *v6;
 };
 
+struct dns_result dns_no_memory = { .holders = 1, .error = "out of memory" };
+
+struct dns_result *dns_result_new(int count, const char *error)
+{
+	struct dns_result *result = mem_try(sizeof(*result) + (size_t)count * sizeof(result->addresses[0]));
+
+	if (!result)
+		return NULL;
+	result->holders = 1;
+	result->count = result->reachable = count;
+	result->error = error;
+	return result;
+}
+
+struct dns_result *dns_result_hold(struct dns_result *result)
+{
+	result->holders++;
+	return result;
+}
+
+void dns_result_drop(struct dns_result **result)
+{
+	if (*result && --(*result)->holders == 0)
+		mem_free(*result);
+	*result = NULL;
+}
+
 /* Whether there is a route to the address: asks the routing table, sends nothing. */
 static bool is_routable(const struct address *a)
 {

@@ -6,11 +6,11 @@
  * answered once, or never after a cancel; an answer has addresses of the two families only, each can be found by its index, reachable ones first;
  * nothing is left at the end.
  */
-#include "fuzz.h"
 #include "base/mem.h"
+#include "fuzz.h"
 #include "names.h"
 #include "net/dns.h"
-#include "net/dns_servers.h"
+#include "net/dns_channel.h"
 #include "sandbox.h"
 
 #include <ares.h>
