@@ -13,7 +13,5 @@
 /* From now on libevent uses this allocator, with room for this number of small blocks; further blocks come from malloc. Called
    once, before the first call of libevent. */
 void loop_memory_begin(size_t blocks);
-/* Returns the number of small blocks in use. */
-size_t loop_memory_used(void);
 
 #endif

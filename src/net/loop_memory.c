@@ -31,7 +31,6 @@ struct free_block {
 static struct {
 	uint8_t *start, *unused, *end;
 	struct free_block *free;
-	size_t used;
 } place;
 
 static bool is_inside(const void *block)
@@ -51,7 +50,6 @@ static void *take(size_t size)
 		block = place.unused;
 		place.unused += LOOP_BLOCK;
 	}
-	place.used++;
 	return block;
 }
 
@@ -65,7 +63,6 @@ static void give(void *block)
 	}
 	freed->next = place.free;
 	place.free = freed;
-	place.used--;
 }
 
 static void *resize(void *block, size_t size)
@@ -100,9 +97,4 @@ void loop_memory_begin(size_t blocks)
 	__lsan_register_root_region(start, size);
 #endif
 	event_set_mem_functions(take, resize, give);
-}
-
-size_t loop_memory_used(void)
-{
-	return place.used;
 }

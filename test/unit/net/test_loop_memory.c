@@ -1,69 +1,86 @@
 /*
- * The memory pool for small blocks of the event loop: libevent allocates from the pool, falls back to malloc when the pool is full, and frees all
- * blocks. The sanitizers would report a block that was freed to the wrong allocator.
+ * The memory pool for small blocks of the event loop: small blocks come from one area, other blocks and the blocks after the area is full from
+ * malloc. The sanitizers would report a block that was freed to the wrong allocator.
  */
 #include "net/loop_memory.h"
 
 #include "unit.h"
 
 #include <event2/event.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <stdbool.h>
+#include <string.h>
 
-#define PAIRS 100
-#define PLACE ((size_t)150)
+#define PLACE 150
 
-static void nothing(evutil_socket_t fd, short what, void *context)
+static void *(*take)(size_t size);
+static void *(*resize)(void *block, size_t size);
+static void (*give)(void *block);
+static char *area;
+
+/* In place of the function of libevent: the tests call the allocator themselves. */
+void event_set_mem_functions(void *(*malloc_fn)(size_t size), void *(*realloc_fn)(void *block, size_t size), void (*free_fn)(void *block))
 {
-	(void)fd;
-	(void)what;
-	(void)context;
+	take = malloc_fn;
+	resize = realloc_fn;
+	give = free_fn;
+}
+
+static bool is_in_area(const char *block)
+{
+	return block >= area && block < area + PLACE * LOOP_BLOCK;
 }
 
 TEST(small_blocks_come_from_the_pool)
 {
-	static struct event *events[2 * PAIRS];
-	struct event_base *base;
-	int fds[2 * PAIRS];
-	size_t at_first;
+	char *blocks[PLACE], *more;
 
 	loop_memory_begin(PLACE);
-	base = event_base_new();
-	REQUIRE(base);
-	at_first = loop_memory_used();
-	for (int i = 0; i < 2 * PAIRS; i += 2)
-		REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, fds + i) == 0);
-	for (int i = 0; i < 2 * PAIRS; i++) {
-		events[i] = event_new(base, fds[i], EV_READ | EV_PERSIST, nothing, NULL);
-		REQUIRE(events[i] && event_add(events[i], NULL) == 0);
-		if (i == 0)
-			CHECK_INT(loop_memory_used(), at_first + 1);
+	REQUIRE(take && resize && give);
+	area = take(1);
+	for (int i = 1; i < PLACE; i++) {
+		blocks[i] = take(i % 2 ? LOOP_BLOCK : 8);
+		CHECK(is_in_area(blocks[i]));
+		memset(blocks[i], i, 8);
 	}
-	CHECK_INT(loop_memory_used(), PLACE);
-	for (int i = 0; i < 2 * PAIRS; i++) {
-		event_free(events[i]);
-		close(fds[i]);
-	}
-	CHECK_INT(loop_memory_used(), PLACE);
-	event_base_free(base);
-	CHECK_INT(loop_memory_used(), 0);
+	for (int i = 1; i < PLACE; i++)
+		CHECK(blocks[i][0] == (char)i && blocks[i][7] == (char)i);
+	more = take(8);
+	CHECK(!is_in_area(more));
+	give(more);
+	more = take(LOOP_BLOCK + 1);
+	CHECK(!is_in_area(more));
+	give(more);
+	for (int i = 1; i < PLACE; i++)
+		give(blocks[i]);
 }
 
 TEST(freed_blocks_are_reused_first)
 {
-	struct event_base *base;
-	int fds[2];
+	char *block = take(8);
 
-	for (int turn = 0; turn < 2 * (int)PLACE; turn++) {
-		base = event_base_new();
-		REQUIRE(base && socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
-		REQUIRE(event_base_once(base, fds[0], EV_WRITE, nothing, NULL, NULL) == 0 && event_base_loop(base, EVLOOP_ONCE) == 0);
-		CHECK(loop_memory_used() > 0);
-		event_base_free(base);
-		CHECK_INT(loop_memory_used(), 0);
-		close(fds[0]);
-		close(fds[1]);
+	for (int turn = 0; turn < 2 * PLACE; turn++) {
+		CHECK(is_in_area(block));
+		give(block);
+		CHECK(take(8) == block);
 	}
+	give(block);
+}
+
+TEST(a_block_that_grows_leaves_the_pool)
+{
+	char *block = resize(NULL, 8), *larger;
+
+	CHECK(is_in_area(block));
+	strcpy(block, "kept");
+	CHECK(resize(block, LOOP_BLOCK) == block);
+	larger = resize(block, 3 * LOOP_BLOCK);
+	CHECK(!is_in_area(larger));
+	CHECK_TEXT(larger, "kept");
+	CHECK(take(8) == block);
+	larger = resize(larger, 9 * LOOP_BLOCK);
+	CHECK_TEXT(larger, "kept");
+	give(larger);
+	give(block);
 }
 
 UNIT_MAIN
