@@ -216,8 +216,8 @@ TEST(pool_fields_are_handed_over)
 	CHECK_INT(took->held_until, 14);
 	CHECK_INT(taking->no_place, REASON_NONE);
 	/* the parameters that servers have reported at login */
-	had = pool()->session;
-	has = took->session;
+	had = pool()->server_cache;
+	has = took->server_cache;
 	REQUIRE(had && has);
 	CHECK(has->known == had->known && has->known != 0 && has->welcome);
 	CHECK_TEXT(params_get(has->defaults, params_index(fresh.world->params, "TimeZone")), "UTC");
