@@ -225,7 +225,7 @@ TEST(unexpected_message)
 
 TEST(message_too_long)
 {
-	static const uint8_t head[] = { 'D', 0, 1, 0, 5 };
+	static const uint8_t head[] = { 'D', 0, 1, 3, 255 };
 	struct bytes out = BYTES_EMPTY;
 
 	login_put_short(&out, '1');
@@ -239,7 +239,7 @@ TEST(message_too_long)
 	login_put_short(&out, '1');
 	login_put_short(&out, '2');
 	bytes_append(&out, head, 4);
-	bytes_append_u8(&out, 4);
+	bytes_append_u8(&out, 254);
 	login_send(server, &out);
 	CHECK(!server->is_gone && !client->is_gone);
 	whole_close();
