@@ -54,7 +54,7 @@ struct state_function {
 	struct state_function *next;	/* in the queue */
 	struct state_names names;	/* of parameters with a dot that it sets */
 	size_t size;
-	char name[];			/* in lower case; of a quoted one with other characters its longest word */
+	char name[1];			/* longer than this; not flexible, because struct state_functions has members of this type. In lower case; of a quoted one with other characters its longest word */
 };
 
 /* The name of a parameter. */
