@@ -87,7 +87,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
-	uint64_t tags = c->keeps_state | c->names_sql ? TAG_ANY_SIZE : TAG_SIZES;
+	uint64_t tags = (c->keeps_state | c->names_sql) ? TAG_ANY_SIZE : TAG_SIZES;
 
 	while (end - at >= PG_HEADER) {
 		uint8_t type = *at;
