@@ -393,7 +393,8 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 	e = entry_find(has, op->statement);
 	if (e)
 		e->types = has->types;
-	if (op->what == OP_USE && op->name)
+	/* it may have been closed and given to another text since */
+	if (op->what == OP_USE && op->name && op->name->sent == op->statement)
 		op->name->told = has->types;
 }
 

@@ -52,7 +52,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 
 	sending_stats(x)->client_parse_count++;
 	name_sent(sending_world(x), x->mine, n, st, x->s->batch);
-	n->told = e ? e->types : 0;
+	n->told = entry_is_there(e) ? e->types : 0;
 	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
 	   a statement that still runs may be DEALLOCATE ALL. */
 	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&

@@ -90,6 +90,7 @@ bool entry_parse_sent(struct prepared_server *of, struct statement *st, uint32_t
 		list_init(&e->held);
 	}
 	put_there(of, e, true);
+	e->types = 0;
 	e->in_flight++;
 	e->batch = batch;
 	return true;

@@ -5,6 +5,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
+from support import messages as m
 from support.front import Front
 
 CHANGES = [("int", "real"), ("real", "int"), ("date", "timestamp"), ("int", "bigint"), ("text", "bytea"), ("varchar(5)", "varchar(9)")]
@@ -74,3 +75,19 @@ def test_the_same_types(front, postgres):
     assert one.pgconn.exec_prepared(b"s1", [b"1"]).status == pq.ExecStatus.TUPLES_OK
     other.close()
     one.close()
+
+
+def test_a_name_that_is_given_to_another_text(scene, postgres):
+    """In one pipeline: the answer to Describe is about the text before."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2, server_tls_sslmode="disable")
+    client, busy = weir.client(), weir.client()
+    client.send(m.parse("SELECT 1", "s1") + m.sync())
+    client.result()
+    client.send(m.describe("S", "s1") + m.close("S", "s1") + m.parse("SELECT 'a'::text, 2", "s1") + m.sync())
+    assert not client.result().errors
+    client.send(m.parse("SELECT 'a'::text, 2", "s2") + m.describe("S", "s2") + m.sync())
+    client.result()
+    for text in ("BEGIN", "COMMIT"):
+        busy.query(text)
+        client.send(m.bind("s1") + m.execute() + m.sync())
+        assert client.result().rows == [[b"a", b"2"]]
