@@ -59,7 +59,7 @@ WAYS = {
     "statement": (HIDDEN, "SELECT hidden(reverse('PRE' || 'PARE p AS SELECT 1'))"),
     "table": (HIDDEN, "SELECT hidden(reverse('CREATE TE' || 'MP TABLE x (a int)'))"),
     "role": (HIDDEN, "SELECT hidden(reverse('SE' || 'T ROLE rival'))"),
-    "path": (HIDDEN, "SELECT hidden(reverse('SE' || 'T search_path = pg_catalog'))"),
+    "path": (HIDDEN, "SELECT ways.hidden(reverse('SE' || 'T search_path = pg_catalog'))"),
 }
 
 

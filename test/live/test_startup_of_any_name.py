@@ -122,6 +122,8 @@ def test_values_recorded_by_pgweir(scene, postgres):
     "SET pgweir.search_path = '=evil'", "SELECT set_config('pgweir.search_path', '=evil', false)", "RESET pgweir.search_path", "DISCARD ALL", "RESET ALL"])
 def test_no_client_changes_the_search_path_of_others(scene, postgres, statement, value):
     """The value of connect_query was noted in the session itself, where each client could change it."""
+    if major_version() >= 18:
+        pytest.skip("PostgreSQL 18 reports search_path")
     weir = scene.weir({"p0": postgres.target("p0", connect_query="'SET search_path = %s'" % value.replace("'", "''"))}, pool_mode="transaction",
                       default_pool_size=1)
     plain = weir.client()
