@@ -3,6 +3,7 @@ import shutil
 import subprocess
 
 import psycopg
+import psycopg2
 import pytest
 from psycopg import pq
 
