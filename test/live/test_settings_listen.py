@@ -217,7 +217,7 @@ def is_stopped(weir):
 
 def test_listen_backlog(scene, postgres):
     """While pgweir is stopped, this many connections are queued, and one more is not."""
-    weir = scene.weir({"p0": postgres}, listen_backlog=3)
+    weir = scene.weir({"p0": postgres}, listen_backlog=3, verbose=1)      # a connection without a byte is logged at this level
     path = weir.path(".s.PGSQL.%d" % weir.port)
     waiting = []
     weir.signal(signal.SIGSTOP)
