@@ -27,6 +27,8 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
+	if (peer_is_stopped(&s->peer))
+		return false;
 	ASSERT(s->task == TASK_NONE && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
 	pg_build_query(&out, sql);
 	sent = journal_send(s, MARK_TASK, &out);

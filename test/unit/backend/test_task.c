@@ -51,6 +51,18 @@ TEST(clean_server_becomes_idle)
 	whole_close();
 }
 
+/* Another process may have the socket of a server that is stopped. */
+TEST(stopped_server_is_asked_nothing)
+{
+	REQUIRE(begin(INI));
+	peer_become(&server->peer, PEER_STOPPED);
+	CHECK(!server_run(server, TASK_CHECK, ""));
+	CHECK_INT(server->task, TASK_NONE);
+	CHECK(ledger_is_empty(&server->ledger));
+	peer_become(&server->peer, PEER_STAYS);
+	whole_close();
+}
+
 TEST(server_of_an_ended_session_is_reset)
 {
 	REQUIRE(begin(INI));
