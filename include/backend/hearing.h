@@ -31,9 +31,7 @@ struct hearing {
 	struct list moving;		/* listener->movers, while the listener has not heard its marker; else empty */
 	uint32_t move;			/* number of that marker, the last one */
 	uint64_t heard_by;		/* this query of the listener's is answered after the marker; 0: it is not under way */
-	uint32_t restores;		/* times that its server was asked what it listens to */
 	uint8_t step;			/* enum hearing_step */
-	bool may_pass;			/* its server has its channels, if it has to: the message that waited may go on */
 	struct bytes pending;		/* notifications that wait for the end of what its server does for it */
 };
 
@@ -81,11 +79,6 @@ bool hearing_passes(struct client *client, const struct pg_frame *frame);
 bool hearing_barrier(struct hearing *hearing);
 /* LISTEN to all channels that the listener tells this client. */
 void hearing_sql(const struct hearing *hearing, struct bytes *sql);
-/* What pgweir.listens is set to with these, where that is in a transaction. `buf` has HEARING_TOKEN bytes. Returns buf. */
-const char *hearing_token(const struct hearing *hearing, char *buf);
-#define HEARING_TOKEN 48
-/* A row of TASK_CHANNELS: the client's server has its channels in this transaction. */
-void hearing_row(struct server *server);
 /* The client ends, or listens to nothing any more. */
 void hearing_forget(struct client *client);
 /* After a hand-over: the client listens to this channel. False: no memory, or it does already. */

@@ -14,7 +14,6 @@ struct session_answer {
 	unsigned pins;			/* that the session still has something of */
 	struct bytes channels;		/* that the session listens to, each with its NUL */
 	int channel_count;
-	char *listens;			/* the value of pgweir.listens (hearing_token); NULL: it has none */
 	char *role, *first_role;	/* notes (role.h) of the one that the session acts as, and of the one that it began with; NULL: not told */
 	bool is_too_much;		/* not all of it could be kept */
 	bool are_channels_too_many;	/* not all could be kept, or one cannot be a name */

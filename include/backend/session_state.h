@@ -24,7 +24,7 @@ struct client_session {
 	uint16_t calls;			/* PIN_ bits, STATE_ROLE and STATE_ANYTHING: it has prepared statements that may change these, and no command tag will say so */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct hearing *hearing;	/* channels that it listens to; NULL: none. See listener.h */
-	bool unlistens;			/* it has prepared a statement that may UNLISTEN */
+	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
 	bool draws;			/* ... or one that calls nextval */
 	bool reads_values;		/* it has asked for currval or lastval: it keeps its server for them, whoever waits */
 	uint8_t pins_logged;		/* the log has them */
@@ -41,6 +41,10 @@ void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session may have values of
    sequences that are another client's (UNKNOWN_SEQUENCES: session_values_begin), or has not the channels that the client listens to. */
 bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* The server has LISTENed to all channels of the client, which the listener tells: at the end of the link it is to UNLISTEN. */
+void session_state_note_channels(struct server *server, struct client *client);
+/* That end has come: the next step of the client's channels is UNLISTEN. */
+void session_state_leave_channels(struct server *server, struct client *client);
 /* The server owes nothing. Values that are another client's are forgotten, or found to be the client's own, before its next message. */
 void session_values_begin(struct server *server);
 /* A row of TASK_DRAWN: the client has drawn the last value itself. */

@@ -35,6 +35,8 @@ enum { SET_KEEPS_ROLE = 1, SET_KEEPS_MEANING = 2 };
 enum { STATE_ROLE = 1 << PINS };
 /* Of a statement that the client has prepared: it may do anything. */
 enum { STATE_ANYTHING = 1 << (PINS + 1) };
+/* In server->state_doubts: pgweir has LISTENed there to the channels of the client, and is to UNLISTEN at the end of the link. */
+enum { STATE_CHANNELS = 1 << (PINS + 2) };
 
 /*
  * A server connection. Its phase is policy.state; what it owes is the ledger.
@@ -64,7 +66,7 @@ struct server {
 	uint64_t doubted_by;		/* id of the client whose texts may have left something in the session that is not known, or 0 */
 	uint64_t values_of;		/* id of the only client that has had the server since its session had no values of sequences; 0: none has */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
-	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
+	uint16_t state_doubts;		/* PIN_ bits, STATE_ROLE and STATE_CHANNELS: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */
 	bool channels_restored;		/* ... and has LISTENed here to all that its client listens to */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */

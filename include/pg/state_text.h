@@ -37,6 +37,12 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 /* The next word from *at on, which goes behind it: letters and digits of ASCII, and '_'; quotes are no part of it. Its size; 0: there is none. */
 size_t state_text_next_word(const char **at, const char *end, const char **word);
 
+/* It has the word BEGIN or START: it may begin a transaction. */
+bool state_text_may_begin(const uint8_t *text, size_t size);
+
+/* The same of a text that is one statement, of which that is the first word. */
+bool state_text_begins(const uint8_t *text, size_t size);
+
 /* It has the word INSERT, MERGE or COPY: a column may have nextval as its default. */
 bool state_text_may_draw(const uint8_t *text, size_t size);
 

@@ -13,9 +13,9 @@ bool fan_out_moves(struct server *server, struct client *client);
 /* The client's ReadyForQuery has come from its server, and what was before it has been sent. Notifications go before it. True: it is withheld until
    the listener has answered (TASK_HEAR). */
 bool fan_out_holds_ready(struct server *server, struct client *client);
-/* The client's next message UNLISTENs, and goes to the server when that has LISTENed to the client's channels. */
+/* The client's next message may UNLISTEN or begin a transaction: it waits until the server has LISTENed to the client's channels. */
 void fan_out_relisten(struct server *server, struct client *client);
-/* A task of these steps is over: LISTEN, MARK, UNLISTEN of a server with a client, CHANNELS, RELISTEN. */
+/* A task of these steps is over: LISTEN, MARK, UNLISTEN of a server with a client, RELISTEN. */
 void fan_out_task_over(struct server *server, enum server_task task);
 
 #endif

@@ -8,7 +8,9 @@
  * One message of the listener can be for many clients. So the listener delivers into buffers (hearing_deliver), and each client's buffer is sent
  * once a turn. How much is delivered and sent in a turn is bounded (hearings_have_share); all other clients have their turn in between.
  *
- * UNLISTEN is for the server that the client has then: that LISTENs to the client's channels before (hearing_sql), and says afterwards what is left.
+ * UNLISTEN and pg_listening_channels() are for the server that the client has then. That server LISTENs to the client's channels before (hearing_sql):
+ * outside of transactions before such a text, else before the text that begins the transaction. At the end of the link it says what is left if there
+ * was an UNLISTEN, and it UNLISTENs.
  */
 #include "backend/hearing.h"
 
@@ -17,7 +19,6 @@
 #include "backend/session_state.h"
 #include "pg/message.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define DELIVERY_BYTES 256	/* of a notification that count as one more */
@@ -179,10 +180,6 @@ bool hearing_learn(struct client *c, const struct session_answer *answer, bool i
 	if (!h && bytes_size(&answer->channels) == 0)
 		return true;
 	h = hearing_get(c);
-	if (h) {
-		h->restores++;
-		h->may_pass = false;
-	}
 	if (!h || !find_all(h, &answer->channels)) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
@@ -356,18 +353,4 @@ void hearing_sql(const struct hearing *h, struct bytes *sql)
 	LIST_EACH(node, &h->subscriptions)
 		if (!of_client_at(node)->from_server)
 			channel_sql(sql, "LISTEN ", of_client_at(node)->channel->name);
-}
-
-const char *hearing_token(const struct hearing *h, char *buf)
-{
-	snprintf(buf, HEARING_TOKEN, "%llx.%u", (unsigned long long)h->client->peer.id, h->restores);
-	return buf;
-}
-
-void hearing_row(struct server *s)
-{
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
-
-	if (c && c->session && c->session->hearing)
-		c->session->hearing->may_pass = true;
 }

@@ -5,7 +5,6 @@
  *	SELECT name, setting FROM pg_settings	two columns: parameters that the session has set
  *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session still has what this pin is about
  *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
- *	SELECT value, 0, 0, 0, 0		five columns: what pgweir.listens is (listener.c)
  *	SELECT note of the role			one column: the role that is in force, and, in a second row, the one that the session began with
  *
  * Only what is in doubt is asked for (server->state_doubts). What the answer means is for session_state.c.
@@ -103,8 +102,7 @@ static void ask_for_role(struct bytes *sql, const struct server *s)
 }
 
 /* A question of more than yes or no. */
-static const char channels[] =
-	";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c;SELECT pg_catalog.current_setting('pgweir.listens',true),0,0,0,0";
+static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c";
 
 static void send_question(struct server *s)
 {
@@ -187,26 +185,6 @@ static void channel_row(struct session_answer *a, struct pg_cursor *row)
 	bytes_append_u8(&a->channels, 0);
 }
 
-/* NULL: no memory. */
-static char *copy_text(const uint8_t *text, size_t size)
-{
-	char *copy = mem_try(size + 1);
-
-	if (copy)
-		memcpy(copy, text, size);
-	return copy;
-}
-
-static void listens_row(struct session_answer *a, struct pg_cursor *row)
-{
-	uint32_t size;
-	bool is_null;
-	const uint8_t *value = take_column(row, &size, &is_null);
-
-	if (value && !a->listens)
-		a->listens = copy_text(value, size);
-}
-
 static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool is_whole)
 {
 	char text[PARAMS_NAME_LONGEST + 1];
@@ -246,18 +224,15 @@ void session_question_row(struct server *s, const struct pg_frame *f)
 		parameter_row(a, &row, f->here == f->size);
 	else if (a && columns == 4)
 		channel_row(a, &row);
-	else if (a && columns == 5)
-		listens_row(a, &row);
 }
 
 static void clear(struct session_answer *a)
 {
 	bytes_free(&a->pairs);
 	bytes_free(&a->channels);
-	mem_free(a->listens);
 	mem_free(a->role);
 	mem_free(a->first_role);
-	a->role = a->first_role = a->listens = NULL;
+	a->role = a->first_role = NULL;
 	a->count = 0;
 	a->pins = 0;
 	a->channel_count = 0;

@@ -238,7 +238,7 @@ void session_state_begin(struct server *s, struct client *c)
 	values_begin(s, c);
 	if (c->keeps_state && c->session->draws)
 		keep_values(c);
-	if (c->keeps_state && c->hears && c->session->unlistens)
+	if (c->keeps_state && c->hears && c->session->unlistens && hearing_is_told(c->session->hearing))
 		s->unknown |= UNKNOWN_CHANNELS;
 	if (c->keeps_state && server_unset_params(s, c))
 		s->unknown |= UNKNOWN_SOURCES;
@@ -256,19 +256,33 @@ static unsigned doubts_of(unsigned said)
 	       (said & TEXT_LOCKS ? PIN_LOCK : 0u) | (said & TEXT_LISTENS ? PIN_LISTENING : 0u) | (said & TEXT_MAKES_STATEMENTS ? PIN_STATEMENT : 0u);
 }
 
-/* The client is about to UNLISTEN, or to ask what it listens to: the server is to LISTEN to its channels before, when it has answered all else. Outside
-   of transactions that is done once, and in the middle of a batch not at all. False: not yet. */
-static bool has_channels(struct server *s, const struct client *c)
+/* The client may UNLISTEN, ask what it listens to, or begin a transaction in which it does: the server must LISTEN to its channels before. LISTEN takes
+   effect with the commit, so this is not possible in a transaction or in the middle of a batch. False: not yet. */
+static bool has_channels(const struct server *s, const struct client *c)
 {
-	struct hearing *h = c->session->hearing;
+	const struct hearing *h = c->session->hearing;
 
-	if (!h || s->channels_restored || s->ledger.open || (s->status == 'E' && ledger_is_empty(&s->ledger)))
-		return true;
-	if (h->may_pass) {
-		h->may_pass = false;
-		return true;
-	}
-	return false;
+	return !h || s->channels_restored || s->ledger.open || (s->status != 'I' && ledger_is_empty(&s->ledger)) || !hearing_is_told(h);
+}
+
+void session_state_note_channels(struct server *s, struct client *c)
+{
+	s->channels_restored = true;
+	/* with the pin the server already had channels of the client */
+	if (!(c->policy.pins & PIN_LISTENING))
+		s->state_doubts |= STATE_CHANNELS;
+}
+
+void session_state_leave_channels(struct server *s, struct client *c)
+{
+	if (!(s->state_doubts & STATE_CHANNELS))
+		return;
+	s->state_doubts &= (uint16_t)~STATE_CHANNELS;
+	/* after DISCARD ALL there is none */
+	if (!c->hears)
+		return;
+	c->session->hearing->step = HEARING_LEAVES;
+	pin(c, c->policy.pins | PIN_LISTENING);
 }
 
 /* Of these the client has heard what `told` says, or nothing yet. */
@@ -305,11 +319,13 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 {
 	const struct state_functions *functions = session_functions_of(c->policy.pool);
 	unsigned said = state_text_read(text, size, name_it, c), doubts;
+	bool needs_channels;
 
 	said |= state_text_selects_into(text, size) ? TEXT_TEMPORARY : 0u;
 	said |= functions ? read_functions(functions, c, text, size) : 0u;
 	doubts = doubts_of(said);
-	if (said & (TEXT_UNLISTENS | TEXT_LISTENS) && !has_channels(s, c))
+	needs_channels = c->hears && (said & (TEXT_UNLISTENS | TEXT_LISTENS) || state_text_may_begin(text, size));
+	if (needs_channels && !has_channels(s, c))
 		return false;
 	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
 		return false;
@@ -336,7 +352,9 @@ bool session_state_text(struct server *s, struct client *c, const uint8_t *text,
 	bool calls = size == 0 || text[size - 1] != 0 || memchr(text, '(', size);
 	bool is_doubtful = !session_functions_are_known(c->policy.pool) || (calls && !state_functions_know_calls(info->functions->all, text, size));
 
-	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool) || c->policy.pool->reads_sequences)
+	if (of == TEXT_OF_NAMED)
+		c->session->unlistens |= state_text_begins(text, size);
+	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->policy.pool) || c->policy.pool->reads_sequences || c->hears)
 		return read_text(s, c, text, size, of, is_doubtful);
 	if (of != TEXT_OF_QUERY)
 		note_prepared(c, 0, 0, of);
@@ -467,10 +485,7 @@ static bool learn_parameters(struct server *s, struct client *c)
 static bool learn_channels(struct server *s, struct client *c)
 {
 	const struct session_answer *a = s->answer;
-	char token[HEARING_TOKEN];
 
-	if (c->session->hearing && a->listens && strcmp(a->listens, hearing_token(c->session->hearing, token)) == 0)
-		s->channels_restored = true;
 	/* it goes on hearing these there */
 	if (a->are_channels_too_many && c->session->hearing)
 		c->session->hearing->step = HEARING_RESTS;

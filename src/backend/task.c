@@ -77,8 +77,6 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 		session_functions_row(s, f);
 	if (f->type == PGS_ROW && s->task == TASK_DRAWN)
 		session_values_row(s);
-	if (f->type == PGS_ROW && s->task == TASK_CHANNELS)
-		hearing_row(s);
 	s->task_answered |= f->type == PGS_READY;
 	return false;
 }
@@ -172,7 +170,7 @@ void server_task_over(struct server *s)
 	case TASK_ENCODING:
 	case TASK_PARAMS:
 	case TASK_LEAVE:
-	case TASK_LISTEN: case TASK_MARK: case TASK_HEAR: case TASK_CHANNELS: case TASK_RELISTEN:
+	case TASK_LISTEN: case TASK_MARK: case TASK_HEAR: case TASK_RELISTEN:
 	case TASK_DRAWN: case TASK_DISCARD:
 	case TASK_NONE:
 	case SERVER_TASKS:

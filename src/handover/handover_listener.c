@@ -91,8 +91,6 @@ void hearing_pack(struct bytes *out, const struct client *c)
 		return;
 	subscriptions_pack(out, h);
 	bytes_append_u8(out, h->step);
-	bytes_append_u32(out, h->restores);
-	pack_bool(out, h->may_pass);
 	pack_blob(out, h->pending.data ? bytes_front(&h->pending) : NULL, bytes_size(&h->pending));
 }
 
@@ -118,8 +116,6 @@ void hearing_unpack(struct unpack *in, struct client *c)
 	if (in->bad)
 		return;
 	h->step = step;
-	h->restores = unpack_u32(in);
-	h->may_pass = unpack_bool(in);
 	pending = unpack_blob(in, &size);
 	if (in->bad)
 		return;

@@ -525,13 +525,37 @@ bool state_text_selects_into(const uint8_t *text, size_t size)
 	return false;
 }
 
-bool state_text_may_draw(const uint8_t *text, size_t size)
+/* It has one of the words, or is cut off. */
+static bool has_word(const uint8_t *text, size_t size, const char *const *words, size_t count)
 {
 	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size;
 	struct token t;
 
 	while ((t = next_word(&at, end)).kind != END)
-		if (is(&t, "insert") || is(&t, "merge") || is(&t, "copy"))
-			return true;
+		for (size_t i = 0; i < count; i++)
+			if (is(&t, words[i]))
+				return true;
 	return !nul;
+}
+
+bool state_text_may_begin(const uint8_t *text, size_t size)
+{
+	static const char *const words[] = { "begin", "start" };
+
+	return has_word(text, size, words, 2);
+}
+
+bool state_text_begins(const uint8_t *text, size_t size)
+{
+	struct reader r = { (const char *)text, (const char *)text + size };
+	struct token t = take(&r);
+
+	return is(&t, "begin") || is(&t, "start");
+}
+
+bool state_text_may_draw(const uint8_t *text, size_t size)
+{
+	static const char *const words[] = { "insert", "merge", "copy" };
+
+	return has_word(text, size, words, 3);
 }

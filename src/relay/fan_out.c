@@ -63,12 +63,14 @@ bool fan_out_moves(struct server *s, struct client *c)
 	struct hearing *h = hearing_of(c);
 	struct listener *l = h->listener;
 
-	if (c->policy.pins != PIN_LISTENING || h->step == HEARING_RESTS || ledger_is_in_doubt(&s->ledger))
+	if (!(c->policy.pins & PIN_LISTENING) || ledger_is_in_doubt(&s->ledger))
 		return false;
 	if (h->step == HEARING_LEAVES) {
 		server_run(s, TASK_UNLISTEN, "UNLISTEN *");
 		return true;
 	}
+	if (c->policy.pins != PIN_LISTENING || h->step == HEARING_RESTS)
+		return false;
 	if (!l->server) {
 		if (!may_become_listener(s, c))
 			return false;
@@ -202,62 +204,26 @@ static void answered(struct server *s)
 
 /* ---- UNLISTEN ---- */
 
-static void run(struct server *s, enum server_task task, struct bytes *sql)
-{
-	bytes_append_u8(sql, 0);
-	if (sql->failed)
-		server_end(s, REASON_NO_MEMORY, NULL);
-	else
-		server_run(s, task, (const char *)bytes_front(sql));
-	bytes_free(sql);
-}
-
-static void listen_again(struct server *s, const struct client *c)
-{
-	struct bytes sql = BYTES_EMPTY;
-	char token[HEARING_TOKEN];
-
-	hearing_sql(hearing_of(c), &sql);
-	if (s->status == 'T')
-		bytes_append_format(&sql, "SELECT pg_catalog.set_config('pgweir.listens','%s',false)", hearing_token(hearing_of(c), token));
-	run(s, TASK_RELISTEN, &sql);
-}
-
 void fan_out_relisten(struct server *s, struct client *c)
 {
 	struct bytes sql = BYTES_EMPTY;
-	char token[HEARING_TOKEN];
 
-	if (s->status != 'T') {
-		listen_again(s, c);
-		return;
-	}
-	/* in this transaction that may have been done, and rolled back to a savepoint since */
-	bytes_append_format(&sql, "SELECT 1 WHERE pg_catalog.current_setting('pgweir.listens',true) OPERATOR(pg_catalog.=) '%s'",
-			    hearing_token(hearing_of(c), token));
-	run(s, TASK_CHANNELS, &sql);
-}
-
-static void asked(struct server *s, struct client *c)
-{
-	if (s->task_failed || s->status != 'T' || hearing_of(c)->may_pass) {
-		hearing_of(c)->may_pass = true;
-		client_resume(c);
-		return;
-	}
-	listen_again(s, c);
+	hearing_sql(hearing_of(c), &sql);
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, TASK_RELISTEN, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
 }
 
 static void listens_again(struct server *s, struct client *c)
 {
-	/* in a transaction, the client's own message gets the error that its transaction has failed */
-	if (s->task_failed && s->status == 'I') {
+	if (s->task_failed || s->status != 'I') {
 		server_end(s, REASON_STATE_UNKNOWN, NULL);
 		return;
 	}
-	s->state_doubts |= PIN_LISTENING;
-	s->channels_restored = s->status == 'I';
-	hearing_of(c)->may_pass = true;
+	session_state_note_channels(s, c);
 	client_resume(c);
 }
 
@@ -278,9 +244,6 @@ void fan_out_task_over(struct server *s, enum server_task task)
 		return;
 	case TASK_UNLISTEN:
 		has_left(s, c);
-		return;
-	case TASK_CHANNELS:
-		asked(s, c);
 		return;
 	default:
 		ASSERT(task == TASK_RELISTEN);

@@ -314,6 +314,7 @@ void link_all_said(struct server *s)
 /* The transaction is over, and the client has made something there, or may have. False: it has nothing there any more. */
 static NEVER_INLINE bool stays(struct server *s, struct client *c)
 {
+	session_state_leave_channels(s, c);
 	if (!session_state_is_in_doubt(s))
 		return (c->hears && fan_out_moves(s, c)) || session_state_keeps_server(c);
 	session_state_ask(s);
@@ -436,7 +437,7 @@ void link_task_over(struct server *s)
 		if (session_values_over(s))
 			client_resume(client_of(s->policy.link));
 		return;
-	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_CHANNELS: case TASK_RELISTEN:
+	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_RELISTEN:
 		if (!s->policy.link && s->task != TASK_LISTEN)
 			break;
 		listen_task_over(s);

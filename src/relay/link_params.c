@@ -80,9 +80,10 @@ static bool tell_spelling(struct server *s, struct client *c)
  * another one; while "utf-8" is set over "UTF8" it stays silent, and must be believed, or the same would be set again for
  * each transaction.
  */
-static bool expect_params(struct server *s, const struct client *c)
+static bool expect_params(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
+	bool has_channels;
 	const struct params *expected = params_hold(c->params), *next;
 
 	s->set_there |= server_unset_params(s, c);
@@ -102,12 +103,11 @@ static bool expect_params(struct server *s, const struct client *c)
 		s->doubted_by = 0;
 	if (s->unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
 		s->values_of = c->peer.id;
-	if (s->unknown & UNKNOWN_CHANNELS) {
-		s->channels_restored = true;
-		s->state_doubts |= PIN_LISTENING;
-	}
+	has_channels = s->unknown & UNKNOWN_CHANNELS;
 	/* in the middle of a link, in which the client may have set a role */
 	s->unknown &= c->policy.pins ? UNKNOWN_ROLE : 0;
+	if (has_channels)
+		session_state_note_channels(s, c);
 	server_close_if_params_stay(s);
 	return true;
 }

@@ -183,7 +183,7 @@ static void put_rows(struct bytes *out, const char *const *values, uint16_t colu
 static void answer_question(const struct backend *b, const char *text, struct bytes *out)
 {
 	const char *const first[] = { "0", "0", "1" }, *const parameter[] = { "work_mem", b->work_mem }, *const note = "75:6e6f6e65";
-	const char *const channel[] = { "c", "0", "0", "0" }, *const no_listens[] = { "", "0", "0", "0", "0" };
+	const char *const channel[] = { "c", "0", "0", "0" };
 
 	put_rows(out, first, 3, 1);
 	if (strstr(text, ";SELECT name,"))
@@ -196,10 +196,8 @@ static void answer_question(const struct backend *b, const char *text, struct by
 		if (strstr(text, asks))
 			put_rows(out, row, 1, b->has >> i & 1);
 	}
-	if (strstr(text, "pg_listening_channels")) {
+	if (strstr(text, "pg_listening_channels"))
 		put_rows(out, channel, 4, b->has & PIN_LISTENING ? 1 : 0);
-		put_rows(out, no_listens, 5, 1);
-	}
 	if (strstr(text, ";SELECT pg_catalog.concat("))
 		put_rows(out, &note, 1, 2);
 }

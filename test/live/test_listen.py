@@ -10,6 +10,7 @@ from support.live import ended_with, pid_of
 from support.rounds import rounds
 from support.takeover import Replaced
 from support.until import until
+from support.wire import Client
 
 
 def full(scene, postgres, kind=None, size=3, **settings):
@@ -198,6 +199,49 @@ def test_remaining_channels(scene, postgres, say, left):
     assert channels(mine) == left
     at_rest(weir)
     assert channels(first) == ["a"] and channels(other) == []
+
+
+@pytest.mark.parametrize("way", ["query", "one query", "unnamed", "named"])
+def test_channels_in_a_transaction(scene, postgres, way):
+    """pg_listening_channels() says what the transaction began with, as on a direct connection."""
+    weir = full(scene, postgres, max_prepared_statements=20)
+    direct, first, mine, other = (Client(postgres.port), *(weir.client() for _ in range(3)))
+    direct.login(user="postgres", database="p0")
+    for client in (direct, first, mine):
+        client.query("LISTEN a; LISTEN b")
+    at_rest(weir)
+    if way == "named":
+        mine.send(m.parse("/* x */ begin", "b") + m.sync())
+        mine.result()
+
+    def begin(client):
+        if client is direct or way == "query":
+            client.query("BEGIN")
+        elif way == "unnamed":
+            client.send(m.run("START TRANSACTION") + m.sync())
+            client.result()
+        elif way == "named":
+            client.send(m.bind("b") + m.execute() + m.sync())
+            client.result()
+        else:
+            client.query("SELECT 1; BEGIN")
+
+    for steps in (["UNLISTEN a", "COMMIT"], ["UNLISTEN *", "ROLLBACK"], ["SAVEPOINT s", "UNLISTEN b", "ROLLBACK TO s", "LISTEN c", "COMMIT"],
+                  ["SELECT 1", "COMMIT"]):
+        told = []
+        for client in (direct, mine):
+            begin(client)
+            told.append([])
+            for step in steps:
+                told[-1].append(channels(client))
+                assert not client.query(step).errors
+            told[-1].append(channels(client))
+        assert told[0] == told[1]
+        at_rest(weir)
+    assert told[1][0] == ["b", "c"] and channels(other) == []
+    other.query("NOTIFY a; NOTIFY b; NOTIFY c")
+    assert heard(first, 2) == [("a", ""), ("b", "")] and heard(mine, 2) == [("b", ""), ("c", "")]
+    quiet(weir, first, mine)
 
 
 def test_unlisten_by_a_prepared_statement(scene, postgres):

@@ -107,7 +107,7 @@ def test_lock_that_was_not_acquired(scene, postgres):
     mine, other = weir.client(), weir.client()
     mine.query("SELECT pg_advisory_lock(1)")
     assert other.query("SELECT pg_try_advisory_lock(1)").value == "f"
-    assert [row["link"] != "" for row in weir.show("PINS")] == [True]
+    pinned(weir, "advisory lock")
     for _ in range(2):                                      # taken twice, given back twice
         mine.query("SELECT pg_advisory_lock(1)")
     for left in (1, 1, 0):
@@ -212,6 +212,7 @@ def test_max_pinned(scene, postgres):
     weir = full(scene, postgres, size=3, max_pinned=1)
     first, second, third = (weir.client() for _ in range(3))
     first.query("CREATE TEMP TABLE pinned_t (a int)")
+    pinned(weir, "temporary objects")
     second.send(m.query("PREPARE a AS SELECT 1"))
     ended_with(second, "too many server connections are pinned (max_pinned): prepared by SQL")
     assert first.query("SELECT count(*) FROM pinned_t").value == "0"

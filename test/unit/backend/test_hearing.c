@@ -211,19 +211,6 @@ TEST(names_are_quoted)
 	whole_close();
 }
 
-TEST(token_belongs_to_one_link)
-{
-	char one[HEARING_TOKEN], other[HEARING_TOKEN];
-
-	REQUIRE(begin());
-	CHECK(LEARNS("a\0", false));
-	hearing_token(hearing(), one);
-	CHECK_TEXT(hearing_token(hearing(), other), one);
-	CHECK(LEARNS("a\0", false));
-	CHECK(strcmp(hearing_token(hearing(), other), one) != 0);
-	whole_close();
-}
-
 TEST(out_of_memory_ends_the_client)
 {
 	int failed;

@@ -160,6 +160,18 @@ TEST(texts)
 	}
 }
 
+#define OF(text) (const uint8_t *)(text), sizeof(text)
+
+TEST(beginnings_of_transactions)
+{
+	CHECK(state_text_may_begin(OF("select 1; Begin")) && state_text_may_begin(OF("START TRANSACTION READ ONLY")));
+	CHECK(!state_text_may_begin(OF("SELECT beginning, restart FROM t")));
+	/* the rest is unknown */
+	CHECK(state_text_may_begin((const uint8_t *)"SELECT 1", 8));
+	CHECK(state_text_begins(OF("BEGIN")) && state_text_begins(OF(" /* a */ start transaction")));
+	CHECK(!state_text_begins(OF("SELECT begin FROM t")) && !state_text_begins(OF("\"begin\"")) && !state_text_begins(OF("")));
+}
+
 /* The quick search finds a word at every position. */
 TEST(words_at_every_position)
 {
