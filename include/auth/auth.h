@@ -9,8 +9,8 @@
 
 /* The start-up packet has named the user: chooses the method, finds the user's secret and asks, accepts or refuses. */
 void auth_begin(struct client *client);
-/* Asks the question of login->method, or accepts or refuses at once. login->stored is what is known of the user. Called by
-   auth_begin, or later, when the secret had to be waited for: nothing but time may have passed in between. */
+/* Asks the question of login->method, or accepts or refuses at once. login->stored is the user's secret, or NULL. Called by auth_begin, or
+   later, when the secret had to be waited for: nothing but time may have passed in between. */
 void auth_question(struct client *client);
 /* The wait for the user's secret is over: asks, accepts or refuses. */
 void auth_looked_up(struct client *client);
@@ -21,7 +21,7 @@ void auth_message(struct client *client, const uint8_t *body, size_t size);
 void auth_wait_for(struct client *client, enum login_step step);
 /* The answer to a question was wrong: says why in the log, and refuses the client, which does not hear why. */
 void auth_refuse(struct client *client);
-/* It is authenticated: console or pool. The client may end. */
+/* The client is authenticated: continues with the console or the pool. The client may end. */
 void auth_accept(struct client *client);
 
 /* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
@@ -46,14 +46,15 @@ void auth_ask_pam(struct client *client);
 /* With the options of login->rule or, without one, auth_ldap_options. */
 void auth_ask_ldap(struct client *client);
 void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
-/* The login has lasted too long: says in the log what it waits for, if it is PAM or LDAP. */
+/* client_login_timeout is over: if the login waits for PAM or LDAP, logs that. */
 void auth_verify_overdue(const struct client *client);
 /* The clients that wait for verifiers take turns by this: the address. */
 struct verify_source auth_verify_source(const struct client *client);
 /* The login ends, however: no client waits for an answer any more. */
 void auth_verify_forget(struct client *client);
 
-/* How many logins may wait for each of look-ups, verifiers and derivations: max_auth_queue, or what follows from max_client_conn. */
+/* The limit for the logins that wait for look-ups, for verifiers and for derivations (each): max_auth_queue, or by default three quarters
+   of max_client_conn. */
 int auth_queue_most(const struct settings *settings);
 
 #endif

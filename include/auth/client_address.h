@@ -15,19 +15,20 @@
 struct client;
 struct world;
 
-/* What counts as one address, without a port. IPv4, in IPv6's notation or not, is the same. Of IPv6 the first 64 bits count, because
-   a host mostly has all addresses that begin with them; link-local addresses and ::1 count as they are. On a Unix socket it is the uid of the client's process. */
+/* The unit by which clients are counted: an address without its port. IPv4, in IPv6's notation or not, is the same. Only the first 64 bits
+   of an IPv6 address count, because a host usually has all addresses of such a network; link-local addresses and ::1 count in full. On a Unix
+   socket it is the uid of the client's process. */
 struct address_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
-	uint8_t bytes[16];		/* the address; Unix: the uid, its highest byte first; zeros behind it */
+	uint8_t bytes[16];		/* the address; Unix: the uid, highest byte first; the rest is zero */
 };
-/* The addresses that one site mostly has all of, and that compete with others as one: the /48 network of an IPv6 address; all link-local
-   addresses; on a Unix socket 65,536 uids that differ in their last 16 bits, unless they are below 65536: a user of the system may have so
-   many for containers (subuid). Any other address is a site of its own. */
+/* Addresses that one site usually has all of; they count together: the /48 network of an IPv6 address; all link-local addresses; at a Unix
+   socket the 65,536 uids that differ only in the lower 16 bits, if they are above 65,535, because a user of the system may have that number of
+   uids for containers (subuid). Any other address is a site of its own. */
 struct client_site {
-	struct address_key key;		/* zeros behind the bytes of the site */
+	struct address_key key;		/* the bytes after the site's prefix are zero */
 	int addresses;			/* that have a connection */
-	int login_count;		/* logins in progress at those that are bounded */
+	int login_count;		/* logins in progress at the bounded addresses of this site */
 	struct list crowded;		/* addresses with such logins (struct client_address), the one where the last has begun in front */
 	struct list node;		/* of struct client_addresses, by login_count; in none without logins */
 	UT_hash_handle hh;
@@ -38,8 +39,8 @@ struct client_address {
 	int administrators;		/* of these, proven ones: the console has room for them */
 	int refused;			/* logins that have failed, with a refusal that waits */
 	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
-	struct list logins;		/* these (struct login), the one that began first in front */
-	bool is_bounded;		/* not that of a trusted user: its logins count for the bound, and may end for others */
+	struct list logins;		/* the logins in progress (struct login), oldest first */
+	bool is_bounded;		/* the user is not trusted: its logins count for the bound and may be ended for others */
 	struct client_site *site;
 	struct list node;		/* of its site; in none without logins, or without the bound */
 	UT_hash_handle hh;
@@ -58,7 +59,7 @@ struct client_addresses {
 struct client_addresses *client_addresses_new(void);
 
 void address_key_of(struct address_key *key, const struct brief_address *address);
-/* How many of its bytes are those of its site; 0: it is a site of its own. */
+/* The number of bytes of its site's prefix; 0: the address is a site of its own. */
 size_t address_site(const struct address_key *key);
 #define CLIENT_ADDRESS_TEXT 64			/* room for such a text */
 /* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
@@ -72,23 +73,23 @@ struct client_address *client_address_of(const struct client *client);
 /* Counts the connection of a client with its address set, and its login as in progress if it has one (client->login). False: no
    memory. */
 bool client_address_enter(struct client *client);
-/* Its login is at another step. */
+/* The client's login has entered another step. */
 void client_address_login_stepped(struct client *client);
-/* It is over: the client is authenticated, or ends. Fine twice. */
+/* The login is over: the client is authenticated, or ends. Fine twice. */
 void client_address_login_over(struct client *client);
 bool client_address_has_login(const struct client *client);
 /* The connection is not counted any more. Fine twice, and without an enter. */
 void client_address_leave(struct client *client);
 
-/* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. A login that names the console has one
-   place more, without administrators: it may be that of one. */
+/* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. A login at the console gets one more place,
+   which does not count administrators, because it may be the login of an administrator. */
 bool client_address_may_have(const struct client *client, bool names_console);
 /* The client is a proven administrator of the console: sets client->is_admin. */
 void client_address_set_administrator(struct client *client);
-/* More logins are in progress than may be: max_login_clients, or else max_client_conn. Those of root and of the user
-   that pgweir runs as, over a Unix socket, are not counted. */
+/* More logins are in progress than may be: max_login_clients, or else max_client_conn. Logins over a Unix socket by root and by the user
+   that runs pgweir are not counted. */
 bool client_address_is_crowded(const struct world *world);
-/* The counts are those of the clients: ASSERTs. */
+/* Asserts that the counts match the clients. */
 void client_addresses_check(const struct world *world);
 
 #endif

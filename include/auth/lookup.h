@@ -12,13 +12,13 @@ struct lookup;
 
 struct lookups {
 	struct lookup *by_key;		/* uthash: users that are being looked up now */
-	uint64_t answers;		/* so many have been answered: a greater number is a later one of the same user */
+	uint64_t answers;		/* number of answers so far: of two answers for a user, the greater number is the later one */
 	struct list dead;		/* freed by the next tick */
 	struct lookup_turns *turns;
 };
 /* NULL: no memory. */
 struct lookups *lookups_new(struct pools *pools);
-/* None is under way. */
+/* No look-up may be in progress. */
 void lookups_free(struct lookups **lookups);
 
 /* The part of a login that waits; embedded in struct login. */
@@ -37,28 +37,28 @@ struct lookup_wait {
    the login. */
 struct lookup_source {
 	const char *database, *user, *sql;
-	const char *path;		/* schemas to find the names of `sql` in, after pg_catalog; "" is none */
-	bool is_of_client;		/* the database is the one that the client has named */
+	const char *path;		/* schemas for the names in `sql`, searched after pg_catalog; may be "" */
+	bool is_of_client;		/* the database is the one named by the client */
 };
 /* False: nothing is configured for it. */
 bool lookup_choose_source(const struct client *client, struct lookup_source *source);
 
 
 enum lookup_begun {
-	LOOKUP_NONE,			/* nothing is configured to look this user up with */
-	LOOKUP_WAITS,			/* the client is CLIENT_LOOKUP and is called (peer_come_again) when there is an answer */
-	LOOKUP_ENDED			/* the client has ended */
+	LOOKUP_BEGUN_NONE,			/* nothing is configured to look this user up with */
+	LOOKUP_BEGUN_WAITS,			/* the client is CLIENT_LOOKUP and is called (peer_come_again) when there is an answer */
+	LOOKUP_BEGUN_ENDED			/* the client has ended */
 };
-/* Its user, which is not in the user list, is looked up for its database. The client is in STARTUP. */
+/* Looks up the client's user, which is not in the user list, for the client's database. The client is in STARTUP. */
 enum lookup_begun lookup_begin(struct client *client);
 /* A client that is CLIENT_LOOKUP was called. True: its wait is over, `found` or `refused` say how. */
-bool lookup_is_over(struct client *client);
-/* The login ends: it waits no more, and what it had found is wiped. */
+bool lookup_continue(struct client *client);
+/* The login ends: stops waiting, and wipes the secret that was found. */
 void lookup_leave(struct lookup_wait *wait);
 
 /* A look-up that waited has its turn (lookup_turns.h). */
 void lookup_granted(struct lookup_turn *turn);
-/* What pool policy decides about the look-up of this request: it gets a server; it is refused. */
+/* The pool's decision about the look-up of this request: the request gets a server, or is refused. */
 void lookup_lent(struct server *server, struct pool_client *request);
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail);
 
@@ -68,8 +68,7 @@ void lookup_read(struct server *server, bool from_socket);
 enum close_reason lookup_overdue(const struct server *server);
 void lookup_server_gone(struct server *server, enum close_reason why, const char *text);
 
-/* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before
-   anything else of it. */
+/* Frees the look-ups that have ended. Not where one of them may still be on the stack: once a tick, before anything else of it. */
 void lookups_reap(struct lookups *lookups);
 /* About ten times a second, before anything else: that, and the turns. */
 void lookups_tick(struct lookups *lookups);

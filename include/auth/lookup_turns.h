@@ -9,7 +9,7 @@
  */
 enum lookup_turn_state { TURN_NONE, TURN_WAITS, TURN_HAS };
 
-/* In each look-up. Zero but for what lookup_turn_init sets. */
+/* In each look-up. Initialised with lookup_turn_init. */
 struct lookup_turn {
 	enum lookup_turn_state state;
 	struct list askers;		/* TURN_WAITS: struct lookup_asker */
@@ -18,7 +18,7 @@ struct lookup_turn {
 	const struct pool *pool;
 };
 
-/* In each client that waits for a look-up. Zero but for what lookup_asker_init sets. */
+/* In each client that waits for a look-up. Initialised with lookup_asker_init. */
 struct lookup_asker {
 	struct lookup_turn *turn;	/* NULL: waits for none */
 	struct list node;
@@ -31,7 +31,7 @@ struct lookup_turns {
 	struct verify_queue waiting;	/* struct lookup_asker; addresses take turns */
 	struct list taken;		/* struct lookup_turn */
 	int taken_count;
-	void (*granted)(struct lookup_turn *turn);	/* one that has waited has its turn */
+	void (*granted)(struct lookup_turn *turn);	/* called when a waiting look-up gets its turn */
 };
 
 /* NULL: no memory. */

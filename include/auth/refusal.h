@@ -24,9 +24,9 @@ enum close_reason refusal_or(const struct client *client, enum close_reason othe
 /* The login ends, however. */
 void refusal_forget(struct client *client);
 
-/* Once a tick: tells those with an expired delay. */
+/* Once a tick: sends the refusals that are due. */
 void refusals_tick(struct refusals *refusals, usec_t now);
-/* Tells the one that has waited longest now. False: no client waits. */
+/* Sends the refusal that has waited longest. False: no client waits. */
 bool refusals_hurry(struct refusals *refusals);
 /* Tells all of them now: the process is to end, or to be replaced. */
 void refusals_end(struct refusals *refusals);

@@ -23,7 +23,7 @@ struct busy_poll {
 	usec_t most;			/* time that may be polled in one window */
 	usec_t window_began, polled;	/* the window, and the time that was polled in it */
 	uint64_t polled_total;		/* since the start, in microseconds */
-	int short_waits;		/* of 256 waits so many ended with traffic before `longest`, the last ones weigh more */
+	int short_waits;		/* number of 256 waits that ended with traffic before `longest`; recent waits weigh more */
 	struct {
 		int windows;			/* that are over */
 		uint64_t queries_before;	/* answered before this window */
@@ -45,7 +45,7 @@ void busy_poll_tick(struct busy_poll *poll, usec_t now, uint64_t queries);
 static inline bool busy_poll_is_on(const struct busy_poll *poll) { return poll->state >= BUSY_POLL_TRIAL; }
 /* For how long the wait that begins `now` may poll, in microseconds; 0: not at all. */
 usec_t busy_poll_begin(struct busy_poll *poll, usec_t now, uint64_t queries);
-/* The wait is over. It took `waited`, of which `polled` in polling; `has_traffic`: it has ended with bytes that are relayed. */
+/* The wait is over. It took `waited` and polled for `polled` of that time; `has_traffic`: relayed bytes ended it. */
 void busy_poll_end(struct busy_poll *poll, usec_t waited, usec_t polled, bool has_traffic);
 /* "off", "sleeps", "trial", "polls" */
 const char *busy_poll_name(const struct busy_poll *poll);

@@ -9,7 +9,7 @@
 #define SERVER_PID_MOST 4194304		/* the highest number of a server process on Linux */
 #define CANCEL_KEY_LONG 24		/* ... from 3.2 on, where each server chooses its length; 176 bits of it or more are random */
 
-/* What a client of the console is at: see admin/caller.c, which is the only writer. */
+/* The state of a console client; admin/caller.c is the only writer. */
 enum console_state {
 #define CONSOLE_STATE(id, name, moves) CONSOLE_##id,
 #include "tbl/console_state.tbl"
@@ -20,9 +20,9 @@ enum console_state {
 struct server;
 struct prepared_client;
 struct client_session;
-struct login;				/* what only a client that logs in needs: auth/login_state.h */
+struct login;				/* data needed only during the login: auth/login_state.h */
 
-/* What a client calls itself and its database before it has a pool: the first member of struct login. NULL before its start-up packet. */
+/* The names in the start-up packet, before the client has a pool: the first member of struct login. NULL before its start-up packet. */
 struct client_names {
 	char *user, *database;
 };
@@ -37,16 +37,16 @@ struct client {
 	struct client_session *session;	/* NULL: it has not had a server with keeps_state; see backend/session_state.h */
 	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
 	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
-	/* of its link, as it began: two facts, of which other features may set one alone */
+	/* facts about the current link, set when it begins; independent of each other */
 	bool shares_server;		/* the server is lent for a transaction or statement, and goes back with its end */
-	bool keeps_state;		/* what it sets there holds on the next server, too (session_state) */
+	bool keeps_state;		/* its session state is restored on the next server (session_state) */
 	bool hears;			/* it listens: see backend/listener.h */
 	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
 	bool names_sql;			/* SQL of it names statements of its own: its command tags and errors are looked at */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
 	struct login *login;		/* until login has ended */
-	uint32_t cancel_pid;		/* random, above SERVER_PID_MOST; with session_link = login that of its server */
+	uint32_t cancel_pid;		/* random, above SERVER_PID_MOST; with session_link = login the process id of its server */
 	uint8_t cancel_key[CANCEL_KEY_LONG];
 	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
@@ -54,7 +54,7 @@ struct client {
 	UT_hash_handle by_cancel_pid;
 	uint8_t console_state;		/* enum console_state */
 	uint8_t replication;		/* enum pg_replication */
-	uint8_t refused_until;		/* what it sends is passed over up to a message of this type (see refuse_waiting() in cancel.c); 0: it is not */
+	uint8_t refused_until;		/* messages of the client are discarded up to this type (see refuse_waiting() in cancel.c); 0: none */
 	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
 	bool error_sent;			/* knows already why it ends */
 	bool is_counted;		/* in the address that it comes from; cancel requests are not */
@@ -79,18 +79,19 @@ struct client *client_adopt(struct world *world, int fd);
 void client_end(struct client *client, enum close_reason why, const char *detail);
 /* Another process has its socket: the reap closes it here without a word. */
 void client_hand_over(struct client *client);
-/* The same for a message with a header, of which n bytes are here, that cannot be one: the log and the client get it in hexadecimal. */
+/* As client_end, for an impossible message header; the log and the client get the first n bytes in hexadecimal. */
 void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
 /* Writes application_name with the address of the client (application_name_add_host) to buf: NAME_WITH_HOST bytes. A value that ends in
    the address already stays as it is. Returns buf. */
 #define NAME_WITH_HOST 1024
 const char *client_name_with_host(const struct client *client, const char *value, char *buf);
-/* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
+/* Sends bytes that the pooler has built to the client. False: the client is gone (client_end was called). */
 bool client_send(struct client *client, const struct bytes *bytes);
 /* "C-0xID: db/user@host:port" for lines of the log, the names as printable_name() has them; `size` is 256. Returns buf. */
 const char *client_text(const struct client *client, char *buf, size_t size);
 
-/* It has connected before the shutdown began, or over TCP; those sockets are closed then: where clients are waited for it may log in. */
+/* A client that connected before the shutdown began, or over TCP (those sockets are closed by then), may still log in if the shutdown waits
+   for clients. */
 bool client_is_in_time(const struct client *client);
 
 #endif

@@ -5,12 +5,12 @@
 #include "pg/frame.h"
 
 /*
- * What both directions of the relay do with the read buffer: see gather.c.
+ * Access to the read buffer for both directions of the relay: see gather.c.
  */
 #define GATHER_PIECES 64	/* runs gathered for one writev */
-#define GATHER_SCRATCH 1024	/* room for what the pooler puts between them */
+#define GATHER_SCRATCH 1024	/* room for bytes that the pooler inserts */
 
-/* Runs of the read buffer that go to one stream unchanged, and little pieces of the pooler's own between them. */
+/* Runs of the read buffer that go to one stream unchanged, with small pieces that the pooler inserts between them. */
 struct gather {
 	struct stream *to;
 	int count;
@@ -31,7 +31,7 @@ static inline void gather_begin(struct gather *g, struct stream *to)
 	g->bytes = g->scratch_used = 0;
 }
 
-/* Sends what was gathered; a stream that does not take it is `broken`, and gets nothing more. */
+/* Sends the gathered runs; a stream that fails is `broken`, and gets nothing more. */
 void gather_flush(struct gather *gather);
 void gather_begin_run(struct gather *gather, const uint8_t *from, size_t size);
 /* The first run of an empty one. */
@@ -56,7 +56,7 @@ static inline void gather_add(struct gather *g, const uint8_t *from, size_t size
 uint8_t *gather_place(struct gather *gather, size_t size);
 /* Adds a copy of at most GATHER_SCRATCH bytes. */
 void gather_copy(struct gather *gather, const void *from, size_t size);
-/* Of the n bytes at `at`, those that belong to the frame under way: part of the run, or dropped. Returns how many. */
+/* Handles the part of the n bytes at `at` that belongs to the current frame: adds it to the run, or drops it. Returns how many. */
 static inline size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)
 {
 	size_t size = n < peer->passing ? n : peer->passing;
@@ -74,15 +74,16 @@ static inline void peer_begin_frame(struct peer *peer, const struct pg_frame *fr
 	peer->passing_dropped = dropped;
 }
 
-/* What could not be used stays with the peer, which holds nothing yet. False: no memory. */
+/* Holds the unused bytes for the peer, which must not hold any yet. False: no memory. */
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size);
 static inline bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)
 {
 	return size == 0 || peer_hold_rest(peer, rest, size);
 }
-/* The same for what is behind the first `used` bytes of what the peer held, which it takes. `first`: that may begin with whole messages. */
+/* As peer_hold, for bytes that the peer held before: takes `all` without its first `used` bytes. `first`: that may begin with whole
+   messages. */
 bool peer_hold_rest_of(struct peer *peer, struct bytes *all, size_t used, bool first);
-/* Moves what is held to the front of the read buffer; its size. */
+/* Moves the held bytes to the front of the read buffer; returns their size. */
 size_t peer_unhold_some(struct peer *peer);
 static inline size_t peer_unhold(struct peer *peer)
 {

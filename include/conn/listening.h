@@ -25,15 +25,14 @@ struct listening {
 /* Opens the listening sockets that the configuration names; fds are sockets handed over by systemd (then no
    other TCP sockets are opened). False with problems. */
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
-/* What is accepted from now on has the socket options of the configuration in force (tcp_...). */
+/* Sockets accepted from now on have the socket options of the current configuration (tcp_...). */
 void world_set_listen_options(struct world *world);
 void world_stop_listening(struct world *world, bool unix_too);
 /* A shutdown that waits for clients: clients that have connected are let in, and other processes on the same port get the others. TCP
    sockets close now or, by world_tick, at leave_until. */
 void world_leave(struct world *world);
-/* Sockets from the process that this one replaces. Offered before world_listen, which takes them where they are what the
-   configuration names (all of them, when they came from systemd); settled once that process has let them go: those that were
-   not wanted are closed. */
+/* Sockets from the process that this one replaces. They are offered before world_listen, which takes the sockets that the configuration
+   names (all of them, if they came from systemd). After the old process has closed them, the unwanted ones are closed here. */
 bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);
 void world_close_unwanted_listeners(struct world *world);
 /* All sockets: newcomers wait in the kernel (false), or come in. */

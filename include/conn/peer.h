@@ -9,13 +9,12 @@
 #include "pool/close_reason.h"
 
 /*
- * What a client and a server connection have in common: a stream of frames, and where in a frame it stands.
- * `passing` bytes of the frame under way still come and go through without being looked at;
- * `held` are bytes that came but cannot be acted upon yet: the beginning of a frame, or a
- * client's request while it waits for a server, or messages for which this turn had no time left. An idle peer holds nothing.
+ * Shared by client and server connections: a stream of frames, and the position in the current frame. `passing` bytes of the frame under
+ * way still come and go through without being looked at; `held` are bytes that came but cannot be acted upon yet: the beginning of a frame,
+ * or a client's request while it waits for a server, or messages for which this turn had no time left. An idle peer holds nothing.
  *
- * The end of a connection is behind all that was sent on it: a peer with held_first is on world->again, or waits for something that puts it
- * there, and its socket, which may have nothing but the end, is not read before that.
+ * The end of a connection comes after all bytes sent on it: a peer with held_first is on world->again, or waits for something that puts it
+ * there, and its socket is not read before that, because the socket may have only the end.
  */
 struct world;
 
@@ -50,7 +49,7 @@ struct peer {
 /* The only writer of peer->fate: asserts that the table allows the move. */
 void peer_become(struct peer *peer, enum peer_fate fate);
 bool peer_may_become(enum peer_fate from, enum peer_fate to);
-/* It, or the other end of its link, is ending: its events are ignored until the reap. */
+/* The connection, or the other end of its link, is ending: its events are ignored until the reap. */
 static inline bool peer_is_stopped(const struct peer *peer) { return peer->fate != PEER_STAYS; }
 /* The reap closes it. */
 static inline bool peer_is_ending(const struct peer *peer) { return peer->fate > PEER_STOPPED; }

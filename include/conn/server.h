@@ -16,31 +16,32 @@ struct lookup;
 struct session_answer;
 struct functions_question;
 struct welcome;
-struct dial;				/* what only a server that is being opened needs */
+struct dial;				/* data needed only while the connection is opened */
 
-/* What a client's SET or RESET has made unknown: of parameters those that the server does not report. And whether the session has values of
-   sequences (currval) that another client has drawn; anything that the texts of another client may have left there (UNKNOWN_SESSION); and which functions
-   of the database change the session. UNKNOWN_CHANNELS: it is to LISTEN to what its client listens to (backend/listener.h). UNKNOWN_SOURCES: a value
-   that its client has set is in force there, and may not be set there (server_unset_params). */
+/* State of the session that a client's SET or RESET has made unknown. UNKNOWN_PARAMS: parameters that the server does not report.
+   UNKNOWN_SEQUENCES: whether the session has values of sequences (currval) of another client. UNKNOWN_SESSION: any state that the SQL of
+   another client may have left. UNKNOWN_FUNCTIONS: the functions of the database that change the session. UNKNOWN_CHANNELS: the server has to
+   LISTEN to the channels of its client (backend/listener.h). UNKNOWN_SOURCES: a value set by its client is in force, and perhaps must not be
+   (server_unset_params). */
 enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_SESSION = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
 
-/* A SET of the client's leaves these as they are: the role; what texts mean (pg/meaning.h). */
+/* A SET of the client that does not change the role, or the meaning of SQL texts (pg/meaning.h). */
 enum { SET_KEEPS_ROLE = 1, SET_KEEPS_MEANING = 2 };
 
-/* server->values_of: several clients have had it; and, after a hand-over, the one that it is lent to. */
+/* Special values of server->values_of: several clients have used the server; and, after a handover, the linked client. */
 #define VALUES_MIXED UINT64_MAX
 #define VALUES_OF_LINK (UINT64_MAX - 1)
 
-/* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
+/* Bits of state_doubts besides the PIN_ bits (PIN_PARAMETERS covers the parameters): the role. */
 enum { STATE_ROLE = 1 << PINS };
-/* Of a statement that the client has prepared: it may do anything. */
+/* A prepared statement of the client with any effect. */
 enum { STATE_ANYTHING = 1 << (PINS + 1) };
 /* In server->state_doubts: pgweir has LISTENed there to the channels of the client, and is to UNLISTEN at the end of the link. */
 enum { STATE_CHANNELS = 1 << (PINS + 2) };
 
 /*
- * A server connection. Its phase is policy.state; what it owes is the ledger.
- * Invariant: an idle server has no client, owes nothing and is in no transaction.
+ * A server connection. Its phase is policy.state; the answers it owes are in the ledger. Invariant: an idle server has no client, owes
+ * nothing and is in no transaction.
  */
 struct server {
 	struct pool_server policy;
@@ -51,7 +52,7 @@ struct server {
 	uint64_t unnamed_of;		/* id of the client that used its unnamed statement last; 0: not known */
 	const struct params *params;	/* values its session has ... */
 	const struct params *first_params;	/* ... and had when it had logged in; NULL before */
-	struct welcome *welcome;	/* what it has reported else at its login; NULL before. See backend/welcome.h */
+	struct welcome *welcome;	/* other parameters reported at its login; NULL before. See backend/welcome.h */
 	struct dial *dial;		/* until the login has ended */
 	enum server_task task;		/* set by server_task_to */
 	bool task_failed, task_answered;
@@ -63,7 +64,7 @@ struct server {
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint64_t set_there;		/* bit i: the session has tracked parameter i set, and a RESET would change that, whatever its value is */
-	uint64_t doubted_by;		/* id of the client whose texts may have left something in the session that is not known, or 0 */
+	uint64_t doubted_by;		/* id of the client that may have left unknown state in the session, or 0 */
 	uint64_t values_of;		/* id of the only client that has had the server since its session had no values of sequences; 0: none has */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits, STATE_ROLE and STATE_CHANNELS: its client, which keeps_state, may have changed these there ... */
@@ -71,23 +72,24 @@ struct server {
 	bool channels_restored;		/* ... and has LISTENed here to all that its client listens to */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
 	uint8_t plain_set;		/* SET_ bits of the oldest message that is not answered, if it is a Query with one SET */
-	bool meaning_in_doubt;		/* its client may have changed what texts mean there: search_path, role, tables; to the end of the link */
+	bool meaning_in_doubt;		/* its client may have changed the meaning of SQL texts in the session: search_path, role, tables; until the
+					   end of the link */
 	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared on it */
 	bool changes_sessions;		/* the transaction of its client has an ALTER ROLE or ALTER DATABASE: new sessions may begin with other values */
-	bool changes_meaning;		/* its client's transaction has a command that changes what texts may mean (pg_tag_changes_meaning) */
+	bool changes_meaning;		/* its client's transaction has a command that may change the meaning of SQL texts (pg_tag_changes_meaning) */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
 	uint8_t minor;			/* it speaks protocol 3.minor with us */
-	uint8_t replication;		/* enum pg_replication: what it was opened for */
+	uint8_t replication;		/* enum pg_replication: the kind of connection */
 	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	uint32_t backend_pid;		/* of its process, as BackendKeyData says it; 0: it was not told */
 	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See backend/notifier.c */
 	UT_hash_handle by_backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
-	char *role;			/* that its session began with, as role.c notes it; NULL: that of its login */
+	char *role;			/* the role at the start of its session, as written by role.c; NULL: the role of its login */
 	char *search_path;		/* that connect_query has left, in hexadecimal, as session_params.c notes it; NULL: not known */
 	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
 	struct client *carries_for;	/* is_cancel: the request */
@@ -96,15 +98,14 @@ struct server {
 
 static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, policy); }
 
-/* A server connection that is to be opened, in LOGIN on its pool's list; with the start-up parameters of `whom`
-   where not NULL. NULL: no memory. */
-struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *whom);
-/* Where a broken connection is one that pgweir broke off, because the server made TLS work without end: that becomes *why and
-   *detail, a constant text. */
+/* Makes a server connection that is to be opened, in LOGIN on its pool's list, with the start-up parameters of `client` unless NULL. NULL:
+   no memory. */
+struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *client);
+/* If pgweir itself broke the connection because the server made endless TLS work: sets *why and *detail (a constant text) accordingly. */
 void server_name_abuse(const struct server *server, enum close_reason *why, const char **detail);
 /* Records that it ends, and why, as client_end() does; its client, where it has one, ends for the same reason. */
 void server_end(struct server *server, enum close_reason why, const char *detail);
-/* Another process has its socket, and that of its client: the reap closes both here without a word. */
+/* Another process has taken its socket and its client's socket: the reap closes both without sending anything. */
 void server_hand_over(struct server *server);
 /* Ends a server and unlinks its client, which stays (IDLE) or, with client_dies, is ending as well. */
 void server_end_leaving(struct server *server, enum close_reason why, bool client_dies);
@@ -115,7 +116,7 @@ void server_end_with_words(struct server *server, const uint8_t *error, size_t s
 void server_end_dirty(struct server *server, uint8_t type);
 /* "S-0xID: db/user@host:port", as client_text(). */
 const char *server_text(const struct server *server, char *buf, size_t size);
-/* Logs an ErrorResponse of this server, printable and short, as a warning: "S-...: WHAT: FATAL the words". */
-void server_log_error(const struct server *server, const char *what, const struct pg_error *error);
+/* Logs an ErrorResponse of this server, printable and shortened, as a warning: "S-...: `context`: FATAL the message". */
+void server_log_error(const struct server *server, const char *context, const struct pg_error *error);
 
 #endif

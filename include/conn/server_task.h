@@ -17,7 +17,7 @@ enum server_task {
 void server_task_to(struct server *server, enum server_task task);
 /* As SHOW has it; NULL: there is none. */
 const char *server_task_name(enum server_task task);
-/* What the log says of one that has failed: "server_reset_query". */
+/* The name of the task in the log when it has failed: "server_reset_query". */
 const char *server_task_words(enum server_task task);
 /* Whether a server in this state may have it. */
 bool server_task_fits(enum server_task task, enum server_state state);

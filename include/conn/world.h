@@ -20,7 +20,7 @@
  * connections, the shared buffer, the names and keys. main makes it and turns it; admin reads it.
  */
 
-/* What the console (admin) does with a message of a console client; set by main. */
+/* The handlers of the console (admin) for console clients; set by main. */
 struct console_ops {
 	/* A whole message after login, of a client that is READY; body of `size` bytes. Answers at once with client_send; or the client
 	   is not READY afterwards, is answered in later turns, and client_console_done follows. */
@@ -29,13 +29,14 @@ struct console_ops {
 	void (*go_on)(void *context, struct client *client);
 	void (*closed)(void *context, struct client *client);		/* the client is ending: forget it */
 	void (*welcome)(void *context, struct client *client);		/* login done: the parameters and ReadyForQuery are the console's to send */
-	bool (*is_at_rest)(void *context, const struct client *client);	/* nothing is known of it but that it is there */
-	bool (*adopt)(void *context, struct client *client);		/* one that was at rest in another process. False: no memory */
+	bool (*is_at_rest)(void *context, const struct client *client);	/* it has no state but its existence */
+	bool (*adopt)(void *context, struct client *client);		/* takes a console client that was at rest in another process. False: no
+									   memory */
 	bool (*cancel)(void *context, struct client *client);		/* its command is to end. False: none waits, or it has to go on */
 };
 
 /*
- * What the rooms of connections ask of rooms above them. Set by world_new; a function here may end the connection that it is given.
+ * Functions of higher rooms that the rooms of connections call. Set by world_new; a function here may end the connection that it is given.
  */
 struct world_ops {
 	const struct stream_ops *client_stream, *server_stream;	/* events of connections */
@@ -65,7 +66,7 @@ struct world {
 	bool has_traffic;			/* of clients that have logged in, or of servers: since the loop began to wait */
 	struct busy_poll busy_poll;
 	uint64_t queries;			/* answered since the start */
-	struct tick *tick;			/* what is compared from one tick to the next */
+	struct tick *tick;			/* values that one tick compares with the previous tick */
 	struct list again;			/* peers to be read again this turn without an event */
 	struct list hearers;			/* clients with notifications to be sent when the events are handled (backend/hearing.c) */
 	uint32_t deliveries;			/* of notifications to clients, in this turn */
@@ -74,14 +75,15 @@ struct world {
 
 	/* the read buffer, and how much of it one connection may use */
 	uint8_t *buffer;			/* the loop's read buffer */
-	bool is_shared;				/* what a turn may do is shared: one of the following is not 0 (relay/budget.c) */
+	bool is_shared;				/* the limits of a turn are shared among connections: one of the following is not 0 (relay/budget.c)
+						   */
 	uint32_t streams, streams_before;	/* connections that had more than one read to pass on: this turn, the last one */
-	uint32_t reads;				/* of this turn, behind which there was more */
+	uint32_t reads;				/* in this turn, reads after which more bytes were waiting */
 	uint32_t looks, cut;			/* messages that were looked at one by one, and walks that were cut short, in this turn */
-	uint32_t looks_each;			/* so many of these messages may be in the next walk */
+	uint32_t looks_each;			/* limit on such messages in the next walk */
 	size_t piece;				/* the most that one read takes from a connection */
 
-	/* what holds for all connections */
+	/* shared by all connections */
 	struct conf *conf;			/* the snapshot in force (held) */
 	struct pools *pools;
 	struct params_table *params;
@@ -103,26 +105,26 @@ struct world {
 	struct client_addresses *addresses;	/* addresses that clients come from */
 	struct secrets *secrets;
 	struct lookups *lookups;
-	struct unknown *unknown;		/* what unknown users look like */
+	struct unknown *unknown;		/* the imitation of known users */
 	struct verifiers *verifiers;		/* processes that ask PAM and LDAP */
 	struct derivations *derivations;	/* keys of SCRAM that are being derived */
 	struct refusals *refusals;		/* failed logins */
 	struct randomness randomness;		/* for keys and tags */
-	uint8_t seed[32];			/* for what is made up, and for digests that no client can foresee */
+	uint8_t seed[32];			/* for made-up secrets, and for digests that clients cannot predict */
 
 	/* cancel requests, the console, other processes */
 	struct cancels *cancels;
 	const struct console_ops *console;
 	void *console_context;
-	struct successor *successor;		/* the process that has taken this one's place; NULL: none */
+	struct successor *successor;		/* the new process in an online restart; NULL: none */
 	int drain;				/* enum world_drain */
 	usec_t drain_since;			/* the shutdown has begun */
 };
 
-/* What a shutdown waits for, the gentlest first. */
+/* The clients that a shutdown waits for, in ascending order of haste. */
 enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW };
 
-/* For the turn (main/turn.c), and for what is called in it. */
+/* For the turn (main/turn.c), and for functions called in it. */
 static inline void world_sleep(struct world *w) { w->clock_is_old = true; }	/* before the loop waits */
 void world_read_clock(struct world *world);
 static inline void world_wake(struct world *w)		/* reads the clock, once a turn; every callback of the loop calls it */

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what the methods have in common ---- */
+/* ---- shared by the methods ---- */
 
 static void send_out(struct client *c)
 {
@@ -41,13 +41,13 @@ void auth_wait_for(struct client *c, enum login_step step)
 	send_out(c);
 }
 
-/* It wants the console: "pgbouncer" or "pgweir". */
+/* The database name is a name of the console: "pgbouncer" or "pgweir". */
 static bool auth_is_console(const struct login *l)
 {
 	return strcmp(l->database, "pgbouncer") == 0 || strcmp(l->database, "pgweir") == 0;
 }
 
-/* The console: which users may do what there. False: it ended. */
+/* Gives a user of the console its rights: admin_users may do everything, stats_users may show. False: it ended. */
 static bool console_role(struct client *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
@@ -63,7 +63,7 @@ static bool console_role(struct client *c)
 }
 
 /* The user that runs the daemon may look after it, over a Unix socket, without a password. */
-static bool is_own_user(struct client *c)
+static bool is_own_user(const struct client *c)
 {
 	const struct login *l = c->login;
 
@@ -77,7 +77,7 @@ void auth_accept(struct client *c)
 		c->peer.world->ops->proven(c);
 }
 
-/* The user exists, and whatever the client may answer cannot be checked with what is stored. */
+/* The user exists, but no answer of the client can be checked with the stored secret. */
 static bool has_unfit_secret(const struct login *l)
 {
 	enum secret_kind kind = secret_kind_of(l->stored->bytes);
@@ -176,11 +176,11 @@ static bool find_secret(struct client *c)
 	if (!listed && is_about_users(l->method)) {
 		enum lookup_begun begun = lookup_begin(c);
 
-		if (begun == LOOKUP_WAITS)
+		if (begun == LOOKUP_BEGUN_WAITS)
 			l->sought = USER_LOOKED_UP;
-		else if (begun == LOOKUP_NONE)
+		else if (begun == LOOKUP_BEGUN_NONE)
 			l->sought = USER_NOT_LISTED;
-		return begun == LOOKUP_NONE;
+		return begun == LOOKUP_BEGUN_NONE;
 	}
 	if (!listed)
 		return true;

@@ -2,9 +2,9 @@
  * auth_type hba: the line that holds for a client, and the methods by which another party vouches for its name: TLS (cert) and
  * the kernel (peer). A line that cannot be used, or with an address that cannot be checked, refuses the client as if no line fitted.
  *
- * The line is chosen before anything else is looked up, by what the client says and where it comes from; whether its user or
- * database exists plays no part, so a refusal tells nothing about them. The console has two names, and a line that means it by
- * one of them means it by the other. What a refused client hears does not name the line; the log does.
+ * The line is chosen first, by the start-up packet and the client's address. The choice does not depend on whether the user or the database
+ * exists, so a refusal does not reveal that. The console has two names, and a line that means it by one of them means it by the other. The
+ * refused client does not get the number of the line; the log has it.
  */
 #include "auth/auth.h"
 
@@ -70,7 +70,7 @@ static bool has_certificate_of_user(const struct client *c)
 	return l->hba ? hba_map_allows(l->hba, l->rule->map, name, l->user) : strcmp(name, l->user) == 0;
 }
 
-/* What clientcert= on the line asks for besides the method. */
+/* The client has the certificate that clientcert= on the line requires besides the method. */
 static bool has_certificate_for_rule(const struct client *c)
 {
 	switch (c->login->rule->certificate) {
@@ -141,7 +141,7 @@ void auth_ask_certificate(struct client *c)
 	client_end(c, REASON_CERT_FAILED, NULL);
 }
 
-/* The name that the system has for the process behind a Unix socket. Where the system asks a directory server for its users, this
+/* The system's name for the user of the client's process at a Unix socket. Where the system asks a directory server for its users, this
    waits for it; such a site is better off with a password. */
 static bool peer_name(const struct client *c, char *name, size_t size)
 {

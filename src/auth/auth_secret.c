@@ -2,9 +2,9 @@
  * Proof by a secret: the plain password, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS. Questions and the checking of
  * the answers.
  *
- * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and
- * fails at the end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt
- * (pg/mock.c), or a password that cannot match. What takes a derivation: derive.c.
+ * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and fails at the
+ * end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt (pg/mock.c), or a password that cannot
+ * match. Secrets that need a key derivation are in derive.c.
  *
  * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
  *
@@ -56,7 +56,7 @@ void auth_ask_md5(struct client *c)
 	auth_wait_for(c, LOGIN_PASSWORD);
 }
 
-/* Of a user with a password in clear. PENDING: it has to be derived, and the question waits for that. */
+/* Makes the SCRAM secret of a user with a password stored in clear. PENDING: it has to be derived, and the question waits for that. */
 enum found { FOUND, PENDING, NO_MEMORY };
 
 static enum found secret_of_plain(struct client *c, const char *password, struct scram_secret *secret)
@@ -77,8 +77,8 @@ static enum found secret_of_plain(struct client *c, const char *password, struct
 	return PENDING;
 }
 
-/* What is made up for this name is taken: it is an unknown user, or one without a secret that a SCRAM login could be checked with. One that
-   looks like a password in clear is derived at its first login, because that of a known user is. */
+/* Uses the made-up secret of this name: the user is unknown, or its stored secret cannot be used for SCRAM. If the made-up secret imitates
+   a password in clear, a key is derived at the user's first login, as for a known user with such a password. */
 static enum found take_made_up(struct client *c, const struct scram_secret *made_up, bool is_plain)
 {
 	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
@@ -120,7 +120,7 @@ static enum found scram_secret_for(struct client *c, struct scram_secret *secret
 _Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
 
 /* With TLS, and a certificate that tells how it is to be hashed, the exchange can be bound to this connection. */
-static bool can_bind(struct client *c, struct scram_binding *binding)
+static bool read_channel_binding(struct client *c, struct scram_binding *binding)
 {
 	if (c->peer.stream.ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
 	    tls_server_end_point(c->peer.stream.ssl, binding->data, &binding->size))
@@ -148,7 +148,7 @@ void auth_ask_scram(struct client *c)
 	scram_verifier_init(&l->scram, &secret, mock, nonce);
 	mem_wipe(&secret, sizeof(secret));
 	l->question = QUESTION_SCRAM;
-	if (can_bind(c, &l->scram.binding))
+	if (read_channel_binding(c, &l->scram.binding))
 		pg_build_auth(&l->out, 10, with_plus, sizeof(with_plus));
 	else
 		pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
@@ -175,8 +175,8 @@ static bool md5_matches(const struct login *l, const char *answer)
 	return right && known;
 }
 
-/* What a password in clear is compared with: the user's secret, or a SCRAM one that is made up as `text`, when that is what is made
-   up for this name. NULL: nothing. */
+/* Returns the secret to compare a password in clear with: the user's secret, or a made-up SCRAM secret (written to `text`) if this name
+   would have a SCRAM secret. NULL: nothing. */
 static const char *secret_for_clear(const struct client *c, char text[SCRAM_SECRET_TEXT])
 {
 	const struct login *l = c->login;

@@ -2,9 +2,9 @@
  * Logins that PAM or LDAP decides: the password comes in clear (AuthenticationCleartextPassword), and a verifier (room verify)
  * finds out whether it is right, while all other clients go on.
  *
- * The user need not be in the user list, and what the list has of it does not count. The pool keeps a password that was right, in
- * memory, for logging in at its servers (proven_secret.c): nothing else is known that they might accept. An empty password fails here; asked
- * with one, many a directory says yes to any name.
+ * The user need not be in the user list; a secret in the list is ignored. The pool keeps a password that was right, in memory, for logging
+ * in at its servers (proven_secret.c): nothing else is known that they might accept. An empty password fails here; asked with one, many a
+ * directory says yes to any name.
  *
  * Invariant: such a client has a check exactly while its step is LOGIN_VERIFY. A client that leaves, or waits for too long, cancels it.
  */
@@ -71,7 +71,7 @@ void auth_ask_ldap(struct client *c)
 static void let_in(struct client *c)
 {
 	auth_accept(c);
-	/* no event will announce what it has sent meanwhile */
+	/* the client may have sent messages during the check, and no event announces them */
 	peer_come_again(&c->peer);
 }
 
@@ -98,7 +98,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 		client_end(c, failure_of(c->login), NULL);
 }
 
-/* Addresses are told apart as everywhere else, and those of one site are a group. */
+/* Requests are grouped by client address and by site, as for the limits by address. */
 struct verify_source auth_verify_source(const struct client *c)
 {
 	struct verify_source source = { .group = 0 };

@@ -1,11 +1,11 @@
 /*
  * Addresses that clients come from, and the sites that they belong to.
  *
- * Every client that can reach the port can open connections and not log in. So connections and logins in progress are counted for each
- * address; which login ends when there are too many of them is decided in displace.c.
+ * Every client that can reach the port can open connections and not log in. Therefore connections and logins in progress are counted for
+ * each address; displace.c decides which login ends when there are too many of them.
  *
- * Invariant: the counts of an address are those of the clients of its address; it is freed with the last of them, and a site with the last of its
- * addresses. A site is on the list of its login_count, and an address with logins is on that of its site.
+ * Invariant: the counts of an address are the sums over its clients; the address is freed with its last client, and a site with its last
+ * address. A site is on the list for its login_count, and an address with logins is on the list of its site.
  */
 #include "auth/client_address.h"
 
@@ -337,7 +337,7 @@ void client_addresses_check(const struct world *w)
 	ASSERT(clients == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
 }
 
-/* ---- what is allowed ---- */
+/* ---- limits ---- */
 
 bool client_address_may_have(const struct client *c, bool names_console)
 {

@@ -29,7 +29,7 @@ static struct client *client_of_wait(struct derivation_wait *wait)
 	return LIST_OBJECT(wait, struct login, derivation)->client;
 }
 
-/* What is left when no key was derived. */
+/* Ends a client for which no key was derived. */
 static void fail(struct client *c, const struct verify_answer *answer)
 {
 	if (answer->verdict == VERIFIED_DISPLACED) {
@@ -48,7 +48,7 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 		.user = c->login->user, .password = password, .salt = salt, .salt_size = salt_size, .iterations = iterations,
 	};
 
-	/* its look-up is over: what it says meanwhile does not ask for the answer once more */
+	/* the look-up is over: bytes that the client sends during the derivation must not trigger the question again */
 	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
 	login_step_to(c, LOGIN_DERIVE);
@@ -99,7 +99,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 		return;
 	}
 	auth_accept(c);
-	/* no event will announce what it has sent meanwhile */
+	/* the client may have sent messages during the derivation, and no event announces them */
 	peer_come_again(&c->peer);
 }
 

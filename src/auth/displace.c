@@ -1,17 +1,19 @@
 /*
  * Which login ends when there are too many.
  *
- * A client that does not log in takes a descriptor and a place of max_client_conn until client_login_timeout is over. So logins in progress are
- * bounded, and the bound must not be a means to keep other clients out. The login that ends is therefore chosen by address: all states before
- * authentication count alike, whether the client is silent, or waits for a look-up, a verifier or the refusal of its login. If one address has more
- * logins in progress than the address of the newcomer, one of its logins ends. It is the one with the client that
- * has kept pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
+ * A client that does not log in takes a descriptor and a place of max_client_conn until client_login_timeout is over. Therefore the number
+ * of logins in progress is bounded, and the bound must not serve to lock other clients out. The login that ends is therefore chosen by
+ * address: all states before authentication count alike, whether the client is silent, or waits for a look-up, a verifier or the refusal of
+ * its login. If one address has more logins in progress than the address of the newcomer, one of its logins ends. If the client of one of
+ * them has sent nothing for more than a second, the login that has been silent for longest ends; otherwise the youngest ends, because the
+ * older logins are closer to completion.
  *
  * A site mostly has a /48 network of IPv6, with 65,536 addresses in this sense: with one login at each of them it would have no more than
- * any other address. So sites are compared first, and addresses only with those of their own site. An IPv4 address is a site of its own.
+ * any other address. Therefore sites are compared first, and addresses only within one site. An IPv4 address is a site of its own.
  *
- * If no site has more than the newcomer's, the newcomer is refused, unless a client of one with as many has been silent for
- * more than a second: a crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
+ * If no site has more logins than the newcomer's site, the newcomer is refused, unless a client of a site with as many logins has been
+ * silent for more than a second. Therefore a crowd of clients at one address, for example after a restart of an application, is served in
+ * order, and its logins do not end each other.
  */
 #include "auth/displace.h"
 
@@ -19,10 +21,10 @@
 #include "auth/login_state.h"
 #include "auth/refusal.h"
 
-#define LOOKED_AT 16			/* candidates of one list, each of which can end */
+#define LOOKED_AT 16			/* candidates that are examined in each list */
 #define SILENT_MOST USEC
 
-/* Its client is the one that is waited for, and has been for long. */
+/* The login waits for its client, and has waited for a long time. */
 static bool is_silent(const struct client *c)
 {
 	return login_step_waits_for_client(c->login->step) && c->peer.world->now - c->login->step_since >= SILENT_MOST;
@@ -43,7 +45,7 @@ static struct crowd crowd_of(const struct client *c)
 	return (struct crowd){ o->site, o->site->login_count, o->login_count };
 }
 
-/* By how many logins the first one's site has more; of one site: its address. */
+/* The number of logins that the site of `a` has more than the site of `b`; within one site, the same for their addresses. */
 static int more_than(const struct crowd *a, const struct crowd *b)
 {
 	return a->site == b->site ? a->at_address - b->at_address : a->at_site - b->at_site;
@@ -96,8 +98,8 @@ static struct client *dispensable(const struct client_address *o, const struct c
 	return youngest;
 }
 
-/* A login of this site that is to end for the newcomer's sake, at an address with most of them. One that floods has begun a login lately, so
-   it is among the first. NULL: there is none. */
+/* A login of this site that is to end for the newcomer's sake, at an address with most of them. A flooding address has begun a login
+   recently, so it is near the front of the list. NULL: there is none. */
 static struct client *dispensable_of_site(const struct client_site *site, const struct client *newcomer)
 {
 	const struct crowd own = crowd_of(newcomer);
@@ -121,8 +123,9 @@ static struct client *dispensable_of_site(const struct client_site *site, const 
 	return best;
 }
 
-/* Of those with clients that have been silent for longest, one of the site with most logins, and there of such an address; NULL: none. One that
-   has fewer beside it than the newcomer stays: else an address with many could end slow logins of others one by one. */
+/* Chooses among the logins that have been silent for longest: one at the site with the most logins, and within that site at the address
+   with the most logins. NULL: none. A login at a site with fewer logins than the newcomer's stays; otherwise an address with many logins could
+   end the slow logins of other addresses. */
 static struct client *silent_one(const struct world *w, const struct client *newcomer)
 {
 	const struct crowd own = crowd_of(newcomer);

@@ -1,32 +1,26 @@
 /*
  * Looking up users with auth_query.
  *
- * A look-up stands in the queue of the pool of (auth_dbname or the client's database, auth_user) as a
- * client does, as an internal request (pool/pool.h). When it is lent a server it gives the link up again at once: the
- * server is LOOKUP and runs TASK_LOOKUP, as busy as with a client, but no client can get at it, nor it at a
- * client. Afterwards it is a server of the pool like any other. What is sent and what the answers mean is
- * in pg/authquery.c.
+ * A look-up waits in the queue of the pool of (auth_dbname or the client's database, auth_user) as a client does, as an internal request
+ * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is LOOKUP and runs TASK_LOOKUP, as busy as with a
+ * client, but no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other. The query and its answer
+ * are defined in pg/authquery.c.
  *
- * One look-up at a time runs for a user; those that come while it runs wait together for the next, which
- * begins when it has ended. So a storm of logins costs one query per round trip, and yet each login gets an
- * answer that was asked for after it had begun: a password that has been changed, a role that has been
- * dropped or has expired hold from that moment on. This is why no answer is kept for later logins, however
- * briefly: with SCRAM, which has the salt in the question, one could not even notice that it is old and ask
- * again. (What a user has proven to know is kept for logging in at servers, which judge for themselves:
- * proven_secret.c.)
+ * For each user, one look-up runs at a time; the logins that arrive during it wait together for the next look-up, which begins when the
+ * first has ended. A storm of logins therefore costs one query per round trip, and each login still gets an answer from a query that began
+ * after the login did: a changed password, a dropped role or an expired role takes effect at once. This is why no answer is kept for later
+ * logins, however briefly: with SCRAM, which has the salt in the question, one could not even notice that it is old and ask again. (A
+ * proven password or key is kept for logging in at servers, because each server checks it again: proven_secret.c.)
  *
- * A server that had lain idle may be gone unnoticed. A query that it has not begun to answer is
- * asked again, of the next; as long as it is one from before the look-up, so that there is an end to it.
+ * A server that had lain idle may be gone unnoticed. If the server has not begun to answer, the query is sent again on another server. Only
+ * a server that was connected before the look-up began counts as stale, so the number of retries is bounded.
  *
- * A waiting client is never called from here: it is put on the list of those to be read again, and finds its
- * answer there.
+ * This file never calls a waiting client: it puts the client on the list of peers to be read again, and the client finds its answer there.
  *
- * Before a look-up stands in the queue it needs a turn, because clients that are not authenticated decide how many look-ups there
- * are (lookup_turns.c).
+ * Before a look-up joins the queue it needs a turn, because unauthenticated clients determine the number of look-ups (lookup_turns.c).
  *
- * Invariants: a look-up is in the table by its key, once; HELD and QUEUED have an internal request in the pool and a client that
- * waits; RUNNING has a server that points back; DUE, and HELD with a turn, have a client that waits, the first of which has
- * been called.
+ * Invariants: each look-up is in the table once, by its key; HELD and QUEUED have an internal request in the pool and a waiting client;
+ * RUNNING has a server that points back; DUE, and HELD with a turn, have a waiting client, and the first one is on world->again.
  */
 #include "auth/lookup_parts.h"
 
@@ -185,7 +179,7 @@ void lookups_tick(struct lookups *all)
 
 static void answer_all(struct list *waits, enum close_reason refused, const struct secret *secret);
 
-/* Has its turn: stands in the queue, or runs at once. */
+/* Puts a look-up that has its turn into the pool's queue, or runs it at once. */
 static void queue(struct lookup *l)
 {
 	struct world *w = l->world;
@@ -208,7 +202,7 @@ static void give_up(struct lookup *l, enum close_reason why)
 	lookup_end(l);
 }
 
-/* It stands in the queue of its address for the turn of its look-up. Without memory for that its wait is over. */
+/* Queues this login's request for a turn under its client's address. Without memory for that its wait is over. */
 static void want_turn(struct lookup_wait *wait)
 {
 	struct lookup *l = wait->lookup;
@@ -326,7 +320,7 @@ void lookup_ask_again(struct lookup *l)
 
 /* ---- waiting ---- */
 
-/* Look-ups do not get on, and so many logins wait for them that others may find no place. While a PAUSE holds them, they wait. */
+/* Look-ups are stuck, and the logins that wait for them fill the queue (max_auth_queue). While a PAUSE holds them, they wait. */
 static bool is_overrun(const struct world *w, const struct pool *pool)
 {
 	const struct list *waiting = &w->pools->unauthenticated[CLIENT_LOOKUP];
@@ -336,7 +330,7 @@ static bool is_overrun(const struct world *w, const struct pool *pool)
 	       w->now - LIST_OBJECT(waiting->next, struct pool_client, node)->since >= SLOW;
 }
 
-/* One more client waits for a turn that others have not got. */
+/* Another client waits for a look-up that does not have its turn yet. */
 static void join(struct lookup *l, struct lookup_wait *wait)
 {
 	want_turn(wait);
@@ -366,18 +360,18 @@ enum lookup_begun lookup_begin(struct client *c)
 
 	if (!lookup_choose_source(c, &source)) {
 		log_console(c);
-		return LOOKUP_NONE;
+		return LOOKUP_BEGUN_NONE;
 	}
 	pool = pool_of(c, &source);
 	if (pool && is_overrun(w, pool) && !displace_login(c, REASON_AUTH_QUEUE)) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);
-		return LOOKUP_ENDED;
+		return LOOKUP_BEGUN_ENDED;
 	}
 	l = pool ? lookup_get(w, pool, c->login->user, &source) : NULL;
 	if (!l) {
 		/* nothing, when it has ended for another reason */
 		client_end(c, REASON_NO_MEMORY, NULL);
-		return LOOKUP_ENDED;
+		return LOOKUP_BEGUN_ENDED;
 	}
 	pool_client_become(w->pools, &c->policy, CLIENT_LOOKUP, w->now);
 	login_step_to(c, LOGIN_LOOKUP);
@@ -388,7 +382,7 @@ enum lookup_begun lookup_begin(struct client *c)
 		begin(l);
 	else if (l->turn.state == TURN_WAITS)
 		join(l, wait);
-	return LOOKUP_WAITS;
+	return LOOKUP_BEGUN_WAITS;
 }
 
 /* The first client that waits has been called. */
@@ -404,7 +398,7 @@ void lookup_granted(struct lookup_turn *turn)
 	peer_come_again(&lookup_first_waiting(l)->client->peer);
 }
 
-bool lookup_is_over(struct client *c)
+bool lookup_continue(struct client *c)
 {
 	struct lookup *l = c->login->wait.lookup;
 
@@ -428,7 +422,7 @@ void lookup_leave(struct lookup_wait *wait)
 	if (l->phase == LOOKUP_RUNNING)
 		return;
 	if (lookup_first_waiting(l)) {
-		/* the client that has left may have been the one that was called */
+		/* the client that left may have been the first, which was on world->again */
 		if (has_called(l))
 			peer_come_again(&lookup_first_waiting(l)->client->peer);
 		return;
@@ -439,7 +433,7 @@ void lookup_leave(struct lookup_wait *wait)
 	lookup_end(l);
 }
 
-/* ---- what the pool decides ---- */
+/* ---- decisions of the pool ---- */
 
 void lookup_lent(struct server *s, struct pool_client *request)
 {
@@ -457,12 +451,12 @@ enum close_reason lookup_reason_for_client(enum close_reason why)
 	}
 }
 
-void lookup_log(const struct lookup *l, enum log_level level, const char *what, const char *text)
+void lookup_log(const struct lookup *l, enum log_level level, const char *action, const char *text)
 {
 	char pool[POOL_TEXT], user[PRINTABLE_NAME], shown[PRINTABLE_TEXT];
 
 	log_write(level, "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
-		  printable_inside(l->user, user, sizeof(user)), what, printable_text(text, shown, sizeof(shown)));
+		  printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
 }
 
 void lookup_log_failure(const struct lookup *l, const char *text)
@@ -470,10 +464,10 @@ void lookup_log_failure(const struct lookup *l, const char *text)
 	lookup_log(l, LEVEL_WARNING, "failed", text);
 }
 
-/* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell
-   users of the user list, which are asked for a password in any database, from others. So no user is found, and the client takes
-   the steps of an unknown one. A database of the configuration is another matter: its look-ups have to work. */
-static bool is_database_unknown(struct lookup *l, enum close_reason why)
+/* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell users of the user
+   list, which are asked for a password in any database, from others. Therefore the look-up reports that no user was found, and the client is
+   treated as an unknown user. A database of the configuration is another matter: its look-ups have to work. */
+static bool is_database_unknown(const struct lookup *l, enum close_reason why)
 {
 	const struct server_info *info = server_info_get(l->pool, l->world->params);
 

@@ -1,6 +1,6 @@
 /*
- * The query of a look-up: it is sent on a server that is lent to it, and its answer is read. What is sent and what the answers mean is
- * in pg/authquery.c.
+ * The query of a look-up: it is sent on a server that is lent to it, and its answer is read. The query and its answer are defined in
+ * pg/authquery.c.
  */
 #include "auth/lookup_parts.h"
 
@@ -72,7 +72,7 @@ void lookup_run(struct lookup *l, struct server *s)
 	l->server = s;
 	s->lookup = l;
 	server_task_to(s, TASK_LOOKUP);
-	/* what a client has asked for may not be set back, and fail each look-up */
+	/* parameters that a client set may be impossible to reset, and would make each look-up fail */
 	if (params_others(s->params) > 0 && s->policy.close_reason == REASON_NONE)
 		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
@@ -194,9 +194,8 @@ static bool is_abandoned(const struct server *s)
 	return l->pool->database->stray && list_is_empty(&l->asked) && list_is_empty(&l->waiting);
 }
 
-/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, no client that
-   asked for it waits any more. With both of them off it may last as long as a login of ours at a server, so that no
-   server that is stuck makes all logins wait for ever. */
+/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, no client that asked for it waits any more. If both
+   are off, the query may last as long as a server login of the pooler, so that a stuck server cannot block all logins for ever. */
 enum close_reason lookup_overdue(const struct server *s)
 {
 	const struct world *w = s->peer.world;
@@ -214,7 +213,7 @@ enum close_reason lookup_overdue(const struct server *s)
 	return REASON_NONE;
 }
 
-/* It had gone while it lay idle, as far as can be told. */
+/* The connection was probably lost while the server was idle. */
 static bool was_gone(const struct server *s, enum close_reason why)
 {
 	return why == REASON_SERVER_CRASHED && !s->lookup->answer.begun && s->policy.opened < s->lookup->since;

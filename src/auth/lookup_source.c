@@ -1,10 +1,10 @@
 /*
- * Where a user is looked up: which database is asked, as which user, and what.
+ * Where a user is looked up: the database, the user that runs the query, and the query.
  *
- * Each of auth_dbname, auth_user and auth_query may stand in the entry of the client's database and in the
- * general settings, where the entry comes first. auth_user may stand in the entry of the database that is
- * asked, too. auth_search_path is public by default where auth_dbname is set: the operator trusts that database. Without auth_dbname the client's own database is asked; the console cannot be, and a database
- * that is not configured neither.
+ * The entry of the client's database and the general settings may both have auth_dbname, auth_user and auth_query; the entry takes
+ * precedence. auth_user may also be in the entry of the database that is queried. auth_search_path is public by default if auth_dbname is
+ * set, because the operator trusts that database. Without auth_dbname the client's own database is asked; the console cannot be, and a
+ * database that is not configured neither.
  */
 #include "auth/lookup.h"
 

@@ -1,24 +1,24 @@
 /*
  * Turns of look-ups.
  *
- * Clients that are not authenticated decide how many look-ups there are, of which users, and, where an entry "*" stands for
- * every database, in how many databases. Each may need a server connection of its own. So three bounds hold, all of them
- * parts of max_auth_query_connections:
+ * Unauthenticated clients determine the number of look-ups, the users, and, with an entry "*", the number of databases. Each may need a
+ * server connection of its own. Therefore three limits apply, all derived from max_auth_query_connections:
  *
- *  - so many look-ups have a turn over all databases, and so many connections are open that only look-ups have used;
+ *  that number of look-ups may have a turn, over all databases, and that number of connections may be open that only look-ups have used;
  *  - a quarter of them in one pool, so that a database that does not answer does not stop logins to others;
  *  - half of them for clients of one address, or site (verify/queue.c).
  *
  * Where max_db_connections bounds a database, look-ups have half of that: its other connections are for clients that are logged in.
  *
- * The others wait. Addresses take turns (verify/queue.c), and of one address the oldest look-up comes first that its pool has room for.
- * What waits for one bound takes no part of another one: an address without room keeps no pool from others, and a pool without room
- * no address.
+ * The others wait. Addresses take turns (verify/queue.c), and of one address the oldest look-up comes first that its pool has room for. A
+ * request that waits for one limit uses no share of another limit: an address at its limit does not block a pool for other addresses, and a
+ * pool at its limit does not block an address.
  *
- * Several clients may wait for one look-up. Each of them stands in the queue of its own address, and the query is made for all of them when
- * the first one's turn comes. So a client at an address without room cannot hold a login of another address by asking for its user first.
+ * Several clients may wait for one look-up. Each of them is in the queue of its own address, and the query is made for all of them when the
+ * turn of the first comes. Therefore a client at an address that has reached its limit cannot delay a login from another address by asking
+ * for the same user first.
  *
- * Invariant: a turn has askers exactly while it waits, and they are in the queue; one that is taken is on the list.
+ * Invariant: a turn has askers exactly while it waits, and they are in the queue; a turn that is taken is on the list.
  */
 #include "auth/lookup_turns.h"
 
@@ -68,7 +68,7 @@ void lookup_asker_init(struct lookup_asker *asker)
 
 /* ---- bounds ---- */
 
-static bool address_has_room(void *context, const struct verify_source *source)
+static bool try_address(void *context, const struct verify_source *source)
 {
 	const struct lookup_turns *turns = context;
 	int64_t count = 0;
@@ -96,8 +96,9 @@ static bool database_has_room(const struct lookup_turns *turns, const struct dat
 	return limit <= 0 || count < (limit > 1 ? limit / 2 : 1);
 }
 
-/* It needs no new connection, or one may be opened. If neither, an idle one of another pool is to close. */
-static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
+/* The look-up can use an open connection, or may open a new connection. Otherwise it notes that an idle look-up connection of another pool
+   has to close. */
+static bool try_connection(struct lookup_turns *turns, const struct pool *pool)
 {
 	bool has = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->internal_servers < most_of(turns);
 
@@ -105,9 +106,9 @@ static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
 	return has;
 }
 
-static bool may_ask_pool(struct lookup_turns *turns, const struct pool *pool)
+static bool try_pool(struct lookup_turns *turns, const struct pool *pool)
 {
-	return pool_has_room(turns, pool) && database_has_room(turns, pool->database) && has_connection(turns, pool);
+	return pool_has_room(turns, pool) && database_has_room(turns, pool->database) && try_connection(turns, pool);
 }
 
 static bool has_turn_left(const struct lookup_turns *turns)
@@ -144,14 +145,14 @@ static struct lookup_asker *asker_at(struct verify_place *place)
 	return LIST_OBJECT(place, struct lookup_asker, place);
 }
 
-static bool may_take(void *context, struct verify_place *place)
+static bool try_place(void *context, struct verify_place *place)
 {
-	return may_ask_pool(context, asker_at(place)->turn->pool);
+	return try_pool(context, asker_at(place)->turn->pool);
 }
 
 static void grant_waiting(struct lookup_turns *turns)
 {
-	const struct verify_fit fit = { .source = address_has_room, .place = may_take, .context = turns };
+	const struct verify_fit fit = { .source = try_address, .place = try_place, .context = turns };
 	struct verify_place *place;
 
 	while (has_turn_left(turns) && (place = verify_queue_next_if(&turns->waiting, &fit)) != NULL) {
@@ -169,7 +170,7 @@ bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const
 	ASSERT(turn->state != TURN_HAS && !asker->turn);
 	turn->pool = pool;
 	/* every turn that waits and could be taken has been */
-	if (has_turn_left(turns) && address_has_room(turns, source) && may_ask_pool(turns, pool)) {
+	if (has_turn_left(turns) && try_address(turns, source) && try_pool(turns, pool)) {
 		take(turns, turn, source);
 		return true;
 	}

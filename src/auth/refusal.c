@@ -1,18 +1,18 @@
 /*
  * Failed logins, and how their refusals slow down.
  *
- * Guessing passwords over the network has to be slow, and slow for the guesser alone. So it is the refusal that waits, never a
- * question and never a success: a client that knows the password comes in at once, whatever others behind the same address have done. The
- * first failures of a user at an address are told at once (people mistype), the next ones after 0.1 s, 0.2 s, 0.4 s and so on
- * up to login_failure_delay. An address is counted as a whole too, over all users, with more failures free: to try one password
- * with every name is no way round. What there is about a name is counted whether it exists or not.
+ * Guessing passwords over the network has to be slow for the attacker, and only for the attacker. Therefore only refusals are delayed,
+ * never a question or a success: a client that knows the password logs in at once, whatever other clients at its address have done. The
+ * first failures of a user at an address are told at once (people mistype), the next ones after 0.1 s, 0.2 s, 0.4 s and so on up to
+ * login_failure_delay. An address is counted as a whole too, over all users, with more failures free: to try one password with every name
+ * is no way round. Failures are counted by name whether the user exists or not.
  *
- * A client that waits for its refusal holds a descriptor and nothing else: what it says is read and thrown away, it is the first to go
- * when room is needed, and there are at most REFUSALS_MOST; then the oldest is told at once. (An attacker that does not wait for the
- * refusal gains nothing by that but connections to make; how many logins may be in progress is bounded: client_address.c.)
+ * A client that waits for its refusal holds only a descriptor: its messages are discarded, it is the first to be closed when room is
+ * needed, and at most REFUSALS_MOST clients wait; then the oldest is refused at once. (An attacker that does not wait for the refusal gains
+ * nothing by that but connections to make; how many logins may be in progress is bounded: client_address.c.)
  *
- * The counts lie in a table of fixed size, as a cache does: the row of an address and user is found by a keyed digest, and the one
- * with the oldest last failure gives way. A row is forgotten when there was no failure for FORGOTTEN. A restart forgets all.
+ * The counts are in a table of fixed size that works as a cache: a keyed digest of address and user gives the set, and the row with the
+ * oldest last failure is replaced. A row is forgotten when there was no failure for FORGOTTEN. A restart forgets all.
  */
 #include "auth/refusal.h"
 
@@ -119,7 +119,7 @@ static struct failure *oldest_of(struct failure *set)
 	return oldest;
 }
 
-/* One more. Returns how many there have been. */
+/* Counts a failure and returns the number of failures, this one included. Returns how many there have been. */
 static uint32_t count(const struct world *w, const struct address_key *key, const char *user)
 {
 	uint64_t tag;
@@ -201,7 +201,7 @@ void refusal_begin(struct client *c, enum close_reason why)
 	w->refusals->count++;
 	client_address_of(c)->refused++;
 	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
-	/* what is said from now on does not count, and its end has to be seen */
+	/* later messages are discarded, but a disconnect has to be noticed */
 	flow_unblock(&c->peer, FLOW_HELD);
 }
 

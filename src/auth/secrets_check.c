@@ -1,6 +1,6 @@
 /*
- * What --check, the start and RELOAD say about secrets: MD5 secrets where only SCRAM is asked for, texts that are nearly MD5 secrets and
- * so count as passwords, texts that are nearly SCRAM secrets and so are of no use, and an auth_user that has none.
+ * Warnings of --check, the start and RELOAD about secrets: MD5 secrets if only SCRAM is allowed, malformed MD5 secrets (they count as
+ * passwords), malformed SCRAM secrets (no login is possible), and an auth_user without a secret.
  *
  * A list may have many users with one fault: one warning counts them and names the first.
  */
@@ -30,7 +30,8 @@ static void note(struct fault *fault, const char *user)
 		fault->first = user;
 }
 
-/* A password may begin with "md5"; one that is as long as a secret, or all hexadecimal behind it, was meant as one. */
+/* A password may begin with "md5"; but if it has the length of an MD5 secret, or only hexadecimal digits after "md5", an MD5 secret was
+   probably intended. */
 static bool is_nearly_md5(const char *secret)
 {
 	const char *digits = secret + strlen(MD5_PREFIX);

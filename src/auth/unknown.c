@@ -1,15 +1,15 @@
 /*
- * What unknown users look like.
+ * Imitation of known users for names that do not exist.
  *
- * Two questions about one name must not tell whether it exists. A user that a server knows has the secret of that server
- * wherever this server answers the look-up, and none where no look-up is answered: in a database that does not exist, or on the console.
- * So a made-up secret is that of the name and the server that has answered. Databases of one server are taken to know the same users.
+ * Two questions about one name must not tell whether it exists. A user that a server knows has the secret of that server wherever this
+ * server answers the look-up, and none where no look-up is answered: in a database that does not exist, or on the console. Therefore a
+ * made-up secret depends on the name and on the server that answered. Databases of one server are taken to know the same users.
  *
- * The kinds of secret are those that users of that server have proven to know. A look-up alone counts nothing: any client can have any
- * number of them made, and would decide by that what unknown users look like. Each user counts once, USERS_MOST of one server.
+ * The kinds of made-up secrets follow the kinds that users of that server have proven to know. A look-up without a successful login counts
+ * nothing: otherwise any client could distort the proportions by causing look-ups. Each user counts once, USERS_MOST of one server.
  *
- * A made-up secret that looks like that of a password in clear is derived once, because known ones take that time. Which ones have been is
- * remembered as bits that a keyed digest chooses, so that other names displace none.
+ * A made-up secret that imitates a password in clear is derived once, because the first login of a known user with such a password takes
+ * that time. Which ones have been is remembered as bits that a keyed digest chooses, so that other names displace none.
  */
 #include "auth/unknown.h"
 
@@ -176,7 +176,7 @@ static const struct secret_kinds *kinds_for(const struct client *c)
 	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->secrets->kinds;
 }
 
-/* What is drawn for the client's name is drawn from this; the same for the whole login. NULL: no memory. */
+/* Returns the source of all values that are made up for the client's name; the same during the whole login. NULL: no memory. */
 static const struct mock_name *name_of(const struct client *c)
 {
 	struct login *l = c->login;
@@ -193,7 +193,7 @@ bool unknown_is_scram(const struct client *c)
 
 	if (!name)
 		return false;
-	/* while nothing was found, what PostgreSQL makes by default */
+	/* before any secret is known, SCRAM, the default of PostgreSQL */
 	return mock_is_scram(kinds, name) || (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
 }
 
@@ -211,7 +211,7 @@ bool unknown_salt(const struct client *c, uint8_t salt[MOCK_SALT])
 	return name && mock_salt(name, salt);
 }
 
-/* ---- what has been derived ---- */
+/* ---- derived secrets ---- */
 
 /* The bits of this name and count. False: no memory. */
 static bool places_of(const struct client *c, uint32_t iterations, uint32_t places[DERIVED_PLACES])

@@ -1,8 +1,8 @@
 /*
  * The users of auth_file.
  *
- * The list is read at the start and by RELOAD, and again when a login begins after the file has changed. Each list replaces the one
- * before as a whole, so that a login never sees half of a change.
+ * The list is read at the start and by RELOAD, and again when a login begins after the file has changed. A new list replaces the old list
+ * as a whole, so that a login never sees half of a change.
  */
 #include "auth/users.h"
 
@@ -21,7 +21,7 @@ static const struct secret *listed(const struct userlist *list, const char *user
 	return list ? userlist_find(list, user) : NULL;
 }
 
-/* A server login that failed with the secret of before may succeed with another one. */
+/* A server login that failed with the old secret may succeed with the new secret. */
 static void forgive_logins(struct world *w, const struct userlist *fresh)
 {
 	LIST_EACH(node, &w->pools->all) {

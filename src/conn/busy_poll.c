@@ -1,13 +1,13 @@
 /*
  * Busy polling: whether it pays is measured.
  *
- * With busy_poll = auto a trial takes ten windows of 20 ms: five without polling and five with it, in turns. If the windows with polling had
- * 10 % more answers at least, the loop polls until the next trial; otherwise it sleeps. So it polls for few clients on a machine with an
- * idle processor, and sleeps where PostgreSQL or the clients need that processor more. A trial that confirms the last one doubles the
- * time to the next, from 1 s to 16 s. A load that has changed by half brings the next trial after 1 s.
+ * With busy_poll = auto a trial takes ten windows of 20 ms: five without polling and five with it, in turns. If the windows with polling
+ * had 10 % more answers at least, the loop polls until the next trial; otherwise it sleeps. The loop therefore polls for a few clients on a
+ * machine with an idle processor, and sleeps if PostgreSQL or the clients need that processor more. A trial that confirms the last one
+ * doubles the time to the next, from 1 s to 16 s. A load that has changed by half brings the next trial after 1 s.
  *
  * In every mode a wait polls only while at least one of four recent waits was shorter than the longest poll and ended with bytes that are
- * relayed. So a pgweir without queries sleeps, whatever clients send that have not logged in. And a wait polls in each window for
+ * relayed. A pgweir without queries therefore sleeps, whatever unauthenticated clients send. And a wait polls in each window for
  * busy_poll_share of the window at most.
  */
 #include "conn/busy_poll.h"
@@ -17,7 +17,7 @@
 #define WINDOW ((usec_t)20000)
 #define TRIAL_WINDOWS 10
 #define LONGEST_OF_AUTO ((usec_t)100)
-#define RATE_LEAST 1000			/* queries a second; fewer are no load that polling could serve faster */
+#define RATE_LEAST 1000			/* queries a second; polling does not help a lower load */
 #define INTERVAL_LEAST (1 * USEC)
 #define INTERVAL_MOST (16 * USEC)
 #define ALL_WAITS 256
@@ -79,7 +79,7 @@ static void end_trial(struct busy_poll *b, usec_t now)
 	b->state = pays ? BUSY_POLL_POLLS : BUSY_POLL_SLEEPS;
 }
 
-/* The load has gone: what the last trial has found says nothing about the next load. */
+/* The load has gone: the result of the last trial does not apply to the next load. */
 static void forget_trials(struct busy_poll *b, usec_t now)
 {
 	b->state = BUSY_POLL_SLEEPS;

@@ -1,6 +1,6 @@
 /*
- * A client connection: what every room that handles clients needs of it. It is made, sent to, and marked as ending here; what happens in
- * between is in the rooms login, relay and cancel.
+ * A client connection, as all rooms use it. It is made, sent to, and marked as ending here; what happens in between is in the rooms login,
+ * relay and cancel.
  *
  * Invariant: a client is in exactly one state, on exactly the list of that state, and ends once (client_end). The struct itself
  * stays until the reap of the turn, so that its callers may still look at its state.

@@ -1,10 +1,10 @@
 /*
  * Runs of the read buffer.
  *
- * A walk over what one read has given finds frame after frame that goes on as it is. Neighbours grow into one run, runs are
- * gathered into one writev, and what is left at the end, the beginning of a frame, is held by its peer until the
- * next read puts it in front. Little pieces that the pooler puts in between (the new name of a prepared statement) are written
- * to a scratch pad first. Nothing else is ever copied.
+ * The relay walks over the frames of one read, and most frames are forwarded unchanged. Adjacent frames form one run, and the runs are sent
+ * with one writev. The start of an incomplete frame stays with its peer until the next read, which puts it in front of the buffer. Little
+ * pieces that the pooler puts in between (the new name of a prepared statement) are written to a scratch pad first. Nothing else is ever
+ * copied.
  *
  * Invariant: the runs lie in the read buffer, so they are flushed before anything else may use that.
  */

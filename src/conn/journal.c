@@ -1,7 +1,7 @@
 /*
- * Messages of the pooler's own, before, between and behind those of a client. Each is entered in the ledger in its place, so that its
- * answers are known among the client's: the relay takes them out, and tells the feature with that mark of them. Here is what the rest
- * of the pooler counts on when such a message is sent.
+ * Messages that the pooler sends itself, between the messages of a client. Each is entered in the ledger in its place, so that its answers
+ * are known among the client's: the relay takes them out, and tells the feature with that mark of them. This file updates the state of the
+ * server connection that depends on such messages.
  *
  * Invariant: a Query or a Parse without a name leaves no client's unnamed statement on the server; a Sync ends a batch, whichever side
  * sends it.

@@ -1,6 +1,6 @@
 /*
- * The sockets that clients come to: every address of listen_addr, the Unix socket, or what systemd hands over; in an online
- * restart those of the process before, so that no client in the kernel's queue is lost.
+ * The sockets that clients connect to: the addresses of listen_addr, the Unix socket, or sockets passed by systemd; in an online restart
+ * the sockets of the old process, so that no client in the kernel's queue is lost.
  */
 #include "conn/listening.h"
 
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A connection that has begun is there by then, with what its client says first. A client that begins meanwhile sends its SYN again after
-   a second, when the socket is closed and another process gets it. */
+/* By then the connections in progress are established, and the clients' first messages have arrived. A client that begins meanwhile sends
+   its SYN again after a second, when the socket is closed and another process gets it. */
 #define LEAVE_TIME (USEC * 4 / 5)
 
 static void accepted(void *context, int fd, const struct address *peer, struct listen_socket *from)
@@ -204,7 +204,7 @@ static bool has_listener(const struct world *w, const char *host)
 	return false;
 }
 
-/* It stands in the list twice, two names have it, or all of its family are listened on. */
+/* The address is in the list twice, has two names, or is covered by a socket for all addresses of its family. */
 static bool is_listening_on(const struct world *w, const char *host)
 {
 	return has_listener(w, host) || (!is_unix(host) && has_listener(w, strchr(host, ':') ? "::" : "0.0.0.0"));
@@ -300,7 +300,7 @@ static bool listen_on_all(struct world *w, const char *list, struct conf_problem
 	bool ok = true;
 	char host[256];
 
-	/* first those that leave the others nothing to do */
+	/* first the addresses that cover others */
 	for (int everywhere = 1; list && everywhere >= 0; everywhere--)
 		for (const char *at = list; address_next_host(&at, host, sizeof(host));)
 			if (is_everywhere(host) == everywhere)

@@ -1,5 +1,5 @@
 /*
- * What client and server connections have in common: the mark that one ends, and the bytes that it holds between two reads.
+ * Shared by client and server connections: the mark that a connection ends, and the bytes held between two reads.
  */
 #include "conn/gather.h"
 
@@ -50,7 +50,8 @@ bool peer_hold_rest_of(struct peer *peer, struct bytes *all, size_t used, bool f
 {
 	ASSERT(bytes_size(&peer->held) == 0);
 	peer->held_first = first;
-	/* for the beginning of a message the memory is not kept that all needed; one that has to wait may have to do so many times */
+	/* the start of a message must not keep the memory of the whole buffer; a message that waits as a whole keeps it, because copying
+	   could repeat many times */
 	if (used > 0 && !first) {
 		peer_hold(peer, bytes_front(all) + used, bytes_size(all) - used);
 		bytes_free(all);

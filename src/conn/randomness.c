@@ -1,6 +1,6 @@
 /*
  * Randomness for secrets that are short and many: cancel keys, tags of statements' names. Each call of OpenSSL costs more than the rest of
- * a login, so bytes for many secrets are drawn at a time. What has been given out is wiped in randomness_draw.
+ * a login, so bytes for many secrets are drawn at a time. randomness_draw wipes the bytes that it has given out.
  */
 #include "conn/randomness.h"
 

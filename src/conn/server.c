@@ -1,6 +1,6 @@
 /*
- * A server connection: it is made, and marked as ending here. The room backend opens it and runs the pooler's own queries on it; what
- * it does for a client is in the room relay.
+ * A server connection: it is made, and marked as ending here. The room backend opens the connection and executes the pooler's own queries
+ * on it; the room relay uses it for clients.
  *
  * Invariant: it ends once (server_end), and its client, where it has one, ends with it, because no other server can continue a session
  * in the middle.
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, const struct client *whom)
+struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, const struct client *client)
 {
 	struct server *s = mem_try(sizeof(*s));
 
@@ -27,10 +27,11 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->peer.stream.fd = -1;
 	s->status = 'I';
 	s->params = params_none(w->params);
-	/* where they do not decide the next client would have to live with them; one that came in session mode may outlast it */
-	s->policy.startup = whom && pool_minds_startup(pool, whom->policy.dedicated) ? params_hold(whom->policy.startup) : params_none(w->params);
-	s->policy.dedicated = whom ? whom->policy.dedicated : 0;
-	s->replication = whom ? whom->replication : 0;
+	/* if start-up parameters do not select the server, the next client would get the parameters of this client; a server for session
+	   mode may be used by others later */
+	s->policy.startup = client && pool_minds_startup(pool, client->policy.dedicated) ? params_hold(client->policy.startup) : params_none(w->params);
+	s->policy.dedicated = client ? client->policy.dedicated : 0;
+	s->replication = client ? client->replication : 0;
 	ledger_init(&s->ledger);
 	list_init(&s->peer.again);
 	list_init(&s->peer.node);
@@ -48,7 +49,7 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 	return buf;
 }
 
-/* What an ErrorResponse says, as the log has it. */
+/* Writes an ErrorResponse as the log shows it. */
 static const char *error_text(const struct pg_error *e, char *buf, size_t size)
 {
 	char text[PRINTABLE_TEXT];
@@ -57,11 +58,11 @@ static const char *error_text(const struct pg_error *e, char *buf, size_t size)
 	return buf;
 }
 
-void server_log_error(const struct server *s, const char *what, const struct pg_error *e)
+void server_log_error(const struct server *s, const char *context, const struct pg_error *e)
 {
 	char who[256], text[PRINTABLE_TEXT + 32];
 
-	log_warning("%s %s: %s", server_text(s, who, sizeof(who)), what, error_text(e, text, sizeof(text)));
+	log_warning("%s %s: %s", server_text(s, who, sizeof(who)), context, error_text(e, text, sizeof(text)));
 }
 
 static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)

@@ -1,5 +1,5 @@
 /*
- * Which of the pooler's own queries a server is busy with (tbl/server_task.tbl).
+ * The pooler's own query that a server is executing (tbl/server_task.tbl).
  *
  * Invariant: one at a time, and in a state of the server that the table names.
  */

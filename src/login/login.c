@@ -227,7 +227,7 @@ void login_read(struct client *c, bool from_socket)
 		handshake_want(c, NULL, 0);
 	if (is_in_tls_handshake(c))
 		return;
-	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
+	if (c->policy.state == CLIENT_LOOKUP && lookup_continue(c)) {
 		auth_looked_up(c);
 		/* a trusted client may be authenticated already and have no struct login */
 		if (!is_ours(c))
