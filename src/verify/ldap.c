@@ -17,7 +17,7 @@
  * shuts down the socket, which ends all waiting of the library, and the next server is tried. If this does not help (there is
  * no socket during a name lookup), the verifier gives up.
  */
-#include "verify/method.h"
+#include "verify/ldap.h"
 
 #ifdef HAVE_LDAP
 #include "base/assert.h"

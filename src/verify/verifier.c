@@ -1,6 +1,5 @@
 /*
  * The verifiers and their questions: which verifier works on which question, which questions wait, which question is removed.
- * The life of one verifier is in verifier_process.c.
  *
  * A question waits (queue.c) until a verifier is idle or another one may be started. pgweir's own questions wait in a separate
  * queue, which takes turns with the queue of the clients: their number is limited elsewhere, and unauthenticated clients must
@@ -18,16 +17,60 @@
  */
 #include "verify/verifier.h"
 
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/assert.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "verify/verifier_parts.h"
-
-#include <errno.h>
-#include <event2/event.h>
-#include <string.h>
+#include "verify/process.h"
 
 #define IDLE_MOST (60 * USEC)		/* an idle process is ended after this time: most of the time no client logs in */
+#define ANSWERS_MOST 1000		/* then it is replaced, because modules may leak memory */
+
+struct verifiers {
+	struct event_base *base;
+	struct event *dispatch;
+	struct list idle, busy, ended;	/* struct verifier */
+	struct verify_queue clients, own;	/* struct verify_check */
+	bool own_is_next;
+	struct list displaced;		/* struct verify_check: removed from the queue, and not reported yet */
+	struct verify_limits limits;
+	int processes;			/* not reaped yet */
+	uint64_t last_ticket;
+	usec_t now;
+};
+
+struct verifier {
+	struct list node;
+	struct verifiers *of;
+	struct event *readable;
+	struct verify_check *check;	/* the current question */
+	pid_t pid;
+	int fd;				/* -1: ended */
+	usec_t since;			/* when it became idle */
+	uint64_t answered;
+	bool is_old;			/* ends after its answer */
+	bool is_killed;			/* ended by pgweir: its exit status is not logged */
+};
+
+struct verify_check {
+	struct verify_place place;	/* in the queue, or its node in `displaced` */
+	struct verifier *by;		/* NULL: waits */
+	struct bytes question;		/* empty after sending */
+	uint64_t ticket;
+	bool is_own;
+	enum verify_method method;
+	char *user;
+	usec_t since;			/* when it was asked */
+	verify_done *done;
+	void *context;
+};
 
 static void check_free(struct verify_check *check)
 {
@@ -36,7 +79,8 @@ static void check_free(struct verify_check *check)
 	mem_free(check);
 }
 
-void verify_check_finish(struct verify_check *check, const struct verify_answer *answer)
+/* Reports the answer and frees the check. */
+static void check_finish(struct verify_check *check, const struct verify_answer *answer)
 {
 	verify_done *done = check->done;
 	void *context = check->context;
@@ -45,7 +89,7 @@ void verify_check_finish(struct verify_check *check, const struct verify_answer 
 	done(context, answer);
 }
 
-int verifiers_waiting(const struct verifiers *v)
+static int count_waiting(const struct verifiers *v)
 {
 	return v->clients.waiting + v->own.waiting;
 }
@@ -66,9 +110,159 @@ static struct verify_place *next_place(struct verifiers *v)
 	return place;
 }
 
-void verifiers_want_dispatch(struct verifiers *v)
+/* Schedules an attempt to give waiting questions to verifiers, from the event loop. */
+static void want_dispatch(struct verifiers *v)
 {
 	event_active(v->dispatch, EV_TIMEOUT, 0);
+}
+
+/* ---- one verifier ---- */
+
+/*
+ * A verifier has one question at a time, and the answer contains the ticket of the question, so that it cannot be taken for the
+ * answer to another question. Any other message ends the verifier, which only affects the current login.
+ */
+
+/* Ends the verifier. The caller handles its check. */
+static void end(struct verifier *one)
+{
+	if (one->readable)
+		event_free(one->readable);
+	one->readable = NULL;
+	close(one->fd);
+	one->fd = -1;
+	one->check = NULL;
+	list_remove(&one->node);
+	list_append(&one->of->ended, &one->node);
+	verify_process_kill(one->pid);
+}
+
+/* Ends a verifier; its exit status is not logged. The caller handles its check. */
+static void verifier_end(struct verifier *one)
+{
+	one->is_killed = true;
+	end(one);
+}
+
+/* The verifier has failed or sent an invalid message: its current login fails. */
+static void give_up(struct verifier *one, const char *what)
+{
+	struct verify_check *check = one->check;
+	struct verify_answer answer;
+
+	log_warning("verifier %d %s", (int)one->pid, what);
+	end(one);
+	if (!check)
+		return;
+	verify_answer_set(&answer, VERIFIED_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
+	check_finish(check, &answer);
+}
+
+/* Handles the answer. The verifier is idle or ended before the answer is reported, because the client may ask again. */
+static void settle(struct verifier *one, const struct verify_answer *answer)
+{
+	struct verify_check *check = one->check;
+
+	one->check = NULL;
+	one->answered++;
+	one->since = one->of->now;
+	list_remove(&one->node);
+	list_prepend(&one->of->idle, &one->node);
+	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
+		verifier_end(one);
+	else if (count_waiting(one->of) > 0)
+		want_dispatch(one->of);
+	check_finish(check, answer);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct verifier *one = context;
+	uint8_t data[VERIFY_ANSWER_MOST];
+	struct verify_answer answer;
+	uint64_t ticket;
+	ssize_t size = recv(fd, data, sizeof(data), MSG_TRUNC);
+
+	(void)what;
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (size <= 0)
+		give_up(one, one->check ? "has ended without an answer" : "has ended");
+	else if (size > (ssize_t)sizeof(data) || !verify_answer_read(data, (size_t)size, &ticket, &answer))
+		give_up(one, "said what is no answer");
+	else if (!one->check || ticket != one->check->ticket)
+		give_up(one, "answered what was not asked");
+	else if (answer.has_key != (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFIED_YES))
+		give_up(one, "answered something else than was asked");
+	else
+		settle(one, &answer);
+	mem_wipe(data, sizeof(data));
+	mem_wipe(&answer, sizeof(answer));
+}
+
+/* Starts an idle verifier. NULL with errno. */
+static struct verifier *verifier_start(struct verifiers *v)
+{
+	struct verifier *one = mem_try(sizeof(*one));
+
+	if (!one)
+		return NULL;
+	one->pid = verify_process_start(&one->fd);
+	if (one->pid < 0) {
+		mem_free(one);
+		return NULL;
+	}
+	one->of = v;
+	one->since = v->now;
+	list_init(&one->node);
+	list_append(&v->idle, &one->node);
+	v->processes++;
+	one->readable = event_new(v->base, one->fd, EV_READ | EV_PERSIST, on_readable, one);
+	if (!one->readable || event_add(one->readable, NULL) < 0) {
+		verifier_end(one);
+		errno = ENOMEM;
+		return NULL;
+	}
+	log_debug("verifier %d was started", (int)one->pid);
+	return one;
+}
+
+/* Sends a question, which must not be in the queue, to an idle verifier. */
+static void verifier_give(struct verifier *one, struct verify_check *check)
+{
+	const struct bytes *question = &check->question;
+	ssize_t sent = send(one->fd, bytes_front(question), bytes_size(question), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	check->by = one;
+	one->check = check;
+	list_remove(&one->node);
+	list_append(&one->of->busy, &one->node);
+	bytes_wipe(&check->question);
+	if (sent < 0)
+		give_up(one, "does not take questions");
+}
+
+static void log_death(const struct verifier *one, int status)
+{
+	if (one->is_killed || status < 0)
+		return;
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+		log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		log_warning("verifier %d ended with status %d", (int)one->pid, WEXITSTATUS(status));
+}
+
+/* Frees an ended verifier if its process has ended. */
+static void verifier_reap(struct verifier *one)
+{
+	int status;
+
+	if (!verify_process_reap(one->pid, &status))
+		return;
+	log_death(one, status);
+	one->of->processes--;
+	list_remove(&one->node);
+	mem_free(one);
 }
 
 /* ---- questions ---- */
@@ -87,7 +281,7 @@ static void fail_all(struct verifiers *v, const char *why)
 	log_error("no verifier can be started: %s", why);
 	verify_answer_set(&answer, VERIFIED_UNKNOWN, "no verifier can be started: %s", why);
 	while ((place = next_place(v)) != NULL)
-		verify_check_finish(check_at(place), &answer);
+		check_finish(check_at(place), &answer);
 }
 
 /* Displaced checks are reported from the event loop, like all answers. */
@@ -100,7 +294,7 @@ static void tell_displaced(struct verifiers *v)
 		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
 
 		list_remove(&check->place.node);
-		verify_check_finish(check, &answer);
+		check_finish(check, &answer);
 	}
 }
 
@@ -129,10 +323,10 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	tell_displaced(v);
-	while (verifiers_waiting(v) > 0 && v->processes == processes && (one = next_verifier(v)))
+	while (count_waiting(v) > 0 && v->processes == processes && (one = next_verifier(v)))
 		verifier_give(one, check_at(next_place(v)));
 	/* starting a process blocks the event loop: other events are handled before the next start */
-	if (verifiers_waiting(v) > 0 && v->processes > processes)
+	if (count_waiting(v) > 0 && v->processes > processes)
 		event_add(v->dispatch, &(struct timeval){ .tv_sec = 0 });
 }
 
@@ -147,7 +341,7 @@ static bool make_room(struct verifiers *v, bool is_own, const struct verify_sour
 	if (!place)
 		return false;
 	list_append(&v->displaced, &place->node);
-	verifiers_want_dispatch(v);
+	want_dispatch(v);
 	return true;
 }
 
@@ -191,7 +385,7 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 		check_free(check);
 		return why;
 	}
-	verifiers_want_dispatch(v);
+	want_dispatch(v);
 	*out = check;
 	return VERIFIERS_ASKED;
 }
@@ -242,8 +436,8 @@ void verifiers_tick(struct verifiers *v, usec_t now)
 	end_long_idle(v);
 	LIST_EACH_SAFE(node, &v->ended)
 		verifier_reap(LIST_OBJECT(node, struct verifier, node));
-	if (verifiers_waiting(v) > 0)
-		verifiers_want_dispatch(v);
+	if (count_waiting(v) > 0)
+		want_dispatch(v);
 }
 
 static void end_idle(struct verifiers *v)
@@ -258,8 +452,8 @@ void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)
 	end_idle(v);
 	LIST_EACH(node, &v->busy)
 		LIST_OBJECT(node, struct verifier, node)->is_old = true;
-	if (verifiers_waiting(v) > 0)
-		verifiers_want_dispatch(v);
+	if (count_waiting(v) > 0)
+		want_dispatch(v);
 }
 
 struct verifiers *verifiers_new(struct event_base *base, const struct verify_limits *limits)
@@ -291,7 +485,7 @@ void verifiers_free(struct verifiers **place)
 	*place = NULL;
 	if (!v)
 		return;
-	ASSERT(verifiers_waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
+	ASSERT(count_waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
 	end_idle(v);
 	/* processes that have not ended yet are reaped by init */
 	LIST_EACH_SAFE(node, &v->ended)
