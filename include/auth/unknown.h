@@ -1,7 +1,7 @@
 #ifndef AUTH_UNKNOWN_H
 #define AUTH_UNKNOWN_H
 
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "conn/world.h"
 #include "pg/mock.h"
 

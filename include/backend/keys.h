@@ -1,8 +1,8 @@
 #ifndef BACKEND_KEYS_H
 #define BACKEND_KEYS_H
 
+#include "base/bytes.h"
 #include "base/mem.h"
-#include "base/pack.h"
 #include "pg/mock.h"
 #include "pg/password.h"
 

@@ -1,7 +1,7 @@
 #ifndef PG_PACKED_H
 #define PG_PACKED_H
 
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "pg/ledger.h"
 #include "pg/statement.h"
 

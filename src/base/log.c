@@ -14,23 +14,25 @@
  */
 #include "base/log.h"
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/printable.h"
-#include "base/syslog_socket.h"
-#include "base/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <syslog.h>
 #include <unistd.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/printable.h"
+#include "base/syslog_socket.h"
+#include "base/text.h"
 
 #define LINE_MOST PIPE_BUF	/* longer lines are truncated and end in "..." */
 #define LOSS "lines of the log that could not be written: %llu"
@@ -300,4 +302,16 @@ void log_close(void)
 	logger.out = (struct sink){ .fd = -1 };
 	logger.syslog_on = logger.quiet = false;
 	logger.verbose = 0;
+}
+
+/*
+ * Ends the process after a bug of pgweir was detected. Nothing is repaired, and only the line with the location is logged: the
+ * state is wrong, so any further step could send one client's data to another client. The core file, if the system keeps one,
+ * has the details.
+ */
+
+_Noreturn void assert_failed(const char *file, int line, const char *func, const char *cond)
+{
+	log_fatal("bug: %s:%d: %s: \"%s\" does not hold", file, line, func, cond);
+	abort();
 }

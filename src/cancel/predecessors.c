@@ -14,8 +14,8 @@
  */
 #include "cancel/predecessors.h"
 
+#include "base/bytes.h"
 #include "base/log.h"
-#include "base/pack.h"
 #include "cancel/cancel.h"
 
 #include <event2/event.h>

@@ -8,7 +8,7 @@
 #include "conf/conf.h"
 
 #include "base/assert.h"
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "base/text.h"
 #include "conf/access.h"
 #include "conf/check.h"

@@ -5,7 +5,7 @@
 #include "conf/value.h"
 
 #include "base/assert.h"
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "conf/methods.h"

@@ -4,7 +4,7 @@
  */
 #include "cancel/peers.h"
 
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "cancel/cancel.h"
 #include "cancel/peer_key.h"
 #include "cancel/peer_line.h"

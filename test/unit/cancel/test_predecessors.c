@@ -4,7 +4,7 @@
  */
 #include "cancel/predecessors.h"
 
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "unit.h"
 #include "whole.h"
 

@@ -1,7 +1,7 @@
 /* Messages to a server about prepared statements: headers and names, evictions, and statements in doubt. */
 #include "prepared/prepared_sending.h"
 
-#include "base/pack.h"
+#include "base/bytes.h"
 #include "unit.h"
 #include "whole.h"
 
