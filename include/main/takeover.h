@@ -9,7 +9,7 @@
 
 /*
  * Online restart (-R): the conversation between the running process and the process that replaces it. Its two sides are in
- * takeover_give.c and takeover_take.c, the socket is in takeover_socket.c, and handover/handover.h has the records.
+ * takeover_give.c and takeover_take.c, the socket and HELLO are in takeover.c, and handover/handover.h has the records.
  *
  * new                       old
  * HELLO

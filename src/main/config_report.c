@@ -3,12 +3,186 @@
  */
 #include "main/config_report.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "auth/secrets_check.h"
 #include "conf/access.h"
-#include "main/precheck.h"
+#include "main/daemon.h"
+#include "net/address.h"
+#include "net/socket_file.h"
 #include "session/tls_setup.h"
 
-#include <stdio.h>
+/* ---- reasons for which a start could fail ---- */
+
+/*
+ * With a correct configuration. The texts are the same as at a start.
+ *
+ * Addresses in use are not reported, because the running pooler may use them. systemd's sockets, which replace listen_addr and
+ * unix_socket_dir, are not known here.
+ */
+
+#define FAULT(problems, ...) conf_problem_add(problems, false, NULL, 0, __VA_ARGS__)
+#define WARNING(problems, ...) conf_problem_add(problems, true, NULL, 0, __VA_ARGS__)
+
+/* Becomes `user` (NULL, "": no change), as a start does before it reads or writes further files. An account that no start could
+   become is an error; an account that only this process cannot become is a warning. */
+static void check_user(const char *user, struct conf_problems *problems)
+{
+	char why[512];
+
+	if (user && *user && !daemon_check_user(user, why, sizeof(why)))
+		FAULT(problems, "%s", why);
+	else if (!daemon_become_user(user, why, sizeof(why)))
+		WARNING(problems, "a start by this account would fail: %s", why);
+}
+
+/* Whether this process may create files in the directory of `path`. False with errno. */
+static bool may_make(const char *path)
+{
+	char directory[4096];
+	const char *slash = strrchr(path, '/');
+	size_t size = slash ? (size_t)(slash - path) : 0;
+
+	if (size >= sizeof(directory)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	if (slash && size == 0)
+		snprintf(directory, sizeof(directory), "/");
+	else
+		snprintf(directory, sizeof(directory), "%.*s", (int)(slash ? size : 1), slash ? path : ".");
+	return faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+/* Whether the file can be opened for writing, or created. False with errno. The file is not opened, because that may have an effect. */
+static bool may_write(const char *path)
+{
+	struct stat file;
+
+	if (stat(path, &file) != 0)
+		return errno == ENOENT && may_make(path);
+	if (S_ISDIR(file.st_mode)) {
+		errno = EISDIR;
+		return false;
+	}
+	return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
+}
+
+static void check_files(const struct settings *s, struct conf_problems *problems)
+{
+	if (s->logfile && *s->logfile && !may_write(s->logfile))
+		FAULT(problems, "log file \"%s\": %s", s->logfile, strerror(errno));
+	/* and its lock file */
+	if (s->pidfile && *s->pidfile && (!may_write(s->pidfile) || !may_make(s->pidfile)))
+		FAULT(problems, "cannot open \"%s\": %s", s->pidfile, strerror(errno));
+}
+
+struct doors {
+	struct conf_problems *problems, absent;
+	uint16_t port;
+	int open;			/* number of addresses that a start could listen on */
+};
+
+static bool can_bind(const struct address *a)
+{
+	int fd = socket(a->u.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (a->u.any.sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	ok = bind(fd, &a->u.any, a->size) == 0 || errno == EADDRINUSE;
+	if (!ok) {
+		int saved = errno;
+
+		close(fd);
+		errno = saved;
+		return false;
+	}
+	close(fd);
+	return true;
+}
+
+static void check_ip(void *context, const char *ip)
+{
+	struct doors *d = context;
+	struct brief_address brief;
+	struct address a;
+	char text[80];
+
+	if (!address_from_ip(&a, ip, d->port) || can_bind(&a)) {
+		d->open++;
+		return;
+	}
+	brief_address_of(&brief, &a, 0);
+	conf_problem_add(errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT ? &d->absent : d->problems, false, NULL, 0,
+			 "cannot listen on %s: %s", brief_address_and_port(&brief, text, sizeof(text)), strerror(errno));
+}
+
+static void check_host(struct doors *d, const char *host)
+{
+	const char *why = NULL;
+	struct address any;
+
+	if (strcmp(host, "*") == 0)
+		check_ip(d, "0.0.0.0");
+	else if (address_from_ip(&any, host, 0))
+		check_ip(d, host);
+	else
+		why = address_each_of_name(host, check_ip, d);
+	if (why)
+		FAULT(d->problems, "cannot listen on %s: %s", host, why);
+}
+
+static void check_unix(struct doors *d, const char *directory, const char *group)
+{
+	struct address a;
+	char why[256];
+
+	if (!address_from_unix(&a, directory, d->port))
+		FAULT(d->problems, "cannot listen on %s: the path is too long", directory);
+	else if (*a.u.local.sun_path && !may_make(a.u.local.sun_path))
+		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path, strerror(errno));
+	else if (*a.u.local.sun_path && !socket_file_check_group(group, why, sizeof(why)))
+		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path, why);
+	else
+		d->open++;
+}
+
+static void check_doors(const struct settings *s, struct conf_problems *problems)
+{
+	struct doors d = { .problems = problems, .absent = { .count = 0 }, .port = (uint16_t)s->listen_port };
+	size_t before = problems->errors;
+	char host[256];
+
+	for (const char *at = s->listen_addr; at && address_next_host(&at, host, sizeof(host));)
+		if (*host == '/' || *host == '@')
+			check_unix(&d, host, s->unix_socket_group);
+		else
+			check_host(&d, host);
+	if (s->unix_socket_dir && *s->unix_socket_dir)
+		check_unix(&d, s->unix_socket_dir, s->unix_socket_group);
+	for (size_t i = 0; i < d.absent.count; i++)
+		conf_problem_add(problems, d.open > 0, NULL, 0, "%s", d.absent.items[i].text);
+	if (d.open == 0 && d.absent.count == 0 && problems->errors == before)
+		WARNING(problems, "nowhere to listen but on sockets from systemd: neither listen_addr nor unix_socket_dir is set");
+	conf_problems_free(&d.absent);
+}
+
+static void check_start(const struct settings *s, struct conf_problems *problems)
+{
+	check_files(s, problems);
+	check_doors(s, problems);
+}
+
+/* ---- --check and --print-config ---- */
 
 static void print_problems(const struct conf_problems *problems)
 {
@@ -54,8 +228,8 @@ int config_report_check(const struct options *options)
 	int status;
 
 	if (conf) {
-		precheck_user(options->user ? options->user : conf->settings.user, &problems);
-		precheck_start(&conf->settings, &problems);
+		check_user(options->user ? options->user : conf->settings.user, &problems);
+		check_start(&conf->settings, &problems);
 		if (config_lacks_for_daemon(options, &conf->settings))
 			conf_problem_add(&problems, false, NULL, 0, LACKS_FOR_DAEMON, options->file);
 		conf_read_rules(conf, NULL, false, &problems);

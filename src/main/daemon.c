@@ -1,5 +1,5 @@
 /*
- * Going into the background, and switching from root to another user.
+ * The process as a daemon: going into the background, switching from root to another user, limits, and notifications for systemd.
  *
  * As usual there are two forks: the first child starts a session and ends; the second is not a session leader and can never get
  * a controlling terminal. The calling process waits until the daemon listens, so its exit status tells whether the start
@@ -11,12 +11,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <pwd.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef HAVE_LIBSYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "base/clock.h"
+#include "base/log.h"
 
 static void point_nowhere(int first, int last)
 {
@@ -148,3 +160,162 @@ void daemon_allow_core_dumps(bool allow)
 #endif
 	prctl(PR_SET_DUMPABLE, allow ? 1UL : 0UL, 0UL, 0UL, 0UL);
 }
+
+/* ---- limits of the operating system ---- */
+
+/*
+ * Every connection takes a descriptor, and without descriptors pgweir would refuse clients that
+ * the configuration admits. A low limit is logged at start, before it has an effect.
+ */
+
+static bool set_limit(rlim_t soft, rlim_t hard)
+{
+	struct rlimit limit = { .rlim_cur = soft, .rlim_max = hard };
+
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+void limits_need_descriptors(uint64_t count)
+{
+	struct rlimit have;
+
+	if (getrlimit(RLIMIT_NOFILE, &have) < 0) {
+		log_warning("cannot read the limit of open files: %s", strerror(errno));
+		return;
+	}
+	/* RLIM_INFINITY is the largest number */
+	if (have.rlim_cur >= count)
+		return;
+	if (have.rlim_max < count && set_limit(count, count))
+		return;
+	set_limit(have.rlim_max < count ? have.rlim_max : count, have.rlim_max);
+}
+
+void limits_log(uint64_t count, int64_t max_client_conn)
+{
+	struct rlimit have;
+
+	if (getrlimit(RLIMIT_NOFILE, &have) < 0)
+		return;
+	log_info("kernel file descriptor limit: %" PRId64 " (hard: %" PRId64 "); max_client_conn: %" PRId64 ", max expected fd use: %" PRIu64,
+		 (int64_t)have.rlim_cur, (int64_t)have.rlim_max, max_client_conn, count);
+	if (have.rlim_cur < count)
+		log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64 " are allowed: raise the limit "
+			    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower max_client_conn or the pool sizes",
+			    count, (uint64_t)have.rlim_cur);
+}
+
+/* ---- the service manager ---- */
+
+/*
+ * systemd: sd_notify(3) for Type=notify and notify-reload, and sd_listen_fds(3) for socket activation. The notification of a
+ * reload contains the time of the monotonic clock, by which systemd distinguishes the ends of two reloads.
+ */
+#ifdef HAVE_LIBSYSTEMD
+
+void notify_ready(void)
+{
+	sd_notify(0, "READY=1");
+}
+
+void notify_reloading(void)
+{
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_monotonic());
+}
+
+void notify_stopping(void)
+{
+	sd_notify(0, "STOPPING=1");
+}
+
+const char *notify_address(void)
+{
+	return getenv("NOTIFY_SOCKET");
+}
+
+void notify_adopt(const char *address)
+{
+	if (address)
+		setenv("NOTIFY_SOCKET", address, 1);
+}
+
+void notify_successor(int pid)
+{
+	sd_notifyf(0, "MAINPID=%d", pid);
+	unsetenv("NOTIFY_SOCKET");
+}
+
+void notify_status(const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	sd_notifyf(0, "STATUS=%s", text);
+}
+
+size_t notify_listen_fds(int *fds, size_t max)
+{
+	/* removes the environment variables, so that no child process uses the sockets */
+	int count = sd_listen_fds(1);
+	size_t taken = 0;
+
+	if (count < 0) {
+		log_warning("the sockets that systemd passed cannot be taken over: %s", strerror(-count));
+		return 0;
+	}
+	for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
+		if (taken < max && sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0) {
+			fds[taken++] = fd;
+			continue;
+		}
+		log_warning("descriptor %d that systemd passed is no listening stream socket, or one too many: closed", fd);
+		close(fd);
+	}
+	return taken;
+}
+
+#else
+
+void notify_ready(void)
+{
+}
+
+void notify_reloading(void)
+{
+}
+
+void notify_stopping(void)
+{
+}
+
+const char *notify_address(void)
+{
+	return NULL;
+}
+
+void notify_adopt(const char *address)
+{
+	(void)address;
+}
+
+void notify_successor(int pid)
+{
+	(void)pid;
+}
+
+void notify_status(const char *format, ...)
+{
+	(void)format;
+}
+
+size_t notify_listen_fds(int *fds, size_t max)
+{
+	(void)fds;
+	(void)max;
+	return 0;
+}
+
+#endif

@@ -13,13 +13,10 @@
 #include "conf/value.h"
 #include "main/config_report.h"
 #include "main/daemon.h"
-#include "main/limits.h"
-#include "main/notify.h"
 #include "main/options.h"
 #include "main/pidfile.h"
 #include "main/signals.h"
 #include "main/turn.h"
-#include "main/version.h"
 #include "net/loop_memory.h"
 #include "verify/child.h"
 

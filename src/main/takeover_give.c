@@ -12,10 +12,10 @@
 #include "main/takeover.h"
 
 #include "auth/refusal.h"
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/pack.h"
-#include "main/notify.h"
+#include "main/daemon.h"
 #include "session/world.h"
 
 #include <errno.h>
