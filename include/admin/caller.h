@@ -3,8 +3,72 @@
 
 #include "admin/command.h"
 #include "admin/console.h"
-#include "admin/held.h"
-#include "admin/console_error.h"
+#include "base/list.h"
+#include "base/bytes.h"
+
+/* The errors of the console. Each row of include/tbl/console_error.tbl has the SQLSTATE and the text. */
+enum console_error {
+#define CONSOLE_ERROR(id, sqlstate, text) CONSOLE_ERROR_##id,
+#include "tbl/console_error.tbl"
+#undef CONSOLE_ERROR
+	CONSOLE_ERRORS
+};
+
+const char *console_error_sqlstate(enum console_error why);
+/* Appends the text and a NUL, with the details (NULL: "") in place of %s. A detail longer than 200 bytes is truncated between
+   two UTF-8 characters and ends in "...". */
+void console_error_text(enum console_error why, const char *first, const char *second, struct bytes *out);
+
+/*
+ * The prepared statements and portals of one caller. Their number and size are limited.
+ */
+struct held {
+	struct list statements, portals;
+	size_t count, bytes;		/* the number and total size of both */
+};
+
+struct held_statement {
+	struct list node;
+	size_t size;			/* of the texts */
+	const char *text;		/* stored after the name */
+	char name[];			/* "": the unnamed statement */
+};
+
+enum portal_state {
+	PORTAL_READY,			/* bound */
+	PORTAL_OPEN,			/* more rows are left */
+	PORTAL_OVER			/* executed completely */
+};
+
+struct portal {
+	struct list node;
+	size_t size;			/* of the texts */
+	size_t row_bytes;		/* part of held->bytes */
+	struct command command;
+	struct result result;
+	enum portal_state state;
+	char name[];
+};
+
+enum held_verdict { HELD_OK, HELD_TOO_MUCH, HELD_NO_MEMORY };
+
+void held_init(struct held *held);
+/* Drops everything; held_end_portals drops only portals. */
+void held_free(struct held *held);
+void held_end_portals(struct held *held);
+/* Whether rows have exceeded the limit: no more rows may be produced. */
+bool held_is_full(const struct held *held);
+
+struct held_statement *held_statement_find(const struct held *held, const char *name);	/* NULL: not found */
+enum held_verdict held_statement_add(struct held *held, const char *name, struct sql_span text);
+void held_statement_drop(struct held *held, struct held_statement *statement);
+
+struct portal *held_portal_find(const struct held *held, const char *name);
+/* Creates a READY portal for the statement's command; *out is NULL unless HELD_OK is returned. */
+enum held_verdict held_portal_add(struct held *held, const char *name, const struct held_statement *statement, struct portal **out);
+void held_portal_drop(struct held *held, struct portal *portal);
+/* Must be called after the number of buffered rows has changed. */
+void held_count_rows(struct held *held, struct portal *portal);
 
 /*
  * A caller is a client of the console: its statements, its unsent answers, and the condition that its command waits for. This
@@ -110,9 +174,7 @@ bool caller_settle(struct caller *caller);
 /* Continues a caller after its wait is over (verdict is not WAIT_LASTS), or in a later turn. */
 void caller_go_on(struct caller *caller, enum wait_verdict verdict);
 
-/* wait.c */
-/* The caller's command waits from now on. False: no memory. */
-bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database, const char *verb);
+/* verbs.c */
 void wait_forget(struct caller *caller);
 /* Checks the condition. Clients may end, also the caller's client: suspend_timeout closes clients that do not read. */
 enum wait_verdict wait_check(const struct caller *caller);

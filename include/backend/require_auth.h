@@ -1,7 +1,7 @@
 #ifndef BACKEND_REQUIRE_AUTH_H
 #define BACKEND_REQUIRE_AUTH_H
 
-#include "conf/methods.h"
+#include "conf/settings.h"
 #include "conn/world.h"
 
 /* Whether a server that is being opened may ask for this method (METHOD_NONE: may let the pooler in without asking): see

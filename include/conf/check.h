@@ -14,10 +14,19 @@ void check_file(const struct settings *s, size_t index, const struct setting_pla
 		struct conf_problems *problems);
 /* Returns "PAM" or "LDAP" if the method (enum auth_type) needs the library that this pgweir was built without, otherwise NULL. */
 const char *check_method_lacks(int auth_type);
-/* Parses auth_ldap_options into conf->ldap. A fault is an error if auth_type needs the options, otherwise a warning. `place`
-   may be NULL. */
-void check_ldap(struct conf *conf, const struct setting_place *place, struct conf_problems *problems);
 /* Checks for contradictions between settings, databases and peers. `places` has one element per setting, or is NULL. */
 void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems);
+
+/*
+ * Finds a name in an SQL text that the server resolves by search_path: an operator that is not written as OPERATOR(schema.op),
+ * or a function without a schema. "a = lower(b)" has two such names, "a OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none.
+ * Copies the first name to `name`, truncated to `size` bytes. Returns false if there is no such name. The text need not be
+ * valid SQL.
+ *
+ * "Lexical Structure" in the PostgreSQL documentation, with standard_conforming_strings on.
+ */
+bool sql_unqualified_name(const char *sql, char *name, size_t size);
+/* The same for functions only. */
+bool sql_unqualified_function(const char *sql, char *name, size_t size);
 
 #endif

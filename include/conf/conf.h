@@ -46,7 +46,7 @@ struct conf_database {
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 	int load_balance_hosts;
 	int max_protocol_version, sslnegotiation, channel_binding;	/* or CONF_UNSET */
-	int require_auth;		/* list of methods (conf/methods.h), or CONF_UNSET */
+	int require_auth;		/* list of methods (conf/settings.h), or CONF_UNSET */
 };
 struct conf_user {
 	const char *name;

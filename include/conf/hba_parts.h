@@ -6,7 +6,7 @@
 #include "conf/record.h"
 
 /*
- * The parts of rules and maps, for hba.c, which matches them, and their parsers hba_line.c and ident_line.c only.
+ * The parts of rules, for hba.c, which matches them, and their parser hba_line.c only.
  */
 
 /* Kinds of connections, as a set. */
@@ -38,27 +38,11 @@ struct hba_line {
 	struct hba_line *next;
 };
 
-struct ident_line {
-	const char *map;
-	const char *system_name;	/* compared if there is no pattern */
-	struct pattern *system_pattern;
-	const char *user;		/* may contain \1 if there is a system_pattern */
-	bool takes_group;		/* \1 in `user` is replaced */
-	bool any_user;
-	struct pattern *user_pattern;
-	struct ident_line *next;
-};
-
 /* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the logins that it could concern
    (rule.is_faulty). False: the record has no fields, and there is no line. Call hba_line_clear in any case. `tls` as for
    hba_load. */
 bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
 void hba_line_clear(struct hba_line *line);
-/* Parses a record into `line`, which must be zero. False: the record is faulty. Call ident_line_clear in any case. */
-bool ident_line_read(struct ident_line *line, struct hba_record *record);
-void ident_line_clear(struct ident_line *line);
-/* Whether the line, which must belong to the right map, lets the system name log in as this user. */
-bool ident_line_allows(const struct ident_line *line, const char *system_name, const char *user);
 
 /* Parses "10.0.0.0/8", or an address with the mask `mask` (may be NULL). An IPv4-mapped IPv6 address becomes an IPv4 address if
    the mask allows that. Returns NULL, or a description of the fault. */
@@ -67,6 +51,5 @@ const char *hba_address_read(struct hba_address *address, const char *text, cons
 bool hba_address_is_bare(const char *text);
 /* Whether an address, 4 or 16 bytes, looks like a mask. */
 bool hba_address_may_be_mask(const struct hba_address *address);
-enum hba_fit hba_address_fits(const struct hba_address *address, const struct hba_client *client);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * The parts of a regular expression: pattern_read.c parses the text into a tree, and pattern_net.c turns the tree into a net of
- * states and runs it. For these two files and pattern.c only.
+ * The tree of a regular expression: pattern_read.c parses the text into the tree, and pattern.c turns the tree into a net of
+ * states and runs it. For these two files only.
  */
 
 /* A set of bytes. */
@@ -58,24 +58,5 @@ struct pattern_tree {
 
 /* Parses an expression into a tree in the arena. Returns NULL, or why it is not supported. */
 const char *pattern_read(struct pattern_tree *tree, const char *text, struct arena *arena);
-
-/* A net of states with arcs: an arc takes a byte of a set, or takes no byte and requires a test to hold. */
-struct pattern_net;
-
-/* Builds the net of a tree in the arena and sets begin and end of the nodes. The tree must live as long as the net. Returns
-   NULL with *why. */
-struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct arena *arena, const char **why);
-
-/* A walk over a text from byte `from` to byte `to`: it begins in state `start` and determines where `goal` is reached. */
-struct pattern_walk {
-	const char *text;
-	size_t length, from, to;	/* tests look at the whole text of `length` bytes */
-	uint16_t start, goal;
-	bool is_backward;		/* from `to` down to `from`, against the arcs */
-	bool begins_anywhere;		/* begins at each position instead of the first one */
-	bool *reached;			/* for each position of the text, whether `goal` is reached there; NULL: the walk ends at the first place */
-};
-/* Returns whether `goal` is reached. The time is bounded by the length of the text times the size of the net. */
-bool pattern_net_walk(const struct pattern_net *net, const struct pattern_walk *walk);
 
 #endif

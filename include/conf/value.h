@@ -12,7 +12,7 @@
 enum value_type {
 	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_POLLING, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
 	VALUE_NAMES, VALUE_ENUM,
-	VALUE_METHODS,		/* list of authentication methods: see conf/methods.h */
+	VALUE_METHODS,		/* list of authentication methods: see conf/settings.h */
 	VALUE_PORT,		/* a COUNT in an int */
 	VALUE_SECRET,		/* a text that is never shown */
 };

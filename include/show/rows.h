@@ -27,7 +27,7 @@ struct fd_row {
 	const struct params *params;		/* NULL: not known */
 };
 
-/* The functions of show.tbl: show_connections.c, show_pools.c, show_process.c, show_stats.c. */
+/* The functions of show.tbl: show_connections.c, show_pools.c, show_process.c. */
 void show_config(const struct show *show);
 void show_databases(const struct show *show);
 void show_pools(const struct show *show);

@@ -6,9 +6,7 @@
 #include "conf/check.h"
 
 #include "base/text.h"
-#include "conf/methods.h"
-#include "conf/sql_names.h"
-#include "conf/storage.h"
+#include "conf/settings.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -150,20 +148,6 @@ const char *check_method_lacks(int auth_type)
 	return NULL;
 }
 
-void check_ldap(struct conf *conf, const struct setting_place *place, struct conf_problems *problems)
-{
-	const struct settings *s = &conf->settings;
-	char why[512];
-
-	conf->ldap = NULL;
-	if (!s->auth_ldap_options)
-		return;
-	conf->ldap = ldap_options_read(s->auth_ldap_options, conf->storage->arena, why, sizeof(why));
-	if (!conf->ldap)
-		conf_problem_add(problems, s->auth_type != AUTH_LDAP, place ? place->file : conf->path, place ? place->line : 0,
-				 "\"auth_ldap_options\": %s", why);
-}
-
 static bool is_console(const char *dbname)
 {
 	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
@@ -210,7 +194,7 @@ static void check_login(const struct checker *c)
 		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
 }
 
-/* The owner of a database can replace a function or operator that is found by search_path: see sql_names.h. */
+/* The owner of a database can replace a function or operator that is found by search_path: see find_name(). */
 #define UNQUALIFIED "uses \"%.64s\" without a schema: "
 #define FOR_LOOKUPS UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database " \
 	"put something else in its place"
@@ -497,4 +481,244 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_pool_sizes(&c);
 	check_auth_user(&c);
 	check_databases(&c);
+}
+
+/* ---- names that a server finds by search_path ---- */
+
+/*
+ * Finds names in an SQL text that the server resolves by search_path, for warnings of --check.
+ *
+ * The text is split into tokens; the kind of a name follows from the token and its neighbours. There is no grammar, so the
+ * answer may be wrong in both directions for unusual text: use it only for warnings.
+ *
+ * Some words stand for an operator that is looked up by search_path as well: "a IN (b)" is "a = b".
+ */
+
+enum kind { END, WORD, QUOTED_WORD, LITERAL, OPERATOR, PUNCTUATION };
+
+struct token {
+	enum kind kind;
+	const char *at;
+	size_t size;
+};
+
+/* Words that may precede "(" without calling a function, or that the grammar maps to pg_catalog. */
+static const char no_functions[] =
+	"all and any array as between by case cast coalesce cross cube distinct else end except exists extract filter for from full "
+	"greatest group grouping having ilike in inner intersect interval into is isnull join lateral least left like limit natural "
+	"normalize not notnull nullif of offset on operator or order outer over overlay partition position returning right rollup row rows "
+	"select set sets similar some substring symmetric then to treat trim union using values when where window with within "
+	"xmlelement xmlforest xmlparse xmlserialize";
+/* Words that stand for an operator. */
+static const char operators[] = "between ilike in like nullif similar";
+/* A "*" after these words means all columns. */
+static const char before_star[] = "all distinct select";
+
+static bool is_word_start(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c & 0x80;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c)
+{
+	return is_word_start(c) || is_digit(c) || c == '$';
+}
+
+static bool is_operator(char c)
+{
+	return c && strchr("+-*/<>=~!@#%^&|`?", c);
+}
+
+/* Returns the end of the comment that begins at `at`; comments nest. */
+static const char *skip_block_comment(const char *at)
+{
+	int depth = 1;
+
+	for (at += 2; *at && depth > 0; at++) {
+		if (at[0] == '/' && at[1] == '*')
+			depth++, at++;
+		else if (at[0] == '*' && at[1] == '/')
+			depth--, at++;
+	}
+	return at;
+}
+
+static const char *skip_blanks(const char *at)
+{
+	for (;;) {
+		at += strspn(at, " \t\r\n\f\v");
+		if (at[0] == '-' && at[1] == '-')
+			at += strcspn(at, "\r\n");
+		else if (at[0] == '/' && at[1] == '*')
+			at = skip_block_comment(at);
+		else
+			return at;
+	}
+}
+
+/* Returns the end of the quoted text that begins at `at`; a doubled quote is one quote of the text. */
+static const char *skip_quoted(const char *at, bool has_escapes)
+{
+	char quote = *at++;
+
+	for (; *at; at++) {
+		if (has_escapes && *at == '\\' && at[1])
+			at++;
+		else if (*at == quote && *++at != quote)
+			return at;
+	}
+	return at;
+}
+
+/* Returns the end of $tag$...$tag$, or NULL if `at` does not begin one. */
+static const char *skip_dollar_quoted(const char *at)
+{
+	size_t size = 1;
+
+	if (is_word_start(at[1]))
+		while (is_word(at[size]) && at[size] != '$')
+			size++;
+	if (at[size] != '$')
+		return NULL;
+	size++;
+	for (const char *end = at + size; (end = strchr(end, '$')) != NULL; end++)
+		if (strncmp(end, at, size) == 0)
+			return end + size;
+	return at + strlen(at);
+}
+
+/* An operator ends where a comment begins. */
+static size_t operator_size(const char *at)
+{
+	size_t size = 1;
+
+	while (is_operator(at[size]) && strncmp(at + size, "--", 2) != 0 && strncmp(at + size, "/*", 2) != 0)
+		size++;
+	return size;
+}
+
+static struct token token_up_to(enum kind kind, const char *at, const char *end)
+{
+	return (struct token){ kind, at, (size_t)(end - at) };
+}
+
+/* Whether the word is the prefix of a string constant, as in E'...'. */
+static bool is_string_prefix(const struct token *word)
+{
+	return word->at[word->size] == '\'' && word->size == 1 && strchr("EeBbXxNn", *word->at);
+}
+
+static struct token next_token(const char *at)
+{
+	struct token t;
+	const char *end;
+
+	at = skip_blanks(at);
+	if (!*at)
+		return token_up_to(END, at, at);
+	if (is_word_start(*at)) {
+		for (end = at; is_word(*end); end++)
+			;
+		t = token_up_to(WORD, at, end);
+		return is_string_prefix(&t) ? token_up_to(LITERAL, at, skip_quoted(end, *at == 'E' || *at == 'e')) : t;
+	}
+	if (*at == '\'' || *at == '"')
+		return token_up_to(*at == '"' ? QUOTED_WORD : LITERAL, at, skip_quoted(at, false));
+	if (*at == '$' && (end = skip_dollar_quoted(at)) != NULL)
+		return token_up_to(LITERAL, at, end);
+	if (*at == '$' || is_digit(*at)) {
+		for (end = at + 1; is_word(*end) || (*end == '.' && is_digit(end[1])); end++)
+			;
+		return token_up_to(LITERAL, at, end);
+	}
+	if (is_operator(*at))
+		return token_up_to(OPERATOR, at, at + operator_size(at));
+	return token_up_to(PUNCTUATION, at, at + (strncmp(at, "::", 2) == 0 ? 2 : 1));
+}
+
+static bool is_punctuation(const struct token *t, const char *text)
+{
+	return t->kind == PUNCTUATION && strlen(text) == t->size && strncmp(t->at, text, t->size) == 0;
+}
+
+/* Whether the token is an unquoted word of a list. */
+static bool is_one_of(const struct token *t, const char *list)
+{
+	char word[32];
+
+	if (t->kind != WORD || t->size >= sizeof(word))
+		return false;
+	snprintf(word, sizeof(word), "%.*s", (int)t->size, t->at);
+	return text_list_has(list, word, true);
+}
+
+static bool is_star(const struct token *t, const struct token *before)
+{
+	return t->size == 1 && *t->at == '*' &&
+	       (before->kind == END || is_punctuation(before, "(") || is_punctuation(before, ",") || is_punctuation(before, ".") ||
+		is_one_of(before, before_star));
+}
+
+/* Whether a function is called by a name without a schema. After AS or another name the parentheses enclose column names, and
+   after "::" type modifiers. */
+static bool is_unqualified_call(const struct token *t, const struct token *before, const struct token *behind)
+{
+	bool is_name = t->kind == QUOTED_WORD || (t->kind == WORD && !is_one_of(t, no_functions));
+
+	return is_name && is_punctuation(behind, "(") && !is_punctuation(before, ".") && !is_punctuation(before, "::") &&
+	       !is_one_of(before, "as");
+}
+
+/* Whether a statement "SET name = value" begins: it has words and constants, but no expressions. */
+static bool begins_set(const struct token *t, const struct token *before)
+{
+	return is_one_of(t, "set") && (before->kind == END || is_punctuation(before, ";"));
+}
+
+/* Returns the token that ends the statement of `t`. */
+static struct token end_of_statement(struct token t)
+{
+	while (t.kind != END && !is_punctuation(&t, ";"))
+		t = next_token(t.at + t.size);
+	return t;
+}
+
+static bool find_name(const char *sql, bool also_operators, char *name, size_t size)
+{
+	struct token before = { END, sql, 0 }, t = next_token(sql), behind;
+
+	for (; t.kind != END; before = t, t = behind) {
+		if (begins_set(&t, &before))
+			t = end_of_statement(t);
+		behind = next_token(t.at + t.size);
+		/* OPERATOR(schema.op): skip to the parenthesis */
+		if (is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {
+			const char *end = strchr(behind.at, ')');
+
+			t = token_up_to(PUNCTUATION, t.at, end ? end + 1 : t.at + strlen(t.at));
+			behind = next_token(t.at + t.size);
+			continue;
+		}
+		if ((also_operators && ((t.kind == OPERATOR && !is_star(&t, &before)) || is_one_of(&t, operators))) ||
+		    is_unqualified_call(&t, &before, &behind)) {
+			snprintf(name, size, "%.*s", (int)t.size, t.at);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool sql_unqualified_name(const char *sql, char *name, size_t size)
+{
+	return find_name(sql, true, name, size);
+}
+
+bool sql_unqualified_function(const char *sql, char *name, size_t size)
+{
+	return find_name(sql, false, name, size);
 }

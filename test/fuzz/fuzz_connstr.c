@@ -4,8 +4,7 @@
  * Input: a letter for the kind (d, u, p, l), the text. Properties: a parsed list, written again from its values, is parsed as the same; error
  * messages never contain the password in the text.
  */
-#include "conf/connstr.h"
-#include "conf/entry.h"
+#include "conf/ini.h"
 #include "conf/ldap.h"
 #include "fuzz.h"
 #include "sandbox.h"

@@ -79,8 +79,8 @@ PROOFS = {
 COLUMNS = "unit/admin/test_show.c::columns_match_the_published_interface"
 
 COMMANDS = (
-    ("PAUSE [db]", "wait.c::pause_waits_for_servers"), ("RESUME [db]", "wait.c::resume_of_another_client_ends_a_pause"),
-    ("SUSPEND", "wait.c::suspend_waits_until_output_is_flushed"), ("DISABLE db", "verbs.c::refusals_about_databases"),
+    ("PAUSE [db]", "verbs.c::pause_waits_for_servers"), ("RESUME [db]", "verbs.c::resume_of_another_client_ends_a_pause"),
+    ("SUSPEND", "verbs.c::suspend_waits_until_output_is_flushed"), ("DISABLE db", "verbs.c::refusals_about_databases"),
     ("ENABLE db", "verbs.c::refusals_about_databases"), ("RECONNECT [db]", "verbs.c::reconnect_and_wait_close"),
     ("KILL [db]", "verbs.c::kill"), ("KILL_CLIENT id", "verbs.c::kill_client"),
     ("WAIT_CLOSE [db]", "verbs.c::reconnect_and_wait_close"), ("RELOAD", "verbs.c::reload"),

@@ -1,7 +1,7 @@
 /* The grammar: every command in every form, and invalid commands. */
 #include "admin/command.h"
 
-#include "admin/console_error.h"
+#include "admin/caller.h"
 #include "show/show.h"
 #include "unit.h"
 

@@ -2,6 +2,7 @@
 #include "conf/ini.h"
 
 #include "base/bytes.h"
+#include "conf/conf.h"
 #include "tempfile.h"
 #include "unit.h"
 
@@ -193,6 +194,126 @@ TEST(teardown)
 	bytes_free(&shown);
 	bytes_free(&files);
 	CHECK(!shown.data);
+}
+
+/* key=value lists. */
+
+/* Reads the whole list and writes it as "key<value>key<value>", with "!" at the end if the list is invalid. */
+static const char *parse_pairs(const char *list)
+{
+	static char out[512];
+	char text[256], *cursor = text, *key, *value;
+	const char *why = NULL;
+	enum connstr_verdict verdict;
+
+	strcpy(text, list);
+	out[0] = '\0';
+	while ((verdict = connstr_next(&cursor, &key, &value, &why)) == CONNSTR_PAIR)
+		sprintf(out + strlen(out), "%s<%s>", key, value);
+	if (verdict == CONNSTR_BAD) {
+		strcat(out, "!");
+		CHECK(why && *why);
+	}
+	return out;
+}
+
+TEST(plain_lists)
+{
+	CHECK_PAIRS(parse_pairs,
+		{ "", "" },
+		{ "   ", "" },
+		{ "host=a", "host<a>" },
+		{ "host=a port=5432\tdbname=x", "host<a>port<5432>dbname<x>" },
+		{ "  host = a  port =5 x= y  ", "host<a>port<5>x<y>" },
+		{ "host=h1,h2 query=a=b", "host<h1,h2>query<a=b>" },
+		{ "password=ab'c\\d\"e", "password<ab'c\\d\"e>" },
+		{ "host=", "host<>" });
+}
+
+/* As in libpq, blanks after "=" are skipped before the value. */
+TEST(an_empty_value_in_the_middle_needs_quotes)
+{
+	CHECK_TEXT(parse_pairs("host= port=5"), "host<port=5>");
+	CHECK_TEXT(parse_pairs("host='' port=5"), "host<>port<5>");
+}
+
+TEST(quoted_values)
+{
+	CHECK_PAIRS(parse_pairs,
+		{ "a='b c'", "a<b c>" },
+		{ "a='it''s' b='''' c=''", "a<it's>b<'>c<>" },
+		{ "a = 'x=y z' b=1", "a<x=y z>b<1>" },
+		{ "a='\\' b=2", "a<\\>b<2>" });
+}
+
+TEST(invalid_lists)
+{
+	CHECK_PAIRS(parse_pairs,
+		{ "host", "!" },
+		{ "=x", "!" },
+		{ "host=a garbage", "host<a>!" },
+		{ "a='b", "!" },
+		{ "a='b''", "!" },
+		{ "a='b'c=d", "!" },
+		{ "a b=c", "!" });
+}
+
+/* One entry of the file: the error messages about an unquoted password and the words after it. */
+
+/* Returns all problems of a database with this list, and their line. */
+static const char *said_of(const char *list)
+{
+	static char said[2048];
+	char text[1024];
+	struct conf_problems problems = { .count = 0 };
+	struct conf *conf;
+	size_t used = 0;
+
+	snprintf(text, sizeof(text), "[databases]\nd = %s\n[pgweir]\n", list);
+	conf = conf_load(temp_write("a.ini", text), &problems);
+	said[0] = '\0';
+	for (size_t i = 0; i < problems.count; i++)
+		if (problems.items[i].line > 0)
+			used += (size_t)snprintf(said + used, sizeof(said) - used, "%d: %s\n", problems.items[i].line,
+						 problems.items[i].text);
+	if (conf)
+		conf_drop(&conf);
+	conf_problems_free(&problems);
+	return said;
+}
+
+#define QUOTES " (a value with blanks in it must stand in 'single quotes')\n"
+
+TEST(words_after_a_password_are_reported_by_number)
+{
+	CHECK_PAIRS(said_of,
+		{ "password='my horse' port=1", "" },
+		{ "password=my horse=1 battery=2",
+		  "2: database \"d\": unknown key behind \"password\": key=value number 2" QUOTES
+		  "2: database \"d\": unknown key behind \"password\": key=value number 3" QUOTES },
+		{ "password=my horse=1 battery",
+		  "2: database \"d\": unknown key behind \"password\": key=value number 2" QUOTES
+		  "2: database \"d\": behind \"password\", at key=value number 3: expected key=value" QUOTES },
+		{ "host=a password=my horse",
+		  "2: database \"d\": behind \"password\", at key=value number 3: expected key=value" QUOTES },
+		{ "host=a port=1 horse", "2: database \"d\": behind \"port\": expected key=value" QUOTES });
+}
+
+/* The password word may be similar to a key, be the value of a key, follow valid keys, or follow a misspelt "password". */
+TEST(words_after_a_password_are_not_printed)
+{
+	static const char *const lists[] = {
+		"password=my hosst=1", "password=my prot=1 port=horse", "password=my port=horse", "password=my pool_mode=hosst",
+		"password=my host=a horse=1", "passwrd=my horse=1 hosst", "password=my port=1 horse='", "password = my\thorse = hosst",
+	};
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+		const char *said = said_of(lists[i]);
+
+		CHECK(*said);
+		CHECK(!strstr(said, "horse") && !strstr(said, "hosst") && !strstr(said, "prot") && !strstr(said, "my"));
+		CHECK(strstr(said, "2: database \"d\": "));
+	}
 }
 
 UNIT_MAIN

@@ -1,5 +1,5 @@
 /* The exchange of auth_query: the messages sent, byte by byte where that matters, and the interpretation of every form of answer. */
-#include "conf/sql_names.h"
+#include "conf/check.h"
 #include "pg/authquery.h"
 #include "pg/build.h"
 #include "pg/frame.h"
