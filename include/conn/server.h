@@ -36,8 +36,14 @@ enum { SET_KEEPS_ROLE = 1, SET_KEEPS_MEANING = 2 };
 enum { STATE_ROLE = 1 << PINS };
 /* A prepared statement of the client with any effect. */
 enum { STATE_ANYTHING = 1 << (PINS + 1) };
+/* Of a statement that the client has prepared: it may define functions or triggers, although the functions of the database are known. */
+enum { STATE_DEFINES = 1 << (PINS + 2) };
 /* In server->state_doubts: pgweir has LISTENed there to the channels of the client, and is to UNLISTEN at the end of the link. */
 enum { STATE_CHANNELS = 1 << (PINS + 2) };
+
+/* What commands change for other sessions at the end of their transaction: what texts mean (pg_tag_changes_meaning), with what a session begins
+   (pg_tag_changes_sessions), which functions of the database change a session (a text may define functions or triggers without a tag that says so). */
+enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4 };
 
 /*
  * A server connection. Its phase is policy.state; the answers it owes are in the ledger. Invariant: an idle server has no client, owes
@@ -75,8 +81,7 @@ struct server {
 	bool meaning_in_doubt;		/* its client may have changed the meaning of SQL texts in the session: search_path, role, tables; until the
 					   end of the link */
 	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared on it */
-	bool changes_sessions;		/* the transaction of its client has an ALTER ROLE or ALTER DATABASE: new sessions may begin with other values */
-	bool changes_meaning;		/* its client's transaction has a command that may change the meaning of SQL texts (pg_tag_changes_meaning) */
+	uint8_t changes;		/* CHANGES_ bits: what its client's transaction may have changed for other sessions */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */

@@ -206,6 +206,8 @@ enum prepared_answer prepared_sql_failed(struct server *server, struct client *c
    which no error tells ($1 that was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows
    one goes on with it, as on a connection of its own. To be called after the command, and again after its transaction. */
 void prepared_meaning_changed(struct server *server);
+/* A transaction may have defined functions or triggers without a command tag that says so: those of the database are read again. */
+void prepared_functions_changed(struct server *server);
 /* Gives the local replies that are due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
 size_t prepared_local_reply(struct server *server, const void **from);
 

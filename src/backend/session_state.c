@@ -221,7 +221,9 @@ static uint16_t called(struct server *s, const struct client *c)
 	}
 	if ((state->calls | state->unnamed_calls) & STATE_ANYTHING)
 		server_doubt(s, c->peer.id);
-	return (state->calls | state->unnamed_calls) & (uint16_t)~STATE_ANYTHING;
+	if ((state->calls | state->unnamed_calls) & STATE_DEFINES)
+		s->changes |= CHANGES_FUNCTIONS;
+	return (state->calls | state->unnamed_calls) & (uint16_t)~(STATE_ANYTHING | STATE_DEFINES);
 }
 
 void session_state_begin(struct server *s, struct client *c)
@@ -338,10 +340,12 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	if (said & TEXT_STAYS)
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
 	is_doubtful |= (said & TEXT_DOUBTFUL) != 0;
+	if (said & TEXT_DOUBTFUL)
+		s->changes |= CHANGES_FUNCTIONS;
 	if (is_doubtful)
 		server_doubt(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
-		note_prepared(c, said, doubts | (is_doubtful ? STATE_ANYTHING : 0u), of);
+		note_prepared(c, said, doubts | (is_doubtful ? STATE_ANYTHING : 0u) | (said & TEXT_DOUBTFUL ? STATE_DEFINES : 0u), of);
 	return true;
 }
 
@@ -398,8 +402,10 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	s->channels_restored |= tag == TAG_DISCARD_ALL;
 	if (tag == TAG_DISCARD_ALL)
 		hearing_forget(c);
-	if (tag == TAG_CODE)
+	if (tag == TAG_CODE) {
+		s->changes |= CHANGES_FUNCTIONS;
 		server_doubt(s, c->peer.id);
+	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
 		forget_values(s, c);
 	if (tag == TAG_LOAD)

@@ -83,8 +83,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	bytes_append_u8(out, s->plain_set);
 	pack_bool(out, s->meaning_in_doubt);
 	pack_bool(out, s->meanings_prepared);
-	pack_bool(out, s->changes_meaning);
-	pack_bool(out, s->changes_sessions);
+	bytes_append_u8(out, s->changes);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
 	pack_text(out, s->search_path);
@@ -167,8 +166,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->plain_set = unpack_u8(in);
 	s->meaning_in_doubt = unpack_bool(in);
 	s->meanings_prepared = unpack_bool(in);
-	s->changes_meaning = unpack_bool(in);
-	s->changes_sessions = unpack_bool(in);
+	s->changes = unpack_u8(in);
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);
 	in->bad |= !in->bad && role && !role_restore(s, role);

@@ -480,6 +480,15 @@ void prepared_meaning_changed(struct server *s)
 	}
 }
 
+void prepared_functions_changed(struct server *s)
+{
+	const struct database *of = s->policy.pool->database;
+
+	for (struct database *d = s->peer.world->pools->databases; d; d = d->hh.next)
+		if (lead_to_one(d, of))
+			session_functions_changed(d, s->peer.world->now);
+}
+
 size_t prepared_local_reply(struct server *s, const void **from)
 {
 	static const uint8_t parse_complete[PG_HEADER] = { PGS_PARSE_COMPLETE, 0, 0, 0, 4 }, close_complete[PG_HEADER] = { PGS_CLOSE_COMPLETE, 0, 0, 0, 4 };

@@ -72,8 +72,9 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		s->meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s);
-		s->changes_meaning = true;
-		s->changes_sessions |= tag == TAG_ALTER && pg_tag_changes_sessions(f->body, f->size);
+		s->changes |= CHANGES_MEANING;
+		if (tag == TAG_ALTER && pg_tag_changes_sessions(f->body, f->size))
+			s->changes |= CHANGES_SESSIONS;
 	}
 }
 

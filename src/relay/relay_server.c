@@ -20,14 +20,18 @@
 #include "relay/link.h"
 #include "relay/request.h"
 
-/* With the end of the transaction, for all others: what they have prepared since the command has the old meaning, too. */
-static NEVER_INLINE void meaning_has_changed(struct server *s)
+/* The transaction is over: what it has changed holds for other sessions. */
+static NEVER_INLINE void apply_changes(struct server *s)
 {
-	s->changes_meaning = false;
-	prepared_meaning_changed(s);
-	if (s->changes_sessions)
+	unsigned changes = s->changes;
+
+	s->changes = 0;
+	if (changes & CHANGES_MEANING)
+		prepared_meaning_changed(s);
+	if (changes & CHANGES_SESSIONS)
 		retire_sessions(s);
-	s->changes_sessions = false;
+	if (changes & CHANGES_FUNCTIONS)
+		prepared_functions_changed(s);
 }
 
 static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
@@ -51,8 +55,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 		if (c->transaction_started != 0)
 			total->xact_time += (uint64_t)(w->now - c->transaction_started);
 		c->transaction_started = c->query_started;
-		if (s->changes_meaning)
-			meaning_has_changed(s);
+		if (s->changes)
+			apply_changes(s);
 	}
 }
 

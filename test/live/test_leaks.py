@@ -157,3 +157,27 @@ def test_many_functions(scene, made, postgres, count, name):
     assert mine.query("SELECT current_setting('app.tenant', true)").value == "x"
     known = [int(line.rsplit(" ", 1)[1]) for line in weir.log().splitlines() if "functions of the database that change the session" in line]
     assert known and known[-1] >= count
+
+
+@pytest.mark.parametrize("prepared", [False, True], ids=["query", "statement"])
+def test_trigger_made_by_a_function_is_noticed(scene, made, postgres, prepared):
+    """No command tag says that a function has made a trigger: the functions of the database are read again after each text that may have done so."""
+    made(HIDDEN + "CREATE TABLE ways.plain (a int); ALTER TABLE ways.plain OWNER TO app")
+    weir = full(scene, postgres)
+    other = weir.client()
+    before = other.query(LOOK).rows
+    mine = weir.client(user="app")
+    trigger = ("CREATE FUNCTION ways.tf() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN PERFORM set_config('app.tenant', '7', false); RETURN new; END $f$; "
+               "CREATE TRIGGER q BEFORE INSERT ON ways.plain FOR EACH ROW EXECUTE FUNCTION ways.tf()")
+    define = "SELECT ways.hidden('%s')" % trigger[::-1].replace("'", "''")
+    if prepared:
+        mine.send(m.parse(define, "s"), m.bind("s"), m.execute(), m.sync())
+        result = mine.result()
+    else:
+        result = mine.query(define)
+    assert not result.errors, result.errors
+    mine.quit()
+    third = weir.client(user="app")
+    result = third.query("INSERT INTO ways.plain VALUES (1)")
+    assert not result.errors, result.errors
+    assert other.query(LOOK).rows == before

@@ -77,7 +77,7 @@ TEST(server_fields_are_handed_over)
 	server->unknown = UNKNOWN_SEQUENCES;
 	server->state_doubts = STATE_ROLE;
 	server->state_was_reset = true;
-	server->changes_meaning = true;
+	server->changes = CHANGES_MEANING;
 	server->roles_prepared = true;
 	server->minor = 2;
 	server->told_pid = 14;
@@ -93,7 +93,7 @@ TEST(server_fields_are_handed_over)
 	CHECK_INT(took->batch, 13);
 	CHECK_INT(took->unknown, UNKNOWN_SEQUENCES);
 	CHECK_INT(took->state_doubts, STATE_ROLE);
-	CHECK(took->state_was_reset && took->changes_meaning && took->roles_prepared);
+	CHECK(took->state_was_reset && took->changes == CHANGES_MEANING && took->roles_prepared);
 	CHECK(!took->state_text_was_cut && !took->plain_set && !took->needs_reset && !took->said_fatal);
 	CHECK_INT(took->minor, 2);
 	CHECK_INT(took->status, 'I');

@@ -278,10 +278,10 @@ TEST(ddl_changes_the_meaning_of_texts)
 {
 	REQUIRE(begin_query());
 	CHECK_INT(look_at_tag("INSERT 0 1000000"), ANSWER_RELAY);
-	CHECK(!server->changes_meaning);
+	CHECK(!server->changes);
 	CHECK_INT(look_at_tag("ALTER TABLE"), ANSWER_RELAY);
-	CHECK(server->changes_meaning);
-	server->changes_meaning = false;
+	CHECK_INT(server->changes, CHANGES_MEANING);
+	server->changes = 0;
 	end();
 }
 
