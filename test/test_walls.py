@@ -30,8 +30,8 @@ ROOMS = {
 }
 # the rooms of connections, each of which may include the rooms before it
 LAYERS = {
-    "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
-    "login": set(), "relay": set(), "handover": set(), "session": {"event2", "openssl"}, "show": set(), "admin": set(),
+    "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "state": set(), "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
+    "login": set(), "relay": set(), "handover": set(), "core": {"event2", "openssl"}, "show": set(), "admin": set(),
     "main": {"event2", "openssl", "ares", "systemd"},
 }
 BELOW = set(ROOMS)
@@ -88,8 +88,8 @@ def test_shows_know_no_format():
 
 
 def test_shows_read_rows_of_other_rooms():
-    """The values of a connection, pool or database are collected in its own room (session/connection_row.h, pool/rows.h)."""
-    innards = re.compile(r"LIST_EACH|LIST_OBJECT|HASH_[A-Z]|\b(policy|peer|stream)\.|\blogin->|->database->")
+    """The values of a connection, pool or database are collected in its own room (core/connection_row.h, pool/rows.h)."""
+    innards = re.compile(r"LIST_EACH|LIST_OBJECT|HASH_[A-Z]|\b(pooled|peer|stream)\.|\blogin->|->database->")
     for path in (path for room, path in sources() if room == "show"):
         with open(path, encoding="utf-8") as f:
             found = [(number, line.strip()) for number, line in enumerate(f, 1) if innards.search(line)]

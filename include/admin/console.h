@@ -1,7 +1,7 @@
 #ifndef ADMIN_CONSOLE_H
 #define ADMIN_CONSOLE_H
 
-#include "session/world.h"
+#include "core/world.h"
 
 /* The console: databases "pgbouncer" and "pgweir". */
 struct console;

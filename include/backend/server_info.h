@@ -9,8 +9,23 @@
  * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last
  * login error, which hosts work, and which functions change a session.
  */
-struct listener;
+struct notify_server;
 struct proven_secret;
+
+/* Functions of a database that change the state of the session (state/session_functions.c); the pools of a database share them. */
+struct database_functions {
+	unsigned pools;			/* so many hold it */
+	struct state_functions *all;	/* as they were read last; NULL: never */
+	const struct state_functions *in_use;	/* the same; NULL also: none of them changes anything */
+	bool are_known;			/* nothing is known to have changed since then */
+	unsigned readings;		/* so many have found something new */
+	unsigned changes;		/* so many commands have changed definitions */
+	usec_t due;			/* they are to be read then; 0: at once */
+	usec_t reading_since;		/* a server reads them; 0: none does */
+	int tokens;			/* readings that may begin at once ... */
+	usec_t tokens_at;		/* ... as of then */
+};
+
 struct server_info {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
@@ -22,13 +37,15 @@ struct server_info {
 	struct proven_secret *found;		/* what auth_query has found for the pool's user, see proven_secret.h; or NULL */
 	struct proven_secret *shown;		/* the password that PAM or LDAP found right for it last, see proven_secret.h; or NULL */
 	struct hosts hosts;
-	struct listener *listener;	/* of clients that LISTEN; see listener.h; NULL: there are none */
+	struct notify_server *notify_server;	/* of clients that LISTEN; see notify_server.h; NULL: there are none */
 	struct database_functions *functions;	/* of all pools of the database, see session_functions.c; NULL: none has been read */
 };
 /* Made on first use; NULL: no memory. */
 struct server_info *server_info_get(struct pool *pool, struct params_table *table);
-/* Frees it. */
+/* Frees it; its notify_server is freed before. */
 void server_info_free(struct pool *pool, struct params_table *table);
+/* The holder of *functions gives them up; the last one frees them. Sets *functions to NULL. */
+void database_functions_drop(struct database_functions **functions);
 /* A server login of its pool has ended without success: keeps the text, and tells the pool what that means for the next login. True: *failure
    says what kind it was; false: it was no failure of the pool's servers, as when policy has ended it. */
 bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);

@@ -1,9 +1,7 @@
 #ifndef BACKEND_TASK_H
 #define BACKEND_TASK_H
 
-#include "backend/session_params.h"
 #include "conn/world.h"
-#include "pg/frame.h"
 
 /*
  * Queries of the pooler's own on a server, and where a server goes that has no client: see task.c.
@@ -12,17 +10,13 @@
 /* Sends a query; when its ReadyForQuery has come, server_task_over or, while the server is linked, link_task_over is called. False: the
    server has ended. */
 bool server_run(struct server *server, enum server_task task, const char *sql);
-/* An answer to that query. True: it is an error that goes to the client, whose business the end of its server is. */
-bool server_task_heard(struct server *server, const struct pg_frame *frame);
-/* The ReadyForQuery of the query has come, and the server has no client: goes on to what follows the task. */
-void server_task_over(struct server *server);
 /* The session is to be reset before the server is idle: after a session of its own (`had_session`), or after each link where
    server_reset_query_always says so. */
 bool server_wants_reset(const struct server *server, bool had_session);
 /* The state of a server after its link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset) or SERVER_IDLE. */
 static inline enum server_state server_next_state(const struct server *s)
 {
-	if (s->policy.cancels > 0)
+	if (s->pooled.cancels > 0)
 		return SERVER_BEING_CANCELED;
 	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
 }

@@ -28,19 +28,19 @@ struct client_names {
 };
 
 /*
- * A client connection. Its phase is policy.state and nothing else; the link to a server is policy.link.
+ * A client connection. Its phase is pooled.state and nothing else; the link to a server is pooled.link.
  */
 struct client {
-	struct pool_client policy;
+	struct pool_client pooled;
 	struct peer peer;
 	const struct params *params;	/* values it believes in; NULL before login */
-	struct client_session *session;	/* NULL: it has not had a server with keeps_state; see backend/session_state.h */
+	struct client_session *session;	/* NULL: it has not had a server with keeps_state; see state/session_state.h */
 	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
 	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
 	/* facts about the current link, set when it begins; independent of each other */
 	bool shares_server;		/* the server is lent for a transaction or statement, and goes back with its end */
 	bool keeps_state;		/* its session state is restored on the next server (session_state) */
-	bool hears;			/* it listens: see backend/listener.h */
+	bool hears;			/* it listens: see state/notify_server.h */
 	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
 	bool names_sql;			/* SQL of it names statements of its own: its command tags and errors are looked at */
 	uint8_t minor;			/* it speaks protocol 3.minor */
@@ -69,7 +69,7 @@ struct client {
 };
 
 static inline const struct client_names *client_names(const struct client *c) { return (const struct client_names *)(const void *)c->login; }
-static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, policy); }
+static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, pooled); }
 
 /* A client of this socket that is nothing but on every list it has to be on; without an id. NULL: no memory, the socket is closed. */
 struct client *client_adopt(struct world *world, int fd);

@@ -38,7 +38,7 @@ struct peer {
 	bool held_first;		/* `held` may begin with whole messages: they are dealt with before the socket is read */
 	uint8_t fate;			/* enum peer_fate; set by peer_become */
 	uint8_t end_reason;		/* enum close_reason */
-	uint8_t ended_in;		/* policy.state when it was ended */
+	uint8_t ended_in;		/* pooled.state when it was ended */
 	struct bytes held;
 	struct brief_address remote;	/* the local one is asked of the descriptor where it is shown */
 	usec_t connected_at;		/* wall clock */

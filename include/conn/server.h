@@ -21,7 +21,7 @@ struct dial;				/* data needed only while the connection is opened */
 /* State of the session that a client's SET or RESET has made unknown. UNKNOWN_PARAMS: parameters that the server does not report.
    UNKNOWN_SEQUENCES: whether the session has values of sequences (currval) of another client. UNKNOWN_SESSION: any state that the SQL of
    another client may have left. UNKNOWN_FUNCTIONS: the functions of the database that change the session. UNKNOWN_CHANNELS: the server has to
-   LISTEN to the channels of its client (backend/listener.h). UNKNOWN_SOURCES: a value set by its client is in force, and perhaps must not be
+   LISTEN to the channels of its client (state/notify_server.h). UNKNOWN_SOURCES: a value set by its client is in force, and perhaps must not be
    (server_unset_params). */
 enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_SESSION = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
 
@@ -46,11 +46,11 @@ enum { STATE_CHANNELS = 1 << (PINS + 2) };
 enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4 };
 
 /*
- * A server connection. Its phase is policy.state; the answers it owes are in the ledger. Invariant: an idle server has no client, owes
+ * A server connection. Its phase is pooled.state; the answers it owes are in the ledger. Invariant: an idle server has no client, owes
  * nothing and is in no transaction.
  */
 struct server {
-	struct pool_server policy;
+	struct pool_server pooled;
 	struct peer peer;
 	struct ledger ledger;
 	struct prepared_server *prepared;	/* NULL: nothing has been prepared on it */
@@ -90,7 +90,7 @@ struct server {
 	uint8_t replication;		/* enum pg_replication: the kind of connection */
 	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	uint32_t backend_pid;		/* of its process, as BackendKeyData says it; 0: it was not told */
-	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See backend/notifier.c */
+	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See state/notifier.c */
 	UT_hash_handle by_backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
@@ -101,11 +101,18 @@ struct server {
 	struct address *address;	/* where it is connected to; cancels go there too */
 };
 
-static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, policy); }
+static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, pooled); }
 
 /* Makes a server connection that is to be opened, in LOGIN on its pool's list, with the start-up parameters of `client` unless NULL. NULL:
    no memory. */
 struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *client);
+/* Adds the server, whose backend_pid is known, to world->by_backend_pid. False: no memory. */
+bool server_enlist(struct server *server);
+/* Removes the server from world->by_backend_pid, if it is there. */
+void server_delist(struct server *server);
+/* ParameterStatus: keeps the value, if the parameter is tracked. Without memory the server's close_reason says so: its session is not
+   known any more. */
+void server_parameter(struct server *server, const char *name, const char *value);
 /* If pgweir itself broke the connection because the server made endless TLS work: sets *why and *detail (a constant text) accordingly. */
 void server_name_abuse(const struct server *server, enum close_reason *why, const char **detail);
 /* Records that it ends, and why, as client_end() does; its client, where it has one, ends for the same reason. */

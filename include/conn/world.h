@@ -53,7 +53,7 @@ struct lookups;			/* auth/lookup.h */
 struct refusals;		/* auth/refusal.h */
 struct secrets;			/* backend/secrets.h */
 struct successor;		/* cancel/predecessors.h */
-struct tick;			/* session/tick.c */
+struct tick;			/* core/tick.c */
 struct unknown;			/* auth/unknown.h */
 
 struct world {
@@ -68,9 +68,9 @@ struct world {
 	uint64_t queries;			/* answered since the start */
 	struct tick *tick;			/* values that one tick compares with the previous tick */
 	struct list again;			/* peers to be read again this turn without an event */
-	struct list hearers;			/* clients with notifications to be sent when the events are handled (backend/hearing.c) */
+	struct list notify_due;			/* clients with notifications to be sent when the events are handled (state/notify_client.c) */
 	uint32_t deliveries;			/* of notifications to clients, in this turn */
-	bool hearers_wait;			/* the last turn has left some of these clients */
+	bool notify_waits;			/* the last turn has left some of these clients */
 	struct list ending;			/* peers that end: see reap.h */
 
 	/* the read buffer, and how much of it one connection may use */
@@ -89,7 +89,7 @@ struct world {
 	struct params_table *params;
 	struct statements *statements;		/* prepared ones, shared */
 	struct list clients, servers;		/* every peer, in order of id */
-	struct server *by_backend_pid;		/* uthash: servers that have logged in; see backend/notifier.c */
+	struct server *by_backend_pid;		/* uthash: servers that have logged in; see state/notifier.c */
 	uint64_t last_id;
 
 	/* the network */
@@ -153,6 +153,6 @@ static inline void client_resume(struct client *c)
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }
-static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again) || !list_is_empty(&w->hearers); }	/* do not block in the event loop */
+static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again) || !list_is_empty(&w->notify_due); }	/* do not block in the event loop */
 
 #endif

@@ -86,8 +86,8 @@ void listeners_decide(const struct world *world);
 bool listener_stays(const struct pool *pool);
 void listener_pack(struct bytes *out, const struct server *server);
 void listener_unpack_server(struct unpack *in, struct server *server);
-void hearing_pack(struct bytes *out, const struct client *client);
-void hearing_unpack(struct unpack *in, struct client *client);
+void notify_client_pack(struct bytes *out, const struct client *client);
+void notify_client_unpack(struct unpack *in, struct client *client);
 
 /* handover_client.c */
 bool client_may_be_given(const struct client *client);

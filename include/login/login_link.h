@@ -7,7 +7,7 @@
 
 /* Whether the client gets its server before the welcome: for replication, or because of session_link. Its pool and its
    replication mode must be set. */
-static inline bool login_link_is_wanted(const struct client *c) { return c->replication || pool_links_at_login(c->policy.pool); }
+static inline bool login_link_is_wanted(const struct client *c) { return c->replication || pool_links_at_login(c->pooled.pool); }
 /* The client is authenticated and has joined its pool: puts it into the queue. */
 void login_link_queue(struct client *client);
 /* The server that was lent to the client ended before the welcome: queues the client again. */

@@ -66,7 +66,7 @@ int params_other_order(const struct params *a, size_t i, const struct params *b,
 /* Value of one by its name in any case. NULL: absent. */
 const char *params_other_value(const struct params *set, const char *name);
 /* Among the others of a set: the role that the session acts as, where it is not the one that it began with. Its value is a note of
-   backend/role.h, and not a value of PostgreSQL's parameter, so params_sql passes it over. No client can ask for it by this name. */
+   state/role.h, and not a value of PostgreSQL's parameter, so params_sql passes it over. No client can ask for it by this name. */
 #define PARAMS_ROLE "role"
 /* A parameter may have this name: letters, digits and '_', in parts with dots between them. It needs no quotes in SQL. */
 bool params_has_form(const char *name);

@@ -23,7 +23,7 @@ enum answer {
 /* An ErrorResponse that comes now may be told the client in other words. */
 static inline bool answer_may_be_told(const struct server *s)
 {
-	return ledger_head_is_marked(&s->ledger) || (s->policy.link && !s->policy.link->is_internal && client_of(s->policy.link)->names_sql);
+	return ledger_head_is_marked(&s->ledger) || (s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->names_sql);
 }
 enum pg_verdict answer_look(struct server *server, const uint8_t *at, size_t n, struct pg_frame *frame, enum answer *answer);
 

@@ -4,7 +4,7 @@
 #include "conn/world.h"
 
 /*
- * Steps of clients that LISTEN, on their servers and on the listener's: see fan_out.c, and backend/listener.h.
+ * Steps of clients that LISTEN, on their servers and on the listener's: see fan_out.c, and state/notify_server.h.
  */
 
 /* The client, which listens, and its server are at the end of a link, with nothing in doubt. True: it keeps the server for a step of its channels

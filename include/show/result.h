@@ -2,7 +2,7 @@
 #define SHOW_RESULT_H
 
 #include "base/bytes.h"
-#include "session/connection_row.h"
+#include "core/connection_row.h"
 
 /*
  * The rows of a SHOW. A SHOW adds values in the order of its columns; the last value of a row ends the row. A format (struct

@@ -4,7 +4,7 @@
 #include "auth/client_address.h"
 #include "cancel/peers.h"
 #include "pool/rows.h"
-#include "session/connection_row.h"
+#include "core/connection_row.h"
 #include "show/show.h"
 #include "verify/verifier.h"
 

@@ -182,7 +182,7 @@ void caller_log_command(const struct caller *caller, const struct command *comma
 /* SHOW STATS lists the console as a database. */
 static void count_query(const struct caller *caller)
 {
-	struct stats *total = &caller->client->policy.pool->database->stats.total;
+	struct stats *total = &caller->client->pooled.pool->database->stats.total;
 
 	total->query_count++;
 	total->xact_count++;

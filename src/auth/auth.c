@@ -35,8 +35,8 @@ static void send_out(struct client *c)
 
 void auth_wait_for(struct client *c, enum login_step step)
 {
-	if (c->policy.state != CLIENT_AUTH)
-		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
+	if (c->pooled.state != CLIENT_AUTH)
+		pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_AUTH, c->peer.world->now);
 	login_step_to(c, step);
 	send_out(c);
 }

@@ -49,8 +49,8 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 	};
 
 	/* the look-up is over: bytes that the client sends during the derivation must not trigger the question again */
-	if (c->policy.state != CLIENT_AUTH)
-		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
+	if (c->pooled.state != CLIENT_AUTH)
+		pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_AUTH, c->peer.world->now);
 	login_step_to(c, LOGIN_DERIVE);
 	switch (derivation_ask(c->peer.world, &question, &source, NULL, &c->login->derivation)) {
 	case VERIFIERS_ASKED:

@@ -373,7 +373,7 @@ enum lookup_begun lookup_begin(struct client *c)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return LOOKUP_BEGUN_ENDED;
 	}
-	pool_client_become(w->pools, &c->policy, CLIENT_LOOKUP, w->now);
+	pool_client_become(w->pools, &c->pooled, CLIENT_LOOKUP, w->now);
 	login_step_to(c, LOGIN_LOOKUP);
 	wait->client = c;
 	wait->lookup = l;

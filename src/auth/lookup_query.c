@@ -4,7 +4,8 @@
  */
 #include "auth/lookup_parts.h"
 
-#include "backend/role.h"
+#include "state/role.h"
+#include "state/session_task.h"
 #include "backend/server_info.h"
 #include "backend/task.h"
 #include "base/log.h"
@@ -21,7 +22,7 @@
 static size_t changed_params(const struct server *s, const char *names[PARAMS_MOST])
 {
 	struct world *w = s->peer.world;
-	const struct server_info *info = server_info_get(s->policy.pool, w->params);
+	const struct server_info *info = server_info_get(s->pooled.pool, w->params);
 	size_t count = 0;
 
 	for (int i = 0; info && i < params_count(w->params) && count < PARAMS_MOST; i++) {
@@ -60,7 +61,7 @@ void lookup_run(struct lookup *l, struct server *s)
 	struct world *w = l->world;
 	char who[256], user[PRINTABLE_NAME];
 
-	pool_unlink(&s->policy, SERVER_LOOKUP, true, w->now);
+	pool_unlink(&s->pooled, SERVER_LOOKUP, true, w->now);
 	lookup_request_over(l);
 	while (lookup_first_waiting(l)) {
 		struct list *node = &lookup_first_waiting(l)->node;
@@ -73,8 +74,8 @@ void lookup_run(struct lookup *l, struct server *s)
 	s->lookup = l;
 	server_task_to(s, TASK_LOOKUP);
 	/* parameters that a client set may be impossible to reset, and would make each look-up fail */
-	if (params_others(s->params) > 0 && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
+	if (params_others(s->params) > 0 && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
 	authquery_begin(&l->answer, l->user, l->path);
@@ -200,7 +201,7 @@ enum close_reason lookup_overdue(const struct server *s)
 {
 	const struct world *w = s->peer.world;
 	const struct settings *set = &w->conf->settings;
-	const struct conf_user *user = s->policy.pool->user->conf;
+	const struct conf_user *user = s->pooled.pool->user->conf;
 	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout : set->query_timeout;
 	usec_t logins = set->client_login_timeout;
 
@@ -216,7 +217,7 @@ enum close_reason lookup_overdue(const struct server *s)
 /* The connection was probably lost while the server was idle. */
 static bool was_gone(const struct server *s, enum close_reason why)
 {
-	return why == REASON_SERVER_CRASHED && !s->lookup->answer.begun && s->policy.opened < s->lookup->since;
+	return why == REASON_SERVER_CRASHED && !s->lookup->answer.begun && s->pooled.opened < s->lookup->since;
 }
 
 void lookup_server_gone(struct server *s, enum close_reason why, const char *text)

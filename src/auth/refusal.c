@@ -192,8 +192,8 @@ void refusal_begin(struct client *c, enum close_reason why)
 	}
 	if (w->refusals->count >= REFUSALS_MOST)
 		refusals_hurry(w->refusals);
-	if (c->policy.state != CLIENT_AUTH)
-		pool_client_become(w->pools, &c->policy, CLIENT_AUTH, w->now);
+	if (c->pooled.state != CLIENT_AUTH)
+		pool_client_become(w->pools, &c->pooled, CLIENT_AUTH, w->now);
 	login_step_to(c, LOGIN_REFUSED);
 	l->refusal = why;
 	l->refused_at = w->now + delay;

@@ -36,7 +36,7 @@ static void give_time(struct server *s)
 	usec_t limit = s->peer.world->conf->settings.server_connect_timeout, now = s->peer.world->now;
 	/* behind the present one */
 	usec_t ways = (usec_t)hosts_left(s) + (d->address_count - d->next_address);
-	usec_t part = (s->policy.since + limit - now) / (ways + 1);
+	usec_t part = (s->pooled.since + limit - now) / (ways + 1);
 
 	d->way_ends = limit > 0 && ways > 0 ? now + (part > WAY_LEAST ? part : WAY_LEAST) : 0;
 }
@@ -62,7 +62,7 @@ static void log_way(const struct server *s, enum close_reason why, const char *d
 	const struct world *w = s->peer.world;
 	char who[256], text[REASON_LOG_TEXT];
 
-	if (s->policy.is_cancel || !w->conf->settings.log_disconnections)
+	if (s->pooled.is_cancel || !w->conf->settings.log_disconnections)
 		return;
 	log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), close_reason_log_text(why, detail, text, sizeof(text)),
 		 (long long)(w->now_wall - s->peer.connected_at) / USEC);
@@ -183,7 +183,7 @@ static bool prepare(struct server *s)
 	if (s->dial && s->address) {
 		s->dial->server = s;
 		derivation_wait_init(&s->dial->derivation);
-		s->dial->generation = s->policy.pool->generation;
+		s->dial->generation = s->pooled.pool->generation;
 		return true;
 	}
 	server_end(s, REASON_NO_MEMORY, NULL);
@@ -222,7 +222,7 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 struct server *dial_for_cancel(struct server *target, void (*connected)(struct server *))
 {
 	struct world *w = target->peer.world;
-	struct server *s = server_new(target->policy.pool, w, true, NULL);
+	struct server *s = server_new(target->pooled.pool, w, true, NULL);
 
 	if (!s)
 		return NULL;
@@ -246,7 +246,7 @@ static bool tls_is_wanted(struct server *s)
 {
 	struct tls_context *in_force = s->peer.world->server_tls;
 
-	if (!s->policy.is_cancel && !s->dial->tls && in_force)
+	if (!s->pooled.is_cancel && !s->dial->tls && in_force)
 		s->dial->tls = tls_context_hold(in_force);
 	return s->dial->tls && s->peer.remote.family != AF_UNIX;
 }
@@ -254,10 +254,10 @@ static bool tls_is_wanted(struct server *s)
 /* Without an SSLRequest first. A cancel goes the way its target went. */
 static bool is_direct(struct server *s)
 {
-	int of_database = s->policy.pool->database->conf->sslnegotiation;
+	int of_database = s->pooled.pool->database->conf->sslnegotiation;
 	int of_all = s->peer.world->conf->settings.server_tls_sslnegotiation;
 
-	if (!s->policy.is_cancel)
+	if (!s->pooled.is_cancel)
 		s->tls_direct = (of_database == CONF_UNSET ? of_all : of_database) == SSLNEGOTIATION_DIRECT;
 	return s->tls_direct;
 }
@@ -274,7 +274,7 @@ static void begin_tls(struct server *s)
 /* The connection stands: send the StartupMessage, or carry the cancel request. */
 static void established(struct server *s)
 {
-	if (s->policy.is_cancel) {
+	if (s->pooled.is_cancel) {
 		s->dial->connected(s);
 		return;
 	}
@@ -362,7 +362,7 @@ static void read_ssl_answer(struct server *s)
 		dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 	} else if (answer == 'S') {
 		begin_tls(s);
-	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->policy.is_cancel) {
+	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->pooled.is_cancel) {
 		/* a cancel's target has TLS, so its key is not for the eyes of others */
 		established(s);
 	} else if (answer == 'N') {
@@ -423,7 +423,7 @@ void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 {
 	struct dial *d = s->dial;
 
-	if (s->policy.is_cancel || s->policy.close_reason != REASON_NONE || is_last_way(s)) {
+	if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE || is_last_way(s)) {
 		server_end(s, why, detail);
 		return;
 	}
@@ -444,17 +444,17 @@ void dial_tick(struct server *s)
 {
 	const struct world *w = s->peer.world;
 	usec_t limit = w->conf->settings.server_connect_timeout;
-	bool is_over = limit > 0 && w->now - s->policy.since >= limit;
+	bool is_over = limit > 0 && w->now - s->pooled.since >= limit;
 	enum close_reason why = s->dial->step == DIAL_CONNECT ? REASON_CONNECT_TIMED_OUT : REASON_CONNECT_TIMEOUT;
 	char who[256];
 
-	if (s->policy.close_reason != REASON_NONE && w->now - s->policy.since >= USELESS_MOST) {
-		server_end(s, (enum close_reason)s->policy.close_reason, NULL);
+	if (s->pooled.close_reason != REASON_NONE && w->now - s->pooled.since >= USELESS_MOST) {
+		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
 		return;
 	}
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
 		return;
-	if (!s->policy.is_cancel)
+	if (!s->pooled.is_cancel)
 		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), dial_step_words(s->dial->step),
 			    s->dial->host);
 	if (is_over)

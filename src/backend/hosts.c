@@ -36,7 +36,7 @@ struct dead_address {
 
 static const char *list_of(const struct server *s)
 {
-	const char *of_database = s->policy.pool->database->conf->host, *of_sockets = s->peer.world->conf->settings.unix_socket_dir;
+	const char *of_database = s->pooled.pool->database->conf->host, *of_sockets = s->peer.world->conf->settings.unix_socket_dir;
 
 	if (of_database && *of_database)
 		return of_database;
@@ -54,10 +54,10 @@ static unsigned count_hosts(const char *list)
 
 static struct hosts *hosts_of(const struct server *s)
 {
-	struct server_info *info = s->policy.pool->server_cache;
+	struct server_info *info = s->pooled.pool->server_cache;
 
 	/* of a pool that has been given another list meanwhile nothing is learned */
-	return info && s->dial->generation == s->policy.pool->generation ? &info->hosts : NULL;
+	return info && s->dial->generation == s->pooled.pool->generation ? &info->hosts : NULL;
 }
 
 void hosts_clear(struct hosts *hosts)
@@ -89,7 +89,7 @@ static bool make_places(struct hosts *hosts, const struct server *s)
 	for (; hosts->places && hosts->count < count; hosts->count++) {
 		size_t size = first_name(&list);
 
-		hosts->places[hosts->count].host = host_hold(&s->policy.pool->pools->hosts, list, size, s->dial->port);
+		hosts->places[hosts->count].host = host_hold(&s->pooled.pool->pools->hosts, list, size, s->dial->port);
 		if (!hosts->places[hosts->count].host)
 			break;
 		list += strcspn(list, ",");
@@ -151,7 +151,7 @@ bool hosts_begin(struct server *s)
 		}
 	}
 	d->order_count = count;
-	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
+	if (s->pooled.pool->database->conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
 		hosts->next = (d->order[0] + 1) % count;
 	return take(s);
 }
@@ -165,7 +165,7 @@ unsigned hosts_left(const struct server *s)
 
 bool hosts_next(struct server *s)
 {
-	if (hosts_left(s) == 0 || s->dial->generation != s->policy.pool->generation)
+	if (hosts_left(s) == 0 || s->dial->generation != s->pooled.pool->generation)
 		return false;
 	s->dial->order_at++;
 	return take(s);
@@ -192,7 +192,7 @@ void hosts_note(struct server *s, bool works)
 	hosts->places[at].failed_at = works ? 0 : s->peer.world->now;
 	if (!d->is_reached)
 		host_note(hosts->places[at].host, works, s->peer.world->now);
-	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
+	if (s->pooled.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
 		if (works)
 			hosts->next = at;
 		else if (hosts->next == at)

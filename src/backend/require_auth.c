@@ -17,7 +17,7 @@
 /* The list in force, and what it is called: "server_require_auth", or the key of the database. */
 static int list_of(const struct server *s, char *called, size_t size)
 {
-	const struct database *database = s->policy.pool->database;
+	const struct database *database = s->pooled.pool->database;
 
 	if (database->conf->require_auth != CONF_UNSET) {
 		snprintf(called, size, "require_auth of database \"%.64s\"", database->name);

@@ -18,7 +18,7 @@
 
 static bool is_unused(const struct server *s, bool opening_too)
 {
-	return s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || (opening_too && s->policy.state == SERVER_LOGIN);
+	return s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED || (opening_too && s->pooled.state == SERVER_LOGIN);
 }
 
 static void end_unused(struct list *servers, bool opening_too)
@@ -26,7 +26,7 @@ static void end_unused(struct list *servers, bool opening_too)
 	LIST_EACH_SAFE(node, servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (s->policy.close_reason == REASON_OBSOLETE && is_unused(s, opening_too))
+		if (s->pooled.close_reason == REASON_OBSOLETE && is_unused(s, opening_too))
 			server_end(s, REASON_OBSOLETE, NULL);
 	}
 }
@@ -38,7 +38,7 @@ void retire_unused(struct world *w)
 
 static bool may_retire(const struct server *s, bool unix_too)
 {
-	return !s->policy.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
+	return !s->pooled.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
 }
 
 void retire_all(struct world *w, bool unix_too)
@@ -47,7 +47,7 @@ void retire_all(struct world *w, bool unix_too)
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (may_retire(s, unix_too))
-			s->policy.close_reason = REASON_OBSOLETE;
+			s->pooled.close_reason = REASON_OBSOLETE;
 	}
 	retire_unused(w);
 }
@@ -69,9 +69,9 @@ static void retire_host(struct world *w, const struct conf_database *conf)
 	LIST_EACH(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (s->policy.is_cancel || s->policy.close_reason != REASON_NONE || !is_on_host_of(s->policy.pool->database->conf, conf))
+		if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE || !is_on_host_of(s->pooled.pool->database->conf, conf))
 			continue;
-		s->policy.close_reason = REASON_OBSOLETE;
+		s->pooled.close_reason = REASON_OBSOLETE;
 		count++;
 	}
 	log_info("ALTER ROLE or ALTER DATABASE: %d server connections are obsolete", count);
@@ -81,7 +81,7 @@ static void retire_host(struct world *w, const struct conf_database *conf)
 void retire_sessions(struct server *s)
 {
 	struct world *w = s->peer.world;
-	struct database *d = s->policy.pool->database;
+	struct database *d = s->pooled.pool->database;
 
 	d->sessions_changed = true;
 	w->sessions_changed = true;
@@ -111,13 +111,13 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 		return;
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		const struct database *d = s->policy.pool->database;
+		const struct database *d = s->pooled.pool->database;
 
-		if (s == from || s->policy.is_cancel || !is_on_host_of(d->conf, from->policy.pool->database->conf) ||
+		if (s == from || s->pooled.is_cancel || !is_on_host_of(d->conf, from->pooled.pool->database->conf) ||
 		    strcmp(d->conf->dbname ? d->conf->dbname : d->name, name) != 0)
 			continue;
-		if (s->policy.close_reason == REASON_NONE)
-			s->policy.close_reason = REASON_OBSOLETE;
+		if (s->pooled.close_reason == REASON_NONE)
+			s->pooled.close_reason = REASON_OBSOLETE;
 		if (is_unused(s, true))
 			server_end(s, REASON_OBSOLETE, NULL);
 	}
@@ -155,7 +155,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 || is_asking(s) ||
 		    is_among(s->address, now))
 			continue;
-		s->policy.close_reason = REASON_OBSOLETE;
+		s->pooled.close_reason = REASON_OBSOLETE;
 		count++;
 	}
 	if (count == 0)
@@ -174,7 +174,7 @@ void retire_watch(struct world *w)
 	w->names_watched = w->now;
 	LIST_EACH(node, &w->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		const char *name = s->policy.close_reason == REASON_NONE && may_retire(s, false) ? s->host : NULL;
+		const char *name = s->pooled.close_reason == REASON_NONE && may_retire(s, false) ? s->host : NULL;
 
 		/* mostly one server after the other has the same */
 		if (!name || strcmp(name, last) == 0)

@@ -43,7 +43,7 @@ static const struct secret *password_of(const struct pool *pool)
    log in as: an account of that name must not decide with which password they do. */
 static const struct proven_secret *shown_by(const struct server *s)
 {
-	const struct pool *pool = s->policy.pool;
+	const struct pool *pool = s->pooled.pool;
 	const struct proven_secret *shown = pool->database->conf->user ? NULL : shown_of(pool);
 
 	return shown && !conf_is_auth_user(s->peer.world->conf, pool->user->name) ? shown : NULL;
@@ -53,7 +53,7 @@ static const struct proven_secret *shown_by(const struct server *s)
    shown to PAM or LDAP, else what the user list has, else what auth_query has found. NULL: none. */
 static const char *secret_and_keys_of(const struct server *s, struct server_keys **keys)
 {
-	const struct pool *pool = s->policy.pool;
+	const struct pool *pool = s->pooled.pool;
 	const struct proven_secret *found = proven_secret_of(pool), *shown = shown_by(s);
 	const struct secret *secret = password_of(pool);
 
@@ -120,7 +120,7 @@ static void answer_cleartext(struct server *s)
 
 static void answer_md5(struct server *s, const uint8_t *salt)
 {
-	const char *secret = secret_of(s), *user = s->policy.pool->user->name;
+	const char *secret = secret_of(s), *user = s->pooled.pool->user->name;
 	char hashed[MD5_SECRET + 1], text[MD5_SECRET + 1];
 	struct bytes out = BYTES_EMPTY;
 
@@ -155,7 +155,7 @@ static bool find_keys(void *context, const uint8_t *salt, size_t salt_size, uint
 	struct server_keys *keys;
 	const char *secret = secret_and_keys_of(s, &keys);
 
-	return secret && keys_find(keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
+	return secret && keys_find(keys, s->pooled.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
 }
 
 /* ---- which mechanism ---- */
@@ -179,7 +179,7 @@ static unsigned mechanisms_of(const uint8_t *body, size_t size)
 
 static enum channel_binding binding_mode(const struct server *s)
 {
-	int of_database = s->policy.pool->database->conf->channel_binding;
+	int of_database = s->pooled.pool->database->conf->channel_binding;
 
 	return (enum channel_binding)(of_database == CONF_UNSET ? s->peer.world->conf->settings.server_channel_binding : of_database);
 }
@@ -228,7 +228,7 @@ static bool choose_proof(struct server *s)
 		s->dial->scram.may_derive = true;
 		return true;
 	case SECRET_SCRAM:
-		if (keys_has(keys, s->policy.pool->user->name, secret))
+		if (keys_has(keys, s->pooled.pool->user->name, secret))
 			return true;
 		wrong_secret(s, "SCRAM authentication: password is SCRAM secret but client authentication did not provide SCRAM keys");
 		return false;
@@ -251,7 +251,7 @@ static struct derivation_question question_of(const struct server *s)
 	const struct scram_prover *p = &s->dial->scram;
 
 	return (struct derivation_question){
-		.user = s->policy.pool->user->name, .password = secret_of(s), .salt = p->salt, .salt_size = p->salt_size, .iterations = p->iterations,
+		.user = s->pooled.pool->user->name, .password = secret_of(s), .salt = p->salt, .salt_size = p->salt_size, .iterations = p->iterations,
 	};
 }
 
@@ -309,7 +309,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	const char *secret = secret_and_keys_of(s, &keys);
 	enum verify_refusal refused;
 
-	if (!question.password || !derivation_may_ask(s->peer.world, &question, s->address, s->policy.pool->user)) {
+	if (!question.password || !derivation_may_ask(s->peer.world, &question, s->address, s->pooled.pool->user)) {
 		server_login_broken(s, question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
 		return;
 	}
@@ -338,7 +338,7 @@ static void outdated_secret(struct server *s)
 
 	log_error("%s cannot do SCRAM authentication: the stored SCRAM secret is not the one of the server: the password has been changed, "
 		  "or the role does not exist there, has no password or has expired (VALID UNTIL)", server_text(s, who, sizeof(who)));
-	server_end(s, REASON_SERVER_SECRET_OLD, s->policy.pool->user->name);
+	server_end(s, REASON_SERVER_SECRET_OLD, s->pooled.pool->user->name);
 }
 
 static void sasl_step(struct server *s, const uint8_t *data, size_t size)
@@ -367,7 +367,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		dial_step_to(d, DIAL_SASL_DONE);
 		secret = secret_and_keys_of(s, &keys);
 		if (d->scram.may_derive && secret)
-			keys_keep(keys, s->policy.pool->user->name, secret, d->scram.salt, d->scram.salt_size, d->scram.iterations,
+			keys_keep(keys, s->pooled.pool->user->name, secret, d->scram.salt, d->scram.salt_size, d->scram.iterations,
 				  d->scram.client_key, d->scram.server_key);
 		bytes_wipe(&out);
 		return;

@@ -8,9 +8,8 @@
  */
 #include "backend/server_info.h"
 
-#include "backend/listener.h"
 #include "backend/proven_secret.h"
-#include "backend/session_functions.h"
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "pg/state_functions.h"
@@ -26,7 +25,7 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 		info->defaults = params_none(table);
 		info->known = 0;
 		hosts_clear(&info->hosts);
-		session_functions_drop(&info->functions);
+		database_functions_drop(&info->functions);
 		info->generation = pool->generation;
 	}
 	if (info || !(info = mem_try(sizeof(*info))))
@@ -48,11 +47,22 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	params_drop(table, &info->defaults);
 	welcome_drop(&info->welcome);
 	hosts_clear(&info->hosts);
-	session_functions_drop(&info->functions);
-	listener_free(&info->listener);
+	database_functions_drop(&info->functions);
+	ASSERT(!info->notify_server);
 	mem_free(info->login_error);
 	mem_free(info);
 	pool->server_cache = NULL;
+}
+
+void database_functions_drop(struct database_functions **place)
+{
+	struct database_functions *f = *place;
+
+	*place = NULL;
+	if (!f || --f->pools > 0)
+		return;
+	state_functions_free(&f->all);
+	mem_free(f);
 }
 
 /* A refusal of the server's, or an answer that cannot be accepted, is lasting. All else may pass by itself. */
@@ -79,7 +89,7 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 
 bool server_info_failed(struct server *s, enum close_reason why, const char *text, enum login_failure *failed)
 {
-	struct pool *pool = s->policy.pool;
+	struct pool *pool = s->pooled.pool;
 	struct server_info *info = server_info_get(pool, s->peer.world->params);
 	enum login_failure failure;
 
@@ -87,14 +97,14 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	if ((close_reason_row(why)->fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_row(why)->fault == FAULT_CLIENT)
 		return false;
 	/* nor is it any of the new servers' when a RELOAD or the name server has meanwhile sent the pool elsewhere */
-	if (s->policy.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))
+	if (s->pooled.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))
 		return false;
 	failure = *failed = failure_of(s, why);
 	/* that of a secret that is not the server's is what the server itself would have said */
 	if (info && why != REASON_SERVER_SAID)
 		text_copy(info->sqlstate, sizeof(info->sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_row(why)->sqlstate : "");
 	/* what the server refuses to one replication client it need not refuse to others */
-	if (s->policy.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
+	if (s->pooled.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
 		return true;
 	if (info) {
 		mem_free(info->login_error);
@@ -104,7 +114,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	if (s->dial)
 		hosts_note(s, false);
 	if (failure == FAILURE_LASTING)
-		pool_server_refused(&s->policy);
+		pool_server_refused(&s->pooled);
 	pool_login_failed(pool, failure, s->peer.world->now);
 	return true;
 }

@@ -8,7 +8,6 @@
 #include "backend/server_login.h"
 
 #include "backend/dial.h"
-#include "backend/notifier.h"
 #include "backend/server_auth.h"
 #include "backend/task.h"
 #include "base/assert.h"
@@ -51,7 +50,7 @@ void server_login_broken(struct server *s, const char *detail)
 /* The minor version to ask for. */
 static uint8_t wanted_minor(const struct server *s)
 {
-	int of_database = s->policy.pool->database->conf->max_protocol_version;
+	int of_database = s->pooled.pool->database->conf->max_protocol_version;
 	int newest = of_database == CONF_UNSET ? s->peer.world->conf->settings.server_max_protocol_version : of_database;
 
 	switch ((enum protocol_version)newest) {
@@ -96,7 +95,7 @@ static const char *name_fault(const struct pool *pool)
 void server_login_begin(struct server *s)
 {
 	struct world *w = s->peer.world;
-	const struct pool *pool = s->policy.pool;
+	const struct pool *pool = s->pooled.pool;
 	const struct conf_database *conf = pool->database->conf;
 	const struct { const char *name, *value; int index; } of_database[] = {
 		{ "client_encoding", conf->client_encoding, PARAM_CLIENT_ENCODING },
@@ -104,7 +103,7 @@ void server_login_begin(struct server *s)
 		{ "timezone", conf->timezone, PARAM_TIMEZONE },
 		{ "application_name", conf->application_name, PARAM_APPLICATION_NAME },
 	};
-	const struct params *startup = s->policy.startup;
+	const struct params *startup = s->pooled.startup;
 	struct pairs pairs = {
 		.most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + params_others(startup) + REPLICATION_PAIRS)
 	};
@@ -219,10 +218,10 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
 	static const char *const others[] = { "08", "28", "3D", "53", "55000", "57", "58", "XX" };
-	bool asked = params_others(s->policy.startup) > 0;
+	bool asked = params_others(s->pooled.startup) > 0;
 
 	for (int i = 0; i < params_count(s->peer.world->params); i++)
-		asked |= params_get(s->policy.startup, i) != NULL;
+		asked |= params_get(s->pooled.startup, i) != NULL;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (text_starts(e->sqlstate, others[i]))
 			return false;
@@ -237,10 +236,10 @@ static void refuse_askers(struct server *s, const char *words)
 	static const enum client_state waiting[] = { CLIENT_WAITING_LOGIN, CLIENT_WAITING };
 
 	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
-		LIST_EACH_SAFE(node, &s->policy.pool->clients[waiting[i]]) {
+		LIST_EACH_SAFE(node, &s->pooled.pool->clients[waiting[i]]) {
 			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-			if (c->policy.startup == s->policy.startup)
+			if (c->pooled.startup == s->pooled.startup)
 				client_end(c, REASON_SERVER_SAID, words);
 		}
 	}
@@ -249,7 +248,7 @@ static void refuse_askers(struct server *s, const char *words)
 
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
-	struct server_info *info = server_info_get(s->policy.pool, s->peer.world->params);
+	struct server_info *info = server_info_get(s->pooled.pool, s->peer.world->params);
 	char who[256], text[PRINTABLE_TEXT];
 	struct pg_error e;
 
@@ -268,7 +267,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		s->dial->refusal = SERVER_REFUSAL_AWAY;
 	else
 		s->dial->refusal = SERVER_REFUSAL_OTHER;
-	if (!s->policy.dedicated && minds_parameters(s, &e))
+	if (!s->pooled.dedicated && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
 	else if (s->dial->refusal != SERVER_REFUSAL_OTHER)
 		dial_give_way(s, REASON_SERVER_SAID, *e.message ? e.message : "server is not ready");
@@ -280,14 +279,14 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 static bool learn(struct server *s)
 {
 	struct world *w = s->peer.world;
-	struct server_info *info = server_info_get(s->policy.pool, w->params);
+	struct server_info *info = server_info_get(s->pooled.pool, w->params);
 
 	if (!info)
 		return false;
 	for (int i = 0; i < params_count(w->params); i++) {
 		const struct params *set;
 
-		if (params_get(s->policy.startup, i))
+		if (params_get(s->pooled.startup, i))
 			continue;
 		set = params_with(w->params, info->defaults, i, params_get(s->params, i));
 		if (!set)
@@ -306,7 +305,7 @@ static bool learn(struct server *s)
 /* What its clients are welcomed with. */
 static bool keep_welcome(struct server *s)
 {
-	struct server_info *info = server_info_get(s->policy.pool, s->peer.world->params);
+	struct server_info *info = server_info_get(s->pooled.pool, s->peer.world->params);
 
 	s->welcome = welcome_of(&s->dial->welcome, info ? info->welcome : NULL);
 	return s->welcome != NULL;
@@ -316,7 +315,7 @@ static bool keep_welcome(struct server *s)
 static bool assume_unreported(struct server *s)
 {
 	struct world *w = s->peer.world;
-	const struct params *set = params_overlay(w->params, s->policy.startup, s->params);
+	const struct params *set = params_overlay(w->params, s->pooled.startup, s->params);
 
 	if (!set)
 		return false;
@@ -329,11 +328,11 @@ static bool assume_unreported(struct server *s)
 static void logged_in(struct server *s)
 {
 	struct world *w = s->peer.world;
-	struct pool *pool = s->policy.pool;
+	struct pool *pool = s->pooled.pool;
 	const char *query = pool->database->conf->connect_query;
 	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
-	bool is_current = s->policy.close_reason == REASON_NONE;
-	bool learned = keep_welcome(s) && (!is_current || s->policy.dedicated || learn(s)) && assume_unreported(s) && notifier_enlist(s);
+	bool is_current = s->pooled.close_reason == REASON_NONE;
+	bool learned = keep_welcome(s) && (!is_current || s->pooled.dedicated || learn(s)) && assume_unreported(s) && server_enlist(s);
 
 	hosts_note(s, true);
 	hosts_note_address(s, true);
@@ -344,7 +343,7 @@ static void logged_in(struct server *s)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	s->policy.opened = w->now;
+	s->pooled.opened = w->now;
 	pool_login_succeeded(pool);
 	pool_mark(pool);
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
@@ -353,7 +352,7 @@ static void logged_in(struct server *s)
 		peer_come_again(&c->peer);
 	}
 	if (query && *query && s->replication != REPLICATION_PHYSICAL) {
-		pool_server_become(&s->policy, SERVER_TESTED, w->now);
+		pool_server_become(&s->pooled, SERVER_TESTED, w->now);
 		server_run(s, TASK_CONNECT_QUERY, query);
 		return;
 	}
@@ -442,7 +441,7 @@ void server_login_read(struct server *s, bool from_socket)
 	}
 	in = (struct pg_frames){ w->buffer, n + (size_t)r };
 	/* a server that is done with may have left something in the buffer, but is not read any more */
-	while (s->policy.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step) &&
+	while (s->pooled.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step) &&
 	       (verdict = pg_frames_next(&in, WHOLE_MOST, &f)) == PG_OK)
 		frame(s, &f);
 	if (verdict == PG_BAD) {
@@ -450,9 +449,9 @@ void server_login_read(struct server *s, bool from_socket)
 		return;
 	}
 	/* what came with it was said to no client: the server is lent to none before that has been looked at */
-	if (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_READY && in.left == 0)
+	if (s->pooled.state == SERVER_LOGIN && s->dial->step == DIAL_READY && in.left == 0)
 		logged_in(s);
-	if (s->policy.state == SERVER_DEAD || (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
+	if (s->pooled.state == SERVER_DEAD || (s->pooled.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
 		return;
 	bytes_append(&s->peer.held, in.at, in.left);
 	if (s->peer.held.failed) {

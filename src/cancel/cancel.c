@@ -11,7 +11,7 @@
  *   process (predecessors.c);
  * - otherwise there is nothing to cancel.
  *
- * A request must cancel the right query and no other. The server counts the requests for it (policy.cancels), and is not lent
+ * A request must cancel the right query and no other. The server counts the requests for it (pooled.cancels), and is not lent
  * again before their carriers have ended, because PostgreSQL closes the carrier only after it has sent the signal. A request
  * that is still waiting when its query ends is dropped. If the server executes pgweir's own SET, the request waits for its end.
  *
@@ -85,7 +85,7 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	return NULL;
 }
 
-/* Draws a process number that no other client has. Other clients are not told this number (backend/notifier.c). */
+/* Draws a process number that no other client has. Other clients are not told this number (state/notifier.c). */
 static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -139,9 +139,9 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 /* Queues the request for a connection. */
 static void queue(struct client *canceller)
 {
-	struct pool *pool = canceller->cancel_target->policy.pool;
+	struct pool *pool = canceller->cancel_target->pooled.pool;
 
-	pool_client_join(&canceller->policy, pool, NULL);
+	pool_client_join(&canceller->pooled, pool, NULL);
 	pool_mark(pool);
 }
 
@@ -166,8 +166,8 @@ static void refuse_waiting(struct client *c)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	ASSERT(c->policy.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
-	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_IDLE, c->peer.world->now);
+	ASSERT(c->pooled.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
+	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)
 		c->refused_until = PGC_SYNC;
@@ -203,23 +203,23 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 		client_end(canceller, cancel_on_console(target), NULL);
 		return;
 	}
-	if (target->policy.state == CLIENT_WAITING) {
+	if (target->pooled.state == CLIENT_WAITING) {
 		refuse_waiting(target);
 		client_end(canceller, REASON_CANCEL_DONE, NULL);
 		return;
 	}
-	s = target->policy.link ? server_of(target->policy.link) : NULL;
+	s = target->pooled.link ? server_of(target->pooled.link) : NULL;
 	if (!s || !may_be_cancelled(s)) {
 		client_end(canceller, REASON_CANCEL_IDLE, NULL);
 		return;
 	}
-	if (s->policy.cancels >= CANCELS_MOST) {
+	if (s->pooled.cancels >= CANCELS_MOST) {
 		client_end(canceller, REASON_CANCEL_CROWD, NULL);
 		return;
 	}
-	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
+	pool_client_become(w->pools, &canceller->pooled, CLIENT_WAITING_CANCEL, w->now);
 	canceller->cancel_target = s;
-	s->policy.cancels++;
+	s->pooled.cancels++;
 	if (works_for_client(s))
 		queue(canceller);
 }
@@ -247,7 +247,7 @@ static void connected(struct server *carrier)
 		server_end(carrier, REASON_CANCEL_GIVEN_UP, NULL);
 		return;
 	}
-	pool_server_become(&carrier->policy, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
+	pool_server_become(&carrier->pooled, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
 	pg_build_cancel(&out, target->backend_pid, target->cancel_key, target->cancel_key_size);
 	sent = !out.failed && stream_write_bytes(&carrier->peer.stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
@@ -261,7 +261,7 @@ void cancel_dial(struct client *canceller)
 	struct server *carrier = dial_for_cancel(canceller->cancel_target, connected);
 
 	/* the time until the carrier is connected counts for cancel_wait_timeout */
-	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, canceller->policy.since);
+	pool_client_become(w->pools, &canceller->pooled, CLIENT_ACTIVE_CANCEL, canceller->pooled.since);
 	if (!carrier) {
 		client_end(canceller, REASON_CANCEL_FAILED, NULL);
 		return;
@@ -290,16 +290,16 @@ void cancel_timed_out(struct server *carrier)
 
 	/* it is unknown whether the signal will still be sent */
 	if (canceller && canceller->cancel_target)
-		canceller->cancel_target->policy.close_reason = REASON_CONNECT_TIMEOUT;
+		canceller->cancel_target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
 	server_end(carrier, REASON_CONNECT_TIMEOUT, NULL);
 }
 
 void cancel_release_waiting(struct client *target)
 {
-	struct server *s = target->policy.link ? server_of(target->policy.link) : NULL;
+	struct server *s = target->pooled.link ? server_of(target->pooled.link) : NULL;
 	struct list *waiting = &target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL];
 
-	if (!s || s->policy.cancels == 0)
+	if (!s || s->pooled.cancels == 0)
 		return;
 	LIST_EACH_SAFE(node, waiting) {
 		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
@@ -311,8 +311,8 @@ void cancel_release_waiting(struct client *target)
 
 static void disown(struct client *canceller)
 {
-	ASSERT(canceller->cancel_target->policy.cancels > 0);
-	canceller->cancel_target->policy.cancels--;
+	ASSERT(canceller->cancel_target->pooled.cancels > 0);
+	canceller->cancel_target->pooled.cancels--;
 	canceller->cancel_target = NULL;
 }
 
@@ -330,9 +330,9 @@ static void end_waiting(struct list *waiting, struct server *target)
 
 void cancel_query_over(struct server *target)
 {
-	if (target->policy.cancels == 0)
+	if (target->pooled.cancels == 0)
 		return;
-	end_waiting(&target->policy.pool->clients[CLIENT_WAITING_CANCEL], target);
+	end_waiting(&target->pooled.pool->clients[CLIENT_WAITING_CANCEL], target);
 	end_waiting(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target);
 }
 
@@ -344,14 +344,14 @@ static void release_target(struct client *canceller)
 	if (!target)
 		return;
 	disown(canceller);
-	if (target->policy.cancels == 0 && target->policy.state == SERVER_BEING_CANCELED)
+	if (target->pooled.cancels == 0 && target->pooled.state == SERVER_BEING_CANCELED)
 		server_release(target);
 }
 
 /* Whether the request was sent over this connection, which may have ended since. */
 static bool has_sent(const struct server *carrier)
 {
-	return (peer_is_ending(&carrier->peer) ? carrier->peer.ended_in : carrier->policy.state) == SERVER_ACTIVE_CANCEL;
+	return (peer_is_ending(&carrier->peer) ? carrier->peer.ended_in : carrier->pooled.state) == SERVER_ACTIVE_CANCEL;
 }
 
 void cancel_forget_client(struct client *c)
@@ -406,12 +406,12 @@ void cancel_forget_server(struct server *s)
 		canceller->cancel_carrier = NULL;
 		client_end(canceller, has_sent(s) ? REASON_CANCEL_DONE : REASON_CANCEL_FAILED, NULL);
 	}
-	if (s->policy.cancels == 0)
+	if (s->pooled.cancels == 0)
 		return;
 	/* the server ends and is not released, so the requests must not release it when they end */
-	disown_all(&s->policy.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
-	disown_all(&s->policy.pool->clients[CLIENT_WAITING_CANCEL], s, true);
+	disown_all(&s->pooled.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
+	disown_all(&s->pooled.pool->clients[CLIENT_WAITING_CANCEL], s, true);
 	disown_all(&s->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], s, true);
 	disown_ending(s);
-	ASSERT(s->policy.cancels == 0);
+	ASSERT(s->pooled.cancels == 0);
 }

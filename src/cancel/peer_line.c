@@ -159,7 +159,7 @@ struct peer_count peers_count(const struct cancels *all, int id)
 static void check_call(const struct peer_call *call, const struct peer_line *line, struct peer_count *left)
 {
 	ASSERT(call->line == line && call->canceller->peer_call == call);
-	ASSERT(call->canceller->policy.state == CLIENT_WAITING_CANCEL && !call->canceller->policy.pool);
+	ASSERT(call->canceller->pooled.state == CLIENT_WAITING_CANCEL && !call->canceller->pooled.pool);
 	ASSERT((call->phase == CALL_HANDED_OVER) == (call->stream.phase == STREAM_OPEN));
 	left->queued -= call->phase == CALL_WAITS;
 	left->connecting -= call->phase == CALL_CONNECTS;

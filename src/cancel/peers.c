@@ -77,7 +77,7 @@ static const struct stream_ops call_ops = { .on_readable = on_readable, .on_drai
 static void give_time(struct peer_call *call)
 {
 	const struct world *w = call->canceller->peer.world;
-	usec_t limit = w->conf->settings.cancel_wait_timeout, left = call->canceller->policy.since + limit - w->now;
+	usec_t limit = w->conf->settings.cancel_wait_timeout, left = call->canceller->pooled.since + limit - w->now;
 	int others = call->address_count - call->next_address;
 
 	call->attempt_ends = limit > 0 && others > 0 ? w->now + left / (others + 1) : 0;
@@ -234,7 +234,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	canceller->peer_call = call_new(canceller, line, request);
 	if (!canceller->peer_call)
 		return false;
-	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
+	pool_client_become(w->pools, &canceller->pooled, CLIENT_WAITING_CANCEL, w->now);
 	peers_go_on(canceller);
 	return true;
 }

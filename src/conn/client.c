@@ -30,15 +30,15 @@ struct client *client_adopt(struct world *w, int fd)
 	list_init(&c->peer.again);
 	list_init(&c->peer.node);
 	list_append(&w->clients, &c->peer.node);
-	pool_client_init(w->pools, &c->policy, w->now);
+	pool_client_init(w->pools, &c->pooled, w->now);
 	return c;
 }
 
 const char *client_text(const struct client *c, char *buf, size_t size)
 {
 	char where[80], shown[2][PRINTABLE_NAME];
-	const char *database = c->policy.pool ? c->policy.pool->database->name : c->login ? client_names(c)->database : NULL;
-	const char *user = c->policy.login_user ? c->policy.login_user->name : c->login ? client_names(c)->user : NULL;
+	const char *database = c->pooled.pool ? c->pooled.pool->database->name : c->login ? client_names(c)->database : NULL;
+	const char *user = c->pooled.login_user ? c->pooled.login_user->name : c->login ? client_names(c)->user : NULL;
 
 	snprintf(buf, size, "C-0x%llx: %s/%s@%s", (unsigned long long)c->peer.id,
 		 database ? printable_name(database, shown[0], sizeof(shown[0])) : "(nodb)",
@@ -78,12 +78,12 @@ static void mark(struct client *c, enum peer_fate fate, enum close_reason why, c
 {
 	struct world *w = c->peer.world;
 
-	c->peer.ended_in = c->policy.state;
+	c->peer.ended_in = c->pooled.state;
 	peer_end(&c->peer, fate, why, detail);
-	if (!c->policy.link)
-		pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
-	else if (!peer_is_stopped(&server_of(c->policy.link)->peer))
-		peer_become(&server_of(c->policy.link)->peer, PEER_STOPPED);
+	if (!c->pooled.link)
+		pool_client_become(w->pools, &c->pooled, CLIENT_DEAD, w->now);
+	else if (!peer_is_stopped(&server_of(c->pooled.link)->peer))
+		peer_become(&server_of(c->pooled.link)->peer, PEER_STOPPED);
 }
 
 void client_end(struct client *c, enum close_reason why, const char *detail)

@@ -29,22 +29,52 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->params = params_none(w->params);
 	/* if start-up parameters do not select the server, the next client would get the parameters of this client; a server for session
 	   mode may be used by others later */
-	s->policy.startup = client && pool_minds_startup(pool, client->policy.dedicated) ? params_hold(client->policy.startup) : params_none(w->params);
-	s->policy.dedicated = client ? client->policy.dedicated : 0;
+	s->pooled.startup = client && pool_minds_startup(pool, client->pooled.dedicated) ? params_hold(client->pooled.startup) : params_none(w->params);
+	s->pooled.dedicated = client ? client->pooled.dedicated : 0;
 	s->replication = client ? client->replication : 0;
 	ledger_init(&s->ledger);
 	list_init(&s->peer.again);
 	list_init(&s->peer.node);
 	list_append(&w->servers, &s->peer.node);
-	pool_server_init(&s->policy, pool, is_cancel, w->now);
+	pool_server_init(&s->pooled, pool, is_cancel, w->now);
 	return s;
+}
+
+/* The server chooses the process id and thereby the hash bucket, so the hash needs a key. */
+bool server_enlist(struct server *s)
+{
+	HASH_ADD(by_backend_pid, s->peer.world->by_backend_pid, backend_pid, sizeof(s->backend_pid), s);
+	return HASH_HAS(by_backend_pid, s);
+}
+
+void server_delist(struct server *s)
+{
+	if (HASH_HAS(by_backend_pid, s))
+		HASH_DELETE(by_backend_pid, s->peer.world->by_backend_pid, s);
+}
+
+void server_parameter(struct server *s, const char *name, const char *value)
+{
+	struct world *w = s->peer.world;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	if (index < 0)
+		return;
+	s->reported |= (uint64_t)1 << index;
+	s->set_there &= ~((uint64_t)1 << index);
+	set = params_with(w->params, s->params, index, value);
+	if (set)
+		params_replace(w->params, &s->params, set);
+	else
+		s->pooled.close_reason = REASON_NO_MEMORY;
 }
 
 const char *server_text(const struct server *s, char *buf, size_t size)
 {
 	char where[80], pool[POOL_TEXT];
 
-	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id, pool_text(s->policy.pool, pool, sizeof(pool)),
+	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id, pool_text(s->pooled.pool, pool, sizeof(pool)),
 		 brief_address_and_port(&s->peer.remote, where, sizeof(where)));
 	return buf;
 }
@@ -67,10 +97,10 @@ void server_log_error(const struct server *s, const char *context, const struct 
 
 static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)
 {
-	s->peer.ended_in = s->policy.state;
+	s->peer.ended_in = s->pooled.state;
 	peer_end(&s->peer, fate, why, detail);
-	if (!s->policy.link)
-		pool_server_become(&s->policy, SERVER_DEAD, s->peer.world->now);
+	if (!s->pooled.link)
+		pool_server_become(&s->pooled, SERVER_DEAD, s->peer.world->now);
 }
 
 void server_name_abuse(const struct server *s, enum close_reason *why, const char **detail)
@@ -88,13 +118,13 @@ void server_end(struct server *s, enum close_reason why, const char *detail)
 	server_name_abuse(s, &why, &detail);
 	mark(s, PEER_ENDS, why, detail);
 	/* no other server knows its session */
-	if (s->policy.link)
-		client_end(client_of(s->policy.link), why, detail);
+	if (s->pooled.link)
+		client_end(client_of(s->pooled.link), why, detail);
 }
 
 void server_end_leaving(struct server *s, enum close_reason why, bool client_dies)
 {
-	pool_unlink(&s->policy, SERVER_DEAD, client_dies, s->peer.world->now);
+	pool_unlink(&s->pooled, SERVER_DEAD, client_dies, s->peer.world->now);
 	s->peer.ended_in = SERVER_ACTIVE;
 	peer_end(&s->peer, PEER_ENDS, why, NULL);
 }
@@ -116,9 +146,9 @@ void server_end_dirty(struct server *s, uint8_t type)
 #undef SERVER_STATE
 	};
 
-	ASSERT(!s->policy.link);
+	ASSERT(!s->pooled.link);
 	log_unlinked(s, type, NULL);
-	server_end(s, REASON_IDLE_DIRTY, states[s->policy.state]);
+	server_end(s, REASON_IDLE_DIRTY, states[s->pooled.state]);
 }
 
 void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
@@ -128,12 +158,12 @@ void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
 
 	if (pg_error_read(error, size, &e) == PG_OK) {
 		s->was_ended = text_starts(e.sqlstate, "57P0");
-		if (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED)
+		if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
 			log_unlinked(s, 'E', error_text(&e, text, sizeof(text)));
 		else
 			server_log_error(s, "server said", &e);
 	}
-	if (s->policy.link)
+	if (s->pooled.link)
 		server_end_leaving(s, REASON_SERVER_CRASHED, false);
 	else
 		server_end(s, REASON_SERVER_CRASHED, NULL);
@@ -142,6 +172,6 @@ void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
 void server_hand_over(struct server *s)
 {
 	mark(s, PEER_HANDED_OVER, REASON_NONE, NULL);
-	if (s->policy.link)
-		client_hand_over(client_of(s->policy.link));
+	if (s->pooled.link)
+		client_hand_over(client_of(s->pooled.link));
 }

@@ -393,8 +393,8 @@ static void tell_rejected(const struct rejected *f)
 /* Returns the connection that the peer is linked to, or NULL. */
 static struct peer *partner_of(struct peer *peer)
 {
-	struct pool_server *server = peer->is_client ? LIST_OBJECT(peer, struct client, peer)->policy.link : NULL;
-	struct pool_client *client = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer)->policy.link;
+	struct pool_server *server = peer->is_client ? LIST_OBJECT(peer, struct client, peer)->pooled.link : NULL;
+	struct pool_client *client = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer)->pooled.link;
 
 	if (server)
 		return &server_of(server)->peer;
@@ -427,9 +427,9 @@ static bool keeps_messages(struct peer *peer)
 	const struct client *c;
 
 	if (!peer->is_client)
-		return LIST_OBJECT(peer, struct server, peer)->policy.link != NULL;
+		return LIST_OBJECT(peer, struct server, peer)->pooled.link != NULL;
 	c = LIST_OBJECT(peer, struct client, peer);
-	return (c->policy.state == CLIENT_IDLE || c->policy.state == CLIENT_ACTIVE) && !c->is_console;
+	return (c->pooled.state == CLIENT_IDLE || c->pooled.state == CLIENT_ACTIVE) && !c->is_console;
 }
 
 /* Wakes all peers with input. All sockets are read, which also restores the state of clients that must not be read yet. */

@@ -12,7 +12,7 @@
 #include "handover/handover_parts.h"
 
 #include "auth/client_address.h"
-#include "backend/session_state.h"
+#include "state/session_state.h"
 #include "base/assert.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
@@ -47,16 +47,16 @@ bool client_itself_may_be_given(const struct client *c)
 	if (!stream_may_be_given(&c->peer.stream))
 		return false;
 	/* a replication client has its login until it has a server */
-	if (c->login && c->policy.state != CLIENT_STARTUP)
+	if (c->login && c->pooled.state != CLIENT_STARTUP)
 		return false;
-	switch ((enum client_state)c->policy.state) {
+	switch ((enum client_state)c->pooled.state) {
 	case CLIENT_STARTUP:
 		return is_fresh(c);
 	case CLIENT_IDLE:
 	case CLIENT_WAITING:
 		return c->is_console ? console_is_at_rest(c) : true;
 	case CLIENT_ACTIVE:
-		return c->policy.link && server_itself_may_be_given(server_of(c->policy.link));
+		return c->pooled.link && server_itself_may_be_given(server_of(c->pooled.link));
 	case CLIENT_AUTH: case CLIENT_LOOKUP: case CLIENT_WAITING_LOGIN: case CLIENT_WAITING_CANCEL: case CLIENT_ACTIVE_CANCEL:
 	case CLIENT_DEAD: case CLIENT_STATES:
 		return false;
@@ -66,7 +66,7 @@ bool client_itself_may_be_given(const struct client *c)
 
 bool client_may_be_given(const struct client *c)
 {
-	return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->policy.pool));
+	return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->pooled.pool));
 }
 
 /* ---- members shared with servers ---- */
@@ -147,13 +147,13 @@ static void key_pack(struct bytes *out, const struct client *c)
 
 static void facts_pack(struct bytes *out, const struct client *c)
 {
-	pack_i64(out, c->policy.since);
+	pack_i64(out, c->pooled.since);
 	pack_i64(out, c->login_since);
 	pack_i64(out, c->last_active);
 	pack_i64(out, c->query_started);
 	pack_i64(out, c->transaction_started);
-	pack_bool(out, c->policy.notified);
-	bytes_append_u32(out, c->policy.dedicated);
+	pack_bool(out, c->pooled.notified);
+	bytes_append_u32(out, c->pooled.dedicated);
 	bytes_append_u8(out, c->replication);
 	pack_bool(out, c->shares_server);
 	pack_bool(out, c->shares_names);
@@ -179,7 +179,7 @@ static void session_pack(struct bytes *out, const struct client *c)
 	const struct client_session *session = c->session;
 
 	pack_bool(out, c->keeps_state);
-	bytes_append_u8(out, c->policy.pins);
+	bytes_append_u8(out, c->pooled.pins);
 	params_or_none_pack(out, c->peer.world->params, session ? session->first : NULL);
 	if (!session)
 		return;
@@ -199,11 +199,11 @@ void client_pack(struct bytes *out, const struct client *c)
 {
 	const struct world *w = c->peer.world;
 
-	bytes_append_u8(out, c->policy.state);
-	pack_text(out, c->policy.login_user ? c->policy.login_user->name : NULL);
+	bytes_append_u8(out, c->pooled.state);
+	pack_text(out, c->pooled.login_user ? c->pooled.login_user->name : NULL);
 	pack_u64(out, c->peer.id);
 	peer_pack(out, &c->peer);
-	if (c->policy.state == CLIENT_STARTUP) {
+	if (c->pooled.state == CLIENT_STARTUP) {
 		pack_i64(out, c->login_since);
 		pack_bool(out, c->login->ssl_asked);
 		pack_bool(out, c->login->gss_asked);
@@ -212,10 +212,10 @@ void client_pack(struct bytes *out, const struct client *c)
 	facts_pack(out, c);
 	key_pack(out, c);
 	params_or_none_pack(out, w->params, c->params);
-	params_or_none_pack(out, w->params, c->policy.startup);
+	params_or_none_pack(out, w->params, c->pooled.startup);
 	session_pack(out, c);
 	prepared_client_pack(out, c);
-	hearing_pack(out, c);
+	notify_client_pack(out, c);
 }
 
 /* ---- unpacking ---- */
@@ -246,8 +246,8 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->last_active = unpack_i64(in);
 	c->query_started = unpack_i64(in);
 	c->transaction_started = unpack_i64(in);
-	c->policy.notified = unpack_bool(in);
-	c->policy.dedicated = unpack_u32(in);
+	c->pooled.notified = unpack_bool(in);
+	c->pooled.dedicated = unpack_u32(in);
 	c->replication = unpack_u8(in);
 	in->bad |= c->replication > REPLICATION_PHYSICAL;
 	c->shares_server = unpack_bool(in);
@@ -280,7 +280,7 @@ static const struct params *params_or_none_unpack(struct unpack *in, struct para
 
 static void fresh_unpack(struct unpack *in, struct client *c)
 {
-	c->login_since = c->last_active = c->policy.since = unpack_i64(in);
+	c->login_since = c->last_active = c->pooled.since = unpack_i64(in);
 	if (!login_begin(c)) {
 		in->bad = true;
 		return;
@@ -294,21 +294,21 @@ static void take_place(struct unpack *in, struct handover *h, struct client *c, 
 {
 	struct world *w = c->peer.world;
 	struct user *user = login_user ? user_get(w->pools, login_user) : NULL;
-	bool notified = c->policy.notified;
+	bool notified = c->pooled.notified;
 
-	in->bad |= !user || !h->pool || !c->params || !c->policy.startup || (state == CLIENT_ACTIVE) != (h->server != NULL) ||
+	in->bad |= !user || !h->pool || !c->params || !c->pooled.startup || (state == CLIENT_ACTIVE) != (h->server != NULL) ||
 		   (state != CLIENT_IDLE && state != CLIENT_WAITING && state != CLIENT_ACTIVE) ||
 		   c->is_console != h->pool->database->is_console || (c->is_console && state != CLIENT_IDLE);
 	if (in->bad)
 		return;
-	pool_client_join(&c->policy, h->pool, user);
+	pool_client_join(&c->pooled, h->pool, user);
 	h->pool->reads_sequences |= c->session && c->session->reads_values;
-	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, since);
+	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
-		pool_client_become(w->pools, &c->policy, CLIENT_WAITING, since);
+		pool_client_become(w->pools, &c->pooled, CLIENT_WAITING, since);
 	if (state == CLIENT_ACTIVE)
-		pool_relink(&h->server->policy, &c->policy, since);
-	c->policy.notified = notified;
+		pool_relink(&h->server->pooled, &c->pooled, since);
+	c->pooled.notified = notified;
 	if (c->is_console)
 		in->bad |= !w->console->adopt(w->console_context, c);
 }
@@ -345,24 +345,24 @@ static unsigned session_unpack(struct unpack *in, struct client *c)
 
 static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
 {
-	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->policy.since : 0;
+	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->pooled.since : 0;
 	unsigned pins;
 
 	key_unpack(in, c);
 	c->params = params_or_none_unpack(in, c->peer.world->params);
-	c->policy.startup = params_or_none_unpack(in, c->peer.world->params);
+	c->pooled.startup = params_or_none_unpack(in, c->peer.world->params);
 	pins = session_unpack(in, c);
 	if (!in->bad)
 		take_place(in, h, c, state, login_user, since);
-	in->bad |= pins && !c->policy.link;
+	in->bad |= pins && !c->pooled.link;
 	if (in->bad)
 		return;
 	if (pins)
-		pool_client_pin(&c->policy, pins);
+		pool_client_pin(&c->pooled, pins);
 	if (h->server)
-		h->server->policy.since = opened_since;
+		h->server->pooled.since = opened_since;
 	prepared_client_unpack(in, h, c);
-	hearing_unpack(in, c);
+	notify_client_unpack(in, c);
 }
 
 void client_unpack(struct unpack *in, struct handover *h, int fd)

@@ -1,35 +1,35 @@
 /*
- * The listener of a pool, and the clients that LISTEN, in a handover (backend/listener.h).
+ * The listener of a pool, and the clients that LISTEN, in a handover (state/notify_server.h).
  *
  * Both are handed over together or not at all, because notifications for the listener must reach its clients. They stay if one
  * of them cannot be handed over, while channels move between connections, and while a client waits for the listener.
  */
 #include "handover/handover_parts.h"
 
-#include "backend/hearing.h"
-#include "backend/listener.h"
-#include "backend/session_state.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/session_state.h"
 
 #include <string.h>
 
-static bool is_busy(const struct listener *l)
+static bool is_busy(const struct notify_server *l)
 {
 	return l->server && (l->server->task != TASK_NONE || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
 }
 
 bool listener_is_calm(const struct pool *pool)
 {
-	const struct listener *l = listener_of(pool);
+	const struct notify_server *l = notify_server_of(pool);
 
 	return !l || !is_busy(l);
 }
 
-static bool may_go(const struct listener *l)
+static bool may_go(const struct notify_server *l)
 {
 	if (is_busy(l) || !server_itself_may_be_given(l->server))
 		return false;
-	LIST_EACH(node, &l->hearings)
-		if (!client_itself_may_be_given(LIST_OBJECT(node, struct hearing, node)->client))
+	LIST_EACH(node, &l->clients)
+		if (!client_itself_may_be_given(LIST_OBJECT(node, struct notify_client, node)->client))
 			return false;
 	return true;
 }
@@ -37,7 +37,7 @@ static bool may_go(const struct listener *l)
 void listeners_decide(const struct world *w)
 {
 	LIST_EACH(node, &w->pools->all) {
-		struct listener *l = listener_of(LIST_OBJECT(node, struct pool, node));
+		struct notify_server *l = notify_server_of(LIST_OBJECT(node, struct pool, node));
 
 		if (l)
 			l->stays = l->server && !may_go(l);
@@ -46,7 +46,7 @@ void listeners_decide(const struct world *w)
 
 bool listener_stays(const struct pool *pool)
 {
-	const struct listener *l = listener_of(pool);
+	const struct notify_server *l = notify_server_of(pool);
 
 	return l && l->stays;
 }
@@ -55,7 +55,7 @@ bool listener_stays(const struct pool *pool)
 
 void listener_pack(struct bytes *out, const struct server *s)
 {
-	const struct listener *l = s->policy.state == SERVER_LISTENING ? listener_of(s->policy.pool) : NULL;
+	const struct notify_server *l = s->pooled.state == SERVER_LISTENING ? notify_server_of(s->pooled.pool) : NULL;
 
 	pack_text(out, l ? l->marker : NULL);
 }
@@ -63,14 +63,14 @@ void listener_pack(struct bytes *out, const struct server *s)
 void listener_unpack_server(struct unpack *in, struct server *s)
 {
 	const char *marker = unpack_text(in);
-	bool listens = s->policy.state == SERVER_LISTENING;
+	bool listens = s->pooled.state == SERVER_LISTENING;
 
-	in->bad = in->bad || listens != (marker != NULL) || (listens && !listener_restore_server(s, marker));
+	in->bad = in->bad || listens != (marker != NULL) || (listens && !notify_server_restore_server(s, marker));
 }
 
 /* ---- clients ---- */
 
-static void subscriptions_pack(struct bytes *out, const struct hearing *h)
+static void subscriptions_pack(struct bytes *out, const struct notify_client *h)
 {
 	LIST_EACH(node, &h->subscriptions) {
 		const struct subscription *s = LIST_OBJECT(node, struct subscription, of_client);
@@ -82,9 +82,9 @@ static void subscriptions_pack(struct bytes *out, const struct hearing *h)
 	pack_text(out, NULL);
 }
 
-void hearing_pack(struct bytes *out, const struct client *c)
+void notify_client_pack(struct bytes *out, const struct client *c)
 {
-	const struct hearing *h = c->hears ? c->session->hearing : NULL;
+	const struct notify_client *h = c->hears ? c->session->notify_client : NULL;
 
 	pack_bool(out, h != NULL);
 	if (!h)
@@ -94,12 +94,12 @@ void hearing_pack(struct bytes *out, const struct client *c)
 	pack_blob(out, h->pending.data ? bytes_front(&h->pending) : NULL, bytes_size(&h->pending));
 }
 
-void hearing_unpack(struct unpack *in, struct client *c)
+void notify_client_unpack(struct unpack *in, struct client *c)
 {
 	const uint8_t *pending;
 	const char *name;
 	size_t size;
-	struct hearing *h;
+	struct notify_client *h;
 	uint8_t step;
 
 	if (!unpack_bool(in) || in->bad)
@@ -108,11 +108,11 @@ void hearing_unpack(struct unpack *in, struct client *c)
 	while (!in->bad && (name = unpack_text(in)) != NULL) {
 		bool from_server = unpack_bool(in), from_listener = unpack_bool(in);
 
-		in->bad = in->bad || !*name || !hearing_restore(c, name, from_server, from_listener);
+		in->bad = in->bad || !*name || !notify_client_restore(c, name, from_server, from_listener);
 	}
 	step = unpack_u8(in);
-	h = in->bad ? NULL : c->session->hearing;
-	in->bad |= !h || step > HEARING_LEAVES;
+	h = in->bad ? NULL : c->session->notify_client;
+	in->bad |= !h || step > NOTIFY_LEAVES;
 	if (in->bad)
 		return;
 	h->step = step;

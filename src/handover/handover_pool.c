@@ -364,7 +364,7 @@ static bool server_send_away(struct sender *s, struct list *node)
 	sent = records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->servers++;
-	return sent && (!server->policy.link || client_send_away(s, &server->policy.link->node));
+	return sent && (!server->pooled.link || client_send_away(s, &server->pooled.link->node));
 }
 
 static bool list_send(struct sender *s, const struct list *list, bool backwards, bool (*send)(struct sender *, struct list *))

@@ -338,7 +338,7 @@ static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct p
 
 void prepared_client_pack(struct bytes *out, const struct client *c)
 {
-	const struct prepared_server *has = c->policy.link ? server_of(c->policy.link)->prepared : NULL;
+	const struct prepared_server *has = c->pooled.link ? server_of(c->pooled.link)->prepared : NULL;
 	const struct prepared_client *mine = c->prepared;
 	struct names names;
 

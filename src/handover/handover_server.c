@@ -7,11 +7,10 @@
  */
 #include "handover/handover_parts.h"
 
-#include "backend/notifier.h"
-#include "backend/role.h"
+#include "state/role.h"
 #include "backend/server_info.h"
-#include "backend/session_params.h"
-#include "backend/session_question.h"
+#include "state/session_params.h"
+#include "state/session_question.h"
 #include "conn/client.h"
 #include "prepared/prepared.h"
 
@@ -25,7 +24,7 @@ static bool may_stream_be_given(const struct stream *stream)
 
 bool server_itself_may_be_given(const struct server *s)
 {
-	const struct pool_server *p = &s->policy;
+	const struct pool_server *p = &s->pooled;
 	const struct client *c;
 
 	if (!may_stream_be_given(&s->peer.stream) || p->is_cancel || p->cancels > 0 || s->dial || s->lookup)
@@ -44,9 +43,9 @@ bool server_itself_may_be_given(const struct server *s)
 
 bool server_may_be_given(const struct server *s)
 {
-	bool hears = s->policy.link && !s->policy.link->is_internal && client_of(s->policy.link)->hears;
+	bool hears = s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->hears;
 
-	return server_itself_may_be_given(s) && !((hears || s->policy.state == SERVER_LISTENING) && listener_stays(s->policy.pool));
+	return server_itself_may_be_given(s) && !((hears || s->pooled.state == SERVER_LISTENING) && listener_stays(s->pooled.pool));
 }
 
 /* ---- packing ---- */
@@ -70,12 +69,12 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->params);
 	params_pack(out, w->params, s->first_params);
 	handover_pack_welcome(out, s->welcome);
-	params_pack(out, w->params, s->policy.startup);
+	params_pack(out, w->params, s->pooled.startup);
 	params_pack_bits(out, w->params, s->reported);
 	/* client ids differ in the new process */
 	bytes_append_u8(out, (uint8_t)(s->unknown & ~UNKNOWN_SOURCES) | (s->doubted_by ? UNKNOWN_SESSION : 0));
 	pack_bool(out, s->values_of == 0);
-	pack_bool(out, s->policy.link && (s->values_of == VALUES_OF_LINK || s->values_of == client_of(s->policy.link)->peer.id));
+	pack_bool(out, s->pooled.link && (s->values_of == VALUES_OF_LINK || s->values_of == client_of(s->pooled.link)->peer.id));
 	bytes_append_u16(out, s->state_doubts);
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
@@ -109,10 +108,10 @@ static void client_address_pack(struct bytes *out, const struct server *s)
 
 void server_pack(struct bytes *out, const struct server *s)
 {
-	bytes_append_u8(out, s->policy.state);
+	bytes_append_u8(out, s->pooled.state);
 	pack_u64(out, s->peer.id);
 	peer_pack(out, &s->peer);
-	policy_pack(out, &s->policy);
+	policy_pack(out, &s->pooled);
 	session_pack(out, s);
 	client_address_pack(out, s);
 	prepared_server_pack(out, s);
@@ -141,7 +140,7 @@ static void use(struct params_table *table, const struct params **place, const s
 static void session_unpack(struct unpack *in, struct server *s)
 {
 	struct world *w = s->peer.world;
-	const struct server_info *info = s->policy.pool->server_cache;
+	const struct server_info *info = s->pooled.pool->server_cache;
 	const char *role, *search_path;
 	uint8_t task;
 
@@ -152,7 +151,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->first_params = params_unpack(in, w->params);
 	s->welcome = handover_unpack_welcome(in, info ? info->welcome : NULL);
 	in->bad |= !s->first_params || !s->welcome;
-	use(w->params, &s->policy.startup, params_unpack(in, w->params), in);
+	use(w->params, &s->pooled.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
@@ -215,13 +214,13 @@ static void client_address_unpack(struct unpack *in, struct server *s)
 		s->address->size = (socklen_t)address_size;
 		memcpy(&s->address->u, address, address_size);
 	}
-	in->bad |= !notifier_enlist(s);
+	in->bad |= !server_enlist(s);
 }
 
 /* Puts the server into its pool. A linked server is idle until the next record, its client, is unpacked. */
 static void take_place(struct handover *h, struct server *s, uint8_t state, usec_t since, usec_t opened)
 {
-	struct pool_server *p = &s->policy;
+	struct pool_server *p = &s->pooled;
 
 	pool_server_become(p, state == SERVER_TESTED || state == SERVER_LISTENING ? (enum server_state)state : SERVER_IDLE, since);
 	if (state == SERVER_USED)
@@ -248,18 +247,18 @@ static void unpack_into(struct unpack *in, struct handover *h, struct server *s,
 	dedicated = unpack_u32(in);
 	lent = unpack_bool(in);
 	in->bad |= opened == 0;
-	s->policy.close_reason = (uint8_t)reason_of(unpack_text(in));
-	if (h->mode_differs && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_OBSOLETE;
+	s->pooled.close_reason = (uint8_t)reason_of(unpack_text(in));
+	if (h->mode_differs && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = REASON_OBSOLETE;
 	session_unpack(in, s);
 	client_address_unpack(in, s);
 	prepared_server_unpack(in, h, s);
 	in->bad = in->bad || (state != SERVER_TESTED && state != SERVER_ACTIVE && !is_at_rest(s));
 	if (in->bad)
 		return;
-	s->policy.lent = lent;
+	s->pooled.lent = lent;
 	if (dedicated != 0)
-		pool_server_dedicate(&s->policy, dedicated);
+		pool_server_dedicate(&s->pooled, dedicated);
 	take_place(h, s, state, since, opened);
 	listener_unpack_server(in, s);
 }

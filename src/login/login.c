@@ -147,8 +147,8 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 /* Whether the client is in a state that this file handles. */
 static bool is_ours(const struct client *c)
 {
-	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_LOOKUP ||
-	       c->policy.state == CLIENT_WAITING_LOGIN;
+	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH || c->pooled.state == CLIENT_LOOKUP ||
+	       c->pooled.state == CLIENT_WAITING_LOGIN;
 }
 
 /* Limits the memory for an unauthenticated client. */
@@ -227,7 +227,7 @@ void login_read(struct client *c, bool from_socket)
 		handshake_want(c, NULL, 0);
 	if (is_in_tls_handshake(c))
 		return;
-	if (c->policy.state == CLIENT_LOOKUP && lookup_continue(c)) {
+	if (c->pooled.state == CLIENT_LOOKUP && lookup_continue(c)) {
 		auth_looked_up(c);
 		/* a trusted client may be authenticated already and have no struct login */
 		if (!is_ours(c))
@@ -236,7 +236,7 @@ void login_read(struct client *c, bool from_socket)
 	if (!receive(c, from_socket))
 		return;
 	take_packets(c);
-	if (c->policy.state == CLIENT_WAITING_LOGIN)
+	if (c->pooled.state == CLIENT_WAITING_LOGIN)
 		welcome_if_known(c);
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
 		peer_come_again(&c->peer);
@@ -320,10 +320,10 @@ void login_welcome(struct client *c, const struct bytes *untracked, uint32_t pid
 	if (notice && *notice)
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
 	pg_build_ready(out, 'I');
-	if (!c->policy.link)
-		pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	if (!c->pooled.link)
+		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	c->last_active = w->now;
-	c->policy.pool->database->stats.total.client_login_count++;
+	c->pooled.pool->database->stats.total.client_login_count++;
 	if (!client_send(c, out))
 		return;
 	login_free(c);
@@ -350,7 +350,7 @@ const struct params *login_params(const struct client *c, const struct params *d
 
 static void welcome_if_known(struct client *c)
 {
-	struct pool *pool = c->policy.pool;
+	struct pool *pool = c->pooled.pool;
 	struct server_info *info = server_info_get(pool, c->peer.world->params);
 
 	if (!info) {
@@ -376,8 +376,8 @@ static void enter_console(struct client *c)
 	pg_build_auth(&c->login->out, 0, NULL, 0);
 	c->is_console = true;
 	c->params = params_hold(c->login->asked);
-	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
-	c->policy.pool->database->stats.total.client_login_count++;
+	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
+	c->pooled.pool->database->stats.total.client_login_count++;
 	if (!client_send(c, &c->login->out))
 		return;
 	login_free(c);
@@ -443,18 +443,18 @@ void login_proven(struct client *c)
 	}
 	if (l->replication && !database->is_console)
 		replication_mark(c);
-	c->policy.startup = startup_of(c, pool);
-	if (!c->policy.startup) {
+	c->pooled.startup = startup_of(c, pool);
+	if (!c->pooled.startup) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	pool_client_join(&c->policy, pool, user);
+	pool_client_join(&c->pooled, pool, user);
 	keep_proven(c, pool);
 	if (database->is_console) {
 		enter_console(c);
 		return;
 	}
-	pool_client_become(w->pools, &c->policy, CLIENT_WAITING_LOGIN, w->now);
+	pool_client_become(w->pools, &c->pooled, CLIENT_WAITING_LOGIN, w->now);
 	if (login_link_is_wanted(c))
 		login_link_queue(c);
 	else

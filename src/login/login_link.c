@@ -16,8 +16,8 @@
 
 void login_link_queue(struct client *c)
 {
-	c->policy.is_login = true;
-	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_WAITING, c->peer.world->now);
+	c->pooled.is_login = true;
+	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_WAITING, c->peer.world->now);
 }
 
 void login_link_again(struct client *c)
@@ -28,7 +28,7 @@ void login_link_again(struct client *c)
 
 bool login_link_begin(struct server *s, struct client *c)
 {
-	ASSERT(c->login && !c->params && c->policy.dedicated == s->policy.dedicated);
+	ASSERT(c->login && !c->params && c->pooled.dedicated == s->pooled.dedicated);
 	/* the session of another client may have left parameters that differ from those at start-up */
 	c->params = c->replication ? params_hold(s->params) : login_params(c, s->first_params);
 	if (c->params)
@@ -41,7 +41,7 @@ bool login_link_welcome(struct server *s, struct client *c)
 {
 	bool is_own = !c->replication && !c->shares_server;
 
-	c->policy.is_login = false;
+	c->pooled.is_login = false;
 	login_welcome(c, welcome_messages(s->welcome), is_own ? s->backend_pid : 0);
 	return !peer_is_stopped(&c->peer);
 }

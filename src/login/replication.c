@@ -87,16 +87,16 @@ bool replication_keep(struct client *c, const char *name, const char *value)
 void replication_mark(struct client *c)
 {
 	c->replication = c->login->replication;
-	c->policy.dedicated = pools_next_dedicated(c->peer.world->pools);
+	c->pooled.dedicated = pools_next_dedicated(c->peer.world->pools);
 }
 
 /* Returns the client that this server is opened for. NULL: it has ended. */
 static struct client *client_for(const struct server *s)
 {
-	LIST_EACH(node, &s->policy.pool->clients[CLIENT_WAITING]) {
+	LIST_EACH(node, &s->pooled.pool->clients[CLIENT_WAITING]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (c->policy.dedicated == s->policy.dedicated)
+		if (c->pooled.dedicated == s->pooled.dedicated)
 			return c;
 	}
 	return NULL;

@@ -15,7 +15,7 @@
 #include "main/daemon.h"
 #include "net/address.h"
 #include "net/socket_file.h"
-#include "session/tls_setup.h"
+#include "core/tls_setup.h"
 
 /* ---- reasons for which a start could fail ---- */
 

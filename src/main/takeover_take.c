@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "main/daemon.h"
-#include "session/world.h"
+#include "core/world.h"
 
 #include <errno.h>
 #include <poll.h>

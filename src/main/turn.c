@@ -6,7 +6,7 @@
  *	again        read connections with input that no event announces; continue console clients
  *	handshakes   continue the next TLS handshake of a client
  *	tick         ten times a second: timeouts, lifetimes, statistics
- *	reap         end marked connections (session/reap.c); their servers become free
+ *	reap         end marked connections (core/reap.c); their servers become free
  *	schedule     lend, open and close servers; repeat reap and schedule until nothing is left
  *	console      run commands that wait for a condition
  *	settle       reap and schedule again: no connection that the console ended is handed over
@@ -21,7 +21,7 @@
 #include "base/inline.h"
 #include "login/handshake.h"
 #include "relay/relay.h"
-#include "session/reap.h"
+#include "core/reap.h"
 
 #include <event2/event.h>
 

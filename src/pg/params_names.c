@@ -17,7 +17,7 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 }
 
 /* No parameter of a session that could be given back: words of the start-up message itself, in whatever case a client writes them, for a
-   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; what cannot be
+   server would take them; the role, which has a way of its own (state/role.c); what can only be set while a session begins; what cannot be
    reset; and the prefix of those that pgweir itself keeps in a session, for what is noted there is set for other clients. */
 static bool is_reserved(const char *name)
 {

@@ -14,7 +14,7 @@
  */
 #include "prepared/prepared.h"
 
-#include "backend/session_functions.h"
+#include "state/session_functions.h"
 #include "base/assert.h"
 #include "conn/world.h"
 #include "pg/build.h"
@@ -273,7 +273,7 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 	if (is_stale(f))
 		statement_retire(s->peer.world->statements, st);
 	else if (has_field(f, 'C', "26000") && e && e->certain)
-		s->policy.close_reason = REASON_STATEMENTS_UNKNOWN;
+		s->pooled.close_reason = REASON_STATEMENTS_UNKNOWN;
 }
 
 /* Under which name the message of `op` went to the server. */
@@ -464,7 +464,7 @@ static bool lead_to_one(const struct database *a, const struct database *b)
 void prepared_meaning_changed(struct server *s)
 {
 	struct world *w = s->peer.world;
-	struct database *altered = s->policy.pool->database;
+	struct database *altered = s->pooled.pool->database;
 	uint64_t last = statements_last(w->statements);
 
 	/* there is nothing more to renew: a server that repeats itself costs nothing */
@@ -482,7 +482,7 @@ void prepared_meaning_changed(struct server *s)
 
 void prepared_functions_changed(struct server *s)
 {
-	const struct database *of = s->policy.pool->database;
+	const struct database *of = s->pooled.pool->database;
 
 	for (struct database *d = s->peer.world->pools->databases; d; d = d->hh.next)
 		if (lead_to_one(d, of))
@@ -499,7 +499,7 @@ size_t prepared_local_reply(struct server *s, const void **from)
 		return 0;
 	ledger_local_reply_sent(&s->ledger);
 	op = op_take(s->prepared);
-	done(s, s->policy.link ? client_of(s->policy.link) : NULL, &op);
+	done(s, s->pooled.link ? client_of(s->pooled.link) : NULL, &op);
 	*from = op.what == OP_KNOWN ? parse_complete : close_complete;
 	op_release(s->peer.world, &op);
 	return PG_HEADER;

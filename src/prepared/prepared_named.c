@@ -4,8 +4,8 @@
  */
 #include "prepared/prepared_sending.h"
 
-#include "backend/role.h"
-#include "backend/session_state.h"
+#include "state/role.h"
+#include "state/session_state.h"
 #include "base/inline.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -160,7 +160,7 @@ static enum prepared_verdict use_nothing(const struct sending *x, const struct s
 
 bool named_may_be_of_sql(const struct sending *x, const struct statement_use *use)
 {
-	bool has_some = (x->s->state_doubts | x->c->policy.pins) & PIN_STATEMENT;
+	bool has_some = (x->s->state_doubts | x->c->pooled.pins) & PIN_STATEMENT;
 
 	return (x->s->status != 'I' || has_some) && !is_ours(use);
 }
@@ -355,7 +355,7 @@ enum prepared_verdict named_close(const struct sending *x, const struct statemen
 		if (!named_may_be_of_sql(x, use))
 			return close_answered(x, use, NULL);
 		/* as DEALLOCATE */
-		x->s->state_doubts |= x->c->policy.pins & PIN_STATEMENT;
+		x->s->state_doubts |= x->c->pooled.pins & PIN_STATEMENT;
 		return sending_unchanged(x);
 	}
 	name_sent(sending_world(x), x->mine, n, NULL, x->s->batch);

@@ -4,7 +4,7 @@
  */
 #include "prepared/prepared_sending.h"
 
-#include "backend/role.h"
+#include "state/role.h"
 #include "base/assert.h"
 #include "pg/deallocate.h"
 
@@ -16,7 +16,7 @@ struct world *sending_world(const struct sending *x)
 /* Of its client's statements. */
 uint64_t sending_place(const struct sending *x)
 {
-	struct database *d = x->c->policy.pool->database;
+	struct database *d = x->c->pooled.pool->database;
 
 	if (d->statements == 0)
 		d->statements = statements_new_place(sending_world(x)->statements);
@@ -25,7 +25,7 @@ uint64_t sending_place(const struct sending *x)
 
 struct stats *sending_stats(const struct sending *x)
 {
-	return &x->c->policy.pool->database->stats.total;
+	return &x->c->pooled.pool->database->stats.total;
 }
 
 /* ---- what goes out ---- */

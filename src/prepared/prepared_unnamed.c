@@ -7,7 +7,7 @@
  */
 #include "prepared/prepared_sending.h"
 
-#include "backend/role.h"
+#include "state/role.h"
 #include "base/inline.h"
 #include "pg/deallocate.h"
 

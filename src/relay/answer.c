@@ -7,11 +7,12 @@
  */
 #include "relay/answer.h"
 
-#include "backend/hearing.h"
-#include "backend/listener.h"
-#include "backend/notifier.h"
-#include "backend/session_params.h"
-#include "backend/session_state.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/notifier.h"
+#include "state/session_params.h"
+#include "state/session_state.h"
+#include "state/session_task.h"
 #include "backend/task.h"
 #include "backend/welcome.h"
 #include "pg/error.h"
@@ -43,7 +44,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 		else
 			server_parameter(s, name, value);
 		welcome_reported(s->welcome, name, value);
-		return s->policy.close_reason != REASON_NO_MEMORY;
+		return s->pooled.close_reason != REASON_NO_MEMORY;
 	}
 	return true;
 }
@@ -106,7 +107,7 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f, enum le
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
 static bool is_between_transactions(const struct server *s, const struct client *c)
 {
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server && !c->policy.pins &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server && !c->pooled.pins &&
 	       (c->peer.passing == 0 || c->peer.passing_dropped);
 }
 
@@ -129,7 +130,7 @@ static bool concerns_prepared(struct server *s, struct client *c, const struct p
    held: both may be written to. */
 static void name_notifier(struct server *s, const struct pg_frame *f)
 {
-	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
 	uint32_t told;
 
@@ -161,13 +162,13 @@ static enum answer unasked(struct server *s, struct client *c, const struct pg_f
 {
 	if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
 		return ANSWER_LAST_WORDS;
-	if (f->type == PGS_NOTIFICATION && s->policy.state == SERVER_LISTENING)
-		return listener_heard(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
+	if (f->type == PGS_NOTIFICATION && s->pooled.state == SERVER_LISTENING)
+		return notify_server_heard(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
 	/* what comes before the client's welcome belongs to no client */
 	if (!c || c->login)
 		return ANSWER_DROP;
 	if (f->type == PGS_NOTIFICATION) {
-		if (c->hears && !hearing_passes(c, f))
+		if (c->hears && !notify_client_passes(c, f))
 			return ANSWER_DROP;
 		name_notifier(s, f);
 		return ANSWER_RELAY;
@@ -191,7 +192,7 @@ static bool is_description(uint8_t type)
 
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	enum ledger_owner owner = OWED_TO_CLIENT;
 	enum ledger_mark mark = ledger_next_mark(&s->ledger);
 	enum ledger_kind kind = ledger_next_kind(&s->ledger);
@@ -225,9 +226,9 @@ static bool is_asking(const struct server *s)
 /* The channel of a notification decides what becomes of it. */
 static bool is_for_listener(const struct server *s, const struct pg_frame *f)
 {
-	const struct client *c = s->policy.link && !s->policy.link->is_internal ? client_of(s->policy.link) : NULL;
+	const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;
 
-	return f->size <= WHOLE_MOST && (c ? c->hears : s->policy.state == SERVER_LISTENING);
+	return f->size <= WHOLE_MOST && (c ? c->hears : s->pooled.state == SERVER_LISTENING);
 }
 
 enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)

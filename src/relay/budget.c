@@ -9,7 +9,7 @@
  * short where it has had its share of RELAY_LOOKS, and goes on in the next turn. Else a read of messages of a few bytes would take a
  * hundred times as long as one of data.
  *
- * Notifications cost what their number of receivers is: backend/hearing.c counts those.
+ * Notifications cost what their number of receivers is: state/notify_client.c counts those.
  *
  * How many stream is known from the turn before, so that all have the same share: within a turn, epoll names those
  * first that it has named first before. Where a crowd begins at once, the rest of that turn goes by its own count.

@@ -1,15 +1,15 @@
 /*
  * Steps of clients that LISTEN: from the server that they have to the listener of the pool, and the way of notifications before a
- * ReadyForQuery (backend/listener.c has the picture).
+ * ReadyForQuery (state/notify_server.c has the picture).
  *
  * Each step is a task of a server. A step of a client's server begins when the server has nothing else to do; the client's next request waits
  * for it. Where a step fails, the client keeps its server (PIN_LISTENING), and hears notifications there.
  */
 #include "relay/fan_out.h"
 
-#include "backend/hearing.h"
-#include "backend/listener.h"
-#include "backend/session_state.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "pg/message.h"
@@ -17,23 +17,23 @@
 
 #include <string.h>
 
-static struct hearing *hearing_of(const struct client *c) { return c->session->hearing; }
+static struct notify_client *notify_client_of(const struct client *c) { return c->session->notify_client; }
 
 /* ---- to the listener ---- */
 
 /* All that the client has there is its channels. */
 static bool may_become_listener(const struct server *s, const struct client *c)
 {
-	return listener_may_begin(c->policy.pool) && s->policy.cancels == 0 && !s->unknown && !c->peer.world->pools->paused &&
-	       pool_server_is_spent(&s->policy, s->peer.world->now) == REASON_NONE;
+	return notify_server_may_begin(c->pooled.pool) && s->pooled.cancels == 0 && !s->unknown && !c->peer.world->pools->paused &&
+	       pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE;
 }
 
 static void become_listener(struct server *s, struct client *c)
 {
-	struct hearing *h = hearing_of(c);
+	struct notify_client *h = notify_client_of(c);
 
 	link_leave_to_listener(s);
-	listener_begin(h->listener, s, h);
+	notify_server_begin(h->notify_server, s, h);
 }
 
 /* What the listener hears is in the encoding of its server. */
@@ -44,12 +44,12 @@ static bool is_same_encoding(const struct server *s, const struct client *c)
 	return a && b && strcmp(a, b) == 0;
 }
 
-static bool begin_marking(struct server *s, struct hearing *h)
+static bool begin_marking(struct server *s, struct notify_client *h)
 {
 	struct bytes sql = BYTES_EMPTY;
 	bool sent;
 
-	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", h->listener->marker, h->listener->marker, hearing_move(h));
+	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", h->notify_server->marker, h->notify_server->marker, notify_client_move(h));
 	bytes_append_u8(&sql, 0);
 	if (sql.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -60,16 +60,16 @@ static bool begin_marking(struct server *s, struct hearing *h)
 
 bool fan_out_moves(struct server *s, struct client *c)
 {
-	struct hearing *h = hearing_of(c);
-	struct listener *l = h->listener;
+	struct notify_client *h = notify_client_of(c);
+	struct notify_server *l = h->notify_server;
 
-	if (!(c->policy.pins & PIN_LISTENING) || ledger_is_in_doubt(&s->ledger))
+	if (!(c->pooled.pins & PIN_LISTENING) || ledger_is_in_doubt(&s->ledger))
 		return false;
-	if (h->step == HEARING_LEAVES) {
+	if (h->step == NOTIFY_LEAVES) {
 		server_run(s, TASK_UNLISTEN, "UNLISTEN *");
 		return true;
 	}
-	if (c->policy.pins != PIN_LISTENING || h->step == HEARING_RESTS)
+	if (c->pooled.pins != PIN_LISTENING || h->step == NOTIFY_RESTS)
 		return false;
 	if (!l->server) {
 		if (!may_become_listener(s, c))
@@ -77,12 +77,12 @@ bool fan_out_moves(struct server *s, struct client *c)
 		become_listener(s, c);
 		return true;
 	}
-	if (s->policy.close_reason != REASON_NONE || peer_is_stopped(&l->server->peer) || !is_same_encoding(l->server, c))
+	if (s->pooled.close_reason != REASON_NONE || peer_is_stopped(&l->server->peer) || !is_same_encoding(l->server, c))
 		return false;
-	listener_work(l);
-	if (!hearing_is_ready(h))
+	notify_server_work(l);
+	if (!notify_client_is_ready(h))
 		return true;
-	h->step = HEARING_MARKS;
+	h->step = NOTIFY_MARKS;
 	begin_marking(s, h);
 	return true;
 }
@@ -90,17 +90,17 @@ bool fan_out_moves(struct server *s, struct client *c)
 /* Its server has said all that came before the marker. */
 static void marked(struct server *s, struct client *c)
 {
-	struct hearing *h = hearing_of(c);
+	struct notify_client *h = notify_client_of(c);
 
 	if (s->task_failed || s->status != 'I') {
 		list_remove(&h->moving);
-		h->step = HEARING_RESTS;
+		h->step = NOTIFY_RESTS;
 		client_resume(c);
 		return;
 	}
-	h->step = HEARING_LEAVES;
+	h->step = NOTIFY_LEAVES;
 	if (!list_is_empty(&h->moving))
-		hearing_expects_marker(h);
+		notify_client_expects_marker(h);
 	server_run(s, TASK_UNLISTEN, "UNLISTEN *");
 }
 
@@ -111,11 +111,11 @@ static void has_left(struct server *s, struct client *c)
 		return;
 	}
 	s->channels_restored = false;
-	if (c->session->hearing) {
-		hearing_of(c)->step = HEARING_RESTS;
-		hearing_flush(c);
+	if (c->session->notify_client) {
+		notify_client_of(c)->step = NOTIFY_RESTS;
+		notify_client_flush(c);
 	}
-	pool_client_pin(&c->policy, c->policy.pins & ~(unsigned)PIN_LISTENING);
+	pool_client_pin(&c->pooled, c->pooled.pins & ~(unsigned)PIN_LISTENING);
 	link_resume(s, c);
 }
 
@@ -123,12 +123,12 @@ static void has_left(struct server *s, struct client *c)
 
 bool fan_out_holds_ready(struct server *s, struct client *c)
 {
-	struct hearing *h = hearing_of(c);
+	struct notify_client *h = notify_client_of(c);
 
 	if (s->status != 'I')
 		return false;
-	if (s->task != TASK_NONE || !hearing_barrier(h)) {
-		hearing_flush(c);
+	if (s->task != TASK_NONE || !notify_client_barrier(h)) {
+		notify_client_flush(c);
 		return false;
 	}
 	server_task_to(s, TASK_HEAR);
@@ -140,20 +140,20 @@ bool fan_out_holds_ready(struct server *s, struct client *c)
 	return true;
 }
 
-static void go_ready(struct hearing *h)
+static void go_ready(struct notify_client *h)
 {
 	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
 	struct client *c = h->client;
 	struct server *s;
 
 	list_remove(&h->waiting);
-	if (peer_is_stopped(&c->peer) || !c->policy.link)
+	if (peer_is_stopped(&c->peer) || !c->pooled.link)
 		return;
-	s = server_of(c->policy.link);
+	s = server_of(c->pooled.link);
 	ASSERT(s->task == TASK_HEAR);
 	server_task_to(s, TASK_NONE);
 	bytes_append(&h->pending, ready, sizeof(ready));
-	hearing_flush(c);
+	notify_client_flush(c);
 	if (stream_unsent(&c->peer.stream) > 0)
 		flow_block(&s->peer, FLOW_ROOM);
 	if (s->peer.blocked & FLOW_READY) {
@@ -169,20 +169,20 @@ static void go_ready(struct hearing *h)
 /* ---- the listener ---- */
 
 /* Its channels are heard: the marker is sent, now, or at the end of what the client is at. */
-static void go_on_moving(struct listener *l)
+static void go_on_moving(struct notify_server *l)
 {
-	LIST_EACH_SAFE(node, &l->hearings) {
-		struct hearing *h = LIST_OBJECT(node, struct hearing, node);
-		struct server *s = h->client->policy.link ? server_of(h->client->policy.link) : NULL;
+	LIST_EACH_SAFE(node, &l->clients) {
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, node);
+		struct server *s = h->client->pooled.link ? server_of(h->client->pooled.link) : NULL;
 
-		if (h->step == HEARING_WAITS && s && server_is_clean(s))
+		if (h->step == NOTIFY_WAITS && s && server_is_clean(s))
 			link_end_if_over(s);
 	}
 }
 
 static void answered(struct server *s)
 {
-	struct listener *l = listener_of(s->policy.pool);
+	struct notify_server *l = notify_server_of(s->pooled.pool);
 	bool has_more_channels;
 
 	ASSERT(l && l->server == s);
@@ -190,16 +190,16 @@ static void answered(struct server *s)
 		server_end(s, REASON_TEST_FAILED, NULL);
 		return;
 	}
-	has_more_channels = listener_answered(l);
+	has_more_channels = notify_server_answered(l);
 	LIST_EACH_SAFE(node, &l->barriers) {
-		struct hearing *h = LIST_OBJECT(node, struct hearing, waiting);
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, waiting);
 
 		if (h->barrier <= l->answered)
 			go_ready(h);
 	}
 	if (has_more_channels)
 		go_on_moving(l);
-	listener_work(l);
+	notify_server_work(l);
 }
 
 /* ---- UNLISTEN ---- */
@@ -208,7 +208,7 @@ void fan_out_relisten(struct server *s, struct client *c)
 {
 	struct bytes sql = BYTES_EMPTY;
 
-	hearing_sql(hearing_of(c), &sql);
+	notify_client_sql(notify_client_of(c), &sql);
 	bytes_append_u8(&sql, 0);
 	if (sql.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -229,7 +229,7 @@ static void listens_again(struct server *s, struct client *c)
 
 void fan_out_task_over(struct server *s, enum server_task task)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);

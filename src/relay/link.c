@@ -10,10 +10,11 @@
  */
 #include "relay/link.h"
 
-#include "backend/hearing.h"
-#include "backend/session_functions.h"
-#include "backend/session_params.h"
-#include "backend/session_state.h"
+#include "state/notify_client.h"
+#include "state/session_functions.h"
+#include "state/session_params.h"
+#include "state/session_state.h"
+#include "state/session_task.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/inline.h"
@@ -29,13 +30,13 @@
 /* Session mode may have come after it prepared statements that others share: a session of its own would not know them. */
 bool link_will_share(const struct client *c)
 {
-	return !c->replication && (pool_mode_of(c->policy.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
+	return !c->replication && (pool_mode_of(c->pooled.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
 }
 
 void link_state_begin(struct server *s, struct client *c)
 {
 	session_state_begin(s, c);
-	if (c->keeps_state && session_functions_are_due(c->policy.pool, s->peer.world->now))
+	if (c->keeps_state && session_functions_are_due(c->pooled.pool, s->peer.world->now))
 		s->unknown |= UNKNOWN_FUNCTIONS;
 }
 
@@ -43,7 +44,7 @@ bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
 	c->keeps_state = false;
-	if (pool_keeps_state(c->policy.pool))
+	if (pool_keeps_state(c->pooled.pool))
 		link_state_begin(s, c);
 	else
 		s->values_of = VALUES_MIXED;
@@ -80,7 +81,7 @@ static bool is_about_to_send(const struct client *c)
 
 static ALWAYS_INLINE bool is_clean(const struct server *s)
 {
-	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !s->said_fatal && s->peer.passing == 0 &&
 	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 && (!c || is_between_messages(c));
@@ -97,8 +98,8 @@ static bool may_finish_alone(const struct server *s)
 {
 	bool is_settling = s->task == TASK_BARRIER || s->task == TASK_STATE || s->task == TASK_FUNCTIONS || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
 
-	return is_settling && s->status == 'I' && s->policy.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
-	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
+	return is_settling && s->status == 'I' && s->pooled.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
+	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->pooled.link));
 }
 
 static bool server_may_part(const struct server *s)
@@ -111,22 +112,22 @@ static NEVER_INLINE void state_is_left(struct server *s)
 {
 	s->state_doubts = 0;
 	s->needs_reset = !server_close_if_reset(s) && server_wants_reset(s, true);
-	if (!s->needs_reset && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_STATE_STAYS;
+	if (!s->needs_reset && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = REASON_STATE_STAYS;
 }
 
 /* The server has nothing more to do for its client; its traces are removed. */
 static ALWAYS_INLINE void leave_client(struct server *s)
 {
-	struct client *c = client_of(s->policy.link);
+	struct client *c = client_of(s->pooled.link);
 
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS);
 	flow_unblock(&s->peer, FLOW_ROOM);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
 	s->told_pid = c->cancel_pid;
-	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->policy.pool) == MODE_SESSION);
-	if (s->state_doubts | c->policy.pins)
+	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->pooled.pool) == MODE_SESSION);
+	if (s->state_doubts | c->pooled.pins)
 		state_is_left(s);
 	s->meaning_in_doubt = false;
 	if (c->prepared)
@@ -140,20 +141,20 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 
 	leave_client(s);
 	next = server_next_state(s);
-	pool_unlink(&s->policy, next, client_dies, s->peer.world->now);
+	pool_unlink(&s->pooled, next, client_dies, s->peer.world->now);
 	/* mostly it is idle and of use: there is nothing to begin */
-	if (next != SERVER_IDLE || pool_server_is_spent(&s->policy, s->peer.world->now) != REASON_NONE)
+	if (next != SERVER_IDLE || pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE)
 		server_enter(s, next);
 }
 
 bool link_yield(struct server *s)
 {
-	struct client *c = client_of(s->policy.link);
+	struct client *c = client_of(s->pooled.link);
 
 	if (peer_is_stopped(&s->peer) || peer_is_stopped(&c->peer) || !is_clean(s) || s->state_doubts || is_about_to_send(c) || s->ledger.lost ||
 	    ledger_is_in_doubt(&s->ledger))
 		return false;
-	pool_client_pin(&c->policy, 0);
+	pool_client_pin(&c->pooled, 0);
 	give_back(s, false);
 	flow_unblock(&c->peer, FLOW_HELD);
 	return true;
@@ -161,19 +162,19 @@ bool link_yield(struct server *s)
 
 void link_leave_to_listener(struct server *s)
 {
-	pool_client_pin(s->policy.link, 0);
+	pool_client_pin(s->pooled.link, 0);
 	s->state_doubts = 0;
-	flow_unblock(&client_of(s->policy.link)->peer, FLOW_HELD);
+	flow_unblock(&client_of(s->pooled.link)->peer, FLOW_HELD);
 	leave_client(s);
-	pool_unlink(&s->policy, SERVER_LISTENING, false, s->peer.world->now);
-	pool_mark(s->policy.pool);
+	pool_unlink(&s->pooled, SERVER_LISTENING, false, s->peer.world->now);
+	pool_mark(s->pooled.pool);
 }
 
 /* The server goes on without its client, until server_task_over. */
 static NEVER_INLINE void finish_alone(struct server *s)
 {
 	leave_client(s);
-	pool_unlink(&s->policy, SERVER_TESTED, true, s->peer.world->now);
+	pool_unlink(&s->pooled, SERVER_TESTED, true, s->peer.world->now);
 	if (s->task == TASK_NONE)
 		server_run(s, TASK_BARRIER, "");
 }
@@ -182,7 +183,7 @@ static NEVER_INLINE void finish_alone(struct server *s)
    request which was sent together with it. */
 static enum close_reason link_reason_unclean(const struct server *s)
 {
-	const struct client *c = client_of(s->policy.link);
+	const struct client *c = client_of(s->pooled.link);
 
 	/* client_ready() sets both to the same time when more is owed behind a ReadyForQuery */
 	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
@@ -209,7 +210,7 @@ static void end_replication(struct server *s)
 
 	/* one that owes nothing is told by server_end_leaving, as any other */
 	if (!ledger_is_empty(&s->ledger))
-		part_from_stream(s, client_of(s->policy.link));
+		part_from_stream(s, client_of(s->pooled.link));
 	server_end_leaving(s, is_over ? REASON_REPLICATION_OVER : link_reason_unclean(s), true);
 }
 
@@ -217,7 +218,7 @@ void link_break(struct server *s)
 {
 	if (s->task == TASK_HEAR)
 		server_task_to(s, TASK_NONE);
-	if (client_of(s->policy.link)->replication) {
+	if (client_of(s->pooled.link)->replication) {
 		end_replication(s);
 		return;
 	}
@@ -240,13 +241,13 @@ void link_break(struct server *s)
 /* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
 static bool may_part(const struct server *s)
 {
-	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares_server;
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->pooled.link)->shares_server;
 }
 
 /* No other server would have what the client has made there. */
 static bool has_state(const struct server *s)
 {
-	return s->state_doubts | client_of(s->policy.link)->policy.pins;
+	return s->state_doubts | client_of(s->pooled.link)->pooled.pins;
 }
 
 bool link_may_leave(const struct server *s)
@@ -281,7 +282,7 @@ static const uint8_t reply[] = {
 
 static NEVER_INLINE void leave(struct server *s)
 {
-	prepared_lose(s, client_of(s->policy.link));
+	prepared_lose(s, client_of(s->pooled.link));
 	if (!stream_write_bytes(&s->peer.stream, question, sizeof(question))) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
@@ -300,7 +301,7 @@ enum pg_verdict link_look_for_reply(const struct server *s, const uint8_t *at, s
 
 void link_all_said(struct server *s)
 {
-	struct client *c = client_of(s->policy.link);
+	struct client *c = client_of(s->pooled.link);
 
 	/* no other server would know its transaction */
 	if (s->status != 'I' || s->ledger.answered || s->said_fatal) {
@@ -312,7 +313,7 @@ void link_all_said(struct server *s)
 }
 
 /* The transaction is over, and the client has made something there, or may have. False: it has nothing there any more. */
-static NEVER_INLINE bool stays(struct server *s, struct client *c)
+static NEVER_INLINE bool link_must_continue(struct server *s, struct client *c)
 {
 	session_state_leave_channels(s, c);
 	if (!session_state_is_in_doubt(s))
@@ -323,7 +324,7 @@ static NEVER_INLINE bool stays(struct server *s, struct client *c)
 
 void link_end_if_clean(struct server *s)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	if (!c || !c->shares_server)
 		return;
@@ -339,7 +340,7 @@ void link_end_if_clean(struct server *s)
 		server_run(s, TASK_BARRIER, "");
 	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))
 		return;
-	if (s->state_doubts | c->policy.pins && stays(s, c))
+	if (s->state_doubts | c->pooled.pins && link_must_continue(s, c))
 		return;
 	give_back(s, false);
 	flow_unblock(&c->peer, FLOW_HELD);
@@ -353,10 +354,10 @@ void link_resume(struct server *s, struct client *c)
 	if (peer_is_stopped(&c->peer))
 		return;
 	/* on its way to the listener of the pool */
-	if (c->policy.link && s->task != TASK_NONE)
+	if (c->pooled.link && s->task != TASK_NONE)
 		return;
-	if (c->policy.link) {
-		if (!c->policy.pins)
+	if (c->pooled.link) {
+		if (!c->pooled.pins)
 			link_state_begin(s, c);
 		if ((s->params != c->params || s->unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !link_params_begin(s, c, false))
 			return;
@@ -366,12 +367,12 @@ void link_resume(struct server *s, struct client *c)
 
 static void state_is_answered(struct server *s)
 {
-	struct client *c = client_of(s->policy.link);
+	struct client *c = client_of(s->pooled.link);
 
 	if (!session_state_learn(s))
 		return;
 	if (c->hears)
-		hearing_flush(c);
+		notify_client_flush(c);
 	link_resume(s, c);
 }
 
@@ -381,7 +382,7 @@ static void functions_are_known(struct server *s, struct client *c)
 {
 	bool begins = s->unknown & UNKNOWN_FUNCTIONS;
 
-	if (!session_functions_are_due(s->policy.pool, s->peer.world->now))
+	if (!session_functions_are_due(s->pooled.pool, s->peer.world->now))
 		s->unknown &= (uint8_t)~UNKNOWN_FUNCTIONS;
 	if (s->said_fatal)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
@@ -406,7 +407,7 @@ void link_task_over(struct server *s)
 	switch (s->task) {
 	case TASK_ENCODING:
 		server_task_to(s, TASK_NONE);
-		if (!failed && !s->said_fatal && !link_params_begin(s, client_of(s->policy.link), true))
+		if (!failed && !s->said_fatal && !link_params_begin(s, client_of(s->pooled.link), true))
 			return;
 		link_params_are_set(s, failed);
 		return;
@@ -415,30 +416,30 @@ void link_task_over(struct server *s)
 		link_params_are_set(s, failed);
 		return;
 	case TASK_STATE:
-		if (!s->policy.link)
+		if (!s->pooled.link)
 			break;
 		server_task_to(s, TASK_NONE);
 		state_is_answered(s);
 		return;
 	case TASK_FUNCTIONS:
-		if (!s->policy.link)
+		if (!s->pooled.link)
 			break;
 		server_task_to(s, TASK_NONE);
 		if (!session_functions_learn(s))
-			functions_are_known(s, client_of(s->policy.link));
+			functions_are_known(s, client_of(s->pooled.link));
 		return;
 	case TASK_BARRIER:
-		if (!s->policy.link)
+		if (!s->pooled.link)
 			break;
 		server_task_to(s, TASK_NONE);
-		client_resume(client_of(s->policy.link));
+		client_resume(client_of(s->pooled.link));
 		return;
 	case TASK_DRAWN: case TASK_DISCARD:
 		if (session_values_over(s))
-			client_resume(client_of(s->policy.link));
+			client_resume(client_of(s->pooled.link));
 		return;
 	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_RELISTEN:
-		if (!s->policy.link && s->task != TASK_LISTEN)
+		if (!s->pooled.link && s->task != TASK_LISTEN)
 			break;
 		listen_task_over(s);
 		return;

@@ -13,10 +13,11 @@
  */
 #include "relay/link.h"
 
-#include "backend/role.h"
-#include "backend/hearing.h"
-#include "backend/session_functions.h"
-#include "backend/session_state.h"
+#include "state/role.h"
+#include "state/notify_client.h"
+#include "state/session_functions.h"
+#include "state/session_params.h"
+#include "state/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/printable.h"
@@ -30,7 +31,7 @@
 void link_parameter(struct server *s, const char *name, const char *value)
 {
 	struct world *w = s->peer.world;
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	int index = params_index(w->params, name);
 	const struct params *set;
 	char named[NAME_WITH_HOST];
@@ -48,7 +49,7 @@ void link_parameter(struct server *s, const char *name, const char *value)
 	if (set)
 		params_replace(w->params, &c->params, set);
 	else
-		s->policy.close_reason = REASON_NO_MEMORY;
+		s->pooled.close_reason = REASON_NO_MEMORY;
 }
 
 /* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
@@ -105,7 +106,7 @@ static bool expect_params(struct server *s, struct client *c)
 		s->values_of = c->peer.id;
 	has_channels = s->unknown & UNKNOWN_CHANNELS;
 	/* in the middle of a link, in which the client may have set a role */
-	s->unknown &= c->policy.pins ? UNKNOWN_ROLE : 0;
+	s->unknown &= c->pooled.pins ? UNKNOWN_ROLE : 0;
 	if (has_channels)
 		session_state_note_channels(s, c);
 	server_close_if_params_stay(s);
@@ -119,9 +120,9 @@ static void params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
-	bool is_used = (s->told_pid != 0 && was_accepted) || !params_same_others(s->params, s->policy.startup);
+	bool is_used = (s->told_pid != 0 && was_accepted) || !params_same_others(s->params, s->pooled.startup);
 
-	if (s->unknown & UNKNOWN_SESSION || (is_used && !c->policy.pins)) {
+	if (s->unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		if (c->login)
 			login_link_again(c);
@@ -129,8 +130,8 @@ static void params_are_refused(struct server *s, struct client *c)
 			client_resume(c);
 		return;
 	}
-	if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_ROLE_UNKNOWN;
+	if (s->unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 	if (params_others(c->params) > 0 && s->task_words)
 		client_end(c, REASON_SERVER_SAID, printable_text(s->task_words, words, sizeof(words)));
 	else
@@ -143,15 +144,15 @@ static bool welcome(struct server *s, struct client *c)
 	if (!login_link_welcome(s, c))
 		return false;
 	link_end_if_clean(s);
-	return c->policy.link != NULL;
+	return c->pooled.link != NULL;
 }
 
 void link_params_are_set(struct server *s, bool failed)
 {
 	struct client *c;
 
-	ASSERT(s->policy.link);
-	c = client_of(s->policy.link);
+	ASSERT(s->pooled.link);
+	c = client_of(s->pooled.link);
 	/* the client has been told so, and is told nothing more */
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
@@ -269,7 +270,7 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 	if (s->unknown & UNKNOWN_SESSION) {
 		bytes_append_text(&sql, reset);
 		changes++;
-		has = s->policy.startup;
+		has = s->pooled.startup;
 		is_doubtful = false;
 		s->set_there = 0;
 	}
@@ -282,11 +283,11 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 	}
 	if (s->unknown & UNKNOWN_CHANNELS) {
 		bytes_append_u8(&sql, ';');
-		hearing_sql(c->session->hearing, &sql);
+		notify_client_sql(c->session->notify_client, &sql);
 		changes++;
 	}
 	if (changes > 0) {
-		c->policy.pool->state_restores += c->keeps_state;
+		c->pooled.pool->state_restores += c->keeps_state;
 		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
 			bytes_free(&sql);
 			begin_encoding(s, c);
@@ -307,7 +308,7 @@ bool link_params_bring(struct server *s, struct client *c)
 	if (c->login && !login_link_begin(s, c))
 		return false;
 	/* it has parameters now, and may have sent its first queries already */
-	if (c->login && pool_keeps_state(c->policy.pool))
+	if (c->login && pool_keeps_state(c->pooled.pool))
 		link_state_begin(s, c);
 	return link_params_begin(s, c, false) && (!c->login || welcome(s, c));
 }

@@ -75,7 +75,7 @@ static enum step look_at_frame(struct client *c, const uint8_t *at, size_t n, st
 /* As request_pass_plain, for a part of what is much. */
 static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
 {
-	const struct ledger *l = &server_of(c->policy.link)->ledger;
+	const struct ledger *l = &server_of(c->pooled.link)->ledger;
 	size_t before = ledger_depth(l);
 	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 
@@ -111,7 +111,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 	bool retry_fast = false;		/* about the last one: the next may be plain */
 	uint32_t looks = 0, looks_most = w->looks_each;
 
-	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
+	gather_begin(&g, c->pooled.link ? &server_of(c->pooled.link)->peer.stream : NULL);
 	if (at > 0)
 		gather_first(&g, buf, at);
 	while (at < n) {
@@ -124,7 +124,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (retry_fast && c->policy.link && !c->refused_until) {
+		if (retry_fast && c->pooled.link && !c->refused_until) {
 			struct walk plain = pass_plain_again(c, buf + at, n - at, &looks, &g);
 
 			if (plain.step == STEP_GONE)
@@ -133,7 +133,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += plain.used;
 			continue;
 		}
-		if (!c->policy.link && !c->refused_until && request_may_need_no_server(buf[at])) {
+		if (!c->pooled.link && !c->refused_until && request_may_need_no_server(buf[at])) {
 			size_t used;
 
 			if (!request_take_without_server(c, buf + at, n - at, &used))
@@ -155,12 +155,12 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
 		c->peer.passing -= (uint32_t)skip;
 		at += skip;
-		if (c->policy.link)
-			g.to = &server_of(c->policy.link)->peer.stream;
+		if (c->pooled.link)
+			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
 	flush(c, &g);
 	relay_looked(w, looks, step == STEP_LATER);
-	c->policy.pool->database->stats.total.received += at;
+	c->pooled.pool->database->stats.total.received += at;
 	return (struct walk){ at, step_at_end(step, &g) };
 }
 
@@ -176,8 +176,8 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 	if (plain.used < n || n == 0)
 		return walk_on(c, buf, plain.used, n);
 	/* mostly that is all */
-	c->policy.pool->database->stats.total.received += n;
-	if (!stream_write_bytes(&server_of(c->policy.link)->peer.stream, buf, n))
+	c->pooled.pool->database->stats.total.received += n;
+	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
 		plain.step = STEP_BROKEN;
 	return plain;
 }
@@ -189,7 +189,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
    used anew. */
 static void server_is_broken(struct client *c)
 {
-	struct server *s = server_of(c->policy.link);
+	struct server *s = server_of(c->pooled.link);
 	bool from_socket;
 	int reads = 0;
 
@@ -197,7 +197,7 @@ static void server_is_broken(struct client *c)
 		from_socket = !s->peer.held_first;
 		reads += from_socket;
 		relay_from_server(s, from_socket);
-		if (!c->policy.link) {
+		if (!c->pooled.link) {
 			peer_come_again(&c->peer);
 			return;
 		}
@@ -220,7 +220,7 @@ static size_t a_little(const struct client *c)
 /* Its requests cannot go anywhere now: it waits in the queue, or its server is being prepared. */
 static bool must_wait(const struct client *c)
 {
-	return c->policy.state == CLIENT_WAITING || (c->policy.link && server_of(c->policy.link)->task != TASK_NONE);
+	return c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != TASK_NONE);
 }
 
 /* Of a client that waits: it has sent a Terminate in front of all else. */
@@ -261,7 +261,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 /* A client without a server that does not fetch its answers is not read either: whatever it asks for, they do not pile up. */
 static bool waits_for_own_room(struct client *c)
 {
-	if (c->policy.link || stream_unsent(&c->peer.stream) == 0)
+	if (c->pooled.link || stream_unsent(&c->peer.stream) == 0)
 		return false;
 	flow_block(&c->peer, FLOW_ROOM);
 	return true;
@@ -270,7 +270,7 @@ static bool waits_for_own_room(struct client *c)
 /* After a walk: whether more may be read now. */
 static bool client_may_go_on(struct client *c, enum step step)
 {
-	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
 	if (s && s->ledger.lost)
 		link_end_if_over(s);
@@ -292,7 +292,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 /* It has sent all that it had, and the server has it: the next move is not the client's. */
 static bool awaits_answer(const struct client *c)
 {
-	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
 	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 && !stream_has_buffered(&c->peer.stream);
 }
@@ -392,7 +392,7 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 	ssize_t r = 0;
 
 	/* one that has sent a part of a message may send as much again */
-	if (!c->policy.link && room > a_little(c))
+	if (!c->pooled.link && room > a_little(c))
 		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
 	if (room > w->piece)
 		room = w->piece;
@@ -440,7 +440,7 @@ void relay_from_client(struct client *c, bool from_socket)
 
 void relay_client_drained(struct client *c)
 {
-	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 	struct peer *from;
 
 	if (s && !request_send_local_replies(c, s))
@@ -456,7 +456,7 @@ void relay_client_drained(struct client *c)
 
 void relay_server_drained(struct server *s)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	if (!c)
 		return;

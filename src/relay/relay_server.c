@@ -9,7 +9,7 @@
 #include "relay/relay.h"
 
 #include "base/inline.h"
-#include "backend/hearing.h"
+#include "state/notify_client.h"
 #include "backend/retire.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"
@@ -37,7 +37,7 @@ static NEVER_INLINE void apply_changes(struct server *s)
 static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
-	struct stats *total = &c->policy.pool->database->stats.total;
+	struct stats *total = &c->pooled.pool->database->stats.total;
 
 	total->query_count++;
 	w->queries++;
@@ -48,7 +48,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	c->in_transaction = s->status != 'I';
 	c->last_active = w->now;
 	s->plain_set = 0;
-	if (s->policy.cancels > 0 && c->query_started == 0)
+	if (s->pooled.cancels > 0 && c->query_started == 0)
 		cancel_query_over(s);
 	if (s->status == 'I') {
 		total->xact_count++;
@@ -63,8 +63,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 /* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
 static bool breaks_statement_mode(const struct server *s)
 {
-	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
-	       client_of(s->policy.link)->shares_server;
+	return pool_mode_of(s->pooled.pool) == MODE_STATEMENT && s->pooled.link && s->status != 'I' && s->task == TASK_NONE &&
+	       client_of(s->pooled.link)->shares_server;
 }
 
 /* Between two messages of the server stand the local replies of the pooler. */
@@ -80,7 +80,7 @@ static void gather_local_replies(struct server *s, struct gather *g)
 /* ReadyForQuery, `size` bytes of body. */
 static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
 {
-	if (size != 1 || !pg_is_status(*body) || c->hears || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
+	if (size != 1 || !pg_is_status(*body) || c->hears || pool_mode_of(s->pooled.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
 	s->status = (char)*body;
 	client_ready(s, c);
@@ -115,18 +115,18 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 /* The server's message of this type could not be accepted. */
 static void end_bad(struct server *s, uint8_t type)
 {
-	if (s->policy.close_reason == REASON_NO_MEMORY)
+	if (s->pooled.close_reason == REASON_NO_MEMORY)
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if (s->policy.link)
+	else if (s->pooled.link)
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 	else
 		server_end_dirty(s, type);
 }
 
 /* It says why it ends; its client, if it has one, goes on with another. */
-static void last_words(struct server *s, const struct gather *g, const struct pg_frame *f)
+static void fatal_notice(struct server *s, const struct gather *g, const struct pg_frame *f)
 {
-	struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *spared = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	server_end_with_words(s, f->body, f->here);
 	if (spared && g->broken)
@@ -142,9 +142,9 @@ static struct walk end_walk(struct server *s, const struct gather *g, enum pg_ve
 	if (verdict == PG_BAD) {
 		end_bad(s, buf[walk.used]);
 	} else if (answer == ANSWER_LAST_WORDS) {
-		last_words(s, g, f);
-	} else if (g->broken && s->policy.link) {
-		client_end(client_of(s->policy.link), REASON_CLIENT_EOF, NULL);
+		fatal_notice(s, g, f);
+	} else if (g->broken && s->pooled.link) {
+		client_end(client_of(s->pooled.link), REASON_CLIENT_EOF, NULL);
 		return walk;
 	} else if (answer == ANSWER_ALL_SAID) {
 		link_all_said(s);
@@ -172,10 +172,10 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 	enum answer answer = ANSWER_RELAY;
 	struct pg_frame f = { 0, 0, NULL, 0 };
 	/* without a client it is read in small pieces instead */
-	uint32_t looks = 0, looks_most = s->policy.link ? s->peer.world->looks_each : UINT32_MAX;
-	bool is_cut = false, listens = s->policy.state == SERVER_LISTENING;
+	uint32_t looks = 0, looks_most = s->pooled.link ? s->peer.world->looks_each : UINT32_MAX;
+	bool is_cut = false, listens = s->pooled.state == SERVER_LISTENING;
 
-	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
+	gather_begin(&g, s->pooled.link ? &client_of(s->pooled.link)->peer.stream : NULL);
 	if (at > 0)
 		gather_first(&g, buf, at);
 	for (; at < n; at += gather_pass(&g, &s->peer, buf + at, n - at)) {
@@ -183,14 +183,14 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 
 		if (s->peer.passing > 0)
 			continue;
-		plain = g.to ? pass_plain(s, client_of(s->policy.link), buf + at, n - at) : 0;
+		plain = g.to ? pass_plain(s, client_of(s->pooled.link), buf + at, n - at) : 0;
 		if (plain > 0) {
 			gather_add(&g, buf + at, plain);
 			at += plain;
 			if (at == n)
 				break;
 		}
-		is_cut = looks++ == looks_most || (listens && !hearings_have_share(s->peer.world));
+		is_cut = looks++ == looks_most || (listens && !notify_clients_have_share(s->peer.world));
 		if (is_cut)
 			break;
 		gather_local_replies(s, &g);
@@ -201,10 +201,10 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 		if (verdict != PG_OK)
 			break;
 		/* notifications may come between */
-		if (answer == ANSWER_READY && client_of(s->policy.link)->hears)
+		if (answer == ANSWER_READY && client_of(s->pooled.link)->hears)
 			gather_flush(&g);
 		if (answer == ANSWER_READY)
-			answer = take_ready(s, client_of(s->policy.link));
+			answer = take_ready(s, client_of(s->pooled.link));
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
 		if (answer == ANSWER_HELD_BACK) {
 			at += gather_pass(&g, &s->peer, buf + at, n - at);
@@ -217,7 +217,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 		gather_local_replies(s, &g);
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
-	s->policy.pool->database->stats.total.sent += g.bytes;
+	s->pooled.pool->database->stats.total.sent += g.bytes;
 	relay_looked(s->peer.world, looks, is_cut);
 	return end_walk(s, &g, verdict, answer, &f, buf, (struct walk){ at, is_cut ? STEP_LATER : answer == ANSWER_HELD_BACK ? STEP_WAIT : STEP_PASS });
 }
@@ -225,13 +225,13 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 /* Walks n bytes. STEP_PASS, STEP_LATER, STEP_WAIT (a ReadyForQuery is held back) or STEP_GONE. */
 static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
 
 	if (at < n || (s->prepared && ledger_local_reply_is_due(&s->ledger)))
 		return walk_on(s, buf, at, n);
 	/* mostly the reply is plain from its first byte to its last */
-	s->policy.pool->database->stats.total.sent += n;
+	s->pooled.pool->database->stats.total.sent += n;
 	if (!stream_write_bytes(&c->peer.stream, buf, n))
 		client_end(c, REASON_CLIENT_EOF, NULL);
 	return (struct walk){ n, STEP_PASS };
@@ -250,9 +250,9 @@ static bool server_may_go_on(struct server *s)
 		if (peer_is_stopped(&s->peer))
 			return false;
 	}
-	if (!s->policy.link)
+	if (!s->pooled.link)
 		return true;
-	c = client_of(s->policy.link);
+	c = client_of(s->pooled.link);
 	if (breaks_statement_mode(s)) {
 		server_end(s, REASON_STATEMENT_MODE, NULL);
 		return false;
@@ -291,7 +291,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	if (room > w->piece)
 		room = w->piece;
 	/* without a client all that it says is looked at, before there is one */
-	if (!s->policy.link && room > (size_t)w->looks_each * PG_HEADER)
+	if (!s->pooled.link && room > (size_t)w->looks_each * PG_HEADER)
 		room = (size_t)w->looks_each * PG_HEADER;
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);

@@ -12,9 +12,9 @@
 #include "relay/request.h"
 
 #include "backend/retire.h"
-#include "backend/role.h"
-#include "backend/session_functions.h"
-#include "backend/session_state.h"
+#include "state/role.h"
+#include "state/session_functions.h"
+#include "state/session_state.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "pg/build.h"
@@ -71,7 +71,7 @@ static ALWAYS_INLINE enum step want_server(struct client *c)
 	struct pool_server *lent;
 
 	c->peer.request_at = w->now_wall;
-	lent = pool_want(&c->policy, w->now);
+	lent = pool_want(&c->pooled, w->now);
 	if (!lent)
 		return STEP_WAIT;
 	if (!link_begin(server_of(lent), c))
@@ -109,8 +109,8 @@ static enum step wait_for_answers(struct client *c)
    nothing may be owed by them. */
 static enum step no_memory(struct client *c)
 {
-	ASSERT(c->policy.link);
-	server_end(server_of(c->policy.link), REASON_NO_MEMORY, NULL);
+	ASSERT(c->pooled.link);
+	server_end(server_of(c->pooled.link), REASON_NO_MEMORY, NULL);
 	return STEP_GONE;
 }
 
@@ -134,7 +134,7 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 			client_end(c, REASON_CLIENT_EOF, NULL);
 			return false;
 		}
-		c->policy.pool->database->stats.total.sent += used;
+		c->pooled.pool->database->stats.total.sent += used;
 	}
 	return true;
 }
@@ -212,7 +212,7 @@ static bool text_lacks(const struct client *c, const struct pg_frame *f)
 {
 	bool is_text = f->type == PGC_QUERY || f->type == PGC_PARSE;
 
-	return is_text && pool_keeps_state(c->policy.pool) && f->here < f->size && f->size <= READ_BUFFER - PG_HEADER;
+	return is_text && pool_keeps_state(c->pooled.pool) && f->here < f->size && f->size <= READ_BUFFER - PG_HEADER;
 }
 
 /* The client is to have a server that is ready for this message. STEP_PASS: it has. */
@@ -221,14 +221,14 @@ static enum step find_server(struct client *c, const struct pg_client_message *r
 	struct server *s;
 	enum step step;
 
-	if (!c->policy.link) {
+	if (!c->pooled.link) {
 		if ((prepared_lacks(f) || text_lacks(c, f)) && link_will_share(c))
 			return STEP_MORE;
 		step = row->taken_by == TAKEN_BY_COPY ? STEP_DROP : want_server(c);
 		if (step != STEP_PASS)
 			return step;
 	}
-	s = server_of(c->policy.link);
+	s = server_of(c->pooled.link);
 	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
 		return STEP_WAIT;
 	/* left over from a COPY that failed */
@@ -253,7 +253,7 @@ static bool is_first(const struct server *s, const struct client *c)
 static enum step note_text(struct client *c, struct server *s, const uint8_t *text, size_t size, enum text_of of)
 {
 	/* else the beginning of the link has seen to that */
-	if (s->state_doubts | c->policy.pins && is_first(s, c) && session_functions_are_due(c->policy.pool, s->peer.world->now))
+	if (s->state_doubts | c->pooled.pins && is_first(s, c) && session_functions_are_due(c->pooled.pool, s->peer.world->now))
 		session_functions_ask(s);
 	else if (session_state_text(s, c, text, size, of))
 		return STEP_PASS;
@@ -357,7 +357,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	step = find_server(c, row, f);
 	if (step != STEP_PASS)
 		return step;
-	s = server_of(c->policy.link);
+	s = server_of(c->pooled.link);
 	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
 		step = too_deep(c, s, g);
 		if (step != STEP_PASS)
@@ -450,7 +450,7 @@ static bool is_ready(const struct server *s)
 
 struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 {
-	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 	const uint8_t *at = buf, *end = buf + n;
 	const struct settings *set = &c->peer.world->conf->settings;
 	enum step step = STEP_PASS;
@@ -468,7 +468,7 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 			step = want_server(c);
 			if (step != STEP_PASS)
 				break;
-			s = server_of(c->policy.link);
+			s = server_of(c->pooled.link);
 		}
 		if (at == buf && (!is_ready(s) || set->disable_pqexec))
 			break;

@@ -6,7 +6,7 @@
 #include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "pg/statement.h"
-#include "session/world.h"
+#include "core/world.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -17,8 +17,8 @@
 #include "sandbox.h"
 #include "relay/relay.h"
 #include "secure.h"
-#include "session/dispatch.h"
-#include "session/reap.h"
+#include "core/dispatch.h"
+#include "core/reap.h"
 
 #include <errno.h>
 #include <event2/event.h>

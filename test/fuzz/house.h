@@ -2,7 +2,7 @@
 #define HOUSE_H
 
 #include "fuzz.h"
-#include "session/world.h"
+#include "core/world.h"
 #include "verify/verifier.h"
 
 /*

@@ -10,7 +10,7 @@
 #include "machine.h"
 #include "pg/build.h"
 #include "prove.h"
-#include "session/world.h"
+#include "core/world.h"
 #include "sim.h"
 
 #include <stdio.h>

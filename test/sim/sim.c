@@ -184,7 +184,7 @@ static void judge_goodbye(const struct server *server, enum close_reason why, co
 		SIM_CHECK(false, "goodbye: %s", close_reason_row(why)->text);
 		return;
 	case REASON_SERVER_LOGIN_BROKEN:
-		if (plan.attack == ATTACK_SALTS && strcmp(server->policy.pool->database->name, "attacked") == 0)
+		if (plan.attack == ATTACK_SALTS && strcmp(server->pooled.pool->database->name, "attacked") == 0)
 			return;
 		/* the secret may have been changed since the pooler learned it */
 		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", close_reason_row(why)->text, detail);
@@ -299,7 +299,7 @@ static void run_until(usec_t moment)
 /* A server that min_pool_size has opened as a replacement: it logs in, or runs connect_query. */
 static bool is_new(const struct server *s)
 {
-	return s->policy.state == SERVER_LOGIN || (s->policy.state == SERVER_TESTED && !s->policy.lent);
+	return s->pooled.state == SERVER_LOGIN || (s->pooled.state == SERVER_TESTED && !s->pooled.lent);
 }
 
 static void check_servers(void)
@@ -308,9 +308,9 @@ static void check_servers(void)
 
 	LIST_EACH(node, &pooler.world->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		bool rests = s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED;
+		bool rests = s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED;
 
-		SIM_CHECK(rests || is_new(s), "server %u is in state %d when nobody is there", s->backend_pid, (int)s->policy.state);
+		SIM_CHECK(rests || is_new(s), "server %u is in state %d when nobody is there", s->backend_pid, (int)s->pooled.state);
 		SIM_CHECK(is_new(s) || ledger_is_empty(&s->ledger), "server %u owes something to nobody", s->backend_pid);
 	}
 	SIM_CHECK(backends_are_at_rest(why, sizeof(why)), "%s", why);
@@ -323,20 +323,20 @@ static void say_state(void)
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u, blocked %x %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
-			c->cancel_pid, (int)c->policy.state, bytes_size(&c->peer.held), c->peer.passing,
+			c->cancel_pid, (int)c->pooled.state, bytes_size(&c->peer.held), c->peer.passing,
 			c->peer.blocked,
 			c->refused_until ? "refusing" : c->is_console ? console_state_name((enum console_state)c->console_state) : "",
 			stream_unsent(&c->peer.stream),
-			c->policy.link ? server_of(c->policy.link)->backend_pid : 0);
+			c->pooled.link ? server_of(c->pooled.link)->backend_pid : 0);
 	}
 	LIST_EACH(node, &pooler.world->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %d, holds %zu, passing %u, blocked %x, unsent %zu, cancels %u\n",
-			s->backend_pid, (int)s->policy.state, s->policy.pool->database->name, s->status, ledger_depth(&s->ledger),
+			s->backend_pid, (int)s->pooled.state, s->pooled.pool->database->name, s->status, ledger_depth(&s->ledger),
 			s->ledger.lost ? " (lost)" : "", (int)s->task, bytes_size(&s->peer.held), s->peer.passing,
 			s->peer.blocked,
-			stream_unsent(&s->peer.stream), s->policy.cancels);
+			stream_unsent(&s->peer.stream), s->pooled.cancels);
 	}
 }
 

@@ -4,7 +4,7 @@
 /* Logins in the world of whole.h, message by message: clients that authenticate, and servers that the test plays. */
 #include "auth/login_state.h"
 #include "auth/users.h"
-#include "session/dispatch.h"
+#include "core/dispatch.h"
 #include "unit.h"
 #include "whole.h"
 

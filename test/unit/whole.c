@@ -55,7 +55,7 @@ struct client *whole_in_transaction(struct house_end **client, struct house_end 
 	FUZZ_CHECK(strcmp(whole_ask(*client, "BEGIN"), "C(BEGIN) Z(T)") == 0);
 	*server = house_server(&whole);
 	whole_server_got(*server);
-	FUZZ_CHECK(c->policy.link);
+	FUZZ_CHECK(c->pooled.link);
 	return c;
 }
 

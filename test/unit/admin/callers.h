@@ -27,18 +27,18 @@ static inline struct server *busy_server(const char *name)
 	struct server *s = fake_server_new(name, "anna");
 	struct client *c = fake_client_new(name, "anna");
 
-	if (pool_want(&c->policy, fake.world.now) != &s->policy)
+	if (pool_want(&c->pooled, fake.world.now) != &s->pooled)
 		abort();
 	return s;
 }
 
 static inline void release(struct server *s)
 {
-	enum close_reason why = pool_server_is_spent(&s->policy, fake.world.now);
+	enum close_reason why = pool_server_is_spent(&s->pooled, fake.world.now);
 
-	pool_unlink(&s->policy, SERVER_IDLE, false, fake.world.now);
+	pool_unlink(&s->pooled, SERVER_IDLE, false, fake.world.now);
 	if (why != REASON_NONE)
-		fake_server_dies(&s->policy);
+		fake_server_dies(&s->pooled);
 }
 
 #endif

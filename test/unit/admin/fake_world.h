@@ -79,7 +79,7 @@ void client_end(struct client *c, enum close_reason why, const char *detail)
 	if (peer_is_stopped(&c->peer))
 		return;
 	fake_of(c)->why = why;
-	pool_client_become(fake.world.pools, &c->policy, CLIENT_DEAD, fake.world.now);
+	pool_client_become(fake.world.pools, &c->pooled, CLIENT_DEAD, fake.world.now);
 	bytes_free(&c->peer.stream.out);
 	list_remove(&c->peer.node);
 	c->peer.fate = PEER_ENDS;
@@ -279,9 +279,9 @@ static inline struct client *fake_client_new(const char *database, const char *u
 	list_init(&c->peer.again);
 	list_init(&c->peer.node);
 	list_append(&w->clients, &c->peer.node);
-	pool_client_init(w->pools, &c->policy, w->now);
-	pool_client_join(&c->policy, pool_get(database_get(w->pools, database, w->now), login_user, w->now), login_user);
-	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	pool_client_init(w->pools, &c->pooled, w->now);
+	pool_client_join(&c->pooled, pool_get(database_get(w->pools, database, w->now), login_user, w->now), login_user);
+	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	return c;
 }
 
@@ -315,9 +315,9 @@ static inline struct server *fake_server_new(const char *database, const char *u
 	s->backend_pid = 4242;
 	list_init(&s->peer.node);
 	list_append(&w->servers, &s->peer.node);
-	pool_server_init(&s->policy, pool, false, w->now);
+	pool_server_init(&s->pooled, pool, false, w->now);
 	pool_login_succeeded(pool);
-	pool_server_become(&s->policy, SERVER_IDLE, w->now);
+	pool_server_become(&s->pooled, SERVER_IDLE, w->now);
 	return s;
 }
 
@@ -327,8 +327,8 @@ static inline void fake_end(void)
 
 	console_free(&fake.console);
 	for (int i = 0; i < fake.server_count; i++) {
-		if (fake.servers[i]->policy.state != SERVER_DEAD)
-			fake_server_dies(&fake.servers[i]->policy);
+		if (fake.servers[i]->pooled.state != SERVER_DEAD)
+			fake_server_dies(&fake.servers[i]->pooled);
 	}
 	for (int i = 0; i < fake.client_count; i++)
 		client_end(&fake.clients[i]->client, REASON_CLIENT_EOF, NULL);

@@ -344,21 +344,21 @@ TEST(waiting_command)
 	struct server *s = fake_server_new("shop", "anna");
 	struct client *user = fake_client_new("shop", "anna");
 
-	pool_want(&user->policy, fake.world.now);
+	pool_want(&user->pooled, fake.world.now);
 	parse(c, "", "pause shop");
 	bind_text(c, "", "");
 	execute(c, "", 0);
 	CHECK_TEXT(fake_transcript(c), "1 2");
 	CHECK(c->console_state != CONSOLE_READY);
-	pool_unlink(&s->policy, SERVER_IDLE, false, fake.world.now);
-	fake_server_dies(&s->policy);
+	pool_unlink(&s->pooled, SERVER_IDLE, false, fake.world.now);
+	fake_server_dies(&s->pooled);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE)");
 	CHECK(c->console_state == CONSOLE_READY);
 	CHECK_TEXT(synced(c), "Z(I)");
 	fake_ask(other, "resume shop");
 	s = fake_server_new("shop", "anna");
-	pool_want(&user->policy, fake.world.now);
+	pool_want(&user->pooled, fake.world.now);
 	parse(c, "", "pause shop");
 	bind_text(c, "", "");
 	execute(c, "", 0);

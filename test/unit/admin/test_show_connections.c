@@ -9,7 +9,7 @@ TEST(clients)
 	struct client *waiting = fake_client_new("many", "anna");
 	const char *got;
 
-	pool_want(&waiting->policy, fake.world.now);
+	pool_want(&waiting->pooled, fake.world.now);
 	waiting->peer.request_at = fake.world.now_wall + 3 * USEC;
 	waiting->peer.remote = (struct brief_address){ .family = AF_UNIX, .port = 6432, .u.peer = { 321, 1000 } };
 	waiting->params = params_with(fake.world.params, params_none(fake.world.params), PARAM_APPLICATION_NAME, "till");
@@ -104,11 +104,11 @@ TEST(linked_connections_show_each_other)
 	struct server *s = fake_server_new("many", "anna");
 	const char *got;
 
-	CHECK(pool_want(&linked->policy, fake.world.now) != NULL);
-	s->policy.close_reason = REASON_CLOSE_NEEDED;
+	CHECK(pool_want(&linked->pooled, fake.world.now) != NULL);
+	s->pooled.close_reason = REASON_CLOSE_NEEDED;
 	newcomer = fake_client_new("many", "bert");
-	pool_client_become(fake.world.pools, &newcomer->policy, CLIENT_DEAD, fake.world.now);
-	pool_client_init(fake.world.pools, &newcomer->policy, fake.world.now);
+	pool_client_become(fake.world.pools, &newcomer->pooled, CLIENT_DEAD, fake.world.now);
+	pool_client_init(fake.world.pools, &newcomer->pooled, fake.world.now);
 	got = fake_ask(c, "show clients");
 	CHECK_TEXT(named_cell(got, "clients", 1, "state"), "active");
 	CHECK_TEXT(named_cell(got, "clients", 1, "link"), "0x3");

@@ -24,9 +24,9 @@ TEST(pools)
 	const char *got;
 
 	(void)idle;
-	CHECK(pool_want(&waiting->policy, fake.world.now) == &s->policy);
+	CHECK(pool_want(&waiting->pooled, fake.world.now) == &s->pooled);
 	waiting = fake_client_new("shop", "carl");
-	CHECK(pool_want(&waiting->policy, fake.world.now) == NULL);
+	CHECK(pool_want(&waiting->pooled, fake.world.now) == NULL);
 	fake.world.now += 2 * USEC + 5;
 	got = fake_ask(c, "show pools");
 	CHECK(strstr(got, " D(pgbouncer|pgbouncer|1|0|0|0|0|0|0|0|0|0|0|0|0|statement|~)") != NULL);
@@ -40,13 +40,13 @@ TEST(reason_of_a_waiting_queue)
 	struct pool *pool;
 	const char *got;
 
-	pool = fake_client_new("shop", "anna")->policy.pool;
+	pool = fake_client_new("shop", "anna")->pooled.pool;
 	pool->held_by = LIMIT_DATABASE;
 	got = fake_ask(c, "show pools");
 	CHECK_TEXT(named_cell(got, "pools", 1, "held_by"), "~");	/* no client waits any more */
 	CHECK_TEXT(named_cell(got, "pools", 1, "login_error"), "~");
 	CHECK_TEXT(named_cell(got, "pools", 1, "pool_size"), "7");
-	CHECK(!pool_want(&fake_client_new("shop", "anna")->policy, fake.world.now));
+	CHECK(!pool_want(&fake_client_new("shop", "anna")->pooled, fake.world.now));
 	pool_login_failed(pool, FAILURE_LASTING, fake.world.now);
 	pool->held_by = LIMIT_DATABASE;
 	got = fake_ask(c, "show pools");

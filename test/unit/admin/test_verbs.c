@@ -69,13 +69,13 @@ TEST(kill)
 
 	CHECK_TEXT(fake_ask(c, "kill shop"), "C(KILL) Z(I)");
 	CHECK_INT(fake_of(idle)->why, REASON_ADMIN_KILL);
-	CHECK_INT(s->policy.state, SERVER_DEAD);
-	CHECK_INT(other->policy.state, SERVER_ACTIVE);
+	CHECK_INT(s->pooled.state, SERVER_DEAD);
+	CHECK_INT(other->pooled.state, SERVER_ACTIVE);
 	CHECK(database("shop")->paused && database("shop")->clients == 0);
 	CHECK_TEXT(fake_ask(c, "resume shop"), "C(RESUME) Z(I)");
 	/* KILL does not end the console client */
 	CHECK_TEXT(fake_ask(c, "kill"), "C(KILL) Z(I)");
-	CHECK_INT(other->policy.state, SERVER_DEAD);
+	CHECK_INT(other->pooled.state, SERVER_DEAD);
 	CHECK(fake.world.pools->paused);
 	CHECK_TEXT(fake_ask(c, "resume"), "C(RESUME) Z(I)");
 	fake_end();
@@ -110,8 +110,8 @@ TEST(reconnect_and_wait_close)
 
 	CHECK_TEXT(fake_ask(c, "wait_close shop"), "C(WAIT_CLOSE) Z(I)");
 	CHECK_TEXT(fake_ask(c, "reconnect shop"), "C(RECONNECT) Z(I)");
-	CHECK_INT(idle->policy.state, SERVER_DEAD);
-	CHECK_INT(s->policy.close_reason, REASON_CLOSE_NEEDED);
+	CHECK_INT(idle->pooled.state, SERVER_DEAD);
+	CHECK_INT(s->pooled.close_reason, REASON_CLOSE_NEEDED);
 	CHECK_TEXT(fake_ask(c, "wait_close \"Many\""), "C(WAIT_CLOSE) Z(I)");
 	CHECK_TEXT(fake_ask(c, "wait_close shop"), "");
 	fake_turn();
@@ -294,7 +294,7 @@ TEST(cancel_ends_only_a_waiting_command)
 	struct server *s = busy_server("shop");
 
 	CHECK(!cancel(unknown));
-	s->policy.close_reason = REASON_CLOSE_NEEDED;
+	s->pooled.close_reason = REASON_CLOSE_NEEDED;
 	CHECK_TEXT(fake_ask(c, "pause \"Many\"; wait_close"), "C(PAUSE)");
 	CHECK(cancel(c));
 	fake_turn();
@@ -364,8 +364,8 @@ TEST(database_is_removed_while_a_pause_waits)
 	pools_reconfigure(fake.world.pools, fresh, fake.world.now);
 	conf_drop(&fake.world.conf);
 	fake.world.conf = fresh;
-	if (s->policy.state != SERVER_DEAD)
-		fake_server_dies(&s->policy);
+	if (s->pooled.state != SERVER_DEAD)
+		fake_server_dies(&s->pooled);
 	fake.world.now += 3600 * USEC;
 	pools_maintain(fake.world.pools, fake.world.now);
 	fake_turn();

@@ -126,7 +126,7 @@ TEST(correct_password_is_kept_for_server_logins)
 
 	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
 	CHECK(login_is_welcome(login_password(client, "pass")));
-	pool = whole_last_client()->policy.pool;
+	pool = whole_last_client()->pooled.pool;
 	CHECK(shown_of(pool));
 	client = login_name("v", "d");
 	house_verifier.verdict = VERIFIED_NO;

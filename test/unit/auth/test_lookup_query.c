@@ -36,7 +36,7 @@ static bool is_over(void)
 {
 	const struct server *s = whole_last_server();
 
-	return s && s->task == TASK_NONE && !s->lookup && s->policy.state != SERVER_LOOKUP && s->status == 'I';
+	return s && s->task == TASK_NONE && !s->lookup && s->pooled.state != SERVER_LOOKUP && s->status == 'I';
 }
 
 /* ---- the statements ---- */
@@ -51,8 +51,8 @@ TEST(statements_of_a_look_up)
 	last = strstr(got, LAST);
 	CHECK(strncmp(got, first, strlen(first)) == 0);
 	CHECK(last && strlen(last) == strlen(LAST));
-	CHECK_INT(whole_last_server()->policy.state, SERVER_LOOKUP);
-	CHECK_INT(whole_last_client()->policy.state, CLIENT_LOOKUP);
+	CHECK_INT(whole_last_server()->pooled.state, SERVER_LOOKUP);
+	CHECK_INT(whole_last_client()->pooled.state, CLIENT_LOOKUP);
 	CHECK_INT(whole_last_client()->login->wait.lookup->phase, LOOKUP_RUNNING);
 	whole_close();
 }

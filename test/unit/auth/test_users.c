@@ -83,7 +83,7 @@ TEST(new_secret_clears_failed_server_logins)
 	begin("\"u\" \"one\"\n");
 	c = whole_login(&end);
 	REQUIRE(c);
-	pool = c->policy.pool;
+	pool = c->pooled.pool;
 	pool_login_failed(pool, FAILURE_LASTING, whole.world->now);
 	users_replace(whole.world, userlist_load("users", &problems));
 	CHECK(pool->login_failed);

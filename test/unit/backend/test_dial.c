@@ -157,7 +157,7 @@ TEST(missing_unix_socket)
 	begin(NO_SOCKET_INI);
 	CHECK(!server);
 	CHECK(!client->is_gone);
-	CHECK(whole_last_client()->policy.pool->login_failed);
+	CHECK(whole_last_client()->pooled.pool->login_failed);
 	whole_close();
 }
 
@@ -166,7 +166,7 @@ TEST(missing_unix_socket)
 TEST(connect_timeout)
 {
 	begin(INI);
-	whole.world->now = s->policy.since + 4 * USEC - 1;
+	whole.world->now = s->pooled.since + 4 * USEC - 1;
 	dial_tick(s);
 	CHECK(!peer_is_ending(&s->peer));
 	whole.world->now++;
@@ -178,8 +178,8 @@ TEST(connect_timeout)
 TEST(timeout_of_each_connection_method)
 {
 	begin(TWO_INI);
-	CHECK_INT(s->dial->way_ends, s->policy.since + 2 * USEC);
-	whole.world->now = s->policy.since + 2 * USEC - 1;
+	CHECK_INT(s->dial->way_ends, s->pooled.since + 2 * USEC);
+	whole.world->now = s->pooled.since + 2 * USEC - 1;
 	dial_tick(s);
 	CHECK_INT(s->dial->step, DIAL_STARTUP);
 	whole.world->now++;
@@ -193,8 +193,8 @@ TEST(timeout_of_each_connection_method)
 TEST(connection_that_is_no_longer_needed)
 {
 	begin(TWO_INI);
-	s->policy.close_reason = REASON_CONNECT_STRING;
-	whole.world->now = s->policy.since + USEC - 1;
+	s->pooled.close_reason = REASON_CONNECT_STRING;
+	whole.world->now = s->pooled.since + USEC - 1;
 	dial_tick(s);
 	CHECK(!peer_is_ending(&s->peer));
 	whole.world->now++;
@@ -210,7 +210,7 @@ TEST(out_of_memory)
 		struct pool *pool;
 
 		begin(INI);
-		pool = s->policy.pool;
+		pool = s->pooled.pool;
 		whole_memory_ends(more);
 		dial_begin(pool, whole.world, NULL, NULL);
 		failed = whole_memory_is_back();

@@ -28,7 +28,7 @@ static void begin(const char *hosts, enum load_balance balance)
 	memset(&info, 0, sizeof(info));
 	world.now = 1000 * USEC;
 	pool.generation = 7;
-	server = (struct server){ .policy.pool = &pool, .peer.world = &world, .dial = &dial };
+	server = (struct server){ .pooled.pool = &pool, .peer.world = &world, .dial = &dial };
 	memset(&dial, 0, sizeof(dial));
 }
 

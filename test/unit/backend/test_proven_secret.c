@@ -16,7 +16,7 @@ static bool begin(void)
 
 	whole_open(INI);
 	c = whole_login(&end);
-	pool = c ? c->policy.pool : NULL;
+	pool = c ? c->pooled.pool : NULL;
 	CHECK(pool && !proven_secret_of(pool) && !shown_of(pool));
 	return pool;
 }

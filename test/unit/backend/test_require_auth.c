@@ -36,7 +36,7 @@ static void begin(int family, bool with_tls, const char *setting, const char *ke
 	scene.database.conf = &scene.of_database;
 	scene.database.name = name;
 	scene.pool.database = &scene.database;
-	scene.server.policy.pool = &scene.pool;
+	scene.server.pooled.pool = &scene.pool;
 	scene.server.peer.world = &scene.world;
 	scene.server.peer.remote.family = (uint8_t)family;
 	scene.server.peer.stream.ssl = with_tls ? (void *)&scene : NULL;

@@ -30,7 +30,7 @@ static bool begin_login(void)
 	whole.servers_answer = false;
 	CHECK(!house_login(&whole, "u", "d", 0));
 	server = whole_last_server();
-	CHECK(server && server->policy.state == SERVER_LOGIN);
+	CHECK(server && server->pooled.state == SERVER_LOGIN);
 	return server && server->dial;
 }
 
@@ -38,7 +38,7 @@ static const char *fate(void)
 {
 	if (peer_is_ending(&server->peer))
 		return "ends";
-	return server->policy.close_reason == REASON_OBSOLETE ? "is marked" : "stays";
+	return server->pooled.close_reason == REASON_OBSOLETE ? "is marked" : "stays";
 }
 
 /* The dialled host name now has these addresses. */
@@ -85,10 +85,10 @@ TEST(tls_settings_do_not_affect_unix_sockets)
 TEST(connection_with_a_cancel_request_is_kept)
 {
 	REQUIRE(begin(true));
-	server->policy.is_cancel = true;
+	server->pooled.is_cancel = true;
 	retire_all(whole.world, true);
 	CHECK_TEXT(fate(), "stays");
-	server->policy.is_cancel = false;
+	server->pooled.is_cancel = false;
 	whole_close();
 }
 
@@ -97,7 +97,7 @@ TEST(marked_server_is_closed_when_idle)
 	REQUIRE(begin(false));
 	retire_unused(whole.world);
 	CHECK_TEXT(fate(), "stays");
-	server->policy.close_reason = REASON_OBSOLETE;
+	server->pooled.close_reason = REASON_OBSOLETE;
 	retire_unused(whole.world);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();

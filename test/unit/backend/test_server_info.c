@@ -20,7 +20,7 @@ static bool begin(void)
 	whole_open(INI);
 	client = whole_login(&end);
 	server = whole_last_server();
-	pool = client ? client->policy.pool : NULL;
+	pool = client ? client->pooled.pool : NULL;
 	info = pool ? pool->server_cache : NULL;
 	CHECK(info && server);
 	return info && server;
@@ -129,10 +129,10 @@ TEST(servers_at_the_old_address_are_ignored)
 	dial.generation = pool->generation - 1;
 	CHECK(!server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
 	dial.generation = pool->generation;
-	server->policy.close_reason = REASON_OBSOLETE;
+	server->pooled.close_reason = REASON_OBSOLETE;
 	CHECK(!server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
 	CHECK(!pool->login_failed);
-	server->policy.close_reason = REASON_NONE;
+	server->pooled.close_reason = REASON_NONE;
 	server->dial = NULL;
 	whole_close();
 }
@@ -145,14 +145,14 @@ TEST(refusal_of_a_replication_client)
 	REQUIRE(begin());
 	server->dial = &dial;
 	dial.generation = pool->generation;
-	server->policy.dedicated = 1;
+	server->pooled.dedicated = 1;
 	CHECK(server_info_failed(server, REASON_SERVER_SAID, "x", &got));
 	CHECK_INT(got, FAILURE_LASTING);
 	/* other clients may succeed */
 	CHECK(!pool->login_failed && !pool_login_error(pool));
 	CHECK(server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
 	CHECK(pool->login_failed);
-	server->policy.dedicated = 0;
+	server->pooled.dedicated = 0;
 	server->dial = NULL;
 	whole_close();
 }

@@ -86,13 +86,13 @@ TEST(login)
 	pg_build_notice(&out, "NOTICE", "00000", "welcome", NULL);
 	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
 	says(&out);
-	CHECK_INT(s->policy.state, SERVER_LOGIN);
+	CHECK_INT(s->pooled.state, SERVER_LOGIN);
 	CHECK_INT(s->backend_pid, 4711);
 	CHECK(s->cancel_key_size == 4 && memcmp(s->cancel_key, "key!", 4) == 0);
 	pg_build_ready(&out, 'I');
 	says(&out);
 	CHECK(!s->dial && !peer_is_stopped(&s->peer));
-	CHECK(s->policy.state != SERVER_LOGIN);
+	CHECK(s->pooled.state != SERVER_LOGIN);
 	CHECK_INT(s->status, 'I');
 	CHECK_TEXT(params_get(s->params, PARAM_DATESTYLE), "ISO, MDY");
 	house_settle(&whole);
@@ -125,7 +125,7 @@ TEST(connect_query)
 	whole_server_got(server);
 	pg_build_ready(&out, 'I');
 	says(&out);
-	CHECK_INT(s->policy.state, SERVER_TESTED);
+	CHECK_INT(s->pooled.state, SERVER_TESTED);
 	CHECK_INT(s->task, TASK_CONNECT_QUERY);
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(server), "Q(SELECT 7)");
@@ -229,7 +229,7 @@ static void refuses(const char *sqlstate)
 	CHECK(peer_is_ending(&s->peer));
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_SAID);
 	CHECK_TEXT(s->peer.end_detail, "go away");
-	CHECK_TEXT(server_info_get(s->policy.pool, whole.world->params)->sqlstate, sqlstate);
+	CHECK_TEXT(server_info_get(s->pooled.pool, whole.world->params)->sqlstate, sqlstate);
 }
 
 TEST(refusals)

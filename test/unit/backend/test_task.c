@@ -1,6 +1,7 @@
 /* The next state of a server without a client, and the effect of the end of a server task. */
 #include "backend/task.h"
 
+#include "state/session_task.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -19,7 +20,7 @@ static bool begin(const char *ini)
 	CHECK(whole_login(&client));
 	server = whole_last_server();
 	end = house_server(&whole);
-	CHECK(server && end && server->policy.state == SERVER_IDLE);
+	CHECK(server && end && server->pooled.state == SERVER_IDLE);
 	if (end)
 		whole_server_got(end);
 	return server && end;
@@ -46,7 +47,7 @@ TEST(clean_server_becomes_idle)
 	REQUIRE(begin(INI));
 	CHECK_INT(server_next_state(server), SERVER_IDLE);
 	server_release(server);
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	CHECK_INT(server->task, TASK_NONE);
 	whole_close();
 }
@@ -69,12 +70,12 @@ TEST(server_of_an_ended_session_is_reset)
 	server->needs_reset = true;
 	whole.holds_answers = true;
 	server_release(server);
-	CHECK_INT(server->policy.state, SERVER_TESTED);
+	CHECK_INT(server->pooled.state, SERVER_TESTED);
 	CHECK_INT(server->task, TASK_RESET);
 	whole.holds_answers = false;
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(end), "Q(DISCARD ALL)");
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	CHECK(!server->needs_reset && server->task == TASK_NONE);
 	whole_close();
 }
@@ -83,9 +84,9 @@ TEST(server_waits_for_pending_cancel_requests)
 {
 	REQUIRE(begin(INI));
 	server->needs_reset = true;
-	server->policy.cancels = 1;
+	server->pooled.cancels = 1;
 	CHECK_INT(server_next_state(server), SERVER_BEING_CANCELED);
-	server->policy.cancels = 0;
+	server->pooled.cancels = 0;
 	CHECK_INT(server_next_state(server), SERVER_TESTED);
 	server->needs_reset = false;
 	whole_close();
@@ -95,7 +96,7 @@ TEST(server_marked_to_close_is_not_reset)
 {
 	REQUIRE(begin(INI));
 	server->needs_reset = true;
-	server->policy.close_reason = REASON_OBSOLETE;
+	server->pooled.close_reason = REASON_OBSOLETE;
 	server_release(server);
 	CHECK(peer_is_ending(&server->peer));
 	CHECK_INT(server->peer.end_reason, REASON_OBSOLETE);
@@ -112,7 +113,7 @@ static int ended_for(enum server_task task, bool failed, char status)
 	if (!begin(INI))
 		return -1;
 	whole.holds_answers = true;
-	pool_server_become(&server->policy, SERVER_TESTED, whole.world->now);
+	pool_server_become(&server->pooled, SERVER_TESTED, whole.world->now);
 	server_task_to(server, task);
 	server->task_failed = failed;
 	server->status = status;

@@ -119,15 +119,15 @@ TEST(running_query_is_cancelled)
 	REQUIRE(begin());
 	count_from_here();
 	canceller = cancel(client);
-	CHECK_INT(server->policy.cancels, 1);
+	CHECK_INT(server->pooled.cancels, 1);
 	CHECK(!canceller->is_gone);
 	/* the newest connection carries the request and has sent the server's own key */
-	CHECK(whole_last_server() != server && whole_last_server()->policy.is_cancel);
-	CHECK_INT(whole_last_server()->policy.state, SERVER_ACTIVE_CANCEL);
+	CHECK(whole_last_server() != server && whole_last_server()->pooled.is_cancel);
+	CHECK_INT(whole_last_server()->pooled.state, SERVER_ACTIVE_CANCEL);
 	house_hang_up(house_server(&whole));
 	house_settle(&whole);
 	CHECK(canceller->is_gone);
-	CHECK_INT(server->policy.cancels, 0);
+	CHECK_INT(server->pooled.cancels, 0);
 	CHECK_ENDED(REASON_CANCEL_SENT, 1);
 	end();
 }
@@ -143,7 +143,7 @@ TEST(unknown_key_is_ignored)
 	other[CANCEL_KEY - 1] ^= 1;
 	canceller = cancel_with(client->cancel_pid, other, sizeof(other));
 	CHECK(canceller->is_gone && bytes_size(&canceller->got) == 0);
-	CHECK_INT(server->policy.cancels, 0);
+	CHECK_INT(server->pooled.cancels, 0);
 	CHECK_ENDED(REASON_CANCEL_UNKNOWN, 1);
 	end();
 }
@@ -171,11 +171,11 @@ TEST(client_between_queries_is_not_cancelled)
 	REQUIRE(begin());
 	whole.holds_answers = false;
 	house_settle(&whole);
-	CHECK(client->policy.link);
+	CHECK(client->pooled.link);
 	count_from_here();
 	CHECK(cancel(client)->is_gone);
 	CHECK_ENDED(REASON_CANCEL_IDLE, 1);
-	CHECK_INT(server->policy.cancels, 0);
+	CHECK_INT(server->pooled.cancels, 0);
 	end();
 }
 
@@ -190,11 +190,11 @@ TEST(queued_query_is_cancelled)
 	REQUIRE(c);
 	whole_client_got(waits);
 	whole_query(waits, "two");
-	CHECK_INT(c->policy.state, CLIENT_WAITING);
+	CHECK_INT(c->pooled.state, CLIENT_WAITING);
 	count_from_here();
 	CHECK(cancel(c)->is_gone);
 	CHECK_TEXT(whole_client_got(waits), "E(57014 canceling statement due to user request) Z(I)");
-	CHECK_INT(c->policy.state, CLIENT_IDLE);
+	CHECK_INT(c->pooled.state, CLIENT_IDLE);
 	CHECK_ENDED(REASON_CANCEL_DONE, 1);
 	whole_server_got(far);
 	whole.holds_answers = false;
@@ -217,7 +217,7 @@ TEST(queued_batch_is_cancelled)
 	REQUIRE(c);
 	whole_client_got(waits);
 	whole_say(waits, 'P', "\0two\0\0", 7);
-	CHECK_INT(c->policy.state, CLIENT_WAITING);
+	CHECK_INT(c->pooled.state, CLIENT_WAITING);
 	CHECK(cancel(c)->is_gone);
 	CHECK_TEXT(whole_client_got(waits), "E(57014 canceling statement due to user request)");
 	CHECK_INT(c->refused_until, 'S');
@@ -234,11 +234,11 @@ TEST(requests_beyond_the_limit_are_dropped)
 {
 	REQUIRE(begin());
 	count_from_here();
-	server->policy.cancels = MOST;
+	server->pooled.cancels = MOST;
 	CHECK(cancel(client)->is_gone);
-	CHECK_INT(server->policy.cancels, MOST);
+	CHECK_INT(server->pooled.cancels, MOST);
 	CHECK_ENDED(REASON_CANCEL_CROWD, 1);
-	server->policy.cancels = 0;
+	server->pooled.cancels = 0;
 	end();
 }
 
@@ -249,18 +249,18 @@ TEST(query_ends_before_the_request_arrives)
 
 	REQUIRE(begin());
 	canceller = cancel(client);
-	CHECK_INT(server->policy.cancels, 1);
+	CHECK_INT(server->pooled.cancels, 1);
 	whole.holds_answers = false;
 	whole_query(near, "C");
 	house_settle(&whole);
-	CHECK(!client->policy.link);
-	CHECK_INT(server->policy.state, SERVER_BEING_CANCELED);
+	CHECK(!client->pooled.link);
+	CHECK_INT(server->pooled.state, SERVER_BEING_CANCELED);
 	for (int i = 0; i < whole.end_count; i++)
 		if (whole.ends[i].is_server && &whole.ends[i] != far)
 			house_hang_up(&whole.ends[i]);
 	house_settle(&whole);
 	CHECK(canceller->is_gone);
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	end();
 }
 

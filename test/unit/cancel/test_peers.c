@@ -122,7 +122,7 @@ TEST(forwarded_key_has_one_hop_less)
 {
 	begin(INI, 7);
 	CHECK(forward());
-	CHECK_INT(canceller->policy.state, CLIENT_WAITING_CANCEL);
+	CHECK_INT(canceller->pooled.state, CLIENT_WAITING_CANCEL);
 	check_packet(CANCEL_KEY);
 	whole_close();
 	begin(INI, 7);

@@ -22,8 +22,8 @@ TEST(client_is_adopted)
 	c = client_adopt(whole.world, fds[1]);
 	REQUIRE(c && c == whole_last_client());
 	CHECK(c->peer.is_client && c->peer.world == whole.world && c->peer.id == 0);
-	CHECK_INT(c->policy.state, CLIENT_STARTUP);
-	CHECK(!c->policy.link && !c->policy.pool && !c->login);
+	CHECK_INT(c->pooled.state, CLIENT_STARTUP);
+	CHECK(!c->pooled.link && !c->pooled.pool && !c->login);
 	client_end(c, REASON_CLIENT_EOF, NULL);
 	house_settle(&whole);
 	CHECK(!whole_last_client());
@@ -74,7 +74,7 @@ TEST(first_end_reason_is_kept)
 	client_end(c, REASON_CLIENT_EOF, NULL);
 	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
 	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
-	CHECK(peer_is_ending(&c->peer) && c->policy.state == CLIENT_DEAD);
+	CHECK(peer_is_ending(&c->peer) && c->pooled.state == CLIENT_DEAD);
 	/* the client gets the error from the reap, not earlier */
 	CHECK(!end->is_gone);
 	house_settle(&whole);
@@ -102,9 +102,9 @@ TEST(client_with_a_server_ends)
 
 	whole_open(INI);
 	REQUIRE(c = whole_in_transaction(&end, &server));
-	s = server_of(c->policy.link);
+	s = server_of(c->pooled.link);
 	client_end(c, REASON_CLIENT_IDLE, NULL);
-	CHECK_INT(c->policy.state, CLIENT_ACTIVE);
+	CHECK_INT(c->pooled.state, CLIENT_ACTIVE);
 	CHECK(peer_is_stopped(&s->peer) && !peer_is_ending(&s->peer));
 	CHECK_INT(c->peer.ended_in, CLIENT_ACTIVE);
 	house_settle(&whole);
@@ -142,7 +142,7 @@ TEST(handed_over_client_is_removed)
 	whole_open(INI);
 	REQUIRE(c = whole_login(&end));
 	client_hand_over(c);
-	CHECK_INT(c->policy.state, CLIENT_DEAD);
+	CHECK_INT(c->pooled.state, CLIENT_DEAD);
 	house_settle(&whole);
 	CHECK(end->is_gone);
 	CHECK_TEXT(whole_client_got(end), "");

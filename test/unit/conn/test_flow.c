@@ -1,5 +1,5 @@
 /* The reasons why the socket of a connection is not read. */
-#include "session/world.h"
+#include "core/world.h"
 #include "unit.h"
 #include "whole.h"
 

@@ -18,7 +18,7 @@ static void begin_linked(void)
 	whole_open(INI);
 	c = whole_in_transaction(&client, &server);
 	CHECK(c);
-	s = server_of(c->policy.link);
+	s = server_of(c->pooled.link);
 }
 
 static void begin_idle(void)
@@ -28,7 +28,7 @@ static void begin_idle(void)
 	c = whole_last_client();
 	server = house_server(&whole);
 	s = whole_last_server();
-	CHECK(!s->policy.link);
+	CHECK(!s->pooled.link);
 }
 
 TEST(new_server)
@@ -37,13 +37,13 @@ TEST(new_server)
 
 	begin_idle();
 	id = whole.world->last_id;
-	s = server_new(c->policy.pool, whole.world, false, NULL);
+	s = server_new(c->pooled.pool, whole.world, false, NULL);
 	REQUIRE(s && s == whole_last_server());
 	CHECK(s->peer.id == id + 1 && whole.world->last_id == id + 1);
-	CHECK_INT(s->policy.state, SERVER_LOGIN);
+	CHECK_INT(s->pooled.state, SERVER_LOGIN);
 	CHECK_INT(s->status, 'I');
 	CHECK_INT(s->peer.stream.fd, -1);
-	CHECK(!s->policy.is_cancel && s->policy.dedicated == 0 && s->replication == 0);
+	CHECK(!s->pooled.is_cancel && s->pooled.dedicated == 0 && s->replication == 0);
 	server_end(s, REASON_CONNECT_FAILED, "no way");
 	house_settle(&whole);
 	whole_close();
@@ -60,13 +60,13 @@ TEST(parameters_of_the_client)
 	pg_build_startup(&out, 3u << 16, pairs, 6);
 	login_send(client, &out);
 	c = whole_last_client();
-	s = server_new(c->policy.pool, whole.world, false, c);
+	s = server_new(c->pooled.pool, whole.world, false, c);
 	REQUIRE(s);
-	CHECK(s->policy.startup == c->policy.startup);
+	CHECK(s->pooled.startup == c->pooled.startup);
 	server_end(s, REASON_CONNECT_FAILED, NULL);
-	s = server_new(c->policy.pool, whole.world, false, NULL);
+	s = server_new(c->pooled.pool, whole.world, false, NULL);
 	REQUIRE(s);
-	CHECK(s->policy.startup != c->policy.startup);
+	CHECK(s->pooled.startup != c->pooled.startup);
 	server_end(s, REASON_CONNECT_FAILED, NULL);
 	house_settle(&whole);
 	whole_close();
@@ -76,7 +76,7 @@ TEST(out_of_memory)
 {
 	begin_idle();
 	whole_memory_ends(0);
-	CHECK(!server_new(c->policy.pool, whole.world, false, NULL));
+	CHECK(!server_new(c->pooled.pool, whole.world, false, NULL));
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(whole_last_server() == s);
 	whole_close();
@@ -100,7 +100,7 @@ TEST(idle_server_ends)
 	server_end(s, REASON_SERVER_LIFETIME, NULL);
 	server_end(s, REASON_SERVER_CRASHED, NULL);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_LIFETIME);
-	CHECK_INT(s->policy.state, SERVER_DEAD);
+	CHECK_INT(s->pooled.state, SERVER_DEAD);
 	house_settle(&whole);
 	CHECK(server->is_gone && !client->is_gone);
 	whole_close();
@@ -122,7 +122,7 @@ TEST(client_is_kept_when_its_server_ends)
 {
 	begin_linked();
 	server_end_leaving(s, REASON_SERVER_CRASHED, false);
-	CHECK(!c->policy.link && c->policy.state == CLIENT_IDLE);
+	CHECK(!c->pooled.link && c->pooled.state == CLIENT_IDLE);
 	CHECK_INT(s->peer.ended_in, SERVER_ACTIVE);
 	house_settle(&whole);
 	CHECK(server->is_gone && !client->is_gone);

@@ -138,12 +138,12 @@ TEST(hand_over_waits_for_unfinished_work)
 	client = whole_login(&near);
 	REQUIRE(client);
 	CHECK(handover_is_calm(whole.world));
-	client->policy.pool->cancel_logins = 1;
+	client->pooled.pool->cancel_logins = 1;
 	CHECK(!handover_is_calm(whole.world));
-	client->policy.pool->cancel_logins = 0;
-	client->policy.pool->server_count[SERVER_BEING_CANCELED]++;
+	client->pooled.pool->cancel_logins = 0;
+	client->pooled.pool->server_count[SERVER_BEING_CANCELED]++;
 	CHECK(!handover_is_calm(whole.world));
-	client->policy.pool->server_count[SERVER_BEING_CANCELED]--;
+	client->pooled.pool->server_count[SERVER_BEING_CANCELED]--;
 	unauthenticated = whole.world->pools->unauthenticated_count;
 	unauthenticated[CLIENT_AUTH]++;
 	CHECK(!handover_is_calm(whole.world));

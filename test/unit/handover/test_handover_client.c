@@ -45,7 +45,7 @@ TEST(client_before_its_startup_packet)
 	near = house_connect(&whole);
 	house_settle(&whole);
 	client = whole_last_client();
-	REQUIRE(client && client->policy.state == CLIENT_STARTUP);
+	REQUIRE(client && client->pooled.state == CLIENT_STARTUP);
 	CHECK(client_may_be_given(client));
 	/* unsent messages of a login are kept in its login struct */
 	bytes_append_u8(&client->login->out, 'S');
@@ -76,9 +76,9 @@ TEST(client_with_a_server)
 	server->peer.stream.write_failed = true;
 	CHECK(!client_may_be_given(client));
 	server->peer.stream.write_failed = false;
-	server->policy.cancels = 1;
+	server->pooled.cancels = 1;
 	CHECK(!client_may_be_given(client));
-	server->policy.cancels = 0;
+	server->pooled.cancels = 0;
 	worlds_close();
 }
 
@@ -103,30 +103,30 @@ TEST(client_fields_are_handed_over)
 	client->last_active = 12;
 	client->query_started = 13;
 	client->transaction_started = 14;
-	client->policy.since = 15;
+	client->pooled.since = 15;
 	client->peer.connected_at = 16;
 	client->peer.request_at = 17;
 	client->minor = 2;
-	client->policy.notified = true;
+	client->pooled.notified = true;
 	client->in_transaction = true;
 	client->may_show = true;
 	client->collects = 12345;
 	pack_client();
 	took = take_client();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, CLIENT_IDLE);
+	CHECK_INT(took->pooled.state, CLIENT_IDLE);
 	CHECK_INT(took->peer.id, client->peer.id);
-	CHECK(took->peer.is_client && took->policy.pool == taking->pool);
-	CHECK_TEXT(took->policy.login_user->name, "u");
+	CHECK(took->peer.is_client && took->pooled.pool == taking->pool);
+	CHECK_TEXT(took->pooled.login_user->name, "u");
 	CHECK_INT(took->login_since, 11);
 	CHECK_INT(took->last_active, 12);
 	CHECK_INT(took->query_started, 13);
 	CHECK_INT(took->transaction_started, 14);
-	CHECK_INT(took->policy.since, 15);
+	CHECK_INT(took->pooled.since, 15);
 	CHECK_INT(took->peer.connected_at, 16);
 	CHECK_INT(took->peer.request_at, 17);
 	CHECK_INT(took->minor, 2);
-	CHECK(took->policy.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
+	CHECK(took->pooled.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
 	CHECK_INT(took->collects, 12345);
 	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
 	/* a cancel request with the client's old key finds the client */
@@ -146,12 +146,12 @@ TEST(queued_client)
 	client = whole_login(&near);
 	REQUIRE(client);
 	whole_query(near, "one");
-	REQUIRE(client->policy.state == CLIENT_WAITING);
+	REQUIRE(client->pooled.state == CLIENT_WAITING);
 	take_pool();
 	pack_client();
 	took = take_client();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, CLIENT_WAITING);
+	CHECK_INT(took->pooled.state, CLIENT_WAITING);
 	CHECK_INT(bytes_size(&took->peer.held), bytes_size(&client->peer.held));
 	CHECK(memcmp(bytes_front(&took->peer.held), bytes_front(&client->peer.held), bytes_size(&took->peer.held)) == 0);
 	worlds_close();
@@ -166,14 +166,14 @@ TEST(linked_client)
 	pack_server();
 	took_server = take_server();
 	REQUIRE(took_server && taking->server == took_server);
-	took_server->policy.since = 18;
+	took_server->pooled.since = 18;
 	pack_client();
 	took = take_client();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, CLIENT_ACTIVE);
-	CHECK(took->policy.link == &took_server->policy && took_server->policy.link == &took->policy);
+	CHECK_INT(took->pooled.state, CLIENT_ACTIVE);
+	CHECK(took->pooled.link == &took_server->pooled && took_server->pooled.link == &took->pooled);
 	/* the server's record has the time at which the link began */
-	CHECK_INT(took_server->policy.since, 18);
+	CHECK_INT(took_server->pooled.since, 18);
 	CHECK(!taking->server);
 	worlds_close();
 }
@@ -189,7 +189,7 @@ TEST(client_record_does_not_match_its_server)
 	pack_server();
 	REQUIRE(take_server());
 	client = whole_login(&near);
-	REQUIRE(client && client->policy.state == CLIENT_IDLE);
+	REQUIRE(client && client->pooled.state == CLIENT_IDLE);
 	pack_client();
 	CHECK(!take_client());
 	worlds_close();
@@ -208,7 +208,7 @@ TEST(unauthenticated_client)
 	pack_client();
 	took = take_client();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, CLIENT_STARTUP);
+	CHECK_INT(took->pooled.state, CLIENT_STARTUP);
 	CHECK(took->login && took->login->gss_asked && !took->login->ssl_asked);
 	CHECK_INT(took->login_since, 19);
 	/* a client that has not logged in cannot be in a pool's list */

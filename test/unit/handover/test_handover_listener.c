@@ -1,9 +1,9 @@
 /* A LISTEN server and its clients in a hand-over: they are handed over together, or not at all. */
 #include "handover/handover_parts.h"
 
-#include "backend/hearing.h"
-#include "backend/listener.h"
-#include "backend/session_state.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/session_state.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -12,7 +12,7 @@
 static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
-static struct listener *listener;
+static struct notify_server *listener;
 
 /* The client listens, and its server has become the pool's LISTEN server. */
 static bool begin(void)
@@ -24,7 +24,7 @@ static bool begin(void)
 		return false;
 	whole_query(near, "ALISTEN");
 	whole_query(near, "C");
-	listener = listener_of(client->policy.pool);
+	listener = notify_server_of(client->pooled.pool);
 	return listener && listener->server == server;
 }
 
@@ -32,7 +32,7 @@ TEST(listener_and_clients_are_handed_over_together)
 {
 	REQUIRE(begin());
 	listeners_decide(whole.world);
-	CHECK(!listener_stays(client->policy.pool) && listener_is_calm(client->policy.pool));
+	CHECK(!listener_stays(client->pooled.pool) && listener_is_calm(client->pooled.pool));
 	CHECK(client_may_be_given(client) && server_may_be_given(server));
 	whole_close();
 }
@@ -42,7 +42,7 @@ TEST(listener_and_clients_are_kept_together)
 	REQUIRE(begin());
 	client->peer.stream.write_failed = true;
 	listeners_decide(whole.world);
-	CHECK(listener_stays(client->policy.pool) && !server_may_be_given(server));
+	CHECK(listener_stays(client->pooled.pool) && !server_may_be_given(server));
 	client->peer.stream.write_failed = false;
 	CHECK(client_itself_may_be_given(client) && !client_may_be_given(client));
 	whole_close();
@@ -52,24 +52,24 @@ TEST(listener_with_a_pending_query_delays_the_hand_over)
 {
 	REQUIRE(begin());
 	server_task_to(server, TASK_LISTEN);
-	CHECK(!listener_is_calm(client->policy.pool));
+	CHECK(!listener_is_calm(client->pooled.pool));
 	listeners_decide(whole.world);
-	CHECK(listener_stays(client->policy.pool));
+	CHECK(listener_stays(client->pooled.pool));
 	server_task_to(server, TASK_NONE);
 	listeners_decide(whole.world);
-	CHECK(!listener_stays(client->policy.pool));
-	list_append(&listener->movers, &client->session->hearing->moving);
-	CHECK(!listener_is_calm(client->policy.pool));
-	list_remove(&client->session->hearing->moving);
+	CHECK(!listener_stays(client->pooled.pool));
+	list_append(&listener->movers, &client->session->notify_client->moving);
+	CHECK(!listener_is_calm(client->pooled.pool));
+	list_remove(&client->session->notify_client->moving);
 	whole_close();
 }
 
 /* The state in the other process: a client without a LISTEN server, and a client without a channel. */
 static struct unpack packed(struct bytes *out)
 {
-	hearing_pack(out, client);
-	bytes_append(&client->session->hearing->pending, "A", 1);
-	hearing_forget(client);
+	notify_client_pack(out, client);
+	bytes_append(&client->session->notify_client->pending, "A", 1);
+	notify_client_forget(client);
 	house_settle(&whole);
 	return unpack_of(bytes_front(out), bytes_size(out));
 }
@@ -78,18 +78,18 @@ TEST(channels_of_a_client_are_handed_over)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct unpack in;
-	struct hearing *h;
+	struct notify_client *h;
 
 	REQUIRE(begin());
-	h = client->session->hearing;
+	h = client->session->notify_client;
 	bytes_append(&h->pending, "A", 1);
 	in = packed(&out);
 	CHECK(!client->hears);
-	hearing_unpack(&in, client);
+	notify_client_unpack(&in, client);
 	CHECK(unpack_is_done(&in) && client->hears);
-	h = client->session->hearing;
+	h = client->session->notify_client;
 	REQUIRE(h);
-	CHECK(h->step == HEARING_RESTS && bytes_size(&h->pending) == 1);
+	CHECK(h->step == NOTIFY_RESTS && bytes_size(&h->pending) == 1);
 	CHECK(!list_is_empty(&h->subscriptions));
 	CHECK_TEXT(LIST_OBJECT(list_first(&h->subscriptions), struct subscription, of_client)->channel->name, "c");
 	bytes_free(&h->pending);
@@ -105,9 +105,9 @@ TEST(invalid_channel_lists_are_refused)
 	REQUIRE(begin());
 	in = packed(&out);
 	in.end--;
-	hearing_unpack(&in, client);
+	notify_client_unpack(&in, client);
 	CHECK(in.bad);
-	hearing_forget(client);
+	notify_client_forget(client);
 	/* a channel listed twice */
 	pack_bool(&twice, true);
 	for (int i = 0; i < 2; i++) {
@@ -117,7 +117,7 @@ TEST(invalid_channel_lists_are_refused)
 	}
 	pack_text(&twice, NULL);
 	in = unpack_of(bytes_front(&twice), bytes_size(&twice));
-	hearing_unpack(&in, client);
+	notify_client_unpack(&in, client);
 	CHECK(in.bad);
 	bytes_free(&twice);
 	bytes_free(&out);

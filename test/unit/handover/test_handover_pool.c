@@ -41,7 +41,7 @@ static void end(void)
 
 static struct pool *pool(void)
 {
-	return client->policy.pool;
+	return client->pooled.pool;
 }
 
 /* Returns the sent records, a letter for each, and the last record of this type in `record`: the console's database comes first. */

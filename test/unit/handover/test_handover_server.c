@@ -20,7 +20,7 @@ static bool begin_idle(void)
 	if (!begin())
 		return false;
 	whole_query(near, "C");
-	return server->policy.state == SERVER_IDLE;
+	return server->pooled.state == SERVER_IDLE;
 }
 
 /* ---- which may be given ---- */
@@ -32,12 +32,12 @@ TEST(idle_server)
 	server->peer.stream.write_failed = true;
 	CHECK(!server_may_be_given(server));
 	server->peer.stream.write_failed = false;
-	server->policy.cancels = 1;
+	server->pooled.cancels = 1;
 	CHECK(!server_may_be_given(server));
-	server->policy.cancels = 0;
-	server->policy.is_cancel = true;
+	server->pooled.cancels = 0;
+	server->pooled.is_cancel = true;
 	CHECK(!server_may_be_given(server));
-	server->policy.is_cancel = false;
+	server->pooled.is_cancel = false;
 	CHECK(server_may_be_given(server));
 	worlds_close();
 }
@@ -49,18 +49,18 @@ TEST(server_with_a_client)
 	client->peer.stream.write_failed = true;
 	CHECK(!server_may_be_given(server));
 	client->peer.stream.write_failed = false;
-	server->policy.state = SERVER_BEING_CANCELED;
+	server->pooled.state = SERVER_BEING_CANCELED;
 	CHECK(!server_may_be_given(server));
-	server->policy.state = SERVER_ACTIVE;
+	server->pooled.state = SERVER_ACTIVE;
 	worlds_close();
 }
 
 TEST(server_being_opened)
 {
 	REQUIRE(begin_idle());
-	server->policy.state = SERVER_LOGIN;
+	server->pooled.state = SERVER_LOGIN;
 	CHECK(!server_may_be_given(server));
-	server->policy.state = SERVER_IDLE;
+	server->pooled.state = SERVER_IDLE;
 	worlds_close();
 }
 
@@ -71,8 +71,8 @@ TEST(server_fields_are_handed_over)
 	struct server *took;
 
 	REQUIRE(begin_idle());
-	server->policy.since = 11;
-	server->policy.opened = 12;
+	server->pooled.since = 11;
+	server->pooled.opened = 12;
 	server->batch = 13;
 	server->unknown = UNKNOWN_SEQUENCES;
 	server->state_doubts = STATE_ROLE;
@@ -85,11 +85,11 @@ TEST(server_fields_are_handed_over)
 	pack_server();
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, SERVER_IDLE);
-	CHECK(took->policy.pool == taking->pool && !taking->server);
+	CHECK_INT(took->pooled.state, SERVER_IDLE);
+	CHECK(took->pooled.pool == taking->pool && !taking->server);
 	CHECK_INT(took->peer.id, server->peer.id);
-	CHECK_INT(took->policy.since, 11);
-	CHECK_INT(took->policy.opened, 12);
+	CHECK_INT(took->pooled.since, 11);
+	CHECK_INT(took->pooled.opened, 12);
 	CHECK_INT(took->batch, 13);
 	CHECK_INT(took->unknown, UNKNOWN_SEQUENCES);
 	CHECK_INT(took->state_doubts, STATE_ROLE);
@@ -100,7 +100,7 @@ TEST(server_fields_are_handed_over)
 	CHECK_INT(took->backend_pid, BACKEND_PID);
 	CHECK_INT(took->told_pid, 14);
 	CHECK_INT(took->task_since, 15);
-	CHECK_INT(took->policy.close_reason, REASON_NONE);
+	CHECK_INT(took->pooled.close_reason, REASON_NONE);
 	CHECK(took->cancel_key_size == strlen(BACKEND_KEY) && memcmp(took->cancel_key, BACKEND_KEY, took->cancel_key_size) == 0);
 	REQUIRE(took->address);
 	CHECK(took->address->size == server->address->size && memcmp(&took->address->u, &server->address->u, took->address->size) == 0);
@@ -143,7 +143,7 @@ TEST(server_in_a_transaction)
 	REQUIRE(took);
 	/* the server waits for its client, and its ledger is kept */
 	CHECK(taking->server == took);
-	CHECK_INT(took->policy.state, SERVER_IDLE);
+	CHECK_INT(took->pooled.state, SERVER_IDLE);
 	CHECK_INT(took->status, 'T');
 	CHECK_INT(ledger_depth(&took->ledger), 1);
 	CHECK_INT(ledger_next_owner(&took->ledger), OWED_TO_CLIENT);
@@ -159,13 +159,13 @@ TEST(server_under_test)
 	bytes_front(&record)[0] = SERVER_USED;
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, SERVER_USED);
+	CHECK_INT(took->pooled.state, SERVER_USED);
 	taken_undo();
 	take_pool();
 	bytes_front(&record)[0] = SERVER_TESTED;
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.state, SERVER_TESTED);
+	CHECK_INT(took->pooled.state, SERVER_TESTED);
 	worlds_close();
 }
 
@@ -189,14 +189,14 @@ TEST(server_marked_to_close)
 	struct server *took;
 
 	REQUIRE(begin_idle());
-	server->policy.close_reason = REASON_DATABASE_CHANGED;
+	server->pooled.close_reason = REASON_DATABASE_CHANGED;
 	pack_server();
-	server->policy.close_reason = REASON_NONE;
+	server->pooled.close_reason = REASON_NONE;
 	/* the first close reason is kept */
 	taking->mode_differs = true;
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.close_reason, REASON_DATABASE_CHANGED);
+	CHECK_INT(took->pooled.close_reason, REASON_DATABASE_CHANGED);
 	worlds_close();
 }
 
@@ -209,7 +209,7 @@ TEST(server_of_another_pool_mode)
 	taking->mode_differs = true;
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.close_reason, REASON_OBSOLETE);
+	CHECK_INT(took->pooled.close_reason, REASON_OBSOLETE);
 	worlds_close();
 }
 
@@ -221,15 +221,15 @@ TEST(unknown_close_reason)
 	uint8_t *at;
 
 	REQUIRE(begin_idle());
-	server->policy.close_reason = REASON_DATABASE_CHANGED;
+	server->pooled.close_reason = REASON_DATABASE_CHANGED;
 	pack_server();
-	server->policy.close_reason = REASON_NONE;
+	server->pooled.close_reason = REASON_NONE;
 	at = memmem(bytes_front(&record), bytes_size(&record), name, strlen(name));
 	REQUIRE(at);
 	*at = '?';
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.close_reason, REASON_CLOSE_NEEDED);
+	CHECK_INT(took->pooled.close_reason, REASON_CLOSE_NEEDED);
 	worlds_close();
 }
 
@@ -238,12 +238,12 @@ TEST(server_of_a_replication_client)
 	struct server *took;
 
 	REQUIRE(begin_idle());
-	server->policy.dedicated = 5;
+	server->pooled.dedicated = 5;
 	pack_server();
-	server->policy.dedicated = 0;
+	server->pooled.dedicated = 0;
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->policy.dedicated, 5);
+	CHECK_INT(took->pooled.dedicated, 5);
 	worlds_close();
 }
 

@@ -154,15 +154,15 @@ TEST(welcome_messages)
 	CHECK(strncmp(told, "R ", 2) == 0);
 	CHECK(login_asked(client) == 0 && login_is_welcome(told));
 	CHECK(strstr(told, " K Z(I)"));
-	CHECK(!c->login && c->policy.state == CLIENT_IDLE);
+	CHECK(!c->login && c->pooled.state == CLIENT_IDLE);
 	CHECK(c->cancel_pid != 0 && c->cancel_key_size == 4);
-	CHECK_INT(c->policy.pool->database->stats.total.client_login_count, 1);
-	CHECK_TEXT(c->policy.login_user->name, "v");
-	CHECK_TEXT(c->policy.pool->user->name, "u");
+	CHECK_INT(c->pooled.pool->database->stats.total.client_login_count, 1);
+	CHECK_TEXT(c->pooled.login_user->name, "v");
+	CHECK_TEXT(c->pooled.pool->user->name, "u");
 	/* the second client is welcomed without a server */
 	CHECK(login_is_welcome(login_told(login_name("w", "d"))));
-	CHECK_INT(c->policy.pool->database->stats.total.client_login_count, 2);
-	CHECK_INT(c->policy.pool->server_count[SERVER_IDLE] + c->policy.pool->server_count[SERVER_USED], 1);
+	CHECK_INT(c->pooled.pool->database->stats.total.client_login_count, 2);
+	CHECK_INT(c->pooled.pool->server_count[SERVER_IDLE] + c->pooled.pool->server_count[SERVER_USED], 1);
 	whole_close();
 }
 
@@ -187,7 +187,7 @@ TEST(login_waits_for_server_parameters)
 	c = whole_last_client();
 	server = house_server(&whole);
 	CHECK_TEXT(login_told(client), "");
-	CHECK_INT(c->policy.state, CLIENT_WAITING_LOGIN);
+	CHECK_INT(c->pooled.state, CLIENT_WAITING_LOGIN);
 	CHECK_INT(c->login->step, LOGIN_PROVEN);
 	pg_build_auth(&out, 0, NULL, 0);
 	pg_build_parameter_status(&out, "server_version", "15.9");
@@ -280,8 +280,8 @@ TEST(console_login)
 	client = login_name("v", "pgbouncer");
 	c = whole_last_client();
 	CHECK(login_is_welcome(login_told(client)));
-	CHECK(c->is_console && !c->login && c->policy.state == CLIENT_IDLE);
-	CHECK_INT(c->policy.pool->database->stats.total.client_login_count, 1);
+	CHECK(c->is_console && !c->login && c->pooled.state == CLIENT_IDLE);
+	CHECK_INT(c->pooled.pool->database->stats.total.client_login_count, 1);
 	CHECK(!house_server(&whole));
 	whole_close();
 }

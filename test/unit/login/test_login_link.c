@@ -43,18 +43,18 @@ TEST(clients_that_need_a_server_at_login)
 	whole_open(INI);
 	REQUIRE(whole_login(&end));
 	CHECK(login_link_is_wanted(whole_last_client()));
-	CHECK(whole_last_client()->policy.link);
+	CHECK(whole_last_client()->pooled.link);
 	whole_close();
 	whole_open(FIRST_INI);
 	REQUIRE(whole_login(&end));
 	CHECK(!login_link_is_wanted(whole_last_client()));
-	CHECK(!whole_last_client()->policy.link);
+	CHECK(!whole_last_client()->pooled.link);
 	whole_close();
 	/* in transaction mode, the client does not keep its server */
 	whole_open(TRANSACTION_INI);
 	REQUIRE(whole_login(&end));
 	CHECK(!login_link_is_wanted(whole_last_client()));
-	CHECK(!whole_last_client()->policy.link);
+	CHECK(!whole_last_client()->pooled.link);
 	whole_close();
 }
 
@@ -66,7 +66,7 @@ TEST(key_has_the_process_id_of_the_server)
 	end = house_connect(&whole);
 	CHECK(strstr(ask(end, PAIRS("user", "u", "database", "d")), " Z(I)"));
 	CHECK_INT(key_names(end), BACKEND_PID);
-	CHECK(!whole_last_client()->policy.is_login && !whole_last_client()->login);
+	CHECK(!whole_last_client()->pooled.is_login && !whole_last_client()->login);
 	whole_close();
 	whole_open(FIRST_INI);
 	end = house_connect(&whole);
@@ -89,13 +89,13 @@ TEST(client_waits_for_its_server)
 	two = house_connect(&whole);
 	CHECK_TEXT(ask(two, PAIRS("user", "u", "database", "d", "application_name", "second")), "");
 	c = whole_last_client();
-	CHECK_INT(c->policy.state, CLIENT_WAITING);
-	CHECK(c->policy.is_login && c->login && !c->params);
+	CHECK_INT(c->pooled.state, CLIENT_WAITING);
+	CHECK(c->pooled.is_login && c->login && !c->params);
 	house_hang_up(one);
 	house_settle(&whole);
 	CHECK(strstr(whole_client_got(two), " Z(I)"));
 	c = whole_last_client();
-	CHECK(c->policy.link && server_of(c->policy.link) == s);
+	CHECK(c->pooled.link && server_of(c->pooled.link) == s);
 	CHECK_TEXT(params_get(c->params, PARAM_APPLICATION_NAME), "second");
 	CHECK_TEXT(params_get(s->params, PARAM_APPLICATION_NAME), "second");
 	whole_close();

@@ -69,23 +69,23 @@ TEST(server_is_exclusive)
 	first = end;
 	c = whole_last_client();
 	s = whole_last_server();
-	REQUIRE(c->policy.link == &s->policy);
-	CHECK(c->policy.dedicated != 0 && s->policy.dedicated == c->policy.dedicated);
+	REQUIRE(c->pooled.link == &s->pooled);
+	CHECK(c->pooled.dedicated != 0 && s->pooled.dedicated == c->pooled.dedicated);
 	CHECK_INT(s->replication, REPLICATION_LOGICAL);
 	CHECK(!c->shares_server);
 	/* the client keeps its server between commands */
 	CHECK_TEXT(whole_ask(first, "SELECT 1"), "T D C(SELECT 1) Z(I)");
-	CHECK(c->policy.link == &s->policy);
+	CHECK(c->pooled.link == &s->pooled);
 	/* another client gets another server */
 	REQUIRE(whole_login(&plain));
 	CHECK_TEXT(whole_ask(plain, "SELECT 1"), "T D C(SELECT 1) Z(I)");
-	CHECK(c->policy.link == &s->policy);
+	CHECK(c->pooled.link == &s->pooled);
 	/* client and server end together */
 	house_hang_up(first);
 	house_settle(&whole);
 	CHECK_INT(whole.world->pools->clients, 1);
 	LIST_EACH(node, &whole.world->servers)
-		CHECK_INT(LIST_OBJECT(node, struct server, peer.node)->policy.dedicated, 0);
+		CHECK_INT(LIST_OBJECT(node, struct server, peer.node)->pooled.dedicated, 0);
 	whole_close();
 }
 
@@ -145,7 +145,7 @@ TEST(server_refuses_the_login)
 	REQUIRE(whole_login(&other));
 	whole.servers_answer = false;
 	CHECK_TEXT(ask(PAIRS("user", "u", "database", "d", "replication", "database")), "");
-	CHECK_INT(whole_last_client()->policy.state, CLIENT_WAITING);
+	CHECK_INT(whole_last_client()->pooled.state, CLIENT_WAITING);
 	pg_build_error(&out, "FATAL", "28000", "no walsender for you", NULL, NULL);
 	house_send(&whole, house_server(&whole), bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);

@@ -74,7 +74,7 @@ TEST(user_and_database_names)
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "")), "E(3D000 no such database: u)");
 	c = let_in(V3(0), PAIRS("user", "d"));
 	REQUIRE(c);
-	CHECK_TEXT(c->policy.pool->database->name, "d");
+	CHECK_TEXT(c->pooled.pool->database->name, "d");
 	whole_close();
 }
 
@@ -89,7 +89,7 @@ TEST(names_are_truncated_as_in_postgresql)
 	cut[63] = name[1024] = 0;
 	c = let_in(V3(0), PAIRS("user", name, "database", "d"));
 	REQUIRE(c);
-	CHECK_TEXT(c->policy.login_user->name, cut);
+	CHECK_TEXT(c->pooled.login_user->name, cut);
 	name[1024] = 'n';
 	name[1025] = 0;
 	CHECK_TEXT(refused(V3(0), PAIRS("user", name, "database", "d")), "E(22023 invalid value for startup parameter: user)");
@@ -118,7 +118,7 @@ TEST(last_value_of_a_parameter_applies)
 	whole_open(INI);
 	c = let_in(V3(0), PAIRS("user", "v", "DateStyle", "SQL", "database", "d", "user", "u", "DateStyle", "German, DMY"));
 	REQUIRE(c);
-	CHECK_TEXT(c->policy.login_user->name, "u");
+	CHECK_TEXT(c->pooled.login_user->name, "u");
 	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "German, DMY");
 	whole_close();
 }
@@ -293,7 +293,7 @@ TEST(incomplete_packet_is_not_processed)
 	pg_build_startup(&out, V3(0), PAIRS("user", "u", "database", "d"));
 	for (size_t n = 1; n < bytes_size(&out); n++) {
 		CHECK_INT(startup_packet(c, bytes_front(&out), n), 0);
-		CHECK(!peer_is_stopped(&c->peer) && c->policy.state == CLIENT_STARTUP);
+		CHECK(!peer_is_stopped(&c->peer) && c->pooled.state == CLIENT_STARTUP);
 	}
 	bytes_append_text(&out, "more");
 	CHECK_INT(startup_packet(c, bytes_front(&out), bytes_size(&out)), bytes_size(&out) - 4);

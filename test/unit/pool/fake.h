@@ -17,13 +17,13 @@
 #define FAKE_MOST 20000
 
 struct fake_client {
-	struct pool_client policy;
+	struct pool_client pooled;
 	int id;
 	enum close_reason why;		/* the client was refused, or dropped with its server */
 	bool is_cancel;
 };
 struct fake_server {
-	struct pool_server policy;
+	struct pool_server pooled;
 	int id;
 	enum close_reason why;
 	struct fake_client *canceller;
@@ -42,8 +42,8 @@ static struct {
 	int pools_ended;
 } fake;
 
-static inline struct fake_client *fake_client_of(struct pool_client *c) { return LIST_OBJECT(c, struct fake_client, policy); }
-static inline struct fake_server *fake_server_of(struct pool_server *s) { return LIST_OBJECT(s, struct fake_server, policy); }
+static inline struct fake_client *fake_client_of(struct pool_client *c) { return LIST_OBJECT(c, struct fake_client, pooled); }
+static inline struct fake_server *fake_server_of(struct pool_server *s) { return LIST_OBJECT(s, struct fake_server, pooled); }
 /* Clients and servers are indexed by their number in the diary. */
 static inline struct fake_client *c(int id) { return fake.clients[id]; }
 static inline struct fake_server *s(int id) { return fake.servers[id]; }
@@ -75,12 +75,12 @@ static inline const char *fake_diary(void)
 static inline void fake_client_dies(struct fake_client *client, enum close_reason why)
 {
 	client->why = why;
-	pool_client_become(fake.pools, &client->policy, CLIENT_DEAD, fake.now);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_DEAD, fake.now);
 }
 
 static inline void fake_server_dies(struct fake_server *server, enum close_reason why)
 {
-	struct pool_client *client = server->policy.link;
+	struct pool_client *client = server->pooled.link;
 
 	server->why = why;
 	if (server->canceller) {
@@ -88,10 +88,10 @@ static inline void fake_server_dies(struct fake_server *server, enum close_reaso
 		server->canceller = NULL;
 	}
 	if (client) {
-		pool_unlink(&server->policy, SERVER_DEAD, true, fake.now);
+		pool_unlink(&server->pooled, SERVER_DEAD, true, fake.now);
 		fake_client_dies(fake_client_of(client), why);
 	} else {
-		pool_server_become(&server->policy, SERVER_DEAD, fake.now);
+		pool_server_become(&server->pooled, SERVER_DEAD, fake.now);
 	}
 }
 
@@ -107,9 +107,9 @@ static inline struct fake_server *fake_server_new(struct pool *pool, const struc
 
 	server->id = ++fake.server_count;
 	fake.servers[server->id] = server;
-	server->policy.startup = whom ? whom->startup : NULL;
-	server->policy.dedicated = whom && !is_cancel ? whom->dedicated : 0;
-	pool_server_init(&server->policy, pool, is_cancel, fake.now);
+	server->pooled.startup = whom ? whom->startup : NULL;
+	server->pooled.dedicated = whom && !is_cancel ? whom->dedicated : 0;
+	pool_server_init(&server->pooled, pool, is_cancel, fake.now);
 	return server;
 }
 
@@ -227,13 +227,13 @@ static inline void fake_reload(const char *ini)
 static inline void fake_reap(void)
 {
 	for (int i = 1; i <= fake.client_count; i++) {
-		if (fake.clients[i] && fake.clients[i]->policy.state == CLIENT_DEAD) {
+		if (fake.clients[i] && fake.clients[i]->pooled.state == CLIENT_DEAD) {
 			free(fake.clients[i]);
 			fake.clients[i] = NULL;
 		}
 	}
 	for (int i = 1; i <= fake.server_count; i++) {
-		if (fake.servers[i] && fake.servers[i]->policy.state == SERVER_DEAD) {
+		if (fake.servers[i] && fake.servers[i]->pooled.state == SERVER_DEAD) {
 			free(fake.servers[i]);
 			fake.servers[i] = NULL;
 		}
@@ -243,11 +243,11 @@ static inline void fake_reap(void)
 static inline void fake_end(void)
 {
 	for (int i = 1; i <= fake.server_count; i++) {
-		if (fake.servers[i] && fake.servers[i]->policy.state != SERVER_DEAD)
+		if (fake.servers[i] && fake.servers[i]->pooled.state != SERVER_DEAD)
 			fake_server_dies(fake.servers[i], REASON_NONE);
 	}
 	for (int i = 1; i <= fake.client_count; i++) {
-		if (fake.clients[i] && fake.clients[i]->policy.state != CLIENT_DEAD)
+		if (fake.clients[i] && fake.clients[i]->pooled.state != CLIENT_DEAD)
 			fake_client_dies(fake.clients[i], REASON_NONE);
 	}
 	pools_check(fake.pools);
@@ -267,7 +267,7 @@ static inline struct fake_client *fake_client_new(void)
 
 	client->id = ++fake.client_count;
 	fake.clients[client->id] = client;
-	pool_client_init(fake.pools, &client->policy, fake.now);
+	pool_client_init(fake.pools, &client->pooled, fake.now);
 	return client;
 }
 
@@ -276,10 +276,10 @@ static inline struct fake_client *fake_join_as(const char *database, const char 
 {
 	struct fake_client *client = fake_client_new();
 
-	pool_client_join(&client->policy, fake_pool(database, user), user_get(fake.pools, user));
+	pool_client_join(&client->pooled, fake_pool(database, user), user_get(fake.pools, user));
 	if (state == CLIENT_WAITING_LOGIN)
-		pool_client_become(fake.pools, &client->policy, CLIENT_AUTH, fake.now);
-	pool_client_become(fake.pools, &client->policy, state, fake.now);
+		pool_client_become(fake.pools, &client->pooled, CLIENT_AUTH, fake.now);
+	pool_client_become(fake.pools, &client->pooled, state, fake.now);
 	return client;
 }
 
@@ -296,11 +296,11 @@ static inline struct fake_client *fake_internal_request(const char *database, co
 
 	client->id = ++fake.client_count;
 	fake.clients[client->id] = client;
-	client->policy.is_internal = true;
-	pool_client_init(fake.pools, &client->policy, fake.now);
-	pool_client_join(&client->policy, pool_get_own(asked, user_get(fake.pools, user), fake.now), NULL);
-	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
-	pool_want(&client->policy, fake.now);
+	client->pooled.is_internal = true;
+	pool_client_init(fake.pools, &client->pooled, fake.now);
+	pool_client_join(&client->pooled, pool_get_own(asked, user_get(fake.pools, user), fake.now), NULL);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_IDLE, fake.now);
+	pool_want(&client->pooled, fake.now);
 	return client;
 }
 
@@ -310,15 +310,15 @@ static inline struct fake_client *fake_cancel(const char *database, const char *
 	struct fake_client *client = fake_client_new();
 
 	client->is_cancel = true;
-	pool_client_join(&client->policy, fake_pool(database, user), NULL);
-	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING_CANCEL, fake.now);
+	pool_client_join(&client->pooled, fake_pool(database, user), NULL);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING_CANCEL, fake.now);
 	return client;
 }
 
 /* The client sends a query. Returns true if the client already has a server. */
 static inline bool fake_want(struct fake_client *client)
 {
-	return pool_want(&client->policy, fake.now) != NULL;
+	return pool_want(&client->pooled, fake.now) != NULL;
 }
 
 static inline const char *fake_schedule(void)
@@ -338,36 +338,36 @@ static inline struct fake_client *fake_ask(const char *database, const char *use
 
 static inline void fake_login(struct fake_server *server)
 {
-	if (server->policy.is_cancel) {
-		pool_server_become(&server->policy, SERVER_ACTIVE_CANCEL, fake.now);
+	if (server->pooled.is_cancel) {
+		pool_server_become(&server->pooled, SERVER_ACTIVE_CANCEL, fake.now);
 		return;
 	}
-	pool_login_succeeded(server->policy.pool);
-	pool_server_become(&server->policy, SERVER_IDLE, fake.now);
+	pool_login_succeeded(server->pooled.pool);
+	pool_server_become(&server->pooled, SERVER_IDLE, fake.now);
 }
 
 static inline void fake_login_fails(struct fake_server *server)
 {
-	if (!server->policy.is_cancel)
-		pool_login_failed(server->policy.pool, fake.failure, fake.now);
+	if (!server->pooled.is_cancel)
+		pool_login_failed(server->pooled.pool, fake.failure, fake.now);
 	fake_server_dies(server, REASON_CONNECT_FAILED);
 }
 
 /* Ends the transaction (or session). Returns the reason for which the server was closed, or REASON_NONE. */
 static inline enum close_reason fake_release(struct fake_server *server)
 {
-	enum close_reason why = pool_server_is_spent(&server->policy, fake.now);
+	enum close_reason why = pool_server_is_spent(&server->pooled, fake.now);
 
 	server->why = why;
-	pool_unlink(&server->policy, why == REASON_NONE ? SERVER_IDLE : SERVER_DEAD, false, fake.now);
+	pool_unlink(&server->pooled, why == REASON_NONE ? SERVER_IDLE : SERVER_DEAD, false, fake.now);
 	return why;
 }
 
 /* Ends the client, and its server too if the server is in the middle of a transaction. */
 static inline void fake_leave(struct fake_client *client)
 {
-	if (client->policy.link)
-		fake_server_dies(fake_server_of(client->policy.link), REASON_CLIENT_EOF);
+	if (client->pooled.link)
+		fake_server_dies(fake_server_of(client->pooled.link), REASON_CLIENT_EOF);
 	else
 		fake_client_dies(client, REASON_CLIENT_EOF);
 }
@@ -400,7 +400,7 @@ static inline void fake_fill(const char *database, const char *user, int count)
 		fake_schedule();
 	}
 	for (int i = first + 1; i <= fake.server_count; i++) {
-		if (s(i)->policy.state == SERVER_ACTIVE)
+		if (s(i)->pooled.state == SERVER_ACTIVE)
 			fake_release(s(i));
 	}
 	fake_schedule();

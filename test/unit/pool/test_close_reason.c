@@ -106,19 +106,19 @@ TEST(pinned_clients_of_a_pool_are_counted)
 	char text[PIN_TEXT];
 
 	CHECK(!pool_pins_text(pool, text));
-	pool_client_pin(&c(1)->policy, PIN_LOCK | PIN_LISTENING);
-	pool_client_pin(&c(2)->policy, PIN_LISTENING);
+	pool_client_pin(&c(1)->pooled, PIN_LOCK | PIN_LISTENING);
+	pool_client_pin(&c(2)->pooled, PIN_LISTENING);
 	pools_check(fake.pools);
 	CHECK_INT(pool->pinned, 2);
 	CHECK_TEXT(pool_pins_text(pool, text), "2 of 2 server connections are pinned: 1 advisory lock, 2 listens");
-	pool_client_pin(&c(2)->policy, PIN_TEMPORARY);
+	pool_client_pin(&c(2)->pooled, PIN_TEMPORARY);
 	CHECK_INT(pool->pinned, 2);
-	pool_client_pin(&c(1)->policy, 0);
+	pool_client_pin(&c(1)->pooled, 0);
 	CHECK_INT(pool->pinned, 1);
 	/* the pins of a client are cleared when its server is unlinked */
-	pool_unlink(&s(2)->policy, SERVER_IDLE, false, fake.now);
+	pool_unlink(&s(2)->pooled, SERVER_IDLE, false, fake.now);
 	CHECK_INT(pool->pinned, 0);
-	CHECK_INT(c(2)->policy.pins, 0);
+	CHECK_INT(c(2)->pooled.pins, 0);
 	pools_check(fake.pools);
 	fake_end();
 }

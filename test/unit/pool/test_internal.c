@@ -7,8 +7,8 @@
 /* Takes the assigned server as the session room does: unlinks it and marks it busy. */
 static void take(struct fake_client *client, struct fake_server *server)
 {
-	REQUIRE(client->policy.link == &server->policy);
-	pool_unlink(&server->policy, SERVER_LOOKUP, true, fake.now);
+	REQUIRE(client->pooled.link == &server->pooled);
+	pool_unlink(&server->pooled, SERVER_LOOKUP, true, fake.now);
 	fake_client_dies(client, REASON_NONE);
 	pools_check(fake.pools);
 }
@@ -29,12 +29,12 @@ TEST(internal_request_queues_but_is_not_counted_as_client)
 	CHECK_INT(fake.pools->clients, 0);
 	/* the busy server has no client until its work has ended */
 	CHECK_TEXT(fake_schedule(), "");
-	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
+	CHECK_INT(c(2)->pooled.state, CLIENT_WAITING);
 	CHECK_INT(database_find(fake.pools, "app")->servers, 1);
-	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	pool_server_become(&s(1)->pooled, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s1 c2");
 	take(c(2), s(1));
-	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	pool_server_become(&s(1)->pooled, SERVER_IDLE, fake.now);
 	fake_end();
 }
 
@@ -51,7 +51,7 @@ TEST(server_of_an_internal_request_is_not_lent)
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	/* the server is retired with the others */
 	pools_reconnect(fake.pools, NULL);
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_CLOSE_NEEDED);
+	CHECK_INT(pool_server_is_spent(&s(1)->pooled, fake.now), REASON_CLOSE_NEEDED);
 	fake_end();
 }
 
@@ -80,7 +80,7 @@ TEST(internal_request_ignores_the_forced_user)
 	CHECK(pool_get_own(database, user_get(fake.pools, "asker"), fake.now) == pool);
 	/* min_pool_size applies to the pool of the forced user; the pool of another user has a minimum only while it has a client */
 	CHECK_TEXT(fake_later(0.1), "dial");
-	CHECK_INT(s(1)->policy.pool == pool, 0);
+	CHECK_INT(s(1)->pooled.pool == pool, 0);
 	fake_end();
 }
 
@@ -93,16 +93,16 @@ TEST(internal_request_needs_a_server_with_default_startup_parameters)
 	/* transaction mode, in which every server is suitable for every client */
 	fake_start(TRANSACTION "default_pool_size = 1\n" APP);
 	client = fake_join("app", "asker");
-	client->policy.startup = others;
+	client->pooled.startup = others;
 	fake_want(client);
 	fake_schedule();
 	fake_login(s(1));
-	s(1)->policy.startup = others;
+	s(1)->pooled.startup = others;
 	fake_schedule();
 	fake_release(s(1));
 	fake_diary();
 	fake_internal_request("app", "asker");
-	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
+	CHECK_INT(c(2)->pooled.state, CLIENT_WAITING);
 	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c2");
 	fake_want(c(1));
 	fake_end();
@@ -131,7 +131,7 @@ TEST(servers_of_internal_requests_are_limited)
 	take(c(2), s(2));
 	CHECK_TEXT(fake_later(0.1), "");
 	/* an idle server is evicted to make room */
-	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	pool_server_become(&s(1)->pooled, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_later(0.1), "drop s1 INTERNAL_SERVERS, dial c3");
 	pools_check(fake.pools);
 	fake_end();

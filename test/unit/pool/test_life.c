@@ -21,11 +21,11 @@ TEST(a_client_is_counted_from_accept_to_end)
 	CHECK_INT(fake.pools->clients, 1);
 	CHECK_INT(fake.pools->unauthenticated_count[CLIENT_STARTUP], 1);
 	bob = user_get(fake.pools, "bob");
-	pool_client_join(&client->policy, fake_pool("app", "bob"), bob);
+	pool_client_join(&client->pooled, fake_pool("app", "bob"), bob);
 	CHECK_INT(fake.pools->unauthenticated_count[CLIENT_STARTUP], 0);
 	CHECK_INT(bob->clients, 1);
 	CHECK_INT(database_find(fake.pools, "app")->clients, 1);
-	pool_client_become(fake.pools, &client->policy, CLIENT_AUTH, fake.now);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_AUTH, fake.now);
 	pools_check(fake.pools);
 	fake_leave(client);
 	CHECK_INT(fake.pools->clients, 0);
@@ -67,7 +67,7 @@ TEST(free_server_is_lent_at_once_unless_a_client_waits)
 	fake_release(s(1));
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(fake_want(c(2)));
-	CHECK(c(2)->policy.link == &s(1)->policy);
+	CHECK(c(2)->pooled.link == &s(1)->pooled);
 	pools_check(fake.pools);
 	CHECK_INT(database_find(fake.pools, "app")->stats.total.server_assignment_count, 4);
 	fake_end();
@@ -148,9 +148,9 @@ TEST(most_specific_setting_applies)
 	fake_join("app", "bob");
 	fake_join("app", "eve");
 	fake_join("plain", "bob");
-	CHECK_INT(client_query_wait_timeout_of(&c(1)->policy), 8 * USEC);
-	CHECK_INT(client_query_wait_timeout_of(&c(2)->policy), 7 * USEC);
-	CHECK_INT(client_query_wait_timeout_of(&c(3)->policy), 9 * USEC);
+	CHECK_INT(client_query_wait_timeout_of(&c(1)->pooled), 8 * USEC);
+	CHECK_INT(client_query_wait_timeout_of(&c(2)->pooled), 7 * USEC);
+	CHECK_INT(client_query_wait_timeout_of(&c(3)->pooled), 9 * USEC);
 	fake_end();
 }
 
@@ -173,20 +173,20 @@ TEST(released_server_is_closed_for_the_right_reason)
 {
 	fake_start(TRANSACTION "default_pool_size = 4\nserver_lifetime = 100\n[databases]\napp = host=127.0.0.1\n");
 	fake_fill("app", "bob", 2);
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_NONE);
+	CHECK_INT(pool_server_is_spent(&s(1)->pooled, fake.now), REASON_NONE);
 	fake_pass(100);
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_SERVER_LIFETIME);
+	CHECK_INT(pool_server_is_spent(&s(1)->pooled, fake.now), REASON_SERVER_LIFETIME);
 	fake_want(c(1));
 	fake_want(c(2));
 	CHECK_INT(fake_release(s(1)), REASON_SERVER_LIFETIME);
 	/* The lifetimes do not end together: in a pool of four, a quarter of the lifetime passes between two closes. */
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_NONE);
+	CHECK_INT(pool_server_is_spent(&s(2)->pooled, fake.now), REASON_NONE);
 	fake_pass(25);
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_SERVER_LIFETIME);
+	CHECK_INT(pool_server_is_spent(&s(2)->pooled, fake.now), REASON_SERVER_LIFETIME);
 	database_find(fake.pools, "app")->paused = true;
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_PAUSE_MODE);
-	s(2)->policy.close_reason = REASON_CLOSE_NEEDED;
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_CLOSE_NEEDED);
+	CHECK_INT(pool_server_is_spent(&s(2)->pooled, fake.now), REASON_PAUSE_MODE);
+	s(2)->pooled.close_reason = REASON_CLOSE_NEEDED;
+	CHECK_INT(pool_server_is_spent(&s(2)->pooled, fake.now), REASON_CLOSE_NEEDED);
 	fake_end();
 }
 
@@ -196,7 +196,7 @@ TEST(a_lifetime_of_zero_means_one_use)
 	fake_ask("app", "bob");
 	fake_schedule();
 	fake_login(s(1));
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_NONE);
+	CHECK_INT(pool_server_is_spent(&s(1)->pooled, fake.now), REASON_NONE);
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	CHECK_INT(fake_release(s(1)), REASON_SERVER_LIFETIME);
 	fake_end();

@@ -318,7 +318,7 @@ TEST(autodb_is_removed_when_all_its_pools_are_idle)
 	fake_leave(c(1));
 	fake_later(100);
 	CHECK(database_find(fake.pools, "auto") != NULL);
-	CHECK_INT(c(2)->policy.state, CLIENT_IDLE);
+	CHECK_INT(c(2)->pooled.state, CLIENT_IDLE);
 	fake_leave(c(2));
 	fake_later(59);
 	CHECK(database_find(fake.pools, "auto") != NULL);

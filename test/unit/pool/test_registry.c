@@ -16,8 +16,8 @@ TEST(a_reload_that_changes_nothing_keeps_everything)
 	fake_diary();
 	fake_reload(HEAD "app = host=127.0.0.1\nnew = host=127.0.0.1\n");
 	CHECK_TEXT(fake_diary(), "");
-	CHECK_INT(s(1)->policy.close_reason, REASON_NONE);
-	CHECK_INT(s(2)->policy.close_reason, REASON_NONE);
+	CHECK_INT(s(1)->pooled.close_reason, REASON_NONE);
+	CHECK_INT(s(2)->pooled.close_reason, REASON_NONE);
 	CHECK(database_find(fake.pools, "new") != NULL);
 	fake_end();
 }
@@ -58,7 +58,7 @@ TEST(a_changed_connect_string_retires_servers)
 	fake_login(s(4));
 	CHECK_TEXT(fake_schedule(), "lend s4 c1");
 	CHECK_INT(fake_release(s(4)), REASON_NONE);
-	CHECK_INT(s(3)->policy.close_reason, REASON_NONE);
+	CHECK_INT(s(3)->pooled.close_reason, REASON_NONE);
 	fake_end();
 }
 
@@ -200,7 +200,7 @@ TEST(autodb_follows_changes_of_the_fallback)
 	fake_reload(HEAD "auto = host=127.0.0.2\n");
 	CHECK_TEXT(fake_diary(), "");
 	CHECK(!database_find(fake.pools, "auto")->automatic);
-	CHECK_INT(c(1)->policy.state, CLIENT_IDLE);
+	CHECK_INT(c(1)->pooled.state, CLIENT_IDLE);
 	fake_reload(HEAD "x = host=127.0.0.2\n");
 	CHECK_TEXT(fake_diary(), "refuse c1 DATABASE_REMOVED");
 	fake_end();
@@ -218,7 +218,7 @@ TEST(changed_forced_user_drops_clients_of_the_old_pool)
 	CHECK_INT(c(1)->why, REASON_DATABASE_CHANGED);
 	CHECK_INT(c(2)->why, REASON_DATABASE_CHANGED);
 	CHECK_INT(s(1)->why, REASON_CONNECT_STRING);
-	CHECK_INT(c(3)->policy.state, CLIENT_ACTIVE);
+	CHECK_INT(c(3)->pooled.state, CLIENT_ACTIVE);
 	CHECK_TEXT(fake_pool("app", "ann")->user->name, "carl");
 	fake_end();
 }

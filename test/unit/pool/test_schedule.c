@@ -13,7 +13,7 @@ static struct fake_client *ask_with(const struct params *startup)
 {
 	struct fake_client *client = fake_join("app", "bob");
 
-	client->policy.startup = startup;
+	client->pooled.startup = startup;
 	fake_want(client);
 	return client;
 }
@@ -91,15 +91,15 @@ TEST(idle_servers_are_lifo_or_round_robin)
 	fake_start(MODE("transaction") APP);
 	fake_fill("app", "bob", 3);		/* released in the order 1, 2, 3 */
 	CHECK(fake_want(c(1)));
-	CHECK(c(1)->policy.link == &s(3)->policy);
+	CHECK(c(1)->pooled.link == &s(3)->pooled);
 	fake_release(s(3));
 	/* A reload may change the order while servers are idle. */
 	fake_reload(MODE("transaction") "server_round_robin = 1\n" APP);
 	CHECK(fake_want(c(1)));
-	CHECK(c(1)->policy.link == &s(1)->policy);
+	CHECK(c(1)->pooled.link == &s(1)->pooled);
 	fake_release(s(1));
 	CHECK(fake_want(c(1)));
-	CHECK(c(1)->policy.link == &s(2)->policy);
+	CHECK(c(1)->pooled.link == &s(2)->pooled);
 	pools_check(fake.pools);
 	fake_end();
 }
@@ -118,7 +118,7 @@ TEST(session_mode_prefers_a_server_with_equal_startup_parameters)
 	fake_release(s(2));
 	fake_schedule();
 	CHECK(fake_want(c(1)));
-	CHECK(c(1)->policy.link == &s(1)->policy);
+	CHECK(c(1)->pooled.link == &s(1)->pooled);
 	/* The pool is full, and the idle blue server is not suitable for a second red client. */
 	ask_with(RED);
 	CHECK_TEXT(fake_schedule(), "drop s2 REPLACED, dial c3");
@@ -149,14 +149,14 @@ TEST(server_is_tested_before_it_is_lent)
 	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
 	fake_fill("app", "bob", 2);
 	fake_later(30);
-	CHECK_INT(s(1)->policy.state, SERVER_IDLE);
+	CHECK_INT(s(1)->pooled.state, SERVER_IDLE);
 	fake_later(0.1);
-	CHECK_INT(s(1)->policy.state, SERVER_USED);
+	CHECK_INT(s(1)->pooled.state, SERVER_USED);
 	CHECK(!fake_want(c(1)));
 	CHECK_TEXT(fake_schedule(), "test s2");
 	CHECK(!fake_want(c(2)));
 	CHECK_TEXT(fake_schedule(), "test s1");
-	pool_server_become(&s(2)->policy, SERVER_IDLE, fake.now);
+	pool_server_become(&s(2)->pooled, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s2 c1");
 	/* The test fails: another server is opened. */
 	fake_server_dies(s(1), REASON_TEST_FAILED);
@@ -172,7 +172,7 @@ TEST(check_delay_of_zero_tests_every_time)
 	CHECK(!fake_want(c(1)));
 	CHECK_TEXT(fake_schedule(), "test s1");
 	fake_pass(0.001);
-	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	pool_server_become(&s(1)->pooled, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	fake_end();
 }
@@ -470,7 +470,7 @@ TEST(waiting_login_is_served_in_a_busy_pool)
 	CHECK_TEXT(fake_schedule(), "");
 	fake_release(s(1));
 	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c2");
-	pool_client_become(fake.pools, &c(2)->policy, CLIENT_IDLE, fake.now);
+	pool_client_become(fake.pools, &c(2)->pooled, CLIENT_IDLE, fake.now);
 	fake_login(s(2));
 	CHECK_TEXT(fake_schedule(), "lend s2 c3");
 	fake_end();
@@ -488,7 +488,7 @@ TEST(refused_clients_yield_to_other_clients)
 	ask_with(RED);
 	ask_with(BLUE);
 	CHECK_TEXT(fake_schedule(), "dial c2, dial c3, dial c4");
-	pool_server_refused(&s(2)->policy);
+	pool_server_refused(&s(2)->pooled);
 	fake_login_fails(s(2));
 	fake_login_fails(s(3));
 	fake_login_fails(s(4));
@@ -497,7 +497,7 @@ TEST(refused_clients_yield_to_other_clients)
 	fake_login(s(5));
 	/* these clients are tried again, after the client that queued later */
 	CHECK_TEXT(fake_schedule(), "lend s5 c4, dial c2, dial c3");
-	pool_server_refused(&s(6)->policy);
+	pool_server_refused(&s(6)->pooled);
 	fake_login_fails(s(6));
 	fake_login_fails(s(7));
 	ask_with(BLUE);
@@ -508,7 +508,7 @@ TEST(refused_clients_yield_to_other_clients)
 	CHECK_TEXT(fake_schedule(), "lend s5 c5");
 	/* a login that may succeed now clears the refusal of these clients */
 	pool_login_forgiven(fake_pool("app", "bob"));
-	CHECK(!c(2)->policy.refused && !c(3)->policy.refused);
+	CHECK(!c(2)->pooled.refused && !c(3)->pooled.refused);
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_end();
 }
@@ -521,10 +521,10 @@ TEST(replication_server_is_never_shared)
 	fake_fill("app", "bob", 1);
 	fake_diary();
 	client = fake_client_new();
-	client->policy.dedicated = pools_next_dedicated(fake.pools);
-	client->policy.startup = RED;
-	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
-	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
+	client->pooled.dedicated = pools_next_dedicated(fake.pools);
+	client->pooled.startup = RED;
+	pool_client_join(&client->pooled, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
+	pool_client_become(fake.pools, &client->pooled, CLIENT_IDLE, fake.now);
 	CHECK(!fake_want(client));
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	/* The other clients keep their servers and never get a server of the replication client. */
@@ -547,11 +547,11 @@ static struct fake_client *replicate(void)
 {
 	struct fake_client *client = fake_client_new();
 
-	client->policy.dedicated = pools_next_dedicated(fake.pools);
-	client->policy.startup = RED;
-	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
-	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING_LOGIN, fake.now);
-	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING, fake.now);
+	client->pooled.dedicated = pools_next_dedicated(fake.pools);
+	client->pooled.startup = RED;
+	pool_client_join(&client->pooled, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
+	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING_LOGIN, fake.now);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING, fake.now);
 	return client;
 }
 
@@ -596,14 +596,14 @@ TEST(reserved_replication_server_is_not_tested)
 	fake.pools->suspended = true;
 	fake_login(s(2));
 	CHECK_TEXT(fake_later(31), "");
-	CHECK_INT(s(1)->policy.state, SERVER_USED);
-	CHECK_INT(s(2)->policy.state, SERVER_IDLE);
+	CHECK_INT(s(1)->pooled.state, SERVER_USED);
+	CHECK_INT(s(2)->pooled.state, SERVER_IDLE);
 	/* the reverse order */
-	pool_server_become(&s(1)->policy, SERVER_TESTED, fake.now);
-	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	pool_server_become(&s(1)->pooled, SERVER_TESTED, fake.now);
+	pool_server_become(&s(1)->pooled, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_later(31), "");
-	CHECK_INT(s(1)->policy.state, SERVER_USED);
-	CHECK_INT(s(2)->policy.state, SERVER_IDLE);
+	CHECK_INT(s(1)->pooled.state, SERVER_USED);
+	CHECK_INT(s(2)->pooled.state, SERVER_IDLE);
 	pools_check(fake.pools);
 	pools_pause(fake.pools, NULL, false);
 	CHECK_TEXT(fake_schedule(), "lend s2 c2");
@@ -624,7 +624,7 @@ TEST(retired_servers_close_at_release)
 	fake_start(MODE("transaction") APP);
 	fake_ask("app", "bob");
 	fake_schedule();
-	s(1)->policy.close_reason = REASON_CLOSE_NEEDED;
+	s(1)->pooled.close_reason = REASON_CLOSE_NEEDED;
 	fake_login(s(1));
 	CHECK_TEXT(fake_schedule(), "drop s1 CLOSE_NEEDED, dial c1");
 	fake_end();

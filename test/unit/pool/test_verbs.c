@@ -85,7 +85,7 @@ TEST(kill_drops_all_connections_and_pauses)
 	CHECK_INT(s(1)->why, REASON_ADMIN_KILL);
 	CHECK_INT(s(2)->why, REASON_ADMIN_KILL);
 	CHECK(fake_pool("app", "bob")->idle_since != 0);
-	CHECK_INT(c(5)->policy.state, CLIENT_IDLE);
+	CHECK_INT(c(5)->pooled.state, CLIENT_IDLE);
 	fake_diary();
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "");
@@ -94,7 +94,7 @@ TEST(kill_drops_all_connections_and_pauses)
 	/* SHUTDOWN ends all clients except those of the console. */
 	pools_kill(fake.pools, NULL);
 	CHECK_INT(c(5)->why, REASON_ADMIN_KILL);
-	CHECK_INT(c(6)->policy.state, CLIENT_IDLE);
+	CHECK_INT(c(6)->pooled.state, CLIENT_IDLE);
 	CHECK(fake.pools->paused);
 	fake_end();
 }

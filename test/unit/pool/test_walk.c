@@ -43,7 +43,7 @@ static struct fake_client *some_client(unsigned wanted_states)
 		int back = (int)chance(120);
 		struct fake_client *client = back < fake.client_count ? c(fake.client_count - back) : NULL;
 
-		if (client && (wanted_states & 1u << client->policy.state))
+		if (client && (wanted_states & 1u << client->pooled.state))
 			return client;
 	}
 	return NULL;
@@ -55,7 +55,7 @@ static struct fake_server *some_server(unsigned wanted_states)
 		int back = (int)chance(60);
 		struct fake_server *server = back < fake.server_count ? s(fake.server_count - back) : NULL;
 
-		if (server && (wanted_states & 1u << server->policy.state))
+		if (server && (wanted_states & 1u << server->pooled.state))
 			return server;
 	}
 	return NULL;
@@ -78,7 +78,7 @@ static void come(void)
 		return;
 	}
 	client = fake_join_as(name, user, chance(4) ? CLIENT_IDLE : CLIENT_WAITING_LOGIN);
-	client->policy.startup = (const struct params *)(const void *)&params[chance(3)];
+	client->pooled.startup = (const struct params *)(const void *)&params[chance(3)];
 }
 
 static void log_in(void)
@@ -95,8 +95,8 @@ static void log_in(void)
 	fake_login(server);
 	/* The parameters are known: every client that waited for them continues. */
 	for (int i = 1; i <= fake.client_count; i++) {
-		if (c(i) && c(i)->policy.state == CLIENT_WAITING_LOGIN && c(i)->policy.pool == server->policy.pool)
-			pool_client_become(fake.pools, &c(i)->policy, CLIENT_IDLE, fake.now);
+		if (c(i) && c(i)->pooled.state == CLIENT_WAITING_LOGIN && c(i)->pooled.pool == server->pooled.pool)
+			pool_client_become(fake.pools, &c(i)->pooled, CLIENT_IDLE, fake.now);
 	}
 }
 
@@ -110,11 +110,11 @@ static void give_back(void)
 
 	if (!server)
 		return;
-	why = pool_server_is_spent(&server->policy, fake.now);
+	why = pool_server_is_spent(&server->pooled, fake.now);
 	if (why != REASON_NONE)
-		pool_unlink(&server->policy, SERVER_DEAD, false, fake.now);
+		pool_unlink(&server->pooled, SERVER_DEAD, false, fake.now);
 	else
-		pool_unlink(&server->policy, after[chance(8)], false, fake.now);
+		pool_unlink(&server->pooled, after[chance(8)], false, fake.now);
 }
 
 static void finish(void)
@@ -124,10 +124,10 @@ static void finish(void)
 
 	if (!server)
 		return;
-	if (server->policy.is_cancel || chance(8) == 0)
+	if (server->pooled.is_cancel || chance(8) == 0)
 		fake_server_dies(server, REASON_TEST_FAILED);
 	else
-		pool_server_become(&server->policy, SERVER_IDLE, fake.now);
+		pool_server_become(&server->pooled, SERVER_IDLE, fake.now);
 }
 
 static void operate(void)
@@ -199,8 +199,8 @@ static void check_limits(void)
 		for (int i = fake.server_count; i > 0 && i > fake.server_count - 3; i--) {
 			const struct fake_server *server = s(i);
 
-			if (!server || server->policy.pool != pool || server->policy.state != SERVER_LOGIN ||
-			    server->policy.is_cancel || server->policy.since != fake.now)
+			if (!server || server->pooled.pool != pool || server->pooled.state != SERVER_LOGIN ||
+			    server->pooled.is_cancel || server->pooled.since != fake.now)
 				continue;
 			CHECK(size == 0 || pool->server_count[SERVER_ACTIVE] < size + pool_reserve_of(pool));
 			CHECK(limit == 0 || pool->database->servers <= limit);
@@ -245,13 +245,13 @@ static void settle(void)
 		for (int i = 1; i <= fake.server_count; i++) {
 			if (!s(i))
 				continue;
-			switch (s(i)->policy.state) {
+			switch (s(i)->pooled.state) {
 			case SERVER_LOGIN:
 				fake_login(s(i));
 				for (int j = 1; j <= fake.client_count; j++) {
-					if (c(j) && c(j)->policy.state == CLIENT_WAITING_LOGIN &&
-					    c(j)->policy.pool == s(i)->policy.pool)
-						pool_client_become(fake.pools, &c(j)->policy, CLIENT_IDLE, fake.now);
+					if (c(j) && c(j)->pooled.state == CLIENT_WAITING_LOGIN &&
+					    c(j)->pooled.pool == s(i)->pooled.pool)
+						pool_client_become(fake.pools, &c(j)->pooled, CLIENT_IDLE, fake.now);
 				}
 				break;
 			case SERVER_ACTIVE:
@@ -260,7 +260,7 @@ static void settle(void)
 			case SERVER_TESTED:
 			case SERVER_LOOKUP:
 			case SERVER_BEING_CANCELED:
-				pool_server_become(&s(i)->policy, SERVER_IDLE, fake.now);
+				pool_server_become(&s(i)->pooled, SERVER_IDLE, fake.now);
 				break;
 			case SERVER_ACTIVE_CANCEL:
 				fake_server_dies(s(i), REASON_CANCEL_DONE);

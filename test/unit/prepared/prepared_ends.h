@@ -6,7 +6,7 @@
  * prepared.c and prepared_answers.c do, and the resulting state is returned as a text.
  */
 #include "prepared/prepared_tables.h"
-#include "session/world.h"
+#include "core/world.h"
 #include "unit.h"
 
 #define STATEMENTS 6

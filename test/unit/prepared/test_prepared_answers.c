@@ -144,7 +144,7 @@ TEST(error_message_has_the_clients_name)
 	snprintf(want, sizeof(want), "E(22000 no \"a\" and \"a\", but %.10s)", quoted + 1);
 	answer_error("22000", message);
 	CHECK_TEXT(whole_client_got(near), want);
-	CHECK_INT(server->policy.close_reason, REASON_NONE);
+	CHECK_INT(server->pooled.close_reason, REASON_NONE);
 	end();
 }
 
@@ -172,7 +172,7 @@ TEST(server_lost_a_statement)
 	BIND_A();
 	answer_error("26000", "unknown");
 	CHECK_TEXT(whole_client_got(near), "E(26000 unknown)");
-	CHECK_INT(server->policy.close_reason, REASON_STATEMENTS_UNKNOWN);
+	CHECK_INT(server->pooled.close_reason, REASON_STATEMENTS_UNKNOWN);
 	end();
 }
 
@@ -201,7 +201,7 @@ TEST(changed_meaning_of_texts)
 	struct database *d;
 
 	REQUIRE(begin());
-	d = client->policy.pool->database;
+	d = client->pooled.pool->database;
 	CHECK(d->statements != 0);
 	prepared_meaning_changed(server);
 	CHECK_INT(d->statements, 0);

@@ -59,7 +59,7 @@ TEST(place_of_a_database)
 	REQUIRE(begin());
 	place = sending_place(&x);
 	CHECK(place != 0 && place == sending_place(&x));
-	client->policy.pool->database->statements = 0;
+	client->pooled.pool->database->statements = 0;
 	CHECK(sending_place(&x) != place && sending_place(&x) != 0);
 	CHECK(sending_world(&x) == whole.world);
 	whole_close();

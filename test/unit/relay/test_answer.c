@@ -138,7 +138,7 @@ TEST(server_without_a_client)
 {
 	REQUIRE(begin());
 	whole_query(near, "C");
-	REQUIRE(!client->policy.link);
+	REQUIRE(!client->pooled.link);
 	CHECK_INT(look_at_tag("SELECT 1"), BAD);
 	CHECK_INT(look_at_empty('N'), ANSWER_DROP);
 	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
@@ -343,9 +343,9 @@ TEST(fatal_error)
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
 	server->status = 'I';
 	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
-	client->policy.pins = PIN_LISTENING;
+	client->pooled.pins = PIN_LISTENING;
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
-	client->policy.pins = 0;
+	client->pooled.pins = 0;
 	client->shares_server = false;
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
 	client->shares_server = true;

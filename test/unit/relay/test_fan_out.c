@@ -1,9 +1,9 @@
 /* A client that LISTENs moves from its server to the LISTEN server of its pool. */
 #include "relay/fan_out.h"
 
-#include "backend/hearing.h"
-#include "backend/listener.h"
-#include "backend/session_state.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/session_state.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -31,7 +31,7 @@ static bool begin_listening(void)
 	whole_query(near, "ALISTEN");
 	whole_query(near, "C");
 	whole_client_got(near);
-	return client->hears && !client->policy.link && server->policy.state == SERVER_LISTENING;
+	return client->hears && !client->pooled.link && server->pooled.state == SERVER_LISTENING;
 }
 
 /* A notification that arrives from this server. */
@@ -72,12 +72,12 @@ static void fall_silent(struct house_end *e)
 
 TEST(first_server_becomes_the_listener)
 {
-	struct listener *l;
+	struct notify_server *l;
 
 	REQUIRE(begin_listening());
-	l = listener_of(client->policy.pool);
+	l = notify_server_of(client->pooled.pool);
 	CHECK(l && l->server == server && l->marker_is_heard);
-	CHECK_INT(client->policy.pins, 0);
+	CHECK_INT(client->pooled.pins, 0);
 	CHECK(strstr(whole_server_got(far), "Q(LISTEN \"pgweir_"));
 	notify(far, "c", "x");
 	CHECK_TEXT(whole_client_got(near), "A");
@@ -91,8 +91,8 @@ TEST(pool_of_one_keeps_the_server_for_the_client)
 	REQUIRE(begin(ONE_INI));
 	whole_query(near, "ALISTEN");
 	whole_query(near, "C");
-	CHECK_INT(client->policy.pins, PIN_LISTENING);
-	CHECK(client->policy.link == &server->policy && client->hears);
+	CHECK_INT(client->pooled.pins, PIN_LISTENING);
+	CHECK(client->pooled.link == &server->pooled && client->hears);
 	whole_client_got(near);
 	notify(far, "c", "x");
 	CHECK_TEXT(whole_client_got(near), "A");
@@ -113,8 +113,8 @@ TEST(later_client_moves_to_the_listener)
 	REQUIRE(c && whole_last_server() != server);
 	whole_query(second, "ALISTEN");
 	whole_query(second, "C");
-	CHECK(!c->policy.link && c->hears && c->policy.pins == 0);
-	CHECK(list_is_empty(&listener_of(c->policy.pool)->movers));
+	CHECK(!c->pooled.link && c->hears && c->pooled.pins == 0);
+	CHECK(list_is_empty(&notify_server_of(c->pooled.pool)->movers));
 	whole_client_got(near);
 	whole_client_got(second);
 	notify(far, "c", "x");
@@ -175,7 +175,7 @@ TEST(notifications_before_the_marker_come_from_the_own_server)
 	house_send(&whole, other, "C\0\0\0\x0dUNLISTEN\0Z\0\0\0\5I", 20);
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(second), "A");
-	CHECK(!c->policy.link && c->policy.pins == 0);
+	CHECK(!c->pooled.link && c->pooled.pins == 0);
 	whole.holds_answers = false;
 	whole_close();
 }
@@ -197,13 +197,13 @@ TEST(a_ready_for_query_waits_for_the_listener)
 	whole_query(near, "C");
 	CHECK_TEXT(whole_client_got(near), "C(COMMIT)");
 	CHECK_TEXT(whole_server_got(far), "Q()");
-	CHECK_INT(server_of(client->policy.link)->task, TASK_HEAR);
+	CHECK_INT(server_of(client->pooled.link)->task, TASK_HEAR);
 	notify(far, "c", "committed");
 	CHECK_TEXT(whole_client_got(near), "");
 	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(near), "A A Z(I)");
-	CHECK(!client->policy.link && other);
+	CHECK(!client->pooled.link && other);
 	whole_close();
 }
 
@@ -250,7 +250,7 @@ TEST(server_listens_before_an_unlisten)
 	/* the server is asked, and listens to nothing now */
 	CHECK(!client->hears);
 	house_settle(&whole);
-	CHECK(!listener_of(client->policy.pool) && server->policy.state == SERVER_IDLE);
+	CHECK(!notify_server_of(client->pooled.pool) && server->pooled.state == SERVER_IDLE);
 	CHECK(strstr(whole_server_got(far), "Q(UNLISTEN *)"));
 	whole_close();
 }

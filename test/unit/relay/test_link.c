@@ -61,10 +61,10 @@ TEST(a_server_in_a_transaction_is_not_lent_to_others)
 	REQUIRE(begin(INI));
 	CHECK(!server_is_clean(server));
 	link_end_if_over(server);
-	CHECK(client->policy.link == &server->policy);
+	CHECK(client->pooled.link == &server->pooled);
 	whole_query(near, "C");
-	CHECK(!client->policy.link && server_is_clean(server));
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK(!client->pooled.link && server_is_clean(server));
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	end();
 }
 
@@ -73,7 +73,7 @@ TEST(reasons_for_which_a_server_is_not_clean)
 {
 	REQUIRE(begin(SESSION_INI));
 	whole_query(near, "C");
-	CHECK(client->policy.link && server_is_clean(server));
+	CHECK(client->pooled.link && server_is_clean(server));
 	server->status = 'E';
 	CHECK(!server_is_clean(server));
 	server->status = 'I';
@@ -104,11 +104,11 @@ TEST(a_session_lasts_until_its_client_leaves)
 {
 	REQUIRE(begin(SESSION_INI));
 	whole_query(near, "C");
-	CHECK(client->policy.link == &server->policy);
+	CHECK(client->pooled.link == &server->pooled);
 	whole_server_got(far);
 	client_leaves();
 	CHECK_TEXT(whole_server_got(far), "Q(DISCARD ALL)");
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	end();
 }
 
@@ -141,7 +141,7 @@ TEST(server_without_pending_answers_is_kept)
 	whole_query(near, "C");
 	client_leaves();
 	CHECK(!far->is_gone);
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	end();
 }
 
@@ -182,9 +182,9 @@ TEST(conditions_for_releasing_a_server)
 	server->state_doubts = PIN_LOCK;
 	CHECK(!link_may_leave(server));
 	server->state_doubts = 0;
-	client->policy.pins = PIN_LISTENING;
+	client->pooled.pins = PIN_LISTENING;
 	CHECK(!link_may_leave(server));
-	client->policy.pins = 0;
+	client->pooled.pins = 0;
 	server->task = TASK_PARAMS;
 	CHECK(!link_may_leave(server));
 	server->task = TASK_NONE;

@@ -14,7 +14,7 @@ static bool begin(void)
 {
 	whole_open(INI);
 	client = whole_in_transaction(&end, &other);
-	server = client ? server_of(client->policy.link) : NULL;
+	server = client ? server_of(client->pooled.link) : NULL;
 	CHECK(server);
 	return server;
 }
@@ -51,7 +51,7 @@ TEST(server_without_a_client)
 {
 	REQUIRE(begin());
 	CHECK_TEXT(whole_ask(end, "COMMIT"), "C(COMMIT) Z(I)");
-	REQUIRE(!server->policy.link);
+	REQUIRE(!server->pooled.link);
 	link_parameter(server, "DateStyle", "German, DMY");
 	CHECK_TEXT(value_of(server->params, PARAM_DATESTYLE), "German, DMY");
 	CHECK(strcmp(value_of(client->params, PARAM_DATESTYLE), "German, DMY") != 0);
@@ -68,7 +68,7 @@ TEST(out_of_memory_closes_the_server_at_release)
 		whole_memory_ends(more);
 		link_parameter(server, "DateStyle", "German, DMY");
 		failed = whole_memory_is_back();
-		CHECK((server->policy.close_reason == REASON_NO_MEMORY) == (failed > 0));
+		CHECK((server->pooled.close_reason == REASON_NO_MEMORY) == (failed > 0));
 		whole_close();
 	}
 	CHECK(more > 1 && failed == 0);

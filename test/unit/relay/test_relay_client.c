@@ -52,8 +52,8 @@ TEST(header_without_body)
 {
 	REQUIRE(begin());
 	SAY("Q\0\0\0");
-	CHECK_INT(client->policy.state, CLIENT_IDLE);
-	CHECK(!client->policy.link);
+	CHECK_INT(client->pooled.state, CLIENT_IDLE);
+	CHECK(!client->pooled.link);
 	SAY("\10one\0");
 	CHECK_TEXT(whole_client_got(near), ANSWER);
 	whole_close();
@@ -65,7 +65,7 @@ TEST(many_messages_in_a_row)
 	SAY(QUERY QUERY QUERY);
 	CHECK_TEXT(whole_client_got(near), ANSWER " " ANSWER " " ANSWER);
 	CHECK_TEXT(whole_server_got(far), "Q(one) Q(one) Q(one)");
-	CHECK(!client->policy.link);
+	CHECK(!client->pooled.link);
 	whole_close();
 }
 
@@ -74,7 +74,7 @@ TEST(batch_of_the_extended_protocol)
 	REQUIRE(begin());
 	SAY(PARSE BIND EXECUTE SYNC);
 	CHECK_TEXT(whole_client_got(near), "1 2 D C(SELECT 1) Z(I)");
-	CHECK(!client->policy.link);
+	CHECK(!client->pooled.link);
 	whole_close();
 }
 
@@ -84,10 +84,10 @@ TEST(batch_without_sync)
 	REQUIRE(begin());
 	SAY(PARSE BIND EXECUTE "H\0\0\0\4");
 	CHECK_TEXT(whole_client_got(near), "1 2 D C(SELECT 1)");
-	CHECK(client->policy.link == &server->policy);
+	CHECK(client->pooled.link == &server->pooled);
 	SAY(SYNC);
 	CHECK_TEXT(whole_client_got(near), "Z(I)");
-	CHECK(!client->policy.link);
+	CHECK(!client->pooled.link);
 	whole_close();
 }
 
@@ -100,7 +100,7 @@ TEST(terminate)
 	CHECK(near->is_gone && !far->is_gone);
 	/* the message is for pgweir */
 	CHECK_TEXT(whole_server_got(far), "Q(one)");
-	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	whole_close();
 }
 
@@ -171,7 +171,7 @@ TEST(input_of_a_waiting_client_is_held)
 	REQUIRE(client);
 	whole_client_got(near);
 	SAY(QUERY QUERY);
-	CHECK_INT(client->policy.state, CLIENT_WAITING);
+	CHECK_INT(client->pooled.state, CLIENT_WAITING);
 	CHECK_INT(bytes_size(&client->peer.held), 2 * (sizeof(QUERY) - 1));
 	whole_query(other_end, "C");
 	CHECK_TEXT(whole_client_got(near), ANSWER " " ANSWER);
@@ -184,7 +184,7 @@ TEST(client_disconnects_within_a_message)
 {
 	REQUIRE(begin());
 	SAY("Q\0\0\0\20one");
-	CHECK(client->policy.link == &server->policy);
+	CHECK(client->pooled.link == &server->pooled);
 	house_hang_up(near);
 	house_settle(&whole);
 	CHECK(list_is_empty(&whole.world->clients));

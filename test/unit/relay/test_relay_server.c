@@ -24,7 +24,7 @@ static bool begin(const char *ini)
 	whole_client_got(near);
 	whole_query(near, "one");
 	whole_server_got(far);
-	return client->policy.link == &server->policy;
+	return client->pooled.link == &server->pooled;
 }
 
 static void end(void)
@@ -49,7 +49,7 @@ static void says(const char *bytes, size_t size)
 
 static const struct stats *total(void)
 {
-	return &client->policy.pool->database->stats.total;
+	return &client->pooled.pool->database->stats.total;
 }
 
 TEST(answer_is_counted)
@@ -67,7 +67,7 @@ TEST(answer_is_counted)
 	CHECK_INT(total()->query_count, queries + 1);
 	CHECK_INT(total()->xact_count, transactions + 1);
 	CHECK(client->query_started == 0 && client->transaction_started == 0 && !client->in_transaction);
-	CHECK(!client->policy.link);
+	CHECK(!client->pooled.link);
 	end();
 }
 
@@ -82,7 +82,7 @@ TEST(query_within_a_transaction)
 	CHECK_INT(total()->query_count, queries + 1);
 	CHECK_INT(total()->xact_count, transactions);
 	CHECK(client->query_started == 0 && client->transaction_started != 0 && client->in_transaction);
-	CHECK(client->policy.link == &server->policy);
+	CHECK(client->pooled.link == &server->pooled);
 	end();
 }
 
@@ -93,10 +93,10 @@ TEST(two_queries_in_a_row)
 	whole_query(near, "two");
 	SAYS(COMPLETE READY);
 	CHECK(client->query_started != 0 && client->query_started == client->transaction_started);
-	CHECK(client->policy.link == &server->policy);
+	CHECK(client->pooled.link == &server->pooled);
 	SAYS(COMPLETE READY);
 	CHECK_TEXT(whole_client_got(near), "C(SELECT 1) Z(I) C(SELECT 1) Z(I)");
-	CHECK(!client->policy.link);
+	CHECK(!client->pooled.link);
 	end();
 }
 
@@ -105,7 +105,7 @@ TEST(answer_in_single_bytes)
 	REQUIRE(begin(INI));
 	house_feed(&whole, far, NOTICE COMPLETE READY, sizeof(NOTICE COMPLETE READY) - 1, FUZZ_SINGLE);
 	CHECK(strstr(whole_client_got(near), "C(SELECT 1) Z(I)"));
-	CHECK(!client->policy.link);
+	CHECK(!client->pooled.link);
 	end();
 }
 

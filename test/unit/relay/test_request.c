@@ -106,7 +106,7 @@ TEST(query_waits_for_a_busy_server)
 	waits = whole_login(&second);
 	REQUIRE(waits);
 	CHECK_TEXT(whole_ask(second, "SELECT 2"), "");
-	CHECK_INT(waits->policy.state, CLIENT_WAITING);
+	CHECK_INT(waits->pooled.state, CLIENT_WAITING);
 	CHECK_TEXT(whole_server_got(server), "");
 	CHECK_TEXT(whole_ask(end, "COMMIT"), "C(COMMIT) Z(I)");
 	CHECK_TEXT(whole_client_got(second), "T D C(SELECT 1) Z(I)");
@@ -140,7 +140,7 @@ TEST(a_batch_ends_with_each_sync)
 	uint32_t batch;
 
 	REQUIRE(begin_transaction());
-	s = server_of(client->policy.link);
+	s = server_of(client->pooled.link);
 	batch = s->batch;
 	SAY(SYNC SYNC);
 	CHECK_INT(s->batch, batch + 2);
@@ -214,7 +214,7 @@ TEST(deep_pipeline_waits_for_answers)
 	struct server *s;
 
 	REQUIRE(begin_transaction());
-	s = server_of(client->policy.link);
+	s = server_of(client->pooled.link);
 	whole.holds_answers = true;
 	for (int i = 0; i < RELAY_DEEPEST + 100; i++)
 		bytes_append(&out, execute, sizeof(execute));

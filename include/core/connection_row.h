@@ -1,0 +1,63 @@
+#ifndef CORE_CONNECTION_ROW_H
+#define CORE_CONNECTION_ROW_H
+
+#include "base/clock.h"
+#include "net/address.h"
+#include "pg/params.h"
+
+/*
+ * The values of a connection that SHOW CLIENTS, SHOW SERVERS and related commands print, so that the caller needs none of the
+ * structs of a connection. Pointers are borrowed, and valid until the connection changes.
+ */
+struct connection_row {
+	bool is_client;
+	bool is_shown;				/* SHOW CLIENTS lists the client: its user and database are known */
+	bool is_authenticated;
+	bool is_console, is_asking;		/* of the console; a console command of the client is being answered now */
+	uint64_t id, link_id;			/* link: id of the linked connection; 0: no link */
+	const char *user, *database, *state, *replication;
+	const char *application, *close_reason, *task;	/* may be NULL */
+	unsigned minor;				/* of the protocol: 3.minor */
+	unsigned prepared;			/* number of prepared statements */
+	unsigned pins;				/* PIN_ bits: why the client keeps its server */
+	usec_t pinned, idle;			/* how long; idle: how long its client is idle, 0: in a query or transaction */
+	usec_t in_state, waits;			/* how long */
+	usec_t connected_at, request_at;	/* wall clock */
+	int64_t remote_pid;			/* 0: unknown */
+	int64_t link_pid;			/* pid of the linked server's process; 0: no link, or unknown */
+	struct brief_address remote, local;
+	size_t held, unsent, passing;		/* bytes: received and not handled yet; not accepted by the socket; left of the current message */
+	char tls[128];				/* "" without TLS */
+	int fd, link_fd;			/* link: 0: no link */
+	uint32_t cancel_pid;
+	const uint8_t *cancel_key;
+	size_t cancel_key_size;
+	const struct params *params;		/* NULL: unknown */
+};
+
+struct world;
+
+/* The state of a walk that returns the rows in several parts. Initialise with zeros. */
+struct connection_walk {
+	bool goes_on;			/* more rows are left */
+	int list;			/* index of the current list */
+	uint64_t behind, last;		/* ids in that list: of the last row returned, and of the last connection when the walk began */
+};
+
+enum connection_kinds { CONNECTION_CLIENTS, CONNECTION_SERVERS, CONNECTION_ALL };
+
+/*
+ * Calls give() for the next `most` connections, in the order of their ids, clients first; sets walk->goes_on if there are more.
+ * Each row has the current values. Connections that ended or were opened since the walk began are omitted.
+ */
+void connections_walk(const struct world *world, struct connection_walk *walk, enum connection_kinds kinds, int most,
+		      void (*give)(void *context, const struct connection_row *row), void *context);
+
+/* Totals over all connections: their number, and the used and allocated bytes of their buffers. */
+struct connection_totals {
+	int clients, servers;
+	size_t buffered, buffers;
+};
+struct connection_totals connections_total(const struct world *world);
+
+#endif

@@ -1,0 +1,87 @@
+#ifndef STATE_NOTIFY_CLIENT_H
+#define STATE_NOTIFY_CLIENT_H
+
+#include "state/notify_server.h"
+#include "pg/frame.h"
+
+/*
+ * A client that LISTENs, with session_state = full: see notify_client.c, and notify_server.h for its listener.
+ */
+struct session_answer;
+
+/* So many notifications are delivered to clients in one turn; a long one counts as several. With the calls that send them that takes about 0.3 ms. */
+#define NOTIFY_DELIVERIES 2048
+
+/* What is to be done for it. */
+enum notify_step {
+	NOTIFY_RESTS,			/* nothing; or nothing that can be done */
+	NOTIFY_WAITS,			/* the listener is to LISTEN to its channels */
+	NOTIFY_MARKS,			/* the marker is to be sent by its server, or is under way */
+	NOTIFY_LEAVES			/* its server is to UNLISTEN */
+};
+
+struct notify_client {
+	struct client *client;
+	struct notify_server *notify_server;
+	struct list node;		/* notify_server->clients */
+	struct list subscriptions;	/* in order of time */
+	struct list waiting;		/* notify_server->barriers; else empty */
+	uint64_t barrier;		/* waits for this query of the listener's, before its ReadyForQuery */
+	struct list due;		/* world->notify_due, while it has notifications to be sent in this turn or the next ones; else empty */
+	struct list moving;		/* notify_server->movers, while the listener has not heard its marker; else empty */
+	uint32_t move;			/* number of that marker, the last one */
+	uint64_t heard_by;		/* this query of the listener's is answered after the marker; 0: it is not under way */
+	uint8_t step;			/* enum notify_step */
+	struct bytes pending;		/* notifications that wait for the end of what its server does for it */
+};
+
+/* A client and a channel. While it moves, both servers have LISTENed: each notification before the marker is the work server's to tell. */
+struct subscription {
+	struct list of_channel, of_client;
+	struct channel *channel;
+	struct notify_client *notify_client;
+	bool from_server;		/* the client's own server tells: up to the marker there */
+	bool from_listener;		/* the listener tells: from the marker on there */
+	uint32_t move;			/* number of the marker that the listener has not heard yet; 0: none */
+	bool is_there;			/* the server has named it in its last answer */
+};
+
+/* The body of a NotificationResponse: the process id, the channel and the payload, which lie in the frame. */
+struct notification { uint32_t pid; const char *channel, *payload; };
+#define NOTIFICATION_HEAD 4		/* bytes of it before the channel */
+/* Of a frame that is here as a whole. False: it cannot be one. */
+bool notification_read(const struct pg_frame *frame, struct notification *notification);
+
+/* The client's server has answered which channels it listens to (answer->channels); these are all that the client has where is_exact. False: no memory;
+   the client has ended. */
+bool notify_client_learn(struct client *client, const struct session_answer *answer, bool is_exact);
+/* Whether the listener has LISTENed to all of its channels. */
+bool notify_client_is_ready(const struct notify_client *notify);
+/* A marker for the channels that its server tells. Its number. */
+uint32_t notify_client_move(struct notify_client *notify);
+/* The client's server has sent that: with the listener's next answer it has come there. */
+void notify_client_expects_marker(struct notify_client *notify);
+/* The listener tells it something, or will. */
+bool notify_client_is_told(const struct notify_client *notify);
+/* A message for the client, with this process id in place of its own: notify_clients_flush sends it, or it waits until the client may have it. */
+void notify_client_deliver(struct notify_client *notify, const uint8_t *message, size_t size, uint32_t pid);
+/* Once a turn: sends what was delivered, to a bounded number of clients; the others come in the next turn. */
+void notify_clients_flush(struct world *world);
+/* A listener may deliver more in this turn. False: what it has received waits for a later turn, and its socket is not read. */
+static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
+/* Gives the client what waits for it: between two messages, outside of transactions. */
+void notify_client_flush(struct client *client);
+/* The same, if that is so now. */
+void notify_client_flush_if_idle(struct client *client);
+/* A NotificationResponse has come from the client's own server. False: the listener tells it the client, or it is the marker. */
+bool notify_client_passes(struct client *client, const struct pg_frame *frame);
+/* What the client is to get before its ReadyForQuery waits for the listener's next query. False: there is no listener. */
+bool notify_client_barrier(struct notify_client *notify);
+/* LISTEN to all channels that the listener tells this client. */
+void notify_client_sql(const struct notify_client *notify, struct bytes *sql);
+/* The client ends, or listens to nothing any more. */
+void notify_client_forget(struct client *client);
+/* After a hand-over: the client listens to this channel. False: no memory, or it does already. */
+bool notify_client_restore(struct client *client, const char *channel, bool from_server, bool from_listener);
+
+#endif

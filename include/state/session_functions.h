@@ -1,0 +1,46 @@
+#ifndef STATE_SESSION_FUNCTIONS_H
+#define STATE_SESSION_FUNCTIONS_H
+
+#include "backend/server_info.h"
+#include "base/inline.h"
+#include "pg/frame.h"
+#include "pg/state_functions.h"
+
+/* Functions of a database that change the state of the session: see session_functions.c. */
+
+/* Those that the pool knows; NULL: there are none that change anything, or they are not known. */
+static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info && info->functions ? info->functions->in_use : NULL;
+}
+
+/* What is known of them is true. */
+static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info && info->functions && info->functions->are_known;
+}
+
+/* They are to be read before the next client of the pool goes on. */
+static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, usec_t now)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info && (!info->functions || (info->functions->due <= now && !info->functions->reading_since));
+}
+
+/* Begins TASK_FUNCTIONS on a server that has a client and owes nothing. The server may have ended then. */
+void session_functions_ask(struct server *server);
+/* A DataRow of the answer. */
+void session_functions_row(struct server *server, const struct pg_frame *row);
+/* The answer is complete. True: a further question has begun, or the server has ended. */
+bool session_functions_learn(struct server *server);
+/* Frees what has come of the answer, where there is any: the next client asks. */
+void session_functions_forget(struct server *server);
+/* A command has changed definitions in this database: they are read again, as soon as the rate allows. */
+void session_functions_changed(struct database *database, usec_t now);
+
+#endif

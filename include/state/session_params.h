@@ -1,0 +1,30 @@
+#ifndef STATE_SESSION_PARAMS_H
+#define STATE_SESSION_PARAMS_H
+
+#include "conn/world.h"
+
+/*
+ * The parameters of a server's session: see session_params.c.
+ */
+
+/* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the role, and for the tracked parameters
+   that the server does not report. `for_client`: of a client's own. */
+void server_parameters_told(struct server *server, bool discarded, bool for_client);
+/* What connect_query has set is undone, or will be. True: it has set something, and the server is closed when it is released. */
+bool server_close_if_reset(struct server *server);
+/* This client may have left something in the session that is not known: the session is reset before another client gets the server. If a
+   reset would undo what connect_query has set, the server is closed when it is released. */
+void server_doubt(struct server *server, uint64_t client);
+/* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
+bool server_notes_search_path(const struct server *server);
+/* The first column of a SELECT behind connect_query is ROLE_NOTE, and this the second; and the DataRow of the answer. */
+#define SEARCH_PATH_NOTE ROLE_HEX("pg_catalog.current_setting('search_path')")
+void server_note_search_path(struct server *server, const uint8_t *row, size_t size);
+/* Makes `note`, as another process has noted it, the server's. False: it is none, or there is no memory. */
+bool server_restore_search_path(struct server *server, const char *note);
+/* Bit i: the client has set tracked parameter i, and the server has that value without a SET. 0 for most clients. */
+uint64_t server_unset_params(const struct server *server, const struct client *client);
+/* If what a client has set in the session cannot be taken back for the next one, the server is closed when it is released. */
+void server_close_if_params_stay(struct server *server);
+
+#endif

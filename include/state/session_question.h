@@ -1,0 +1,39 @@
+#ifndef STATE_SESSION_QUESTION_H
+#define STATE_SESSION_QUESTION_H
+
+#include "conn/world.h"
+#include "pg/frame.h"
+
+/* What a server is asked about the session of its client, which keeps_state: see session_question.c. */
+struct client_session;
+
+/* What has come of an answer. */
+struct session_answer {
+	struct bytes pairs;		/* of parameters: name and value in turn, each with its NUL */
+	size_t count;
+	unsigned pins;			/* that the session still has something of */
+	struct bytes channels;		/* that the session listens to, each with its NUL */
+	int channel_count;
+	char *role, *first_role;	/* notes (role.h) of the one that the session acts as, and of the one that it began with; NULL: not told */
+	bool is_too_much;		/* not all of it could be kept */
+	bool are_channels_too_many;	/* not all could be kept, or one cannot be a name */
+	bool is_incomplete;		/* rows of it have come to another process */
+	int tries;			/* that have failed */
+};
+
+/* Whether the client has named this parameter, which has a dot: such ones are asked for by name. */
+bool session_asks_for(const struct client_session *state, const char *name);
+/* It does from now on. names.failed: no memory. */
+void session_will_ask_for(struct client_session *state, const char *name);
+/* Begins TASK_STATE, with what is in doubt of the server's session. False: no memory; the server has ended. */
+bool session_question_ask(struct server *server);
+/* A DataRow of the answer. */
+void session_question_row(struct server *server, const struct pg_frame *row);
+/* The answer was an error, or is of no use: asks once more. False: that has been tried often enough. */
+bool session_question_again(struct server *server);
+/* Frees what has come of the answer. */
+void session_question_forget(struct server *server);
+/* After a hand-over: TASK_STATE is under way, and the first part of the answer may have come to the other process. False: no memory. */
+bool session_question_is_elsewhere(struct server *server);
+
+#endif

@@ -1,0 +1,77 @@
+#ifndef STATE_SESSION_STATE_H
+#define STATE_SESSION_STATE_H
+
+#include "conn/world.h"
+#include "pg/frame.h"
+#include "pg/state_functions.h"
+#include "pg/tag.h"
+
+/*
+ * The state of a client's session that goes with it from server to server, or keeps its server for it: see session_state.c. The client is one with
+ * keeps_state, and has this server.
+ */
+#define SESSION_NAMES_MOST 100		/* parameters with a dot that one client may name */
+
+/* What only a client has that keeps_state. */
+struct client_session {
+	const struct params *first;	/* what a RESET leads to: what it began with */
+	struct bytes names;		/* that it has named, with a dot, each with its NUL */
+	struct bytes places;		/* of each of them, a struct session_place */
+	int count;
+	struct state_names told;	/* of those, by functions of the database ... */
+	unsigned told_of;		/* ... as they were known then: functions->readings */
+	unsigned prepared_as_of;	/* the same when it has prepared its statements, and one more; 0: it has none */
+	uint16_t calls;			/* PIN_ bits, STATE_ROLE and STATE_ANYTHING: it has prepared statements that may change these, and no command tag will say so */
+	uint16_t unnamed_calls;		/* the same of its unnamed statement */
+	struct notify_client *notify_client;	/* channels that it listens to; NULL: none. See notify_server.h */
+	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
+	bool draws;			/* ... or one that calls nextval */
+	bool reads_values;		/* it has asked for currval or lastval: it keeps its server for them, whoever waits */
+	uint8_t pins_logged;		/* the log has them */
+	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
+	usec_t pinned_since;		/* monotonic; while pooled.pins is not 0 */
+	usec_t asked_at;		/* last_active when the server was last asked */
+};
+
+/* Where a text stands: in a Query; in a Parse without a name; in one with a name. */
+enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
+
+/* In a pool with session_state = full the server is lent to the client. */
+void session_state_begin(struct server *server, struct client *client);
+/* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session may have values of
+   sequences that are another client's (UNKNOWN_SEQUENCES: session_values_begin), or has not the channels that the client listens to. */
+bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* The server has LISTENed to all channels of the client, which the listener tells: at the end of the link it is to UNLISTEN. */
+void session_state_note_channels(struct server *server, struct client *client);
+/* That end has come: the next step of the client's channels is UNLISTEN. */
+void session_state_leave_channels(struct server *server, struct client *client);
+/* The server owes nothing. Values that are another client's are forgotten, or found to be the client's own, before its next message. */
+void session_values_begin(struct server *server);
+/* A row of TASK_DRAWN: the client has drawn the last value itself. */
+void session_values_row(struct server *server);
+/* TASK_DRAWN or TASK_DISCARD is over. True: the client may go on. */
+bool session_values_over(struct server *server);
+/* All that it keeps its server for are values of sequences that it may never ask for: the server is for others, if these need it. */
+bool session_state_may_yield(const struct client *client);
+/* A command of the client's with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE also stands for a function call. */
+void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
+/* What the client prepares there may be about temporary objects, which no other client sees. */
+bool session_state_is_private(const struct server *server, const struct client *client);
+/* The client's transaction is over: it may have changed what the session has, so that the server is to be asked. */
+bool session_state_is_in_doubt(struct server *server);
+/* Begins TASK_STATE, which asks. The server may have ended then. */
+void session_state_ask(struct server *server);
+/* The answer is complete: the server and the client have these parameters now, and the client these pins. False: it is asked once more, or the
+   server has ended. */
+bool session_state_learn(struct server *server);
+/* Nothing is in doubt. True: the client keeps the server behind its transaction, or ends, because too many of the pool keep theirs. */
+bool session_state_keeps_server(struct client *client);
+/* The client has made something on a server of which it is not known what it owes: it keeps that server until it leaves. It may have ended then, as
+   above. */
+void session_state_is_lost(struct client *client);
+/* After a hand-over: makes a session for the client of these facts, with a hold on `first`; `names` are `size` bytes. False: it cannot be so, or
+   there is no memory. */
+bool session_state_restore(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);
+void session_state_free(struct client *client);
+
+#endif

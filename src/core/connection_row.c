@@ -1,0 +1,195 @@
+/*
+ * Fills the rows of connections. Only this file knows where each value is kept.
+ *
+ * Invariant: world->clients and world->servers are in the order of ids, so that a walk can continue after the last row.
+ */
+#include "core/connection_row.h"
+
+#include "state/session_state.h"
+#include "login/login.h"
+#include "login/replication.h"
+#include "prepared/prepared.h"
+#include "core/world.h"
+
+static int64_t unix_pid(const struct peer *peer)
+{
+	return peer->remote.family == AF_UNIX ? peer->remote.u.peer.pid : 0;
+}
+
+/* A console client is shown as active while a command of it is being answered; it never has a server. */
+static const char *state_of(const struct client *c)
+{
+	if (c->console_state != CONSOLE_READY)
+		return "active";
+	return client_state_name((enum client_state)c->pooled.state);
+}
+
+static bool is_waiting(const struct client *c)
+{
+	return c->pooled.state == CLIENT_WAITING || c->pooled.state == CLIENT_WAITING_LOGIN ||
+	       c->pooled.state == CLIENT_LOOKUP || c->pooled.state == CLIENT_WAITING_CANCEL;
+}
+
+static const char *user_of(const struct client *c)
+{
+	if (c->pooled.login_user)
+		return c->pooled.login_user->name;
+	if (c->pooled.state == CLIENT_LOOKUP)
+		return c->login->user;
+	return c->pooled.pool ? c->pooled.pool->user->name : "(nouser)";
+}
+
+static const char *database_of(const struct client *c)
+{
+	if (c->pooled.state == CLIENT_LOOKUP)
+		return c->login->database;
+	return c->pooled.pool ? c->pooled.pool->database->name : "(nodb)";
+}
+
+static bool is_unauthenticated(const struct client *c)
+{
+	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH || !c->pooled.pool;
+}
+
+/* Fills the members that clients and servers share. */
+static void fill_peer(struct connection_row *row, const struct peer *peer, const struct params *params)
+{
+	row->is_client = peer->is_client;
+	row->id = peer->id;
+	row->connected_at = peer->connected_at;
+	row->request_at = peer->request_at > 0 ? peer->request_at : peer->connected_at;
+	row->remote = peer->remote;
+	address_of_socket(peer->stream.fd, &row->local, peer->remote.port);
+	row->held = bytes_size(&peer->held);
+	row->unsent = stream_unsent(&peer->stream);
+	row->passing = peer->passing;
+	if (peer->stream.ssl)
+		stream_tls_text(&peer->stream, row->tls, sizeof(row->tls));
+	row->fd = peer->stream.fd;
+	row->params = params;
+	row->application = params ? params_get(params, PARAM_APPLICATION_NAME) : NULL;
+}
+
+/* Fills the members about the pins of a client, in the row of the client or its server. */
+static void fill_pins(struct connection_row *row, const struct client *c)
+{
+	usec_t now = c->peer.world->now;
+
+	row->pins = c->pooled.pins;
+	if (!row->pins)
+		return;
+	row->pinned = c->session ? now - c->session->pinned_since : 0;
+	row->idle = c->query_started == 0 && !c->in_transaction ? now - c->last_active : 0;
+}
+
+static void fill_client(struct connection_row *row, const struct client *c)
+{
+	const struct peer *link = c->pooled.link ? &server_of(c->pooled.link)->peer : NULL;
+	usec_t in_state = c->peer.world->now - c->pooled.since;
+
+	*row = (struct connection_row){
+		.is_authenticated = !is_unauthenticated(c),
+		.is_shown = !is_unauthenticated(c) || c->pooled.state == CLIENT_LOOKUP,
+		.is_console = c->is_console,
+		.is_asking = c->console_state == CONSOLE_RUNNING,
+		.user = user_of(c),
+		.database = database_of(c),
+		.state = state_of(c),
+		.replication = pg_replication_name(c->replication),
+		.minor = c->minor,
+		.prepared = prepared_client_count(c),
+		.link_id = link ? link->id : 0,
+		.link_fd = link ? link->stream.fd : 0,
+		.in_state = in_state,
+		.waits = is_waiting(c) ? in_state : 0,
+		.remote_pid = unix_pid(&c->peer),
+		.cancel_pid = c->cancel_pid, .cancel_key = c->cancel_key, .cancel_key_size = c->cancel_key_size,
+	};
+	row->link_pid = link ? server_of(c->pooled.link)->backend_pid : 0;
+	fill_peer(row, &c->peer, c->params);
+	fill_pins(row, c);
+}
+
+static void fill_server(struct connection_row *row, const struct server *s)
+{
+	const struct peer *link = s->pooled.link ? &client_of(s->pooled.link)->peer : NULL;
+	enum close_reason why = (enum close_reason)s->pooled.close_reason;
+
+	*row = (struct connection_row){
+		.is_authenticated = true,
+		.is_shown = true,
+		.user = s->pooled.pool->user->name,
+		.database = s->pooled.pool->database->name,
+		.state = server_state_name((enum server_state)s->pooled.state),
+		.replication = pg_replication_name(s->replication),
+		.minor = s->minor,
+		.prepared = prepared_server_count(s),
+		.close_reason = why != REASON_NONE ? close_reason_row(why)->text : NULL,
+		.task = server_task_name(s->task),
+		.link_id = link ? link->id : 0,
+		.link_fd = link ? link->stream.fd : 0,
+		.in_state = s->peer.world->now - s->pooled.since,
+		.remote_pid = s->backend_pid ? s->backend_pid : unix_pid(&s->peer),
+		.cancel_pid = s->backend_pid, .cancel_key = s->cancel_key, .cancel_key_size = s->cancel_key_size,
+	};
+	fill_peer(row, &s->peer, s->params);
+	if (link)
+		fill_pins(row, client_of(s->pooled.link));
+}
+
+static void fill(struct connection_row *row, struct peer *peer)
+{
+	if (peer->is_client)
+		fill_client(row, LIST_OBJECT(peer, struct client, peer));
+	else
+		fill_server(row, LIST_OBJECT(peer, struct server, peer));
+}
+
+void connections_walk(const struct world *w, struct connection_walk *walk, enum connection_kinds kinds, int most,
+		      void (*give)(void *context, const struct connection_row *row), void *context)
+{
+	const struct list *const lists[] = { &w->clients, &w->servers };
+	int first = kinds == CONNECTION_SERVERS, end = kinds == CONNECTION_CLIENTS ? 1 : 2;
+
+	if (!walk->goes_on)
+		*walk = (struct connection_walk){ .list = first, .last = w->last_id };
+	for (; walk->list < end; walk->list++, walk->behind = 0) {
+		LIST_EACH(node, lists[walk->list]) {
+			struct peer *peer = LIST_OBJECT(node, struct peer, node);
+			struct connection_row row;
+
+			if (peer->id <= walk->behind || peer->id > walk->last)
+				continue;
+			walk->goes_on = most-- == 0;
+			if (walk->goes_on)
+				return;
+			fill(&row, peer);
+			give(context, &row);
+			walk->behind = peer->id;
+		}
+	}
+	walk->goes_on = false;
+}
+
+static int add_up(struct connection_totals *sum, const struct list *peers)
+{
+	int count = 0;
+
+	LIST_EACH(node, peers) {
+		const struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+		count++;
+		sum->buffered += bytes_size(&peer->held) + stream_unsent(&peer->stream);
+		sum->buffers += peer->held.capacity + peer->stream.out.capacity;
+	}
+	return count;
+}
+
+struct connection_totals connections_total(const struct world *w)
+{
+	struct connection_totals sum = { .buffered = 0 };
+
+	sum.clients = add_up(&sum, &w->clients);
+	sum.servers = add_up(&sum, &w->servers);
+	return sum;
+}

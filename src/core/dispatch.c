@@ -1,0 +1,230 @@
+/*
+ * Event handlers of connections, which pass events to the room that handles the state of the connection; and opening of client
+ * connections.
+ *
+ * The rooms below do not call these handlers or rooms above them directly; struct world_ops has the functions that they may
+ * call.
+ */
+#include "core/dispatch.h"
+
+#include "auth/client_address.h"
+#include "auth/displace.h"
+#include "auth/lookup.h"
+#include "backend/dial.h"
+#include "base/inline.h"
+#include "base/log.h"
+#include "cancel/cancel.h"
+#include "login/handshake.h"
+#include "login/login.h"
+#include "relay/relay.h"
+
+#include <unistd.h>
+
+/* ---- clients ---- */
+
+/* The client of an event; NULL: it is ending, and its events are ignored until the reap. */
+static ALWAYS_INLINE struct client *client_of_event(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	return peer_is_stopped(&c->peer) ? NULL : c;
+}
+
+static void on_client_readable(struct stream *stream)
+{
+	struct client *c = client_of_event(stream);
+
+	if (!c)
+		return;
+	/* the common case: a request. A client in LOGIN or ending is not IDLE */
+	if (c->pooled.state == CLIENT_IDLE && !c->is_console)
+		relay_from_client(c, true);
+	else
+		client_readable(c, true);
+}
+
+void client_readable(struct client *c, bool from_socket)
+{
+	switch ((enum client_state)c->pooled.state) {
+	case CLIENT_STARTUP:
+	case CLIENT_AUTH:
+	case CLIENT_LOOKUP:
+	case CLIENT_WAITING_LOGIN:
+		login_read(c, from_socket);
+		return;
+	case CLIENT_IDLE:
+	case CLIENT_WAITING:
+	case CLIENT_ACTIVE:
+		if (c->is_console)
+			console_read(c, from_socket);
+		else
+			relay_from_client(c, from_socket);
+		return;
+	case CLIENT_WAITING_CANCEL:
+	case CLIENT_ACTIVE_CANCEL:
+		cancel_read(c);
+		return;
+	case CLIENT_DEAD:
+	case CLIENT_STATES:
+		return;
+	}
+}
+
+static void on_client_drained(struct stream *stream)
+{
+	struct client *c = client_of_event(stream);
+
+	if (c)
+		relay_client_drained(c);
+}
+
+static void on_client_secured(struct stream *stream, const char *error)
+{
+	struct client *c = client_of_event(stream);
+
+	if (c)
+		login_secured(c, error);
+}
+
+static bool request_client_step(struct stream *stream)
+{
+	struct client *c = client_of_event(stream);
+
+	return c && handshake_request_step(c);
+}
+
+static const struct stream_ops client_stream = {
+	.on_readable = on_client_readable,
+	.on_drained = on_client_drained,
+	.on_secured = on_client_secured,
+	.request_step = request_client_step,
+};
+
+/* Returns the reason for a refusal when too many logins are in progress. */
+static enum close_reason too_many(const struct world *w)
+{
+	return w->conf->settings.max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
+}
+
+bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
+{
+	struct client *c = mem_try(sizeof(*c));
+
+	if (c)
+		c->peer.world = w;
+	if (!c || !login_begin(c) || !stream_open(&c->peer.stream, w->base, fd, &client_stream)) {
+		if (c)
+			login_free(c);
+		mem_free(c);
+		close(fd);
+		log_warning("out of memory: a new connection was closed");
+		return false;
+	}
+	c->peer.is_client = true;
+	c->peer.id = ++w->last_id;
+	c->peer.connected_at = c->peer.request_at = w->now_wall;
+	c->last_active = c->login_since = w->now;
+	list_init(&c->peer.again);
+	list_init(&c->peer.node);
+	list_append(&w->clients, &c->peer.node);
+	brief_address_of(&c->peer.remote, remote, port);
+	/* if the kernel does not tell the user of the peer, the peer must not count as root */
+	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
+		c->peer.remote.u.peer.uid = UINT32_MAX;
+	pool_client_init(w->pools, &c->pooled, w->now);
+	if (!client_address_enter(c)) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	/* with tcp_defer_accept the start-up packet has usually arrived */
+	client_readable(c, true);
+	if (client_address_has_login(c) && client_address_is_crowded(w) && !displace_login(c, too_many(w)))
+		client_end(c, too_many(w), NULL);
+	return true;
+}
+
+/* ---- servers ---- */
+
+/* As client_of_event. */
+static ALWAYS_INLINE struct server *server_of_event(struct stream *stream)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	return peer_is_stopped(&s->peer) ? NULL : s;
+}
+
+static void on_server_readable(struct stream *stream)
+{
+	struct server *s = server_of_event(stream);
+
+	if (!s)
+		return;
+	/* the common case: the server works for a client */
+	if (s->pooled.state == SERVER_ACTIVE)
+		relay_from_server(s, true);
+	else
+		server_readable(s, true);
+}
+
+void server_readable(struct server *s, bool from_socket)
+{
+	switch ((enum server_state)s->pooled.state) {
+	case SERVER_LOGIN:
+		dial_read(s, from_socket);
+		return;
+	case SERVER_ACTIVE_CANCEL:
+		cancel_server_read(s);
+		return;
+	case SERVER_LOOKUP:
+		lookup_read(s, from_socket);
+		return;
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_LISTENING: case SERVER_BEING_CANCELED:
+		relay_from_server(s, from_socket);
+		return;
+	case SERVER_DEAD:
+	case SERVER_STATES:
+		return;
+	}
+}
+
+static void on_server_drained(struct stream *stream)
+{
+	struct server *s = server_of_event(stream);
+
+	if (s)
+		relay_server_drained(s);
+}
+
+static void on_server_connected(struct stream *stream, const char *error)
+{
+	struct server *s = server_of_event(stream);
+
+	if (s)
+		dial_connected(s, error);
+}
+
+static void on_server_secured(struct stream *stream, const char *error)
+{
+	struct server *s = server_of_event(stream);
+
+	if (s)
+		dial_secured(s, error);
+}
+
+static const struct stream_ops server_stream = {
+	.on_readable = on_server_readable,
+	.on_drained = on_server_drained,
+	.on_connected = on_server_connected,
+	.on_secured = on_server_secured,
+};
+
+/* ---- functions for the rooms below ---- */
+
+const struct world_ops dispatch_ops = {
+	.client_stream = &client_stream,
+	.server_stream = &server_stream,
+	.accepted = client_open,
+	.proven = login_proven,
+};

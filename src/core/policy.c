@@ -1,0 +1,159 @@
+/*
+ * Carries out the decisions of room pool (struct pool_ops).
+ *
+ * The decisions are made only while the turn schedules or ticks, never within an event handler, so these functions end no
+ * object that is in use on the stack.
+ */
+#include "core/policy.h"
+
+#include "auth/lookup.h"
+#include "backend/dial.h"
+#include "backend/server_info.h"
+#include "state/notify_server.h"
+#include "state/session_state.h"
+#include "backend/task.h"
+#include "base/log.h"
+#include "cancel/cancel.h"
+#include "login/login.h"
+#include "pg/build.h"
+#include "relay/link.h"
+#include "relay/relay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct world *world_of(const struct pool *pool)
+{
+	return pool->pools->owner;
+}
+
+static void lend(struct pool_server *ps, struct pool_client *pc)
+{
+	struct server *s = server_of(ps);
+	struct client *c = client_of(pc);
+
+	if (pc->is_internal) {
+		lookup_lent(s, pc);
+		return;
+	}
+	if (!link_begin(s, c))
+		return;
+	flow_unblock(&c->peer, FLOW_HELD);
+	relay_from_client(c, stream_has_buffered(&c->peer.stream));
+}
+
+static void dial(struct pool *pool, struct pool_client *whom)
+{
+	const struct client *c = whom && !whom->is_internal ? client_of(whom) : NULL;
+
+	/* a replication client has its login until it has a server */
+	dial_begin(pool, world_of(pool), c, c && c->login ? &c->login->kept : NULL);
+}
+
+static void take_reserve(struct pool *pool, struct pool_client *pc)
+{
+	char text[256];
+
+	/* an internal request has no client */
+	if (pc && !pc->is_internal)
+		client_text(client_of(pc), text, sizeof(text));
+	else
+		pool_text(pool, text, sizeof(text));
+	log_warning("%s taking connection from reserve_pool", text);
+}
+
+static void test(struct pool_server *ps)
+{
+	struct server *s = server_of(ps);
+	const char *query = s->peer.world->conf->settings.server_check_query;
+
+	server_run(s, TASK_CHECK, query && strcmp(query, "<empty>") != 0 ? query : "");
+}
+
+static void drop(struct pool_server *ps, enum close_reason why)
+{
+	server_end(server_of(ps), why, NULL);
+}
+
+/* Whether the client has named a database, which no entry but "*" has, that the server does not have (invalid_catalog_name). The error is about
+   the name, so a later client gets it as the first one does. */
+static bool is_database_missing(const struct pool *pool)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return pool->database->automatic && info && strcmp(info->sqlstate, "3D000") == 0;
+}
+
+static void refuse(struct pool_client *pc, enum close_reason why)
+{
+	struct client *c = client_of(pc);
+	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
+	char pins[PIN_TEXT];
+
+	if (pc->is_internal) {
+		lookup_refused(pc, why, cached);
+		return;
+	}
+	/* clients that waited for this login get the server's error, later clients get it as a cached error */
+	if (why == REASON_LOGIN_FAILING && (pc->pool->login_failed_at == c->peer.world->now || is_database_missing(pc->pool)))
+		why = REASON_SERVER_SAID;
+	if (why == REASON_QUERY_WAIT_TIMEOUT && pool_pins_text(pc->pool, pins)) {
+		client_end(c, REASON_QUERY_WAIT_PINNED, pins);
+		return;
+	}
+	client_end(c, why, cached ? cached : "server login failed");
+}
+
+static void notify(struct pool_client *pc, usec_t waited)
+{
+	struct bytes out = BYTES_EMPTY;
+	char detail[80];
+
+	/* a client does not expect notices during its login */
+	if (pc->is_internal || client_of(pc)->login)
+		return;
+	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
+	pg_build_notice(&out, "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail);
+	client_send(client_of(pc), &out);
+	bytes_free(&out);
+}
+
+static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
+{
+	(void)pool;
+	cancel_dial(client_of(canceller));
+}
+
+/* The first of them. */
+static bool yield(struct pool *pool)
+{
+	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE]) {
+		struct pool_client *pc = LIST_OBJECT(node, struct pool_client, node);
+
+		if (pc->pins && session_state_may_yield(client_of(pc)) && link_yield(server_of(pc->link)))
+			return true;
+	}
+	return false;
+}
+
+static void pool_end(struct pool *pool)
+{
+	struct server_info *info = pool->server_cache;
+
+	if (info)
+		notify_server_free(&info->notify_server);
+	server_info_free(pool, world_of(pool)->params);
+}
+
+const struct pool_ops policy_ops = {
+	.lend = lend,
+	.dial = dial,
+	.take_reserve = take_reserve,
+	.test = test,
+	.drop = drop,
+	.refuse = refuse,
+	.notify = notify,
+	.dial_cancel = dial_cancel_op,
+	.yield = yield,
+	.pool_end = pool_end,
+};

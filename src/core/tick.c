@@ -1,0 +1,340 @@
+/*
+ * Timeouts. About ten times a second, every connection that waits is compared with its limit; connections have no timers.
+ *
+ * The lists of room pool are in the order in which a state began. For a limit that is the same for the whole list, only the
+ * head is checked. For limits that users can override, and for clients with a server, the whole list is walked.
+ */
+#include "core/world.h"
+
+#include "auth/auth.h"
+#include "auth/derive.h"
+#include "auth/lookup.h"
+#include "auth/refusal.h"
+#include "backend/derivation.h"
+#include "backend/dial.h"
+#include "state/notify_server.h"
+#include "backend/retire.h"
+#include "state/session_state.h"
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cancel/cancel.h"
+#include "cancel/peers.h"
+#include "relay/link.h"
+
+#include <stdio.h>
+
+#define CROWD 1000			/* from this number of clients on, their freed memory is worth returning to the system */
+#define REST 10				/* memory of fewer clients is not worth returning */
+
+struct tick {
+	int peak_clients;			/* maximum number of clients since memory was returned */
+	bool peak_leaves;			/* memory of a part of the crowd was returned, and the rest of the crowd is still connected */
+	bool was_suspended;			/* at the last tick */
+};
+
+struct tick *tick_new(void)
+{
+	return mem_try(sizeof(struct tick));
+}
+
+/* Whether `limit` is set (above 0) and has passed since `since`; `since` 0: not running. */
+static bool is_over(const struct world *w, usec_t since, usec_t limit)
+{
+	return limit > 0 && since > 0 && w->now - since >= limit;
+}
+
+static usec_t of_user(usec_t users, usec_t general)
+{
+	return users != CONF_UNSET ? users : general;
+}
+
+struct limits {
+	usec_t client_idle, idle_transaction, query, transaction;
+};
+
+static struct limits limits_of(const struct client *c)
+{
+	const struct settings *set = &c->peer.world->conf->settings;
+	const struct conf_user *u = c->pooled.login_user ? c->pooled.login_user->conf : NULL;
+
+	if (!u)
+		return (struct limits){ set->client_idle_timeout, set->idle_transaction_timeout, set->query_timeout, set->transaction_timeout };
+	return (struct limits){
+		of_user(u->client_idle_timeout, set->client_idle_timeout),
+		of_user(u->idle_transaction_timeout, set->idle_transaction_timeout),
+		of_user(u->query_timeout, set->query_timeout),
+		of_user(u->transaction_timeout, set->transaction_timeout),
+	};
+}
+
+/* Returns when the current query of the client began; 0: no query. The query includes setting the client's parameters on the
+   server. A client that has got all answers may have sent the beginning of a CopyData message: the server waits for its rest. */
+static usec_t query_since(const struct client *c)
+{
+	const struct server *s = server_of(c->pooled.link);
+
+	if (s->task != TASK_NONE)
+		return s->task_since;
+	if (c->query_started == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
+		return c->last_active;
+	return c->query_started;
+}
+
+/* Returns why a client with a server must end: its query, its transaction or its idle time is too long. */
+static enum close_reason overdue_active(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+	struct limits limits = limits_of(c);
+	bool is_prepared = server_of(c->pooled.link)->task != TASK_NONE;
+
+	/* a replication stream is a query without an end */
+	if (!c->replication && is_over(w, query_since(c), limits.query))
+		return REASON_QUERY_TIMEOUT;
+	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
+		return REASON_TRANSACTION_TIMEOUT;
+	if (c->query_started != 0 || is_prepared)
+		return REASON_NONE;
+	if (c->in_transaction)
+		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
+	if (c->pooled.pins && is_over(w, c->last_active, pool_pinned_idle_timeout_of(c->pooled.pool)) && !session_state_may_yield(c))
+		return REASON_PINNED_IDLE;
+	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
+}
+
+static void tick_active(struct pool *pool)
+{
+	LIST_EACH_SAFE(node, &pool->clients[CLIENT_ACTIVE]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+		enum close_reason why = overdue_active(c);
+
+		char text[PIN_TEXT];
+
+		if (why == REASON_CLIENT_IDLE || why == REASON_PINNED_IDLE)
+			client_end(c, why, pins_text(c->pooled.pins, text));
+		else if (why != REASON_NONE)
+			server_end(server_of(c->pooled.link), why, NULL);
+	}
+}
+
+/* Whether a user of the configuration has a client_idle_timeout: then lists are not in the order of deadlines. */
+static bool idle_limits_differ(const struct conf *conf)
+{
+	for (size_t i = 0; i < conf->user_count; i++)
+		if (conf->users[i]->client_idle_timeout != CONF_UNSET)
+			return true;
+	return false;
+}
+
+static void tick_idle(struct pool *pool, bool walk)
+{
+	LIST_EACH_SAFE(node, &pool->clients[CLIENT_IDLE]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->is_console)
+			continue;
+		if (is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
+			client_end(c, REASON_CLIENT_IDLE, NULL);
+		else if (!walk)
+			return;
+	}
+}
+
+static void tick_unauthenticated(struct world *w, enum client_state state)
+{
+	usec_t limit = w->conf->settings.client_login_timeout;
+
+	LIST_EACH_SAFE(node, &w->pools->unauthenticated[state]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (!is_over(w, c->login_since, limit))
+			continue;
+		auth_verify_overdue(c);
+		derive_overdue(c);
+		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
+	}
+}
+
+/* Cancel requests without a pool: on their way to a peer, or waiting for the parameters of their target. */
+static void tick_early_cancels(struct world *w)
+{
+	usec_t limit = w->conf->settings.cancel_wait_timeout;
+	struct list *node;
+
+	while ((node = list_first(&w->pools->unauthenticated[CLIENT_WAITING_CANCEL])) != NULL) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (!is_over(w, c->pooled.since, limit))
+			return;
+		client_end(c, REASON_CANCEL_WAIT_TIMEOUT, NULL);
+	}
+}
+
+static void tick_logins(const struct pool *pool, enum client_state state, const struct world *w)
+{
+	LIST_EACH_SAFE(node, &pool->clients[state]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		/* an internal request has no struct client */
+		if (!c->pooled.is_internal && c->login && (state == CLIENT_WAITING_LOGIN || c->replication) && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
+	}
+}
+
+/* If the listener's server ends, its clients must reconnect and LISTEN again, possibly on another host. */
+static void tick_notify_server(struct server *s, const struct world *w)
+{
+	struct notify_server *l = notify_server_of(s->pooled.pool);
+
+	if (s->pooled.close_reason != REASON_NONE)
+		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
+	else if (s->task != TASK_NONE && is_over(w, s->task_since, w->conf->settings.server_connect_timeout))
+		server_end(s, REASON_TEST_FAILED, NULL);
+	else if (!notify_server_may_stay(s->pooled.pool))
+		server_end(s, REASON_OBSOLETE, NULL);
+	else
+		notify_server_tick(l);
+}
+
+static void tick_servers(struct pool *pool, const struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (s->carries_for && is_over(w, s->carries_for->pooled.since, set->cancel_wait_timeout))
+			cancel_waited_too_long(s);
+		else
+			dial_tick(s);
+	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (is_over(w, s->task_since, set->server_connect_timeout))
+			server_end(s, s->task == TASK_RESET ? REASON_RESET_FAILED : REASON_TEST_FAILED, NULL);
+	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOOKUP]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+		enum close_reason why = lookup_overdue(s);
+
+		if (why != REASON_NONE)
+			server_end(s, why, NULL);
+	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LISTENING])
+		tick_notify_server(server_of(LIST_OBJECT(node, struct pool_server, node)), w);
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (is_over(w, s->pooled.since, set->server_connect_timeout))
+			cancel_timed_out(s);
+	}
+}
+
+/* server_fast_close: servers marked for closing are closed without waiting for the end of the session. The client gets the same
+   error for every reason, as in PgBouncer. */
+static void tick_fast_close(struct pool *pool, const struct world *w)
+{
+	if (!w->conf->settings.server_fast_close)
+		return;
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		const struct client *c = client_of(s->pooled.link);
+
+		if (s->pooled.close_reason != REASON_NONE && (!c->shares_server || c->pooled.pins) && server_is_clean(s))
+			server_end(s, REASON_DATABASE_CHANGED, NULL);
+	}
+}
+
+/* At the end of a period. */
+static void log_stats(const struct pools *pools, usec_t now)
+{
+	struct stats_history all = { .older_at = 0 };
+	struct stats sum;
+
+	for (const struct database *d = pools->databases; d; d = d->hh.next) {
+		if (d->is_console || d->stats.older_at == 0)
+			continue;
+		stats_add(&all.total, &d->stats.total);
+		stats_add(&all.older, &d->stats.older);
+		if (all.older_at == 0 || d->stats.older_at < all.older_at)
+			all.older_at = d->stats.older_at;
+	}
+	stats_average(&all, now, &sum);
+	log_info("stats: %llu xacts/s, %llu queries/s, %llu client parses/s, %llu server parses/s, %llu binds/s, %llu client logins/s, "
+		 "in %llu B/s, out %llu B/s, xact %llu us, query %llu us, wait %llu us",
+		 (unsigned long long)sum.xact_count, (unsigned long long)sum.query_count, (unsigned long long)sum.client_parse_count,
+		 (unsigned long long)sum.server_parse_count, (unsigned long long)sum.bind_count, (unsigned long long)sum.client_login_count,
+		 (unsigned long long)sum.received, (unsigned long long)sum.sent, (unsigned long long)sum.xact_time,
+		 (unsigned long long)sum.query_time, (unsigned long long)sum.wait_time);
+}
+
+/*
+ * Returns freed memory to the system. The allocator keeps free memory below blocks in use, so the blocks of remaining clients
+ * prevent this. Therefore it is repeated each time half of the remaining clients have left: about a dozen times for the largest
+ * crowd.
+ */
+static void give_back_memory(struct world *w)
+{
+	int here = w->pools->clients;
+	struct tick *last = w->tick;
+
+	if (here > last->peak_clients)
+		last->peak_clients = here;
+	if (last->peak_clients < (last->peak_leaves ? REST : CROWD) || here > last->peak_clients / 2)
+		return;
+	mem_give_back();
+	last->peak_clients = here;
+	last->peak_leaves = here >= REST;
+}
+
+static void tick_pool(struct pool *pool, const struct world *w, bool walk)
+{
+	tick_active(pool);
+	tick_idle(pool, walk);
+	tick_logins(pool, CLIENT_WAITING_LOGIN, w);
+	/* replication clients */
+	if (pool->dedicated > 0)
+		tick_logins(pool, CLIENT_WAITING, w);
+	tick_servers(pool, w);
+	tick_fast_close(pool, w);
+}
+
+/* Whether timeouts apply: not while everything is suspended, because no connection is read then. Input that arrived meanwhile
+   is read after RESUME, before the limits apply again in the second tick after it. */
+static bool limits_hold(struct world *w)
+{
+	bool was_suspended = w->tick->was_suspended;
+
+	w->tick->was_suspended = w->pools->suspended;
+	return !was_suspended && !w->tick->was_suspended;
+}
+
+void world_tick(struct world *w)
+{
+	bool walk = idle_limits_differ(w->conf);
+	bool period_ended;
+
+	world_set_wall_clock(w);
+	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
+		world_stop_listening(w, false);
+	lookups_tick(w->lookups);
+	verifiers_tick(w->verifiers, w->now);
+	derivations_tick(w->derivations, w->now);
+	retire_watch(w);
+	retire_due(w);
+	refusals_tick(w->refusals, w->now);
+	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
+		tick_unauthenticated(w, state);
+	tick_early_cancels(w);
+	peers_tick(w);
+	if (limits_hold(w)) {
+		LIST_EACH(node, &w->pools->all)
+			tick_pool(LIST_OBJECT(node, struct pool, node), w, walk);
+	}
+	period_ended = pools_maintain(w->pools, w->now);
+	if (period_ended && w->conf->settings.log_stats)
+		log_stats(w->pools, w->now);
+	give_back_memory(w);
+}

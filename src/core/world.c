@@ -1,0 +1,494 @@
+/*
+ * struct world, which holds everything of a running pgweir: creating, reconfiguring, checking, draining and freeing.
+ */
+#include "core/world.h"
+
+#include "auth/auth.h"
+#include "auth/client_address.h"
+#include "auth/lookup.h"
+#include "auth/refusal.h"
+#include "auth/secrets_check.h"
+#include "auth/unknown.h"
+#include "auth/users.h"
+#include "backend/derivation.h"
+#include "state/notify_client.h"
+#include "backend/retire.h"
+#include "backend/secrets.h"
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cancel/cancel.h"
+#include "cancel/peers.h"
+#include "cancel/predecessors.h"
+#include "conf/value.h"
+#include "handover/handover.h"
+#include "login/handshake.h"
+#include "pg/statement.h"
+#include "prepared/prepared.h"
+#include "relay/link.h"
+#include "relay/relay.h"
+#include "core/dispatch.h"
+#include "core/policy.h"
+#include "core/reap.h"
+#include "core/tls_setup.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- creating and freeing ---- */
+
+static struct verify_limits verify_limits_of(const struct settings *set)
+{
+	return (struct verify_limits){ (int)set->max_auth_processes, auth_queue_most(set) };
+}
+
+/* Key derivation is CPU-bound, so one processor is left for the event loop. */
+static struct verify_limits derive_limits_of(const struct settings *set)
+{
+	struct verify_limits limits = verify_limits_of(set);
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (processors <= limits.processes)
+		limits.processes = processors > 1 ? (int)processors - 1 : 1;
+	return limits;
+}
+
+static struct dns_config dns_config_of(const struct settings *set)
+{
+	return (struct dns_config){
+		.resolv_conf = set->resolv_conf, .max_ttl = set->dns_max_ttl, .nxdomain_ttl = set->dns_nxdomain_ttl,
+		.zone_check_period = set->dns_zone_check_period,
+	};
+}
+
+/* Creates the parts that other rooms define. False: no memory, or no randomness. */
+static bool make_parts(struct world *w, struct conf *conf)
+{
+	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
+
+	w->buffer = mem_try_hidden(READ_BUFFER);
+	relay_share_turn(w);
+	w->tick = tick_new();
+	w->addresses = client_addresses_new();
+	w->refusals = refusals_new();
+	w->handshakes = handshakes_new();
+	w->cancels = cancels_new();
+	w->secrets = secrets_new();
+	w->unknown = unknown_new();
+	w->verifiers = verifiers_new(w->base, &verifiers);
+	w->derivations = derivations_new(w->base, &derivers);
+	w->params = params_table_new(conf->settings.track_extra_parameters);
+	if (!w->buffer || !w->tick || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
+	    !w->verifiers || !w->derivations || !w->params)
+		return false;
+	w->statements = statements_new(w->params);
+	w->pools = pools_new(&policy_ops, conf, w->now);
+	w->lookups = w->pools ? lookups_new(w->pools) : NULL;
+	if (!w->statements || !w->lookups)
+		return false;
+	w->pools->owner = w;
+	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
+}
+
+static void open_dns(struct world *w, const struct conf *conf, struct conf_problems *problems)
+{
+	struct dns_config dns = dns_config_of(&conf->settings);
+	char why[512];
+
+	w->dns = dns_open(w->base, &dns, why, sizeof(why));
+	if (w->dns)
+		dns_on_change(w->dns, retire_moved, w);
+	else
+		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
+}
+
+static void load_users(struct world *w, const char *path, struct conf_problems *problems)
+{
+	struct userlist *list = userlist_load(path, problems);
+
+	if (list)
+		users_replace(w, list);
+}
+
+struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
+{
+	struct world *w = mem_must(sizeof(*w));
+	const struct settings *set = &conf->settings;
+
+	w->base = base;
+	w->ops = &dispatch_ops;
+	list_init(&w->clients);
+	list_init(&w->servers);
+	list_init(&w->again);
+	list_init(&w->notify_due);
+	list_init(&w->ending);
+	w->clock_is_old = true;
+	world_wake(w);
+	world_set_wall_clock(w);
+	busy_poll_set(&w->busy_poll, set->busy_poll, set->busy_poll_share, w->now);
+	w->conf = conf_hold(conf);
+	if (!make_parts(w, conf))
+		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
+	else
+		open_dns(w, conf, problems);
+	if (problems->errors == 0)
+		tls_setup_both(&w->client_tls, &w->server_tls, set, false, problems);
+	if (problems->errors == 0 && set->auth_file)
+		load_users(w, set->auth_file, problems);
+	if (problems->errors == 0)
+		secrets_check(conf, w->secrets->list, problems);
+	if (problems->errors > 0)
+		world_free(&w);
+	return w;
+}
+
+void world_end_sessions(struct world *w, enum close_reason why, bool is_silent)
+{
+	while (!list_is_empty(&w->clients)) {
+		struct client *c = LIST_OBJECT(w->clients.next, struct client, peer.node);
+
+		c->error_sent |= is_silent;
+		client_end(c, why, NULL);
+	}
+	world_reap(w);
+	while (!list_is_empty(&w->servers))
+		server_end(LIST_OBJECT(w->servers.next, struct server, peer.node), why, NULL);
+	world_reap(w);
+}
+
+void world_free(struct world **place)
+{
+	struct world *w = *place;
+
+	if (!w)
+		return;
+	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
+	lookups_free(&w->lookups);
+	world_stop_listening(w, true);
+	cancels_free(&w->cancels);
+	successor_free(&w->successor);
+	if (w->dns)
+		dns_close(&w->dns);
+	if (w->pools)
+		pools_free(&w->pools);
+	if (w->client_tls)
+		tls_context_drop(&w->client_tls);
+	if (w->server_tls)
+		tls_context_drop(&w->server_tls);
+	statements_free(&w->statements);
+	if (w->params)
+		params_table_free(&w->params);
+	secrets_free(&w->secrets);
+	unknown_free(&w->unknown);
+	mem_free(w->addresses);
+	mem_free(w->handshakes);
+	mem_free(w->tick);
+	verifiers_free(&w->verifiers);
+	derivations_free(&w->derivations);
+	refusals_free(&w->refusals);
+	conf_drop(&w->conf);
+	mem_free_hidden(w->buffer, READ_BUFFER);
+	mem_free(w);
+	*place = NULL;
+}
+
+static bool differ(const struct settings *a, const struct settings *b, enum setting_applies which)
+{
+	return value_rows_differ(&setting_table, which, a, b);
+}
+
+/* Whether TLS contexts must be updated: not after a SET of another setting, because TLS files may not fit together until the
+   next SET of one of them. */
+static bool changes_tls(const struct conf *conf)
+{
+	return !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls");
+}
+
+bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
+{
+	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
+	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
+	struct dns_config dns = dns_config_of(&conf->settings);
+	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
+	struct userlist *users = NULL;
+	struct conf *old = w->conf;
+	bool tls_changed, logins_changed, timeout_changed;
+
+	if (changes_tls(conf))
+		tls_setup_both(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
+	if (conf->settings.auth_file)
+		users = userlist_load(conf->settings.auth_file, problems);
+	secrets_check(conf, users, problems);
+	if (problems->errors > 0) {
+		if (client_tls)
+			tls_context_drop(&client_tls);
+		if (server_tls)
+			tls_context_drop(&server_tls);
+		if (users)
+			userlist_free(&users);
+		return false;
+	}
+	tls_changed = (server_tls || w->server_tls) &&
+		      (server_tls != w->server_tls || differ(&old->settings, &conf->settings, APPLIES_TCP_SERVERS));
+	logins_changed = differ(&old->settings, &conf->settings, APPLIES_SERVERS);
+	timeout_changed = old->settings.server_connect_timeout != conf->settings.server_connect_timeout;
+	if (w->client_tls)
+		tls_context_drop(&w->client_tls);
+	if (w->server_tls)
+		tls_context_drop(&w->server_tls);
+	w->client_tls = client_tls;
+	w->server_tls = server_tls;
+	users_replace(w, users);
+	w->conf = conf_hold(conf);
+	world_set_listen_options(w);
+	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
+	dns_configure(w->dns, &dns);
+	verifiers_renew(w->verifiers, &verifiers);
+	verifiers_renew(w->derivations->derivers, &derivers);
+	pools_reconfigure(w->pools, conf, w->now);
+	conf_drop(&old);
+	if (tls_changed || logins_changed)
+		retire_all(w, logins_changed);
+	if (tls_changed || logins_changed || timeout_changed)
+		pools_forgive_logins(w->pools);
+	return true;
+}
+
+/* ---- a turn ---- */
+
+static void read_again(struct world *w)
+{
+	struct list now;
+
+	/* peers that are put on the list meanwhile are handled in the next turn */
+	list_init(&now);
+	while (!list_is_empty(&w->again)) {
+		struct list *node = w->again.next;
+
+		list_remove(node);
+		list_append(&now, node);
+	}
+	while (!list_is_empty(&now)) {
+		struct peer *peer = LIST_OBJECT(now.next, struct peer, again);
+
+		list_remove(&peer->again);
+		if (peer->is_client)
+			client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
+		else
+			server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
+	}
+}
+
+void world_again(struct world *w)
+{
+	if (!list_is_empty(&w->again))
+		read_again(w);
+	if (w->deliveries > 0 || w->notify_waits)
+		notify_clients_flush(w);
+}
+
+/* Input that is to be handled first must be on world->again, or wait for something. */
+static void check_held(const struct peer *peer, bool waits)
+{
+	flow_check(peer);
+	ASSERT(!peer_is_stopped(peer));
+	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->blocked || !list_is_empty(&peer->again))));
+}
+
+static void check_server(const struct server *s)
+{
+	check_held(&s->peer, false);
+	ASSERT(s->pooled.state != SERVER_DEAD);
+	ASSERT(server_task_fits(s->task, (enum server_state)s->pooled.state));
+	ledger_check(&s->ledger);
+	if (s->pooled.link) {
+		ASSERT(s->pooled.state == SERVER_ACTIVE && s->pooled.link->link == &s->pooled);
+		return;
+	}
+	ASSERT(s->pooled.state != SERVER_ACTIVE && prepared_is_quiet(s) && !s->plain_set);
+	if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
+		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I'));
+}
+
+void world_check(const struct world *w)
+{
+	ASSERT(list_is_empty(&w->ending));
+	LIST_EACH(node, &w->servers)
+		check_server(LIST_OBJECT(node, struct server, peer.node));
+	LIST_EACH(node, &w->clients) {
+		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		ASSERT(c->pooled.state != CLIENT_DEAD);
+		ASSERT((c->pooled.state == CLIENT_ACTIVE && !c->is_console) == (c->pooled.link != NULL));
+		check_held(&c->peer, c->pooled.link && server_of(c->pooled.link)->task != TASK_NONE);
+	}
+	pools_check(w->pools);
+	client_addresses_check(w);
+	peers_check(w);
+}
+
+/* ---- for the console ---- */
+
+struct client *world_client_by_id(struct world *w, uint64_t id)
+{
+	LIST_EACH(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (c->peer.id == id && c->pooled.state != CLIENT_WAITING_CANCEL && c->pooled.state != CLIENT_ACTIVE_CANCEL)
+			return c;
+	}
+	return NULL;
+}
+
+void world_kill_client(struct world *w, struct client *c)
+{
+	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
+
+	(void)w;
+	if (s)
+		server_end(s, REASON_ADMIN_KILL, NULL);
+	else
+		client_end(c, REASON_ADMIN_KILL, NULL);
+}
+
+void world_suspend(struct world *w, bool on)
+{
+	LIST_EACH(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		/* A client in its login may be the administrator with the RESUME, and needs no server before its first query. */
+		if (!on)
+			flow_unblock(&c->peer, FLOW_SUSPENDED);
+		else if (!c->is_console && !c->login)
+			flow_block(&c->peer, FLOW_SUSPENDED);
+	}
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (on)
+			flow_block(&s->peer, FLOW_SUSPENDED);
+		else
+			flow_unblock(&s->peer, FLOW_SUSPENDED);
+	}
+}
+
+/* Whether nothing is unsent, and no input of the current or last turn remains to be passed on. */
+static bool is_flushed(const struct peer *peer)
+{
+	return stream_unsent(&peer->stream) == 0 && !(peer->held_first && !list_is_empty(&peer->again));
+}
+
+bool world_is_flushed(const struct world *w)
+{
+	LIST_EACH(node, &w->clients)
+		if (!is_flushed(&LIST_OBJECT(node, struct client, peer.node)->peer))
+			return false;
+	LIST_EACH(node, &w->servers)
+		if (!is_flushed(&LIST_OBJECT(node, struct server, peer.node)->peer))
+			return false;
+	return true;
+}
+
+void world_drop_unflushed(struct world *w)
+{
+	LIST_EACH_SAFE(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (is_flushed(&c->peer))
+			continue;
+		/* the end of the server also ends its client */
+		if (c->pooled.link)
+			server_end(server_of(c->pooled.link), REASON_SUSPEND_TIMEOUT, NULL);
+		else
+			client_end(c, REASON_SUSPEND_TIMEOUT, NULL);
+	}
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (!is_flushed(&s->peer))
+			server_end(s, REASON_SUSPEND_TIMEOUT, NULL);
+	}
+}
+
+void world_drain(struct world *w, enum world_drain how)
+{
+	static const enum pool_drain policy[] = {
+		[DRAIN_OFF] = POOL_DRAIN_NO, [DRAIN_WAIT_SERVERS] = POOL_DRAIN_SERVERS, [DRAIN_WAIT_CLIENTS] = POOL_DRAIN_CLIENTS, [DRAIN_NOW] = POOL_DRAIN_NO,
+	};
+
+	if ((int)how <= w->drain)
+		return;
+	if (w->drain == DRAIN_OFF)
+		w->drain_since = w->now;
+	w->drain = how;
+	refusals_end(w->refusals);
+	if (how == DRAIN_WAIT_CLIENTS)
+		world_leave(w);
+	else
+		world_stop_listening(w, false);
+	pools_drain(w->pools, policy[how]);
+	pools_mark_all(w->pools);
+}
+
+/* Whether a shutdown waits for this client: not for console clients, and not for clients that came after the shutdown began. */
+static bool is_waited_for(const struct client *c)
+{
+	return !c->is_console && (c->pooled.pool || client_is_in_time(c));
+}
+
+static bool has_clients(const struct world *w)
+{
+	LIST_EACH(node, &w->clients)
+		if (is_waited_for(LIST_OBJECT(node, struct client, peer.node)))
+			return true;
+	return false;
+}
+
+size_t world_drain_left(const struct world *w)
+{
+	size_t left = 0;
+
+	LIST_EACH(node, &w->clients)
+		left += w->drain == DRAIN_WAIT_CLIENTS && is_waited_for(LIST_OBJECT(node, struct client, peer.node));
+	for (const struct database *d = w->pools->databases; w->drain == DRAIN_WAIT_SERVERS && d; d = d->hh.next)
+		left += (size_t)d->servers;
+	return left;
+}
+
+bool world_is_deserted(const struct world *w)
+{
+	if (!w->successor)
+		return false;
+	/* console clients do not count */
+	LIST_EACH(node, &w->clients)
+		if (!LIST_OBJECT(node, struct client, peer.node)->is_console)
+			return false;
+	return true;
+}
+
+bool world_has_drained(const struct world *w)
+{
+	switch ((enum world_drain)w->drain) {
+	case DRAIN_OFF:
+		return false;
+	case DRAIN_NOW:
+		return true;
+	case DRAIN_WAIT_SERVERS:
+		return pools_is_without_servers(w->pools, NULL);
+	case DRAIN_WAIT_CLIENTS:
+		return w->listening.leave_until == 0 && !has_clients(w);
+	}
+	return false;
+}
+
+size_t world_client_struct_size(void)
+{
+	return sizeof(struct client);
+}
+
+size_t world_server_struct_size(void)
+{
+	return sizeof(struct server);
+}

@@ -1,0 +1,181 @@
+/*
+ * Functions of a database that change the state of the session (pg/state_functions.h): when they are read, and by which server.
+ *
+ * A server that has just been lent reads them before the client's first message goes there: the first of a database, the first after a
+ * command that has changed definitions, and once in EVERY besides, because functions are made by connections as well that
+ * pgweir does not see. One server of the database reads at a time; the clients of others go on meanwhile.
+ *
+ * As long as they are not known (never read, changed since then, or not readable within the time that state_functions.c allows), each text is in
+ * doubt (session_state.c). So nothing depends on when a reading begins, and readings have a rate: a client that changes definitions in a
+ * loop makes the others of its database wait for RATE_BURST readings, and then for one in RATE.
+ */
+#include "state/session_functions.h"
+
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define EVERY (60 * USEC)
+#define RATE USEC
+#define RATE_BURST 8
+
+struct functions_question {
+	struct state_functions *found;
+	struct database_functions *of;
+	unsigned changes;		/* of->changes when it began */
+};
+
+/* The next question. False: there is none; or the server has ended. */
+static bool send_question(struct server *s)
+{
+	struct bytes sql = BYTES_EMPTY;
+	bool asks = state_functions_ask(s->functions->found, &sql);
+
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else if (asks)
+		server_run(s, TASK_FUNCTIONS, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+	return asks && !peer_is_stopped(&s->peer);
+}
+
+/* Of the pool's database: what another pool has, or a new one. NULL: no memory. */
+static struct database_functions *functions_of(struct pool *pool, struct server_info *info)
+{
+	if (info->functions)
+		return info->functions;
+	LIST_EACH(node, &pool->database->members) {
+		struct pool *other = LIST_OBJECT(node, struct pool, of_database);
+		struct server_info *theirs = other->server_cache;
+
+		if (theirs && theirs->functions && theirs->generation == other->generation)
+			info->functions = theirs->functions;
+	}
+	if (!info->functions && (info->functions = mem_try(sizeof(*info->functions))) != NULL)
+		info->functions->tokens = RATE_BURST;
+	if (info->functions)
+		info->functions->pools++;
+	return info->functions;
+}
+
+/* When the next reading may begin. */
+static usec_t next_reading(struct database_functions *f, usec_t now)
+{
+	int64_t fresh = (now - f->tokens_at) / RATE;
+
+	if (fresh > 0) {
+		f->tokens = fresh > RATE_BURST - f->tokens ? RATE_BURST : f->tokens + (int)fresh;
+		f->tokens_at = now;
+	}
+	return f->tokens > 0 ? 0 : f->tokens_at + RATE;
+}
+
+void session_functions_ask(struct server *s)
+{
+	struct world *w = s->peer.world;
+	struct server_info *info = server_info_get(s->pooled.pool, w->params);
+	struct database_functions *known = info ? functions_of(s->pooled.pool, info) : NULL;
+
+	ASSERT(!s->functions && s->pooled.link);
+	s->functions = known ? mem_try(sizeof(*s->functions)) : NULL;
+	if (s->functions)
+		s->functions->found = state_functions_new();
+	if (!s->functions || !s->functions->found) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	s->functions->changes = known->changes;
+	s->functions->of = known;
+	known->pools++;
+	next_reading(known, w->now);
+	known->tokens -= known->tokens > 0;
+	known->reading_since = w->now;
+	known->due = w->now + EVERY;
+	send_question(s);
+}
+
+void session_functions_row(struct server *s, const struct pg_frame *row)
+{
+	if (s->functions)
+		state_functions_row(s->functions->found, row);
+}
+
+static void log_count(const struct pool *pool, const struct state_functions *functions, size_t before)
+{
+	size_t count = state_functions_count(functions);
+	char name[POOL_TEXT];
+
+	if (count != before)
+		log_info("%s: functions of the database that change the session: %zu", pool_text(pool, name, sizeof(name)), count);
+	if (state_functions_are_incomplete(functions))
+		log_warning("%s: the database has more functions that change the session than can be kept", pool_text(pool, name, sizeof(name)));
+}
+
+static void forget(struct server *s)
+{
+	s->functions->of->reading_since = 0;
+	database_functions_drop(&s->functions->of);
+	state_functions_free(&s->functions->found);
+	mem_free(s->functions);
+	s->functions = NULL;
+}
+
+/* They are those of the database now. */
+static void take_over(struct server *s, struct database_functions *known)
+{
+	size_t before = known->all ? state_functions_count(known->all) : 0;
+
+	state_functions_free(&known->all);
+	known->all = s->functions->found;
+	known->readings++;
+	known->in_use = state_functions_change_something(known->all) ? known->all : NULL;
+	s->functions->found = NULL;
+	log_count(s->pooled.pool, known->all, before);
+}
+
+bool session_functions_learn(struct server *s)
+{
+	struct database_functions *known = s->functions ? s->functions->of : NULL;
+	bool failed = s->task_failed;
+	char name[POOL_TEXT];
+
+	/* asked in another process */
+	if (!known)
+		return false;
+	if (!failed && !state_functions_are_same(s->functions->found, known->all)) {
+		if (send_question(s) || peer_is_stopped(&s->peer))
+			return true;
+		failed = !state_functions_close(s->functions->found);
+		if (!failed)
+			take_over(s, known);
+	}
+	if (failed)
+		log_warning("%s: functions of the database are not known: its server connections are reset between clients",
+			    pool_text(s->pooled.pool, name, sizeof(name)));
+	known->are_known = !failed && s->functions->changes == known->changes;
+	forget(s);
+	return false;
+}
+
+void session_functions_forget(struct server *s)
+{
+	if (!s->functions)
+		return;
+	s->functions->of->due = next_reading(s->functions->of, s->peer.world->now);
+	forget(s);
+}
+
+void session_functions_changed(struct database *d, usec_t now)
+{
+	LIST_EACH(node, &d->members) {
+		struct server_info *info = LIST_OBJECT(node, struct pool, of_database)->server_cache;
+
+		if (!info || !info->functions)
+			continue;
+		info->functions->are_known = false;
+		info->functions->due = next_reading(info->functions, now);
+		info->functions->changes++;
+	}
+}

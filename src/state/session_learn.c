@@ -1,0 +1,123 @@
+/*
+ * What the answer to a question about parameters makes of two sets: what the server's session has, and what its client has from now on. The
+ * question asks for what has been set in the session; all else is as the session, or the client, began.
+ */
+#include "state/session_learn.h"
+
+#include "state/role.h"
+#include "state/session_question.h"
+#include "state/session_state.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+/* The role that is to go with the client; NULL: the one that the session began with. */
+static const char *role_of(const struct server *s, const struct client *c)
+{
+	const struct session_answer *a = s->answer;
+
+	if (!(s->state_doubts & STATE_ROLE))
+		return params_other_value(c->params, PARAMS_ROLE);
+	/* behind connect_query a RESET leads elsewhere, as it does for parameters */
+	if (strcmp(a->role, a->first_role) == 0 || (s->state_was_reset && role_is_none(a->role, a->first_role)))
+		return NULL;
+	return a->role;
+}
+
+/* The answer by names. Of a parameter with a dot a RESET leaves an empty value, for which the one stands that the client began with. */
+struct learned {
+	const char **values;		/* of the tracked parameters; NULL: not set in the session */
+	struct params_pair *others;
+	size_t count;
+};
+
+static bool read_answer(const struct server *s, const struct client *c, struct learned *l)
+{
+	const struct params *first = c->session->first;
+	const struct session_answer *a = s->answer;
+	const struct params_table *table = s->peer.world->params;
+	const char *at = (const char *)(a->count > 0 ? bytes_front(&a->pairs) : NULL), *role = role_of(s, c);
+
+	l->values = mem_try((size_t)params_count(table) * sizeof(*l->values));
+	l->others = mem_try((a->count + 2) * sizeof(*l->others));
+	l->count = 0;
+	if (!l->values || !l->others)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		const char *name = at, *value = at + strlen(at) + 1;
+		int index = params_index(table, name);
+
+		if (index >= 0)
+			l->values[index] = value;
+		else if (!(s->state_was_reset && !*value && params_other_value(first, name)))
+			l->others[l->count++] = (struct params_pair){ name, value };
+		at = value + strlen(value) + 1;
+	}
+	if (role)
+		l->others[l->count++] = (struct params_pair){ PARAMS_ROLE, role };
+	return true;
+}
+
+static void learned_free(struct learned *l)
+{
+	mem_free(l->values);
+	mem_free(l->others);
+}
+
+/* The set with these others, and of the tracked parameters what has been learned, in the spelling of `told` where the server reports it.
+   Of one that is not set in the session: what `first` has, or, with no `first`, what the session began with. NULL: no memory. */
+static const struct params *set_of(struct server *s, const struct params *told, const struct params *first, const struct learned *l)
+{
+	struct params_table *table = s->peer.world->params;
+	const char **values = mem_try((size_t)params_count(table) * sizeof(*values));
+	const struct params *set = NULL;
+
+	for (int i = 0; values && i < params_count(table); i++) {
+		bool is_reported = s->reported & (uint64_t)1 << i;
+
+		if (is_reported && (l->values[i] || !first))
+			values[i] = params_get(told, i);
+		else
+			values[i] = l->values[i] ? l->values[i] : params_get(first ? first : s->pooled.startup, i);
+	}
+	if (values)
+		set = params_of_values(table, values, l->others, l->count);
+	mem_free(values);
+	return set;
+}
+
+/* What the session has, and what its client has: where the client has RESET one, that is what it began with. These and the others that it
+   has set can be more than a set may have. */
+static enum session_taking take_over(struct server *s, struct client *c, const struct learned *l)
+{
+	struct params_table *table = s->peer.world->params;
+	const struct params *has = set_of(s, s->params, NULL, l);
+	const struct params *set = has ? set_of(s, c->params, c->session->first, l) : NULL;
+	const struct params *all = set ? params_overlay(table, c->session->first, set) : NULL;
+	const struct params *wants = all ? params_with_others(table, set, all) : NULL;
+	enum session_taking taking = !wants ? SESSION_NO_MEMORY : params_others(wants) > PARAMS_OTHERS_MOST ? SESSION_TOO_MUCH : SESSION_TAKEN;
+
+	if (taking == SESSION_TAKEN) {
+		s->set_there = 0;
+		for (int i = 0; i < params_count(table); i++)
+			s->set_there |= (uint64_t)(l->values[i] != NULL) << i;
+		params_replace(table, &s->params, params_hold(has));
+		params_replace(table, &c->params, params_hold(wants));
+	}
+	params_drop(table, &wants);
+	params_drop(table, &all);
+	params_drop(table, &set);
+	params_drop(table, &has);
+	return taking;
+}
+
+enum session_taking session_learn(struct server *s, struct client *c)
+{
+	struct learned l = { NULL, NULL, 0 };
+	enum session_taking taking = SESSION_TOO_MUCH;
+
+	if (!s->answer->is_too_much)
+		taking = read_answer(s, c, &l) ? take_over(s, c, &l) : SESSION_NO_MEMORY;
+	learned_free(&l);
+	return taking;
+}

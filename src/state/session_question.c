@@ -1,0 +1,268 @@
+/*
+ * The question that a server is asked about the session of its client, and its answer. It is one Query of several statements:
+ *
+ *	SELECT set_config(...), ..., 1		three columns: the question runs without the client's statement_timeout
+ *	SELECT name, setting FROM pg_settings	two columns: parameters that the session has set
+ *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session still has what this pin is about
+ *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
+ *	SELECT note of the role			one column: the role that is in force, and, in a second row, the one that the session began with
+ *
+ * Only what is in doubt is asked for (server->state_doubts). What the answer means is for session_state.c.
+ */
+#include "state/session_question.h"
+
+#include "state/role.h"
+#include "state/session_state.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "pg/message.h"
+
+#include <string.h>
+
+#define ANSWER_MOST (64 * 1024)		/* bytes of names and values that are kept of one answer */
+#define CHANNELS_MOST 500		/* of a client: more keep their server */
+#define TRIES 3				/* a cancel request of the client's may hit the question */
+
+/* ---- the question ---- */
+
+/* Among the names of a client. A text may name one of many long ones very often. */
+struct session_place { uint32_t hash, at; };
+
+bool session_asks_for(const struct client_session *state, const char *name)
+{
+	uint32_t hash = (uint32_t)hash_of(name, strlen(name));
+	struct session_place place;
+
+	for (size_t i = 0; i < bytes_size(&state->places); i += sizeof(place)) {
+		memcpy(&place, bytes_front(&state->places) + i, sizeof(place));
+		if (place.hash == hash && strcmp((const char *)bytes_front(&state->names) + place.at, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+void session_will_ask_for(struct client_session *state, const char *name)
+{
+	struct session_place place = { (uint32_t)hash_of(name, strlen(name)), (uint32_t)bytes_size(&state->names) };
+
+	bytes_append_string(&state->names, name);
+	bytes_append(&state->places, &place, sizeof(place));
+	state->names.failed |= state->places.failed;
+	state->count++;
+}
+
+static void ask_for(struct bytes *sql, const char *name)
+{
+	bytes_append_format(sql, " UNION ALL SELECT '%s',pg_catalog.current_setting('%s',true)", name, name);
+}
+
+/* The names with a dot that the client has named, or has: it may have them from another process, or from its start-up. */
+static void ask_for_named(struct bytes *sql, const struct client *c)
+{
+	const struct client_session *state = c->session;
+	const char *at = bytes_size(&state->names) > 0 ? (const char *)bytes_front(&state->names) : NULL;
+	const char *end = at ? at + bytes_size(&state->names) : NULL;
+
+	for (; at < end; at += strlen(at) + 1)
+		ask_for(sql, at);
+	for (size_t i = 0; i < params_others(c->params); i++) {
+		const char *name = params_other(c->params, i).name;
+
+		if (strchr(name, '.') && !session_asks_for(state, name))
+			ask_for(sql, name);
+	}
+}
+
+/* The client's statement_timeout must not end the question. It is taken back at the end of this query, which is one transaction, and so
+   pgweir.timeout has to say what it was. (reset_val is in milliseconds.) */
+static const char without_timeout[] =
+	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true),"
+	"pg_catalog.set_config('statement_timeout','0',true),1";
+static const char parameters[] =
+	";SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN pg_catalog.current_setting('pgweir.timeout') "
+	"ELSE setting END FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session' AND "
+	"(name OPERATOR(pg_catalog.<>) 'statement_timeout' OR pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
+	"OPERATOR(pg_catalog.<>) (pg_catalog.concat(reset_val,'ms'))::pg_catalog.interval)";
+/* Where there is a row, the session still has it. NULL: that cannot be asked. */
+static const char *const wheres[PINS] = {
+#define PIN(id, words, where) [PIN_##id##_NUMBER] = where,
+#include "tbl/pin.tbl"
+#undef PIN
+};
+
+/* The role of the session, and, for this query alone, the one that it began with. It comes last, because that one may not see what the client
+   sees. */
+static void ask_for_role(struct bytes *sql, const struct server *s)
+{
+	bytes_append_text(sql, ";SELECT " ROLE_NOTE ";SELECT ");
+	role_sql(s, true, sql);
+	bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
+}
+
+/* A question of more than yes or no. */
+static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c";
+
+static void send_question(struct server *s)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	bytes_append_text(&sql, without_timeout);
+	if (s->state_doubts & PIN_PARAMETERS) {
+		bytes_append_text(&sql, parameters);
+		ask_for_named(&sql, client_of(s->pooled.link));
+	}
+	for (int i = 0; i < PINS; i++)
+		if (s->state_doubts & 1u << i && i == PIN_LISTENING_NUMBER)
+			bytes_append_text(&sql, channels);
+		else if (s->state_doubts & 1u << i && wheres[i])
+			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
+	if (s->state_doubts & STATE_ROLE)
+		ask_for_role(&sql, s);
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, TASK_STATE, (const char *)sql.data);
+	bytes_free(&sql);
+}
+
+bool session_question_ask(struct server *s)
+{
+	ASSERT(!s->answer);
+	s->answer = mem_try(sizeof(*s->answer));
+	if (!s->answer) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	send_question(s);
+	return true;
+}
+
+/* ---- the answer ---- */
+
+/* The next column of a row, "" for NULL (*is_null). NULL: there is none, or it has a NUL in it. */
+static const uint8_t *take_column(struct pg_cursor *row, uint32_t *size, bool *is_null)
+{
+	uint32_t length = pg_read_u32(row);
+	const uint8_t *value;
+
+	*is_null = length == UINT32_MAX;
+	*size = *is_null ? 0 : length;
+	value = pg_read_bytes(row, *size);
+	return row->bad || (*size > 0 && memchr(value, 0, *size)) ? NULL : value;
+}
+
+/* The number of a pin, or a note of a role. */
+static void short_row(struct session_answer *a, struct pg_cursor *row)
+{
+	uint32_t size;
+	bool is_null;
+	const uint8_t *text = take_column(row, &size, &is_null);
+
+	if (text && size == 1 && *text >= '0' && *text < '0' + PINS)
+		a->pins |= 1u << (*text - '0');
+	else if (text && !a->role)
+		a->role = role_note_of(text, size);
+	else if (text && !a->first_role)
+		a->first_role = role_note_of(text, size);
+}
+
+/* Names of more bytes than PostgreSQL has in one cannot be. */
+static void channel_row(struct session_answer *a, struct pg_cursor *row)
+{
+	uint32_t size;
+	bool is_null;
+	const uint8_t *name = take_column(row, &size, &is_null);
+
+	a->pins |= PIN_LISTENING;
+	if (!name || size == 0 || bytes_size(&a->channels) + size > ANSWER_MOST || a->channel_count++ == CHANNELS_MOST) {
+		a->are_channels_too_many = true;
+		return;
+	}
+	bytes_append(&a->channels, name, size);
+	bytes_append_u8(&a->channels, 0);
+}
+
+static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool is_whole)
+{
+	char text[PARAMS_NAME_LONGEST + 1];
+	const uint8_t *name, *value;
+	uint32_t name_size, value_size;
+	bool is_null;
+
+	name = take_column(row, &name_size, &is_null);
+	value = name ? take_column(row, &value_size, &is_null) : NULL;
+	if (!value || !is_whole || name_size > PARAMS_NAME_LONGEST || a->count == PARAMS_OTHERS_MOST ||
+	    bytes_size(&a->pairs) + name_size + value_size > ANSWER_MOST) {
+		a->is_too_much = true;
+		return;
+	}
+	memcpy(text, name, name_size);
+	text[name_size] = '\0';
+	if (!params_has_form(text))
+		a->is_too_much = true;
+	if (is_null || !params_can_be_restored(text))
+		return;
+	bytes_append_string(&a->pairs, text);
+	bytes_append(&a->pairs, value, value_size);
+	bytes_append_u8(&a->pairs, 0);
+	a->count++;
+}
+
+void session_question_row(struct server *s, const struct pg_frame *f)
+{
+	struct pg_cursor row = pg_cursor_of(f->body, f->here);
+	struct session_answer *a = s->answer;
+	unsigned columns = pg_read_u16(&row);
+
+	/* the row of the first statement has three */
+	if (a && columns == 1)
+		short_row(a, &row);
+	else if (a && columns == 2)
+		parameter_row(a, &row, f->here == f->size);
+	else if (a && columns == 4)
+		channel_row(a, &row);
+}
+
+static void clear(struct session_answer *a)
+{
+	bytes_free(&a->pairs);
+	bytes_free(&a->channels);
+	mem_free(a->role);
+	mem_free(a->first_role);
+	a->role = a->first_role = NULL;
+	a->count = 0;
+	a->pins = 0;
+	a->channel_count = 0;
+	a->is_incomplete = a->is_too_much = a->are_channels_too_many = false;
+}
+
+void session_question_forget(struct server *s)
+{
+	if (!s->answer)
+		return;
+	clear(s->answer);
+	mem_free(s->answer);
+	s->answer = NULL;
+}
+
+bool session_question_again(struct server *s)
+{
+	struct session_answer *a = s->answer;
+
+	if (s->said_fatal || ++a->tries == TRIES)
+		return false;
+	clear(a);
+	send_question(s);
+	return true;
+}
+
+bool session_question_is_elsewhere(struct server *s)
+{
+	s->answer = mem_try(sizeof(*s->answer));
+	if (s->answer)
+		s->answer->is_incomplete = true;
+	return s->answer;
+}

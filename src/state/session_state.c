@@ -1,0 +1,597 @@
+/*
+ * The state of a client's session, with session_state = full: what a client makes in one transaction is there in the next, on whatever
+ * server that is, and on no other client's.
+ *
+ * Parameters are restored: its next server is brought to them (relay/link_params.c). All else pins the server: the client keeps it between
+ * transactions as long as it has something there that cannot go to another one (tbl/pin.tbl).
+ *
+ * What a client has made is asked of the server, because SQL cannot be read well enough to know it: a SET may be rolled back, be one of many
+ * statements of a text, or stand in a function. It is asked at the end of a link, before any other client has the server, and only for what
+ * may have changed (server->state_doubts, PIN_ bits, where PIN_PARAMETERS asks for parameters):
+ *
+ *   - command tags tell: SET, RESET, CREATE, PREPARE, LISTEN and their like, and DO and CALL, which may have done anything;
+ *   - words of texts tell the rest: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and names of functions that have such words in
+ *     their sources (session_functions.c). A statement that the client has prepared with
+ *     such a text may be executed in any later link, so each of them ends with the question (session->calls).
+ *
+ * While the server is pinned, the same tells when what pins it may be gone: DROP TABLE, CLOSE, UNLISTEN, pg_advisory_unlock.
+ *
+ * The answer about parameters is the set that the client has from then on (struct params). The view pg_settings says what has been set in a
+ * session, but for parameters with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
+ *
+ * Some things cannot be asked: a parameter that the text does not name (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
+ * the server until the client leaves, as in session mode. What DO, CALL and a function call of the protocol set by names that are in no text is
+ * taken away by RESET ALL, before another client has the server (server->doubted_by). So it is known of each server without a client what its session has, or it is
+ * reset before it is lent again.
+ *
+ * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
+ * for then, and when it has set something by a command, the client keeps its server.
+ */
+#include "state/session_state.h"
+
+#include "state/notify_client.h"
+#include "state/role.h"
+#include "state/session_functions.h"
+#include "state/session_learn.h"
+#include "state/session_params.h"
+#include "state/session_question.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/inline.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "pg/message.h"
+#include "pg/state_text.h"
+#include "pg/tag.h"
+
+#include <string.h>
+
+#define PARAMETERS PIN_PARAMETERS	/* among the doubts: what the client has set */
+#define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
+#define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
+#define ALL ((((1u << PINS) - 1) & ~(unsigned)(PIN_LIBRARY | PIN_SEQUENCE)) | STATE_ROLE)
+
+/* ---- pins ---- */
+
+static void pin(struct client *c, unsigned pins)
+{
+	bool is_first = !c->pooled.pins && pins;
+
+	pool_client_pin(&c->pooled, pins);
+	if (!is_first || !c->session)
+		return;
+	c->session->pinned_since = c->peer.world->now;
+	c->session->pin_is_granted = false;
+}
+
+/* One line for a client and reason. */
+static void log_pins(struct client *c, unsigned pins)
+{
+	unsigned fresh = c->session ? pins & ~c->session->pins_logged : pins;
+	char who[256], text[PIN_TEXT];
+
+	if (!fresh)
+		return;
+	if (c->session)
+		c->session->pins_logged |= (uint8_t)fresh;
+	log_info("%s keeps its server connection: %s", client_text(c, who, sizeof(who)), pins_text(fresh, text));
+}
+
+/* It has a session of its own from now on. */
+static void keep_server(struct client *c, enum pin why, const char *words)
+{
+	char who[256];
+
+	if (c->pooled.pins & why)
+		return;
+	log_info("%s keeps its server connection until it leaves: %s", client_text(c, who, sizeof(who)), words);
+	if (c->session)
+		c->session->pins_logged |= (uint8_t)why;
+	pin(c, c->pooled.pins | why);
+}
+
+/* ---- values of sequences ---- */
+
+static bool values_are_of(const struct server *s, const struct client *c)
+{
+	return s->values_of == c->peer.id || s->values_of == VALUES_OF_LINK;
+}
+
+/* The server is lent to the client. Where nobody asks for values they need not be known to be the client's own. */
+static void values_begin(struct server *s, const struct client *c)
+{
+	if (s->values_of == c->peer.id)
+		return;
+	if (c->pooled.pool->reads_sequences && c->keeps_state && s->values_of != 0)
+		s->unknown |= UNKNOWN_SEQUENCES;
+	s->values_of = s->values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
+}
+
+static void keep_values(struct client *c)
+{
+	log_pins(c, PIN_SEQUENCE);
+	pin(c, c->pooled.pins | PIN_SEQUENCE);
+}
+
+/* The text asks for the last value that the client has drawn itself. From here on the client keeps the server with its values. False: values of others
+   have to go before. In a transaction that has failed there is no answer but that. */
+static bool values_are_its_own(struct server *s, struct client *c)
+{
+	c->pooled.pool->reads_sequences = true;
+	if (!values_are_of(s, c) && s->status != 'E' && s->ledger.open) {
+		/* nothing can be asked in the middle of a batch */
+		server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return false;
+	}
+	if (!values_are_of(s, c) && s->status != 'E') {
+		s->unknown |= UNKNOWN_SEQUENCES;
+		return false;
+	}
+	c->session->reads_values = true;
+	keep_values(c);
+	return true;
+}
+
+/* A sequence that the transaction has called nextval for is locked until the transaction ends. So the first client of a pool that asks for its value
+   gets that, although others have had the server before. */
+static const char drawn[] =
+	"SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE l.pid OPERATOR(pg_catalog.=) "
+	"pg_catalog.pg_backend_pid() AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock' AND c.relkind OPERATOR(pg_catalog.=) 'S' LIMIT 1";
+
+void session_values_begin(struct server *s)
+{
+	if (s->status == 'T')
+		server_run(s, TASK_DRAWN, drawn);
+	else
+		server_run(s, TASK_DISCARD, "DISCARD SEQUENCES");
+}
+
+static void own_values(struct server *s)
+{
+	s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
+	s->values_of = client_of(s->pooled.link)->peer.id;
+}
+
+void session_values_row(struct server *s)
+{
+	if (s->pooled.link)
+		own_values(s);
+}
+
+bool session_values_over(struct server *s)
+{
+	bool is_discarded = s->task == TASK_DISCARD;
+
+	server_task_to(s, TASK_NONE);
+	if (s->task_failed || s->said_fatal) {
+		server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return false;
+	}
+	if (is_discarded)
+		own_values(s);
+	if (!(s->unknown & UNKNOWN_SEQUENCES))
+		return true;
+	server_run(s, TASK_DISCARD, "DISCARD SEQUENCES");
+	return false;
+}
+
+bool session_state_may_yield(const struct client *c)
+{
+	return c->pooled.pins == PIN_SEQUENCE && c->session && !c->session->reads_values;
+}
+
+/* ---- what clients do ---- */
+
+static void name_it(void *context, const char *name)
+{
+	struct client *c = context;
+	struct client_session *state = c->session;
+
+	/* it keeps its server for parameters: those that it names are of no more use */
+	if (c->pooled.pins & PIN_PARAMETERS || session_asks_for(state, name))
+		return;
+	if (state->count == SESSION_NAMES_MOST) {
+		keep_server(c, PIN_PARAMETERS, "it has named too many parameters");
+		return;
+	}
+	session_will_ask_for(state, name);
+	if (state->names.failed)
+		keep_server(c, PIN_PARAMETERS, "out of memory");
+}
+
+static bool session_of(struct client *c)
+{
+	if (c->session)
+		return true;
+	c->session = mem_try(sizeof(*c->session));
+	if (c->session)
+		c->session->first = params_hold(c->params);
+	return c->session;
+}
+
+/* What statements that the client has prepared may change. What functions do has been looked up when they were prepared. */
+static uint16_t called(struct server *s, const struct client *c)
+{
+	struct client_session *state = c->session;
+	const struct server_info *info = c->pooled.pool->server_cache;
+
+	if (state->prepared_as_of && info && info->functions && state->prepared_as_of != info->functions->readings + 1) {
+		state->prepared_as_of = info->functions->readings + 1;
+		state->calls |= STATE_ANYTHING;
+	}
+	if ((state->calls | state->unnamed_calls) & STATE_ANYTHING)
+		server_doubt(s, c->peer.id);
+	if ((state->calls | state->unnamed_calls) & STATE_DEFINES)
+		s->changes |= CHANGES_FUNCTIONS;
+	return (state->calls | state->unnamed_calls) & (uint16_t)~(STATE_ANYTHING | STATE_DEFINES);
+}
+
+void session_state_begin(struct server *s, struct client *c)
+{
+	/* one that is welcomed by this server has made nothing yet, and no parameters either (login/login_link.h) */
+	bool may_keep = c->shares_server && c->params;
+	const char *path;
+
+	c->keeps_state = may_keep && session_of(c);
+	if (may_keep && !c->keeps_state)
+		keep_server(c, PIN_PARAMETERS, "out of memory");
+	s->state_doubts = c->keeps_state ? called(s, c) : 0;
+	s->state_was_reset = s->state_text_was_cut = s->channels_restored = false;
+	values_begin(s, c);
+	if (c->keeps_state && c->session->draws)
+		keep_values(c);
+	if (c->keeps_state && c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
+		s->unknown |= UNKNOWN_CHANNELS;
+	if (c->keeps_state && server_unset_params(s, c))
+		s->unknown |= UNKNOWN_SOURCES;
+	/* then SELECT INTO makes a temporary table, too */
+	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
+	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
+		s->state_doubts |= PIN_TEMPORARY;
+}
+
+static unsigned doubts_of(unsigned said)
+{
+	if (said & TEXT_CUT)
+		return ALL;
+	return (said & TEXT_SETS ? PARAMETERS | STATE_ROLE : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
+	       (said & TEXT_LOCKS ? PIN_LOCK : 0u) | (said & TEXT_LISTENS ? PIN_LISTENING : 0u) | (said & TEXT_MAKES_STATEMENTS ? PIN_STATEMENT : 0u);
+}
+
+/* The client may UNLISTEN, ask what it listens to, or begin a transaction in which it does: the server must LISTEN to its channels before. LISTEN takes
+   effect with the commit, so this is not possible in a transaction or in the middle of a batch. False: not yet. */
+static bool has_channels(const struct server *s, const struct client *c)
+{
+	const struct notify_client *h = c->session->notify_client;
+
+	return !h || s->channels_restored || s->ledger.open || (s->status != 'I' && ledger_is_empty(&s->ledger)) || !notify_client_is_told(h);
+}
+
+void session_state_note_channels(struct server *s, struct client *c)
+{
+	s->channels_restored = true;
+	/* with the pin the server already had channels of the client */
+	if (!(c->pooled.pins & PIN_LISTENING))
+		s->state_doubts |= STATE_CHANNELS;
+}
+
+void session_state_leave_channels(struct server *s, struct client *c)
+{
+	if (!(s->state_doubts & STATE_CHANNELS))
+		return;
+	s->state_doubts &= (uint16_t)~STATE_CHANNELS;
+	/* after DISCARD ALL there is none */
+	if (!c->hears)
+		return;
+	c->session->notify_client->step = NOTIFY_LEAVES;
+	pin(c, c->pooled.pins | PIN_LISTENING);
+}
+
+/* Of these the client has heard what `told` says, or nothing yet. */
+static unsigned read_functions(const struct state_functions *functions, struct client *c, const uint8_t *text, size_t size)
+{
+	const struct server_info *info = c->pooled.pool->server_cache;
+	struct client_session *state = c->session;
+
+	if (state->told_of != info->functions->readings) {
+		state->told = (struct state_names){ { 0 } };
+		state->told_of = info->functions->readings;
+	}
+	return state_functions_read(functions, text, size, &state->told, name_it, c);
+}
+
+/* The statement may be executed in any later link. */
+static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum text_of of)
+{
+	const struct server_info *info = c->pooled.pool->server_cache;
+
+	if (of == TEXT_OF_UNNAMED)
+		c->session->unnamed_calls = (uint16_t)doubts;
+	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
+		c->session->calls |= (uint16_t)doubts;
+		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
+		c->session->draws |= said & TEXT_DRAWS;
+	}
+	if (!c->session->prepared_as_of)
+		c->session->prepared_as_of = (info && info->functions ? info->functions->readings : 0) + 1;
+}
+
+/* The text has one of the words, or the database has functions that change the session. */
+static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
+{
+	const struct state_functions *functions = session_functions_of(c->pooled.pool);
+	unsigned said = state_text_read(text, size, name_it, c), doubts;
+	bool needs_channels;
+
+	said |= state_text_selects_into(text, size) ? TEXT_TEMPORARY : 0u;
+	said |= functions ? read_functions(functions, c, text, size) : 0u;
+	doubts = doubts_of(said);
+	needs_channels = c->hears && (said & (TEXT_UNLISTENS | TEXT_LISTENS) || state_text_may_begin(text, size));
+	if (needs_channels && !has_channels(s, c))
+		return false;
+	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
+		return false;
+	s->state_doubts |= (uint16_t)doubts;
+	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
+	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && state_text_may_draw(text, size)))
+		keep_values(c);
+	if (said & TEXT_SETS_UNNAMED)
+		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
+	if (said & TEXT_STAYS)
+		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
+	is_doubtful |= (said & TEXT_DOUBTFUL) != 0;
+	if (said & TEXT_DOUBTFUL)
+		s->changes |= CHANGES_FUNCTIONS;
+	if (is_doubtful)
+		server_doubt(s, c->peer.id);
+	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
+		note_prepared(c, said, doubts | (is_doubtful ? STATE_ANYTHING : 0u) | (said & TEXT_DOUBTFUL ? STATE_DEFINES : 0u), of);
+	return true;
+}
+
+bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+{
+	const struct server_info *info = c->pooled.pool->server_cache;
+	/* most texts call nothing, and end with their NUL */
+	bool calls = size == 0 || text[size - 1] != 0 || memchr(text, '(', size);
+	bool is_doubtful = !session_functions_are_known(c->pooled.pool) || (calls && !state_functions_know_calls(info->functions->all, text, size));
+
+	if (of == TEXT_OF_NAMED)
+		c->session->unlistens |= state_text_begins(text, size);
+	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
+		return read_text(s, c, text, size, of, is_doubtful);
+	if (of != TEXT_OF_QUERY)
+		note_prepared(c, 0, 0, of);
+	return true;
+}
+
+/* What a command with this tag may have changed. What can only be gone by it counts where it is a pin. */
+static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
+{
+	switch (tag) {
+	case TAG_SET: return PARAMETERS;
+	case TAG_CODE: case TAG_DISCARD_ALL: return ALL;
+	case TAG_CREATE: case TAG_DEFINE: return PIN_TEMPORARY;
+	case TAG_DROP: case TAG_DISCARD: return pins & PIN_TEMPORARY;
+	case TAG_PREPARE: return PIN_STATEMENT;
+	case TAG_DEALLOCATE: case TAG_DEALLOCATE_ALL: return pins & PIN_STATEMENT;
+	case TAG_CLOSE: return pins & PIN_CURSOR;
+	case TAG_LISTEN: return PIN_LISTENING;
+	case TAG_NOTHING: case TAG_ALTER: case TAG_LOAD: case TAG_DISCARD_SEQUENCES: break;
+	}
+	return 0;
+}
+
+static void forget_values(struct server *s, struct client *c)
+{
+	s->values_of = c->peer.id;
+	c->session->reads_values = false;
+	pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
+}
+
+void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	if (!c || !c->keeps_state)
+		return;
+	s->state_doubts |= (uint16_t)doubts_of_tag(tag, c->pooled.pins);
+	s->state_was_reset |= is_reset;
+	if (is_reset)
+		server_close_if_reset(s);
+	s->channels_restored |= tag == TAG_DISCARD_ALL;
+	if (tag == TAG_DISCARD_ALL)
+		notify_client_forget(c);
+	if (tag == TAG_CODE) {
+		s->changes |= CHANGES_FUNCTIONS;
+		server_doubt(s, c->peer.id);
+	}
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
+		forget_values(s, c);
+	if (tag == TAG_LOAD)
+		keep_server(c, PIN_LIBRARY, "it uses LOAD");
+	if (s->state_text_was_cut && tag != TAG_ALTER)
+		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
+}
+
+bool session_state_is_private(const struct server *s, const struct client *c)
+{
+	return (s->state_doubts | c->pooled.pins) & PIN_TEMPORARY;
+}
+
+bool session_state_is_in_doubt(struct server *s)
+{
+	const struct client *c = client_of(s->pooled.link);
+
+	/* what it has set need not be known, but a RESET leads to what it began with */
+	if (c->pooled.pins & FOREVER)
+		return s->state_doubts & PARAMETERS && c->session && c->session->first != s->first_params;
+	/* a link that goes on: it was asked for at the end of a transaction before this one */
+	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
+		s->state_doubts |= called(s, c);
+	return s->state_doubts != 0;
+}
+
+/* Of what the client began with the server is given what it has not, now that the client may have RESET it. */
+static void set_after_reset(struct server *s, struct client *c)
+{
+	struct bytes sql = BYTES_EMPTY;
+	bool was_reset = s->state_was_reset;
+
+	s->state_doubts &= (uint16_t)~PARAMETERS;
+	s->state_was_reset = false;
+	session_state_keeps_server(c);
+	if (peer_is_stopped(&c->peer) || params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
+		return;
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, TASK_PARAMS, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+}
+
+void session_state_ask(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+
+	if (c->pooled.pins & FOREVER) {
+		set_after_reset(s, c);
+		return;
+	}
+	if (!session_question_ask(s))
+		return;
+	c->session->asked_at = c->last_active;
+	c->pooled.pool->state_asks++;
+}
+
+/* ---- what the answer means ---- */
+
+/* False: the server has ended. */
+static bool learn_parameters(struct server *s, struct client *c)
+{
+	enum session_taking taking = session_learn(s, c);
+
+	if (taking == SESSION_NO_MEMORY) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	if (taking == SESSION_TOO_MUCH) {
+		keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
+		return true;
+	}
+	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
+	if (s->state_doubts & STATE_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(s->answer->role, s->answer->first_role) == 0))
+		s->unknown &= (uint8_t)~UNKNOWN_ROLE;
+	server_close_if_params_stay(s);
+	return true;
+}
+
+/* False: the client has ended. */
+static bool learn_channels(struct server *s, struct client *c)
+{
+	const struct session_answer *a = s->answer;
+
+	/* it goes on hearing these there */
+	if (a->are_channels_too_many && c->session->notify_client)
+		c->session->notify_client->step = NOTIFY_RESTS;
+	if (a->are_channels_too_many)
+		return true;
+	return notify_client_learn(c, a, s->channels_restored);
+}
+
+bool session_state_learn(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct session_answer *a = s->answer;
+	unsigned asked = s->state_doubts, pins;
+
+	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & STATE_ROLE && !a->first_role)) {
+		if (!session_question_again(s))
+			server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return false;
+	}
+	if (asked & PARAMETERS && !learn_parameters(s, c))
+		return false;
+	if (asked & PIN_LISTENING && !learn_channels(s, c))
+		return false;
+	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
+	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
+		server_doubt(s, c->peer.id);
+	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
+	s->state_doubts = 0;
+	s->state_was_reset = s->state_text_was_cut = false;
+	session_question_forget(s);
+	/* LISTEN alone keeps the server for a moment only */
+	log_pins(c, pins & ~(unsigned)PIN_LISTENING);
+	pin(c, pins);
+	return true;
+}
+
+/* Others need the server: they wait, or it is to be closed. */
+static bool is_needed(const struct client *c)
+{
+	const struct pool *pool = c->pooled.pool;
+	int64_t most = pool_max_pinned_of(pool);
+
+	return pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
+	       c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most);
+}
+
+bool session_state_keeps_server(struct client *c)
+{
+	const struct pool *pool = c->pooled.pool;
+	int64_t most = pool_max_pinned_of(pool);
+	char text[PIN_TEXT];
+
+	if (session_state_may_yield(c) && is_needed(c))
+		pin(c, 0);
+	if (!c->pooled.pins)
+		return false;
+	if (!c->session || c->session->pin_is_granted)
+		return true;
+	c->session->pin_is_granted = true;
+	log_pins(c, c->pooled.pins);
+	if (most > 0 && pool->pinned > most)
+		client_end(c, REASON_MAX_PINNED, pins_text(c->pooled.pins, text));
+	return true;
+}
+
+void session_state_is_lost(struct client *c)
+{
+	keep_server(c, PIN_PARAMETERS, "it has sent a request into a COPY");
+	session_state_keeps_server(c);
+}
+
+/* ---- the hand-over ---- */
+
+bool session_state_restore(struct client *c, const struct client_session *facts, const struct params *first, const char *names, size_t size)
+{
+	struct client_session *state = mem_try(sizeof(*state));
+
+	if (!state)
+		return false;
+	c->session = state;
+	*state = *facts;
+	state->first = params_hold(first);
+	if (size > 0 && names[size - 1] != '\0')
+		return false;
+	for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
+		if (!strchr(names + at, '.') || !params_is_settable(names + at) || state->count == SESSION_NAMES_MOST)
+			return false;
+		session_will_ask_for(state, names + at);
+	}
+	return !state->names.failed;
+}
+
+void session_state_free(struct client *c)
+{
+	if (!c->session)
+		return;
+	notify_client_forget(c);
+	params_drop(c->peer.world->params, &c->session->first);
+	bytes_free(&c->session->names);
+	bytes_free(&c->session->places);
+	mem_free(c->session);
+	c->session = NULL;
+}

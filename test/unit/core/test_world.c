@@ -1,0 +1,187 @@
+/* Console commands for all connections: finding and killing clients, SUSPEND, and the conditions of a shutdown. */
+#include "core/world.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	whole_client_got(near);
+	whole_server_got(far);
+	return client && server;
+}
+
+/* ---- one client ---- */
+
+TEST(client_is_found_by_id)
+{
+	REQUIRE(begin());
+	CHECK(world_client_by_id(whole.world, client->peer.id) == client);
+	CHECK(!world_client_by_id(whole.world, client->peer.id + 100));
+	/* servers have other numbers */
+	CHECK(!world_client_by_id(whole.world, server->peer.id));
+	whole_close();
+}
+
+TEST(cancel_request_is_not_found_as_client)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct house_end *e;
+	struct client *canceller;
+
+	REQUIRE(begin());
+	whole.holds_answers = true;
+	whole.servers_answer = false;
+	whole_query(near, "one");
+	e = house_connect(&whole);
+	pg_build_cancel(&out, client->cancel_pid, client->cancel_key, client->cancel_key_size);
+	house_send(&whole, e, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	house_settle(&whole);
+	canceller = whole_last_client();
+	CHECK(canceller != client && canceller->cancel_target == server);
+	CHECK(!world_client_by_id(whole.world, canceller->peer.id));
+	whole.holds_answers = false;
+	whole_close();
+}
+
+TEST(killing_a_client_ends_its_server)
+{
+	REQUIRE(begin());
+	world_kill_client(whole.world, client);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "E(08P01 admin forced disconnect)");
+	CHECK(near->is_gone && far->is_gone);
+	whole_close();
+}
+
+TEST(killing_an_idle_client_keeps_the_servers)
+{
+	REQUIRE(begin());
+	whole_query(near, "C");
+	whole_client_got(near);
+	world_kill_client(whole.world, client);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "E(08P01 admin forced disconnect)");
+	CHECK(near->is_gone && !far->is_gone);
+	whole_close();
+}
+
+/* ---- all of them ---- */
+
+TEST(all_sessions_end)
+{
+	REQUIRE(begin());
+	world_end_sessions(whole.world, REASON_ADMIN_KILL, false);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "E(08P01 admin forced disconnect)");
+	CHECK(near->is_gone && far->is_gone);
+	CHECK(list_is_empty(&whole.world->clients) && list_is_empty(&whole.world->servers));
+	whole_close();
+}
+
+TEST(all_sessions_end_silently)
+{
+	REQUIRE(begin());
+	world_end_sessions(whole.world, REASON_ADMIN_KILL, true);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "");
+	CHECK(near->is_gone);
+	whole_close();
+}
+
+/* ---- SUSPEND ---- */
+
+TEST(nothing_is_read_while_suspended)
+{
+	REQUIRE(begin());
+	world_suspend(whole.world, true);
+	whole_query(near, "one");
+	CHECK_TEXT(whole_server_got(far), "");
+	CHECK(world_is_flushed(whole.world));
+	world_suspend(whole.world, false);
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(far), "Q(one)");
+	CHECK_TEXT(whole_client_got(near), "T D C(SELECT 1) Z(T)");
+	whole_close();
+}
+
+/* Input that was read but not forwarded. */
+TEST(held_input_is_not_flushed)
+{
+	REQUIRE(begin());
+	whole.holds_answers = true;
+	whole_query(near, "one");
+	server->peer.held_first = true;
+	peer_come_again(&server->peer);
+	CHECK(!world_is_flushed(whole.world));
+	world_drop_unflushed(whole.world);
+	CHECK(peer_is_ending(&server->peer));
+	CHECK_INT(server->peer.end_reason, REASON_SUSPEND_TIMEOUT);
+	house_settle(&whole);
+	CHECK(near->is_gone && far->is_gone);
+	whole.holds_answers = false;
+	whole_close();
+}
+
+/* ---- the shutdown ---- */
+
+TEST(shutdown_waits_for_clients)
+{
+	REQUIRE(begin());
+	CHECK(!world_is_drained(whole.world));
+	CHECK_INT(world_drain_left(whole.world), 0);
+	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
+	CHECK_INT(whole.world->drain, DRAIN_WAIT_CLIENTS);
+	CHECK_INT(world_drain_left(whole.world), 1);
+	CHECK(!world_is_drained(whole.world));
+	house_hang_up(near);
+	house_settle(&whole);
+	CHECK_INT(world_drain_left(whole.world), 0);
+	whole_close();
+}
+
+TEST(shutdown_waits_for_servers)
+{
+	REQUIRE(begin());
+	world_drain(whole.world, DRAIN_WAIT_SERVERS);
+	CHECK_INT(world_drain_left(whole.world), 1);
+	CHECK(!world_is_drained(whole.world));
+	/* the transaction ends, and the server is not kept */
+	whole_query(near, "C");
+	CHECK(far->is_gone);
+	CHECK_INT(world_drain_left(whole.world), 0);
+	CHECK(world_is_drained(whole.world));
+	whole_close();
+}
+
+TEST(gentler_shutdown_has_no_effect)
+{
+	REQUIRE(begin());
+	world_drain(whole.world, DRAIN_NOW);
+	CHECK(world_is_drained(whole.world));
+	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
+	CHECK_INT(whole.world->drain, DRAIN_NOW);
+	whole_close();
+}
+
+TEST(process_is_not_replaced)
+{
+	REQUIRE(begin());
+	CHECK(!world_is_deserted(whole.world));
+	house_hang_up(near);
+	house_settle(&whole);
+	CHECK(!world_is_deserted(whole.world));
+	whole_close();
+}
+
+UNIT_MAIN

@@ -1,0 +1,231 @@
+/* The channels of LISTEN clients, and their queued notifications. */
+#include "state/notify_client.h"
+
+#include "state/session_question.h"
+#include "state/session_state.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "session_state=full\n")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client with a server in an open transaction, so that no channel moves to the listener. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	return client && server && client->session;
+}
+
+/* The client's server has executed LISTEN for these names, each with its NUL. Returns false if the client has ended. */
+static bool learns(const char *names, size_t size, bool is_exact)
+{
+	struct session_answer answer = { .count = 0 };
+	bool lives;
+
+	bytes_append(&answer.channels, names, size);
+	lives = notify_client_learn(client, &answer, is_exact);
+	bytes_free(&answer.channels);
+	return lives;
+}
+#define LEARNS(names, is_exact) learns(names, sizeof(names) - 1, is_exact)
+
+static struct notify_client *hearing(void) { return client->session->notify_client; }
+
+/* Returns the channels of the client, in order: a letter for each, in upper case if the listener delivers its notifications. */
+static const char *subscribed(void)
+{
+	static char text[20];
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (!hearing())
+		return "none";
+	LIST_EACH(node, &hearing()->subscriptions) {
+		const struct subscription *s = LIST_OBJECT(node, struct subscription, of_client);
+
+		text[used++] = (char)(s->channel->name[0] - (s->from_listener ? 'a' - 'A' : 0));
+		text[used] = '\0';
+		CHECK(s->from_listener != s->from_server);
+	}
+	return text;
+}
+
+/* Marks all channels as delivered by the listener. */
+static void all_have_moved(void)
+{
+	LIST_EACH(node, &hearing()->subscriptions) {
+		struct subscription *s = LIST_OBJECT(node, struct subscription, of_client);
+
+		s->from_listener = true;
+		s->from_server = false;
+	}
+}
+
+static bool passes(const char *channel)
+{
+	struct bytes body = BYTES_EMPTY;
+	struct pg_frame f = { .type = 'A' };
+	bool does;
+
+	bytes_append_u32(&body, 7);
+	bytes_append_string(&body, channel);
+	bytes_append_string(&body, "");
+	f.body = bytes_front(&body);
+	f.size = f.here = (uint32_t)bytes_size(&body);
+	does = notify_client_passes(client, &f);
+	bytes_free(&body);
+	return does;
+}
+
+TEST(channels_of_the_server_are_added)
+{
+	REQUIRE(begin());
+	CHECK(LEARNS("", false));
+	CHECK_TEXT(subscribed(), "none");
+	CHECK(LEARNS("a\0b\0", false));
+	CHECK_TEXT(subscribed(), "ab");
+	CHECK(client->hears);
+	CHECK_INT(hearing()->step, NOTIFY_WAITS);
+	CHECK(!notify_client_is_ready(hearing()));
+	/* only the client's server listens to these channels */
+	CHECK(LEARNS("b\0c\0", false));
+	CHECK_TEXT(subscribed(), "bc");
+	all_have_moved();
+	CHECK(LEARNS("d\0", false));
+	CHECK_TEXT(subscribed(), "BCd");
+	CHECK(LEARNS("", false));
+	CHECK_TEXT(subscribed(), "BC");
+	CHECK_INT(hearing()->step, NOTIFY_RESTS);
+	whole_close();
+}
+
+TEST(channels_missing_in_an_exact_answer_are_removed)
+{
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0b\0", false));
+	all_have_moved();
+	CHECK(LEARNS("b\0", true));
+	CHECK_TEXT(subscribed(), "B");
+	/* the server still listens */
+	CHECK_INT(hearing()->step, NOTIFY_LEAVES);
+	CHECK(LEARNS("", true));
+	CHECK_TEXT(subscribed(), "none");
+	CHECK(!client->hears && !notify_server_of(client->pooled.pool));
+	whole_close();
+}
+
+TEST(queued_notifications_are_dropped_after_unlisten)
+{
+	static const uint8_t two[] = "A\0\0\0\x0b\0\0\0\7a\0\0A\0\0\0\x0b\0\0\0\7b\0\0";
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0b\0", false));
+	all_have_moved();
+	bytes_append(&hearing()->pending, two, sizeof(two) - 1);
+	CHECK(LEARNS("b\0", true));
+	CHECK_INT(bytes_size(&hearing()->pending), (sizeof(two) - 1) / 2);
+	whole_client_got(near);
+	notify_client_flush(client);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "A");
+	whole_close();
+}
+
+TEST(each_notification_is_delivered_once)
+{
+	char marker[LISTENER_MARKER];
+	uint32_t move;
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0", false));
+	CHECK(passes("a") && passes("unknown"));
+	move = notify_client_move(hearing());
+	CHECK(move != 0 && notify_client_move(hearing()) != move);
+	snprintf(marker, sizeof(marker), "%s", hearing()->notify_server->marker);
+	CHECK(!passes(marker));
+	CHECK(!passes("a"));
+	whole_close();
+}
+
+static const uint8_t message[] = "A\0\0\0\x0b\0\0\0\7a\0";
+#define MESSAGE (sizeof(message))
+
+/* A client that listens, and has no server. */
+static bool listens_alone(void)
+{
+	if (!begin() || !LEARNS("a\0", false))
+		return false;
+	all_have_moved();
+	whole_ask(near, "COMMIT");
+	whole_client_got(near);
+	return client->session && hearing();
+}
+
+TEST(notifications_of_a_turn_are_sent_together)
+{
+	REQUIRE(listens_alone());
+	for (int i = 0; i < 3; i++)
+		notify_client_deliver(hearing(), message, MESSAGE, 9);
+	CHECK_INT(bytes_size(&hearing()->pending), 3 * MESSAGE);
+	CHECK(world_has_again(whole.world));
+	notify_clients_flush(whole.world);
+	CHECK_INT(bytes_size(&hearing()->pending), 0);
+	CHECK(!world_has_again(whole.world));
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "A A A");
+	whole_close();
+}
+
+TEST(a_turn_has_a_share_of_notifications)
+{
+	REQUIRE(listens_alone());
+	for (int i = 0; i < NOTIFY_DELIVERIES; i++) {
+		CHECK(notify_clients_have_share(whole.world));
+		notify_client_deliver(hearing(), message, MESSAGE, 9);
+	}
+	CHECK(!notify_clients_have_share(whole.world));
+	notify_clients_flush(whole.world);
+	CHECK(notify_clients_have_share(whole.world));
+	whole_close();
+}
+
+TEST(names_are_quoted)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\"b\0c\0", false));
+	notify_client_sql(hearing(), &sql);
+	/* channels that the server already listens to are omitted */
+	CHECK_INT(bytes_size(&sql), 0);
+	all_have_moved();
+	notify_client_sql(hearing(), &sql);
+	bytes_append_u8(&sql, 0);
+	CHECK_TEXT((const char *)bytes_front(&sql), "LISTEN \"a\"\"b\";LISTEN \"c\";");
+	bytes_free(&sql);
+	whole_close();
+}
+
+TEST(out_of_memory_ends_the_client)
+{
+	int failed;
+
+	/* the first allocation is for the answer */
+	for (int more = 1; more < 5; more++) {
+		REQUIRE(begin());
+		whole_memory_ends(more);
+		CHECK(!LEARNS("a\0", false));
+		failed = whole_memory_is_back();
+		CHECK(failed > 0);
+		house_settle(&whole);
+		CHECK(near->is_gone);
+		whole_close();
+	}
+}
+
+UNIT_MAIN
