@@ -7,7 +7,7 @@ import glob
 import os
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOMS = "conn backend auth prepared cancel login relay handover session".split()
+ROOMS = "conn backend state auth prepared cancel login relay handover core".split()
 
 TOO_SMALL = "it has no branch of its own"
 

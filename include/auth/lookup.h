@@ -62,7 +62,7 @@ void lookup_granted(struct lookup_turn *turn);
 void lookup_lent(struct server *server, struct pool_client *request);
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail);
 
-/* server->lookup runs there (TASK_LOOKUP): its socket has something; why the connection is to end now, or REASON_NONE; it ends, and
+/* server->lookup runs there (task_lookup): its socket has something; why the connection is to end now, or REASON_NONE; it ends, and
    `text` says why. */
 void lookup_read(struct server *server, bool from_socket);
 enum close_reason lookup_overdue(const struct server *server);

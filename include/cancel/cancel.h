@@ -27,6 +27,8 @@ bool cancel_enlist(struct client *client);
 struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key, size_t size);
 /* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
+/* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send, and its request is discarded. */
+void cancel_refuse_waiting(struct client *client);
 /* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);
 /* Handles input on the server connection that carries a cancel request. */

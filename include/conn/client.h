@@ -54,7 +54,7 @@ struct client {
 	UT_hash_handle by_cancel_pid;
 	uint8_t console_state;		/* enum console_state */
 	uint8_t replication;		/* enum pg_replication */
-	uint8_t refused_until;		/* messages of the client are discarded up to this type (see refuse_waiting() in cancel.c); 0: none */
+	uint8_t refused_until;		/* messages of the client are discarded up to this type (see cancel_refuse_waiting()); 0: none */
 	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
 	bool error_sent;			/* knows already why it ends */
 	bool is_counted;		/* in the address that it comes from; cancel requests are not */

@@ -12,7 +12,7 @@ enum flow_block {
 	FLOW_ROOM = 1,		/* bytes for the other side of the link, or without a link for the client itself, wait to be sent */
 	FLOW_ANSWERS = 2,	/* the client's next message must not go to the server before earlier answers have come */
 	FLOW_HELD = 4,		/* the connection holds as many bytes as it may before the event that it waits for */
-	FLOW_READY = 8,		/* server: a ReadyForQuery is withheld until the listener has answered (relay/fan_out.c) */
+	FLOW_READY = 8,		/* server: a ReadyForQuery is withheld until the listener has answered (state/notify_client.c) */
 	FLOW_SUSPENDED = 16,	/* SUSPEND */
 	FLOW_TLS_TURN = 32,	/* client: its TLS handshake waits for its turn (login/handshake.c) */
 	FLOW_KEY = 64,		/* server: a SCRAM key is being derived */

@@ -25,6 +25,13 @@ enum peer_fate {
 	PEER_FATES
 };
 
+/* What other connections have for a client; it acts in its own turn (link_posted, cancel_refuse_waiting). */
+enum peer_post {
+	POST_READY = 1,			/* its ReadyForQuery, which waited for the listener, can be sent */
+	POST_LINK = 2,			/* its channels may move to the listener */
+	POST_REFUSE = 4			/* a cancel request for it, while it waits for a server */
+};
+
 struct peer {
 	struct stream stream;
 	struct world *world;
@@ -34,6 +41,7 @@ struct peer {
 	bool is_client;			/* which of the two it is embedded in */
 	uint32_t passing;		/* bytes of the current frame still to come */
 	bool passing_dropped;		/* ... and they go nowhere */
+	uint8_t posted;			/* POST_ bits: what others have for it (peer_post) */
 	uint8_t blocked;		/* FLOW_ bits: why the socket is not read (conn/flow.h) */
 	bool held_first;		/* `held` may begin with whole messages: they are dealt with before the socket is read */
 	uint8_t fate;			/* enum peer_fate; set by peer_become */

@@ -60,14 +60,14 @@ struct server {
 	const struct params *first_params;	/* ... and had when it had logged in; NULL before */
 	struct welcome *welcome;	/* other parameters reported at its login; NULL before. See backend/welcome.h */
 	struct dial *dial;		/* until the login has ended */
-	enum server_task task;		/* set by server_task_to */
+	const struct server_task *task;	/* set by server_task_to; NULL: none */
 	bool task_failed, task_answered;
 	char *task_words;		/* ... the server's words, where a client's parameters were to be set; NULL: not known */
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;
-	struct session_answer *answer;	/* of TASK_STATE; NULL: it is not under way */
-	struct functions_question *functions;	/* of TASK_FUNCTIONS; NULL: it is not under way */
-	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
+	struct session_answer *answer;	/* of task_state; NULL: it is not under way */
+	struct functions_question *functions;	/* of task_functions; NULL: it is not under way */
+	struct lookup *lookup;		/* which sent the query of task_lookup */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint64_t set_there;		/* bit i: the session has tracked parameter i set, and a RESET would change that, whatever its value is */
 	uint64_t doubted_by;		/* id of the client that may have left unknown state in the session, or 0 */

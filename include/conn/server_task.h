@@ -1,25 +1,46 @@
 #ifndef CONN_SERVER_TASK_H
 #define CONN_SERVER_TASK_H
 
+#include "pg/frame.h"
 #include "pool/pool.h"
 
+/*
+ * A query that pgweir executes on a server for its own purposes; the client does not see the answer. The file that begins a task has its
+ * struct server_task. server->task is the current task, NULL for none: a task begins only after the previous one has ended.
+ */
 struct server;
 
-/* The pooler's own work on a server, one at a time: see server_task.c. */
-enum server_task {
-#define SERVER_TASK(id, shown, words, states) TASK_##id,
-#include "tbl/server_task.tbl"
-#undef SERVER_TASK
-	SERVER_TASKS
+/* What follows the end of a task. */
+enum task_end {
+	TASK_END_NOTHING,		/* nothing: the server has ended, or its next task has begun */
+	TASK_END_RELEASE,		/* the server has no client: server_release() */
+	TASK_END_RESUME,		/* the messages of the client continue */
+	TASK_END_LINK,			/* the state of the client is known: the link ends, or the messages of the client continue */
+	TASK_END_RESTORE,		/* the server gets the state of the client next */
+	TASK_END_RESTORED,		/* the server has the state of the client */
+	TASK_END_PARTED			/* the server has ended, and its client gets another one */
 };
 
-/* The only writer of server->task: it begins while there is none, or is over (TASK_NONE). */
-void server_task_to(struct server *server, enum server_task task);
-/* As SHOW has it; NULL: there is none. */
-const char *server_task_name(enum server_task task);
-/* The name of the task in the log when it has failed: "server_reset_query". */
-const char *server_task_words(enum server_task task);
-/* Whether a server in this state may have it. */
-bool server_task_fits(enum server_task task, enum server_state state);
+struct server_task {
+	const char *name;		/* in SHOW SERVERS */
+	const char *words;		/* in the log after a failure */
+	unsigned states;		/* TASK_IN() bits: states of the server during the task */
+	bool reads_rows;		/* on_row reads the values: rows are collected before it is called */
+	bool keeps_error;		/* the message of an error is kept in server->task_words */
+	bool ends_alone;		/* may end after the client has left */
+	bool is_cancelable;		/* a cancel request of the client is sent to the server during the task */
+	bool serves_client;		/* the server answers requests of the client during the task */
+	enum close_reason failure;	/* the server ends for it after a failure, unless REASON_NONE */
+	/* A DataRow of the answer; NULL: rows are ignored. */
+	void (*on_row)(struct server *server, const struct pg_frame *row);
+	/* The task is over, and server->task is NULL. `failed`: an error, or the server is in a transaction. NULL: TASK_END_RELEASE. */
+	enum task_end (*on_done)(struct server *server, bool failed);
+};
+#define TASK_IN(state) (1u << SERVER_##state)
+
+/* The only writer of server->task: a task begins, or ends (NULL). */
+void server_task_to(struct server *server, const struct server_task *task);
+/* server->task is over: calls on_done. */
+enum task_end server_task_end(struct server *server);
 
 #endif

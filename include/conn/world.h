@@ -140,10 +140,20 @@ static inline void world_schedule(struct world *w) { pools_schedule(w->pools, w-
    that is ending. */
 static inline void peer_come_again(struct peer *peer)
 {
-	if (peer_is_stopped(peer))
+	if (peer_is_stopped(peer) || peer->posted)
 		return;
 	list_remove(&peer->again);
 	list_append(&peer->world->again, &peer->again);
+}
+/* Another connection, or a handler of another one, has something for this peer, which handles it in its own turn: before all other input
+   of `again`, and in this turn unless `again` is over. Nothing for a peer that is ending. */
+static inline void peer_post(struct peer *peer, enum peer_post what)
+{
+	if (peer_is_stopped(peer))
+		return;
+	peer->posted |= (uint8_t)what;
+	list_remove(&peer->again);
+	list_prepend(&peer->world->again, &peer->again);
 }
 /* The event that the client waits for has come, or may have: the turn handles the messages that the client holds, and its socket is
    read again. */

@@ -11,6 +11,11 @@
 /* Both are ACTIVE and linked. True when the client's bytes may flow at once; false when the server is being brought to the
    client's parameters first (or the pair has ended). */
 bool link_begin(struct server *server, struct client *client);
+/* An empty query: its answer resolves a doubt of the ledger. */
+extern const struct server_task task_barrier;
+/* The owed answers are unknown: until the answer of this query, all messages of the server belong to its client. */
+extern const struct server_task task_leave;
+
 /* A part of it, with session_state = full. */
 void link_state_begin(struct server *server, struct client *client);
 /* The client's next link, if it began now, would be for a transaction or statement, and end with it. */
@@ -25,21 +30,19 @@ void link_resume(struct server *server, struct client *client);
 void link_break(struct server *server);
 /* The client keeps the server for nothing that it needs (session_state_may_yield), and the server is given back, if it is clean. */
 bool link_yield(struct server *server);
-/* The server is clean, and has nothing of its client's but its channels: it is parted from the client, and in SERVER_LISTENING. */
-void link_leave_to_listener(struct server *server);
 /* True when nothing of the client's is left in the server: no answer owed, no transaction, no half message. */
 bool server_is_clean(const struct server *server);
 /* The ledger is lost, and outside of a transaction: the server may be told to end, and its client go on with another. */
 bool link_may_leave(const struct server *server);
-/* Whether the server's next message, of which n > 0 bytes are at `at`, is the answer that a server which is left (TASK_LEAVE) gives
+/* Whether the server's next message, of which n > 0 bytes are at `at`, is the answer that a server which is left (task_leave) gives
    behind all others. PG_OK: it is; PG_MORE: it cannot be told yet; PG_BAD: it is not. */
 enum pg_verdict link_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
 /* That has come, and the client has been given what was before it. The server ends. */
 void link_all_said(struct server *server);
-/* The ReadyForQuery of the pooler's own query has come: server_task_over for a linked server. */
+/* The ReadyForQuery of server->task has come: does what follows (enum task_end). */
 void link_task_over(struct server *server);
-/* ParameterStatus for the server's client: as server_parameter, and the client has that value from now on. */
-void link_parameter(struct server *server, const char *name, const char *value);
+/* The client has POST_READY or POST_LINK: see peer_post(). */
+void link_posted(struct client *client, unsigned posted);
 
 /* The rest of link_end_if_over: no answer is owed, as far as the ledger knows. */
 void link_end_if_clean(struct server *server);
@@ -49,13 +52,5 @@ static inline void link_end_if_over(struct server *s)
 	if (ledger_depth(&s->ledger) == 0)
 		link_end_if_clean(s);
 }
-
-/* link_params.c: what the other half of link.c needs of it. */
-/* Another client's values are in force, or none are known yet. As link_params_begin. */
-bool link_params_bring(struct server *server, struct client *client);
-/* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
-bool link_params_begin(struct server *server, struct client *client, bool encoding_is_set);
-/* The answer has come. */
-void link_params_are_set(struct server *server, bool failed);
 
 #endif

@@ -55,12 +55,6 @@ bool notification_read(const struct pg_frame *frame, struct notification *notifi
 /* The client's server has answered which channels it listens to (answer->channels); these are all that the client has where is_exact. False: no memory;
    the client has ended. */
 bool notify_client_learn(struct client *client, const struct session_answer *answer, bool is_exact);
-/* Whether the listener has LISTENed to all of its channels. */
-bool notify_client_is_ready(const struct notify_client *notify);
-/* A marker for the channels that its server tells. Its number. */
-uint32_t notify_client_move(struct notify_client *notify);
-/* The client's server has sent that: with the listener's next answer it has come there. */
-void notify_client_expects_marker(struct notify_client *notify);
 /* The listener tells it something, or will. */
 bool notify_client_is_told(const struct notify_client *notify);
 /* A message for the client, with this process id in place of its own: notify_clients_flush sends it, or it waits until the client may have it. */
@@ -75,9 +69,25 @@ void notify_client_flush(struct client *client);
 void notify_client_flush_if_idle(struct client *client);
 /* A NotificationResponse has come from the client's own server. False: the listener tells it the client, or it is the marker. */
 bool notify_client_passes(struct client *client, const struct pg_frame *frame);
-/* What the client is to get before its ReadyForQuery waits for the listener's next query. False: there is no listener. */
-bool notify_client_barrier(struct notify_client *notify);
-/* LISTEN to all channels that the listener tells this client. */
+extern const struct server_task task_mark, task_unlisten, task_hear, task_relisten;
+
+/* The client, which listens, and its server are at the end of a link, with nothing in doubt: takes the next step. */
+enum notify_move {
+	NOTIFY_MOVE_NONE,		/* no step is necessary or possible */
+	NOTIFY_MOVE_SERVER,		/* the server is to become the listener: notify_server_begin() */
+	NOTIFY_MOVE_CHANNELS		/* the client keeps the server until the step is over */
+};
+enum notify_move notify_client_move(struct server *server, struct client *client);
+/* The ReadyForQuery of the client has arrived, and everything before it was sent. Notifications come before it. True: it is withheld until the
+   listener has answered (task_hear), and the client gets POST_READY then. */
+bool notify_client_holds_ready(struct server *server, struct client *client);
+/* POST_READY: sends the notifications and the ReadyForQuery. */
+void notify_client_send_ready(struct server *server, struct client *client);
+/* The server has LISTENed to all channels of the client that the listener tells: it must UNLISTEN at the end of the link. */
+void notify_client_note_channels(struct server *server, struct client *client);
+/* The next message of the client may UNLISTEN or begin a transaction: the server LISTENs to the client's channels before. */
+void notify_client_relisten(struct server *server, struct client *client);
+/* Appends LISTEN for all channels that the listener tells this client. */
 void notify_client_sql(const struct notify_client *notify, struct bytes *sql);
 /* The client ends, or listens to nothing any more. */
 void notify_client_forget(struct client *client);

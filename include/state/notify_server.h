@@ -46,6 +46,7 @@ bool notify_server_may_begin(const struct pool *pool);
 bool notify_server_may_stay(const struct pool *pool);
 /* Made on first use; NULL: no memory. */
 struct notify_server *notify_server_get(struct pool *pool, struct params_table *table);
+extern const struct server_task task_listen;
 struct channel *channel_find(const struct notify_server *listener, const char *name);		/* NULL: none of its clients listens to that */
 struct channel *channel_get(struct notify_server *listener, const char *name);		/* made on first use; NULL: no memory */
 /* It has got its first subscription, or lost the last one. It may be freed. */
@@ -57,9 +58,6 @@ void notify_server_begin(struct notify_server *listener, struct server *server, 
 /* Sends the listener's server what is to be done: LISTEN and UNLISTEN, or, for barriers, nothing but a query. Does nothing while one is under
    way. */
 void notify_server_work(struct notify_server *listener);
-/* That query has been answered. True: with it, channels are heard that were not before. Clients that should have heard their marker by now end: they
-   have another server. */
-bool notify_server_answered(struct notify_server *listener);
 /* The server of a listener, which has no work left, goes back to its pool; or a listener without server and clients is freed. True: it did. */
 bool notify_server_rests(struct notify_server *listener);
 /* A NotificationResponse, here as a whole, has come to the listener's server. False: it cannot be one. */
@@ -67,7 +65,7 @@ bool notify_server_heard(struct server *server, const struct pg_frame *frame);
 /* Once in a while: the same, for clients that have not come to a ReadyForQuery; and a query, where there has been none for server_check_delay. */
 void notify_server_tick(struct notify_server *listener);
 /* A server in SERVER_LISTENING ends: so do the clients that it tells, because they may have missed something. */
-void notify_server_server_ends(struct server *server, enum close_reason why);
+void notify_server_end(struct server *server, enum close_reason why);
 /* The same: the pool's listener has this server, with this marker. False: no memory. */
 bool notify_server_restore_server(struct server *server, const char *marker);
 void notify_server_free(struct notify_server **listener);

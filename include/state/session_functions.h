@@ -32,12 +32,10 @@ static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, use
 	return info && (!info->functions || (info->functions->due <= now && !info->functions->reading_since));
 }
 
-/* Begins TASK_FUNCTIONS on a server that has a client and owes nothing. The server may have ended then. */
+extern const struct server_task task_functions;
+
+/* Begins task_functions on a server that has a client and owes nothing. The server may end. */
 void session_functions_ask(struct server *server);
-/* A DataRow of the answer. */
-void session_functions_row(struct server *server, const struct pg_frame *row);
-/* The answer is complete. True: a further question has begun, or the server has ended. */
-bool session_functions_learn(struct server *server);
 /* Frees what has come of the answer, where there is any: the next client asks. */
 void session_functions_forget(struct server *server);
 /* A command has changed definitions in this database: they are read again, as soon as the rate allows. */

@@ -25,15 +25,15 @@ struct session_answer {
 bool session_asks_for(const struct client_session *state, const char *name);
 /* It does from now on. names.failed: no memory. */
 void session_will_ask_for(struct client_session *state, const char *name);
-/* Begins TASK_STATE, with what is in doubt of the server's session. False: no memory; the server has ended. */
-bool session_question_ask(struct server *server);
+/* Appends the SQL that asks the server for what is in doubt, without a NUL. */
+void session_question_sql(const struct server *server, struct bytes *sql);
 /* A DataRow of the answer. */
 void session_question_row(struct server *server, const struct pg_frame *row);
-/* The answer was an error, or is of no use: asks once more. False: that has been tried often enough. */
-bool session_question_again(struct server *server);
+/* Frees the content of an answer, for another try. */
+void session_answer_clear(struct session_answer *answer);
 /* Frees what has come of the answer. */
 void session_question_forget(struct server *server);
-/* After a hand-over: TASK_STATE is under way, and the first part of the answer may have come to the other process. False: no memory. */
+/* After a handover: task_state is under way, and the first part of the answer may have come to the other process. False: no memory. */
 bool session_question_is_elsewhere(struct server *server);
 
 #endif

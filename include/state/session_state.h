@@ -36,21 +36,18 @@ struct client_session {
 /* Where a text stands: in a Query; in a Parse without a name; in one with a name. */
 enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 
+/* The server is asked for the state of its client; asked which sequences the transaction has used; DISCARD SEQUENCES. */
+extern const struct server_task task_state, task_drawn, task_discard;
+
 /* In a pool with session_state = full the server is lent to the client. */
 void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session may have values of
    sequences that are another client's (UNKNOWN_SEQUENCES: session_values_begin), or has not the channels that the client listens to. */
 bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
-/* The server has LISTENed to all channels of the client, which the listener tells: at the end of the link it is to UNLISTEN. */
-void session_state_note_channels(struct server *server, struct client *client);
 /* That end has come: the next step of the client's channels is UNLISTEN. */
 void session_state_leave_channels(struct server *server, struct client *client);
 /* The server owes nothing. Values that are another client's are forgotten, or found to be the client's own, before its next message. */
 void session_values_begin(struct server *server);
-/* A row of TASK_DRAWN: the client has drawn the last value itself. */
-void session_values_row(struct server *server);
-/* TASK_DRAWN or TASK_DISCARD is over. True: the client may go on. */
-bool session_values_over(struct server *server);
 /* All that it keeps its server for are values of sequences that it may never ask for: the server is for others, if these need it. */
 bool session_state_may_yield(const struct client *client);
 /* A command of the client's with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE also stands for a function call. */
@@ -59,11 +56,8 @@ void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
 bool session_state_is_private(const struct server *server, const struct client *client);
 /* The client's transaction is over: it may have changed what the session has, so that the server is to be asked. */
 bool session_state_is_in_doubt(struct server *server);
-/* Begins TASK_STATE, which asks. The server may have ended then. */
+/* Begins task_state, which asks for what is in doubt. The server may end. */
 void session_state_ask(struct server *server);
-/* The answer is complete: the server and the client have these parameters now, and the client these pins. False: it is asked once more, or the
-   server has ended. */
-bool session_state_learn(struct server *server);
 /* Nothing is in doubt. True: the client keeps the server behind its transaction, or ends, because too many of the pool keep theirs. */
 bool session_state_keeps_server(struct client *client);
 /* The client has made something on a server of which it is not known what it owes: it keeps that server until it leaves. It may have ended then, as

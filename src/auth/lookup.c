@@ -2,7 +2,7 @@
  * Looking up users with auth_query.
  *
  * A look-up waits in the queue of the pool of (auth_dbname or the client's database, auth_user) as a client does, as an internal request
- * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is LOOKUP and runs TASK_LOOKUP, as busy as with a
+ * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is LOOKUP and runs task_lookup, as busy as with a
  * client, but no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other. The query and its answer
  * are defined in pg/authquery.c.
  *

@@ -5,9 +5,8 @@
 #include "auth/lookup_parts.h"
 
 #include "state/role.h"
-#include "state/session_task.h"
 #include "backend/server_info.h"
-#include "backend/task.h"
+#include "state/task.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "conn/journal.h"
@@ -56,6 +55,22 @@ static bool send_batch(struct lookup *l, struct server *s)
 	return sent;
 }
 
+static enum task_end lookup_done(struct server *s, bool failed)
+{
+	(void)failed;
+	if (pool_is_unwanted(s->pooled.pool)) {
+		server_end(s, REASON_LOOKUP_OVER, NULL);
+		return TASK_END_NOTHING;
+	}
+	/* what a function of auth_query has left in the session belongs to no client */
+	s->needs_reset = server_wants_reset(s, pool_mode_of(s->pooled.pool) == MODE_SESSION);
+	return TASK_END_RELEASE;
+}
+
+static const struct server_task task_lookup = {
+	.name = "auth_query", .words = "auth_query", .states = TASK_IN(LOOKUP), .on_done = lookup_done,
+};
+
 void lookup_run(struct lookup *l, struct server *s)
 {
 	struct world *w = l->world;
@@ -72,7 +87,7 @@ void lookup_run(struct lookup *l, struct server *s)
 	lookup_phase_to(l, LOOKUP_RUNNING);
 	l->server = s;
 	s->lookup = l;
-	server_task_to(s, TASK_LOOKUP);
+	server_task_to(s, &task_lookup);
 	/* parameters that a client set may be impossible to reset, and would make each look-up fail */
 	if (params_others(s->params) > 0 && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
@@ -102,7 +117,8 @@ static void answered(struct server *s)
 	/* the server is free before the turn is: the next look-up of the pool may have it */
 	s->lookup = NULL;
 	l->server = NULL;
-	server_task_over(s);
+	if (server_task_end(s) == TASK_END_RELEASE)
+		server_release(s);
 	lookup_query_over(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
 }
 
@@ -144,7 +160,7 @@ static bool take_all(struct server *s, const uint8_t *buffer, size_t n, size_t *
 	enum pg_verdict verdict = PG_MORE;
 	struct pg_frame f;
 
-	while (s->task == TASK_LOOKUP && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
+	while (s->task == &task_lookup && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
 		if (!take(s, &f))
 			return false;
 	*used = n - in.left;
@@ -183,7 +199,7 @@ void lookup_read(struct server *s, bool from_socket)
 		return;
 	if (s->peer.held.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if ((s->task != TASK_LOOKUP && n > used) || stream_has_buffered(&s->peer.stream))
+	else if ((s->task != &task_lookup && n > used) || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
 }
 

@@ -9,7 +9,6 @@
 
 #include "backend/dial.h"
 #include "backend/server_auth.h"
-#include "backend/task.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -329,7 +328,6 @@ static void logged_in(struct server *s)
 {
 	struct world *w = s->peer.world;
 	struct pool *pool = s->pooled.pool;
-	const char *query = pool->database->conf->connect_query;
 	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
 	bool is_current = s->pooled.close_reason == REASON_NONE;
 	bool learned = keep_welcome(s) && (!is_current || s->pooled.dedicated || learn(s)) && assume_unreported(s) && server_enlist(s);
@@ -351,12 +349,6 @@ static void logged_in(struct server *s)
 
 		peer_come_again(&c->peer);
 	}
-	if (query && *query && s->replication != REPLICATION_PHYSICAL) {
-		pool_server_become(&s->pooled, SERVER_TESTED, w->now);
-		server_run(s, TASK_CONNECT_QUERY, query);
-		return;
-	}
-	server_release(s);
 }
 
 static void ready(struct server *s, const struct pg_frame *f)
@@ -451,7 +443,7 @@ void server_login_read(struct server *s, bool from_socket)
 	/* what came with it was said to no client: the server is lent to none before that has been looked at */
 	if (s->pooled.state == SERVER_LOGIN && s->dial->step == DIAL_READY && in.left == 0)
 		logged_in(s);
-	if (s->pooled.state == SERVER_DEAD || (s->pooled.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
+	if (s->pooled.state == SERVER_DEAD || (s->dial && s->dial->step == DIAL_NEXT))
 		return;
 	bytes_append(&s->peer.held, in.at, in.left);
 	if (s->peer.held.failed) {

@@ -22,7 +22,7 @@
 
 #include "auth/client_address.h"
 #include "backend/dial.h"
-#include "backend/task.h"
+#include "state/task.h"
 #include "base/assert.h"
 #include "base/mem.h"
 #include "cancel/peer_key.h"
@@ -145,39 +145,34 @@ static void queue(struct client *canceller)
 	pool_mark(pool);
 }
 
-/* Whether the server executes something for its client. During TASK_LEAVE the server answers requests of the client. */
+/* Whether the server executes something for its client. */
 static bool works_for_client(const struct server *s)
 {
-	return s->task == TASK_LEAVE || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
+	return s->task ? s->task->serves_client : !ledger_is_empty(&s->ledger);
 }
 
-/* Whether the client has something to cancel. During TASK_BARRIER, its query is over, and only an empty query of pgweir is executed. */
+/* Whether the client has something to cancel. */
 static bool may_be_cancelled(const struct server *s)
 {
-	return s->cancel_key && (s->task == TASK_ENCODING || s->task == TASK_PARAMS || works_for_client(s));
+	return s->cancel_key && ((s->task && s->task->is_cancelable) || works_for_client(s));
 }
 
-/*
- * Cancels the request of a waiting client: sends the error that PostgreSQL would send, and discards the request, in the
- * extended protocol up to the Sync, without sending it to a server.
- */
-static void refuse_waiting(struct client *c)
+void cancel_refuse_waiting(struct client *c)
 {
 	struct bytes out = BYTES_EMPTY;
-	bool sent;
 
-	ASSERT(c->pooled.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
+	if (c->pooled.state != CLIENT_WAITING)
+		return;
+	ASSERT(bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
+	/* in the extended protocol up to the Sync */
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)
 		c->refused_until = PGC_SYNC;
 	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
-	sent = client_send(c, &out);
+	client_send(c, &out);
 	bytes_free(&out);
-	if (!sent)
-		return;
 	flow_unblock(&c->peer, FLOW_HELD);
-	peer_come_again(&c->peer);
 }
 
 static enum close_reason cancel_on_console(struct client *target)
@@ -204,7 +199,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 		return;
 	}
 	if (target->pooled.state == CLIENT_WAITING) {
-		refuse_waiting(target);
+		peer_post(&target->peer, POST_REFUSE);
 		client_end(canceller, REASON_CANCEL_DONE, NULL);
 		return;
 	}

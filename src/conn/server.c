@@ -70,6 +70,31 @@ void server_parameter(struct server *s, const char *name, const char *value)
 		s->pooled.close_reason = REASON_NO_MEMORY;
 }
 
+void server_task_to(struct server *s, const struct server_task *task)
+{
+	ASSERT(!s->task != !task);
+	s->task = task;
+	if (!task)
+		return;
+	s->task_failed = false;
+	mem_free(s->task_words);
+	s->task_words = NULL;
+	s->task_since = s->peer.world->now;
+}
+
+enum task_end server_task_end(struct server *s)
+{
+	const struct server_task *task = s->task;
+	bool failed = s->task_failed || s->status != 'I';
+
+	server_task_to(s, NULL);
+	if (failed && task->failure != REASON_NONE) {
+		server_end(s, task->failure, NULL);
+		return TASK_END_NOTHING;
+	}
+	return task->on_done ? task->on_done(s, failed) : TASK_END_RELEASE;
+}
+
 const char *server_text(const struct server *s, char *buf, size_t size)
 {
 	char where[80], pool[POOL_TEXT];

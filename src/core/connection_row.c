@@ -125,7 +125,7 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		.minor = s->minor,
 		.prepared = prepared_server_count(s),
 		.close_reason = why != REASON_NONE ? close_reason_row(why)->text : NULL,
-		.task = server_task_name(s->task),
+		.task = s->task ? s->task->name : NULL,
 		.link_id = link ? link->id : 0,
 		.link_fd = link ? link->stream.fd : 0,
 		.in_state = s->peer.world->now - s->pooled.since,

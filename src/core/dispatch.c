@@ -16,7 +16,9 @@
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/login.h"
+#include "relay/link.h"
 #include "relay/relay.h"
+#include "state/task.h"
 
 #include <unistd.h>
 
@@ -44,8 +46,22 @@ static void on_client_readable(struct stream *stream)
 		client_readable(c, true);
 }
 
+/* What others have for the client (peer_post). */
+static NEVER_INLINE void take_posts(struct client *c)
+{
+	unsigned posted = c->peer.posted;
+
+	c->peer.posted = 0;
+	if (posted & POST_REFUSE)
+		cancel_refuse_waiting(c);
+	if (posted & (POST_READY | POST_LINK))
+		link_posted(c, posted);
+}
+
 void client_readable(struct client *c, bool from_socket)
 {
+	if (c->peer.posted)
+		take_posts(c);
 	switch ((enum client_state)c->pooled.state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
@@ -173,6 +189,8 @@ void server_readable(struct server *s, bool from_socket)
 	switch ((enum server_state)s->pooled.state) {
 	case SERVER_LOGIN:
 		dial_read(s, from_socket);
+		if (!s->dial && s->pooled.state == SERVER_LOGIN && !peer_is_stopped(&s->peer))
+			server_begin(s);
 		return;
 	case SERVER_ACTIVE_CANCEL:
 		cancel_server_read(s);

@@ -11,7 +11,7 @@
 #include "backend/server_info.h"
 #include "state/notify_server.h"
 #include "state/session_state.h"
-#include "backend/task.h"
+#include "state/task.h"
 #include "base/log.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
@@ -67,7 +67,7 @@ static void test(struct pool_server *ps)
 	struct server *s = server_of(ps);
 	const char *query = s->peer.world->conf->settings.server_check_query;
 
-	server_run(s, TASK_CHECK, query && strcmp(query, "<empty>") != 0 ? query : "");
+	server_run(s, &task_check, query && strcmp(query, "<empty>") != 0 ? query : "");
 }
 
 static void drop(struct pool_server *ps, enum close_reason why)

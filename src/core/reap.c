@@ -141,7 +141,7 @@ static void reap_server(struct server *s)
 	if (s->peer.fate == PEER_ENDS)
 		tell_server_end(s);
 	if (s->peer.ended_in == SERVER_LISTENING)
-		notify_server_server_ends(s, s->peer.end_reason);
+		notify_server_end(s, s->peer.end_reason);
 	cancel_forget_server(s);
 	free_server(s);
 }

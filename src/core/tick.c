@@ -74,7 +74,7 @@ static usec_t query_since(const struct client *c)
 {
 	const struct server *s = server_of(c->pooled.link);
 
-	if (s->task != TASK_NONE)
+	if (s->task != NULL)
 		return s->task_since;
 	if (c->query_started == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
 		return c->last_active;
@@ -86,7 +86,7 @@ static enum close_reason overdue_active(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 	struct limits limits = limits_of(c);
-	bool is_prepared = server_of(c->pooled.link)->task != TASK_NONE;
+	bool is_prepared = server_of(c->pooled.link)->task != NULL;
 
 	/* a replication stream is a query without an end */
 	if (!c->replication && is_over(w, query_since(c), limits.query))
@@ -188,7 +188,7 @@ static void tick_notify_server(struct server *s, const struct world *w)
 
 	if (s->pooled.close_reason != REASON_NONE)
 		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
-	else if (s->task != TASK_NONE && is_over(w, s->task_since, w->conf->settings.server_connect_timeout))
+	else if (s->task != NULL && is_over(w, s->task_since, w->conf->settings.server_connect_timeout))
 		server_end(s, REASON_TEST_FAILED, NULL);
 	else if (!notify_server_may_stay(s->pooled.pool))
 		server_end(s, REASON_OBSOLETE, NULL);
@@ -212,7 +212,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (is_over(w, s->task_since, set->server_connect_timeout))
-			server_end(s, s->task == TASK_RESET ? REASON_RESET_FAILED : REASON_TEST_FAILED, NULL);
+			server_end(s, s->task && s->task->failure != REASON_NONE ? s->task->failure : REASON_TEST_FAILED, NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOOKUP]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));

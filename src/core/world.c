@@ -258,11 +258,25 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 
 /* ---- a turn ---- */
 
+static void visit(struct peer *peer)
+{
+	list_remove(&peer->again);
+	if (peer->is_client)
+		client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
+	else
+		server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
+}
+
+static struct peer *first_again(const struct world *w)
+{
+	return list_is_empty(&w->again) ? NULL : LIST_OBJECT(w->again.next, struct peer, again);
+}
+
 static void read_again(struct world *w)
 {
 	struct list now;
 
-	/* peers that are put on the list meanwhile are handled in the next turn */
+	/* peers that are put on the list meanwhile are handled in the next turn, unless they have posts */
 	list_init(&now);
 	while (!list_is_empty(&w->again)) {
 		struct list *node = w->again.next;
@@ -270,15 +284,10 @@ static void read_again(struct world *w)
 		list_remove(node);
 		list_append(&now, node);
 	}
-	while (!list_is_empty(&now)) {
-		struct peer *peer = LIST_OBJECT(now.next, struct peer, again);
-
-		list_remove(&peer->again);
-		if (peer->is_client)
-			client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
-		else
-			server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
-	}
+	while (!list_is_empty(&now))
+		visit(LIST_OBJECT(now.next, struct peer, again));
+	while (first_again(w) && first_again(w)->posted)
+		visit(first_again(w));
 }
 
 void world_again(struct world *w)
@@ -301,7 +310,7 @@ static void check_server(const struct server *s)
 {
 	check_held(&s->peer, false);
 	ASSERT(s->pooled.state != SERVER_DEAD);
-	ASSERT(server_task_fits(s->task, (enum server_state)s->pooled.state));
+	ASSERT(!s->task || s->task->states & 1u << s->pooled.state);
 	ledger_check(&s->ledger);
 	if (s->pooled.link) {
 		ASSERT(s->pooled.state == SERVER_ACTIVE && s->pooled.link->link == &s->pooled);
@@ -309,7 +318,7 @@ static void check_server(const struct server *s)
 	}
 	ASSERT(s->pooled.state != SERVER_ACTIVE && prepared_is_quiet(s) && !s->plain_set);
 	if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
-		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I'));
+		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && !s->task && s->status == 'I'));
 }
 
 void world_check(const struct world *w)
@@ -322,7 +331,7 @@ void world_check(const struct world *w)
 
 		ASSERT(c->pooled.state != CLIENT_DEAD);
 		ASSERT((c->pooled.state == CLIENT_ACTIVE && !c->is_console) == (c->pooled.link != NULL));
-		check_held(&c->peer, c->pooled.link && server_of(c->pooled.link)->task != TASK_NONE);
+		check_held(&c->peer, c->pooled.link && server_of(c->pooled.link)->task != NULL);
 	}
 	pools_check(w->pools);
 	client_addresses_check(w);

@@ -14,7 +14,7 @@
 
 static bool is_busy(const struct notify_server *l)
 {
-	return l->server && (l->server->task != TASK_NONE || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
+	return l->server && (l->server->task != NULL || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
 }
 
 bool listener_is_calm(const struct pool *pool)

@@ -7,10 +7,17 @@
  */
 #include "handover/handover_parts.h"
 
+#include "relay/link.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
 #include "state/role.h"
+#include "state/session_functions.h"
 #include "backend/server_info.h"
 #include "state/session_params.h"
 #include "state/session_question.h"
+#include "state/session_restore.h"
+#include "state/session_state.h"
+#include "state/task.h"
 #include "conn/client.h"
 #include "prepared/prepared.h"
 
@@ -60,6 +67,22 @@ static void policy_pack(struct bytes *out, const struct pool_server *p)
 	pack_text(out, p->close_reason != REASON_NONE ? close_reason_row((enum close_reason)p->close_reason)->name : NULL);
 }
 
+/* The tasks by their numbers in the record; new ones are added at the end. Look-ups (4) are not handed over. */
+static const struct server_task *const tasks[] = {
+	NULL, &task_connect_query, &task_reset, &task_check, NULL, &task_params, &task_barrier, &task_leave, &task_note, &task_encoding, &task_state,
+	&task_functions, &task_listen, &task_mark, &task_unlisten, &task_hear, &task_relisten, &task_drawn, &task_discard,
+};
+#define TASKS (sizeof(tasks) / sizeof(*tasks))
+
+static uint8_t task_number(const struct server_task *task)
+{
+	uint8_t number = 0;
+
+	while (task && number < TASKS && tasks[number] != task)
+		number++;
+	return number;
+}
+
 static void session_pack(struct bytes *out, const struct server *s)
 {
 	const struct world *w = s->peer.world;
@@ -86,7 +109,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
 	pack_text(out, s->search_path);
-	bytes_append_u8(out, (uint8_t)s->task);
+	bytes_append_u8(out, task_number(s->task));
 	pack_bool(out, s->task_failed);
 	pack_bool(out, s->task_answered);
 	pack_bool(out, s->needs_reset);
@@ -172,10 +195,10 @@ static void session_unpack(struct unpack *in, struct server *s)
 	search_path = unpack_text(in);
 	in->bad |= !in->bad && search_path && !server_restore_search_path(s, search_path);
 	task = unpack_u8(in);
-	in->bad |= task >= SERVER_TASKS || task == TASK_LOOKUP;
-	if (!in->bad && task != TASK_NONE)
-		server_task_to(s, (enum server_task)task);
-	in->bad |= !in->bad && task == TASK_STATE && !session_question_is_elsewhere(s);
+	in->bad |= task >= TASKS || (task > 0 && !tasks[task]);
+	if (!in->bad && task > 0)
+		server_task_to(s, tasks[task]);
+	in->bad |= !in->bad && s->task == &task_state && !session_question_is_elsewhere(s);
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);
 	s->needs_reset = unpack_bool(in);
@@ -232,7 +255,7 @@ static void take_place(struct handover *h, struct server *s, uint8_t state, usec
 /* Whether the server is in the state of a server without a client that is not being tested. */
 static bool is_at_rest(const struct server *s)
 {
-	return ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I';
+	return ledger_is_empty(&s->ledger) && !s->task && s->status == 'I';
 }
 
 static void unpack_into(struct unpack *in, struct handover *h, struct server *s, uint8_t state)

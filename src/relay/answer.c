@@ -10,10 +10,10 @@
 #include "state/notify_client.h"
 #include "state/notify_server.h"
 #include "state/notifier.h"
+#include "state/role.h"
 #include "state/session_params.h"
 #include "state/session_state.h"
-#include "state/session_task.h"
-#include "backend/task.h"
+#include "state/task.h"
 #include "backend/welcome.h"
 #include "pg/error.h"
 #include "pg/tag.h"
@@ -23,6 +23,31 @@
 #define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
 #define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
 #define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
+
+/* ParameterStatus for the server's client, which has that value from now on. */
+static void client_parameter(struct server *s, const char *name, const char *value)
+{
+	struct world *w = s->peer.world;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	int index = params_index(w->params, name);
+	const struct params *set;
+	char named[NAME_WITH_HOST];
+
+	role_reported(s, name);
+	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
+		prepared_parameters_changed(s);
+	server_parameter(s, name, value);
+	if (!c || index < 0)
+		return;
+	/* the next server gets the name with the address */
+	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && c->shares_server)
+		value = client_name_with_host(c, value, named);
+	set = params_with(w->params, c->params, index, value);
+	if (set)
+		params_replace(w->params, &c->params, set);
+	else
+		s->pooled.close_reason = REASON_NO_MEMORY;
+}
 
 /* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense, or there is no memory
    for what it says (then the server's close_reason is that). */
@@ -40,7 +65,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 		if (body.bad || body.at != body.end)
 			return false;
 		if (owner == OWED_TO_CLIENT)
-			link_parameter(s, name, value);
+			client_parameter(s, name, value);
 		else
 			server_parameter(s, name, value);
 		welcome_reported(s->welcome, name, value);
@@ -84,7 +109,7 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f, enum le
 {
 	switch (mark) {
 	case MARK_TASK:
-		if (s->task == TASK_NONE)
+		if (!s->task)
 			return ANSWER_BROKEN;
 		return server_task_heard(s, f) ? ANSWER_RELAY : ANSWER_DROP;
 	case LEDGER_UNMARKED:
@@ -107,7 +132,7 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f, enum le
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
 static bool is_between_transactions(const struct server *s, const struct client *c)
 {
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server && !c->pooled.pins &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && c->shares_server && !c->pooled.pins &&
 	       (c->peer.passing == 0 || c->peer.passing_dropped);
 }
 
@@ -217,12 +242,6 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;
 }
 
-/* What a row says is wanted. */
-static bool is_asking(const struct server *s)
-{
-	return s->task == TASK_NOTE || s->task == TASK_STATE || s->task == TASK_FUNCTIONS;
-}
-
 /* The channel of a notification decides what becomes of it. */
 static bool is_for_listener(const struct server *s, const struct pg_frame *f)
 {
@@ -255,7 +274,7 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 			return PG_MORE;
 		if (f->type == PGS_NOTIFICATION && (f->here < NOTIFIER || is_for_listener(s, f)))
 			return PG_MORE;
-		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) || (is_asking(s) && f->size <= WHOLE_MOST))
+		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) || (s->task && s->task->reads_rows && f->size <= WHOLE_MOST))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);

@@ -11,18 +11,19 @@
 #include "relay/link.h"
 
 #include "state/notify_client.h"
+#include "state/notify_server.h"
 #include "state/session_functions.h"
 #include "state/session_params.h"
+#include "state/session_restore.h"
 #include "state/session_state.h"
-#include "state/session_task.h"
-#include "backend/task.h"
+#include "state/task.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "cancel/cancel.h"
+#include "login/login_link.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "prepared/prepared.h"
-#include "relay/fan_out.h"
 #include "relay/relay.h"
 
 #include <string.h>
@@ -38,6 +39,26 @@ void link_state_begin(struct server *s, struct client *c)
 	session_state_begin(s, c);
 	if (c->keeps_state && session_functions_are_due(c->pooled.pool, s->peer.world->now))
 		s->unknown |= UNKNOWN_FUNCTIONS;
+}
+
+/* The login of the client is over. False: it has ended, or has no server: the pool mode has changed while it waited. */
+static bool welcome(struct server *s, struct client *c)
+{
+	if (!login_link_welcome(s, c))
+		return false;
+	link_end_if_clean(s);
+	return c->pooled.link != NULL;
+}
+
+/* The server has the parameters of another client, or unknown ones. As link_begin. */
+static bool bring_params(struct server *s, struct client *c)
+{
+	if (c->login && !login_link_begin(s, c))
+		return false;
+	/* the client has parameters now, and may have sent its first queries already */
+	if (c->login && pool_keeps_state(c->pooled.pool))
+		link_state_begin(s, c);
+	return session_restore_begin(s, c, false) && (!c->login || welcome(s, c));
 }
 
 bool link_begin(struct server *s, struct client *c)
@@ -57,7 +78,7 @@ bool link_begin(struct server *s, struct client *c)
 	s->said_fatal = false;
 	if (s->doubted_by && s->doubted_by != c->peer.id)
 		s->unknown |= UNKNOWN_SESSION | UNKNOWN_ROLE;
-	return (s->params == c->params && !s->unknown) || link_params_bring(s, c);
+	return (s->params == c->params && !s->unknown) || bring_params(s, c);
 }
 
 /* ---- the end of a link ---- */
@@ -83,7 +104,7 @@ static ALWAYS_INLINE bool is_clean(const struct server *s)
 {
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !s->said_fatal && s->peer.passing == 0 &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && !s->said_fatal && s->peer.passing == 0 &&
 	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 && (!c || is_between_messages(c));
 }
 
@@ -92,11 +113,11 @@ bool server_is_clean(const struct server *s)
 	return is_clean(s);
 }
 
-/* The client has had all its answers, and only the doubt is left that an empty query ends (TASK_BARRIER), which the server can do by
+/* The client has had all its answers, and only the doubt is left that an empty query ends (task_barrier), which the server can do by
    itself. Not with a cancel request at it, which would cancel that. */
 static bool may_finish_alone(const struct server *s)
 {
-	bool is_settling = s->task == TASK_BARRIER || s->task == TASK_STATE || s->task == TASK_FUNCTIONS || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
+	bool is_settling = s->task ? s->task->ends_alone : ledger_is_in_doubt(&s->ledger);
 
 	return is_settling && s->status == 'I' && s->pooled.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
 	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->pooled.link));
@@ -160,7 +181,8 @@ bool link_yield(struct server *s)
 	return true;
 }
 
-void link_leave_to_listener(struct server *s)
+/* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
+static void link_leave_to_listener(struct server *s)
 {
 	pool_client_pin(s->pooled.link, 0);
 	s->state_doubts = 0;
@@ -175,8 +197,8 @@ static NEVER_INLINE void finish_alone(struct server *s)
 {
 	leave_client(s);
 	pool_unlink(&s->pooled, SERVER_TESTED, true, s->peer.world->now);
-	if (s->task == TASK_NONE)
-		server_run(s, TASK_BARRIER, "");
+	if (!s->task)
+		server_run(s, &task_barrier, "");
 }
 
 /* Why link_break ends a server that may not be kept: the word for a transaction or query that has not ended, or that for one more
@@ -216,8 +238,8 @@ static void end_replication(struct server *s)
 
 void link_break(struct server *s)
 {
-	if (s->task == TASK_HEAR)
-		server_task_to(s, TASK_NONE);
+	if (s->task == &task_hear)
+		server_task_to(s, NULL);
 	if (client_of(s->pooled.link)->replication) {
 		end_replication(s);
 		return;
@@ -241,7 +263,7 @@ void link_break(struct server *s)
 /* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
 static bool may_part(const struct server *s)
 {
-	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->pooled.link)->shares_server;
+	return !s->task && s->status == 'I' && !s->ledger.open && client_of(s->pooled.link)->shares_server;
 }
 
 /* No other server would have what the client has made there. */
@@ -287,14 +309,14 @@ static NEVER_INLINE void leave(struct server *s)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
 	}
-	server_task_to(s, TASK_LEAVE);
+	server_task_to(s, &task_leave);
 }
 
 enum pg_verdict link_look_for_reply(const struct server *s, const uint8_t *at, size_t n)
 {
 	size_t look = n < sizeof(reply) ? n : sizeof(reply);
 
-	if (s->task != TASK_LEAVE || memcmp(at, reply, look) != 0)
+	if (s->task != &task_leave || memcmp(at, reply, look) != 0)
 		return PG_BAD;
 	return look < sizeof(reply) ? PG_MORE : PG_OK;
 }
@@ -316,10 +338,21 @@ void link_all_said(struct server *s)
 static NEVER_INLINE bool link_must_continue(struct server *s, struct client *c)
 {
 	session_state_leave_channels(s, c);
-	if (!session_state_is_in_doubt(s))
-		return (c->hears && fan_out_moves(s, c)) || session_state_keeps_server(c);
-	session_state_ask(s);
-	return true;
+	if (session_state_is_in_doubt(s)) {
+		session_state_ask(s);
+		return true;
+	}
+	switch (c->hears ? notify_client_move(s, c) : NOTIFY_MOVE_NONE) {
+	case NOTIFY_MOVE_NONE:
+		break;
+	case NOTIFY_MOVE_SERVER:
+		link_leave_to_listener(s);
+		notify_server_begin(c->session->notify_client->notify_server, s, c->session->notify_client);
+		return true;
+	case NOTIFY_MOVE_CHANNELS:
+		return true;
+	}
+	return session_state_keeps_server(c);
 }
 
 void link_end_if_clean(struct server *s)
@@ -336,8 +369,8 @@ void link_end_if_clean(struct server *s)
 		else
 			session_state_is_lost(c);
 	}
-	if (ledger_is_in_doubt(&s->ledger) && !s->peer.held_first && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
-		server_run(s, TASK_BARRIER, "");
+	if (ledger_is_in_doubt(&s->ledger) && !s->peer.held_first && s->status == 'I' && !s->task && is_between_messages(c))
+		server_run(s, &task_barrier, "");
 	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))
 		return;
 	if (s->state_doubts | c->pooled.pins && link_must_continue(s, c))
@@ -354,97 +387,76 @@ void link_resume(struct server *s, struct client *c)
 	if (peer_is_stopped(&c->peer))
 		return;
 	/* on its way to the listener of the pool */
-	if (c->pooled.link && s->task != TASK_NONE)
+	if (c->pooled.link && s->task != NULL)
 		return;
 	if (c->pooled.link) {
 		if (!c->pooled.pins)
 			link_state_begin(s, c);
-		if ((s->params != c->params || s->unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !link_params_begin(s, c, false))
+		if ((s->params != c->params || s->unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !session_restore_begin(s, c, false))
 			return;
 	}
 	client_resume(c);
 }
 
-static void state_is_answered(struct server *s)
+static enum task_end barrier_done(struct server *s, bool failed)
 {
-	struct client *c = client_of(s->pooled.link);
-
-	if (!session_state_learn(s))
-		return;
-	if (c->hears)
-		notify_client_flush(c);
-	link_resume(s, c);
+	(void)failed;
+	return s->pooled.link ? TASK_END_RESUME : TASK_END_RELEASE;
 }
 
-/* A link that begins goes on with the client's parameters, or asks again, where a command has changed functions meanwhile. In the middle of one
-   the parameters are as the client has left them. */
-static void functions_are_known(struct server *s, struct client *c)
-{
-	bool begins = s->unknown & UNKNOWN_FUNCTIONS;
+const struct server_task task_barrier = {
+	.name = "settle", .words = "an empty query", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .ends_alone = true, .on_done = barrier_done,
+};
 
-	if (!session_functions_are_due(s->pooled.pool, s->peer.world->now))
-		s->unknown &= (uint8_t)~UNKNOWN_FUNCTIONS;
-	if (s->said_fatal)
-		server_end(s, REASON_SERVER_CRASHED, NULL);
-	else if (!begins)
-		client_resume(c);
-	else if (link_params_begin(s, c, false))
-		link_params_are_set(s, false);
-}
-
-static void listen_task_over(struct server *s)
-{
-	enum server_task task = s->task;
-
-	server_task_to(s, TASK_NONE);
-	fan_out_task_over(s, task);
-}
+const struct server_task task_leave = {
+	.name = "leave", .words = "a last question", .states = TASK_IN(ACTIVE), .serves_client = true,
+};
 
 void link_task_over(struct server *s)
 {
-	bool failed = s->task_failed || s->status != 'I';
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	enum task_end end = server_task_end(s);
 
-	switch (s->task) {
-	case TASK_ENCODING:
-		server_task_to(s, TASK_NONE);
-		if (!failed && !s->said_fatal && !link_params_begin(s, client_of(s->pooled.link), true))
+	if (end == TASK_END_RESTORE)
+		end = session_restore_begin(s, c, false) ? session_restored(s, false) : TASK_END_NOTHING;
+	switch (end) {
+	case TASK_END_NOTHING:
+	case TASK_END_RESTORE:
+		return;
+	case TASK_END_RELEASE:
+		server_release(s);
+		return;
+	case TASK_END_LINK:
+		link_resume(s, c);
+		return;
+	case TASK_END_RESTORED:
+		if (c->login && !welcome(s, c))
 			return;
-		link_params_are_set(s, failed);
+		client_resume(c);
+		cancel_release_waiting(c);
 		return;
-	case TASK_PARAMS:
-		server_task_to(s, TASK_NONE);
-		link_params_are_set(s, failed);
-		return;
-	case TASK_STATE:
-		if (!s->pooled.link)
-			break;
-		server_task_to(s, TASK_NONE);
-		state_is_answered(s);
-		return;
-	case TASK_FUNCTIONS:
-		if (!s->pooled.link)
-			break;
-		server_task_to(s, TASK_NONE);
-		if (!session_functions_learn(s))
-			functions_are_known(s, client_of(s->pooled.link));
-		return;
-	case TASK_BARRIER:
-		if (!s->pooled.link)
-			break;
-		server_task_to(s, TASK_NONE);
-		client_resume(client_of(s->pooled.link));
-		return;
-	case TASK_DRAWN: case TASK_DISCARD:
-		if (session_values_over(s))
-			client_resume(client_of(s->pooled.link));
-		return;
-	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_RELISTEN:
-		if (!s->pooled.link && s->task != TASK_LISTEN)
-			break;
-		listen_task_over(s);
-		return;
-	default:
+	case TASK_END_PARTED:
+		if (c->login) {
+			login_link_again(c);
+			return;
+		}
+		break;
+	case TASK_END_RESUME:
 		break;
 	}
-	server_task_over(s);
+	client_resume(c);
+}
+
+void link_posted(struct client *c, unsigned posted)
+{
+	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
+
+	if (posted & POST_READY && s) {
+		notify_client_send_ready(s, c);
+		link_end_if_over(s);
+		c->peer.held_first = bytes_size(&c->peer.held) > 0;
+		flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
+	} else if (posted & POST_LINK && s && c->hears && server_is_clean(s)) {
+		link_end_if_over(s);
+	}
 }

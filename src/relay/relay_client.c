@@ -220,7 +220,7 @@ static size_t a_little(const struct client *c)
 /* Its requests cannot go anywhere now: it waits in the queue, or its server is being prepared. */
 static bool must_wait(const struct client *c)
 {
-	return c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != TASK_NONE);
+	return c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != NULL);
 }
 
 /* Of a client that waits: it has sent a Terminate in front of all else. */

@@ -16,7 +16,6 @@
 #include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/answer.h"
-#include "relay/fan_out.h"
 #include "relay/link.h"
 #include "relay/request.h"
 
@@ -63,7 +62,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 /* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
 static bool breaks_statement_mode(const struct server *s)
 {
-	return pool_mode_of(s->pooled.pool) == MODE_STATEMENT && s->pooled.link && s->status != 'I' && s->task == TASK_NONE &&
+	return pool_mode_of(s->pooled.pool) == MODE_STATEMENT && s->pooled.link && s->status != 'I' && !s->task &&
 	       client_of(s->pooled.link)->shares_server;
 }
 
@@ -161,7 +160,7 @@ static enum answer take_ready(struct server *s, struct client *c)
 	client_ready(s, c);
 	if (breaks_statement_mode(s))
 		return ANSWER_AGAINST_MODE;
-	return c->hears && fan_out_holds_ready(s, c) ? ANSWER_HELD_BACK : ANSWER_RELAY;
+	return c->hears && notify_client_holds_ready(s, c) ? ANSWER_HELD_BACK : ANSWER_RELAY;
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
@@ -271,7 +270,7 @@ static bool server_may_go_on(struct server *s)
 /* A walk has ended before what it holds now. */
 static NEVER_INLINE void stop_at(struct server *s, enum step step)
 {
-	/* a ReadyForQuery is held back, and comes before that: fan_out.c goes on with it */
+	/* a ReadyForQuery is held back, and comes before that: POST_READY continues */
 	if (step == STEP_WAIT)
 		return;
 	s->peer.held_first = true;
@@ -323,7 +322,7 @@ static NEVER_INLINE void more_rounds(struct server *s)
 	for (int64_t rounds = 1; relay_one_more(s->peer.world, rounds); rounds++)
 		if (!round_of(s, true))
 			return;
-	if (stream_has_buffered(&s->peer.stream) && s->task != TASK_HEAR)
+	if (stream_has_buffered(&s->peer.stream) && s->task != &task_hear)
 		peer_come_again(&s->peer);
 }
 

@@ -12,6 +12,7 @@
 #include "relay/request.h"
 
 #include "backend/retire.h"
+#include "state/notify_client.h"
 #include "state/role.h"
 #include "state/session_functions.h"
 #include "state/session_state.h"
@@ -20,7 +21,6 @@
 #include "pg/build.h"
 #include "pg/message.h"
 #include "prepared/prepared.h"
-#include "relay/fan_out.h"
 #include "relay/link.h"
 #include "relay/relay.h"
 
@@ -89,7 +89,7 @@ static ALWAYS_INLINE void count_request(struct client *c)
 		c->transaction_started = w->now;
 }
 
-/* While refusing, the client's request is answered without a server: see refuse_waiting() in cancel.c. */
+/* While refusing, the client's request is answered without a server: see cancel_refuse_waiting(). */
 static enum step refuse_frame(struct client *c, uint8_t type)
 {
 	if (type != c->refused_until)
@@ -122,7 +122,7 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 	size_t size, used;
 
 	/* before them comes a ReadyForQuery that is held back */
-	if (s->task == TASK_HEAR)
+	if (s->task == &task_hear)
 		return true;
 	/* not into the middle of a message, nor more than a client that does not read may make us keep */
 	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < READ_BUFFER) {
@@ -229,7 +229,7 @@ static enum step find_server(struct client *c, const struct pg_client_message *r
 			return step;
 	}
 	s = server_of(c->pooled.link);
-	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
+	if (s->task != NULL || (s->ledger.lost && link_may_leave(s)))
 		return STEP_WAIT;
 	/* left over from a COPY that failed */
 	if (row->taken_by == TAKEN_BY_COPY && !ledger_may_copy(&s->ledger))
@@ -264,7 +264,7 @@ static enum step note_text(struct client *c, struct server *s, const uint8_t *te
 	else if (s->unknown & UNKNOWN_SEQUENCES)
 		session_values_begin(s);
 	else
-		fan_out_relisten(s, c);
+		notify_client_relisten(s, c);
 	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
 }
 
@@ -445,7 +445,7 @@ static bool may_begin(enum pg_unread unread)
 /* Whatever one read may bring can be entered without a look at how much is owed already. */
 static bool is_ready(const struct server *s)
 {
-	return s->task == TASK_NONE && ledger_depth(&s->ledger) < RELAY_DEEPEST - READ_BUFFER / PG_HEADER;
+	return !s->task && ledger_depth(&s->ledger) < RELAY_DEEPEST - READ_BUFFER / PG_HEADER;
 }
 
 struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)

@@ -17,7 +17,9 @@
 #include "state/notify_server.h"
 #include "state/session_question.h"
 #include "state/session_state.h"
+#include "base/assert.h"
 #include "pg/message.h"
+#include "state/task.h"
 
 #include <string.h>
 
@@ -191,7 +193,8 @@ bool notify_client_learn(struct client *c, const struct session_answer *answer, 
 	return true;
 }
 
-bool notify_client_is_ready(const struct notify_client *h)
+/* The listener has LISTENed to all channels of the client. */
+static bool is_heard(const struct notify_client *h)
 {
 	LIST_EACH(node, &h->subscriptions)
 		if (of_client_at(node)->channel->state != CHANNEL_HEARD)
@@ -199,7 +202,8 @@ bool notify_client_is_ready(const struct notify_client *h)
 	return h->notify_server->marker_is_heard;
 }
 
-uint32_t notify_client_move(struct notify_client *h)
+/* Draws the number of a marker for the channels that the server of the client tells. */
+static uint32_t next_marker(struct notify_client *h)
 {
 	struct notify_server *l = h->notify_server;
 
@@ -213,13 +217,6 @@ uint32_t notify_client_move(struct notify_client *h)
 	list_remove(&h->moving);
 	list_append(&l->movers, &h->moving);
 	return h->move;
-}
-
-void notify_client_expects_marker(struct notify_client *h)
-{
-	h->heard_by = h->notify_server->sent + 1;
-	h->notify_server->is_to_answer = true;
-	notify_server_work(h->notify_server);
 }
 
 bool notify_client_is_told(const struct notify_client *h)
@@ -254,7 +251,7 @@ static bool may_hear_now(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
-	return !s || (s->task == TASK_NONE && s->status == 'I' && ledger_is_empty(&s->ledger) && s->peer.passing == 0 &&
+	return !s || (!s->task && s->status == 'I' && ledger_is_empty(&s->ledger) && s->peer.passing == 0 &&
 		      bytes_size(&s->peer.held) == 0);
 }
 
@@ -334,23 +331,198 @@ bool notify_client_passes(struct client *c, const struct pg_frame *f)
 	return !sub || sub->from_server;
 }
 
-bool notify_client_barrier(struct notify_client *h)
+/* ---- the steps to the listener ---- */
+
+/* Whether the server may become the listener: the client has nothing there but its channels. */
+static bool may_become_listener(const struct server *s, const struct client *c)
 {
+	return notify_server_may_begin(c->pooled.pool) && s->pooled.cancels == 0 && !s->unknown && !c->peer.world->pools->paused &&
+	       pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE;
+}
+
+/* The listener receives notifications in the encoding of its server. */
+static bool is_same_encoding(const struct server *s, const struct client *c)
+{
+	const char *a = params_get(s->params, PARAM_CLIENT_ENCODING), *b = params_get(c->params, PARAM_CLIENT_ENCODING);
+
+	return a && b && strcmp(a, b) == 0;
+}
+
+static void begin_marking(struct server *s, struct notify_client *h)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", h->notify_server->marker, h->notify_server->marker, next_marker(h));
+	server_run_and_free(s, &task_mark, &sql);
+}
+
+enum notify_move notify_client_move(struct server *s, struct client *c)
+{
+	struct notify_client *h = c->session->notify_client;
 	struct notify_server *l = h->notify_server;
 
+	if (!(c->pooled.pins & PIN_LISTENING) || ledger_is_in_doubt(&s->ledger))
+		return NOTIFY_MOVE_NONE;
+	if (h->step == NOTIFY_LEAVES) {
+		server_run(s, &task_unlisten, "UNLISTEN *");
+		return NOTIFY_MOVE_CHANNELS;
+	}
+	if (c->pooled.pins != PIN_LISTENING || h->step == NOTIFY_RESTS)
+		return NOTIFY_MOVE_NONE;
 	if (!l->server)
+		return may_become_listener(s, c) ? NOTIFY_MOVE_SERVER : NOTIFY_MOVE_NONE;
+	if (s->pooled.close_reason != REASON_NONE || peer_is_stopped(&l->server->peer) || !is_same_encoding(l->server, c))
+		return NOTIFY_MOVE_NONE;
+	notify_server_work(l);
+	if (is_heard(h)) {
+		h->step = NOTIFY_MARKS;
+		begin_marking(s, h);
+	}
+	return NOTIFY_MOVE_CHANNELS;
+}
+
+/* The server has sent all notifications before the marker. */
+static enum task_end mark_done(struct server *s, bool failed)
+{
+	struct notify_client *h;
+
+	if (!s->pooled.link)
+		return TASK_END_RELEASE;
+	h = client_of(s->pooled.link)->session->notify_client;
+	if (s->said_fatal) {
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return TASK_END_NOTHING;
+	}
+	if (failed) {
+		list_remove(&h->moving);
+		h->step = NOTIFY_RESTS;
+		return TASK_END_RESUME;
+	}
+	h->step = NOTIFY_LEAVES;
+	/* with the next answer of the listener its server has received the marker */
+	if (!list_is_empty(&h->moving)) {
+		h->heard_by = h->notify_server->sent + 1;
+		h->notify_server->is_to_answer = true;
+		notify_server_work(h->notify_server);
+	}
+	server_run(s, &task_unlisten, "UNLISTEN *");
+	return TASK_END_NOTHING;
+}
+
+static enum task_end unlisten_done(struct server *s, bool failed)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	if (c && s->said_fatal)
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+	else if (failed)
+		server_end(s, c ? REASON_STATE_STAYS : REASON_RESET_FAILED, NULL);
+	if (peer_is_stopped(&s->peer))
+		return TASK_END_NOTHING;
+	if (!c)
+		return TASK_END_RELEASE;
+	s->channels_restored = false;
+	if (c->session->notify_client) {
+		c->session->notify_client->step = NOTIFY_RESTS;
+		notify_client_flush(c);
+	}
+	pool_client_pin(&c->pooled, c->pooled.pins & ~(unsigned)PIN_LISTENING);
+	return TASK_END_LINK;
+}
+
+/* The channels of the client move to the listener. */
+const struct server_task task_mark = {
+	.name = "listen", .words = "LISTEN and NOTIFY of a marker", .states = TASK_IN(ACTIVE), .on_done = mark_done,
+};
+
+/* The channels of the client have moved, or the server was the listener and has no clients. */
+const struct server_task task_unlisten = {
+	.name = "listen", .words = "UNLISTEN", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .on_done = unlisten_done,
+};
+
+/* ---- before a ReadyForQuery ---- */
+
+/* No query: the ReadyForQuery of the client waits for an answer of the listener. */
+const struct server_task task_hear = {
+	.name = "listen", .words = "hearing of the listener", .states = TASK_IN(ACTIVE),
+};
+
+bool notify_client_holds_ready(struct server *s, struct client *c)
+{
+	struct notify_client *h = c->session->notify_client;
+	struct notify_server *l = h->notify_server;
+
+	if (s->status != 'I')
 		return false;
+	if (s->task || !l->server) {
+		notify_client_flush(c);
+		return false;
+	}
 	h->barrier = l->sent + 1;
 	list_append(&l->barriers, &h->waiting);
 	notify_server_work(l);
+	server_task_to(s, &task_hear);
+	/* answers to later messages of the client come after the ReadyForQuery */
+	if (!ledger_is_empty(&s->ledger)) {
+		flow_block(&s->peer, FLOW_READY);
+		list_remove(&s->peer.again);
+	}
 	return true;
 }
 
+void notify_client_send_ready(struct server *s, struct client *c)
+{
+	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
+
+	ASSERT(s->task == &task_hear);
+	server_task_to(s, NULL);
+	bytes_append(&c->session->notify_client->pending, ready, sizeof(ready));
+	notify_client_flush(c);
+	if (stream_unsent(&c->peer.stream) > 0)
+		flow_block(&s->peer, FLOW_ROOM);
+	if (s->peer.blocked & FLOW_READY) {
+		s->peer.held_first = bytes_size(&s->peer.held) > 0;
+		flow_unblock(&s->peer, FLOW_READY);
+		if (!(s->peer.blocked & FLOW_ROOM))
+			peer_come_again(&s->peer);
+	}
+}
+
 /* ---- UNLISTEN ---- */
+
+void notify_client_note_channels(struct server *s, struct client *c)
+{
+	s->channels_restored = true;
+	/* with the pin the server already had channels of the client */
+	if (!(c->pooled.pins & PIN_LISTENING))
+		s->state_doubts |= STATE_CHANNELS;
+}
+
+static enum task_end relisten_done(struct server *s, bool failed)
+{
+	if (failed || s->said_fatal)
+		server_end(s, s->said_fatal ? REASON_SERVER_CRASHED : REASON_STATE_UNKNOWN, NULL);
+	if (peer_is_stopped(&s->peer))
+		return TASK_END_NOTHING;
+	notify_client_note_channels(s, client_of(s->pooled.link));
+	return TASK_END_RESUME;
+}
+
+const struct server_task task_relisten = {
+	.name = "listen", .words = "LISTEN to the channels of the client", .states = TASK_IN(ACTIVE), .on_done = relisten_done,
+};
 
 void notify_client_sql(const struct notify_client *h, struct bytes *sql)
 {
 	LIST_EACH(node, &h->subscriptions)
 		if (!of_client_at(node)->from_server)
 			channel_sql(sql, "LISTEN ", of_client_at(node)->channel->name);
+}
+
+void notify_client_relisten(struct server *s, struct client *c)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	notify_client_sql(c->session->notify_client, &sql);
+	server_run_and_free(s, &task_relisten, &sql);
 }

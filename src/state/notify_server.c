@@ -10,7 +10,7 @@
  *	the client's server	UNLISTEN *				(step LEAVES)
  *
  * All servers hear notifications in one order, that of commits ("NOTIFY" in the documentation of PostgreSQL). So the client is told by its own server
- * up to the marker, and by the listener from the marker on: nothing is lost, and nothing comes twice. relay/fan_out.c takes these steps.
+ * up to the marker, and by the listener from the marker on: nothing is lost, and nothing comes twice. notify_client.c takes these steps.
  *
  * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have come and gone since the last one, or nothing. Its answer
  * also says that all has come which was committed before the query was sent (notify_client_barrier).
@@ -22,7 +22,7 @@
 #include "state/notify_client.h"
 #include "state/notifier.h"
 #include "backend/server_info.h"
-#include "backend/task.h"
+#include "state/task.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -165,13 +165,13 @@ bool notify_server_rests(struct notify_server *l)
 	struct server *s = l->server;
 	struct server_info *info = l->pool->server_cache;
 
-	if (!list_is_empty(&l->clients) || (s && (s->task != TASK_NONE || peer_is_stopped(&s->peer))))
+	if (!list_is_empty(&l->clients) || (s && (s->task != NULL || peer_is_stopped(&s->peer))))
 		return false;
 	forget_server(l);
 	notify_server_free(&info->notify_server);
 	if (s) {
 		pool_server_become(&s->pooled, SERVER_TESTED, s->peer.world->now);
-		server_run(s, TASK_UNLISTEN, "UNLISTEN *");
+		server_run(s, &task_unlisten, "UNLISTEN *");
 	}
 	return true;
 }
@@ -241,19 +241,14 @@ void notify_server_work(struct notify_server *l)
 	struct server *s = l->server;
 	struct bytes sql = BYTES_EMPTY;
 
-	if (!s || s->task != TASK_NONE || notify_server_rests(l))
+	if (!s || s->task != NULL || notify_server_rests(l))
 		return;
 	append_channels(l, &sql);
 	if (bytes_size(&sql) == 0 && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))
 		return;
 	l->is_to_answer = false;
 	l->sent++;
-	bytes_append_u8(&sql, 0);
-	if (sql.failed)
-		server_end(s, REASON_NO_MEMORY, NULL);
-	else
-		server_run(s, TASK_LISTEN, (const char *)bytes_front(&sql));
-	bytes_free(&sql);
+	server_run_and_free(s, &task_listen, &sql);
 }
 
 static void end_strangers(struct notify_server *l)
@@ -266,10 +261,19 @@ static void end_strangers(struct notify_server *l)
 	}
 }
 
-bool notify_server_answered(struct notify_server *l)
+/* The listener has answered a query, and has received all that was committed before that: clients whose ReadyForQuery waits for it can get it, and
+   clients whose channels are heard now can send their marker. */
+static enum task_end listen_done(struct server *s, bool failed)
 {
-	bool has_changed = !l->marker_is_heard || !list_is_empty(&l->asked);
+	struct notify_server *l = notify_server_of(s->pooled.pool);
+	bool has_changed;
 
+	ASSERT(l && l->server == s);
+	if (failed || s->said_fatal) {
+		server_end(s, s->said_fatal ? REASON_SERVER_CRASHED : REASON_TEST_FAILED, NULL);
+		return TASK_END_NOTHING;
+	}
+	has_changed = !l->marker_is_heard || !list_is_empty(&l->asked);
 	l->answered = l->sent;
 	l->marker_is_heard = true;
 	end_strangers(l);
@@ -279,8 +283,26 @@ bool notify_server_answered(struct notify_server *l)
 		channel->state = channel->state == CHANNEL_ASKED ? CHANNEL_HEARD : CHANNEL_NEW;
 		channel_changes(l, channel);
 	}
-	return has_changed;
+	LIST_EACH_SAFE(node, &l->barriers) {
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, waiting);
+
+		if (h->barrier > l->answered)
+			continue;
+		list_remove(node);
+		peer_post(&h->client->peer, POST_READY);
+	}
+	if (has_changed)
+		LIST_EACH(node, &l->clients)
+			if (notify_client_at(node)->step == NOTIFY_WAITS)
+				peer_post(&notify_client_at(node)->client->peer, POST_LINK);
+	notify_server_work(l);
+	return TASK_END_NOTHING;
 }
+
+/* LISTEN or UNLISTEN, or an empty query. */
+const struct server_task task_listen = {
+	.name = "listen", .words = "LISTEN for the clients of the pool", .states = TASK_IN(LISTENING), .on_done = listen_done,
+};
 
 /* ---- notifications ---- */
 
@@ -343,7 +365,7 @@ void notify_server_tick(struct notify_server *l)
 {
 	const struct world *w = l->server->peer.world;
 
-	if (l->server->task == TASK_NONE && w->now - l->server->task_since > w->conf->settings.server_check_delay) {
+	if (l->server->task == NULL && w->now - l->server->task_since > w->conf->settings.server_check_delay) {
 		l->is_to_answer = true;
 		notify_server_work(l);
 	}
@@ -353,7 +375,7 @@ void notify_server_tick(struct notify_server *l)
 
 /* ---- ends, and the hand-over ---- */
 
-void notify_server_server_ends(struct server *s, enum close_reason why)
+void notify_server_end(struct server *s, enum close_reason why)
 {
 	struct notify_server *l = notify_server_of(s->pooled.pool);
 	char words[256];

@@ -11,7 +11,7 @@
  */
 #include "state/session_functions.h"
 
-#include "backend/task.h"
+#include "state/task.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -26,19 +26,15 @@ struct functions_question {
 	unsigned changes;		/* of->changes when it began */
 };
 
-/* The next question. False: there is none; or the server has ended. */
+/* Sends the next question. False: there is none, or the server has ended. */
 static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
-	bool asks = state_functions_ask(s->functions->found, &sql);
 
-	bytes_append_u8(&sql, 0);
-	if (sql.failed)
-		server_end(s, REASON_NO_MEMORY, NULL);
-	else if (asks)
-		server_run(s, TASK_FUNCTIONS, (const char *)bytes_front(&sql));
+	if (state_functions_ask(s->functions->found, &sql) || sql.failed)
+		return server_run_and_free(s, &task_functions, &sql);
 	bytes_free(&sql);
-	return asks && !peer_is_stopped(&s->peer);
+	return false;
 }
 
 /* Of the pool's database: what another pool has, or a new one. NULL: no memory. */
@@ -96,7 +92,7 @@ void session_functions_ask(struct server *s)
 	send_question(s);
 }
 
-void session_functions_row(struct server *s, const struct pg_frame *row)
+static void functions_row(struct server *s, const struct pg_frame *row)
 {
 	if (s->functions)
 		state_functions_row(s->functions->found, row);
@@ -135,7 +131,8 @@ static void take_over(struct server *s, struct database_functions *known)
 	log_count(s->pooled.pool, known->all, before);
 }
 
-bool session_functions_learn(struct server *s)
+/* The answer is complete. True: the next question has been sent, or the server has ended. */
+static bool learn(struct server *s)
 {
 	struct database_functions *known = s->functions ? s->functions->of : NULL;
 	bool failed = s->task_failed;
@@ -166,6 +163,33 @@ void session_functions_forget(struct server *s)
 	s->functions->of->due = next_reading(s->functions->of, s->peer.world->now);
 	forget(s);
 }
+
+/* At the beginning of a link the server gets the client's parameters next, unless a command has changed functions meanwhile. During a link it
+   has them. */
+static enum task_end functions_done(struct server *s, bool failed)
+{
+	bool begins = s->unknown & UNKNOWN_FUNCTIONS;
+
+	(void)failed;
+	if (!s->pooled.link) {
+		session_functions_forget(s);
+		return TASK_END_RELEASE;
+	}
+	if (learn(s))
+		return TASK_END_NOTHING;
+	if (!session_functions_are_due(s->pooled.pool, s->peer.world->now))
+		s->unknown &= (uint8_t)~UNKNOWN_FUNCTIONS;
+	if (s->said_fatal) {
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return TASK_END_NOTHING;
+	}
+	return begins ? TASK_END_RESTORE : TASK_END_RESUME;
+}
+
+const struct server_task task_functions = {
+	.name = "functions", .words = "asking for the functions of the database", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
+	.ends_alone = true, .on_row = functions_row, .on_done = functions_done,
+};
 
 void session_functions_changed(struct database *d, usec_t now)
 {

@@ -13,6 +13,7 @@
 
 #include "state/role.h"
 #include "state/session_state.h"
+#include "state/task.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -93,7 +94,7 @@ static bool search_path_stays(const struct server *s)
 /* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
-	if (discarded || for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
+	if (discarded || for_client || s->task == &task_reset || s->task == &task_check)
 		s->set_there = 0;
 	if (discarded) {
 		s->values_of = 0;
@@ -111,7 +112,7 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 	}
 	if (for_client)
 		role_set_heard(s, ledger_is_within_query(&s->ledger));
-	if (for_client || s->task == TASK_RESET || s->task == TASK_CHECK) {
+	if (for_client || s->task == &task_reset || s->task == &task_check) {
 		s->unknown |= UNKNOWN_PARAMS;
 		if (search_path_stays(s))
 			server_close_if_params_stay(s);

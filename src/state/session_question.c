@@ -13,7 +13,6 @@
 
 #include "state/role.h"
 #include "state/session_state.h"
-#include "backend/task.h"
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -23,7 +22,6 @@
 
 #define ANSWER_MOST (64 * 1024)		/* bytes of names and values that are kept of one answer */
 #define CHANNELS_MOST 500		/* of a client: more keep their server */
-#define TRIES 3				/* a cancel request of the client's may hit the question */
 
 /* ---- the question ---- */
 
@@ -104,40 +102,20 @@ static void ask_for_role(struct bytes *sql, const struct server *s)
 /* A question of more than yes or no. */
 static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c";
 
-static void send_question(struct server *s)
+void session_question_sql(const struct server *s, struct bytes *sql)
 {
-	struct bytes sql = BYTES_EMPTY;
-
-	bytes_append_text(&sql, without_timeout);
+	bytes_append_text(sql, without_timeout);
 	if (s->state_doubts & PIN_PARAMETERS) {
-		bytes_append_text(&sql, parameters);
-		ask_for_named(&sql, client_of(s->pooled.link));
+		bytes_append_text(sql, parameters);
+		ask_for_named(sql, client_of(s->pooled.link));
 	}
 	for (int i = 0; i < PINS; i++)
 		if (s->state_doubts & 1u << i && i == PIN_LISTENING_NUMBER)
-			bytes_append_text(&sql, channels);
+			bytes_append_text(sql, channels);
 		else if (s->state_doubts & 1u << i && wheres[i])
-			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
+			bytes_append_format(sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
 	if (s->state_doubts & STATE_ROLE)
-		ask_for_role(&sql, s);
-	bytes_append_u8(&sql, 0);
-	if (sql.failed)
-		server_end(s, REASON_NO_MEMORY, NULL);
-	else
-		server_run(s, TASK_STATE, (const char *)sql.data);
-	bytes_free(&sql);
-}
-
-bool session_question_ask(struct server *s)
-{
-	ASSERT(!s->answer);
-	s->answer = mem_try(sizeof(*s->answer));
-	if (!s->answer) {
-		server_end(s, REASON_NO_MEMORY, NULL);
-		return false;
-	}
-	send_question(s);
-	return true;
+		ask_for_role(sql, s);
 }
 
 /* ---- the answer ---- */
@@ -226,7 +204,7 @@ void session_question_row(struct server *s, const struct pg_frame *f)
 		channel_row(a, &row);
 }
 
-static void clear(struct session_answer *a)
+void session_answer_clear(struct session_answer *a)
 {
 	bytes_free(&a->pairs);
 	bytes_free(&a->channels);
@@ -243,20 +221,9 @@ void session_question_forget(struct server *s)
 {
 	if (!s->answer)
 		return;
-	clear(s->answer);
+	session_answer_clear(s->answer);
 	mem_free(s->answer);
 	s->answer = NULL;
-}
-
-bool session_question_again(struct server *s)
-{
-	struct session_answer *a = s->answer;
-
-	if (s->said_fatal || ++a->tries == TRIES)
-		return false;
-	clear(a);
-	send_question(s);
-	return true;
 }
 
 bool session_question_is_elsewhere(struct server *s)

@@ -2,7 +2,7 @@
  * The state of a client's session, with session_state = full: what a client makes in one transaction is there in the next, on whatever
  * server that is, and on no other client's.
  *
- * Parameters are restored: its next server is brought to them (relay/link_params.c). All else pins the server: the client keeps it between
+ * Parameters are restored: its next server is brought to them (session_restore.c). All else pins the server: the client keeps it between
  * transactions as long as it has something there that cannot go to another one (tbl/pin.tbl).
  *
  * What a client has made is asked of the server, because SQL cannot be read well enough to know it: a SET may be rolled back, be one of many
@@ -35,7 +35,8 @@
 #include "state/session_learn.h"
 #include "state/session_params.h"
 #include "state/session_question.h"
-#include "backend/task.h"
+#include "state/session_restore.h"
+#include "state/task.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "base/log.h"
@@ -46,6 +47,7 @@
 
 #include <string.h>
 
+#define TRIES 3				/* of one question to a server */
 #define PARAMETERS PIN_PARAMETERS	/* among the doubts: what the client has set */
 #define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
 #define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
@@ -141,9 +143,9 @@ static const char drawn[] =
 void session_values_begin(struct server *s)
 {
 	if (s->status == 'T')
-		server_run(s, TASK_DRAWN, drawn);
+		server_run(s, &task_drawn, drawn);
 	else
-		server_run(s, TASK_DISCARD, "DISCARD SEQUENCES");
+		server_run(s, &task_discard, "DISCARD SEQUENCES");
 }
 
 static void own_values(struct server *s)
@@ -152,28 +154,49 @@ static void own_values(struct server *s)
 	s->values_of = client_of(s->pooled.link)->peer.id;
 }
 
-void session_values_row(struct server *s)
+/* The server has a lock of a sequence: the client has called nextval itself. */
+static void drawn_row(struct server *s, const struct pg_frame *row)
 {
+	(void)row;
 	if (s->pooled.link)
 		own_values(s);
 }
 
-bool session_values_over(struct server *s)
+/* An open transaction is no failure here. */
+static enum task_end values_done(struct server *s, bool is_discarded)
 {
-	bool is_discarded = s->task == TASK_DISCARD;
-
-	server_task_to(s, TASK_NONE);
 	if (s->task_failed || s->said_fatal) {
 		server_end(s, REASON_STATE_UNKNOWN, NULL);
-		return false;
+		return TASK_END_NOTHING;
 	}
 	if (is_discarded)
 		own_values(s);
 	if (!(s->unknown & UNKNOWN_SEQUENCES))
-		return true;
-	server_run(s, TASK_DISCARD, "DISCARD SEQUENCES");
-	return false;
+		return TASK_END_RESUME;
+	server_run(s, &task_discard, "DISCARD SEQUENCES");
+	return TASK_END_NOTHING;
 }
+
+static enum task_end drawn_done(struct server *s, bool failed)
+{
+	(void)failed;
+	return values_done(s, false);
+}
+
+static enum task_end discard_done(struct server *s, bool failed)
+{
+	(void)failed;
+	return values_done(s, true);
+}
+
+const struct server_task task_drawn = {
+	.name = "sequences", .words = "asking for sequences that the transaction has used", .states = TASK_IN(ACTIVE),
+	.on_row = drawn_row, .on_done = drawn_done,
+};
+
+const struct server_task task_discard = {
+	.name = "sequences", .words = "DISCARD SEQUENCES", .states = TASK_IN(ACTIVE), .on_done = discard_done,
+};
 
 bool session_state_may_yield(const struct client *c)
 {
@@ -265,14 +288,6 @@ static bool has_channels(const struct server *s, const struct client *c)
 	const struct notify_client *h = c->session->notify_client;
 
 	return !h || s->channels_restored || s->ledger.open || (s->status != 'I' && ledger_is_empty(&s->ledger)) || !notify_client_is_told(h);
-}
-
-void session_state_note_channels(struct server *s, struct client *c)
-{
-	s->channels_restored = true;
-	/* with the pin the server already had channels of the client */
-	if (!(c->pooled.pins & PIN_LISTENING))
-		s->state_doubts |= STATE_CHANNELS;
 }
 
 void session_state_leave_channels(struct server *s, struct client *c)
@@ -443,24 +458,26 @@ static void set_after_reset(struct server *s, struct client *c)
 	session_state_keeps_server(c);
 	if (peer_is_stopped(&c->peer) || params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
 		return;
-	bytes_append_u8(&sql, 0);
-	if (sql.failed)
-		server_end(s, REASON_NO_MEMORY, NULL);
-	else
-		server_run(s, TASK_PARAMS, (const char *)bytes_front(&sql));
-	bytes_free(&sql);
+	server_run_and_free(s, &task_params, &sql);
 }
 
 void session_state_ask(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
+	struct bytes sql = BYTES_EMPTY;
 
 	if (c->pooled.pins & FOREVER) {
 		set_after_reset(s, c);
 		return;
 	}
-	if (!session_question_ask(s))
+	ASSERT(!s->answer);
+	s->answer = mem_try(sizeof(*s->answer));
+	if (!s->answer) {
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
+	}
+	session_question_sql(s, &sql);
+	server_run_and_free(s, &task_state, &sql);
 	c->session->asked_at = c->last_active;
 	c->pooled.pool->state_asks++;
 }
@@ -500,15 +517,30 @@ static bool learn_channels(struct server *s, struct client *c)
 	return notify_client_learn(c, a, s->channels_restored);
 }
 
-bool session_state_learn(struct server *s)
+/* Asks once more: a cancel request of the client may have hit the query. Otherwise the server ends. */
+static void ask_again(struct server *s)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	if (s->said_fatal || ++s->answer->tries == TRIES) {
+		server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return;
+	}
+	session_answer_clear(s->answer);
+	session_question_sql(s, &sql);
+	server_run_and_free(s, &task_state, &sql);
+}
+
+/* The answer is complete. True: the server and the client have its parameters, and the client its pins. False: the server is asked again, or
+   has ended. */
+static bool learn(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
 	struct session_answer *a = s->answer;
 	unsigned asked = s->state_doubts, pins;
 
 	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & STATE_ROLE && !a->first_role)) {
-		if (!session_question_again(s))
-			server_end(s, REASON_STATE_UNKNOWN, NULL);
+		ask_again(s);
 		return false;
 	}
 	if (asked & PARAMETERS && !learn_parameters(s, c))
@@ -527,6 +559,25 @@ bool session_state_learn(struct server *s)
 	pin(c, pins);
 	return true;
 }
+
+static enum task_end state_done(struct server *s, bool failed)
+{
+	(void)failed;
+	if (!s->pooled.link) {
+		session_question_forget(s);
+		return TASK_END_RELEASE;
+	}
+	if (!learn(s))
+		return TASK_END_NOTHING;
+	if (client_of(s->pooled.link)->hears)
+		notify_client_flush(client_of(s->pooled.link));
+	return TASK_END_LINK;
+}
+
+const struct server_task task_state = {
+	.name = "state", .words = "asking for the session's settings", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
+	.ends_alone = true, .on_row = session_question_row, .on_done = state_done,
+};
 
 /* Others need the server: they wait, or it is to be closed. */
 static bool is_needed(const struct client *c)

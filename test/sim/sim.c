@@ -332,9 +332,9 @@ static void say_state(void)
 	LIST_EACH(node, &pooler.world->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %d, holds %zu, passing %u, blocked %x, unsent %zu, cancels %u\n",
+		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %s, holds %zu, passing %u, blocked %x, unsent %zu, cancels %u\n",
 			s->backend_pid, (int)s->pooled.state, s->pooled.pool->database->name, s->status, ledger_depth(&s->ledger),
-			s->ledger.lost ? " (lost)" : "", (int)s->task, bytes_size(&s->peer.held), s->peer.passing,
+			s->ledger.lost ? " (lost)" : "", s->task ? s->task->words : "none", bytes_size(&s->peer.held), s->peer.passing,
 			s->peer.blocked,
 			stream_unsent(&s->peer.stream), s->pooled.cancels);
 	}

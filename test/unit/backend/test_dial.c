@@ -1,6 +1,7 @@
 /* Opening a server connection: TLS negotiation, the methods of connecting one after another, and their timeouts. */
 #include "backend/dial.h"
 
+#include "core/dispatch.h"
 #include "backend/server_login.h"
 #include "logins.h"
 #include "whole.h"
@@ -28,7 +29,7 @@ static void begin(const char *ini)
 static void says(const void *data, size_t size)
 {
 	house_send(&whole, server, data, size);
-	dial_read(s, true);
+	server_readable(s, true);
 }
 
 static void ended(enum close_reason why, const char *detail)
@@ -72,7 +73,7 @@ TEST(answers_to_ssl_request)
 	ended(REASON_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
 	begin(PREFER_INI);
 	house_hang_up(server);
-	dial_read(s, true);
+	server_readable(s, true);
 	ended(REASON_SERVER_CRASHED, NULL);
 }
 
@@ -114,7 +115,7 @@ static void refuse(const char *sqlstate)
 	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
 	house_send(&whole, server, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
-	dial_read(s, true);
+	server_readable(s, true);
 }
 
 /* A host that is not ready is skipped: the same connection tries the next host without state of the first. */

@@ -1,6 +1,8 @@
 /* Logging in at a server: the start-up message, and each server message in and out of order. The test plays the server. */
 #include "backend/server_login.h"
 
+#include "core/dispatch.h"
+#include "state/task.h"
 #include "backend/dial.h"
 #include "logins.h"
 #include "whole.h"
@@ -29,7 +31,7 @@ static void says(struct bytes *out)
 {
 	house_send(&whole, server, bytes_front(out), bytes_size(out));
 	bytes_free(out);
-	dial_read(s, true);
+	server_readable(s, true);
 }
 
 static struct bytes proven(void)
@@ -110,7 +112,7 @@ TEST(fragmented_login)
 	for (size_t i = 0; i < bytes_size(&out); i++) {
 		CHECK(s->dial);
 		house_send(&whole, server, bytes_front(&out) + i, 1);
-		dial_read(s, true);
+		server_readable(s, true);
 	}
 	bytes_free(&out);
 	CHECK(!s->dial);
@@ -126,7 +128,7 @@ TEST(connect_query)
 	pg_build_ready(&out, 'I');
 	says(&out);
 	CHECK_INT(s->pooled.state, SERVER_TESTED);
-	CHECK_INT(s->task, TASK_CONNECT_QUERY);
+	CHECK(s->task == &task_connect_query);
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(server), "Q(SELECT 7)");
 	whole_close();
@@ -253,7 +255,7 @@ TEST(server_disconnects)
 
 	begin(INI);
 	house_hang_up(server);
-	dial_read(s, true);
+	server_readable(s, true);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
 	whole_close();
 	/* a server that completes the login and then disconnects within a message would do so again */
@@ -262,7 +264,7 @@ TEST(server_disconnects)
 	bytes_append_u8(&out, 'N');
 	says(&out);
 	house_hang_up(server);
-	dial_read(s, true);
+	server_readable(s, true);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_LOGIN_BROKEN);
 	CHECK_TEXT(s->peer.end_detail, "end of the connection within a message behind ReadyForQuery");
 	whole_close();

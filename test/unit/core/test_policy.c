@@ -1,6 +1,7 @@
 /* Decisions of the pool room are carried out: messages to refused or waiting clients, and the query that tests a server. */
 #include "core/policy.h"
 
+#include "state/task.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "unit.h"
@@ -102,7 +103,7 @@ static const char *tested_with(const char *ini)
 	whole_server_got(end);
 	pool_server_become(&s->pooled, SERVER_TESTED, whole.world->now);
 	policy_ops.test(&s->pooled);
-	CHECK_INT(s->task, TASK_CHECK);
+	CHECK(s->task == &task_check);
 	house_settle(&whole);
 	snprintf(text, sizeof(text), "%s", whole_server_got(end));
 	CHECK_INT(s->pooled.state, SERVER_IDLE);

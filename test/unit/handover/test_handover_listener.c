@@ -51,11 +51,11 @@ TEST(listener_and_clients_are_kept_together)
 TEST(listener_with_a_pending_query_delays_the_hand_over)
 {
 	REQUIRE(begin());
-	server_task_to(server, TASK_LISTEN);
+	server_task_to(server, &task_listen);
 	CHECK(!listener_is_calm(client->pooled.pool));
 	listeners_decide(whole.world);
 	CHECK(listener_stays(client->pooled.pool));
-	server_task_to(server, TASK_NONE);
+	server_task_to(server, NULL);
 	listeners_decide(whole.world);
 	CHECK(!listener_stays(client->pooled.pool));
 	list_append(&listener->movers, &client->session->notify_client->moving);

@@ -259,10 +259,12 @@ TEST(invalid_transaction_status)
 
 TEST(invalid_task)
 {
+	static const struct server_task foreign = { .states = TASK_IN(IDLE) };
+
 	REQUIRE(begin_idle());
-	server->task = TASK_LOOKUP;
+	server->task = &foreign;
 	pack_server();
-	server->task = TASK_NONE;
+	server->task = NULL;
 	CHECK(!take_server());
 	worlds_close();
 }

@@ -3,6 +3,9 @@
 
 #include "pg/build.h"
 #include "prepared/prepared.h"
+#include "relay/link.h"
+#include "state/session_restore.h"
+#include "state/task.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -221,9 +224,9 @@ TEST(row_of_a_pooler_query)
 	REQUIRE(begin_query());
 	bytes_append_text(fresh(), "D");
 	bytes_append_u32(&message, 60);
-	server->task = TASK_NOTE;
+	server->task = &task_note;
 	CHECK_INT(look(), MORE);
-	server->task = TASK_NONE;
+	server->task = NULL;
 	CHECK_INT(look(), ANSWER_RELAY);
 	end();
 }
@@ -349,9 +352,9 @@ TEST(fatal_error)
 	client->shares_server = false;
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
 	client->shares_server = true;
-	server->task = TASK_PARAMS;
+	server->task = &task_params;
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
-	server->task = TASK_NONE;
+	server->task = NULL;
 	client->peer.passing = 1;
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
 	client->peer.passing_dropped = true;
@@ -422,12 +425,76 @@ TEST(all_answers_are_sent)
 	static const uint8_t reply[] = { '1', 0, 0, 0, 4, 't', 0, 0, 0, 22, 0, 4, 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd' };
 
 	REQUIRE(begin());
-	server->task = TASK_LEAVE;
+	server->task = &task_leave;
 	bytes_append(fresh(), reply, sizeof(reply));
 	CHECK_INT(look(), ANSWER_ALL_SAID);
 	CHECK_INT(look_at(sizeof(reply) - 1), MORE);
-	server->task = TASK_NONE;
+	server->task = NULL;
 	end();
+}
+
+/* ---- ParameterStatus: the client takes over the values that its server reports, and a server that cannot store them is closed ---- */
+
+static void report(const char *name, const char *value)
+{
+	pg_build_parameter_status(fresh(), name, value);
+	look();
+}
+
+static const char *value_of(const struct params *set, int index)
+{
+	const char *value = params_get(set, index);
+
+	return value ? value : "";
+}
+
+TEST(reported_parameter_is_stored_for_the_client)
+{
+	REQUIRE(begin());
+	report("DateStyle", "German, DMY");
+	CHECK_TEXT(value_of(server->params, PARAM_DATESTYLE), "German, DMY");
+	CHECK_TEXT(value_of(client->params, PARAM_DATESTYLE), "German, DMY");
+	end();
+}
+
+TEST(untracked_parameter_is_ignored)
+{
+	const struct params *of_server, *of_client;
+
+	REQUIRE(begin());
+	of_server = server->params;
+	of_client = client->params;
+	report("in_hot_standby", "on");
+	CHECK(server->params == of_server && client->params == of_client);
+	end();
+}
+
+TEST(parameter_of_a_server_without_a_client)
+{
+	REQUIRE(begin());
+	CHECK_TEXT(whole_ask(near, "COMMIT"), "C(COMMIT) Z(I)");
+	REQUIRE(!server->pooled.link);
+	report("DateStyle", "German, DMY");
+	CHECK_TEXT(value_of(server->params, PARAM_DATESTYLE), "German, DMY");
+	CHECK(strcmp(value_of(client->params, PARAM_DATESTYLE), "German, DMY") != 0);
+	end();
+}
+
+/* Whichever allocation fails: both sides have the value, or the server is marked to close. */
+TEST(out_of_memory_closes_the_server_at_release)
+{
+	int failed = 1, more;
+
+	for (more = 0; failed > 0 && more < 50; more++) {
+		REQUIRE(begin());
+		pg_build_parameter_status(fresh(), "DateStyle", "German, DMY");
+		whole_memory_ends(more);
+		look();
+		failed = whole_memory_is_back();
+		CHECK((server->pooled.close_reason == REASON_NO_MEMORY) == (failed > 0));
+		end();
+	}
+	CHECK(more > 1 && failed == 0);
 }
 
 UNIT_MAIN

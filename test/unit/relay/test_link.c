@@ -1,6 +1,7 @@
 /* A link from beginning to end: sharing, when a server is clean, and the server's state after its client disconnects. */
 #include "relay/link.h"
 
+#include "state/session_restore.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -83,9 +84,9 @@ TEST(reasons_for_which_a_server_is_not_clean)
 	server->peer.passing = 1;
 	CHECK(!server_is_clean(server));
 	server->peer.passing = 0;
-	server->task = TASK_PARAMS;
+	server->task = &task_params;
 	CHECK(!server_is_clean(server));
-	server->task = TASK_NONE;
+	server->task = NULL;
 	client->half_sent = true;
 	CHECK(!server_is_clean(server));
 	client->half_sent = false;
@@ -157,7 +158,7 @@ TEST(reply_to_the_last_pooler_query)
 	whole_query(near, "C");
 	/* no query was sent */
 	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply)), PG_BAD);
-	server->task = TASK_LEAVE;
+	server->task = &task_leave;
 	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply)), PG_OK);
 	CHECK_INT(link_look_for_reply(server, reply, 1), PG_MORE);
 	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply) - 1), PG_MORE);
@@ -168,7 +169,7 @@ TEST(reply_to_the_last_pooler_query)
 		if (i > 0)
 			CHECK_INT(link_look_for_reply(server, other, i), PG_MORE);
 	}
-	server->task = TASK_NONE;
+	server->task = NULL;
 	end();
 }
 
@@ -185,9 +186,9 @@ TEST(conditions_for_releasing_a_server)
 	client->pooled.pins = PIN_LISTENING;
 	CHECK(!link_may_leave(server));
 	client->pooled.pins = 0;
-	server->task = TASK_PARAMS;
+	server->task = &task_params;
 	CHECK(!link_may_leave(server));
-	server->task = TASK_NONE;
+	server->task = NULL;
 	server->ledger.open = true;
 	CHECK(!link_may_leave(server));
 	server->ledger.open = false;

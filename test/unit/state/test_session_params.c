@@ -1,6 +1,8 @@
 /* Known parameters of a server's session: reported values, the effect of SET and DISCARD ALL, and parameters that cannot be restored. */
 #include "state/session_params.h"
 
+#include "state/session_restore.h"
+#include "state/task.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -71,9 +73,9 @@ TEST(out_of_memory_makes_parameters_unknown)
 /* ---- SET, RESET and DISCARD ALL ---- */
 
 /* Returns whether parameters are unknown after a SET that was sent for this task. */
-static bool is_unknown_after(enum server_task task, bool for_client)
+static bool is_unknown_after(const struct server_task *task, bool for_client)
 {
-	enum server_task before = server->task;
+	const struct server_task *before = server->task;
 
 	server->unknown = 0;
 	server->task = task;
@@ -85,12 +87,12 @@ static bool is_unknown_after(enum server_task task, bool for_client)
 TEST(set_makes_unreported_parameters_unknown)
 {
 	REQUIRE(begin(INI));
-	CHECK(is_unknown_after(TASK_NONE, true));
-	CHECK(is_unknown_after(TASK_RESET, false));
-	CHECK(is_unknown_after(TASK_CHECK, false));
+	CHECK(is_unknown_after(NULL, true));
+	CHECK(is_unknown_after(&task_reset, false));
+	CHECK(is_unknown_after(&task_check, false));
 	/* values set for a client, and values set by connect_query, are known */
-	CHECK(!is_unknown_after(TASK_PARAMS, false));
-	CHECK(!is_unknown_after(TASK_CONNECT_QUERY, false));
+	CHECK(!is_unknown_after(&task_params, false));
+	CHECK(!is_unknown_after(&task_connect_query, false));
 	server->unknown = 0;
 	whole_close();
 }

@@ -29,7 +29,7 @@ static bool begin(void)
 static void end(void)
 {
 	session_question_forget(server);
-	server->task = TASK_NONE;
+	server->task = NULL;
 	whole.holds_answers = false;
 	whole_close();
 }
@@ -38,7 +38,7 @@ static void end(void)
 static const char *asked(unsigned doubts)
 {
 	server->state_doubts = (uint16_t)doubts;
-	CHECK(session_question_ask(server));
+	session_state_ask(server);
 	house_settle(&whole);
 	return whole_server_got(far);
 }
@@ -92,7 +92,7 @@ TEST(query_covers_only_facts_in_doubt)
 {
 	REQUIRE(begin());
 	CHECK_TEXT(asked(PIN_CURSOR), "Q(" TIMEOUT ";SELECT 2 WHERE EXISTS (SELECT 1 FROM pg_catalog.pg_cursors WHERE is_holdable))");
-	CHECK_INT(server->task, TASK_STATE);
+	CHECK(server->task == &task_state);
 	end();
 	REQUIRE(begin());
 	CHECK_TEXT(asked(PIN_LISTENING | PIN_STATEMENT),
@@ -168,11 +168,11 @@ TEST(out_of_memory_ends_the_server)
 		REQUIRE(begin());
 		server->state_doubts = PIN_CURSOR;
 		whole_memory_ends(more);
-		(void)!session_question_ask(server);
+		session_state_ask(server);
 		failures += whole_memory_is_back() > 0;
 		CHECK(peer_is_ending(&server->peer));
 		CHECK_INT(server->peer.end_reason, REASON_NO_MEMORY);
-		server->task = TASK_NONE;
+		server->task = NULL;
 		whole.holds_answers = false;
 		house_settle(&whole);
 		whole_close();
@@ -319,17 +319,23 @@ TEST(query_is_not_repeated_after_a_fatal_error)
 {
 	REQUIRE(begin());
 	asked(PIN_CURSOR);
-	server->said_fatal = true;
-	CHECK(!session_question_again(server));
-	end();
+	server->task_failed = server->said_fatal = true;
+	CHECK_INT(server_task_end(server), TASK_END_NOTHING);
+	CHECK_INT(server->peer.end_reason, REASON_STATE_UNKNOWN);
+	session_question_forget(server);
+	whole.holds_answers = false;
+	whole_close();
 }
 
 TEST(handed_over_answer_is_incomplete)
 {
 	REQUIRE(begin());
+	asked(PIN_CURSOR);
+	session_question_forget(server);
 	CHECK(session_question_is_elsewhere(server));
 	CHECK(server->answer->is_incomplete);
-	CHECK(session_question_again(server));
+	fails();
+	CHECK(strstr(whole_server_got(far), ";SELECT 2 WHERE"));
 	CHECK(!server->answer->is_incomplete);
 	end();
 }

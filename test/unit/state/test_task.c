@@ -1,7 +1,6 @@
 /* The next state of a server without a client, and the effect of the end of a server task. */
-#include "backend/task.h"
+#include "state/task.h"
 
-#include "state/session_task.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -48,7 +47,7 @@ TEST(clean_server_becomes_idle)
 	CHECK_INT(server_next_state(server), SERVER_IDLE);
 	server_release(server);
 	CHECK_INT(server->pooled.state, SERVER_IDLE);
-	CHECK_INT(server->task, TASK_NONE);
+	CHECK(!server->task);
 	whole_close();
 }
 
@@ -57,8 +56,8 @@ TEST(stopped_server_is_asked_nothing)
 {
 	REQUIRE(begin(INI));
 	peer_become(&server->peer, PEER_STOPPED);
-	CHECK(!server_run(server, TASK_CHECK, ""));
-	CHECK_INT(server->task, TASK_NONE);
+	CHECK(!server_run(server, &task_check, ""));
+	CHECK(!server->task);
 	CHECK(ledger_is_empty(&server->ledger));
 	peer_become(&server->peer, PEER_STAYS);
 	whole_close();
@@ -71,12 +70,12 @@ TEST(server_of_an_ended_session_is_reset)
 	whole.holds_answers = true;
 	server_release(server);
 	CHECK_INT(server->pooled.state, SERVER_TESTED);
-	CHECK_INT(server->task, TASK_RESET);
+	CHECK(server->task == &task_reset);
 	whole.holds_answers = false;
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(end), "Q(DISCARD ALL)");
 	CHECK_INT(server->pooled.state, SERVER_IDLE);
-	CHECK(!server->needs_reset && server->task == TASK_NONE);
+	CHECK(!server->needs_reset && server->task == NULL);
 	whole_close();
 }
 
@@ -106,7 +105,7 @@ TEST(server_marked_to_close_is_not_reset)
 }
 
 /* Returns the reason for which the server ends when this task is over. */
-static int ended_for(enum server_task task, bool failed, char status)
+static int ended_for(const struct server_task *task, bool failed, char status)
 {
 	int why;
 
@@ -117,22 +116,23 @@ static int ended_for(enum server_task task, bool failed, char status)
 	server_task_to(server, task);
 	server->task_failed = failed;
 	server->status = status;
-	server_task_over(server);
+	if (server_task_end(server) == TASK_END_RELEASE)
+		server_release(server);
 	why = peer_is_ending(&server->peer) ? (int)server->peer.end_reason : REASON_NONE;
-	CHECK_INT(server->task, TASK_NONE);
+	CHECK(!server->task);
 	whole_close();
 	return why;
 }
 
 TEST(failed_task_ends_the_server)
 {
-	CHECK_INT(ended_for(TASK_RESET, false, 'I'), REASON_NONE);
-	CHECK_INT(ended_for(TASK_RESET, true, 'I'), REASON_RESET_FAILED);
+	CHECK_INT(ended_for(&task_reset, false, 'I'), REASON_NONE);
+	CHECK_INT(ended_for(&task_reset, true, 'I'), REASON_RESET_FAILED);
 	/* the task has left a transaction open */
-	CHECK_INT(ended_for(TASK_RESET, false, 'T'), REASON_RESET_FAILED);
-	CHECK_INT(ended_for(TASK_CHECK, false, 'I'), REASON_NONE);
-	CHECK_INT(ended_for(TASK_CHECK, true, 'I'), REASON_TEST_FAILED);
-	CHECK_INT(ended_for(TASK_CHECK, false, 'E'), REASON_TEST_FAILED);
+	CHECK_INT(ended_for(&task_reset, false, 'T'), REASON_RESET_FAILED);
+	CHECK_INT(ended_for(&task_check, false, 'I'), REASON_NONE);
+	CHECK_INT(ended_for(&task_check, true, 'I'), REASON_TEST_FAILED);
+	CHECK_INT(ended_for(&task_check, false, 'E'), REASON_TEST_FAILED);
 }
 
 UNIT_MAIN

@@ -1,7 +1,6 @@
 /* A client that LISTENs moves from its server to the LISTEN server of its pool. */
-#include "relay/fan_out.h"
-
 #include "state/notify_client.h"
+
 #include "state/notify_server.h"
 #include "state/session_state.h"
 #include "unit.h"
@@ -197,7 +196,7 @@ TEST(a_ready_for_query_waits_for_the_listener)
 	whole_query(near, "C");
 	CHECK_TEXT(whole_client_got(near), "C(COMMIT)");
 	CHECK_TEXT(whole_server_got(far), "Q()");
-	CHECK_INT(server_of(client->pooled.link)->task, TASK_HEAR);
+	CHECK(server_of(client->pooled.link)->task == &task_hear);
 	notify(far, "c", "committed");
 	CHECK_TEXT(whole_client_got(near), "");
 	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);

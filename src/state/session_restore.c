@@ -1,56 +1,26 @@
 /*
- * Parameters: before the first byte of a client goes to a server, the server's session gets the client's
- * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
- * would be a wrong answer, and it could not be taken back.
+ * The server of a link gets the state of its client: parameters, role and channels, before it gets the first message. The answer is awaited,
+ * because a request that ran with the DateStyle or client_encoding of another client would have a wrong answer.
  *
- * A server reads a whole query in the client_encoding that its session has when it comes. Values beyond ASCII are what they are in their
- * client's encoding, so that this is set first where it is another, in a query of its own.
+ * A server reads a query in the client_encoding that its session has when the query arrives. So values beyond ASCII need client_encoding
+ * first, in a query of its own (task_encoding).
  *
- * What the session has is known, or what is not known is set (session_params.c). Where another client may have left anything in the session
- * (UNKNOWN_SESSION), the session is reset before. The role of the session is set back in the same query (role.c).
- *
- * Invariant: the client goes on, or is welcomed, when the server has its values.
+ * Where another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The role of the session is set back in the
+ * same query (role.c).
  */
-#include "relay/link.h"
+#include "state/session_restore.h"
 
-#include "state/role.h"
+#include "base/assert.h"
+#include "base/printable.h"
+#include "pg/build.h"
 #include "state/notify_client.h"
+#include "state/role.h"
 #include "state/session_functions.h"
 #include "state/session_params.h"
 #include "state/session_state.h"
-#include "backend/task.h"
-#include "base/assert.h"
-#include "base/printable.h"
-#include "cancel/cancel.h"
-#include "login/login_link.h"
-#include "pg/build.h"
-#include "prepared/prepared.h"
+#include "state/task.h"
 
 #include <string.h>
-
-void link_parameter(struct server *s, const char *name, const char *value)
-{
-	struct world *w = s->peer.world;
-	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
-	int index = params_index(w->params, name);
-	const struct params *set;
-	char named[NAME_WITH_HOST];
-
-	role_reported(s, name);
-	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
-		prepared_parameters_changed(s);
-	server_parameter(s, name, value);
-	if (!c || index < 0)
-		return;
-	/* the next server gets the name with the address */
-	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && c->shares_server)
-		value = client_name_with_host(c, value, named);
-	set = params_with(w->params, c->params, index, value);
-	if (set)
-		params_replace(w->params, &c->params, set);
-	else
-		s->pooled.close_reason = REASON_NO_MEMORY;
-}
 
 /* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
    a direct connection would have told it. */
@@ -108,15 +78,15 @@ static bool expect_params(struct server *s, struct client *c)
 	/* in the middle of a link, in which the client may have set a role */
 	s->unknown &= c->pooled.pins ? UNKNOWN_ROLE : 0;
 	if (has_channels)
-		session_state_note_channels(s, c);
+		notify_client_note_channels(s, c);
 	server_close_if_params_stay(s);
 	return true;
 }
 
-/* The server has refused the parameters. If a client has used the server before, its session may be the cause: a statement_timeout that is too short,
-   a parameter that cannot be reset, temporary tables after which temp_buffers cannot change. Then the server is replaced, and the client gets another
-   one, a new one in the end. Start-up parameters that no server has accepted yet cost the pool no server: the client gets the server's words. */
-static void params_are_refused(struct server *s, struct client *c)
+/* The server has refused the parameters. The cause may be what another client has left in its session: a short statement_timeout, a parameter that
+   cannot be reset, temporary tables after which temp_buffers cannot change. Then the server ends, and the client gets another one. Start-up
+   parameters that no server has accepted yet do not end a server: the client gets the error. */
+static enum task_end params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
@@ -124,11 +94,7 @@ static void params_are_refused(struct server *s, struct client *c)
 
 	if (s->unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
-		if (c->login)
-			login_link_again(c);
-		else
-			client_resume(c);
-		return;
+		return TASK_END_PARTED;
 	}
 	if (s->unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
@@ -136,53 +102,49 @@ static void params_are_refused(struct server *s, struct client *c)
 		client_end(c, REASON_SERVER_SAID, printable_text(s->task_words, words, sizeof(words)));
 	else
 		client_end(c, REASON_SERVER_PARAMETER, NULL);
+	return TASK_END_NOTHING;
 }
 
-/* Its login is over. False: it has ended, or has no server any more: in a mode that has come while it waited, its first request gets it one. */
-static bool welcome(struct server *s, struct client *c)
+enum task_end session_restored(struct server *s, bool failed)
 {
-	if (!login_link_welcome(s, c))
-		return false;
-	link_end_if_clean(s);
-	return c->pooled.link != NULL;
-}
+	struct client *c = client_of(s->pooled.link);
 
-void link_params_are_set(struct server *s, bool failed)
-{
-	struct client *c;
-
-	ASSERT(s->pooled.link);
-	c = client_of(s->pooled.link);
-	/* the client has been told so, and is told nothing more */
+	/* the client has got this error, and gets no other one */
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
-		return;
+		return TASK_END_NOTHING;
 	}
-	if (failed || s->status != 'I') {
-		params_are_refused(s, c);
-		return;
-	}
+	if (failed)
+		return params_are_refused(s, c);
 	if (!expect_params(s, c)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
-		return;
+		return TASK_END_NOTHING;
 	}
-	if (s->params != c->params && !tell_spelling(s, c))
-		return;
-	if (c->login && !welcome(s, c))
-		return;
-	client_resume(c);
-	cancel_release_waiting(c);
+	return s->params == c->params || tell_spelling(s, c) ? TASK_END_RESTORED : TASK_END_NOTHING;
 }
 
-static void run_and_free(struct server *s, enum server_task task, struct bytes *sql)
+static enum task_end encoding_done(struct server *s, bool failed)
 {
-	bytes_append_u8(sql, 0);
-	if (sql->failed)
-		server_end(s, REASON_NO_MEMORY, NULL);
-	else
-		server_run(s, task, (const char *)sql->data);
-	bytes_free(sql);
+	if (!failed && !s->said_fatal && !session_restore_begin(s, client_of(s->pooled.link), true))
+		return TASK_END_NOTHING;
+	return session_restored(s, failed);
 }
+
+/* A row without columns: the session has statements of SQL's PREPARE (see `reset`). */
+static void params_row(struct server *s, const struct pg_frame *row)
+{
+	s->task_failed |= row->size == sizeof(uint16_t);
+}
+
+const struct server_task task_params = {
+	.name = "parameters", .words = "setting the client's parameters", .states = TASK_IN(ACTIVE), .keeps_error = true,
+	.is_cancelable = true, .on_row = params_row, .on_done = session_restored,
+};
+
+const struct server_task task_encoding = {
+	.name = "parameters", .words = "setting the client's encoding", .states = TASK_IN(ACTIVE), .keeps_error = true,
+	.is_cancelable = true, .on_done = encoding_done,
+};
 
 static bool has_beyond_ascii(const struct bytes *b)
 {
@@ -214,7 +176,7 @@ static void begin_encoding(struct server *s, const struct client *c)
 	}
 	params_sql(w->params, s->params, first, 0, false, &sql);
 	params_drop(w->params, &first);
-	run_and_free(s, TASK_ENCODING, &sql);
+	server_run_and_free(s, &task_encoding, &sql);
 }
 
 /* The role takes part in the move to the client's parameters, where one of the two has one: those may be such as only the role may set that the
@@ -253,7 +215,7 @@ static const char reset[] =
 	"CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();RESET ALL;DISCARD TEMP;DISCARD SEQUENCES;"
 	"SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql;";
 
-bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
+bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
@@ -292,7 +254,7 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 			bytes_free(&sql);
 			begin_encoding(s, c);
 		} else {
-			run_and_free(s, TASK_PARAMS, &sql);
+			server_run_and_free(s, &task_params, &sql);
 		}
 		return false;
 	}
@@ -301,14 +263,4 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 		return true;
 	server_end(s, REASON_NO_MEMORY, NULL);
 	return false;
-}
-
-bool link_params_bring(struct server *s, struct client *c)
-{
-	if (c->login && !login_link_begin(s, c))
-		return false;
-	/* it has parameters now, and may have sent its first queries already */
-	if (c->login && pool_keeps_state(c->pooled.pool))
-		link_state_begin(s, c);
-	return link_params_begin(s, c, false) && (!c->login || welcome(s, c));
 }

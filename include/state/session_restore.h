@@ -1,0 +1,18 @@
+#ifndef STATE_SESSION_RESTORE_H
+#define STATE_SESSION_RESTORE_H
+
+#include "conn/world.h"
+
+/* A server gets the state of its client: see session_restore.c. */
+
+/* Sets the parameters of the session to the client's values; its end is session_restored(). task_encoding precedes it if values must be read in the
+   client's encoding. */
+extern const struct server_task task_params, task_encoding;
+
+/* Begins to set what the server of the client does not have yet, with a task. True: it has everything. False: a task has begun, or the server has
+   ended. `encoding_is_set`: client_encoding is the client's already. */
+bool session_restore_begin(struct server *server, struct client *client, bool encoding_is_set);
+/* The server has executed that, or has refused it. TASK_END_RESTORED, TASK_END_PARTED or TASK_END_NOTHING. */
+enum task_end session_restored(struct server *server, bool failed);
+
+#endif
