@@ -72,6 +72,11 @@ struct server {
 	uint64_t set_there;		/* bit i: the session has tracked parameter i set, and a RESET would change that, whatever its value is */
 	uint64_t doubted_by;		/* id of the client that may have left unknown state in the session, or 0 */
 	uint64_t values_of;		/* id of the only client that has had the server since its session had no values of sequences; 0: none has */
+	char *drawn;			/* OIDs of sequences, with commas: of these its client has drawn the last value here; NULL: none is known */
+	uint32_t discards_in;		/* DISCARD SEQUENCES has been sent in this batch of its client, plus one; 0: in none */
+	bool values_may_be_own;		/* what its client asks of sequences may be proven to be its own ... */
+	bool values_are_own;		/* ... and has been, for the client's next text */
+	bool has_failed;		/* there was an error since the link began */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits, STATE_ROLE and STATE_CHANNELS: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */

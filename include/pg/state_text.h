@@ -1,6 +1,8 @@
 #ifndef PG_STATE_TEXT_H
 #define PG_STATE_TEXT_H
 
+#include "base/bytes.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +27,9 @@ enum {
 	TEXT_DOUBTFUL = 4096,		/* a function that may do anything: the session is to be reset before another client has it */
 	/* of clients' texts alone: */
 	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a question for what the session listens to */
-	TEXT_DRAWS = 8192		/* of functions, too: it has the word nextval or setval */
+	TEXT_DRAWS = 8192,		/* of functions, too: it has the word nextval or setval ... */
+	TEXT_SETS_VALUES = 16384,	/* ... setval */
+	TEXT_READS_NAMED = 32768	/* of functions, too: it has the word currval */
 };
 
 /* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */
@@ -45,6 +49,11 @@ bool state_text_begins(const uint8_t *text, size_t size);
 
 /* It has the word INSERT, MERGE or COPY: a column may have nextval as its default. */
 bool state_text_may_draw(const uint8_t *text, size_t size);
+
+/* Appends, for each call of currval in the text, an SQL expression for the OID of its sequence (NULL: there is none), and a comma. False: the text is
+   more than one SELECT, INSERT, UPDATE or DELETE, or it names a sequence in another way than currval('name') or
+   currval(pg_get_serial_sequence('table', 'column')). */
+bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids);
 
 /* It has SELECT INTO, which makes a temporary table where the search_path begins with pg_temp. In PL/pgSQL this sets a variable. */
 bool state_text_selects_into(const uint8_t *text, size_t size);

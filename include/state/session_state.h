@@ -1,6 +1,7 @@
 #ifndef STATE_SESSION_STATE_H
 #define STATE_SESSION_STATE_H
 
+#include "conn/gather.h"
 #include "conn/world.h"
 #include "pg/frame.h"
 #include "pg/state_functions.h"
@@ -26,6 +27,7 @@ struct client_session {
 	struct notify_client *notify_client;	/* channels that it listens to; NULL: none. See notify_server.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
 	bool draws;			/* ... or one that calls nextval */
+	bool sets_values;		/* it has called setval, or has prepared a statement that does */
 	bool reads_values;		/* it has asked for currval or lastval: it keeps its server for them, whoever waits */
 	uint8_t pins_logged;		/* the log has them */
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
@@ -46,8 +48,13 @@ void session_state_begin(struct server *server, struct client *client);
 bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
 /* That end has come: the next step of the client's channels is UNLISTEN. */
 void session_state_leave_channels(struct server *server, struct client *client);
-/* The server owes nothing. Values that are another client's are forgotten, or found to be the client's own, before its next message. */
-void session_values_begin(struct server *server);
+/* The server owes nothing. Values that are another client's are forgotten, or the values for which the client's next message asks, which has this text,
+   are found to be its own. */
+void session_values_begin(struct server *server, const uint8_t *text, size_t size);
+/* The client asks in the middle of a batch: gathers and enters DISCARD SEQUENCES. False: no memory, or a COPY is under way. */
+bool session_values_discard(struct server *server, struct gather *gather);
+/* That DISCARD SEQUENCES is complete. */
+void session_values_discarded(struct server *server);
 /* All that it keeps its server for are values of sequences that it may never ask for: the server is for others, if these need it. */
 bool session_state_may_yield(const struct client *client);
 /* A command of the client's with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE also stands for a function call. */

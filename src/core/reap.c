@@ -99,6 +99,7 @@ static void free_server(struct server *s)
 	mem_free(s->role);
 	mem_free(s->search_path);
 	mem_free(s->task_words);
+	mem_free(s->drawn);
 	session_question_forget(s);
 	session_functions_forget(s);
 	release_peer(&s->peer);

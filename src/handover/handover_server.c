@@ -178,6 +178,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
+	s->has_failed = true;
 	s->values_of = unpack_bool(in) ? 0 : VALUES_MIXED;
 	if (unpack_bool(in))
 		s->values_of = VALUES_OF_LINK;

@@ -407,10 +407,14 @@ static unsigned said_by(const struct token *t)
 		return TEXT_UNLISTENS;
 	if (is_lock(t))
 		return TEXT_LOCKS;
-	if (is(t, "currval") || is(t, "lastval"))
+	if (is(t, "lastval"))
 		return TEXT_READS_SEQUENCES;
-	if (is(t, "nextval") || is(t, "setval"))
+	if (is(t, "currval"))
+		return TEXT_READS_SEQUENCES | TEXT_READS_NAMED;
+	if (is(t, "nextval"))
 		return TEXT_DRAWS;
+	if (is(t, "setval"))
+		return TEXT_DRAWS | TEXT_SETS_VALUES;
 	if (begins(t, "dblink_connect") || begins(t, "setseed"))
 		return TEXT_STAYS;
 	/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
@@ -558,4 +562,86 @@ bool state_text_may_draw(const uint8_t *text, size_t size)
 	static const char *const words[] = { "insert", "merge", "copy" };
 
 	return has_word(text, size, words, 3);
+}
+
+/* ---- sequences that a text asks for ---- */
+
+/* The end of an argument: a parenthesis, perhaps behind a cast to regclass. */
+static bool take_end(struct reader *r)
+{
+	struct token t = take(r), second, type;
+
+	if (!is_mark(&t, ':'))
+		return is_mark(&t, ')');
+	second = take(r);
+	type = take(r);
+	t = take(r);
+	return is_mark(&second, ':') && is(&type, "regclass") && is_mark(&t, ')');
+}
+
+/* Behind pg_get_serial_sequence. */
+static bool take_column(struct reader *r, struct token *table, struct token *column)
+{
+	struct token opening = take(r), comma, closing;
+
+	*table = take(r);
+	comma = take(r);
+	*column = take(r);
+	closing = take(r);
+	return is_mark(&opening, '(') && table->kind == STRING && is_mark(&comma, ',') && column->kind == STRING && is_mark(&closing, ')');
+}
+
+/* Behind the word currval. */
+static bool read_sequence(struct reader r, struct bytes *oids)
+{
+	struct token opening = take(&r), first = take(&r), table, column;
+
+	if (!is_mark(&opening, '('))
+		return false;
+	if (first.kind == STRING)
+		bytes_append_format(oids, "pg_catalog.to_regclass('%.*s')", (int)first.size, first.at);
+	else if (is(&first, "pg_get_serial_sequence") && take_column(&r, &table, &column))
+		bytes_append_format(oids, "pg_catalog.to_regclass(pg_catalog.pg_get_serial_sequence('%.*s','%.*s'))", (int)table.size, table.at, (int)column.size,
+				    column.at);
+	else
+		return false;
+	bytes_append_text(oids, "::pg_catalog.oid,");
+	return take_end(&r);
+}
+
+/* Strings are between single quotes as they are, and there is one statement. */
+static bool is_plain(const char *begin, const char *end)
+{
+	const char *at = begin;
+
+	while (end > begin && (isspace((unsigned char)end[-1]) || end[-1] == ';'))
+		end--;
+	if (memchr(begin, ';', (size_t)(end - begin)) || memchr(begin, '\\', (size_t)(end - begin)))
+		return false;
+	while ((at = memchr(at, '$', (size_t)(end - at))) != NULL)
+		if (++at == end || !isdigit((unsigned char)*at))
+			return false;
+	return true;
+}
+
+bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids)
+{
+	const char *begin = (const char *)text, *end = size > 0 ? memchr(begin, 0, size) : NULL, *at = begin;
+	struct token t, first;
+
+	if (!end || !is_plain(begin, end))
+		return false;
+	first = next_word(&at, end);
+	for (; begin < first.at; begin++)
+		if (!isspace((unsigned char)*begin))
+			return false;
+	if (!is(&first, "select") && !is(&first, "insert") && !is(&first, "update") && !is(&first, "delete"))
+		return false;
+	while ((t = next_word(&at, end)).kind != END) {
+		const char *behind = at + (t.at[-1] == '"' && at < end && *at == '"');
+
+		if (is(&t, "currval") && !read_sequence((struct reader){ behind, end }, oids))
+			return false;
+	}
+	return true;
 }

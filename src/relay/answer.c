@@ -112,6 +112,10 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f, enum le
 		if (!s->task)
 			return ANSWER_BROKEN;
 		return server_task_heard(s, f) ? ANSWER_RELAY : ANSWER_DROP;
+	case MARK_DISCARD:
+		if (f->type == PGS_COMPLETE)
+			session_values_discarded(s);
+		break;
 	case LEDGER_UNMARKED:
 	case MARK_PREPARED:
 	case LEDGER_MARKS:
@@ -169,6 +173,7 @@ static void name_notifier(struct server *s, const struct pg_frame *f)
 static bool take_note(struct server *s, struct client *c, const struct pg_frame *f, bool whole, enum ledger_verdict verdict, enum ledger_owner owner)
 {
 	if (f->type == PGS_ERROR) {
+		s->has_failed = true;
 		look_at_error(s, f);
 		prepared_changes_undone(s);
 	}

@@ -249,8 +249,19 @@ static bool is_first(const struct server *s, const struct client *c)
 	return ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0;
 }
 
-/* STEP_WAIT: the server has something to do before. */
-static enum step note_text(struct client *c, struct server *s, const uint8_t *text, size_t size, enum text_of of)
+/* Values of sequences that are another client's go before the text. */
+static NEVER_INLINE enum step discard_values(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
+{
+	if (!g)
+		return STEP_MORE;
+	if (session_values_discard(s, g) && session_state_text(s, c, text, size, of))
+		return STEP_PASS;
+	server_end(s, REASON_STATE_UNKNOWN, NULL);
+	return STEP_GONE;
+}
+
+/* STEP_WAIT: the server has something to do before. STEP_MORE: something is to be gathered before, and there is no `g`. */
+static enum step note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
 {
 	/* else the beginning of the link has seen to that */
 	if (s->state_doubts | c->pooled.pins && is_first(s, c) && session_functions_are_due(c->pooled.pool, s->peer.world->now))
@@ -259,32 +270,34 @@ static enum step note_text(struct client *c, struct server *s, const uint8_t *te
 		return STEP_PASS;
 	else if (peer_is_stopped(&c->peer))
 		return STEP_GONE;
+	else if (s->unknown & UNKNOWN_SEQUENCES && s->ledger.open)
+		return discard_values(c, s, g, text, size, of);
 	else if (!ledger_is_empty(&s->ledger))
 		return wait_for_answers(c);
 	else if (s->unknown & UNKNOWN_SEQUENCES)
-		session_values_begin(s);
+		session_values_begin(s, text, size);
 	else
 		notify_client_relisten(s, c);
 	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
 }
 
 /* The SQL of a Parse comes after the name, of which one that is not here is taken for SQL. */
-static NEVER_INLINE enum step note_parse(struct client *c, struct server *s, const uint8_t *body, size_t here)
+static NEVER_INLINE enum step note_parse(struct client *c, struct server *s, struct gather *g, const uint8_t *body, size_t here)
 {
 	const uint8_t *nul = here > 0 ? memchr(body, 0, here) : NULL;
 
 	size_t at = nul ? (size_t)(nul + 1 - body) : 0;
 
-	return note_text(c, s, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
+	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
 /* What the message may set on the server. */
-static NEVER_INLINE enum step note_state(struct client *c, struct server *s, const struct pg_frame *f)
+static NEVER_INLINE enum step note_state(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
 	if (f->type == PGC_PARSE)
-		return note_parse(c, s, f->body, f->here);
+		return note_parse(c, s, g, f->body, f->here);
 	if (f->type == PGC_QUERY)
-		return note_text(c, s, f->body, f->here, TEXT_OF_QUERY);
+		return note_text(c, s, g, f->body, f->here, TEXT_OF_QUERY);
 	if (f->type == PGC_CALL)
 		session_state_told(s, TAG_CODE, false);
 	return STEP_PASS;
@@ -366,7 +379,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	if (c->keeps_state) {
 		if (text_lacks(c, f))
 			return STEP_MORE;
-		step = note_state(c, s, f);
+		step = note_state(c, s, f, g);
 		if (step != STEP_PASS)
 			return step;
 	}
@@ -383,7 +396,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 
 static NEVER_INLINE enum step note_query(struct client *c, struct server *s, const uint8_t *body, uint32_t size)
 {
-	enum step step = note_text(c, s, body, size, TEXT_OF_QUERY);
+	enum step step = note_text(c, s, NULL, body, size, TEXT_OF_QUERY);
 
 	return step != STEP_PASS || prepared_send_query(c, s) ? step : no_memory(c);
 }
@@ -413,7 +426,7 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 			break;
 		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_may_name(c, body + 1, size - 1))
 			return STEP_MORE;
-		if (c->keeps_state && (step = note_parse(c, s, body, size)) != STEP_PASS)
+		if (c->keeps_state && (step = note_parse(c, s, NULL, body, size)) != STEP_PASS)
 			return step;
 		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_BIND:

@@ -45,6 +45,7 @@
 #include "pg/state_text.h"
 #include "pg/tag.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TRIES 3				/* of one question to a server */
@@ -94,9 +95,21 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 
 /* ---- values of sequences ---- */
 
+/*
+ * currval and lastval give what the session has drawn last. Where nobody of a pool asks for values, clients of one server share its session, and it is not
+ * known whose values it has (values_of). From the first client that asks on, a server is rid of values of others when it is lent (UNKNOWN_SEQUENCES).
+ * That first client may ask in a transaction that has drawn a value. It gets it where the server proves that it is the client's own (`drawn`); all other
+ * values are discarded before its text, so that it gets the error 55000.
+ */
 static bool values_are_of(const struct server *s, const struct client *c)
 {
 	return s->values_of == c->peer.id || s->values_of == VALUES_OF_LINK;
+}
+
+static void forget_drawn(struct server *s)
+{
+	mem_free(s->drawn);
+	s->drawn = NULL;
 }
 
 /* The server is lent to the client. Where nobody asks for values they need not be known to be the client's own. */
@@ -104,6 +117,8 @@ static void values_begin(struct server *s, const struct client *c)
 {
 	if (s->values_of == c->peer.id)
 		return;
+	if (s->drawn)
+		forget_drawn(s);
 	if (c->pooled.pool->reads_sequences && c->keeps_state && s->values_of != 0)
 		s->unknown |= UNKNOWN_SEQUENCES;
 	s->values_of = s->values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
@@ -115,18 +130,20 @@ static void keep_values(struct client *c)
 	pin(c, c->pooled.pins | PIN_SEQUENCE);
 }
 
-/* The text asks for the last value that the client has drawn itself. From here on the client keeps the server with its values. False: values of others
-   have to go before. In a transaction that has failed there is no answer but that. */
-static bool values_are_its_own(struct server *s, struct client *c)
+/* The text, which says so by itself (`said`) and by functions that it calls, asks for the last value that the client has drawn itself. From here on the
+   client keeps the server with its values. False: values of others have to go before. */
+static bool values_are_its_own(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_doubtful)
 {
+	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->values_are_own || (s->drawn && !asks_for_named);
+	/* a statement with a name may be executed under another search_path, where a name is another sequence */
+	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
+
 	c->pooled.pool->reads_sequences = true;
-	if (!values_are_of(s, c) && s->status != 'E' && s->ledger.open) {
-		/* nothing can be asked in the middle of a batch */
-		server_end(s, REASON_STATE_UNKNOWN, NULL);
-		return false;
-	}
-	if (!values_are_of(s, c) && s->status != 'E') {
+	s->values_are_own = false;
+	/* in a transaction that has failed there is no answer but that */
+	if (!values_are_of(s, c) && !is_proven && s->status != 'E' && s->discards_in != s->batch + 1) {
 		s->unknown |= UNKNOWN_SEQUENCES;
+		s->values_may_be_own = may_name && !is_doubtful && s->doubted_by != c->peer.id && !s->has_failed && !c->session->sets_values;
 		return false;
 	}
 	c->session->reads_values = true;
@@ -134,46 +151,89 @@ static bool values_are_its_own(struct server *s, struct client *c)
 	return true;
 }
 
-/* A sequence that the transaction has called nextval for is locked until the transaction ends. So the first client of a pool that asks for its value
-   gets that, although others have had the server before. */
-static const char drawn[] =
-	"SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE l.pid OPERATOR(pg_catalog.=) "
-	"pg_catalog.pg_backend_pid() AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock' AND c.relkind OPERATOR(pg_catalog.=) 'S' LIMIT 1";
-
-void session_values_begin(struct server *s)
+/* OIDs of the sequences of which the client has drawn the last value, and whether these are all that it asks for. A sequence is locked until the end of the
+   transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY have other locks, too. */
+#define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
+static void ask_for_drawn(const struct server *s, const struct bytes *oids, struct bytes *sql)
 {
-	if (s->status == 'T')
-		server_run(s, &task_drawn, drawn);
-	else
-		server_run(s, &task_discard, "DISCARD SEQUENCES");
+	bytes_append_text(sql,
+		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
+		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
+		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
+	if (s->drawn)
+		bytes_append_format(sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->drawn) - 1, s->drawn);
+	bytes_append_text(sql, ") SELECT o,ARRAY[");
+	bytes_append(sql, bytes_front(oids), bytes_size(oids));
+	bytes_append_text(sql, "o] OPERATOR(pg_catalog.<@) ARRAY(SELECT o FROM o) FROM o");
+	sql->failed |= oids->failed;
+}
+
+static void discard_values(struct server *s)
+{
+	server_run(s, &task_discard, "DISCARD SEQUENCES");
+}
+
+void session_values_begin(struct server *s, const uint8_t *text, size_t size)
+{
+	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
+
+	if (!s->values_may_be_own || (s->status == 'I' && !s->drawn) || !state_text_read_sequences(text, size, &oids)) {
+		discard_values(s);
+	} else {
+		ask_for_drawn(s, &oids, &sql);
+		forget_drawn(s);
+		server_run_and_free(s, &task_drawn, &sql);
+	}
+	bytes_free(&oids);
 }
 
 static void own_values(struct server *s)
 {
+	forget_drawn(s);
 	s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
 	s->values_of = client_of(s->pooled.link)->peer.id;
 }
 
-/* The server has a lock of a sequence: the client has called nextval itself. */
-static void drawn_row(struct server *s, const struct pg_frame *row)
+#define DRAWN_MOST 1000		/* bytes */
+
+static void drawn_row(struct server *s, const struct pg_frame *f)
 {
-	(void)row;
-	if (s->pooled.link)
-		own_values(s);
+	struct pg_cursor row = pg_cursor_of(f->body, f->here);
+	unsigned columns = pg_read_u16(&row);
+	uint32_t size = pg_read_u32(&row);
+	const uint8_t *oid = pg_read_bytes(&row, size), *is_all;
+	size_t before = s->drawn ? strlen(s->drawn) : 0;
+	char *drawn;
+
+	is_all = pg_read_u32(&row) == 1 ? pg_read_bytes(&row, 1) : NULL;
+	if (row.bad || columns != 2 || !is_all || !s->pooled.link || size == 0 || before + size > DRAWN_MOST)
+		return;
+	drawn = mem_try(before + size + 2);
+	if (!drawn)
+		return;
+	snprintf(drawn, before + size + 2, "%s%.*s,", s->drawn ? s->drawn : "", (int)size, (const char *)oid);
+	forget_drawn(s);
+	s->drawn = drawn;
+	s->values_are_own = *is_all == 't';
+	if (s->values_are_own)
+		s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
 }
 
 /* An open transaction is no failure here. */
 static enum task_end values_done(struct server *s, bool is_discarded)
 {
-	if (s->task_failed || s->said_fatal) {
+	/* an error of the question ends the client's transaction, and its text with it */
+	if (s->said_fatal || (s->task_failed && s->status != 'E')) {
 		server_end(s, REASON_STATE_UNKNOWN, NULL);
 		return TASK_END_NOTHING;
 	}
-	if (is_discarded)
+	if (s->task_failed)
+		s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
+	else if (is_discarded)
 		own_values(s);
 	if (!(s->unknown & UNKNOWN_SEQUENCES))
 		return TASK_END_RESUME;
-	server_run(s, &task_discard, "DISCARD SEQUENCES");
+	discard_values(s);
 	return TASK_END_NOTHING;
 }
 
@@ -190,13 +250,41 @@ static enum task_end discard_done(struct server *s, bool failed)
 }
 
 const struct server_task task_drawn = {
-	.name = "sequences", .words = "asking for sequences that the transaction has used", .states = TASK_IN(ACTIVE),
+	.name = "sequences", .words = "asking for sequences that the transaction has used", .states = TASK_IN(ACTIVE), .reads_rows = true,
 	.on_row = drawn_row, .on_done = drawn_done,
 };
 
 const struct server_task task_discard = {
 	.name = "sequences", .words = "DISCARD SEQUENCES", .states = TASK_IN(ACTIVE), .on_done = discard_done,
 };
+
+bool session_values_discard(struct server *s, struct gather *g)
+{
+	/* the statement and the portal have the name "pgweir." */
+	static const char messages[] = "P\0\0\0\x20" "pgweir.\0" "DISCARD SEQUENCES\0" "\0\0" "B\0\0\0\x1a" "pgweir.\0" "pgweir.\0" "\0\0\0\0\0\0"
+				       "E\0\0\0\x10" "pgweir.\0" "\0\0\0\0" "C\0\0\0\x0d" "Spgweir.\0" "C\0\0\0\x0d" "Ppgweir.";
+	static const uint8_t types[] = { PGC_PARSE, PGC_BIND, PGC_EXECUTE, PGC_CLOSE, PGC_CLOSE };
+
+	s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
+	s->discards_in = s->batch + 1;
+	/* the server passes over the client's text, too */
+	if (s->ledger.skipping)
+		return true;
+	if (!ledger_enters(&s->ledger))
+		return false;
+	for (size_t i = 0; i < sizeof(types); i++)
+		if (!ledger_sent_marked(&s->ledger, types[i], PG_OF_STATEMENT, OWED_TO_POOLER, MARK_DISCARD))
+			return false;
+	gather_copy(g, messages, sizeof(messages));
+	return true;
+}
+
+void session_values_discarded(struct server *s)
+{
+	s->discards_in = 0;
+	if (s->pooled.link)
+		own_values(s);
+}
 
 bool session_state_may_yield(const struct client *c)
 {
@@ -259,7 +347,7 @@ void session_state_begin(struct server *s, struct client *c)
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	s->state_doubts = c->keeps_state ? called(s, c) : 0;
-	s->state_was_reset = s->state_text_was_cut = s->channels_restored = false;
+	s->state_was_reset = s->state_text_was_cut = s->channels_restored = s->has_failed = false;
 	values_begin(s, c);
 	if (c->keeps_state && c->session->draws)
 		keep_values(c);
@@ -335,16 +423,16 @@ static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum
 static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
 {
 	const struct state_functions *functions = session_functions_of(c->pooled.pool);
-	unsigned said = state_text_read(text, size, name_it, c), doubts;
+	unsigned said = state_text_read(text, size, name_it, c), of_functions = functions ? read_functions(functions, c, text, size) : 0, doubts;
 	bool needs_channels;
 
-	said |= state_text_selects_into(text, size) ? TEXT_TEMPORARY : 0u;
-	said |= functions ? read_functions(functions, c, text, size) : 0u;
+	said |= of_functions | (state_text_selects_into(text, size) ? TEXT_TEMPORARY : 0u);
 	doubts = doubts_of(said);
 	needs_channels = c->hears && (said & (TEXT_UNLISTENS | TEXT_LISTENS) || state_text_may_begin(text, size));
 	if (needs_channels && !has_channels(s, c))
 		return false;
-	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
+	c->session->sets_values |= said & TEXT_SETS_VALUES;
+	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c, said, of_functions, of, is_doubtful || said & (TEXT_DOUBTFUL | TEXT_PREPARES)))
 		return false;
 	s->state_doubts |= (uint16_t)doubts;
 	s->state_text_was_cut |= (said & TEXT_CUT) != 0;

@@ -400,6 +400,165 @@ def test_first_read_of_a_sequence_in_a_transaction(scene, drawn):
     assert mine.query("SELECT lastval()").value == own
 
 
+OWN = {
+    "name": "SELECT currval('drawn_id_seq')",
+    "cast": "SELECT pg_catalog.currval('drawn_id_seq'::regclass);",
+    "quoted": "SELECT \"currval\"('public.\"drawn_id_seq\"'), 1",
+    "serial": "SELECT currval(pg_get_serial_sequence('drawn', 'id'))",
+    "insert": "INSERT INTO drawn (id, who) VALUES (-currval('drawn_id_seq'), 'x') RETURNING -id",
+    "both": "SELECT lastval(), currval('drawn_id_seq')",
+}
+NOT_OWN = {
+    "name": "SELECT currval('other_seq')",
+    "one of two": "SELECT currval('drawn_id_seq'), currval('other_seq')",
+    "expression": "SELECT currval('other' || '_seq')",
+    "list": "SELECT currval(c.oid) FROM pg_class c WHERE relname = 'other_seq'",
+    "string": "SELECT currval('drawn_id_seq'), currval(E'\\157ther_seq')",
+    "escapes": "SELECT currval(U&'other!005fseq' UESCAPE '!')",
+    "comment": "SELECT currval/* ('drawn_id_seq') */('other_seq')",
+    "dollar": "SELECT currval($$other_seq$$)",
+    "two statements": "SET LOCAL search_path = elsewhere; SELECT currval('drawn_id_seq')",
+    "set_config": "SELECT set_config('search_path', 'elsewhere', true), currval(pg_get_serial_sequence('drawn', 'id'))",
+}
+
+
+@pytest.fixture
+def others(drawn):
+    """Sequences from which only other clients draw."""
+    drawn.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.drawn (id serial, who text); CREATE SEQUENCE other_seq; "
+                  "CREATE TABLE elsewhere.other (id bigint DEFAULT nextval('other_seq'), who text); GRANT ALL ON SCHEMA elsewhere TO PUBLIC; "
+                  "GRANT ALL ON ALL TABLES IN SCHEMA elsewhere TO PUBLIC; GRANT ALL ON ALL SEQUENCES IN SCHEMA elsewhere, public TO PUBLIC", database="p0")
+    yield drawn
+    drawn.execute("DROP SCHEMA elsewhere CASCADE; DROP SEQUENCE other_seq", database="p0")
+
+
+def draw_as_another(weir, *more, **at):
+    """The session has values of all sequences. INSERT keeps no server connection."""
+    with weir.client(**at) as other:
+        for table in ("drawn", "elsewhere.drawn", "elsewhere.other") + more:
+            assert not other.query("INSERT INTO %s (who) VALUES ('other')" % table).errors
+
+
+@pytest.mark.parametrize("way", ["query", "unnamed"])
+@pytest.mark.parametrize("text", OWN.values(), ids=OWN)
+def test_first_client_that_reads_gets_its_own_value(scene, others, text, way):
+    weir = full(scene, others, size=1)
+    draw_as_another(weir)
+    mine = weir.client()
+    say = mine.query if way == "query" else lambda text: prepared(mine, text)
+    mine.query("BEGIN")
+    own = draw(mine, "mine")
+    assert say(text).value == own
+    assert say("SELECT lastval()").value == own
+    mine.query("COMMIT")
+    assert say("SELECT lastval()").value == own
+    assert say("SELECT currval('drawn_id_seq')").value == own
+    assert say("SELECT currval('other_seq')").errors[0]["C"] == "55000"
+    assert draw(mine, "mine") == say("SELECT currval('drawn_id_seq')").value
+
+
+@pytest.mark.parametrize("way", ["query", "unnamed"])
+@pytest.mark.parametrize("text", NOT_OWN.values(), ids=NOT_OWN)
+def test_first_client_that_reads_another_sequence_gets_no_value(scene, others, text, way):
+    if way == "unnamed" and ";" in text:
+        return
+    weir = full(scene, others, size=1)
+    draw_as_another(weir)
+    mine = weir.client()
+    mine.query("BEGIN")
+    draw(mine, "mine")
+    result = mine.query(text) if way == "query" else prepared(mine, text)
+    assert [error["C"] for error in result.errors] == ["55000"]
+    mine.query("ROLLBACK")
+
+
+# what locks a sequence as nextval does, or makes a name another sequence
+CASES = {
+    "setval": ("SELECT setval('other_seq', 9)", "SELECT lastval()"),
+    "failed nextval": ("SAVEPOINT a; SELECT nextval('ended_seq')|ROLLBACK TO a", "SELECT currval('ended_seq')"),
+    "DO": ("DO $$ BEGIN PERFORM nextval('ended_seq'); EXCEPTION WHEN OTHERS THEN END $$", "SELECT currval('ended_seq')"),
+    "ALTER SEQUENCE": ("ALTER SEQUENCE ended_seq MAXVALUE 2", "SELECT currval('ended_seq')"),
+    "TRUNCATE": ("TRUNCATE ended RESTART IDENTITY", "SELECT currval('ended_seq')"),
+    "function": ("SELECT 1", "SELECT reads_other()"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_first_client_that_reads_a_sequence_that_it_only_locks(scene, others, case):
+    others.execute("CREATE SEQUENCE ended_seq MAXVALUE 1; CREATE TABLE ended (id int DEFAULT nextval('ended_seq'), who text); ALTER SEQUENCE ended_seq OWNED BY ended.id; "
+                   "ALTER TABLE ended OWNER TO app; "
+                   "CREATE FUNCTION reads_other() RETURNS bigint LANGUAGE sql AS $$ SELECT currval('other_seq') $$", database="p0")
+    try:
+        weir = full(scene, others, size=1)
+        text, read = CASES[case]
+        draw_as_another(weir, "ended", user="app")
+        mine = weir.client(user="app")
+        mine.query("BEGIN")
+        if case != "setval":
+            draw(mine, "mine")
+        for part in text.split("|"):
+            mine.query(part)
+        assert mine.query(read).errors[0]["C"] == "55000"
+        mine.query("ROLLBACK")
+    finally:
+        others.execute("DROP TABLE ended; DROP FUNCTION reads_other", database="p0")
+
+
+def test_first_client_that_reads_by_a_named_statement(scene, others):
+    """Its name may stand for another sequence later."""
+    weir = full(scene, others, size=1, max_prepared_statements=10)
+    draw_as_another(weir)
+    mine = weir.client()
+    mine.query("BEGIN")
+    draw(mine, "mine")
+    mine.send(m.parse("SELECT currval('drawn_id_seq')", "s") + m.sync())
+    assert not mine.result().errors
+    mine.query("SET LOCAL search_path = elsewhere")
+    mine.send(m.bind("s") + m.execute() + m.sync())
+    assert mine.result().errors[0]["C"] == "55000"
+
+
+@pytest.mark.parametrize("begin", [False, True])
+@pytest.mark.parametrize("read", ["SELECT lastval()", "SELECT currval('drawn_id_seq')"])
+def test_first_client_that_reads_in_a_batch(scene, others, read, begin):
+    weir = full(scene, others, size=1)
+    draw_as_another(weir)
+    mine = weir.client()
+    if begin:
+        mine.query("BEGIN")
+    mine.send(m.parse("SELECT 1") + m.bind() + m.execute() + m.parse(read) + m.bind() + m.execute() + m.sync())
+    result = mine.result()
+    assert [error["C"] for error in result.errors] == ["55000"] and result.types == "12DCEZ" if not begin else result.errors
+    mine.query("ROLLBACK")
+    own = draw(mine, "mine")
+    assert mine.query(read).value == own
+
+
+def test_first_client_that_reads_in_a_batch_that_has_failed(scene, others):
+    """The server has passed over DISCARD SEQUENCES, too: later requests send it again."""
+    weir = full(scene, others, size=1)
+    draw_as_another(weir)
+    mine = weir.client()
+    for _ in range(2):
+        mine.send(m.parse("SELECT 1/0") + m.bind() + m.execute() + m.parse("SELECT lastval()") + m.bind() + m.execute() + m.sync())
+        assert [error["C"] for error in mine.result().errors] == ["22012"]
+    assert mine.query("SELECT lastval()").errors[0]["C"] == "55000"
+    mine.send(m.parse("SELECT 1/0") + m.bind() + m.execute() + m.query("SELECT lastval()") + m.sync())
+    assert [error["C"] for error in mine.result().errors] == ["22012"]
+
+
+def test_first_client_that_reads_by_a_query_in_a_batch(scene, others):
+    weir = full(scene, others, size=1)
+    draw_as_another(weir)
+    mine, other = weir.client(), weir.client()
+    mine.send(m.parse("SELECT 1") + m.query("SELECT lastval()"))
+    assert mine.result().errors[0]["C"] == "55000"
+    mine.query("DISCARD ALL")
+    draw(other, "other")
+    mine.send(m.parse("SELECT 1") + m.query("SELECT lastval()"))
+    assert mine.result().errors[0]["C"] == "55000"
+
+
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("begin", ["", "BEGIN"])
 def test_values_of_others_are_never_read(scene, drawn, size, begin):

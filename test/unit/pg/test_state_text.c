@@ -135,9 +135,10 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SELECT dblink_connect('a', 'b')", "", TEXT_STAYS },
 	{ "SELECT dblink('a', 'b'), dblink_disconnect('a')", "", 0 },
 	{ "SELECT setseed(0.5)", "", TEXT_STAYS },
-	{ "SELECT currval('s'), pg_catalog.\"lastval\"()", "", TEXT_READS_SEQUENCES },
+	{ "SELECT currval('s'), pg_catalog.\"lastval\"()", "", TEXT_READS_SEQUENCES | TEXT_READS_NAMED },
+	{ "SELECT LASTVAL()", "", TEXT_READS_SEQUENCES },
 	{ "SELECT nextval('s'), mycurrval, my_lastval", "", TEXT_DRAWS },
-	{ "SELECT setval('s', 1), my_nextval", "", TEXT_DRAWS },
+	{ "SELECT setval('s', 1), my_nextval", "", TEXT_DRAWS | TEXT_SETS_VALUES },
 	/* whether the text is quoted depends on settings */
 	{ "SELECT $$it's$$; SELECT set_config('app.tenant','7',false);", "app.tenant", CALLED },
 	{ "SELECT $$it's$$; SET app.tenant='7'", "app.tenant", 0 },
@@ -170,6 +171,53 @@ TEST(beginnings_of_transactions)
 	CHECK(state_text_may_begin((const uint8_t *)"SELECT 1", 8));
 	CHECK(state_text_begins(OF("BEGIN")) && state_text_begins(OF(" /* a */ start transaction")));
 	CHECK(!state_text_begins(OF("SELECT begin FROM t")) && !state_text_begins(OF("\"begin\"")) && !state_text_begins(OF("")));
+}
+
+#define OID(name) "pg_catalog.to_regclass('" name "')::pg_catalog.oid,"
+#define COLUMN(table, column) "pg_catalog.to_regclass(pg_catalog.pg_get_serial_sequence('" table "','" column "'))::pg_catalog.oid,"
+
+/* Of NULL the sequences cannot be known. */
+static const struct { const char *text, *oids; } asked[] = {
+	{ "SELECT lastval()", "" },
+	{ " select currval('s') ; ", OID("s") },
+	{ "SELECT \"currval\" ( /* a */ 's'::regclass), $1, pg_catalog.CURRVAL('a.\"B\"')", OID("s") OID("a.\"B\"") },
+	{ "INSERT INTO t VALUES ($1, currval(pg_get_serial_sequence('t', 'c')))", COLUMN("t", "c") },
+	{ "SELECT 'currval', currval('s')", NULL },
+	{ "SELECT currval($1)", NULL },
+	{ "SELECT currval('s'::text::regclass)", NULL },
+	{ "SELECT currval('s' || 't')", NULL },
+	{ "SELECT currval('it''s')", NULL },
+	{ "SELECT currval('a'\n'b')", NULL },
+	{ "SELECT currval(E's')", OID("s") },
+	{ "SELECT currval(E'\\163')", NULL },
+	{ "SELECT currval(U&'!0073' UESCAPE '!')", NULL },
+	{ "SELECT currval($$s$$)", NULL },
+	{ "SELECT $$it's$$, currval('s')", NULL },
+	{ "SELECT currval(pg_get_serial_sequence('t', 'c') || 'd')", NULL },
+	{ "SELECT currval(pg_get_serial_sequence('t', lower('C')))", NULL },
+	{ "SELECT currval(t.o) FROM t", NULL },
+	{ "SELECT 1; SELECT currval('s')", NULL },
+	{ "SET a = b; SELECT currval('s')", NULL },
+	{ "PREPARE p AS SELECT currval('s')", NULL },
+	{ "/* SELECT */ EXECUTE p(currval('s'))", NULL },
+	{ "currval", NULL },
+	{ "", NULL },
+};
+
+TEST(sequences_that_a_text_asks_for)
+{
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		struct bytes oids = BYTES_EMPTY;
+		bool are_known = state_text_read_sequences((const uint8_t *)asked[i].text, strlen(asked[i].text) + 1, &oids);
+
+		bytes_append_u8(&oids, 0);
+		if (are_known != (asked[i].oids != NULL) || (are_known && strcmp((const char *)bytes_front(&oids), asked[i].oids) != 0))
+			UNIT_FAIL("\"%s\": %d \"%s\"", asked[i].text, are_known, (const char *)bytes_front(&oids));
+		bytes_free(&oids);
+		for (size_t size = 0; size <= strlen(asked[i].text); size++)
+			CHECK(!state_text_read_sequences((const uint8_t *)asked[i].text, size, &oids));
+		bytes_free(&oids);
+	}
 }
 
 /* The quick search finds a word at every position. */
