@@ -96,6 +96,8 @@ struct server {
 	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	uint32_t backend_pid;		/* of its process, as BackendKeyData says it; 0: it was not told */
 	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See state/notifier.c */
+	bool notifies;			/* its client may have sent notifications: no other client gets it before all listeners have them ... */
+	uint64_t notified;		/* ... and that has left it as this one: world->notified */
 	UT_hash_handle by_backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;

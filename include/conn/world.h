@@ -68,6 +68,9 @@ struct world {
 	uint64_t queries;			/* answered since the start */
 	struct tick *tick;			/* values that one tick compares with the previous tick */
 	struct list again;			/* peers to be read again this turn without an event */
+	struct list listeners;			/* those of pools that have a server (state/notify_server.h) */
+	uint64_t notified;			/* so many clients that may have sent notifications have left their servers: state/notifier.c */
+	bool notifiers_due, notifiers_wait;	/* servers begin to wait for these listeners; wait for them */
 	struct list notify_due;			/* clients with notifications to be sent when the events are handled (state/notify_client.c) */
 	uint32_t deliveries;			/* of notifications to clients, in this turn */
 	bool notify_waits;			/* the last turn has left some of these clients */
@@ -163,6 +166,6 @@ static inline void client_resume(struct client *c)
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }
-static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again) || !list_is_empty(&w->notify_due); }	/* do not block in the event loop */
+static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again) || !list_is_empty(&w->notify_due) || w->notifiers_due; }	/* do not block in the event loop */
 
 #endif

@@ -36,7 +36,9 @@ unsigned state_functions_read(const struct state_functions *functions, const uin
 			      void *context);
 /* False: the text may call a function that is neither PostgreSQL's own nor among these (NULL: none is known). */
 bool state_functions_know_calls(const struct state_functions *functions, const uint8_t *text, size_t size);
-/* False: state_functions_read says nothing about any text. */
+/* The text calls a function of these that may NOTIFY, or writes where a trigger or rule may. */
+bool state_functions_may_notify(const struct state_functions *functions, const uint8_t *text, size_t size);
+/* False: state_functions_read says nothing about any text, but for TEXT_NOTIFIES. */
 bool state_functions_change_something(const struct state_functions *functions);
 
 #endif

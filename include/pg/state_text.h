@@ -24,6 +24,7 @@ enum {
 	/* of functions alone (pg/state_functions.h); of a client's text the command tag says it: */
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
 	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
+	TEXT_NOTIFIES = 65536,		/* NOTIFY or pg_notify; of a client's text state_text_may_notify says it */
 	TEXT_DOUBTFUL = 4096,		/* a function that may do anything: the session is to be reset before another client has it */
 	/* of clients' texts alone: */
 	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a question for what the session listens to */
@@ -46,6 +47,9 @@ bool state_text_may_begin(const uint8_t *text, size_t size);
 
 /* The same of a text that is one statement, of which that is the first word. */
 bool state_text_begins(const uint8_t *text, size_t size);
+
+/* It has the word NOTIFY or pg_notify, or is cut off. */
+bool state_text_may_notify(const uint8_t *text, size_t size);
 
 /* It has the word INSERT, MERGE or COPY: a column may have nextval as its default. */
 bool state_text_may_draw(const uint8_t *text, size_t size);

@@ -28,7 +28,9 @@ struct notify_server {
 	struct pool *pool;
 	struct channel *channels;	/* uthash */
 	struct list clients, barriers, movers;
+	struct list of_world;		/* world->listeners, while it has a server; else empty */
 	uint64_t sent, answered;	/* its queries */
+	uint64_t asked_for, heard;	/* world->notified, when the query under way was sent, and when the last one that is answered was */
 	uint32_t moves;			/* number of the last marker */
 	bool stays;			/* in this process, in a hand-over (handover_listener.c) */
 	struct list changed;		/* channels that the server is to LISTEN to, or to UNLISTEN ... */
@@ -58,6 +60,8 @@ void notify_server_begin(struct notify_server *listener, struct server *server, 
 /* Sends the listener's server what is to be done: LISTEN and UNLISTEN, or, for barriers, nothing but a query. Does nothing while one is under
    way. */
 void notify_server_work(struct notify_server *listener);
+/* It has heard all that clients of this server have sent before they left the server; or it will never hear that. */
+bool notify_server_has_heard(const struct notify_server *listener, const struct server *server);
 /* The server of a listener, which has no work left, goes back to its pool; or a listener without server and clients is freed. True: it did. */
 bool notify_server_rests(struct notify_server *listener);
 /* A NotificationResponse, here as a whole, has come to the listener's server. False: it cannot be one. */

@@ -26,6 +26,7 @@ struct client_session {
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct notify_client *notify_client;	/* channels that it listens to; NULL: none. See notify_server.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
+	uint8_t notifies;		/* bit 1 << enum text_of: ... or such one that may send notifications */
 	bool draws;			/* ... or one that calls nextval */
 	bool sets_values;		/* it has called setval, or has prepared a statement that does */
 	bool reads_values;		/* it has asked for currval or lastval: it keeps its server for them, whoever waits */

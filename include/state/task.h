@@ -22,12 +22,12 @@ bool server_task_heard(struct server *server, const struct pg_frame *frame);
 bool server_wants_reset(const struct server *server, bool had_session);
 /* The login of the server is over: connect_query runs, or the server is idle. It may end. */
 void server_begin(struct server *server);
-/* The state of a server after its link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset) or SERVER_IDLE. */
+/* The state of a server after its link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset, or to wait for listeners) or SERVER_IDLE. */
 static inline enum server_state server_next_state(const struct server *s)
 {
 	if (s->pooled.cancels > 0)
 		return SERVER_BEING_CANCELED;
-	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
+	return s->needs_reset | s->notifies ? SERVER_TESTED : SERVER_IDLE;
 }
 /* Moves a server without a client to this state, and begins what the state requires. The server may end: server_lifetime, close_reason. */
 void server_enter(struct server *server, enum server_state next);

@@ -13,6 +13,7 @@
 #include "backend/derivation.h"
 #include "backend/dial.h"
 #include "state/notify_server.h"
+#include "state/notifier.h"
 #include "backend/retire.h"
 #include "state/session_state.h"
 #include "base/assert.h"
@@ -329,6 +330,8 @@ void world_tick(struct world *w)
 		tick_unauthenticated(w, state);
 	tick_early_cancels(w);
 	peers_tick(w);
+	if (w->notifiers_wait)
+		notifier_go_on(w);
 	if (limits_hold(w)) {
 		LIST_EACH(node, &w->pools->all)
 			tick_pool(LIST_OBJECT(node, struct pool, node), w, walk);

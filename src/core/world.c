@@ -12,6 +12,7 @@
 #include "auth/users.h"
 #include "backend/derivation.h"
 #include "state/notify_client.h"
+#include "state/notifier.h"
 #include "backend/retire.h"
 #include "backend/secrets.h"
 #include "base/assert.h"
@@ -123,6 +124,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->servers);
 	list_init(&w->again);
 	list_init(&w->notify_due);
+	list_init(&w->listeners);
 	list_init(&w->ending);
 	w->clock_is_old = true;
 	world_wake(w);
@@ -296,6 +298,8 @@ void world_again(struct world *w)
 		read_again(w);
 	if (w->deliveries > 0 || w->notify_waits)
 		notify_clients_flush(w);
+	if (w->notifiers_due)
+		notifier_go_on(w);
 }
 
 /* Input that is to be handled first must be on world->again, or wait for something. */

@@ -83,6 +83,12 @@ static uint8_t task_number(const struct server_task *task)
 	return number;
 }
 
+/* It owes nothing. The new process lends it at once. */
+static bool waits_for_listeners(const struct server *s)
+{
+	return s->pooled.state == SERVER_TESTED && s->task == &task_hear;
+}
+
 static void session_pack(struct bytes *out, const struct server *s)
 {
 	const struct world *w = s->peer.world;
@@ -109,7 +115,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
 	pack_text(out, s->search_path);
-	bytes_append_u8(out, task_number(s->task));
+	bytes_append_u8(out, task_number(waits_for_listeners(s) ? NULL : s->task));
 	pack_bool(out, s->task_failed);
 	pack_bool(out, s->task_answered);
 	pack_bool(out, s->needs_reset);
@@ -131,7 +137,7 @@ static void client_address_pack(struct bytes *out, const struct server *s)
 
 void server_pack(struct bytes *out, const struct server *s)
 {
-	bytes_append_u8(out, s->pooled.state);
+	bytes_append_u8(out, waits_for_listeners(s) ? SERVER_IDLE : s->pooled.state);
 	pack_u64(out, s->peer.id);
 	peer_pack(out, &s->peer);
 	policy_pack(out, &s->pooled);

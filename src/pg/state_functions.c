@@ -124,6 +124,8 @@ static const char dangers[] =
 #define PATTERN "(SELECT concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(d::text,'|'),') ') FROM d)"
 #define DANGEROUS(tree) "(" tree ")::text ~ " PATTERN
 
+#define NOTIFIES(tree) "(" tree ")::text ~ concat('[{]NOTIFY|:funcid ','pg_catalog.pg_notify'::regproc::oid,' ')"
+
 /* Extensions of which the functions in C are known, and those of their functions that change the session or run SQL in a string. */
 #define EXTENSIONS \
 	"'amcheck','autoinc','bloom','btree_gin','btree_gist','citext','cube','dict_int','dict_xsyn','earthdistance','file_fdw','fuzzystrmatch','hstore'," \
@@ -149,8 +151,8 @@ static void ask_for_names(struct bytes *sql)
 		"OR " DANGEROUS("p.proargdefaults") " THEN 'd' END) "
 		"FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang WHERE " LASTING("p") " LIMIT " ROWS_MOST ") "
 		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or(" DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
-		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' ')) THEN 's' END FROM pg_rewrite " OF_LASTING("r", "ev_class")
-		" GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
+		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' ')) THEN 's' WHEN bool_or(" NOTIFIES("r.ev_action") ") THEN 'o' END "
+		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
 }
 
 /* 's', oid, source, nothing. A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a tree, which has the numbers of what it
@@ -163,7 +165,7 @@ static void ask_for_sources(struct bytes *sql)
 		"s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang "
 		"WHERE " LASTING("p") " AND " IS_READ " ORDER BY p.oid LIMIT " ROWS_MOST "),"
 		"f AS (SELECT s.oid,CASE WHEN s.sent>" SOURCES_SENT " OR octet_length(s.prosrc)>" SOURCE_MOST " THEN NULL WHEN s.prosrc<>'' THEN s.prosrc "
-		"WHEN coalesce(NOT " DANGEROUS(TREE) ",true) THEN ' ' WHEN octet_length(" TREE ")<=" SOURCE_MOST " THEN pg_get_functiondef(s.oid) END AS src "
+		"WHEN coalesce(NOT (" DANGEROUS(TREE) " OR " NOTIFIES(TREE) "),true) THEN ' ' WHEN octet_length(" TREE ")<=" SOURCE_MOST " THEN pg_get_functiondef(s.oid) END AS src "
 		"FROM s) SELECT 's',f.oid::text," ASCII("f.src") ",'' FROM f;");
 }
 
@@ -399,7 +401,7 @@ static unsigned said_in_code(const char *source, size_t size)
 {
 	static const struct { const char *word; unsigned says; } words[] = {
 		{ "listen", TEXT_LISTENS }, { "unlisten", TEXT_LISTENS }, { "prepare", TEXT_MAKES_STATEMENTS },
-		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "execute", TEXT_DOUBTFUL }, { "create", TEXT_DOUBTFUL }, { "alter", TEXT_DOUBTFUL },
+		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "notify", TEXT_NOTIFIES }, { "pg_notify", TEXT_NOTIFIES }, { "execute", TEXT_DOUBTFUL }, { "create", TEXT_DOUBTFUL }, { "alter", TEXT_DOUBTFUL },
 		{ "import", TEXT_DOUBTFUL },
 	};
 	const char *at = source, *end = source + size, *word, *before = source;
@@ -517,7 +519,7 @@ static struct state_function *find_oid(struct state_functions *f, const struct f
 	return found ? found->function : NULL;
 }
 
-/* x: its code is not known; d: it calls what changes the session; s: it leads to pg_settings. */
+/* x: its code is not known; d: it calls what changes the session; s: it leads to pg_settings; o: it may NOTIFY. */
 static void name_row(struct state_functions *f, const struct function_column *oid, const struct function_column *name, const struct function_column *flags)
 {
 	struct by_oid place = { oid_of(oid), name->text ? entry_of(f, name->text, name->size) : NULL };
@@ -526,7 +528,8 @@ static void name_row(struct state_functions *f, const struct function_column *oi
 		f->is_incomplete = true;
 	if (!place.function)
 		return;
-	place.function->said |= (has_flag(flags, 'x') ? TEXT_DOUBTFUL : 0u) | (has_flag(flags, 'd') ? ANYTHING : 0u) | (has_flag(flags, 's') ? TEXT_SETS : 0u);
+	place.function->said |= (has_flag(flags, 'x') ? TEXT_DOUBTFUL : 0u) | (has_flag(flags, 'd') ? ANYTHING : 0u) | (has_flag(flags, 's') ? TEXT_SETS : 0u) |
+				 (has_flag(flags, 'o') ? TEXT_NOTIFIES : 0u);
 	bytes_append(&f->oids, &place, sizeof(place));
 	f->failed |= f->oids.failed;
 	f->are_oids_sorted = false;
@@ -656,7 +659,7 @@ bool state_functions_close(struct state_functions *f)
 		if (!e->said)
 			continue;
 		f->sizes[letter_of(e->name)] |= UINT64_C(1) << e->size;
-		f->count++;
+		f->count += e->said != TEXT_NOTIFIES;
 	}
 	/* each client would have a server of its own */
 	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
@@ -737,6 +740,22 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 	return said;
 }
 
+bool state_functions_may_notify(const struct state_functions *f, const uint8_t *text, size_t size)
+{
+	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
+	size_t length;
+
+	if (f->reads.said & TEXT_NOTIFIES || f->is_incomplete)
+		return true;
+	while ((length = state_text_next_word(&at, end, &word)) > 0) {
+		const struct state_function *e = find_word(f, word, length);
+
+		if ((e && e->said & (TEXT_NOTIFIES | TEXT_DOUBTFUL)) || (f->writes.said & (TEXT_NOTIFIES | TEXT_DOUBTFUL) && is_write(word, length)))
+			return true;
+	}
+	return false;
+}
+
 bool state_functions_know_calls(const struct state_functions *f, const uint8_t *text, size_t size)
 {
 	return state_calls_look_up(text, size, f ? has_name : NULL, f);
@@ -744,7 +763,7 @@ bool state_functions_know_calls(const struct state_functions *f, const uint8_t *
 
 bool state_functions_change_something(const struct state_functions *f)
 {
-	return f->count > 0 || f->reads.said || f->writes.said || f->is_incomplete;
+	return f->count > 0 || ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) || f->is_incomplete;
 }
 
 size_t state_functions_count(const struct state_functions *f)

@@ -557,6 +557,13 @@ bool state_text_begins(const uint8_t *text, size_t size)
 	return is(&t, "begin") || is(&t, "start");
 }
 
+bool state_text_may_notify(const uint8_t *text, size_t size)
+{
+	static const char *const words[] = { "notify", "pg_notify" };
+
+	return has_word(text, size, words, 2);
+}
+
 bool state_text_may_draw(const uint8_t *text, size_t size)
 {
 	static const char *const words[] = { "insert", "merge", "copy" };

@@ -12,6 +12,7 @@
 
 #include "state/notify_client.h"
 #include "state/notify_server.h"
+#include "state/notifier.h"
 #include "state/session_functions.h"
 #include "state/session_params.h"
 #include "state/session_restore.h"
@@ -150,6 +151,8 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->pooled.pool) == MODE_SESSION);
 	if (s->state_doubts | c->pooled.pins)
 		state_is_left(s);
+	if (s->notifies)
+		notifier_leaves(s);
 	s->meaning_in_doubt = false;
 	if (c->prepared)
 		prepared_client_rests(c);

@@ -442,9 +442,9 @@ const struct server_task task_unlisten = {
 
 /* ---- before a ReadyForQuery ---- */
 
-/* No query: the ReadyForQuery of the client waits for an answer of the listener. */
+/* No query: the ReadyForQuery of the client, or the next client, waits for an answer of the listener. */
 const struct server_task task_hear = {
-	.name = "listen", .words = "hearing of the listener", .states = TASK_IN(ACTIVE),
+	.name = "listen", .words = "hearing of the listener", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 };
 
 bool notify_client_holds_ready(struct server *s, struct client *c)

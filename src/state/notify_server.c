@@ -59,6 +59,7 @@ struct notify_server *notify_server_get(struct pool *pool, struct params_table *
 	list_init(&info->notify_server->movers);
 	list_init(&info->notify_server->changed);
 	list_init(&info->notify_server->asked);
+	list_init(&info->notify_server->of_world);
 	return info->notify_server;
 }
 
@@ -154,6 +155,7 @@ static void forget_server(struct notify_server *l)
 	struct channel *channel, *next;
 
 	l->server = NULL;
+	list_remove(&l->of_world);
 	HASH_ITER(hh, l->channels, channel, next) {
 		channel->state = CHANNEL_NEW;
 		channel_changes(l, channel);
@@ -178,6 +180,18 @@ bool notify_server_rests(struct notify_server *l)
 
 /* ---- its server ---- */
 
+static void take_server(struct notify_server *l, struct server *s)
+{
+	l->server = s;
+	l->heard = 0;
+	list_append(&s->peer.world->listeners, &l->of_world);
+}
+
+bool notify_server_has_heard(const struct notify_server *l, const struct server *s)
+{
+	return l->heard >= s->notified || list_is_empty(&l->clients) || !notifier_is_same_place(l->server, s);
+}
+
 static void draw_marker(struct notify_server *l, struct world *w)
 {
 	uint8_t random[8];
@@ -193,7 +207,7 @@ void notify_server_begin(struct notify_server *l, struct server *s, struct notif
 	char who[256];
 
 	ASSERT(!l->server && s->pooled.state == SERVER_LISTENING);
-	l->server = s;
+	take_server(l, s);
 	l->marker_is_heard = false;
 	draw_marker(l, s->peer.world);
 	LIST_EACH(node, &first->subscriptions) {
@@ -248,6 +262,7 @@ void notify_server_work(struct notify_server *l)
 		return;
 	l->is_to_answer = false;
 	l->sent++;
+	l->asked_for = s->peer.world->notified;
 	server_run_and_free(s, &task_listen, &sql);
 }
 
@@ -275,6 +290,7 @@ static enum task_end listen_done(struct server *s, bool failed)
 	}
 	has_changed = !l->marker_is_heard || !list_is_empty(&l->asked);
 	l->answered = l->sent;
+	l->heard = l->asked_for;
 	l->marker_is_heard = true;
 	end_strangers(l);
 	LIST_EACH_SAFE(node, &l->asked) {
@@ -295,6 +311,7 @@ static enum task_end listen_done(struct server *s, bool failed)
 		LIST_EACH(node, &l->clients)
 			if (notify_client_at(node)->step == NOTIFY_WAITS)
 				peer_post(&notify_client_at(node)->client->peer, POST_LINK);
+	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
 	notify_server_work(l);
 	return TASK_END_NOTHING;
 }
@@ -394,6 +411,7 @@ void notify_server_end(struct server *s, enum close_reason why)
 	}
 	forget_server(l);
 	notify_server_rests(l);
+	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
 }
 
 bool notify_server_restore_server(struct server *s, const char *marker)
@@ -402,7 +420,7 @@ bool notify_server_restore_server(struct server *s, const char *marker)
 
 	if (!l || l->server || strlen(marker) != LISTENER_MARKER - 1)
 		return false;
-	l->server = s;
+	take_server(l, s);
 	memcpy(l->marker, marker, LISTENER_MARKER);
 	l->marker_is_heard = true;
 	return true;

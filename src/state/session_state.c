@@ -30,6 +30,7 @@
 #include "state/session_state.h"
 
 #include "state/notify_client.h"
+#include "state/notifier.h"
 #include "state/role.h"
 #include "state/session_functions.h"
 #include "state/session_learn.h"
@@ -351,6 +352,9 @@ void session_state_begin(struct server *s, struct client *c)
 	values_begin(s, c);
 	if (c->keeps_state && c->session->draws)
 		keep_values(c);
+	/* of other clients the texts are not looked at */
+	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
+		notifier_note(s);
 	if (c->keeps_state && c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
 		s->unknown |= UNKNOWN_CHANNELS;
 	if (c->keeps_state && server_unset_params(s, c))
@@ -452,6 +456,21 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	return true;
 }
 
+/* Of a statement with a name it is to be known in later links, and by listeners that come later. */
+static NEVER_INLINE void note_notifier(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
+{
+	const struct server_info *info = c->pooled.pool->server_cache;
+
+	bool may_notify = is_doubtful || state_text_may_notify(text, size) || state_functions_may_notify(info->functions->all, text, size);
+
+	if (of == TEXT_OF_UNNAMED)
+		c->session->notifies &= (uint8_t)~(1u << TEXT_OF_UNNAMED);
+	if (!may_notify)
+		return;
+	c->session->notifies |= of == TEXT_OF_QUERY ? 0u : 1u << of;
+	s->notifies |= !list_is_empty(&c->peer.world->listeners);
+}
+
 bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
@@ -461,6 +480,8 @@ bool session_state_text(struct server *s, struct client *c, const uint8_t *text,
 
 	if (of == TEXT_OF_NAMED)
 		c->session->unlistens |= state_text_begins(text, size);
+	if (of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners))
+		note_notifier(s, c, text, size, of, is_doubtful);
 	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
 		return read_text(s, c, text, size, of, is_doubtful);
 	if (of != TEXT_OF_QUERY)
@@ -506,6 +527,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_DISCARD_ALL)
 		notify_client_forget(c);
 	if (tag == TAG_CODE) {
+		s->notifies |= !list_is_empty(&c->peer.world->listeners);
 		s->changes |= CHANGES_FUNCTIONS;
 		server_doubt(s, c->peer.id);
 	}

@@ -15,6 +15,7 @@
 #include "pg/error.h"
 #include "pg/message.h"
 #include "pg/startup.h"
+#include "state/notifier.h"
 #include "state/role.h"
 #include "state/session_params.h"
 
@@ -102,8 +103,10 @@ void server_enter(struct server *s, enum server_state next)
 	spent = pool_server_is_spent(&s->pooled, w->now);
 	if (spent != REASON_NONE)
 		server_end(s, spent, NULL);
-	else if (next == SERVER_TESTED)
+	else if (next == SERVER_TESTED && s->needs_reset)
 		server_run(s, &task_reset, w->conf->settings.server_reset_query);
+	else if (next == SERVER_TESTED)
+		notifier_wait(s);
 }
 
 void server_release(struct server *s)

@@ -179,6 +179,53 @@ TEST(notifications_before_the_marker_come_from_the_own_server)
 	whole_close();
 }
 
+/* ---- clients that notify ---- */
+
+/* The next client of its server may not be taken for the one that has notified. */
+TEST(server_of_a_notifier_waits_for_the_listener)
+{
+	struct house_end *second, *other;
+	struct server *s;
+
+	REQUIRE(begin_listening());
+	REQUIRE(whole_in_transaction(&second, &other));
+	s = whole_last_server();
+	REQUIRE(s != server);
+	whole_query(second, "ANOTIFY");
+	CHECK(s->notifies);
+	fall_silent(far);
+	whole_server_got(far);
+	whole_client_got(second);
+	whole_query(second, "C");
+	CHECK_TEXT(whole_client_got(second), "C(COMMIT) Z(I)");
+	CHECK_TEXT(whole_server_got(far), "Q()");
+	CHECK_INT(s->pooled.state, SERVER_TESTED);
+	CHECK_INT(s->task, TASK_HEAR);
+	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
+	house_settle(&whole);
+	CHECK_INT(s->pooled.state, SERVER_IDLE);
+	CHECK(s->task == TASK_NONE && !s->notifies);
+	whole_close();
+}
+
+TEST(server_of_a_notifier_does_not_wait_for_a_listener_that_ends)
+{
+	struct house_end *second, *other;
+	struct server *s;
+
+	REQUIRE(begin_listening());
+	REQUIRE(whole_in_transaction(&second, &other));
+	s = whole_last_server();
+	whole_query(second, "ANOTIFY");
+	fall_silent(far);
+	whole_query(second, "C");
+	CHECK_INT(s->task, TASK_HEAR);
+	server_end(server, REASON_SERVER_CRASHED, NULL);
+	house_settle(&whole);
+	CHECK_INT(s->pooled.state, SERVER_IDLE);
+	whole_close();
+}
+
 /* ---- before a ReadyForQuery ---- */
 
 TEST(a_ready_for_query_waits_for_the_listener)
