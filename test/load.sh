@@ -18,6 +18,7 @@
 #	handshakes	TLS handshakes without a login
 #	notify		notifications for many listeners, in another database
 #	sets		texts full of the word SET, in another database
+#	functions	temporary functions that are replaced in a loop, in another database
 #
 # During each case, 16 ordinary clients run queries. Memory must stay below its bound and be freed afterwards, nothing may be lost, and
 # every count must be correct; durations are only printed, except for the attacks: there the p99 of clients of another address, measured

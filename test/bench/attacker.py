@@ -16,6 +16,7 @@ precedence.
 - handshakes: clients that only make TLS handshakes
 - notify: 300 logged-in clients that LISTEN, and one that sends them 20,000 notifications at a time
 - sets: logged-in clients that send texts full of the word SET, which pgweir has to read
+- functions: logged-in clients that replace a temporary function in a loop: after each, the functions of their database may have changed
 """
 import argparse
 import asyncio
@@ -33,7 +34,7 @@ from support import scram
 
 ADDRESS = "127.0.0.2"
 PAUSE = 0.05                # delay after a refused connection
-COUNT = {"lookups": 300, "verifiers": 300, "salts": 20, "names": 300, "takeover": 8, "handshakes": 64, "notify": 301, "sets": 8}
+COUNT = {"lookups": 300, "verifiers": 300, "salts": 20, "names": 300, "takeover": 8, "handshakes": 64, "notify": 301, "sets": 8, "functions": 4}
 ITERATIONS = 1000000
 SCRAM = 10
 TEXT = "SELECT 1 --" + "".join(" set a.n%02d" % (n % 90) for n in range(11000))
@@ -161,6 +162,8 @@ async def work(options):
                 await query(reader, writer, "SELECT count(pg_notify('news', i::text)) FROM generate_series(1, 20000) i")
             elif options.kind == "sets":
                 await query(reader, writer, TEXT)
+            elif options.kind == "functions":
+                await query(reader, writer, "CREATE OR REPLACE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS 'SELECT %d'" % next(number))
             elif not await reader.read(1 << 16):
                 return
     finally:
@@ -168,7 +171,7 @@ async def work(options):
         writer.transport.abort()
 
 
-HOW = {"takeover": knock, "handshakes": shake_hands, "notify": work, "sets": work}
+HOW = {"takeover": knock, "handshakes": shake_hands, "notify": work, "sets": work, "functions": work}
 
 
 async def attack(options):

@@ -22,7 +22,7 @@ FACTOR = 3
 MORE_MS = {"queries": 10, "logins": 50}
 # Attackers that are logged in to another database, on a real PostgreSQL.
 FACTOR_LOGGED_IN = 2
-LOGGED_IN = ("notify", "sets")
+LOGGED_IN = ("notify", "sets", "functions")
 
 RULES = """host all attacker 127.0.0.2/32 %s
 host all bench 127.0.0.1/32 scram-sha-256
@@ -38,6 +38,7 @@ KINDS = {
     "takeover": ("connections to the socket for online restarts", {}, "reject"),
     "notify": ("20,000 notifications at a time for 300 listeners of another database", {}, "trust"),
     "sets": ("8 clients of another database, texts of 120 KB with nothing but SET", {}, "trust"),
+    "functions": ("4 clients of another database, each replaces a temporary function in a loop", {}, "trust"),
     "handshakes": ("64 clients of one address, TLS handshakes without a login", {"client_tls_sslmode": "allow"}, "reject"),
 }
 
@@ -79,7 +80,7 @@ def settings_of(kind, stage, port, postgres):
         f.write(RULES % KINDS[kind][2])
     target = "host=127.0.0.1 port=%d" % port
     logged_in = "attacked = %s pool_mode=transaction pool_size=4 session_state=full" % postgres
-    others = {"notify": [logged_in], "sets": [logged_in], "lookups": ["attacked = " + target], "salts": ["attacked = " + target], "names": ["* = " + target],
+    others = {"notify": [logged_in], "sets": [logged_in], "functions": [logged_in], "lookups": ["attacked = " + target], "salts": ["attacked = " + target], "names": ["* = " + target],
               "verifiers": ["attacked = host=127.0.0.1 port=%d" % stage.null.port]}.get(kind, [])
     settings = {
         "auth_type": "hba", "auth_hba_file": rules, "max_client_conn": 400 if kind in LOGGED_IN else 200, "pidfile": stage.path(kind + ".pid"),

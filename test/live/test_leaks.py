@@ -2,6 +2,7 @@
 import pytest
 
 from support import messages as m
+from support.until import until
 
 
 def full(scene, postgres, default_pool_size=1, **settings):
@@ -20,6 +21,9 @@ SETS = HIDDEN + "CREATE FUNCTION sets() RETURNS text LANGUAGE sql AS $$ SELECT h
 
 NESTED = "CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql AS 'SELECT $1'; CREATE FUNCTION nested() RETURNS text LANGUAGE sql BEGIN ATOMIC SELECT %s; END; " % (
     "plain(" * 300 + "set_config('app.tenant', '7', false)" + ")" * 300)
+# the expression is so deep that pg_get_functiondef fails with "stack depth limit exceeded", and the function itself does not
+DEEP = ("CREATE FUNCTION plain(text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN $1; END'; CREATE FUNCTION nested() RETURNS text LANGUAGE sql BEGIN ATOMIC SELECT %s; END; "
+        "ALTER FUNCTION nested() SECURITY DEFINER SET max_stack_depth = '6MB'") % ("plain(" * 4968 + "set_config('app.tenant', '7', false)" + ")" * 4968)
 
 WAYS = {
     "pg_settings": ("", "UPDATE pg_settings SET setting = '5120' WHERE name = 'work_mem'"),
@@ -53,6 +57,7 @@ WAYS = {
     "function": (SETS, "SELECT sets()"),
     "function in a function's query": (SETS + "CREATE FUNCTION outermost() RETURNS SETOF text LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT sets(); END'", "SELECT * FROM outermost()"),
     "nested calls": (NESTED, "SELECT nested()"),
+    "nested calls without a definition": (DEEP, "SELECT nested()"),
     "lock": (HIDDEN, "SELECT hidden(reverse('SELECT pg_advis' || 'ory_lock(7)'))"),
     "channel": (HIDDEN, "SELECT hidden(reverse('LIS' || 'TEN hidden'))"),
     "cursor": (HIDDEN, "SELECT hidden(reverse('DECLARE c CURSOR WITH HO' || 'LD FOR SELECT 1'))"),
@@ -120,6 +125,25 @@ def test_unreadable_catalogue(scene, made, postgres):
     finally:
         blocker.close()
     weir.wait_log("functions of the database are not known: its server connections are reset between clients")
+    assert weir.client().query("SELECT coalesce(current_setting('app.tenant', true), '')").value == ""
+
+
+def test_cancelled_reading_of_the_catalogue(scene, made, postgres):
+    """The cancel request of the client hits the query for the functions. Texts are in doubt then."""
+    made(SETS)
+    weir = full(scene, postgres, show_extra_columns=1)
+    blocker = postgres.connect(database="p0")
+    try:
+        blocker.cursor().execute("LOCK pg_policy IN ACCESS EXCLUSIVE MODE")
+        mine = weir.client()
+        mine.send(m.query("SELECT sets()"))
+        # the reading is bounded by 0.5 s, which also leaves the functions unknown
+        until(lambda: "functions" in [row["task"] for row in weir.show("SERVERS")] or "functions of the database are not known" in weir.log(), "the functions are read")
+        weir.cancel(mine).expect_closed()
+        mine.result()
+    finally:
+        blocker.close()
+    assert mine.query("SELECT sets()").value
     assert weir.client().query("SELECT coalesce(current_setting('app.tenant', true), '')").value == ""
 
 
