@@ -76,6 +76,7 @@ struct server {
 	uint32_t discards_in;		/* DISCARD SEQUENCES has been sent in this batch of its client, plus one; 0: in none */
 	bool values_may_be_own;		/* what its client asks of sequences may be proven to be its own ... */
 	bool values_are_own;		/* ... and has been, for the client's next text */
+	bool sets_null;			/* the client's next text calls set_config with NULL */
 	bool has_failed;		/* there was an error since the link began */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits, STATE_ROLE and STATE_CHANNELS: its client, which keeps_state, may have changed these there ... */

@@ -28,6 +28,7 @@ enum {
 	TEXT_DOUBTFUL = 4096,		/* a function that may do anything: the session is to be reset before another client has it */
 	/* of clients' texts alone: */
 	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a question for what the session listens to */
+	TEXT_SETS_NULL = 131072,	/* it calls set_config('name', NULL, ...), which resets the parameter */
 	TEXT_DRAWS = 8192,		/* of functions, too: it has the word nextval or setval ... */
 	TEXT_SETS_VALUES = 16384,	/* ... setval */
 	TEXT_READS_NAMED = 32768	/* of functions, too: it has the word currval */
@@ -38,6 +39,11 @@ typedef void setting_named(void *context, const char *name);
 
 /* Returns TEXT_ bits. */
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
+
+/* The text, and with its NUL, with the value of the parameter in place of each NULL in set_config('name', NULL, ...). A parameter for which `value_of`
+   returns NULL is left alone. False: there is nothing to replace, or it cannot be told what of the text is a string. */
+typedef const char *value_of_setting(void *context, const char *name);
+bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *value_of, void *context, struct bytes *filled);
 
 /* The next word from *at on, which goes behind it: letters and digits of ASCII, and '_'; quotes are no part of it. Its size; 0: there is none. */
 size_t state_text_next_word(const char **at, const char *end, const char **word);
@@ -55,7 +61,7 @@ bool state_text_may_notify(const uint8_t *text, size_t size);
 bool state_text_may_draw(const uint8_t *text, size_t size);
 
 /* Appends, for each call of currval in the text, an SQL expression for the OID of its sequence (NULL: there is none), and a comma. False: the text is
-   more than one SELECT, INSERT, UPDATE or DELETE, or it names a sequence in another way than currval('name') or
+   more than one SELECT, INSERT, UPDATE or DELETE, calls set_config, or names a sequence in another way than currval('name') or
    currval(pg_get_serial_sequence('table', 'column')). */
 bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids);
 

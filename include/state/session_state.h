@@ -47,6 +47,9 @@ void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session may have values of
    sequences that are another client's (UNKNOWN_SEQUENCES: session_values_begin), or has not the channels that the client listens to. */
 bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* The text resets parameters by set_config('name', NULL, ...), which would lead to what the server began with. Appends the text with what the client began
+   with in their place. False: it began with no other values. */
+bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);
 /* That end has come: the next step of the client's channels is UNLISTEN. */
 void session_state_leave_channels(struct server *server, struct client *client);
 /* The server owes nothing. Values that are another client's are forgotten, or the values for which the client's next message asks, which has this text,

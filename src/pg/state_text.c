@@ -353,6 +353,8 @@ static void call_follows(struct reading *x)
 		take(&behind);
 		comma = take_behind_cast(&behind);
 		if (is_mark(&comma, ',') && !memchr(t.at, '\\', t.size)) {
+			comma = take(&behind);
+			x->said |= is(&comma, "null") ? TEXT_SETS_NULL : 0u;
 			append(&n, t.at, t.size);
 			tell(x, &n);
 			return;
@@ -647,8 +649,66 @@ bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *o
 	while ((t = next_word(&at, end)).kind != END) {
 		const char *behind = at + (t.at[-1] == '"' && at < end && *at == '"');
 
-		if (is(&t, "currval") && !read_sequence((struct reader){ behind, end }, oids))
+		/* of search_path: then a name may be another sequence */
+		if (is(&t, "set_config") || (is(&t, "currval") && !read_sequence((struct reader){ behind, end }, oids)))
 			return false;
 	}
+	return true;
+}
+
+/* ---- parameters that are set to NULL ---- */
+
+/* Behind the word set_config. True: *name is lower case, and *null the NULL. */
+static bool take_null(struct reader r, struct name *name, struct token *null)
+{
+	struct token opening = take(&r), t = take(&r), comma = take_behind_cast(&r);
+
+	*null = take(&r);
+	if (!is_mark(&opening, '(') || t.kind != STRING || !is_mark(&comma, ',') || !is(null, "null"))
+		return false;
+	*name = (struct name){ .size = 0 };
+	append(name, t.at, t.size);
+	if (name->size > PARAMS_NAME_LONGEST)
+		return false;
+	name->text[name->size] = '\0';
+	return true;
+}
+
+static void append_string(struct bytes *to, const char *value)
+{
+	bytes_append_text(to, " E'");
+	for (; *value; value++) {
+		if (*value == '\'' || *value == '\\')
+			bytes_append_u8(to, (uint8_t)*value);
+		bytes_append_u8(to, (uint8_t)*value);
+	}
+	bytes_append_text(to, "' ");
+}
+
+bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *value_of, void *context, struct bytes *filled)
+{
+	const char *begin = (const char *)text, *end = size > 0 ? memchr(begin, 0, size) : NULL, *at = begin, *copied = begin;
+	struct token t, null;
+	struct name name;
+
+	/* the text of a function, a comment or a quoted name may look like a call */
+	if (!end || !is_plain(begin, end) || memchr(begin, '"', (size_t)(end - begin)) || memmem(begin, (size_t)(end - begin), "/*", 2) ||
+	    memmem(begin, (size_t)(end - begin), "--", 2))
+		return false;
+	while ((t = next_word(&at, end)).kind != END) {
+		const char *value;
+
+		if (!is(&t, "set_config") || !take_null((struct reader){ at, end }, &name, &null))
+			continue;
+		value = value_of(context, name.text);
+		if (!value)
+			continue;
+		bytes_append(filled, copied, (size_t)(null.at - copied));
+		append_string(filled, value);
+		copied = at = null.at + null.size;
+	}
+	if (copied == begin)
+		return false;
+	bytes_append(filled, copied, (size_t)((const char *)text + size - copied));
 	return true;
 }

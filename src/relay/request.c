@@ -267,7 +267,7 @@ static enum step note_text(struct client *c, struct server *s, struct gather *g,
 	if (s->state_doubts | c->pooled.pins && is_first(s, c) && session_functions_are_due(c->pooled.pool, s->peer.world->now))
 		session_functions_ask(s);
 	else if (session_state_text(s, c, text, size, of))
-		return STEP_PASS;
+		return s->sets_null && !g ? STEP_MORE : STEP_PASS;
 	else if (peer_is_stopped(&c->peer))
 		return STEP_GONE;
 	else if (s->unknown & UNKNOWN_SEQUENCES && s->ledger.open)
@@ -353,6 +353,53 @@ static void retire_for_parse(struct server *s, const struct pg_frame *f)
 		retire_for_text(s, nul + 1, f->here - (size_t)(nul + 1 - f->body));
 }
 
+/* It has been looked at. */
+static enum step take(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	if (f->type == PGC_PARSE)
+		retire_for_parse(s, f);
+	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
+		return prepared_frame(c, s, f, g, skip);
+	return enter(c, s, row, f, g);
+}
+
+/* The client's text resets parameters in a way in which it gets its own values only if these stand there. */
+static NEVER_INLINE enum step take_filled(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g,
+					  size_t *skip)
+{
+	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL, *text = nul ? nul + 1 : f->body;
+	struct bytes message = BYTES_EMPTY;
+	struct pg_frame filled = *f;
+	enum step step;
+
+	s->sets_null = false;
+	bytes_append_u8(&message, f->type);
+	bytes_append_u32(&message, 0);
+	bytes_append(&message, f->body, (size_t)(text - f->body));
+	if (!pg_frame_is_whole(f) || !session_state_fill(c, text, f->here - (size_t)(text - f->body), &message)) {
+		bytes_free(&message);
+		return take(c, s, row, f, g, skip);
+	}
+	if (message.failed) {
+		bytes_free(&message);
+		return no_memory(c);
+	}
+	filled.body = bytes_front(&message) + PG_HEADER;
+	filled.size = filled.here = (uint32_t)(bytes_size(&message) - PG_HEADER);
+	pg_u32_put(bytes_front(&message) + 1, filled.size + PG_LENGTH_WORD);
+	step = take(c, s, row, &filled, g, skip);
+	if (step == STEP_PASS) {
+		gather_add(g, bytes_front(&message) + *skip, bytes_size(&message) - *skip);
+		step = STEP_DROP;
+	}
+	*skip = 0;
+	g->to = &s->peer.stream;
+	gather_flush(g);
+	c->half_sent = false;
+	bytes_free(&message);
+	return step;
+}
+
 enum step request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	const struct pg_client_message *row = &pg_client_messages[f->type];
@@ -383,12 +430,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		if (step != STEP_PASS)
 			return step;
 	}
-	if (f->type == PGC_PARSE)
-		retire_for_parse(s, f);
-	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
-		step = prepared_frame(c, s, f, g, skip);
-	else
-		step = enter(c, s, row, f, g);
+	step = c->keeps_state && s->sets_null ? take_filled(c, s, row, f, g, skip) : take(c, s, row, f, g, skip);
 	if ((step == STEP_PASS || step == STEP_DROP) && is_answered((enum ledger_kind)row->owes))
 		count_request(c);
 	return step;

@@ -348,7 +348,7 @@ void session_state_begin(struct server *s, struct client *c)
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	s->state_doubts = c->keeps_state ? called(s, c) : 0;
-	s->state_was_reset = s->state_text_was_cut = s->channels_restored = s->has_failed = false;
+	s->state_was_reset = s->state_text_was_cut = s->channels_restored = s->has_failed = s->sets_null = false;
 	values_begin(s, c);
 	if (c->keeps_state && c->session->draws)
 		keep_values(c);
@@ -438,6 +438,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
 	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c, said, of_functions, of, is_doubtful || said & (TEXT_DOUBTFUL | TEXT_PREPARES)))
 		return false;
+	s->sets_null = said & TEXT_SETS_NULL;
 	s->state_doubts |= (uint16_t)doubts;
 	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
 	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && state_text_may_draw(text, size)))
@@ -487,6 +488,19 @@ bool session_state_text(struct server *s, struct client *c, const uint8_t *text,
 	if (of != TEXT_OF_QUERY)
 		note_prepared(c, 0, 0, of);
 	return true;
+}
+
+static const char *first_value(void *context, const char *name)
+{
+	const struct client *c = context;
+	int index = params_index(c->peer.world->params, name);
+
+	return index >= 0 ? params_get(c->session->first, index) : params_other_value(c->session->first, name);
+}
+
+bool session_state_fill(struct client *c, const uint8_t *text, size_t size, struct bytes *filled)
+{
+	return state_text_fill_nulls(text, size, first_value, c, filled);
 }
 
 /* What a command with this tag may have changed. What can only be gone by it counts where it is a pin. */

@@ -585,6 +585,34 @@ def test_reset_of_a_pinned_client(scene, postgres, name, startup, first, value, 
     assert [row["pins"] for row in weir.show("PINS")]
 
 
+@pytest.mark.parametrize("way", ["query", "unnamed", "named"])
+@pytest.mark.parametrize("name, startup, first, value", BEGUN_WITH)
+def test_set_config_with_null(scene, postgres, name, startup, first, value, way):
+    """It resets the parameter, and returns the client's initial value."""
+    weir = full(scene, postgres)
+    client, other = weir.client(**startup), weir.client()
+    text = "SELECT set_config('%s', NULL, false), 1" % name
+    for turn, begin in enumerate(("SELECT 1", "BEGIN", "SELECT 1")):
+        other.query("SET %s = '%s'" % (name, value))
+        client.query("SET %s = '%s'" % (name, value))
+        client.query(begin)
+        client.send(m.query(text) if way == "query" else m.run(text, name="" if way == "unnamed" else "s%d" % turn) + m.sync())
+        assert client.result().rows[0][0].decode() == first
+        assert client.query("SHOW " + name).value == first
+        client.query("COMMIT")
+        assert client.query("SHOW " + name).value == first
+    assert other.query("SHOW " + name).value == value
+
+
+def test_set_config_with_null_in_other_texts(scene, postgres):
+    weir = full(scene, postgres)
+    client = weir.client(options="-c app.tenant=it's\\\\a -c app.other=x")
+    assert client.query("SELECT set_config('app.tenant', NULL::text, true), set_config('APP.other', null, false)").rows[0][0] == b"it's\\a"
+    assert client.query("SELECT set_config('app.none', NULL, false)").value == ""
+    assert client.query("SELECT 'set_config(''app.tenant'', NULL, false)'").value == "set_config('app.tenant', NULL, false)"
+    assert client.query("SELECT $$set_config('app.tenant', NULL, false)$$").value == "set_config('app.tenant', NULL, false)"
+
+
 def test_pinned_client_gets_the_value_after_a_reset(scene, postgres):
     weir = full(scene, postgres)
     client = weir.client(DateStyle="German")

@@ -200,6 +200,7 @@ static const struct { const char *text, *oids; } asked[] = {
 	{ "SET a = b; SELECT currval('s')", NULL },
 	{ "PREPARE p AS SELECT currval('s')", NULL },
 	{ "/* SELECT */ EXECUTE p(currval('s'))", NULL },
+	{ "SELECT set_config('search_path', 'a', true), currval('s')", NULL },
 	{ "currval", NULL },
 	{ "", NULL },
 };

@@ -191,7 +191,7 @@ TEST(server_of_a_notifier_waits_for_the_listener)
 	REQUIRE(whole_in_transaction(&second, &other));
 	s = whole_last_server();
 	REQUIRE(s != server);
-	whole_query(second, "ANOTIFY");
+	whole_query(second, "ANOTIFY notify");
 	CHECK(s->notifies);
 	fall_silent(far);
 	whole_server_got(far);
@@ -200,11 +200,11 @@ TEST(server_of_a_notifier_waits_for_the_listener)
 	CHECK_TEXT(whole_client_got(second), "C(COMMIT) Z(I)");
 	CHECK_TEXT(whole_server_got(far), "Q()");
 	CHECK_INT(s->pooled.state, SERVER_TESTED);
-	CHECK_INT(s->task, TASK_HEAR);
+	CHECK(s->task == &task_hear);
 	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
 	house_settle(&whole);
 	CHECK_INT(s->pooled.state, SERVER_IDLE);
-	CHECK(s->task == TASK_NONE && !s->notifies);
+	CHECK(!s->task && !s->notifies);
 	whole_close();
 }
 
@@ -216,10 +216,10 @@ TEST(server_of_a_notifier_does_not_wait_for_a_listener_that_ends)
 	REQUIRE(begin_listening());
 	REQUIRE(whole_in_transaction(&second, &other));
 	s = whole_last_server();
-	whole_query(second, "ANOTIFY");
+	whole_query(second, "ANOTIFY notify");
 	fall_silent(far);
 	whole_query(second, "C");
-	CHECK_INT(s->task, TASK_HEAR);
+	CHECK(s->task == &task_hear);
 	server_end(server, REASON_SERVER_CRASHED, NULL);
 	house_settle(&whole);
 	CHECK_INT(s->pooled.state, SERVER_IDLE);
