@@ -30,4 +30,21 @@ void hash_set_key(const uint8_t key[HASH_KEY]);
 /* Returns the hash of `size` bytes under that key. */
 unsigned hash_of(const void *from, size_t size);
 
+/*
+ * A hash table from names to objects that keeps the order of insertion, for thousands of databases and users. Names, objects and
+ * nodes are allocated from an arena; the hash table itself is not, and index_clear frees it.
+ */
+struct index_node;
+struct index {
+	struct index_node *nodes;
+};
+
+/* Adds `name`, or replaces the object of an existing name, which keeps its place in the order. False: no memory. */
+bool index_put(struct index *index, struct arena *arena, const char *name, void *object);
+/* Returns the object, or NULL. */
+void *index_get(const struct index *index, const char *name);
+/* Returns an array of all objects in order, in the arena, and their number. NULL: no memory. */
+void **index_objects(const struct index *index, struct arena *arena, size_t *count);
+void index_clear(struct index *index);
+
 #endif

@@ -9,7 +9,7 @@ struct setting_place {
 	int line;
 };
 
-/* Checks that the file named by a setting is readable, if it must exist. `index` is the row of the setting. */
+/* Checks that the file named by a setting is readable, if it must exist. `index` is the row of the setting; `place` may be NULL. */
 void check_file(const struct settings *s, size_t index, const struct setting_place *place,
 		struct conf_problems *problems);
 /* Returns "PAM" or "LDAP" if the method (enum auth_type) needs the library that this pgweir was built without, otherwise NULL. */
@@ -20,13 +20,11 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 /*
  * Finds a name in an SQL text that the server resolves by search_path: an operator that is not written as OPERATOR(schema.op),
  * or a function without a schema. "a = lower(b)" has two such names, "a OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none.
- * Copies the first name to `name`, truncated to `size` bytes. Returns false if there is no such name. The text need not be
- * valid SQL.
+ * Copies the first name to `name`, truncated to `size` bytes; with `only_functions` the first name of a function. Returns false if
+ * there is no such name. The text need not be valid SQL.
  *
  * "Lexical Structure" in the PostgreSQL documentation, with standard_conforming_strings on.
  */
-bool sql_unqualified_name(const char *sql, char *name, size_t size);
-/* The same for functions only. */
-bool sql_unqualified_function(const char *sql, char *name, size_t size);
+bool sql_unqualified_name(const char *sql, bool only_functions, char *name, size_t size);
 
 #endif

@@ -1,7 +1,6 @@
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
-#include "base/bytes.h"
 #include "base/mem.h"
 #include "conf/ldap.h"
 #include "conf/settings.h"
@@ -105,15 +104,10 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
    the ident file is skipped. False: an error was added. */
 bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems);
 
-/* Looks up an exact name in a hash table. Returns NULL if unknown, never the fallback. */
 /* PostgreSQL truncates longer names of users and databases in a start-up packet (NAMEDATALEN - 1). */
 #define CONF_NAME_MOST 63
+/* Looks up an exact name in a hash table. Returns NULL if unknown, never the fallback. */
 const struct conf_database *conf_database_find(const struct conf *conf, const char *name);
 const struct conf_user *conf_user_find(const struct conf *conf, const char *name);
-/* Whether connections opened for `a` must not serve `b`: host, port, dbname, user, password or a start-up parameter differ. */
-bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b);
-/* Serialises the same values, including the password: the bytes are equal exactly if two databases, possibly of two processes,
-   connect to the same place in the same way. */
-void conf_database_pack_connection(struct bytes *out, const struct conf_database *database);
 
 #endif

@@ -55,8 +55,6 @@ enum hba_tls {				/* the TLS support that clients get */
    (is_faulty); a faulty line of the ident file is skipped. Returns NULL with an error if a file cannot be read at all, or
    without memory. Release with hba_drop. */
 struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems);
-/* Returns the index of the first problem of hba_load that is not about a line of the HBA file. */
-size_t hba_problems(const struct hba *hba);
 struct hba *hba_hold(struct hba *hba);
 /* Releases a reference and sets *hba to NULL; *hba may be NULL. */
 void hba_drop(struct hba **hba);

@@ -2,7 +2,7 @@
 #define CONF_HBA_PARTS_H
 
 #include "conf/hba.h"
-#include "conf/index.h"
+#include "base/hash.h"
 #include "conf/record.h"
 
 /*
@@ -22,6 +22,13 @@ struct hba_names {
 	struct index exact;
 	struct hba_pattern *patterns;
 };
+
+/*
+ * Addresses are IPv4 and IPv6 networks. A client that reached an IPv6 socket over IPv4 has the address ::ffff:a.b.c.d and matches
+ * IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not depend on the socket.
+ */
+#define HBA_MAPPED_PREFIX "\0\0\0\0\0\0\0\0\0\0\xff\xff"
+#define HBA_MAPPED_SIZE 12	/* bytes before the IPv4 address in ::ffff:a.b.c.d */
 
 enum hba_address_kind { HBA_ADDRESS_ALL, HBA_ADDRESS_MASK, HBA_ADDRESS_SAME_HOST, HBA_ADDRESS_SAME_NET };
 struct hba_address {
@@ -44,12 +51,5 @@ struct hba_line {
 bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
 void hba_line_clear(struct hba_line *line);
 
-/* Parses "10.0.0.0/8", or an address with the mask `mask` (may be NULL). An IPv4-mapped IPv6 address becomes an IPv4 address if
-   the mask allows that. Returns NULL, or a description of the fault. */
-const char *hba_address_read(struct hba_address *address, const char *text, const char *mask);
-/* Whether the text is an address that needs a mask after it. */
-bool hba_address_is_bare(const char *text);
-/* Whether an address, 4 or 16 bytes, looks like a mask. */
-bool hba_address_may_be_mask(const struct hba_address *address);
 
 #endif

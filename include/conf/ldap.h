@@ -8,8 +8,9 @@
  * base_dn, the user's entry is searched for and then bound (search and bind); without base_dn the name to bind is prefix + user
  * + suffix (simple bind).
  */
-enum ldap_search_scope { LDAP_SEARCH_BASE, LDAP_SEARCH_ONE, LDAP_SEARCH_SUB };
+enum ldap_search_scope { LDAP_SEARCH_SUB, LDAP_SEARCH_BASE, LDAP_SEARCH_ONE };
 
+/* Zero means the defaults. */
 struct ldap_options {
 	const char *servers;		/* host names or addresses separated by blanks, tried in this order */
 	int port;			/* of all servers; 0 until ldap_options_check sets the default of the scheme */
@@ -22,8 +23,6 @@ struct ldap_options {
 	enum ldap_search_scope scope;
 };
 
-/* Sets the defaults. */
-void ldap_options_init(struct ldap_options *options);
 /* Sets one option from a key and a value; texts are copied into the arena. False: not accepted; `why` names the key, but never
    the value of a password. If an option is given twice, the last value counts. */
 bool ldap_options_take(struct ldap_options *options, const char *key, const char *value, struct arena *arena, char *why,

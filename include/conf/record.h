@@ -10,7 +10,7 @@
 /* A word of a list, without quotes. */
 struct record_word {
 	const char *text;
-	bool is_quoted;			/* began with a quote: a name, never a keyword */
+	const char *keyword;		/* the text, or "" if it began with a quote: then it is a name, never a keyword */
 	bool is_unknown;		/* @file that cannot be read, so it may mean any words; the record is faulty */
 	struct record_word *next;
 };
@@ -47,14 +47,18 @@ struct hba_record {
 /* Reads a file. False: the file cannot be read at all, or no memory; an error was added. */
 bool record_read_file(struct record_reader *reader, const char *path);
 
-/* Returns the next field: words separated by commas without blanks before them, @file replaced by the words of the file. NULL
-   at the end of the line, or if the field cannot be read (then the record is faulty). The other fields of a faulty record can
-   be read. */
-struct record_word *record_field(struct hba_record *record);
-/* The same, but blanks may surround the commas. */
-struct record_word *record_list(struct hba_record *record);
-/* Returns the next of the words that blanks and commas separate, for options. NULL at the end of the line, or if the record is faulty. */
-struct record_word *record_option(struct hba_record *record);
+/* How commas join words to fields. */
+enum record_comma {
+	COMMA_ENDS,			/* a comma ends the word and is skipped: each word is a field */
+	COMMA_CONTINUES,		/* a comma directly after a word continues the field */
+	COMMA_ANYWHERE,			/* a comma after blanks continues the field too */
+	COMMA_IS_TEXT			/* a comma is part of the word */
+};
+/* Returns the next field, which is a list of words: @file is replaced by the words of the file. NULL at the end of the line, or
+   if the field cannot be read (then the record is faulty). The other fields of a faulty record can be read. */
+struct record_word *record_field(struct hba_record *record, enum record_comma comma);
+/* Returns the next word as a field, for options. NULL at the end of the line, or if the record is faulty. */
+struct record_word *record_word(struct hba_record *record, enum record_comma comma);
 /* Marks the record as faulty: adds an error once for each record, and counts it. Words that were read before stay valid, and
    the next fields can be read. */
 void record_fault(struct hba_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -62,7 +66,5 @@ void record_fault(struct hba_record *record, const char *format, ...) __attribut
 void record_no_memory(struct hba_record *record);
 /* Adds a warning; the record is used. */
 void record_warn(struct hba_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Whether the word is this keyword: not quoted, same case. */
-bool record_is_keyword(const struct record_word *word, const char *keyword);
 
 #endif

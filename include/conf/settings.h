@@ -72,12 +72,6 @@ struct setting_row {
 	unsigned scope;			/* SCOPE_GLOBAL | SCOPE_DATABASE | SCOPE_USER | SCOPE_PEER */
 };
 enum { SCOPE_GLOBAL = 1, SCOPE_DATABASE = 2, SCOPE_USER = 4, SCOPE_PEER = 8 };
-size_t setting_rows(void);
-const struct setting_row *setting_row(size_t index);
-/* Writes the value of row `index` in `s` as the file would have it. Returns buf or a static text, never NULL. */
-const char *setting_value_text(const struct settings *s, size_t index, char *buf, size_t size);
-/* The same with passwords masked. */
-const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size);
 
 /*
  * Authentication methods that a server may ask for, with the words of libpq's require_auth (PostgreSQL 16). A list of methods
@@ -87,10 +81,7 @@ const char *setting_value_shown(const struct settings *s, size_t index, char *bu
 enum server_method { METHOD_PASSWORD, METHOD_MD5, METHOD_GSS, METHOD_SSPI, METHOD_SCRAM, METHOD_NONE, SERVER_METHODS };
 #define METHODS_FORBIDDEN (1 << SERVER_METHODS)
 
-/* Parses words separated by commas and blanks, in any case; "" is the empty list. Returns false, and leaves *list unchanged,
-   for an unknown word, a duplicate, an empty word, or a mixture of words with and without `!`. */
-bool methods_read(const char *text, int64_t *list);
-/* Writes the list in the format of methods_read to buf. Returns buf. */
+/* Writes the words of the list, separated by commas, to buf. Returns buf. */
 const char *methods_text(int64_t list, char *buf, size_t size);
 /* Whether the list allows this method. The empty list allows every method; one that names `password` allows `none`. */
 bool methods_allow(int list, enum server_method method);

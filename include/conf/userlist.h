@@ -8,15 +8,20 @@
  * auth_file: each line is `"user" "secret"`, the rest of the line is ignored; "" within quotes is one quote; empty lines and
  * lines that begin with ; or # are comments. A list is an immutable snapshot of the file.
  */
-struct userlist;
+struct userlist_entry {
+	const char *user;
+	struct secret *secret;
+};
+struct userlist {
+	struct userlist_entry **entries;	/* one for each user, in the order of the file */
+	size_t count;
+	struct userlist_storage *storage;	/* owns everything, and this structure itself */
+};
 
 /* Returns NULL if the file is unreadable (a problem says why). Lines that cannot be parsed add warnings and are skipped. */
 struct userlist *userlist_load(const char *path, struct conf_problems *problems);
 /* Returns the secret of a user, valid as long as the list, or NULL. */
 const struct secret *userlist_find(const struct userlist *list, const char *user);
-size_t userlist_count(const struct userlist *list);
-/* Calls visit() for each user. */
-void userlist_each(const struct userlist *list, void (*visit)(void *context, const char *user, const struct secret *secret), void *context);
 /* Whether inode, size or time of the file differ from when it was read. False while the file does not exist: replacing the file
    in two steps must not empty the list. */
 bool userlist_is_stale(const struct userlist *list);

@@ -55,6 +55,8 @@ const char *value_nearest_word(const struct value_row *row, const char *text, ch
 /* Returns the value of the field in the syntax of the file: in buf, or a text that is valid as long as the object; never NULL.
    An unset number and a secret are "". */
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size);
+/* The same for row `index` of the settings, with passwords masked. */
+const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size);
 /* Copies the row's field from one object to another; texts are copied into the arena. False: no memory. */
 bool value_copy(const struct value_row *row, void *to, const void *from, struct arena *arena);
 bool value_is_equal(const struct value_row *row, const void *a, const void *b);

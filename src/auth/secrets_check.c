@@ -39,9 +39,8 @@ static bool is_nearly_md5(const char *secret)
 	return text_starts(secret, MD5_PREFIX) && (strlen(secret) == MD5_SECRET || (strlen(digits) > 16 && strspn(digits, HEX) == strlen(digits)));
 }
 
-static void look_at(void *context, const char *user, const struct secret *secret)
+static void look_at(struct faults *faults, const char *user, const struct secret *secret)
 {
-	struct faults *faults = context;
 
 	switch (secret_kind_of(secret->bytes)) {
 	case SECRET_MD5:
@@ -101,8 +100,8 @@ void secrets_check(const struct conf *conf, const struct userlist *list, struct 
 {
 	struct faults faults = { .md5 = { .count = 0 } };
 
-	if (list)
-		userlist_each(list, look_at, &faults);
+	for (size_t i = 0; list && i < list->count; i++)
+		look_at(&faults, list->entries[i]->user, list->entries[i]->secret);
 	say(conf, &faults.nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
 	say(conf, &faults.broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
 	if (conf->settings.auth_type == AUTH_SCRAM)

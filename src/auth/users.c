@@ -10,12 +10,6 @@
 #include "backend/secrets.h"
 #include "base/log.h"
 
-static void count_kinds(void *context, const char *user, const struct secret *secret)
-{
-	(void)user;
-	secret_kinds_add(context, secret);
-}
-
 static const struct secret *listed(const struct userlist *list, const char *user)
 {
 	return list ? userlist_find(list, user) : NULL;
@@ -41,8 +35,8 @@ void users_replace(struct world *w, struct userlist *fresh)
 		userlist_free(&secrets->list);
 	secrets->list = fresh;
 	secrets->kinds = (struct secret_kinds){ .all = 0 };
-	if (fresh)
-		userlist_each(fresh, count_kinds, &secrets->kinds);
+	for (size_t i = 0; fresh && i < fresh->count; i++)
+		secret_kinds_add(&secrets->kinds, fresh->entries[i]->secret);
 }
 
 void users_refresh(struct world *w)
@@ -65,5 +59,5 @@ void users_refresh(struct world *w)
 	if (!fresh)
 		return;
 	users_replace(w, fresh);
-	log_info("auth_file was read again: %zu users", userlist_count(fresh));
+	log_info("auth_file was read again: %zu users", fresh->count);
 }

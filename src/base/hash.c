@@ -100,3 +100,52 @@ unsigned hash_of(const void *from, size_t size)
 	mix(&s);
 	return (unsigned)(s.a ^ s.b ^ s.c ^ s.d);
 }
+
+/* ---- names to objects ---- */
+
+struct index_node {
+	const char *name;
+	void *object;
+	UT_hash_handle hh;
+};
+
+bool index_put(struct index *index, struct arena *arena, const char *name, void *object)
+{
+	struct index_node *node;
+
+	HASH_FIND_STR(index->nodes, name, node);
+	if (node) {
+		node->object = object;
+		return true;
+	}
+	node = arena_take(arena, sizeof(*node));
+	if (!node)
+		return false;
+	node->name = name;
+	node->object = object;
+	HASH_ADD_KEYPTR(hh, index->nodes, node->name, strlen(node->name), node);
+	return HASH_HAS(hh, node);
+}
+
+void *index_get(const struct index *index, const char *name)
+{
+	struct index_node *node;
+
+	HASH_FIND_STR(index->nodes, name, node);
+	return node ? node->object : NULL;
+}
+
+void **index_objects(const struct index *index, struct arena *arena, size_t *count)
+{
+	void **objects = arena_take(arena, HASH_COUNT(index->nodes) * sizeof(*objects));
+
+	*count = 0;
+	for (const struct index_node *node = index->nodes; objects && node; node = node->hh.next)
+		objects[(*count)++] = node->object;
+	return objects;
+}
+
+void index_clear(struct index *index)
+{
+	HASH_CLEAR(hh, index->nodes);
+}

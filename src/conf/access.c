@@ -53,14 +53,6 @@ static void owner_of(struct owner *own, const char *user)
 	own->groups[own->group_count++] = group;
 }
 
-static bool is_own_group(const struct owner *own, gid_t group)
-{
-	for (int i = 0; i < own->group_count; i++)
-		if (own->groups[i] == group)
-			return true;
-	return group == 0;
-}
-
 /* ---- a file ---- */
 
 struct access_checker {
@@ -95,48 +87,36 @@ static const char *excess(unsigned bits, bool is_secret)
 	return reads && writes ? "read and change" : writes ? "change" : reads ? "read" : NULL;
 }
 
-static void check_mode(const struct access_checker *c, const struct conf_file *f, const struct stat *st)
+static void check_file(const struct access_checker *c, const struct conf_file *f)
 {
-	unsigned mode = st->st_mode & 07777;
-	const char *others = excess(mode & 7, f->is_secret), *group = excess(mode >> 3 & 7, f->is_secret);
-
-	if (others)
-		say(c, f, "every user of this machine can %s it (mode %04o)", others, mode);
-	if (!group || !c->own.is_known || is_own_group(&c->own, st->st_gid) || (others && strlen(others) >= strlen(group)))
-		return;
-	say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st->st_gid, group, mode);
-}
-
-static void check_owner(const struct access_checker *c, const struct conf_file *f, const struct stat *st)
-{
-	if (c->own.is_known && st->st_uid != 0 && st->st_uid != c->own.uid)
-		say(c, f, "it belongs to the user %u, which can change it", (unsigned)st->st_uid);
-}
-
-/* Users with write access to a directory can replace its files, unless the directory has the sticky bit, as /tmp has. */
-static void check_directory(const struct access_checker *c, const struct conf_file *f)
-{
-	const char *slash = strrchr(f->path, '/');
+	const char *slash = strrchr(f->path, '/'), *others, *group;
+	bool is_own_group;
 	char directory[4096];
+	unsigned mode;
 	struct stat st;
 
+	if (!*f->path || stat(f->path, &st) != 0 || !S_ISREG(st.st_mode))
+		return;
+	/* The groups of the pooler's user and of root are trusted. */
+	mode = st.st_mode & 07777;
+	others = excess(mode & 7, f->is_secret);
+	group = excess(mode >> 3 & 7, f->is_secret);
+	is_own_group = st.st_gid == 0;
+	for (int i = 0; i < c->own.group_count; i++)
+		is_own_group |= c->own.groups[i] == st.st_gid;
+	if (others)
+		say(c, f, "every user of this machine can %s it (mode %04o)", others, mode);
+	if (group && c->own.is_known && !is_own_group && !(others && strlen(others) >= strlen(group)))
+		say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st.st_gid, group, mode);
+	if (c->own.is_known && st.st_uid != 0 && st.st_uid != c->own.uid)
+		say(c, f, "it belongs to the user %u, which can change it", (unsigned)st.st_uid);
+	/* Users with write access to a directory can replace its files, unless the directory has the sticky bit, as /tmp has. */
 	if (slash && (size_t)(slash - f->path) >= sizeof(directory))
 		return;
 	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - f->path) + 1 : 1, slash ? f->path : ".");
 	if (stat(directory, &st) == 0 && st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
 		say(c, f, "every user of this machine can replace it (mode %04o of its directory)",
 		    (unsigned)st.st_mode & 07777);
-}
-
-static void check_file(const struct access_checker *c, const struct conf_file *f)
-{
-	struct stat st;
-
-	if (!*f->path || stat(f->path, &st) != 0 || !S_ISREG(st.st_mode))
-		return;
-	check_mode(c, f, &st);
-	check_owner(c, f, &st);
-	check_directory(c, f);
 }
 
 static void check_list(const struct access_checker *c, const struct conf_file *files)

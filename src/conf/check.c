@@ -36,13 +36,6 @@ static struct setting_place place_of(const struct checker *c, const char *name)
 	return place;
 }
 
-static bool is_set(const struct checker *c, const char *name)
-{
-	const struct value_row *row = value_find(&setting_table, name);
-
-	return row && c->places && c->places[row - setting_table.rows].file;
-}
-
 /* Adds a problem at the line that sets `name`. */
 #define SAY(c, is_warning, name, ...) \
 	do { \
@@ -56,52 +49,41 @@ bool conf_is_tls_file(const char *setting)
 			     "server_tls_ca_file, server_tls_cert_file, server_tls_key_file", setting, false);
 }
 
-/* The files are not read while sslmode is disable. */
-static bool uses_tls_file(const struct settings *s, const char *setting)
-{
-	return (text_starts(setting, "client_tls_") ? s->client_tls_sslmode : s->server_tls_sslmode) != SSLMODE_DISABLE;
-}
-
-/* Uses the same words as for a file that is readable but cannot be used. */
-static void say_tls_file(const char *name, const struct setting_place *place, const char *why, const char *path,
-			 struct conf_problems *problems)
-{
-	const char *kind = strstr(name, "_key_") ? "private key file" : "certificate file";
-	const char *file = place ? place->file : NULL;
-	int line = place ? place->line : 0;
-
-	if (strstr(name, "_ca_"))
-		conf_problem_add_tls(problems, false, file, line, "failed to load CA: %s (\"%s\")", why, path);
-	else
-		conf_problem_add_tls(problems, false, file, line, "failed to load %s \"%s\": %s", kind, path, why);
-}
-
 void check_file(const struct settings *s, size_t index, const struct setting_place *place,
 		struct conf_problems *problems)
 {
 	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, resolv_conf";
-	const char *name = setting_row(index)->name, *path, *why = NULL;
-	bool is_unused;
+	const struct value_row *row = &setting_table.rows[index];
+	const char *name = row->row.name, *path, *why = NULL, *file = place ? place->file : NULL;
+	bool is_tls_file = conf_is_tls_file(name), is_unused = false;
+	int line = place ? place->line : 0;
 	struct stat st;
 
-	if (!text_list_has(must_exist, name, false) && !conf_is_tls_file(name))
+	if (!text_list_has(must_exist, name, false) && !is_tls_file)
 		return;
-	path = setting_value_text(s, index, NULL, 0);
+	path = value_text(row, s, NULL, 0);
 	if (*path == '\0')
 		return;
 	if (stat(path, &st) != 0 || faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
 		why = strerror(errno);
 	else if (S_ISDIR(st.st_mode))
 		why = "it is a directory";
-	is_unused = conf_is_tls_file(name) && !uses_tls_file(s, name);
-	if (why && conf_is_tls_file(name) && !is_unused)
-		say_tls_file(name, place, why, path, problems);
-	else if (why)
-		conf_problem_add(problems, is_unused, place ? place->file : NULL, place ? place->line : 0,
-				 "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
+	if (!why)
+		return;
+	/* TLS files are not read while sslmode is disable. */
+	if (is_tls_file)
+		is_unused = (text_starts(name, "client_tls_") ? s->client_tls_sslmode : s->server_tls_sslmode) == SSLMODE_DISABLE;
+	/* Uses the same words as for a TLS file that is readable but cannot be used. */
+	if (!is_tls_file || is_unused)
+		conf_problem_add(problems, is_unused, file, line, "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
+	else if (strstr(name, "_ca_"))
+		conf_problem_add_tls(problems, false, file, line, "failed to load CA: %s (\"%s\")", why, path);
+	else
+		conf_problem_add_tls(problems, false, file, line, "failed to load %s \"%s\": %s",
+				     strstr(name, "_key_") ? "private key file" : "certificate file", path, why);
 }
 
-static void check_client_tls(const struct checker *c)
+static void check_tls(const struct checker *c)
 {
 	const struct settings *s = &c->conf->settings;
 
@@ -113,12 +95,6 @@ static void check_client_tls(const struct checker *c)
 		    "\"client_tls_ca_file\", to check the clients' certificates with");
 	if (s->auth_type == AUTH_CERT && s->client_tls_sslmode != SSLMODE_VERIFY_FULL)
 		SAY(c, false, "auth_type", "\"auth_type\" cert needs \"client_tls_sslmode\" verify-full");
-}
-
-static void check_server_tls(const struct checker *c)
-{
-	const struct settings *s = &c->conf->settings;
-
 	if (s->server_tls_sslmode >= SSLMODE_VERIFY_CA && !s->server_tls_ca_file)
 		SAY(c, true, "server_tls_sslmode", "\"server_tls_ca_file\" is not set: whoever has a certificate of an "
 		    "authority that the system trusts counts as a server");
@@ -188,7 +164,7 @@ static void check_login(const struct checker *c)
 		SAY(c, true, "auth_type", "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to check a client's with");
 	if (may_look_up(c->conf) && s->auth_query[0] && !strstr(s->auth_query, "$1"))
 		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
-	if (!may_look_up(c->conf) && is_set(c, "auth_query"))
+	if (!may_look_up(c->conf) && place_of(c, "auth_query").line > 0)
 		SAY(c, true, "auth_query", "\"auth_query\" has no effect without \"auth_user\"");
 	if (is_unknown(c->conf, s->auth_dbname))
 		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
@@ -208,9 +184,9 @@ static const char *lookup_fault(const char *sql, const char *path, char *buf, si
 {
 	char name[65];
 
-	if (!path && sql_unqualified_function(sql, name, sizeof(name)))
+	if (!path && sql_unqualified_name(sql, true, name, sizeof(name)))
 		snprintf(buf, size, NOT_FOUND, name, name);
-	else if (sql_unqualified_name(sql, name, sizeof(name)))
+	else if (sql_unqualified_name(sql, false, name, sizeof(name)))
 		snprintf(buf, size, FOR_LOOKUPS, name);
 	else
 		return NULL;
@@ -225,22 +201,11 @@ static void check_names(const struct checker *c)
 
 	if (may_look_up(c->conf) && !s->auth_dbname && lookup_fault(s->auth_query, s->auth_search_path, fault, sizeof(fault)))
 		SAY(c, true, "auth_query", "\"auth_query\" %s", fault);
-	if (s->server_check_query && sql_unqualified_name(s->server_check_query, name, sizeof(name)) &&
+	if (s->server_check_query && sql_unqualified_name(s->server_check_query, false, name, sizeof(name)) &&
 	    strcmp(s->server_check_query, "<empty>") != 0)
 		SAY(c, true, "server_check_query", "\"server_check_query\" " FOR_SESSIONS, name);
-	if (s->server_reset_query && sql_unqualified_name(s->server_reset_query, name, sizeof(name)))
+	if (s->server_reset_query && sql_unqualified_name(s->server_reset_query, false, name, sizeof(name)))
 		SAY(c, true, "server_reset_query", "\"server_reset_query\" " FOR_SESSIONS, name);
-}
-
-static void check_names_of(const struct checker *c, const struct conf_database *d)
-{
-	const char *path = c->conf->path, *schemas = d->auth_search_path ? d->auth_search_path : c->conf->settings.auth_search_path;
-	char name[65], fault[512];
-
-	if (d->auth_query && !d->auth_dbname && !c->conf->settings.auth_dbname && lookup_fault(d->auth_query, schemas, fault, sizeof(fault)))
-		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"auth_query\" %s", d->name, fault);
-	if (d->connect_query && sql_unqualified_name(d->connect_query, name, sizeof(name)))
-		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"connect_query\" " FOR_SESSIONS, d->name, name);
 }
 
 #define SUN_PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
@@ -276,84 +241,25 @@ static void check_tracked(const struct checker *c)
 		SAY(c, false, "track_extra_parameters", "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
 }
 
-/* PgBouncer's settings that have no effect in pgweir are accepted with a warning. */
-static void check_effect(const struct checker *c)
-{
-	static const char without[] = "job_name";
-
-	for (size_t i = 0; c->places && i < setting_rows(); i++) {
-		const char *name = setting_row(i)->name;
-
-		if (c->places[i].file && text_list_has(without, name, false))
-			SAY(c, true, name, "\"%s\" has no effect here", name);
-	}
-}
-
-static void check_sockets(const struct checker *c)
-{
-	const struct settings *s = &c->conf->settings;
-
-	if (s->unix_socket_dir && !fits_socket(s->unix_socket_dir, s->listen_port))
-		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64
-		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
-	if (c->conf->peer_count > 0 && s->peer_id == 0)
-		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
-}
-
-static void check_pool_sizes(const struct checker *c)
-{
-	const struct settings *s = &c->conf->settings;
-
-	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)
-		SAY(c, true, "min_pool_size", "\"min_pool_size\" %" PRId64 " is above \"default_pool_size\" %" PRId64,
-		    s->min_pool_size, s->default_pool_size);
-}
-
-/* Channel binding needs TLS, so a Unix socket or a connection without TLS cannot have it. */
-static void check_binding(const struct checker *c, const struct conf_database *d)
-{
-	const struct settings *s = &c->conf->settings;
-	int binding = d->channel_binding == CONF_UNSET ? s->server_channel_binding : d->channel_binding;
-	const char *why = NULL;
-
-	if (binding != CHANNEL_BINDING_REQUIRE)
-		return;
-	if (!d->host || is_socket_dir(d->host))
-		why = "a Unix socket has none";
-	else if (s->server_tls_sslmode == SSLMODE_DISABLE)
-		why = "\"server_tls_sslmode\" is disable";
-	if (why)
-		conf_problem_add(c->problems, false, c->conf->path, 0,
-				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
-}
-
-/* Whether the host is neither a Unix socket nor this machine. */
-static bool is_remote(const char *host, size_t size)
-{
-	static const char *const local[] = { "localhost", "::1" };
-
-	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		if (strlen(local[i]) == size && memcmp(host, local[i], size) == 0)
-			return false;
-	return size > 0 && !is_socket_dir(host) && !text_starts(host, "127.");
-}
-
-/* `hosts`: a comma-separated list, or NULL. */
+/* Whether one of the hosts is neither a Unix socket nor this machine. `hosts`: a comma-separated list, or NULL. */
 static bool has_remote(const char *hosts)
 {
 	static const char separators[] = ", \t";
 
 	while (hosts && *(hosts += strspn(hosts, separators))) {
 		size_t size = strcspn(hosts, separators);
+		bool is_local = is_socket_dir(hosts) || text_starts(hosts, "127.") ||
+				(size == 9 && text_starts(hosts, "localhost")) || (size == 3 && text_starts(hosts, "::1"));
 
-		if (is_remote(hosts, size))
+		if (!is_local)
 			return true;
 		hosts += size;
 	}
 	return false;
 }
 
-static void check_auth(const struct checker *c, const struct conf_database *d)
+/* Channel binding and the methods that a server may ask for. */
+static void check_server_login(const struct checker *c, const struct conf_database *d)
 {
 	const struct settings *s = &c->conf->settings;
 	int list = d->require_auth == CONF_UNSET ? s->server_require_auth : d->require_auth;
@@ -364,6 +270,15 @@ static void check_auth(const struct checker *c, const struct conf_database *d)
 	const char *why = NULL;
 	char words[64];
 
+	/* Channel binding needs TLS, so a Unix socket or a connection without TLS cannot have it. */
+	if (!d->host || is_socket_dir(d->host))
+		why = "a Unix socket has none";
+	else if (s->server_tls_sslmode == SSLMODE_DISABLE)
+		why = "\"server_tls_sslmode\" is disable";
+	if (binding == CHANNEL_BINDING_REQUIRE && why)
+		conf_problem_add(c->problems, false, c->conf->path, 0,
+				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
+	why = NULL;
 	if (!allows_scram && !allows_others)
 		why = "none of these methods is one that pgweir speaks";
 	else if (!allows_scram && binding == CHANNEL_BINDING_REQUIRE)
@@ -381,6 +296,8 @@ static void check_database(const struct checker *c, const struct conf_database *
 {
 	const struct settings *s = &c->conf->settings;
 	int64_t size = d->pool_size == CONF_UNSET ? s->default_pool_size : d->pool_size;
+	char name[65], fault[512];
+	const char *schemas;
 
 	if (is_console(d->auth_dbname))
 		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_dbname\" is the console \"%s\": "
@@ -400,18 +317,16 @@ static void check_database(const struct checker *c, const struct conf_database *
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require, "
 				 "verify-ca or verify-full", d->name);
-	check_binding(c, d);
-	check_names_of(c, d);
-	check_auth(c, d);
+	check_server_login(c, d);
+	schemas = d->auth_search_path ? d->auth_search_path : s->auth_search_path;
+	if (d->auth_query && !d->auth_dbname && !s->auth_dbname && lookup_fault(d->auth_query, schemas, fault, sizeof(fault)))
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" %s", d->name, fault);
+	if (d->connect_query && sql_unqualified_name(d->connect_query, false, name, sizeof(name)))
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"connect_query\" " FOR_SESSIONS, d->name, name);
 	if (size > 0 && d->min_pool_size > size)
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,
 				 d->name, d->min_pool_size, size);
-}
-
-static bool is_same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 /* Whether a server on another machine can be logged in to without channel binding. */
@@ -427,6 +342,7 @@ static void check_auth_user(const struct checker *c)
 {
 	const struct conf *conf = c->conf;
 	const struct conf_database *first = NULL;
+	bool is_same_place;
 
 	if (!conf->settings.auth_user || conf->settings.auth_dbname)
 		return;
@@ -435,7 +351,9 @@ static void check_auth_user(const struct checker *c)
 
 		if (!d || d->auth_user || d->auth_dbname)
 			continue;
-		if (first && !(is_same_text(first->host, d->host) && first->port == d->port) && (may_relay(conf, first) || may_relay(conf, d))) {
+		is_same_place = first && first->port == d->port &&
+				(first->host == d->host || (first->host && d->host && strcmp(first->host, d->host) == 0));
+		if (first && !is_same_place && (may_relay(conf, first) || may_relay(conf, d))) {
 			SAY(c, true, "auth_user", "the servers of \"%s\" and \"%s\" can pass on logins of \"auth_user\" to one another: set "
 			    "\"auth_dbname\", an \"auth_user\" for each, or \"server_channel_binding\" require with \"server_tls_sslmode\" "
 			    "verify-full", first->name, d->name);
@@ -445,42 +363,40 @@ static void check_auth_user(const struct checker *c)
 	}
 }
 
-static void check_databases(const struct checker *c)
-{
-	const struct conf *conf = c->conf;
-	const struct conf_database *without_user = NULL;
-
-	for (size_t i = 0; i < conf->database_count; i++)
-		check_database(c, conf->databases[i]);
-	if (conf->fallback)
-		check_database(c, conf->fallback);
-	if (conf->settings.auth_type != AUTH_ANY)
-		return;
-	for (size_t i = 0; i < conf->database_count && !without_user; i++) {
-		if (!conf->databases[i]->user)
-			without_user = conf->databases[i];
-	}
-	if (!without_user && conf->fallback && !conf->fallback->user)
-		without_user = conf->fallback;
-	if (without_user)
-		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has "
-		    "none", without_user->name);
-}
-
 void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems)
 {
-	const struct checker c = { conf, places, problems };
+	const struct checker checker = { conf, places, problems }, *c = &checker;
+	const struct conf_database *without_user = NULL;
+	const struct settings *s = &conf->settings;
 
-	check_client_tls(&c);
-	check_server_tls(&c);
-	check_login(&c);
-	check_names(&c);
-	check_tracked(&c);
-	check_effect(&c);
-	check_sockets(&c);
-	check_pool_sizes(&c);
-	check_auth_user(&c);
-	check_databases(&c);
+	check_tls(c);
+	check_login(c);
+	check_names(c);
+	check_tracked(c);
+	/* PgBouncer's settings that have no effect in pgweir are accepted with a warning. */
+	if (place_of(c, "job_name").line > 0)
+		SAY(c, true, "job_name", "\"%s\" has no effect here", "job_name");
+	if (s->unix_socket_dir && !fits_socket(s->unix_socket_dir, s->listen_port))
+		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64
+		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
+	if (conf->peer_count > 0 && s->peer_id == 0)
+		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
+	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)
+		SAY(c, true, "min_pool_size", "\"min_pool_size\" %" PRId64 " is above \"default_pool_size\" %" PRId64,
+		    s->min_pool_size, s->default_pool_size);
+	check_auth_user(c);
+	for (size_t i = 0; i <= conf->database_count; i++) {
+		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
+
+		if (!d)
+			continue;
+		check_database(c, d);
+		if (!without_user && !d->user)
+			without_user = d;
+	}
+	if (s->auth_type == AUTH_ANY && without_user)
+		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has "
+		    "none", without_user->name);
 }
 
 /* ---- names that a server finds by search_path ---- */
@@ -534,30 +450,25 @@ static bool is_operator(char c)
 	return c && strchr("+-*/<>=~!@#%^&|`?", c);
 }
 
-/* Returns the end of the comment that begins at `at`; comments nest. */
-static const char *skip_block_comment(const char *at)
-{
-	int depth = 1;
-
-	for (at += 2; *at && depth > 0; at++) {
-		if (at[0] == '/' && at[1] == '*')
-			depth++, at++;
-		else if (at[0] == '*' && at[1] == '/')
-			depth--, at++;
-	}
-	return at;
-}
-
 static const char *skip_blanks(const char *at)
 {
 	for (;;) {
 		at += strspn(at, " \t\r\n\f\v");
-		if (at[0] == '-' && at[1] == '-')
+		if (at[0] == '-' && at[1] == '-') {
 			at += strcspn(at, "\r\n");
-		else if (at[0] == '/' && at[1] == '*')
-			at = skip_block_comment(at);
-		else
+		} else if (at[0] == '/' && at[1] == '*') {
+			/* comments nest */
+			int depth = 1;
+
+			for (at += 2; *at && depth > 0; at++) {
+				if (at[0] == '/' && at[1] == '*')
+					depth++, at++;
+				else if (at[0] == '*' && at[1] == '/')
+					depth--, at++;
+			}
+		} else {
 			return at;
+		}
 	}
 }
 
@@ -592,30 +503,13 @@ static const char *skip_dollar_quoted(const char *at)
 	return at + strlen(at);
 }
 
-/* An operator ends where a comment begins. */
-static size_t operator_size(const char *at)
-{
-	size_t size = 1;
-
-	while (is_operator(at[size]) && strncmp(at + size, "--", 2) != 0 && strncmp(at + size, "/*", 2) != 0)
-		size++;
-	return size;
-}
-
 static struct token token_up_to(enum kind kind, const char *at, const char *end)
 {
 	return (struct token){ kind, at, (size_t)(end - at) };
 }
 
-/* Whether the word is the prefix of a string constant, as in E'...'. */
-static bool is_string_prefix(const struct token *word)
-{
-	return word->at[word->size] == '\'' && word->size == 1 && strchr("EeBbXxNn", *word->at);
-}
-
 static struct token next_token(const char *at)
 {
-	struct token t;
 	const char *end;
 
 	at = skip_blanks(at);
@@ -624,8 +518,10 @@ static struct token next_token(const char *at)
 	if (is_word_start(*at)) {
 		for (end = at; is_word(*end); end++)
 			;
-		t = token_up_to(WORD, at, end);
-		return is_string_prefix(&t) ? token_up_to(LITERAL, at, skip_quoted(end, *at == 'E' || *at == 'e')) : t;
+		/* the prefix of a string constant, as in E'...' */
+		if (*end == '\'' && end == at + 1 && strchr("EeBbXxNn", *at))
+			return token_up_to(LITERAL, at, skip_quoted(end, *at == 'E' || *at == 'e'));
+		return token_up_to(WORD, at, end);
 	}
 	if (*at == '\'' || *at == '"')
 		return token_up_to(*at == '"' ? QUOTED_WORD : LITERAL, at, skip_quoted(at, false));
@@ -636,8 +532,12 @@ static struct token next_token(const char *at)
 			;
 		return token_up_to(LITERAL, at, end);
 	}
-	if (is_operator(*at))
-		return token_up_to(OPERATOR, at, at + operator_size(at));
+	if (is_operator(*at)) {
+		/* an operator ends where a comment begins */
+		for (end = at + 1; is_operator(*end) && strncmp(end, "--", 2) != 0 && strncmp(end, "/*", 2) != 0; end++)
+			;
+		return token_up_to(OPERATOR, at, end);
+	}
 	return token_up_to(PUNCTUATION, at, at + (strncmp(at, "::", 2) == 0 ? 2 : 1));
 }
 
@@ -674,27 +574,15 @@ static bool is_unqualified_call(const struct token *t, const struct token *befor
 	       !is_one_of(before, "as");
 }
 
-/* Whether a statement "SET name = value" begins: it has words and constants, but no expressions. */
-static bool begins_set(const struct token *t, const struct token *before)
-{
-	return is_one_of(t, "set") && (before->kind == END || is_punctuation(before, ";"));
-}
-
-/* Returns the token that ends the statement of `t`. */
-static struct token end_of_statement(struct token t)
-{
-	while (t.kind != END && !is_punctuation(&t, ";"))
-		t = next_token(t.at + t.size);
-	return t;
-}
-
-static bool find_name(const char *sql, bool also_operators, char *name, size_t size)
+bool sql_unqualified_name(const char *sql, bool only_functions, char *name, size_t size)
 {
 	struct token before = { END, sql, 0 }, t = next_token(sql), behind;
 
 	for (; t.kind != END; before = t, t = behind) {
-		if (begins_set(&t, &before))
-			t = end_of_statement(t);
+		/* a statement "SET name = value" has words and constants, but no expressions */
+		if (is_one_of(&t, "set") && (before.kind == END || is_punctuation(&before, ";")))
+			while (t.kind != END && !is_punctuation(&t, ";"))
+				t = next_token(t.at + t.size);
 		behind = next_token(t.at + t.size);
 		/* OPERATOR(schema.op): skip to the parenthesis */
 		if (is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {
@@ -704,7 +592,7 @@ static bool find_name(const char *sql, bool also_operators, char *name, size_t s
 			behind = next_token(t.at + t.size);
 			continue;
 		}
-		if ((also_operators && ((t.kind == OPERATOR && !is_star(&t, &before)) || is_one_of(&t, operators))) ||
+		if ((!only_functions && ((t.kind == OPERATOR && !is_star(&t, &before)) || is_one_of(&t, operators))) ||
 		    is_unqualified_call(&t, &before, &behind)) {
 			snprintf(name, size, "%.*s", (int)t.size, t.at);
 			return true;
@@ -713,12 +601,3 @@ static bool find_name(const char *sql, bool also_operators, char *name, size_t s
 	return false;
 }
 
-bool sql_unqualified_name(const char *sql, char *name, size_t size)
-{
-	return find_name(sql, true, name, size);
-}
-
-bool sql_unqualified_function(const char *sql, char *name, size_t size)
-{
-	return find_name(sql, false, name, size);
-}

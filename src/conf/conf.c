@@ -8,13 +8,12 @@
 #include "conf/conf.h"
 
 #include "base/assert.h"
-#include "base/bytes.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "conf/access.h"
 #include "conf/check.h"
 #include "conf/hba.h"
 #include "conf/ini.h"
-#include "conf/index.h"
 #include "conf/value.h"
 
 #include <stdarg.h>
@@ -90,17 +89,6 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 	return index_get(&conf->storage->users, name);
 }
 
-bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b)
-{
-	return value_rows_differ(&database_table, APPLIES_SERVERS, a, b);
-}
-
-void conf_database_pack_connection(struct bytes *out, const struct conf_database *database)
-{
-	value_rows_pack(out, &database_table, APPLIES_SERVERS, database);
-	pack_text(out, database->password ? database->password->bytes : NULL);
-}
-
 static const char *copy_text(struct conf *conf, const char *text)
 {
 	return text ? arena_copy(conf->storage->arena, text, strlen(text)) : NULL;
@@ -116,66 +104,48 @@ static bool copy_rows(const struct value_table *table, void *to, const void *fro
 	return true;
 }
 
-static struct conf_database *copy_database(struct conf *to, const struct conf_database *from)
+/* Copies an object of `size` bytes with the texts of its rows. NULL: no memory. */
+static void *copy_object(struct conf *to, const struct value_table *table, const void *from, size_t size)
 {
-	struct conf_database *copy = arena_take(to->storage->arena, sizeof(*copy));
+	void *copy = arena_take(to->storage->arena, size);
 
-	if (!copy || !(copy->name = copy_text(to, from->name)) ||
-	    !copy_rows(&database_table, copy, from, to->storage->arena))
-		return NULL;
-	return copy;
+	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy : NULL;
 }
 
-static bool copy_databases(struct conf *to, const struct conf *from)
+/* Copies the databases, users and peers. False: no memory. */
+static bool copy_objects(struct conf *to, const struct conf *from)
 {
-	to->databases = arena_take(to->storage->arena, from->database_count * sizeof(struct conf_database *));
-	if (!to->databases)
+	struct conf_storage *s = to->storage;
+
+	to->databases = arena_take(s->arena, from->database_count * sizeof(struct conf_database *));
+	to->users = arena_take(s->arena, from->user_count * sizeof(struct conf_user *));
+	to->peers = arena_take(s->arena, from->peer_count * sizeof(struct conf_peer *));
+	if (!to->databases || !to->users || !to->peers)
 		return false;
 	for (size_t i = 0; i < from->database_count; i++) {
-		struct conf_database *copy = copy_database(to, from->databases[i]);
+		struct conf_database *copy = copy_object(to, &database_table, from->databases[i], sizeof(*copy));
 
-		if (!copy || !index_put(&to->storage->databases, to->storage->arena, copy->name, copy))
+		if (!copy || !(copy->name = copy_text(to, copy->name)) || !index_put(&s->databases, s->arena, copy->name, copy))
 			return false;
 		to->databases[to->database_count++] = copy;
 	}
-	if (from->fallback)
-		to->fallback = copy_database(to, from->fallback);
-	return !from->fallback || to->fallback;
-}
-
-static bool copy_users(struct conf *to, const struct conf *from)
-{
-	struct arena *arena = to->storage->arena;
-
-	to->users = arena_take(arena, from->user_count * sizeof(struct conf_user *));
-	if (!to->users)
-		return false;
+	if (from->fallback) {
+		to->fallback = copy_object(to, &database_table, from->fallback, sizeof(*to->fallback));
+		if (!to->fallback || !(to->fallback->name = copy_text(to, from->fallback->name)))
+			return false;
+	}
 	for (size_t i = 0; i < from->user_count; i++) {
-		struct conf_user *copy = arena_take(arena, sizeof(*copy));
+		struct conf_user *copy = copy_object(to, &user_table, from->users[i], sizeof(*copy));
 
-		if (!copy || !(copy->name = copy_text(to, from->users[i]->name)) ||
-		    !copy_rows(&user_table, copy, from->users[i], arena) ||
-		    !index_put(&to->storage->users, arena, copy->name, copy))
+		if (!copy || !(copy->name = copy_text(to, copy->name)) || !index_put(&s->users, s->arena, copy->name, copy))
 			return false;
 		to->users[to->user_count++] = copy;
 	}
-	return true;
-}
-
-static bool copy_peers(struct conf *to, const struct conf *from)
-{
-	struct arena *arena = to->storage->arena;
-
-	to->peers = arena_take(arena, from->peer_count * sizeof(struct conf_peer *));
-	if (!to->peers)
-		return false;
 	for (size_t i = 0; i < from->peer_count; i++) {
-		struct conf_peer *copy = arena_take(arena, sizeof(*copy));
-
-		if (!copy || !copy_rows(&peer_table, copy, from->peers[i], arena))
+		to->peers[i] = copy_object(to, &peer_table, from->peers[i], sizeof(struct conf_peer));
+		if (!to->peers[i])
 			return false;
-		copy->id = from->peers[i]->id;
-		to->peers[to->peer_count++] = copy;
+		to->peer_count++;
 	}
 	return true;
 }
@@ -189,46 +159,12 @@ static struct conf *conf_copy(const struct conf *from)
 		return NULL;
 	to->path = copy_text(to, from->path);
 	is_whole = (to->path || !from->path) &&
-		   copy_rows(&setting_table, &to->settings, &from->settings, to->storage->arena) &&
-		   copy_databases(to, from) && copy_users(to, from) && copy_peers(to, from);
+		   copy_rows(&setting_table, &to->settings, &from->settings, to->storage->arena) && copy_objects(to, from);
 	if (from->hba)
 		to->hba = hba_hold(from->hba);
 	if (!is_whole)
 		conf_drop(&to);
 	return to;
-}
-
-static enum hba_tls tls_of(const struct settings *s)
-{
-	if (s->client_tls_sslmode == SSLMODE_DISABLE)
-		return HBA_TLS_OFF;
-	return s->client_tls_ca_file ? HBA_TLS_CERTIFICATES : HBA_TLS_ON;
-}
-
-bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems)
-{
-	const struct settings *s = &conf->settings;
-	struct conf_problems found = { .count = 0 };
-	size_t errors = problems->errors;
-	bool may_pass;
-
-	hba_drop(&conf->hba);
-	if (s->auth_type != AUTH_HBA || !s->auth_hba_file)
-		return true;
-	conf->hba = hba_load(s->auth_hba_file, s->auth_ident_file, tls_of(s), &found);
-	may_pass = conf->hba && (is_start || hba_may_replace(conf->hba, running ? running->hba : NULL));
-	for (size_t i = 0; i < found.count; i++) {
-		const struct conf_problem *p = &found.items[i];
-		const char *effect = "";
-
-		if (!p->is_warning && may_pass)
-			effect = i < hba_problems(conf->hba) ? "refuses every login that it could be about: " : "passed over: ";
-		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", effect, p->text);
-	}
-	if (found.errors > 0 && !may_pass && problems->errors == errors)
-		conf_problem_add(problems, false, s->auth_hba_file, 0, "out of memory");
-	conf_problems_free(&found);
-	return problems->errors == errors;
 }
 
 /* Parses auth_ldap_options into conf->ldap. A fault is an error if auth_type needs the options, otherwise a warning. `place`
@@ -304,21 +240,18 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 	}
 }
 
-static bool is_auth_user_of(const struct conf_database *database, const char *user)
-{
-	return database && database->auth_user && strcmp(database->auth_user, user) == 0;
-}
-
 bool conf_is_auth_user(const struct conf *conf, const char *user)
 {
-	const char *general = conf->settings.auth_user;
+	const char *name = conf->settings.auth_user;
 
-	if ((general && strcmp(general, user) == 0) || is_auth_user_of(conf->fallback, user))
-		return true;
-	for (size_t i = 0; i < conf->database_count; i++)
-		if (is_auth_user_of(conf->databases[i], user))
+	for (size_t i = 0; i <= conf->database_count; i++) {
+		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
+
+		if (name && strcmp(name, user) == 0)
 			return true;
-	return false;
+		name = d ? d->auth_user : NULL;
+	}
+	return name && strcmp(name, user) == 0;
 }
 
 /* ---- problems ---- */
@@ -434,16 +367,6 @@ static void say_twice(struct loader *l, const struct ini_line *line, const char 
 			 "%s \"%s\" is defined twice; the last one counts", noun, line->key);
 }
 
-/* Returns `; it is a key of [databases]` for a key in the wrong section, otherwise "". */
-static const char *other_section(const char *key)
-{
-	if (value_find(&database_table, key))
-		return "; it is a key of an entry in [databases]";
-	if (value_find(&user_table, key))
-		return "; it is a key of an entry in [users]";
-	return "";
-}
-
 static bool read_setting(struct loader *l, const struct ini_line *line)
 {
 	const struct value_row *row = value_find(&setting_table, line->key);
@@ -451,11 +374,14 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 	struct setting_place *place;
 
 	if (!row) {
-		const char *hint = other_section(line->key);
 		char nearest[96];
+		const char *hint = entry_suggest(value_nearest(&setting_table, line->key), nearest, sizeof(nearest));
 
-		if (!*hint)
-			hint = entry_suggest(value_nearest(&setting_table, line->key), nearest, sizeof(nearest));
+		/* a key of another section */
+		if (value_find(&database_table, line->key))
+			hint = "; it is a key of an entry in [databases]";
+		else if (value_find(&user_table, line->key))
+			hint = "; it is a key of an entry in [users]";
 		conf_problem_add(l->problems, false, line->file, line->line, "unknown setting \"%.64s\" in [%s]%s",
 				 line->key, line->section, hint);
 		return true;
@@ -552,37 +478,36 @@ static bool read_peer(struct loader *l, const struct ini_line *line)
 	return name && index_put(&l->peers, l->arena, name, peer);
 }
 
-static read_entry *find_section(struct loader *l, const struct ini_line *line)
+static void on_line(void *context, const struct ini_line *line)
 {
 	static const char *const names[] = { "pgbouncer", "pgweir", "databases", "users", "peers" };
-	static read_entry *const readers[] = {
-		read_setting, read_setting, read_database, read_user, read_peer,
-	};
+	static read_entry *const readers[] = { read_setting, read_setting, read_database, read_user, read_peer };
+	const size_t count = sizeof(names) / sizeof(names[0]);
+	struct loader *l = context;
 	const char *nearest;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(line->section, names[i]) == 0)
-			return readers[i];
+	if (!line->section) {
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "\"%.64s\" stands in front of the first [section]", line->key);
+		return;
 	}
-	nearest = text_nearest(line->section, names, sizeof(names) / sizeof(names[0]));
+	if (line->key) {
+		if (l->read && !l->read(l, line))
+			l->is_out_of_memory = true;
+		return;
+	}
+	/* The line begins a section. */
+	l->read = NULL;
+	for (size_t i = 0; i < count && !l->read; i++)
+		if (strcmp(line->section, names[i]) == 0)
+			l->read = readers[i];
+	if (l->read)
+		return;
+	nearest = text_nearest(line->section, names, count);
 	conf_problem_add(l->problems, false, line->file, line->line, "unknown section [%s]%s%s%s", line->section,
 			 nearest ? "; did you mean [" :
 			 ", but there are only [pgbouncer] or [pgweir], [databases], [users] and [peers]",
 			 nearest ? nearest : "", nearest ? "]?" : "");
-	return NULL;
-}
-
-static void on_line(void *context, const struct ini_line *line)
-{
-	struct loader *l = context;
-
-	if (!line->section)
-		conf_problem_add(l->problems, false, line->file, line->line,
-				 "\"%.64s\" stands in front of the first [section]", line->key);
-	else if (!line->key)
-		l->read = find_section(l, line);
-	else if (l->read && !l->read(l, line))
-		l->is_out_of_memory = true;
 }
 
 static void on_file(void *context, const char *path)
@@ -593,98 +518,55 @@ static void on_file(void *context, const char *path)
 		l->is_out_of_memory = true;
 }
 
-/* Copies the objects of an index to an array, in order. False: no memory. */
-static bool collect_databases(struct loader *l)
-{
-	struct conf *conf = l->conf;
-	const struct index_node *node = NULL;
-	struct conf_database *database;
-
-	conf->databases = arena_take(l->arena, index_count(&conf->storage->databases) * sizeof(database));
-	while (conf->databases && (database = index_next(&conf->storage->databases, &node)))
-		conf->databases[conf->database_count++] = database;
-	return conf->databases;
-}
-
-static bool collect_users(struct loader *l)
-{
-	struct conf *conf = l->conf;
-	const struct index_node *node = NULL;
-	struct conf_user *user;
-
-	conf->users = arena_take(l->arena, index_count(&conf->storage->users) * sizeof(user));
-	while (conf->users && (user = index_next(&conf->storage->users, &node)))
-		conf->users[conf->user_count++] = user;
-	return conf->users;
-}
-
-static bool collect_peers(struct loader *l)
-{
-	struct conf *conf = l->conf;
-	const struct index_node *node = NULL;
-	struct conf_peer *peer;
-
-	conf->peers = arena_take(l->arena, index_count(&l->peers) * sizeof(peer));
-	while (conf->peers && (peer = index_next(&l->peers, &node)))
-		conf->peers[conf->peer_count++] = peer;
-	return conf->peers;
-}
-
-/* Notes the files that settings name, and the files that contain a password. */
-static bool note_files(struct loader *l)
+/* Completes and checks the snapshot after its files were read. False: no memory. */
+static bool finish(struct loader *l)
 {
 	const struct setting_place *ldap = &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows];
+	struct conf *conf = l->conf;
+	struct settings *s = &conf->settings;
 
-	for (size_t i = 0; i < setting_rows(); i++) {
-		struct conf_file f = { .setting = setting_row(i)->name, .file = l->places[i].file, .line = l->places[i].line };
+	if (!s->conffile)
+		s->conffile = conf->path;
+	conf->databases = (struct conf_database **)index_objects(&conf->storage->databases, l->arena, &conf->database_count);
+	conf->users = (struct conf_user **)index_objects(&conf->storage->users, l->arena, &conf->user_count);
+	conf->peers = (struct conf_peer **)index_objects(&l->peers, l->arena, &conf->peer_count);
+	if (!conf->databases || !conf->users || !conf->peers)
+		return false;
+	for (size_t i = 0; i < setting_table.count; i++)
+		check_file(s, i, &l->places[i], l->problems);
+	read_ldap(conf, ldap, l->problems);
+	check_whole(conf, l->places, l->problems);
+	/* Note the files that settings name, and the files that contain a password. */
+	for (size_t i = 0; i < setting_table.count; i++) {
+		const struct value_row *row = &setting_table.rows[i];
+		struct conf_file f = { .setting = row->row.name, .file = l->places[i].file, .line = l->places[i].line };
 
 		if (!access_is_guarded(f.setting, &f.is_secret))
 			continue;
-		f.path = setting_value_text(&l->conf->settings, i, NULL, 0);
-		if (*f.path && !access_note_file(&l->conf->files, &f, l->arena))
+		f.path = value_text(row, s, NULL, 0);
+		if (*f.path && !access_note_file(&conf->files, &f, l->arena))
 			return false;
 	}
-	if (l->conf->ldap && l->conf->ldap->bind_password && ldap->file)
-		access_note_secret(l->conf->files, ldap->file, ldap->line);
+	if (conf->ldap && conf->ldap->bind_password && ldap->file)
+		access_note_secret(conf->files, ldap->file, ldap->line);
 	return true;
-}
-
-static bool finish(struct loader *l)
-{
-	struct settings *s = &l->conf->settings;
-
-	if (!s->conffile)
-		s->conffile = l->conf->path;
-	if (!collect_databases(l) || !collect_users(l) || !collect_peers(l))
-		return false;
-	for (size_t i = 0; i < setting_rows(); i++)
-		check_file(s, i, &l->places[i], l->problems);
-	read_ldap(l->conf, &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows], l->problems);
-	check_whole(l->conf, l->places, l->problems);
-	return note_files(l);
-}
-
-static bool begin(struct loader *l, const char *path)
-{
-	l->conf = conf_defaults();
-	l->scratch = arena_new_hidden();
-	if (!l->conf || !l->scratch)
-		return false;
-	l->arena = l->conf->storage->arena;
-	l->conf->path = arena_copy(l->arena, path, strlen(path));
-	l->places = arena_take(l->scratch, setting_rows() * sizeof(*l->places));
-	return l->conf->path && l->places;
 }
 
 struct conf *conf_load(const char *path, struct conf_problems *problems)
 {
-	struct loader l = { .problems = problems };
+	struct loader l = { .problems = problems, .conf = conf_defaults(), .scratch = arena_new_hidden() };
 	size_t errors = problems->errors;
+	bool has_memory = l.conf && l.scratch;
 
-	l.is_out_of_memory = !begin(&l, path);
-	if (!l.is_out_of_memory && ini_read(path, problems, on_line, on_file, &l))
-		l.is_out_of_memory = l.is_out_of_memory || !finish(&l);
-	if (l.is_out_of_memory)
+	if (has_memory) {
+		l.arena = l.conf->storage->arena;
+		l.conf->path = arena_copy(l.arena, path, strlen(path));
+		l.places = arena_take(l.scratch, setting_table.count * sizeof(*l.places));
+		has_memory = l.conf->path && l.places;
+	}
+	if (has_memory && ini_read(path, problems, on_line, on_file, &l))
+		has_memory = !l.is_out_of_memory && finish(&l);
+	if (!has_memory)
 		conf_problem_add(problems, false, path, 0, "out of memory");
 	/* The nodes of the index are in the arena of the snapshot. */
 	index_clear(&l.peers);

@@ -18,146 +18,12 @@
 #include "conf/hba.h"
 
 #include "base/assert.h"
-#include "base/text.h"
 #include "conf/access.h"
 #include "conf/hba_parts.h"
 #include "conf/pattern.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
-/* ---- addresses ---- */
-
-/*
- * Addresses in HBA lines: IPv4 and IPv6, with a prefix length (10.0.0.0/8) or a mask (10.0.0.0 255.0.0.0).
- *
- * As in PostgreSQL, bits of the address outside of the mask are ignored, and a mask may have holes. A client that reached an
- * IPv6 socket over IPv4 has the address ::ffff:a.b.c.d and matches IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not
- * depend on the socket. Host names are not supported: a name server would decide which client is admitted, and the login would
- * wait for it.
- */
-
-#define MAPPED 12		/* bytes before the IPv4 address in ::ffff:a.b.c.d */
-
-static const uint8_t mapped_prefix[MAPPED] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-
-/* Parses an address. Returns its size, 4 or 16, or 0 if it is not an address. The zone of a link-local address ("%eth0") is ignored. */
-static uint8_t read_ip(const char *text, size_t size, uint8_t ip[16])
-{
-	char copy[INET6_ADDRSTRLEN], *zone;
-
-	if (size >= sizeof(copy))
-		return 0;
-	memcpy(copy, text, size);
-	copy[size] = '\0';
-	if (inet_pton(AF_INET, copy, ip) == 1)
-		return 4;
-	zone = strchr(copy, '%');
-	if (zone)
-		*zone = '\0';
-	return inet_pton(AF_INET6, copy, ip) == 1 ? 16 : 0;
-}
-
-static void set_bits(uint8_t mask[16], unsigned bits)
-{
-	memset(mask, 0, 16);
-	for (unsigned i = 0; i < bits; i++)
-		mask[i / 8] |= (uint8_t)(0x80 >> i % 8);
-}
-
-/* ::ffff:10.0.0.0/104 is 10.0.0.0/8. */
-static void unmap(struct hba_address *a)
-{
-	static const uint8_t ones[MAPPED] = { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255 };
-
-	if (a->size != 16 || memcmp(a->ip, mapped_prefix, MAPPED) != 0 || memcmp(a->mask, ones, MAPPED) != 0)
-		return;
-	memmove(a->ip, a->ip + MAPPED, 4);
-	memmove(a->mask, a->mask + MAPPED, 4);
-	a->size = 4;
-}
-
-bool hba_address_is_bare(const char *text)
-{
-	return !strchr(text, '/');
-}
-
-const char *hba_address_read(struct hba_address *a, const char *text, const char *mask)
-{
-	size_t size = strcspn(text, "/");
-	int64_t bits;
-
-	a->kind = HBA_ADDRESS_MASK;
-	a->size = read_ip(text, size, a->ip);
-	if (a->size == 0)
-		return "is no IPv4 or IPv6 address (host names are not supported)";
-	if (text[size] == '/') {
-		if (strspn(text + size + 1, "0123456789") != strlen(text + size + 1) || !text_to_int64(text + size + 1, &bits) ||
-		    bits > a->size * 8)
-			return "has no valid length behind the \"/\"";
-		set_bits(a->mask, (unsigned)bits);
-	} else if (!mask) {
-		return "has no mask: expected \"/LENGTH\", or a mask behind it";
-	} else if (read_ip(mask, strlen(mask), a->mask) != a->size) {
-		return "is not followed by a mask of the same kind";
-	}
-	unmap(a);
-	return NULL;
-}
-
-bool hba_address_may_be_mask(const struct hba_address *a)
-{
-	size_t i = 0;
-	uint8_t rest;
-
-	while (i < a->size && a->ip[i] == 0xff)
-		i++;
-	/* a mask with holes usually begins with a byte 0xff too */
-	if (i > 0)
-		return true;
-	/* the byte must be ones followed by zeros: its complement plus one is a power of two */
-	rest = (uint8_t)~a->ip[0];
-	if (rest & (uint8_t)(rest + 1))
-		return false;
-	for (i = 1; i < a->size; i++)
-		if (a->ip[i])
-			return false;
-	return true;
-}
-
-static bool fits_mask(const struct hba_address *a, const uint8_t *ip)
-{
-	for (size_t i = 0; i < a->size; i++)
-		if ((a->ip[i] ^ ip[i]) & a->mask[i])
-			return false;
-	return true;
-}
-
-static enum hba_fit fits_near(const struct hba_client *client, bool whole_net)
-{
-	return client->is_near ? client->is_near(client, whole_net) : HBA_FIT_UNKNOWN;
-}
-
-static enum hba_fit hba_address_fits(const struct hba_address *a, const struct hba_client *client)
-{
-	bool fits = false;
-
-	switch (a->kind) {
-	case HBA_ADDRESS_ALL:
-		return HBA_FITS;
-	case HBA_ADDRESS_SAME_HOST:
-		return fits_near(client, false);
-	case HBA_ADDRESS_SAME_NET:
-		return fits_near(client, true);
-	case HBA_ADDRESS_MASK:
-		break;
-	}
-	if (a->size == client->ip_size)
-		fits = fits_mask(a, client->ip);
-	else if (a->size == 4 && client->ip_size == 16 && memcmp(client->ip, mapped_prefix, MAPPED) == 0)
-		fits = fits_mask(a, client->ip + MAPPED);
-	return fits ? HBA_FITS : HBA_FITS_NOT;
-}
 
 /* ---- lines of the ident file ---- */
 
@@ -190,7 +56,7 @@ static const char group[] = "\\1";
 /* Returns the only word of a field. NULL: the record is faulty. */
 static const struct record_word *single(struct hba_record *record)
 {
-	const struct record_word *word = record_field(record);
+	const struct record_word *word = record_field(record, COMMA_CONTINUES);
 
 	if (!word || word->next)
 		record_fault(record, "expected a map, a system's name and a user, one of each");
@@ -207,30 +73,6 @@ static struct pattern *read_pattern(struct hba_record *record, const char *text)
 	return pattern;
 }
 
-static void read_system(struct ident_line *l, struct hba_record *record, const struct record_word *word)
-{
-	l->system_name = word->text;
-	if (word->text[0] == '/')
-		l->system_pattern = read_pattern(record, word->text + 1);
-}
-
-static void read_user(struct ident_line *l, struct hba_record *record, const struct record_word *word)
-{
-	l->user = word->text;
-	if (record_is_keyword(word, "all"))
-		l->any_user = true;
-	else if (!word->is_quoted && word->text[0] == '+')
-		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role",
-			     word->text);
-	else if (word->text[0] == '/')
-		l->user_pattern = read_pattern(record, word->text + 1);
-	else
-		l->takes_group = l->system_pattern && strstr(word->text, group);
-	if (l->takes_group && pattern_group_fault(l->system_pattern))
-		record_fault(record, "\"%.64s\" asks for what parentheses matched in \"%.64s\", but %s", l->user,
-			     l->system_name, pattern_group_fault(l->system_pattern));
-}
-
 /* Parses a record into `line`, which must be zero. False: the record is faulty. Call ident_line_clear in any case. */
 static bool ident_line_read(struct ident_line *l, struct hba_record *record)
 {
@@ -241,10 +83,25 @@ static bool ident_line_read(struct ident_line *l, struct hba_record *record)
 	if (!user)
 		return false;
 	l->map = map->text;
-	read_system(l, record, system);
-	if (!record->is_faulty)
-		read_user(l, record, user);
-	if (!record->is_faulty && record_option(record))
+	l->system_name = system->text;
+	if (system->text[0] == '/')
+		l->system_pattern = read_pattern(record, system->text + 1);
+	if (record->is_faulty)
+		return false;
+	l->user = user->text;
+	if (strcmp(user->keyword, "all") == 0)
+		l->any_user = true;
+	else if (user->keyword[0] == '+')
+		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role",
+			     user->text);
+	else if (user->text[0] == '/')
+		l->user_pattern = read_pattern(record, user->text + 1);
+	else
+		l->takes_group = l->system_pattern && strstr(user->text, group);
+	if (l->takes_group && pattern_group_fault(l->system_pattern))
+		record_fault(record, "\"%.64s\" asks for what parentheses matched in \"%.64s\", but %s", l->user,
+			     l->system_name, pattern_group_fault(l->system_pattern));
+	if (!record->is_faulty && record_word(record, COMMA_ENDS))
 		record_fault(record, "expected nothing behind the user");
 	return !record->is_faulty;
 }
@@ -255,20 +112,11 @@ static void ident_line_clear(struct ident_line *l)
 	pattern_free(&l->user_pattern);
 }
 
-/* Whether `user` equals the user of the line with the first \1 replaced by `size` bytes at `with`. */
-static bool is_replaced(const struct ident_line *l, const char *with, size_t size, const char *user)
-{
-	const char *at = strstr(l->user, group), *behind = at + strlen(group);
-	size_t before = (size_t)(at - l->user);
-
-	return strncmp(user, l->user, before) == 0 && strlen(user + before) >= size && memcmp(user + before, with, size) == 0 &&
-	       strcmp(user + before + size, behind) == 0;
-}
-
 /* Whether the line, which must belong to the right map, lets the system name log in as this user. */
 static bool ident_line_allows(const struct ident_line *l, const char *system_name, const char *user)
 {
-	size_t size = 0;
+	size_t size = 0, before;
+	const char *at;
 	long start = -1;
 
 	if (!l->system_pattern && strcmp(l->system_name, system_name) != 0)
@@ -279,9 +127,13 @@ static bool ident_line_allows(const struct ident_line *l, const char *system_nam
 		return true;
 	if (l->user_pattern)
 		return pattern_matches(l->user_pattern, user);
-	if (l->takes_group)
-		return start >= 0 && is_replaced(l, system_name + start, size, user);
-	return strcmp(l->user, user) == 0;
+	if (!l->takes_group)
+		return strcmp(l->user, user) == 0;
+	/* Compare with the user of the line, in which the match of the group replaces the first \1. */
+	at = strstr(l->user, group);
+	before = (size_t)(at - l->user);
+	return start >= 0 && strncmp(user, l->user, before) == 0 && strlen(user + before) >= size &&
+	       memcmp(user + before, system_name + start, size) == 0 && strcmp(user + before + size, at + strlen(group)) == 0;
 }
 
 /* ---- rules ---- */
@@ -292,7 +144,7 @@ struct hba {
 	struct hba_line *lines, **lines_end;
 	struct ident_line *maps, **maps_end;
 	enum hba_tls tls;		/* used while the files are read */
-	size_t hba_problems;		/* result of hba_problems() */
+	size_t hba_problems;		/* the index of the first problem of hba_load that is not about a line of the HBA file */
 	size_t faults;
 	uint64_t fingerprint;		/* of the faulty records */
 	struct conf_file *files;
@@ -343,22 +195,6 @@ static bool read_file(struct hba *hba, const char *path, void (*take)(void *, st
 	return ok;
 }
 
-static bool has_usable_line(const struct hba *hba)
-{
-	for (const struct hba_line *line = hba->lines; line; line = line->next)
-		if (!line->rule.is_faulty)
-			return true;
-	return false;
-}
-
-/* Marks the files with a password in a rule. */
-static void note_secrets(const struct hba *hba)
-{
-	for (const struct hba_line *line = hba->lines; line; line = line->next)
-		if (line->rule.ldap && line->rule.ldap->bind_password)
-			access_note_secret(hba->files, line->rule.file, line->rule.line);
-}
-
 static bool has_map(const struct hba *hba, const char *name)
 {
 	for (const struct ident_line *line = hba->maps; line; line = line->next)
@@ -367,19 +203,12 @@ static bool has_map(const struct hba *hba, const char *name)
 	return false;
 }
 
-static void warn_of_maps(const struct hba *hba, struct conf_problems *problems)
-{
-	for (const struct hba_line *line = hba->lines; line; line = line->next)
-		if (line->rule.map && !has_map(hba, line->rule.map))
-			conf_problem_add(problems, true, line->rule.file, line->rule.line,
-					 "lets nobody in: \"auth_ident_file\" has no map \"%.64s\"", line->rule.map);
-}
-
 struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
 {
 	struct arena *arena = arena_new_hidden();
 	size_t before = problems->count;
 	struct hba *hba = arena ? arena_take(arena, sizeof(*hba)) : NULL;
+	bool has_usable_line = false;
 
 	if (!hba) {
 		if (arena)
@@ -401,9 +230,17 @@ struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls 
 		hba_drop(&hba);
 		return NULL;
 	}
-	warn_of_maps(hba, problems);
-	note_secrets(hba);
-	if (!has_usable_line(hba))
+	for (const struct hba_line *line = hba->lines; line; line = line->next) {
+		const struct hba_rule *rule = &line->rule;
+
+		has_usable_line |= !rule->is_faulty;
+		if (rule->map && !has_map(hba, rule->map))
+			conf_problem_add(problems, true, rule->file, rule->line,
+					 "lets nobody in: \"auth_ident_file\" has no map \"%.64s\"", rule->map);
+		if (rule->ldap && rule->ldap->bind_password)
+			access_note_secret(hba->files, rule->file, rule->line);
+	}
+	if (!has_usable_line)
 		conf_problem_add(problems, true, hba_file, 0, "has no line that can be used: nobody can log in");
 	return hba;
 }
@@ -438,18 +275,65 @@ void hba_drop(struct hba **place)
 	arena_free(&arena);
 }
 
-size_t hba_problems(const struct hba *hba)
-{
-	return hba->hba_problems;
-}
-
 bool hba_may_replace(const struct hba *fresh, const struct hba *running)
 {
 	return fresh->faults == 0 ||
 	       (running && fresh->faults == running->faults && fresh->fingerprint == running->fingerprint);
 }
 
+bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems)
+{
+	const struct settings *s = &conf->settings;
+	enum hba_tls tls = s->client_tls_ca_file ? HBA_TLS_CERTIFICATES : HBA_TLS_ON;
+	struct conf_problems found = { .count = 0 };
+	size_t errors = problems->errors;
+	bool may_pass;
+
+	hba_drop(&conf->hba);
+	if (s->auth_type != AUTH_HBA || !s->auth_hba_file)
+		return true;
+	if (s->client_tls_sslmode == SSLMODE_DISABLE)
+		tls = HBA_TLS_OFF;
+	conf->hba = hba_load(s->auth_hba_file, s->auth_ident_file, tls, &found);
+	may_pass = conf->hba && (is_start || hba_may_replace(conf->hba, running ? running->hba : NULL));
+	for (size_t i = 0; i < found.count; i++) {
+		const struct conf_problem *p = &found.items[i];
+		const char *effect = "";
+
+		if (!p->is_warning && may_pass)
+			effect = i < conf->hba->hba_problems ? "refuses every login that it could be about: " : "passed over: ";
+		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", effect, p->text);
+	}
+	if (found.errors > 0 && !may_pass && problems->errors == errors)
+		conf_problem_add(problems, false, s->auth_hba_file, 0, "out of memory");
+	conf_problems_free(&found);
+	return problems->errors == errors;
+}
+
 /* ---- matching ---- */
+
+static bool fits_mask(const struct hba_address *a, const uint8_t *ip)
+{
+	for (size_t i = 0; i < a->size; i++)
+		if ((a->ip[i] ^ ip[i]) & a->mask[i])
+			return false;
+	return true;
+}
+
+static enum hba_fit fits_address(const struct hba_address *a, const struct hba_client *client)
+{
+	bool fits = false;
+
+	if (client->ip_size == 0 || a->kind == HBA_ADDRESS_ALL)
+		return HBA_FITS;
+	if (a->kind != HBA_ADDRESS_MASK)
+		return client->is_near ? client->is_near(client, a->kind == HBA_ADDRESS_SAME_NET) : HBA_FIT_UNKNOWN;
+	if (a->size == client->ip_size)
+		fits = fits_mask(a, client->ip);
+	else if (a->size == 4 && client->ip_size == 16 && memcmp(client->ip, HBA_MAPPED_PREFIX, HBA_MAPPED_SIZE) == 0)
+		fits = fits_mask(a, client->ip + HBA_MAPPED_SIZE);
+	return fits ? HBA_FITS : HBA_FITS_NOT;
+}
 
 static bool has_name(const struct hba_names *names, const char *name)
 {
@@ -469,25 +353,14 @@ static bool fits_database(const struct hba_names *names, const struct hba_client
 	       (names->same_user && strcmp(client->database, client->user) == 0);
 }
 
-static bool fits_transport(const struct hba_line *line, const struct hba_client *client)
-{
-	if (client->ip_size == 0)
-		return line->transports & TRANSPORT_LOCAL;
-	return line->transports & (client->is_tls ? TRANSPORT_TLS : TRANSPORT_CLEAR);
-}
-
-static enum hba_fit fits_address(const struct hba_line *line, const struct hba_client *client)
-{
-	return client->ip_size == 0 ? HBA_FITS : hba_address_fits(&line->address, client);
-}
-
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client)
 {
+	unsigned transport = client->ip_size == 0 ? TRANSPORT_LOCAL : client->is_tls ? TRANSPORT_TLS : TRANSPORT_CLEAR;
+
 	for (const struct hba_line *line = hba->lines; line; line = line->next) {
-		if (!fits_transport(line, client) || !fits_database(&line->databases, client) ||
-		    !has_name(&line->users, client->user))
+		if (!(line->transports & transport) || !fits_database(&line->databases, client) || !has_name(&line->users, client->user))
 			continue;
-		switch (fits_address(line, client)) {
+		switch (fits_address(&line->address, client)) {
 		case HBA_FITS:
 			return &line->rule;
 		case HBA_FIT_UNKNOWN:

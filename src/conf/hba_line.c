@@ -28,6 +28,7 @@
 #include "conf/check.h"
 #include "conf/pattern.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 /* ---- the first field ---- */
@@ -41,7 +42,7 @@ static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tl
 		{ "local", TRANSPORT_LOCAL }, { "host", TRANSPORT_TLS | TRANSPORT_CLEAR }, { "hostssl", TRANSPORT_TLS }, { "hostnossl", TRANSPORT_CLEAR },
 		{ "hostnogssenc", TRANSPORT_TLS | TRANSPORT_CLEAR }, { "hostgssenc", 0 },
 	};
-	const struct record_word *word = record_field(record);
+	const struct record_word *word = record_field(record, COMMA_CONTINUES);
 	size_t i = 0;
 
 	if (!word)
@@ -82,6 +83,84 @@ static bool is_method(const char *word)
 	return text_list_has(foreign_methods, word, false);
 }
 
+/* ---- addresses ---- */
+
+/*
+ * An address has a prefix length (10.0.0.0/8) or a mask (10.0.0.0 255.0.0.0). As in PostgreSQL, bits of the address outside of
+ * the mask are ignored, and a mask may have holes. Host names are not supported: a name server would decide which client is
+ * admitted, and the login would wait for it.
+ */
+
+/* Parses an address. Returns its size, 4 or 16, or 0 if it is not an address. The zone of a link-local address ("%eth0") is ignored. */
+static uint8_t read_ip(const char *text, size_t size, uint8_t ip[16])
+{
+	char copy[INET6_ADDRSTRLEN], *zone;
+
+	if (size >= sizeof(copy))
+		return 0;
+	memcpy(copy, text, size);
+	copy[size] = '\0';
+	if (inet_pton(AF_INET, copy, ip) == 1)
+		return 4;
+	zone = strchr(copy, '%');
+	if (zone)
+		*zone = '\0';
+	return inet_pton(AF_INET6, copy, ip) == 1 ? 16 : 0;
+}
+
+/* Parses "10.0.0.0/8", or an address with the mask `mask` (may be NULL). An IPv4-mapped IPv6 address becomes an IPv4 address if
+   the mask allows that: ::ffff:10.0.0.0/104 is 10.0.0.0/8. Returns NULL, or a description of the fault. */
+static const char *parse_address(struct hba_address *a, const char *text, const char *mask)
+{
+	static const uint8_t ones[HBA_MAPPED_SIZE] = { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255 };
+	size_t size = strcspn(text, "/");
+	int64_t bits;
+
+	a->kind = HBA_ADDRESS_MASK;
+	a->size = read_ip(text, size, a->ip);
+	if (a->size == 0)
+		return "is no IPv4 or IPv6 address (host names are not supported)";
+	if (text[size] == '/') {
+		if (strspn(text + size + 1, "0123456789") != strlen(text + size + 1) || !text_to_int64(text + size + 1, &bits) ||
+		    bits > a->size * 8)
+			return "has no valid length behind the \"/\"";
+		memset(a->mask, 0, sizeof(a->mask));
+		for (unsigned i = 0; i < (unsigned)bits; i++)
+			a->mask[i / 8] |= (uint8_t)(0x80 >> i % 8);
+	} else if (!mask) {
+		return "has no mask: expected \"/LENGTH\", or a mask behind it";
+	} else if (read_ip(mask, strlen(mask), a->mask) != a->size) {
+		return "is not followed by a mask of the same kind";
+	}
+	if (a->size == 16 && memcmp(a->ip, HBA_MAPPED_PREFIX, HBA_MAPPED_SIZE) == 0 && memcmp(a->mask, ones, HBA_MAPPED_SIZE) == 0) {
+		memmove(a->ip, a->ip + HBA_MAPPED_SIZE, 4);
+		memmove(a->mask, a->mask + HBA_MAPPED_SIZE, 4);
+		a->size = 4;
+	}
+	return NULL;
+}
+
+/* Whether an address, 4 or 16 bytes, looks like a mask. */
+static bool may_be_mask(const struct hba_address *a)
+{
+	size_t i = 0;
+	uint8_t rest;
+
+	while (i < a->size && a->ip[i] == 0xff)
+		i++;
+	/* a mask with holes usually begins with a byte 0xff too */
+	if (i > 0)
+		return true;
+	/* the byte must be ones followed by zeros: its complement plus one is a power of two */
+	rest = (uint8_t)~a->ip[0];
+	if (rest & (uint8_t)(rest + 1))
+		return false;
+	for (i = 1; i < a->size; i++)
+		if (a->ip[i])
+			return false;
+	return true;
+}
+
 /* ---- databases and users ---- */
 
 /* Matches any database or user, and physical replication. */
@@ -90,64 +169,53 @@ static void fit_every_name(struct hba_names *names)
 	names->all = names->replication = true;
 }
 
-static void add_pattern(struct hba_names *names, struct hba_record *record, const char *text)
-{
-	struct hba_pattern *node = arena_take(record->reader->arena, sizeof(*node));
-	char why[160];
-
-	if (!node) {
-		record_no_memory(record);
-		return;
-	}
-	node->pattern = pattern_new(text, why, sizeof(why));
-	if (node->pattern) {
-		node->next = names->patterns;
-		names->patterns = node;
-		return;
-	}
-	record_fault(record, "the regular expression \"/%.64s\" cannot be used: %s", text, why);
-	names->all = true;
-}
-
 /* An unsupported word makes the record faulty and matches every name, but not physical replication: only the keyword
    `replication` matches that. */
 static void add_name(struct hba_names *names, struct hba_record *record, const struct record_word *word, bool is_database)
 {
+	const char *keyword = word->keyword;
+	struct hba_pattern *node;
+	char why[160];
+
 	if (word->is_unknown) {
 		fit_every_name(names);
-	} else if (record_is_keyword(word, "all")) {
+	} else if (strcmp(keyword, "all") == 0) {
 		names->all = true;
-	} else if (is_database && record_is_keyword(word, "sameuser")) {
+	} else if (is_database && strcmp(keyword, "sameuser") == 0) {
 		names->same_user = true;
-	} else if (is_database && record_is_keyword(word, "replication")) {
+	} else if (is_database && strcmp(keyword, "replication") == 0) {
 		names->replication = true;
-	} else if (is_database && (record_is_keyword(word, "samerole") || record_is_keyword(word, "samegroup"))) {
+	} else if (is_database && (strcmp(keyword, "samerole") == 0 || strcmp(keyword, "samegroup") == 0)) {
 		record_fault(record, "\"%s\" is not supported: the pooler does not know the roles of a server", word->text);
 		names->all = true;
-	} else if (!is_database && !word->is_quoted && word->text[0] == '+') {
+	} else if (!is_database && keyword[0] == '+') {
 		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role; list "
 			     "the users, or put them into a file and write @FILE", word->text);
 		names->all = true;
 	} else if (word->text[0] == '/') {
-		add_pattern(names, record, word->text + 1);
+		node = arena_take(record->reader->arena, sizeof(*node));
+		if (!node) {
+			record_no_memory(record);
+			return;
+		}
+		node->pattern = pattern_new(word->text + 1, why, sizeof(why));
+		if (!node->pattern) {
+			record_fault(record, "the regular expression \"/%.64s\" cannot be used: %s", word->text + 1, why);
+			names->all = true;
+			return;
+		}
+		node->next = names->patterns;
+		names->patterns = node;
 	} else if (!index_put(&names->exact, record->reader->arena, word->text, names)) {
 		record_no_memory(record);
 	}
 }
 
-/* Whether the word may belong to another field: an address or a method. */
-static bool looks_misplaced(const struct record_word *word)
-{
-	struct hba_address address = { .size = 0 };
-
-	hba_address_read(&address, word->text, NULL);
-	return address.size > 0 || is_method(word->text) || record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet");
-}
-
-/* Returns false if one of the names may belong to another field. If the line is faulty, it may. */
+/* Returns false if one of the names may belong to another field, because it looks like an address or a method. If the line is
+   faulty, it may. */
 static bool read_names(struct hba_names *names, struct hba_record *record, bool is_database)
 {
-	const struct record_word *word = record_list(record);
+	const struct record_word *word = record_field(record, COMMA_ANYWHERE);
 	bool are_names = true;
 
 	if (!word)
@@ -156,8 +224,13 @@ static bool read_names(struct hba_names *names, struct hba_record *record, bool 
 	if (!word || record->is_cut)
 		fit_every_name(names);
 	for (; word; word = word->next) {
+		struct hba_address address = { .size = 0 };
+
 		add_name(names, record, word, is_database);
-		are_names &= !looks_misplaced(word);
+		parse_address(&address, word->text, NULL);
+		if (address.size > 0 || is_method(word->text) || strcmp(word->keyword, "samehost") == 0 ||
+		    strcmp(word->keyword, "samenet") == 0)
+			are_names = false;
 	}
 	return are_names;
 }
@@ -176,41 +249,33 @@ static const struct record_word *single(struct hba_record *record, const struct 
 
 /* ---- the address ---- */
 
-/* Parses the address that begins with `word`. False: the record is faulty. */
-static bool read_net(struct hba_address *address, struct hba_record *record, const struct record_word *word)
-{
-	const struct record_word *mask;
-	/* without a mask first: the field after a host name is a method, not a mask */
-	const char *why = hba_address_read(address, word->text, NULL);
-
-	if (why && address->size > 0 && hba_address_is_bare(word->text)) {
-		mask = single(record, record_field(record), "mask");
-		if (!mask)
-			return false;
-		why = hba_address_read(address, word->text, mask->text);
-	}
-	if (why)
-		record_fault(record, "\"%.64s\" %s", word->text, why);
-	return !why;
-}
-
 /* Parses the address. False: it matches every address, because the record is faulty. *is_word: the field is one word. */
 static bool read_address(struct hba_address *address, struct hba_record *record, bool *is_word)
 {
-	const struct record_word *first = record_list(record), *word = single(record, first, "address");
+	const struct record_word *first = record_field(record, COMMA_ANYWHERE), *word = single(record, first, "address"), *mask;
+	const char *why;
 
 	*is_word = first && !first->next && !record->is_cut;
 	if (word && !record->is_cut) {
-		if (record_is_keyword(word, "all"))
+		if (strcmp(word->keyword, "all") == 0)
 			return true;
-		if (record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet")) {
+		if (strcmp(word->keyword, "samehost") == 0 || strcmp(word->keyword, "samenet") == 0) {
 			address->kind = strcmp(word->text, "samehost") == 0 ? HBA_ADDRESS_SAME_HOST : HBA_ADDRESS_SAME_NET;
 			return true;
 		}
-		if (read_net(address, record, word))
+		/* without a mask first: the field after a host name is a method, not a mask */
+		why = parse_address(address, word->text, NULL);
+		if (why && address->size > 0 && !strchr(word->text, '/')) {
+			mask = single(record, record_field(record, COMMA_CONTINUES), "mask");
+			if (mask)
+				why = parse_address(address, word->text, mask->text);
+		}
+		if (!why)
 			return true;
+		/* reports the first fault of a record only */
+		record_fault(record, "\"%.64s\" %s", word->text, why);
 	} else if (first) {
-		hba_address_read(address, first->text, NULL);
+		parse_address(address, first->text, NULL);
 	}
 	address->kind = HBA_ADDRESS_ALL;
 	return false;
@@ -224,19 +289,6 @@ const char *hba_method_name(enum auth_type method)
 		if (methods[i].method == method)
 			return methods[i].word;
 	return "";
-}
-
-static void warn_of_method(const struct hba_line *l, struct hba_record *record)
-{
-	const char *lacks = check_method_lacks(l->rule.method);
-
-	/* the line stays in force: without it, a later line with a weaker method could apply */
-	if (lacks)
-		record_warn(record, "%s lets nobody in: this pgweir was built without %s", hba_method_name(l->rule.method), lacks);
-	if (l->rule.method == AUTH_PEER && l->transports != TRANSPORT_LOCAL)
-		record_warn(record, "peer lets nobody in but over a Unix socket");
-	if (l->rule.method == AUTH_CERT && !(l->transports & TRANSPORT_TLS))
-		record_warn(record, "cert lets nobody in without TLS");
 }
 
 /* Parses the method. False: `word` is NULL or not a supported method, and the record is faulty. */
@@ -271,45 +323,9 @@ static bool read_method(struct hba_line *l, struct hba_record *record, const str
 
 /* ---- options ---- */
 
-/* Parses an option that several methods have. False: another option; the record is unchanged. */
-static bool take_common(struct hba_line *l, struct hba_record *record, const char *name, const char *value)
-{
-	enum auth_type method = l->rule.method;
-
-	if (strcmp(name, "map") == 0 && (method == AUTH_CERT || method == AUTH_PEER)) {
-		l->rule.map = *value ? value : NULL;
-		return true;
-	}
-	if (strcmp(name, "clientname") == 0 && strcmp(value, "CN") == 0)
-		return true;
-	if (strcmp(name, "clientcert") != 0)
-		return false;
-	if (l->transports & ~(unsigned)TRANSPORT_TLS)
-		record_fault(record, "\"clientcert\" can only stand on a hostssl line");
-	else if (strcmp(value, "verify-ca") == 0 || strcmp(value, "1") == 0)
-		l->rule.certificate = HBA_CERTIFICATE_VALID;
-	else if (strcmp(value, "verify-full") == 0)
-		l->rule.certificate = HBA_CERTIFICATE_OF_USER;
-	else if (strcmp(value, "no-verify") != 0 && strcmp(value, "0") != 0)
-		record_fault(record, "\"clientcert\" must be verify-ca or verify-full");
-	return true;
-}
-
-static bool take_pam(struct hba_line *l, struct hba_record *record, const char *name, const char *value)
-{
-	if (strcmp(name, "pamservice") == 0) {
-		l->rule.pam_service = value;
-		return true;
-	}
-	if (strcmp(name, "pam_use_hostname") != 0)
-		return false;
-	if (strcmp(value, "1") == 0)
-		record_warn(record, "\"pam_use_hostname\" has no effect: PAM gets the address");
-	return true;
-}
-
 static void take_option(struct hba_line *l, struct hba_record *record, struct ldap_options *ldap, const char *text)
 {
+	enum auth_type method = l->rule.method;
 	size_t size = strcspn(text, "=");
 	char *name = arena_copy(record->reader->arena, text, size), why[256];
 	const char *value = text + size + 1;
@@ -320,14 +336,29 @@ static void take_option(struct hba_line *l, struct hba_record *record, struct ld
 	}
 	if (text[size] == '\0') {
 		record_fault(record, "an option behind the method has no \"=\"; expected NAME=VALUE");
+	} else if (strcmp(name, "map") == 0 && (method == AUTH_CERT || method == AUTH_PEER)) {
+		l->rule.map = *value ? value : NULL;
+	} else if (strcmp(name, "clientname") == 0 && strcmp(value, "CN") == 0) {
 		return;
-	}
-	if (take_common(l, record, name, value) || (l->rule.method == AUTH_PAM && take_pam(l, record, name, value)))
-		return;
-	if (!ldap)
-		record_fault(record, "\"%.64s\" is no option of %s", name, hba_method_name(l->rule.method));
-	else if (!ldap_options_take(ldap, name, value, record->reader->arena, why, sizeof(why)))
+	} else if (strcmp(name, "clientcert") == 0) {
+		if (l->transports & ~(unsigned)TRANSPORT_TLS)
+			record_fault(record, "\"clientcert\" can only stand on a hostssl line");
+		else if (strcmp(value, "verify-ca") == 0 || strcmp(value, "1") == 0)
+			l->rule.certificate = HBA_CERTIFICATE_VALID;
+		else if (strcmp(value, "verify-full") == 0)
+			l->rule.certificate = HBA_CERTIFICATE_OF_USER;
+		else if (strcmp(value, "no-verify") != 0 && strcmp(value, "0") != 0)
+			record_fault(record, "\"clientcert\" must be verify-ca or verify-full");
+	} else if (method == AUTH_PAM && strcmp(name, "pamservice") == 0) {
+		l->rule.pam_service = value;
+	} else if (method == AUTH_PAM && strcmp(name, "pam_use_hostname") == 0) {
+		if (strcmp(value, "1") == 0)
+			record_warn(record, "\"pam_use_hostname\" has no effect: PAM gets the address");
+	} else if (!ldap) {
+		record_fault(record, "\"%.64s\" is no option of %s", name, hba_method_name(method));
+	} else if (!ldap_options_take(ldap, name, value, record->reader->arena, why, sizeof(why))) {
 		record_fault(record, "%s", why);
+	}
 }
 
 static void read_options(struct hba_line *l, struct hba_record *record)
@@ -342,9 +373,8 @@ static void read_options(struct hba_line *l, struct hba_record *record)
 			record_no_memory(record);
 			return;
 		}
-		ldap_options_init(ldap);
 	}
-	while ((word = record_option(record)))
+	while ((word = record_word(record, COMMA_ENDS)))
 		take_option(l, record, ldap, word->text);
 	if (!record->is_faulty && ldap && !ldap_options_check(ldap, why, sizeof(why)))
 		record_fault(record, "%s", why);
@@ -362,7 +392,7 @@ static bool check_method_place(struct hba_record *record, const struct record_wo
 		return false;
 	if (is_method(word->text))
 		return true;
-	while ((word = record_field(record)))
+	while ((word = record_field(record, COMMA_CONTINUES)))
 		if (!strchr(word->text, '='))
 			return false;
 	return true;
@@ -391,11 +421,20 @@ static bool read_fields(struct hba_line *l, struct hba_record *record, enum hba_
 	are_names = read_names(&l->databases, record, true);
 	are_names &= read_names(&l->users, record, false);
 	has_address = l->transports == TRANSPORT_LOCAL || read_address(&l->address, record, &is_word);
-	method = single(record, record_field(record), "method");
+	method = single(record, record_field(record, COMMA_CONTINUES), "method");
 	if (read_method(l, record, method) && !record->is_faulty && l->transports)
 		read_options(l, record);
-	if (!record->is_faulty && l->transports)
-		warn_of_method(l, record);
+	if (!record->is_faulty && l->transports) {
+		const char *lacks = check_method_lacks(l->rule.method);
+
+		/* the line stays in force: without it, a later line with a weaker method could apply */
+		if (lacks)
+			record_warn(record, "%s lets nobody in: this pgweir was built without %s", hba_method_name(l->rule.method), lacks);
+		if (l->rule.method == AUTH_PEER && l->transports != TRANSPORT_LOCAL)
+			record_warn(record, "peer lets nobody in but over a Unix socket");
+		if (l->rule.method == AUTH_CERT && !(l->transports & TRANSPORT_TLS))
+			record_warn(record, "cert lets nobody in without TLS");
+	}
 	if (!record->is_faulty && tls == HBA_TLS_ON &&
 	    (l->rule.method == AUTH_CERT || l->rule.certificate != HBA_CERTIFICATE_NONE))
 		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
@@ -406,7 +445,7 @@ static bool read_fields(struct hba_line *l, struct hba_record *record, enum hba_
 	/* A numeric address shows that the fields are in their places, unless it may be the mask of a host name, or is cut off.
 	   A host name shows this only if a method follows; a list of host names may be a list of users. */
 	if (!are_names || l->address.size > 0)
-		return are_names && (has_address ? check_method_place(record, method) : !hba_address_may_be_mask(&l->address));
+		return are_names && (has_address ? check_method_place(record, method) : !may_be_mask(&l->address));
 	return has_address ? check_method_place(record, method) : is_word && method && is_method(method->text);
 }
 

@@ -215,63 +215,40 @@ static void read_directive(struct ini_reader *r, const struct ini_source *at, ch
 		read_file(r, p, at);
 }
 
-static void read_line(struct ini_reader *r, const struct ini_source *at, char *text, size_t size)
-{
-	char *p;
-
-	if (memchr(text, '\0', size)) {
-		complain(r, at, "found a NUL byte: is this a text file?");
-		return;
-	}
-	text[size] = '\0';
-	p = trim(text);
-	switch (*p) {
-	case '\0':
-	case ';':
-	case '#':
-		break;
-	case '%':
-		read_directive(r, at, p);
-		break;
-	case '[':
-		read_section(r, at, p);
-		break;
-	default:
-		read_pair(r, at, p);
-	}
-}
-
+/* The text has one byte more than `size`. */
 static void read_lines(struct ini_reader *r, struct ini_source *at, char *text, size_t size)
 {
-	char *end = text + size;
+	char *end = text + size, *line_end, *p;
 
 	/* Some editors write a byte order mark at the beginning of a file. */
 	if (text_starts(text, "\xef\xbb\xbf"))
 		text += 3;
-	while (text < end) {
-		char *newline = memchr(text, '\n', (size_t)(end - text));
-		char *line_end = newline ? newline : end;
-
+	for (; text < end; text = line_end + 1) {
+		line_end = memchr(text, '\n', (size_t)(end - text));
+		if (!line_end)
+			line_end = end;
 		at->line++;
-		read_line(r, at, text, (size_t)(line_end - text));
-		text = line_end + 1;
+		if (memchr(text, '\0', (size_t)(line_end - text))) {
+			complain(r, at, "found a NUL byte: is this a text file?");
+			continue;
+		}
+		*line_end = '\0';
+		p = trim(text);
+		switch (*p) {
+		case '\0':
+		case ';':
+		case '#':
+			break;
+		case '%':
+			read_directive(r, at, p);
+			break;
+		case '[':
+			read_section(r, at, p);
+			break;
+		default:
+			read_pair(r, at, p);
+		}
 	}
-}
-
-/* Returns NULL, or why the file must not be read here. */
-static const char *reading_fault(struct ini_reader *r, const struct ini_source *file)
-{
-	int depth = 0;
-
-	for (const struct ini_source *s = file->parent; s; s = s->parent) {
-		if (s->device == file->device && s->inode == file->inode)
-			return "the file includes itself";
-		if (++depth > DEPTH_MOST)
-			return "files include each other too deeply";
-	}
-	if (++r->files > FILES_MOST)
-		return "too many files are included";
-	return NULL;
 }
 
 /* False: the file could not be read; a problem was added. */
@@ -280,6 +257,7 @@ static bool read_file(struct ini_reader *r, const char *path, const struct ini_s
 	struct ini_source file = { .parent = parent, .path = path };
 	const char *why = NULL;
 	char *text = NULL;
+	int depth = 0;
 	struct stat st;
 	size_t size;
 
@@ -288,7 +266,14 @@ static bool read_file(struct ini_reader *r, const char *path, const struct ini_s
 	} else {
 		file.device = st.st_dev;
 		file.inode = st.st_ino;
-		why = reading_fault(r, &file);
+		for (const struct ini_source *s = parent; s && !why; s = s->parent) {
+			if (s->device == file.device && s->inode == file.inode)
+				why = "the file includes itself";
+			else if (++depth > DEPTH_MOST)
+				why = "files include each other too deeply";
+		}
+		if (!why && ++r->files > FILES_MOST)
+			why = "too many files are included";
 	}
 	if (!why) {
 		text = text_read_file(path, FILE_MOST, &size);
@@ -416,21 +401,12 @@ const char *entry_suggest(const char *name, char *buf, size_t size)
 	return buf;
 }
 
-/* Returns a hint for syntax of other configuration files that pgweir does not support. */
-static const char *habit_text(const char *text)
-{
-	if (*text == '\'' || *text == '"')
-		return " (without quotes)";
-	if (strchr(text, ';') || strchr(text, '#'))
-		return " (a comment needs a line of its own)";
-	return "";
-}
-
 enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
 				const struct entry_place *place, struct conf_problems *problems)
 {
 	enum value_verdict verdict = value_read(row, object, text, arena);
 	char owner[128], accepted[256], word[64], nearest[96];
+	const char *habit = "";
 
 	if (verdict != VALUE_READ_WRONG)
 		return verdict;
@@ -441,49 +417,15 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 				 owner_text(place, owner, sizeof(owner)), row->row.name, place->behind_password, accepted);
 		return verdict;
 	}
+	/* syntax of other configuration files that pgweir does not support */
+	if (*text == '\'' || *text == '"')
+		habit = " (without quotes)";
+	else if (strchr(text, ';') || strchr(text, '#'))
+		habit = " (a comment needs a line of its own)";
 	entry_suggest(value_nearest_word(row, text, word, sizeof(word)), nearest, sizeof(nearest));
 	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s",
-			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text,
-			 accepted, habit_text(text), nearest);
+			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text, accepted, habit, nearest);
 	return verdict;
-}
-
-static void complain_of_key(const struct value_table *table, const char *key, const struct entry_place *place,
-			    struct conf_problems *problems)
-{
-	char owner[128], nearest[96];
-
-	owner_text(place, owner, sizeof(owner));
-	entry_suggest(value_nearest(table, key), nearest, sizeof(nearest));
-	if (place->behind_password)
-		conf_problem_add(problems, false, place->file, place->line,
-				 "%sunknown key behind \"password\": key=value number %d (a value with blanks in it must stand in "
-				 "'single quotes')", owner, place->behind_password);
-	else
-		conf_problem_add(problems, false, place->file, place->line, "%sunknown key \"%.*s\"%s",
-				 owner, SHOWN_MOST, key, nearest);
-}
-
-/* Adds a problem for the text after the last valid key=value pair. */
-static void complain_of_rest(const char *last_key, int count, const char *why, const struct entry_place *place,
-			     struct conf_problems *problems)
-{
-	char owner[128], where[96] = "";
-
-	if (place->behind_password)
-		snprintf(where, sizeof(where), "behind \"password\", at key=value number %d: ", count + 1);
-	else if (last_key)
-		snprintf(where, sizeof(where), "behind \"%.*s\": ", SHOWN_MOST, last_key);
-	conf_problem_add(problems, false, place->file, place->line, "%s%s%s", owner_text(place, owner, sizeof(owner)), where, why);
-}
-
-/* Whether the key is a password, or a misspelt key for a password. */
-static bool is_password(const struct value_table *table, const struct value_row *row, const char *key)
-{
-	const char *name = row ? row->row.name : value_nearest(table, key);
-
-	row = name ? value_find(table, name) : NULL;
-	return row && row->type == VALUE_SECRET;
 }
 
 #define KEYS_MOST 64		/* more than any table has */
@@ -492,7 +434,7 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 		struct conf_problems *problems)
 {
 	struct entry_place place = { .file = line->file, .line = line->line, .noun = table->noun, .owner = line->key };
-	char *cursor = line->value, *key, *value, owner[128];
+	char *cursor = line->value, *key, *value, owner[128], where[96] = "", nearest[96];
 	const char *why, *last_key = NULL;
 	bool seen[KEYS_MOST] = { false };
 	enum connstr_verdict verdict;
@@ -507,8 +449,13 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 		count++;
 		if (place.behind_password)
 			place.behind_password = count;
-		if (!row) {
-			complain_of_key(table, key, &place, problems);
+		if (!row && place.behind_password) {
+			conf_problem_add(problems, false, line->file, line->line,
+					 "%sunknown key behind \"password\": key=value number %d (a value with blanks in it must stand in "
+					 "'single quotes')", owner, count);
+		} else if (!row) {
+			conf_problem_add(problems, false, line->file, line->line, "%sunknown key \"%.*s\"%s", owner, SHOWN_MOST, key,
+					 entry_suggest(value_nearest(table, key), nearest, sizeof(nearest)));
 		} else {
 			if (seen[row - table->rows])
 				conf_problem_add(problems, true, line->file, line->line,
@@ -518,11 +465,19 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_READ_NO_MEMORY)
 				return false;
 		}
-		if (is_password(table, row, key))
+		/* a password, or a misspelt key for a password */
+		if (!row && value_nearest(table, key))
+			row = value_find(table, value_nearest(table, key));
+		if (row && row->type == VALUE_SECRET)
 			place.behind_password = count;
 		last_key = key;
 	}
-	if (verdict == CONNSTR_BAD)
-		complain_of_rest(last_key, count, why, &place, problems);
+	if (verdict == CONNSTR_END)
+		return true;
+	if (place.behind_password)
+		snprintf(where, sizeof(where), "behind \"password\", at key=value number %d: ", count + 1);
+	else if (last_key)
+		snprintf(where, sizeof(where), "behind \"%.*s\": ", SHOWN_MOST, last_key);
+	conf_problem_add(problems, false, line->file, line->line, "%s%s%s", owner, where, why);
 	return true;
 }

@@ -19,11 +19,6 @@
 
 static const char blanks[] = " \t\r\n\v\f";
 
-void ldap_options_init(struct ldap_options *o)
-{
-	*o = (struct ldap_options){ .scope = LDAP_SEARCH_SUB };
-}
-
 /* ---- ldapurl ---- */
 
 static int hex_digit(char c)
@@ -35,36 +30,28 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Decodes %XX in `size` bytes in place and adds a terminating NUL. False: an invalid escape, or an escape for NUL. */
-static bool decode(char *text, size_t size)
+/* Cuts the part at *at off at the first of `ends`, and decodes %XX in it; *found is the byte after the part, or 0 at the end. NULL: an
+   invalid escape, or an escape for NUL. */
+static char *cut_part(char **at, const char *ends, char *found)
 {
-	char *to = text;
+	char *part = *at, *to = part;
+	size_t size = strcspn(part, ends);
+	int high, low;
 
+	*found = part[size];
+	*at = part + size + (*found ? 1 : 0);
 	for (size_t i = 0; i < size; i++) {
-		int high, low;
-
-		if (text[i] != '%') {
-			*to++ = text[i];
+		if (part[i] != '%') {
+			*to++ = part[i];
 			continue;
 		}
-		if (size - i < 3 || (high = hex_digit(text[i + 1])) < 0 || (low = hex_digit(text[i + 2])) < 0 || high + low == 0)
-			return false;
+		if (size - i < 3 || (high = hex_digit(part[i + 1])) < 0 || (low = hex_digit(part[i + 2])) < 0 || high + low == 0)
+			return NULL;
 		*to++ = (char)(high * 16 + low);
 		i += 2;
 	}
 	*to = '\0';
-	return true;
-}
-
-/* Cuts the part at *at off at the first of `ends`; *found is that byte, or 0 at the end. NULL: an invalid escape. */
-static char *cut_part(char **at, const char *ends, char *found)
-{
-	char *part = *at;
-	size_t size = strcspn(part, ends);
-
-	*found = part[size];
-	*at = part + size + (*found ? 1 : 0);
-	return decode(part, size) ? part : NULL;
+	return part;
 }
 
 static bool read_port(struct ldap_options *o, const char *text)
@@ -98,25 +85,12 @@ static bool read_authority(struct ldap_options *o, char *text)
 	return true;
 }
 
-static bool read_scope(struct ldap_options *o, const char *text)
-{
-	static const char *const words[] = { "base", "one", "sub" };
-
-	/* the default of RFC 4516, which PostgreSQL uses too */
-	if (*text == '\0')
-		text = "base";
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (text_equal_fold(text, words[i])) {
-			o->scope = (enum ldap_search_scope)i;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Parses the part after the base DN: attribute, scope and filter. Only the first attribute is used. */
 static bool read_query(struct ldap_options *o, char *at)
 {
+	static const char *const scopes[] = {
+		[LDAP_SEARCH_SUB] = "sub", [LDAP_SEARCH_BASE] = "base", [LDAP_SEARCH_ONE] = "one",
+	};
 	char *attributes, *scope, *filter, found;
 
 	if (!(attributes = cut_part(&at, "?", &found)) || !(scope = cut_part(&at, "?", &found)) ||
@@ -127,7 +101,16 @@ static bool read_query(struct ldap_options *o, char *at)
 		o->search_attribute = attributes;
 	if (*filter)
 		o->search_filter = filter;
-	return read_scope(o, scope);
+	/* the default of RFC 4516, which PostgreSQL uses too */
+	if (*scope == '\0')
+		o->scope = LDAP_SEARCH_BASE;
+	for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
+		if (text_equal_fold(scope, scopes[i])) {
+			o->scope = (enum ldap_search_scope)i;
+			return true;
+		}
+	}
+	return *scope == '\0';
 }
 
 /* Modifies `url`, which must live as long as the options. */
@@ -241,27 +224,6 @@ bool ldap_options_take(struct ldap_options *o, const char *key, const char *valu
 
 /* ---- all options ---- */
 
-static const char *fault_of(const struct ldap_options *o)
-{
-	if (o->prefix || o->suffix) {
-		if (o->base_dn || o->bind_dn || o->bind_password || o->search_attribute || o->search_filter)
-			return "\"ldapprefix\" and \"ldapsuffix\" exclude \"ldapbasedn\", \"ldapbinddn\", \"ldapbindpasswd\", "
-			       "\"ldapsearchattribute\", \"ldapsearchfilter\" and an \"ldapurl\" that names one of these";
-	} else if (!o->base_dn) {
-		return "\"ldapbasedn\", \"ldapprefix\" or \"ldapsuffix\" is missing, so there is no entry to bind";
-	}
-	if (o->search_attribute && o->search_filter)
-		return "\"ldapsearchattribute\" and \"ldapsearchfilter\" exclude each other";
-	if (!o->servers || o->servers[strspn(o->servers, blanks)] == '\0')
-		return "\"ldapserver\" is missing";
-	if (o->bind_password && !o->bind_dn)
-		return "\"ldapbindpasswd\" needs \"ldapbinddn\"";
-	/* a server treats a name without a password as an anonymous bind, and accepts it */
-	if (o->bind_dn && *o->bind_dn && (!o->bind_password || !*o->bind_password))
-		return "\"ldapbinddn\" needs \"ldapbindpasswd\"";
-	return NULL;
-}
-
 const char *ldap_options_lack(const struct ldap_options *o)
 {
 	return o->ldaps && o->starttls ? "\"ldaptls\" (StartTLS) and ldaps, which is TLS already, exclude each other" : NULL;
@@ -269,8 +231,24 @@ const char *ldap_options_lack(const struct ldap_options *o)
 
 bool ldap_options_check(struct ldap_options *o, char *why, size_t why_size)
 {
-	const char *fault = fault_of(o);
+	const char *fault = NULL;
 
+	if (o->prefix || o->suffix) {
+		if (o->base_dn || o->bind_dn || o->bind_password || o->search_attribute || o->search_filter)
+			fault = "\"ldapprefix\" and \"ldapsuffix\" exclude \"ldapbasedn\", \"ldapbinddn\", \"ldapbindpasswd\", "
+				"\"ldapsearchattribute\", \"ldapsearchfilter\" and an \"ldapurl\" that names one of these";
+	} else if (!o->base_dn) {
+		fault = "\"ldapbasedn\", \"ldapprefix\" or \"ldapsuffix\" is missing, so there is no entry to bind";
+	}
+	if (!fault && o->search_attribute && o->search_filter)
+		fault = "\"ldapsearchattribute\" and \"ldapsearchfilter\" exclude each other";
+	if (!fault && (!o->servers || o->servers[strspn(o->servers, blanks)] == '\0'))
+		fault = "\"ldapserver\" is missing";
+	if (!fault && o->bind_password && !o->bind_dn)
+		fault = "\"ldapbindpasswd\" needs \"ldapbinddn\"";
+	/* a server treats a name without a password as an anonymous bind, and accepts it */
+	if (!fault && o->bind_dn && *o->bind_dn && (!o->bind_password || !*o->bind_password))
+		fault = "\"ldapbinddn\" needs \"ldapbindpasswd\"";
 	if (fault)
 		snprintf(why, why_size, "%s", fault);
 	else if (o->port == 0)
@@ -322,7 +300,6 @@ const struct ldap_options *ldap_options_read(const char *text, struct arena *are
 		snprintf(why, why_size, "out of memory");
 		return NULL;
 	}
-	ldap_options_init(o);
 	while ((option = next_option(&cursor, &bad))) {
 		value = cut_value(option);
 		if (!value) {

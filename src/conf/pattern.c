@@ -81,13 +81,6 @@ static bool add_arc(struct pattern_net *net, uint16_t from, uint16_t to, const s
 
 static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16_t begin);
 
-static uint16_t build_chain(struct pattern_net *net, struct pattern_node *node, uint16_t at)
-{
-	for (struct pattern_node *child = node->child; child && at != NONE; child = child->next)
-		at = build(net, child, at);
-	return at;
-}
-
 static uint16_t build_choice(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
 {
 	uint16_t end;
@@ -133,14 +126,6 @@ static uint16_t build_repeat(struct pattern_net *net, struct pattern_node *node,
 	return add_arc(net, at, end, NULL, PATTERN_ANYWHERE) ? end : NONE;
 }
 
-static uint16_t build_arc(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
-{
-	bool is_set = node->kind == PATTERN_NODE_SET;
-	uint16_t end = add_state(net);
-
-	return add_arc(net, begin, end, is_set ? &node->set : NULL, is_set ? PATTERN_ANYWHERE : node->test) ? end : NONE;
-}
-
 /* Builds the part of a node, which begins at state `begin`. Returns its last state. NONE: too many states or arcs. */
 static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
 {
@@ -148,7 +133,9 @@ static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16
 
 	switch (node->kind) {
 	case PATTERN_NODE_CHAIN:
-		end = build_chain(net, node, begin);
+		end = begin;
+		for (struct pattern_node *child = node->child; child && end != NONE; child = child->next)
+			end = build(net, child, end);
 		break;
 	case PATTERN_NODE_CHOICE:
 		end = build_choice(net, node, begin);
@@ -160,8 +147,14 @@ static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16
 		end = build(net, node->child, begin);
 		break;
 	case PATTERN_NODE_SET:
+		end = add_state(net);
+		if (!add_arc(net, begin, end, &node->set, PATTERN_ANYWHERE))
+			end = NONE;
+		break;
 	case PATTERN_NODE_TEST:
-		end = build_arc(net, node, begin);
+		end = add_state(net);
+		if (!add_arc(net, begin, end, NULL, node->test))
+			end = NONE;
 		break;
 	}
 	node->begin = begin;
@@ -183,19 +176,6 @@ static void *copy_of(struct arena *arena, const void *from, size_t size)
 	return copy && size > 0 ? memcpy(copy, from, size) : copy;
 }
 
-/* Copies the net into memory of the exact size. NULL: no memory. */
-static struct pattern_net *keep(const struct pattern_net *built, struct arena *arena)
-{
-	struct pattern_net *net = copy_of(arena, built, sizeof(*built));
-
-	if (!net)
-		return NULL;
-	net->arcs = copy_of(arena, built->arcs, built->arc_count * sizeof(*net->arcs));
-	net->first = copy_of(arena, built->first, built->state_count * sizeof(*net->first));
-	return net->arcs && net->first && states_init(&net->now, net->state_count, arena) &&
-	       states_init(&net->then, net->state_count, arena) ? net : NULL;
-}
-
 /* Builds the net of a tree in the arena and sets begin and end of the nodes. The tree must live as long as the net. Returns
    NULL with *why. */
 static struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct arena *arena, const char **why)
@@ -205,11 +185,16 @@ static struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct are
 	*why = "out of memory";
 	built.arcs = mem_try(ARCS_MOST * sizeof(*built.arcs));
 	built.first = mem_try(STATES_MOST * sizeof(*built.first));
-	if (built.arcs && built.first) {
-		if (build(&built, tree->root, add_state(&built)) == NONE)
-			*why = "its repetitions make it too large";
-		else
-			net = keep(&built, arena);
+	if (built.arcs && built.first && build(&built, tree->root, add_state(&built)) == NONE)
+		*why = "its repetitions make it too large";
+	else if (built.arcs && built.first)
+		net = copy_of(arena, &built, sizeof(built));
+	if (net) {
+		net->arcs = copy_of(arena, built.arcs, built.arc_count * sizeof(*net->arcs));
+		net->first = copy_of(arena, built.first, built.state_count * sizeof(*net->first));
+		if (!net->arcs || !net->first || !states_init(&net->now, net->state_count, arena) ||
+		    !states_init(&net->then, net->state_count, arena))
+			net = NULL;
 	}
 	mem_free(built.arcs);
 	mem_free(built.first);
@@ -272,40 +257,22 @@ static void enter(struct states *states, uint16_t state)
 	states->list[states->count++] = state;
 }
 
-/* Adds the states that are reached from `now` without taking a byte. */
-static void close_over(const struct pattern_net *net, const struct pattern_walk *walk, struct states *now, size_t position)
-{
-	int side = walk->is_backward;
-
-	/* the list grows while the loop reads it */
-	for (uint16_t i = 0; i < now->count; i++)
-		for (uint16_t a = net->first[now->list[i]][side]; a != NONE; a = net->arcs[a].next[side])
-			if (!net->arcs[a].set && holds(net->arcs[a].test, walk, position))
-				enter(now, net->arcs[a].ends[!side]);
-}
-
-/* Adds the states that are reached from `now` by taking this byte to `then`, which is empty. */
-static void step_over(const struct pattern_net *net, const struct pattern_walk *walk, const struct states *now,
-		      struct states *then, char byte)
-{
-	int side = walk->is_backward;
-
-	for (uint16_t i = 0; i < now->count; i++)
-		for (uint16_t a = net->first[now->list[i]][side]; a != NONE; a = net->arcs[a].next[side])
-			if (net->arcs[a].set && pattern_set_has(net->arcs[a].set, (uint8_t)byte))
-				enter(then, net->arcs[a].ends[!side]);
-}
-
 /* Returns whether `goal` is reached. The time is bounded by the length of the text times the size of the net. */
 static bool pattern_net_walk(const struct pattern_net *net, const struct pattern_walk *walk)
 {
 	struct states now = net->now, then = net->then, other;
-	size_t position = walk->is_backward ? walk->to : walk->from, last = walk->is_backward ? walk->from : walk->to;
+	const int side = walk->is_backward;
+	size_t position = side ? walk->to : walk->from, last = side ? walk->from : walk->to;
 	bool found = false;
+	uint8_t byte;
 
 	enter(&now, walk->start);
 	for (;;) {
-		close_over(net, walk, &now, position);
+		/* Add the states that are reached without taking a byte. The list grows while the loop reads it. */
+		for (uint16_t i = 0; i < now.count; i++)
+			for (uint16_t a = net->first[now.list[i]][side]; a != NONE; a = net->arcs[a].next[side])
+				if (!net->arcs[a].set && holds(net->arcs[a].test, walk, position))
+					enter(&now, net->arcs[a].ends[!side]);
 		if (is_in(&now, walk->goal)) {
 			found = true;
 			if (!walk->reached)
@@ -314,12 +281,17 @@ static bool pattern_net_walk(const struct pattern_net *net, const struct pattern
 		}
 		if (position == last)
 			return found;
+		/* Take the next byte. */
+		byte = (uint8_t)walk->text[side ? position - 1 : position];
 		then.count = 0;
-		step_over(net, walk, &now, &then, walk->text[walk->is_backward ? position - 1 : position]);
+		for (uint16_t i = 0; i < now.count; i++)
+			for (uint16_t a = net->first[now.list[i]][side]; a != NONE; a = net->arcs[a].next[side])
+				if (net->arcs[a].set && pattern_set_has(net->arcs[a].set, byte))
+					enter(&then, net->arcs[a].ends[!side]);
 		other = now;
 		now = then;
 		then = other;
-		position += walk->is_backward ? (size_t)-1 : 1;
+		position += side ? (size_t)-1 : 1;
 		if (walk->begins_anywhere)
 			enter(&now, walk->start);
 		if (now.count == 0)
@@ -419,66 +391,35 @@ static size_t split(struct search *s, struct span span, uint16_t begin, uint16_t
 	return at;
 }
 
-/* Finds the leftmost, longest match. False: the text does not match. */
-static bool find_match(struct search *s, struct span *match)
-{
-	const struct pattern_node *root = s->pattern->tree.root;
-	struct span all = { 0, s->length };
-
-	if (!walk_in(s, all, root->end, root->begin, true, true))
-		return false;
-	while (!s->backward[all.from])
-		all.from++;
-	walk_in(s, all, root->begin, root->end, false, false);
-	while (!s->forward[all.to])
-		all.to--;
-	*match = all;
-	return true;
-}
-
-/* Returns the child of a chain that contains the group, and sets *span to its match. */
-static const struct pattern_node *descend_chain(struct search *s, const struct pattern_node *chain, struct span *span)
-{
-	const struct pattern_node *child = chain->child;
-
-	while (!child->has_first_group)
-		child = child->next;
-	if (child != chain->child)
-		span->from = split(s, *span, chain->begin, child->begin, chain->end);
-	if (child->next)
-		span->to = split(s, *span, child->begin, child->end, chain->end);
-	return child;
-}
-
-/* Returns the first branch that matches the span, or NULL if this branch does not contain the group. */
-static const struct pattern_node *descend_choice(struct search *s, const struct pattern_node *choice, struct span span)
-{
-	const struct pattern_node *child = choice->child;
-
-	while (child->next && !matches_span(s, span, child->begin, child->end))
-		child = child->next;
-	return child->has_first_group ? child : NULL;
-}
-
 /* Descends from a node to the group in it, and sets *span to the match of the group. NULL: the group takes no part in the match. */
 static const struct pattern_node *descend(struct search *s, const struct pattern_node *node, struct span *span)
 {
+	const struct pattern_node *parent;
+
 	while (node && !node->is_first_group) {
-		switch (node->kind) {
+		parent = node;
+		node = parent->child;
+		switch (parent->kind) {
 		case PATTERN_NODE_CHAIN:
-			node = descend_chain(s, node, span);
+			while (!node->has_first_group)
+				node = node->next;
+			if (node != parent->child)
+				span->from = split(s, *span, parent->begin, node->begin, parent->end);
+			if (node->next)
+				span->to = split(s, *span, node->begin, node->end, parent->end);
 			break;
 		case PATTERN_NODE_CHOICE:
-			node = descend_choice(s, node, *span);
+			while (node->next && !matches_span(s, *span, node->begin, node->end))
+				node = node->next;
+			if (!node->has_first_group)
+				return NULL;
 			break;
 		case PATTERN_NODE_REPEAT:
 			/* x{0}, x? and x{1}; groups with more repetitions are not supported */
-			if (node->most == 0 || !matches_span(s, *span, node->child->begin, node->child->end))
+			if (parent->most == 0 || !matches_span(s, *span, node->begin, node->end))
 				return NULL;
-			node = node->child;
 			break;
 		case PATTERN_NODE_GROUP:
-			node = node->child;
 			break;
 		case PATTERN_NODE_SET:
 		case PATTERN_NODE_TEST:
@@ -492,12 +433,18 @@ bool pattern_captures(const struct pattern *pattern, const char *text, long *sta
 {
 	struct search s = { .pattern = pattern, .text = text, .length = strlen(text) };
 	const struct pattern_node *root = pattern->tree.root;
-	struct span span;
+	struct span span = { 0, s.length };
 
 	*start = -1;
 	*size = 0;
-	if (s.length > PATTERN_CAPTURE_MOST || !find_match(&s, &span))
+	if (s.length > PATTERN_CAPTURE_MOST || !walk_in(&s, span, root->end, root->begin, true, true))
 		return false;
+	/* The match begins as far left as possible, and is then as long as possible. */
+	while (!s.backward[span.from])
+		span.from++;
+	walk_in(&s, span, root->begin, root->end, false, false);
+	while (!s.forward[span.to])
+		span.to--;
 	if (!pattern_group_fault(pattern) && descend(&s, root, &span)) {
 		*start = (long)span.from;
 		*size = span.to - span.from;

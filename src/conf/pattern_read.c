@@ -115,17 +115,6 @@ static bool is_letter_or_digit(char c)
 
 /* ---- [brackets] ---- */
 
-/* Parses [:class:]; p->at is at the first bracket. */
-static bool read_class(struct parser *p, struct pattern_set *set)
-{
-	const char *name = p->at + 2, *end = strstr(name, ":]");
-
-	if (!end || !add_class(set, name, (size_t)(end - name)))
-		return false;
-	p->at = end + 2;
-	return true;
-}
-
 /* Parses one byte of a set, which may be escaped, to *byte. False: not a byte. */
 static bool read_member(struct parser *p, uint8_t *byte)
 {
@@ -149,8 +138,14 @@ static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
 {
 	uint8_t first, last;
 
-	if (*p->at == '[' && p->at[1] == ':')
-		return read_class(p, set);
+	if (*p->at == '[' && p->at[1] == ':') {
+		const char *name = p->at + 2, *end = strstr(name, ":]");
+
+		if (!end || !add_class(set, name, (size_t)(end - name)))
+			return false;
+		p->at = end + 2;
+		return true;
+	}
 	if (*p->at == '[' && (p->at[1] == '.' || p->at[1] == '='))
 		return false;
 	if (*p->at == '\\' && add_escaped_class(set, p->at[1])) {
@@ -231,18 +226,6 @@ static struct pattern_node *read_escape(struct parser *p)
 	return node;
 }
 
-static struct pattern_node *read_byte(struct parser *p)
-{
-	struct pattern_node *node = new_node(p, PATTERN_NODE_SET);
-	char c = *p->at++;
-
-	if (node && c == '.')
-		add_range(&node->set, 0x01, 0xff);
-	else if (node)
-		add_byte(&node->set, c);
-	return node;
-}
-
 static struct pattern_node *read_choice(struct parser *p);
 
 static struct pattern_node *read_group(struct parser *p)
@@ -276,6 +259,8 @@ static bool is_quantifier(const struct parser *p)
 
 static struct pattern_node *read_atom(struct parser *p)
 {
+	struct pattern_node *node;
+
 	if (is_quantifier(p))
 		return fail(p, bad_quantifier);
 	switch (*p->at) {
@@ -291,9 +276,14 @@ static struct pattern_node *read_atom(struct parser *p)
 		return read_bracket(p);
 	case '\\':
 		return read_escape(p);
-	default:
-		return read_byte(p);
 	}
+	node = new_node(p, PATTERN_NODE_SET);
+	if (node && *p->at == '.')
+		add_range(&node->set, 0x01, 0xff);
+	else if (node)
+		add_byte(&node->set, *p->at);
+	p->at++;
+	return node;
 }
 
 /* ---- quantifiers ---- */
@@ -310,25 +300,10 @@ static bool read_count(struct parser *p, uint16_t *count)
 	return p->at > start && number <= COUNT_MOST;
 }
 
-/* Parses {2} {2,} {2,5}. */
-static bool read_bound(struct parser *p, struct pattern_node *repeat)
-{
-	p->at++;
-	if (!read_count(p, &repeat->least))
-		return false;
-	repeat->most = repeat->least;
-	if (*p->at == ',') {
-		p->at++;
-		repeat->most = PATTERN_MANY;
-		if (*p->at != '}' && !read_count(p, &repeat->most))
-			return false;
-	}
-	return *p->at++ == '}' && repeat->least <= repeat->most;
-}
-
-/* Parses the quantifier after `atom`. */
+/* Parses the quantifier after `atom`: * + ? {2} {2,} {2,5}. */
 static struct pattern_node *read_times(struct parser *p, struct pattern_node *atom)
 {
+	static const char bad_bound[] = "the numbers in its {braces} are wrong: at most 255, and in order";
 	struct pattern_node *repeat = new_node(p, PATTERN_NODE_REPEAT);
 	char c = *p->at;
 
@@ -337,11 +312,20 @@ static struct pattern_node *read_times(struct parser *p, struct pattern_node *at
 	if (atom->kind == PATTERN_NODE_TEST)
 		return fail(p, bad_quantifier);
 	repeat->child = atom;
+	p->at++;
 	if (c == '{') {
-		if (!read_bound(p, repeat))
-			return fail(p, "the numbers in its {braces} are wrong: at most 255, and in order");
+		if (!read_count(p, &repeat->least))
+			return fail(p, bad_bound);
+		repeat->most = repeat->least;
+		if (*p->at == ',') {
+			p->at++;
+			repeat->most = PATTERN_MANY;
+			if (*p->at != '}' && !read_count(p, &repeat->most))
+				return fail(p, bad_bound);
+		}
+		if (*p->at++ != '}' || repeat->least > repeat->most)
+			return fail(p, bad_bound);
 	} else {
-		p->at++;
 		repeat->least = c == '+';
 		repeat->most = c == '?' ? 1 : PATTERN_MANY;
 	}

@@ -152,24 +152,6 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 	return NULL;
 }
 
-/* Moves the next line to `to`, without its line end and a backslash that joins the next line. Returns the end of the moved
-   text; *is_open: the line had such a backslash. */
-static char *take_line(struct source *s, char *to, bool *is_open)
-{
-	char *from = s->at, *newline = memchr(from, '\n', (size_t)(s->end - from));
-	size_t size = (size_t)((newline ? newline : s->end) - from);
-
-	s->line++;
-	s->at = newline ? newline + 1 : s->end;
-	if (size > 0 && from[size - 1] == '\r')
-		size--;
-	*is_open = size > 0 && from[size - 1] == '\\';
-	if (*is_open)
-		size--;
-	memmove(to, from, size);
-	return to + size;
-}
-
 /* Reads the next record; false at the end. Its lines are joined in place, which only makes them shorter. */
 static bool next_record(struct record_reader *r, struct source *s, struct hba_record *record)
 {
@@ -179,8 +161,21 @@ static bool next_record(struct record_reader *r, struct source *s, struct hba_re
 	if (s->at >= s->end || r->is_out_of_memory)
 		return false;
 	*record = (struct hba_record){ .reader = r, .file = s->path, .line = s->line + 1, .at = start, .depth = s->depth };
-	while (is_open && s->at < s->end)
-		to = take_line(s, to, &is_open);
+	while (is_open && s->at < s->end) {
+		char *from = s->at, *newline = memchr(from, '\n', (size_t)(s->end - from));
+		size_t size = (size_t)((newline ? newline : s->end) - from);
+
+		s->line++;
+		s->at = newline ? newline + 1 : s->end;
+		if (size > 0 && from[size - 1] == '\r')
+			size--;
+		/* a backslash at the end joins the next line */
+		is_open = size > 0 && from[size - 1] == '\\';
+		if (is_open)
+			size--;
+		memmove(to, from, size);
+		to += size;
+	}
 	*to = '\0';
 	record->text = arena_copy(r->arena, start, (size_t)(to - start));
 	if (!record->text)
@@ -192,36 +187,16 @@ static bool next_record(struct record_reader *r, struct source *s, struct hba_re
 
 /* ---- words ---- */
 
-/* How commas join words to fields. */
-enum comma {
-	COMMA_ENDS,			/* a comma ends the word and is skipped: each word is a field */
-	COMMA_BEHIND,			/* a comma directly after a word continues the field */
-	COMMA_ANYWHERE,			/* a comma after blanks continues the field too */
-	COMMA_IS_TEXT			/* a comma is part of the word */
-};
-
-/* Sets the position after a word that ends at `at`. Returns whether the field continues there. */
-static bool end_word(struct hba_record *record, enum comma comma, char *at)
-{
-	char *ahead = comma == COMMA_ANYWHERE ? at + strspn(at, blanks) : at;
-
-	if (*ahead == ',') {
-		record->at = ahead + 1;
-		return comma != COMMA_ENDS;
-	}
-	record->at = *at == '#' ? at + strlen(at) : at + (*at != '\0');
-	return false;
-}
 
 /* Cuts the next word off in place. False: the record has no more words, or cannot be read. *is_open: the field continues. */
-static bool cut_word(struct hba_record *record, enum comma comma, struct record_word *word, bool *is_open)
+static bool cut_word(struct hba_record *record, enum record_comma comma, struct record_word *word, bool *is_open)
 {
 	bool in_quotes = false, was_quoted = false, splits = comma != COMMA_IS_TEXT;
-	char *at = record->at, *to;
+	char *at = record->at, *to, *ahead;
 
 	while (*at && (strchr(blanks, *at) || (splits && *at == ',')))
 		at++;
-	*word = (struct record_word){ .text = at, .is_quoted = *at == '"' };
+	*word = (struct record_word){ .text = at, .keyword = *at == '"' ? "" : at };
 	for (to = at; *at; at++) {
 		if (*at == '"') {
 			/* two quotes within quotes are one */
@@ -238,7 +213,13 @@ static bool cut_word(struct hba_record *record, enum comma comma, struct record_
 	}
 	if (in_quotes)
 		FAULT_AND_STOP(record, "a double quote is not closed");
-	*is_open = end_word(record, comma, at);
+	/* Set the position after the word, and see whether the field continues there. */
+	ahead = comma == COMMA_ANYWHERE ? at + strspn(at, blanks) : at;
+	*is_open = *ahead == ',' && comma != COMMA_ENDS;
+	if (*ahead == ',')
+		record->at = ahead + 1;
+	else
+		record->at = *at == '#' ? at + strlen(at) : at + (*at != '\0');
 	/* last, because this may overwrite the byte after the word */
 	*to = '\0';
 	return !record->is_unreadable && (was_quoted || *word->text);
@@ -259,29 +240,24 @@ static struct record_word *keep_word(struct hba_record *record, const struct rec
 
 static bool add_file(struct hba_record *record, const char *name, struct record_word ***end);
 
-/* Appends a word at **end, or the words of the file that it names, and moves *end. */
-static void add_word(struct hba_record *record, struct record_word *word, struct record_word ***end)
-{
-	bool is_file = !word->is_quoted && word->text[0] == '@' && word->text[1];
-
-	if (is_file && add_file(record, word->text + 1, end))
-		return;
-	word->is_unknown = is_file;
-	**end = keep_word(record, word);
-	if (**end)
-		*end = &(**end)->next;
-}
-
-/* Appends the words of one field. False: there is no field, or it cannot be read. */
-static bool add_field(struct hba_record *record, enum comma comma, struct record_word ***end)
+/* Appends the words of one field at **end, with a file replaced by its words, and moves *end. False: there is no field, or it
+   cannot be read. */
+static bool add_field(struct hba_record *record, enum record_comma comma, struct record_word ***end)
 {
 	bool found = false, is_open = true, goes_on;
 	struct record_word word;
 
 	while (is_open && cut_word(record, comma, &word, &goes_on)) {
+		bool is_file = word.keyword[0] == '@' && word.keyword[1];
+
 		found = true;
 		is_open = goes_on;
-		add_word(record, &word, end);
+		if (is_file && add_file(record, word.text + 1, end))
+			continue;
+		word.is_unknown = is_file;
+		**end = keep_word(record, &word);
+		if (**end)
+			*end = &(**end)->next;
 	}
 	record->is_cut = found && is_open;
 	return found && !record->is_unreadable;
@@ -306,7 +282,7 @@ static bool add_file(struct hba_record *record, const char *name, struct record_
 		return false;
 	}
 	while (next_record(r, &source, &inner)) {
-		while (add_field(&inner, COMMA_BEHIND, end))
+		while (add_field(&inner, COMMA_CONTINUES, end))
 			;
 		if (!inner.is_faulty)
 			continue;
@@ -318,7 +294,7 @@ static bool add_file(struct hba_record *record, const char *name, struct record_
 	return !r->is_out_of_memory;
 }
 
-static struct record_word *read_field(struct hba_record *record, enum comma comma)
+struct record_word *record_field(struct hba_record *record, enum record_comma comma)
 {
 	struct record_word *first = NULL, **end = &first;
 
@@ -329,18 +305,7 @@ static struct record_word *read_field(struct hba_record *record, enum comma comm
 	return first;
 }
 
-struct record_word *record_field(struct hba_record *record)
-{
-	return read_field(record, COMMA_BEHIND);
-}
-
-struct record_word *record_list(struct hba_record *record)
-{
-	return read_field(record, COMMA_ANYWHERE);
-}
-
-/* Returns the next word as a field. */
-static struct record_word *take_word(struct hba_record *record, enum comma comma)
+struct record_word *record_word(struct hba_record *record, enum record_comma comma)
 {
 	struct record_word word;
 	bool is_open;
@@ -348,16 +313,6 @@ static struct record_word *take_word(struct hba_record *record, enum comma comma
 	if (record->is_faulty || !cut_word(record, comma, &word, &is_open))
 		return NULL;
 	return keep_word(record, &word);
-}
-
-struct record_word *record_option(struct hba_record *record)
-{
-	return take_word(record, COMMA_ENDS);
-}
-
-bool record_is_keyword(const struct record_word *word, const char *keyword)
-{
-	return !word->is_quoted && strcmp(word->text, keyword) == 0;
 }
 
 /* ---- files within files ---- */
@@ -438,8 +393,8 @@ static bool take_include(struct hba_record *record)
 	if (kind == 3)
 		return false;
 	record->at = ahead.at + size;
-	name = take_word(record, COMMA_IS_TEXT);
-	if (!name || !*name->text || take_word(record, COMMA_IS_TEXT))
+	name = record_word(record, COMMA_IS_TEXT);
+	if (!name || !*name->text || record_word(record, COMMA_IS_TEXT))
 		FAULT_AND_STOP(record, "expected the name of one file or directory behind \"%s\"", keywords[kind]);
 	if (record->is_faulty) {
 		record->reader->visit(record->reader->context, record);
@@ -455,19 +410,14 @@ static bool take_include(struct hba_record *record)
 	return true;
 }
 
-static bool is_empty(const struct hba_record *record)
-{
-	const char *at = record->at + strspn(record->at, blanks);
-
-	return *at == '\0' || *at == '#';
-}
-
 static void read_source(struct record_reader *r, struct source *source)
 {
 	struct hba_record record;
 
 	while (next_record(r, source, &record)) {
-		if (record.is_faulty || (!is_empty(&record) && !take_include(&record)))
+		char first = record.at[strspn(record.at, blanks)];
+
+		if (record.is_faulty || (first != '\0' && first != '#' && !take_include(&record)))
 			r->visit(r->context, &record);
 	}
 }

@@ -186,14 +186,7 @@ static bool read_word(const char *words, const char *text, int64_t *value)
 	return false;
 }
 
-/* Parses "auto", any word for no, or microseconds. */
-static bool read_polling(const char *text, int64_t *value)
-{
-	if (text_to_int64(text, value))
-		return *value >= 0;
-	*value = SETTING_AUTO;
-	return text_equal_fold(text, "auto") || (read_bool(text, value) && *value == 0);
-}
+static bool methods_read(const char *text, int64_t *list);
 
 static bool read_number(const struct value_row *row, const char *text, int64_t *value)
 {
@@ -212,9 +205,12 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 	case VALUE_METHODS:
 		return methods_read(text, value);
 	case VALUE_POLLING:
-		if (!read_polling(text, value))
-			return false;
-		return *value == SETTING_AUTO || *value <= row->row.most;
+		if (text_to_int64(text, value))
+			return *value >= 0 && *value <= row->row.most;
+		if (read_bool(text, value))
+			return *value == 0;
+		*value = SETTING_AUTO;
+		return text_equal_fold(text, "auto");
 	case VALUE_OCTAL:
 		if (!read_octal(text, value))
 			return false;
@@ -349,31 +345,10 @@ const char *value_nearest_word(const struct value_row *row, const char *text, ch
 	return buf;
 }
 
-static void write_seconds(usec_t value, char *buf, size_t size)
-{
-	size_t length;
-
-	snprintf(buf, size, "%" PRId64 ".%06" PRId64, value / USEC, value % USEC);
-	length = strlen(buf);
-	while (length > 0 && buf[length - 1] == '0')
-		buf[--length] = '\0';
-	if (length > 0 && buf[length - 1] == '.')
-		buf[--length] = '\0';
-}
-
-static void write_word(const char *words, int64_t index, char *buf, size_t size)
-{
-	const char *word = "";
-	size_t length = 0;
-
-	for (int64_t i = 0; i <= index; i++)
-		length = next_word(&words, &word);
-	snprintf(buf, size, "%.*s", (int)length, word);
-}
-
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size)
 {
-	const char *text;
+	const char *text, *words = row->row.words;
+	size_t length = 0;
 	int64_t number;
 
 	if (row->type == VALUE_SECRET)
@@ -387,10 +362,19 @@ const char *value_text(const struct value_row *row, const void *object, char *bu
 		return "";
 	switch (row->type) {
 	case VALUE_SECONDS:
-		write_seconds(number, buf, size);
+		/* without the zeros at the end of a fraction */
+		snprintf(buf, size, "%" PRId64 ".%06" PRId64, number / USEC, number % USEC);
+		length = strlen(buf);
+		while (length > 0 && buf[length - 1] == '0')
+			buf[--length] = '\0';
+		if (length > 0 && buf[length - 1] == '.')
+			buf[--length] = '\0';
 		break;
 	case VALUE_ENUM:
-		write_word(row->row.words, number, buf, size);
+		text = "";
+		for (int64_t i = 0; i <= number; i++)
+			length = next_word(&words, &text);
+		snprintf(buf, size, "%.*s", (int)length, text);
 		break;
 	case VALUE_POLLING:
 		if (number == SETTING_AUTO)
@@ -429,26 +413,17 @@ bool value_copy(const struct value_row *row, void *to, const void *from, struct 
 	return true;
 }
 
-static bool equal_texts(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool equal_secrets(const struct secret *a, const struct secret *b)
-{
-	if (!a || !b)
-		return a == b;
-	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
-}
-
 bool value_is_equal(const struct value_row *row, const void *a, const void *b)
 {
 	const void *x = field_in(row, a), *y = field_in(row, b);
 
 	if (row->type == VALUE_SECRET)
-		return equal_secrets(*(struct secret *const *)x, *(struct secret *const *)y);
-	if (is_text(row->type))
-		return equal_texts(*(const char *const *)x, *(const char *const *)y);
+		return secret_is_same(*(struct secret *const *)x, *(struct secret *const *)y);
+	if (is_text(row->type)) {
+		const char *one = *(const char *const *)x, *other = *(const char *const *)y;
+
+		return one == other || (one && other && strcmp(one, other) == 0);
+	}
 	return number_get(row, a) == number_get(row, b);
 }
 
@@ -486,29 +461,20 @@ static const char *const words[SERVER_METHODS] = {
 	[METHOD_SCRAM] = "scram-sha-256", [METHOD_NONE] = "none",
 };
 
-/* Returns the method of this word, or SERVER_METHODS. */
-static int method_of(const char *word, size_t size)
-{
-	char copy[WORD_MOST];
-	int method = 0;
-
-	if (size >= sizeof(copy))
-		return SERVER_METHODS;
-	memcpy(copy, word, size);
-	copy[size] = '\0';
-	while (method < SERVER_METHODS && !text_equal_fold(words[method], copy))
-		method++;
-	return method;
-}
-
 /* Adds the word at *text to *list, and moves *text after the word and the following blanks. False: the word cannot be added. */
 static bool add_word(const char **text, int64_t *list)
 {
 	bool forbidden = **text == '!';
 	const char *word = *text + forbidden;
 	size_t size = strcspn(word, ", \t");
-	int method = method_of(word, size);
+	char copy[WORD_MOST];
+	int method = 0;
 
+	if (size >= sizeof(copy))
+		return false;
+	copy_word(copy, word, size);
+	while (method < SERVER_METHODS && !text_equal_fold(words[method], copy))
+		method++;
 	if (method == SERVER_METHODS || *list >> method & 1)
 		return false;
 	if (*list != 0 && forbidden != ((*list & METHODS_FORBIDDEN) != 0))
@@ -519,7 +485,9 @@ static bool add_word(const char **text, int64_t *list)
 	return true;
 }
 
-bool methods_read(const char *text, int64_t *list)
+/* Parses words separated by commas and blanks, in any case; "" is the empty list. Returns false, and leaves *list unchanged,
+   for an unknown word, a duplicate, an empty word, or a mixture of words with and without `!`. */
+static bool methods_read(const char *text, int64_t *list)
 {
 	int64_t found = 0;
 
@@ -637,24 +605,9 @@ const struct value_table database_table = {
 const struct value_table user_table = { "users", "user", user_rows, COUNT_OF(user_rows), NULL };
 const struct value_table peer_table = { "peers", "peer", peer_rows, COUNT_OF(peer_rows), NULL };
 
-size_t setting_rows(void)
-{
-	return COUNT_OF(settings_rows);
-}
-
-const struct setting_row *setting_row(size_t index)
-{
-	return &settings_rows[index].row;
-}
-
-const char *setting_value_text(const struct settings *s, size_t index, char *buf, size_t size)
-{
-	return value_text(&settings_rows[index], s, buf, size);
-}
-
 const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size)
 {
-	const char *text = setting_value_text(s, index, buf, size);
+	const char *text = value_text(&settings_rows[index], s, buf, size);
 
 	if (settings_rows[index].offset != offsetof(struct settings, auth_ldap_options))
 		return text;

@@ -122,12 +122,20 @@ static void stats_unpack(struct unpack *in, struct stats_history *h)
 	h->older_at = unpack_i64(in);
 }
 
+/* Serialises where and how the database connects, including the password: the bytes are equal exactly if the databases of two
+   processes connect to the same place in the same way. */
+static void pack_connection(struct bytes *out, const struct conf_database *database)
+{
+	value_rows_pack(out, &database_table, APPLIES_SERVERS, database);
+	pack_text(out, database->password ? database->password->bytes : NULL);
+}
+
 static bool database_send(struct sender *s, const struct database *d)
 {
 	struct bytes out = BYTES_EMPTY, connection = BYTES_EMPTY;
 	bool sent;
 
-	conf_database_pack_connection(&connection, d->conf);
+	pack_connection(&connection, d->conf);
 	pack_text(&out, d->name);
 	pack_bool(&out, d->disabled);
 	pack_bool(&out, d->served);
@@ -143,7 +151,7 @@ static bool leads_elsewhere(const struct database *d, const uint8_t *connection,
 {
 	struct bytes ours = BYTES_EMPTY;
 
-	conf_database_pack_connection(&ours, d->conf);
+	pack_connection(&ours, d->conf);
 	return differs(&ours, connection, size);
 }
 

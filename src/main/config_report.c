@@ -12,6 +12,7 @@
 
 #include "auth/secrets_check.h"
 #include "conf/access.h"
+#include "conf/value.h"
 #include "main/daemon.h"
 #include "net/address.h"
 #include "net/socket_file.h"
@@ -268,8 +269,8 @@ int config_report_print(const struct options *options)
 		return 1;
 	}
 	printf("[pgweir]\n");
-	for (size_t i = 0; i < setting_rows(); i++)
-		printf("%s = %s\n", setting_row(i)->name, setting_value_shown(&conf->settings, i, value, sizeof(value)));
+	for (size_t i = 0; i < setting_table.count; i++)
+		printf("%s = %s\n", setting_table.rows[i].row.name, setting_value_shown(&conf->settings, i, value, sizeof(value)));
 	conf_drop(&conf);
 	conf_problems_free(&problems);
 	return 0;

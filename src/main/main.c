@@ -65,20 +65,12 @@ static void log_problems(const struct conf_problems *problems)
 	}
 }
 
-static const char *text_of(const struct settings *s, const char *name, char *buf, size_t size)
-{
-	for (size_t i = 0; i < setting_rows(); i++)
-		if (strcmp(setting_row(i)->name, name) == 0)
-			return setting_value_text(s, i, buf, size);
-	return "";
-}
-
 static bool apply_log(const struct settings *s)
 {
 	char facility[32];
 	struct log_config config = {
 		.file = s->logfile, .syslog = s->syslog, .syslog_ident = s->syslog_ident,
-		.syslog_facility = text_of(s, "syslog_facility", facility, sizeof(facility)),
+		.syslog_facility = value_text(value_find(&setting_table, "syslog_facility"), s, facility, sizeof(facility)),
 		.verbose = (int)s->verbose + options.verbose, .quiet = options.quiet,
 	};
 

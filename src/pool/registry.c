@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "conf/value.h"
 #include "pool/host.h"
 
 #include <stdio.h>
@@ -616,7 +617,7 @@ void database_moves(struct database *database)
 
 static void database_change(struct database *database, struct conf *conf, const struct conf_database *to)
 {
-	bool moves = conf_database_connects_differently(database->conf, to);
+	bool moves = value_rows_differ(&database_table, APPLIES_SERVERS, database->conf, to);
 
 	database_follow(database, conf, to);
 	if (moves)

@@ -158,7 +158,7 @@ static void get_ldap(struct reader *r, struct verify_question *q, struct ldap_op
 {
 	uint64_t timeout = get_number(r, 8), scope;
 
-	ldap_options_init(o);
+	*o = (struct ldap_options){ .port = 0 };
 	o->port = (int)get_number(r, 2);
 	scope = get_number(r, 1);
 	o->ldaps = get_number(r, 1) != 0;
@@ -171,7 +171,7 @@ static void get_ldap(struct reader *r, struct verify_question *q, struct ldap_op
 	o->bind_password = get_text(r);
 	o->search_attribute = get_text(r);
 	o->search_filter = get_text(r);
-	r->bad |= scope > LDAP_SEARCH_SUB || timeout > INT64_MAX || !o->servers;
+	r->bad |= scope > LDAP_SEARCH_ONE || timeout > INT64_MAX || !o->servers;
 	o->scope = (enum ldap_search_scope)scope;
 	q->ldap_timeout = (usec_t)timeout;
 	q->ldap = o;

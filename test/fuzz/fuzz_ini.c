@@ -53,9 +53,9 @@ static void set_again(struct conf *conf)
 	struct conf_problems problems = { .count = 0 };
 	char buf[4096];
 
-	for (size_t i = 0; i < setting_rows(); i += 7) {
-		const char *text = setting_value_text(&conf->settings, i, buf, sizeof(buf));
-		struct conf *next = setting_row(i)->applies != APPLIES_START ? conf_with(conf, setting_row(i)->name, text, &problems) : NULL;
+	for (size_t i = 0; i < setting_table.count; i += 7) {
+		const char *text = value_text(&setting_table.rows[i], &conf->settings, buf, sizeof(buf));
+		struct conf *next = setting_table.rows[i].row.applies != APPLIES_START ? conf_with(conf, setting_table.rows[i].row.name, text, &problems) : NULL;
 
 		if (next) {
 			FUZZ_CHECK(value_is_equal(&setting_table.rows[i], &next->settings, &conf->settings));
@@ -74,9 +74,9 @@ static void compare(const struct conf *a, const struct conf *b)
 		const struct conf_database *x = a->databases[i], *y = b->databases[i];
 		struct bytes packed = BYTES_EMPTY, other = BYTES_EMPTY;
 
-		FUZZ_CHECK(!conf_database_connects_differently(x, y) && conf_database_find(a, x->name) == x);
-		conf_database_pack_connection(&packed, x);
-		conf_database_pack_connection(&other, y);
+		FUZZ_CHECK(!value_rows_differ(&database_table, APPLIES_SERVERS, x, y) && conf_database_find(a, x->name) == x);
+		value_rows_pack(&packed, &database_table, APPLIES_SERVERS, x);
+		value_rows_pack(&other, &database_table, APPLIES_SERVERS, y);
 		FUZZ_SAME(&packed, &other);
 		bytes_free(&packed);
 		bytes_free(&other);

@@ -70,9 +70,8 @@ static void try_secret(const char *user, const char *text)
 	}
 }
 
-static void visit(void *context, const char *user, const struct secret *secret)
+static void visit(struct walk *walk, const char *user, const struct secret *secret)
 {
-	struct walk *walk = context;
 
 	FUZZ_CHECK(*user && userlist_find(walk->list, user) == secret && strlen(secret->bytes) == secret->length);
 	try_secret(user, secret->bytes);
@@ -82,9 +81,8 @@ static void visit(void *context, const char *user, const struct secret *secret)
 	bytes_append_text(&walk->out, "\n");
 }
 
-static void compare(void *context, const char *user, const struct secret *secret)
+static void compare(const struct walk *walk, const char *user, const struct secret *secret)
 {
-	const struct walk *walk = context;
 	const struct secret *other = userlist_find(walk->other, user);
 
 	FUZZ_CHECK(other && other->length == secret->length && memcmp(other->bytes, secret->bytes, secret->length) == 0);
@@ -102,12 +100,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(list && problems.errors == 0 && !userlist_is_stale(list));
 	conf_problems_free(&problems);
 	walk.list = list;
-	userlist_each(list, visit, &walk);
+	for (size_t i = 0; i < list->count; i++)
+		visit(&walk, list->entries[i]->user, list->entries[i]->secret);
 	sandbox_file(SANDBOX_MAIN, walk.out.data, bytes_size(&walk.out));
 	again = userlist_load(SANDBOX_MAIN, &problems);
-	FUZZ_CHECK(again && problems.count == 0 && userlist_count(again) == userlist_count(list));
+	FUZZ_CHECK(again && problems.count == 0 && again->count == list->count);
 	walk.other = again;
-	userlist_each(list, compare, &walk);
+	for (size_t i = 0; i < list->count; i++)
+		compare(&walk, list->entries[i]->user, list->entries[i]->secret);
 	userlist_free(&again);
 	userlist_free(&list);
 	bytes_free(&walk.out);

@@ -1,5 +1,6 @@
 /* The authentication methods that a server may request. */
 #include "backend/require_auth.h"
+#include "conf/value.h"
 #include "unit.h"
 
 #include <string.h>
@@ -25,13 +26,9 @@ void server_end(struct server *s, enum close_reason why, const char *detail)
 static void begin(int family, bool with_tls, const char *setting, const char *key)
 {
 	static char name[] = "shop";
-	int64_t list;
-
 	memset(&scene, 0, sizeof(scene));
-	CHECK(methods_read(setting, &list));
-	scene.conf.settings.server_require_auth = (int)list;
-	CHECK(methods_read(key, &list));
-	scene.of_database.require_auth = (int)list;
+	CHECK_INT(value_read(value_find(&setting_table, "server_require_auth"), &scene.conf.settings, setting, NULL), VALUE_READ_OK);
+	CHECK_INT(value_read(value_find(&database_table, "require_auth"), &scene.of_database, key, NULL), VALUE_READ_OK);
 	scene.world.conf = &scene.conf;
 	scene.database.conf = &scene.of_database;
 	scene.database.name = name;

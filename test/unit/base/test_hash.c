@@ -132,4 +132,56 @@ TEST(colliding_names_do_not_share_a_chain)
 	HASH_CLEAR(hh, plain);
 }
 
+/* Tables of names. */
+
+TEST(objects_are_found_in_insertion_order)
+{
+	enum { MANY = 3000 };
+	static int objects[MANY];
+	struct arena *arena = arena_new();
+	struct index index = { NULL };
+	char name[16];
+	void **found;
+	size_t count;
+	int i;
+
+	CHECK(!index_get(&index, "n1"));
+	CHECK(index_objects(&index, arena, &count) && count == 0);
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		CHECK(index_put(&index, arena, arena_copy(arena, name, strlen(name)), &objects[i]));
+	}
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		CHECK(index_get(&index, name) == &objects[i]);
+	}
+	CHECK(!index_get(&index, "n"));
+	CHECK(!index_get(&index, "n3000"));
+	found = index_objects(&index, arena, &count);
+	REQUIRE(found && count == MANY);
+	for (i = 0; i < MANY; i++)
+		CHECK(found[i] == &objects[i]);
+	index_clear(&index);
+	CHECK(!index_get(&index, "n1"));
+	arena_free(&arena);
+}
+
+TEST(repeated_name_keeps_its_position)
+{
+	struct arena *arena = arena_new();
+	struct index index = { NULL };
+	int a, b, c;
+	void **found;
+	size_t count;
+
+	CHECK(index_put(&index, arena, "x", &a));
+	CHECK(index_put(&index, arena, "y", &b));
+	CHECK(index_put(&index, arena, "x", &c));
+	found = index_objects(&index, arena, &count);
+	REQUIRE(found && count == 2);
+	CHECK(found[0] == &c && found[1] == &b);
+	index_clear(&index);
+	arena_free(&arena);
+}
+
 UNIT_MAIN

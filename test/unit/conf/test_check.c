@@ -441,7 +441,7 @@ static const char *found_in(const char *sql)
 {
 	static char name[65];
 
-	return sql_unqualified_name(sql, name, sizeof(name)) ? name : "";
+	return sql_unqualified_name(sql, false, name, sizeof(name)) ? name : "";
 }
 
 TEST(operators)
@@ -497,9 +497,9 @@ TEST(functions_alone)
 {
 	char name[65];
 
-	CHECK(sql_unqualified_function("SELECT a FROM b WHERE c = f($1)", name, sizeof(name)));
+	CHECK(sql_unqualified_name("SELECT a FROM b WHERE c = f($1)", true, name, sizeof(name)));
 	CHECK_TEXT(name, "f");
-	CHECK(!sql_unqualified_function("SELECT a FROM b WHERE c = $1 AND d IN (e) AND nullif(a, b) = s.f(c)", name, sizeof(name)));
+	CHECK(!sql_unqualified_name("SELECT a FROM b WHERE c = $1 AND d IN (e) AND nullif(a, b) = s.f(c)", true, name, sizeof(name)));
 }
 
 TEST(texts_without_names)
@@ -534,7 +534,7 @@ TEST(long_name_is_truncated)
 {
 	char name[4];
 
-	CHECK(sql_unqualified_name("SELECT function(1)", name, sizeof(name)));
+	CHECK(sql_unqualified_name("SELECT function(1)", false, name, sizeof(name)));
 	CHECK_TEXT(name, "fun");
 }
 

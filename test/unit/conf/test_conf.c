@@ -2,6 +2,7 @@
 #include "conf/conf.h"
 
 #include "base/bytes.h"
+#include "conf/value.h"
 #include "tempfile.h"
 #include "unit.h"
 
@@ -374,15 +375,15 @@ TEST(set_accepts_values_of_show_config)
 	char buf[256], again[256];
 
 	REQUIRE(conf);
-	for (size_t i = 0; i < setting_rows(); i++) {
-		const struct setting_row *row = setting_row(i);
-		struct conf *fresh = conf_with(conf, row->name, setting_value_text(&conf->settings, i, buf, sizeof(buf)), &problems);
+	for (size_t i = 0; i < setting_table.count; i++) {
+		const struct setting_row *row = &setting_table.rows[i].row;
+		struct conf *fresh = conf_with(conf, row->name, value_text(&setting_table.rows[i], &conf->settings, buf, sizeof(buf)), &problems);
 
 		CHECK_INT(fresh != NULL, row->applies != APPLIES_START);
 		if (!fresh)
 			continue;
-		CHECK_TEXT(setting_value_text(&fresh->settings, i, again, sizeof(again)),
-			   setting_value_text(&conf->settings, i, buf, sizeof(buf)));
+		CHECK_TEXT(value_text(&setting_table.rows[i], &fresh->settings, again, sizeof(again)),
+			   value_text(&setting_table.rows[i], &conf->settings, buf, sizeof(buf)));
 		conf_drop(&fresh);
 	}
 	conf_drop(&conf);
@@ -446,7 +447,7 @@ static bool differ(const char *a, const char *b)
 	conf = load(text);
 	CHECK(conf);
 	if (conf)
-		result = conf_database_connects_differently(conf->databases[0], conf->databases[1]);
+		result = value_rows_differ(&database_table, APPLIES_SERVERS, conf->databases[0], conf->databases[1]);
 	conf_drop(&conf);
 	return result;
 }

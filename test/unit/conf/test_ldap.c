@@ -14,7 +14,7 @@ static const char *text_of(const char *text)
 static const char *parse(const char *text)
 {
 	static char out[1024];
-	static const char *const scopes[] = { "base", "one", "sub" };
+	static const char *const scopes[] = { "sub", "base", "one" };
 	struct arena *arena = arena_new();
 	const struct ldap_options *o = ldap_options_read(text, arena, why, sizeof(why));
 

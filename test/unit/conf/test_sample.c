@@ -2,6 +2,7 @@
 #include "conf/conf.h"
 
 #include "base/text.h"
+#include "conf/value.h"
 #include "tempfile.h"
 #include "unit.h"
 
@@ -50,10 +51,10 @@ TEST(sample_has_every_setting_with_its_default)
 	char *text = read_sample(), *all, found[64], want[64], line[80];
 
 	REQUIRE(text && defaults);
-	for (size_t i = 0; i < setting_rows(); i++) {
-		snprintf(line, sizeof(line), "\n;%s =", setting_row(i)->name);
+	for (size_t i = 0; i < setting_table.count; i++) {
+		snprintf(line, sizeof(line), "\n;%s =", setting_table.rows[i].row.name);
 		if (!strstr(text, line))
-			UNIT_FAIL("%s is missing", setting_row(i)->name);
+			UNIT_FAIL("%s is missing", setting_table.rows[i].row.name);
 	}
 	all = uncomment(text);
 	conf = conf_load(temp_write("sample.ini", all), &problems);
@@ -61,10 +62,10 @@ TEST(sample_has_every_setting_with_its_default)
 		if (!problems.items[i].is_warning)
 			UNIT_FAIL("line %d: %s", problems.items[i].line, problems.items[i].text);
 	}
-	for (size_t i = 0; conf && i < setting_rows(); i++) {
-		if (strcmp(setting_row(i)->name, "conffile") != 0)
-			CHECK_TEXT(setting_value_text(&conf->settings, i, found, sizeof(found)),
-				   setting_value_text(&defaults->settings, i, want, sizeof(want)));
+	for (size_t i = 0; conf && i < setting_table.count; i++) {
+		if (strcmp(setting_table.rows[i].row.name, "conffile") != 0)
+			CHECK_TEXT(value_text(&setting_table.rows[i], &conf->settings, found, sizeof(found)),
+				   value_text(&setting_table.rows[i], &defaults->settings, want, sizeof(want)));
 	}
 	/* The examples have the entries that their comments describe. */
 	CHECK(conf && conf->fallback && conf_database_find(conf, "reports") && conf_database_find(conf, "web"));

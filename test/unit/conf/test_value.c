@@ -163,8 +163,8 @@ TEST(rows_can_be_found_and_are_sorted)
 			CHECK(value_find(tables[t], tables[t]->rows[i].row.name) == &tables[t]->rows[i]);
 		CHECK(!value_find(tables[t], "nonsense"));
 	}
-	for (size_t i = 1; i < setting_rows(); i++)
-		CHECK(strcmp(setting_row(i - 1)->name, setting_row(i)->name) < 0);
+	for (size_t i = 1; i < setting_table.count; i++)
+		CHECK(strcmp(setting_table.rows[i - 1].row.name, setting_table.rows[i].row.name) < 0);
 	CHECK_TEXT(value_find(&setting_table, "service_name")->row.name, "job_name");
 	CHECK_TEXT(value_find(&database_table, "reserve_pool")->row.name, "reserve_pool_size");
 	CHECK(!value_find(&user_table, "reserve_pool"));
@@ -195,7 +195,7 @@ TEST(rows_differ_only_in_the_compared_settings)
 /* A setting that also exists for databases or users has the same type and bounds there. */
 TEST(scopes_match_database_and_user_keys)
 {
-	for (size_t i = 0; i < setting_rows(); i++) {
+	for (size_t i = 0; i < setting_table.count; i++) {
 		const struct value_row *row = &setting_table.rows[i];
 		const struct value_row *in_database = value_find(&database_table, row->row.name);
 		const struct value_row *in_user = value_find(&user_table, row->row.name);
@@ -368,12 +368,12 @@ TEST(a_password_within_a_setting_is_not_shown)
 	char buf[128];
 	int masked = 0;
 
-	for (size_t i = 0; i < setting_rows(); i++) {
+	for (size_t i = 0; i < setting_table.count; i++) {
 		const char *shown = setting_value_shown(&s, i, buf, sizeof(buf));
 
-		if (strcmp(setting_row(i)->name, "auth_ldap_options") == 0)
+		if (strcmp(setting_table.rows[i].row.name, "auth_ldap_options") == 0)
 			CHECK_TEXT(shown, "ldapserver=x ldapbindpasswd=***");
-		else if (strcmp(setting_row(i)->name, "auth_query") == 0)
+		else if (strcmp(setting_table.rows[i].row.name, "auth_query") == 0)
 			CHECK_TEXT(shown, "ldapbindpasswd=sesame");
 		masked += strstr(shown, "***") != NULL;
 	}
@@ -412,11 +412,11 @@ TEST(accepted_values_are_described)
 /* Returns the mask of a valid list. */
 static int list_of(const char *text)
 {
-	int64_t list = -2;
+	struct settings s = { .server_require_auth = -2 };
 
-	if (!methods_read(text, &list))
+	if (value_read(value_find(&setting_table, "server_require_auth"), &s, text, NULL) != VALUE_READ_OK)
 		UNIT_FAIL("\"%s\" is not read", text);
-	return (int)list;
+	return s.server_require_auth;
 }
 
 TEST(the_empty_list)
@@ -473,10 +473,11 @@ TEST(invalid_lists)
 		"md5,!none", "!md5,none", "!", "!!md5", "! md5", "md5!", "password1", "passwor", "any", "0", "-1",
 		"a-very-long-word-that-is-none",
 	};
-	int64_t list = 7;
+	struct settings s = { .server_require_auth = 7 };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		if (methods_read(wrong[i], &list) || list != 7)
+		if (value_read(value_find(&setting_table, "server_require_auth"), &s, wrong[i], NULL) != VALUE_READ_WRONG ||
+		    s.server_require_auth != 7)
 			UNIT_FAIL("\"%s\" is read", wrong[i]);
 }
 

@@ -125,7 +125,7 @@ TEST(preparing_statements_are_schema_qualified)
 	authquery_build(&query, &out, "SELECT $1", resets, 1, NULL);
 	for (int i = 0; i < 2; i++) {
 		messages(&out, 'P', i, &f);
-		CHECK(!sql_unqualified_name((const char *)f.body + 1, name, sizeof(name)));
+		CHECK(!sql_unqualified_name((const char *)f.body + 1, false, name, sizeof(name)));
 	}
 	bytes_free(&out);
 }
