@@ -12,12 +12,6 @@
 
 enum column_type { COLUMN_TEXT, COLUMN_INT4, COLUMN_INT8, COLUMN_NUMERIC };
 
-/* A column, as include/tbl/figure.tbl has it: "name:type". */
-struct column {
-	const char *name;		/* name_size bytes */
-	size_t name_size;
-	enum column_type type;
-};
 
 struct result {
 	const struct result_format *format;
@@ -35,8 +29,8 @@ struct result {
 };
 
 /*
- * Writes values: each function appends the value of result_column(r) to r->rows. The type of a value fits its column: text for
- * text columns, numbers for number columns.
+ * Writes values: each function appends the value of the column r->columns[r->cell] to r->rows. The type of a value fits its column:
+ * text for text columns, numbers for number columns.
  */
 struct result_format {
 	void (*begin_row)(struct result *r);
@@ -50,8 +44,6 @@ struct result_format {
 /* Initialises an empty result. `columns` must outlive the result; count is at most RESULT_COLUMNS. */
 void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count);
 void result_free(struct result *r);
-/* Returns the column of the value that is being written. */
-struct column result_column(const struct result *r);
 
 /* Adds a value to a text column. A NULL pointer is SQL null. */
 void result_text(struct result *r, const char *text);

@@ -9,8 +9,7 @@
 struct world;
 
 /*
- * The SHOW commands, for any format: include/tbl/show.tbl has a row for each, include/tbl/figure.tbl a row for each column. A function
- * show_... walks over the shown objects and calls show_row() with a struct of show/rows.h for each row.
+ * The SHOW commands, for any format: include/tbl/show.tbl has a row for each, include/tbl/figure.tbl a row for each column.
  */
 struct show {
 	struct world *world;
@@ -50,10 +49,4 @@ const struct show_item *show_at(size_t index);
 /* Writes rows to show->to, which result_init() has prepared with the standard or with all columns of show->item. More rows are
    left if show->to->walk.goes_on; the next call gives them. */
 void show_run(const struct show *show);
-/* Writes one row. `row`: the struct that the figures of the item read. */
-void show_row(const struct show *show, const void *row);
-
-/* How many rows SHOW USERS has. False: no memory. */
-bool show_users_count(const struct world *world, size_t *count);
-
 #endif

@@ -1,22 +1,57 @@
 /*
- * The tables of SHOW as data: items from show.tbl, columns from figure.tbl. The grammar of the console, Describe, the rows and
- * doc/show.md read the columns here.
- *
- * Invariant: a row has exactly the columns of its result (the functions of "rows and values" count the cells).
+ * The SHOW commands: items from show.tbl, columns from figure.tbl. The grammar of the console, Describe, the rows and doc/show.md
+ * read the columns here. A function show_... walks over the shown objects and calls show_row() with a struct for each row.
  */
 #include "show/show.h"
 
+#include "auth/client_address.h"
+#include "auth/refusal.h"
+#include "backend/derivation.h"
+#include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "cancel/peers.h"
+#include "conf/value.h"
+#include "conn/world.h"
+#include "pg/statement.h"
+#include "pool/rows.h"
+#include "core/connection_row.h"
+#include "core/world.h"
 #include "show/result.h"
-#include "show/rows.h"
+#include "verify/verifier.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
+
+#define ADDRESS_TEXT 64
+#define ROWS_MOST 500			/* connections per turn */
+
+/* ---- rows ---- */
+
+/* Rows that no other room defines, one struct for a group of figures in include/tbl/figure.tbl. */
+struct config_row { const char *name, *value, *default_text; bool is_changeable; };
+struct peer_row { int64_t id, port, pool_size; const char *host; };
+struct peer_pool_row { int64_t id; struct peer_count count; };
+struct named_user_row { const char *name; struct user_row of; };
+struct text_row { const char *name, *value; };
+struct count_row { const char *name; uint64_t value; };
+struct memory_row { const char *name; size_t size, used, unused; };
+struct dns_host_row { const char *name, *addresses; int64_t ttl; };
+struct dns_zone_row { const char *name; int64_t serial, hosts; };
+struct stats_row { const char *database; struct stats total, average; };
+struct address_row { const char *text; int64_t clients, logins, refused, failures; };
+struct reason_row { const struct close_reason_row *row; const char *fault; uint64_t count; };
+struct fd_row {
+	int64_t fd, port, cancel, link;		/* link: descriptor of the connection at the other end; 0: none */
+	const char *task, *user, *database, *address, *password;	/* NULL: not known, or not shown */
+	const struct params *params;		/* NULL: not known */
+};
 
 /* ---- cells ---- */
 
@@ -136,6 +171,504 @@ static const struct figure figures[] = {
 #undef FIGURE
 };
 
+/* Writes one row. `row`: the struct that the figures of the item read. */
+static void show_row(const struct show *s, const void *row)
+{
+	for (size_t i = 0; i < s->to->column_count; i++)
+		s->item->figures[i]->cell(s, row);
+}
+
+/* ---- connections, in the order in which they came ---- */
+
+static void walk(const struct show *s, enum connection_kinds kinds, void (*give)(void *show, const struct connection_row *c))
+{
+	struct show copy = *s;
+
+	connections_walk(s->world, &s->to->walk, kinds, ROWS_MOST, give, &copy);
+}
+
+static void give_socket(void *show, const struct connection_row *c)
+{
+	show_row(show, c);
+}
+
+static void give_shown(void *show, const struct connection_row *c)
+{
+	if (c->is_shown)
+		show_row(show, c);
+}
+
+/* A client is being served, or bytes are to be processed or sent. */
+static void give_active_socket(void *show, const struct connection_row *c)
+{
+	if (c->link_id || c->is_asking || c->held > 0 || c->unsent > 0)
+		show_row(show, c);
+}
+
+static void give_pinned(void *show, const struct connection_row *c)
+{
+	if (c->pins)
+		show_row(show, c);
+}
+
+static void show_clients(const struct show *s) { walk(s, CONNECTION_CLIENTS, give_shown); }
+static void show_servers(const struct show *s) { walk(s, CONNECTION_SERVERS, give_shown); }
+static void show_sockets(const struct show *s) { walk(s, CONNECTION_ALL, give_socket); }
+static void show_active_sockets(const struct show *s) { walk(s, CONNECTION_ALL, give_active_socket); }
+static void show_pins(const struct show *s) { walk(s, CONNECTION_CLIENTS, give_pinned); }
+
+/* ---- FDS ---- */
+
+/*
+ * SHOW FDS has the data that a process needs to take the sockets over, including secrets; these only for the daemon's own user at
+ * the other end of a Unix socket.
+ */
+
+static void give_fd(void *context, const struct connection_row *c)
+{
+	const struct show *s = context;
+	const struct secret *password = NULL;
+	char address[ADDRESS_TEXT];
+	uint64_t cancel = 0;
+	struct fd_row row;
+
+	if (!c->is_authenticated || c->is_console)
+		return;
+	if (s->with_secrets && s->world->secrets->list)
+		password = userlist_find(s->world->secrets->list, c->user);
+	/* process id and key as the 64-bit number that a cancel request of protocol 3.0 contains; 0: no key, or a longer key */
+	if (s->with_secrets && c->cancel_key_size == CANCEL_KEY) {
+		cancel = c->cancel_pid;
+		for (int i = 0; i < CANCEL_KEY; i++)
+			cancel = cancel << 8 | c->cancel_key[i];
+	}
+	row = (struct fd_row){
+		.fd = c->fd, .task = c->is_client ? "client" : "server", .user = c->user, .database = c->database,
+		.address = brief_address_text(&c->remote, address, sizeof(address)), .port = c->remote.port,
+		.cancel = (int64_t)cancel, .link = c->link_fd, .params = c->params,
+		.password = password ? password->bytes : NULL,
+	};
+	show_row(s, &row);
+}
+
+static void show_fds(const struct show *s)
+{
+	s->to->is_secret = true;
+	for (int i = 0; i < s->world->listening.count && !s->to->walk.goes_on; i++) {
+		const struct listen_socket *l = s->world->listening.all[i];
+		const char *from = listen_socket_text(l), *to = strrchr(from, ':');
+		char address[ADDRESS_TEXT] = "unix";
+
+		/* the address of "127.0.0.1:6432" or "[::]:6432" without the port */
+		if (!listen_socket_is_unix(l) && to) {
+			bool has_brackets = *from == '[';
+
+			from += has_brackets;
+			to -= has_brackets;
+			snprintf(address, sizeof(address), "%.*s", (int)(to - from), from);
+		}
+		show_row(s, &(struct fd_row){ .fd = listen_socket_fd(l), .task = "pooler", .address = address, .port = listen_socket_port(l) });
+	}
+	walk(s, CONNECTION_ALL, give_fd);
+}
+
+/* ---- pools, databases and users, and the limits in force (pool/rows.h) ---- */
+
+static void give_pool(void *context, const struct pool_row *row) { show_row(context, row); }
+static void give_database(void *context, const struct database_row *row) { show_row(context, row); }
+
+static void show_pools(const struct show *s)
+{
+	struct show copy = *s;
+
+	if (!pools_each_row(s->world->pools, s->world->now, give_pool, &copy))
+		result_fail(s->to);
+}
+
+static void show_databases(const struct show *s)
+{
+	struct show copy = *s;
+
+	if (!databases_each_row(s->world->pools, give_database, &copy))
+		result_fail(s->to);
+}
+
+/* A cancel request to another pooler has a connection of its own, which ends with the request. */
+static void show_peer_pools(const struct show *s)
+{
+	const struct conf *conf = s->world->conf;
+
+	for (size_t i = 0; i < conf->peer_count; i++)
+		show_row(s, &(struct peer_pool_row){ conf->peers[i]->id, peers_count(s->world->cancels, conf->peers[i]->id) });
+}
+
+static void show_peers(const struct show *s)
+{
+	const struct conf *conf = s->world->conf;
+
+	for (size_t i = 0; i < conf->peer_count; i++) {
+		const struct conf_peer *peer = conf->peers[i];
+		int64_t size = peer->pool_size == CONF_UNSET ? conf->settings.default_pool_size : peer->pool_size;
+
+		show_row(s, &(struct peer_row){ .id = peer->id, .port = peer->port, .pool_size = size, .host = peer->host });
+	}
+}
+
+/* ---- USERS ---- */
+
+/* All names of users in the configuration, the user list and connections, without duplicates. */
+struct user_names {
+	const char **items;
+	size_t count, capacity;
+	bool failed;
+};
+
+static void add_name(void *context, const char *name)
+{
+	struct user_names *names = context;
+	const char **items = names->items;
+
+	if (names->count == names->capacity) {
+		size_t capacity = names->capacity ? names->capacity * 2 : 64;
+
+		items = mem_resize(items, capacity * sizeof(*items));
+		if (!items) {
+			names->failed = true;
+			return;
+		}
+		names->items = items;
+		names->capacity = capacity;
+	}
+	items[names->count++] = name;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	const char *const *one = a, *const *other = b;
+
+	return strcmp(*one, *other);
+}
+
+/* Collects the names in alphabetical order. */
+static void collect_names(const struct world *world, struct user_names *names)
+{
+	const struct userlist *list = world->secrets->list;
+	size_t kept = 0;
+
+	pools_each_user_name(world->pools, add_name, names);
+	for (size_t i = 0; list && i < list->count; i++)
+		add_name(names, list->entries[i]->user);
+	if (names->count > 0)
+		qsort(names->items, names->count, sizeof(*names->items), compare_texts);
+	for (size_t i = 0; i < names->count; i++)
+		if (i == 0 || strcmp(names->items[i], names->items[kept - 1]) != 0)
+			names->items[kept++] = names->items[i];
+	names->count = kept;
+}
+
+static void show_users(const struct show *s)
+{
+	struct user_names names = { NULL, 0, 0, false };
+
+	collect_names(s->world, &names);
+	if (names.failed)
+		result_fail(s->to);
+	for (size_t i = 0; i < names.count; i++) {
+		struct named_user_row row = { .name = names.items[i] };
+
+		user_row_of(s->world->pools, row.name, &row.of);
+		show_row(s, &row);
+	}
+	mem_free(names.items);
+}
+
+/* ---- STATS, TOTALS ---- */
+
+/*
+ * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: counters of databases since the start, and averages of the last period
+ * (pool/stats.h).
+ */
+
+static void give_stats(void *context, const struct database_row *database)
+{
+	const struct show *s = context;
+	struct stats_row row = { .database = database->name, .total = database->stats->total };
+
+	stats_average(database->stats, s->world->now, &row.average);
+	show_row(context, &row);
+}
+
+static void show_stats(const struct show *s)
+{
+	struct show copy = *s;
+
+	if (!databases_each_row(s->world->pools, give_stats, &copy))
+		result_fail(s->to);
+}
+
+/* ---- TOTALS ---- */
+
+/* The names of the counters in SHOW TOTALS, in the order of STATS_EACH. */
+static const char *const total_names[] = {
+	"server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time",
+	"query_time", "wait_time", "ps_client_parse_count", "ps_server_parse_count", "ps_bind_count",
+	"client_login_count",
+};
+
+static void named_rows(const struct show *s, const char *prefix, const struct stats *stats)
+{
+#define X(counter) stats->counter,
+	const uint64_t values[] = { STATS_EACH(X) };
+#undef X
+	char name[64];
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		snprintf(name, sizeof(name), "%s_%s", prefix, total_names[i]);
+		show_row(s, &(struct count_row){ name, values[i] });
+	}
+}
+
+static void show_totals(const struct show *s)
+{
+	struct stats_history sum;
+	struct stats average;
+
+	pools_sum_stats(s->world->pools, &sum);
+	stats_average(&sum, s->world->now, &average);
+	named_rows(s, "total", &sum.total);
+	named_rows(s, "avg", &average);
+}
+
+/* ---- the process as a whole ---- */
+
+static void show_version(const struct show *s)
+{
+	show_row(s, s->version);
+}
+
+static void show_config(const struct show *s)
+{
+	char value[4096];
+
+	for (size_t i = 0; i < setting_table.count; i++) {
+		const struct setting_row *setting = &setting_table.rows[i].row;
+		bool has_default = setting->default_text && setting->default_text[0] != '\0';
+		struct config_row row = {
+			.name = setting->name, .value = setting_value_shown(&s->world->conf->settings, i, value, sizeof(value)),
+			.default_text = has_default ? setting->default_text : NULL, .is_changeable = setting->applies != APPLIES_START,
+		};
+
+		show_row(s, &row);
+	}
+}
+
+static void text_row(const struct show *s, const char *name, const char *value)
+{
+	show_row(s, &(struct text_row){ name, value });
+}
+
+static void show_state(const struct show *s)
+{
+	const struct world *w = s->world;
+	const struct pools *pools = w->pools;
+	static const char *const waits[] = {
+		[DRAIN_WAIT_CLIENTS] = "wait_for_clients", [DRAIN_WAIT_SERVERS] = "wait_for_servers", [DRAIN_NOW] = "at once",
+	};
+	char number[24];
+
+	text_row(s, "active", !pools->paused && !pools->suspended ? "yes" : "no");
+	text_row(s, "paused", pools->paused ? "yes" : "no");
+	text_row(s, "suspended", pools->suspended ? "yes" : "no");
+	/* rows that PgBouncer does not have: on demand, or while they say something */
+	if (w->conf->settings.show_extra_columns) {
+		text_row(s, "busy_poll", busy_poll_name(&w->busy_poll));
+		snprintf(number, sizeof(number), "%" PRIu64, w->busy_poll.polled_total);
+		text_row(s, "busy_poll_time", number);
+	}
+	if (w->drain != DRAIN_OFF) {
+		text_row(s, "shutdown", waits[w->drain]);
+		snprintf(number, sizeof(number), "%zu", world_drain_left(w));
+		text_row(s, "shutdown_waits_for", number);
+	}
+}
+
+/* ---- LISTS ---- */
+
+static void list_row(const struct show *s, const char *name, int64_t items)
+{
+	show_row(s, &(struct count_row){ name, (uint64_t)items });
+}
+
+static void show_lists(const struct show *s)
+{
+	const struct world *w = s->world;
+	struct pools_counts counts = pools_count(w->pools);
+	struct connection_totals connections = connections_total(w);
+	struct user_names names = { NULL, 0, 0, false };
+
+	collect_names(w, &names);
+	mem_free(names.items);
+	if (names.failed)
+		result_fail(s->to);
+	list_row(s, "databases", counts.databases);
+	list_row(s, "users", (int64_t)names.count);
+	list_row(s, "peers", (int64_t)w->conf->peer_count);
+	list_row(s, "pools", counts.pools);
+	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);
+	list_row(s, "free_clients", 0);		/* unused objects are freed */
+	list_row(s, "used_clients", connections.clients);
+	list_row(s, "login_clients", counts.clients_in_login);
+	list_row(s, "free_servers", 0);
+	list_row(s, "used_servers", connections.servers);
+	list_row(s, "dns_names", dns_hosts(w->dns));
+	list_row(s, "dns_zones", dns_zones(w->dns));
+	list_row(s, "dns_queries", dns_queries(w->dns));
+	list_row(s, "dns_pending", 0);
+}
+
+/* ---- MEM ---- */
+
+static void memory_row(const struct show *s, const char *name, size_t size, size_t used, size_t unused)
+{
+	show_row(s, &(struct memory_row){ name, size, used, unused });
+}
+
+static void show_mem(const struct show *s)
+{
+	const struct world *w = s->world;
+	struct pools_counts counts = pools_count(w->pools);
+	struct connection_totals connections = connections_total(w);
+
+	memory_row(s, "user_cache", sizeof(struct user), (size_t)counts.users, 0);
+	memory_row(s, "db_cache", sizeof(struct database), (size_t)counts.databases, 0);
+	memory_row(s, "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0);
+	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0);
+	memory_row(s, "server_cache", world_server_struct_size(), (size_t)connections.servers, 0);
+	memory_row(s, "client_cache", world_client_struct_size(), (size_t)connections.clients, 0);
+	memory_row(s, "prepared_statement_cache", 1, statements_bytes(w->statements), 0);
+	memory_row(s, "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered);
+}
+
+/* ---- DNS ---- */
+
+static void host_row(void *context, const char *name, int64_t ttl, const struct dns_answer *answer)
+{
+	struct bytes text = BYTES_EMPTY;
+	struct brief_address address;
+	char ip[64];
+
+	/* a port, which names do not have, because monitoring tools for PgBouncer expect it */
+	for (int i = 0; i < answer->count; i++) {
+		brief_address_of(&address, &answer->addresses[i], 0);
+		bytes_append_format(&text, "%s%s", i > 0 ? "," : "",
+				    brief_address_and_port(&address, ip, sizeof(ip)));
+	}
+	bytes_append_u8(&text, 0);
+	show_row(context, &(struct dns_host_row){ name, text.failed ? NULL : (const char *)bytes_front(&text), ttl });
+	bytes_free(&text);
+}
+
+static void show_dns_hosts(const struct show *s)
+{
+	struct show copy = *s;
+
+	dns_each_host(s->world->dns, s->world->now, host_row, &copy);
+}
+
+static void zone_row(void *context, const char *zone, int64_t serial, int hosts)
+{
+	show_row(context, &(struct dns_zone_row){ zone, serial, hosts });
+}
+
+static void show_dns_zones(const struct show *s)
+{
+	struct show copy = *s;
+
+	dns_each_zone(s->world->dns, zone_row, &copy);
+}
+
+/* ---- VERIFIERS ---- */
+
+static void show_verifier(void *context, const struct verify_view *view) { show_row(context, view); }
+
+static void show_verifiers(const struct show *s)
+{
+	struct show copy = *s;
+
+	verifiers_each(s->world->verifiers, show_verifier, &copy);
+	verifiers_each(s->world->derivations->derivers, show_verifier, &copy);
+}
+
+/* ---- ADDRESSES ---- */
+
+static void address_row(const struct show *s, const char *text, const struct client_address *o, uint32_t failures)
+{
+	struct address_row row = { .text = text, .failures = failures };
+
+	if (o) {
+		row.clients = o->clients;
+		row.logins = o->login_count;
+		row.refused = o->refused;
+	}
+	show_row(s, &row);
+}
+
+/* Adds a row for an address with failed logins and without clients. */
+static void show_failure(void *context, const struct address_key *key, uint32_t count)
+{
+	const struct show *s = context;
+	char text[CLIENT_ADDRESS_TEXT];
+
+	if (client_addresses_has(s->world->addresses, key))
+		return;
+	client_address_text(key, text, sizeof(text));
+	address_row(s, text, NULL, count);
+}
+
+static void give_address(void *context, const struct client_address *o)
+{
+	const struct show *s = context;
+	char text[CLIENT_ADDRESS_TEXT];
+
+	address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
+}
+
+static void show_addresses(const struct show *s)
+{
+	struct show copy = *s;
+
+	client_addresses_each(s->world->addresses, give_address, &copy);
+	failures_each(s->world, show_failure, &copy);
+}
+
+/* ---- REASONS ---- */
+
+static void reasons(const struct show *s, uint64_t least)
+{
+	static const char *const faults[] = {
+		[FAULT_NOBODY] = "nobody", [FAULT_CLIENT] = "client", [FAULT_SERVER] = "server",
+		[FAULT_POLICY] = "policy", [FAULT_POOLER] = "pooler",
+	};
+
+	for (int i = REASON_NONE + 1; i < REASONS; i++) {
+		const struct close_reason_row *row = close_reason_row((enum close_reason)i);
+
+		if (close_reason_counted((enum close_reason)i) < least)
+			continue;
+		show_row(s, &(struct reason_row){ row, faults[row->fault], close_reason_counted((enum close_reason)i) });
+	}
+}
+
+static void show_reasons(const struct show *s)
+{
+	reasons(s, 1);
+}
+
+static void show_reasons_all(const struct show *s)
+{
+	reasons(s, 0);
+}
+
 /* ---- items ---- */
 
 static struct show_item items[] = {
@@ -149,25 +682,26 @@ static struct show_item items[] = {
 };
 #define ITEMS (sizeof(items) / sizeof(items[0]))
 
-static void add_columns(struct show_item *item, uint64_t groups)
-{
-	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
-		if (!(figures[i].group & groups))
-			continue;
-		ASSERT(item->all_columns < RESULT_COLUMNS);
-		item->figures[item->all_columns] = &figures[i];
-		item->columns[item->all_columns++] = figures[i].column;
-	}
-}
-
-/* Finds the columns of an item at its first use: they depend only on the tables. */
+/* Finds the columns of an item at its first use: they depend only on the tables. The extra columns follow the others. */
 static const struct show_item *with_columns(struct show_item *item)
 {
-	if (item->all_columns == 0) {
-		add_columns(item, item->standard);
-		item->standard_columns = item->all_columns;
-		add_columns(item, item->extra);
+	const size_t count = sizeof(figures) / sizeof(figures[0]);
+	size_t n = 0;
+
+	if (item->all_columns > 0)
+		return item;
+	for (size_t i = 0; i < 2 * count; i++) {
+		const struct figure *f = &figures[i % count];
+
+		if (!(f->group & (i < count ? item->standard : item->extra)))
+			continue;
+		ASSERT(n < RESULT_COLUMNS);
+		item->figures[n] = f;
+		item->columns[n++] = f->column;
+		if (i < count)
+			item->standard_columns = n;
 	}
+	item->all_columns = n;
 	return item;
 }
 
@@ -184,144 +718,8 @@ const struct show_item *show_find(const char *name)
 	return NULL;
 }
 
-void show_row(const struct show *s, const void *row)
-{
-	for (size_t i = 0; i < s->to->column_count; i++)
-		s->item->figures[i]->cell(s, row);
-}
-
 void show_run(const struct show *s)
 {
 	s->item->fill(s);
 	ASSERT(s->to->cell == 0);
-}
-
-/* ---- rows and values ---- */
-
-/*
- * The rows of a SHOW, independent of their format. A SHOW calls one function for each value; this file converts the value to
- * the type of its column, and the format writes it.
- *
- * Invariant: `rows` contains row_count complete rows, and then at most one incomplete row with `cell` values.
- */
-
-static const char *type_of(const char *column)
-{
-	return strrchr(column, ':') + 1;
-}
-
-static enum column_type read_type(const char *column)
-{
-	static const char *const names[] = {
-		[COLUMN_TEXT] = "text", [COLUMN_INT4] = "int4", [COLUMN_INT8] = "int8", [COLUMN_NUMERIC] = "numeric",
-	};
-
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(names[i], type_of(column)))
-			return (enum column_type)i;
-	return COLUMN_TEXT;	/* bytea: always null */
-}
-
-void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count)
-{
-	ASSERT(count <= RESULT_COLUMNS);
-	*r = (struct result){ .format = format, .columns = columns, .column_count = count };
-	for (size_t i = 0; i < count; i++)
-		r->type[i] = (uint8_t)read_type(columns[i]);
-}
-
-void result_free(struct result *r)
-{
-	if (r->is_secret)
-		bytes_wipe(&r->rows);
-	else
-		bytes_free(&r->rows);
-	r->cell = 0;
-	r->row_count = 0;
-}
-
-struct column result_column(const struct result *r)
-{
-	const char *name = r->columns[r->cell];
-
-	return (struct column){
-		.name = name, .name_size = (size_t)(type_of(name) - name) - 1, .type = (enum column_type)r->type[r->cell],
-	};
-}
-
-/* The first value begins a row. */
-static void begin(struct result *r)
-{
-	ASSERT(r->cell < r->column_count);
-	if (r->cell > 0)
-		return;
-	r->mark = bytes_size(&r->rows);
-	r->format->begin_row(r);
-}
-
-static void end(struct result *r)
-{
-	if (++r->cell < r->column_count)
-		return;
-	r->format->end_row(r);
-	r->cell = 0;
-	r->row_count++;
-}
-
-void result_null(struct result *r)
-{
-	begin(r);
-	r->format->null(r);
-	end(r);
-}
-
-void result_text(struct result *r, const char *text)
-{
-	ASSERT(r->type[r->cell] == COLUMN_TEXT);
-	if (!text) {
-		result_null(r);
-		return;
-	}
-	begin(r);
-	r->format->text(r, text, strlen(text));
-	end(r);
-}
-
-static void number_as_text(struct result *r, int64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRId64, value);
-	result_text(r, text);
-}
-
-void result_number(struct result *r, int64_t value)
-{
-	enum column_type type = (enum column_type)r->type[r->cell];
-
-	if (type == COLUMN_NUMERIC) {
-		ASSERT(value >= 0);
-		result_count(r, (uint64_t)value);
-		return;
-	}
-	if (type == COLUMN_TEXT) {
-		number_as_text(r, value);
-		return;
-	}
-	if (type == COLUMN_INT4)
-		value = value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : value;
-	begin(r);
-	r->format->number(r, value);
-	end(r);
-}
-
-void result_count(struct result *r, uint64_t value)
-{
-	if (r->type[r->cell] != COLUMN_NUMERIC) {
-		result_number(r, value > INT64_MAX ? INT64_MAX : (int64_t)value);
-		return;
-	}
-	begin(r);
-	r->format->count(r, value);
-	end(r);
 }

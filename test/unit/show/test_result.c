@@ -15,9 +15,9 @@ static void write_name(struct result *r)
 	static const char *const types[] = {
 		[COLUMN_TEXT] = "text", [COLUMN_INT4] = "int4", [COLUMN_INT8] = "int8", [COLUMN_NUMERIC] = "numeric",
 	};
-	struct column c = result_column(r);
+	const char *column = r->columns[r->cell];
 
-	bytes_append_format(&r->rows, "%s%.*s %s=", r->cell > 0 ? ", " : "", (int)c.name_size, c.name, types[c.type]);
+	bytes_append_format(&r->rows, "%s%.*s %s=", r->cell > 0 ? ", " : "", (int)strcspn(column, ":"), column, types[r->type[r->cell]]);
 }
 
 static void write_null(struct result *r)
