@@ -88,7 +88,6 @@ struct login {
 
 /* The only writer of login->step: asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
-bool login_step_may_follow(enum login_step from, enum login_step to);
 /* The next thing that happens to a login in this step is up to its client. */
 bool login_step_waits_for_client(enum login_step step);
 /* The user is neither listed nor found. */

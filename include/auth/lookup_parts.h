@@ -36,7 +36,6 @@ struct lookup {
 
 /* The only writer of lookup->phase: asserts that the table allows the move. */
 void lookup_phase_to(struct lookup *l, enum lookup_phase phase);
-bool lookup_phase_may_follow(enum lookup_phase from, enum lookup_phase to);
 
 /* Takes its request out of the pool. */
 void lookup_request_over(struct lookup *l);

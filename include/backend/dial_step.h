@@ -14,7 +14,6 @@ enum dial_step {
 
 /* The only writer of dial->step: asserts that the table allows the move. */
 void dial_step_to(struct dial *dial, enum dial_step step);
-bool dial_step_may_follow(enum dial_step from, enum dial_step to);
 /* For "no answer ... in time". */
 const char *dial_step_words(enum dial_step step);
 /* The StartupMessage has been sent, and what the server says is read as messages. */

@@ -56,7 +56,6 @@ struct peer {
 
 /* The only writer of peer->fate: asserts that the table allows the move. */
 void peer_become(struct peer *peer, enum peer_fate fate);
-bool peer_may_become(enum peer_fate from, enum peer_fate to);
 /* The connection, or the other end of its link, is ending: its events are ignored until the reap. */
 static inline bool peer_is_stopped(const struct peer *peer) { return peer->fate != PEER_STAYS; }
 /* The reap closes it. */

@@ -33,6 +33,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/state.h"
 
 #include <string.h>
 
@@ -72,23 +73,16 @@ void lookups_free(struct lookups **place)
 /* ---- the life of a look-up ---- */
 
 #define P(id) (1u << LOOKUP_##id)
-static const unsigned moves[LOOKUP_PHASES] = {
-#define LOOKUP_PHASE(id, moves) [LOOKUP_##id] = moves,
+static const struct state_row phases[LOOKUP_PHASES] = {
+#define LOOKUP_PHASE(id, moves) [LOOKUP_##id] = { moves, NULL },
 #include "tbl/lookup_phase.tbl"
 #undef LOOKUP_PHASE
 };
 #undef P
 
-bool lookup_phase_may_follow(enum lookup_phase from, enum lookup_phase to)
-{
-	ASSERT((unsigned)from < LOOKUP_PHASES && (unsigned)to < LOOKUP_PHASES);
-	return moves[from] & 1u << to;
-}
-
 void lookup_phase_to(struct lookup *l, enum lookup_phase phase)
 {
-	ASSERT(lookup_phase_may_follow(l->phase, phase));
-	l->phase = phase;
+	l->phase = (enum lookup_phase)state_move(phases, LOOKUP_PHASES, l->phase, phase);
 }
 
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)

@@ -5,35 +5,25 @@
 #include "backend/dial_step.h"
 
 #include "backend/server_login.h"
-#include "base/assert.h"
+#include "base/state.h"
 
 #define D(id) (1u << DIAL_##id)
-static const struct {
-	const char *words;
-	unsigned moves;
-} rows[DIAL_STEPS] = {
-#define DIAL_STEP(id, words, moves) [DIAL_##id] = { words, moves },
+static const struct state_row steps[DIAL_STEPS] = {
+#define DIAL_STEP(id, words, moves) [DIAL_##id] = { moves, words },
 #include "tbl/dial_step.tbl"
 #undef DIAL_STEP
 };
 #undef D
 
-bool dial_step_may_follow(enum dial_step from, enum dial_step to)
-{
-	ASSERT((unsigned)from < DIAL_STEPS && (unsigned)to < DIAL_STEPS);
-	return rows[from].moves & 1u << to;
-}
-
 void dial_step_to(struct dial *d, enum dial_step step)
 {
-	ASSERT(dial_step_may_follow(d->step, step));
-	d->step = step;
+	d->step = (enum dial_step)state_move(steps, DIAL_STEPS, d->step, step);
 }
 
 const char *dial_step_words(enum dial_step step)
 {
 	ASSERT((unsigned)step < DIAL_STEPS);
-	return rows[step].words;
+	return steps[step].name;
 }
 
 bool dial_step_reads_messages(enum dial_step step)

@@ -3,28 +3,21 @@
  */
 #include "conn/gather.h"
 
-#include "base/assert.h"
+#include "base/state.h"
 
 #include <string.h>
 
 #define F(id) (1u << PEER_##id)
-static const unsigned moves[PEER_FATES] = {
-#define PEER_FATE(id, moves) [PEER_##id] = moves,
+static const struct state_row fates[PEER_FATES] = {
+#define PEER_FATE(id, moves) [PEER_##id] = { moves, NULL },
 #include "tbl/peer_fate.tbl"
 #undef PEER_FATE
 };
 #undef F
 
-bool peer_may_become(enum peer_fate from, enum peer_fate to)
-{
-	ASSERT((unsigned)from < PEER_FATES && (unsigned)to < PEER_FATES);
-	return moves[from] & 1u << to;
-}
-
 void peer_become(struct peer *peer, enum peer_fate fate)
 {
-	ASSERT(peer_may_become((enum peer_fate)peer->fate, fate));
-	peer->fate = (uint8_t)fate;
+	peer->fate = state_move(fates, PEER_FATES, peer->fate, fate);
 	if (fate != PEER_STAYS)
 		list_remove(&peer->again);
 }

@@ -7,26 +7,19 @@
  */
 #include "pool/inside.h"
 
-#include "base/assert.h"
-#include "base/inline.h"
+#include "base/state.h"
 
 #define C(id) (1u << CLIENT_##id)
-static const struct {
-	const char *name;
-	unsigned moves;
-} client_rows[CLIENT_STATES] = {
-#define CLIENT_STATE(id, name, moves) [CLIENT_##id] = { name, moves },
+static const struct state_row client_rows[CLIENT_STATES] = {
+#define CLIENT_STATE(id, name, moves) [CLIENT_##id] = { moves, name },
 #include "tbl/client_state.tbl"
 #undef CLIENT_STATE
 };
 #undef C
 
 #define S(id) (1u << SERVER_##id)
-static const struct {
-	const char *name;
-	unsigned moves;
-} server_rows[SERVER_STATES] = {
-#define SERVER_STATE(id, name, moves) [SERVER_##id] = { name, moves },
+static const struct state_row server_rows[SERVER_STATES] = {
+#define SERVER_STATE(id, name, moves) [SERVER_##id] = { moves, name },
 #include "tbl/server_state.tbl"
 #undef SERVER_STATE
 };
@@ -146,15 +139,15 @@ NEVER_INLINE void pool_forget_last(struct pool *pool, const struct pool_client *
 static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
 {
 	unsigned was = client->state;
+	uint8_t next = state_move(client_rows, CLIENT_STATES, was, state);
 
-	ASSERT((unsigned)state < CLIENT_STATES && (client_rows[was].moves & 1u << state));
 	ASSERT(state != CLIENT_ACTIVE || client->link);
 	ASSERT(was != CLIENT_ACTIVE || !client->link);
 	ASSERT(state != CLIENT_DEAD || !client->link);
 	if (state == CLIENT_DEAD && client->pool && pool_keeps_state(client->pool))
 		pool_forget_last(client->pool, client);
 	client_delist(pools, client);
-	client->state = (uint8_t)state;
+	client->state = next;
 	client->since = now;
 	client->notified = false;
 	if (state == CLIENT_DEAD) {
@@ -282,8 +275,8 @@ static void server_bury(struct pool_server *server, usec_t now)
 static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_state state, usec_t now)
 {
 	unsigned was = server->state;
+	uint8_t next = state_move(server_rows, SERVER_STATES, was, state);
 
-	ASSERT((unsigned)state < SERVER_STATES && (server_rows[was].moves & 1u << state));
 	if (server->is_cancel) {
 		ASSERT(state == SERVER_ACTIVE_CANCEL || state == SERVER_DEAD);
 	} else {
@@ -291,7 +284,7 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 		ASSERT((state == SERVER_ACTIVE) == (server->link != NULL));
 	}
 	server_delist(server);
-	server->state = (uint8_t)state;
+	server->state = next;
 	if (state != SERVER_USED)
 		server->since = now;
 	if (was == SERVER_LOGIN && state != SERVER_DEAD)

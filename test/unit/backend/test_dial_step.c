@@ -2,10 +2,22 @@
 #include "backend/server_login.h"
 #include "child.h"
 
+#define D(id) (1u << DIAL_##id)
+static bool may_follow(enum dial_step from, enum dial_step to)
+{
+	static const unsigned moves[] = {
+#define DIAL_STEP(id, words, moves) [DIAL_##id] = moves,
+#include "tbl/dial_step.tbl"
+#undef DIAL_STEP
+	};
+
+	return moves[from] >> to & 1;
+}
+
 TEST(a_dial_can_try_another_way_in_every_step)
 {
 	for (int step = 0; step < DIAL_STEPS; step++)
-		CHECK(dial_step_may_follow((enum dial_step)step, DIAL_NEXT));
+		CHECK(may_follow((enum dial_step)step, DIAL_NEXT));
 }
 
 TEST(server_requests_authentication_once)
@@ -13,18 +25,18 @@ TEST(server_requests_authentication_once)
 	static const enum dial_step asked[] = { DIAL_PASSWORD, DIAL_SASL_DONE, DIAL_PROVEN };
 
 	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
-		CHECK(!dial_step_may_follow(asked[i], DIAL_PASSWORD));
-		CHECK(!dial_step_may_follow(asked[i], DIAL_SASL));
-		CHECK(!dial_step_may_follow(asked[i], DIAL_NEGOTIATED));
+		CHECK(!may_follow(asked[i], DIAL_PASSWORD));
+		CHECK(!may_follow(asked[i], DIAL_SASL));
+		CHECK(!may_follow(asked[i], DIAL_NEGOTIATED));
 	}
 }
 
 /* A server that sends AuthenticationOk before its SCRAM signature may be an impostor. */
 TEST(sasl_requires_the_server_signature)
 {
-	CHECK(!dial_step_may_follow(DIAL_SASL, DIAL_PROVEN));
-	CHECK(!dial_step_may_follow(DIAL_DERIVE, DIAL_PROVEN));
-	CHECK(dial_step_may_follow(DIAL_SASL_DONE, DIAL_PROVEN));
+	CHECK(!may_follow(DIAL_SASL, DIAL_PROVEN));
+	CHECK(!may_follow(DIAL_DERIVE, DIAL_PROVEN));
+	CHECK(may_follow(DIAL_SASL_DONE, DIAL_PROVEN));
 }
 
 TEST(messages_are_read_during_login_only)
