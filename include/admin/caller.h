@@ -5,6 +5,7 @@
 #include "admin/console.h"
 #include "base/list.h"
 #include "base/bytes.h"
+#include "base/state.h"
 
 /* The errors of the console. Each row of include/tbl/console_error.tbl has the SQLSTATE and the text. */
 enum console_error {
@@ -14,10 +15,6 @@ enum console_error {
 	CONSOLE_ERRORS
 };
 
-const char *console_error_sqlstate(enum console_error why);
-/* Appends the text and a NUL, with the details (NULL: "") in place of %s. A detail longer than 200 bytes is truncated between
-   two UTF-8 characters and ends in "...". */
-void console_error_text(enum console_error why, const char *first, const char *second, struct bytes *out);
 
 /*
  * The prepared statements and portals of one caller. Their number and size are limited.
@@ -27,48 +24,6 @@ struct held {
 	size_t count, bytes;		/* the number and total size of both */
 };
 
-struct held_statement {
-	struct list node;
-	size_t size;			/* of the texts */
-	const char *text;		/* stored after the name */
-	char name[];			/* "": the unnamed statement */
-};
-
-enum portal_state {
-	PORTAL_READY,			/* bound */
-	PORTAL_OPEN,			/* more rows are left */
-	PORTAL_OVER			/* executed completely */
-};
-
-struct portal {
-	struct list node;
-	size_t size;			/* of the texts */
-	size_t row_bytes;		/* part of held->bytes */
-	struct command command;
-	struct result result;
-	enum portal_state state;
-	char name[];
-};
-
-enum held_verdict { HELD_OK, HELD_TOO_MUCH, HELD_NO_MEMORY };
-
-void held_init(struct held *held);
-/* Drops everything; held_end_portals drops only portals. */
-void held_free(struct held *held);
-void held_end_portals(struct held *held);
-/* Whether rows have exceeded the limit: no more rows may be produced. */
-bool held_is_full(const struct held *held);
-
-struct held_statement *held_statement_find(const struct held *held, const char *name);	/* NULL: not found */
-enum held_verdict held_statement_add(struct held *held, const char *name, struct sql_span text);
-void held_statement_drop(struct held *held, struct held_statement *statement);
-
-struct portal *held_portal_find(const struct held *held, const char *name);
-/* Creates a READY portal for the statement's command; *out is NULL unless HELD_OK is returned. */
-enum held_verdict held_portal_add(struct held *held, const char *name, const struct held_statement *statement, struct portal **out);
-void held_portal_drop(struct held *held, struct portal *portal);
-/* Must be called after the number of buffered rows has changed. */
-void held_count_rows(struct held *held, struct portal *portal);
 
 /*
  * A caller is a client of the console: its statements, its unsent answers, and the condition that its command waits for. This
@@ -128,7 +83,7 @@ static inline bool caller_is_gone(const struct caller *caller) { return peer_is_
 
 enum outcome {
 	OUTCOME_DONE,			/* the rows are complete; the caller adds the tag */
-	OUTCOME_GOES_ON,		/* some rows are available; caller_run_on() returns more */
+	OUTCOME_GOES_ON,		/* some rows are available; caller_run_on() produces more */
 	OUTCOME_FAILED,			/* the ErrorResponse is in caller->out */
 	OUTCOME_WAITS			/* caller->wait has the condition */
 };
@@ -139,14 +94,10 @@ static inline const char *bytes_text(const struct bytes *b)
 	return b->failed ? NULL : (const char *)bytes_front(b);
 }
 
-/* caller.c */
+/* console.c */
 /* The only writer of client->console_state. console_turn checks callers that are WAITING or SENDING in each turn, and callers
    that are CONTINUING continue in the next turn. */
 void caller_become(struct caller *caller, enum console_state state);
-const char *console_state_name(enum console_state state);
-bool console_state_may_become(enum console_state from, enum console_state to);
-struct caller *caller_new(struct console *console, struct client *client);	/* NULL: no memory */
-void caller_free(struct caller *caller);
 /* Appends and logs the ErrorResponse. Returns OUTCOME_FAILED. `first` and `second` replace %s in the text, `detail` is the
    DETAIL field; each may be NULL. */
 enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
@@ -158,29 +109,18 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 /* Logs "PAUSE 'shop' command issued (C-0x5: ...)", in PgBouncer's words. Not called for SHOW, nor for a command that is refused
    because of its form or the state of the pooler. */
 void caller_log_command(const struct caller *caller, const struct command *command);
-/* Runs a command after checking the caller's access. `result` must have been initialised with the command's columns. */
+/* Initialises the result of a command with its columns. */
+void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result);
+/* Runs a command after checking the caller's access; caller_run_on runs it again for more rows. `result` must be initialised. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
 enum outcome caller_run_on(struct caller *caller, const struct command *command, struct result *result);
 /* Sends; the rest of the answer follows in a later turn. */
 void caller_answer_later(struct caller *caller);
-/* Sends. If bytes remain unsent, the caller becomes SENDING, so that no more rows are produced. Returns true in this case, and
-   if the client has ended. */
-bool caller_must_rest(struct caller *caller);
-/* Runs every statement of a Query message; with is_rest, the statements of caller->rest. */
-void caller_query(struct caller *caller, struct sql_span text, bool is_rest);
-/* Called while the caller is RUNNING: makes it READY for its next message, unless the previous one is not complete. Returns
-   whether it is READY. */
-bool caller_settle(struct caller *caller);
-/* Continues a caller after its wait is over (verdict is not WAIT_LASTS), or in a later turn. */
-void caller_go_on(struct caller *caller, enum wait_verdict verdict);
 
 /* verbs.c */
 void wait_forget(struct caller *caller);
 /* Checks the condition. Clients may end, also the caller's client: suspend_timeout closes clients that do not read. */
 enum wait_verdict wait_check(const struct caller *caller);
-/* Handles a cancel request for the caller: wait_check returns WAIT_CANCELLED from now on. False: its command does not wait, or
-   cannot be cancelled. */
-bool wait_cancel(struct caller *caller);
 /* The command has failed: resumes the pools that it has paused. Returns whether there were any. */
 bool wait_take_back(const struct caller *caller);
 
@@ -191,8 +131,10 @@ enum outcome verb_run(struct caller *caller, const struct command *command);
 /* Handles a message of the extended protocol: P B D E C S H. False: its body is malformed. */
 bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, size_t size);
 /* Continues the Execute of caller->portal. */
-void extended_go_on(struct caller *caller);
+void extended_continue(struct caller *caller);
 /* Closes all portals: the transaction ends with Sync or Query. */
 void extended_end_transaction(struct caller *caller);
+/* Closes all portals and statements. */
+void extended_end(struct caller *caller);
 
 #endif

@@ -34,7 +34,7 @@ struct command_row {
 	bool for_monitor;		/* stats_users may use it too */
 	const char *help;		/* may be NULL */
 };
-const struct command_row *command_row(enum command_id id);
+extern const struct command_row command_rows[COMMANDS];
 
 struct show_item;
 struct command {
@@ -59,11 +59,17 @@ const char *command_suggest(struct sql_span text, char *buf, size_t size);
 /* The part of an unparsable statement that may be logged: only the verb and the word after it, because the rest may contain a secret. */
 const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF]);
 
-/* Returns the columns of the result, with `extra` also pgweir's own columns. False: no result. */
-bool command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);
+/* Returns the columns of the result, with `extra` also pgweir's own columns. *count is 0 without a result. */
+void command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);
 
-/* Iterates over the session parameters of the console, for the welcome; false after the last. */
-bool console_param(size_t index, const char **name, const char **value, bool *in_welcome);
-bool is_console_param(const char *name);
+/* The session parameters of the console; the name after the last is NULL. */
+struct console_param {
+	const char *name, *value;
+	bool in_welcome;
+	const char *columns[1];		/* of SHOW */
+};
+extern const struct console_param console_params[];
+/* Returns the parameter of this name in any case, or NULL. */
+const struct console_param *console_param_find(const char *name);
 
 #endif

@@ -9,7 +9,7 @@
 #define SERVER_PID_MOST 4194304		/* the highest number of a server process on Linux */
 #define CANCEL_KEY_LONG 24		/* ... from 3.2 on, where each server chooses its length; 176 bits of it or more are random */
 
-/* The state of a console client; admin/caller.c is the only writer. */
+/* The state of a console client; admin/console.c is the only writer. */
 enum console_state {
 #define CONSOLE_STATE(id, name, moves) CONSOLE_##id,
 #include "tbl/console_state.tbl"

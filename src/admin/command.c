@@ -7,7 +7,6 @@
  */
 #include "admin/command.h"
 
-#include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "show/show.h"
@@ -18,7 +17,7 @@
 #define NAME_MOST 64		/* of a verb or an item */
 #define SHOWS_MOST 64		/* items that a misspelt item is compared with */
 
-static const struct command_row rows[COMMANDS] = {
+const struct command_row command_rows[COMMANDS] = {
 #define MONITOR true
 #define ADMIN false
 #define COMMAND(verb, argument, access, help) [COMMAND_##verb] = { #verb, ARGUMENT_##argument, access, help },
@@ -28,44 +27,19 @@ static const struct command_row rows[COMMANDS] = {
 #undef ADMIN
 };
 
-static const struct {
-	const char *name, *value;
-	bool in_welcome;
-	const char *columns[1];
-} params[] = {
+const struct console_param console_params[] = {
 #define CONSOLE_PARAM(name, value, in_welcome) { #name, value, in_welcome, { #name ":text" } },
 #include "tbl/console_param.tbl"
 #undef CONSOLE_PARAM
+	{ NULL, NULL, false, { NULL } }
 };
-#define PARAMS (sizeof(params) / sizeof(params[0]))
 
-const struct command_row *command_row(enum command_id id)
+const struct console_param *console_param_find(const char *name)
 {
-	ASSERT((unsigned)id < COMMANDS);
-	return &rows[id];
-}
-
-bool console_param(size_t index, const char **name, const char **value, bool *in_welcome)
-{
-	if (index >= PARAMS)
-		return false;
-	*name = params[index].name;
-	*value = params[index].value;
-	*in_welcome = params[index].in_welcome;
-	return true;
-}
-
-static int find_param(const char *name)
-{
-	for (size_t i = 0; i < PARAMS; i++)
-		if (text_equal_fold(params[i].name, name))
-			return (int)i;
-	return -1;
-}
-
-bool is_console_param(const char *name)
-{
-	return find_param(name) >= 0;
+	for (const struct console_param *p = console_params; p->name; p++)
+		if (text_equal_fold(p->name, name))
+			return p;
+	return NULL;
 }
 
 /* Takes an unquoted word of keyword length as a string. */
@@ -98,11 +72,6 @@ static const char *store(enum sql_token token, struct sql_span raw, char **to)
 	return text;
 }
 
-static bool names_something(enum sql_token token)
-{
-	return token == SQL_WORD || token == SQL_IDENTIFIER || token == SQL_STRING;
-}
-
 static bool parse_optional(struct sql_span *rest, struct command *out, char *to)
 {
 	struct sql_span raw;
@@ -110,7 +79,7 @@ static bool parse_optional(struct sql_span *rest, struct command *out, char *to)
 
 	if (token == SQL_END)
 		return true;
-	if (!names_something(token))
+	if (token != SQL_WORD && token != SQL_IDENTIFIER && token != SQL_STRING)
 		return false;
 	out->name = store(token, raw, &to);
 	return true;
@@ -118,8 +87,8 @@ static bool parse_optional(struct sql_span *rest, struct command *out, char *to)
 
 static bool parse_item(struct sql_span *rest, struct command *out)
 {
+	const struct console_param *param;
 	char word[NAME_MOST];
-	int param;
 
 	if (!take_word(rest, word))
 		return false;
@@ -136,11 +105,11 @@ static bool parse_item(struct sql_span *rest, struct command *out)
 	out->show = show_find(word);
 	if (out->show)
 		return true;
-	param = find_param(word);
-	if (param < 0)
+	param = console_param_find(word);
+	if (!param)
 		return false;
-	out->parameter = params[param].columns;
-	out->value = params[param].value;
+	out->parameter = param->columns;
+	out->value = param->value;
 	return true;
 }
 
@@ -165,31 +134,20 @@ static bool parse_value(struct sql_span *rest, struct command *out, char *to)
 	return true;
 }
 
-static bool assigns(enum sql_token token, struct sql_span raw)
-{
-	if (token == SQL_SIGN)
-		return raw.at[0] == '=';
-	return token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' && (raw.at[1] | 0x20) == 'o';
-}
-
+/* Parses name = value and name TO value. */
 static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 {
 	struct sql_span raw;
 	enum sql_token token = sql_next_token(rest, &raw);
+	bool assigns;
 
 	if (token != SQL_WORD && token != SQL_IDENTIFIER)
 		return false;
 	out->name = store(token, raw, &to);
 	token = sql_next_token(rest, &raw);
-	return assigns(token, raw) && parse_value(rest, out, to);
-}
-
-static bool parse_mode(struct sql_span *rest, struct command *out, char *to)
-{
-	if (!parse_optional(rest, out, to))
-		return false;
-	return !out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") ||
-	       text_equal_fold(out->name, "WAIT_FOR_CLIENTS");
+	assigns = (token == SQL_SIGN && raw.at[0] == '=') ||
+		  (token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' && (raw.at[1] | 0x20) == 'o');
+	return assigns && parse_value(rest, out, to);
 }
 
 static bool parse_argument(struct sql_span *rest, struct command *out)
@@ -206,7 +164,8 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 	case ARGUMENT_CLIENT:
 		return parse_optional(rest, out, out->storage);
 	case ARGUMENT_MODE:
-		return parse_mode(rest, out, out->storage);
+		return parse_optional(rest, out, out->storage) &&
+		       (!out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") || text_equal_fold(out->name, "WAIT_FOR_CLIENTS"));
 	case ARGUMENT_IGNORED:
 		while (!is_over(*rest))
 			if (sql_next_token(rest, &raw) == SQL_BAD)
@@ -221,8 +180,8 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 static const struct command_row *find_verb(const char *word)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (text_equal_fold(rows[i].verb, word))
-			return &rows[i];
+		if (text_equal_fold(command_rows[i].verb, word))
+			return &command_rows[i];
 	return NULL;
 }
 
@@ -237,15 +196,6 @@ static const char *nearest_item(const char *word)
 	return text_nearest(word, names, count);
 }
 
-static const char *nearest_verb(const char *word)
-{
-	const char *names[COMMANDS];
-
-	for (size_t i = 0; i < COMMANDS; i++)
-		names[i] = rows[i].verb;
-	return text_nearest(word, names, COMMANDS);
-}
-
 static void upper(char *word)
 {
 	for (; *word; word++)
@@ -257,7 +207,7 @@ const char *command_suggest(struct sql_span text, char *buf, size_t size)
 {
 	char word[NAME_MOST], item[NAME_MOST];
 	const struct command_row *row;
-	const char *nearest;
+	const char *nearest, *verbs[COMMANDS];
 
 	if (!take_word(&text, word))
 		return NULL;
@@ -273,7 +223,9 @@ const char *command_suggest(struct sql_span text, char *buf, size_t size)
 		snprintf(buf, size, "Did you mean \"SHOW %s\"?", nearest ? nearest : "");
 		return nearest ? buf : NULL;
 	}
-	nearest = row ? NULL : nearest_verb(word);
+	for (size_t i = 0; i < COMMANDS; i++)
+		verbs[i] = command_rows[i].verb;
+	nearest = row ? NULL : text_nearest(word, verbs, COMMANDS);
 	if (nearest)
 		snprintf(buf, size, "Did you mean \"%s\"?", nearest);
 	else if (!row && (nearest = nearest_item(word)) != NULL)
@@ -307,7 +259,7 @@ enum command_verdict command_parse(struct sql_span text, struct command *out)
 		return COMMAND_PARSE_OK;
 	if (!take_word(&text, word) || !(out->row = find_verb(word)))
 		return COMMAND_PARSE_INVALID;
-	out->id = (enum command_id)(out->row - rows);
+	out->id = (enum command_id)(out->row - command_rows);
 	/* name and value, each with a NUL */
 	out->storage = mem_try(text.size + 2);
 	if (!out->storage)
@@ -321,7 +273,7 @@ void command_free(struct command *c)
 	*c = (struct command){ .row = NULL };
 }
 
-bool command_columns(const struct command *c, bool extra, const char *const **columns, size_t *count)
+void command_columns(const struct command *c, bool extra, const char *const **columns, size_t *count)
 {
 	*columns = c->parameter;
 	*count = c->parameter ? 1 : 0;
@@ -329,5 +281,4 @@ bool command_columns(const struct command *c, bool extra, const char *const **co
 		*columns = c->show->columns;
 		*count = extra ? c->show->all_columns : c->show->standard_columns;
 	}
-	return *count > 0;
 }

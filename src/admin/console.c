@@ -1,21 +1,436 @@
 /*
- * The interface of the console to room session: welcome, messages and end of a client; and once a turn, the waiting commands.
+ * The console: its callers, which are the clients of the databases "pgbouncer" and "pgweir"; the simple protocol; the interface to
+ * room core; and once a turn, the waiting commands. The functions that both protocols share are here too: errors, running
+ * commands, sending.
+ *
+ * A Query may contain several statements. The first that fails ends it, as in PostgreSQL; if a statement waits, the rest of the
+ * text is kept. To leave time for other clients, one turn runs at most STATEMENTS_MOST statements; the next turn continues. The
+ * output is limited: while more than OUTPUT_MOST bytes are unsent, the next statement does not run.
  *
  * A client may end within any call that runs a command or sends (KILL_CLIENT of itself, a broken socket), while its caller is
- * in use on the stack. Therefore the end only marks the client, and the reap removes and frees the caller.
+ * in use on the stack. Therefore the end only marks the client (caller_is_gone), and the reap removes and frees the caller.
  *
- * Invariant: console->callers has exactly the console clients that got their welcome and have not ended.
+ * Invariant: console->callers has exactly the console clients that got their welcome and have not ended. After a call from outside,
+ * the `out` of a caller is empty or belongs to an extended exchange that has not reached its Sync or Flush.
  */
 #include "admin/console.h"
 
 #include "admin/caller.h"
+#include "admin/result_wire.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
+#include "conf/value.h"
 #include "pg/build.h"
 #include "pg/frame.h"
+#include "show/show.h"
 
 #include <string.h>
+
+#define OUTPUT_MOST ((size_t)1024 * 1024)
+#define STATEMENTS_MOST 4		/* statements of one Query per turn */
+
+/* ---- errors ---- */
+
+/*
+ * The table of the console's errors. Call sites contain no texts, so scripts can rely on the texts of one table, and a test can
+ * provoke every row.
+ */
+
+#define DETAIL_MOST 200
+
+static const struct {
+	const char *sqlstate, *text;
+} errors[CONSOLE_ERRORS] = {
+#define CONSOLE_ERROR(id, sqlstate, text) [CONSOLE_ERROR_##id] = { sqlstate, text },
+#include "tbl/console_error.tbl"
+#undef CONSOLE_ERROR
+};
+
+static void append_detail(struct bytes *out, const char *detail)
+{
+	size_t size = detail ? strlen(detail) : 0;
+
+	if (size <= DETAIL_MOST) {
+		bytes_append(out, detail, size);
+		return;
+	}
+	size = DETAIL_MOST;
+	while (size > 0 && ((unsigned char)detail[size] & 0xc0) == 0x80)
+		size--;
+	bytes_append(out, detail, size);
+	bytes_append_text(out, "...");
+}
+
+/* Appends the text and a NUL, with the details (NULL: "") in place of %s. Returns the text. */
+static const char *error_text(enum console_error why, const char *first, const char *second, struct bytes *out)
+{
+	const char *details[] = { first, second }, *at, *place;
+	size_t used = 0;
+
+	ASSERT((unsigned)why < CONSOLE_ERRORS);
+	for (at = errors[why].text; (place = strstr(at, "%s")) != NULL; at = place + 2) {
+		ASSERT(used < 2);
+		bytes_append(out, at, (size_t)(place - at));
+		append_detail(out, details[used++]);
+	}
+	bytes_append_string(out, at);
+	return bytes_text(out) ? bytes_text(out) : "out of memory";
+}
+
+/* ---- callers ---- */
+
+#define C(id) (1u << CONSOLE_##id)
+static const struct state_row states[CONSOLE_STATES] = {
+#define CONSOLE_STATE(id, name, moves) [CONSOLE_##id] = { moves, name },
+#include "tbl/console_state.tbl"
+#undef CONSOLE_STATE
+};
+#undef C
+
+void caller_become(struct caller *caller, enum console_state state)
+{
+	struct client *client = caller->client;
+
+	client->console_state = state_move(states, CONSOLE_STATES, client->console_state, state);
+	list_remove(&caller->node);
+	if (state == CONSOLE_WAITING || state == CONSOLE_SENDING)
+		list_append(&caller->console->waiting, &caller->node);
+	if (state == CONSOLE_CONTINUING)
+		peer_come_again(&client->peer);
+}
+
+static void close_statement(struct caller *caller)
+{
+	command_free(&caller->command);
+	result_free(&caller->answer);
+}
+
+static struct caller *caller_new(struct console *console, struct client *client)
+{
+	struct caller *caller = mem_try(sizeof(*caller));
+
+	if (!caller)
+		return NULL;
+	caller->client = client;
+	caller->console = console;
+	list_init(&caller->node);
+	list_init(&caller->held.statements);
+	list_init(&caller->held.portals);
+	HASH_ADD_PTR(console->callers, client, caller);
+	if (HASH_HAS(hh, caller))
+		return caller;
+	mem_free(caller);
+	return NULL;
+}
+
+static void caller_free(struct caller *caller)
+{
+	list_remove(&caller->node);
+	wait_forget(caller);
+	extended_end(caller);
+	close_statement(caller);
+	bytes_free(&caller->out);
+	bytes_free(&caller->rest);
+	mem_free(caller);
+}
+
+static void log_refusal(const struct caller *caller, const char *message)
+{
+	char who[256], shown[PRINTABLE_TEXT];
+
+	printable_text(message, shown, sizeof(shown));
+	log_error("%s", shown);
+	if (caller->console->world->conf->settings.log_pooler_errors)
+		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), shown);
+}
+
+enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
+			   const char *detail)
+{
+	struct bytes text = BYTES_EMPTY;
+	const char *message = error_text(why, first, second, &text);
+
+	pg_build_error(&caller->out, "ERROR", errors[why].sqlstate, message, detail, NULL);
+	log_refusal(caller, message);
+	bytes_free(&text);
+	return OUTCOME_FAILED;
+}
+
+bool caller_flush(struct caller *caller)
+{
+	if (caller_is_gone(caller))
+		return false;
+	if (bytes_size(&caller->out) == 0 && !caller->out.failed)
+		return true;
+	if (!client_send(caller->client, &caller->out))
+		return false;
+	bytes_wipe(&caller->out);
+	return !caller_is_gone(caller);
+}
+
+/* Sends. If bytes remain unsent, the caller becomes SENDING, so that no more rows are produced. Returns true in this case, and
+   if the client has ended. */
+static bool caller_must_rest(struct caller *caller)
+{
+	if (bytes_size(&caller->out) + stream_unsent(&caller->client->peer.stream) <= OUTPUT_MOST)
+		return false;
+	if (!caller_flush(caller))
+		return true;
+	if (stream_unsent(&caller->client->peer.stream) == 0)
+		return false;
+	caller_become(caller, CONSOLE_SENDING);
+	return true;
+}
+
+void caller_log_command(const struct caller *caller, const struct command *command)
+{
+	char who[256], name[PRINTABLE_NAME], value[PRINTABLE_TEXT];
+	const char *verb = command->row->verb;
+
+	client_text(caller->client, who, sizeof(who));
+	if (command->name)
+		printable_text(command->name, name, sizeof(name));
+	if (command->id == COMMAND_SET)
+		printable_text(setting_may_be_secret(command->name, command->value) ? "***" : command->value, value, sizeof(value));
+	if (!command->name)
+		log_info("%s command issued (%s)", verb, who);
+	else if (command->id == COMMAND_SET)
+		log_info("%s %s=%s command issued (%s)", verb, name, value, who);
+	else if (command->id == COMMAND_SHUTDOWN)
+		log_info("%s %s command issued (%s)", verb, name, who);
+	else
+		log_info("%s '%s' command issued (%s)", verb, name, who);
+}
+
+enum outcome caller_run_on(struct caller *caller, const struct command *command, struct result *result)
+{
+	enum outcome outcome;
+
+	caller->result = result;
+	outcome = verb_run(caller, command);
+	caller->result = NULL;
+	return outcome;
+}
+
+void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result)
+{
+	const char *const *columns;
+	size_t count;
+
+	command_columns(command, caller->console->world->conf->settings.show_extra_columns, &columns, &count);
+	result_init(result, &result_wire, columns, count);
+}
+
+enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct stats *total = &caller->client->pooled.pool->database->stats.total;
+	const struct client *client = caller->client;
+	bool may_run = client->is_admin;
+
+	if (!may_run && client->may_show && command->id == COMMAND_SHOW)
+		may_run = !command->show || command->show->for_monitor;
+	else if (!may_run && client->may_show)
+		may_run = command->row->for_monitor || (command->id == COMMAND_SET && console_param_find(command->name));
+	if (!may_run)
+		return caller_refuse(caller, CONSOLE_ERROR_ACCESS, NULL, NULL, NULL);
+	/* SHOW STATS lists the console as a database. */
+	total->query_count++;
+	total->xact_count++;
+	return caller_run_on(caller, command, result);
+}
+
+void caller_answer_later(struct caller *caller)
+{
+	if (caller_must_rest(caller))
+		return;
+	caller_become(caller, CONSOLE_CONTINUING);
+	caller_flush(caller);
+}
+
+/* ---- the simple protocol ---- */
+
+enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement)
+{
+	struct bytes text = BYTES_EMPTY, told = BYTES_EMPTY, logged = BYTES_EMPTY;
+	char hint[COMMAND_SUGGESTION], brief[COMMAND_BRIEF];
+
+	bytes_append(&text, statement.at, statement.size);
+	bytes_append_u8(&text, 0);
+	pg_build_error(&caller->out, "ERROR", errors[CONSOLE_ERROR_INVALID].sqlstate,
+		       error_text(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told), NULL, command_suggest(statement, hint, sizeof(hint)));
+	/* the log gets less, because the statement may contain a secret */
+	log_refusal(caller, error_text(CONSOLE_ERROR_INVALID, command_brief(statement, brief), NULL, &logged));
+	bytes_free(&text);
+	bytes_free(&told);
+	bytes_free(&logged);
+	return OUTCOME_FAILED;
+}
+
+/* Sends rows of the open statement, and the tag after the last row. */
+static void give_rows(struct caller *caller, enum outcome outcome)
+{
+	if (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON)
+		result_give(&caller->answer, 0, &caller->out);
+	if (outcome == OUTCOME_DONE)
+		pg_build_command_complete(&caller->out, caller->command.row->verb);
+	if (outcome != OUTCOME_GOES_ON)
+		close_statement(caller);
+}
+
+static enum outcome run_statement(struct caller *caller, struct sql_span statement)
+{
+	enum outcome outcome;
+
+	switch (command_parse(statement, &caller->command)) {
+	case COMMAND_PARSE_OK:
+		caller_begin_result(caller, &caller->command, &caller->answer);
+		outcome = caller_run(caller, &caller->command, &caller->answer);
+		if (caller->answer.column_count > 0 && (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON))
+			result_describe(&caller->answer, &caller->out);
+		give_rows(caller, outcome);
+		return outcome;
+	case COMMAND_PARSE_INVALID:
+		caller_refuse_invalid(caller, statement);
+		break;
+	case COMMAND_PARSE_NO_MEMORY:
+		caller_refuse(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL, NULL);
+		break;
+	}
+	close_statement(caller);
+	return OUTCOME_FAILED;
+}
+
+static void finish_query(struct caller *caller)
+{
+	pg_build_ready(&caller->out, 'I');
+	bytes_free(&caller->rest);
+	caller->in_query = false;
+	caller_flush(caller);
+}
+
+/* Whether the Query continues in a later turn, or the client has ended. */
+static bool postpone_rest(struct caller *caller, enum outcome outcome)
+{
+	if (outcome == OUTCOME_GOES_ON)
+		caller_answer_later(caller);
+	return outcome == OUTCOME_GOES_ON || outcome == OUTCOME_WAITS || caller_must_rest(caller);
+}
+
+/* Runs every statement of a Query message; with is_rest, the statements of caller->rest. */
+static void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
+{
+	const char *end = text.at + text.size;
+	struct sql_span statement;
+	int count = 0;
+
+	caller->in_query = true;
+	while (sql_next_statement(&text, &statement)) {
+		enum outcome outcome = OUTCOME_GOES_ON;
+		struct bytes rest = BYTES_EMPTY;
+
+		if (count++ == STATEMENTS_MOST)
+			text = (struct sql_span){ statement.at, (size_t)(end - statement.at) };
+		else
+			outcome = run_statement(caller, statement);
+		if (caller_is_gone(caller))
+			return;
+		if (outcome == OUTCOME_FAILED)
+			break;
+		if (!postpone_rest(caller, outcome))
+			continue;
+		if (caller_is_gone(caller))
+			return;
+		/* Keep the statements that remain to be run, and send `out`. */
+		bytes_append(&rest, text.at, text.size);
+		bytes_free(&caller->rest);
+		caller->rest = rest;
+		if (!rest.failed) {
+			caller_flush(caller);
+			return;
+		}
+		/* The Query ends here. */
+		close_statement(caller);
+		wait_forget(caller);
+		caller_become(caller, CONSOLE_RUNNING);
+		caller_refuse(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL, NULL);
+		break;
+	}
+	if (count == 0 && !is_rest)
+		pg_end(&caller->out, pg_begin(&caller->out, 'I'));
+	finish_query(caller);
+}
+
+/* ---- continuing in a later turn ---- */
+
+/* Called while the caller is RUNNING: makes it READY for its next message, unless the previous one is not complete. Returns
+   whether it is READY. */
+static bool caller_settle(struct caller *caller)
+{
+	if (caller_is_gone(caller) || caller->client->console_state != CONSOLE_RUNNING || caller_must_rest(caller))
+		return false;
+	caller_become(caller, CONSOLE_READY);
+	return true;
+}
+
+/* Continues a Query in a later turn: the rows of its open statement, then the rest of its text. */
+static void continue_query(struct caller *caller, bool is_good)
+{
+	enum outcome outcome;
+	struct bytes rest;
+
+	if (caller->command.row) {
+		outcome = caller_run_on(caller, &caller->command, &caller->answer);
+		give_rows(caller, outcome);
+		if (postpone_rest(caller, outcome))
+			return;
+	}
+	rest = caller->rest;
+	caller->rest = (struct bytes)BYTES_EMPTY;
+	if (is_good && bytes_size(&rest) > 0)
+		caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
+	else
+		finish_query(caller);
+	bytes_free(&rest);
+}
+
+/* Continues a caller after its wait is over (verdict is not WAIT_LASTS), or in a later turn. */
+static void caller_continue(struct caller *caller, enum wait_verdict verdict)
+{
+	bool is_good = verdict == WAIT_OVER;
+
+	switch (verdict) {
+	case WAIT_RESUMED:
+		caller_refuse(caller, CONSOLE_ERROR_RESUMED, caller->wait.verb, NULL, NULL);
+		break;
+	case WAIT_CANCELLED:
+		caller_refuse(caller, CONSOLE_ERROR_CANCELLED, NULL, NULL, wait_take_back(caller) ? "What it had paused goes on." : NULL);
+		break;
+	case WAIT_DATABASE_GONE:
+		caller_refuse(caller, CONSOLE_ERROR_NO_DATABASE, caller->wait.database, NULL, NULL);
+		break;
+	case WAIT_LASTS:
+	case WAIT_OVER:
+		if (caller->wait.verb)
+			pg_build_command_complete(&caller->out, caller->wait.verb);
+		break;
+	}
+	wait_forget(caller);
+	caller_become(caller, CONSOLE_RUNNING);
+	if (caller->in_query) {
+		continue_query(caller, is_good);
+	} else if (caller->portal) {
+		extended_continue(caller);
+	} else {
+		caller->skips |= !is_good;
+		caller_flush(caller);
+	}
+	if (caller_settle(caller))
+		client_console_done(caller->client);
+}
+
+/* ---- the interface to room core ---- */
 
 static struct caller *find_caller(struct console *console, const struct client *client)
 {
@@ -28,63 +443,18 @@ static struct caller *find_caller(struct console *console, const struct client *
 static void on_welcome(void *context, struct client *client)
 {
 	struct caller *caller = caller_new(context, client);
-	const char *name, *value;
-	bool in_welcome;
 
 	if (!caller) {
 		client_end(client, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	for (size_t i = 0; console_param(i, &name, &value, &in_welcome); i++)
-		if (in_welcome)
-			pg_build_parameter_status(&caller->out, name, value);
+	for (const struct console_param *p = console_params; p->name; p++)
+		if (p->in_welcome)
+			pg_build_parameter_status(&caller->out, p->name, p->value);
 	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key,
 			     client->cancel_key_size);
 	pg_build_ready(&caller->out, 'I');
 	caller_flush(caller);
-}
-
-/* The body of a Query is one string that ends where the body ends. */
-static void on_query(struct caller *caller, const uint8_t *body, size_t size)
-{
-	if (size == 0 || memchr(body, 0, size) != body + size - 1) {
-		client_end(caller->client, REASON_BAD_PACKET, NULL);
-		return;
-	}
-	extended_end_transaction(caller);
-	caller_query(caller, (struct sql_span){ (const char *)body, size - 1 }, false);
-}
-
-static void on_function_call(struct caller *caller)
-{
-	caller_refuse(caller, CONSOLE_ERROR_FUNCTION_CALL, NULL, NULL, NULL);
-	pg_build_ready(&caller->out, 'I');
-	caller_flush(caller);
-}
-
-static void dispatch(struct caller *caller, uint8_t type, const uint8_t *body, size_t size)
-{
-	struct client *client = caller->client;
-
-	switch (type) {
-	case 'Q':
-		on_query(caller, body, size);
-		return;
-	case 'P': case 'B': case 'D': case 'E': case 'C': case 'S': case 'H':
-		if (!extended_message(caller, type, body, size))
-			client_end(client, REASON_BAD_PACKET, NULL);
-		return;
-	case 'F':
-		on_function_call(caller);
-		return;
-	case 'X':
-		client_end(client, REASON_CLIENT_CLOSE, NULL);
-		return;
-	case 'c': case 'd': case 'f':
-		return;		/* part of a failed COPY; PostgreSQL ignores it too */
-	default:
-		client_end(client, REASON_BAD_PACKET, NULL);
-	}
 }
 
 static void on_message(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size)
@@ -95,7 +465,33 @@ static void on_message(void *context, struct client *client, uint8_t type, const
 	if (caller->skips && type != 'S' && type != 'X')
 		return;
 	caller_become(caller, CONSOLE_RUNNING);
-	dispatch(caller, type, body, size);
+	switch (type) {
+	case 'Q':
+		/* the body is one string that ends where the body ends */
+		if (size == 0 || memchr(body, 0, size) != body + size - 1) {
+			client_end(client, REASON_BAD_PACKET, NULL);
+			break;
+		}
+		extended_end_transaction(caller);
+		caller_query(caller, (struct sql_span){ (const char *)body, size - 1 }, false);
+		break;
+	case 'P': case 'B': case 'D': case 'E': case 'C': case 'S': case 'H':
+		if (!extended_message(caller, type, body, size))
+			client_end(client, REASON_BAD_PACKET, NULL);
+		break;
+	case 'F':
+		caller_refuse(caller, CONSOLE_ERROR_FUNCTION_CALL, NULL, NULL, NULL);
+		pg_build_ready(&caller->out, 'I');
+		caller_flush(caller);
+		break;
+	case 'X':
+		client_end(client, REASON_CLIENT_CLOSE, NULL);
+		break;
+	case 'c': case 'd': case 'f':
+		break;		/* part of a failed COPY; PostgreSQL ignores it too */
+	default:
+		client_end(client, REASON_BAD_PACKET, NULL);
+	}
 	caller_settle(caller);
 }
 
@@ -104,7 +500,7 @@ static void on_go_on(void *context, struct client *client)
 	struct caller *caller = find_caller(context, client);
 
 	if (caller && client->console_state == CONSOLE_CONTINUING)
-		caller_go_on(caller, WAIT_OVER);
+		caller_continue(caller, WAIT_OVER);
 }
 
 static void on_closed(void *context, struct client *client)
@@ -126,17 +522,20 @@ static bool is_at_rest(void *context, const struct client *client)
 	       caller->held.count == 0;
 }
 
-static bool on_adopt(void *context, struct client *client)
-{
-	return caller_new(context, client) != NULL;
-}
-
-/* The turn sends the answer, as after every wait. */
+/* wait_check returns WAIT_CANCELLED from now on, and the turn sends the answer. False: the command does not wait. */
 static bool on_cancel(void *context, struct client *client)
 {
 	struct caller *caller = find_caller(context, client);
 
-	return caller && wait_cancel(caller);
+	if (!caller || caller->wait.kind == WAIT_FOR_NOTHING)
+		return false;
+	caller->wait.is_cancelled = true;
+	return true;
+}
+
+static bool on_adopt(void *context, struct client *client)
+{
+	return caller_new(context, client) != NULL;
 }
 
 static const struct console_ops ops = {
@@ -180,20 +579,15 @@ void console_free(struct console **console)
 	*console = NULL;
 }
 
-/* The client of the SUSPEND may have lost its connection, and only a RESUME would end the suspension. */
-static void end_orphaned_suspend(struct console *console)
-{
-	if (!console->world->pools->suspended || console->callers)
-		return;
-	log_info("admin disappeared when suspended, doing RESUME");
-	console_resume_all(console);
-}
-
 void console_turn(struct console *console)
 {
 	struct list round, *node;
 
-	end_orphaned_suspend(console);
+	/* The client of the SUSPEND may have lost its connection, and only a RESUME would end the suspension. */
+	if (console->world->pools->suspended && !console->callers) {
+		log_info("admin disappeared when suspended, doing RESUME");
+		console_resume_all(console);
+	}
 	if (list_is_empty(&console->waiting))
 		return;
 	/* Answering a caller may begin or end the wait of another one: each caller that waits now is checked once. */
@@ -210,7 +604,7 @@ void console_turn(struct console *console)
 		list_append(&console->waiting, node);
 		verdict = wait_check(caller);
 		if (verdict != WAIT_LASTS && !caller_is_gone(caller))
-			caller_go_on(caller, verdict);
+			caller_continue(caller, verdict);
 	}
 }
 
@@ -230,56 +624,4 @@ void console_resume_all(struct console *console)
 		world_suspend(world, false);
 	if (pools_is_paused(world->pools, NULL))
 		pools_pause(world->pools, NULL, false);
-}
-
-/* ---- errors ---- */
-
-/*
- * The table of the console's errors. Call sites contain no texts, so scripts can rely on the texts of one table, and a test can
- * provoke every row.
- */
-
-#define DETAIL_MOST 200
-
-static const struct {
-	const char *sqlstate, *text;
-} rows[CONSOLE_ERRORS] = {
-#define CONSOLE_ERROR(id, sqlstate, text) [CONSOLE_ERROR_##id] = { sqlstate, text },
-#include "tbl/console_error.tbl"
-#undef CONSOLE_ERROR
-};
-
-const char *console_error_sqlstate(enum console_error why)
-{
-	ASSERT((unsigned)why < CONSOLE_ERRORS);
-	return rows[why].sqlstate;
-}
-
-static void append_detail(struct bytes *out, const char *detail)
-{
-	size_t size = detail ? strlen(detail) : 0;
-
-	if (size <= DETAIL_MOST) {
-		bytes_append(out, detail, size);
-		return;
-	}
-	size = DETAIL_MOST;
-	while (size > 0 && ((unsigned char)detail[size] & 0xc0) == 0x80)
-		size--;
-	bytes_append(out, detail, size);
-	bytes_append_text(out, "...");
-}
-
-void console_error_text(enum console_error why, const char *first, const char *second, struct bytes *out)
-{
-	const char *details[] = { first, second }, *at, *place;
-	size_t used = 0;
-
-	ASSERT((unsigned)why < CONSOLE_ERRORS);
-	for (at = rows[why].text; (place = strstr(at, "%s")) != NULL; at = place + 2) {
-		ASSERT(used < 2);
-		bytes_append(out, at, (size_t)(place - at));
-		append_detail(out, details[used++]);
-	}
-	bytes_append_string(out, at);
 }

@@ -18,6 +18,155 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- prepared statements and portals ---- */
+
+/*
+ * Invariant: count and bytes are the number and size of the objects on both lists. HELD_MOST and HELD_BYTES_MOST limit them,
+ * except for the rows of one portal.
+ */
+
+#define HELD_MOST 1000
+#define HELD_BYTES_MOST ((size_t)1024 * 1024)
+
+struct held_statement {
+	struct list node;
+	size_t size;			/* of the texts */
+	const char *text;		/* stored after the name */
+	char name[];			/* "": the unnamed statement */
+};
+
+enum portal_state {
+	PORTAL_READY,			/* bound */
+	PORTAL_OPEN,			/* more rows are left */
+	PORTAL_OVER			/* executed completely */
+};
+
+struct portal {
+	struct list node;
+	size_t size;			/* of the texts */
+	size_t row_bytes;		/* part of held->bytes */
+	struct command command;
+	struct result result;
+	enum portal_state state;
+	char name[];
+};
+
+enum held_verdict { HELD_OK, HELD_TOO_MUCH, HELD_NO_MEMORY };
+
+/* Whether rows have exceeded the limit: no more rows may be produced. */
+static bool held_is_full(const struct held *held)
+{
+	return held->bytes > HELD_BYTES_MOST;
+}
+
+/* Counts an object of this size if there is room for it. Returns whether there is. */
+static bool take_room(struct held *held, size_t size)
+{
+	if (held->count >= HELD_MOST || held->bytes + size > HELD_BYTES_MOST)
+		return false;
+	held->count++;
+	held->bytes += size;
+	return true;
+}
+
+/* ---- statements ---- */
+
+static struct held_statement *held_statement_find(const struct held *held, const char *name)
+{
+	LIST_EACH(node, &held->statements) {
+		struct held_statement *s = LIST_OBJECT(node, struct held_statement, node);
+
+		if (!strcmp(s->name, name))
+			return s;
+	}
+	return NULL;
+}
+
+static enum held_verdict held_statement_add(struct held *held, const char *name, struct sql_span text)
+{
+	size_t name_size = strlen(name), size = name_size + text.size;
+	struct held_statement *s = mem_try(sizeof(*s) + size + 2);
+
+	if (!s)
+		return HELD_NO_MEMORY;
+	if (!take_room(held, size)) {
+		mem_free(s);
+		return HELD_TOO_MUCH;
+	}
+	s->size = size;
+	memcpy(s->name, name, name_size);
+	memcpy(s->name + name_size + 1, text.at, text.size);
+	s->text = s->name + name_size + 1;
+	list_append(&held->statements, &s->node);
+	return HELD_OK;
+}
+
+static void held_statement_drop(struct held *held, struct held_statement *s)
+{
+	list_remove(&s->node);
+	held->count--;
+	held->bytes -= s->size;
+	mem_free(s);
+}
+
+/* ---- portals ---- */
+
+static void held_portal_drop(struct held *held, struct portal *p)
+{
+	list_remove(&p->node);
+	held->count--;
+	held->bytes -= p->size + p->row_bytes;
+	command_free(&p->command);
+	result_free(&p->result);
+	mem_free(p);
+}
+
+static struct portal *held_portal_find(const struct held *held, const char *name)
+{
+	LIST_EACH(node, &held->portals) {
+		struct portal *p = LIST_OBJECT(node, struct portal, node);
+
+		if (!strcmp(p->name, name))
+			return p;
+	}
+	return NULL;
+}
+
+/* Creates a READY portal for the command of the statement; *out is NULL unless HELD_OK is returned. */
+static enum held_verdict held_portal_add(struct held *held, const char *name, const struct held_statement *s, struct portal **out)
+{
+	size_t size = strlen(name) + s->size;
+	struct portal *p = mem_try(sizeof(*p) + strlen(name) + 1);
+
+	*out = NULL;
+	if (!p)
+		return HELD_NO_MEMORY;
+	if (!take_room(held, size)) {
+		mem_free(p);
+		return HELD_TOO_MUCH;
+	}
+	p->size = size;
+	memcpy(p->name, name, strlen(name));
+	list_append(&held->portals, &p->node);
+	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) != COMMAND_PARSE_OK) {
+		held_portal_drop(held, p);
+		return HELD_NO_MEMORY;
+	}
+	*out = p;
+	return HELD_OK;
+}
+
+/* Must be called after the number of buffered rows has changed. */
+static void held_count_rows(struct held *held, struct portal *p)
+{
+	size_t now = bytes_size(&p->result.rows);
+
+	held->bytes += now - p->row_bytes;
+	p->row_bytes = now;
+}
+
+/* ---- answers ---- */
+
 static void fail(struct caller *caller, enum console_error why, const char *first, const char *second)
 {
 	caller_refuse(caller, why, first, second, NULL);
@@ -40,28 +189,26 @@ static bool report_held(struct caller *caller, enum held_verdict verdict)
 
 void extended_end_transaction(struct caller *caller)
 {
-	held_end_portals(&caller->held);
+	LIST_EACH_SAFE(node, &caller->held.portals)
+		held_portal_drop(&caller->held, LIST_OBJECT(node, struct portal, node));
+}
+
+void extended_end(struct caller *caller)
+{
+	extended_end_transaction(caller);
+	LIST_EACH_SAFE(node, &caller->held.statements)
+		held_statement_drop(&caller->held, LIST_OBJECT(node, struct held_statement, node));
 }
 
 /* ---- Parse ---- */
-
-/* Gets the only statement of the text, which may be empty. False: there are several. */
-static bool only_statement(const char *text, struct sql_span *out)
-{
-	struct sql_span rest = { text, strlen(text) }, more;
-
-	if (!sql_next_statement(&rest, out))
-		*out = (struct sql_span){ text, 0 };
-	return !sql_next_statement(&rest, &more);
-}
 
 static bool on_parse(struct caller *caller, struct pg_cursor *c)
 {
 	const char *name = pg_read_string(c), *text = pg_read_string(c);
 	uint16_t types = pg_read_u16(c);
-	struct command command;
+	struct sql_span rest, one, more;
 	struct held_statement *old;
-	struct sql_span one;
+	struct command command;
 
 	pg_read_bytes(c, (size_t)types * 4);	/* types of parameters, ignored */
 	if (c->bad || c->at != c->end)
@@ -73,7 +220,11 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 	}
 	if (old)
 		held_statement_drop(&caller->held, old);
-	if (!only_statement(text, &one)) {
+	/* The text has at most one statement. */
+	rest = (struct sql_span){ text, strlen(text) };
+	if (!sql_next_statement(&rest, &one))
+		one = (struct sql_span){ text, 0 };
+	if (sql_next_statement(&rest, &more)) {
 		fail(caller, CONSOLE_ERROR_STATEMENT_MULTIPLE, NULL, NULL);
 		return true;
 	}
@@ -95,15 +246,6 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 }
 
 /* ---- Bind ---- */
-
-static void begin_result(const struct caller *caller, const struct command *command, struct result *result)
-{
-	const char *const *columns;
-	size_t count;
-
-	command_columns(command, caller->console->world->conf->settings.show_extra_columns, &columns, &count);
-	result_init(result, &result_wire, columns, count);
-}
 
 /* The contents of a Bind. */
 struct bind {
@@ -149,59 +291,37 @@ static void refuse_number(struct caller *caller, enum console_error why, size_t 
 	fail(caller, why, first, second);
 }
 
-/* Without a result any formats are accepted, as in PostgreSQL. */
-static bool apply_formats(struct caller *caller, const struct bind *bind, struct result *result)
-{
-	if (bind->bad_code)
-		refuse_number(caller, CONSOLE_ERROR_BIND_FORMAT_CODE, bind->bad_code, 0);
-	else if (result->column_count > 0 && !result_set_formats(result, bind->code, bind->codes))
-		refuse_number(caller, CONSOLE_ERROR_BIND_FORMATS, bind->codes, result->column_count);
-	return !caller->skips;
-}
-
-/* Returns the statement of a Bind if the portal's name is free. NULL: an error was sent. */
-static struct held_statement *bindable(struct caller *caller, const char *portal, const char *name)
-{
-	struct held_statement *s = held_statement_find(&caller->held, name);
-	struct portal *old = held_portal_find(&caller->held, portal);
-
-	if (!s)
-		fail(caller, CONSOLE_ERROR_STATEMENT_UNKNOWN, name, NULL);
-	else if (old && *portal)
-		fail(caller, CONSOLE_ERROR_PORTAL_EXISTS, portal, NULL);
-	else if (old)
-		held_portal_drop(&caller->held, old);
-	return caller->skips ? NULL : s;
-}
-
-static struct portal *hold_portal(struct caller *caller, const char *name, const struct held_statement *s)
-{
-	struct portal *p;
-
-	report_held(caller, held_portal_add(&caller->held, name, s, &p));
-	return p;
-}
-
 static bool on_bind(struct caller *caller, struct pg_cursor *c)
 {
+	struct held *held = &caller->held;
 	struct bind bind;
 	struct held_statement *s;
-	struct portal *p = NULL;
+	struct portal *old, *p;
 
 	if (!read_bind(c, &bind))
 		return false;
-	s = bindable(caller, bind.portal, bind.statement);
-	if (s && bind.values > 0)
+	s = held_statement_find(held, bind.statement);
+	old = held_portal_find(held, bind.portal);
+	if (!s)
+		fail(caller, CONSOLE_ERROR_STATEMENT_UNKNOWN, bind.statement, NULL);
+	else if (old && *bind.portal)
+		fail(caller, CONSOLE_ERROR_PORTAL_EXISTS, bind.portal, NULL);
+	else if (old)
+		held_portal_drop(held, old);
+	if (!caller->skips && bind.values > 0)
 		refuse_number(caller, CONSOLE_ERROR_BIND_PARAMETERS, bind.values, 0);
-	else if (s)
-		p = hold_portal(caller, bind.portal, s);
-	if (!p)
+	if (caller->skips || !report_held(caller, held_portal_add(held, bind.portal, s, &p)))
 		return true;
-	begin_result(caller, &p->command, &p->result);
-	if (apply_formats(caller, &bind, &p->result))
-		say(caller, '2');
+	caller_begin_result(caller, &p->command, &p->result);
+	/* Without a result any formats are accepted, as in PostgreSQL. */
+	if (bind.bad_code)
+		refuse_number(caller, CONSOLE_ERROR_BIND_FORMAT_CODE, bind.bad_code, 0);
+	else if (p->result.column_count > 0 && !result_set_formats(&p->result, bind.code, bind.codes))
+		refuse_number(caller, CONSOLE_ERROR_BIND_FORMATS, bind.codes, p->result.column_count);
+	if (caller->skips)
+		held_portal_drop(held, p);
 	else
-		held_portal_drop(&caller->held, p);
+		say(caller, '2');
 	return true;
 }
 
@@ -213,24 +333,6 @@ static void describe_rows(struct caller *caller, const struct result *result)
 		result_describe(result, &caller->out);
 	else
 		say(caller, 'n');
-}
-
-static void describe_statement(struct caller *caller, const struct held_statement *s)
-{
-	struct command command;
-	struct result result;
-	size_t mark;
-
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) != COMMAND_PARSE_OK) {
-		fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
-	} else {
-		begin_result(caller, &command, &result);
-		mark = pg_begin(&caller->out, 't');
-		bytes_append_u16(&caller->out, 0);
-		pg_end(&caller->out, mark);
-		describe_rows(caller, &result);
-	}
-	command_free(&command);
 }
 
 /* Parses the body of Describe and Close: 'S' or 'P', and a name. */
@@ -251,10 +353,13 @@ static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kin
 
 static bool on_describe(struct caller *caller, struct pg_cursor *c)
 {
+	struct command command = { .row = NULL };
 	struct held_statement *s;
+	struct result result;
 	struct portal *p;
 	const char *name;
 	uint8_t kind;
+	size_t mark;
 
 	if (!read_target(caller, c, &kind, &name))
 		return false;
@@ -262,12 +367,21 @@ static bool on_describe(struct caller *caller, struct pg_cursor *c)
 		return true;
 	s = kind == 'S' ? held_statement_find(&caller->held, name) : NULL;
 	p = kind == 'P' ? held_portal_find(&caller->held, name) : NULL;
-	if (s)
-		describe_statement(caller, s);
-	else if (p)
+	if (p) {
 		describe_rows(caller, &p->result);
-	else
+	} else if (!s) {
 		fail(caller, kind == 'S' ? CONSOLE_ERROR_STATEMENT_UNKNOWN : CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
+	} else if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) != COMMAND_PARSE_OK) {
+		fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+	} else {
+		caller_begin_result(caller, &command, &result);
+		/* no parameters */
+		mark = pg_begin(&caller->out, 't');
+		bytes_append_u16(&caller->out, 0);
+		pg_end(&caller->out, mark);
+		describe_rows(caller, &result);
+	}
+	command_free(&command);
 	return true;
 }
 
@@ -321,26 +435,8 @@ static void open(struct caller *caller, struct portal *p, uint32_t most)
 	fetch(caller, p, most);
 }
 
-static void execute(struct caller *caller, struct portal *p, uint32_t most)
-{
-	enum outcome outcome;
-
-	if (held_is_full(&caller->held)) {
-		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
-		return;
-	}
-	p->state = PORTAL_OVER;
-	outcome = caller_run(caller, &p->command, &p->result);
-	if (caller_is_gone(caller))
-		return;
-	if (outcome == OUTCOME_FAILED)
-		caller->skips = true;
-	if (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON)
-		open(caller, p, most);
-}
-
 /* All rows so far were fetched: produces more. */
-void extended_go_on(struct caller *caller)
+void extended_continue(struct caller *caller)
 {
 	struct portal *p = caller->portal;
 
@@ -359,6 +455,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 {
 	const char *name = pg_read_string(c);
 	uint32_t most = pg_read_u32(c);
+	enum outcome outcome;
 	struct portal *p;
 
 	if (c->bad || c->at != c->end)
@@ -366,202 +463,66 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 	if (most > INT32_MAX)
 		most = 0;		/* a negative limit means unlimited */
 	p = held_portal_find(&caller->held, name);
-	if (!p)
+	if (!p) {
 		fail(caller, CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
-	else if (!p->command.row)
+	} else if (!p->command.row) {
 		say(caller, 'I');
-	else if (p->state == PORTAL_READY)
-		execute(caller, p, most);
-	else if (p->state == PORTAL_OPEN || p->command.id == COMMAND_SHOW)
+	} else if (p->state == PORTAL_READY && held_is_full(&caller->held)) {
+		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
+	} else if (p->state == PORTAL_READY) {
+		p->state = PORTAL_OVER;
+		outcome = caller_run(caller, &p->command, &p->result);
+		if (caller_is_gone(caller))
+			return true;
+		if (outcome == OUTCOME_FAILED)
+			caller->skips = true;
+		if (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON)
+			open(caller, p, most);
+	} else if (p->state == PORTAL_OPEN || p->command.id == COMMAND_SHOW) {
 		fetch(caller, p, most);
-	else
+	} else {
 		fail(caller, CONSOLE_ERROR_PORTAL_DONE, name, NULL);
+	}
 	return true;
 }
 
 /* ---- Sync, Flush, and dispatch ---- */
 
-static void on_sync(struct caller *caller)
-{
-	caller->skips = false;
-	extended_end_transaction(caller);
-	pg_build_ready(&caller->out, 'I');
-	caller_flush(caller);
-}
-
-static bool dispatch(struct caller *caller, uint8_t type, struct pg_cursor *c)
-{
-	switch (type) {
-	case 'P':
-		return on_parse(caller, c);
-	case 'B':
-		return on_bind(caller, c);
-	case 'D':
-		return on_describe(caller, c);
-	case 'C':
-		return on_close(caller, c);
-	case 'E':
-		return on_execute(caller, c);
-	case 'S':
-		on_sync(caller);
-		return true;
-	case 'H':
-		caller_flush(caller);
-		return true;
-	default:
-		return false;
-	}
-}
-
 bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);
+	bool is_valid = true;
 
-	if (!dispatch(caller, type, &c))
+	switch (type) {
+	case 'P':
+		is_valid = on_parse(caller, &c);
+		break;
+	case 'B':
+		is_valid = on_bind(caller, &c);
+		break;
+	case 'D':
+		is_valid = on_describe(caller, &c);
+		break;
+	case 'C':
+		is_valid = on_close(caller, &c);
+		break;
+	case 'E':
+		is_valid = on_execute(caller, &c);
+		break;
+	case 'S':
+		caller->skips = false;
+		extended_end_transaction(caller);
+		pg_build_ready(&caller->out, 'I');
+		caller_flush(caller);
+		break;
+	case 'H':
+		caller_flush(caller);
+		break;
+	}
+	if (!is_valid)
 		return caller_is_gone(caller);
 	/* after an error, and before a command waits, earlier answers must be sent */
 	if (!caller_is_gone(caller) && (caller->skips || caller->client->console_state != CONSOLE_RUNNING))
 		caller_flush(caller);
 	return true;
-}
-
-/* ---- prepared statements and portals ---- */
-
-/*
- * Prepared statements and portals of a caller, by name.
- *
- * Invariant: count and bytes are the number and size of the objects on both lists. HELD_MOST and HELD_BYTES_MOST limit them,
- * except for the rows of one portal.
- */
-
-#define HELD_MOST 1000
-#define HELD_BYTES_MOST ((size_t)1024 * 1024)
-
-void held_init(struct held *held)
-{
-	*held = (struct held){ .count = 0 };
-	list_init(&held->statements);
-	list_init(&held->portals);
-}
-
-void held_end_portals(struct held *held)
-{
-	LIST_EACH_SAFE(node, &held->portals)
-		held_portal_drop(held, LIST_OBJECT(node, struct portal, node));
-}
-
-void held_free(struct held *held)
-{
-	held_end_portals(held);
-	LIST_EACH_SAFE(node, &held->statements)
-		held_statement_drop(held, LIST_OBJECT(node, struct held_statement, node));
-}
-
-bool held_is_full(const struct held *held)
-{
-	return held->bytes > HELD_BYTES_MOST;
-}
-
-/* Counts an object of this size if there is room for it. Returns whether there is. */
-static bool take_room(struct held *held, size_t size)
-{
-	if (held->count >= HELD_MOST || held->bytes + size > HELD_BYTES_MOST)
-		return false;
-	held->count++;
-	held->bytes += size;
-	return true;
-}
-
-/* ---- statements ---- */
-
-struct held_statement *held_statement_find(const struct held *held, const char *name)
-{
-	LIST_EACH(node, &held->statements) {
-		struct held_statement *s = LIST_OBJECT(node, struct held_statement, node);
-
-		if (!strcmp(s->name, name))
-			return s;
-	}
-	return NULL;
-}
-
-enum held_verdict held_statement_add(struct held *held, const char *name, struct sql_span text)
-{
-	size_t name_size = strlen(name), size = name_size + text.size;
-	struct held_statement *s = mem_try(sizeof(*s) + size + 2);
-
-	if (!s)
-		return HELD_NO_MEMORY;
-	if (!take_room(held, size)) {
-		mem_free(s);
-		return HELD_TOO_MUCH;
-	}
-	s->size = size;
-	memcpy(s->name, name, name_size);
-	memcpy(s->name + name_size + 1, text.at, text.size);
-	s->text = s->name + name_size + 1;
-	list_append(&held->statements, &s->node);
-	return HELD_OK;
-}
-
-void held_statement_drop(struct held *held, struct held_statement *s)
-{
-	list_remove(&s->node);
-	held->count--;
-	held->bytes -= s->size;
-	mem_free(s);
-}
-
-/* ---- portals ---- */
-
-struct portal *held_portal_find(const struct held *held, const char *name)
-{
-	LIST_EACH(node, &held->portals) {
-		struct portal *p = LIST_OBJECT(node, struct portal, node);
-
-		if (!strcmp(p->name, name))
-			return p;
-	}
-	return NULL;
-}
-
-enum held_verdict held_portal_add(struct held *held, const char *name, const struct held_statement *s, struct portal **out)
-{
-	size_t size = strlen(name) + s->size;
-	struct portal *p = mem_try(sizeof(*p) + strlen(name) + 1);
-
-	*out = NULL;
-	if (!p)
-		return HELD_NO_MEMORY;
-	if (!take_room(held, size)) {
-		mem_free(p);
-		return HELD_TOO_MUCH;
-	}
-	p->size = size;
-	memcpy(p->name, name, strlen(name));
-	list_append(&held->portals, &p->node);
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) != COMMAND_PARSE_OK) {
-		held_portal_drop(held, p);
-		return HELD_NO_MEMORY;
-	}
-	*out = p;
-	return HELD_OK;
-}
-
-void held_portal_drop(struct held *held, struct portal *p)
-{
-	list_remove(&p->node);
-	held->count--;
-	held->bytes -= p->size + p->row_bytes;
-	command_free(&p->command);
-	result_free(&p->result);
-	mem_free(p);
-}
-
-void held_count_rows(struct held *held, struct portal *p)
-{
-	size_t now = bytes_size(&p->result.rows);
-
-	held->bytes += now - p->row_bytes;
-	p->row_bytes = now;
 }

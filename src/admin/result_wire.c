@@ -105,13 +105,18 @@ static void add_number(struct result *r, int64_t value)
 	add_cell(r, wire, size);
 }
 
-/* The format of numeric_send: number of digits, weight of the first digit, sign, scale, digits; trailing zeros are omitted. */
-static void add_numeric(struct result *r, uint64_t value)
+static void add_count(struct result *r, uint64_t value)
 {
 	uint8_t wire[8 + 2 * 5] = { 0 };
 	uint16_t digits[5];		/* 2^64 has 20 decimal digits; least significant first */
 	size_t count = 0, zeros = 0;
+	char text[24];
 
+	if (!r->binary[r->cell]) {
+		add_cell(r, text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, value));
+		return;
+	}
+	/* The format of numeric_send: number of digits, weight of the first digit, sign, scale, digits; trailing zeros are omitted. */
 	for (; value > 0; value /= 10000)
 		digits[count++] = (uint16_t)(value % 10000);
 	while (zeros < count && digits[zeros] == 0)
@@ -121,16 +126,6 @@ static void add_numeric(struct result *r, uint64_t value)
 	for (size_t i = zeros; i < count; i++)
 		put_big_endian(wire + 8 + 2 * (count - 1 - i), digits[i], 2);
 	add_cell(r, wire, 8 + 2 * (count - zeros));
-}
-
-static void add_count(struct result *r, uint64_t value)
-{
-	char text[24];
-
-	if (r->binary[r->cell])
-		add_numeric(r, value);
-	else
-		add_cell(r, text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, value));
 }
 
 const struct result_format result_wire = {

@@ -27,11 +27,6 @@ static bool begins(const struct sql_span *s, size_t from, const char *two)
 	return s->size - from >= 2 && s->at[from] == two[0] && s->at[from + 1] == two[1];
 }
 
-static bool begins_comment(const struct sql_span *s, size_t from)
-{
-	return begins(s, from, "--") || begins(s, from, "/*");
-}
-
 /* Returns the size of the block comment at the front, or 0 if it is unterminated. */
 static size_t block_comment(const struct sql_span *s)
 {
@@ -90,25 +85,6 @@ static size_t quoted(const struct sql_span *s)
 	return 0;
 }
 
-static bool is_special(char c)
-{
-	return c == '\'' || c == '"' || c == ';' || c == '=';
-}
-
-static bool ends_word(const struct sql_span *s, size_t i)
-{
-	return is_blank(s->at[i]) || is_special(s->at[i]) || begins_comment(s, i);
-}
-
-static size_t word(const struct sql_span *s)
-{
-	size_t i = 1;
-
-	while (i < s->size && !ends_word(s, i))
-		i++;
-	return i;
-}
-
 enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out)
 {
 	enum sql_token token = SQL_WORD;
@@ -138,7 +114,9 @@ enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out)
 		size = 1;
 		break;
 	default:
-		size = word(rest);
+		for (size = 1; size < rest->size; size++)
+			if (is_blank(rest->at[size]) || memchr("'\";=", rest->at[size], 4) || begins(rest, size, "--") || begins(rest, size, "/*"))
+				break;
 	}
 	out->size = size;
 	skip(rest, size);

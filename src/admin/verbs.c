@@ -41,35 +41,10 @@ static verb *const verbs[COMMANDS] = {
  * Invariant: wait.kind is not WAIT_FOR_NOTHING exactly while the caller is WAITING.
  */
 
-/* The caller's command waits from now on. False: no memory. */
-static bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database, const char *tag)
-{
-	char *name = mem_copy_string(database);
-
-	if (database && !name)
-		return false;
-	caller->wait = (struct wait){
-		.kind = kind, .database = name, .since = caller->console->world->now, .verb = tag,
-	};
-	caller_become(caller, CONSOLE_WAITING);
-	return true;
-}
-
 void wait_forget(struct caller *caller)
 {
 	mem_free(caller->wait.database);
 	caller->wait = (struct wait){ .kind = WAIT_FOR_NOTHING };
-}
-
-static enum wait_verdict suspend_check(struct world *world, const struct wait *wait)
-{
-	usec_t most = world->conf->settings.suspend_timeout;
-
-	if (!world->pools->suspended)
-		return WAIT_RESUMED;
-	if (most > 0 && world->now - wait->since >= most)
-		world_drop_unflushed(world);
-	return world_is_flushed(world) ? WAIT_OVER : WAIT_LASTS;
 }
 
 enum wait_verdict wait_check(const struct caller *caller)
@@ -78,6 +53,7 @@ enum wait_verdict wait_check(const struct caller *caller)
 	struct world *world = caller->console->world;
 	const struct pools *pools = world->pools;
 	const struct database *database = NULL;
+	usec_t most = world->conf->settings.suspend_timeout;
 	bool is_over = true;
 
 	if (caller->client->console_state == CONSOLE_SENDING)
@@ -99,19 +75,16 @@ enum wait_verdict wait_check(const struct caller *caller)
 		is_over = pools_is_without_close_needed(pools, database);
 		break;
 	case WAIT_FOR_SUSPEND:
-		return suspend_check(world, wait);
+		if (!pools->suspended)
+			return WAIT_RESUMED;
+		if (most > 0 && world->now - wait->since >= most)
+			world_drop_unflushed(world);
+		is_over = world_is_flushed(world);
+		break;
 	case WAIT_FOR_NOTHING:
 		break;
 	}
 	return is_over ? WAIT_OVER : WAIT_LASTS;
-}
-
-bool wait_cancel(struct caller *caller)
-{
-	if (caller->wait.kind == WAIT_FOR_NOTHING)
-		return false;
-	caller->wait.is_cancelled = true;
-	return true;
 }
 
 bool wait_take_back(const struct caller *caller)
@@ -149,22 +122,12 @@ static enum outcome refuse(struct caller *caller, enum console_error why)
 	return caller_refuse(caller, why, NULL, NULL, NULL);
 }
 
-/* The error contains the verb in lower case. */
-static enum outcome refuse_admin_database(struct caller *caller, const struct command *command)
-{
-	char verb_name[32];
-
-	text_copy(verb_name, sizeof(verb_name), command->row->verb);
-	for (char *c = verb_name; *c; c++)
-		*c |= *c == '_' ? 0 : 0x20;
-	return caller_refuse(caller, CONSOLE_ERROR_ADMIN_DATABASE, verb_name, command->name, NULL);
-}
-
 /* Finds the database of a command, and logs the command. False: an error was sent. True with *found NULL: the command concerns
    all databases. */
 static bool find_database(struct caller *caller, const struct command *command, struct database **found)
 {
 	struct world *world = world_of(caller);
+	char verb_name[32];
 
 	*found = NULL;
 	if (!command->name && command->row->argument != ARGUMENT_DATABASE_OR_ALL) {
@@ -176,33 +139,36 @@ static bool find_database(struct caller *caller, const struct command *command, 
 		return true;
 	/* creates it from "*": a PAUSE must apply to a database that no client has used yet */
 	*found = database_get(world->pools, command->name, world->now);
-	if (!*found)
+	if (!*found) {
 		caller_refuse(caller, CONSOLE_ERROR_NO_DATABASE, command->name, NULL, NULL);
-	else if ((*found)->is_console)
-		refuse_admin_database(caller, command);
-	else
+		return false;
+	}
+	if (!(*found)->is_console)
 		return true;
+	/* the error contains the verb in lower case */
+	text_copy(verb_name, sizeof(verb_name), command->row->verb);
+	for (char *c = verb_name; *c; c++)
+		*c |= *c == '_' ? 0 : 0x20;
+	caller_refuse(caller, CONSOLE_ERROR_ADMIN_DATABASE, verb_name, command->name, NULL);
 	return false;
 }
 
 /* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was not paused before. */
 static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
 {
-	if (!wait_begin(caller, kind, command->name, command->row->verb))
+	char *name = mem_copy_string(command->name);
+
+	if (command->name && !name)
 		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
-	caller->wait.has_begun = has_begun;
+	caller->wait = (struct wait){
+		.kind = kind, .database = name, .since = caller->console->world->now, .verb = command->row->verb, .has_begun = has_begun,
+	};
+	caller_become(caller, CONSOLE_WAITING);
 	if (wait_check(caller) == WAIT_LASTS)
 		return OUTCOME_WAITS;
 	wait_forget(caller);
 	caller_become(caller, CONSOLE_RUNNING);
 	return OUTCOME_DONE;
-}
-
-static bool may_see_secrets(const struct client *client)
-{
-	const struct brief_address *from = &client->peer.remote;
-
-	return from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
 }
 
 /* SHOW HELP: all items of SHOW, and the other commands, as a NOTICE. */
@@ -214,10 +180,8 @@ static void say_help(struct caller *caller)
 	for (size_t i = 0; (item = show_at(i)) != NULL; i++)
 		bytes_append_format(&text, "%s%s", i % 6 == 0 ? "\n\tSHOW " : "|", item->name);
 	for (size_t i = 0; i < COMMANDS; i++) {
-		const char *help = command_row((enum command_id)i)->help;
-
-		if (help)
-			bytes_append_format(&text, "\n\t%s", help);
+		if (command_rows[i].help)
+			bytes_append_format(&text, "\n\t%s", command_rows[i].help);
 	}
 	bytes_append_u8(&text, 0);
 	if (text.failed)
@@ -229,9 +193,10 @@ static void say_help(struct caller *caller)
 
 static enum outcome run_SHOW(struct caller *caller, const struct command *command)
 {
+	const struct brief_address *from = &caller->client->peer.remote;
 	struct show show = {
-		.world = world_of(caller), .version = caller->console->control.version, .with_secrets = may_see_secrets(caller->client),
-		.item = command->show, .to = caller->result,
+		.world = world_of(caller), .version = caller->console->control.version, .item = command->show, .to = caller->result,
+		.with_secrets = from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid(),
 	};
 
 	if (command->parameter)
@@ -293,24 +258,19 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	return wait_for(caller, WAIT_FOR_SUSPEND, command, true);
 }
 
-static enum outcome set_disabled(struct caller *caller, const struct command *command, bool disabled)
+static enum outcome run_DISABLE(struct caller *caller, const struct command *command)
 {
 	struct database *database;
 
 	if (!find_database(caller, command, &database))
 		return OUTCOME_FAILED;
-	database->disabled = disabled;
+	database->disabled = command->id == COMMAND_DISABLE;
 	return OUTCOME_DONE;
-}
-
-static enum outcome run_DISABLE(struct caller *caller, const struct command *command)
-{
-	return set_disabled(caller, command, true);
 }
 
 static enum outcome run_ENABLE(struct caller *caller, const struct command *command)
 {
-	return set_disabled(caller, command, false);
+	return run_DISABLE(caller, command);
 }
 
 static enum outcome run_RECONNECT(struct caller *caller, const struct command *command)
@@ -336,31 +296,20 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 	return wait_for(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
-/* Parses an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
-static bool read_client_id(const char *text, uint64_t *id)
-{
-	const char *hex = text_starts(text, "0x") ? text + 2 : NULL;
-	int64_t number;
-
-	if (!hex) {
-		if (!text_to_int64(text, &number) || number <= 0)
-			return false;
-		*id = (uint64_t)number;
-		return true;
-	}
-	if (*hex == '\0' || strlen(hex) > 16 || strspn(hex, "0123456789abcdefABCDEF") != strlen(hex))
-		return false;
-	*id = strtoull(hex, NULL, 16);
-	return true;
-}
-
+/* The argument is an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
 static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
 {
 	struct world *world = world_of(caller);
+	const char *text = command->name ? command->name : "";
 	struct client *client;
-	uint64_t id;
+	uint64_t id = 0;
+	int64_t number;
 
-	if (!command->name || !read_client_id(command->name, &id))
+	if (text_starts(text, "0x") && strlen(text) <= 2 + 16 && text[2 + strspn(text + 2, "0123456789abcdefABCDEF")] == '\0' && text[2])
+		id = strtoull(text + 2, NULL, 16);
+	else if (text_to_int64(text, &number) && number > 0)
+		id = (uint64_t)number;
+	else
 		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
 	client = world_client_by_id(world, id);
 	if (!client)
@@ -391,32 +340,12 @@ static void append_problem(struct bytes *out, const struct conf_problem *problem
 	bytes_append_text(out, problem->text);
 }
 
-/* Sends the error, with the first problems as its DETAIL. */
-static enum outcome refuse_problems(struct caller *caller, enum console_error why,
-				    const struct conf_problems *problems)
-{
-	struct bytes detail = BYTES_EMPTY;
-	size_t told = 0;
-
-	for (size_t i = 0; i < problems->count && told < PROBLEMS_TOLD; i++) {
-		if (problems->items[i].is_warning)
-			continue;
-		append_problem(&detail, &problems->items[i]);
-		told++;
-	}
-	if (problems->errors > told)
-		bytes_append_format(&detail, "\nand %zu more", problems->errors - told);
-	bytes_append_u8(&detail, 0);
-	caller_refuse(caller, why, NULL, NULL, told > 0 ? bytes_text(&detail) : NULL);
-	bytes_free(&detail);
-	return OUTCOME_FAILED;
-}
-
-/* Sends the result of a RELOAD or a SET. Warnings are sent as notices. */
+/* Sends the result of a RELOAD or a SET: warnings as notices, or the error with the first problems as its DETAIL. */
 static enum outcome report(struct caller *caller, bool is_good, enum console_error why,
 			   struct conf_problems *problems)
 {
-	enum outcome outcome = OUTCOME_DONE;
+	struct bytes detail = BYTES_EMPTY;
+	size_t told = 0;
 
 	for (size_t i = 0; is_good && i < problems->count; i++) {
 		struct bytes text = BYTES_EMPTY;
@@ -430,10 +359,20 @@ static enum outcome report(struct caller *caller, bool is_good, enum console_err
 			pg_build_notice(&caller->out, "WARNING", "01000", bytes_text(&text), NULL);
 		bytes_free(&text);
 	}
+	for (size_t i = 0; !is_good && i < problems->count && told < PROBLEMS_TOLD; i++) {
+		if (problems->items[i].is_warning)
+			continue;
+		append_problem(&detail, &problems->items[i]);
+		told++;
+	}
+	if (!is_good && problems->errors > told)
+		bytes_append_format(&detail, "\nand %zu more", problems->errors - told);
+	bytes_append_u8(&detail, 0);
 	if (!is_good)
-		outcome = refuse_problems(caller, why, problems);
+		caller_refuse(caller, why, NULL, NULL, told > 0 ? bytes_text(&detail) : NULL);
+	bytes_free(&detail);
 	conf_problems_free(problems);
-	return outcome;
+	return is_good ? OUTCOME_DONE : OUTCOME_FAILED;
 }
 
 static enum outcome run_RELOAD(struct caller *caller, const struct command *command)
@@ -453,7 +392,7 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 	struct conf_problems problems = { NULL, 0, 0 };
 	bool is_good;
 
-	if (is_console_param(command->name))
+	if (console_param_find(command->name))
 		return OUTCOME_DONE;
 	caller_log_command(caller, command);
 	is_good = control->set(control->context, command->name, command->value, &problems);

@@ -319,13 +319,19 @@ static void check_servers(void)
 /* Prints the pooler's state of each client and server, to find out why a world failed. */
 static void say_state(void)
 {
+	static const char *const console_states[] = {
+#define CONSOLE_STATE(id, name, moves) [CONSOLE_##id] = name,
+#include "tbl/console_state.tbl"
+#undef CONSOLE_STATE
+	};
+
 	LIST_EACH(node, &pooler.world->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u, blocked %x %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
 			c->cancel_pid, (int)c->pooled.state, bytes_size(&c->peer.held), c->peer.passing,
 			c->peer.blocked,
-			c->refused_until ? "refusing" : c->is_console ? console_state_name((enum console_state)c->console_state) : "",
+			c->refused_until ? "refusing" : c->is_console ? console_states[c->console_state] : "",
 			stream_unsent(&c->peer.stream),
 			c->pooled.link ? server_of(c->pooled.link)->backend_pid : 0);
 	}

@@ -120,42 +120,10 @@ TEST(invalid)
 TEST(permissions)
 {
 	for (int i = 0; i < COMMANDS; i++)
-		CHECK_INT(command_row((enum command_id)i)->for_monitor,
+		CHECK_INT(command_rows[i].for_monitor,
 			  i == COMMAND_SHOW || i == COMMAND_BEGIN || i == COMMAND_COMMIT || i == COMMAND_ROLLBACK);
 	for (size_t i = 0; show_at(i); i++)
 		CHECK_INT(show_at(i)->for_monitor, strcmp(show_at(i)->name, "FDS") != 0);
-}
-
-static const char *refusal(enum console_error why, const char *first, const char *second)
-{
-	static char text[1024];
-	struct bytes out = BYTES_EMPTY;
-
-	console_error_text(why, first, second, &out);
-	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&out));
-	CHECK_INT(bytes_size(&out), strlen(text) + 1);
-	bytes_free(&out);
-	return text;
-}
-
-TEST(refusals)
-{
-	char longest[400], want[400];
-
-	CHECK_TEXT(refusal(CONSOLE_ERROR_ACCESS, NULL, NULL), "admin access needed");
-	CHECK_TEXT(refusal(CONSOLE_ERROR_INVALID, "x %s y", NULL), "invalid command 'x %s y', use SHOW HELP;");
-	CHECK_TEXT(refusal(CONSOLE_ERROR_ADMIN_DATABASE, "pause", "pgbouncer"), "cannot pause admin db: pgbouncer");
-	CHECK_TEXT(refusal(CONSOLE_ERROR_NO_DATABASE, NULL, NULL), "no such database: ");
-	CHECK_TEXT(console_error_sqlstate(CONSOLE_ERROR_RELOAD_FAILED), "F0000");
-	/* 199 letters, then two characters of two bytes each; the limit of 200 bytes is inside the first of them */
-	memset(longest, 'a', 199);
-	strcpy(longest + 199, "\xc3\xa4\xc3\xa4");
-	memcpy(want, "no such database: ", 18);
-	memset(want + 18, 'a', 199);
-	strcpy(want + 18 + 199, "...");
-	CHECK_TEXT(refusal(CONSOLE_ERROR_NO_DATABASE, longest, NULL), want);
-	longest[200] = '\0';
-	CHECK_INT(strlen(refusal(CONSOLE_ERROR_NO_DATABASE, longest, NULL)), 18 + 200);
 }
 
 TEST(suggestions)
