@@ -82,15 +82,6 @@ static const struct {
 	{ "local6", LOG_LOCAL6 }, { "local7", LOG_LOCAL7 },
 };
 
-static int facility_code(const char *name)
-{
-	for (size_t i = 0; name && i < sizeof(facilities) / sizeof(facilities[0]); i++) {
-		if (strcmp(facilities[i].name, name) == 0)
-			return facilities[i].code;
-	}
-	return LOG_DAEMON;
-}
-
 /* Opens a log file. A pipe without a reader must not block or prevent the start. */
 static int open_file(const char *path)
 {
@@ -109,14 +100,6 @@ static struct sink sink_instead(const struct sink *old, int fd)
 	return (struct sink){ .fd = fd, .is_cut = old->is_cut && !is_empty, .lost = old->lost };
 }
 
-static void use_syslog(const struct log_config *config, char *ident)
-{
-	logger.syslog_on = config->syslog;
-	logger.syslog.path = config->syslog_path ? config->syslog_path : SYSLOG_PATH;
-	logger.ident = ident;
-	logger.facility = facility_code(config->syslog_facility);
-}
-
 bool log_configure(const struct log_config *config)
 {
 	char *file = mem_copy_string(config->file);
@@ -131,7 +114,13 @@ bool log_configure(const struct log_config *config)
 		log_close();
 		logger.file = file;
 		logger.out = out;
-		use_syslog(config, ident);
+		logger.syslog_on = config->syslog;
+		logger.syslog.path = config->syslog_path ? config->syslog_path : SYSLOG_PATH;
+		logger.ident = ident;
+		logger.facility = LOG_DAEMON;
+		for (size_t i = 0; config->syslog_facility && i < sizeof(facilities) / sizeof(facilities[0]); i++)
+			if (strcmp(facilities[i].name, config->syslog_facility) == 0)
+				logger.facility = facilities[i].code;
 		logger.quiet = config->quiet;
 		logger.verbose = config->verbose;
 		return true;
@@ -156,16 +145,11 @@ bool log_reopen(void)
 	return true;
 }
 
-static bool has_stderr(void)
-{
-	return !logger.quiet;
-}
-
 bool log_is_on(enum log_level level)
 {
 	int most = LEVEL_LOG + (logger.verbose < 0 ? 0 : logger.verbose > 2 ? 2 : logger.verbose);
 
-	return (int)level <= most && (has_stderr() || logger.out.fd >= 0 || logger.syslog_on);
+	return (int)level <= most && (!logger.quiet || logger.out.fd >= 0 || logger.syslog_on);
 }
 
 /* Whether a write of PIPE_BUF bytes returns at once. Other processes share stderr, so it must not be set to non-blocking. */
@@ -207,34 +191,28 @@ static size_t begin_line(char *line, size_t size, enum log_level level)
 	return (size_t)snprintf(line, size, "%s [%ld] %s ", when, (long)getpid(), levels[level].name);
 }
 
-/* Logs the number of lost lines first. False: this line could not be written either. */
-static bool confess(struct sink *sink)
-{
-	char line[192];
-	size_t size = 0, took;
-
-	if (sink->lost == 0)
-		return true;
-	if (sink->is_cut)
-		line[size++] = '\n';
-	size += begin_line(line + size, 128, LEVEL_WARNING);
-	size += (size_t)snprintf(line + size, sizeof(line) - size, LOSS "\n", (unsigned long long)sink->lost);
-	took = put(sink, line, size);
-	if (took > 0)
-		sink->is_cut = took < size;
-	if (took == size)
-		sink->lost = 0;
-	return took == size;
-}
-
+/* Writes a line, after the number of lost lines if there are any. */
 static void write_line(struct sink *sink, const char *line, size_t size)
 {
-	size_t took = 0;
+	char loss[192];
+	size_t loss_size = 0, took;
 
-	if (confess(sink)) {
-		took = put(sink, line, size);
-		sink->is_cut = took > 0 && took < size;
+	if (sink->lost > 0) {
+		if (sink->is_cut)
+			loss[loss_size++] = '\n';
+		loss_size += begin_line(loss + loss_size, 128, LEVEL_WARNING);
+		loss_size += (size_t)snprintf(loss + loss_size, sizeof(loss) - loss_size, LOSS "\n", (unsigned long long)sink->lost);
+		took = put(sink, loss, loss_size);
+		if (took > 0)
+			sink->is_cut = took < loss_size;
+		if (took < loss_size) {
+			sink->lost++;
+			return;
+		}
+		sink->lost = 0;
 	}
+	took = put(sink, line, size);
+	sink->is_cut = took > 0 && took < size;
 	sink->lost += took < size;
 }
 
@@ -254,16 +232,19 @@ static void write_syslog(enum log_level level, const char *text)
 }
 
 __attribute__((format(printf, 2, 0)))
-static void log_write_v(enum log_level level, const char *format, va_list args)
+void log_write(enum log_level level, const char *format, ...)
 {
 	char message[LINE_MOST + 1], line[LINE_MOST];
+	int saved = errno, length;
+	va_list args;
 	char *text;
 	size_t size;
-	int saved = errno, length;
 
 	if (!log_is_on(level))
 		return;
+	va_start(args, format);
 	length = vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
 	if (length < 0)
 		text_copy(message, sizeof(message), format);
 	size = begin_line(line, 128, level);
@@ -274,21 +255,12 @@ static void log_write_v(enum log_level level, const char *format, va_list args)
 	if (logger.syslog_on)
 		write_syslog(level, text);
 	line[size++] = '\n';
-	if (has_stderr())
+	if (!logger.quiet)
 		write_line(&logger.err, line, size);
 	if (logger.out.fd >= 0)
 		write_line(&logger.out, line, size);
 	/* The caller may use errno after logging. */
 	errno = saved;
-}
-
-void log_write(enum log_level level, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_write_v(level, format, args);
-	va_end(args);
 }
 
 void log_close(void)

@@ -74,23 +74,21 @@ static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *cod
 	return length;
 }
 
-static bool is_printable(uint32_t code)
-{
-	if (code < 0x80)
-		return code >= 0x20 && code != 0x7f;
-	/* the last two code points of each plane are noncharacters */
-	return (code & 0xfffe) != 0xfffe && !IS_IN(unprintable, code);
-}
-
 /* `size` is 1 or more. */
 static void next_piece(struct piece *p, const char *from, size_t size)
 {
 	static const char digits[] = "0123456789abcdef";
 	const unsigned char *at = (const unsigned char *)from;
 	size_t length = utf8_character(at, size, &p->code);
+	bool is_printable = length > 0;
 
+	if (is_printable && p->code < 0x80)
+		is_printable = p->code >= 0x20 && p->code != 0x7f;
+	else if (is_printable)
+		/* the last two code points of each plane are noncharacters */
+		is_printable = (p->code & 0xfffe) != 0xfffe && !IS_IN(unprintable, p->code);
 	p->taken = length > 0 ? length : 1;
-	if (length > 0 && is_printable(p->code)) {
+	if (is_printable) {
 		memcpy(p->text, from, length);
 		p->size = length;
 		return;
@@ -130,12 +128,6 @@ void printable_write(char *to, const char *from, size_t size)
 
 /* ---- with a buffer of fixed size ---- */
 
-/* These characters are escaped with a backslash between quotes. */
-static bool is_marked(const struct piece *p)
-{
-	return p->code == '"' || p->code == '\\';
-}
-
 /* Copies while at most `room` bytes are used. *whole: the whole text was copied. Returns the size. */
 static size_t copy(char *to, size_t room, const char *from, bool inside, bool *whole)
 {
@@ -146,7 +138,8 @@ static size_t copy(char *to, size_t room, const char *from, bool inside, bool *w
 		bool marked;
 
 		next_piece(&p, from + i, size - i);
-		marked = inside && is_marked(&p);
+		/* between quotes, these characters are escaped with a backslash */
+		marked = inside && (p.code == '"' || p.code == '\\');
 		if (used + marked + p.size > room)
 			break;
 		if (marked)
@@ -182,22 +175,19 @@ const char *printable_inside(const char *from, char *buf, size_t size)
 	return buf;
 }
 
-static bool is_plain_character(uint32_t code)
-{
-	if (code >= 0x80)
-		return !IS_IN(blanks, code);
-	return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '0' && code <= '9') ||
-	       (code != 0 && strchr("_$.+#%!*~^-", (int)code));
-}
-
 static bool is_plain(const char *name)
 {
 	size_t size = strlen(name);
 	struct piece p;
 
 	for (size_t i = 0; i < size; i += p.taken) {
+		uint32_t code;
+
 		next_piece(&p, name + i, size - i);
-		if (!is_plain_character(p.code))
+		code = p.code;
+		if (code >= 0x80 ? IS_IN(blanks, code)
+				 : !((code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '0' && code <= '9') ||
+				     (code != 0 && strchr("_$.+#%!*~^-", (int)code))))
 			return false;
 	}
 	return size > 0;

@@ -67,16 +67,6 @@ static bool connect_as(struct syslog_socket *s, int type)
 	return false;
 }
 
-static bool find_daemon(struct syslog_socket *s)
-{
-	usec_t now = clock_monotonic();
-
-	if (now < s->next_try)
-		return false;
-	s->next_try = now + USEC;
-	return connect_as(s, SOCK_DGRAM) || (errno == EPROTOTYPE && connect_as(s, SOCK_STREAM));
-}
-
 /* ---- sending ---- */
 
 /* "<30>Nov 21 02:01:23 ". The names of the months do not depend on the locale. */
@@ -107,28 +97,13 @@ static ssize_t send_parts(const struct syslog_socket *s, struct iovec *parts, si
 	return sent;
 }
 
-/* Sends the beginning of a line that is longer than the maximum size of a datagram. */
-static ssize_t send_shortened(const struct syslog_socket *s, const struct iovec *parts)
-{
-	char line[SHORT_LINE];
-	struct iovec whole = { line, 0 };
-
-	for (int i = 0; i < PARTS; i++) {
-		size_t room = sizeof(line) - whole.iov_len, size = parts[i].iov_len < room ? parts[i].iov_len : room;
-
-		memcpy(line + whole.iov_len, parts[i].iov_base, size);
-		whole.iov_len += size;
-	}
-	if (whole.iov_len == sizeof(line))
-		memset(line + sizeof(line) - 3, '.', 3);
-	return send_parts(s, &whole, 1);
-}
-
 /* False: the line is lost; or the connection was closed, and the line may be sent over a new one. */
 static bool transmit(struct syslog_socket *s, struct iovec *parts)
 {
 	/* a datagram needs no NUL at its end */
 	size_t count = s->is_stream ? PARTS : PARTS - 1, size = 0;
+	char line[SHORT_LINE];
+	struct iovec beginning = { line, 0 };
 	ssize_t sent;
 
 	for (size_t i = 0; i < count; i++)
@@ -136,8 +111,19 @@ static bool transmit(struct syslog_socket *s, struct iovec *parts)
 	sent = send_parts(s, parts, count);
 	if (sent == (ssize_t)size)
 		return true;
-	if (sent < 0 && errno == EMSGSIZE && !s->is_stream)
-		return send_shortened(s, parts) > 0;
+	if (sent < 0 && errno == EMSGSIZE && !s->is_stream) {
+		/* The line is longer than the maximum size of a datagram: send the beginning. */
+		for (int i = 0; i < PARTS; i++) {
+			size_t room = sizeof(line) - beginning.iov_len;
+
+			size = parts[i].iov_len < room ? parts[i].iov_len : room;
+			memcpy(line + beginning.iov_len, parts[i].iov_base, size);
+			beginning.iov_len += size;
+		}
+		if (beginning.iov_len == sizeof(line))
+			memset(line + sizeof(line) - 3, '.', 3);
+		return send_parts(s, &beginning, 1) > 0;
+	}
 	if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
 		return false;
 	lose_connection(s);
@@ -151,6 +137,7 @@ bool syslog_socket_send(struct syslog_socket *s, int priority, const char *ident
 {
 	char head[64], pid[32];
 	struct iovec parts[PARTS];
+	usec_t now;
 
 	begin_line(head, sizeof(head), priority);
 	snprintf(pid, sizeof(pid), "[%ld]: ", (long)getpid());
@@ -161,7 +148,16 @@ bool syslog_socket_send(struct syslog_socket *s, int priority, const char *ident
 	parts[4] = part_of("", 1);
 	if (s->fd >= 0 && transmit(s, parts))
 		return true;
-	if (s->fd >= 0 || !find_daemon(s) || !transmit(s, parts))
+	if (s->fd >= 0)
+		return false;
+	/* Connect to the daemon, at most once a second. */
+	now = clock_monotonic();
+	if (now < s->next_try)
+		return false;
+	s->next_try = now + USEC;
+	if (!connect_as(s, SOCK_DGRAM) && (errno != EPROTOTYPE || !connect_as(s, SOCK_STREAM)))
+		return false;
+	if (!transmit(s, parts))
 		return false;
 	s->next_try = 0;
 	return true;

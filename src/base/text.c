@@ -53,30 +53,24 @@ bool text_starts(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Cuts the next name off a list: `size` bytes at *name; *list is the rest. False: the list is empty. */
-static bool next_name(const char **list, const char **name, size_t *size)
-{
-	static const char separators[] = ", \t\r\n";
-	const char *at = *list + strspn(*list, separators), *quote = *at == '"' ? strchr(at + 1, '"') : NULL;
-	/* a quote that closes in the middle of a word is an ordinary character */
-	bool is_quoted = quote && strchr(separators, quote[1]);
-
-	*name = is_quoted ? at + 1 : at;
-	*size = is_quoted ? (size_t)(quote - *name) : strcspn(at, separators);
-	*list = *name + *size + is_quoted;
-	return *at;
-}
-
 bool text_list_has(const char *list, const char *name, bool fold)
 {
+	static const char separators[] = ", \t\r\n";
 	size_t wanted = strlen(name), size;
-	const char *at;
 
 	if (!list || wanted == 0)
 		return false;
-	while (next_name(&list, &at, &size))
-		if (size == wanted && equal_n(at, name, size, fold))
+	while (*(list += strspn(list, separators))) {
+		const char *quote = *list == '"' ? strchr(list + 1, '"') : NULL;
+		/* a quote that closes in the middle of a word is an ordinary character */
+		bool is_quoted = quote && strchr(separators, quote[1]);
+
+		list += is_quoted;
+		size = is_quoted ? (size_t)(quote - list) : strcspn(list, separators);
+		if (size == wanted && equal_n(list, name, size, fold))
 			return true;
+		list += size + is_quoted;
+	}
 	return false;
 }
 
