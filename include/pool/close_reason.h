@@ -10,17 +10,30 @@
  */
 enum close_reason {
 	REASON_NONE,
-#define CLOSE_REASON(id, fault, sqlstate, text) REASON_##id,
+#define CLOSE_REASON(id, ...) REASON_##id,
 #include "tbl/close_reason.tbl"
 #undef CLOSE_REASON
 	REASONS
 };
 enum fault { FAULT_NOBODY, FAULT_CLIENT, FAULT_SERVER, FAULT_POLICY, FAULT_POOLER };
+enum reason_told {
+	TOLD_NOTHING,			/* the client gets no error */
+	TOLD_ERROR,
+	TOLD_LOGIN_ERROR		/* the error has the last failure of a login at the server as its DETAIL */
+};
+enum reason_detail {			/* how the log writes the detail in place of %s */
+	DETAIL_TEXT,
+	DETAIL_NAME,			/* chosen by a client: quoted if necessary */
+	DETAIL_QUOTED			/* the text has the quotes */
+};
 
 struct close_reason_row {
 	const char *name;		/* "MAX_CLIENT_CONN" */
 	enum fault fault;
 	const char *sqlstate;
+	enum reason_told told;
+	enum reason_detail detail;
+	const char *hint;		/* for the client or its administrator; NULL: none */
 	const char *text;		/* may contain one %s */
 };
 /* The row of a reason; REASON_NONE has one too, with text "". */
@@ -31,8 +44,6 @@ const char *close_reason_text(enum close_reason why, const char *detail, char *b
    takes at most PRINTABLE_TEXT bytes. `size` is REASON_LOG_TEXT. Returns buf. */
 const char *close_reason_log_text(enum close_reason why, const char *detail, char *buf, size_t size);
 #define REASON_LOG_TEXT 640
-/* Returns a hint for the client or its administrator, or NULL if the reason has no hint. */
-const char *close_reason_hint(enum close_reason why);
 /* Increments the counter of a reason; close_reason_counted returns its value since the start. */
 void close_reason_count(enum close_reason why);
 uint64_t close_reason_counted(enum close_reason why);

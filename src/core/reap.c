@@ -149,19 +149,6 @@ static void reap_server(struct server *s)
 
 /* ---- clients ---- */
 
-/* Whether the client closed the connection itself, or brought a cancel request: no error is sent. */
-static bool left_by_itself(enum close_reason why)
-{
-	switch (why) {
-	case REASON_CLIENT_CLOSE: case REASON_CLIENT_EOF: case REASON_CANCEL_DONE: case REASON_CANCEL_UNKNOWN:
-	case REASON_CANCEL_IDLE: case REASON_CANCEL_LOST: case REASON_CANCEL_CROWD: case REASON_CANCEL_FAILED:
-	case REASON_CANCEL_WAIT_TIMEOUT: case REASON_TLS_HANDSHAKE: case REASON_TERMINATE_FIRST:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* Logs an unknown user, for every reason of the end. Not logged earlier, so that the client cannot measure the time of logging. */
 static void log_unknown_user(const struct client *c, const char *who)
 {
@@ -203,7 +190,7 @@ static void log_client(const struct client *c, enum close_reason why, const char
 {
 	const struct settings *set = &c->peer.world->conf->settings;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
-	bool by_itself = left_by_itself(why);
+	bool by_itself = close_reason_row(why)->told == TOLD_NOTHING;
 	char who[256], text[REASON_LOG_TEXT];
 
 	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
@@ -230,30 +217,21 @@ static const char *sqlstate_of(const struct client *c, enum close_reason why)
 	return in_session ? "08P01" : close_reason_row(why)->sqlstate;
 }
 
-/* Returns why no server was available, for a client that has waited too long, or NULL. */
-static const char *detail_of(const struct client *c, enum close_reason why, char *buf, size_t size)
-{
-	bool has_waited = why == REASON_LOGIN_TIMEOUT_SERVER || why == REASON_QUERY_WAIT_TIMEOUT || why == REASON_QUERY_WAIT_PINNED ||
-			  why == REASON_QUERY_TIMEOUT_WAITING;
-	const struct pool *pool = c->pooled.pool;
-
-	if (!has_waited || !pool || !pool->login_failed || !pool_login_error(pool))
-		return NULL;
-	snprintf(buf, size, "The last login at the server failed: %s", pool_login_error(pool));
-	return buf;
-}
-
 static void say_why(struct client *c, enum close_reason why, const char *text)
 {
+	const struct close_reason_row *row = close_reason_row(why);
+	const struct pool *pool = c->pooled.pool;
 	struct bytes out = BYTES_EMPTY;
-	char scrap[4096], detail[1024];
+	char scrap[4096], detail[1024] = "";
 
 	if (c->login && !c->login->out.failed) {
 		/* messages that were to be sent together with the next message */
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
-	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), close_reason_hint(why));
+	if (row->told == TOLD_LOGIN_ERROR && pool && pool->login_failed && pool_login_error(pool))
+		snprintf(detail, sizeof(detail), "The last login at the server failed: %s", pool_login_error(pool));
+	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, *detail ? detail : NULL, row->hint);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* with unread input the kernel would send a reset, which may arrive before the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
@@ -288,7 +266,7 @@ static bool may_be_told(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
-	if (left_by_itself(c->peer.end_reason) || c->error_sent || c->peer.stream.phase != STREAM_OPEN)
+	if (close_reason_row(c->peer.end_reason)->told == TOLD_NOTHING || c->error_sent || c->peer.stream.phase != STREAM_OPEN)
 		return false;
 	if (c->peer.ended_in == CLIENT_WAITING_CANCEL || c->peer.ended_in == CLIENT_ACTIVE_CANCEL)
 		return false;

@@ -15,9 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HINT_NONE NULL
+#define HINT_PARAMETERS "Parameters named in ignore_startup_parameters are passed over, those in track_extra_parameters are set."
+
 static const struct close_reason_row rows[REASONS] = {
-	[REASON_NONE] = { "NONE", FAULT_NOBODY, "00000", "" },
-#define CLOSE_REASON(id, fault, sqlstate, text) [REASON_##id] = { #id, FAULT_##fault, sqlstate, text },
+	[REASON_NONE] = { "NONE", FAULT_NOBODY, "00000", TOLD_ERROR, DETAIL_TEXT, NULL, "" },
+#define CLOSE_REASON(id, fault, sqlstate, told, detail, hint, text) \
+	[REASON_##id] = { #id, FAULT_##fault, sqlstate, TOLD_##told, DETAIL_##detail, HINT_##hint, text },
 #include "tbl/close_reason.tbl"
 #undef CLOSE_REASON
 };
@@ -51,30 +55,23 @@ const char *close_reason_text(enum close_reason why, const char *detail, char *b
 	return buf;
 }
 
-const char *close_reason_hint(enum close_reason why)
-{
-	if (why == REASON_STARTUP_PARAMETER || why == REASON_STARTUP_OPTION)
-		return "Parameters named in ignore_startup_parameters are passed over, those in track_extra_parameters are set.";
-	return NULL;
-}
-
-/* Whether the detail of this reason is a name that a client has chosen. */
-static bool is_about_name(enum close_reason why)
-{
-	return why == REASON_NO_DATABASE || why == REASON_STARTUP_PARAMETER || why == REASON_STARTUP_OPTION;
-}
-
 const char *close_reason_log_text(enum close_reason why, const char *detail, char *buf, size_t size)
 {
 	char name[PRINTABLE_NAME], text[PRINTABLE_TEXT];
 
-	if (detail && (why == REASON_DATABASE_DISABLED || why == REASON_AUTH_DATABASE_DISABLED || why == REASON_SERVER_SECRET_OLD))
-		/* its row has the quotes */
-		detail = printable_inside(detail, name, sizeof(name));
-	else if (detail && is_about_name(why))
-		detail = printable_name(detail, name, sizeof(name));
-	else if (detail)
-		detail = printable_text(detail, text, sizeof(text));
+	if (detail) {
+		switch (close_reason_row(why)->detail) {
+		case DETAIL_TEXT:
+			detail = printable_text(detail, text, sizeof(text));
+			break;
+		case DETAIL_NAME:
+			detail = printable_name(detail, name, sizeof(name));
+			break;
+		case DETAIL_QUOTED:
+			detail = printable_inside(detail, name, sizeof(name));
+			break;
+		}
+	}
 	return close_reason_text(why, detail, buf, size);
 }
 

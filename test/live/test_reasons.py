@@ -66,7 +66,7 @@ class Stage:
 
 def rows():
     """(name, text) of each row of the table."""
-    return re.findall(r'^CLOSE_REASON\((\w+),.*?"\w{5}",\s*"((?:[^"\\]|\\.)*)"\)',
+    return re.findall(r'^CLOSE_REASON\((\w+),.*?"\w{5}",(?:\s*\w+,){3}\s*"((?:[^"\\]|\\.)*)"\)',
                       TABLE.read_text(encoding="utf-8"), re.M)
 
 

@@ -36,7 +36,7 @@ _LOST = re.compile(r"server closed the connection unexpectedly|SSL connection ha
 def close_reason_texts():
     """{id: regular expression} of include/tbl/close_reason.tbl."""
     with open(TABLE, encoding="utf-8") as f:
-        rows = re.findall(r'^CLOSE_REASON\((\w+),\s*\w+,\s*"\w+",\s*"((?:[^"\\]|\\.)*)"\)', f.read(), re.MULTILINE)
+        rows = re.findall(r'^CLOSE_REASON\((\w+),\s*\w+,\s*"\w+",(?:\s*\w+,){3}\s*"((?:[^"\\]|\\.)*)"\)', f.read(), re.MULTILINE)
     return {name: re.escape(text.replace('\\"', '"')).replace("%s", ".*") for name, text in rows}
 
 
