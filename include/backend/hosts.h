@@ -4,6 +4,22 @@
 #include "backend/server_login.h"
 
 /*
+ * A host: a name, address or socket directory, and its port. All pools with this host in their lists share the object, so that a
+ * failure that one pool finds is known to all pools. The table is pools->hosts.
+ */
+struct host {
+	UT_hash_handle hh;		/* by key */
+	struct host **table;
+	int users;			/* references held with host_hold */
+	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
+	char key[];			/* "name:port" */
+};
+
+/* Returns the host with this name and port, and adds a reference. Creates the host if needed. NULL: no memory. */
+struct host *host_hold(struct host **table, const char *name, int port);
+void host_drop(struct host **host);		/* drops a reference; *host may be NULL */
+
+/*
  * Which host of a database's list a server connection is opened to, and which is next when that does not work.
  */
 

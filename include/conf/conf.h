@@ -30,11 +30,18 @@ void conf_problems_free(struct conf_problems *p);
 
 #define CONF_UNSET (-1)			/* a number that a database or user does not set: the next higher level applies */
 
+/* A host of the list of a database. */
+struct conf_host {
+	const char *name;		/* a name, an address or a socket directory; NULL: unix_socket_dir, or /tmp */
+	int port;
+};
 struct conf_database {
 	const char *name;		/* "*" for the fallback */
 	const char *dbname;		/* NULL: the name that the client asked for */
-	const char *host;		/* NULL: Unix socket in the default directory; may be a comma list */
+	const char *host;		/* as in the file: NULL: Unix socket in the default directory; may be a comma list */
 	int port;
+	struct conf_host *hosts;	/* made from `host` and `port`; at least one */
+	unsigned host_count;
 	const char *user;		/* forced user, or NULL */
 	struct secret *password;	/* may be NULL */
 	const char *auth_user, *auth_dbname, *auth_query, *auth_search_path;

@@ -192,7 +192,6 @@ static bool prepare(struct server *s)
 
 void dial_begin(struct pool *pool, struct world *w, const struct client *whom, const struct bytes *kept)
 {
-	const struct conf_database *conf = pool->database->conf;
 	struct server *s = server_new(pool, w, false, whom);
 	char name[POOL_TEXT];
 
@@ -211,7 +210,6 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	s->dial->port = conf->port;
 	if (!hosts_begin(s)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;

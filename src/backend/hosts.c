@@ -7,8 +7,8 @@
  * that is dead costs a dial its time only once in a while, but is found when it is back, or when nothing
  * else works either. So are the addresses of a name, as far as a short memory goes.
  *
- * That a host cannot be connected to is known to all pools (pool/host.h). What it says to a login is not: it may concern this pool's user
- * or database alone.
+ * All pools share the result of connecting to a host (struct host). The result of a login belongs to the pool, because it may concern
+ * one user or database: a role with too many connections must not mark a host as down for others.
  *
  * Invariant: a dial tries every host once. Places in the list are checked against the list each time,
  * because a RELOAD may shorten it while a dial is under way.
@@ -17,7 +17,7 @@
 
 #include "backend/dial.h"
 #include "base/mem.h"
-#include "pool/host.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,22 +34,52 @@ struct dead_address {
 	usec_t since;
 };
 
-static const char *list_of(const struct server *s)
-{
-	const char *of_database = s->pooled.pool->database->conf->host, *of_sockets = s->peer.world->conf->settings.unix_socket_dir;
+/* ---- hosts that pools share ---- */
 
-	if (of_database && *of_database)
-		return of_database;
-	return of_sockets ? of_sockets : "/tmp";
+#define PORT_MOST 16		/* digits of a port, and the colon before them */
+
+struct host *host_hold(struct host **table, const char *name, int port)
+{
+	size_t size = strlen(name) + PORT_MOST, length;
+	struct host *made = mem_try(sizeof(*made) + size), *host;
+
+	if (!made)
+		return NULL;
+	length = (size_t)snprintf(made->key, size, "%s:%d", name, port);
+	HASH_FIND(hh, *table, made->key, length, host);
+	if (host) {
+		mem_free(made);
+	} else {
+		host = made;
+		host->table = table;
+		HASH_ADD_KEYPTR(hh, *table, host->key, length, host);
+		if (!HASH_HAS(hh, host)) {
+			mem_free(host);
+			return NULL;
+		}
+	}
+	host->users++;
+	return host;
 }
 
-static unsigned count_hosts(const char *list)
+void host_drop(struct host **place)
 {
-	unsigned count = 1;
+	struct host *host = *place;
 
-	for (; *list; list++)
-		count += *list == ',';
-	return count;
+	*place = NULL;
+	if (!host || --host->users > 0)
+		return;
+	HASH_DELETE(hh, *host->table, host);
+	mem_free(host);
+}
+
+/* ---- the list of a pool ---- */
+
+static const char *name_of(const struct server *s, const struct conf_host *host)
+{
+	const char *sockets = s->peer.world->conf->settings.unix_socket_dir;
+
+	return host->name ? host->name : sockets ? sockets : "/tmp";
 }
 
 static struct hosts *hosts_of(const struct server *s)
@@ -69,56 +99,44 @@ void hosts_clear(struct hosts *hosts)
 	*hosts = (struct hosts){ .count = 0 };
 }
 
-/* The name at the beginning of a list; its length. */
-static size_t first_name(const char **list)
-{
-	*list += strspn(*list, " ");
-	return strcspn(*list, ", ");
-}
-
 /* Sets the places of the list, unless they are set. */
 static bool make_places(struct hosts *hosts, const struct server *s)
 {
-	const char *list = list_of(s);
-	unsigned count = count_hosts(list);
+	const struct conf_database *conf = s->pooled.pool->database->conf;
 
-	if (hosts->count == count)
+	if (hosts->count == conf->host_count)
 		return true;
 	hosts_clear(hosts);
-	hosts->places = mem_try(count * sizeof(*hosts->places));
-	for (; hosts->places && hosts->count < count; hosts->count++) {
-		size_t size = first_name(&list);
+	hosts->places = mem_try(conf->host_count * sizeof(*hosts->places));
+	for (; hosts->places && hosts->count < conf->host_count; hosts->count++) {
+		const struct conf_host *host = &conf->hosts[hosts->count];
 
-		hosts->places[hosts->count].host = host_hold(&s->pooled.pool->pools->hosts, list, size, s->dial->port);
+		hosts->places[hosts->count].host = host_hold(&s->pooled.pool->pools->hosts, name_of(s, host), host->port);
 		if (!hosts->places[hosts->count].host)
 			break;
-		list += strcspn(list, ",");
-		list += *list == ',';
 	}
-	if (hosts->count == count)
+	if (hosts->count == conf->host_count)
 		return true;
 	hosts_clear(hosts);
 	return false;
 }
 
+/* Puts the host in the order's present place into dial->host. False: the list has become shorter. */
 static bool take(struct server *s)
 {
+	const struct conf_database *conf = s->pooled.pool->database->conf;
 	struct dial *d = s->dial;
-	const char *list = list_of(s);
-	size_t size;
+	unsigned at = d->order[d->order_at];
 
-	for (unsigned i = d->order[d->order_at]; i > 0; i--) {
-		list = strchr(list, ',');
-		if (!list)
-			return false;
-		list++;
-	}
-	size = first_name(&list);
-	snprintf(d->host, sizeof(d->host), "%.*s", (int)size, list);
+	if (at >= conf->host_count)
+		return false;
+	text_copy(d->host, sizeof(d->host), name_of(s, &conf->hosts[at]));
+	d->port = conf->hosts[at].port;
 	d->is_reached = false;
 	return true;
 }
 
+/* Whether a failure was less than server_login_retry ago. */
 static bool is_recent(const struct server *s, usec_t failed_at)
 {
 	const struct world *w = s->peer.world;
@@ -128,15 +146,13 @@ static bool is_recent(const struct server *s, usec_t failed_at)
 
 static bool does_not_work(const struct server *s, const struct host_place *place)
 {
-	const struct world *w = s->peer.world;
-
-	return is_recent(s, place->failed_at) || host_is_unreachable(place->host, w->now, w->conf->settings.server_login_retry);
+	return is_recent(s, place->failed_at) || is_recent(s, place->host->unreachable_since);
 }
 
 bool hosts_begin(struct server *s)
 {
 	struct dial *d = s->dial;
-	unsigned count = count_hosts(list_of(s)), found = 0;
+	unsigned count = s->pooled.pool->database->conf->host_count, found = 0;
 	struct hosts *hosts = hosts_of(s);
 
 	d->order = mem_try(count * sizeof(*d->order));
@@ -178,7 +194,7 @@ void hosts_note_reached(struct server *s)
 
 	d->is_reached = true;
 	if (hosts && d->order[d->order_at] < hosts->count)
-		host_note(hosts->places[d->order[d->order_at]].host, true, s->peer.world->now);
+		hosts->places[d->order[d->order_at]].host->unreachable_since = 0;
 }
 
 void hosts_note(struct server *s, bool works)
@@ -191,7 +207,7 @@ void hosts_note(struct server *s, bool works)
 		return;
 	hosts->places[at].failed_at = works ? 0 : s->peer.world->now;
 	if (!d->is_reached)
-		host_note(hosts->places[at].host, works, s->peer.world->now);
+		hosts->places[at].host->unreachable_since = works ? 0 : s->peer.world->now;
 	if (s->pooled.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
 		if (works)
 			hosts->next = at;

@@ -241,19 +241,15 @@ static void check_tracked(const struct checker *c)
 		SAY(c, false, "track_extra_parameters", "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
 }
 
-/* Whether one of the hosts is neither a Unix socket nor this machine. `hosts`: a comma-separated list, or NULL. */
-static bool has_remote(const char *hosts)
+/* Whether one of the hosts is neither a Unix socket nor this machine. */
+static bool has_remote(const struct conf_database *d)
 {
-	static const char separators[] = ", \t";
+	for (unsigned i = 0; i < d->host_count; i++) {
+		const char *name = d->hosts[i].name;
 
-	while (hosts && *(hosts += strspn(hosts, separators))) {
-		size_t size = strcspn(hosts, separators);
-		bool is_local = is_socket_dir(hosts) || text_starts(hosts, "127.") ||
-				(size == 9 && text_starts(hosts, "localhost")) || (size == 3 && text_starts(hosts, "::1"));
-
-		if (!is_local)
+		if (name && *name && !is_socket_dir(name) && !text_starts(name, "127.") && strcmp(name, "localhost") != 0 &&
+		    strcmp(name, "::1") != 0)
 			return true;
-		hosts += size;
 	}
 	return false;
 }
@@ -286,7 +282,7 @@ static void check_server_login(const struct checker *c, const struct conf_databa
 	if (why)
 		conf_problem_add(c->problems, false, c->conf->path, 0, "database \"%s\": \"require_auth\" is \"%s\", but %s",
 				 d->name, methods_text(list, words, sizeof(words)), why);
-	if (methods_name(list, METHOD_PASSWORD) && s->server_tls_sslmode < SSLMODE_VERIFY_FULL && has_remote(d->host))
+	if (methods_name(list, METHOD_PASSWORD) && s->server_tls_sslmode < SSLMODE_VERIFY_FULL && has_remote(d))
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"require_auth\" names password, and \"server_tls_sslmode\" is not "
 				 "verify-full: a machine between pgweir and the server can ask for passwords in clear text", d->name);
@@ -310,7 +306,7 @@ static void check_database(const struct checker *c, const struct conf_database *
 				 d->name);
 	if (d->auth_query && !may_look_up(c->conf))
 		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no effect without \"auth_user\"", d->name);
-	if (is_socket_dir(d->host) && !strchr(d->host, ',') && !fits_socket(d->host, d->port))
+	if (d->host_count == 1 && is_socket_dir(d->host) && !fits_socket(d->host, d->port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
 	if (d->sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
@@ -334,7 +330,7 @@ static bool may_relay(const struct conf *conf, const struct conf_database *d)
 {
 	int binding = d->channel_binding == CONF_UNSET ? conf->settings.server_channel_binding : d->channel_binding;
 
-	return has_remote(d->host) && (binding != CHANNEL_BINDING_REQUIRE || conf->settings.server_tls_sslmode != SSLMODE_VERIFY_FULL);
+	return has_remote(d) && (binding != CHANNEL_BINDING_REQUIRE || conf->settings.server_tls_sslmode != SSLMODE_VERIFY_FULL);
 }
 
 /* Without channel binding, a server that receives a SCRAM login can relay it to another server. */

@@ -94,6 +94,30 @@ static const char *copy_text(struct conf *conf, const char *text)
 	return text ? arena_copy(conf->storage->arena, text, strlen(text)) : NULL;
 }
 
+/* Makes the array of hosts of a database. False: no memory. */
+static bool make_hosts(struct conf *conf, struct conf_database *d)
+{
+	struct arena *arena = conf->storage->arena;
+	const char *at = d->host;
+
+	d->host_count = 1;
+	for (const char *comma = at; comma && (comma = strchr(comma, ',')); comma++)
+		d->host_count++;
+	d->hosts = arena_take(arena, d->host_count * sizeof(*d->hosts));
+	for (unsigned i = 0; d->hosts && i < d->host_count; i++) {
+		d->hosts[i].port = d->port;
+		if (!at)
+			continue;
+		at += strspn(at, " ");
+		d->hosts[i].name = arena_copy(arena, at, strcspn(at, ", "));
+		if (!d->hosts[i].name)
+			return false;
+		at += strcspn(at, ",");
+		at += *at == ',';
+	}
+	return d->hosts;
+}
+
 /* Copies the fields of all rows of the table. False: no memory. */
 static bool copy_rows(const struct value_table *table, void *to, const void *from, struct arena *arena)
 {
@@ -125,13 +149,14 @@ static bool copy_objects(struct conf *to, const struct conf *from)
 	for (size_t i = 0; i < from->database_count; i++) {
 		struct conf_database *copy = copy_object(to, &database_table, from->databases[i], sizeof(*copy));
 
-		if (!copy || !(copy->name = copy_text(to, copy->name)) || !index_put(&s->databases, s->arena, copy->name, copy))
+		if (!copy || !(copy->name = copy_text(to, copy->name)) || !make_hosts(to, copy) ||
+		    !index_put(&s->databases, s->arena, copy->name, copy))
 			return false;
 		to->databases[to->database_count++] = copy;
 	}
 	if (from->fallback) {
 		to->fallback = copy_object(to, &database_table, from->fallback, sizeof(*to->fallback));
-		if (!to->fallback || !(to->fallback->name = copy_text(to, from->fallback->name)))
+		if (!to->fallback || !(to->fallback->name = copy_text(to, from->fallback->name)) || !make_hosts(to, to->fallback))
 			return false;
 	}
 	for (size_t i = 0; i < from->user_count; i++) {
@@ -426,6 +451,8 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	if (!database)
 		return false;
 	database->name = name;
+	if (!make_hosts(l->conf, database))
+		return false;
 	if (database->password)
 		access_note_secret(l->conf->files, line->file, line->line);
 	if (is_fallback) {

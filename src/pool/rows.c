@@ -14,7 +14,7 @@
 /* load_balance_hosts has an effect only with a list of hosts. */
 static const char *load_balance_of(const struct database *d)
 {
-	if (!d->conf->host || !strchr(d->conf->host, ','))
+	if (d->conf->host_count <= 1)
 		return NULL;
 	return load_balance_name(d->conf->load_balance_hosts);
 }

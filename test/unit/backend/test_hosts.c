@@ -4,7 +4,6 @@
  */
 #include "backend/hosts.h"
 #include "backend/server_info.h"
-#include "pool/host.h"
 #include "unit.h"
 
 #define RETRY (15 * USEC)
@@ -20,11 +19,24 @@ static struct server server;
 static struct dial dial;
 
 static char list[200];
+static struct conf_host hosts[8];
 
-static void begin(const char *hosts, enum load_balance balance)
+/* Sets the list of the database, as conf.c does. */
+static void set_list(const char *text)
 {
-	snprintf(list, sizeof(list), "%s", hosts);
-	conf = (struct conf_database){ .host = list, .load_balance_hosts = balance };
+	conf.hosts = hosts;
+	conf.host_count = 0;
+	snprintf(list, sizeof(list), "%s", text);
+	for (char *name = strtok(list, ","); name; name = strtok(NULL, ","))
+		hosts[conf.host_count++] = (struct conf_host){ .name = name, .port = 5432 };
+	if (conf.host_count == 0)
+		hosts[conf.host_count++] = (struct conf_host){ .port = 5432 };
+}
+
+static void begin(const char *text, enum load_balance balance)
+{
+	conf = (struct conf_database){ .load_balance_hosts = balance };
+	set_list(text);
 	memset(&info, 0, sizeof(info));
 	world.now = 1000 * USEC;
 	pool.generation = 7;
@@ -49,8 +61,8 @@ static void dial_begins(void)
 {
 	dial_over();
 	dial.generation = pool.generation;
-	dial.port = 5432;
 	CHECK(hosts_begin(&server));
+	CHECK_INT(dial.port, 5432);
 }
 
 /* Returns all hosts that one dial tries if none works and none is known to fail. */
@@ -108,13 +120,6 @@ TEST(one_host)
 	note("a", false);
 	/* there is no other host */
 	CHECK_TEXT(tried(), "a");
-	end();
-}
-
-TEST(blanks_in_the_list)
-{
-	begin(" a , b,c ", BALANCE_DISABLE);
-	CHECK_TEXT(tried(), "a b c");
 	end();
 }
 
@@ -177,23 +182,23 @@ TEST(unreachable_host_is_known_to_all_pools)
 
 	begin("a,b", BALANCE_DISABLE);
 	note("a", false);
-	a = host_hold(&pools.hosts, "a", 1, 5432);
+	a = host_hold(&pools.hosts, "a", 5432);
 	REQUIRE(a);
-	CHECK(host_is_unreachable(a, world.now, RETRY));
+	CHECK_INT(a->unreachable_since, world.now);
 	note("a", true);
-	CHECK(!host_is_unreachable(a, world.now, RETRY));
+	CHECK_INT(a->unreachable_since, 0);
 	/* the host has accepted the connection: a later error may concern this user only */
 	dial_begins();
 	hosts_note_reached(&server);
 	hosts_note(&server, false);
-	CHECK(!host_is_unreachable(a, world.now, RETRY));
+	CHECK_INT(a->unreachable_since, 0);
 	CHECK_TEXT(tried(), "b a");
 	/* and the result of another pool applies here */
 	world.now += RETRY;
 	CHECK_TEXT(tried(), "b a");
 	note("a", true);
 	CHECK_TEXT(tried(), "a b");
-	host_note(a, false, world.now);
+	a->unreachable_since = world.now;
 	CHECK_TEXT(tried(), "b a");
 	host_drop(&a);
 	end();
@@ -204,7 +209,7 @@ TEST(changed_list)
 	begin("a,b,c", BALANCE_DISABLE);
 	dial_begins();
 	/* a RELOAD has shortened the list: the results of this dial are ignored */
-	snprintf(list, sizeof(list), "x");
+	set_list("x");
 	pool.generation++;
 	CHECK(!hosts_next(&server));
 	hosts_note(&server, false);
@@ -219,7 +224,7 @@ TEST(index_beyond_a_shorter_list)
 {
 	begin("a,b,c", BALANCE_DISABLE);
 	dial_begins();
-	snprintf(list, sizeof(list), "a,b");
+	set_list("a,b");
 	CHECK(hosts_next(&server));
 	CHECK(!hosts_next(&server));
 	end();
@@ -292,6 +297,26 @@ TEST(number_of_remembered_addresses_is_limited)
 	/* the oldest failure is forgotten when a new failure is stored */
 	CHECK_TEXT(ordered(18), "0 17 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
 	end();
+}
+
+TEST(name_and_port_identify_a_host)
+{
+	struct host *table = NULL;
+	struct host *a = host_hold(&table, "db1", 5432), *again = host_hold(&table, "db1", 5432);
+	struct host *other = host_hold(&table, "db1", 5433), *longer = host_hold(&table, "db12", 5432);
+
+	CHECK(a && a == again);
+	CHECK(other && other != a && longer && longer != a && longer != other);
+	CHECK_INT(HASH_COUNT(table), 3);
+	host_drop(&a);
+	CHECK(!a);
+	CHECK_INT(HASH_COUNT(table), 3);
+	host_drop(&again);
+	CHECK_INT(HASH_COUNT(table), 2);
+	host_drop(&other);
+	host_drop(&longer);
+	host_drop(&longer);
+	CHECK(!table);
 }
 
 UNIT_MAIN

@@ -437,6 +437,39 @@ TEST(defaults_have_no_databases)
 	conf_drop(&conf);
 }
 
+/* Returns the hosts of a database with this entry, as "name:port name:port". */
+static const char *hosts_of(const char *entry)
+{
+	static char out[200];
+	char text[200];
+	struct conf *conf, *copy;
+
+	snprintf(text, sizeof(text), "[databases]\na = %s\n", entry);
+	out[0] = '\0';
+	conf = load(text);
+	/* a copy has hosts of its own */
+	copy = conf ? conf_with(conf, "query_timeout", "7", &problems) : NULL;
+	conf_drop(&conf);
+	for (unsigned i = 0; copy && i < copy->databases[0]->host_count; i++) {
+		const struct conf_host *host = &copy->databases[0]->hosts[i];
+
+		snprintf(out + strlen(out), sizeof(out) - strlen(out), "%s%s:%d", i > 0 ? " " : "", host->name ? host->name : "~", host->port);
+	}
+	conf_drop(&copy);
+	return out;
+}
+
+TEST(host_lists)
+{
+	CHECK_PAIRS(hosts_of,
+		{ "", "~:5432" },
+		{ "port=7", "~:7" },
+		{ "host=a", "a:5432" },
+		{ "host=a,/run/x,10.0.0.1 port=7", "a:7 /run/x:7 10.0.0.1:7" },
+		{ "host=' a , b,c '", "a:5432 b:5432 c:5432" },
+		{ "host=a,,b", "a:5432 :5432 b:5432" });
+}
+
 static bool differ(const char *a, const char *b)
 {
 	char text[512];
