@@ -494,11 +494,6 @@ static void show_state(const struct show *s)
 
 /* ---- LISTS ---- */
 
-static void list_row(const struct show *s, const char *name, int64_t items)
-{
-	show_row(s, &(struct count_row){ name, (uint64_t)items });
-}
-
 static void show_lists(const struct show *s)
 {
 	const struct world *w = s->world;
@@ -510,43 +505,48 @@ static void show_lists(const struct show *s)
 	mem_free(names.items);
 	if (names.failed)
 		result_fail(s->to);
-	list_row(s, "databases", counts.databases);
-	list_row(s, "users", (int64_t)names.count);
-	list_row(s, "peers", (int64_t)w->conf->peer_count);
-	list_row(s, "pools", counts.pools);
-	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);
-	list_row(s, "free_clients", 0);		/* unused objects are freed */
-	list_row(s, "used_clients", connections.clients);
-	list_row(s, "login_clients", counts.clients_in_login);
-	list_row(s, "free_servers", 0);
-	list_row(s, "used_servers", connections.servers);
-	list_row(s, "dns_names", dns_hosts(w->dns));
-	list_row(s, "dns_zones", dns_zones(w->dns));
-	list_row(s, "dns_queries", dns_queries(w->dns));
-	list_row(s, "dns_pending", 0);
+
+	const struct count_row rows[] = {
+		{ "databases", (uint64_t)counts.databases },
+		{ "users", names.count },
+		{ "peers", w->conf->peer_count },
+		{ "pools", (uint64_t)counts.pools },
+		{ "peer_pools", w->conf->peer_count },
+		{ "free_clients", 0 },		/* unused objects are freed */
+		{ "used_clients", (uint64_t)connections.clients },
+		{ "login_clients", (uint64_t)counts.clients_in_login },
+		{ "free_servers", 0 },
+		{ "used_servers", (uint64_t)connections.servers },
+		{ "dns_names", (uint64_t)dns_hosts(w->dns) },
+		{ "dns_zones", (uint64_t)dns_zones(w->dns) },
+		{ "dns_queries", (uint64_t)dns_queries(w->dns) },
+		{ "dns_pending", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		show_row(s, &rows[i]);
 }
 
 /* ---- MEM ---- */
-
-static void memory_row(const struct show *s, const char *name, size_t size, size_t used, size_t unused)
-{
-	show_row(s, &(struct memory_row){ name, size, used, unused });
-}
 
 static void show_mem(const struct show *s)
 {
 	const struct world *w = s->world;
 	struct pools_counts counts = pools_count(w->pools);
 	struct connection_totals connections = connections_total(w);
+	const struct memory_row rows[] = {
+		{ "user_cache", sizeof(struct user), (size_t)counts.users, 0 },
+		{ "db_cache", sizeof(struct database), (size_t)counts.databases, 0 },
+		{ "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0 },
+		{ "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0 },
+		{ "server_cache", world_server_struct_size(), (size_t)connections.servers, 0 },
+		{ "client_cache", world_client_struct_size(), (size_t)connections.clients, 0 },
+		{ "prepared_statement_cache", 1, statements_bytes(w->statements), 0 },
+		{ "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered },
+	};
 
-	memory_row(s, "user_cache", sizeof(struct user), (size_t)counts.users, 0);
-	memory_row(s, "db_cache", sizeof(struct database), (size_t)counts.databases, 0);
-	memory_row(s, "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0);
-	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0);
-	memory_row(s, "server_cache", world_server_struct_size(), (size_t)connections.servers, 0);
-	memory_row(s, "client_cache", world_client_struct_size(), (size_t)connections.clients, 0);
-	memory_row(s, "prepared_statement_cache", 1, statements_bytes(w->statements), 0);
-	memory_row(s, "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		show_row(s, &rows[i]);
 }
 
 /* ---- DNS ---- */
@@ -643,30 +643,22 @@ static void show_addresses(const struct show *s)
 
 /* ---- REASONS ---- */
 
-static void reasons(const struct show *s, uint64_t least)
+/* SHOW REASONS has the reasons with a count, SHOW REASONS ALL all of them. */
+static void show_reasons(const struct show *s)
 {
 	static const char *const faults[] = {
 		[FAULT_NOBODY] = "nobody", [FAULT_CLIENT] = "client", [FAULT_SERVER] = "server",
 		[FAULT_POLICY] = "policy", [FAULT_POOLER] = "pooler",
 	};
+	bool all = strcmp(s->item->name, "REASONS_ALL") == 0;
 
 	for (int i = REASON_NONE + 1; i < REASONS; i++) {
 		const struct close_reason_row *row = close_reason_row((enum close_reason)i);
+		uint64_t count = close_reason_counted((enum close_reason)i);
 
-		if (close_reason_counted((enum close_reason)i) < least)
-			continue;
-		show_row(s, &(struct reason_row){ row, faults[row->fault], close_reason_counted((enum close_reason)i) });
+		if (all || count > 0)
+			show_row(s, &(struct reason_row){ row, faults[row->fault], count });
 	}
-}
-
-static void show_reasons(const struct show *s)
-{
-	reasons(s, 1);
-}
-
-static void show_reasons_all(const struct show *s)
-{
-	reasons(s, 0);
 }
 
 /* ---- items ---- */
