@@ -51,10 +51,9 @@ enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
 enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
-const char *pool_mode_name(int mode);		/* "session"; NULL for -1 */
-const char *load_balance_name(int balance);
-const char *session_link_name(int link);
-const char *session_state_name(int state);
+enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE };
+/* Returns the word for a value of one of these enums; NULL for CONF_UNSET. */
+const char *setting_word(enum setting_words words, int value);
 
 /* When a change of a setting takes effect. The tables omit APPLIES_. */
 enum setting_applies {

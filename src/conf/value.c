@@ -614,30 +614,13 @@ const char *setting_value_shown(const struct settings *s, size_t index, char *bu
 	return ldap_options_masked(text, buf, size);
 }
 
-const char *pool_mode_name(int mode)
+const char *setting_word(enum setting_words which, int value)
 {
-	static const char *const names[] = { "session", "transaction", "statement" };
+	static const char *const all[][4] = {
+		[WORDS_POOL_MODE] = { "session", "transaction", "statement" }, [WORDS_SESSION_LINK] = { "first_query", "login" },
+		[WORDS_SESSION_STATE] = { "off", "full" }, [WORDS_LOAD_BALANCE] = { "round-robin", "disable" },
+	};
 
-	return mode < 0 || (size_t)mode >= COUNT_OF(names) ? NULL : names[mode];
+	return value < 0 || value >= 4 ? NULL : all[which][value];
 }
 
-const char *load_balance_name(int balance)
-{
-	static const char *const names[] = { "round-robin", "disable" };
-
-	return balance < 0 || (size_t)balance >= COUNT_OF(names) ? NULL : names[balance];
-}
-
-const char *session_state_name(int state)
-{
-	static const char *const names[] = { "off", "full" };
-
-	return state < 0 || (size_t)state >= COUNT_OF(names) ? NULL : names[state];
-}
-
-const char *session_link_name(int link)
-{
-	static const char *const names[] = { "first_query", "login" };
-
-	return link < 0 || (size_t)link >= COUNT_OF(names) ? NULL : names[link];
-}

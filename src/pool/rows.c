@@ -16,7 +16,7 @@ static const char *load_balance_of(const struct database *d)
 {
 	if (d->conf->host_count <= 1)
 		return NULL;
-	return load_balance_name(d->conf->load_balance_hosts);
+	return setting_word(WORDS_LOAD_BALANCE, d->conf->load_balance_hosts);
 }
 
 /* Look-ups in the queue (CLIENT_STARTUP), queries and logins. */
@@ -87,10 +87,10 @@ static void fill_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 		.tested = servers[SERVER_TESTED],
 		.login = servers[SERVER_LOGIN] - pool->cancel_logins,
 		.longest_wait = longest_wait(pool, now),
-		.mode = pool_mode_name(pool_mode_of(pool)),
+		.mode = setting_word(WORDS_POOL_MODE, pool_mode_of(pool)),
 		.load_balance = load_balance_of(pool->database),
-		.link = pool_mode_of(pool) == MODE_SESSION ? session_link_name(pool->allowed.link) : NULL,
-		.state = pool_mode_of(pool) != MODE_SESSION ? session_state_name(pool->allowed.state) : NULL,
+		.link = pool_mode_of(pool) == MODE_SESSION ? setting_word(WORDS_SESSION_LINK, pool->allowed.link) : NULL,
+		.state = pool_mode_of(pool) != MODE_SESSION ? setting_word(WORDS_SESSION_STATE, pool->allowed.state) : NULL,
 		.size = pool_size_of(pool),
 		.min_size = pool_min_size_of(pool),
 		.reserve = pool_reserve_of(pool),
@@ -163,9 +163,9 @@ static void fill_database(struct database_row *row, const struct pools *pools, c
 		.min_size = or_global(conf->min_pool_size, set->min_pool_size),
 		.reserve = or_global(conf->reserve_pool_size, set->reserve_pool_size),
 		.server_lifetime = or_global(conf->server_lifetime, set->server_lifetime),
-		.mode = pool_mode_name(conf->pool_mode),
-		.link = session_link_name(conf->session_link),
-		.state = session_state_name(conf->session_state),
+		.mode = setting_word(WORDS_POOL_MODE, conf->pool_mode),
+		.link = setting_word(WORDS_SESSION_LINK, conf->session_link),
+		.state = setting_word(WORDS_SESSION_STATE, conf->session_state),
 		.load_balance = load_balance_of(d),
 		.max_servers = database_max_servers(d),
 		.max_clients = database_max_clients(d),
@@ -232,9 +232,9 @@ void user_row_of(const struct pools *pools, const char *name, struct user_row *r
 	*row = (struct user_row){
 		.size = conf ? conf->pool_size : CONF_UNSET,
 		.reserve = conf ? conf->reserve_pool_size : CONF_UNSET,
-		.mode = conf ? pool_mode_name(conf->pool_mode) : NULL,
-		.link = conf ? session_link_name(conf->session_link) : NULL,
-		.state = conf ? session_state_name(conf->session_state) : NULL,
+		.mode = conf ? setting_word(WORDS_POOL_MODE, conf->pool_mode) : NULL,
+		.link = conf ? setting_word(WORDS_SESSION_LINK, conf->session_link) : NULL,
+		.state = conf ? setting_word(WORDS_SESSION_STATE, conf->session_state) : NULL,
 		.max_servers = or_global(conf ? conf->max_user_connections : CONF_UNSET, set->max_user_connections),
 		.max_clients = or_global(conf ? conf->max_user_client_connections : CONF_UNSET, set->max_user_client_connections),
 		.servers = user ? user->servers : 0,

@@ -239,12 +239,12 @@ TEST(enums_are_in_the_order_of_the_header)
 		CHECK_INT(value_read(row, &s, all[i].word, arena), VALUE_READ_OK);
 		CHECK_INT(*(int *)((char *)&s + row->offset), all[i].value);
 	}
-	CHECK_TEXT(pool_mode_name(MODE_TRANSACTION), "transaction");
-	CHECK_TEXT(pool_mode_name(MODE_STATEMENT), "statement");
-	CHECK(!pool_mode_name(CONF_UNSET));
-	CHECK(!pool_mode_name(3));
-	CHECK_TEXT(load_balance_name(BALANCE_DISABLE), "disable");
-	CHECK(!load_balance_name(-1));
+	CHECK_TEXT(setting_word(WORDS_POOL_MODE, MODE_TRANSACTION), "transaction");
+	CHECK_TEXT(setting_word(WORDS_POOL_MODE, MODE_STATEMENT), "statement");
+	CHECK(!setting_word(WORDS_POOL_MODE, CONF_UNSET));
+	CHECK(!setting_word(WORDS_POOL_MODE, 3));
+	CHECK_TEXT(setting_word(WORDS_LOAD_BALANCE, BALANCE_DISABLE), "disable");
+	CHECK(!setting_word(WORDS_LOAD_BALANCE, CONF_UNSET));
 	arena_free(&arena);
 }
 
