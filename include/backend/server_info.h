@@ -5,10 +5,6 @@
 #include "backend/welcome.h"
 #include "conn/world.h"
 
-/*
- * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last
- * login error, which hosts work, and which functions change a session.
- */
 struct notify_server;
 struct proven_secret;
 
@@ -26,16 +22,35 @@ struct database_functions {
 	usec_t tokens_at;		/* ... as of then */
 };
 
-struct server_info {
+/* The state of a new session, as servers have reported it. */
+struct reported_session {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
 	struct welcome *welcome;	/* of the server that has logged in last (held); NULL: none has */
-	unsigned generation;		/* of the pool, when this was learned */
-	bool refused;			/* login_error is the server's own answer */
-	char sqlstate[6];		/* of the server's last such answer; "": the last login failed otherwise */
-	char *login_error;		/* of the last server login that failed, or NULL */
-	struct proven_secret *found;		/* what auth_query has found for the pool's user, see proven_secret.h; or NULL */
-	struct proven_secret *shown;		/* the password that PAM or LDAP found right for it last, see proven_secret.h; or NULL */
+};
+
+/* The last login at a server that failed. */
+struct server_login_failure {
+	char *text;			/* NULL: none has failed since the last success */
+	bool refused;			/* the text is the answer of the server */
+	char sqlstate[6];		/* of that answer; "": the last login failed otherwise */
+};
+
+/* Secrets of the user of the pool: see proven_secret.h. Each may be NULL. */
+struct proven_secrets {
+	struct proven_secret *found;	/* the secret that auth_query has found */
+	struct proven_secret *shown;	/* the password that PAM or LDAP has accepted last */
+};
+
+/*
+ * What a pool has learned from its servers. `generation` is the generation of the pool when `reported`, `hosts` and `functions` were
+ * learned; after a RELOAD that leads to other servers they are dropped.
+ */
+struct server_info {
+	unsigned generation;
+	struct reported_session reported;
+	struct server_login_failure failure;
+	struct proven_secrets proven;
 	struct hosts hosts;
 	struct notify_server *notify_server;	/* of clients that LISTEN; see notify_server.h; NULL: there are none */
 	struct database_functions *functions;	/* of all pools of the database, see session_functions.c; NULL: none has been read */

@@ -465,7 +465,7 @@ static bool is_database_unknown(const struct lookup *l, enum close_reason why)
 {
 	const struct server_info *info = server_info_get(l->pool, l->world->params);
 
-	return why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->refused;
+	return why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->failure.refused;
 }
 
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail)

@@ -25,7 +25,7 @@ static size_t changed_params(const struct server *s, const char *names[PARAMS_MO
 	size_t count = 0;
 
 	for (int i = 0; info && i < params_count(w->params) && count < PARAMS_MOST; i++) {
-		const char *has = params_get(s->params, i), *fresh = params_get(info->defaults, i);
+		const char *has = params_get(s->params, i), *fresh = params_get(info->reported.defaults, i);
 
 		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has && (!fresh || strcmp(has, fresh) != 0))
 			names[count++] = params_name(w->params, i);

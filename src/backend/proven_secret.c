@@ -26,7 +26,7 @@ const struct proven_secret *proven_secret_of(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
 
-	return info ? info->found : NULL;
+	return info ? info->proven.found : NULL;
 }
 
 void proven_secret_free(struct proven_secret **place)
@@ -82,27 +82,27 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 
 	if (!info || secret->length == 0)
 		return;
-	if (!info->found || !secret_is_same(info->found->secret, secret)) {
-		if (info->found && answer < info->found->answer)
+	if (!info->proven.found || !secret_is_same(info->proven.found->secret, secret)) {
+		if (info->proven.found && answer < info->proven.found->answer)
 			return;
 		f = found_new(secret);
 		if (!f)
 			return;
-		proven_secret_free(&info->found);
-		info->found = f;
+		proven_secret_free(&info->proven.found);
+		info->proven.found = f;
 		forgive(pool);
 	}
-	if (answer > info->found->answer)
-		info->found->answer = answer;
+	if (answer > info->proven.found->answer)
+		info->proven.found->answer = answer;
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
-		keep_keys(info->found, w->secrets->found_keys, pool->user->name);
+		keep_keys(info->proven.found, w->secrets->found_keys, pool->user->name);
 }
 
 const struct proven_secret *shown_of(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
 
-	return info ? info->shown : NULL;
+	return info ? info->proven.shown : NULL;
 }
 
 void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
@@ -110,13 +110,13 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	struct server_info *info = server_info_get(pool, w->params);
 	struct proven_secret *f;
 
-	if (!info || (info->shown && secret_is_same(info->shown->secret, password)))
+	if (!info || (info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
 		return;
 	f = found_new(password);
 	if (!f)
 		return;
-	proven_secret_free(&info->shown);
-	info->shown = f;
+	proven_secret_free(&info->proven.shown);
+	info->proven.shown = f;
 	forgive(pool);
 }
 
@@ -125,7 +125,7 @@ void shown_forget(struct pool *pool)
 	struct server_info *info = pool->server_cache;
 
 	if (info)
-		proven_secret_free(&info->shown);
+		proven_secret_free(&info->proven.shown);
 }
 
 void proven_secret_pack(struct bytes *out, const struct proven_secret *f)

@@ -20,17 +20,17 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 
 	if (info && info->generation != pool->generation) {
 		/* a RELOAD leads to another server: what the old one said holds no more */
-		params_drop(table, &info->defaults);
-		welcome_drop(&info->welcome);
-		info->defaults = params_none(table);
-		info->known = 0;
+		params_drop(table, &info->reported.defaults);
+		welcome_drop(&info->reported.welcome);
+		info->reported.defaults = params_none(table);
+		info->reported.known = 0;
 		hosts_clear(&info->hosts);
 		database_functions_drop(&info->functions);
 		info->generation = pool->generation;
 	}
 	if (info || !(info = mem_try(sizeof(*info))))
 		return info;
-	info->defaults = params_none(table);
+	info->reported.defaults = params_none(table);
 	info->generation = pool->generation;
 	pool->server_cache = info;
 	return info;
@@ -42,14 +42,14 @@ void server_info_free(struct pool *pool, struct params_table *table)
 
 	if (!info)
 		return;
-	proven_secret_free(&info->found);
-	proven_secret_free(&info->shown);
-	params_drop(table, &info->defaults);
-	welcome_drop(&info->welcome);
+	proven_secret_free(&info->proven.found);
+	proven_secret_free(&info->proven.shown);
+	params_drop(table, &info->reported.defaults);
+	welcome_drop(&info->reported.welcome);
 	hosts_clear(&info->hosts);
 	database_functions_drop(&info->functions);
 	ASSERT(!info->notify_server);
-	mem_free(info->login_error);
+	mem_free(info->failure.text);
 	mem_free(info);
 	pool->server_cache = NULL;
 }
@@ -102,14 +102,14 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	failure = *failed = failure_of(s, why);
 	/* that of a secret that is not the server's is what the server itself would have said */
 	if (info && why != REASON_SERVER_SAID)
-		text_copy(info->sqlstate, sizeof(info->sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_row(why)->sqlstate : "");
+		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_row(why)->sqlstate : "");
 	/* what the server refuses to one replication client it need not refuse to others */
 	if (s->pooled.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
 		return true;
 	if (info) {
-		mem_free(info->login_error);
-		info->login_error = mem_copy_string(text);
-		info->refused = why == REASON_SERVER_SAID;
+		mem_free(info->failure.text);
+		info->failure.text = mem_copy_string(text);
+		info->failure.refused = why == REASON_SERVER_SAID;
 	}
 	if (s->dial)
 		hosts_note(s, false);
@@ -121,10 +121,10 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 
 bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked)
 {
-	if (!info->welcome)
+	if (!info->reported.welcome)
 		return false;
 	for (int i = 0; i < params_count(table); i++)
-		if (!(info->known & (uint64_t)1 << i) && !params_get(asked, i))
+		if (!(info->reported.known & (uint64_t)1 << i) && !params_get(asked, i))
 			return false;
 	return true;
 }
@@ -133,5 +133,5 @@ const char *pool_login_error(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
 
-	return info ? info->login_error : NULL;
+	return info ? info->failure.text : NULL;
 }

@@ -258,8 +258,8 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	/* PgBouncer's line has no connection in front of it */
 	log_warning("server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)),
 		    server_text(s, who, sizeof(who)));
-	if (info && strlen(e.sqlstate) < sizeof(info->sqlstate))
-		text_copy(info->sqlstate, sizeof(info->sqlstate), e.sqlstate);
+	if (info && strlen(e.sqlstate) < sizeof(info->failure.sqlstate))
+		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), e.sqlstate);
 	if (strcmp(e.sqlstate, "53300") == 0)
 		s->dial->refusal = SERVER_REFUSAL_FULL;
 	else if (text_starts(e.sqlstate, "57P0"))
@@ -287,17 +287,17 @@ static bool learn(struct server *s)
 
 		if (params_get(s->pooled.startup, i))
 			continue;
-		set = params_with(w->params, info->defaults, i, params_get(s->params, i));
+		set = params_with(w->params, info->reported.defaults, i, params_get(s->params, i));
 		if (!set)
 			return false;
-		params_drop(w->params, &info->defaults);
-		info->defaults = set;
-		info->known |= (uint64_t)1 << i;
+		params_drop(w->params, &info->reported.defaults);
+		info->reported.defaults = set;
+		info->reported.known |= (uint64_t)1 << i;
 	}
-	welcome_drop(&info->welcome);
-	info->welcome = welcome_hold(s->welcome);
-	mem_free(info->login_error);
-	info->login_error = NULL;
+	welcome_drop(&info->reported.welcome);
+	info->reported.welcome = welcome_hold(s->welcome);
+	mem_free(info->failure.text);
+	info->failure.text = NULL;
 	return true;
 }
 
@@ -306,7 +306,7 @@ static bool keep_welcome(struct server *s)
 {
 	struct server_info *info = server_info_get(s->pooled.pool, s->peer.world->params);
 
-	s->welcome = welcome_of(&s->dial->welcome, info ? info->welcome : NULL);
+	s->welcome = welcome_of(&s->dial->welcome, info ? info->reported.welcome : NULL);
 	return s->welcome != NULL;
 }
 

@@ -81,7 +81,7 @@ static bool is_database_missing(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
 
-	return pool->database->automatic && info && strcmp(info->sqlstate, "3D000") == 0;
+	return pool->database->automatic && info && strcmp(info->failure.sqlstate, "3D000") == 0;
 }
 
 static void refuse(struct pool_client *pc, enum close_reason why)

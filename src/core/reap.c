@@ -212,8 +212,8 @@ static const char *sqlstate_of(const struct client *c, enum close_reason why)
 	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
 	const struct server_info *info = c->pooled.pool ? c->pooled.pool->server_cache : NULL;
 
-	if (why == REASON_SERVER_SAID && info && info->sqlstate[0])
-		return info->sqlstate;
+	if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0])
+		return info->failure.sqlstate;
 	return in_session ? "08P01" : close_reason_row(why)->sqlstate;
 }
 

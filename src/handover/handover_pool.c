@@ -228,12 +228,12 @@ static void server_info_pack(struct bytes *out, const struct params_table *table
 	pack_bool(out, info != NULL);
 	if (!info)
 		return;
-	params_pack(out, table, info->defaults);
-	params_pack_bits(out, table, info->known);
-	handover_pack_welcome(out, info->welcome);
-	pack_text(out, info->login_error);
-	proven_secret_pack(out, info->found);
-	proven_secret_pack(out, info->shown);
+	params_pack(out, table, info->reported.defaults);
+	params_pack_bits(out, table, info->reported.known);
+	handover_pack_welcome(out, info->reported.welcome);
+	pack_text(out, info->failure.text);
+	proven_secret_pack(out, info->proven.found);
+	proven_secret_pack(out, info->proven.shown);
 }
 
 static void server_info_unpack(struct unpack *in, struct params_table *table, struct pool *pool)
@@ -251,15 +251,15 @@ static void server_info_unpack(struct unpack *in, struct params_table *table, st
 			params_drop(table, &defaults);
 		return;
 	}
-	params_drop(table, &info->defaults);
-	info->defaults = defaults;
-	info->known = params_unpack_bits(in, table);
-	welcome_drop(&info->welcome);
-	info->welcome = handover_unpack_welcome(in, NULL);
-	mem_free(info->login_error);
-	info->login_error = mem_copy_string(unpack_text(in));
-	proven_secret_unpack(in, &info->found);
-	proven_secret_unpack(in, &info->shown);
+	params_drop(table, &info->reported.defaults);
+	info->reported.defaults = defaults;
+	info->reported.known = params_unpack_bits(in, table);
+	welcome_drop(&info->reported.welcome);
+	info->reported.welcome = handover_unpack_welcome(in, NULL);
+	mem_free(info->failure.text);
+	info->failure.text = mem_copy_string(unpack_text(in));
+	proven_secret_unpack(in, &info->proven.found);
+	proven_secret_unpack(in, &info->proven.shown);
 }
 
 /* Whether the pool is for auth_query: its user is not the user that the database forces on its clients. */

@@ -178,7 +178,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->batch = unpack_u32(in);
 	use(w->params, &s->params, params_unpack(in, w->params), in);
 	s->first_params = params_unpack(in, w->params);
-	s->welcome = handover_unpack_welcome(in, info ? info->welcome : NULL);
+	s->welcome = handover_unpack_welcome(in, info ? info->reported.welcome : NULL);
 	in->bad |= !s->first_params || !s->welcome;
 	use(w->params, &s->pooled.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);

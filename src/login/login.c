@@ -361,8 +361,8 @@ static void welcome_if_known(struct client *c)
 		pool_mark(pool);
 		return;
 	}
-	c->params = login_params(c, info->defaults);
-	login_welcome(c, welcome_messages(info->welcome), 0);
+	c->params = login_params(c, info->reported.defaults);
+	login_welcome(c, welcome_messages(info->reported.welcome), 0);
 }
 
 static void enter_console(struct client *c)

@@ -29,14 +29,14 @@ static bool begin(void)
 TEST(changed_address_invalidates_the_information)
 {
 	REQUIRE(begin());
-	CHECK(info->welcome);
+	CHECK(info->reported.welcome);
 	CHECK(server_info_get(pool, whole.world->params) == info);
-	CHECK(info->welcome);
-	info->known = 5;
-	info->login_error = mem_copy_string("no");
+	CHECK(info->reported.welcome);
+	info->reported.known = 5;
+	info->failure.text = mem_copy_string("no");
 	pool->generation++;
 	CHECK(server_info_get(pool, whole.world->params) == info);
-	CHECK(!info->welcome && info->known == 0);
+	CHECK(!info->reported.welcome && info->reported.known == 0);
 	CHECK_INT(info->generation, pool->generation);
 	/* the last error is kept */
 	CHECK_TEXT(pool_login_error(pool), "no");
@@ -53,12 +53,12 @@ TEST(parameters_cover_the_request)
 	none = params_none(table);
 	asked = params_with(table, none, PARAM_DATESTYLE, "ISO");
 	REQUIRE(asked);
-	info->known = ~(uint64_t)0;
+	info->reported.known = ~(uint64_t)0;
 	CHECK(server_info_covers(info, table, none));
-	info->known = ~((uint64_t)1 << PARAM_DATESTYLE);
+	info->reported.known = ~((uint64_t)1 << PARAM_DATESTYLE);
 	CHECK(!server_info_covers(info, table, none));
 	CHECK(server_info_covers(info, table, asked));
-	welcome_drop(&info->welcome);
+	welcome_drop(&info->reported.welcome);
 	CHECK(!server_info_covers(info, table, asked));
 	params_drop(table, &asked);
 	params_drop(table, &none);
@@ -87,7 +87,7 @@ static const char *failure(enum close_reason why, bool is_logging_in, enum serve
 		name = failures[got];
 		CHECK_TEXT(pool_login_error(pool), "the words");
 		CHECK(pool->login_failed);
-		CHECK_INT(info->refused, why == REASON_SERVER_SAID);
+		CHECK_INT(info->failure.refused, why == REASON_SERVER_SAID);
 	} else {
 		CHECK(!pool->login_failed && !pool_login_error(pool));
 	}
@@ -165,11 +165,11 @@ TEST(sqlstate_is_of_the_last_answer)
 	REQUIRE(begin());
 	server->dial = &dial;
 	dial.generation = pool->generation;
-	snprintf(info->sqlstate, sizeof(info->sqlstate), "28P01");
+	snprintf(info->failure.sqlstate, sizeof(info->failure.sqlstate), "28P01");
 	CHECK(server_info_failed(server, REASON_SERVER_SAID, "x", &got));
-	CHECK_TEXT(info->sqlstate, "28P01");
+	CHECK_TEXT(info->failure.sqlstate, "28P01");
 	CHECK(server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
-	CHECK_TEXT(info->sqlstate, "");
+	CHECK_TEXT(info->failure.sqlstate, "");
 	server->dial = NULL;
 	whole_close();
 }

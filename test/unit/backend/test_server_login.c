@@ -231,7 +231,7 @@ static void refuses(const char *sqlstate)
 	CHECK(peer_is_ending(&s->peer));
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_SAID);
 	CHECK_TEXT(s->peer.end_detail, "go away");
-	CHECK_TEXT(server_info_get(s->pooled.pool, whole.world->params)->sqlstate, sqlstate);
+	CHECK_TEXT(server_info_get(s->pooled.pool, whole.world->params)->failure.sqlstate, sqlstate);
 }
 
 TEST(refusals)

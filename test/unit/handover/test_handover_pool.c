@@ -219,8 +219,8 @@ TEST(pool_fields_are_handed_over)
 	had = pool()->server_cache;
 	has = took->server_cache;
 	REQUIRE(had && has);
-	CHECK(has->known == had->known && has->known != 0 && has->welcome);
-	CHECK_TEXT(params_get(has->defaults, params_index(fresh.world->params, "TimeZone")), "UTC");
+	CHECK(has->reported.known == had->reported.known && has->reported.known != 0 && has->reported.welcome);
+	CHECK_TEXT(params_get(has->reported.defaults, params_index(fresh.world->params, "TimeZone")), "UTC");
 	pool()->login_failed = false;
 	end();
 }
