@@ -300,14 +300,17 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
 {
 	struct world *world = world_of(caller);
-	const char *text = command->name ? command->name : "";
+	const char *hex;
 	struct client *client;
 	uint64_t id = 0;
 	int64_t number;
 
-	if (text_starts(text, "0x") && strlen(text) <= 2 + 16 && text[2 + strspn(text + 2, "0123456789abcdefABCDEF")] == '\0' && text[2])
-		id = strtoull(text + 2, NULL, 16);
-	else if (text_to_int64(text, &number) && number > 0)
+	if (!command->name)
+		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
+	hex = text_starts(command->name, "0x") ? command->name + 2 : NULL;
+	if (hex && *hex && strlen(hex) <= 16 && strspn(hex, "0123456789abcdefABCDEF") == strlen(hex))
+		id = strtoull(hex, NULL, 16);
+	else if (!hex && text_to_int64(command->name, &number) && number > 0)
 		id = (uint64_t)number;
 	else
 		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
