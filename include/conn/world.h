@@ -91,6 +91,7 @@ struct world {
 	struct pools *pools;
 	struct params_table *params;
 	struct statements *statements;		/* prepared ones, shared */
+	uint64_t meanings;			/* counts commands that may have changed what texts mean */
 	struct list clients, servers;		/* every peer, in order of id */
 	struct server *by_backend_pid;		/* uthash: servers that have logged in; see state/notifier.c */
 	uint64_t last_id;

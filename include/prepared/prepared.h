@@ -25,7 +25,7 @@ struct prepared_name {
 	uint32_t batch;			/* of the last change, among the server's */
 	uint32_t refs;			/* the table's, and the journal's */
 	uint32_t cost;			/* its part of the client's `bytes` */
-	uint64_t told;			/* hash of the types that the client was told; 0: it is not known */
+	uint64_t told, certain_told;	/* hashes of the types that `sent` and `certain` had where they were parsed; 0: they are not known */
 	uint32_t place;			/* in the record of a hand-over */
 	struct list held;		/* on the client's list of that name exactly while `certain` is something */
 	bool listed;			/* the client's table holds it */
@@ -40,6 +40,7 @@ struct prepared_sql_name {
 	struct prepared_name *name;	/* NULL: unknown to pgweir */
 	bool drops;			/* by DEALLOCATE */
 	uint8_t end_size;
+	bool differs;			/* its types here are not those that the client was told: the SQL fails */
 	char end[STATEMENT_END_MOST];	/* of the name in its place on the server */
 };
 
@@ -53,6 +54,14 @@ struct prepared_sql {
 	struct prepared_sql_name names[];
 };
 
+/* What is known of the types of an unnamed statement. */
+struct unnamed_meaning {
+	uint64_t told;			/* hash of those that the client was told; 0: it was not told */
+	uint64_t at;			/* world->meanings when the text was sent */
+	bool doubted;			/* a transaction since then may have changed the meaning of texts */
+	bool differs;			/* on a server later they were not those that the client was told */
+};
+
 /* What a client has prepared; made by its first Parse. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
@@ -63,6 +72,9 @@ struct prepared_client {
 	bool kept, certain_kept;	/* there is one, and this is it */
 	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
 	uint32_t number;		/* counts the changes */
+	struct unnamed_meaning meaning, certain_meaning;
+	uint64_t awaited;		/* number of the statement that is parsed and described for the message that waits; 0: of none */
+	bool sql_waits;			/* the SQL that names statements waits until these are described */
 	uint8_t unnamed_deallocates;	/* UNNAMED_ bits: which of the texts may be DEALLOCATE ALL or DISCARD ALL */
 	bool deallocates;		/* so may what is under way, or a portal of this transaction: see sending_names_may_go() */
 	size_t put_by;			/* bytes of texts in the journal, at most */
@@ -92,7 +104,7 @@ struct prepared_entry {
 	uint32_t batch;
 	bool sent, certain;		/* it is there */
 	uint8_t reading;		/* enum reading: of what is certain */
-	bool described;			/* a Describe after a replay is not answered yet */
+	bool described;			/* a Describe of the pooler's is not answered yet */
 	uint64_t types;			/* hash of the types that the server has described; 0: it has not */
 };
 
@@ -129,6 +141,7 @@ struct prepared_server {
 	uint32_t unnamed_number;	/* of that client's changes, the last one */
 	uint32_t unnamed_in_flight, unnamed_batch;
 	bool unnamed_sure;		/* that client had to do with it even if what is in flight is skipped */
+	bool unnamed_described;		/* a Describe of the pooler's, behind a replay, is not answered yet */
 	struct statement_names names;	/* of the statements there */
 };
 

@@ -60,6 +60,10 @@ bool entry_is_there(const struct prepared_entry *e);
 bool sending_make_way(const struct sending *x, struct prepared_entry *e, const struct statement *st);
 /* Gathers a Parse of the statement, with a text as planned (NULL: as it is). */
 void sending_parse(const struct sending *x, const struct statement *st, const struct sql_plan *plan);
+/* Describes a statement on the server, on the pooler's account, behind its Parse. False: no memory. */
+bool sending_describe(const struct sending *x, struct prepared_name *n, struct statement *st, bool alone);
+/* A Describe of no statement goes in place of the message; its error becomes that of a statement of which the result has changed its type. */
+enum prepared_verdict sending_changed(const struct sending *x, struct prepared_name *n);
 /* Parses a statement on the server, on the pooler's account. False: no memory. */
 bool sending_replay(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan);
 

@@ -30,6 +30,9 @@ static inline bool op_changes_unnamed(const struct prepared_op *op)
 	return op->what == OP_UNNAMED || op->what == OP_UNNAMED_QUERY;
 }
 
+/* The error of a statement with other types than its client was told, as PostgreSQL says it, with the routine, by which drivers know what to do. */
+void error_build_changed(struct bytes *out);
+
 /* Both make it if it is not there. NULL: no memory, or no randomness. */
 struct prepared_client *prepared_client_of(struct client *client);
 struct prepared_server *prepared_server_of(struct server *server);

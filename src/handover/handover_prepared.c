@@ -202,6 +202,7 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 	n->in_flight = in_flight;
 	n->batch = batch;
 	n->told = told;
+	n->certain_told = in_flight > 0 ? 0 : told;
 	return n;
 }
 

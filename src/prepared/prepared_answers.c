@@ -48,12 +48,33 @@ static bool changes_name(const struct prepared_op *op)
 	return op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE);
 }
 
+/* Of the unnamed statement: it is this client's if its types are those that the client was told. */
+static void end_describe_unnamed(struct server *s, struct client *c)
+{
+	s->prepared->unnamed_described = false;
+	if (!c)
+		return;
+	c->prepared->meaning.differs = s->prepared->types != c->prepared->meaning.told;
+	s->unnamed_of = c->prepared->meaning.differs ? 0 : c->peer.id;
+}
+
 static void end_describe(struct server *s, const struct prepared_op *op)
 {
-	struct prepared_entry *e = entry_find(s->prepared, op->statement);
+	struct prepared_entry *e = op->statement ? entry_find(s->prepared, op->statement) : NULL;
 
 	if (e)
 		e->described = false;
+	if (!op->statement)
+		s->prepared->unnamed_described = false;
+}
+
+/* The types of what a client's message was about. By now the name may have been closed and given to another text. */
+static void note_told(const struct prepared_op *op, uint64_t types)
+{
+	if (op->name && op->name->sent == op->statement && !op->name->told)
+		op->name->told = types;
+	if (op->name && op->name->certain == op->statement && !op->name->certain_told)
+		op->name->certain_told = types;
 }
 
 static void done(struct server *s, struct client *c, const struct prepared_op *op)
@@ -83,6 +104,8 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 		break;
 	case OP_DESCRIBE:
 		end_describe(s, op);
+		if (!op->statement)
+			end_describe_unnamed(s, c);
 		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
@@ -95,6 +118,9 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	}
 	if (c && changes_name(op))
 		name_done(w, c->prepared, op->name, op->statement);
+	/* what the server had, it has described before */
+	if (c && op->what == OP_KNOWN && entry_find(s->prepared, op->statement))
+		note_told(op, entry_find(s->prepared, op->statement)->types);
 }
 
 static void undone(struct server *s, struct client *c, const struct prepared_op *op)
@@ -208,7 +234,7 @@ static void build_renamed(struct bytes *out, const struct pg_frame *f, const cha
 }
 
 /* As PostgreSQL says it, with the routine, by which drivers know what to do about it. */
-static void build_changed(struct bytes *out)
+void error_build_changed(struct bytes *out)
 {
 	static const char *const fields[] = {
 		"SERROR", "VERROR", "C0A000", "Mcached plan must not change result type", "Fplancache.c", "RRevalidateCachedQuery",
@@ -295,12 +321,12 @@ static bool build_error(struct bytes *out, struct server *s, const struct pg_fra
 		build_too_long(out);
 		return true;
 	}
-	if (!op->name)
-		return false;
 	if (is_unknown && (op->what == OP_CHANGED || (op->what == OP_USE && st && st->changed))) {
-		build_changed(out);
+		error_build_changed(out);
 		return true;
 	}
+	if (!op->name)
+		return false;
 	if (op->what == OP_USE && st)
 		look_at_use(s, f, st);
 	name_on(s->prepared, op, name);
@@ -343,6 +369,10 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 		} else {
 			failed(s, c, &op);
 			undone(s, c, &op);
+			if (c && !op.alone) {
+				c->prepared->sql_waits = false;
+				c->prepared->awaited = 0;
+			}
 			answer = op.alone ? PREPARED_TOLD : tell_error(s, c, f, &op);
 		}
 		op_release(s->peer.world, &op);
@@ -383,13 +413,22 @@ static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
 	return hash | 1;
 }
 
+/* The client was told the types of its unnamed statement, unless it has sent another since. */
+static void describe_unnamed(struct server *s, const struct prepared_op *op)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	if (op->what == OP_USE && !op->name && c && c->prepared && c->prepared->in_flight == 0)
+		c->prepared->meaning.told = s->prepared->types;
+}
+
 void prepared_described(struct server *s, const struct pg_frame *f)
 {
 	struct prepared_server *has = s->prepared;
 	struct prepared_op *op = has && has->op_count > 0 ? op_at(has, 0) : NULL;
 	struct prepared_entry *e;
 
-	if (!op || !op->statement || (op->what != OP_USE && op->what != OP_DESCRIBE))
+	if (!op || (op->what != OP_USE && op->what != OP_DESCRIBE))
 		return;
 	if (!pg_frame_is_whole(f)) {
 		has->types = 0;
@@ -398,12 +437,14 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 	has->types = hash_types(has->types, f);
 	if (f->type == PGS_PARAMETER_TYPES)
 		return;
+	if (!op->statement) {
+		describe_unnamed(s, op);
+		return;
+	}
 	e = entry_find(has, op->statement);
 	if (e)
 		e->types = has->types;
-	/* it may have been closed and given to another text since */
-	if (op->what == OP_USE && op->name && op->name->sent == op->statement)
-		op->name->told = has->types;
+	note_told(op, has->types);
 }
 
 void prepared_passed(struct server *s, struct client *c)
@@ -467,6 +508,7 @@ void prepared_meaning_changed(struct server *s)
 	struct database *altered = s->pooled.pool->database;
 	uint64_t last = statements_last(w->statements);
 
+	w->meanings++;
 	/* there is nothing more to renew: a server that repeats itself costs nothing */
 	if (altered->meaning_changed_at == last && altered->meaning_changed == w->now)
 		return;

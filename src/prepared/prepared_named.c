@@ -45,8 +45,7 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 }
 
 /* The name stands for nothing yet. */
-static enum prepared_verdict parse_new(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
-				       struct statement *st, const struct sql_plan *plan)
+static enum prepared_verdict parse_new(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(x->has, st);
 
@@ -65,19 +64,16 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
 	role_parse_sent(x->s, st->body, st->size);
-	if (plan)
-		sending_parse(x, st, plan);
-	else
-		sending_renamed(x, use, st->end, st->end_size);
+	sending_parse(x, st, plan);
 	sending_stats(x)->server_parse_count++;
 	if (!sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st))
 		return PREPARED_NO_MEMORY;
-	return plan ? PREPARED_SWALLOW : PREPARED_PASS;
+	/* the types of SQL that names statements are theirs */
+	return st->names_others || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 /* Its text names statements, which are sent first. */
-static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
-						    struct statement *st)
+static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
 	struct sql_plan plan;
 	enum prepared_verdict verdict = sql_plan(x, &plan, st->body, st->size, false);
@@ -85,7 +81,7 @@ static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, con
 	if ((verdict == PREPARED_PASS || verdict == PREPARED_MORE) && x->mine->sql)
 		x->mine->sql->statement = st->number;
 	if (verdict == PREPARED_PASS || verdict == PREPARED_MORE)
-		return parse_new(x, use, n, st, verdict == PREPARED_PASS ? &plan : NULL);
+		return parse_new(x, n, st, verdict == PREPARED_PASS ? &plan : NULL);
 	return verdict;
 }
 
@@ -140,7 +136,7 @@ enum prepared_verdict named_parse(const struct sending *x, const struct statemen
 	if (!sending_entry_in_doubt(x, entry_find(x->has, st))) {
 		if (!n)
 			n = name_new(x->mine, use->name, use->name_size);
-		verdict = !n ? PREPARED_NO_MEMORY : st->names_others ? parse_sql(x, use, n, st) : parse_new(x, use, n, st, NULL);
+		verdict = !n ? PREPARED_NO_MEMORY : st->names_others ? parse_sql(x, n, st) : parse_new(x, n, st, NULL);
 	}
 	statement_drop(sending_world(x)->statements, &st);
 	return verdict;
@@ -220,30 +216,23 @@ static NEVER_INLINE enum prepared_verdict prepare_sql(const struct sending *x, s
 	return PREPARED_PASS;
 }
 
-/* The statement has other types on this server than the client was told. */
-static NEVER_INLINE enum prepared_verdict use_changed(const struct sending *x, struct prepared_name *n)
-{
-	sending_head(x, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
-	if (!op_push(x->has, OP_CHANGED, n, NULL))
-		return PREPARED_NO_MEMORY;
-	return ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
-}
-
 /* The server does not have the statement. It is parsed and described before it is used, because an execution with other types
    cannot be undone. */
 static NEVER_INLINE enum prepared_verdict describe_first(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
 	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
-	if (!sending_replay(x, n, st, NULL))
+	if (!sending_replay(x, n, st, NULL) || !sending_describe(x, n, st, false))
 		return PREPARED_NO_MEMORY;
-	sending_head(x, PGC_DESCRIBE, st->end, st->end_size, 0);
 	gather_copy(x->g, flush, sizeof(flush));
-	entry_find(x->has, st)->described = true;
-	if (!op_push(x->has, OP_DESCRIBE, n, st) ||
-	    !ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED))
-		return PREPARED_NO_MEMORY;
+	x->mine->awaited = st->number;
 	return PREPARED_WAIT;
+}
+
+/* What has been parsed for this message is of use for it, whatever its reading: nothing was executed since. */
+static bool is_of_use(const struct sending *x, const struct prepared_entry *e)
+{
+	return entry_is_there(e) || (e && e->sent && e->statement->number == x->mine->awaited);
 }
 
 static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
@@ -260,18 +249,20 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 	}
 	if (x->f->type == PGC_BIND)
 		sending_stats(x)->bind_count++;
-	if (e && e->described)
-		return PREPARED_WAIT;
-	if (entry_is_there(e) && n->told && e->types && e->types != n->told)
-		return use_changed(x, n);
-	if (entry_is_there(e))
+	/* while its client's own Parse is not answered, there is nothing to compare */
+	if (e && e->described && n->told)
+		return e->statement->number == x->mine->awaited ? PREPARED_WAIT : sending_wait_for_answers(x);
+	if (is_of_use(x, e) && n->told && e->types && e->types != n->told)
+		return sending_changed(x, n);
+	if (is_of_use(x, e))
 		entry_used(x->has, e);
 	else if (st->changed)
 		return use_nothing(x, use, n, st);
 	else if (n->told)
 		return describe_first(x, n, st);
-	else if (!sending_replay(x, n, st, NULL))
+	else if (!sending_replay(x, n, st, NULL) || !(st->names_others || sending_describe(x, n, st, false)))
 		return PREPARED_NO_MEMORY;
+	x->mine->awaited = 0;
 	sending_renamed(x, use, st->end, st->end_size);
 	return sending_entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
@@ -323,7 +314,7 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
 	if (may_go_back(x, n))
 		name_moves(sending_world(x), x->mine, n, n->first);
 	e = entry_find(x->has, n->sent);
-	if (entry_is_there(e) || n->sent->changed)
+	if (is_of_use(x, e) || n->sent->changed)
 		return use_statement(x, use, n, n->sent, e);
 	st = named_statement(x, n);
 	if (!st)

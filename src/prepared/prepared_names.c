@@ -75,6 +75,7 @@ bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum p
 		text_becomes_another(of);
 	if (of->in_flight == 0) {
 		swap_texts(of);
+		of->certain_meaning = of->meaning;
 		of->certain_kept = of->kept;
 		of->put_by = 0;
 	} else if (!put_by(of, on)) {
@@ -82,6 +83,7 @@ bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum p
 	}
 	bytes_consume(&of->text, bytes_size(&of->text));
 	of->kept = kept;
+	of->meaning = (struct unnamed_meaning){ .at = of->meaning.at };
 	of->in_flight++;
 	of->batch = batch;
 	of->number++;
@@ -96,6 +98,7 @@ bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum p
 void unnamed_done(struct prepared_client *of, const struct prepared_op *op)
 {
 	of->in_flight--;
+	of->certain_meaning = (struct unnamed_meaning){ .at = of->meaning.at };
 	of->certain_kept = op->kept;
 	if (!op->text)
 		return;
@@ -110,6 +113,7 @@ void unnamed_undone(struct prepared_client *of)
 	if (--of->in_flight > 0)
 		return;
 	swap_texts(of);
+	of->meaning = of->certain_meaning;
 	of->kept = of->certain_kept;
 	if (of->unnamed_deallocates)
 		of->unnamed_deallocates |= UNNAMED_SENT;
@@ -234,7 +238,9 @@ void name_sent(struct world *w, struct prepared_client *of, struct prepared_name
 	stand_for(w, &n->sent, st);
 	if (st)
 		name_charge(of, n, st);
-	n->in_flight++;
+	if (n->in_flight++ == 0)
+		n->certain_told = n->told;
+	n->told = 0;
 	n->batch = batch;
 }
 
@@ -244,6 +250,7 @@ static void name_settle(struct world *w, struct prepared_client *of, struct prep
 	if (n->in_flight > 0)
 		return;
 	stand_for(w, &n->sent, n->certain);
+	n->told = n->certain_told;
 	if (!n->sent && n->listed)
 		unlist(w, of, n);
 }
@@ -251,6 +258,7 @@ static void name_settle(struct world *w, struct prepared_client *of, struct prep
 void name_done(struct world *w, struct prepared_client *of, struct prepared_name *n, struct statement *st)
 {
 	name_is_certain(w, of, n, st);
+	n->certain_told = 0;
 	stand_for(w, &n->first, NULL);
 	n->in_flight--;
 	name_settle(w, of, n);

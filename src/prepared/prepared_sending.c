@@ -216,6 +216,24 @@ void sending_parse(const struct sending *x, const struct statement *st, const st
 		gather_add(x->g, st->body, st->size);
 }
 
+bool sending_describe(const struct sending *x, struct prepared_name *n, struct statement *st, bool alone)
+{
+	sending_head(x, PGC_DESCRIBE, st->end, st->end_size, 0);
+	entry_find(x->has, st)->described = true;
+	if (!op_push(x->has, OP_DESCRIBE, n, st))
+		return false;
+	op_at(x->has, x->has->op_count - 1)->alone = alone;
+	return ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED);
+}
+
+enum prepared_verdict sending_changed(const struct sending *x, struct prepared_name *n)
+{
+	sending_head(x, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
+	if (!op_push(x->has, OP_CHANGED, n, NULL))
+		return PREPARED_NO_MEMORY;
+	return ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
 bool sending_replay(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	enum reading reading = sending_reading(x, st);

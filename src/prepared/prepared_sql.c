@@ -53,7 +53,21 @@ static bool give_empty(const struct sending *x, struct prepared_sql_name *n, uns
 	return ahead(x, PGC_CLOSE, alone) && ahead(x, PGC_PARSE, alone);
 }
 
-/* EXECUTE shall find the statement. */
+/* The statement is on the server, and has the types that the client was told; or it is not known what these are. */
+static bool is_as_told(const struct prepared_name *n, const struct prepared_entry *e)
+{
+	return n->told == 0 || e->types == 0 || e->types == n->told;
+}
+
+static bool replay(const struct sending *x, struct prepared_name *n, struct statement *st, bool alone)
+{
+	if (!sending_replay(x, n, st, NULL))
+		return false;
+	op_at(x->has, x->has->op_count - 1)->alone = alone;
+	return st->names_others || sending_describe(x, n, st, alone);
+}
+
+/* EXECUTE shall find the statement. It fails where the statement has other types than the client was told. */
 static bool give(const struct sending *x, struct prepared_sql_name *n, bool alone)
 {
 	struct statement *st = named_statement(x, n->name);
@@ -65,14 +79,13 @@ static bool give(const struct sending *x, struct prepared_sql_name *n, bool alon
 	x->mine->deallocates |= st->deallocates;
 	set_end(n, st->end);
 	e = entry_find(x->has, st);
-	if (entry_is_there(e)) {
-		entry_used(x->has, e);
-	} else if (st->changed) {
+	n->differs = st->changed || (entry_is_there(e) ? !is_as_told(n->name, e) : n->name->told && x->mine->sql_waits);
+	if (n->differs) {
 		set_end(n, STATEMENT_NOWHERE);
+	} else if (entry_is_there(e)) {
+		entry_used(x->has, e);
 	} else {
-		given = sending_replay(x, n->name, st, NULL);
-		if (given)
-			op_at(x->has, x->has->op_count - 1)->alone = alone;
+		given = replay(x, n->name, st, alone);
 	}
 	statement_drop(sending_world(x)->statements, &st);
 	return given;
@@ -89,6 +102,50 @@ static bool give_all(const struct sending *x, struct prepared_sql *sql, bool alo
 			return false;
 	}
 	return true;
+}
+
+/* Ahead of a Query these messages end with a Sync; a Parse has the client's Sync behind it, and the answers are asked for. */
+static bool end_ahead(const struct sending *x, bool alone)
+{
+	static const uint8_t sync[PG_HEADER] = { PGC_SYNC, 0, 0, 0, 4 }, flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+
+	gather_copy(x->g, alone ? sync : flush, PG_HEADER);
+	if (!alone)
+		return true;
+	if (!ahead(x, PGC_SYNC, true))
+		return false;
+	x->s->batch++;
+	return true;
+}
+
+/* Of the statements that EXECUTE names some are not on the server: they are parsed and described before, once, because an execution with
+   other types cannot be undone. PREPARED_PASS: all are there, or were not to be had. */
+static enum prepared_verdict describe_all(const struct sending *x, struct prepared_sql *sql, bool alone)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; i < sql->count && !x->mine->sql_waits; i++) {
+		struct prepared_sql_name *n = &sql->names[i];
+		struct statement *st;
+		bool given = true;
+
+		if (!n->name || n->drops || !n->name->told)
+			continue;
+		st = named_statement(x, n->name);
+		if (!st)
+			return PREPARED_NO_MEMORY;
+		if (!st->changed && !st->names_others && !entry_is_there(entry_find(x->has, st))) {
+			some = true;
+			given = replay(x, n->name, st, alone);
+		}
+		statement_drop(sending_world(x)->statements, &st);
+		if (!given)
+			return PREPARED_NO_MEMORY;
+	}
+	if (!some)
+		return PREPARED_PASS;
+	x->mine->sql_waits = true;
+	return end_ahead(x, alone) ? PREPARED_WAIT : PREPARED_NO_MEMORY;
 }
 
 /* ---- the record ---- */
@@ -137,7 +194,9 @@ static struct prepared_sql *record(const struct sending *x, const struct sql_pla
 
 enum prepared_verdict sql_plan(const struct sending *x, struct sql_plan *plan, const uint8_t *text, size_t size, bool alone)
 {
+	enum prepared_verdict verdict;
 	struct prepared_sql *sql;
+	bool given;
 
 	plan->count = statement_sql_read(text, size, plan->names);
 	if (plan->count == 0)
@@ -150,7 +209,12 @@ enum prepared_verdict sql_plan(const struct sending *x, struct sql_plan *plan, c
 	x->c->names_sql = find_names(x, plan, sql);
 	if (!x->c->names_sql)
 		return PREPARED_MORE;
-	return give_all(x, sql, alone) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	verdict = describe_all(x, sql, alone);
+	if (verdict != PREPARED_PASS)
+		return verdict;
+	given = give_all(x, sql, alone);
+	x->mine->sql_waits = false;
+	return given ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 bool sql_is_ready(const struct sending *x, uint64_t statement)
@@ -208,7 +272,6 @@ void sql_add(const struct sending *x, const struct sql_plan *plan, const uint8_t
 
 enum prepared_verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
-	static const uint8_t sync[PG_HEADER] = { PGC_SYNC, 0, 0, 0, 4 };
 	struct sending x = { c, s, f, g, NULL, c->prepared, prepared_server_of(s) };
 	enum prepared_verdict verdict = PREPARED_MORE;
 	struct sql_plan plan;
@@ -221,10 +284,8 @@ enum prepared_verdict prepared_send_sql(struct client *c, struct server *s, cons
 	if (pg_frame_is_whole(f) && ledger_enters(&s->ledger) && !ledger_may_surprise(&s->ledger) && !s->ledger.open)
 		verdict = sql_plan(&x, &plan, f->body, f->size, true);
 	if (verdict == PREPARED_PASS) {
-		gather_copy(g, sync, sizeof(sync));
-		if (!ahead(&x, PGC_SYNC, true))
+		if (!end_ahead(&x, true))
 			return PREPARED_NO_MEMORY;
-		s->batch++;
 		head = gather_place(g, PG_HEADER);
 		sending_write_header(head, PGC_QUERY, f->size + sql_growth(&x, &plan));
 		sql_add(&x, &plan, f->body, f->size);
@@ -284,6 +345,22 @@ static void append_told(struct bytes *out, const struct prepared_sql *sql, const
 	bytes_append_string(out, text);
 }
 
+/* The error says that a statement is missing which has other types than the client was told: the name that no statement has. */
+static bool names_what_differs(const struct prepared_sql *sql, const char *head, const struct pg_frame *f)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	char nowhere[STATEMENT_NAME_MOST + QUOTES];
+	uint8_t field;
+
+	snprintf(nowhere, sizeof(nowhere), "\"%s" STATEMENT_NOWHERE "\"", head);
+	for (uint32_t i = 0; i < sql->count; i++)
+		if (sql->names[i].name && sql->names[i].differs)
+			while ((field = pg_read_u8(&body)) != 0)
+				if (strstr(pg_read_string(&body), nowhere))
+					return true;
+	return false;
+}
+
 enum prepared_answer prepared_sql_failed(struct server *s, struct client *c, const struct pg_frame *f)
 {
 	const struct prepared_sql *sql = c->prepared ? c->prepared->sql : NULL;
@@ -297,13 +374,17 @@ enum prepared_answer prepared_sql_failed(struct server *s, struct client *c, con
 	if (!sql || !s->prepared || sql->server != s->peer.id || !pg_frame_is_whole(f))
 		return PREPARED_RELAY;
 	snprintf(head, sizeof(head), "%.*s", STATEMENT_HEAD, s->prepared->names.head);
-	mark = pg_begin(&out, PGS_ERROR);
-	while ((field = pg_read_u8(&body)) != 0) {
-		bytes_append_u8(&out, field);
-		append_told(&out, sql, head, pg_read_string(&body));
+	if (names_what_differs(sql, head, f)) {
+		error_build_changed(&out);
+	} else {
+		mark = pg_begin(&out, PGS_ERROR);
+		while ((field = pg_read_u8(&body)) != 0) {
+			bytes_append_u8(&out, field);
+			append_told(&out, sql, head, pg_read_string(&body));
+		}
+		bytes_append_u8(&out, 0);
+		pg_end(&out, mark);
 	}
-	bytes_append_u8(&out, 0);
-	pg_end(&out, mark);
 	failed = out.failed;
 	/* as in prepared_answered */
 	if (!failed)

@@ -7,9 +7,10 @@
  */
 #include "prepared/prepared_sending.h"
 
-#include "state/role.h"
 #include "base/inline.h"
 #include "pg/deallocate.h"
+#include "state/role.h"
+#include "state/session_state.h"
 
 bool unnamed_is_at_hand(const struct client *c, const struct server *s)
 {
@@ -34,6 +35,7 @@ static bool unnamed_changes(struct client *c, struct server *s, bool kept)
 
 	if (!unnamed_sent(c->prepared, s->prepared, OP_UNNAMED, kept, s->batch))
 		return false;
+	c->prepared->meaning.at = c->peer.world->meanings;
 	take_hold(c, s, had);
 	return true;
 }
@@ -159,6 +161,55 @@ static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x)
 	return PREPARED_SWALLOW;
 }
 
+/* The text, on this server, may have other types than the client was told, or, where the client was not told, than it had where it was parsed. */
+static bool may_differ(const struct sending *x)
+{
+	const struct unnamed_meaning *m = &x->mine->meaning;
+	bool in_doubt = m->doubted || m->at != sending_world(x)->meanings || x->s->meaning_in_doubt || session_state_is_private(x->s, x->c);
+
+	return m->differs || (m->told == 0 && in_doubt);
+}
+
+/* It is parsed and described before it is used, because an execution with other types cannot be undone. */
+static enum prepared_verdict describe_first(const struct sending *x)
+{
+	static const uint8_t message[] = { PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0, PGC_FLUSH, 0, 0, 0, 4 };
+
+	if (!replay_unnamed(x, NULL))
+		return PREPARED_NO_MEMORY;
+	gather_copy(x->g, message, sizeof(message));
+	/* not at hand before the answer */
+	x->s->unnamed_of = 0;
+	x->has->unnamed_described = true;
+	if (!op_push(x->has, OP_DESCRIBE, NULL, NULL) ||
+	    !ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED))
+		return PREPARED_NO_MEMORY;
+	return PREPARED_WAIT;
+}
+
+/* A Bind or Describe of what another server has, or another client has replaced on this one. */
+static NEVER_INLINE enum prepared_verdict use_elsewhere(const struct sending *x)
+{
+	struct prepared_client *mine = x->mine;
+	bool is_closed = !mine->kept;
+
+	if (x->has->unnamed_described)
+		return PREPARED_WAIT;
+	if (!is_closed && may_differ(x))
+		return sending_changed(x, NULL);
+	if (!is_closed && mine->meaning.told)
+		return describe_first(x);
+	return (is_closed ? close_unnamed(x) : replay_unnamed(x, NULL)) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* The types in the answer to a Describe are noted. */
+static enum prepared_verdict send_use(const struct sending *x)
+{
+	if (x->f->type != PGC_DESCRIBE)
+		return sending_unchanged(x);
+	return sending_entered(x, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
 enum prepared_verdict unnamed_send(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
@@ -183,10 +234,11 @@ enum prepared_verdict unnamed_send(const struct sending *x)
 	if (x->has->unnamed_in_flight > 0 && !x->has->unnamed_sure && x->has->unnamed_batch != x->s->batch)
 		return PREPARED_WAIT;
 	if (unnamed_is_at_hand(x->c, x->s))
-		return sending_unchanged(x);
+		return send_use(x);
 	if (mine->in_flight > 0 && mine->batch != x->s->batch)
 		return PREPARED_WAIT;
-	return (mine->kept ? replay_unnamed(x, NULL) : close_unnamed(x)) ? sending_unchanged(x) : PREPARED_NO_MEMORY;
+	verdict = use_elsewhere(x);
+	return verdict == PREPARED_PASS ? send_use(x) : verdict;
 }
 
 /* Of a client that has prepared something. */

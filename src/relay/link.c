@@ -153,9 +153,11 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 		state_is_left(s);
 	if (s->notifies)
 		notifier_leaves(s);
-	s->meaning_in_doubt = false;
-	if (c->prepared)
+	if (c->prepared) {
+		c->prepared->meaning.doubted |= s->meaning_in_doubt;
 		prepared_client_rests(c);
+	}
+	s->meaning_in_doubt = false;
 }
 
 /* The server is clean. */

@@ -91,3 +91,78 @@ def test_a_name_that_is_given_to_another_text(scene, postgres):
         busy.query(text)
         client.send(m.bind("s1") + m.execute() + m.sync())
         assert client.result().rows == [[b"a", b"2"]]
+
+
+# --- types that the client has not asked for
+
+CHANGED = [("E", "0A000")]
+INSERT = "INSERT INTO mz VALUES ($1) RETURNING v::text"
+
+
+@pytest.fixture
+def weir(scene, postgres):
+    postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v date); INSERT INTO mz VALUES ('2024-01-02'); ALTER TABLE mz OWNER TO app", database="p0")
+    return scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2, server_tls_sslmode="disable")
+
+
+def answers(client, *parts):
+    client.send(*parts)
+    return [("E", m.read_error(part.body)["C"]) if part.type == "E" else part.type for part in client.read_until("Z") if part.type not in "ZN"]
+
+
+def alter(weir):
+    """Through the first server; then the first server is busy. Returns the client that uses it."""
+    busy = weir.client()
+    assert not busy.query("ALTER TABLE mz ALTER v TYPE timestamp").errors
+    busy.query("BEGIN")
+    return busy
+
+
+@pytest.mark.parametrize("name", ["s1", ""], ids=["named", "unnamed"])
+@pytest.mark.parametrize("text, values", [("SELECT v FROM mz", ()), (INSERT, (b"2024-01-02 03:04:05",))], ids=["result", "parameter"])
+@pytest.mark.parametrize("described", [False, True], ids=["", "described"])
+def test_statement_that_is_parsed_again(weir, name, text, values, described):
+    """A value was stored, or a row read, with types that a direct connection would not have."""
+    client = weir.client()
+    answers(client, m.parse(text, name), m.describe("S", name) if described else b"", m.sync())
+    busy = alter(weir)
+    for _ in range(2):
+        assert answers(client, m.bind(name, "", values), m.execute(), m.sync()) == CHANGED
+    assert answers(client, m.close("S", name), m.parse(text, name), m.bind(name, "", values), m.execute(), m.sync()) == ["3", "1", "2", "D", "C"]
+    busy.query("COMMIT")
+
+
+def test_unnamed_statement_with_the_types_of_before(weir):
+    client, busy = weir.client(), weir.client()
+    answers(client, m.parse("SELECT v FROM mz"), m.describe("S"), m.sync())
+    busy.query("CREATE VIEW mz_view AS SELECT 1; DROP VIEW mz_view; BEGIN")
+    assert answers(client, m.bind(), m.execute(), m.sync()) == ["2", "D", "C"]
+
+
+@pytest.mark.parametrize("in_query", [True, False], ids=["query", "extended"])
+def test_execute_by_sql(weir, in_query):
+    client = weir.client()
+    answers(client, m.parse(INSERT, "s1"), m.sync())
+    busy = alter(weir)
+    text = "EXECUTE s1('2024-01-02 03:04:05')"
+    assert CHANGED[0] in answers(client, *([m.query(text)] if in_query else [m.run(text), m.sync()]))
+    answers(client, m.close("S", "s1"), m.parse(INSERT, "s1"), m.sync())
+    assert client.query(text).rows == [[b"2024-01-02 03:04:05"]]
+    busy.query("COMMIT")
+
+
+def test_skipped_parse_keeps_the_types(weir):
+    client = weir.client()
+    answers(client, m.parse(INSERT, "s1"), m.sync())
+    assert answers(client, m.parse("SELEKT"), m.close("S", "s1"), m.parse("SELECT 1", "s1"), m.sync()) == [("E", "42601")]
+    alter(weir)
+    assert answers(client, m.bind("s1", "", (b"2024-01-02 03:04:05",)), m.execute(), m.sync()) == CHANGED
+
+
+def test_statement_behind_a_set_of_its_batch(weir):
+    """The statement was parsed again and again, because each Parse came after the SET."""
+    client, busy = weir.client(), weir.client()
+    answers(client, m.parse("SELECT 'x'::text", "s1"), m.sync())
+    busy.query("BEGIN")
+    assert answers(client, m.run("BEGIN"), m.run("SET LOCAL search_path = pg_catalog"), m.flush(), m.bind("s1"), m.execute(), m.sync())[-3:] == ["2", "D", "C"]
+    client.query("COMMIT")

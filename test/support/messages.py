@@ -195,6 +195,11 @@ def parse_complete():
     return message("1")
 
 
+def parsed(*oids):
+    """The answers to a Parse with a name and to pgweir's own Describe behind it."""
+    return parse_complete() + parameter_description(*oids) + no_data()
+
+
 def bind_complete():
     return message("2")
 

@@ -28,7 +28,7 @@ def test_statement_belongs_to_its_client(scene, mode):
     both.client.send(m.describe("S", "s1"), use("s1"), m.sync())
     assert both.heard().types == "tT2DCZ"
     first, second = stage.fake.started
-    assert stage.kinds(first.pid) == "PB" and stage.kinds(second.pid) == "PDB"
+    assert stage.kinds(first.pid) == "PDB" and stage.kinds(second.pid) == "PDDB"
     assert set(stage.check_names().values()) == {(ONE, ())}
 
 
@@ -40,7 +40,7 @@ def test_known_text_is_parsed_once_for_all_clients(scene, mode):
         assert both.ask(m.parse(ONE, "mine %d" % n), m.describe("S", "mine %d" % n), m.sync()).types == "1tTZ"
     for n, both in enumerate(clients):
         assert both.ask(use("mine %d" % n), m.sync()).types == "2DCZ"
-    assert stage.parsed() == [ONE] and stage.kinds() == "P" + "D" * 5 + "B" * 5
+    assert stage.parsed() == [ONE] and stage.kinds() == "PD" + "D" * 5 + "B" * 5
     stage.check_names()
 
 

@@ -111,8 +111,8 @@ def test_other_queries_cause_no_wait(scene):
     client = weir.client()
     client.send(P1, m.sync())
     server = fake.accept()
-    server.expect_all("PS")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("PDS")
+    server.send(m.parsed(), m.ready())
     client.expect_all("1Z")
     for _ in range(2):
         client.send(m.query("BEGIN"), use("s1"), m.sync(), m.query("COMMIT"), m.describe("S", "s1"), m.sync())

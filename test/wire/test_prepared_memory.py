@@ -106,7 +106,7 @@ def test_texts_under_one_name_in_one_batch(scene):
         while not heard or heard[-1] != "S":
             heard.append(server.read().type)
             if heard[-1] in "PC":
-                unanswered.append(m.parse_complete() if heard[-1] == "P" else m.close_complete())
+                unanswered.append(m.parsed() if heard[-1] == "P" else m.close_complete())
             assert len(unanswered) < count // 2, "nothing asks for what has been answered"
             if heard[-1] in "HS":
                 server.send(*unanswered)

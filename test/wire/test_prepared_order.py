@@ -71,8 +71,8 @@ def test_trap_22_known_statements_wait_for_their_turn(scene):
     first.send(P1, m.sync())
     server = fake.accept()
     shared = m.read_parse(server.expect("P").body)[0]
-    server.expect("S")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("DS")
+    server.send(m.parsed(), m.ready())
     first.expect_all("1Z")
     client.send(m.parse("x"), m.describe("S"), m.parse(ONE, "mine"), m.bind("mine"), m.close("S", "mine"), m.parse(ONE, "mine"),
                 m.sync())
@@ -99,8 +99,8 @@ def test_trap_22_known_statements_are_not_answered_after_an_error(scene):
     first, client = weir.client(), weir.client()
     first.send(P1, m.sync())
     server = fake.accept()
-    server.expect_all("PS")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("PDS")
+    server.send(m.parsed(), m.ready())
     first.expect_all("1Z")
     client.send(m.parse("x"), m.describe("S"), m.parse(ONE, "mine"), m.close("S", "mine"), m.parse(ONE, "mine"), m.sync(),
                 m.bind("mine"), m.sync())
@@ -283,8 +283,8 @@ def test_trap_23_similar_rows_and_tags_have_no_effect(scene):
     client.send(P1, m.sync())
     server = fake.accept()
     shared = m.read_parse(server.expect("P").body)[0]
-    server.expect("S")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("DS")
+    server.send(m.parsed(), m.ready())
     client.expect_all("1Z")
     for said in (m.rows("DEALLOCATE ALL", "DISCARD ALL"), m.command_complete("DEALLOCATE"), m.command_complete("DISCARD PLANS"),
                  m.command_complete("DISCARD TEMP"), m.command_complete("DEALLOCATE ALLE"), m.notice("DISCARD ALL")):
@@ -360,12 +360,12 @@ def test_trap_25_a_client_that_closes_does_not_close_it_at_the_server(scene):
     stage = Stage(scene)
     both, other = stage.both(), stage.both()
     both.ask(P1, use("s1"), C1, m.sync())
-    assert stage.kinds() == "PB"
+    assert stage.kinds() == "PDB"
     other.ask(P1, m.sync())
     both.ask(P1, use("s1"), m.sync())
     both.quit()
     assert other.ask(use("s1"), m.sync()).value == ONE
-    assert stage.kinds() == "PBBB"
+    assert stage.kinds() == "PDBBB"
 
 
 def test_trap_25_answers_to_evictions_reach_no_client(scene):
@@ -533,8 +533,8 @@ def test_trap_22_rows_directly_after_an_answer_of_the_pooler(scene):
     client = weir.client()
     client.send(m.parse("one", "s1"), m.sync())
     server = fake.accept()
-    server.expect_all("PS")
-    server.send(m.parse_complete(), m.ready("T"))
+    server.expect_all("PDS")
+    server.send(m.parsed(), m.ready("T"))
     client.expect_all("1Z")
     for number in range(3):
         client.send(m.bind("s1", portal="p"), m.parse("one", "t%d" % number), m.execute("p"), m.sync())

@@ -168,8 +168,8 @@ def test_trap_27_answer_to_an_inserted_parse_reaches_no_client(scene):
     client.send(m.parse(ONE, "s1", (25,)), m.sync())
     server = fake.accept()
     first = server.expect("P")
-    server.expect("S")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("DS")
+    server.send(m.parse_complete(), m.parameter_description(25), m.row_description("v"), m.ready())
     client.expect_all("1Z")
     other.send(m.query("BEGIN"))
     server.expect_query("BEGIN")
@@ -181,6 +181,11 @@ def test_trap_27_answer_to_an_inserted_parse_reaches_no_client(scene):
     second.expect("H")
     second.send(m.parse_complete())
     weir.barrier()
+    assert not client.has_input()
+    second.send(m.parameter_description(25), m.row_description("v"))
+    # its types are compared before the client's message is sent
+    assert m.read_cstrings(second.expect("D").body) == ["S" + m.read_parse(again.body)[0]]
+    second.expect("H")
     assert not client.has_input()
     second.send(m.parameter_description(25), m.row_description("v"))
     client.expect_all("tT")
@@ -208,20 +213,22 @@ def test_trap_27_server_ends_on_the_inserted_parse(scene):
     client, rival = weir.client(), weir.client()
     client.send(P1, m.sync())
     server = fake.accept()
-    server.expect_all("PS")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("PDS")
+    server.send(m.parsed(), m.ready())
     client.expect_all("1Z")
     server.close()
     rival.send(m.parse(ONE, "mine"), m.sync())
     server = fake.accept()
-    server.expect_all("PS")
+    server.expect_all("PDS")
     server.close()
     words = [m.read_error(got.body) for got in rival.drain() if got.type == "E"]
     assert len(words) == 1
     client.send(use("s1"), m.sync())
     server = fake.accept()
-    server.expect_all("PBES")
-    server.send(m.parse_complete(), m.bind_complete(), m.data_row("x"), m.command_complete("SELECT 1"), m.ready())
+    server.expect_all("PDH")
+    server.send(m.parsed())
+    server.expect_all("BES")
+    server.send(m.bind_complete(), m.data_row("x"), m.command_complete("SELECT 1"), m.ready())
     client.expect_all("2DCZ")
 
 
@@ -750,7 +757,7 @@ def test_trap_31_other_errors_keep_the_statement(scene):
     both.ask(m.parse("fail x", "f"), m.sync())
     for _ in range(3):
         assert both.ask(use("f"), m.sync()).types == "2EZ"
-    assert stage.kinds() == "PBBB"
+    assert stage.kinds() == "PDBBB"
 
 
 # --- trap 32: reset queries
@@ -779,9 +786,9 @@ def test_trap_32_no_reset_while_a_sync_is_pending(scene):
     client.send(P1, m.sync(), m.bind("s1"), m.sync())
     server = fake.accept()
     shared = m.read_parse(server.expect("P").body)[0]
-    server.expect("S")
+    server.expect_all("DS")
     rival.send(m.parse(ONE, "mine"), m.sync())
-    server.send(m.parse_complete(), m.ready())
+    server.send(m.parsed(), m.ready())
     client.expect_all("1Z")
     assert m.read_cstrings(server.expect("B").body)[1] == shared
     server.expect("S")
@@ -795,8 +802,8 @@ def test_trap_32_no_reset_while_a_sync_is_pending(scene):
     server.complete("DISCARD ALL")
     # the server has nothing any more
     assert m.read_parse(server.expect("P").body)[1] == ONE
-    server.expect("S")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("DS")
+    server.send(m.parsed(), m.ready())
     rival.expect_all("1Z")
 
 

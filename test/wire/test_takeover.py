@@ -322,6 +322,8 @@ def answered(batch):
             name, text = m.read_cstrings(got.body)[:2]
             texts[name] = text
             yield m.parse_complete()
+        elif got.type == "D":
+            yield m.parameter_description() + m.no_data()
         elif got.type == "B":
             bound = texts[m.read_cstrings(got.body)[1]]
             yield m.bind_complete()

@@ -65,6 +65,12 @@ TEST(successful_parse)
 	answer("1\0\0\0\4", 5);
 	CHECK_TEXT(whole_client_got(near), "1");
 	CHECK(name("b") && name("b")->certain);
+	CHECK_INT(server->prepared->op_count, 1);
+	CHECK(name("b")->told == 0);
+	/* the answer to the pooler's Describe */
+	answer("t\0\0\0\6\0\0n\0\0\0\4", 12);
+	CHECK_TEXT(whole_client_got(near), "");
+	CHECK(name("b")->told != 0);
 	CHECK_INT(server->prepared->op_count, 0);
 	CHECK_INT(prepared_server_count(server), 2);
 	end();
@@ -75,7 +81,7 @@ TEST(messages_after_an_error_are_skipped)
 	REQUIRE(begin());
 	PARSE("b", "two");
 	PARSE("c", "three");
-	CHECK_INT(server->prepared->op_count, 2);
+	CHECK_INT(server->prepared->op_count, 4);
 	answer_error("42601", "syntax");
 	CHECK_TEXT(whole_client_got(near), "E(42601 syntax)");
 	CHECK(!name("b") && !name("c") && name("a"));

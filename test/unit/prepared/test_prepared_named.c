@@ -101,7 +101,7 @@ static const char *use(struct house_end *end, const char *name)
 TEST(server_side_statement_name)
 {
 	REQUIRE(begin(INI));
-	CHECK_TEXT(prepare(one, "a", "SELECT 1"), "P(#2/SELECT 1) S");
+	CHECK_TEXT(prepare(one, "a", "SELECT 1"), "P(#2/SELECT 1) D(S/#2) S");
 	CHECK_TEXT(whole_client_got(one), "1 Z(I)");
 	CHECK_TEXT(use(one, "a"), "B(/#2) E() S");
 	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I)");
@@ -135,7 +135,7 @@ TEST(known_statement_in_a_failed_transaction)
 	whole_ask(two, "BEGIN");
 	whole_ask(two, "ERROR");
 	whole_server_got(server);
-	CHECK_TEXT(prepare(two, "b", "SELECT 1"), "C(S/#2) P(#2/SELECT 1) S");
+	CHECK_TEXT(prepare(two, "b", "SELECT 1"), "C(S/#2) P(#2/SELECT 1) D(S/#2) S");
 	whole_client_got(two);
 	whole_close();
 }
@@ -215,7 +215,7 @@ TEST(close_message)
 	CHECK_TEXT(use(two, "a"), "B(/#2) E() S");
 	CHECK_TEXT(whole_client_got(two), "2 D C(SELECT 1) Z(I)");
 	/* the name is free */
-	CHECK_TEXT(prepare(one, "a", "SELECT 2"), "P(#3/SELECT 2) S");
+	CHECK_TEXT(prepare(one, "a", "SELECT 2"), "P(#3/SELECT 2) D(S/#3) S");
 	CHECK_TEXT(whole_client_got(one), "1 Z(I)");
 	whole_close();
 }
@@ -227,10 +227,10 @@ TEST(server_statement_limit)
 	prepare(one, "a", "SELECT 1");
 	prepare(one, "b", "SELECT 2");
 	use(one, "a");
-	CHECK_TEXT(prepare(one, "c", "SELECT 3"), "C(S/#3) P(#4/SELECT 3) S");
+	CHECK_TEXT(prepare(one, "c", "SELECT 3"), "C(S/#3) P(#4/SELECT 3) D(S/#4) S");
 	whole_client_got(one);
 	CHECK_TEXT(use(one, "a"), "B(/#2) E() S");
-	CHECK_TEXT(use(one, "b"), "C(S/#4) P(#3/SELECT 2) B(/#3) E() S");
+	CHECK_TEXT(use(one, "b"), "C(S/#4) P(#3/SELECT 2) D(S/#3) H B(/#3) E() S");
 	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I) 2 D C(SELECT 1) Z(I)");
 	whole_close();
 }

@@ -115,7 +115,7 @@ TEST(execute)
 	whole_client_got(two);
 	whole_server_got(server);
 	ask(one, "EXECUTE a");
-	CHECK_TEXT(server_got(), "P(#2/SELECT 1) S Q(EXECUTE \"#2\")");
+	CHECK_TEXT(server_got(), "P(#2/SELECT 1) D(S/#2) S S Q(EXECUTE \"#2\")");
 	CHECK_TEXT(whole_client_got(one), "T D C(SELECT 1) Z(I)");
 	whole_close();
 }
