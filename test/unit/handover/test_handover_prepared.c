@@ -135,9 +135,9 @@ TEST(operations_in_progress_are_handed_over)
 	REQUIRE(begin());
 	whole.holds_answers = true;
 	PARSE("c", "three");
-	CHECK_INT(server->prepared->op_count, 1);
+	CHECK_INT(server->prepared->op_count, 2);	/* Parse and Describe */
 	REQUIRE(take_both());
-	CHECK_INT(has()->op_count, 1);
+	CHECK_INT(has()->op_count, 2);
 	op = op_at(has(), 0);
 	n = name_find(mine(), "c", 2);
 	REQUIRE(n && op->name == n && op->statement == n->sent);
