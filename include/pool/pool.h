@@ -47,7 +47,9 @@ enum login_failure {
 	FAILURE_PASSING,			/* no answer, or no TLS: tried again after server_login_retry, and clients wait for that */
 	FAILURE_AWAY,				/* connection refused: as FAILURE_PASSING, and also tried twice a second */
 	FAILURE_BUSY,				/* the server says that it is not ready: as FAILURE_AWAY */
-	FAILURE_FULL				/* the server has no connection left: as FAILURE_AWAY, and then one login at a time */
+	FAILURE_FULL,				/* the server has no connection left: as FAILURE_AWAY, and then one login at a time */
+	FAILURE_MISSING				/* the server does not have this database, which only the entry * names: as FAILURE_LASTING, and
+						   a later client causes a new attempt at once */
 };
 /* POOL_DRAIN_SERVERS: SHUTDOWN WAIT_FOR_SERVERS, no client gets a server. POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED: SHUTDOWN WAIT_FOR_CLIENTS,
    or another process has taken over: connected clients are served, and room session refuses new clients. */
@@ -337,7 +339,7 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 /* A login at a server succeeded. */
 void pool_login_succeeded(struct pool *pool);
 /* A login at a server failed. While no server of the pool can be used, a query that begins to wait gets the cached error at
-   once (ops->refuse). After FAILURE_LASTING the waiting clients get the error too, and a later login waits for the next
+   once (ops->refuse). After FAILURE_LASTING and FAILURE_MISSING the waiting clients get the error too, and a later login waits for the next
    attempt. After other failures the waiting queries and logins go on waiting; with server_down = fail, no login waits. After
    AWAY, BUSY and FULL, pools_maintain opens a connection twice a second while the pool has clients, independent of
    server_login_retry. */

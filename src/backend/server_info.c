@@ -87,6 +87,12 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 	}
 }
 
+/* The client may have mistyped the name; or it is created next (invalid_catalog_name). */
+static bool is_database_missing(const struct pool *pool, const struct server_info *info)
+{
+	return pool->database->automatic && info && strcmp(info->failure.sqlstate, "3D000") == 0;
+}
+
 bool server_info_failed(struct server *s, enum close_reason why, const char *text, enum login_failure *failed)
 {
 	struct pool *pool = s->pooled.pool;
@@ -115,7 +121,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 		hosts_note(s, false);
 	if (failure == FAILURE_LASTING)
 		pool_server_refused(&s->pooled);
-	pool_login_failed(pool, failure, s->peer.world->now);
+	pool_login_failed(pool, is_database_missing(pool, info) ? FAILURE_MISSING : failure, s->peer.world->now);
 	return true;
 }
 

@@ -75,15 +75,6 @@ static void drop(struct pool_server *ps, enum close_reason why)
 	server_end(server_of(ps), why, NULL);
 }
 
-/* Whether the client has named a database, which no entry but "*" has, that the server does not have (invalid_catalog_name). The error is about
-   the name, so a later client gets it as the first one does. */
-static bool is_database_missing(const struct pool *pool)
-{
-	const struct server_info *info = pool->server_cache;
-
-	return pool->database->automatic && info && strcmp(info->failure.sqlstate, "3D000") == 0;
-}
-
 static void refuse(struct pool_client *pc, enum close_reason why)
 {
 	struct client *c = client_of(pc);
@@ -95,7 +86,7 @@ static void refuse(struct pool_client *pc, enum close_reason why)
 		return;
 	}
 	/* clients that waited for this login get the server's error, later clients get it as a cached error */
-	if (why == REASON_LOGIN_FAILING && (pc->pool->login_failed_at == c->peer.world->now || is_database_missing(pc->pool)))
+	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = REASON_SERVER_SAID;
 	if (why == REASON_QUERY_WAIT_TIMEOUT && pool_pins_text(pc->pool, pins)) {
 		client_end(c, REASON_QUERY_WAIT_PINNED, pins);

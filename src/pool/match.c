@@ -239,6 +239,11 @@ static bool may_wait(const struct pool *pool)
 	return pool->pools->conf->settings.server_down == SERVER_DOWN_WAIT;
 }
 
+static bool is_refused(const struct pool *pool)
+{
+	return pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING;
+}
+
 /* Returns a query that began to wait after the logins began to fail, or NULL; no login that could succeed was in progress for
    it. The queue is in the order of arrival. */
 static struct pool_client *newcomer(const struct pool *pool)
@@ -259,7 +264,7 @@ static struct pool_client *refusable_login(const struct pool *pool)
 	struct pool_client *first = pool_first_client(pool, CLIENT_WAITING_LOGIN);
 
 	if (may_wait(pool))
-		return pool->login_failure == FAILURE_LASTING && first && first->since <= pool->login_failed_at ? first : NULL;
+		return is_refused(pool) && first && first->since <= pool->login_failed_at ? first : NULL;
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
 		if (is_login(client_at(node)))
 			return client_at(node);
@@ -269,7 +274,7 @@ static struct pool_client *refusable_login(const struct pool *pool)
 
 struct pool_client *pool_refusable(const struct pool *pool)
 {
-	bool is_lasting = pool->login_failure == FAILURE_LASTING;
+	bool is_lasting = is_refused(pool);
 	struct pool_client *client;
 
 	/* A connecting server is no reason to wait after a lasting failure. If several logins are in progress, each refused
@@ -314,11 +319,14 @@ static void look_at_limits(const struct pool *pool, struct pool_view *view)
 		view->user_evictable = pool_evictable_for_user(pool);
 }
 
-/* A full server is not tried again at once, even if server_login_retry is 0 ... */
+/* The name of a missing database is no fault of the server; look-ups, which need no password, wait all the same. A full server is not tried
+   again at once, even if server_login_retry is 0 ... */
 static usec_t retry_of(const struct pool *pool)
 {
 	usec_t retry = pool->pools->conf->settings.server_login_retry;
 
+	if (pool->login_failure == FAILURE_MISSING && !pool_is_for_internal(pool))
+		return 0;
 	return pool->login_failure == FAILURE_FULL && retry < POOL_LOOK_EVERY ? POOL_LOOK_EVERY : retry;
 }
 

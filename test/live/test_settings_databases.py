@@ -24,14 +24,26 @@ def test_fallback_database_that_the_server_does_not_have(scene, postgres):
     assert weir.connect().refused(user="app", database="nosuch")["M"] == 'database "nosuch" does not exist'
 
 
-def test_a_mistyped_database_is_told_each_time(scene, postgres):
-    """With the entry * only the server knows its databases. A later client gets the error as the first one does, and not a cached one."""
-    weir = scene.weir({"*": postgres}, auth_type="scram-sha-256", server_down="fail", server_login_retry=NEVER)
+@pytest.mark.parametrize("down", ["wait", "fail"])
+def test_a_mistyped_database_is_told_each_time(scene, postgres, down):
+    """With the entry * only the server knows its databases. A later client gets the error as the first one does: not a cached one, and at once."""
+    weir = scene.weir({"*": postgres}, auth_type="scram-sha-256", server_down=down, server_login_retry=NEVER, query_wait_timeout=NEVER)
     for _ in range(3):
         error = weir.connect().refused(user="app", database="typo", password="app-secret")
         assert (error["C"], error["M"]) == ("3D000", 'database "typo" does not exist')
     assert weir.connect().refused(user="app", database="typo", password="wrong")["C"] == "28P01"
-    assert weir.log().count("new connection to server") == 1
+    assert weir.log().count("new connection to server") == 3
+
+
+def test_a_database_that_is_created_after_a_refusal(scene, postgres):
+    weir = scene.weir({"*": postgres}, server_login_retry=NEVER)
+    assert weir.connect().refused(user="app", database="later")["C"] == "3D000"
+    postgres.execute("CREATE DATABASE later")
+    try:
+        assert weir.client(database="later").query("SELECT current_database()").value == "later"
+    finally:
+        weir.stop()
+        postgres.execute("DROP DATABASE later")
 
 
 def test_named_entry_wins_over_the_fallback(scene, postgres):
