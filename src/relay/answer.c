@@ -39,8 +39,8 @@ static void client_parameter(struct server *s, const char *name, const char *val
 	server_parameter(s, name, value);
 	if (!c || index < 0)
 		return;
-	/* the next server gets the name with the address */
-	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && c->shares_server)
+	/* the client's server, or its next one, gets the name with the address */
+	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && !c->replication)
 		value = client_name_with_host(c, value, named);
 	set = params_with(w->params, c->params, index, value);
 	if (set)

@@ -360,12 +360,38 @@ static NEVER_INLINE bool link_must_continue(struct server *s, struct client *c)
 	return session_state_keeps_server(c);
 }
 
+/* The client has the server for its session, and has set application_name without the address. A failure has no effect: pgweir tries again after the
+   next query. */
+static NEVER_INLINE void add_host(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const char *has = params_get(s->params, PARAM_APPLICATION_NAME), *wants = params_get(c->params, PARAM_APPLICATION_NAME);
+	const struct params *set;
+	struct bytes sql = BYTES_EMPTY;
+
+	if (c->replication || peer_is_stopped(&s->peer) || !is_clean(s) || !has || !wants || strcmp(has, wants) == 0)
+		return;
+	set = params_with(w->params, s->params, PARAM_APPLICATION_NAME, wants);
+	if (!set) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	params_sql(w->params, s->params, set, 0, NULL, &sql);
+	params_drop(w->params, &set);
+	server_run_and_free(s, &task_barrier, &sql);
+}
+
 void link_end_if_clean(struct server *s)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	if (!c || !c->shares_server)
+	if (!c)
 		return;
+	if (!c->shares_server) {
+		if (s->params != c->params && s->peer.world->conf->settings.application_name_add_host)
+			add_host(s, c);
+		return;
+	}
 	/* what it has said already goes to the client first: a query of the pooler's own may find its end */
 	if (s->ledger.lost && !s->peer.held_first && may_part(s) && is_between_messages(c)) {
 		/* it cannot be asked what that is: such a client stays, as one whose parameters are not known */

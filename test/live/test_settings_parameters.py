@@ -1,6 +1,7 @@
 """Session parameters: allowed start-up parameters, and values that follow the client from server to server."""
 import pytest
 
+from support import messages as m
 from support.live import NEVER, ask, ended_with, hold, let_go, pid_of
 
 TRACKED = [("client_encoding", "LATIN1"), ("DateStyle", "SQL, DMY"), ("TimeZone", "Asia/Tokyo"),
@@ -104,6 +105,41 @@ def test_application_name_add_host_after_set(scene, postgres, state):
             assert other.query("SHOW application_name").value == "other - %s:%d" % other.sock.getsockname()
     client.query("SET application_name = ''")
     assert client.query("SHOW application_name").value == "app - %s:%d" % (host, port)
+
+
+@pytest.mark.parametrize("settings, reset", [
+    # the server began with a name of none
+    pytest.param({"pool_mode": "session"}, "app", id="session"),
+    pytest.param({"pool_mode": "transaction", "session_state": "full"}, "me", id="pinned")])
+def test_application_name_add_host_on_a_server_of_its_own(scene, postgres, settings, reset):
+    weir = scene.weir({"p0": postgres}, application_name_add_host=1, **settings)
+    client = weir.client(application_name="me")
+    client.query("CREATE TEMP TABLE mine (n int)")
+    address = " - %s:%d" % client.sock.getsockname()
+
+    def names(name):
+        where = "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        assert [client.query(where).value, client.query("SHOW application_name").value] == [name + address] * 2
+
+    names("me")
+    client.query("SET application_name = 'me too'")
+    names("me too")
+    client.query("SELECT set_config('application_name', 'function', false)")
+    names("function")
+    client.query("BEGIN; SET application_name = 'undone'")
+    client.query("ROLLBACK")
+    names("function")
+    client.query("BEGIN; SET LOCAL application_name = 'local'")
+    client.query("COMMIT")
+    names("function")
+    client.send(m.parse("SET application_name = 'extended'") + m.bind() + m.execute() + m.sync())
+    client.result()
+    names("extended")
+    client.query("RESET application_name")
+    names(reset)
+    client.query("SET application_name = 'again'; DISCARD TEMP")
+    client.query("RESET ALL")
+    names(reset)
 
 
 def test_refused_startup_value_affects_only_its_client(scene, postgres):
