@@ -64,6 +64,26 @@ def test_the_server_that_has_it_not(front, postgres):
     one.close()
 
 
+@pytest.mark.parametrize("through", [True, False], ids=["through pgweir", "directly"])
+def test_a_client_that_describes_its_first_portal_only(front, postgres, through):
+    """As pgjdbc: it keeps the types for later executions."""
+    postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); INSERT INTO mz VALUES (7); ALTER TABLE mz OWNER TO app", database="p0")
+    client, other = front.weir.client(), front.weir.client()
+    client.send(m.parse("SELECT v FROM mz", "s1") + m.bind("s1") + m.describe("P") + m.execute() + m.sync())
+    assert client.result().types == "12TDCZ"
+    if through:
+        other.query("ALTER TABLE mz ALTER v TYPE real")
+    else:
+        postgres.execute("ALTER TABLE mz ALTER v TYPE real", database="p0")
+    other.query("BEGIN")
+    for text in ("COMMIT", "SELECT 1"):
+        client.send(m.bind("s1") + m.execute() + m.sync())
+        assert [error["C"] for error in client.result().errors] == ["0A000"]
+        other.query(text)
+    client.quit()
+    other.quit()
+
+
 def test_the_same_types(front, postgres):
     """An ALTER of something else costs no error."""
     postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); ALTER TABLE mz OWNER TO app", database="p0")
