@@ -235,33 +235,48 @@ static bool is_of_use(const struct sending *x, const struct prepared_entry *e)
 	return entry_is_there(e) || (e && e->sent && e->statement->number == x->mine->awaited);
 }
 
+/* The statement is not on the server, or its types are not known to be those that the client was told. PREPARED_MORE: it may be used. */
+static NEVER_INLINE enum prepared_verdict make_ready(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
+						     struct statement *st, struct prepared_entry *e)
+{
+	/* while its client's own Parse is not answered, there is nothing to compare */
+	if (e && e->described && n->told)
+		return st->number == x->mine->awaited ? PREPARED_WAIT : sending_wait_for_answers(x);
+	if (is_of_use(x, e)) {
+		if (n->told && e->types && e->types != n->told)
+			return sending_changed(x, n);
+		entry_used(x->has, e);
+		return PREPARED_MORE;
+	}
+	if (st->changed)
+		return use_nothing(x, use, n, st);
+	if (n->told)
+		return describe_first(x, n, st);
+	return sending_replay(x, n, st, NULL) && (st->names_others || sending_describe(x, n, st, false)) ? PREPARED_MORE : PREPARED_NO_MEMORY;
+}
+
 static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
 					   struct statement *st, struct prepared_entry *e)
 {
+	enum prepared_verdict verdict;
+
 	if (sending_entry_in_doubt(x, e) || is_full(x))
 		return PREPARED_WAIT;
 	if (st->deallocates | st->configures) {
-		enum prepared_verdict verdict = prepare_sql(x, n, st);
-
+		verdict = prepare_sql(x, n, st);
 		if (verdict != PREPARED_PASS)
 			return verdict;
 		e = entry_find(x->has, st);
 	}
+	if (e && e->types == n->told && !e->described && entry_is_there(e)) {
+		entry_used(x->has, e);
+	} else {
+		verdict = make_ready(x, use, n, st, e);
+		if (verdict != PREPARED_MORE)
+			return verdict;
+	}
 	if (x->f->type == PGC_BIND)
 		sending_stats(x)->bind_count++;
-	/* while its client's own Parse is not answered, there is nothing to compare */
-	if (e && e->described && n->told)
-		return e->statement->number == x->mine->awaited ? PREPARED_WAIT : sending_wait_for_answers(x);
-	if (is_of_use(x, e) && n->told && e->types && e->types != n->told)
-		return sending_changed(x, n);
-	if (is_of_use(x, e))
-		entry_used(x->has, e);
-	else if (st->changed)
-		return use_nothing(x, use, n, st);
-	else if (n->told)
-		return describe_first(x, n, st);
-	else if (!sending_replay(x, n, st, NULL) || !(st->names_others || sending_describe(x, n, st, false)))
-		return PREPARED_NO_MEMORY;
 	x->mine->awaited = 0;
 	sending_renamed(x, use, st->end, st->end_size);
 	return sending_entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;

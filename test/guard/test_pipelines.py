@@ -113,7 +113,7 @@ def notices_before_a_large_text(scene, count):
     client = weir.client()
     client.send(m.parse("small", "n"), m.sync())
     server = fake.accept()
-    server.expect_all("PS")
+    server.expect_all("PDS")
     client.send(m.parse("echo '%s'" % ("x" * LARGE), "n"), m.sync())
     for _ in range(10):
         weir.barrier()
@@ -122,8 +122,8 @@ def notices_before_a_large_text(scene, count):
         client.expect("N")
     server.send(m.error("no"), m.ready())
     client.expect_all("EZ")
-    server.expect_all("PS")
-    server.send(m.parse_complete(), m.ready())
+    server.expect_all("PDS")
+    server.send(m.parsed(), m.ready())
     client.expect_all("1Z")
     return ended(weir, client)
 
