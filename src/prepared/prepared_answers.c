@@ -508,7 +508,6 @@ void prepared_meaning_changed(struct server *s)
 	struct database *altered = s->pooled.pool->database;
 	uint64_t last = statements_last(w->statements);
 
-	w->meanings++;
 	/* there is nothing more to renew: a server that repeats itself costs nothing */
 	if (altered->meaning_changed_at == last && altered->meaning_changed == w->now)
 		return;

@@ -98,7 +98,11 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		s->meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s);
-		s->changes |= CHANGES_MEANING;
+		/* a connect_query does the same on each server, and changes nothing for what was parsed on another one */
+		if (owner == OWED_TO_CLIENT) {
+			s->peer.world->meanings++;
+			s->changes |= CHANGES_MEANING;
+		}
 		if (tag == TAG_ALTER && pg_tag_changes_sessions(f->body, f->size))
 			s->changes |= CHANGES_SESSIONS;
 	}

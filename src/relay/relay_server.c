@@ -25,8 +25,10 @@ static NEVER_INLINE void apply_changes(struct server *s)
 	unsigned changes = s->changes;
 
 	s->changes = 0;
-	if (changes & CHANGES_MEANING)
+	if (changes & CHANGES_MEANING) {
+		s->peer.world->meanings++;
 		prepared_meaning_changed(s);
+	}
 	if (changes & CHANGES_SESSIONS)
 		retire_sessions(s);
 	if (changes & CHANGES_FUNCTIONS)

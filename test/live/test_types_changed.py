@@ -159,6 +159,16 @@ def test_unnamed_statement_with_the_types_of_before(weir):
     assert answers(client, m.bind(), m.execute(), m.sync()) == ["2", "D", "C"]
 
 
+def test_unnamed_statement_on_a_new_server(scene, postgres):
+    """connect_query is DDL on each new server, and changes the meaning of no text."""
+    target = postgres.target("p0", user="postgres", connect_query="'CREATE TEMP TABLE begun (); DROP TABLE begun'")
+    weir = scene.weir({"p0": target}, pool_mode="transaction", default_pool_size=2, server_tls_sslmode="disable")
+    client, busy = weir.client(), weir.client()
+    answers(client, m.parse("SELECT 1"), m.sync())
+    busy.query("BEGIN")
+    assert answers(client, m.bind(), m.execute(), m.sync()) == ["2", "D", "C"]
+
+
 @pytest.mark.parametrize("in_query", [True, False], ids=["query", "extended"])
 def test_execute_by_sql(weir, in_query):
     client = weir.client()
