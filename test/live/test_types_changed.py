@@ -192,7 +192,7 @@ def test_skipped_parse_keeps_the_types(weir):
 def test_statement_behind_a_set_of_its_batch(weir):
     """The statement was parsed again and again, because each Parse came after the SET."""
     client, busy = weir.client(), weir.client()
-    answers(client, m.parse("SELECT 'x'::text", "s1"), m.sync())
+    answers(client, m.parse("SELECT 'x'::text", "s1"), m.describe("S", "s1"), m.sync())
     busy.query("BEGIN")
     assert answers(client, m.run("BEGIN"), m.run("SET LOCAL search_path = pg_catalog"), m.flush(), m.bind("s1"), m.execute(), m.sync())[-3:] == ["2", "D", "C"]
     client.query("COMMIT")
