@@ -405,8 +405,8 @@ int main(int argc, char **argv)
 	size_t fd_count;
 	int status;
 
-	if (verify_child_is_wanted(argc, argv))
-		return verify_child_run(argv);
+	/* does not return in a verifier */
+	verify_child_run(argc, argv);
 	if (!options_read(&options, argc, argv))
 		return 1;
 	if (!draw_hash_key()) {

@@ -1,12 +1,14 @@
 /*
- * The inside of a verifier: reads a question, asks PAM or LDAP or derives a key, answers, and repeats until its parent closes
- * the socket.
+ * The process of a verifier: how pgweir starts and ends it, and its inside. It reads a question, asks PAM or LDAP or derives a key, answers, and
+ * repeats until pgweir closes the socket.
  *
- * A verifier executes modules of other authors, which may block, leak, crash or be misconfigured. Therefore it is a separate process,
- * started by exec: it has none of pgweir's memory or descriptors. It ends together with its parent (PR_SET_PDEATHSIG, and the
- * end of the socket). Signals that a service manager sends to the whole group are ignored, so that a login in progress can end.
+ * A verifier executes modules of other authors, which may block, leak, crash or be misconfigured. Therefore it is a separate process with none
+ * of pgweir's memory or descriptors. The program is executed again instead of forked: a fork would give the modules every password, key and
+ * session in pgweir's memory, and would copy the page tables of a process with many thousand clients while all of them wait. /proc/self/exe is
+ * the running binary, even if an upgrade has replaced the file.
  *
- * The buffer with the password is wiped after each question, and core files are disabled.
+ * The verifier ends together with pgweir (PR_SET_PDEATHSIG, and the end of the socket). Signals that a service manager sends to the whole group
+ * are ignored, so that a login in progress can end. The buffer with the password is wiped after each question, and core files are disabled.
  */
 #include "verify/child.h"
 
@@ -19,6 +21,7 @@
 #include <security/pam_appl.h>
 #endif
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +29,85 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/* ---- pgweir's side ---- */
+
+/* Starts the verifier with the socket as standard input. Returns an errno; 0: *pid is set. */
+static int spawn(int fd, pid_t *pid)
+{
+	char name[] = "pgweir", option[] = VERIFY_CHILD_OPTION, parent[24];
+	char *const arguments[] = { name, option, parent, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none, all;
+	int error;
+
+	snprintf(parent, sizeof(parent), "%ld", (long)getpid());
+	sigemptyset(&none);
+	sigfillset(&all);
+	if ((error = posix_spawn_file_actions_init(&actions)))
+		return error;
+	if ((error = posix_spawnattr_init(&attributes))) {
+		posix_spawn_file_actions_destroy(&actions);
+		return error;
+	}
+	/* default signal handling, and a process group to kill the verifier together with processes of its modules */
+	if (!(error = posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO)) && !(error = posix_spawnattr_setsigmask(&attributes, &none)) &&
+	    !(error = posix_spawnattr_setsigdefault(&attributes, &all)) && !(error = posix_spawnattr_setpgroup(&attributes, 0)) &&
+	    !(error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP)))
+		error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, arguments, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+pid_t verify_process_start(int *fd)
+{
+	const int room = 2 * VERIFY_QUESTION_MOST;
+	int ends[2], error;
+	pid_t pid = -1;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -1;
+	/* a question must fit into the buffer as a whole */
+	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	error = fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? errno : spawn(ends[1], &pid);
+	close(ends[1]);
+	if (error) {
+		close(ends[0]);
+		errno = error;
+		return -1;
+	}
+	*fd = ends[0];
+	return pid;
+}
+
+void verify_process_kill(pid_t pid)
+{
+	kill(-pid, SIGKILL);
+}
+
+bool verify_process_reap(pid_t pid, int *status)
+{
+	pid_t found = waitpid(pid, status, WNOHANG);
+
+	if (found == 0 || (found < 0 && errno == EINTR))
+		return false;
+	if (found < 0)
+		*status = -1;
+	return true;
+}
+
+/* ---- the inside ---- */
 
 /* The last answer, prepared for sending from a signal handler. */
 static int late_socket = -1;
 static uint8_t late_answer[VERIFY_ANSWER_MOST];
 static size_t late_size;
 
-bool verify_child_is_wanted(int argc, char *const *argv)
-{
-	return argc == 3 && strcmp(argv[1], VERIFY_CHILD_OPTION) == 0;
-}
-
-static void pass_over(int signum)
+static void ignore(int signum)
 {
 	(void)signum;
 }
@@ -47,18 +116,6 @@ static void give_up(void)
 {
 	send(late_socket, late_answer, late_size, MSG_NOSIGNAL);
 	_exit(0);
-}
-
-/* Handlers instead of SIG_IGN, because programs started by modules would inherit SIG_IGN. */
-static void set_signals(void)
-{
-	static const int passed[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
-	struct sigaction action = { .sa_handler = pass_over, .sa_flags = SA_RESTART };
-
-	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		sigaction(passed[i], &action, NULL);
-	action.sa_handler = SIG_IGN;
-	sigaction(SIGPIPE, &action, NULL);
 }
 
 /* pgweir's descriptors are close-on-exec, but descriptors that pgweir inherited may not be. */
@@ -150,38 +207,22 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
 	return PAM_SUCCESS;
 }
 
-static int start(const struct verify_question *q, const struct pam_conv *conv, pam_handle_t **handle)
-{
-#ifdef PGWEIR_TEST_BUILD
-	/* tests use their own services, and do not run as root */
-	const char *directory = getenv("PGWEIR_PAM_CONFDIR");
-
-	if (directory)
-		return pam_start_confdir(q->service, q->user, conv, directory, handle);
-#endif
-	return pam_start(q->service, q->user, conv, handle);
-}
-
-/* Tells failures of the user from failures of the system. */
-static enum verify_verdict verdict_of(int status)
-{
-	switch (status) {
-	case PAM_AUTH_ERR: case PAM_USER_UNKNOWN: case PAM_MAXTRIES: case PAM_PERM_DENIED: case PAM_ACCT_EXPIRED:
-	case PAM_NEW_AUTHTOK_REQD: case PAM_CRED_EXPIRED: case PAM_AUTHTOK_EXPIRED:
-		return VERIFIED_NO;
-	default:
-		return VERIFIED_UNKNOWN;
-	}
-}
-
 static void verify_pam(const struct verify_question *q, struct verify_answer *answer)
 {
 	struct conversation talk = { .password = q->password };
 	const struct pam_conv conv = { converse, &talk };
+	enum verify_verdict verdict = VERIFIED_UNKNOWN;
 	pam_handle_t *handle = NULL;
 	const char *step = "pam_start";
-	int status = start(q, &conv, &handle);
+	int status;
 
+#ifdef PGWEIR_TEST_BUILD
+	/* tests use their own services, and do not run as root */
+	if (getenv("PGWEIR_PAM_CONFDIR"))
+		status = pam_start_confdir(q->service, q->user, &conv, getenv("PGWEIR_PAM_CONFDIR"), &handle);
+	else
+#endif
+		status = pam_start(q->service, q->user, &conv, &handle);
 	if (status == PAM_SUCCESS && q->remote) {
 		step = "pam_set_item";
 		status = pam_set_item(handle, PAM_RHOST, q->remote);
@@ -194,10 +235,19 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
 		step = "pam_acct_mgmt";
 		status = pam_acct_mgmt(handle, 0);
 	}
+	switch (status) {
+	case PAM_AUTH_ERR: case PAM_USER_UNKNOWN: case PAM_MAXTRIES: case PAM_PERM_DENIED: case PAM_ACCT_EXPIRED:
+	case PAM_NEW_AUTHTOK_REQD: case PAM_CRED_EXPIRED: case PAM_AUTHTOK_EXPIRED:
+		/* the fault of the user, not of the system */
+		verdict = VERIFIED_NO;
+		break;
+	default:
+		break;
+	}
 	if (status == PAM_SUCCESS)
 		verify_answer_set(answer, VERIFIED_YES, "%s", "");
 	else
-		verify_answer_set(answer, verdict_of(status), "%s: %s%s%s%s", step, pam_strerror(handle, status),
+		verify_answer_set(answer, verdict, "%s: %s%s%s%s", step, pam_strerror(handle, status),
 				  *talk.said ? " (" : "", talk.said, *talk.said ? ")" : "");
 	if (handle)
 		pam_end(handle, status);
@@ -218,44 +268,35 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
  *
  * pgweir compares the result with the secret, which is not sent to the verifier.
  */
-#define BEHIND_OTHERS 10		/* nice value */
-
-static void verify_scram(const struct verify_question *q, struct verify_answer *answer)
-{
-	/* an attack that keeps this process busy gets only CPU time that other processes do not use */
-	setpriority(PRIO_PROCESS, 0, BEHIND_OTHERS);
-	verify_answer_set(answer, VERIFIED_YES, "%s", "");
-	answer->has_key = scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, answer->salted);
-	if (!answer->has_key)
-		verify_answer_set(answer, VERIFIED_UNKNOWN, "no memory, or OpenSSL derives no such key");
-}
+#define DERIVES_NICE 10			/* nice value */
 
 /* ---- questions ---- */
 
-static void prepare_to_give_up(uint64_t ticket, const struct verify_question *q)
+static void ask(uint64_t ticket, const struct verify_question *q, struct verify_answer *answer)
 {
 	struct verify_answer late;
 	struct bytes out = BYTES_EMPTY;
 
-	verify_answer_set(&late, VERIFIED_UNKNOWN, "%.256s: no answer in time", q->ldap->servers);
-	verify_answer_write(&out, ticket, &late);
-	late_size = !out.failed && bytes_size(&out) <= sizeof(late_answer) ? bytes_size(&out) : 0;
-	memcpy(late_answer, bytes_front(&out), late_size);
-	bytes_free(&out);
-}
-
-static void ask(uint64_t ticket, const struct verify_question *q, struct verify_answer *answer)
-{
 	switch (q->method) {
 	case VERIFY_PAM:
 		verify_pam(q, answer);
 		return;
 	case VERIFY_LDAP:
-		prepare_to_give_up(ticket, q);
+		/* the answer if the library hangs */
+		verify_answer_set(&late, VERIFIED_UNKNOWN, "%.256s: no answer in time", q->ldap->servers);
+		verify_answer_write(&out, ticket, &late);
+		late_size = !out.failed && bytes_size(&out) <= sizeof(late_answer) ? bytes_size(&out) : 0;
+		memcpy(late_answer, bytes_front(&out), late_size);
+		bytes_free(&out);
 		verify_ldap(q, answer, give_up);
 		return;
 	case VERIFY_SCRAM:
-		verify_scram(q, answer);
+		/* an attack that keeps this process busy gets only CPU time that other processes do not use */
+		setpriority(PRIO_PROCESS, 0, DERIVES_NICE);
+		verify_answer_set(answer, VERIFIED_YES, "%s", "");
+		answer->has_key = scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, answer->salted);
+		if (!answer->has_key)
+			verify_answer_set(answer, VERIFIED_UNKNOWN, "no memory, or OpenSSL derives no such key");
 		return;
 	}
 }
@@ -284,19 +325,28 @@ static bool serve(int fd, uint8_t *buffer)
 	return ok;
 }
 
-int verify_child_run(char **argv)
+bool verify_child_run(int argc, char **argv)
 {
-	uint8_t *buffer = mem_must(VERIFY_QUESTION_MOST);
+	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+	struct sigaction action = { .sa_handler = ignore, .sa_flags = SA_RESTART };
+	uint8_t *buffer;
 	int64_t parent;
 
-	set_signals();
+	if (argc != 3 || strcmp(argv[1], VERIFY_CHILD_OPTION) != 0)
+		return false;
+	/* a handler, because programs that modules start would inherit SIG_IGN */
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		sigaction(ignored[i], &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
 	prctl(PR_SET_NAME, "pgweir-verifier");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) || parent != getppid())
-		return 1;
+		_exit(1);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 #ifndef PGWEIR_TEST_BUILD	/* the sanitizer must be able to trace */
 	prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);
 #endif
+	buffer = mem_must(VERIFY_QUESTION_MOST);
 	late_socket = take_socket();
 	while (late_socket >= 0 && serve(late_socket, buffer))
 		;

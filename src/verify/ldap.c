@@ -69,20 +69,15 @@ static void on_alarm(int signum)
 	errno = saved;
 }
 
-/* The library's timeouts have the same length and come first. */
-static void arm(usec_t time)
+/* Alarms begin after this time, one per second. 0: no alarms. */
+static void set_alarm(usec_t time)
 {
 	const struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
-	const struct itimerval timer = { .it_interval = { 1, 0 }, .it_value = { time / USEC, time % USEC } };
+	const struct itimerval timer = { .it_interval = { time > 0, 0 }, .it_value = { time / USEC, time % USEC } };
 
-	alarm_count = 0;
+	alarm_count = time > 0 ? 0 : alarm_count;
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static void disarm(void)
-{
-	setitimer(ITIMER_REAL, &(struct itimerval){ .it_value = { 0, 0 } }, NULL);
 }
 
 /* ---- failures ---- */
@@ -289,26 +284,6 @@ static bool simple_bind(struct attempt *a)
 
 /* ---- searching ---- */
 
-/* Writes the filter with the name. False: no memory. */
-static bool write_filter(struct bytes *filter, const struct ldap_options *o, const char *user)
-{
-	static const char placeholder[] = "$username";
-	const char *at = o->search_filter, *next;
-
-	if (!at) {
-		bytes_append_format(filter, "(%s=%s)", o->search_attribute ? o->search_attribute : "uid", user);
-	} else {
-		while ((next = strstr(at, placeholder))) {
-			bytes_append(filter, at, (size_t)(next - at));
-			bytes_append_text(filter, user);
-			at = next + sizeof(placeholder) - 1;
-		}
-		bytes_append_text(filter, at);
-	}
-	bytes_append_u8(filter, 0);
-	return !filter->failed;
-}
-
 /* Takes the DN of the only entry from the result. If the result is incomplete, more entries may match. */
 static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char *dn, size_t size)
 {
@@ -348,19 +323,39 @@ static void bind_in_vain(struct attempt *a)
 	a->code = 0;
 }
 
-static int search(struct attempt *a, const char *filter, LDAPMessage **result)
+/* Searches for the user. Returns a code of the library. */
+static int search(struct attempt *a, LDAPMessage **result)
 {
+	static const char placeholder[] = "$username";
 	static const int scopes[] = {
 		[LDAP_SEARCH_BASE] = LDAP_SCOPE_BASE, [LDAP_SEARCH_ONE] = LDAP_SCOPE_ONELEVEL, [LDAP_SEARCH_SUB] = LDAP_SCOPE_SUBTREE,
 	};
+	const struct ldap_options *o = a->question->ldap;
+	const char *at = o->search_filter, *next;
 	char none[] = LDAP_NO_ATTRS;
 	char *attributes[] = { none, NULL };
 	usec_t left = a->deadline - clock_monotonic();
 	struct timeval time = { .tv_sec = left / USEC, .tv_usec = left > 0 ? left % USEC : 1 };
+	struct bytes filter = BYTES_EMPTY;
+	int code = LDAP_NO_MEMORY;
 
+	if (!at) {
+		bytes_append_format(&filter, "(%s=%s)", o->search_attribute ? o->search_attribute : "uid", a->question->user);
+	} else {
+		while ((next = strstr(at, placeholder))) {
+			bytes_append(&filter, at, (size_t)(next - at));
+			bytes_append_text(&filter, a->question->user);
+			at = next + sizeof(placeholder) - 1;
+		}
+		bytes_append_text(&filter, at);
+	}
+	bytes_append_u8(&filter, 0);
 	/* two entries are sufficient to refuse */
-	return ldap_search_ext_s(a->ld, a->question->ldap->base_dn, scopes[a->question->ldap->scope], filter, attributes, 0, NULL, NULL,
-				 &time, 2, result);
+	if (!filter.failed)
+		code = ldap_search_ext_s(a->ld, o->base_dn, scopes[o->scope], (const char *)bytes_front(&filter), attributes, 0, NULL, NULL,
+					 &time, 2, result);
+	bytes_free(&filter);
+	return code;
 }
 
 static bool search_bind(struct attempt *a)
@@ -368,7 +363,6 @@ static bool search_bind(struct attempt *a)
 	const struct ldap_options *o = a->question->ldap;
 	/* as in PostgreSQL; no sensible name has these characters, so nothing must be escaped */
 	const char *mark = strpbrk(a->question->user, "*()\\/");
-	struct bytes filter = BYTES_EMPTY;
 	LDAPMessage *result = NULL;
 	char dn[DN_MOST];
 	bool ok;
@@ -383,8 +377,7 @@ static bool search_bind(struct attempt *a)
 		return fail(a, "bind for the search", code, VERIFIED_UNKNOWN);
 	if (!set_clock(a, "search"))
 		return false;
-	code = write_filter(&filter, o, a->question->user) ? search(a, (const char *)bytes_front(&filter), &result) : LDAP_NO_MEMORY;
-	bytes_free(&filter);
+	code = search(a, &result);
 	if (code == LDAP_SUCCESS || code == LDAP_SIZELIMIT_EXCEEDED)
 		ok = take_dn(a, result, code == LDAP_SUCCESS, dn, sizeof(dn));
 	else
@@ -399,35 +392,29 @@ static bool search_bind(struct attempt *a)
 
 /* ---- servers ---- */
 
-/* Starts TLS if it is configured. */
-static bool secure(struct attempt *a)
-{
-	int code;
-
-	if (!a->question->ldap->starttls)
-		return true;
-	if (!set_clock(a, "StartTLS"))
-		return false;
-	code = ldap_start_tls_s(a->ld, NULL, NULL);
-	return code == LDAP_SUCCESS || fail(a, "StartTLS", code, VERIFIED_UNKNOWN);
-}
-
 /* True: the answer is final. False: the server could not be reached. */
 static bool ask_server(struct attempt *a)
 {
+	bool is_ready;
 	int code;
 
-	arm(a->question->ldap_timeout + USEC / 10);
+	/* the library's timeouts end earlier */
+	set_alarm(a->question->ldap_timeout + USEC / 10);
 	a->deadline = clock_monotonic() + a->question->ldap_timeout;
 	code = open_connection(a);
-	if (code != LDAP_SUCCESS)
-		fail(a, "connection", code, VERIFIED_UNKNOWN);
-	else if (secure(a))
+	is_ready = code == LDAP_SUCCESS || fail(a, "connection", code, VERIFIED_UNKNOWN);
+	if (is_ready && a->question->ldap->starttls) {
+		is_ready = set_clock(a, "StartTLS");
+		code = is_ready ? ldap_start_tls_s(a->ld, NULL, NULL) : LDAP_SUCCESS;
+		if (code != LDAP_SUCCESS)
+			is_ready = fail(a, "StartTLS", code, VERIFIED_UNKNOWN);
+	}
+	if (is_ready)
 		a->question->ldap->base_dn ? search_bind(a) : simple_bind(a);
 	if (a->ld)
 		ldap_unbind_ext_s(a->ld, NULL, NULL);
 	a->ld = NULL;
-	disarm();
+	set_alarm(0);
 	return !is_for_next_server(a->code);
 }
 

@@ -1,16 +1,13 @@
 /*
- * Serialisation of questions and answers.
+ * Serialisation of questions and answers (base/bytes.h).
  *
- * question = ticket method user (pam / ldap / scram) password       each number in network byte order
+ * question = ticket method user (pam / ldap / scram) password
  * pam      = service remote
- * ldap     = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password
- *            search_attribute search_filter
- * scram    = iterations size salt
- * answer   = ticket verdict ( %x00 / %x01 salted ) why
- * text     = %x01 *( any but NUL ) NUL / %x00                        the second is NULL
+ * ldap     = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password search_attribute search_filter
+ * scram    = iterations salt
+ * answer   = ticket verdict has_key [salted] why
  *
- * The password is last, because a growing buffer leaves copies of its old contents. After a fault, reading continues with empty
- * values; `bad` is checked once, at the end.
+ * The password is last, because a growing buffer leaves copies of its old contents.
  */
 #include "verify/message.h"
 
@@ -37,201 +34,126 @@ void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict
 
 /* ---- writing ---- */
 
-static void put_u64(struct bytes *to, uint64_t value)
-{
-	bytes_append_u32(to, (uint32_t)(value >> 32));
-	bytes_append_u32(to, (uint32_t)value);
-}
-
-static void put_text(struct bytes *to, const char *text)
-{
-	bytes_append_u8(to, text != NULL);
-	if (text)
-		bytes_append_string(to, text);
-}
-
-static void put_ldap(struct bytes *to, const struct verify_question *q)
+bool verify_question_write(struct bytes *to, uint64_t ticket, const struct verify_question *q)
 {
 	const struct ldap_options *o = q->ldap;
 
-	put_u64(to, (uint64_t)q->ldap_timeout);
-	bytes_append_u16(to, (uint16_t)o->port);
-	bytes_append_u8(to, (uint8_t)o->scope);
-	bytes_append_u8(to, o->ldaps);
-	bytes_append_u8(to, o->starttls);
-	put_text(to, o->servers);
-	put_text(to, o->prefix);
-	put_text(to, o->suffix);
-	put_text(to, o->base_dn);
-	put_text(to, o->bind_dn);
-	put_text(to, o->bind_password);
-	put_text(to, o->search_attribute);
-	put_text(to, o->search_filter);
-}
-
-bool verify_question_write(struct bytes *to, uint64_t ticket, const struct verify_question *q)
-{
-	put_u64(to, ticket);
+	pack_u64(to, ticket);
 	bytes_append_u8(to, (uint8_t)q->method);
-	put_text(to, q->user);
+	pack_text(to, q->user);
 	switch (q->method) {
 	case VERIFY_PAM:
-		put_text(to, q->service);
-		put_text(to, q->remote);
+		pack_text(to, q->service);
+		pack_text(to, q->remote);
 		break;
 	case VERIFY_LDAP:
-		put_ldap(to, q);
+		pack_i64(to, q->ldap_timeout);
+		bytes_append_u16(to, (uint16_t)o->port);
+		bytes_append_u8(to, (uint8_t)o->scope);
+		pack_bool(to, o->ldaps);
+		pack_bool(to, o->starttls);
+		pack_text(to, o->servers);
+		pack_text(to, o->prefix);
+		pack_text(to, o->suffix);
+		pack_text(to, o->base_dn);
+		pack_text(to, o->bind_dn);
+		pack_text(to, o->bind_password);
+		pack_text(to, o->search_attribute);
+		pack_text(to, o->search_filter);
 		break;
 	case VERIFY_SCRAM:
 		bytes_append_u32(to, q->iterations);
-		bytes_append_u8(to, (uint8_t)q->salt_size);
-		bytes_append(to, q->salt, q->salt_size);
+		pack_blob(to, q->salt, q->salt_size);
 		break;
 	}
-	put_text(to, q->password);
+	pack_text(to, q->password);
 	return bytes_size(to) <= VERIFY_QUESTION_MOST;
 }
 
 void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_answer *answer)
 {
-	put_u64(to, ticket);
+	pack_u64(to, ticket);
 	bytes_append_u8(to, (uint8_t)answer->verdict);
-	bytes_append_u8(to, answer->has_key);
+	pack_bool(to, answer->has_key);
 	if (answer->has_key)
-		bytes_append(to, answer->salted, sizeof(answer->salted));
-	put_text(to, answer->why);
+		pack_blob(to, answer->salted, sizeof(answer->salted));
+	pack_text(to, answer->why);
 }
 
 /* ---- reading ---- */
 
-struct reader {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t get_number(struct reader *r, size_t size)
+static void read_ldap(struct unpack *in, struct verify_question *q, struct ldap_options *o)
 {
-	uint64_t value = 0;
-
-	if ((size_t)(r->end - r->at) < size) {
-		r->bad = true;
-		return 0;
-	}
-	while (size-- > 0)
-		value = value << 8 | *r->at++;
-	return value;
-}
-
-/* NULL: too few bytes. */
-static const uint8_t *get_bytes(struct reader *r, size_t size)
-{
-	const uint8_t *bytes = r->at;
-
-	if ((size_t)(r->end - r->at) < size) {
-		r->bad = true;
-		return NULL;
-	}
-	r->at += size;
-	return bytes;
-}
-
-static const char *get_text(struct reader *r)
-{
-	const char *text = (const char *)r->at + 1;
-	const uint8_t *end;
-
-	switch (get_number(r, 1)) {
-	case 0:
-		return NULL;
-	case 1:
-		end = memchr(r->at, 0, (size_t)(r->end - r->at));
-		if (end) {
-			r->at = end + 1;
-			return text;
-		}
-	}
-	r->bad = true;
-	return NULL;
-}
-
-static void get_ldap(struct reader *r, struct verify_question *q, struct ldap_options *o)
-{
-	uint64_t timeout = get_number(r, 8), scope;
+	uint8_t scope;
 
 	*o = (struct ldap_options){ .port = 0 };
-	o->port = (int)get_number(r, 2);
-	scope = get_number(r, 1);
-	o->ldaps = get_number(r, 1) != 0;
-	o->starttls = get_number(r, 1) != 0;
-	o->servers = get_text(r);
-	o->prefix = get_text(r);
-	o->suffix = get_text(r);
-	o->base_dn = get_text(r);
-	o->bind_dn = get_text(r);
-	o->bind_password = get_text(r);
-	o->search_attribute = get_text(r);
-	o->search_filter = get_text(r);
-	r->bad |= scope > LDAP_SEARCH_ONE || timeout > INT64_MAX || !o->servers;
-	o->scope = (enum ldap_search_scope)scope;
-	q->ldap_timeout = (usec_t)timeout;
 	q->ldap = o;
-}
-
-static void get_scram(struct reader *r, struct verify_question *q)
-{
-	q->iterations = (uint32_t)get_number(r, 4);
-	q->salt_size = get_number(r, 1);
-	q->salt = get_bytes(r, q->salt_size);
-	r->bad |= q->iterations < 1 || q->iterations > SCRAM_ITERATIONS_MAX || q->salt_size < 1 || q->salt_size > SCRAM_SALT_MAX;
+	q->ldap_timeout = unpack_i64(in);
+	o->port = unpack_u16(in);
+	scope = unpack_u8(in);
+	o->ldaps = unpack_bool(in);
+	o->starttls = unpack_bool(in);
+	o->servers = unpack_text(in);
+	o->prefix = unpack_text(in);
+	o->suffix = unpack_text(in);
+	o->base_dn = unpack_text(in);
+	o->bind_dn = unpack_text(in);
+	o->bind_password = unpack_text(in);
+	o->search_attribute = unpack_text(in);
+	o->search_filter = unpack_text(in);
+	in->bad |= scope > LDAP_SEARCH_ONE || q->ldap_timeout < 0 || !o->servers;
+	o->scope = (enum ldap_search_scope)scope;
 }
 
 bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *q, struct ldap_options *ldap)
 {
-	struct reader r = { data, data + size, false };
-	uint64_t method;
+	struct unpack in = unpack_of(data, size);
+	uint8_t method;
 
 	*q = (struct verify_question){ .method = VERIFY_PAM };
-	*ticket = get_number(&r, 8);
-	method = get_number(&r, 1);
-	q->user = get_text(&r);
+	*ticket = unpack_u64(&in);
+	method = unpack_u8(&in);
+	q->user = unpack_text(&in);
 	switch (method) {
 	case VERIFY_PAM:
-		q->service = get_text(&r);
-		q->remote = get_text(&r);
-		r.bad |= !q->service;
+		q->service = unpack_text(&in);
+		q->remote = unpack_text(&in);
+		in.bad |= !q->service;
 		break;
 	case VERIFY_LDAP:
-		get_ldap(&r, q, ldap);
+		read_ldap(&in, q, ldap);
 		break;
 	case VERIFY_SCRAM:
-		get_scram(&r, q);
+		q->iterations = unpack_u32(&in);
+		q->salt = unpack_blob(&in, &q->salt_size);
+		in.bad |= q->iterations < 1 || q->iterations > SCRAM_ITERATIONS_MAX || q->salt_size < 1 || q->salt_size > SCRAM_SALT_MAX;
 		break;
 	default:
 		return false;
 	}
 	q->method = (enum verify_method)method;
-	q->password = get_text(&r);
-	return !r.bad && r.at == r.end && q->user && *q->user && q->password && *q->password;
+	q->password = unpack_text(&in);
+	return unpack_is_done(&in) && q->user && *q->user && q->password && *q->password;
 }
 
 bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_answer *answer)
 {
-	struct reader r = { data, data + size, false };
-	const uint8_t *salted = NULL;
-	uint64_t verdict, keys;
+	struct unpack in = unpack_of(data, size);
+	uint8_t salted[SCRAM_KEY] = { 0 }, verdict;
 	const char *why;
+	bool has_key;
 
-	*ticket = get_number(&r, 8);
-	verdict = get_number(&r, 1);
-	keys = get_number(&r, 1);
-	if (keys == 1)
-		salted = get_bytes(&r, SCRAM_KEY);
-	why = get_text(&r);
-	if (r.bad || r.at != r.end || verdict > VERIFIED_UNKNOWN || keys > (verdict == VERIFIED_YES) || !why)
+	*ticket = unpack_u64(&in);
+	verdict = unpack_u8(&in);
+	has_key = unpack_bool(&in);
+	if (has_key)
+		unpack_exactly(&in, salted, sizeof(salted));
+	why = unpack_text(&in);
+	if (!unpack_is_done(&in) || verdict > VERIFIED_UNKNOWN || (has_key && verdict != VERIFIED_YES) || !why)
 		return false;
 	verify_answer_set(answer, (enum verify_verdict)verdict, "%s", why);
-	answer->has_key = salted != NULL;
-	if (salted)
-		memcpy(answer->salted, salted, SCRAM_KEY);
+	answer->has_key = has_key;
+	memcpy(answer->salted, salted, sizeof(salted));
+	mem_wipe(salted, sizeof(salted));
 	return true;
 }

@@ -89,24 +89,6 @@ static struct verify_group *find_group(const struct verify_queue *q, const struc
 	return group;
 }
 
-static struct verify_group *group_new(struct verify_queue *q, const struct verify_source *source)
-{
-	struct verify_group *group = mem_try(sizeof(*group));
-
-	if (!group)
-		return NULL;
-	group->key = group_key(source);
-	HASH_ADD(hh, q->by_group, key, sizeof(group->key), group);
-	if (!HASH_HAS(hh, group)) {
-		mem_free(group);
-		return NULL;
-	}
-	list_init(&group->shares);
-	list_init(&group->node);
-	list_append(&q->turns, &group->node);
-	return group;
-}
-
 static void group_free_if_empty(struct verify_queue *q, struct verify_group *group)
 {
 	if (group->share_count > 0)
@@ -116,13 +98,26 @@ static void group_free_if_empty(struct verify_queue *q, struct verify_group *gro
 	mem_free(group);
 }
 
+/* Adds a share, and a group if necessary. NULL: no memory. */
 static struct verify_share *share_new(struct verify_queue *q, const struct verify_source *source)
 {
 	struct verify_group *group = find_group(q, source);
 	struct verify_share *share;
 
-	if (!group && !(group = group_new(q, source)))
-		return NULL;
+	if (!group) {
+		group = mem_try(sizeof(*group));
+		if (!group)
+			return NULL;
+		group->key = group_key(source);
+		HASH_ADD(hh, q->by_group, key, sizeof(group->key), group);
+		if (!HASH_HAS(hh, group)) {
+			mem_free(group);
+			return NULL;
+		}
+		list_init(&group->shares);
+		list_init(&group->node);
+		list_append(&q->turns, &group->node);
+	}
 	share = mem_try(sizeof(*share));
 	if (share) {
 		share->source = *source;
@@ -152,20 +147,15 @@ static void share_free(struct verify_queue *q, struct verify_share *share)
 	group_free_if_empty(q, group);
 }
 
-static void count(struct verify_queue *q, struct verify_share *share, int change)
-{
-	share->waiting += change;
-	share->group->waiting += change;
-	q->waiting += change;
-}
-
 /* ---- waiting ---- */
 
 static void join(struct verify_queue *q, struct verify_share *share, struct verify_place *place)
 {
 	place->share = share;
 	list_append(&share->places, &place->node);
-	count(q, share, +1);
+	share->waiting++;
+	share->group->waiting++;
+	q->waiting++;
 }
 
 bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
@@ -187,13 +177,14 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 		return;
 	place->share = NULL;
 	list_remove(&place->node);
-	count(q, share, -1);
-	if (share->waiting == 0)
+	q->waiting--;
+	share->group->waiting--;
+	if (--share->waiting == 0)
 		share_free(q, share);
 }
 
 /* Returns the index of the node in the list. */
-static int place_in(const struct list *head, const struct list *of)
+static int index_of(const struct list *head, const struct list *of)
 {
 	int before = 0;
 
@@ -202,63 +193,40 @@ static int place_in(const struct list *head, const struct list *of)
 	return before;
 }
 
-/* Returns how many turns of its group come before the turn of this place ... */
-static int turns_before(const struct verify_place *place)
-{
-	const struct verify_share *share = place->share;
-
-	return place_in(&share->places, &place->node) * share->group->share_count + place_in(&share->group->shares, &share->node);
-}
-
-/* ... and before the turn of a new place of this source. */
-static int turns_before_new(const struct verify_queue *q, const struct verify_source *source)
-{
-	const struct verify_share *share = find(q, source);
-	const struct verify_group *group = find_group(q, source);
-
-	if (!share)
-		return group ? group->share_count : 0;
-	return share->waiting * group->share_count + place_in(&group->shares, &share->node);
-}
-
 void verify_queue_share(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
 {
-	struct verify_share *share = find(q, source);
+	const struct verify_share *old = place->share;
+	struct verify_share *fresh = find(q, source);
+	const struct verify_group *group = find_group(q, source);
+	int before, before_new;
 
-	if (!place->share || turns_before(place) <= turns_before_new(q, source) || (!share && !(share = share_new(q, source))))
+	if (!old)
+		return;
+	/* the turns of its group that come before the turn of this place, and before the turn of a new place of this source */
+	before = index_of(&old->places, &place->node) * old->group->share_count + index_of(&old->group->shares, &old->node);
+	if (fresh)
+		before_new = fresh->waiting * fresh->group->share_count + index_of(&fresh->group->shares, &fresh->node);
+	else
+		before_new = group ? group->share_count : 0;
+	if (before <= before_new || (!fresh && !(fresh = share_new(q, source))))
 		return;
 	verify_queue_remove(q, place);
-	join(q, share, place);
+	join(q, fresh, place);
 }
 
 /* ---- turns ---- */
-
-static void to_the_end(struct list *head, struct list *node)
-{
-	list_remove(node);
-	list_append(head, node);
-}
 
 /* Removes a place from the queue, and moves its source and its group to the end of their lists. */
 static struct verify_place *take(struct verify_queue *q, struct verify_place *place)
 {
 	struct verify_share *share = place->share;
 
-	to_the_end(&q->turns, &share->group->node);
-	to_the_end(&share->group->shares, &share->node);
+	list_remove(&share->group->node);
+	list_append(&q->turns, &share->group->node);
+	list_remove(&share->node);
+	list_append(&share->group->shares, &share->node);
 	verify_queue_remove(q, place);
 	return place;
-}
-
-static struct verify_place *oldest_that_fits(const struct verify_share *share, const struct verify_fit *fit)
-{
-	LIST_EACH(node, &share->places) {
-		struct verify_place *place = LIST_OBJECT(node, struct verify_place, node);
-
-		if (fit->place(fit->context, place))
-			return place;
-	}
-	return NULL;
 }
 
 struct verify_place *verify_queue_next_if(struct verify_queue *q, const struct verify_fit *fit)
@@ -266,10 +234,15 @@ struct verify_place *verify_queue_next_if(struct verify_queue *q, const struct v
 	LIST_EACH(turn, &q->turns) {
 		LIST_EACH(node, &LIST_OBJECT(turn, struct verify_group, node)->shares) {
 			const struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
-			struct verify_place *place = fit->source(fit->context, &share->source) ? oldest_that_fits(share, fit) : NULL;
 
-			if (place)
-				return take(q, place);
+			if (!fit->source(fit->context, &share->source))
+				continue;
+			LIST_EACH(waiting, &share->places) {
+				struct verify_place *place = LIST_OBJECT(waiting, struct verify_place, node);
+
+				if (fit->place(fit->context, place))
+					return take(q, place);
+			}
 		}
 	}
 	return NULL;
@@ -286,12 +259,12 @@ struct verify_place *verify_queue_next(struct verify_queue *q)
 
 /* ---- displacing ---- */
 
-static struct verify_share *fullest_share(const struct verify_group *group)
+static const struct verify_share *fullest_share(const struct verify_group *group)
 {
-	struct verify_share *fullest = NULL;
+	const struct verify_share *fullest = NULL;
 
 	LIST_EACH(node, &group->shares) {
-		struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
+		const struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
 
 		if (!fullest || share->waiting > fullest->waiting)
 			fullest = share;
@@ -299,25 +272,18 @@ static struct verify_share *fullest_share(const struct verify_group *group)
 	return fullest;
 }
 
-static const struct verify_group *fullest_group(const struct verify_queue *q)
-{
-	const struct verify_group *fullest = NULL;
-
-	LIST_EACH(node, &q->turns) {
-		const struct verify_group *group = LIST_OBJECT(node, struct verify_group, node);
-
-		if (!fullest || group->waiting > fullest->waiting)
-			fullest = group;
-	}
-	return fullest;
-}
-
 struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)
 {
 	const struct verify_share *own = find(q, source), *fullest = NULL;
-	const struct verify_group *own_group = find_group(q, source), *group = fullest_group(q);
+	const struct verify_group *own_group = find_group(q, source), *group = NULL;
 	struct verify_place *youngest;
 
+	LIST_EACH(node, &q->turns) {
+		const struct verify_group *each = LIST_OBJECT(node, struct verify_group, node);
+
+		if (!group || each->waiting > group->waiting)
+			group = each;
+	}
 	if (group && group->waiting > (own_group ? own_group->waiting : 0) + 1)
 		fullest = fullest_share(group);
 	else if (own_group && (fullest = fullest_share(own_group)) != NULL && fullest->waiting <= (own ? own->waiting : 0) + 1)

@@ -1,7 +1,7 @@
 /*
  * The verifiers and their questions: which verifier works on which question, which questions wait, which question is removed.
  *
- * A question waits (queue.c) until a verifier is idle or another one may be started. pgweir's own questions wait in a separate
+ * A question waits (queue.c) until a verifier is idle or may be started. pgweir's own questions wait in a separate
  * queue, which takes turns with the queue of the clients: their number is limited elsewhere, and unauthenticated clients must
  * not delay pgweir's logins at its servers.
  *
@@ -28,7 +28,7 @@
 #include "base/assert.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "verify/process.h"
+#include "verify/child.h"
 
 #define IDLE_MOST (60 * USEC)		/* an idle process is ended after this time: most of the time no client logs in */
 #define ANSWERS_MOST 1000		/* then it is replaced, because modules may leak memory */
@@ -123,9 +123,10 @@ static void want_dispatch(struct verifiers *v)
  * answer to another question. Any other message ends the verifier, which only affects the current login.
  */
 
-/* Ends the verifier. The caller handles its check. */
-static void end(struct verifier *one)
+/* Ends the verifier. The caller handles its check. `is_expected`: pgweir does not need it any longer, and its exit status is not logged. */
+static void verifier_end(struct verifier *one, bool is_expected)
 {
+	one->is_killed = is_expected;
 	if (one->readable)
 		event_free(one->readable);
 	one->readable = NULL;
@@ -137,13 +138,6 @@ static void end(struct verifier *one)
 	verify_process_kill(one->pid);
 }
 
-/* Ends a verifier; its exit status is not logged. The caller handles its check. */
-static void verifier_end(struct verifier *one)
-{
-	one->is_killed = true;
-	end(one);
-}
-
 /* The verifier has failed or sent an invalid message: its current login fails. */
 static void give_up(struct verifier *one, const char *what)
 {
@@ -151,7 +145,7 @@ static void give_up(struct verifier *one, const char *what)
 	struct verify_answer answer;
 
 	log_warning("verifier %d %s", (int)one->pid, what);
-	end(one);
+	verifier_end(one, false);
 	if (!check)
 		return;
 	verify_answer_set(&answer, VERIFIED_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
@@ -169,7 +163,7 @@ static void settle(struct verifier *one, const struct verify_answer *answer)
 	list_remove(&one->node);
 	list_prepend(&one->of->idle, &one->node);
 	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
-		verifier_end(one);
+		verifier_end(one, true);
 	else if (count_waiting(one->of) > 0)
 		want_dispatch(one->of);
 	check_finish(check, answer);
@@ -219,7 +213,7 @@ static struct verifier *verifier_start(struct verifiers *v)
 	v->processes++;
 	one->readable = event_new(v->base, one->fd, EV_READ | EV_PERSIST, on_readable, one);
 	if (!one->readable || event_add(one->readable, NULL) < 0) {
-		verifier_end(one);
+		verifier_end(one, true);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -242,16 +236,6 @@ static void verifier_give(struct verifier *one, struct verify_check *check)
 		give_up(one, "does not take questions");
 }
 
-static void log_death(const struct verifier *one, int status)
-{
-	if (one->is_killed || status < 0)
-		return;
-	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-		log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-		log_warning("verifier %d ended with status %d", (int)one->pid, WEXITSTATUS(status));
-}
-
 /* Frees an ended verifier if its process has ended. */
 static void verifier_reap(struct verifier *one)
 {
@@ -259,7 +243,12 @@ static void verifier_reap(struct verifier *one)
 
 	if (!verify_process_reap(one->pid, &status))
 		return;
-	log_death(one, status);
+	if (!one->is_killed && status >= 0) {
+		if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+			log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+		else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+			log_warning("verifier %d ended with status %d", (int)one->pid, WEXITSTATUS(status));
+	}
 	one->of->processes--;
 	list_remove(&one->node);
 	mem_free(one);
@@ -272,36 +261,12 @@ static struct verify_check *check_at(struct verify_place *place)
 	return LIST_OBJECT(place, struct verify_check, place);
 }
 
-/* Fails all waiting questions: no verifier works, and none can be started, so they would wait forever. */
-static void fail_all(struct verifiers *v, const char *why)
-{
-	struct verify_answer answer;
-	struct verify_place *place;
-
-	log_error("no verifier can be started: %s", why);
-	verify_answer_set(&answer, VERIFIED_UNKNOWN, "no verifier can be started: %s", why);
-	while ((place = next_place(v)) != NULL)
-		check_finish(check_at(place), &answer);
-}
-
-/* Displaced checks are reported from the event loop, like all answers. */
-static void tell_displaced(struct verifiers *v)
-{
-	struct verify_answer answer;
-
-	verify_answer_set(&answer, VERIFIED_DISPLACED, "made room for a login from another address");
-	while (!list_is_empty(&v->displaced)) {
-		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
-
-		list_remove(&check->place.node);
-		check_finish(check, &answer);
-	}
-}
-
-/* Returns the verifier for the next question. NULL: the question must wait. */
+/* Returns the verifier for the next question. NULL: the question must wait, or all waiting questions have failed. */
 static struct verifier *next_verifier(struct verifiers *v)
 {
 	struct list *idle = list_first(&v->idle);
+	struct verify_answer answer;
+	struct verify_place *place;
 	struct verifier *one;
 
 	if (idle)
@@ -309,20 +274,33 @@ static struct verifier *next_verifier(struct verifiers *v)
 	if (v->processes >= v->limits.processes)
 		return NULL;
 	one = verifier_start(v);
-	if (!one && list_is_empty(&v->busy))
-		fail_all(v, strerror(errno));
-	return one;
+	if (one || !list_is_empty(&v->busy))
+		return one;
+	/* no verifier works and none can be started: the questions would wait forever */
+	verify_answer_set(&answer, VERIFIED_UNKNOWN, "no verifier can be started: %s", strerror(errno));
+	log_error("%s", answer.why);
+	while ((place = next_place(v)) != NULL)
+		check_finish(check_at(place), &answer);
+	return NULL;
 }
 
+/* All answers are reported from the event loop, so that verifiers_ask does not call its caller. */
 static void on_dispatch(evutil_socket_t fd, short what, void *context)
 {
 	struct verifiers *v = context;
 	int processes = v->processes;
+	struct verify_answer displaced;
 	struct verifier *one;
 
 	(void)fd;
 	(void)what;
-	tell_displaced(v);
+	verify_answer_set(&displaced, VERIFIED_DISPLACED, "made room for a login from another address");
+	while (!list_is_empty(&v->displaced)) {
+		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
+
+		list_remove(&check->place.node);
+		check_finish(check, &displaced);
+	}
 	while (count_waiting(v) > 0 && v->processes == processes && (one = next_verifier(v)))
 		verifier_give(one, check_at(next_place(v)));
 	/* starting a process blocks the event loop: other events are handled before the next start */
@@ -330,62 +308,38 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 		event_add(v->dispatch, &(struct timeval){ .tv_sec = 0 });
 }
 
-/* Makes room in the queue for a question of this source. */
-static bool make_room(struct verifiers *v, bool is_own, const struct verify_source *source)
-{
-	struct verify_place *place;
-
-	if (is_own || v->clients.waiting < v->limits.waiting)
-		return true;
-	place = verify_queue_displace(&v->clients, source);
-	if (!place)
-		return false;
-	list_append(&v->displaced, &place->node);
-	want_dispatch(v);
-	return true;
-}
-
-/* Creates a check that is not in the queue. NULL with the reason. */
-static struct verify_check *check_new(struct verifiers *v, const struct verify_question *question, enum verify_refusal *why)
-{
-	struct verify_check *check = mem_try(sizeof(*check));
-	bool fits;
-
-	*why = VERIFIERS_NO_MEMORY;
-	if (!check)
-		return NULL;
-	*check = (struct verify_check){ .ticket = ++v->last_ticket, .is_own = question->is_own, .method = question->method,
-					 .user = mem_copy_string(question->user) };
-	verify_place_init(&check->place);
-	fits = verify_question_write(&check->question, check->ticket, question);
-	if (fits && check->user && !check->question.failed)
-		return check;
-	check_free(check);
-	if (!fits)
-		*why = VERIFIERS_TOO_LONG;
-	return NULL;
-}
-
 enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question, const struct verify_source *source,
 				  usec_t now, verify_done *done, void *context, struct verify_check **out)
 {
-	enum verify_refusal why;
-	struct verify_check *check = check_new(v, question, &why);
+	enum verify_refusal why = VERIFIERS_ASKED;
+	struct verify_check *check = mem_try(sizeof(*check));
+	struct verify_place *displaced;
 
 	*out = NULL;
 	v->now = now;
 	if (!check)
-		return why;
-	check->since = now;
-	check->done = done;
-	check->context = context;
-	why = !make_room(v, check->is_own, source) ? VERIFIERS_TOO_MANY :
-	      !verify_queue_add(queue_of(v, check->is_own), &check->place, source) ? VERIFIERS_NO_MEMORY : VERIFIERS_ASKED;
+		return VERIFIERS_NO_MEMORY;
+	*check = (struct verify_check){ .ticket = ++v->last_ticket, .is_own = question->is_own, .method = question->method,
+					.user = mem_copy_string(question->user), .since = now, .done = done, .context = context };
+	verify_place_init(&check->place);
+	if (!verify_question_write(&check->question, check->ticket, question))
+		why = VERIFIERS_TOO_LONG;
+	else if (!check->user || check->question.failed)
+		why = VERIFIERS_NO_MEMORY;
+	if (why == VERIFIERS_ASKED && !check->is_own && v->clients.waiting >= v->limits.waiting) {
+		displaced = verify_queue_displace(&v->clients, source);
+		if (displaced)
+			list_append(&v->displaced, &displaced->node);
+		else
+			why = VERIFIERS_TOO_MANY;
+	}
+	if (why == VERIFIERS_ASKED && !verify_queue_add(queue_of(v, check->is_own), &check->place, source))
+		why = VERIFIERS_NO_MEMORY;
+	want_dispatch(v);
 	if (why != VERIFIERS_ASKED) {
 		check_free(check);
 		return why;
 	}
-	want_dispatch(v);
 	*out = check;
 	return VERIFIERS_ASKED;
 }
@@ -404,7 +358,7 @@ void verifiers_cancel(struct verifiers *v, struct verify_check **place)
 	if (!check)
 		return;
 	if (check->by)
-		verifier_end(check->by);
+		verifier_end(check->by, true);
 	verify_queue_remove(queue_of(v, check->is_own), &check->place);
 	/* it may have been displaced and not reported yet */
 	list_remove(&check->place.node);
@@ -418,22 +372,17 @@ int verify_check_process(const struct verify_check *check)
 
 /* ---- all verifiers ---- */
 
-static void end_long_idle(struct verifiers *v)
+void verifiers_tick(struct verifiers *v, usec_t now)
 {
+	v->now = now;
 	/* the process that is idle longest is last */
 	while (!list_is_empty(&v->idle)) {
 		struct verifier *one = LIST_OBJECT(v->idle.prev, struct verifier, node);
 
-		if (v->now - one->since < IDLE_MOST)
-			return;
-		verifier_end(one);
+		if (now - one->since < IDLE_MOST)
+			break;
+		verifier_end(one, true);
 	}
-}
-
-void verifiers_tick(struct verifiers *v, usec_t now)
-{
-	v->now = now;
-	end_long_idle(v);
 	LIST_EACH_SAFE(node, &v->ended)
 		verifier_reap(LIST_OBJECT(node, struct verifier, node));
 	if (count_waiting(v) > 0)
@@ -443,7 +392,7 @@ void verifiers_tick(struct verifiers *v, usec_t now)
 static void end_idle(struct verifiers *v)
 {
 	while (!list_is_empty(&v->idle))
-		verifier_end(LIST_OBJECT(v->idle.next, struct verifier, node));
+		verifier_end(LIST_OBJECT(v->idle.next, struct verifier, node), true);
 }
 
 void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)

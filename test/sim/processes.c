@@ -1,5 +1,5 @@
 /*
- * The processes that derive keys, on the simulated machine: in place of verify/process.c and of the program inside such a process.
+ * The processes that derive keys, on the simulated machine: in place of verify/child.c.
  *
  * A process takes one question at a time from its end of the socket, works on it for a while, by the iterations that are asked for,
  * and answers. The queue in front of them is the real one (verify/verifier.c). The machine has two processors.
@@ -12,7 +12,7 @@
 #include "chance.h"
 #include "machine.h"
 #include "sim.h"
-#include "verify/process.h"
+#include "verify/child.h"
 #include "verify/verifier.h"
 
 #include <unistd.h>
