@@ -20,7 +20,7 @@ KNOWN = {
         may_query name_is_certain name_is_escaped name_is_unknown params_are_refused pg_frame_is_here
         readings_are readings_may_differ sending_names_may_go server_is_broken server_may_go_on session_question_is_elsewhere
         session_state_is_in_doubt session_state_is_lost tls_is_wanted unnamed_is_sure
-        values_are_its_own verify_child_is_wanted
+        values_are_its_own
         """,
     "functions without a result named as a statement": """
         entry_is_certain entry_was_read is_unknown
@@ -28,7 +28,7 @@ KNOWN = {
         session_state_is_lost statement_ends unnamed_is_sure unnamed_was_skipped
         """,
     "struct tags defined twice": """
-        reader token word
+        token word
         """,
     "prefixes of two enums": """
         LEDGER_ PG_ PREPARED_ STEP_ STREAM_

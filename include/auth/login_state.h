@@ -86,10 +86,8 @@ struct login {
 	struct bytes out;		/* goes out with the next thing said */
 };
 
-/* The only writer of login->step: asserts that the table allows the move. */
+/* The only writer of login->step (client_address.c): asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
-/* The next thing that happens to a login in this step is up to its client. */
-bool login_step_waits_for_client(enum login_step step);
 /* The user is neither listed nor found. */
 static inline bool login_user_is_unknown(const struct login *l) { return l->sought == USER_NOT_FOUND || l->sought == USER_NOT_LISTED; }
 /* The user is not in the user list, and auth_query was asked for it. */

@@ -3,6 +3,7 @@
 
 #include "auth/lookup_turns.h"
 #include "conn/world.h"
+#include "pg/authquery.h"
 
 /*
  * Looking users up that are not in the user list (auth_user, auth_query, auth_dbname). Logins of the same
@@ -33,16 +34,30 @@ struct lookup_wait {
 	struct lookup_asker asker;	/* of the look-up's turn */
 };
 
-/* Where the user of this client is looked up (lookup_source.c); texts of the snapshot in force, or of
-   the login. */
-struct lookup_source {
-	const char *database, *user, *sql;
-	const char *path;		/* schemas for the names in `sql`, searched after pg_catalog; may be "" */
-	bool is_of_client;		/* the database is the one named by the client */
+/* A look-up of one user, in one pool, with one query. */
+enum lookup_phase {
+#define LOOKUP_PHASE(id, moves) LOOKUP_##id,
+#include "tbl/lookup_phase.tbl"
+#undef LOOKUP_PHASE
+	LOOKUP_PHASES
 };
-/* False: nothing is configured for it. */
-bool lookup_choose_source(const struct client *client, struct lookup_source *source);
-
+struct lookup {
+	struct world *world;
+	struct pool *pool;
+	enum lookup_phase phase;
+	struct pool_client request;	/* HELD, QUEUED: represents the look-up in the pool */
+	struct lookup_turn turn;	/* HELD: requested or granted; QUEUED, RUNNING: granted */
+	struct server *server;		/* RUNNING */
+	struct authquery answer;	/* RUNNING */
+	usec_t since;			/* the waiting clients arrived at this time or earlier */
+	bool again;			/* the clients were asked for already, from a server whose connection was lost */
+	struct list waiting;		/* struct lookup_wait: for the next query */
+	struct list asked;		/* struct lookup_wait: for the running query */
+	struct list dead;		/* of struct lookups */
+	const char *user, *sql, *path;	/* in the key */
+	UT_hash_handle hh;
+	char key[];			/* address of the pool, user and NUL, sql and NUL, path and NUL */
+};
 
 enum lookup_begun {
 	LOOKUP_BEGUN_NONE,			/* nothing is configured to look this user up with */
@@ -56,8 +71,6 @@ bool lookup_continue(struct client *client);
 /* The login ends: stops waiting, and wipes the secret that was found. */
 void lookup_leave(struct lookup_wait *wait);
 
-/* A look-up that waited has its turn (lookup_turns.h). */
-void lookup_granted(struct lookup_turn *turn);
 /* The pool's decision about the look-up of this request: the request gets a server, or is refused. */
 void lookup_lent(struct server *server, struct pool_client *request);
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail);
@@ -68,9 +81,7 @@ void lookup_read(struct server *server, bool from_socket);
 enum close_reason lookup_overdue(const struct server *server);
 void lookup_server_gone(struct server *server, enum close_reason why, const char *text);
 
-/* Frees the look-ups that have ended. Not where one of them may still be on the stack: once a tick, before anything else of it. */
-void lookups_reap(struct lookups *lookups);
-/* About ten times a second, before anything else: that, and the turns. */
+/* Called about ten times a second, first in the tick: frees look-ups that have ended, and grants turns. */
 void lookups_tick(struct lookups *lookups);
 
 #endif

@@ -5,11 +5,11 @@
 #include "verify/queue.h"
 
 /*
- * How many look-ups may be under way at once (max_auth_query_connections), and which is the next one: see lookup_turns.c.
+ * Limits the look-ups in progress (max_auth_query_connections) and decides which is next: see lookup_turns.c.
  */
 enum lookup_turn_state { TURN_NONE, TURN_WAITS, TURN_HAS };
 
-/* In each look-up. Initialised with lookup_turn_init. */
+/* In each look-up. */
 struct lookup_turn {
 	enum lookup_turn_state state;
 	struct list askers;		/* TURN_WAITS: struct lookup_asker */
@@ -18,9 +18,9 @@ struct lookup_turn {
 	const struct pool *pool;
 };
 
-/* In each client that waits for a look-up. Initialised with lookup_asker_init. */
+/* In each client that waits for a look-up. */
 struct lookup_asker {
-	struct lookup_turn *turn;	/* NULL: waits for none */
+	struct lookup_turn *turn;	/* NULL: does not wait */
 	struct list node;
 	struct verify_place place;
 	struct verify_source source;
@@ -38,15 +38,15 @@ struct lookup_turns {
 struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struct lookup_turn *turn));
 void lookup_turn_init(struct lookup_turn *turn);
 void lookup_asker_init(struct lookup_asker *asker);
-/* Wants a turn to ask this pool, for a client of this address, and perhaps others already. It does not have one yet. False: no memory.
-   Otherwise the state is TURN_HAS, or the asker waits and `granted` is called. */
+/* Requests a turn to query this pool, for a client of this address; other clients may have requested it already, but it is not granted. False:
+   no memory. Otherwise the state is TURN_HAS, or the asker waits and `granted` is called. */
 bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
 		     const struct verify_source *source);
-/* The client does not want it any more. Harmless when it waits for none. */
+/* The client does not wait for the turn any longer. No effect if it does not wait. */
 void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker);
-/* Has had its turn, or does not want it any more. Fine in every state. */
+/* The turn is over or not needed any longer. Allowed in every state. */
 void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn);
-/* About ten times a second: connections may have closed. */
-void lookup_turns_tick(struct lookup_turns *turns);
+/* Called about ten times a second: grants turns, because connections may have closed. */
+void lookup_turns_grant(struct lookup_turns *turns);
 
 #endif

@@ -31,9 +31,6 @@ bool refusals_hurry(struct refusals *refusals);
 /* Tells all of them now: the process is to end, or to be replaced. */
 void refusals_end(struct refusals *refusals);
 
-/* How long the n-th failure delays its refusal when the first `free` of them do not, and `most` is the longest. Pure. */
-usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most);
-
 /* For SHOW: failures that are remembered for an address; and each address that has any. */
 uint32_t failures_of(const struct world *world, const struct address_key *key);
 void failures_each(const struct world *world, void (*visit)(void *context, const struct address_key *key, uint32_t count), void *context);

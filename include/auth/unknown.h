@@ -17,17 +17,16 @@ struct unknown *unknown_new(void);
 void unknown_free(struct unknown **unknown);
 /* Where look-ups of this pool are answered. NULL: no memory. */
 struct unknown_source *unknown_source_of(struct unknown *unknown, const struct pool *pool);
-/* A user that this source knows has proven to know `secret`. Counted once, with the latest one. */
+/* A user of this source has logged in with `secret`. Each user counts once, with its latest secret. */
 void unknown_user_proven(struct world *world, struct unknown_source *source, const char *user, const struct secret *secret);
 
-/* The question for a client that names an unknown user. True: SCRAM; false: MD5. */
+/* Whether the client, if its user is unknown, gets a SCRAM request with auth_type md5; false: MD5. */
 bool unknown_is_scram(const struct client *client);
-/* The made-up secret of that user; see mock_secret. */
-bool unknown_secret(const struct client *client, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain);
-/* The salt for a password of this client's user that is stored in clear; see mock_salt. */
-bool unknown_salt(const struct client *client, uint8_t salt[MOCK_SALT]);
-/* The client's made-up secret imitates a password in clear, and its key has been derived before. For a few names that is said too early,
-   when very many have been. */
+/* The made-up secret of that user, see mock_secret, and the salt for a password of the user that is stored in clear text, see mock_salt; `salt`
+   may be NULL. False: no memory. */
+bool unknown_secret(const struct client *client, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain, uint8_t salt[MOCK_SALT]);
+/* Whether the client's made-up secret imitates a password in clear text, and its key was derived before. After very many names it may be true
+   too early. */
 bool unknown_was_derived(const struct client *client, uint32_t iterations);
 void unknown_derived(const struct client *client, uint32_t iterations);
 

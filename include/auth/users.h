@@ -4,11 +4,14 @@
 #include "conf/userlist.h"
 #include "conn/world.h"
 
-/* The users of auth_file: see users.c. */
+/* The users of auth_file. */
 
-/* Puts `fresh` (owned; NULL: there is no list) in the place of world->secrets->list, which is freed. */
+/* Replaces world->secrets->list, which is freed, with `fresh` (takes ownership; NULL: no list). */
 void users_replace(struct world *world, struct userlist *fresh);
-/* Reads auth_file again when it has changed; looks at most once a second. */
+/* Reads auth_file again if it has changed; checks this at most once a second. */
 void users_refresh(struct world *world);
+/* Adds warnings for malformed secrets, for secrets that auth_type does not allow, and for an auth_user without a secret. `list`: of auth_file,
+   or NULL. The warnings contain no secrets. */
+void users_check(const struct conf *conf, const struct userlist *list, struct conf_problems *problems);
 
 #endif

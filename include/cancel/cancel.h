@@ -12,7 +12,7 @@ struct peer_line;
 struct cancels {
 	struct client *by_pid;		/* uthash: clients by the process number of their cancel key */
 	struct peer_line *lines;	/* uthash: requests for other poolers of the group; see peers.c */
-	struct list predecessors;	/* processes before this one that still have clients; see predecessors.c */
+	struct list predecessors;	/* processes that were replaced and still have clients; see predecessors.c */
 };
 /* NULL: no memory. */
 struct cancels *cancels_new(void);
@@ -33,8 +33,6 @@ void cancel_refuse_waiting(struct client *client);
 void cancel_read(struct client *canceller);
 /* Handles input on the server connection that carries a cancel request. */
 void cancel_server_read(struct server *carrier);
-/* cancel_wait_timeout has passed while the carrier connects: ends the carrier and its canceller. */
-void cancel_waited_too_long(struct server *carrier);
 /* The carrier has taken too long. It is unknown whether the signal was sent, so the target is closed when it is released. */
 void cancel_timed_out(struct server *carrier);
 /* Callback of room pool: opens a connection for this request. */

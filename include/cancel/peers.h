@@ -6,6 +6,9 @@
 
 /* Other poolers of the group ([peers]): see peers.c. */
 
+/* The first two bytes of the secret of a cancel key, if peer_id is set: 14 bits peer_id, 2 bits for the number of hops left. */
+#define PEER_KEY_HOPS 0x03		/* in the second byte */
+
 /* Forwards a CancelRequest with an unknown key to the peer that made the key. The canceller is in WAITING_CANCEL afterwards, or
    has ended, for example if the queue of the peer is full. False: the key names no known peer, has no hops left, or no memory. */
 bool peers_forward(struct client *canceller, const struct pg_startup *request);

@@ -12,8 +12,6 @@ struct setting_place {
 /* Checks that the file named by a setting is readable, if it must exist. `index` is the row of the setting; `place` may be NULL. */
 void check_file(const struct settings *s, size_t index, const struct setting_place *place,
 		struct conf_problems *problems);
-/* Returns "PAM" or "LDAP" if the method (enum auth_type) needs the library that this pgweir was built without, otherwise NULL. */
-const char *check_method_lacks(int auth_type);
 /* Checks for contradictions between settings, databases and peers. `places` has one element per setting, or is NULL. */
 void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems);
 

@@ -71,7 +71,5 @@ const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *
 /* Whether `system_name`, from the operating system or a certificate, may log in as `user`: according to the lines of `map`, or
    if `map` is NULL, if the names are equal. */
 bool hba_map_allows(const struct hba *hba, const char *map, const char *system_name, const char *user);
-/* Returns the keyword of a method in HBA files: "scram-sha-256", "password" for AUTH_PLAIN. */
-const char *hba_method_name(enum auth_type method);
 
 #endif

@@ -42,9 +42,27 @@ enum pool_mode { MODE_SESSION, MODE_TRANSACTION, MODE_STATEMENT };
 enum session_link { LINK_FIRST_QUERY, LINK_LOGIN };
 enum session_state { STATE_OFF, STATE_FULL };
 enum auth_type {
-	AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP,
-	AUTH_REJECT, AUTH_PEER		/* only in lines of auth_hba_file */
+#define AUTH_METHOD(id, ...) AUTH_##id,
+#include "tbl/auth_method.tbl"
+#undef AUTH_METHOD
+	AUTH_METHODS
 };
+enum auth_needs {
+	AUTH_NEEDS_NOTHING = 0,
+	AUTH_NEEDS_USER = 1,		/* the user must be in auth_file or found by auth_query */
+	AUTH_NEEDS_SECRET = 2,		/* the proof is checked with the user's secret */
+	AUTH_NEEDS_VERIFIER = 4,	/* PAM or LDAP checks a password in clear text; the user's secret is not used */
+	AUTH_NEEDS_PROCESS = 8,		/* a login may wait for a process of the room verify */
+	AUTH_NEEDS_CERTIFICATE = 16,	/* the client must show a certificate over TLS */
+	AUTH_NEEDS_UNIX_SOCKET = 32
+};
+/* A row of tbl/auth_method.tbl. */
+struct auth_method {
+	const char *word, *keyword;	/* in auth_type, "" if not there; in auth_hba_file, NULL if not there */
+	unsigned needs;			/* enum auth_needs */
+	const char *lacks;		/* the library that this build does not have, "PAM" or "LDAP"; NULL: nothing is missing */
+};
+extern const struct auth_method auth_methods[AUTH_METHODS];	/* by enum auth_type */
 enum sslmode { SSLMODE_DISABLE, SSLMODE_ALLOW, SSLMODE_PREFER, SSLMODE_REQUIRE, SSLMODE_VERIFY_CA, SSLMODE_VERIFY_FULL };
 enum channel_binding { CHANNEL_BINDING_DISABLE, CHANNEL_BINDING_PREFER, CHANNEL_BINDING_REQUIRE };
 enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };

@@ -24,8 +24,6 @@ struct handshakes {
 /* NULL: no memory. */
 struct handshakes *handshakes_new(void);
 
-/* The client was promised TLS ('S'): its next bytes are the hello, and no bytes are read before. */
-void handshake_expect(struct client *client);
 /* The hello has arrived; its first `size` bytes have been read already (0: none) and are copied. The handshake begins now, or
    when it is this client's turn. The client may end. */
 void handshake_want(struct client *client, const void *hello, size_t size);

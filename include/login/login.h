@@ -2,20 +2,30 @@
 #define LOGIN_LOGIN_H
 
 #include "auth/login_state.h"
+#include "backend/server_login.h"
 
 /* The login of a client, until its welcome: see login.c. */
 
 /* False: no memory. */
 bool login_begin(struct client *client);
 void login_free(struct client *client);
+/* Handles the client's input. Before the login is over, the client may end. */
 void login_read(struct client *client, bool from_socket);
+/* The TLS handshake is over; `error` NULL: successfully. */
 void login_secured(struct client *client, const char *error);
 /* The client is authenticated: joins its pool, and gets its welcome now or as soon as the parameters of a server are known. */
 void login_proven(struct client *client);
-/* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as ParameterStatus messages), the
-   cancel key and ReadyForQuery. `pid` is the process id in the key; 0: a random one. The client may end. */
-void login_welcome(struct client *client, const struct bytes *untracked, uint32_t pid);
-/* Returns the parameters that the client asked for, merged over these defaults, with a reference. NULL: no memory. */
-const struct params *login_params(const struct client *client, const struct params *defaults);
+
+/* ---- clients that get a server before their welcome: replication, session_link ---- */
+
+/* A server was lent to the client: sets the parameters that the client expects. False: the client has ended. */
+bool login_link_begin(struct server *server, struct client *client);
+/* The server has the client's parameters: sends the welcome. False: the client has ended. */
+bool login_link_welcome(struct server *server, struct client *client);
+/* The server ended before the welcome: queues the client again. */
+void login_link_again(struct client *client);
+/* A server for a replication client has failed to log in, with this text: sends the error to the client, unless the client waits for another
+   attempt. */
+void login_server_failed(const struct server *server, enum login_failure failure, const char *text);
 
 #endif

@@ -1,20 +1,21 @@
 /*
- * Proof by a secret: the plain password, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS. Questions and the checking of
- * the answers.
+ * Methods that check the user's secret: password in clear text, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS.
  *
- * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and fails at the
- * end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt (pg/mock.c), or a password that cannot
- * match. Secrets that need a key derivation are in derive.c.
+ * login->stored is the secret; NULL: the user is unknown. An unknown user gets the same request as a known user, and fails after the same
+ * steps with the same message: a made-up SCRAM secret (unknown.c), or an MD5 hash that no response matches. Every value that is made up is
+ * computed for known users too, because the time of an answer would show which users exist.
  *
- * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
+ * A key derivation (SaltedPassword) takes milliseconds on purpose, so a process of the room verify executes it and the client waits in step
+ * LOGIN_DERIVE. It is needed to compare a password in clear text with a SCRAM secret, and to make the SCRAM secret of a user with a password in clear
+ * text. The results are kept (backend/keys.c). Where an unknown user imitates such a user, a key is derived for it too, once.
  *
- * AuthenticationCleartextPassword, AuthenticationMD5Password, AuthenticationSASL..., PasswordMessage, SASLInitialResponse,
- * SASLResponse; RFC 5802, RFC 5929, RFC 7677.
+ * A SCRAM login proves the ClientKey, which is kept because pgweir can log in at a server with it.
+ *
+ * AuthenticationCleartextPassword, AuthenticationMD5Password, AuthenticationSASL..., PasswordMessage, SASLInitialResponse, SASLResponse;
+ * RFC 5802, RFC 5929, RFC 7677.
  */
 #include "auth/auth.h"
 
-#include "auth/derive.h"
-#include "auth/login_state.h"
 #include "auth/unknown.h"
 #include "backend/keys.h"
 #include "backend/secrets.h"
@@ -27,16 +28,128 @@
 #include <openssl/rand.h>
 #include <string.h>
 
-#define NO_INITIAL_RESPONSE UINT32_MAX	/* in place of its length: -1 on the wire */
+#define NO_INITIAL_RESPONSE UINT32_MAX	/* length in SASLInitialResponse: -1 */
 
-struct server_keys *auth_keys_of(const struct client *c)
+_Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
+_Static_assert(SCRAM_ITERATIONS_MAX == 1000000, "the limit in the log message");
+
+/* The cache of keys for the client's user: by the origin of its secret. */
+static struct server_keys *keys_of(const struct client *c)
 {
 	return c->login->sought == USER_FOUND ? c->peer.world->secrets->found_keys : c->peer.world->secrets->keys;
 }
 
-/* ---- the questions ---- */
+/* ---- key derivation ---- */
 
-void auth_ask_plain(struct client *c)
+/* Ends a client for which no key was derived. */
+static void fail_derivation(struct client *c, const struct verify_answer *answer)
+{
+	char who[256];
+
+	if (answer->verdict == VERIFIED_DISPLACED) {
+		client_end(c, REASON_AUTH_QUEUE, NULL);
+		return;
+	}
+	log_error("%s SCRAM: %s", client_text(c, who, sizeof(who)), answer->why);
+	client_end(c, REASON_PASSWORD_FAILED, NULL);
+}
+
+/* Begins a derivation for the login and keeps the password; `done` is called with the result. The client may end. */
+static void derive(struct client *c, const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+		   void (*done)(struct derivation_wait *wait, const struct verify_answer *answer))
+{
+	struct login *l = c->login;
+	const struct verify_source source = client_address_source(c);
+	const struct derivation_question question = {
+		.user = l->user, .password = password, .salt = salt, .salt_size = salt_size, .iterations = iterations,
+	};
+
+	secret_free(&l->password);
+	l->password = secret_new(password, strlen(password));
+	if (!l->password) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	/* the look-up is over: input of the client during the derivation must not begin the method again */
+	if (c->pooled.state != CLIENT_AUTH)
+		pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_AUTH, c->peer.world->now);
+	login_step_to(c, LOGIN_DERIVE);
+	l->derivation.done = done;
+	switch (derivation_ask(c->peer.world, &question, &source, NULL, &l->derivation)) {
+	case VERIFIERS_ASKED:
+		return;
+	case VERIFIERS_TOO_LONG:
+		auth_refuse(c);
+		return;
+	case VERIFIERS_TOO_MANY:
+		client_end(c, REASON_AUTH_QUEUE, NULL);
+		return;
+	case VERIFIERS_NO_MEMORY:
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+}
+
+/* The key of a password in clear text was derived: compares it with the stored SCRAM secret. */
+static void on_password_derived(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct login *l = LIST_OBJECT(wait, struct login, derivation);
+	struct client *c = l->client;
+	bool is_right;
+
+	if (peer_is_stopped(&c->peer))
+		return;
+	if (answer->verdict != VERIFIED_YES) {
+		fail_derivation(c, answer);
+		return;
+	}
+	is_right = l->stored && keys_password_prove(keys_of(c), l->password->bytes, l->user, l->stored->bytes, answer->salted);
+	secret_free(&l->password);
+	if (!is_right) {
+		auth_refuse(c);
+		return;
+	}
+	auth_accept(c);
+	/* no event announces messages that the client has sent during the derivation */
+	peer_come_again(&c->peer);
+}
+
+/* The key of a stored password, or of a made-up one, was derived: sends the SCRAM request. */
+static void on_secret_derived(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct login *l = LIST_OBJECT(wait, struct login, derivation);
+	struct client *c = l->client;
+	const struct derivation_question question = {
+		.password = l->password->bytes, .salt = l->derived_salt, .salt_size = MOCK_SALT, .iterations = l->derived_iterations,
+	};
+	uint8_t salted[SCRAM_KEY];
+	bool is_kept = true, is_derived_here;
+
+	if (peer_is_stopped(&c->peer))
+		return;
+	is_derived_here = answer->verdict == VERIFIED_UNKNOWN && derivation_in_loop(&question, salted);
+	if (answer->verdict != VERIFIED_YES && !is_derived_here) {
+		fail_derivation(c, answer);
+		return;
+	}
+	if (!l->derived_for)
+		unknown_derived(c, l->derived_iterations);
+	else
+		is_kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations,
+					  is_derived_here ? salted : answer->salted);
+	mem_wipe(salted, sizeof(salted));
+	secret_free(&l->password);
+	if (!is_kept) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	auth_ask_scram(c);
+	peer_come_again(&c->peer);
+}
+
+/* ---- requests ---- */
+
+void auth_ask_password(struct client *c)
 {
 	c->login->question = QUESTION_PASSWORD;
 	pg_build_auth(&c->login->out, 3, NULL, 0);
@@ -46,7 +159,15 @@ void auth_ask_plain(struct client *c)
 void auth_ask_md5(struct client *c)
 {
 	struct login *l = c->login;
+	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
+	/* as many of the unknown users get a SCRAM request as of the known ones */
+	bool unknown_gets_scram = unknown_is_scram(c);
 
+	/* a response to MD5 cannot be checked with a SCRAM secret */
+	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && unknown_gets_scram)) {
+		auth_ask_scram(c);
+		return;
+	}
 	if (RAND_bytes(l->md5_salt, sizeof(l->md5_salt)) != 1) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
@@ -56,106 +177,86 @@ void auth_ask_md5(struct client *c)
 	auth_wait_for(c, LOGIN_PASSWORD);
 }
 
-/* Makes the SCRAM secret of a user with a password stored in clear. PENDING: it has to be derived, and the question waits for that. */
+/* PENDING: a key is being derived, after which the request is made, or the client has ended. */
 enum found { FOUND, PENDING, NO_MEMORY };
 
-static enum found secret_of_plain(struct client *c, const char *password, struct scram_secret *secret)
+/* Finds the SCRAM secret for the exchange. *is_made_up: the user has no secret that SCRAM can use. */
+static enum found find_scram_secret(struct client *c, struct scram_secret *secret, bool *is_made_up)
 {
 	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
+	struct login *l = c->login;
 	const struct scram_secret *derived;
+	const char *password = NULL;
+	char random[2 * SCRAM_KEY + 1];
+	struct scram_secret made_up;
 	uint8_t salt[MOCK_SALT];
+	bool is_plain;
 
-	/* so that an unknown user, which has no kept key, shows the same salt each time, every user does it this way */
-	if (!unknown_salt(c, salt))
+	*is_made_up = false;
+	/* the salt depends on the name, so that an unknown user has the same one at each attempt */
+	if (!unknown_secret(c, iterations, &made_up, &is_plain, salt))
 		return NO_MEMORY;
-	derived = keys_plain_secret(auth_keys_of(c), c->login->user, password, salt, iterations);
+	if (l->stored && scram_secret_read(l->stored->bytes, secret))
+		return FOUND;
+	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_PLAIN)
+		password = l->stored->bytes;
+	*is_made_up = !password;
+	if (*is_made_up) {
+		*secret = made_up;
+		if (!is_plain)
+			return FOUND;
+	}
+	/* a password in clear text, or an imitation of one */
+	if (*is_made_up && unknown_was_derived(c, iterations))
+		return FOUND;
+	derived = password ? keys_plain_secret(keys_of(c), l->user, password, salt, iterations) : NULL;
 	if (derived) {
 		*secret = *derived;
 		return FOUND;
 	}
-	derive_for_question(c, auth_keys_of(c), password, salt, iterations);
+	if (!password) {
+		text_hex(random, made_up.stored_key, SCRAM_KEY);
+		password = random;
+	}
+	l->derived_for = *is_made_up ? NULL : keys_of(c);
+	l->derived_iterations = iterations;
+	memcpy(l->derived_salt, salt, MOCK_SALT);
+	derive(c, password, salt, MOCK_SALT, iterations, on_secret_derived);
 	return PENDING;
-}
-
-/* Uses the made-up secret of this name: the user is unknown, or its stored secret cannot be used for SCRAM. If the made-up secret imitates
-   a password in clear, a key is derived at the user's first login, as for a known user with such a password. */
-static enum found take_made_up(struct client *c, const struct scram_secret *made_up, bool is_plain)
-{
-	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
-	char password[2 * SCRAM_KEY + 1];
-	uint8_t salt[MOCK_SALT];
-
-	if (!is_plain)
-		return FOUND;
-	/* as much work as for known ones, and the salt that is made up is the same one */
-	if (!unknown_salt(c, salt))
-		return NO_MEMORY;
-	if (unknown_was_derived(c, iterations))
-		return FOUND;
-	text_hex(password, made_up->stored_key, SCRAM_KEY);
-	derive_for_question(c, NULL, password, salt, iterations);
-	return PENDING;
-}
-
-/* The SCRAM secret to check against; a made-up one (and *mock) for users that have none. It is made up for every user, so that the time
-   does not tell which ones exist. */
-static enum found scram_secret_for(struct client *c, struct scram_secret *secret, bool *mock)
-{
-	const struct secret *stored = c->login->stored;
-	struct scram_secret made_up;
-	bool is_plain;
-
-	*mock = false;
-	if (!unknown_secret(c, (uint32_t)c->peer.world->conf->settings.scram_iterations, &made_up, &is_plain))
-		return NO_MEMORY;
-	if (stored && scram_secret_read(stored->bytes, secret))
-		return FOUND;
-	if (stored && secret_kind_of(stored->bytes) == SECRET_PLAIN)
-		return secret_of_plain(c, stored->bytes, secret);
-	*mock = true;
-	*secret = made_up;
-	return take_made_up(c, &made_up, is_plain);
-}
-
-_Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
-
-/* With TLS, and a certificate that tells how it is to be hashed, the exchange can be bound to this connection. */
-static bool read_channel_binding(struct client *c, struct scram_binding *binding)
-{
-	if (c->peer.stream.ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
-	    tls_server_end_point(c->peer.stream.ssl, binding->data, &binding->size))
-		return true;
-	binding->size = 0;
-	return false;
 }
 
 void auth_ask_scram(struct client *c)
 {
 	static const char mechanisms[] = "SCRAM-SHA-256\0", with_plus[] = "SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0";
 	struct login *l = c->login;
+	struct scram_binding *binding = &l->scram.binding;
+	SSL *ssl = c->peer.stream.ssl;
 	struct scram_secret secret;
 	uint8_t nonce[SCRAM_NONCE_RAW];
-	bool mock;
-	enum found found = scram_secret_for(c, &secret, &mock);
+	bool is_made_up;
+	enum found found = find_scram_secret(c, &secret, &is_made_up);
 
-	/* the client may have ended, and is called again otherwise */
 	if (found == PENDING)
 		return;
 	if (found == NO_MEMORY || RAND_bytes(nonce, sizeof(nonce)) != 1) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	scram_verifier_init(&l->scram, &secret, mock, nonce);
+	scram_verifier_init(&l->scram, &secret, is_made_up, nonce);
 	mem_wipe(&secret, sizeof(secret));
 	l->question = QUESTION_SCRAM;
-	if (read_channel_binding(c, &l->scram.binding))
+	/* the exchange can be bound to a TLS connection, if the certificate names a hash for that */
+	if (ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
+	    tls_server_end_point(ssl, binding->data, &binding->size)) {
 		pg_build_auth(&l->out, 10, with_plus, sizeof(with_plus));
-	else
+	} else {
+		binding->size = 0;
 		pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
+	}
 	auth_wait_for(c, LOGIN_SASL_FIRST);
 }
 
-/* ---- the answers ---- */
+/* ---- responses ---- */
 
 static bool md5_matches(const struct login *l, const char *answer)
 {
@@ -175,143 +276,119 @@ static bool md5_matches(const struct login *l, const char *answer)
 	return right && known;
 }
 
-/* Returns the secret to compare a password in clear with: the user's secret, or a made-up SCRAM secret (written to `text`) if this name
-   would have a SCRAM secret. NULL: nothing. */
-static const char *secret_for_clear(const struct client *c, char text[SCRAM_SECRET_TEXT])
+/* Checks a password in clear text, not empty. A SCRAM secret needs a derivation, unless this password was proven before. */
+static void check_password(struct client *c, const char *password)
 {
 	const struct login *l = c->login;
-	struct scram_secret made_up;
+	char made_up_text[SCRAM_SECRET_TEXT], who[256];
+	struct scram_secret secret;
+	const char *stored = NULL;
 	bool is_plain;
 
-	bool is_scram = unknown_is_scram(c),
-	     is_made = unknown_secret(c, 0, &made_up, &is_plain) && scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT);
+	bool gets_scram = unknown_is_scram(c),
+	     is_made = unknown_secret(c, 0, &secret, &is_plain, NULL) && scram_secret_write(&secret, made_up_text, sizeof(made_up_text));
 
-	/* made up for every user, as above */
 	if (l->stored && secret_kind_of(l->stored->bytes) != SECRET_NONE)
-		return l->stored->bytes;
-	return is_scram && is_made ? text : NULL;
-}
-
-/* A password in clear, not empty. */
-static void clear_answer(struct client *c, const char *answer)
-{
-	char made_up[SCRAM_SECRET_TEXT];
-	const char *stored = secret_for_clear(c, made_up);
-	bool is_scram = stored && secret_kind_of(stored) == SECRET_SCRAM;
-	bool right = stored && (is_scram ? keys_password_is_proven(auth_keys_of(c), answer, c->login->user, stored) :
-					   password_matches(answer, c->login->user, stored));
-
-	if (right)
+		stored = l->stored->bytes;
+	else if (gets_scram && is_made)
+		stored = made_up_text;
+	if (!stored || secret_kind_of(stored) != SECRET_SCRAM) {
+		if (stored && password_matches(password, l->user, stored))
+			auth_accept(c);
+		else
+			auth_refuse(c);
+	} else if (keys_password_is_proven(keys_of(c), password, l->user, stored)) {
 		auth_accept(c);
-	else if (is_scram)
-		derive_and_compare(c, answer, stored);
-	else
+	} else if (scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX) {
+		derive(c, password, secret.salt, secret.salt_size, secret.iterations, on_password_derived);
+	} else {
+		log_error("%s SCRAM: the secret has more than 1000000 iterations, too many for a password in clear", client_text(c, who, sizeof(who)));
 		auth_refuse(c);
+	}
+	mem_wipe(&secret, sizeof(secret));
 }
 
-static void password_answer(struct client *c, const uint8_t *body, size_t size)
+static void password_message(struct client *c, const uint8_t *body, size_t size)
 {
 	struct login *l = c->login;
 	struct pg_cursor cursor = pg_cursor_of(body, size);
 	const char *answer = pg_read_string(&cursor);
 
-	if (cursor.bad || cursor.at != cursor.end) {
+	if (cursor.bad || cursor.at != cursor.end)
 		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
-		return;
-	}
-	if (l->question == QUESTION_PASSWORD && *answer)
-		clear_answer(c, answer);
+	else if (l->question == QUESTION_PASSWORD && *answer)
+		check_password(c, answer);
 	else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
 		auth_accept(c);
 	else
 		auth_refuse(c);
 }
 
-static void scram_answer(struct client *c, const char *message, size_t size)
+static void scram_message(struct client *c, const char *message, size_t size)
 {
 	struct login *l = c->login;
 	struct bytes data = BYTES_EMPTY;
 	const char *why = "";
 	char who[256];
+	enum scram_result verdict = scram_verifier_step(&l->scram, message, size, &data, &why);
 
-	switch (scram_verifier_step(&l->scram, message, size, &data, &why)) {
-	case SCRAM_CONTINUE:
-		pg_build_auth(&l->out, 11, data.data, bytes_size(&data));
+	if (verdict == SCRAM_CONTINUE || verdict == SCRAM_DONE) {
+		pg_build_auth(&l->out, verdict == SCRAM_CONTINUE ? 11 : 12, data.data, bytes_size(&data));
 		l->out.failed |= data.failed;
-		bytes_wipe(&data);
+	}
+	bytes_wipe(&data);
+	switch (verdict) {
+	case SCRAM_CONTINUE:
 		auth_wait_for(c, LOGIN_SASL_FINAL);
 		return;
 	case SCRAM_DONE:
-		pg_build_auth(&l->out, 12, data.data, bytes_size(&data));
-		l->out.failed |= data.failed;
-		bytes_wipe(&data);
-		/* keys for a secret of our own making would be of no use at a server */
+		/* the keys of a secret that pgweir has made from a password fit no server */
 		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
-			keys_keep(auth_keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
+			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
 				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
 		auth_accept(c);
 		return;
-	case SCRAM_WRONG:
-		bytes_wipe(&data);
-		auth_refuse(c);
-		return;
 	case SCRAM_UNBOUND:
-		/* said aloud: either a proxy ends TLS on the way, or an attacker does */
-		bytes_wipe(&data);
+		/* a proxy or an attacker ends the TLS connection */
 		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
-		auth_refuse(c);
-		return;
-	case SCRAM_PENDING:		/* never, as the next: it is the side that proves that needs keys */
+		break;
+	case SCRAM_WRONG:
+		break;
+	case SCRAM_PENDING:
 	case SCRAM_NO_KEYS:
 	case SCRAM_INVALID:
-		bytes_wipe(&data);
 		log_debug("SCRAM from a client: %s", why);
-		auth_refuse(c);
-		return;
+		break;
 	}
-}
-
-/* SASLInitialResponse: the mechanism, the length of the data, the data. A client that sends none is asked for them by an empty
-   challenge. */
-static void sasl_first(struct client *c, const uint8_t *body, size_t size)
-{
-	struct scram_verifier *scram = &c->login->scram;
-	struct pg_cursor cursor = pg_cursor_of(body, size);
-	const char *mechanism = pg_read_string(&cursor);
-	uint32_t length = pg_read_u32(&cursor);
-	const uint8_t *data = length == NO_INITIAL_RESPONSE ? NULL : pg_read_bytes(&cursor, length);
-	bool known = strcmp(mechanism, "SCRAM-SHA-256") == 0;
-
-	if (scram->binding.size > 0 && strcmp(mechanism, "SCRAM-SHA-256-PLUS") == 0)
-		known = scram->plus = true;
-	if (cursor.bad || cursor.at != cursor.end || !known) {
-		auth_refuse(c);
-		return;
-	}
-	scram_answer(c, (const char *)data, data ? length : 0);
+	auth_refuse(c);
 }
 
 void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
 {
-	switch (c->login->step) {
-	case LOGIN_PASSWORD:
-		password_answer(c, body, size);
-		return;
-	case LOGIN_SASL_FIRST:
-		sasl_first(c, body, size);
-		return;
-	case LOGIN_SASL_FINAL:
-		scram_answer(c, (const char *)body, size);
-		return;
-	case LOGIN_PACKET:
-	case LOGIN_TLS_HELLO:
-	case LOGIN_TLS_TURN:
-	case LOGIN_TLS:
-	case LOGIN_LOOKUP:
-	case LOGIN_VERIFY:
-	case LOGIN_DERIVE:
-	case LOGIN_REFUSED:
-	case LOGIN_PROVEN:
+	struct scram_verifier *scram = &c->login->scram;
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *mechanism;
+	const uint8_t *data;
+	uint32_t length;
+	bool is_offered;
+
+	if (c->login->step == LOGIN_PASSWORD) {
+		password_message(c, body, size);
 		return;
 	}
+	if (c->login->step == LOGIN_SASL_FINAL) {
+		scram_message(c, (const char *)body, size);
+		return;
+	}
+	/* SASLInitialResponse: mechanism, length, data. A client that sends no data gets an empty challenge. */
+	mechanism = pg_read_string(&cursor);
+	length = pg_read_u32(&cursor);
+	data = length == NO_INITIAL_RESPONSE ? NULL : pg_read_bytes(&cursor, length);
+	is_offered = strcmp(mechanism, "SCRAM-SHA-256") == 0;
+	if (scram->binding.size > 0 && strcmp(mechanism, "SCRAM-SHA-256-PLUS") == 0)
+		is_offered = scram->plus = true;
+	if (cursor.bad || cursor.at != cursor.end || !is_offered)
+		auth_refuse(c);
+	else
+		scram_message(c, (const char *)data, data ? length : 0);
 }

@@ -1,21 +1,37 @@
 /*
- * Addresses that clients come from, and the sites that they belong to.
+ * Addresses of clients, the logins in progress at each, and which login ends when there are too many.
  *
- * Every client that can reach the port can open connections and not log in. Therefore connections and logins in progress are counted for
- * each address; displace.c decides which login ends when there are too many of them.
+ * Every client that can reach the port can open connections and not log in. Such a client takes a descriptor and a place of max_client_conn
+ * until client_login_timeout is over. Therefore the number of logins in progress is limited, and the limit must not lock out other clients:
+ * if it is exceeded, a login of the address with the most logins ends. All steps before the authentication count alike.
  *
- * Invariant: the counts of an address are the sums over its clients; the address is freed with its last client, and a site with its last
- * address. A site is on the list for its login_count, and an address with logins is on the list of its site.
+ * A site, mostly a /48 network of IPv6, has up to 65,536 addresses in this sense: with one login at each of them it would have no more than
+ * any other address. Therefore sites are compared first, and addresses only within one site. An IPv4 address is a site of its own.
+ *
+ * If no site has more logins than the new client's site, the new client is refused, unless a client of a site with as many logins has been
+ * silent for more than a second. Therefore clients that arrive at one address at the same time, for example after a restart of an application,
+ * are served in order.
+ *
+ * Invariant: the counts of an address are the sums over its clients; an address is freed with its last client, a site with its last
+ * address. A site is in the list for its login_count, and an address with logins is in the list of its site.
  */
 #include "auth/client_address.h"
 
 #include "auth/login_state.h"
+#include "auth/refusal.h"
 #include "base/assert.h"
+#include "base/state.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define SITE_OF_NETWORK 6		/* bytes of the prefix of a site: a /48 network */
+#define SITE_OF_LINK 8			/* any host of a link may have any number of link-local addresses */
+#define SITE_OF_UIDS 2			/* 65,536 of them */
+#define EXAMINED_MOST 16		/* candidates to end that are examined in each list */
+#define SILENT_MOST USEC
 
 /* ---- addresses ---- */
 
@@ -24,7 +40,7 @@ static bool is_link_local(const uint8_t ip[16])
 	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
-/* The first 64 bits of an IPv6 address belong to a network of one host or site: not of ::1, nor of link-local addresses (fe80::/10). */
+/* Whether the first 64 bits of an IPv6 address are the network of one host or site: not of ::1, nor of link-local addresses (fe80::/10). */
 static bool has_network(const uint8_t ip[16])
 {
 	static const uint8_t zeros[8];
@@ -63,11 +79,8 @@ static uint32_t uid_of(const struct address_key *key)
 	return (uint32_t)key->bytes[0] << 24 | (uint32_t)key->bytes[1] << 16 | (uint32_t)key->bytes[2] << 8 | key->bytes[3];
 }
 
-#define SITE_OF_NETWORK 6		/* a /48 network */
-#define SITE_OF_LINK 8			/* any host of the link may have any number of these */
-#define SITE_OF_UIDS 2			/* 65,536 of them */
-
-size_t address_site(const struct address_key *key)
+/* Returns the number of bytes that identify the address's site; 0: the address is a site of its own. */
+static size_t site_prefix(const struct address_key *key)
 {
 	if (key->family == AF_INET6 && has_network(key->bytes))
 		return SITE_OF_NETWORK;
@@ -89,11 +102,19 @@ const char *client_address_text(const struct address_key *key, char *buf, size_t
 	return buf;
 }
 
-/* Trusted: root and the user of pgweir, which can end it anyway. Any other user of the system is an unauthenticated client, like one of the
-   network. */
-static bool is_trusted(const struct address_key *key)
+struct verify_source client_address_source(const struct client *c)
 {
-	return key->family == AF_UNIX && (uid_of(key) == 0 || uid_of(key) == (uint32_t)geteuid());
+	struct verify_source source = { .group = 0 };
+	struct address_key key;
+	size_t prefix;
+
+	_Static_assert(sizeof(source.bytes) == sizeof(key), "an address does not fit into a source");
+	address_key_of(&key, &c->peer.remote);
+	memcpy(source.bytes, &key, sizeof(key));
+	prefix = site_prefix(&key);
+	if (prefix > 0)
+		source.group = (uint8_t)(offsetof(struct address_key, bytes) + prefix);
+	return source;
 }
 
 /* ---- counting ---- */
@@ -110,45 +131,43 @@ struct client_addresses *client_addresses_new(void)
 	return all;
 }
 
-/* Looked up rather than pointed to: a pointer would be 16 bytes of every idle client. */
-static struct client_address *find(const struct client *c, struct address_key *key)
-{
-	struct client_address *o;
-
-	address_key_of(key, &c->peer.remote);
-	HASH_FIND(hh, c->peer.world->addresses->by_key, key, sizeof(*key), o);
-	return o;
-}
-
-void client_addresses_each(const struct client_addresses *all, void (*give)(void *context, const struct client_address *one), void *context)
-{
-	for (const struct client_address *o = all->by_key; o; o = o->hh.next)
-		give(context, o);
-}
-
-bool client_addresses_has(const struct client_addresses *all, const struct address_key *key)
+const struct client_address *client_address_find(const struct client_addresses *all, const struct address_key *key)
 {
 	const struct client_address *o;
 
 	HASH_FIND(hh, all->by_key, key, sizeof(*key), o);
-	return o != NULL;
+	return o;
 }
 
+/* A client has no pointer to its address, which would be 16 bytes of every idle client. */
 struct client_address *client_address_of(const struct client *c)
 {
+	struct client_address *o = NULL;
 	struct address_key key;
 
-	return c->is_counted ? find(c, &key) : NULL;
+	address_key_of(&key, &c->peer.remote);
+	if (c->is_counted)
+		HASH_FIND(hh, c->peer.world->addresses->by_key, &key, sizeof(key), o);
+	return o;
 }
 
-/* With one address more. NULL: no memory. */
+static void site_drop(struct client_addresses *all, struct client_site *site)
+{
+	if (--site->addresses > 0)
+		return;
+	HASH_DEL(all->sites, site);
+	mem_free(site);
+}
+
+/* Returns the site of an address, with one address more. NULL: no memory. */
 static struct client_site *site_get(struct client_addresses *all, const struct address_key *of)
 {
 	struct address_key key = *of;
 	struct client_site *site;
+	size_t prefix = site_prefix(of);
 
-	if (address_site(of) > 0)
-		memset(key.bytes + address_site(of), 0, sizeof(key.bytes) - address_site(of));
+	if (prefix > 0)
+		memset(key.bytes + prefix, 0, sizeof(key.bytes) - prefix);
 	HASH_FIND(hh, all->sites, &key, sizeof(key), site);
 	if (!site && !(site = mem_try(sizeof(*site))))
 		return NULL;
@@ -164,14 +183,6 @@ static struct client_site *site_get(struct client_addresses *all, const struct a
 	return NULL;
 }
 
-static void site_drop(struct client_addresses *all, struct client_site *site)
-{
-	if (--site->addresses > 0)
-		return;
-	HASH_DEL(all->sites, site);
-	mem_free(site);
-}
-
 static struct client_address *client_address_new(struct client_addresses *all, const struct address_key *key)
 {
 	struct client_address *o = mem_try(sizeof(*o));
@@ -179,7 +190,8 @@ static struct client_address *client_address_new(struct client_addresses *all, c
 	if (!o)
 		return NULL;
 	o->key = *key;
-	o->is_bounded = !is_trusted(key);
+	/* root and the user of pgweir are trusted, because they can end the process; any other local user is an unauthenticated client */
+	o->is_bounded = key->family != AF_UNIX || (uid_of(key) != 0 && uid_of(key) != (uint32_t)geteuid());
 	o->site = site_get(all, key);
 	list_init(&o->logins);
 	list_init(&o->node);
@@ -211,49 +223,78 @@ static void count_login(struct client_addresses *all, struct client_address *o, 
 		list_append(&all->crowds[site->login_count < CLIENT_ADDRESS_CROWDS ? site->login_count : CLIENT_ADDRESS_CROWDS - 1], &site->node);
 }
 
+/* ---- the steps of a login ---- */
+
+/* client_names() relies on it */
+_Static_assert(offsetof(struct login, names) == 0, "the names come first");
+
+#define L(id) (1u << LOGIN_##id)
+static const struct state_row steps[] = {
+#define LOGIN_STEP(id, waits_for, moves) [LOGIN_##id] = { moves, NULL },
+#include "tbl/login_step.tbl"
+#undef LOGIN_STEP
+};
+#undef L
+#define STEPS (sizeof(steps) / sizeof(steps[0]))
+
+static const enum { CLIENT, OTHERS } waits_for[STEPS] = {
+#define LOGIN_STEP(id, waits_for, moves) [LOGIN_##id] = waits_for,
+#include "tbl/login_step.tbl"
+#undef LOGIN_STEP
+};
+
+/* Keeps the list of logins that wait for their client in the order of their waiting time. */
+static void list_if_waited_for(struct client *c)
+{
+	struct login *l = c->login;
+
+	list_remove(&l->waited_for_node);
+	if (l->address && l->address->is_bounded && waits_for[l->step] == CLIENT)
+		list_append(&c->peer.world->addresses->waited_for, &l->waited_for_node);
+}
+
+void login_step_to(struct client *c, enum login_step step)
+{
+	c->login->step = (enum login_step)state_move(steps, STEPS, c->login->step, step);
+	c->login->step_since = c->peer.world->now;
+	list_if_waited_for(c);
+}
+
 bool client_address_enter(struct client *c)
 {
 	struct client_addresses *all = c->peer.world->addresses;
+	struct client_address *o;
 	struct address_key key;
-	struct client_address *o = find(c, &key);
 
-	if (!o && !(o = client_address_new(all, &key)))
+	c->is_counted = true;
+	o = client_address_of(c);
+	address_key_of(&key, &c->peer.remote);
+	if (!o && !(o = client_address_new(all, &key))) {
+		c->is_counted = false;
 		return false;
+	}
 	o->clients++;
 	o->administrators += c->is_admin;
-	c->is_counted = true;
 	if (!c->login)
 		return true;
 	c->login->address = o;
 	list_append(&o->logins, &c->login->address_node);
 	count_login(all, o, +1);
 	c->login->step_since = c->peer.world->now;
-	client_address_login_stepped(c);
+	list_if_waited_for(c);
 	return true;
-}
-
-void client_address_login_stepped(struct client *c)
-{
-	struct login *l = c->login;
-
-	list_remove(&l->waited_for_node);
-	if (l->address && l->address->is_bounded && login_step_waits_for_client(l->step))
-		list_append(&c->peer.world->addresses->waited_for, &l->waited_for_node);
-}
-
-bool client_address_has_login(const struct client *c)
-{
-	return c->login && c->login->address;
 }
 
 void client_address_login_over(struct client *c)
 {
-	if (!client_address_has_login(c))
+	struct login *l = c->login;
+
+	if (!l || !l->address)
 		return;
-	list_remove(&c->login->address_node);
-	list_remove(&c->login->waited_for_node);
-	count_login(c->peer.world->addresses, c->login->address, -1);
-	c->login->address = NULL;
+	list_remove(&l->address_node);
+	list_remove(&l->waited_for_node);
+	count_login(c->peer.world->addresses, l->address, -1);
+	l->address = NULL;
 }
 
 void client_address_leave(struct client *c)
@@ -272,6 +313,170 @@ void client_address_leave(struct client *c)
 	mem_free(o);
 }
 
+/* ---- limits ---- */
+
+bool client_address_may_have(const struct client *c, bool names_console)
+{
+	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
+	const struct client_address *o = most > 0 ? client_address_of(c) : NULL;
+
+	if (!o || o->key.family == AF_UNIX)
+		return true;
+	return names_console ? o->clients - o->administrators <= most + 1 : o->clients <= most;
+}
+
+void client_address_set_administrator(struct client *c)
+{
+	struct client_address *o = client_address_of(c);
+
+	if (o && !c->is_admin)
+		o->administrators++;
+	c->is_admin = true;
+}
+
+bool client_address_is_crowded(const struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+
+	return w->addresses->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
+}
+
+/* ---- which login ends ---- */
+
+/* The number of logins in progress at a client's site and at its address, its own included; none if the address is not bounded. */
+struct crowd {
+	const struct client_site *site;
+	int at_site, at_address;
+};
+
+static struct crowd crowd_of(const struct client *c)
+{
+	const struct client_address *o = client_address_of(c);
+
+	if (!o || !o->is_bounded)
+		return (struct crowd){ .site = NULL };
+	return (struct crowd){ o->site, o->site->login_count, o->login_count };
+}
+
+/* Whether the login may end for the new client: it has not ended for another one in this turn. */
+static bool may_displace(const struct client *c, const struct client *fresh)
+{
+	return c != fresh && !peer_is_stopped(&c->peer);
+}
+
+/* Whether the login waits for its client, and has waited for a long time. */
+static bool is_silent(const struct client *c)
+{
+	return waits_for[c->login->step] == CLIENT && c->peer.world->now - c->login->step_since >= SILENT_MOST;
+}
+
+/* Chooses a login of this address: the oldest silent login, otherwise the youngest login, because older logins are closer to their end. NULL: all
+   have ended. */
+static struct client *choose_at_address(const struct client_address *o, const struct client *fresh)
+{
+	int seen = 0;
+
+	LIST_EACH(node, &o->logins) {
+		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
+
+		if (may_displace(c, fresh) && is_silent(c))
+			return c;
+		if (++seen == EXAMINED_MOST)
+			break;
+	}
+	for (struct list *node = o->logins.prev; node != &o->logins; node = node->prev) {
+		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
+
+		if (may_displace(c, fresh))
+			return c;
+	}
+	return NULL;
+}
+
+/* Chooses a login of this site, at an address with the most of them; such an address has begun a login recently, so it is near the front of
+   the list. NULL: the new client's site has as many logins. */
+static struct client *choose_at_site(const struct client_site *site, const struct client *fresh)
+{
+	const struct crowd own = crowd_of(fresh);
+	struct client *best = NULL;
+	int most = 0, seen = 0;
+
+	if (!site || (site != own.site && site->login_count <= own.at_site))
+		return NULL;
+	LIST_EACH(node, &site->crowded) {
+		const struct client_address *o = LIST_OBJECT(node, const struct client_address, node);
+		struct client *c = o->login_count > (site == own.site ? own.at_address : 0) ? choose_at_address(o, fresh) : NULL;
+
+		if (c && o->login_count > most) {
+			best = c;
+			most = o->login_count;
+		}
+		seen += c != NULL;
+		if (seen == EXAMINED_MOST)
+			break;
+	}
+	return best;
+}
+
+/* Chooses among the logins that have been silent for longest: at the site with the most logins, and there at the address with the most.
+   A login at a site with fewer logins than the new client's site is not chosen: an address with many logins could end the slow logins of other
+   addresses. NULL: none. */
+static struct client *choose_silent(const struct world *w, const struct client *fresh)
+{
+	struct crowd most = crowd_of(fresh);
+	struct client *best = NULL;
+	int seen = 0;
+
+	LIST_EACH(node, &w->addresses->waited_for) {
+		struct client *c = LIST_OBJECT(node, struct login, waited_for_node)->client;
+		const struct crowd its = crowd_of(c);
+		int more;
+
+		if (!is_silent(c) || seen == EXAMINED_MOST)
+			break;
+		if (!may_displace(c, fresh))
+			continue;
+		seen++;
+		more = its.site == most.site ? its.at_address - most.at_address : its.at_site - most.at_site;
+		if (more < 0 || (best && more == 0))
+			continue;
+		best = c;
+		most = its;
+	}
+	return best;
+}
+
+bool displace_login(struct client *fresh, enum close_reason why)
+{
+	const struct world *w = fresh->peer.world;
+	const struct client_site *fullest = NULL;
+	int seen = 0;
+	struct client *c;
+
+	if (refusals_hurry(fresh->peer.world->refusals))
+		return true;
+	for (int i = CLIENT_ADDRESS_CROWDS - 1; i > 0 && !fullest; i--) {
+		LIST_EACH(node, &w->addresses->crowds[i]) {
+			const struct client_site *site = LIST_OBJECT(node, struct client_site, node);
+
+			if (!fullest || site->login_count > fullest->login_count)
+				fullest = site;
+			if (++seen == EXAMINED_MOST)
+				break;
+		}
+	}
+	c = choose_at_site(fullest, fresh);
+	if (!c)
+		c = choose_at_site(crowd_of(fresh).site, fresh);
+	if (!c)
+		c = choose_silent(w, fresh);
+	if (c)
+		client_end(c, why, NULL);
+	return c != NULL;
+}
+
+/* ---- the check of the world ---- */
+
 static int length(const struct list *head)
 {
 	int count = 0;
@@ -279,20 +484,6 @@ static int length(const struct list *head)
 	LIST_EACH(node, head)
 		count++;
 	return count;
-}
-
-/* Returns how many clients of it are waited for. */
-static int check_address(const struct client_address *o)
-{
-	int waited_for = 0;
-
-	ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
-	ASSERT(o->login_count == length(&o->logins));
-	ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
-	ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
-	LIST_EACH(node, &o->logins)
-		waited_for += o->is_bounded && login_step_waits_for_client(LIST_OBJECT(node, const struct login, address_node)->step);
-	return waited_for;
 }
 
 static void check_sites(const struct client_addresses *all)
@@ -329,38 +520,15 @@ void client_addresses_check(const struct world *w)
 	LIST_EACH(node, &w->clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
-		waited_for += check_address(o);
+		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
+		ASSERT(o->login_count == length(&o->logins));
+		ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
+		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
+		LIST_EACH(node, &o->logins)
+			waited_for += o->is_bounded && waits_for[LIST_OBJECT(node, const struct login, address_node)->step] == CLIENT;
 		clients -= o->clients;
 		logins += o->is_bounded ? o->login_count : 0;
 	}
 	check_sites(all);
 	ASSERT(clients == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
-}
-
-/* ---- limits ---- */
-
-bool client_address_may_have(const struct client *c, bool names_console)
-{
-	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
-	const struct client_address *o = most > 0 ? client_address_of(c) : NULL;
-
-	if (!o || o->key.family == AF_UNIX)
-		return true;
-	return names_console ? o->clients - o->administrators <= most + 1 : o->clients <= most;
-}
-
-void client_address_set_administrator(struct client *c)
-{
-	struct client_address *o = client_address_of(c);
-
-	if (o && !c->is_admin)
-		o->administrators++;
-	c->is_admin = true;
-}
-
-bool client_address_is_crowded(const struct world *w)
-{
-	const struct settings *set = &w->conf->settings;
-
-	return w->addresses->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
 }

@@ -1,48 +1,46 @@
 /*
- * Looking up users with auth_query.
+ * User look-ups with auth_query.
  *
- * A look-up waits in the queue of the pool of (auth_dbname or the client's database, auth_user) as a client does, as an internal request
- * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is LOOKUP and runs task_lookup, as busy as with a
- * client, but no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other. The query and its answer
- * are defined in pg/authquery.c.
+ * A look-up waits in the queue of the pool of auth_user, in auth_dbname or in the client's database, like a client: as an internal request
+ * (pool/pool.h). When a server is lent to it, request and server are separated at once: the server is in state LOOKUP and runs task_lookup, so
+ * that no client can use it meanwhile. The statements are in pg/authquery.c.
  *
- * For each user, one look-up runs at a time; the logins that arrive during it wait together for the next look-up, which begins when the
- * first has ended. A storm of logins therefore costs one query per round trip, and each login still gets an answer from a query that began
- * after the login did: a changed password, a dropped role or an expired role takes effect at once. This is why no answer is kept for later
- * logins, however briefly: with SCRAM, which has the salt in the question, one could not even notice that it is old and ask again. (A
- * proven password or key is kept for logging in at servers, because each server checks it again: proven_secret.c.)
+ * One look-up per user runs at a time. The logins that arrive during it wait together for the next one, so that many logins cost one query per
+ * round trip, and each login gets an answer from a query that began after it: a changed password, a dropped or expired role takes effect
+ * at once. Therefore no answer is kept for later logins; with SCRAM, whose request contains the salt, an old answer could not even be noticed.
+ * (Proven passwords and keys are kept for logins at servers, which check them again: proven_secret.c.)
  *
- * A server that had lain idle may be gone unnoticed. If the server has not begun to answer, the query is sent again on another server. Only
- * a server that was connected before the look-up began counts as stale, so the number of retries is bounded.
- *
- * This file never calls a waiting client: it puts the client on the list of peers to be read again, and the client finds its answer there.
+ * The connection to an idle server may be lost unnoticed. If the server has not begun to answer, and was connected before the look-up began,
+ * the query is sent again on another server.
  *
  * Before a look-up joins the queue it needs a turn, because unauthenticated clients determine the number of look-ups (lookup_turns.c).
  *
- * Invariants: each look-up is in the table once, by its key; HELD and QUEUED have an internal request in the pool and a waiting client;
- * RUNNING has a server that points back; DUE, and HELD with a turn, have a waiting client, and the first one is on world->again.
+ * Waiting clients are not called from this file: they are put on world->again, and take the answer from login->wait.
+ *
+ * Invariant: each look-up is in the table once; HELD and QUEUED have an internal request in the pool and a waiting client; RUNNING has a
+ * server that points back; in DUE, and in HELD with a turn, a client waits and the first one is on world->again.
  */
-#include "auth/lookup_parts.h"
+#include "auth/lookup.h"
 
 #include "auth/auth.h"
-#include "auth/displace.h"
-#include "auth/login_state.h"
-#include "auth/lookup_turns.h"
 #include "auth/unknown.h"
 #include "backend/server_info.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/state.h"
+#include "conn/journal.h"
+#include "state/role.h"
+#include "state/task.h"
 
 #include <string.h>
 
-#define SLOW USEC			/* a client that has waited for so long shows that look-ups do not get on */
+#define SLOW USEC			/* if a client has waited for this time, the look-ups make no progress */
+#define FRAME_MOST (AUTHQUERY_SECRET_MOST + 1024)	/* longest message of an answer: a name and a secret, or an error */
+#define PARAMS_MOST (64 + 2 * PARAMS_OTHERS_MOST)	/* a process before an online restart may have tracked some of the others */
+#define LASTS_MOST (15 * USEC)		/* if no setting limits the duration of a query */
 
-static struct lookup *lookup_of(struct pool_client *request)
-{
-	return LIST_OBJECT(request, struct lookup, request);
-}
+static void on_turn(struct lookup_turn *turn);
 
 struct lookups *lookups_new(struct pools *pools)
 {
@@ -51,10 +49,20 @@ struct lookups *lookups_new(struct pools *pools)
 	if (!all)
 		return NULL;
 	list_init(&all->dead);
-	all->turns = lookup_turns_new(pools, lookup_granted);
+	all->turns = lookup_turns_new(pools, on_turn);
 	if (!all->turns)
 		lookups_free(&all);
 	return all;
+}
+
+static void reap(struct lookups *all)
+{
+	struct list *node;
+
+	while ((node = list_first(&all->dead)) != NULL) {
+		list_remove(node);
+		mem_free(LIST_OBJECT(node, struct lookup, dead));
+	}
 }
 
 void lookups_free(struct lookups **place)
@@ -63,28 +71,60 @@ void lookups_free(struct lookups **place)
 
 	if (!all)
 		return;
-	lookups_reap(all);
+	reap(all);
 	ASSERT(!all->by_key);
 	mem_free(all->turns);
 	mem_free(all);
 	*place = NULL;
 }
 
-/* ---- the life of a look-up ---- */
-
-#define P(id) (1u << LOOKUP_##id)
-static const struct state_row phases[LOOKUP_PHASES] = {
-#define LOOKUP_PHASE(id, moves) [LOOKUP_##id] = { moves, NULL },
-#include "tbl/lookup_phase.tbl"
-#undef LOOKUP_PHASE
-};
-#undef P
-
-void lookup_phase_to(struct lookup *l, enum lookup_phase phase)
+void lookups_tick(struct lookups *all)
 {
-	l->phase = (enum lookup_phase)state_move(phases, LOOKUP_PHASES, l->phase, phase);
+	reap(all);
+	lookup_turns_grant(all->turns);
 }
 
+/* ---- where users are looked up ---- */
+
+/* Where a client's user is looked up; texts of the configuration or of the login. */
+struct lookup_source {
+	const char *database, *user, *sql;
+	const char *path;		/* schemas for the names in `sql`, searched after pg_catalog; may be "" */
+	bool is_of_client;		/* the database is the client's */
+};
+
+static const char *first_of(const char *a, const char *b)
+{
+	return a && *a ? a : b && *b ? b : NULL;
+}
+
+/* The entry of the client's database has precedence over the general settings; auth_user may also be in the entry of auth_dbname. Without
+   auth_dbname the client's own database is asked, but neither the console nor a database without an entry. auth_search_path is public by default
+   with auth_dbname, because the operator trusts that database. False: no look-up is configured. */
+static bool choose_source(const struct client *c, struct lookup_source *source)
+{
+	const struct world *w = c->peer.world;
+	const struct settings *set = &w->conf->settings;
+	const struct conf_database *own = database_conf_find(w->pools, c->login->database), *asked;
+	const struct database *known = database_find(w->pools, c->login->database);
+	bool is_console = known && known->is_console;
+
+	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
+	source->is_of_client = !source->database;
+	if (!source->database && !is_console && own)
+		source->database = c->login->database;
+	if (!source->database)
+		return false;
+	asked = database_conf_find(w->pools, source->database);
+	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
+	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
+	source->path = first_of(own ? own->auth_search_path : NULL, set->auth_search_path);
+	if (!source->path)
+		source->path = source->is_of_client ? "" : "public";
+	return source->user && source->sql;
+}
+
+/* Returns the pool of the source. NULL: the client has ended, or no memory. */
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
@@ -105,7 +145,7 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return NULL;
 	}
-	/* its own one is told about after the proof */
+	/* that its own database is disabled, the client learns after the proof */
 	if (database->disabled && strcmp(source->database, c->login->database) != 0) {
 		client_end(c, REASON_AUTH_DATABASE_DISABLED, source->database);
 		return NULL;
@@ -114,6 +154,23 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 	return user ? pool_get_own(database, user, w->now) : NULL;
 }
 
+/* ---- the life of a look-up ---- */
+
+#define P(id) (1u << LOOKUP_##id)
+static const struct state_row phases[LOOKUP_PHASES] = {
+#define LOOKUP_PHASE(id, moves) [LOOKUP_##id] = { moves, NULL },
+#include "tbl/lookup_phase.tbl"
+#undef LOOKUP_PHASE
+};
+#undef P
+
+/* The only writer of lookup->phase. */
+static void phase_to(struct lookup *l, enum lookup_phase phase)
+{
+	l->phase = (enum lookup_phase)state_move(phases, LOOKUP_PHASES, l->phase, phase);
+}
+
+/* Returns the look-up of this user; creates it if necessary. NULL: no memory. */
 static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user, const struct lookup_source *source)
 {
 	size_t user_size = strlen(user) + 1, sql_size = strlen(source->sql) + 1, path_size = strlen(source->path) + 1;
@@ -147,7 +204,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	return NULL;
 }
 
-/* The memory stays for this turn: the pool room may still look at the request. */
+/* The memory is freed by the next tick, because the room pool may still read the request. */
 static void lookup_end(struct lookup *l)
 {
 	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) && l->turn.state == TURN_NONE);
@@ -155,84 +212,8 @@ static void lookup_end(struct lookup *l)
 	list_append(&l->world->lookups->dead, &l->dead);
 }
 
-void lookups_reap(struct lookups *all)
-{
-	struct list *node;
-
-	while ((node = list_first(&all->dead)) != NULL) {
-		list_remove(node);
-		mem_free(LIST_OBJECT(node, struct lookup, dead));
-	}
-}
-
-void lookups_tick(struct lookups *all)
-{
-	lookups_reap(all);
-	lookup_turns_tick(all->turns);
-}
-
-static void answer_all(struct list *waits, enum close_reason refused, const struct secret *secret);
-
-/* Puts a look-up that has its turn into the pool's queue, or runs it at once. */
-static void queue(struct lookup *l)
-{
-	struct world *w = l->world;
-	struct pool_server *free_one;
-
-	lookup_phase_to(l, LOOKUP_QUEUED);
-	pool_client_become(w->pools, &l->request, CLIENT_IDLE, w->now);
-	free_one = pool_want(&l->request, w->now);
-	if (free_one)
-		lookup_run(l, server_of(free_one));
-}
-
-static void end_wait(struct lookup_wait *wait, enum close_reason refused, const struct secret *secret);
-
-/* Ends without a query; the clients are told so. */
-static void give_up(struct lookup *l, enum close_reason why)
-{
-	answer_all(&l->waiting, why, NULL);
-	lookup_turn_over(l->world->lookups->turns, &l->turn);
-	lookup_end(l);
-}
-
-/* Queues this login's request for a turn under its client's address. Without memory for that its wait is over. */
-static void want_turn(struct lookup_wait *wait)
-{
-	struct lookup *l = wait->lookup;
-	struct verify_source source = auth_verify_source(wait->client);
-
-	if (!lookup_turn_ask(l->world->lookups->turns, &l->turn, l->pool, &wait->asker, &source))
-		end_wait(wait, REASON_NO_MEMORY, NULL);
-}
-
-/* Wants a turn, and begins when it has one. Meanwhile the request keeps the pool. */
-static void begin(struct lookup *l)
-{
-	struct world *w = l->world;
-
-	if (l->pool->database->removed) {
-		give_up(l, REASON_AUTH_QUERY);
-		return;
-	}
-	if (!l->again)
-		l->since = w->now;
-	lookup_phase_to(l, LOOKUP_HELD);
-	l->request = (struct pool_client){ .is_internal = true, .startup = params_none(w->params) };
-	pool_client_init(w->pools, &l->request, w->now);
-	pool_client_join(&l->request, l->pool, NULL);
-	LIST_EACH_SAFE(node, &l->waiting)
-		if (l->turn.state != TURN_HAS)
-			want_turn(LIST_OBJECT(node, struct lookup_wait, node));
-	if (l->turn.state == TURN_HAS) {
-		queue(l);
-	} else if (!lookup_first_waiting(l)) {
-		lookup_request_over(l);
-		lookup_end(l);
-	}
-}
-
-void lookup_request_over(struct lookup *l)
+/* Removes the request from the pool. */
+static void request_over(struct lookup *l)
 {
 	const struct params *startup = l->request.startup;
 
@@ -241,13 +222,15 @@ void lookup_request_over(struct lookup *l)
 	l->request.startup = NULL;
 }
 
-struct lookup_wait *lookup_first_waiting(const struct lookup *l)
+/* Returns the client that has waited for the next query for longest. NULL: none waits. */
+static struct lookup_wait *first_waiting(const struct lookup *l)
 {
 	struct list *node = list_first(&l->waiting);
 
 	return node ? LIST_OBJECT(node, struct lookup_wait, node) : NULL;
 }
 
+/* Ends the waiting of a client: with a secret, with NULL for an unknown user, or with the reason of a refusal. */
 static void end_wait(struct lookup_wait *wait, enum close_reason refused, const struct secret *secret)
 {
 	list_remove(&wait->node);
@@ -259,7 +242,7 @@ static void end_wait(struct lookup_wait *wait, enum close_reason refused, const 
 	peer_come_again(&wait->client->peer);
 }
 
-static void answer_all(struct list *waits, enum close_reason refused, const struct secret *secret)
+static void answer_clients(struct list *waits, enum close_reason refused, const struct secret *secret)
 {
 	struct list *node;
 
@@ -267,103 +250,308 @@ static void answer_all(struct list *waits, enum close_reason refused, const stru
 		end_wait(LIST_OBJECT(node, struct lookup_wait, node), refused, secret);
 }
 
-/* The server is of no concern any more. A waiting client has the next query begin. */
-static void go_on(struct lookup *l)
+/* Ends a look-up without a query. */
+static void give_up(struct lookup *l, enum close_reason why)
+{
+	answer_clients(&l->waiting, why, NULL);
+	lookup_turn_over(l->world->lookups->turns, &l->turn);
+	lookup_end(l);
+}
+
+/* ---- the query ---- */
+
+/* Sends the query. Parameters in which this session differs from a new one are reset for its transaction. False: no memory, or the socket is lost. */
+static bool send_query(struct lookup *l, struct server *s)
+{
+	struct world *w = s->peer.world;
+	const struct server_info *info = server_info_get(s->pooled.pool, w->params);
+	const char *names[PARAMS_MOST];
+	struct bytes out = BYTES_EMPTY, role = BYTES_EMPTY;
+	size_t count = 0;
+	bool sent;
+
+	for (int i = 0; info && i < params_count(w->params) && count < PARAMS_MOST; i++) {
+		const char *has = params_get(s->params, i), *fresh = params_get(info->reported.defaults, i);
+
+		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has && (!fresh || strcmp(has, fresh) != 0))
+			names[count++] = params_name(w->params, i);
+	}
+	for (size_t i = 0; i < params_others(s->params) && count < PARAMS_MOST; i++)
+		if (strcmp(params_other(s->params, i).name, PARAMS_ROLE) != 0)
+			names[count++] = params_other(s->params, i).name;
+	if (s->role)
+		role_sql(s, true, &role);
+	bytes_append_u8(&role, 0);
+	if (!role.failed)
+		authquery_build(&l->answer, &out, l->sql, names, count, s->role ? (const char *)bytes_front(&role) : NULL);
+	out.failed |= role.failed;
+	bytes_free(&role);
+	sent = journal_send(s, MARK_TASK, &out);
+	bytes_free(&out);
+	return sent;
+}
+
+static enum task_end on_query_done(struct server *s, bool failed)
+{
+	(void)failed;
+	if (pool_is_unwanted(s->pooled.pool)) {
+		server_end(s, REASON_LOOKUP_OVER, NULL);
+		return TASK_END_NOTHING;
+	}
+	/* the next client must not see changes of the session by a function of auth_query */
+	s->needs_reset = server_wants_reset(s, pool_mode_of(s->pooled.pool) == MODE_SESSION);
+	return TASK_END_RELEASE;
+}
+
+static const struct server_task task_lookup = {
+	.name = "auth_query", .words = "auth_query", .states = TASK_IN(LOOKUP), .on_done = on_query_done,
+};
+
+/* Takes the server from the request, to which it is linked, and sends the query. */
+static void run(struct lookup *l, struct server *s)
+{
+	struct world *w = l->world;
+	char who[256], user[PRINTABLE_NAME];
+
+	pool_unlink(&s->pooled, SERVER_LOOKUP, true, w->now);
+	request_over(l);
+	while (first_waiting(l)) {
+		struct list *node = &first_waiting(l)->node;
+
+		list_remove(node);
+		list_append(&l->asked, node);
+	}
+	phase_to(l, LOOKUP_RUNNING);
+	l->server = s;
+	s->lookup = l;
+	server_task_to(s, &task_lookup);
+	/* parameters that a client has set and that cannot be reset would make every look-up fail */
+	if (params_others(s->params) > 0 && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
+	s->said_fatal = false;
+	s->peer.request_at = w->now_wall;
+	authquery_begin(&l->answer, l->user, l->path);
+	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)), printable_inside(l->user, user, sizeof(user)));
+	if (!send_query(l, s))
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+}
+
+/* Puts a look-up that has its turn into the queue of the pool, or runs it at once. */
+static void queue(struct lookup *l)
+{
+	struct world *w = l->world;
+	struct pool_server *idle;
+
+	phase_to(l, LOOKUP_QUEUED);
+	pool_client_become(w->pools, &l->request, CLIENT_IDLE, w->now);
+	idle = pool_want(&l->request, w->now);
+	if (idle)
+		run(l, server_of(idle));
+}
+
+/* Requests a turn for this client's address. Without memory the client's waiting is over. */
+static void want_turn(struct lookup_wait *wait)
+{
+	struct lookup *l = wait->lookup;
+	struct verify_source source = client_address_source(wait->client);
+
+	if (!lookup_turn_ask(l->world->lookups->turns, &l->turn, l->pool, &wait->asker, &source))
+		end_wait(wait, REASON_NO_MEMORY, NULL);
+}
+
+/* Requests a turn, and begins if the look-up gets one at once. The internal request keeps the pool meanwhile. */
+static void begin(struct lookup *l)
+{
+	struct world *w = l->world;
+
+	if (l->pool->database->removed) {
+		give_up(l, REASON_AUTH_QUERY);
+		return;
+	}
+	if (!l->again)
+		l->since = w->now;
+	phase_to(l, LOOKUP_HELD);
+	l->request = (struct pool_client){ .is_internal = true, .startup = params_none(w->params) };
+	pool_client_init(w->pools, &l->request, w->now);
+	pool_client_join(&l->request, l->pool, NULL);
+	LIST_EACH_SAFE(node, &l->waiting)
+		if (l->turn.state != TURN_HAS)
+			want_turn(LIST_OBJECT(node, struct lookup_wait, node));
+	if (l->turn.state == TURN_HAS) {
+		queue(l);
+	} else if (!first_waiting(l)) {
+		request_over(l);
+		lookup_end(l);
+	}
+}
+
+/* The query is over, and its server is released. If clients wait, the first of them begins the next query. */
+static void query_over(struct lookup *l)
 {
 	if (l->server)
 		l->server->lookup = NULL;
 	l->server = NULL;
 	authquery_clear(&l->answer);
 	lookup_turn_over(l->world->lookups->turns, &l->turn);
-	lookup_phase_to(l, LOOKUP_DUE);
-	if (lookup_first_waiting(l))
-		peer_come_again(&lookup_first_waiting(l)->client->peer);
+	phase_to(l, LOOKUP_DUE);
+	if (first_waiting(l))
+		peer_come_again(&first_waiting(l)->client->peer);
 	else
 		lookup_end(l);
 }
 
-/* To all that have been asked for, whether their user exists or not. */
-static void tell_source(const struct lookup *l)
+/* Gives the answer to the clients of the query: a secret, NULL for an unknown user, or the reason of a refusal. */
+static void answer(struct lookup *l, enum close_reason refused, const struct secret *secret)
 {
-	struct unknown_source *source = unknown_source_of(l->world->unknown, l->pool);
+	struct unknown_source *source = refused == REASON_NONE ? unknown_source_of(l->world->unknown, l->pool) : NULL;
 
-	LIST_EACH(node, &l->asked)
-		LIST_OBJECT(node, struct lookup_wait, node)->source = source;
-}
-
-void lookup_query_over(struct lookup *l, enum close_reason refused, const struct secret *secret)
-{
 	if (refused == REASON_NONE)
-		tell_source(l);
-	answer_all(&l->asked, refused, secret);
+		LIST_EACH(node, &l->asked)
+			LIST_OBJECT(node, struct lookup_wait, node)->source = source;
+	answer_clients(&l->asked, refused, secret);
 	l->again = false;
-	go_on(l);
+	query_over(l);
 }
 
-void lookup_ask_again(struct lookup *l)
+static void log_lookup(const struct lookup *l, enum log_level level, const char *action, const char *text)
 {
-	struct list *node;
+	char pool[POOL_TEXT], user[PRINTABLE_NAME], shown[PRINTABLE_TEXT];
 
-	while ((node = list_last(&l->asked)) != NULL) {
-		list_remove(node);
-		list_prepend(&l->waiting, node);
+	log_write(level, "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
+		  printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
+}
+
+/* The answer is complete. */
+static void answered(struct server *s)
+{
+	struct lookup *l = s->lookup;
+	enum authquery_verdict verdict = authquery_end(&l->answer);
+	char pool[POOL_TEXT], user[PRINTABLE_NAME];
+
+	if (verdict == AUTHQUERY_FAILED)
+		log_lookup(l, LEVEL_WARNING, "failed", l->answer.why);
+	else if (l->answer.is_unusable)
+		log_lookup(l, LEVEL_WARNING, "found a SCRAM secret", "it cannot be used");
+	else if (l->answer.other_name)
+		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
+			    printable_inside(l->user, user, sizeof(user)));
+	l->world->lookups->answers++;
+	/* the server is free before the turn is, so that the next look-up of the pool can have it */
+	s->lookup = NULL;
+	l->server = NULL;
+	if (server_task_end(s) == TASK_END_RELEASE)
+		server_release(s);
+	answer(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
+}
+
+/* Handles a message. False: the server has ended. */
+static bool take(struct server *s, const struct pg_frame *f)
+{
+	enum ledger_owner owner;
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+
+	if (f->type == PGS_PARAMETER && verdict != LEDGER_BROKEN) {
+		struct pg_cursor body = pg_cursor_of(f->body, f->size);
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+
+		if (!body.bad)
+			server_parameter(s, name, value);
+		return true;
 	}
-	l->again = true;
-	go_on(l);
+	if (verdict == LEDGER_ASYNC && f->type != PGS_ERROR)
+		return true;
+	if (verdict == LEDGER_BROKEN || !authquery_take(&s->lookup->answer, f->type, f->body, f->size)) {
+		server_end(s, REASON_SERVER_BROKEN, NULL);
+		return false;
+	}
+	if (f->type == PGS_READY) {
+		s->status = 'I';
+		answered(s);
+	}
+	return true;
 }
 
-/* ---- waiting ---- */
-
-/* Look-ups are stuck, and the logins that wait for them fill the queue (max_auth_queue). While a PAUSE holds them, they wait. */
-static bool is_overrun(const struct world *w, const struct pool *pool)
+/* Handles the complete messages in the buffer and sets *left to the remaining bytes. False: the server has ended. */
+static bool take_all(struct server *s, const uint8_t *buffer, size_t n, size_t *left)
 {
-	const struct list *waiting = &w->pools->unauthenticated[CLIENT_LOOKUP];
-	bool held = pool->database->paused || w->pools->paused || w->pools->suspended;
+	struct pg_frames in = { buffer, n };
+	enum pg_verdict verdict = PG_MORE;
+	struct pg_frame f;
 
-	return !held && w->pools->unauthenticated_count[CLIENT_LOOKUP] >= auth_queue_most(&w->conf->settings) &&
-	       w->now - LIST_OBJECT(waiting->next, struct pool_client, node)->since >= SLOW;
+	while (s->task == &task_lookup && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
+		if (!take(s, &f))
+			return false;
+	*left = in.left;
+	if (verdict != PG_BAD)
+		return true;
+	if (pg_frame_look(in.at, in.left, PG_LENGTH_LIMIT, &f) == PG_OK)
+		authquery_fail(&s->lookup->answer, "a message of the answer is too long");
+	server_end(s, REASON_SERVER_BROKEN, NULL);
+	return false;
 }
 
-/* Another client waits for a look-up that does not have its turn yet. */
-static void join(struct lookup *l, struct lookup_wait *wait)
+void lookup_read(struct server *s, bool from_socket)
 {
-	want_turn(wait);
-	if (l->turn.state == TURN_HAS)
-		queue(l);
+	struct world *w = s->peer.world;
+	size_t n = bytes_size(&s->peer.held), left = 0;
+	ssize_t r = 0;
+	bool is_alive;
+
+	if (n > 0)
+		memcpy(w->buffer, bytes_front(&s->peer.held), n);
+	bytes_wipe(&s->peer.held);
+	if (from_socket)
+		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
+	if (r < 0) {
+		mem_wipe(w->buffer, n);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return;
+	}
+	n += (size_t)r;
+	is_alive = take_all(s, w->buffer, n, &left);
+	if (is_alive)
+		bytes_append(&s->peer.held, w->buffer + n - left, left);
+	/* the input may contain a secret */
+	mem_wipe(w->buffer, n);
+	if (!is_alive)
+		return;
+	if (s->peer.held.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else if ((s->task != &task_lookup && left > 0) || stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
 }
 
-/* Logs why a user of the console is not looked up. The client gets the answer of an unknown user. */
-static void log_console(const struct client *c)
-{
-	const struct world *w = c->peer.world;
-	const struct database *known = database_find(w->pools, c->login->database);
-	char who[256];
-
-	if (known && known->is_console && w->conf->settings.auth_user)
-		log_error("%s cannot use the reserved \"%s\" database as an auth_dbname: users of the console are looked up only if auth_dbname is set",
-			  client_text(c, who, sizeof(who)), known->name);
-}
+/* ---- waiting clients ---- */
 
 enum lookup_begun lookup_begin(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct lookup_wait *wait = &c->login->wait;
+	const struct database *known;
 	struct lookup_source source;
 	struct lookup *l;
 	struct pool *pool;
+	char who[256];
 
-	if (!lookup_choose_source(c, &source)) {
-		log_console(c);
+	if (!choose_source(c, &source)) {
+		known = database_find(w->pools, c->login->database);
+		if (known && known->is_console && w->conf->settings.auth_user)
+			log_error("%s cannot use the reserved \"%s\" database as an auth_dbname: users of the console are looked up only if "
+				  "auth_dbname is set", client_text(c, who, sizeof(who)), known->name);
 		return LOOKUP_BEGUN_NONE;
 	}
 	pool = pool_of(c, &source);
-	if (pool && is_overrun(w, pool) && !displace_login(c, REASON_AUTH_QUEUE)) {
+	/* the logins that wait for look-ups fill the queue (max_auth_queue) and make no progress, unless a PAUSE holds them */
+	if (pool && !pool->database->paused && !w->pools->paused && !w->pools->suspended &&
+	    w->pools->unauthenticated_count[CLIENT_LOOKUP] >= auth_queue_most(&w->conf->settings) &&
+	    w->now - LIST_OBJECT(w->pools->unauthenticated[CLIENT_LOOKUP].next, struct pool_client, node)->since >= SLOW &&
+	    !displace_login(c, REASON_AUTH_QUEUE)) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return LOOKUP_BEGUN_ENDED;
 	}
 	l = pool ? lookup_get(w, pool, c->login->user, &source) : NULL;
 	if (!l) {
-		/* nothing, when it has ended for another reason */
+		/* no effect if pool_of has ended the client */
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return LOOKUP_BEGUN_ENDED;
 	}
@@ -372,24 +560,26 @@ enum lookup_begun lookup_begin(struct client *c)
 	wait->client = c;
 	wait->lookup = l;
 	list_append(&l->waiting, &wait->node);
-	if (l->phase == LOOKUP_DUE)
+	if (l->phase == LOOKUP_DUE) {
 		begin(l);
-	else if (l->turn.state == TURN_WAITS)
-		join(l, wait);
+	} else if (l->turn.state == TURN_WAITS) {
+		/* the turn may come earlier for the address of this client */
+		want_turn(wait);
+		if (l->turn.state == TURN_HAS)
+			queue(l);
+	}
 	return LOOKUP_BEGUN_WAITS;
 }
 
-/* The first client that waits has been called. */
-static bool has_called(const struct lookup *l)
+/* Whether the first waiting client is on world->again, to begin the query. */
+static bool has_called_client(const struct lookup *l)
 {
 	return l->phase == LOOKUP_DUE || (l->phase == LOOKUP_HELD && l->turn.state == TURN_HAS);
 }
 
-void lookup_granted(struct lookup_turn *turn)
+static void on_turn(struct lookup_turn *turn)
 {
-	struct lookup *l = LIST_OBJECT(turn, struct lookup, turn);
-
-	peer_come_again(&lookup_first_waiting(l)->client->peer);
+	peer_come_again(&first_waiting(LIST_OBJECT(turn, struct lookup, turn))->client->peer);
 }
 
 bool lookup_continue(struct client *c)
@@ -398,7 +588,7 @@ bool lookup_continue(struct client *c)
 
 	if (l && l->phase == LOOKUP_DUE)
 		begin(l);
-	else if (l && has_called(l))
+	else if (l && has_called_client(l))
 		queue(l);
 	return !c->login->wait.lookup;
 }
@@ -415,26 +605,22 @@ void lookup_leave(struct lookup_wait *wait)
 	lookup_asker_leave(l->world->lookups->turns, &wait->asker);
 	if (l->phase == LOOKUP_RUNNING)
 		return;
-	if (lookup_first_waiting(l)) {
-		/* the client that left may have been the first, which was on world->again */
-		if (has_called(l))
-			peer_come_again(&lookup_first_waiting(l)->client->peer);
+	if (first_waiting(l)) {
+		/* the client that leaves may have been the one on world->again */
+		if (has_called_client(l))
+			peer_come_again(&first_waiting(l)->client->peer);
 		return;
 	}
 	if (l->phase != LOOKUP_DUE)
-		lookup_request_over(l);
+		request_over(l);
 	lookup_turn_over(l->world->lookups->turns, &l->turn);
 	lookup_end(l);
 }
 
-/* ---- decisions of the pool ---- */
+/* ---- decisions of the pool, and the end of the server ---- */
 
-void lookup_lent(struct server *s, struct pool_client *request)
-{
-	lookup_run(lookup_of(request), s);
-}
-
-enum close_reason lookup_reason_for_client(enum close_reason why)
+/* Returns the reason to give to unauthenticated clients. The server's own text is not passed on, because it may name auth_user and more. */
+static enum close_reason reason_for_client(enum close_reason why)
 {
 	switch (why) {
 	case REASON_QUERY_WAIT_TIMEOUT: case REASON_QUERY_TIMEOUT: case REASON_QUERY_TIMEOUT_WAITING: case REASON_SERVER_CRASHED: case REASON_NO_MEMORY:
@@ -445,35 +631,73 @@ enum close_reason lookup_reason_for_client(enum close_reason why)
 	}
 }
 
-void lookup_log(const struct lookup *l, enum log_level level, const char *action, const char *text)
+void lookup_lent(struct server *s, struct pool_client *request)
 {
-	char pool[POOL_TEXT], user[PRINTABLE_NAME], shown[PRINTABLE_TEXT];
-
-	log_write(level, "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
-		  printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
-}
-
-void lookup_log_failure(const struct lookup *l, const char *text)
-{
-	lookup_log(l, LEVEL_WARNING, "failed", text);
-}
-
-/* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell users of the user
-   list, which are asked for a password in any database, from others. Therefore the look-up reports that no user was found, and the client is
-   treated as an unknown user. A database of the configuration is another matter: its look-ups have to work. */
-static bool is_database_unknown(const struct lookup *l, enum close_reason why)
-{
-	const struct server_info *info = server_info_get(l->pool, l->world->params);
-
-	return why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->failure.refused;
+	run(LIST_OBJECT(request, struct lookup, request), s);
 }
 
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail)
 {
-	struct lookup *l = lookup_of(request);
+	struct lookup *l = LIST_OBJECT(request, struct lookup, request);
+	const struct server_info *info = server_info_get(l->pool, l->world->params);
+	/* The server does not have the database that the client has named, or auth_user may not connect to it. An error would distinguish users of
+	   the user list, which are asked for a password in any database, from others. Therefore the user counts as unknown. Look-ups in a
+	   database of the configuration have to work, and their failure is an error. */
+	bool is_database_unknown = why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->failure.refused;
 	char text[1024];
 
-	lookup_log_failure(l, close_reason_text(why, detail, text, sizeof(text)));
-	lookup_request_over(l);
-	give_up(l, is_database_unknown(l, why) ? REASON_NONE : lookup_reason_for_client(why));
+	log_lookup(l, LEVEL_WARNING, "failed", close_reason_text(why, detail, text, sizeof(text)));
+	request_over(l);
+	give_up(l, is_database_unknown ? REASON_NONE : reason_for_client(why));
+}
+
+/* Whether no client waits, in a database where no client has logged in. Its connection is not kept for the answer. */
+static bool is_abandoned(const struct server *s)
+{
+	const struct lookup *l = s->lookup;
+
+	return l->pool->database->stray && list_is_empty(&l->asked) && list_is_empty(&l->waiting);
+}
+
+enum close_reason lookup_overdue(const struct server *s)
+{
+	const struct world *w = s->peer.world;
+	const struct settings *set = &w->conf->settings;
+	const struct conf_user *user = s->pooled.pool->user->conf;
+	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout : set->query_timeout;
+	usec_t logins = set->client_login_timeout;
+
+	/* without both limits a stuck server could block all logins forever */
+	if (limit == 0 && logins == 0)
+		limit = set->server_connect_timeout > 0 ? set->server_connect_timeout : LASTS_MOST;
+	if (is_abandoned(s))
+		return REASON_LOOKUP_OVER;
+	/* after client_login_timeout none of the clients that asked waits any longer */
+	if ((limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins))
+		return REASON_QUERY_TIMEOUT;
+	return REASON_NONE;
+}
+
+void lookup_server_gone(struct server *s, enum close_reason why, const char *text)
+{
+	struct lookup *l = s->lookup;
+	bool is_wrong = l->answer.failed && why == REASON_SERVER_BROKEN;
+	struct list *node;
+
+	/* the input may contain a part of a secret */
+	bytes_wipe(&s->peer.held);
+	/* the connection was probably lost while the server was idle: asked again, ahead of the clients that arrived later */
+	if (why == REASON_SERVER_CRASHED && !l->answer.begun && s->pooled.opened < l->since) {
+		log_lookup(l, LEVEL_LOG, "is asked again", text);
+		while ((node = list_last(&l->asked)) != NULL) {
+			list_remove(node);
+			list_prepend(&l->waiting, node);
+		}
+		l->again = true;
+		query_over(l);
+		return;
+	}
+	if (!is_abandoned(s))
+		log_lookup(l, LEVEL_WARNING, "failed", l->answer.failed ? l->answer.why : text);
+	answer(l, is_wrong ? REASON_CONFIG_ERROR : reason_for_client(why), NULL);
 }

@@ -1,24 +1,23 @@
 /*
  * Turns of look-ups.
  *
- * Unauthenticated clients determine the number of look-ups, the users, and, with an entry "*", the number of databases. Each may need a
- * server connection of its own. Therefore three limits apply, all derived from max_auth_query_connections:
+ * Unauthenticated clients determine the number of look-ups, the users, and, with an entry "*", the number of databases. Each may need a server
+ * connection of its own. Therefore max_auth_query_connections limits the look-ups that have a turn, over all databases, and the open
+ * connections that only look-ups have used; and also
  *
- *  that number of look-ups may have a turn, over all databases, and that number of connections may be open that only look-ups have used;
- *  - a quarter of them in one pool, so that a database that does not answer does not stop logins to others;
- *  - half of them for clients of one address, or site (verify/queue.c).
+ *  - look-ups in one pool to a quarter of it, so that a database that does not answer does not stop logins to others;
+ *  - look-ups for clients of one address, or site (verify/queue.c), to half of it.
  *
- * Where max_db_connections bounds a database, look-ups have half of that: its other connections are for clients that are logged in.
+ * If max_db_connections limits a database, look-ups have half of that: its other connections are for clients that are logged in.
  *
- * The others wait. Addresses take turns (verify/queue.c), and of one address the oldest look-up comes first that its pool has room for. A
- * request that waits for one limit uses no share of another limit: an address at its limit does not block a pool for other addresses, and a
- * pool at its limit does not block an address.
+ * The other look-ups wait. Addresses take turns, and of each address the oldest look-up comes first whose pool has room. A look-up that
+ * waits for one limit uses no share of another limit: an address at its limit does not block a pool for other addresses, and a pool at its
+ * limit does not block an address.
  *
- * Several clients may wait for one look-up. Each of them is in the queue of its own address, and the query is made for all of them when the
- * turn of the first comes. Therefore a client at an address that has reached its limit cannot delay a login from another address by asking
- * for the same user first.
+ * Several clients may wait for one look-up. Each of them is in the queue under its own address, and the first turn serves all of them.
+ * Therefore a client at an address that has reached its limit cannot delay a login from another address by asking for the same user first.
  *
- * Invariant: a turn has askers exactly while it waits, and they are in the queue; a turn that is taken is on the list.
+ * Invariant: a turn has askers exactly while it waits, and they are in the queue; a granted turn is in the list `taken`.
  */
 #include "auth/lookup_turns.h"
 
@@ -26,15 +25,10 @@
 
 #include <string.h>
 
-static int64_t most_of(const struct lookup_turns *turns)
-{
-	return turns->pools->conf->settings.max_auth_query_connections;
-}
-
-/* A part of the bound, at least one. */
+/* Returns a part of max_auth_query_connections; at least one. */
 static int64_t part(const struct lookup_turns *turns, int divisor)
 {
-	int64_t most = most_of(turns) / divisor;
+	int64_t most = turns->pools->conf->settings.max_auth_query_connections / divisor;
 
 	return most > 0 ? most : 1;
 }
@@ -66,7 +60,12 @@ void lookup_asker_init(struct lookup_asker *asker)
 	verify_place_init(&asker->place);
 }
 
-/* ---- bounds ---- */
+/* ---- limits ---- */
+
+static bool has_turn_left(const struct lookup_turns *turns)
+{
+	return turns->taken_count < turns->pools->conf->settings.max_auth_query_connections;
+}
 
 static bool try_address(void *context, const struct verify_source *source)
 {
@@ -78,42 +77,31 @@ static bool try_address(void *context, const struct verify_source *source)
 	return count < part(turns, 2);
 }
 
-static bool pool_has_room(const struct lookup_turns *turns, const struct pool *pool)
-{
-	int64_t count = 0;
-
-	LIST_EACH(node, &turns->taken)
-		count += LIST_OBJECT(node, struct lookup_turn, node)->pool == pool;
-	return count < part(turns, 4);
-}
-
-static bool database_has_room(const struct lookup_turns *turns, const struct database *database)
-{
-	int64_t limit = database_max_servers(database), count = 0;
-
-	LIST_EACH(node, &turns->taken)
-		count += LIST_OBJECT(node, struct lookup_turn, node)->pool->database == database;
-	return limit <= 0 || count < (limit > 1 ? limit / 2 : 1);
-}
-
-/* The look-up can use an open connection, or may open a new connection. Otherwise it notes that an idle look-up connection of another pool
-   has to close. */
-static bool try_connection(struct lookup_turns *turns, const struct pool *pool)
-{
-	bool has = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->internal_servers < most_of(turns);
-
-	turns->pools->internal_servers_missed |= !has;
-	return has;
-}
-
+/* Whether the pool and its database have room, and the look-up can use an open connection or may open one. If it may not, an idle
+   connection of a look-up in another pool has to close: sets internal_servers_missed. */
 static bool try_pool(struct lookup_turns *turns, const struct pool *pool)
 {
-	return pool_has_room(turns, pool) && database_has_room(turns, pool->database) && try_connection(turns, pool);
+	struct pools *pools = turns->pools;
+	int64_t limit = database_max_servers(pool->database), in_pool = 0, in_database = 0;
+	bool has_connection;
+
+	LIST_EACH(node, &turns->taken) {
+		const struct pool *other = LIST_OBJECT(node, struct lookup_turn, node)->pool;
+
+		in_pool += other == pool;
+		in_database += other->database == pool->database;
+	}
+	if (in_pool >= part(turns, 4) || (limit > 0 && in_database >= (limit > 1 ? limit / 2 : 1)))
+		return false;
+	has_connection = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 ||
+			 pools->internal_servers < pools->conf->settings.max_auth_query_connections;
+	pools->internal_servers_missed |= !has_connection;
+	return has_connection;
 }
 
-static bool has_turn_left(const struct lookup_turns *turns)
+static bool try_place(void *context, struct verify_place *place)
 {
-	return turns->taken_count < most_of(turns);
+	return try_pool(context, LIST_OBJECT(place, struct lookup_asker, place)->turn->pool);
 }
 
 /* ---- waiting ---- */
@@ -140,23 +128,13 @@ static void take(struct lookup_turns *turns, struct lookup_turn *turn, const str
 	turns->taken_count++;
 }
 
-static struct lookup_asker *asker_at(struct verify_place *place)
-{
-	return LIST_OBJECT(place, struct lookup_asker, place);
-}
-
-static bool try_place(void *context, struct verify_place *place)
-{
-	return try_pool(context, asker_at(place)->turn->pool);
-}
-
-static void grant_waiting(struct lookup_turns *turns)
+void lookup_turns_grant(struct lookup_turns *turns)
 {
 	const struct verify_fit fit = { .source = try_address, .place = try_place, .context = turns };
 	struct verify_place *place;
 
 	while (has_turn_left(turns) && (place = verify_queue_next_if(&turns->waiting, &fit)) != NULL) {
-		struct lookup_asker *asker = asker_at(place);
+		struct lookup_asker *asker = LIST_OBJECT(place, struct lookup_asker, place);
 		struct lookup_turn *turn = asker->turn;
 
 		take(turns, turn, &asker->source);
@@ -169,7 +147,7 @@ bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const
 {
 	ASSERT(turn->state != TURN_HAS && !asker->turn);
 	turn->pool = pool;
-	/* every turn that waits and could be taken has been */
+	/* all waiting turns that fit have been granted already */
 	if (has_turn_left(turns) && try_address(turns, source) && try_pool(turns, pool)) {
 		take(turns, turn, source);
 		return true;
@@ -193,10 +171,5 @@ void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn)
 		return;
 	list_remove(&turn->node);
 	turns->taken_count--;
-	grant_waiting(turns);
-}
-
-void lookup_turns_tick(struct lookup_turns *turns)
-{
-	grant_waiting(turns);
+	lookup_turns_grant(turns);
 }

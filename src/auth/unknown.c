@@ -1,15 +1,15 @@
 /*
  * Imitation of known users for names that do not exist.
  *
- * Two questions about one name must not tell whether it exists. A user that a server knows has the secret of that server wherever this
- * server answers the look-up, and none where no look-up is answered: in a database that does not exist, or on the console. Therefore a
- * made-up secret depends on the name and on the server that answered. Databases of one server are taken to know the same users.
+ * Several logins with one name must not reveal whether it exists. A user that exists on a server has the same secret wherever this server
+ * answers the look-up, and no secret where no look-up is answered: in a database that does not exist, or on the console. Therefore a made-up secret
+ * depends on the name and on the server that answered. All databases of a server are assumed to have the same users.
  *
- * The kinds of made-up secrets follow the kinds that users of that server have proven to know. A look-up without a successful login counts
- * nothing: otherwise any client could distort the proportions by causing look-ups. Each user counts once, USERS_MOST of one server.
+ * The kinds of made-up secrets follow the kinds of secrets with which users of that server have logged in. A look-up without a successful login
+ * does not count, otherwise any client could distort the proportions by causing look-ups. Each user counts once, and at most USERS_MOST per server.
  *
- * A made-up secret that imitates a password in clear is derived once, because the first login of a known user with such a password takes
- * that time. Which ones have been is remembered as bits that a keyed digest chooses, so that other names displace none.
+ * For a made-up secret that imitates a password in clear text a key is derived once, because the first login of a known user with such a password
+ * takes that time. Bits that a keyed digest selects record this, so that other names cannot evict it.
  */
 #include "auth/unknown.h"
 
@@ -52,11 +52,14 @@ struct unknown *unknown_new(void)
 	return mem_try(sizeof(struct unknown));
 }
 
-static void clear(struct unknown *u)
+void unknown_free(struct unknown **unknown)
 {
+	struct unknown *u = *unknown;
 	struct unknown_source *source, *next;
 	struct user_shape *user, *next_user;
 
+	if (!u)
+		return;
 	HASH_ITER(hh, u->users, user, next_user) {
 		HASH_DEL(u->users, user);
 		mem_free(user);
@@ -65,14 +68,7 @@ static void clear(struct unknown *u)
 		HASH_DEL(u->sources, source);
 		mem_free(source);
 	}
-}
-
-void unknown_free(struct unknown **unknown)
-{
-	if (!*unknown)
-		return;
-	clear(*unknown);
-	mem_free(*unknown);
+	mem_free(u);
 	*unknown = NULL;
 }
 
@@ -110,30 +106,23 @@ struct unknown_source *unknown_source_of(struct unknown *u, const struct pool *p
 	return source;
 }
 
-static bool is_same(const struct secret_shape *a, const struct secret_shape *b)
-{
-	return a->is_scram == b->is_scram && a->iterations == b->iterations && a->salt_size == b->salt_size;
-}
-
-/* A user has another secret than before. */
-static void count_anew(struct unknown *u, struct unknown_source *source)
-{
-	source->kinds = u->all = (struct secret_kinds){ .all = 0 };
-	for (const struct user_shape *user = u->users; user; user = user->hh.next) {
-		secret_kinds_count(&u->all, &user->shape);
-		if (user->source == source)
-			secret_kinds_count(&source->kinds, &user->shape);
-	}
-}
-
+/* Counts the kind of a user's secret. */
 static void count(struct unknown *u, struct unknown_source *source, uint64_t tag, const struct secret_shape *shape)
 {
 	struct user_shape *user;
 
 	HASH_FIND(hh, u->users, &tag, sizeof(tag), user);
-	if (user && !is_same(&user->shape, shape)) {
+	if (user && (user->shape.is_scram != shape->is_scram || user->shape.iterations != shape->iterations ||
+		     user->shape.salt_size != shape->salt_size)) {
+		/* the user has a new secret: counts all users again */
 		user->shape = *shape;
-		count_anew(u, user->source);
+		source = user->source;
+		source->kinds = u->all = (struct secret_kinds){ .all = 0 };
+		for (const struct user_shape *each = u->users; each; each = each->hh.next) {
+			secret_kinds_count(&u->all, &each->shape);
+			if (each->source == source)
+				secret_kinds_count(&source->kinds, &each->shape);
+		}
 	}
 	if (user || source->users >= USERS_MOST || !(user = mem_try(sizeof(*user))))
 		return;
@@ -165,18 +154,18 @@ void unknown_user_proven(struct world *w, struct unknown_source *source, const c
 
 /* ---- drawing ---- */
 
-/* The users that unknown ones are to look like. */
+/* The secrets of the users that unknown users imitate. */
 static const struct secret_kinds *kinds_for(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 
 	if (c->login->source)
 		return &c->login->source->kinds;
-	/* the same where no look-up was possible, because there is no such database */
+	/* also where no look-up is possible, because the database does not exist */
 	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->secrets->kinds;
 }
 
-/* Returns the source of all values that are made up for the client's name; the same during the whole login. NULL: no memory. */
+/* Returns the seed of all values that are made up for the client's name, which is constant during the login. NULL: no memory. */
 static const struct mock_name *name_of(const struct client *c)
 {
 	struct login *l = c->login;
@@ -193,22 +182,15 @@ bool unknown_is_scram(const struct client *c)
 
 	if (!name)
 		return false;
-	/* before any secret is known, SCRAM, the default of PostgreSQL */
+	/* SCRAM, the default of PostgreSQL, until a secret is known */
 	return mock_is_scram(kinds, name) || (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
 }
 
-bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain)
+bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain, uint8_t salt[MOCK_SALT])
 {
 	const struct mock_name *name = name_of(c);
 
-	return name && mock_secret(kinds_for(c), name, plain_iterations, secret, is_plain);
-}
-
-bool unknown_salt(const struct client *c, uint8_t salt[MOCK_SALT])
-{
-	const struct mock_name *name = name_of(c);
-
-	return name && mock_salt(name, salt);
+	return name && mock_secret(kinds_for(c), name, plain_iterations, secret, is_plain) && (!salt || mock_salt(name, salt));
 }
 
 /* ---- derived secrets ---- */

@@ -1,36 +1,120 @@
 /*
  * The users of auth_file.
  *
- * The list is read at the start and by RELOAD, and again when a login begins after the file has changed. A new list replaces the old list
- * as a whole, so that a login never sees half of a change.
+ * The list is read at the start and by RELOAD, and again when a login begins after the file has changed. A new list replaces the old one as a
+ * whole, so that a login never sees half of a change.
+ *
+ * Secrets that cannot be used cause warnings of --check, the start and RELOAD. A list may have many users with the same fault: one warning
+ * counts them and names the first.
  */
 #include "auth/users.h"
 
-#include "auth/secrets_check.h"
 #include "backend/secrets.h"
 #include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "pg/password.h"
 
-static const struct secret *listed(const struct userlist *list, const char *user)
+#include <string.h>
+
+#define MD5_PREFIX "md5"
+#define HEX "0123456789abcdefABCDEF"
+
+/* ---- warnings ---- */
+
+struct secret_fault {
+	const char *first_user;
+	size_t count;
+};
+
+struct secret_faults {
+	struct secret_fault md5, nearly_md5, broken_scram;
+};
+
+static void check_secret(struct secret_faults *faults, const char *user, const struct secret *secret)
 {
-	return list ? userlist_find(list, user) : NULL;
+	const char *text = secret->bytes, *digits = text + strlen(MD5_PREFIX);
+	enum secret_kind kind = secret_kind_of(text);
+	struct secret_fault *fault = NULL;
+
+	/* a password may begin with "md5"; but a text of the length of an MD5 secret, or with only hexadecimal digits, probably is a malformed MD5 secret */
+	if (kind == SECRET_MD5)
+		fault = &faults->md5;
+	else if (kind == SECRET_PLAIN && text_starts(text, MD5_PREFIX) &&
+		 (strlen(text) == MD5_SECRET || (strlen(digits) > 16 && strspn(digits, HEX) == strlen(digits))))
+		fault = &faults->nearly_md5;
+	else if (kind == SECRET_NONE && secret->length > 0)
+		fault = &faults->broken_scram;
+	if (fault && fault->count++ == 0)
+		fault->first_user = user;
 }
 
-/* A server login that failed with the old secret may succeed with the new secret. */
-static void forgive_logins(struct world *w, const struct userlist *fresh)
+static void warn(const struct conf *conf, const struct secret_fault *fault, const char *what, struct conf_problems *problems)
 {
-	LIST_EACH(node, &w->pools->all) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+	char user[PRINTABLE_NAME];
 
-		if (pool->login_failed && !secret_is_same(listed(w->secrets->list, pool->user->name), listed(fresh, pool->user->name)))
-			pool_login_forgiven(pool);
-	}
+	if (fault->count > 0)
+		conf_problem_add(problems, true, conf->settings.auth_file, 0, "%zu secret%s, the first of user \"%s\": %s", fault->count,
+				 fault->count == 1 ? "" : "s", printable_inside(fault->first_user, user, sizeof(user)), what);
+}
+
+/* Whether the entry has a password for this user. */
+static bool has_password(const struct conf_database *d, const char *user)
+{
+	return d && d->password && (!d->user || strcmp(d->user, user) == 0);
+}
+
+static void check_auth_user(const struct conf *conf, const struct userlist *list, const char *user, struct conf_problems *problems)
+{
+	bool has_secret;
+	char name[PRINTABLE_NAME];
+
+	if (!user || !*user)
+		return;
+	/* a certificate serves as a secret */
+	has_secret = (list && userlist_find(list, user)) || has_password(conf->fallback, user) || conf->settings.server_tls_cert_file;
+	for (size_t i = 0; i < conf->database_count && !has_secret; i++)
+		has_secret = has_password(conf->databases[i], user);
+	if (!has_secret)
+		conf_problem_add(problems, true, conf->path, 0, "\"auth_user\" is \"%s\", which has no secret in auth_file: the look-up of users "
+				 "fails, unless servers ask it for none", printable_inside(user, name, sizeof(name)));
+}
+
+void users_check(const struct conf *conf, const struct userlist *list, struct conf_problems *problems)
+{
+	struct secret_faults faults = { .md5 = { .count = 0 } };
+
+	for (size_t i = 0; list && i < list->count; i++)
+		check_secret(&faults, list->entries[i]->user, list->entries[i]->secret);
+	warn(conf, &faults.nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
+	warn(conf, &faults.broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
+	if (conf->settings.auth_type == AUTH_SCRAM)
+		warn(conf, &faults.md5, "an MD5 secret, with which no login is possible while auth_type is scram-sha-256", problems);
+	check_auth_user(conf, list, conf->settings.auth_user, problems);
+	for (size_t i = 0; i < conf->database_count; i++)
+		check_auth_user(conf, list, conf->databases[i]->auth_user, problems);
+	if (conf->fallback)
+		check_auth_user(conf, list, conf->fallback->auth_user, problems);
+}
+
+/* ---- the list ---- */
+
+static const struct secret *find(const struct userlist *list, const char *user)
+{
+	return list ? userlist_find(list, user) : NULL;
 }
 
 void users_replace(struct world *w, struct userlist *fresh)
 {
 	struct secrets *secrets = w->secrets;
 
-	forgive_logins(w, fresh);
+	/* a server login that failed with the old secret may succeed with the new one */
+	LIST_EACH(node, &w->pools->all) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		if (pool->login_failed && !secret_is_same(find(secrets->list, pool->user->name), find(fresh, pool->user->name)))
+			pool_login_forgiven(pool);
+	}
 	if (secrets->list)
 		userlist_free(&secrets->list);
 	secrets->list = fresh;
@@ -52,7 +136,7 @@ void users_refresh(struct world *w)
 		return;
 	fresh = userlist_load(w->conf->settings.auth_file, &problems);
 	if (fresh)
-		secrets_check(w->conf, fresh, &problems);
+		users_check(w->conf, fresh, &problems);
 	for (size_t i = 0; i < problems.count; i++)
 		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line, problems.items[i].text);
 	conf_problems_free(&problems);

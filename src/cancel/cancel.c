@@ -7,8 +7,8 @@
  * - waiting in the queue: its request is refused here, and no server sees it;
  * - linked, and the server owes answers: a separate connection (the carrier) sends the server's key to the server;
  * - on the console: a waiting command ends;
- * - a client of a peer of the group: the request is forwarded (peers.c); of a process that this one has replaced: sent to that
- *   process (predecessors.c);
+ * - a client of a peer of the group: the request is forwarded (peers.c); of a process that was replaced: sent to that process
+ *   (predecessors.c);
  * - otherwise there is nothing to cancel.
  *
  * A request must cancel the right query and no other. The server counts the requests for it (pooled.cancels), and is not lent
@@ -22,13 +22,12 @@
 
 #include "auth/client_address.h"
 #include "backend/dial.h"
-#include "state/task.h"
 #include "base/assert.h"
 #include "base/mem.h"
-#include "cancel/peer_key.h"
 #include "cancel/peers.h"
 #include "cancel/predecessors.h"
 #include "pg/build.h"
+#include "state/task.h"
 
 #include <string.h>
 
@@ -76,12 +75,21 @@ static struct client *first_of(const struct cancels *all, uint32_t pid)
 
 struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *key, size_t size)
 {
-	struct client *c = first_of(w->cancels, pid);
+	uint8_t own[CANCEL_KEY_LONG], asked[CANCEL_KEY_LONG];
 
-	for (; c; c = HASH_NEXT_IN_BUCKET(by_cancel_pid, c))
-		if (c->cancel_pid == pid && c->cancel_key_size == size &&
-		    peer_key_is_same(w->conf->settings.peer_id, c->cancel_key, key, size))
+	for (struct client *c = first_of(w->cancels, pid); c; c = HASH_NEXT_IN_BUCKET(by_cancel_pid, c)) {
+		if (c->cancel_pid != pid || c->cancel_key_size != size)
+			continue;
+		memcpy(own, c->cancel_key, size);
+		memcpy(asked, key, size);
+		/* the number of hops is not a part of the secret */
+		if (w->conf->settings.peer_id != 0) {
+			own[1] |= PEER_KEY_HOPS;
+			asked[1] |= PEER_KEY_HOPS;
+		}
+		if (mem_equal_constant_time(own, asked, size))
 			return c;
+	}
 	return NULL;
 }
 
@@ -100,40 +108,30 @@ static bool draw_pid(struct client *c)
 	return true;
 }
 
-static bool draw_key(struct client *c)
-{
-	struct world *w = c->peer.world;
-
-	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
-	if (!randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
-		return false;
-	peer_key_mark(w->conf->settings.peer_id, c->cancel_key);
-	return true;
-}
-
-/* `pid` may be a server's process number; servers on different machines may have the same. Such a number is no secret. With peer_id the rest of
-   a short key has 16 random bits, which are guessed in seconds. */
+/* `pid` may be a server's process number; servers on different machines may have the same. Such a number is not secret, and with peer_id the
+   rest of a short key has 16 random bits, which can be guessed in seconds. */
 bool cancel_make_key(struct client *c, uint32_t pid)
 {
+	struct world *w = c->peer.world;
+	int64_t peer_id = w->conf->settings.peer_id;
+	bool is_long = c->minor >= PG_MINOR_LONG_KEYS;
 	int draws = 0;
 
-	if (c->peer.world->conf->settings.peer_id != 0 && c->minor < PG_MINOR_LONG_KEYS)
+	if (peer_id != 0 && !is_long)
 		pid = 0;
+	c->cancel_key_size = is_long ? CANCEL_KEY_LONG : CANCEL_KEY;
 	do {
 		if (++draws > DRAWS_MOST)
 			pid = 0;
 		c->cancel_pid = pid;
-		if ((pid == 0 && !draw_pid(c)) || !draw_key(c))
+		if ((pid == 0 && !draw_pid(c)) || !randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
 			return false;
-	} while (pid != 0 && cancel_find(c->peer.world, pid, c->cancel_key, c->cancel_key_size));
+		if (peer_id != 0) {
+			c->cancel_key[0] = (uint8_t)(peer_id >> 6);
+			c->cancel_key[1] = (uint8_t)((peer_id & 0x3f) << 2 | PEER_KEY_HOPS);
+		}
+	} while (pid != 0 && cancel_find(w, pid, c->cancel_key, c->cancel_key_size));
 	return cancel_enlist(c);
-}
-
-static struct client *find_target(struct world *w, const struct pg_startup *request)
-{
-	struct client *c = cancel_find(w, request->cancel_pid, request->cancel_key, request->cancel_key_size);
-
-	return c && !peer_is_stopped(&c->peer) ? c : NULL;
 }
 
 /* Queues the request for a connection. */
@@ -149,12 +147,6 @@ static void queue(struct client *canceller)
 static bool works_for_client(const struct server *s)
 {
 	return s->task ? s->task->serves_client : !ledger_is_empty(&s->ledger);
-}
-
-/* Whether the client has something to cancel. */
-static bool may_be_cancelled(const struct server *s)
-{
-	return s->cancel_key && ((s->task && s->task->is_cancelable) || works_for_client(s));
 }
 
 void cancel_refuse_waiting(struct client *c)
@@ -175,27 +167,22 @@ void cancel_refuse_waiting(struct client *c)
 	flow_unblock(&c->peer, FLOW_HELD);
 }
 
-static enum close_reason cancel_on_console(struct client *target)
-{
-	const struct world *w = target->peer.world;
-
-	return w->console && w->console->cancel(w->console_context, target) ? REASON_CANCEL_DONE : REASON_CANCEL_IDLE;
-}
-
 void cancel_request(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
-	struct client *target = find_target(w, request);
+	struct client *target = cancel_find(w, request->cancel_pid, request->cancel_key, request->cancel_key_size);
+	bool is_cancelled;
 	struct server *s;
 
 	client_address_leave(canceller);
-	if (!target) {
+	if (!target || peer_is_stopped(&target->peer)) {
 		if (!peers_forward(canceller, request) && !predecessors_forward(canceller, request))
 			client_end(canceller, REASON_CANCEL_UNKNOWN, NULL);
 		return;
 	}
 	if (target->is_console) {
-		client_end(canceller, cancel_on_console(target), NULL);
+		is_cancelled = w->console && w->console->cancel(w->console_context, target);
+		client_end(canceller, is_cancelled ? REASON_CANCEL_DONE : REASON_CANCEL_IDLE, NULL);
 		return;
 	}
 	if (target->pooled.state == CLIENT_WAITING) {
@@ -204,7 +191,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 		return;
 	}
 	s = target->pooled.link ? server_of(target->pooled.link) : NULL;
-	if (!s || !may_be_cancelled(s)) {
+	if (!s || !s->cancel_key || !((s->task && s->task->is_cancelable) || works_for_client(s))) {
 		client_end(canceller, REASON_CANCEL_IDLE, NULL);
 		return;
 	}
@@ -274,11 +261,6 @@ void cancel_server_read(struct server *carrier)
 		server_end(carrier, REASON_CANCEL_SENT, NULL);
 }
 
-void cancel_waited_too_long(struct server *carrier)
-{
-	client_end(carrier->carries_for, REASON_CANCEL_WAIT_TIMEOUT, NULL);
-}
-
 void cancel_timed_out(struct server *carrier)
 {
 	struct client *canceller = carrier->carries_for;
@@ -311,15 +293,17 @@ static void disown(struct client *canceller)
 	canceller->cancel_target = NULL;
 }
 
-static void end_waiting(struct list *waiting, struct server *target)
+/* Removes the references of these requests to the target, and ends the requests if they have no connection to it yet. */
+static void disown_all(struct list *cancellers, const struct server *target, bool has_no_carrier)
 {
-	LIST_EACH_SAFE(node, waiting) {
+	LIST_EACH_SAFE(node, cancellers) {
 		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		if (canceller->cancel_target != target)
 			continue;
 		disown(canceller);
-		client_end(canceller, REASON_CANCEL_IDLE, NULL);
+		if (has_no_carrier)
+			client_end(canceller, REASON_CANCEL_IDLE, NULL);
 	}
 }
 
@@ -327,20 +311,8 @@ void cancel_query_over(struct server *target)
 {
 	if (target->pooled.cancels == 0)
 		return;
-	end_waiting(&target->pooled.pool->clients[CLIENT_WAITING_CANCEL], target);
-	end_waiting(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target);
-}
-
-/* Releases the request's target, which may wait for the end of the request. */
-static void release_target(struct client *canceller)
-{
-	struct server *target = canceller->cancel_target;
-
-	if (!target)
-		return;
-	disown(canceller);
-	if (target->pooled.cancels == 0 && target->pooled.state == SERVER_BEING_CANCELED)
-		server_release(target);
+	disown_all(&target->pooled.pool->clients[CLIENT_WAITING_CANCEL], target, true);
+	disown_all(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target, true);
 }
 
 /* Whether the request was sent over this connection, which may have ended since. */
@@ -352,7 +324,7 @@ static bool has_sent(const struct server *carrier)
 void cancel_forget_client(struct client *c)
 {
 	struct world *w = c->peer.world;
-	struct server *carrier = c->cancel_carrier;
+	struct server *carrier = c->cancel_carrier, *target = c->cancel_target;
 
 	peers_forget(c);
 	if (c->has_cancel_key) {
@@ -364,32 +336,12 @@ void cancel_forget_client(struct client *c)
 		carrier->carries_for = NULL;
 		server_end(carrier, has_sent(carrier) ? REASON_CANCEL_SENT : REASON_CANCEL_GIVEN_UP, NULL);
 	}
-	release_target(c);
-}
-
-static void disown_all(struct list *cancellers, struct server *target, bool have_no_carrier)
-{
-	LIST_EACH_SAFE(node, cancellers) {
-		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
-
-		if (canceller->cancel_target != target)
-			continue;
-		disown(canceller);
-		if (have_no_carrier)
-			client_end(canceller, REASON_CANCEL_IDLE, NULL);
-	}
-}
-
-/* Requests that end in the same reap refer to the target until then. */
-static void disown_ending(struct server *target)
-{
-	LIST_EACH(node, &target->peer.world->ending) {
-		struct peer *peer = LIST_OBJECT(node, struct peer, node);
-		struct client *c = LIST_OBJECT(peer, struct client, peer);
-
-		if (peer->is_client && c->cancel_target == target)
-			disown(c);
-	}
+	if (!target)
+		return;
+	disown(c);
+	/* the target may wait for the end of this request */
+	if (target->pooled.cancels == 0 && target->pooled.state == SERVER_BEING_CANCELED)
+		server_release(target);
 }
 
 void cancel_forget_server(struct server *s)
@@ -407,6 +359,13 @@ void cancel_forget_server(struct server *s)
 	disown_all(&s->pooled.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
 	disown_all(&s->pooled.pool->clients[CLIENT_WAITING_CANCEL], s, true);
 	disown_all(&s->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], s, true);
-	disown_ending(s);
+	/* requests that end in the same reap refer to the target until then */
+	LIST_EACH(node, &s->peer.world->ending) {
+		struct peer *peer = LIST_OBJECT(node, struct peer, node);
+		struct client *c = LIST_OBJECT(peer, struct client, peer);
+
+		if (peer->is_client && c->cancel_target == s)
+			disown(c);
+	}
 	ASSERT(s->pooled.cancels == 0);
 }

@@ -4,7 +4,7 @@
  * A predecessor does not listen, and ends with its last client. Cancel requests for its clients arrive at the listening
  * process, which does not know their keys. That process keeps the handover channel to each predecessor, and sends a request
  * with an unknown key to all of them, together with the canceller's connection. The predecessor that knows the key cancels, the
- * others close their copy of the connection, and the canceller sees the end of its connection when the last one has closed it.
+ * others close their copy of the connection, and the canceller sees the end of its connection when all predecessors have closed it.
  * When the listening process is replaced, it passes the channels on.
  *
  * A canceller's TLS connection cannot be passed on: it ends here, and the request is sent without it.
@@ -22,14 +22,14 @@
 #include <event2/event_struct.h>
 #include <unistd.h>
 
-/* A process that this one has replaced. */
+/* A process that was replaced by this process. */
 struct predecessor {
 	struct list node;
 	struct records *channel;
 	struct event readable;
 };
 
-/* The process that has replaced this one. */
+/* The process that has replaced this process. */
 struct successor {
 	struct world *world;
 	struct records *channel;
@@ -95,19 +95,6 @@ bool predecessors_send(const struct cancels *all, struct records *to, uint8_t ty
 	return true;
 }
 
-/* Sends a request. False: the request is dropped for this predecessor, and after an error the predecessor too. */
-static bool give(struct predecessor *e, const struct bytes *request, int fd)
-{
-	enum records_verdict verdict = records_try(e->channel, PREDECESSOR_CANCEL, request, fd);
-
-	if (verdict == RECORDS_OK)
-		return true;
-	log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
-	if (verdict != RECORDS_AGAIN)
-		predecessor_free(e);
-	return false;
-}
-
 bool predecessors_forward(struct client *canceller, const struct pg_startup *request)
 {
 	struct cancels *all = canceller->peer.world->cancels;
@@ -119,8 +106,17 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 		return false;
 	bytes_append_u32(&out, request->cancel_pid);
 	pack_blob(&out, request->cancel_key, request->cancel_key_size);
-	LIST_EACH_SAFE(node, &all->predecessors)
-		reached_all &= give(LIST_OBJECT(node, struct predecessor, node), &out, fd);
+	LIST_EACH_SAFE(node, &all->predecessors) {
+		struct predecessor *e = LIST_OBJECT(node, struct predecessor, node);
+		enum records_verdict verdict = records_try(e->channel, PREDECESSOR_CANCEL, &out, fd);
+
+		if (verdict == RECORDS_OK)
+			continue;
+		reached_all = false;
+		log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
+		if (verdict != RECORDS_AGAIN)
+			predecessor_free(e);
+	}
 	bytes_wipe(&out);
 	if (reached_all)
 		client_hand_over(canceller);

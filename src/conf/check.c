@@ -110,20 +110,6 @@ static void check_tls(const struct checker *c)
 		SAY(c, true, "server_tls_key_file", "\"server_tls_key_file\" has no effect without \"server_tls_cert_file\"");
 }
 
-const char *check_method_lacks(int auth_type)
-{
-#ifndef HAVE_PAM
-	if (auth_type == AUTH_PAM)
-		return "PAM";
-#endif
-#ifndef HAVE_LDAP
-	if (auth_type == AUTH_LDAP)
-		return "LDAP";
-#endif
-	(void)auth_type;
-	return NULL;
-}
-
 static bool is_console(const char *dbname)
 {
 	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
@@ -148,19 +134,17 @@ static bool is_unknown(const struct conf *conf, const char *database)
 static void check_login(const struct checker *c)
 {
 	const struct settings *s = &c->conf->settings;
-	int type = s->auth_type;
-	bool wants_secrets = type == AUTH_MD5 || type == AUTH_SCRAM || type == AUTH_PLAIN;
+	const struct auth_method *method = &auth_methods[s->auth_type];
 
 	if (s->auth_type == AUTH_HBA && !s->auth_hba_file)
 		SAY(c, false, "auth_type", "\"auth_type\" hba needs \"auth_hba_file\"");
 	if (s->auth_type == AUTH_LDAP && !s->auth_ldap_options)
 		SAY(c, false, "auth_type", "\"auth_type\" ldap needs \"auth_ldap_options\"");
-	if (check_method_lacks(type))
-		SAY(c, false, "auth_type", "\"auth_type\" %s is not available: this pgweir was built without %s",
-		    type == AUTH_PAM ? "pam" : "ldap", check_method_lacks(type));
+	if (method->lacks)
+		SAY(c, false, "auth_type", "\"auth_type\" %s is not available: this pgweir was built without %s", method->word, method->lacks);
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "cannot use the reserved \"%s\" database as an auth_dbname", s->auth_dbname);
-	if (wants_secrets && !s->auth_file && !may_look_up(c->conf) && c->conf->path)
+	if (method->needs & AUTH_NEEDS_SECRET && !s->auth_file && !may_look_up(c->conf) && c->conf->path)
 		SAY(c, true, "auth_type", "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to check a client's with");
 	if (may_look_up(c->conf) && s->auth_query[0] && !strstr(s->auth_query, "$1"))
 		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");

@@ -25,7 +25,6 @@
 #include "conf/hba_parts.h"
 
 #include "base/text.h"
-#include "conf/check.h"
 #include "conf/pattern.h"
 
 #include <arpa/inet.h>
@@ -62,25 +61,22 @@ static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tl
 
 /* ---- methods ---- */
 
-static const struct {
-	const char *word;
-	enum auth_type method;
-} methods[] = {
-	{ "trust", AUTH_TRUST }, { "reject", AUTH_REJECT }, { "md5", AUTH_MD5 }, { "scram-sha-256", AUTH_SCRAM },
-	{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "peer", AUTH_PEER },
-	{ "ldap", AUTH_LDAP }, { "pam", AUTH_PAM },
-};
-#define METHODS (sizeof(methods) / sizeof(methods[0]))
-
 static const char foreign_methods[] = "gss, sspi, ident, radius, bsd, oauth, krb5, crypt";
+
+/* Returns the method with this keyword; AUTH_METHODS: none. The word of auth_type is accepted too ("plain" for password). */
+static enum auth_type find_method(const char *word)
+{
+	enum auth_type i = 0;
+
+	while (i < AUTH_METHODS && (!auth_methods[i].keyword || (strcmp(auth_methods[i].keyword, word) != 0 && strcmp(auth_methods[i].word, word) != 0)))
+		i++;
+	return i;
+}
 
 /* Whether PostgreSQL or pgweir has such a method. */
 static bool is_method(const char *word)
 {
-	for (size_t i = 0; i < METHODS; i++)
-		if (strcmp(methods[i].word, word) == 0)
-			return true;
-	return text_list_has(foreign_methods, word, false);
+	return find_method(word) < AUTH_METHODS || text_list_has(foreign_methods, word, false);
 }
 
 /* ---- addresses ---- */
@@ -283,25 +279,16 @@ static bool read_address(struct hba_address *address, struct hba_record *record,
 
 /* ---- the method ---- */
 
-const char *hba_method_name(enum auth_type method)
-{
-	for (size_t i = 0; i < METHODS; i++)
-		if (methods[i].method == method)
-			return methods[i].word;
-	return "";
-}
-
 /* Parses the method. False: `word` is NULL or not a supported method, and the record is faulty. */
 static bool read_method(struct hba_line *l, struct hba_record *record, const struct record_word *word)
 {
-	size_t i = 0;
+	enum auth_type method;
 
 	if (!word)
 		return false;
-	while (i < METHODS && strcmp(methods[i].word, word->text) != 0)
-		i++;
-	if (i < METHODS) {
-		l->rule.method = methods[i].method;
+	method = find_method(word->text);
+	if (method < AUTH_METHODS) {
+		l->rule.method = method;
 		return true;
 	}
 	/* since 9.1 PostgreSQL treats `ident` on a local line as peer */
@@ -336,7 +323,7 @@ static void take_option(struct hba_line *l, struct hba_record *record, struct ld
 	}
 	if (text[size] == '\0') {
 		record_fault(record, "an option behind the method has no \"=\"; expected NAME=VALUE");
-	} else if (strcmp(name, "map") == 0 && (method == AUTH_CERT || method == AUTH_PEER)) {
+	} else if (strcmp(name, "map") == 0 && auth_methods[method].needs & (AUTH_NEEDS_CERTIFICATE | AUTH_NEEDS_UNIX_SOCKET)) {
 		l->rule.map = *value ? value : NULL;
 	} else if (strcmp(name, "clientname") == 0 && strcmp(value, "CN") == 0) {
 		return;
@@ -355,7 +342,7 @@ static void take_option(struct hba_line *l, struct hba_record *record, struct ld
 		if (strcmp(value, "1") == 0)
 			record_warn(record, "\"pam_use_hostname\" has no effect: PAM gets the address");
 	} else if (!ldap) {
-		record_fault(record, "\"%.64s\" is no option of %s", name, hba_method_name(method));
+		record_fault(record, "\"%.64s\" is no option of %s", name, auth_methods[method].keyword);
 	} else if (!ldap_options_take(ldap, name, value, record->reader->arena, why, sizeof(why))) {
 		record_fault(record, "%s", why);
 	}
@@ -425,18 +412,18 @@ static bool read_fields(struct hba_line *l, struct hba_record *record, enum hba_
 	if (read_method(l, record, method) && !record->is_faulty && l->transports)
 		read_options(l, record);
 	if (!record->is_faulty && l->transports) {
-		const char *lacks = check_method_lacks(l->rule.method);
+		const struct auth_method *row = &auth_methods[l->rule.method];
 
 		/* the line stays in force: without it, a later line with a weaker method could apply */
-		if (lacks)
-			record_warn(record, "%s lets nobody in: this pgweir was built without %s", hba_method_name(l->rule.method), lacks);
-		if (l->rule.method == AUTH_PEER && l->transports != TRANSPORT_LOCAL)
-			record_warn(record, "peer lets nobody in but over a Unix socket");
-		if (l->rule.method == AUTH_CERT && !(l->transports & TRANSPORT_TLS))
-			record_warn(record, "cert lets nobody in without TLS");
+		if (row->lacks)
+			record_warn(record, "%s lets nobody in: this pgweir was built without %s", row->keyword, row->lacks);
+		if (row->needs & AUTH_NEEDS_UNIX_SOCKET && l->transports != TRANSPORT_LOCAL)
+			record_warn(record, "%s lets nobody in but over a Unix socket", row->keyword);
+		if (row->needs & AUTH_NEEDS_CERTIFICATE && !(l->transports & TRANSPORT_TLS))
+			record_warn(record, "%s lets nobody in without TLS", row->keyword);
 	}
 	if (!record->is_faulty && tls == HBA_TLS_ON &&
-	    (l->rule.method == AUTH_CERT || l->rule.certificate != HBA_CERTIFICATE_NONE))
+	    (auth_methods[l->rule.method].needs & AUTH_NEEDS_CERTIFICATE || l->rule.certificate != HBA_CERTIFICATE_NONE))
 		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
 	if (!record->is_faulty)
 		return true;

@@ -538,6 +538,35 @@ bool methods_name(int list, enum server_method method)
 	return list != CONF_UNSET && !(list & METHODS_FORBIDDEN) && list >> method & 1;
 }
 
+/* ---- methods for clients ---- */
+
+#ifdef HAVE_PAM
+#define LACKS_PAM NULL
+#else
+#define LACKS_PAM "PAM"
+#endif
+#ifdef HAVE_LDAP
+#define LACKS_LDAP NULL
+#else
+#define LACKS_LDAP "LDAP"
+#endif
+#define LACKS_NOTHING NULL
+
+#define N(need) AUTH_NEEDS_##need
+const struct auth_method auth_methods[AUTH_METHODS] = {
+#define AUTH_METHOD(id, word, keyword, needs, library, ...) [AUTH_##id] = { word, keyword, needs, LACKS_##library },
+#include "tbl/auth_method.tbl"
+#undef AUTH_METHOD
+};
+#undef N
+
+/* The words of the setting auth_type, separated by blanks. */
+static const char auth_type_words[] =
+#define AUTH_METHOD(id, word, ...) word " "
+#include "tbl/auth_method.tbl"
+#undef AUTH_METHOD
+;
+
 /* ---- the tables ---- */
 
 /*

@@ -7,7 +7,6 @@
 
 #include "state/session_state.h"
 #include "login/login.h"
-#include "login/replication.h"
 #include "prepared/prepared.h"
 #include "core/world.h"
 

@@ -8,7 +8,6 @@
 #include "core/dispatch.h"
 
 #include "auth/client_address.h"
-#include "auth/displace.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "base/inline.h"
@@ -155,7 +154,7 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	}
 	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
-	if (client_address_has_login(c) && client_address_is_crowded(w) && !displace_login(c, too_many(w)))
+	if (c->login && c->login->address && client_address_is_crowded(w) && !displace_login(c, too_many(w)))
 		client_end(c, too_many(w), NULL);
 	return true;
 }

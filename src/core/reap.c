@@ -26,7 +26,6 @@
 #include "base/printable.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
-#include "login/replication.h"
 #include "pg/build.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
@@ -132,7 +131,7 @@ static void tell_server_end(struct server *s)
 	if (s->pooled.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !failed_unused(s, why)))
 		return;
 	if (server_info_failed(s, why, text, &failure) && s->pooled.dedicated)
-		replication_server_failed(s, failure, text);
+		login_server_failed(s, failure, text);
 }
 
 static void reap_server(struct server *s)

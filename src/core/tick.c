@@ -7,7 +7,6 @@
 #include "core/world.h"
 
 #include "auth/auth.h"
-#include "auth/derive.h"
 #include "auth/lookup.h"
 #include "auth/refusal.h"
 #include "backend/derivation.h"
@@ -150,8 +149,7 @@ static void tick_unauthenticated(struct world *w, enum client_state state)
 
 		if (!is_over(w, c->login_since, limit))
 			continue;
-		auth_verify_overdue(c);
-		derive_overdue(c);
+		auth_log_overdue(c);
 		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
 	}
 }
@@ -205,7 +203,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (s->carries_for && is_over(w, s->carries_for->pooled.since, set->cancel_wait_timeout))
-			cancel_waited_too_long(s);
+			client_end(s->carries_for, REASON_CANCEL_WAIT_TIMEOUT, NULL);
 		else
 			dial_tick(s);
 	}

@@ -7,7 +7,6 @@
 #include "auth/client_address.h"
 #include "auth/lookup.h"
 #include "auth/refusal.h"
-#include "auth/secrets_check.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/derivation.h"
@@ -140,7 +139,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	if (problems->errors == 0 && set->auth_file)
 		load_users(w, set->auth_file, problems);
 	if (problems->errors == 0)
-		secrets_check(conf, w->secrets->list, problems);
+		users_check(conf, w->secrets->list, problems);
 	if (problems->errors > 0)
 		world_free(&w);
 	return w;
@@ -222,7 +221,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 		tls_setup_both(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
 	if (conf->settings.auth_file)
 		users = userlist_load(conf->settings.auth_file, problems);
-	secrets_check(conf, users, problems);
+	users_check(conf, users, problems);
 	if (problems->errors > 0) {
 		if (client_tls)
 			tls_context_drop(&client_tls);

@@ -51,15 +51,6 @@ static void begin(struct client *c)
 	flow_unblock(&c->peer, FLOW_TLS_TURN);
 }
 
-/* Makes a step for the client that is next. */
-static void step(struct client *c)
-{
-	if (c->login->step == LOGIN_TLS)
-		stream_secure_go_on(&c->peer.stream);
-	else
-		begin(c);
-}
-
 /* Whether time is reserved for other work, equal to the time of the handshakes since the last call. */
 static bool update_reserved_time(struct world *w)
 {
@@ -83,16 +74,10 @@ static bool claim_step(struct world *w)
 
 static void wait(struct client *c)
 {
-	const struct verify_source source = auth_verify_source(c);
+	const struct verify_source source = client_address_source(c);
 
 	if (!verify_queue_add(&c->peer.world->handshakes->waiting, &c->login->handshake, &source))
 		client_end(c, REASON_NO_MEMORY, NULL);
-}
-
-void handshake_expect(struct client *c)
-{
-	login_step_to(c, LOGIN_TLS_HELLO);
-	c->login->tls = tls_context_hold(c->peer.world->client_tls);
 }
 
 void handshake_want(struct client *c, const void *hello, size_t size)
@@ -147,6 +132,10 @@ void handshakes_turn(struct world *w, bool idle)
 	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
 	/* the step counts for the next turn, and is the only one in it */
 	h->is_busy = true;
-	if (!peer_is_stopped(&c->peer))
-		step(c);
+	if (peer_is_stopped(&c->peer))
+		return;
+	if (c->login->step == LOGIN_TLS)
+		stream_secure_go_on(&c->peer.stream);
+	else
+		begin(c);
 }

@@ -7,20 +7,33 @@
  *
  * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is sent with one call. It contains the
  * parameter values of a real session of the pool; while they are unknown the client waits (WAITING_LOGIN) and the pool opens a
- * server. A client that gets its own server before the welcome waits for that server (login_link.c).
+ * server.
+ *
+ * Some clients get a server before their welcome: for replication, and in session mode with session_link = login. Such a client is
+ * authenticated first. Then it waits in the queue of its pool as with a query, so all limits apply. When a server is lent to it, different
+ * parameters are set there, and the welcome contains the parameters that this server has reported. With session_link = login its
+ * BackendKeyData has the process id of the server, which serves no other client until this one leaves; the secret of the key is
+ * pgweir's own.
+ *
+ * Replication ("Streaming Replication Protocol"), logical (replication=database) or physical (replication=true): the server process is a
+ * walsender. It accepts replication commands as simple queries; SQL only if it is logical; and SET, which would be needed to reuse the session
+ * for another client, not in every version. Therefore nothing is shared: each such client gets a server that is opened for it
+ * (pool_server.dedicated), with its own start-up parameters, and both end together in every pool_mode. If the server refuses the login, only this
+ * client gets the error.
+ *
+ * Invariant: a client with a server has a struct login only until its parameters are set.
  */
 #include "login/login.h"
 
 #include "auth/auth.h"
-#include "auth/derive.h"
 #include "auth/refusal.h"
 #include "auth/unknown.h"
 #include "backend/proven_secret.h"
 #include "backend/server_info.h"
+#include "backend/welcome.h"
+#include "base/assert.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
-#include "login/login_link.h"
-#include "login/replication.h"
 #include "login/startup.h"
 #include "pg/build.h"
 #include "pg/datestyle.h"
@@ -57,8 +70,7 @@ void login_free(struct client *c)
 		return;
 	client_address_login_over(c);
 	handshake_forget(c);
-	auth_verify_forget(c);
-	derive_forget(c);
+	auth_forget(c);
 	refusal_forget(c);
 	c->login = NULL;
 	lookup_leave(&l->wait);
@@ -122,28 +134,6 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	return PG_HEADER + f.size;
 }
 
-static size_t take(struct client *c, const uint8_t *at, size_t n)
-{
-	switch (c->login->step) {
-	case LOGIN_PACKET:
-		return startup_packet(c, at, n);
-	case LOGIN_PASSWORD:
-	case LOGIN_SASL_FIRST:
-	case LOGIN_SASL_FINAL:
-		return password_packet(c, at, n);
-	case LOGIN_TLS_HELLO:
-	case LOGIN_TLS_TURN:
-	case LOGIN_TLS:
-	case LOGIN_LOOKUP:
-	case LOGIN_VERIFY:
-	case LOGIN_DERIVE:
-	case LOGIN_REFUSED:
-	case LOGIN_PROVEN:
-		return 0;
-	}
-	return 0;
-}
-
 /* Whether the client is in a state that this file handles. */
 static bool is_ours(const struct client *c)
 {
@@ -157,23 +147,6 @@ static size_t room_for(const struct client *c)
 	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1, held = bytes_size(&c->peer.held);
 
 	return held < most ? most - held : 0;
-}
-
-/* Continues to read when there is room, to get the rest of early input or the end of the client. Without room no wake-up is
-   requested: bytes that TLS has buffered would wake the client in each turn. */
-static void listen_on(struct client *c)
-{
-	if (room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
-		return;
-	if (c->peer.blocked & FLOW_HELD)
-		flow_unblock(&c->peer, FLOW_HELD);
-	else if (stream_has_buffered(&c->peer.stream))
-		peer_come_again(&c->peer);
-}
-
-static bool is_in_tls_handshake(const struct client *c)
-{
-	return c->login->step == LOGIN_TLS_HELLO || c->login->step == LOGIN_TLS_TURN || c->login->step == LOGIN_TLS;
 }
 
 static void welcome_if_known(struct client *c);
@@ -213,8 +186,16 @@ static void take_packets(struct client *c)
 		bytes_wipe(held);
 	n = bytes_size(held);
 	mine = n > 0 ? held->data + held->start : NULL;
-	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
-		took = take(c, mine + at, n - at);
+	for (took = 1; at < n && took > 0 && is_ours(c); at += took) {
+		enum login_step step = c->login->step;
+
+		if (step == LOGIN_PACKET)
+			took = startup_packet(c, mine + at, n - at);
+		else if (step == LOGIN_PASSWORD || step == LOGIN_SASL_FIRST || step == LOGIN_SASL_FINAL)
+			took = password_packet(c, mine + at, n - at);
+		else
+			took = 0;
+	}
 	if (at > 0)
 		mem_wipe(mine, at);
 	bytes_consume(held, at);
@@ -222,10 +203,12 @@ static void take_packets(struct client *c)
 
 void login_read(struct client *c, bool from_socket)
 {
-	/* nothing is read in clear any more */
-	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
+	struct login *l = c->login;
+
+	/* no more input is read in clear text */
+	if (l->step == LOGIN_TLS_HELLO && from_socket)
 		handshake_want(c, NULL, 0);
-	if (is_in_tls_handshake(c))
+	if (l->step == LOGIN_TLS_HELLO || l->step == LOGIN_TLS_TURN || l->step == LOGIN_TLS)
 		return;
 	if (c->pooled.state == CLIENT_LOOKUP && lookup_continue(c)) {
 		auth_looked_up(c);
@@ -242,40 +225,17 @@ void login_read(struct client *c, bool from_socket)
 		peer_come_again(&c->peer);
 	else if (!is_ours(c))
 		bytes_free(&c->peer.held);		/* an idle client has no buffer */
-	if (is_ours(c))
-		listen_on(c);
-}
-
-/* ---- the pool and the welcome ---- */
-
-/* Returns the start-up parameters for the client's servers. In session mode they are those that the client asked for, so that
-   RESET restores them. application_name is omitted, otherwise each program would need separate servers. */
-static const struct params *startup_of(struct client *c, const struct pool *pool)
-{
-	struct world *w = c->peer.world;
-
-	if (c->replication)
-		return params_hold(c->login->asked);
-	if (pool_mode_of(pool) != MODE_SESSION)
-		return params_none(w->params);
-	return params_with(w->params, c->login->asked, PARAM_APPLICATION_NAME, NULL);
-}
-
-/* Wakes the client if it sent input before its welcome. */
-static void come_again_for_more(struct client *c)
-{
-	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream))
+	/* Continues to read when there is room, for the rest of early input or the end of the client. Without room no wake-up is requested: bytes
+	   that TLS has buffered would wake the client in each turn. */
+	if (!is_ours(c) || room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
+		return;
+	if (c->peer.blocked & FLOW_HELD)
+		flow_unblock(&c->peer, FLOW_HELD);
+	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
 }
 
-/* Returns the value in the form that a server reports: booleans as on and off, if the reported value is one of them. */
-static const char *spelled_like(const char *reported, const char *value)
-{
-	bool is_boolean = strcmp(reported, "on") == 0 || strcmp(reported, "off") == 0;
-	const char *spelled = is_boolean ? pg_boolean_spelled(value) : NULL;
-
-	return spelled ? spelled : value;
-}
+/* ---- the welcome ---- */
 
 /* Appends the untracked parameters that a server reports, with the client's values for the parameters that it asked for. */
 static void append_untracked(struct client *c, const struct bytes *untracked)
@@ -292,15 +252,39 @@ static void append_untracked(struct client *c, const struct bytes *untracked)
 		struct pg_cursor body = pg_cursor_of(f.body, f.size);
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
 		const char *mine = body.bad ? NULL : params_other_value(c->params, name);
+		const char *spelled = NULL;
 
+		/* a server reports booleans as on and off */
+		if (mine && (strcmp(value, "on") == 0 || strcmp(value, "off") == 0))
+			spelled = pg_boolean_spelled(mine);
 		if (mine)
-			pg_build_parameter_status(out, name, spelled_like(value, mine));
+			pg_build_parameter_status(out, name, spelled ? spelled : mine);
 		else
 			bytes_append(out, f.body - PG_HEADER, PG_HEADER + f.size);
 	}
 }
 
-void login_welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
+/* Sends the welcome, login->out, and ends the login. False: the client has ended. */
+static bool finish(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	if (!c->pooled.link)
+		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
+	c->pooled.pool->database->stats.total.client_login_count++;
+	if (!client_send(c, &c->login->out))
+		return false;
+	login_free(c);
+	flow_unblock(&c->peer, FLOW_HELD);
+	/* the client may have sent input before its welcome */
+	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+	return true;
+}
+
+/* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as ParameterStatus messages), the cancel key and
+   ReadyForQuery. `pid` is the process id in the key; 0: a random one. The client may end. */
+static void welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
 {
 	struct world *w = c->peer.world;
 	struct bytes *out = &c->login->out;
@@ -320,21 +304,14 @@ void login_welcome(struct client *c, const struct bytes *untracked, uint32_t pid
 	if (notice && *notice)
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
 	pg_build_ready(out, 'I');
-	if (!c->pooled.link)
-		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	c->last_active = w->now;
-	c->pooled.pool->database->stats.total.client_login_count++;
-	if (!client_send(c, out))
-		return;
-	login_free(c);
-	flow_unblock(&c->peer, FLOW_HELD);
-	if (w->pools->suspended)
+	if (finish(c) && w->pools->suspended)
 		flow_block(&c->peer, FLOW_SUSPENDED);
-	come_again_for_more(c);
 }
 
-/* DateStyle has two parts. If the client sets only one, the other part comes from the defaults, not from the server's previous client. */
-const struct params *login_params(const struct client *c, const struct params *defaults)
+/* Returns the parameters that the client asked for, merged over these defaults, with a reference. DateStyle has two parts: if the client sets only
+   one, the other part comes from the defaults, not from the server's previous client. NULL: no memory. */
+static const struct params *merged_params(const struct client *c, const struct params *defaults)
 {
 	struct params_table *table = c->peer.world->params;
 	const struct params *set = params_overlay(table, defaults, c->login->asked), *whole;
@@ -361,52 +338,77 @@ static void welcome_if_known(struct client *c)
 		pool_mark(pool);
 		return;
 	}
-	c->params = login_params(c, info->reported.defaults);
-	login_welcome(c, welcome_messages(info->reported.welcome), 0);
+	c->params = merged_params(c, info->reported.defaults);
+	welcome(c, welcome_messages(info->reported.welcome), 0);
 }
 
-static void enter_console(struct client *c)
+/* ---- clients that get a server before their welcome ---- */
+
+static void queue(struct client *c)
 {
-	struct world *w = c->peer.world;
-
-	if (!cancel_make_key(c, 0)) {
-		client_end(c, REASON_NO_MEMORY, NULL);
-		return;
-	}
-	pg_build_auth(&c->login->out, 0, NULL, 0);
-	c->is_console = true;
-	c->params = params_hold(c->login->asked);
-	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
-	c->pooled.pool->database->stats.total.client_login_count++;
-	if (!client_send(c, &c->login->out))
-		return;
-	login_free(c);
-	w->console->welcome(w->console_context, c);
-	flow_unblock(&c->peer, FLOW_HELD);
-	come_again_for_more(c);
+	c->pooled.is_login = true;
+	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_WAITING, c->peer.world->now);
 }
+
+void login_link_again(struct client *c)
+{
+	params_drop(c->peer.world->params, &c->params);
+	queue(c);
+}
+
+bool login_link_begin(struct server *s, struct client *c)
+{
+	ASSERT(c->login && !c->params && c->pooled.dedicated == s->pooled.dedicated);
+	/* the session of another client may have left parameters that differ from those at start-up */
+	c->params = c->replication ? params_hold(s->params) : merged_params(c, s->first_params);
+	if (c->params)
+		return true;
+	client_end(c, REASON_NO_MEMORY, NULL);
+	return false;
+}
+
+bool login_link_welcome(struct server *s, struct client *c)
+{
+	bool is_own = !c->replication && !c->shares_server;
+
+	c->pooled.is_login = false;
+	welcome(c, welcome_messages(s->welcome), is_own ? s->backend_pid : 0);
+	return !peer_is_stopped(&c->peer);
+}
+
+/* A server that was opened for a replication client has failed to log in. */
+void login_server_failed(const struct server *s, enum login_failure failure, const char *text)
+{
+	if (failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT)
+		return;
+	LIST_EACH(node, &s->pooled.pool->clients[CLIENT_WAITING]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->pooled.dedicated == s->pooled.dedicated) {
+			client_end(c, REASON_SERVER_SAID, text);
+			return;
+		}
+	}
+}
+
+/* ---- the pool ---- */
 
 /* Keeps the secret for logins at servers of the pool, if its user is the client's user: the secret that auth_query has found,
    or the password that PAM or LDAP has accepted; otherwise the stored secret is used. */
 static void keep_proven(struct client *c, struct pool *pool)
 {
 	struct login *l = c->login;
+	unsigned needs = auth_methods[l->method].needs;
 	bool is_own = !pool->database->is_console && !pool->database->conf->user && strcmp(pool->user->name, l->user) == 0;
 
 	if (l->sought == USER_FOUND && strcmp(pool->user->name, l->user) == 0)
 		proven_secret_keep(pool, c->peer.world, l->stored, l->answer);
-	switch (l->method) {
-	case AUTH_PAM: case AUTH_LDAP:
-		if (is_own)
-			shown_keep(pool, c->peer.world, l->password);
-		break;
-	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
+	if (needs & AUTH_NEEDS_VERIFIER && is_own)
+		shown_keep(pool, c->peer.world, l->password);
+	if (needs & AUTH_NEEDS_SECRET) {
 		shown_forget(pool);
 		if (l->sought == USER_FOUND)
 			unknown_user_proven(c->peer.world, l->source, l->user, l->stored);
-		break;
-	default:
-		break;
 	}
 	secret_free(&l->password);
 }
@@ -441,9 +443,18 @@ void login_proven(struct client *c)
 		client_end(c, why, NULL);
 		return;
 	}
-	if (l->replication && !database->is_console)
-		replication_mark(c);
-	c->pooled.startup = startup_of(c, pool);
+	if (l->replication && !database->is_console) {
+		c->replication = l->replication;
+		c->pooled.dedicated = pools_next_dedicated(w->pools);
+	}
+	/* The start-up parameters of the client's servers. In session mode these are the parameters that the client asked for, so that RESET restores
+	   them. application_name is omitted, otherwise each program would need separate servers. */
+	if (c->replication)
+		c->pooled.startup = params_hold(l->asked);
+	else if (pool_mode_of(pool) != MODE_SESSION)
+		c->pooled.startup = params_none(w->params);
+	else
+		c->pooled.startup = params_with(w->params, l->asked, PARAM_APPLICATION_NAME, NULL);
 	if (!c->pooled.startup) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
@@ -451,12 +462,20 @@ void login_proven(struct client *c)
 	pool_client_join(&c->pooled, pool, user);
 	keep_proven(c, pool);
 	if (database->is_console) {
-		enter_console(c);
+		if (!cancel_make_key(c, 0)) {
+			client_end(c, REASON_NO_MEMORY, NULL);
+			return;
+		}
+		pg_build_auth(&l->out, 0, NULL, 0);
+		c->is_console = true;
+		c->params = params_hold(l->asked);
+		if (finish(c))
+			w->console->welcome(w->console_context, c);
 		return;
 	}
 	pool_client_become(w->pools, &c->pooled, CLIENT_WAITING_LOGIN, w->now);
-	if (login_link_is_wanted(c))
-		login_link_queue(c);
+	if (c->replication || pool_links_at_login(pool))
+		queue(c);
 	else
 		welcome_if_known(c);
 }

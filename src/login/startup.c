@@ -13,7 +13,6 @@
 
 #include "auth/auth.h"
 #include "auth/client_address.h"
-#include "auth/displace.h"
 #include "auth/users.h"
 #include "backend/secrets.h"
 #include "base/log.h"
@@ -22,7 +21,7 @@
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/login.h"
-#include "login/replication.h"
+#include "net/tls.h"
 #include "pg/build.h"
 #include "pg/message.h"
 #include "pg/spelling.h"
@@ -39,6 +38,26 @@ static bool is_ignored(const struct client *c, const char *name)
 	return text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, name, true);
 }
 
+/* ---- parameters ---- */
+
+/* Keeps a parameter for the client's dedicated server (replication). False: too many, or no memory; the client has ended. */
+static bool keep_for_server(struct client *c, const char *name, const char *value)
+{
+	struct login *l = c->login;
+
+	if (l->kept_pairs == REPLICATION_PAIRS) {
+		client_end(c, REASON_STARTUP_PARAMETER, name);
+		return false;
+	}
+	l->kept_pairs++;
+	bytes_append_string(&l->kept, name);
+	bytes_append_string(&l->kept, value);
+	if (!l->kept.failed)
+		return true;
+	client_end(c, REASON_NO_MEMORY, NULL);
+	return false;
+}
+
 /* A parameter that the client asks for. */
 struct asked {
 	const char *name, *value;
@@ -46,22 +65,26 @@ struct asked {
 	enum close_reason otherwise;		/* the reason if the parameter is refused */
 };
 
-static void refuse(struct client *c, const struct asked *p)
+/* Handles an untracked parameter. False: refused. */
+static bool take_untracked(struct client *c, const struct asked *p)
 {
-	char who[256], name[PRINTABLE_TEXT], value[PRINTABLE_TEXT];
-
-	log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
-		    p->otherwise == REASON_STARTUP_OPTION ? " in options" : "", printable_text(p->written, name, sizeof(name)),
-		    printable_text(p->value, value, sizeof(value)));
-	client_end(c, p->otherwise, p->written);
-}
-
-/* Keeps an untracked parameter that the client's sessions will have. False: no memory. */
-static bool keep_other(struct client *c, const struct asked *p)
-{
+	char who[256], written[PRINTABLE_TEXT], value[PRINTABLE_TEXT];
 	struct login *l = c->login;
-	char *name = arena_copy(l->arena, p->name, strlen(p->name));
+	char *name;
 
+	if (is_ignored(c, p->name) || (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
+		return true;
+	if (l->replication)
+		return keep_for_server(c, p->name, p->value);
+	if (!params_is_settable(p->name) || l->other_count == PARAMS_OTHERS_MOST) {
+		log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
+			    p->otherwise == REASON_STARTUP_OPTION ? " in options" : "", printable_text(p->written, written, sizeof(written)),
+			    printable_text(p->value, value, sizeof(value)));
+		client_end(c, p->otherwise, p->written);
+		return false;
+	}
+	/* the client's sessions will have it */
+	name = arena_copy(l->arena, p->name, strlen(p->name));
 	if (!l->others)
 		l->others = arena_take(l->arena, PARAMS_OTHERS_MOST * sizeof(*l->others));
 	if (!name || !l->others) {
@@ -70,19 +93,6 @@ static bool keep_other(struct client *c, const struct asked *p)
 	}
 	l->others[l->other_count++] = (struct params_pair){ name, p->value };
 	return true;
-}
-
-/* Handles an untracked parameter. False: refused. */
-static bool take_untracked(struct client *c, const struct asked *p)
-{
-	if (is_ignored(c, p->name) || (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
-		return true;
-	if (c->login->replication)
-		return replication_keep(c, p->name, p->value);
-	if (params_is_settable(p->name) && c->login->other_count < PARAMS_OTHERS_MOST)
-		return keep_other(c, p);
-	refuse(c, p);
-	return false;
 }
 
 /* Handles a parameter. A tracked parameter is used even if ignore_startup_parameters names it, as in PgBouncer. The value is
@@ -97,37 +107,9 @@ static bool ask(struct client *c, const struct asked *p)
 	return true;
 }
 
-/* Creates one set for all parameters: a set for each step would make a packet with many parameters as expensive as a TLS
-   handshake. False: no memory. */
-static bool keep_asked(struct client *c)
-{
-	struct params_table *table = c->peer.world->params;
-	struct login *l = c->login;
-	const struct params *set = params_of_values(table, l->values, l->others, l->other_count);
-
-	l->values = NULL;
-	l->others = NULL;
-	l->other_count = 0;
-	if (!set) {
-		client_end(c, REASON_NO_MEMORY, NULL);
-		return false;
-	}
-	params_drop(table, &c->login->asked);
-	c->login->asked = set;
-	return true;
-}
-
 static bool ask_parameter(struct client *c, const char *name, const char *value)
 {
 	return ask(c, &(struct asked){ name, value, name, REASON_STARTUP_PARAMETER });
-}
-
-/* Writes the name of the setting that a server uses for this option name. */
-static void spell_setting(char *to, const char *name)
-{
-	do
-		*to++ = *name == '-' ? '_' : *name;
-	while (*name++);
 }
 
 static bool ask_options(struct client *c, const char *text)
@@ -149,7 +131,9 @@ static bool ask_options(struct client *c, const char *text)
 			client_end(c, REASON_STARTUP_OPTIONS_FORM, NULL);
 			return false;
 		case PG_OK:
-			spell_setting(name, written);
+			/* the name of the setting that a server uses for this option name */
+			for (size_t i = 0, length = strlen(written); i <= length; i++)
+				name[i] = written[i] == '-' ? '_' : written[i];
 			if (!ask(c, &(struct asked){ name, value, written, REASON_STARTUP_OPTION }))
 				return false;
 			left -= strlen(value) + 1;
@@ -173,29 +157,26 @@ static bool ask_application_name(struct client *c, const char *value)
 	return ask_parameter(c, "application_name", l->application_name);
 }
 
-/* Returns the number of significant bytes of a user name; see database_name_size. */
-static size_t user_name_size(struct world *w, const char *name)
-{
-	size_t size = strlen(name);
-
-	if (size <= CONF_NAME_MOST)
-		return size;
-	users_refresh(w);
-	return secrets_listed(w->secrets, name) ? size : CONF_NAME_MOST;
-}
-
 /* Keeps a name, truncated like PostgreSQL truncates it before it applies its rules. A longer name must be truncated before
    rules, limits and forced users are looked up: a client with user "x" * 64 reaches the role "x" * 63. A name that the
    configuration contains is not truncated; servers never see it (server_login.c). */
 static bool keep_name(struct client *c, char **place, const char *value)
 {
+	struct world *w = c->peer.world;
 	bool is_user = place == &c->login->user;
+	size_t size = strlen(value);
 
-	if (strlen(value) > NAME_MOST) {
+	if (size > NAME_MOST) {
 		client_end(c, REASON_STARTUP_VALUE, is_user ? "user" : "database");
 		return false;
 	}
-	*place = arena_copy(c->login->arena, value, is_user ? user_name_size(c->peer.world, value) : database_name_size(c->peer.world->conf, value));
+	if (!is_user) {
+		size = database_name_size(w->conf, value);
+	} else if (size > CONF_NAME_MOST) {
+		users_refresh(w);
+		size = secrets_listed(w->secrets, value) ? size : CONF_NAME_MOST;
+	}
+	*place = arena_copy(c->login->arena, value, size);
 	if (*place)
 		return true;
 	client_end(c, REASON_NO_MEMORY, NULL);
@@ -211,24 +192,61 @@ static bool is_protocol_option(const char *name)
    other parameters, which override `options` as in the server. Drivers send them in different orders. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
-static enum round round_of(const char *name)
-{
-	if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
-		return ROUND_NAMES;
-	return strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
-}
-
 static bool take_pair(struct client *c, enum round round, const char *name, const char *value)
 {
 	if (round == ROUND_NAMES)
 		return keep_name(c, *name == 'u' ? &c->login->user : &c->login->database, value);
 	if (round == ROUND_OPTIONS)
-		return c->login->replication ? replication_keep(c, name, value) : ask_options(c, value);
+		return c->login->replication ? keep_for_server(c, name, value) : ask_options(c, value);
 	if (strcmp(name, "application_name") == 0)
 		return ask_application_name(c, value);
 	if (strcmp(name, "replication") == 0)
-		return true;		/* handled by replication_ask */
+		return true;		/* handled by find_replication */
 	return ask_parameter(c, name, value);
+}
+
+/* Parses a boolean like PostgreSQL: any unambiguous prefix of the words. */
+static bool read_boolean(const char *value, bool *is_true)
+{
+	static const struct {
+		const char *word;
+		size_t least;
+		bool is_true;
+	} words[] = {
+		{ "true", 1, true }, { "false", 1, false }, { "yes", 1, true }, { "no", 1, false },
+		{ "on", 2, true }, { "off", 2, false }, { "1", 1, true }, { "0", 1, false },
+	};
+	size_t size = strlen(value);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (size < words[i].least || size > strlen(words[i].word) || strncasecmp(value, words[i].word, size) != 0)
+			continue;
+		*is_true = words[i].is_true;
+		return true;
+	}
+	return false;
+}
+
+/* Finds `replication` before the other parameters are used. False: invalid value; the client has ended. */
+static bool find_replication(struct client *c, const struct pg_startup *packet)
+{
+	const char *name, *value;
+	size_t at = 0;
+	bool physical;
+
+	while (pg_startup_pair(packet, &at, &name, &value)) {
+		if (strcmp(name, "replication") != 0)
+			continue;
+		if (strcmp(value, "database") == 0) {
+			c->login->replication = REPLICATION_LOGICAL;
+		} else if (read_boolean(value, &physical)) {
+			c->login->replication = physical ? REPLICATION_PHYSICAL : REPLICATION_NONE;
+		} else {
+			client_end(c, REASON_STARTUP_VALUE, name);
+			return false;
+		}
+	}
+	return true;
 }
 
 /* False: refused. *options: the number of protocol options. */
@@ -241,8 +259,12 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 	*options = 0;
 	for (enum round round = ROUND_NAMES; round < ROUNDS; round++)
 		for (size_t at = 0; is_due[round] && pg_startup_pair(packet, &at, &name, &value);) {
-			enum round its = round_of(name);
+			enum round its = ROUND_PARAMETERS;
 
+			if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
+				its = ROUND_NAMES;
+			else if (strcmp(name, "options") == 0)
+				its = ROUND_OPTIONS;
 			is_due[its] = true;
 			if (its != round)
 				continue;
@@ -314,29 +336,21 @@ static void log_attempt(const struct client *c)
 		 pg_replication_word(c->login->replication), more);
 }
 
-/* Whether the client came too late during a shutdown. WAIT_CLIENTS waits for clients that connected before it. */
-static bool comes_too_late(const struct client *c)
-{
-	const struct world *w = c->peer.world;
-
-	return w->drain != DRAIN_OFF && !(w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
-}
-
 static void session_packet(struct client *c, const struct pg_startup *packet)
 {
 	struct login *l = c->login;
 	struct world *w = c->peer.world;
 	const struct database *known;
+	bool is_in_time;
 	size_t options;
 
 	c->minor = (uint8_t)pg_minor_served(packet->minor);
-	l->asked = params_none(w->params);
 	l->values = arena_take(l->arena, (size_t)params_count(w->params) * sizeof(*l->values));
 	if (!l->values) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	if (!replication_ask(c, packet) || !take_pairs(c, packet, &options))
+	if (!find_replication(c, packet) || !take_pairs(c, packet, &options))
 		return;
 	if (!l->user || !*l->user) {
 		client_end(c, REASON_NO_USERNAME, NULL);
@@ -344,12 +358,21 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	}
 	if (w->conf->settings.application_name_add_host && !l->values[PARAM_APPLICATION_NAME] && !ask_application_name(c, "app"))
 		return;
-	if (!keep_asked(c))
+	/* one set for all parameters: a set for each would make a packet with many parameters as expensive as a TLS handshake */
+	l->asked = params_of_values(w->params, l->values, l->others, l->other_count);
+	l->values = NULL;
+	l->others = NULL;
+	l->other_count = 0;
+	if (!l->asked) {
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
+	}
 	if ((!l->database || !*l->database) && !keep_name(c, &l->database, l->user))
 		return;
 	known = database_find(w->pools, l->database);
-	if (comes_too_late(c) && !(known && known->is_console)) {
+	/* WAIT_CLIENTS waits for clients that connected before the shutdown began; the console is always available */
+	is_in_time = w->drain == DRAIN_OFF || (w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
+	if (!is_in_time && !(known && known->is_console)) {
 		client_end(c, REASON_POOLER_SHUTTING_DOWN, NULL);
 		return;
 	}
@@ -362,6 +385,8 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
+/* ---- packets ---- */
+
 static bool say_byte(struct client *c, char answer)
 {
 	if (stream_write_bytes(&c->peer.stream, &answer, 1))
@@ -373,18 +398,6 @@ static bool say_byte(struct client *c, char answer)
 static bool offers_tls(const struct client *c)
 {
 	return c->peer.world->client_tls && c->peer.remote.family != AF_UNIX;
-}
-
-/* The first byte begins a TLS handshake: starts it with these n bytes. OpenSSL checks them. */
-static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
-{
-	if (!offers_tls(c)) {
-		client_end(c, REASON_TLS_HANDSHAKE, "direct TLS, which is not offered here");
-		return 0;
-	}
-	c->login->direct = true;
-	handshake_want(c, at, n);
-	return n;
 }
 
 /* SSLRequest: starts TLS, or another start-up packet may follow in clear. */
@@ -401,52 +414,30 @@ static void ssl_packet(struct client *c, bool more_has_come)
 		return;
 	}
 	c->login->ssl_asked = true;
-	if (say_byte(c, tls ? 'S' : 'N') && tls)
-		handshake_expect(c);
-}
-
-/* Whether the input is a Terminate: some clients send it on a connection without a start-up packet. */
-static bool begins_terminate(const uint8_t *at, size_t n)
-{
-	static const uint8_t terminate[] = { PGC_TERMINATE, 0, 0, 0, 4 };
-
-	return memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0;
-}
-
-/* GSSAPI encryption is not supported; a client may ask once. */
-static bool gss_packet(struct client *c)
-{
-	if (c->login->gss_asked) {
-		client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
-		return false;
-	}
-	c->login->gss_asked = true;
-	return say_byte(c, 'N');
-}
-
-static void end_unknown_version(struct client *c, const struct pg_startup *packet)
-{
-	char version[24];
-
-	snprintf(version, sizeof(version), "%u.%u", packet->major, packet->minor);
-	client_end(c, REASON_PROTOCOL_UNKNOWN, version);
-}
-
-static bool must_use_tls(const struct client *c)
-{
-	return c->peer.world->conf->settings.client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl &&
-	       c->peer.remote.family != AF_UNIX;
+	if (!say_byte(c, tls ? 'S' : 'N') || !tls)
+		return;
+	/* the next bytes are the hello, and no bytes are read before */
+	login_step_to(c, LOGIN_TLS_HELLO);
+	c->login->tls = tls_context_hold(c->peer.world->client_tls);
 }
 
 /* Handles a complete packet. Returns its size, 0 if the connection ends. */
 static size_t whole_packet(struct client *c, const struct pg_startup *packet, size_t n)
 {
+	char version[24];
+
 	switch (packet->kind) {
 	case STARTUP_SSL:
 		ssl_packet(c, n > packet->size);
 		return packet->size;
 	case STARTUP_GSS:
-		return gss_packet(c) ? packet->size : 0;
+		/* GSSAPI encryption is not supported; a client may ask once */
+		if (c->login->gss_asked) {
+			client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
+			return 0;
+		}
+		c->login->gss_asked = true;
+		return say_byte(c, 'N') ? packet->size : 0;
 	case STARTUP_CANCEL:
 		cancel_request(c, packet);
 		return 0;
@@ -454,12 +445,13 @@ static size_t whole_packet(struct client *c, const struct pg_startup *packet, si
 		client_end(c, REASON_PROTOCOL_2, NULL);
 		return 0;
 	case STARTUP_UNKNOWN:
-		end_unknown_version(c, packet);
+		snprintf(version, sizeof(version), "%u.%u", packet->major, packet->minor);
+		client_end(c, REASON_PROTOCOL_UNKNOWN, version);
 		return 0;
 	case STARTUP_SESSION:
 		break;
 	}
-	if (must_use_tls(c)) {
+	if (c->peer.world->conf->settings.client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
 		client_end(c, REASON_SSL_REQUIRED, NULL);
 		return 0;
 	}
@@ -469,12 +461,22 @@ static size_t whole_packet(struct client *c, const struct pg_startup *packet, si
 
 size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 {
+	static const uint8_t terminate[] = { PGC_TERMINATE, 0, 0, 0, 4 };
 	struct pg_startup packet;
 
 	/* direct TLS is not allowed after an SSLRequest or GSSENCRequest */
-	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
-		return begin_direct(c, at, n);
-	if (begins_terminate(at, n)) {
+	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked) {
+		if (!offers_tls(c)) {
+			client_end(c, REASON_TLS_HANDSHAKE, "direct TLS, which is not offered here");
+			return 0;
+		}
+		c->login->direct = true;
+		/* OpenSSL checks these bytes */
+		handshake_want(c, at, n);
+		return n;
+	}
+	/* some clients send Terminate on a connection without a start-up packet */
+	if (memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0) {
 		if (n > PG_LENGTH_WORD)
 			client_end(c, REASON_TERMINATE_FIRST, NULL);
 		return 0;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth/secrets_check.h"
+#include "auth/users.h"
 #include "conf/access.h"
 #include "conf/value.h"
 #include "main/daemon.h"
@@ -237,7 +237,7 @@ int config_report_check(const struct options *options)
 		access_check(conf, options->user ? options->user : conf->settings.user, &problems);
 		tls_setup_both(&client, &server, &conf->settings, false, &problems);
 		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
-		secrets_check(conf, users, &problems);
+		users_check(conf, users, &problems);
 		if (users)
 			userlist_free(&users);
 	}

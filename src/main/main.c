@@ -214,7 +214,7 @@ static void on_signal(void *context, int signum)
 static uint64_t descriptors_needed(const struct conf *conf)
 {
 	const struct settings *s = &conf->settings;
-	bool asks = s->auth_type == AUTH_HBA || s->auth_type == AUTH_PAM || s->auth_type == AUTH_LDAP || s->auth_type == AUTH_PLAIN;
+	bool asks = auth_methods[s->auth_type].needs & AUTH_NEEDS_PROCESS;
 	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0, verifiers = asks ? (uint64_t)s->max_auth_processes : 0;
 
 	for (size_t i = 0; i < conf->database_count; i++) {

@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/inline.h"
 #include "cancel/cancel.h"
-#include "login/login_link.h"
+#include "login/login.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "prepared/prepared.h"

@@ -619,25 +619,19 @@ static void show_failure(void *context, const struct address_key *key, uint32_t 
 	const struct show *s = context;
 	char text[CLIENT_ADDRESS_TEXT];
 
-	if (client_addresses_has(s->world->addresses, key))
+	if (client_address_find(s->world->addresses, key))
 		return;
 	client_address_text(key, text, sizeof(text));
 	address_row(s, text, NULL, count);
 }
 
-static void give_address(void *context, const struct client_address *o)
-{
-	const struct show *s = context;
-	char text[CLIENT_ADDRESS_TEXT];
-
-	address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
-}
-
 static void show_addresses(const struct show *s)
 {
 	struct show copy = *s;
+	char text[CLIENT_ADDRESS_TEXT];
 
-	client_addresses_each(s->world->addresses, give_address, &copy);
+	for (const struct client_address *o = s->world->addresses->by_key; o; o = o->hh.next)
+		address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
 	failures_each(s->world, show_failure, &copy);
 }
 

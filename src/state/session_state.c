@@ -340,7 +340,7 @@ static uint16_t called(struct server *s, const struct client *c)
 
 void session_state_begin(struct server *s, struct client *c)
 {
-	/* one that is welcomed by this server has made nothing yet, and no parameters either (login/login_link.h) */
+	/* one that is welcomed by this server has made nothing yet, and no parameters either (login/login.h) */
 	bool may_keep = c->shares_server && c->params;
 	const char *path;
 

@@ -33,7 +33,7 @@ static void compare(const struct hba *a, const struct hba *b, int lines_before)
 			continue;
 		FUZZ_CHECK(x->is_faulty == y->is_faulty && (!x->is_faulty || x->method == AUTH_REJECT));
 		FUZZ_CHECK(x->method == y->method && x->certificate == y->certificate && !x->map == !y->map && !x->ldap == !y->ldap);
-		FUZZ_CHECK(x->line > 0 && x->method != AUTH_ANY && x->method != AUTH_HBA && *hba_method_name(x->method));
+		FUZZ_CHECK(x->line > 0 && x->method != AUTH_ANY && x->method != AUTH_HBA && auth_methods[x->method].keyword);
 		FUZZ_CHECK(strcmp(x->file, y->file) == 0);
 		FUZZ_CHECK(y->line == x->line + (strcmp(x->file, SANDBOX_MAIN) == 0 ? lines_before : 0));
 	}

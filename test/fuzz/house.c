@@ -155,7 +155,6 @@ void house_close(struct house *h)
 
 	console_free(&h->console);
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
-	lookups_reap(w->lookups);
 	world_check(w);
 	FUZZ_CHECK(list_is_empty(&w->clients) && list_is_empty(&w->servers) && list_is_empty(&w->again));
 	/* every holder of a prepared statement is gone */

@@ -1,12 +1,11 @@
 /*
- * Logins with PAM or LDAP: the request to the verifier process, the effect of each verdict on the client, and clients without a request. The test
- * world replaces the verifier processes.
+ * Logins with PAM or LDAP: the request to the verifier, and the effect of each verdict on the client. The test world replaces the verifier processes;
+ * test/live/test_auth_pam.py and test_auth_ldap.py use real ones.
  */
 #include "auth/auth.h"
 
 #include "auth/client_address.h"
 #include "auth/refusal.h"
-#include "backend/proven_secret.h"
 #include "logins.h"
 #include "whole.h"
 
@@ -83,13 +82,6 @@ TEST(requests_that_cannot_be_queued)
 	CHECK_TEXT(told(PAM_INI, VERIFIED_YES, VERIFIERS_NO_MEMORY, "pass"), "E(53200 out of memory)");
 }
 
-/* Many directories accept any name without a password. */
-TEST(empty_password_is_refused_without_request)
-{
-	CHECK_TEXT(told(LDAP_INI, VERIFIED_YES, VERIFIERS_ASKED, ""), LDAP_REFUSED);
-	CHECK_TEXT(house_verifier.asked, "");
-}
-
 TEST(message_other_than_password)
 {
 	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
@@ -116,53 +108,6 @@ TEST(failed_logins_count_for_the_address)
 	house_verifier.verdict = VERIFIED_UNKNOWN;
 	login_password(client, "pass");
 	CHECK_INT(failures_of(whole.world, &key), 1);
-	whole_close();
-}
-
-/* A correct password is kept for server logins; a wrong password is not. */
-TEST(correct_password_is_kept_for_server_logins)
-{
-	struct pool *pool;
-
-	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
-	CHECK(login_is_welcome(login_password(client, "pass")));
-	pool = whole_last_client()->pooled.pool;
-	CHECK(shown_of(pool));
-	client = login_name("v", "d");
-	house_verifier.verdict = VERIFIED_NO;
-	CHECK(strstr(login_password(client, "other"), PAM_REFUSED));
-	CHECK(shown_of(pool));
-	whole_close();
-}
-
-TEST(query_during_verification_is_kept)
-{
-	struct bytes out = BYTES_EMPTY;
-	const char *all;
-
-	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
-	pg_build_password(&out, "pass", 5);
-	pg_build_query(&out, "SELECT 1");
-	login_send(client, &out);
-	all = login_told(client);
-	CHECK(login_is_welcome(all) && strstr(all, " T D C(SELECT 1) Z(I)"));
-	whole_close();
-}
-
-TEST(client_disconnects_during_verification)
-{
-	struct client *c;
-
-	begin(PAM_INI, VERIFIED_YES, VERIFIERS_ASKED);
-	c = whole_last_client();
-	auth_message(c, (const uint8_t *)"pass", 5);
-	CHECK_INT(c->login->step, LOGIN_VERIFY);
-	CHECK(c->login->check && c->login->password);
-	auth_verify_forget(c);
-	CHECK(!c->login->check && !c->login->password);
-	client_end(c, REASON_CLIENT_EOF, NULL);
-	house_settle(&whole);
-	CHECK(client->is_gone);
 	whole_close();
 }
 

@@ -1,5 +1,8 @@
-/* Connections and logins in progress, counted by address: which connections share an address, and the limits. */
+/* Connections and logins in progress, counted by address: which connections share an address, the limits, and which login ends. */
 #include "address_stage.h"
+
+#include "auth/refusal.h"
+#include "child.h"
 
 #include <unistd.h>
 
@@ -38,34 +41,36 @@ TEST(connections_with_the_same_address)
 	CHECK_TEXT(client_address_text(&six, text, sizeof(text)), "2001:db8:6161:6161::/64");
 }
 
-static size_t site_of_uid(uint32_t uid)
+static int group_of(uint8_t family, const char *bytes, size_t size)
 {
-	const struct brief_address address = { .family = AF_UNIX, .u.peer.uid = uid };
-	struct address_key key;
-	char text[CLIENT_ADDRESS_TEXT], wanted[CLIENT_ADDRESS_TEXT];
+	struct client c = { .peer.remote.family = family };
 
-	address_key_of(&key, &address);
-	snprintf(wanted, sizeof(wanted), "unix:%u", (unsigned)uid);
-	CHECK_TEXT(client_address_text(&key, text, sizeof(text)), wanted);
-	return address_site(&key);
+	memcpy(c.peer.remote.u.ip, bytes, size);
+	return client_address_source(&c).group;
 }
 
+static int group_of_uid(uint32_t uid)
+{
+	struct client c = { .peer.remote = { .family = AF_UNIX, .u.peer.uid = uid } };
+
+	return client_address_source(&c).group;
+}
+
+/* A source has the family in its first byte, so the prefix of a site is one byte longer. */
 TEST(addresses_of_the_same_site)
 {
 	static const char net[16] = "\x20\x01\x0d\xb8" "aaaabbbbcccc", local[16] = "\xfe\x80\0\0\0\0\0\0" "bbbbcccc";
 	static const char loopback[16] = { [15] = 1 };
-	struct address_key four = key_of(AF_INET, "\x0a\0\0\1", 4), six = key_of(AF_INET6, net, 16), alone = key_of(AF_INET6, loopback, 16);
-	struct address_key of_link = key_of(AF_INET6, local, 16);
 
-	CHECK_INT((int)address_site(&four), 0);
-	CHECK_INT((int)address_site(&six), 6);
-	CHECK_INT((int)address_site(&of_link), 8);
-	CHECK_INT((int)address_site(&alone), 0);
-	CHECK_INT((int)site_of_uid(0), 0);
-	CHECK_INT((int)site_of_uid(1000), 0);
-	CHECK_INT((int)site_of_uid(65535), 0);
-	CHECK_INT((int)site_of_uid(65536), 2);
-	CHECK_INT((int)site_of_uid(UINT32_MAX), 2);
+	CHECK_INT(group_of(AF_INET, "\x0a\0\0\1", 4), 0);
+	CHECK_INT(group_of(AF_INET6, net, 16), 7);
+	CHECK_INT(group_of(AF_INET6, local, 16), 9);
+	CHECK_INT(group_of(AF_INET6, loopback, 16), 0);
+	CHECK_INT(group_of_uid(0), 0);
+	CHECK_INT(group_of_uid(1000), 0);
+	CHECK_INT(group_of_uid(65535), 0);
+	CHECK_INT(group_of_uid(65536), 3);
+	CHECK_INT(group_of_uid(UINT32_MAX), 3);
 }
 
 TEST(uids_of_one_range_share_a_site)
@@ -134,6 +139,188 @@ TEST(max_client_conn_per_ip_reserves_a_connection_for_administrators)
 	client_address_set_administrator(c);
 	CHECK(!client_address_may_have(come(1), false));
 	CHECK(client_address_may_have(c, true));
+	end();
+}
+
+/* ---- steps of a login ---- */
+
+/* The process ends at the assertion and sends no report; the test checks that the child did not pass the assertion. */
+TEST(invalid_login_step_fails_the_assertion)
+{
+	static struct world world;
+	static struct login login = { .step = LOGIN_REFUSED };
+	static struct client client = { .login = &login, .peer.world = &world };
+	struct child child;
+	int report = 0;
+
+	list_init(&login.waited_for_node);
+	if (child_fork(&child)) {
+		child_report(&child, &report, sizeof(report));
+		login_step_to(&client, LOGIN_PROVEN);
+		_exit(0);
+	}
+	CHECK(child_end(&child, &report, sizeof(report)) != 0);
+}
+
+/* ---- which login ends ---- */
+
+static struct {
+	const struct client *ended;
+	bool has_refusal;		/* a failed login waits for its refusal */
+} told;
+
+void client_end(struct client *c, enum close_reason why, const char *detail)
+{
+	(void)why;
+	(void)detail;
+	told.ended = c;
+	c->peer.fate = PEER_ENDS;
+}
+
+bool refusals_hurry(struct refusals *refusals)
+{
+	(void)refusals;
+	return told.has_refusal;
+}
+
+/* Returns the client whose login ends in favour of this client; NULL: the new client is refused. */
+static const struct client *displaced_by(struct client *fresh)
+{
+	told.ended = NULL;
+	CHECK_INT(displace_login(fresh, REASON_LOGIN_TIMEOUT), told.ended != NULL);
+	return told.ended;
+}
+
+TEST(youngest_login_of_the_fullest_address_ends)
+{
+	struct client *fresh, *youngest;
+
+	begin(3);
+	come(1);
+	come(1);
+	youngest = come(1);
+	come(2);
+	fresh = come(3);
+	CHECK(displaced_by(fresh) == youngest);
+	end();
+}
+
+TEST(silent_client_of_the_fullest_address_ends_first)
+{
+	struct client *silent;
+
+	begin(3);
+	silent = come(1);
+	scene.world.now += 2 * USEC;
+	come(1);
+	come(1);
+	CHECK(displaced_by(come(2)) == silent);
+	end();
+}
+
+TEST(address_with_equal_count_is_displaced_only_if_silent)
+{
+	struct client *first, *fresh;
+
+	begin(1);
+	first = come(1);
+	fresh = come(2);
+	CHECK(!displaced_by(fresh));
+	scene.world.now += 2 * USEC;
+	CHECK(displaced_by(come(3)) == first);
+	end();
+}
+
+TEST(slow_login_of_a_less_used_address_is_kept)
+{
+	begin(1);
+	come(1);
+	scene.world.now += 2 * USEC;
+	come(2);
+	CHECK(!displaced_by(come(2)));
+	end();
+}
+
+TEST(login_that_waits_for_pgweir_is_not_silent)
+{
+	struct client *looked_up;
+
+	begin(1);
+	looked_up = come(1);
+	login_step_to(looked_up, LOGIN_LOOKUP);
+	scene.world.now += 10 * USEC;
+	CHECK(!displaced_by(come(2)));
+	end();
+}
+
+TEST(delayed_refusal_is_displaced_before_any_login)
+{
+	struct client *fresh;
+
+	begin(1);
+	come(1);
+	come(1);
+	fresh = come(2);
+	told.has_refusal = true;
+	CHECK(displace_login(fresh, REASON_LOGIN_TIMEOUT));
+	CHECK(!told.ended);
+	told.has_refusal = false;
+	end();
+}
+
+TEST(addresses_of_a_site_count_together)
+{
+	struct client *youngest;
+
+	begin(3);
+	for (int i = 0; i < 3; i++)
+		youngest = come_from_site(1, i);
+	CHECK(displaced_by(come(1)) == youngest);
+	CHECK(displaced_by(come_from_site(2, 0)) == &scene.clients[1]);
+	end();
+}
+
+TEST(site_with_many_addresses_displaces_only_its_own_logins)
+{
+	begin(3);
+	for (int i = 0; i < 4; i++)
+		come_from_site(1, i);
+	/* more logins than any address of the site has, and fewer than the site has */
+	for (int i = 0; i < 3; i++)
+		come(1);
+	CHECK(!displaced_by(come_from_site(1, 4)));
+	scene.world.now += 2 * USEC;
+	/* now all logins are silent */
+	for (int i = 5; i < 9; i++) {
+		CHECK(displaced_by(come_from_site(1, i)) == &scene.clients[i - 5]);
+		leave(&scene.clients[i - 5]);
+	}
+	end();
+}
+
+TEST(addresses_of_one_site_compete_with_each_other)
+{
+	struct client *youngest;
+
+	begin(3);
+	come_from_site(1, 0);
+	come_from_site(1, 1);
+	youngest = come_from_site(1, 1);
+	come(1);
+	CHECK(displaced_by(come_from_site(1, 2)) == youngest);
+	leave(youngest);
+	/* as many logins as any other address of the site */
+	CHECK(!displaced_by(come_from_site(1, 3)));
+	end();
+}
+
+TEST(ended_logins_are_skipped)
+{
+	begin(3);
+	for (int i = 0; i < 40; i++)
+		come_from_site(1, i);
+	for (int i = 0; i < 20; i++)
+		CHECK(displaced_by(come(i)) == &scene.clients[39 - i]);
 	end();
 }
 

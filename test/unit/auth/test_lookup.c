@@ -1,8 +1,5 @@
-/*
- * User look-ups: the queried database, one query at a time per user, clients that arrive or disconnect during a query, and look-ups that fail before
- * their query.
- */
-#include "auth/lookup_parts.h"
+/* User look-ups: the database, user and query; turns; clients that disconnect; lack of memory. test/wire/test_auth_query.py has the answers. */
+#include "auth/lookup.h"
 
 #include "login/startup.h"
 #include "logins.h"
@@ -12,11 +9,7 @@
 #define SETTINGS HOUSE_SETTINGS "auth_type=plain\npool_mode=transaction\nauth_user=look\nauth_query=SELECT $1\n"
 #define INI DATABASE SETTINGS
 #define ONE_INI INI "max_auth_query_connections=1\n"
-#define OTHER_INI DATABASE "\ne = " HOUSE_SERVER SETTINGS "auth_dbname=e\n"
-#define NO_OTHER_INI DATABASE SETTINGS "auth_dbname=none\n"
-#define NO_USER_INI DATABASE HOUSE_SETTINGS "auth_type=plain\n"
 #define QUEUE_INI ONE_INI "max_auth_queue=2\n"
-#define FALLBACK_INI DATABASE "\n* = " HOUSE_SERVER SETTINGS
 #define USERS "\"look\" \"secret\"\n"
 
 static struct house_end *client, *server;
@@ -44,92 +37,67 @@ static unsigned lookup_count(void)
 	return HASH_COUNT(lookups()->by_key);
 }
 
-/* ---- one query at a time ---- */
-
-/* Clients that arrive during a query wait together for the next query, so their result is never older than their login. */
-TEST(clients_that_arrive_during_a_query_share_the_next)
-{
-	struct house_end *second, *third;
-
-	begin(INI);
-	CHECK_INT(lookup_of_last()->phase, LOOKUP_RUNNING);
-	second = login_name("v", "d");
-	third = login_name("v", "d");
-	CHECK_INT(lookup_count(), 1);
-	CHECK(house_server(&whole) == server);
-	CHECK(lookup_of_last()->waiting.next != lookup_of_last()->waiting.prev);
-	login_found(server, "v", "old");
-	CHECK_INT(login_asked(client), 3);
-	CHECK_INT(login_asked(second), -1);
-	CHECK_INT(login_asked(third), -1);
-	CHECK_INT(lookup_of_last()->phase, LOOKUP_RUNNING);
-	login_found(server, "v", "new");
-	CHECK_INT(login_asked(second), 3);
-	CHECK_INT(login_asked(third), 3);
-	CHECK_INT(lookups()->answers, 2);
-	CHECK_INT(lookup_count(), 0);
-	CHECK_INT(lookups()->turns->taken_count, 0);
-	login_told(second);
-	CHECK_TEXT(login_password(second, "old"), "E(28P01 password authentication failed)");
-	whole.holds_answers = false;
-	CHECK(login_is_welcome(login_password(third, "new")));
-	CHECK(login_is_welcome(login_password(client, "old")));
-	whole_close();
-}
-
-TEST(each_user_has_its_own_look_up)
-{
-	struct house_end *other;
-
-	begin(INI);
-	other = login_name("w", "d");
-	CHECK_INT(lookup_count(), 2);
-	CHECK_TEXT(lookup_of_last()->user, "w");
-	CHECK_TEXT(lookup_of_last()->sql, "SELECT $1");
-	CHECK(house_server(&whole) != server);
-	login_found(house_server(&whole), "w", "x");
-	CHECK(login_asked(other) == 3 && login_asked(client) == -1);
-	CHECK_INT(lookup_count(), 1);
-	whole_close();
-}
-
 /* ---- where ---- */
 
-TEST(nothing_is_configured)
+#define SOURCE_INI(entry, asked, settings) "[databases]\nd = " HOUSE_SERVER "user=u " entry "\nx = " HOUSE_SERVER asked HOUSE_SETTINGS "auth_type=plain\n" settings
+
+/* Returns "database as user: query" of the look-up for a client of this database, with * if no schema is in the path; "none": no look-up. */
+static const char *source_of(const char *ini, const char *database)
 {
-	begin(NO_USER_INI);
-	CHECK(!server);
-	CHECK_INT(whole_last_client()->login->sought, USER_NOT_LISTED);
-	CHECK_INT(login_asked(client), 3);
+	static char text[200];
+	const struct lookup *l;
+
+	login_open(ini, USERS);
+	whole.servers_answer = false;
+	login_name("v", database);
+	l = lookup_of_last();
+	if (l)
+		snprintf(text, sizeof(text), "%s%s as %s: %s", l->pool->database->name, *l->path ? "" : "*", l->pool->user->name, l->sql);
+	else
+		snprintf(text, sizeof(text), "none");
 	whole_close();
+	return text;
+}
+
+TEST(without_auth_user_there_is_no_look_up)
+{
+	CHECK_TEXT(source_of(SOURCE_INI("", "", ""), "d"), "none");
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_dbname=x\n"), "d"), "none");
+}
+
+TEST(own_database_is_queried)
+{
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_user=a\nauth_query=Q\n"), "d"), "d* as a: Q");
+	CHECK_TEXT(source_of(SOURCE_INI("auth_user=b", "", "auth_query=Q\n"), "d"), "d* as b: Q");
 }
 
 TEST(auth_dbname_is_queried)
 {
-	begin(OTHER_INI);
-	CHECK_TEXT(lookup_of_last()->pool->database->name, "e");
-	CHECK_TEXT(lookup_of_last()->pool->user->name, "look");
-	whole_close();
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_user=a\nauth_query=Q\nauth_dbname=x\n"), "d"), "x as a: Q");
+	CHECK_TEXT(source_of(SOURCE_INI("auth_dbname=x", "", "auth_user=a\nauth_query=Q\n"), "d"), "x as a: Q");
 }
 
+TEST(entry_overrides_general_settings)
+{
+	CHECK_TEXT(source_of(SOURCE_INI("auth_dbname=d auth_user=b auth_query=R", "", "auth_user=a\nauth_query=Q\nauth_dbname=x\n"), "d"), "d as b: R");
+}
+
+/* auth_user may be set in the entry of the queried database, with lower precedence than the client's own entry. */
+TEST(auth_user_of_the_queried_database)
+{
+	CHECK_TEXT(source_of(SOURCE_INI("auth_dbname=x", "auth_user=c", "auth_user=a\nauth_query=Q\n"), "d"), "x as c: Q");
+	CHECK_TEXT(source_of(SOURCE_INI("auth_dbname=x auth_user=b", "auth_user=c", "auth_user=a\nauth_query=Q\n"), "d"), "x as b: Q");
+	/* the auth_query of the queried database applies to its own clients only */
+	CHECK_TEXT(source_of(SOURCE_INI("auth_dbname=x", "auth_user=c auth_query=R", "auth_query=Q\n"), "d"), "x as c: Q");
+}
+
+/* The console and databases that are not configured are not queried. */
 TEST(databases_that_cannot_be_queried)
 {
-	begin(NO_OTHER_INI);
-	CHECK_TEXT(login_told(client), "E(28000 bouncer config error)");
-	CHECK(!server && lookup_count() == 0);
-	whole_close();
-	login_open(OTHER_INI, USERS);
-	database_get(whole.world->pools, "e", whole.world->now)->disabled = true;
-	client = login_name("v", "d");
-	CHECK_TEXT(login_told(client), "E(57P03 authentication database \"e\" is disabled)");
-	whole_close();
-	/* the error about the client's own disabled database is sent after authentication */
-	login_open(INI, USERS);
-	whole.holds_answers = true;
-	database_get(whole.world->pools, "d", whole.world->now)->disabled = true;
-	client = login_name("v", "d");
-	CHECK(!client->is_gone && lookup_count() == 1);
-	whole_close();
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_user=a\nauth_query=Q\n"), "pgbouncer"), "none");
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_user=a\nauth_query=Q\n"), "other"), "none");
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_user=a\nauth_query=Q\nauth_dbname=x\n"), "pgbouncer"), "x as a: Q");
+	CHECK_TEXT(source_of(SOURCE_INI("", "", "auth_user=a\nauth_query=Q\nauth_dbname=x\n"), "other"), "x as a: Q");
 }
 
 /* ---- clients that leave ---- */
@@ -162,26 +130,8 @@ TEST(one_of_two_clients_disconnects_before_the_query)
 	house_hang_up(client);
 	house_settle(&whole);
 	CHECK_INT(lookup_count(), 1);
-	CHECK(lookup_first_waiting(lookup_of_last())->client == whole_last_client());
+	CHECK(LIST_OBJECT(lookup_of_last()->waiting.next, struct lookup_wait, node)->client == whole_last_client());
 	CHECK(!second->is_gone);
-	whole_close();
-}
-
-/* The client that owns the next query has disconnected: another client begins it. */
-TEST(owner_of_the_next_query_disconnects)
-{
-	struct house_end *second, *third;
-
-	begin(INI);
-	second = login_name("v", "d");
-	third = login_name("v", "d");
-	house_hang_up(second);
-	house_settle(&whole);
-	login_found(server, "v", "x");
-	CHECK_INT(login_asked(client), 3);
-	CHECK_INT(lookup_of_last()->phase, LOOKUP_RUNNING);
-	login_found(server, "v", "x");
-	CHECK_INT(login_asked(third), 3);
 	whole_close();
 }
 
@@ -243,59 +193,10 @@ TEST(max_auth_queue_refuses_logins)
 	whole_close();
 }
 
-/* ---- no query ---- */
-
-static void server_refuses(const char *sqlstate)
-{
-	struct bytes out = BYTES_EMPTY;
-
-	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
-	login_send(house_server(&whole), &out);
-}
-
-/* Error messages of the server are not forwarded to unauthenticated clients, because they may contain auth_user and other details. */
-TEST(the_server_refuses_auth_user)
-{
-	login_open(INI, USERS);
-	whole.servers_answer = false;
-	client = login_name("v", "d");
-	server_refuses("28P01");
-	CHECK_TEXT(login_told(client), "E(57P03 auth_query failed)");
-	CHECK_INT(lookup_count(), 0);
-	CHECK_INT(lookups()->turns->taken_count, 0);
-	whole_close();
-}
-
-/* Only the server knows whether the database exists: an unknown user of the database gets a password request like every other user. */
-TEST(the_server_does_not_have_the_database)
-{
-	login_open(FALLBACK_INI, USERS);
-	whole.servers_answer = false;
-	client = login_name("v", "f");
-	CHECK(lookup_of_last()->pool->database->stray);
-	server_refuses("3D000");
-	CHECK_INT(login_asked(client), 3);
-	CHECK_INT(whole_last_client()->login->sought, USER_NOT_FOUND);
-	CHECK(!whole_last_client()->login->source);
-	login_told(client);
-	CHECK_TEXT(login_password(client, "x"), "E(28P01 password authentication failed)");
-	whole_close();
-}
-
-TEST(error_messages_of_failed_look_ups)
-{
-	static const enum close_reason told[] = { REASON_QUERY_WAIT_TIMEOUT, REASON_QUERY_TIMEOUT, REASON_QUERY_TIMEOUT_WAITING, REASON_SERVER_CRASHED,
-		REASON_NO_MEMORY, REASON_SERVER_SHUTTING_DOWN, REASON_POOLER_SHUTTING_DOWN, REASON_ADMIN_KILL };
-
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
-		CHECK_INT(lookup_reason_for_client(told[i]), told[i]);
-	CHECK_INT(lookup_reason_for_client(REASON_SERVER_SAID), REASON_AUTH_QUERY);
-	CHECK_INT(lookup_reason_for_client(REASON_LOGIN_FAILING), REASON_AUTH_QUERY);
-	CHECK_INT(lookup_reason_for_client(REASON_CONNECT_FAILED), REASON_AUTH_QUERY);
-}
+/* ---- no memory ---- */
 
 /* The nth and every later allocation fails. A second client joins a look-up that waits for its turn. */
-TEST(out_of_memory)
+TEST(out_of_memory_while_a_look_up_waits)
 {
 	static const char *const pairs[] = { "user", "w", "database", "d" };
 	int ended = 0, failed = 1;
@@ -323,6 +224,42 @@ TEST(out_of_memory)
 		whole_close();
 	}
 	CHECK(ended >= 3);
+}
+
+/* The nth and every later allocation fails: the client waits for an answer or gets an error. */
+TEST(out_of_memory_during_the_query)
+{
+	static const char *const pairs[] = { "user", "v", "database", "d" };
+	int ended = 0, lost = 0, failed = 1;
+
+	for (int more = 0; failed > 0; more++) {
+		struct bytes out = BYTES_EMPTY;
+
+		login_open(INI, USERS);
+		CHECK(login_is_welcome((client = login_name("look", "d"), login_password(client, "secret"))));
+		server = house_server(&whole);
+		whole.holds_answers = true;
+		client = house_connect(&whole);
+		pg_build_startup(&out, 3u << 16, pairs, 4);
+		whole_memory_ends(more);
+		startup_packet(whole_last_client(), bytes_front(&out), bytes_size(&out));
+		failed = whole_memory_is_back();
+		bytes_free(&out);
+		house_settle(&whole);
+		lost += server->is_gone;
+		ended += client->is_gone;
+		if (!client->is_gone) {
+			CHECK(whole_last_server()->lookup);
+		} else {
+			const char *told = login_told(client);
+
+			/* the server was closed after the failure: clients get the error of a lost server connection */
+			CHECK(strcmp(told, "E(53200 out of memory)") == 0 || (server->is_gone && strcmp(told, "E(08P01 server conn crashed?)") == 0));
+			CHECK(!whole.world->lookups->by_key);
+		}
+		whole_close();
+	}
+	CHECK(ended > 5 && lost > 0);
 }
 
 UNIT_MAIN

@@ -184,7 +184,7 @@ TEST(connections_used_by_look_ups_only)
 	CHECK(ask(2, 2, 2));
 	CHECK_TEXT(news(), "");
 	pools.internal_servers = 3;
-	lookup_turns_tick(turns);
+	lookup_turns_grant(turns);
 	CHECK_TEXT(news(), "0");
 	end();
 }

@@ -3,28 +3,65 @@
 
 #include "auth/client_address.h"
 #include "auth/refusal.h"
+#include "logins.h"
+#include "whole.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 
-TEST(first_refusals_are_not_delayed)
+#define INI(delay) "[databases]\nd = " HOUSE_SERVER HOUSE_SETTINGS "auth_type=plain\nmax_client_conn=100\n" delay
+
+/* Returns the delay of the next refusal of this user, in milliseconds. */
+static int64_t fail(const char *user)
 {
-	CHECK_INT(refusal_delay(0, 2, 4 * USEC), 0);
-	CHECK_INT(refusal_delay(1, 2, 4 * USEC), 0);
-	CHECK_INT(refusal_delay(2, 2, 4 * USEC), 0);
-	CHECK_INT(refusal_delay(3, 2, 4 * USEC), USEC / 10);
+	struct house_end *end = login_name(user, "d");
+	const struct client *c = whole_last_client();
+	int64_t delay = 0;
+
+	login_told(end);
+	whole_say(end, 'p', "wrong", 6);
+	if (!end->is_gone) {
+		CHECK_INT(c->login->step, LOGIN_REFUSED);
+		delay = (c->login->refused_at - whole.world->now) / 1000;
+	}
+	house_hang_up(end);
+	house_settle(&whole);
+	/* the world has a limited number of ends */
+	bytes_free(&end->got);
+	bytes_free(&end->wire);
+	whole.end_count--;
+	return delay;
 }
 
 TEST(delay_doubles_up_to_the_maximum)
 {
-	CHECK_INT(refusal_delay(4, 2, 4 * USEC), USEC / 5);
-	CHECK_INT(refusal_delay(8, 2, 4 * USEC), 32 * USEC / 10);
-	CHECK_INT(refusal_delay(9, 2, 4 * USEC), 4 * USEC);
-	CHECK_INT(refusal_delay(1000, 2, 4 * USEC), 4 * USEC);
-	CHECK_INT(refusal_delay(UINT32_MAX, 0, 60 * USEC), 60 * USEC);
-	/* shorter than the first step */
-	CHECK_INT(refusal_delay(3, 2, USEC / 100), USEC / 100);
-	CHECK_INT(refusal_delay(UINT32_MAX, 0, 0), 0);
+	static const int64_t delays[] = { 0, 0, 100, 200, 400, 800, 1600, 3200, 4000, 4000 };
+
+	login_open(INI("login_failure_delay=4\n"), "");
+	for (size_t i = 0; i < sizeof(delays) / sizeof(delays[0]); i++)
+		CHECK_INT(fail("v"), delays[i]);
+	whole_close();
+}
+
+/* The address is counted over all users; its first twenty failures are not delayed. */
+TEST(failures_of_many_users_are_delayed)
+{
+	char user[8];
+
+	login_open(INI("login_failure_delay=4\n"), "");
+	for (int i = 1; i <= 22; i++) {
+		snprintf(user, sizeof(user), "u%d", i);
+		CHECK_INT(fail(user), i <= 20 ? 0 : i == 21 ? 100 : 200);
+	}
+	whole_close();
+}
+
+TEST(without_login_failure_delay_refusals_are_immediate)
+{
+	login_open(INI("login_failure_delay=0\n"), "");
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(fail("v"), 0);
+	whole_close();
 }
 
 static const char *text_of(const char *ip, uint16_t port, char *buf, size_t size)

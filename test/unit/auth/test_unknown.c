@@ -119,8 +119,8 @@ TEST(unknown_user_gets_a_constant_request_per_server)
 	begin();
 	prove(0, 1, SCRAM_OF("10000"));
 	prove(1, 1, SCRAM_OF("10000"));
-	REQUIRE(unknown_secret(names(0, 7), 4096, &first, &plain) && unknown_secret(names(0, 7), 4096, &again, &plain));
-	REQUIRE(unknown_secret(names(1, 7), 4096, &other, &plain));
+	REQUIRE(unknown_secret(names(0, 7), 4096, &first, &plain, NULL) && unknown_secret(names(0, 7), 4096, &again, &plain, NULL));
+	REQUIRE(unknown_secret(names(1, 7), 4096, &other, &plain, NULL));
 	CHECK(first.salt_size > 0 && first.salt_size == again.salt_size && memcmp(first.salt, again.salt, first.salt_size) == 0);
 	CHECK_INT(first.iterations, 10000);
 	CHECK(memcmp(first.salt, other.salt, first.salt_size) != 0);

@@ -1,11 +1,10 @@
-/* Cancel requests: matching of keys, the effect in each state of the client, and the limit of requests per server. */
+/* Cancel requests: matching of keys, and clients without a running query. test/wire/test_cancel.py has the requests. */
 #include "cancel/cancel.h"
 
 #include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "")
-#define MOST 16		/* limit of simultaneous requests for one server */
 
 static struct house_end *near, *far;
 static struct client *client;
@@ -112,59 +111,6 @@ TEST(key_is_removed_with_its_client)
 
 /* ---- requests ---- */
 
-TEST(running_query_is_cancelled)
-{
-	struct house_end *canceller;
-
-	REQUIRE(begin());
-	count_from_here();
-	canceller = cancel(client);
-	CHECK_INT(server->pooled.cancels, 1);
-	CHECK(!canceller->is_gone);
-	/* the newest connection carries the request and has sent the server's own key */
-	CHECK(whole_last_server() != server && whole_last_server()->pooled.is_cancel);
-	CHECK_INT(whole_last_server()->pooled.state, SERVER_ACTIVE_CANCEL);
-	house_hang_up(house_server(&whole));
-	house_settle(&whole);
-	CHECK(canceller->is_gone);
-	CHECK_INT(server->pooled.cancels, 0);
-	CHECK_ENDED(REASON_CANCEL_SENT, 1);
-	end();
-}
-
-TEST(unknown_key_is_ignored)
-{
-	struct house_end *canceller;
-	uint8_t other[CANCEL_KEY];
-
-	REQUIRE(begin());
-	count_from_here();
-	memcpy(other, client->cancel_key, sizeof(other));
-	other[CANCEL_KEY - 1] ^= 1;
-	canceller = cancel_with(client->cancel_pid, other, sizeof(other));
-	CHECK(canceller->is_gone && bytes_size(&canceller->got) == 0);
-	CHECK_INT(server->pooled.cancels, 0);
-	CHECK_ENDED(REASON_CANCEL_UNKNOWN, 1);
-	end();
-}
-
-TEST(idle_client_is_not_cancelled)
-{
-	struct house_end *idle, *canceller;
-	struct client *c;
-
-	REQUIRE(begin());
-	c = whole_login(&idle);
-	REQUIRE(c);
-	whole_client_got(idle);
-	count_from_here();
-	canceller = cancel(c);
-	CHECK(canceller->is_gone);
-	CHECK_ENDED(REASON_CANCEL_IDLE, 1);
-	CHECK_TEXT(whole_client_got(idle), "");
-	end();
-}
-
 /* The client has a server without pending answers. */
 TEST(client_between_queries_is_not_cancelled)
 {
@@ -176,33 +122,6 @@ TEST(client_between_queries_is_not_cancelled)
 	CHECK(cancel(client)->is_gone);
 	CHECK_ENDED(REASON_CANCEL_IDLE, 1);
 	CHECK_INT(server->pooled.cancels, 0);
-	end();
-}
-
-/* No server ever gets the cancelled query; the next query is answered. */
-TEST(queued_query_is_cancelled)
-{
-	struct house_end *waits;
-	struct client *c;
-
-	REQUIRE(begin());
-	c = whole_login(&waits);
-	REQUIRE(c);
-	whole_client_got(waits);
-	whole_query(waits, "two");
-	CHECK_INT(c->pooled.state, CLIENT_WAITING);
-	count_from_here();
-	CHECK(cancel(c)->is_gone);
-	CHECK_TEXT(whole_client_got(waits), "E(57014 canceling statement due to user request) Z(I)");
-	CHECK_INT(c->pooled.state, CLIENT_IDLE);
-	CHECK_ENDED(REASON_CANCEL_DONE, 1);
-	whole_server_got(far);
-	whole.holds_answers = false;
-	whole_query(near, "C");
-	house_settle(&whole);
-	whole_client_got(waits);
-	CHECK_TEXT(whole_ask(waits, "three"), "T D C(SELECT 1) Z(I)");
-	CHECK(!strstr(whole_server_got(far), "two"));
 	end();
 }
 
@@ -226,59 +145,6 @@ TEST(queued_batch_is_cancelled)
 	whole_say(waits, 'S', "", 0);
 	CHECK_TEXT(whole_client_got(waits), "Z(I)");
 	CHECK_INT(c->refused_until, 0);
-	end();
-}
-
-/* Each request would cancel whichever query the server runs on arrival, so a few requests have the same effect as many. */
-TEST(requests_beyond_the_limit_are_dropped)
-{
-	REQUIRE(begin());
-	count_from_here();
-	server->pooled.cancels = MOST;
-	CHECK(cancel(client)->is_gone);
-	CHECK_INT(server->pooled.cancels, MOST);
-	CHECK_ENDED(REASON_CANCEL_CROWD, 1);
-	server->pooled.cancels = 0;
-	end();
-}
-
-/* The server is not lent again before the request ends, and the canceller is not told of success. */
-TEST(query_ends_before_the_request_arrives)
-{
-	struct house_end *canceller;
-
-	REQUIRE(begin());
-	canceller = cancel(client);
-	CHECK_INT(server->pooled.cancels, 1);
-	whole.holds_answers = false;
-	whole_query(near, "C");
-	house_settle(&whole);
-	CHECK(!client->pooled.link);
-	CHECK_INT(server->pooled.state, SERVER_BEING_CANCELED);
-	for (int i = 0; i < whole.end_count; i++)
-		if (whole.ends[i].is_server && &whole.ends[i] != far)
-			house_hang_up(&whole.ends[i]);
-	house_settle(&whole);
-	CHECK(canceller->is_gone);
-	CHECK_INT(server->pooled.state, SERVER_IDLE);
-	end();
-}
-
-TEST(target_client_disconnects)
-{
-	struct house_end *canceller;
-
-	REQUIRE(begin());
-	canceller = cancel(client);
-	house_hang_up(near);
-	house_settle(&whole);
-	CHECK(whole.world->cancels->by_pid == NULL);
-	house_tick(&whole, USEC);
-	for (int i = 0; i < whole.end_count; i++)
-		if (whole.ends[i].is_server)
-			house_hang_up(&whole.ends[i]);
-	house_settle(&whole);
-	CHECK(canceller->is_gone);
 	end();
 }
 

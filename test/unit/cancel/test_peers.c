@@ -6,8 +6,6 @@
 
 #include "base/bytes.h"
 #include "cancel/cancel.h"
-#include "cancel/peer_key.h"
-#include "cancel/peer_line.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -35,7 +33,8 @@ static void begin(const char *ini, int id)
 	/* the other process sends nothing until the test does */
 	whole.servers_answer = false;
 	memset(key, 0x55, sizeof(key));
-	peer_key_mark(id, key);
+	key[0] = (uint8_t)(id >> 6);
+	key[1] = (uint8_t)((id & 0x3f) << 2 | 3);
 	request = (struct pg_startup){ .kind = STARTUP_CANCEL, .cancel_pid = 99, .cancel_key = key, .cancel_key_size = CANCEL_KEY };
 	connect_one();
 }
@@ -52,6 +51,42 @@ static bool forward(void)
 static bool is_told_it_is_done(void)
 {
 	return near->is_gone && bytes_size(&near->got) == 0;
+}
+
+/* ---- keys ---- */
+
+TEST(key_has_the_peer_id_and_three_hops)
+{
+	struct house_end *end;
+	const struct client *c;
+	uint8_t asked[CANCEL_KEY];
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	CHECK(c->cancel_key[0] == 0 && c->cancel_key[1] == (1 << 2 | 3));
+	/* the remaining hops do not change the key, the other bits do */
+	memcpy(asked, c->cancel_key, sizeof(asked));
+	asked[1] -= 2;
+	CHECK(cancel_find(whole.world, c->cancel_pid, asked, sizeof(asked)) == c);
+	asked[3]++;
+	CHECK(!cancel_find(whole.world, c->cancel_pid, asked, sizeof(asked)));
+	whole_close();
+}
+
+TEST(without_a_group_all_bits_are_secret)
+{
+	struct house_end *end;
+	const struct client *c;
+	uint8_t asked[CANCEL_KEY];
+
+	whole_open(ALONE_INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	memcpy(asked, c->cancel_key, sizeof(asked));
+	asked[1] ^= 1;
+	CHECK(!cancel_find(whole.world, c->cancel_pid, asked, sizeof(asked)));
+	whole_close();
 }
 
 /* ---- which ---- */
@@ -81,9 +116,9 @@ TEST(request_without_remaining_hops_is_not_forwarded)
 	int hops = 0;
 
 	begin(INI, 7);
-	for (; peer_key_has_hops(key); hops++)
-		peer_key_hop(key);
-	CHECK(hops > 0);
+	for (; key[1] & 3; hops++)
+		key[1]--;
+	CHECK_INT(hops, 3);
 	CHECK(!forward());
 	whole_close();
 }
@@ -108,7 +143,7 @@ static void check_packet(size_t key_size)
 	struct unpack in;
 
 	memcpy(once, key, sizeof(once));
-	peer_key_hop(once);
+	once[1]--;
 	CHECK(memcmp(once, key, sizeof(once)) != 0);
 	REQUIRE(far && bytes_size(&far->got) == PACKET - CANCEL_KEY + key_size);
 	in = unpack_of(bytes_front(&far->got), bytes_size(&far->got));
@@ -144,7 +179,7 @@ TEST(canceller_ends_when_the_peer_closes)
 	house_hang_up(far);
 	house_settle(&whole);
 	CHECK(is_told_it_is_done());
-	CHECK(peer_line_is_empty(peer_line_get(whole.world->cancels, 7)));
+	CHECK_INT(peers_count(whole.world->cancels, 7).handed_over, 0);
 	whole_close();
 }
 
@@ -155,7 +190,7 @@ TEST(canceller_disconnects_first)
 	client_end(canceller, REASON_CLIENT_CLOSE, NULL);
 	house_settle(&whole);
 	CHECK(far->is_gone);
-	CHECK(peer_line_is_empty(peer_line_get(whole.world->cancels, 7)));
+	CHECK_INT(peers_count(whole.world->cancels, 7).handed_over, 0);
 	whole_close();
 }
 
@@ -183,11 +218,11 @@ TEST(second_request_waits_for_the_first)
 	connect_one();
 	CHECK(forward());
 	CHECK(far == first_far);
-	CHECK_INT(canceller->peer_call->phase, CALL_WAITS);
+	CHECK_INT(peers_count(whole.world->cancels, 7).queued, 1);
 	/* the tick finds no free place either */
 	peers_tick(whole.world);
 	house_settle(&whole);
-	CHECK_INT(canceller->peer_call->phase, CALL_WAITS);
+	CHECK_INT(peers_count(whole.world->cancels, 7).queued, 1);
 	house_hang_up(first_far);
 	house_settle(&whole);
 	CHECK(first->is_gone && !near->is_gone);
@@ -219,26 +254,6 @@ TEST(queued_request_ends)
 }
 
 /* ---- time ---- */
-
-TEST(connection_attempt_times_out)
-{
-	begin(INI, 7);
-	CHECK(forward() && far);
-	/* the request has been sent: there is no second try */
-	CHECK_INT(canceller->peer_call->phase, CALL_HANDED_OVER);
-	CHECK_INT(canceller->peer_call->attempt_ends, 0);
-	peers_tick(whole.world);
-	CHECK(!peer_is_ending(&canceller->peer));
-	canceller->peer_call->attempt_ends = whole.world->now + 1;
-	peers_tick(whole.world);
-	CHECK(!peer_is_ending(&canceller->peer));
-	canceller->peer_call->attempt_ends = whole.world->now;
-	peers_tick(whole.world);
-	CHECK(peer_is_ending(&canceller->peer));
-	house_settle(&whole);
-	CHECK(is_told_it_is_done() && far->is_gone);
-	whole_close();
-}
 
 TEST(empty_queue_is_freed_by_the_tick)
 {

@@ -1,5 +1,6 @@
 /*
- * Start-up packets: accepted and refused packets with their error messages, each encryption request once, and no processing of an incomplete packet.
+ * Start-up packets: names, application_name_add_host, incomplete packets, a shutdown, lack of memory. test/wire/test_startup.py, test_protocol.py and
+ * test_packets.py have the other packets.
  */
 #include "login/startup.h"
 
@@ -9,8 +10,6 @@
 
 #define INI WHOLE_INI("", "ignore_startup_parameters=extra_float_digits,geqo_seed\n")
 #define HOST_INI WHOLE_INI("", "application_name_add_host=1\n")
-#define TLS_INI "[databases]\nd = " HOUSE_SERVER HOUSE_SETTINGS_SSL "client_tls_sslmode=require\nclient_tls_cert_file=cert\n" \
-	"client_tls_key_file=key\nauth_type=any\n"
 #define V3(minor) (3u << 16 | (minor))
 #define PAIRS(...) (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)
 
@@ -99,48 +98,6 @@ TEST(names_are_truncated_as_in_postgresql)
 
 /* ---- parameters ---- */
 
-TEST(parameters)
-{
-	struct client *c;
-
-	whole_open(INI);
-	c = let_in(V3(0), PAIRS("user", "u", "database", "d", "DateStyle", "German", "application_name", "a", "extra_float_digits", "2"));
-	REQUIRE(c);
-	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "German, DMY");
-	CHECK_TEXT(params_get(c->params, PARAM_APPLICATION_NAME), "a");
-	whole_close();
-}
-
-TEST(last_value_of_a_parameter_applies)
-{
-	struct client *c;
-
-	whole_open(INI);
-	c = let_in(V3(0), PAIRS("user", "v", "DateStyle", "SQL", "database", "d", "user", "u", "DateStyle", "German, DMY"));
-	REQUIRE(c);
-	CHECK_TEXT(c->pooled.login_user->name, "u");
-	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "German, DMY");
-	whole_close();
-}
-
-TEST(options)
-{
-	struct client *c;
-
-	whole_open(INI);
-	c = let_in(V3(0), PAIRS("user", "u", "database", "d", "options", "-c DateStyle=SQL --application-name=o\\ p -c geqo_seed=1"));
-	REQUIRE(c);
-	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "SQL, MDY");
-	CHECK_TEXT(params_get(c->params, PARAM_APPLICATION_NAME), "o p");
-	/* a parameter overrides `options`, in any order */
-	c = let_in(V3(0), PAIRS("user", "u", "database", "d", "DateStyle", "German", "options", "-c DateStyle=SQL"));
-	REQUIRE(c);
-	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "German, DMY");
-	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "d", "options", "-d 5")),
-		   "E(08P01 unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed)");
-	whole_close();
-}
-
 TEST(application_name_with_host)
 {
 	struct client *c;
@@ -155,132 +112,7 @@ TEST(application_name_with_host)
 	whole_close();
 }
 
-/* ---- versions ---- */
-
-TEST(versions)
-{
-	struct client *c;
-
-	whole_open(INI);
-	c = let_in(V3(0), PAIRS("user", "u", "database", "d"));
-	CHECK(c && c->minor == 0);
-	c = let_in(V3(2), PAIRS("user", "u", "database", "d"));
-	CHECK(c && c->minor == 2);
-	CHECK_TEXT(refused(2u << 16, PAIRS("user", "u", "database", "d")), "E(08P01 old V2 protocol not supported)");
-	CHECK_TEXT(refused(4u << 16 | 5, PAIRS("user", "u", "database", "d")), "E(08P01 unsupported protocol version 4.5)");
-	whole_close();
-}
-
-/* Returns the body of NegotiateProtocolVersion, which comes before all other messages. */
-static struct pg_frame negotiated(uint32_t version, const char *const *pairs, size_t count)
-{
-	struct pg_frame f = { .type = 0 };
-
-	connect_anew();
-	ask(version, pairs, count);
-	CHECK_INT(pg_frame_look(bytes_front(&end->got), bytes_size(&end->got), 1000, &f), PG_OK);
-	return f;
-}
-
-TEST(unsupported_version_and_options_are_negotiated)
-{
-	static const char newest[] = "\0\3\0\2\0\0\0\0", options[] = "\0\3\0\0\0\0\0\2_pq_.a\0_pq_.bb";
-	struct pg_frame f;
-
-	whole_open(INI);
-	f = negotiated(V3(9), PAIRS("user", "u", "database", "d"));
-	CHECK_INT(f.type, 'v');
-	CHECK(f.size == 8 && memcmp(f.body, newest, 8) == 0);
-	/* each unknown option is listed */
-	f = negotiated(V3(0), PAIRS("_pq_.a", "1", "user", "u", "_pq_.bb", "2", "database", "d"));
-	CHECK_INT(f.type, 'v');
-	CHECK(f.size == sizeof(options) && memcmp(f.body, options, sizeof(options)) == 0);
-	f = negotiated(V3(0), PAIRS("user", "u", "database", "d"));
-	CHECK_INT(f.type, 'R');
-	whole_close();
-}
-
-/* ---- requests ---- */
-
-static const uint8_t ssl[] = { 0, 0, 0, 8, 4, 210, 22, 47 }, gss[] = { 0, 0, 0, 8, 4, 210, 22, 48 };
-
-/* Returns the answer to an encryption request. */
-static char answer_to(const uint8_t *request)
-{
-	struct bytes news;
-
-	say(request, 8);
-	news = house_news(end);
-	return bytes_size(&news) == 1 ? (char)*bytes_front(&news) : '?';
-}
-
-TEST(each_encryption_request_is_allowed_once)
-{
-	whole_open(INI);
-	connect_anew();
-	CHECK_INT(answer_to(ssl), 'N');
-	CHECK_INT(answer_to(gss), 'N');
-	CHECK(strstr(ask(V3(0), PAIRS("user", "u", "database", "d")), " Z(I)"));
-	connect_anew();
-	CHECK_INT(answer_to(gss), 'N');
-	CHECK_INT(answer_to(ssl), 'N');
-	say(ssl, 8);
-	CHECK_TEXT(whole_client_got(end), "E(08P01 unexpected packet type during login: SSLRequest)");
-	connect_anew();
-	CHECK_INT(answer_to(gss), 'N');
-	say(gss, 8);
-	CHECK_TEXT(whole_client_got(end), "E(08P01 unexpected packet type during login: GSSENCRequest)");
-	whole_close();
-}
-
-/* Cleartext after SSLRequest must not be treated as TLS data. */
-TEST(nothing_may_follow_an_ssl_request)
-{
-	uint8_t more[9];
-
-	memcpy(more, ssl, 8);
-	more[8] = 0;
-	whole_open(INI);
-	connect_anew();
-	say(more, 9);
-	CHECK_TEXT(whole_client_got(end), "E(08P01 received unencrypted data after SSL request)");
-	CHECK(end->is_gone);
-	whole_close();
-}
-
-TEST(tls_is_not_offered)
-{
-	whole_open(INI);
-	connect_anew();
-	say("\x16\3\1\0", 4);
-	CHECK(end->is_gone && bytes_size(&end->got) == 0);
-	/* after a declined SSLRequest, a TLS record is read as the length of a packet */
-	connect_anew();
-	CHECK_INT(answer_to(ssl), 'N');
-	say("\x16\3\1\0\0\0\0\0", 8);
-	CHECK(strncmp(whole_client_got(end), "E(08P01 bad packet header: '1603", 32) == 0);
-	whole_close();
-}
-
-TEST(tls_is_required)
-{
-	whole_open(TLS_INI);
-	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "d")), "E(28000 SSL required)");
-	whole_close();
-}
-
-TEST(terminate)
-{
-	whole_open(INI);
-	connect_anew();
-	say("X\0\0", 3);
-	CHECK(!end->is_gone);
-	say("\0\4", 2);
-	CHECK(end->is_gone && bytes_size(&end->got) == 0);
-	whole_close();
-}
-
-/* ---- packets that are not whole, or none ---- */
+/* ---- incomplete packets ---- */
 
 TEST(incomplete_packet_is_not_processed)
 {
@@ -300,21 +132,6 @@ TEST(incomplete_packet_is_not_processed)
 	bytes_free(&out);
 	house_settle(&whole);
 	CHECK(!end->is_gone);
-	whole_close();
-}
-
-TEST(invalid_packets)
-{
-	whole_open(INI);
-	connect_anew();
-	say("\0\0\x27\x11\0\3\0\0", 8);			/* one byte more than the maximum */
-	CHECK_TEXT(whole_client_got(end), "E(08P01 bad packet header: '0000271100030000')");
-	connect_anew();
-	say("\0\0\x27\x10\0\3\0\0", 8);
-	CHECK(!end->is_gone);
-	connect_anew();
-	say("\0\0\0\16\0\3\0\0user\0u", 14);		/* the terminator is missing */
-	CHECK_TEXT(whole_client_got(end), "E(08P01 invalid startup packet layout: expected terminator as last byte)");
 	whole_close();
 }
 
