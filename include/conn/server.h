@@ -25,9 +25,6 @@ struct dial;				/* data needed only while the connection is opened */
    (server_unset_params). */
 enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_SESSION = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
 
-/* A SET of the client that does not change the role, or the meaning of SQL texts (pg/meaning.h). */
-enum { SET_KEEPS_ROLE = 1, SET_KEEPS_MEANING = 2 };
-
 /* Special values of server->values_of: several clients have used the server; and, after a handover, the linked client. */
 #define VALUES_MIXED UINT64_MAX
 #define VALUES_OF_LINK (UINT64_MAX - 1)
@@ -83,7 +80,7 @@ struct server {
 	bool state_was_reset;		/* ... has reset parameters */
 	bool channels_restored;		/* ... and has LISTENed here to all that its client listens to */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
-	uint8_t plain_set;		/* SET_ bits of the oldest message that is not answered, if it is a Query with one SET */
+	uint8_t plain_set;		/* SET_ bits (pg/meaning.h) of the oldest message that is not answered, if it is a Query with one SET */
 	bool meaning_in_doubt;		/* its client may have changed the meaning of SQL texts in the session: search_path, role, tables; until the
 					   end of the link */
 	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared on it */

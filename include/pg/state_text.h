@@ -8,68 +8,65 @@
 #include <stdint.h>
 
 /*
- * What SQL of a client says about the state of its session: see state_text.c. A text is `size` bytes that end with their NUL, or are cut
- * off.
+ * Effects of SQL texts of clients on the state of the session: see state_text.c. A text is `size` bytes that end with their NUL, or the
+ * beginning of a longer text.
  */
 enum {
-	TEXT_SETS = 1,			/* it calls set_config, not for the transaction alone: no command tag will say so */
-	TEXT_SETS_UNNAMED = 2,		/* ... for a parameter that the text does not name: set_config($1, $2, false) */
-	TEXT_PREPARES = 4,		/* it has the word PREPARE: EXECUTE may do later what else it says */
-	TEXT_CUT = 8,			/* there is more of it, which may say anything */
-	TEXT_TEMPORARY = 16,		/* it makes a temporary table, or names the schema pg_temp */
-	TEXT_HOLDS = 32,		/* it has the word HOLD, of DECLARE ... WITH HOLD */
-	TEXT_LOCKS = 64,		/* it calls a function of advisory locks that outlive the transaction */
-	TEXT_STAYS = 128,		/* it calls a function whose effect stays until the session ends: dblink_connect, setseed */
-	TEXT_READS_SEQUENCES = 256,	/* it has the word currval or lastval */
-	/* of functions alone (pg/state_functions.h); of a client's text the command tag says it: */
+	TEXT_SETS = 1,			/* set_config, not only for the transaction: the command tag does not show it */
+	TEXT_SETS_UNNAMED = 2,		/* ... of a parameter that the text does not name: set_config($1, $2, false) */
+	TEXT_PREPARES = 4,		/* PREPARE: a later EXECUTE has the other effects */
+	TEXT_CUT = 8,			/* the text is truncated, and the rest may have any effect */
+	TEXT_TEMPORARY = 16,		/* creates a temporary table, or names the schema pg_temp */
+	TEXT_HOLDS = 32,		/* HOLD, of DECLARE ... WITH HOLD */
+	TEXT_LOCKS = 64,		/* advisory locks of the session */
+	TEXT_STAYS = 128,		/* a function whose effect lasts until the session ends: dblink_connect, setseed */
+	TEXT_READS_SEQUENCES = 256,	/* currval or lastval */
+	TEXT_READS_NAMED = 32768,	/* ... currval */
+	TEXT_DRAWS = 8192,		/* nextval or setval */
+	TEXT_SETS_VALUES = 16384,	/* ... setval */
+	TEXT_SETS_NULL = 131072,	/* set_config('name', NULL, ...), which resets the parameter */
+	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a query for the channels of the session */
+	/* only of functions (pg/state_functions.h), because the command tag shows these effects of a text of a client */
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
 	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
-	TEXT_NOTIFIES = 65536,		/* NOTIFY or pg_notify; of a client's text state_text_may_notify says it */
-	TEXT_DOUBTFUL = 4096,		/* a function that may do anything: the session is to be reset before another client has it */
-	/* of clients' texts alone: */
-	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a question for what the session listens to */
-	TEXT_SETS_NULL = 131072,	/* it calls set_config('name', NULL, ...), which resets the parameter */
-	TEXT_DRAWS = 8192,		/* of functions, too: it has the word nextval or setval ... */
-	TEXT_SETS_VALUES = 16384,	/* ... setval */
-	TEXT_READS_NAMED = 32768	/* of functions, too: it has the word currval */
+	TEXT_NOTIFIES = 65536,		/* NOTIFY or pg_notify; state_text_may_notify() finds them in a text of a client */
+	TEXT_DOUBTFUL = 4096,		/* any effect: the session must be reset before another client gets the server */
+	/* only of texts of clients */
+	TEXT_BEGINS = 1 << 18,		/* BEGIN or START: the text may begin a transaction */
+	TEXT_FILLS = 1 << 19,		/* INSERT, MERGE or COPY: the default of a column may call nextval */
+	TEXT_SELECTS_INTO = 1 << 20,	/* SELECT INTO, which creates a temporary table if search_path begins with pg_temp */
+	TEXT_OF_CLIENTS = TEXT_BEGINS | TEXT_FILLS | TEXT_SELECTS_INTO
 };
 
-/* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */
+/* Receives a name with a dot, in lower case, that SET, RESET or set_config in the text names. */
 typedef void setting_named(void *context, const char *name);
 
 /* Returns TEXT_ bits. */
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
 
-/* The text, and with its NUL, with the value of the parameter in place of each NULL in set_config('name', NULL, ...). A parameter for which `value_of`
-   returns NULL is left alone. False: there is nothing to replace, or it cannot be told what of the text is a string. */
+/* Replaces each NULL in set_config('name', NULL, ...) by the value of the parameter, and appends the text with its NUL to `filled`. If value_of() returns
+   NULL, the call is unchanged. False: nothing to replace, or the ends of strings are uncertain. */
 typedef const char *value_of_setting(void *context, const char *name);
 bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *value_of, void *context, struct bytes *filled);
 
-/* The next word from *at on, which goes behind it: letters and digits of ASCII, and '_'; quotes are no part of it. Its size; 0: there is none. */
-size_t state_text_next_word(const char **at, const char *end, const char **word);
-
-/* It has the word BEGIN or START: it may begin a transaction. */
-bool state_text_may_begin(const uint8_t *text, size_t size);
-
-/* The same of a text that is one statement, of which that is the first word. */
-bool state_text_begins(const uint8_t *text, size_t size);
-
-/* It has the word NOTIFY or pg_notify, or is cut off. */
+/* The text has the word NOTIFY or pg_notify, or is truncated. */
 bool state_text_may_notify(const uint8_t *text, size_t size);
 
-/* It has the word INSERT, MERGE or COPY: a column may have nextval as its default. */
-bool state_text_may_draw(const uint8_t *text, size_t size);
-
-/* Appends, for each call of currval in the text, an SQL expression for the OID of its sequence (NULL: there is none), and a comma. False: the text is
-   more than one SELECT, INSERT, UPDATE or DELETE, calls set_config, or names a sequence in another way than currval('name') or
+/* Appends, for each call of currval in the text, an SQL expression for the OID of its sequence (NULL: there is no sequence), and a comma. False: the text is
+   not one SELECT, INSERT, UPDATE or DELETE, calls set_config, or names a sequence in another way than currval('name') or
    currval(pg_get_serial_sequence('table', 'column')). */
 bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids);
 
-/* It has SELECT INTO, which makes a temporary table where the search_path begins with pg_temp. In PL/pgSQL this sets a variable. */
-bool state_text_selects_into(const uint8_t *text, size_t size);
+/* The first token of the text, which is one whole statement, is BEGIN or START. */
+bool state_text_begins(const uint8_t *text, size_t size);
 
-/* False: state_text_read would say nothing but TEXT_PREPARES, and name nothing, nor does the text select into a table. True for each text that is
-   cut off, and for some others. */
+/* False: state_text_read() returns no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing. True for each truncated text, and for
+   some others. */
 bool state_text_may_tell(const uint8_t *text, size_t size);
+
+/* Returns whether the effects of the function with this name, of `size` bytes in lower case, are known. */
+typedef bool name_is_known(const void *context, const char *name, size_t size);
+/* False: the text may call a function that is neither built in nor `known` (NULL: no function is), or the text is truncated. */
+bool state_text_calls_known(const uint8_t *text, size_t size, name_is_known *known, const void *context);
 
 #endif

@@ -1,47 +1,61 @@
 #ifndef PG_STATEMENT_SQL_H
 #define PG_STATEMENT_SQL_H
 
-#include "pg/deallocate.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Where SQL of a client names prepared statements: DEALLOCATE [PREPARE] name, EXECUTE name, EXPLAIN ... EXECUTE name, CREATE TABLE ... AS EXECUTE
- * name. A text is `size` bytes with their NUL among them.
+ * SQL commands of clients that name or drop prepared statements, and commands that end a database. A text is `size` bytes that contain their NUL, or
+ * the beginning of a longer text. Commands in functions and DO blocks are not found.
+ */
+
+/* The text has the word DEALLOCATE or DISCARD, also as a part of another word, a string or a comment; or the text is truncated. */
+bool deallocate_is_mentioned(const uint8_t *text, size_t size);
+/* The same, or the text has the word EXECUTE, so that statement_sql_read() may find a name. */
+bool deallocate_or_execute_is_mentioned(const uint8_t *text, size_t size);
+
+/* deallocate_is_mentioned() of the text of a Parse, which has only one statement: the first letter decides for most texts. */
+static inline bool deallocate_may_be_parsed(const uint8_t *text, size_t size)
+{
+	uint8_t first = size > 0 ? text[0] | 0x20 : 0;
+
+	return (first < 'a' || first > 'z' || first == 'd') && deallocate_is_mentioned(text, size);
+}
+
+/*
+ * Names of prepared statements in DEALLOCATE [PREPARE] name, EXECUTE name, EXPLAIN ... EXECUTE name and CREATE TABLE ... AS EXECUTE name.
  */
 #define SQL_NAMES_MOST 32	/* in one text */
-#define SQL_NAME_SIZE 64	/* bytes of a name that count, with a NUL */
+#define SQL_NAME_SIZE 64	/* significant bytes of a name, and a NUL */
 
 struct sql_name {
 	size_t at, size;	/* in the text, with its quotes */
-	bool drops;		/* by DEALLOCATE */
+	bool drops;		/* the command is DEALLOCATE */
 	uint8_t text_size;	/* with the NUL */
-	char text[SQL_NAME_SIZE];	/* as PostgreSQL reads the identifier */
+	char text[SQL_NAME_SIZE];	/* the identifier as PostgreSQL reads it */
 };
 
-/* The names in their order; returns their number. 0 also where there are more than SQL_NAMES_MOST, where the text does not end with a NUL, and where
-   the end of a string depends on standard_conforming_strings. */
+/* Reads the names in their order; returns their number. Returns 0 also if there are more than SQL_NAMES_MOST, if the text does not end with a NUL, or
+   if the end of a string depends on standard_conforming_strings. */
 unsigned statement_sql_read(const uint8_t *text, size_t size, struct sql_name names[SQL_NAMES_MOST]);
 
-/* Reads the name of the database that a text drops or renames: its only statement is DROP DATABASE or ALTER DATABASE ... RENAME. False: it
-   does neither. */
-bool statement_sql_ends_database(const uint8_t *text, size_t size, char name[SQL_NAME_SIZE]);
-/* False for nearly every text, by its first letter: statement_sql_ends_database() says no. */
-static inline bool statement_sql_may_end_database(const uint8_t *text, size_t size)
-{
-	uint8_t first = size > 1 ? text[0] | 0x20 : 'z';
-
-	return first < 'b' || (first == 'd' && (text[1] | 0x20) == 'r');
-}
-
-/* The text of a Parse, `size` bytes with its NUL or cut off, may have such a name. Mostly its first letter says no. */
+/* False: statement_sql_read() finds no name in this text of a Parse, which may be truncated. The first letter decides for most texts. */
 static inline bool statement_sql_may_be_parsed(const uint8_t *text, size_t size)
 {
 	uint8_t first = size > 0 ? text[0] | 0x20 : 0;
 
 	return (first < 'c' || first > 'e') && first >= 'a' && first <= 'z' ? false : deallocate_or_execute_is_mentioned(text, size);
+}
+
+/* Reads the name of the database in a text that begins with DROP DATABASE or ALTER DATABASE ... RENAME. False: the text is neither. */
+bool statement_sql_ends_database(const uint8_t *text, size_t size, char name[SQL_NAME_SIZE]);
+/* False: statement_sql_ends_database() is false. The first letter decides for nearly every text. */
+static inline bool statement_sql_may_end_database(const uint8_t *text, size_t size)
+{
+	uint8_t first = size > 1 ? text[0] | 0x20 : 'z';
+
+	return first < 'b' || (first == 'd' && (text[1] | 0x20) == 'r');
 }
 
 #endif

@@ -4,7 +4,6 @@
 #include "conn/gather.h"
 #include "pg/frame.h"
 #include "pg/meaning.h"
-#include "pg/role.h"
 #include "pg/statement.h"
 #include "pg/statement_sql.h"
 

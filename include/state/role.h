@@ -3,7 +3,6 @@
 
 #include "conn/world.h"
 #include "pg/meaning.h"
-#include "pg/role.h"
 
 /*
  * The role of a session, where clients that change it must not hand it on: see role.c.
@@ -15,10 +14,13 @@ void role_query_sent(struct server *server, const uint8_t *text, size_t size);
 /* A Parse goes to the server; of its text the first `size` bytes are here. */
 static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t size)
 {
+	unsigned keeps;
+
 	if (role_parse_surely_keeps(text, size))
 		return;
-	s->roles_prepared |= !role_parse_keeps(text, size);
-	s->meanings_prepared |= !meaning_parse_keeps(text, size);
+	keeps = set_parse_keeps(text, size);
+	s->roles_prepared |= !(keeps & SET_KEEPS_ROLE);
+	s->meanings_prepared |= !(keeps & SET_KEEPS_MEANING);
 }
 /* The client's SET or RESET is complete, `of_query`: of a Query, not of an Execute. */
 void role_set_heard(struct server *server, bool of_query);

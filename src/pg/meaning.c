@@ -1,24 +1,33 @@
 /*
- * SQL that can change the meaning of texts: names of tables, functions and types are looked up by search_path, "$user" in it is the role, and some
- * parameters change how an expression is read (transform_null_equals).
+ * SET, RESET and set_config in SQL texts ("SET", "RESET" in the PostgreSQL documentation): see meaning.h.
  *
- * Names with a dot, which belong to no parameter of the server itself, and the names in a table here are harmless. The text is not parsed: where
- * it is not plain, the answer is that it may change the meaning.
+ * The tag of CommandComplete is SET or RESET, without the name of the parameter, so the text is read:
  *
  *	statement = "SET" [ "SESSION" / "LOCAL" ] name rest / "RESET" name rest
  *	call      = "set_config" "(" "'" name "'" rest
+ *
+ * The role changes with the parameters role and session_authorization, with SET SESSION AUTHORIZATION, and possibly with each name that is not plain
+ * ("role", U&"\0072ole"). SET LOCAL ends with the transaction, and SET CONSTRAINTS has a tag of its own.
+ *
+ * The meaning of texts depends on search_path, on the role ("$user" in search_path), and on parameters that change how an expression is read
+ * (transform_null_equals). Parameters with a dot in their names, which are not parameters of the server itself, and the parameters in a table
+ * below are harmless.
+ *
+ * A text that is not plain may change both. A plain name is ASCII: in every client_encoding a byte of ASCII that is a part of a longer character
+ * follows a byte that is not ASCII. Comments and semicolons are skipped at the beginning of a Parse only, where programs put comments.
  */
 #include "pg/meaning.h"
 
-#include "pg/role.h"
+#include "pg/sql_lex.h"
 
-#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
+#define PLAIN (LEX_IN_WORD | LEX_DOLLAR)
+#define PLAIN_WITH_DOTS (PLAIN | LEX_DOT)
 #define NAME_MOST 64
 
-/* Names that begin with one of these words. */
+/* Beginnings of names. */
 static const char *const harmless_families[] = {
 	"enable_", "log_", "jit", "geqo", "vacuum_", "transaction_", "default_transaction_", "cpu_", "max_parallel_", "parallel_", "idle_", "tcp_", "track_",
 	"debug_", "effective_", "min_parallel_", "backend_flush", "commit_",
@@ -29,145 +38,188 @@ static const char *const harmless_names[] = {
 	"from_collapse_limit", "hash_mem_multiplier", "join_collapse_limit", "local_preload_libraries", "lock_timeout", "maintenance_work_mem",
 	"plan_cache_mode", "random_page_cost", "recursive_worktable_factor", "row_security", "seq_page_cost", "statement_timeout", "synchronous_commit",
 	"temp_buffers", "temp_file_limit", "transaction", "work_mem",
-	/* reported by the server; statements are shared only if these are equal */
+	/* reported by the server; clients share statements only if these are equal */
 	"client_encoding", "datestyle", "intervalstyle", "standard_conforming_strings", "timezone",
 };
 
-static bool is_harmless(const char *name, size_t size)
+static bool is_harmless(const struct lex_token *name)
 {
-	if (size == 0 || size >= NAME_MOST)
+	if (name->size == 0 || name->size >= NAME_MOST)
 		return false;
-	if (memchr(name, '.', size))
+	if (memchr(name->at, '.', name->size))
 		return true;
 	for (size_t i = 0; i < sizeof(harmless_families) / sizeof(harmless_families[0]); i++) {
-		size_t begin = strlen(harmless_families[i]);
+		size_t size = strlen(harmless_families[i]);
 
-		if (size >= begin && strncasecmp(name, harmless_families[i], begin) == 0)
+		if (name->size >= size && strncasecmp(name->at, harmless_families[i], size) == 0)
 			return true;
 	}
 	for (size_t i = 0; i < sizeof(harmless_names) / sizeof(harmless_names[0]); i++)
-		if (size == strlen(harmless_names[i]) && strncasecmp(name, harmless_names[i], size) == 0)
+		if (lex_is(name, harmless_names[i]))
 			return true;
 	return false;
 }
 
-static bool is_in_name(char c)
+static struct lex_token take_after_blanks(struct sql_lexer *l, uint8_t properties)
 {
-	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.';
+	lex_skip_blanks(l);
+	return lex_take(l, properties);
 }
 
-/* The word at *at, which moves to the first byte after the word. */
-static size_t take_word(const char **at, const char *end)
+static bool is_at_blank(const struct sql_lexer *l)
 {
-	const char *from = *at;
-
-	while (*at < end && is_in_name(**at))
-		(*at)++;
-	return (size_t)(*at - from);
+	return l->at < l->end && lex_is_blank(*l->at);
 }
 
-static void skip_blanks(const char **at, const char *end)
+/* After SET or RESET: SESSION or LOCAL, and a harmless name, may follow. */
+static bool names_harmless(struct sql_lexer l)
 {
-	while (*at < end && isspace((unsigned char)**at))
-		(*at)++;
-}
+	struct lex_token name = take_after_blanks(&l, PLAIN_WITH_DOTS);
 
-static bool is(const char *word, size_t size, const char *what)
-{
-	return size == strlen(what) && strncasecmp(word, what, size) == 0;
-}
-
-/* After SET or RESET. */
-static bool names_harmless(const char *at, const char *end)
-{
-	const char *word;
-	size_t size;
-
-	skip_blanks(&at, end);
-	word = at;
-	size = take_word(&at, end);
-	if (is(word, size, "local") || is(word, size, "session")) {
-		skip_blanks(&at, end);
-		word = at;
-		size = take_word(&at, end);
-	}
-	if (is(word, size, "time"))
+	if (lex_is(&name, "local") || lex_is(&name, "session"))
+		name = take_after_blanks(&l, PLAIN_WITH_DOTS);
+	if (lex_is(&name, "time"))
 		return true;
-	/* a quote or a byte beyond ASCII goes on with the name */
-	return is_harmless(word, size) && (at == end || isspace((unsigned char)*at) || *at == '=' || *at == ';');
+	/* after a quote or a byte that is not ASCII the name continues */
+	return is_harmless(&name) && (l.at == l.end || is_at_blank(&l) || *l.at == '=' || *l.at == ';');
 }
 
-static const char *end_of(const uint8_t *text, size_t size)
+/* After RESET or SET SESSION: the name is plain, and no name of a role. */
+static bool names_no_role(struct sql_lexer l)
 {
-	return size > 0 ? memchr(text, 0, size) : NULL;
-}
+	static const char *const names[] = { "role", "session_authorization", "session", "authorization" };
+	struct lex_token name = take_after_blanks(&l, PLAIN);
 
-bool meaning_query_keeps(const uint8_t *text, size_t size)
-{
-	const char *at = (const char *)text, *end = end_of(text, size), *last;
-
-	if (!end || size < 4 || !role_begins(text, "set") || !isspace((unsigned char)text[3]))
-		return false;
-	/* only one statement */
-	last = memchr(text, ';', (size_t)(end - at));
-	for (last = last ? last + 1 : end; last < end; last++)
-		if (!isspace((unsigned char)*last))
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (lex_is(&name, names[i]))
 			return false;
-	return names_harmless(at + 3, end);
+	if (name.size == 0)
+		return false;
+	return l.at == l.end ? !l.is_cut : lex_is_blank(*l.at) || *l.at == '=' || *l.at == '.';
 }
 
-bool meaning_parse_keeps(const uint8_t *text, size_t size)
+/* After SET. */
+static bool set_keeps_role(struct sql_lexer l)
 {
-	const char *at = (const char *)text, *end = end_of(text, size), *word;
-	size_t word_size;
+	struct sql_lexer after = l;
+	struct lex_token first = take_after_blanks(&after, PLAIN);
 
-	if (!end)
+	if (!is_at_blank(&l))
 		return false;
-	while (at < end && (isspace((unsigned char)*at) || *at == ';'))
-		at++;
-	/* a comment may be followed by anything */
-	if (at < end && (*at == '-' || *at == '/'))
-		return !memmem(at, (size_t)(end - at), "set", 3) && !memmem(at, (size_t)(end - at), "SET", 3) && !memmem(at, (size_t)(end - at), "Set", 3);
-	word = at;
-	word_size = take_word(&at, end);
-	if (!is(word, word_size, "set") && !is(word, word_size, "reset"))
+	if (lex_is(&first, "local") && is_at_blank(&after))
 		return true;
-	return names_harmless(at, end);
+	return names_no_role(lex_is(&first, "session") && is_at_blank(&after) ? after : l);
+}
+
+unsigned set_query_keeps(const uint8_t *text, size_t size)
+{
+	struct sql_lexer l = lex_begin(text, size), after;
+	struct lex_token first = lex_take(&l, PLAIN), second;
+
+	if (l.is_cut || !lex_is(&first, "set") || !is_at_blank(&l))
+		return 0;
+	/* only one statement */
+	after = l;
+	after.at = memchr(l.at, ';', (size_t)(l.end - l.at));
+	if (after.at) {
+		after.at++;
+		lex_skip_blanks(&after);
+		if (after.at < after.end)
+			return 0;
+	}
+	after = l;
+	second = take_after_blanks(&after, PLAIN);
+	return (!lex_is(&second, "constraints") && set_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (names_harmless(l) ? SET_KEEPS_MEANING : 0);
+}
+
+static bool parse_keeps_role(struct sql_lexer l)
+{
+	struct lex_token first;
+
+	for (;;) {
+		while (l.at < l.end && (lex_is_blank(*l.at) || *l.at == ';'))
+			l.at++;
+		if (!lex_is_at(&l, "--") && !lex_is_at(&l, "/*"))
+			break;
+		if (!lex_skip_comment(&l))
+			return false;
+	}
+	/* a comment may begin here */
+	if (l.is_cut && l.end - l.at < 2)
+		return false;
+	first = lex_take(&l, PLAIN);
+	if (l.is_cut && l.at == l.end)
+		return false;
+	if (lex_is(&first, "set"))
+		return set_keeps_role(l);
+	if (lex_is(&first, "reset"))
+		return is_at_blank(&l) && names_no_role(l);
+	return true;
+}
+
+static bool parse_keeps_meaning(struct sql_lexer l)
+{
+	struct lex_token first;
+
+	if (l.is_cut)
+		return false;
+	while (l.at < l.end && (lex_is_blank(*l.at) || *l.at == ';'))
+		l.at++;
+	/* any statement may follow a comment */
+	if (l.at < l.end && (*l.at == '-' || *l.at == '/')) {
+		size_t left = (size_t)(l.end - l.at);
+
+		return !memmem(l.at, left, "set", 3) && !memmem(l.at, left, "SET", 3) && !memmem(l.at, left, "Set", 3);
+	}
+	first = lex_take(&l, PLAIN_WITH_DOTS);
+	return (!lex_is(&first, "set") && !lex_is(&first, "reset")) || names_harmless(l);
+}
+
+unsigned set_parse_keeps(const uint8_t *text, size_t size)
+{
+	struct sql_lexer l = lex_begin(text, size);
+
+	return (parse_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (parse_keeps_meaning(l) ? SET_KEEPS_MEANING : 0);
 }
 
 /* After the word set_config. */
-static bool configures_harmless(const char *at, const char *end)
+static bool configures_harmless(struct sql_lexer l)
 {
-	const char *name;
-	size_t size;
+	struct lex_token name;
 
-	if (at < end && *at == '"')
-		at++;
-	skip_blanks(&at, end);
-	if (at == end || *at++ != '(')
+	if (l.at < l.end && *l.at == '"')
+		l.at++;
+	lex_skip_blanks(&l);
+	if (l.at == l.end || *l.at++ != '(')
 		return false;
-	skip_blanks(&at, end);
-	if (at == end || *at++ != '\'')
+	lex_skip_blanks(&l);
+	if (l.at == l.end || *l.at++ != '\'')
 		return false;
-	name = at;
-	size = take_word(&at, end);
-	return is_harmless(name, size) && at < end && *at == '\'';
+	name = lex_take(&l, PLAIN_WITH_DOTS);
+	return is_harmless(&name) && l.at < l.end && *l.at == '\'';
 }
 
 bool meaning_is_configured(const uint8_t *text, size_t size)
 {
 	static const char before[] = "set", after[] = "_config";
 	const size_t before_size = sizeof(before) - 1, after_size = sizeof(after) - 1;
-	const char *begin = (const char *)text, *end = end_of(text, size), *at;
+	struct sql_lexer l = lex_begin(text, size);
+	const char *begin = l.at, *at;
 
-	if (!end)
+	if (l.is_cut)
 		return true;
-	for (at = begin; (at = memchr(at, '_', (size_t)(end - at))) != NULL; at++) {
-		if ((size_t)(at - begin) < before_size || (size_t)(end - at) < after_size || strncasecmp(at - before_size, before, before_size) != 0 ||
+	for (at = begin; (at = memchr(at, '_', (size_t)(l.end - at))) != NULL; at++) {
+		if ((size_t)(at - begin) < before_size || (size_t)(l.end - at) < after_size || strncasecmp(at - before_size, before, before_size) != 0 ||
 		    strncasecmp(at, after, after_size) != 0)
 			continue;
-		if (!configures_harmless(at + after_size, end))
+		l.at = at + after_size;
+		if (!configures_harmless(l))
 			return true;
 	}
 	return false;
+}
+
+bool role_is_mentioned(const char *sql)
+{
+	return strcasestr(sql, "role") || strcasestr(sql, "authorization");
 }

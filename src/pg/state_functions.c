@@ -24,7 +24,7 @@
 #include "pg/state_functions.h"
 
 #include "base/hash.h"
-#include "pg/state_calls.h"
+#include "pg/sql_lex.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -234,7 +234,7 @@ static size_t longest_word(const uint8_t *name, size_t size, const char **longes
 	const char *at = (const char *)name, *end = at + size, *word;
 	size_t most = 0, length;
 
-	while ((length = state_text_next_word(&at, end, &word)) > 0)
+	while ((length = lex_next_word(&at, end, &word)) > 0)
 		if (length > most) {
 			most = length;
 			*longest = word;
@@ -351,15 +351,10 @@ static void add_name(void *context, const char *name)
 	bound_names(to->function);
 }
 
-static bool is_word(const char *at, size_t size, const char *word)
-{
-	return size == strlen(word) && strncasecmp(at, word, size) == 0;
-}
-
 static bool is_one_of(const char *at, size_t size, const char *const *words)
 {
 	for (; *words; words++)
-		if (is_word(at, size, *words))
+		if (lex_equal(at, size, *words))
 			return true;
 	return false;
 }
@@ -367,7 +362,7 @@ static bool is_one_of(const char *at, size_t size, const char *const *words)
 /* LOAD is a word of comments, too. */
 static bool a_string_follows(const char *at, const char *end)
 {
-	while (at < end && isspace((unsigned char)*at))
+	while (at < end && lex_is_blank(*at))
 		at++;
 	return at < end && *at == '\'';
 }
@@ -378,7 +373,7 @@ static bool begins_statement(const char *begin, const char *at, const char *befo
 	static const char *const words[] = { "begin", "then", "else", "loop", NULL };
 	const char *end = at;
 
-	while (end > begin && isspace((unsigned char)end[-1]))
+	while (end > begin && lex_is_blank(end[-1]))
 		end--;
 	if (end == begin || is_one_of(before, before_size, words) || (memchr(end, '\n', (size_t)(at - end)) && memmem(begin, (size_t)(at - begin), "--", 2)))
 		return true;
@@ -390,7 +385,7 @@ static bool does_code(const char *at, const char *end)
 {
 	static const char *const words[] = { "nothing", "update", "instead", "also", NULL };
 	const char *word;
-	size_t size = state_text_next_word(&at, end, &word);
+	size_t size = lex_next_word(&at, end, &word);
 
 	return !is_one_of(word, size, words);
 }
@@ -408,19 +403,19 @@ static unsigned said_in_code(const char *source, size_t size)
 	size_t length, before_length = 0;
 	unsigned said = 0;
 
-	for (; (length = state_text_next_word(&at, end, &word)) > 0; before = word, before_length = length) {
+	for (; (length = lex_next_word(&at, end, &word)) > 0; before = word, before_length = length) {
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-			if (is_word(word, length, words[i].word))
+			if (lex_equal(word, length, words[i].word))
 				said |= words[i].says;
-		if ((is_word(word, length, "set") || is_word(word, length, "reset")) && begins_statement(source, word, before, before_length)) {
+		if ((lex_equal(word, length, "set") || lex_equal(word, length, "reset")) && begins_statement(source, word, before, before_length)) {
 			const char *ahead = at, *next;
-			size_t next_length = state_text_next_word(&ahead, end, &next);
+			size_t next_length = lex_next_word(&ahead, end, &next);
 
-			said |= is_word(next, next_length, "local") || is_word(next, next_length, "constraints") ? 0u : (unsigned)TEXT_SETS;
+			said |= lex_equal(next, next_length, "local") || lex_equal(next, next_length, "constraints") ? 0u : (unsigned)TEXT_SETS;
 		}
-		if (is_word(word, length, "load") && a_string_follows(at, end))
+		if (lex_equal(word, length, "load") && a_string_follows(at, end))
 			said |= TEXT_STAYS;
-		if (is_word(word, length, "do") && does_code(at, end))
+		if (lex_equal(word, length, "do") && does_code(at, end))
 			said |= TEXT_DOUBTFUL;
 	}
 	return said;
@@ -457,10 +452,10 @@ static void read_source(struct state_functions *f, struct state_function *e, con
 	const char *at = (const char *)source, *end = at + size - 1, *word;
 	size_t length;
 
-	e->said |= state_text_read(source, size, add_name, &(struct place){ f, e });
+	e->said |= state_text_read(source, size, add_name, &(struct place){ f, e }) & ~(unsigned)TEXT_OF_CLIENTS;
 	e->said |= said_in_code(at, size - 1);
-	e->said |= state_calls_look_up(source, size, has_name, f) ? 0u : (unsigned)TEXT_DOUBTFUL;
-	while ((length = state_text_next_word(&at, end, &word)) > 0) {
+	e->said |= state_text_calls_known(source, size, has_name, f) ? 0u : (unsigned)TEXT_DOUBTFUL;
+	while ((length = lex_next_word(&at, end, &word)) > 0) {
 		struct state_function *called = find_word(f, word, length);
 
 		if (called)
@@ -684,7 +679,7 @@ static bool is_write(const char *word, size_t size)
 		"comment", "refresh", "reindex", "security", "import", "into" };
 
 	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
-		if (is_word(word, size, writes[i]))
+		if (lex_equal(word, size, writes[i]))
 			return true;
 	return false;
 }
@@ -727,7 +722,7 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 	said |= tell_function(f, &f->reads, told, named, context);
 	if (odd && (has_beyond_ascii(at, end) || memchr(at, '"', (size_t)(end - at))))
 		said |= tell_function(f, odd, told, named, context);
-	while ((length = state_text_next_word(&at, end, &word)) > 0) {
+	while ((length = lex_next_word(&at, end, &word)) > 0) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if (e)
@@ -758,7 +753,7 @@ bool state_functions_may_notify(const struct state_functions *f, const uint8_t *
 
 bool state_functions_know_calls(const struct state_functions *f, const uint8_t *text, size_t size)
 {
-	return state_calls_look_up(text, size, f ? has_name : NULL, f);
+	return state_text_calls_known(text, size, f ? has_name : NULL, f);
 }
 
 bool state_functions_change_something(const struct state_functions *f)

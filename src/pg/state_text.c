@@ -1,466 +1,229 @@
 /*
- * What SQL says about the state of its session.
+ * Effects of SQL texts on the state of the session.
  *
- * The command tag SET says that something has been set, not what. Parameters that the server knows are in its view pg_settings. Those
- * with a dot that no extension has defined ("Customized Options") are in no view: only one that has the name can ask for the value. So the
- * names are read from the texts of clients:
+ * The command tag SET says that a parameter was set, but not which one. Parameters that the server knows are in its view pg_settings. Parameters with
+ * a dot that no extension has defined ("Customized Options") are in no view: to ask for their values, pgweir must know their names. So the names are
+ * read from the texts of clients:
  *
  *	SET [ SESSION ] name ...		RESET name		set_config('name', value, false)
  *
- * SET LOCAL, and set_config with true, end with the transaction. Functions that change the session, and commands with the tag of a SELECT, are found by
- * their words:
+ * SET LOCAL, and set_config with true, end with the transaction. Functions that change the session, and commands with the tag of a SELECT, are found
+ * by their words:
  *
  *	SELECT ... INTO TEMP t			CREATE TEMP TABLE t AS ...		pg_advisory_lock(1)		dblink_connect(...)
  *
- * The text is cut into words, and not parsed: what is found too much costs a question of the server, or the server itself for a while. So words
- * count in strings, comments and quotes, too. What one of these is hangs on dollar quotes and on standard_conforming_strings, and a mistake
- * about it would hide all that follows:
+ * The text is split into words and not parsed: a false match costs a query to the server, or keeps the server assigned for a while. Words in strings,
+ * comments and quoted identifiers count, because the end of a string depends on dollar quotes and on standard_conforming_strings, and a wrong end would
+ * hide the rest of the text:
  *
  *	SELECT $$it's$$; SELECT set_config('app.tenant', '7', false)
  *
- * Only behind a word that has been found, what follows is read by the rules of SQL, as far as WINDOW goes.
+ * Only the WINDOW bytes after a word that was found are read by the rules of SQL.
  *
- * A name that PostgreSQL takes and that cannot be asked for counts as one that is not known: with a '$' or bytes beyond ASCII, with a part
- * that PostgreSQL cuts, of a reserved prefix, or too long. So does a text with an identifier in which letters may be escaped, which may be any of the
- * words:
+ * A name that PostgreSQL accepts and that pgweir cannot ask for counts as unknown: with '$' or bytes that are not ASCII, with a part that PostgreSQL
+ * truncates, with a reserved prefix, or too long. A text with an escaped identifier counts as setting an unknown parameter, because the identifier
+ * may be any of the words:
  *
  *	SELECT U&"set\005fconfig"('app.tenant', '7', false)
  */
 #include "pg/state_text.h"
 
+#include "base/inline.h"
 #include "pg/params.h"
+#include "pg/sql_lex.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
-#define WINDOW 256		/* bytes behind a word in which a name is looked for */
+#define WINDOW 256		/* bytes after a word in which a name is looked for */
 #define PARAMETERS_MOST 1000	/* names that are looked for in one text */
-#define CALL_MOST 24		/* tokens of a call of set_config that are looked at, to find its last argument */
-#define IDENTIFIER_MOST 63	/* bytes that PostgreSQL keeps of an identifier */
+#define CALL_MOST 24		/* tokens of a call of set_config that are read to find its last argument */
+#define IDENTIFIER_MOST 63	/* significant bytes of an identifier */
 
-enum kind { END, WORD, STRING, MARK };
-
-struct token {
-	enum kind kind;
-	const char *at;			/* of a WORD or STRING without its quotes */
-	size_t size;
-	bool is_quoted;			/* "a word" */
-};
-
-struct reader { const char *at, *end; };
-
-static bool is_at(const struct reader *r, const char *what)
-{
-	size_t size = strlen(what);
-
-	return (size_t)(r->end - r->at) >= size && memcmp(r->at, what, size) == 0;
-}
-
-static bool is_in_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_';
-}
-
-size_t state_text_next_word(const char **at, const char *end, const char **word)
-{
-	while (*at < end && !is_in_word(**at))
-		(*at)++;
-	*word = *at;
-	while (*at < end && is_in_word(**at))
-		(*at)++;
-	return (size_t)(*at - *word);
-}
-
-static void skip_comment(struct reader *r)
-{
-	int depth = 0;
-
-	if (is_at(r, "--")) {
-		while (r->at < r->end && *r->at != '\n' && *r->at != '\r')
-			r->at++;
-		return;
-	}
-	do {
-		bool has_two = r->end - r->at >= 2;
-		bool begins = has_two && r->at[0] == '/' && r->at[1] == '*', ends = has_two && r->at[0] == '*' && r->at[1] == '/';
-
-		depth += begins - ends;
-		r->at += begins || ends ? 2 : 1;
-	} while (depth > 0 && r->at < r->end);
-}
-
-/* In a name. In the words that are looked for there are none of the others. */
-static bool is_in_name(char c)
-{
-	return is_in_word(c) || c == '$' || (unsigned char)c >= 0x80;
-}
-
-/* At a '$': what is quoted between two tags is read as the rest. */
-static bool skip_tag(struct reader *r)
-{
-	const char *at = r->at + 1;
-
-	while (at < r->end && *at != '$' && is_in_name(*at))
-		at++;
-	if (at == r->end || *at != '$')
-		return false;
-	r->at = at + 1;
-	return true;
-}
-
-static void skip_blanks(struct reader *r)
-{
-	while (r->at < r->end) {
-		if (is_at(r, "--") || is_at(r, "/*"))
-			skip_comment(r);
-		else if (!(*r->at == '$' && skip_tag(r)) && !isspace((unsigned char)*r->at))
-			break;
-		else if (r->at < r->end && isspace((unsigned char)*r->at))
-			r->at++;
-	}
-}
-
-/* Behind the quote that it begins with. */
-static struct token take_quoted(struct reader *r, enum kind kind, bool has_escapes)
-{
-	char quote = *r->at++;
-	struct token t = { kind, r->at, 0, quote == '"' };
-
-	while (r->at < r->end && *r->at != quote)
-		r->at += has_escapes && *r->at == '\\' && r->at + 1 < r->end ? 2 : 1;
-	t.size = (size_t)(r->at - t.at);
-	r->at += r->at < r->end;
-	return t;
-}
-
-static struct token take(struct reader *r)
-{
-	struct token t = { END, r->at, 0, false };
-
-	skip_blanks(r);
-	t.at = r->at;
-	if (r->at == r->end)
-		return t;
-	if (is_at(r, "E'") || is_at(r, "e'")) {
-		r->at++;
-		return take_quoted(r, STRING, true);
-	}
-	if (*r->at == '\'')
-		return take_quoted(r, STRING, false);
-	if (*r->at == '"')
-		return take_quoted(r, WORD, false);
-	if (*r->at != '$')
-		while (r->at < r->end && is_in_name(*r->at))
-			r->at++;
-	t.kind = r->at > t.at ? WORD : MARK;
-	r->at += r->at == t.at;
-	t.size = (size_t)(r->at - t.at);
-	return t;
-}
-
-static struct token look(const struct reader *r)
-{
-	struct reader ahead = *r;
-
-	return take(&ahead);
-}
-
-static bool is(const struct token *t, const char *word)
-{
-	return t->kind == WORD && !t->is_quoted && t->size == strlen(word) && strncasecmp(t->at, word, t->size) == 0;
-}
-
-static bool is_mark(const struct token *t, char c)
-{
-	return t->kind == MARK && *t->at == c;
-}
-
-/* ---- what a text says ---- */
+/* ---- names of parameters ---- */
 
 struct reading {
-	struct reader r;		/* behind a word */
-	bool is_cut;			/* there is more behind its end */
+	struct sql_lexer lexer;		/* after a word */
 	setting_named *named;
 	void *context;
 	unsigned said;
-	int parameters;			/* words SET, RESET and set_config behind which a name was read */
+	int parameters;			/* words SET, RESET and set_config after which a name was read */
 };
 
 struct name {
 	char text[PARAMS_NAME_LONGEST + 1];
-	size_t size;			/* of one that is too long more than fits */
-	bool has_parts, is_cut;		/* with a dot between them; PostgreSQL cuts one */
+	size_t size;			/* of a longer name, more than `text` holds */
+	bool has_dot, is_truncated;	/* PostgreSQL truncates a part */
 };
-
-static void append(struct name *n, const char *at, size_t size)
-{
-	for (size_t i = 0; i < size; i++, n->size++) {
-		if (n->size < PARAMS_NAME_LONGEST)
-			n->text[n->size] = (char)tolower((unsigned char)at[i]);
-		n->has_parts |= at[i] == '.';
-	}
-}
-
-/* PostgreSQL may take it for a parameter's name ("Customized Options"): parts with dots between them. A question mark stands for a character beyond
-   ASCII in the sources of functions (state_functions.c), and in no name. */
-static bool may_be_taken(const char *name)
-{
-	bool begins = true;
-
-	for (; *name; name++) {
-		if (*name == '.' ? begins : (!is_in_name(*name) && *name != '?') || (begins && (isdigit((unsigned char)*name) || *name == '$')))
-			return false;
-		begins = *name == '.';
-	}
-	return !begins;
-}
 
 static void name_is_unknown(struct reading *x)
 {
 	x->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
 }
 
-static void tell(struct reading *x, struct name *n)
+static void append(struct name *n, const char *at, size_t size)
+{
+	for (size_t i = 0; i < size; i++, n->size++) {
+		if (n->size < PARAMS_NAME_LONGEST)
+			n->text[n->size] = (char)tolower((unsigned char)at[i]);
+		n->has_dot |= at[i] == '.';
+	}
+}
+
+/* PostgreSQL may accept the name for a parameter ("Customized Options"): parts with dots between them. In the sources of functions
+   (state_functions.c) a question mark replaces each character that is not ASCII. */
+static bool may_be_accepted(const char *name)
+{
+	bool begins = true;
+
+	for (; *name; name++) {
+		if (*name == '.' ? begins : (!lex_is_in_name(*name) && *name != '?') || (begins && (lex_is_digit(*name) || *name == '$')))
+			return false;
+		begins = *name == '.';
+	}
+	return !begins;
+}
+
+/* Names without a dot are parameters of the server. */
+static void report_name(struct reading *x, struct name *n)
 {
 	bool is_too_long = n->size > PARAMS_NAME_LONGEST;
 
-	if (!n->has_parts)
+	if (!n->has_dot)
 		return;
 	n->text[is_too_long ? PARAMS_NAME_LONGEST : n->size] = '\0';
-	if (!is_too_long && !n->is_cut && params_is_settable(n->text))
+	if (!is_too_long && !n->is_truncated && params_is_settable(n->text))
 		x->named(x->context, n->text);
-	else if (is_too_long || n->is_cut || may_be_taken(n->text))
+	else if (is_too_long || n->is_truncated || may_be_accepted(n->text))
 		name_is_unknown(x);
 }
 
-/* The next token. A name may stand behind a comment that is longer than what is looked at. */
-static struct token peek(struct reading *x)
+/* Returns the next token without taking it. A name may follow a comment that is longer than the window. */
+static struct lex_token peek(struct reading *x)
 {
-	struct token t = look(&x->r);
+	struct sql_lexer ahead = x->lexer;
+	struct lex_token t = lex_next(&ahead);
 
-	if (t.kind == END && x->is_cut)
+	if (t.kind == LEX_END && x->lexer.is_cut)
 		name_is_unknown(x);
 	return t;
 }
 
-/* The token is the beginning of U&"...", in which letters may be written by their numbers, and `behind` stands where that goes on. */
-static bool is_escaped(const struct token *t, const struct reader *behind)
+static bool is_word(const struct lex_token *t)
 {
-	return is(t, "u") && is_at(behind, "&\"");
+	return t->kind == LEX_WORD || t->kind == LEX_QUOTED_WORD;
 }
 
-/* Parts with dots between them. */
-static void name_follows(struct reading *x)
+/* After RESET, or SET [ SESSION ]: parts with dots between them. */
+static void read_name(struct reading *x)
 {
 	struct name n = { .size = 0 };
-	struct token t = peek(x);
+	struct lex_token t = peek(x);
 
-	while (t.kind == WORD) {
-		take(&x->r);
-		if (is_escaped(&t, &x->r)) {
+	while (is_word(&t)) {
+		lex_next(&x->lexer);
+		if (lex_is(&t, "u") && lex_is_at(&x->lexer, "&\"")) {
 			name_is_unknown(x);
 			return;
 		}
-		n.is_cut |= t.size > IDENTIFIER_MOST;
-		append(&n, t.at, t.size);
+		n.is_truncated |= t.text_size > IDENTIFIER_MOST;
+		append(&n, t.text, t.text_size);
 		t = peek(x);
-		if (!is_mark(&t, '.'))
+		if (!lex_is_mark(&t, '.'))
 			break;
-		take(&x->r);
+		lex_next(&x->lexer);
 		append(&n, ".", 1);
 		t = peek(x);
 	}
-	tell(x, &n);
+	report_name(x, &n);
 }
 
-static void set_follows(struct reading *x)
+static void read_set(struct reading *x)
 {
-	struct token t = peek(x), behind;
-	struct reader name = x->r;
+	struct lex_token t = peek(x), after;
+	struct sql_lexer name = x->lexer;
 
-	if (is(&t, "local") || is(&t, "session")) {
-		take(&x->r);
-		behind = peek(x);
-		/* these may be the first part of a name, too */
-		if (is_mark(&behind, '.'))
-			x->r = name;
-		else if (is(&t, "local"))
+	if (lex_is(&t, "local") || lex_is(&t, "session")) {
+		lex_next(&x->lexer);
+		after = peek(x);
+		/* the word may also be the first part of a name */
+		if (lex_is_mark(&after, '.'))
+			x->lexer = name;
+		else if (lex_is(&t, "local"))
 			return;
 	}
-	name_follows(x);
+	read_name(x);
 }
 
-/* It cannot be told what of these bytes is a string: they have a backslash, which counts or not, or a dollar quote. */
-static bool has_other_quotes(const char *at, const char *end)
+/* After the parenthesis of a call: the last argument is the word true, and nothing in the call makes the ends of its strings uncertain, neither a
+   backslash nor a dollar quote. False also for a call that is too long. */
+static bool call_is_local(struct sql_lexer l)
 {
-	struct reader r = { at, end };
-
-	if (memchr(at, '\\', (size_t)(end - at)))
-		return true;
-	while ((r.at = memchr(r.at, '$', (size_t)(end - r.at))) != NULL) {
-		if (skip_tag(&r))
-			return true;
-		r.at++;
-	}
-	return false;
-}
-
-/* Behind the parenthesis of a call: its last argument is the word true. Where that is not found soon, it is taken for another one. */
-static bool call_is_local(struct reader r)
-{
-	const char *begin = r.at;
-	struct token before = { END, NULL, 0, false }, last = before, t;
+	struct sql_lexer call = l;
+	struct lex_token before = { .kind = LEX_END }, last = before, t;
 	int depth = 1;
 
-	for (int i = 0; i < CALL_MOST && (t = take(&r)).kind != END; i++) {
-		depth += is_mark(&t, '(') - is_mark(&t, ')');
-		if (depth == 0)
-			return is(&last, "true") && is_mark(&before, ',') && !has_other_quotes(begin, r.at);
-		before = last;
-		last = t;
+	for (int i = 0; depth > 0; i++) {
+		if (i == CALL_MOST || (t = lex_next(&l)).kind == LEX_END)
+			return false;
+		depth += lex_is_mark(&t, '(') - lex_is_mark(&t, ')');
+		if (depth > 0) {
+			before = last;
+			last = t;
+		}
 	}
-	return false;
+	if (!lex_is(&last, "true") || !lex_is_mark(&before, ',') || memchr(call.at, '\\', (size_t)(l.at - call.at)))
+		return false;
+	for (call.end = l.at; (call.at = memchr(call.at, '$', (size_t)(call.end - call.at))) != NULL; call.at++)
+		if (lex_skip_tag(&call))
+			return false;
+	return true;
 }
 
-/* The next token, behind a cast to a type of one word: 'app.tenant'::text. */
-static struct token take_behind_cast(struct reader *r)
+/* Returns the token after a string, and after a cast of the string to a type of one word: 'app.tenant'::text. */
+static struct lex_token take_after_cast(struct sql_lexer *l)
 {
-	struct reader behind = *r;
-	struct token first = take(&behind), second = take(&behind), type = take(&behind);
+	struct sql_lexer cast = *l;
+	struct lex_token first = lex_next(&cast), second = lex_next(&cast), type = lex_next(&cast);
 
-	if (is_mark(&first, ':') && is_mark(&second, ':') && type.kind == WORD)
-		*r = behind;
-	return take(r);
+	if (lex_is_mark(&first, ':') && lex_is_mark(&second, ':') && is_word(&type))
+		*l = cast;
+	return lex_next(l);
 }
 
-/* Behind the word set_config. */
-static void call_follows(struct reading *x)
+/* After set_config. */
+static void read_call(struct reading *x)
 {
-	struct token t = peek(x), comma;
+	struct lex_token t = peek(x), first;
 	struct name n = { .size = 0 };
 
-	if (!is_mark(&t, '('))
+	if (!lex_is_mark(&t, '('))
 		return;
-	take(&x->r);
-	if (call_is_local(x->r))
+	lex_next(&x->lexer);
+	if (call_is_local(x->lexer))
 		return;
 	x->said |= TEXT_SETS;
-	t = look(&x->r);
-	if (t.kind == STRING) {
-		struct reader behind = x->r;
-
-		take(&behind);
-		comma = take_behind_cast(&behind);
-		if (is_mark(&comma, ',') && !memchr(t.at, '\\', t.size)) {
-			comma = take(&behind);
-			x->said |= is(&comma, "null") ? TEXT_SETS_NULL : 0u;
-			append(&n, t.at, t.size);
-			tell(x, &n);
+	first = lex_next(&x->lexer);
+	if (first.kind == LEX_STRING && !memchr(first.text, '\\', first.text_size)) {
+		t = take_after_cast(&x->lexer);
+		if (lex_is_mark(&t, ',')) {
+			t = lex_next(&x->lexer);
+			x->said |= lex_is(&t, "null") ? TEXT_SETS_NULL : 0u;
+			append(&n, first.text, first.text_size);
+			report_name(x, &n);
 			return;
 		}
 	}
 	name_is_unknown(x);
 }
 
-/* A word that begins so. */
-static bool begins(const struct token *t, const char *with)
+/* Reads the name after SET, RESET or set_config; false: the word is another one. Once a name is unknown, further names are not read, so that a text
+   with many of these words takes no longer than others; after PARAMETERS_MOST words a name counts as unknown. */
+static bool read_parameter(struct reading *x, const struct lex_token *t, const char *begin, const char *end)
 {
-	size_t size = strlen(with);
-
-	return t->kind == WORD && t->size >= size && strncasecmp(t->at, with, size) == 0;
-}
-
-/* pg_advisory_lock, pg_try_advisory_lock, pg_advisory_unlock and their like, but for those of the transaction: pg_advisory_xact_lock. */
-static bool is_lock(const struct token *t)
-{
-	static const char *const heads[] = { "pg_advisory_", "pg_try_advisory_" };
-
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-		size_t size = strlen(heads[i]);
-
-		if (begins(t, heads[i]))
-			return t->size < size + strlen("xact") || strncasecmp(t->at + size, "xact", strlen("xact")) != 0;
-	}
-	return false;
-}
-
-/* TEMP as a keyword: behind CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, but for the table's name of INSERT INTO and MERGE INTO (`first`), which
-   are columns in the middle of a text. Where there are comments, their words may stand between. */
-static bool makes_temporary(const struct token *t, const struct token *before, const struct token *first, bool has_comments)
-{
-	if (!is(t, "temp") && !is(t, "temporary"))
-		return false;
-	if (has_comments)
-		return true;
-	if (is(before, "into"))
-		return !is(first, "insert") && !is(first, "merge");
-	return is(before, "create") || is(before, "replace") || is(before, "global") || is(before, "local");
-}
-
-/* What a word says that is not the beginning of something about parameters. */
-static unsigned said_by(const struct token *t)
-{
-	if (is(t, "prepare"))
-		return TEXT_PREPARES;
-	if (is(t, "hold"))
-		return TEXT_HOLDS;
-	if (is(t, "unlisten") || is(t, "pg_listening_channels"))
-		return TEXT_UNLISTENS;
-	if (is_lock(t))
-		return TEXT_LOCKS;
-	if (is(t, "lastval"))
-		return TEXT_READS_SEQUENCES;
-	if (is(t, "currval"))
-		return TEXT_READS_SEQUENCES | TEXT_READS_NAMED;
-	if (is(t, "nextval"))
-		return TEXT_DRAWS;
-	if (is(t, "setval"))
-		return TEXT_DRAWS | TEXT_SETS_VALUES;
-	if (begins(t, "dblink_connect") || begins(t, "setseed"))
-		return TEXT_STAYS;
-	/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
-	if (is(t, "pg_settings"))
-		return TEXT_SETS;
-	return begins(t, "pg_temp") ? TEXT_TEMPORARY : 0;
-}
-
-/* The first letter of a word that says something: most words have another one, and are not compared. */
-static bool may_matter(char first)
-{
-	static const bool is_first[256] = {
-		['c'] = true, ['d'] = true, ['h'] = true, ['l'] = true, ['n'] = true, ['p'] = true, ['r'] = true, ['s'] = true, ['t'] = true,
-		['u'] = true,
-	};
-
-	return is_first[(uint8_t)(first | 0x20)];
-}
-
-/* From *at on, which goes behind it; quotes are no part of it. Of kind END: there is none. */
-static struct token next_word(const char **at, const char *end)
-{
-	struct token t = { END, NULL, 0, false };
-
-	t.size = state_text_next_word(at, end, &t.at);
-	t.kind = t.size > 0 ? WORD : END;
-	return t;
-}
-
-/* What is behind a word, from the quote on that may end it. */
-static void look_behind(struct reading *x, const struct token *t, const char *begin, const char *end)
-{
+	bool sets = lex_is(t, "set"), resets = lex_is(t, "reset"), calls = lex_is(t, "set_config");
 	const char *at = t->at + t->size;
-
-	at += t->at > begin && t->at[-1] == '"' && at < end && *at == '"';
-	x->is_cut = end - at > WINDOW;
-	x->r = (struct reader){ at, x->is_cut ? at + WINDOW : end };
-}
-
-/* The word is SET, RESET or set_config. Once a name is not known, others are of no more use, and a text full of such words is read no longer
-   than others. After PARAMETERS_MOST of these words a name counts as not known. */
-static bool parameters_follow(struct reading *x, const struct token *t, const char *begin, const char *end)
-{
-	bool sets = is(t, "set"), resets = is(t, "reset"), calls = is(t, "set_config");
 
 	if (!sets && !resets && !calls)
 		return false;
@@ -470,245 +233,473 @@ static bool parameters_follow(struct reading *x, const struct token *t, const ch
 		name_is_unknown(x);
 		return true;
 	}
-	look_behind(x, t, begin, end);
-	if (sets)
-		set_follows(x);
-	else if (resets)
-		name_follows(x);
-	else
-		call_follows(x);
-	return true;
-}
-
-/* The word begins an identifier with escapes, which may be any function or schema. */
-static bool name_is_escaped(struct reading *x, const struct token *t, const char *end)
-{
-	if (!is_escaped(t, &(struct reader){ t->at + t->size, end }))
-		return false;
-	name_is_unknown(x);
-	return true;
-}
-
-unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
-{
-	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
-	const char *opening = NULL;
-	bool has_comments = memmem(begin, (size_t)(end - begin), "/*", 2) || memmem(begin, (size_t)(end - begin), "--", 2);
-	struct reading x = { .named = named, .context = context, .said = nul ? 0 : TEXT_CUT };
-	struct token t, before = { END, NULL, 0, false }, first = before;
-
-	while ((t = next_word(&at, end)).kind != END) {
-		if (may_matter(*t.at) && !name_is_escaped(&x, &t, end) && !parameters_follow(&x, &t, begin, end))
-			x.said |= said_by(&t) | (makes_temporary(&t, &before, &first, has_comments) ? TEXT_TEMPORARY : 0);
-		first = before.at == opening ? before : (struct token){ END, NULL, 0, false };
-		before = t;
-		opening = opening ? opening : t.at;
+	/* the quote of "set_config" */
+	at += t->at > begin && t->at[-1] == '"' && at < end && *at == '"';
+	x->lexer = (struct sql_lexer){ .at = at, .end = end, .is_fragment = true };
+	if (end - at > WINDOW) {
+		x->lexer.end = at + WINDOW;
+		x->lexer.is_cut = true;
 	}
-	return x.said;
+	if (sets)
+		read_set(x);
+	else if (resets)
+		read_name(x);
+	else
+		read_call(x);
+	return true;
+}
+
+/* ---- words ---- */
+
+/* The first letter of a word in `said_by` or `read_parameter`: most words begin with another one, and are not compared. */
+static bool may_matter(char first)
+{
+	static const bool is_first[256] = {
+		['b'] = true, ['c'] = true, ['d'] = true, ['h'] = true, ['i'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['p'] = true,
+		['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true,
+	};
+
+	return is_first[(uint8_t)(first | 0x20)];
+}
+
+static unsigned said_by(const struct lex_token *t)
+{
+	static const struct { const char *word; uint8_t size; bool is_beginning; unsigned says; } words[] = {
+#define WHOLE(word) word, sizeof(word) - 1, false
+#define BEGINNING(word) word, sizeof(word) - 1, true
+		{ WHOLE("prepare"), TEXT_PREPARES }, { WHOLE("hold"), TEXT_HOLDS },
+		{ WHOLE("unlisten"), TEXT_UNLISTENS }, { WHOLE("pg_listening_channels"), TEXT_UNLISTENS },
+		{ WHOLE("currval"), TEXT_READS_SEQUENCES | TEXT_READS_NAMED }, { WHOLE("lastval"), TEXT_READS_SEQUENCES },
+		{ WHOLE("nextval"), TEXT_DRAWS }, { WHOLE("setval"), TEXT_DRAWS | TEXT_SETS_VALUES },
+		{ WHOLE("begin"), TEXT_BEGINS }, { WHOLE("start"), TEXT_BEGINS },
+		{ WHOLE("insert"), TEXT_FILLS }, { WHOLE("merge"), TEXT_FILLS }, { WHOLE("copy"), TEXT_FILLS },
+		/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
+		{ WHOLE("pg_settings"), TEXT_SETS },
+		{ BEGINNING("dblink_connect"), TEXT_STAYS }, { BEGINNING("setseed"), TEXT_STAYS }, { BEGINNING("pg_temp"), TEXT_TEMPORARY },
+		/* locks of the transaction: pg_advisory_xact_lock */
+		{ BEGINNING("pg_advisory_xact"), 0 }, { BEGINNING("pg_try_advisory_xact"), 0 },
+		{ BEGINNING("pg_advisory_"), TEXT_LOCKS }, { BEGINNING("pg_try_advisory_"), TEXT_LOCKS },
+#undef WHOLE
+#undef BEGINNING
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if ((words[i].is_beginning ? t->size >= words[i].size : t->size == words[i].size) && strncasecmp(t->at, words[i].word, words[i].size) == 0)
+			return words[i].says;
+	return 0;
 }
 
 /* INSERT or MERGE begins a statement there: a column may have such a name, too. */
 static bool begins_statement(const char *word, const char *begin)
 {
-	while (word > begin && isspace((unsigned char)word[-1]))
+	while (word > begin && lex_is_blank(word[-1]))
 		word--;
 	return word == begin || strchr("(;/", word[-1]);
 }
 
-bool state_text_selects_into(const uint8_t *text, size_t size)
+/* TEMP is a keyword after CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, and the name of a table in INSERT INTO and MERGE INTO at the beginning of
+   the text; further in the text INSERT and MERGE may be names of columns. Between the words may be the words of comments. */
+static bool makes_temporary(const struct lex_token *before, const struct lex_token *opening, unsigned words_before, bool has_comments)
 {
-	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
-	struct token t, before = { END, NULL, 0, false }, opening = before;
+	if (has_comments)
+		return true;
+	if (lex_is(before, "into"))
+		return words_before != 2 || !(lex_is(opening, "insert") || lex_is(opening, "merge"));
+	return lex_is(before, "create") || lex_is(before, "replace") || lex_is(before, "global") || lex_is(before, "local");
+}
 
-	while ((t = next_word(&at, end)).kind != END) {
-		bool writes = is(&before, "insert") || is(&before, "merge");
+unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
+{
+	struct sql_lexer l = lex_begin(text, size);
+	const char *begin = l.at;
+	bool has_comments = memmem(begin, (size_t)(l.end - begin), "/*", 2) || memmem(begin, (size_t)(l.end - begin), "--", 2);
+	struct reading x = { .named = named, .context = context, .said = l.is_cut ? TEXT_CUT : 0 };
+	struct lex_token t = { .kind = LEX_WORD }, before = { .kind = LEX_END }, opening = before;
 
-		if (is(&t, "into") && !(writes && (is(&opening, "explain") || is(&opening, "prepare") || begins_statement(before.at, begin))))
-			return true;
-		opening = opening.kind == END ? t : opening;
+	for (unsigned count = 0; (t.size = lex_next_word(&l.at, l.end, &t.at)) > 0; count++) {
+		if (may_matter(*t.at)) {
+			if (lex_is(&t, "u") && lex_is_at(&l, "&\""))
+				name_is_unknown(&x);
+			else if (!read_parameter(&x, &t, begin, l.end))
+				x.said |= said_by(&t);
+			if ((lex_is(&t, "temp") || lex_is(&t, "temporary")) && makes_temporary(&before, &opening, count, has_comments))
+				x.said |= TEXT_TEMPORARY;
+			if (lex_is(&t, "into") && !((lex_is(&before, "insert") || lex_is(&before, "merge")) &&
+			    (lex_is(&opening, "explain") || lex_is(&opening, "prepare") || begins_statement(before.at, begin))))
+				x.said |= TEXT_SELECTS_INTO;
+		}
 		before = t;
+		if (count == 0)
+			opening = t;
 	}
-	return false;
-}
-
-/* It has one of the words, or is cut off. */
-static bool has_word(const uint8_t *text, size_t size, const char *const *words, size_t count)
-{
-	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size;
-	struct token t;
-
-	while ((t = next_word(&at, end)).kind != END)
-		for (size_t i = 0; i < count; i++)
-			if (is(&t, words[i]))
-				return true;
-	return !nul;
-}
-
-bool state_text_may_begin(const uint8_t *text, size_t size)
-{
-	static const char *const words[] = { "begin", "start" };
-
-	return has_word(text, size, words, 2);
+	return x.said;
 }
 
 bool state_text_begins(const uint8_t *text, size_t size)
 {
-	struct reader r = { (const char *)text, (const char *)text + size };
-	struct token t = take(&r);
+	struct sql_lexer l = { .at = (const char *)text, .end = (const char *)text + size, .is_fragment = true };
+	struct lex_token t = lex_next(&l);
 
-	return is(&t, "begin") || is(&t, "start");
+	return lex_is(&t, "begin") || lex_is(&t, "start");
 }
 
 bool state_text_may_notify(const uint8_t *text, size_t size)
 {
-	static const char *const words[] = { "notify", "pg_notify" };
+	struct sql_lexer l = lex_begin(text, size);
+	const char *word;
+	size_t length;
 
-	return has_word(text, size, words, 2);
+	while ((length = lex_next_word(&l.at, l.end, &word)) > 0)
+		if (lex_equal(word, length, "notify") || lex_equal(word, length, "pg_notify"))
+			return true;
+	return l.is_cut;
 }
 
-bool state_text_may_draw(const uint8_t *text, size_t size)
-{
-	static const char *const words[] = { "insert", "merge", "copy" };
+/* ---- arguments of functions ---- */
 
-	return has_word(text, size, words, 3);
-}
-
-/* ---- sequences that a text asks for ---- */
-
-/* The end of an argument: a parenthesis, perhaps behind a cast to regclass. */
-static bool take_end(struct reader *r)
-{
-	struct token t = take(r), second, type;
-
-	if (!is_mark(&t, ':'))
-		return is_mark(&t, ')');
-	second = take(r);
-	type = take(r);
-	t = take(r);
-	return is_mark(&second, ':') && is(&type, "regclass") && is_mark(&t, ')');
-}
-
-/* Behind pg_get_serial_sequence. */
-static bool take_column(struct reader *r, struct token *table, struct token *column)
-{
-	struct token opening = take(r), comma, closing;
-
-	*table = take(r);
-	comma = take(r);
-	*column = take(r);
-	closing = take(r);
-	return is_mark(&opening, '(') && table->kind == STRING && is_mark(&comma, ',') && column->kind == STRING && is_mark(&closing, ')');
-}
-
-/* Behind the word currval. */
-static bool read_sequence(struct reader r, struct bytes *oids)
-{
-	struct token opening = take(&r), first = take(&r), table, column;
-
-	if (!is_mark(&opening, '('))
-		return false;
-	if (first.kind == STRING)
-		bytes_append_format(oids, "pg_catalog.to_regclass('%.*s')", (int)first.size, first.at);
-	else if (is(&first, "pg_get_serial_sequence") && take_column(&r, &table, &column))
-		bytes_append_format(oids, "pg_catalog.to_regclass(pg_catalog.pg_get_serial_sequence('%.*s','%.*s'))", (int)table.size, table.at, (int)column.size,
-				    column.at);
-	else
-		return false;
-	bytes_append_text(oids, "::pg_catalog.oid,");
-	return take_end(&r);
-}
-
-/* Strings are between single quotes as they are, and there is one statement. */
+/* The text is one statement, and all strings are between single quotes without escapes. */
 static bool is_plain(const char *begin, const char *end)
 {
 	const char *at = begin;
 
-	while (end > begin && (isspace((unsigned char)end[-1]) || end[-1] == ';'))
+	while (end > begin && (lex_is_blank(end[-1]) || end[-1] == ';'))
 		end--;
 	if (memchr(begin, ';', (size_t)(end - begin)) || memchr(begin, '\\', (size_t)(end - begin)))
 		return false;
 	while ((at = memchr(at, '$', (size_t)(end - at))) != NULL)
-		if (++at == end || !isdigit((unsigned char)*at))
+		if (++at == end || !lex_is_digit(*at))
 			return false;
 	return true;
 }
 
+/* After currval. */
+static bool read_sequence(struct sql_lexer l, struct bytes *oids)
+{
+	struct lex_token opening = lex_next(&l), first = lex_next(&l), t;
+
+	if (!lex_is_mark(&opening, '('))
+		return false;
+	if (first.kind == LEX_STRING) {
+		bytes_append_format(oids, "pg_catalog.to_regclass('%.*s')", (int)first.text_size, first.text);
+	} else if (lex_is(&first, "pg_get_serial_sequence")) {
+		struct lex_token inner = lex_next(&l), table = lex_next(&l), comma = lex_next(&l), column = lex_next(&l), closing = lex_next(&l);
+
+		if (!lex_is_mark(&inner, '(') || table.kind != LEX_STRING || !lex_is_mark(&comma, ',') || column.kind != LEX_STRING ||
+		    !lex_is_mark(&closing, ')'))
+			return false;
+		bytes_append_format(oids, "pg_catalog.to_regclass(pg_catalog.pg_get_serial_sequence('%.*s','%.*s'))", (int)table.text_size, table.text,
+				    (int)column.text_size, column.text);
+	} else {
+		return false;
+	}
+	bytes_append_text(oids, "::pg_catalog.oid,");
+	/* the argument ends, possibly after a cast to regclass */
+	t = lex_next(&l);
+	if (lex_is_mark(&t, ':')) {
+		struct lex_token second = lex_next(&l), type = lex_next(&l);
+
+		if (!lex_is_mark(&second, ':') || !lex_is(&type, "regclass"))
+			return false;
+		t = lex_next(&l);
+	}
+	return lex_is_mark(&t, ')');
+}
+
 bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids)
 {
-	const char *begin = (const char *)text, *end = size > 0 ? memchr(begin, 0, size) : NULL, *at = begin;
-	struct token t, first;
+	struct sql_lexer l = lex_begin(text, size);
+	struct lex_token first = { .kind = LEX_WORD }, t = first;
 
-	if (!end || !is_plain(begin, end))
+	if (l.is_cut || !is_plain(l.at, l.end))
 		return false;
-	first = next_word(&at, end);
-	for (; begin < first.at; begin++)
-		if (!isspace((unsigned char)*begin))
-			return false;
-	if (!is(&first, "select") && !is(&first, "insert") && !is(&first, "update") && !is(&first, "delete"))
+	lex_skip_blanks(&l);
+	first = lex_take(&l, LEX_IN_WORD);
+	if (!lex_is(&first, "select") && !lex_is(&first, "insert") && !lex_is(&first, "update") && !lex_is(&first, "delete"))
 		return false;
-	while ((t = next_word(&at, end)).kind != END) {
-		const char *behind = at + (t.at[-1] == '"' && at < end && *at == '"');
+	while ((t.size = lex_next_word(&l.at, l.end, &t.at)) > 0) {
+		struct sql_lexer after = { .at = l.at, .end = l.end, .is_fragment = true };
 
-		/* of search_path: then a name may be another sequence */
-		if (is(&t, "set_config") || (is(&t, "currval") && !read_sequence((struct reader){ behind, end }, oids)))
+		after.at += t.at[-1] == '"' && after.at < after.end && *after.at == '"';
+		/* set_config of search_path: then a name may be another sequence */
+		if (lex_is(&t, "set_config") || (lex_is(&t, "currval") && !read_sequence(after, oids)))
 			return false;
 	}
 	return true;
 }
 
-/* ---- parameters that are set to NULL ---- */
-
-/* Behind the word set_config. True: *name is lower case, and *null the NULL. */
-static bool take_null(struct reader r, struct name *name, struct token *null)
+/* After set_config. True: the second argument is NULL; sets *name, in lower case, and *null. */
+static bool take_null(struct sql_lexer l, struct name *name, struct lex_token *null)
 {
-	struct token opening = take(&r), t = take(&r), comma = take_behind_cast(&r);
+	struct lex_token opening = lex_next(&l), t = lex_next(&l), comma = take_after_cast(&l);
 
-	*null = take(&r);
-	if (!is_mark(&opening, '(') || t.kind != STRING || !is_mark(&comma, ',') || !is(null, "null"))
+	*null = lex_next(&l);
+	if (!lex_is_mark(&opening, '(') || t.kind != LEX_STRING || !lex_is_mark(&comma, ',') || !lex_is(null, "null"))
 		return false;
 	*name = (struct name){ .size = 0 };
-	append(name, t.at, t.size);
+	append(name, t.text, t.text_size);
 	if (name->size > PARAMS_NAME_LONGEST)
 		return false;
 	name->text[name->size] = '\0';
 	return true;
 }
 
-static void append_string(struct bytes *to, const char *value)
-{
-	bytes_append_text(to, " E'");
-	for (; *value; value++) {
-		if (*value == '\'' || *value == '\\')
-			bytes_append_u8(to, (uint8_t)*value);
-		bytes_append_u8(to, (uint8_t)*value);
-	}
-	bytes_append_text(to, "' ");
-}
-
 bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *value_of, void *context, struct bytes *filled)
 {
-	const char *begin = (const char *)text, *end = size > 0 ? memchr(begin, 0, size) : NULL, *at = begin, *copied = begin;
-	struct token t, null;
+	struct sql_lexer l = lex_begin(text, size);
+	const char *begin = l.at, *copied = begin, *word;
+	struct lex_token null;
 	struct name name;
+	size_t length;
 
 	/* the text of a function, a comment or a quoted name may look like a call */
-	if (!end || !is_plain(begin, end) || memchr(begin, '"', (size_t)(end - begin)) || memmem(begin, (size_t)(end - begin), "/*", 2) ||
-	    memmem(begin, (size_t)(end - begin), "--", 2))
+	if (l.is_cut || !is_plain(begin, l.end) || memchr(begin, '"', (size_t)(l.end - begin)) || memmem(begin, (size_t)(l.end - begin), "/*", 2) ||
+	    memmem(begin, (size_t)(l.end - begin), "--", 2))
 		return false;
-	while ((t = next_word(&at, end)).kind != END) {
+	while ((length = lex_next_word(&l.at, l.end, &word)) > 0) {
+		struct sql_lexer after = { .at = l.at, .end = l.end, .is_fragment = true };
 		const char *value;
 
-		if (!is(&t, "set_config") || !take_null((struct reader){ at, end }, &name, &null))
+		if (!lex_equal(word, length, "set_config") || !take_null(after, &name, &null))
 			continue;
 		value = value_of(context, name.text);
 		if (!value)
 			continue;
 		bytes_append(filled, copied, (size_t)(null.at - copied));
-		append_string(filled, value);
-		copied = at = null.at + null.size;
+		bytes_append_text(filled, " E'");
+		for (; *value; value++) {
+			if (*value == '\'' || *value == '\\')
+				bytes_append_u8(filled, (uint8_t)*value);
+			bytes_append_u8(filled, (uint8_t)*value);
+		}
+		bytes_append_text(filled, "' ");
+		copied = l.at = null.at + null.size;
 	}
 	if (copied == begin)
 		return false;
 	bytes_append(filled, copied, (size_t)((const char *)text + size - copied));
 	return true;
+}
+
+/* ---- the quick search ---- */
+
+/*
+ * The texts of all clients with session_state = full are searched, and nearly none has an effect, so many bytes are compared at once, with three letters
+ * of each word: the beginnings of "set", "temp", "hold", "advisory", "dblink", "unlisten" and of an escaped identifier, rare letters in "currval",
+ * "lastval", "nextval" and "pg_listening_channels", and the end of "into".
+ */
+#define BLOCK 32
+
+static inline bool tells(uint8_t a, uint8_t b, uint8_t c, bool selects)
+{
+	a |= 0x20;
+	b |= 0x20;
+	switch (c | 0x20) {
+	case 't': return a == 's' && b == 'e';
+	case 'm': return a == 't' && b == 'e';
+	case 'l': return (a == 'h' && b == 'o') || (a == 'd' && b == 'b') || (a == 'u' && b == 'n') || (a == 'g' && b == ('_' | 0x20));
+	case 'o': return a == 'n' && b == 't' && selects;
+	case 'v': return (a == 'a' && b == 'd') || (a == 'r' && b == 'r') || (a == 's' && b == 't') || (a == 'x' && b == 't');
+	default: return a == 'u' && b == '&';
+	}
+}
+
+/* The last of such three bytes. */
+static const bool is_third[256] = {
+	['t'] = true, ['T'] = true, ['m'] = true, ['M'] = true, ['l'] = true, ['L'] = true, ['v'] = true, ['V'] = true,
+	['o'] = true, ['O'] = true,
+	['"'] = true,
+};
+
+/* Compares the three bytes at each of BLOCK places. Without a branch, so that the compiler compares many bytes at a time. A few bytes that are not
+   letters match, too: they cost a reading of the text. */
+static NEVER_INLINE bool block_tells(const uint8_t *at, uint8_t selects)
+{
+	uint8_t found = 0;
+
+	for (size_t i = 0; i < BLOCK; i++) {
+		uint8_t a = at[i] | 0x20, b = at[i + 1] | 0x20, c = at[i + 2] | 0x20;
+		uint8_t with_e = (uint8_t)((b == 'e') & (((a == 's') & (c == 't')) | ((a == 't') & (c == 'm'))));
+		uint8_t others = (uint8_t)(((a == 'h') & (b == 'o') & (c == 'l')) | ((a == 'a') & (b == 'd') & (c == 'v')) |
+					   ((a == 'd') & (b == 'b') & (c == 'l')));
+		uint8_t with_v = (uint8_t)((c == 'v') & (((a == 'r') & (b == 'r')) | (((a == 's') | (a == 'x')) & (b == 't'))));
+		uint8_t escaped = (uint8_t)((a == 'u') & (b == '&') & (c == '"'));
+		uint8_t listens = (uint8_t)((c == 'l') & (((a == 'u') & (b == 'n')) | ((a == 'g') & (b == ('_' | 0x20)))));
+		uint8_t into = (uint8_t)((a == 'n') & (b == 't') & (c == 'o') & selects);
+
+		found |= into | with_e | others | with_v | escaped | listens;
+	}
+	return found;
+}
+
+bool state_text_may_tell(const uint8_t *text, size_t size)
+{
+	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL, *at = text;
+	uint8_t selects;
+
+	if (!end)
+		return true;
+	/* not if the text is one INSERT, in which INTO is no word of a SELECT */
+	selects = !(end - text > 6 && (text[0] | 0x20) == 'i' && (text[1] | 0x20) == 'n' && (text[2] | 0x20) == 's' &&
+		    !memchr(text, ';', (size_t)(end - text - 1)));
+	for (; end - at >= BLOCK + 2; at += BLOCK)
+		if (block_tells(at, selects))
+			return true;
+	for (; end - at >= 3; at++)
+		if (is_third[at[2]] && tells(at[0], at[1], at[2], selects))
+			return true;
+	return false;
+}
+
+/* ---- calls of functions ---- */
+
+/*
+ * A call is a name with a parenthesis after it; words in strings and comments count, as above. No calls are:
+ *
+ *	IN (...), VALUES (...)		keywords, which are in the table of the built-in functions
+ *	INSERT INTO t (...)		after COPY, AS, WITH, RECURSIVE, TABLE and EXISTS, too
+ *
+ * A name that cannot be read (quoted with other characters, or with a comment before the parenthesis) is not known.
+ */
+#define CALLED_MOST 63
+
+static const char *const builtins[] = {
+#define BUILTIN_SIZE(size, first)
+#define BUILTIN(name) name,
+#include "tbl/builtin.tbl"
+#undef BUILTIN
+#undef BUILTIN_SIZE
+};
+
+/* The index of the first name of this size; the names of a size are in order. */
+static const uint16_t firsts[CALLED_MOST + 2] = {
+#define BUILTIN_SIZE(size, first) [size] = first,
+#define BUILTIN(name)
+#include "tbl/builtin.tbl"
+#undef BUILTIN
+#undef BUILTIN_SIZE
+};
+
+/* `name` is in lower case. */
+static bool is_builtin(const char *name, size_t size)
+{
+	size_t low = firsts[size], high = firsts[size + 1];
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		int order = memcmp(builtins[middle], name, size);
+
+		if (order == 0)
+			return true;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+static const char *before_blanks(const char *at, const char *begin)
+{
+	while (at > begin && lex_is_blank(at[-1]))
+		at--;
+	return at;
+}
+
+/* Returns the beginning of the name, quoted or not, that ends at `at`, or `at` if there is none. */
+static const char *before_name(const char *at, const char *begin)
+{
+	const char *start = at;
+
+	if (at > begin && at[-1] == '"') {
+		for (at--; at > begin && at[-1] != '"'; at--)
+			;
+		return at > begin ? at - 1 : start;
+	}
+	while (at > begin && lex_is_in_name(at[-1]))
+		at--;
+	return at;
+}
+
+/* Moves *at before the qualifiers of the name at *at. Returns whether the name is one of pg_catalog, or has no qualifier. */
+static bool is_of_catalog(const char **at, const char *begin)
+{
+	bool result = true;
+	const char *dot;
+
+	while ((dot = before_blanks(*at, begin)) > begin && dot[-1] == '.') {
+		const char *end = before_blanks(dot - 1, begin), *start = before_name(end, begin);
+
+		if (start == end)
+			break;
+		result = lex_equal(start, (size_t)(end - start), "pg_catalog");
+		*at = start;
+	}
+	return result;
+}
+
+/* Writes the name in lower case. Returns its size; 0: the name is not as it appears. */
+static size_t read_called(const char *at, const char *end, char name[CALLED_MOST])
+{
+	bool is_quoted = *at == '"';
+	size_t size;
+
+	at += is_quoted;
+	end -= is_quoted;
+	size = (size_t)(end - at);
+	if (size > CALLED_MOST)
+		return 0;
+	for (size_t i = 0; i < size; i++) {
+		if (!lex_is_in_word(at[i]) || (is_quoted && at[i] >= 'A' && at[i] <= 'Z'))
+			return 0;
+		name[i] = (char)tolower((unsigned char)at[i]);
+	}
+	return size;
+}
+
+/* `at` is at a parenthesis. */
+static bool call_is_known(const char *at, const char *begin, bool has_lines, name_is_known *known, const void *context)
+{
+	static const char *const before_columns[] = { "into", "copy", "as", "with", "recursive", "table", "exists" };
+	const char *end = before_blanks(at, begin), *start, *before;
+	char name[CALLED_MOST];
+	size_t size;
+
+	if (end == begin)
+		return true;
+	/* a comment before the parenthesis */
+	if ((end - begin >= 2 && end[-1] == '/' && end[-2] == '*') || (has_lines && memchr(end, '\n', (size_t)(at - end))))
+		return false;
+	start = before = before_name(end, begin);
+	if (start == end)
+		return end[-1] != '"';
+	/* a quote inside a quoted name */
+	if (*start == '"' && start > begin && start[-1] == '"')
+		return false;
+	size = read_called(start, end, name);
+	if (is_of_catalog(&before, begin) && size > 0 && is_builtin(name, size))
+		return true;
+	if (size > 0 && known && known(context, name, size))
+		return true;
+	end = before_blanks(before, begin);
+	start = before_name(end, begin);
+	for (size_t i = 0; i < sizeof(before_columns) / sizeof(before_columns[0]); i++)
+		if (lex_equal(start, (size_t)(end - start), before_columns[i]))
+			return true;
+	return false;
+}
+
+bool state_text_calls_known(const uint8_t *text, size_t size, name_is_known *known, const void *context)
+{
+	struct sql_lexer l = lex_begin(text, size);
+	const char *begin = l.at;
+	bool has_lines = false, is_searched = false;
+
+	for (; l.at < l.end && (l.at = memchr(l.at, '(', (size_t)(l.end - l.at))) != NULL; l.at++) {
+		if (!is_searched)
+			has_lines = memmem(begin, (size_t)(l.end - begin), "--", 2);
+		is_searched = true;
+		if (!call_is_known(l.at, begin, has_lines, known, context))
+			return false;
+	}
+	return !l.is_cut;
 }

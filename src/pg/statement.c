@@ -15,7 +15,6 @@
 #include "pg/statement.h"
 
 #include "base/mem.h"
-#include "pg/deallocate.h"
 #include "pg/meaning.h"
 #include "pg/message.h"
 #include "pg/statement_sql.h"

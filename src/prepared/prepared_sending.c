@@ -6,7 +6,6 @@
 
 #include "state/role.h"
 #include "base/assert.h"
-#include "pg/deallocate.h"
 
 struct world *sending_world(const struct sending *x)
 {

@@ -8,7 +8,6 @@
 #include "prepared/prepared_sending.h"
 
 #include "base/inline.h"
-#include "pg/deallocate.h"
 #include "state/role.h"
 #include "state/session_state.h"
 

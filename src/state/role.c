@@ -6,7 +6,7 @@
  * (link.c). So that this costs no round trip where nothing has happened, it is done only where a role may have been set
  * (UNKNOWN_ROLE):
  *
- *  - after CommandComplete with the tag SET or RESET, unless the text is plain (pg/role.h): of a Query, which was sent with
+ *  - after CommandComplete with the tag SET or RESET, unless the text is plain (pg/meaning.h): of a Query, which was sent with
  *    nothing else under way (plain_set); of an Execute, unless a text that may set a role was ever prepared on this server
  *    (roles_prepared);
  *  - after the server has reported session_authorization or is_superuser, whatever it was that changed them.
@@ -32,7 +32,7 @@
 void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 {
 	if (ledger_is_empty(&s->ledger))
-		s->plain_set = (role_query_keeps(text, size) ? SET_KEEPS_ROLE : 0) | (meaning_query_keeps(text, size) ? SET_KEEPS_MEANING : 0);
+		s->plain_set = (uint8_t)set_query_keeps(text, size);
 }
 
 /* What connect_query has set is known, or there is none. */

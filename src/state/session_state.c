@@ -430,9 +430,9 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	unsigned said = state_text_read(text, size, name_it, c), of_functions = functions ? read_functions(functions, c, text, size) : 0, doubts;
 	bool needs_channels;
 
-	said |= of_functions | (state_text_selects_into(text, size) ? TEXT_TEMPORARY : 0u);
+	said |= of_functions | (said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u);
 	doubts = doubts_of(said);
-	needs_channels = c->hears && (said & (TEXT_UNLISTENS | TEXT_LISTENS) || state_text_may_begin(text, size));
+	needs_channels = c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT);
 	if (needs_channels && !has_channels(s, c))
 		return false;
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
@@ -441,7 +441,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	s->sets_null = said & TEXT_SETS_NULL;
 	s->state_doubts |= (uint16_t)doubts;
 	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
-	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && state_text_may_draw(text, size)))
+	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)))
 		keep_values(c);
 	if (said & TEXT_SETS_UNNAMED)
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");

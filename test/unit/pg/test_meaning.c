@@ -1,4 +1,4 @@
-/* SQL that may change the meaning of other texts. */
+/* SQL that may change the meaning of other texts, or the role of a session; complete and truncated at every byte. */
 #include "pg/meaning.h"
 #include "unit.h"
 
@@ -21,6 +21,16 @@ static bool ask(question *asked, const char *text, size_t size)
 	return answer;
 }
 
+static bool query_keeps_meaning(const uint8_t *text, size_t size)
+{
+	return set_query_keeps(text, size) & SET_KEEPS_MEANING;
+}
+
+static bool parse_keeps_meaning(const uint8_t *text, size_t size)
+{
+	return set_parse_keeps(text, size) & SET_KEEPS_MEANING;
+}
+
 static void check(question *asked, bool answer, const char *const *texts)
 {
 	for (; *texts; texts++)
@@ -35,9 +45,9 @@ TEST(queries)
 	static const char *const change[] = { "SET search_path = a", "SET LOCAL ROLE a", "SET SESSION AUTHORIZATION a", "SET \"work_mem\" = 1", "SET work_mem = 1; SET search_path = a",
 		"RESET work_mem", "SET /* a */ work_mem = 1", "SET transform_null_equals = on", "SET", "", "SET work_mem\"a = 1", NULL };
 
-	check(meaning_query_keeps, true, keep);
-	check(meaning_query_keeps, false, change);
-	CHECK(!ask(meaning_query_keeps, "SET work_mem = 1", 16));
+	check(query_keeps_meaning, true, keep);
+	check(query_keeps_meaning, false, change);
+	CHECK(!ask(query_keeps_meaning, "SET work_mem = 1", 16));
 }
 
 TEST(parsed_texts)
@@ -45,9 +55,9 @@ TEST(parsed_texts)
 	static const char *const keep[] = { "SELECT 1", "SET LOCAL app.tenant = '7'", " ;RESET work_mem", "", "/* a */ SELECT 1", "setting", NULL };
 	static const char *const change[] = { "SET LOCAL search_path = a", "RESET ALL", "RESET search_path", "/* a */ SET work_mem = 1", "-- a\nset ROLE a", NULL };
 
-	check(meaning_parse_keeps, true, keep);
-	check(meaning_parse_keeps, false, change);
-	CHECK(!ask(meaning_parse_keeps, "SELECT 1", 8));
+	check(parse_keeps_meaning, true, keep);
+	check(parse_keeps_meaning, false, change);
+	CHECK(!ask(parse_keeps_meaning, "SELECT 1", 8));
 }
 
 TEST(calls)
@@ -61,6 +71,163 @@ TEST(calls)
 	check(meaning_is_configured, true, change);
 	check(meaning_is_configured, false, keep);
 	CHECK(ask(meaning_is_configured, "SELECT 1", 8));
+}
+
+/* ---- role ---- */
+
+static bool query_keeps_role(const uint8_t *text, size_t size)
+{
+	return set_query_keeps(text, size) & SET_KEEPS_ROLE;
+}
+
+static bool parse_keeps_role(const uint8_t *text, size_t size)
+{
+	return set_parse_keeps(text, size) & SET_KEEPS_ROLE;
+}
+
+static bool query_keeps(const char *text)
+{
+	return role_query_may_keep((const uint8_t *)text, strlen(text) + 1) && ask(query_keeps_role, text, strlen(text) + 1);
+}
+
+static bool parse_keeps(const char *text)
+{
+	bool keeps = ask(parse_keeps_role, text, strlen(text) + 1);
+
+	if (role_parse_surely_keeps((const uint8_t *)text, strlen(text) + 1) && !keeps)
+		UNIT_FAIL("\"%s\" surely keeps the role, but does not", text);
+	return keeps;
+}
+
+/* A single SET that does not affect roles. */
+static const char *const plain[] = {
+	"SET statement_timeout = 5", "set x to 1", "SET LOCAL statement_timeout = '5s'", "SET SESSION x = 1",
+	"Set\tX=1", "SET\nx\n=\n1",
+	"SET x.y = 'z'", "SET local.x = 1", "SET LOCAL ROLE a", "SET LOCAL SESSION AUTHORIZATION a",
+	"set local\trole none",
+	"SET TIME ZONE 'UTC'", "SET NAMES 'utf8'", "SET SCHEMA 'x'", "SET TRANSACTION READ ONLY", "SET rolex = 1",
+	"SET xrole = 1",
+	"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET search_path = role", "SET x = 'SET ROLE a'",
+	"SET x = 1;",
+	"SET x = 1 ; \n", "SET x = 1 /* comment */", "SET x = 1 -- role", "SET sessions = 1", "SET LOCAL \"role\" = a",
+	"SET x = \"role\"", "SET $x = 1", "SET SESSION rolex TO a",
+};
+/* Texts that set, or may set, a role. */
+static const char *const roles[] = {
+	"SET ROLE a", "set role none", "SET SESSION ROLE a", "SET role = a", "SET role TO 'a'", "SET role=a",
+	"SET\n\tROLE\r\na",
+	"SET SESSION AUTHORIZATION a", "set session authorization default", "SET SESSION SESSION AUTHORIZATION a",
+	"SET session_authorization = a", "SET session_authorization TO 'a'", "SET \"role\" = a",
+	"SET U&\"\\0072ole\" = a", "SET/**/ROLE a",
+	"SET /**/ ROLE a", "SET--\nROLE a", "SET SESSION/**/AUTHORIZATION a", "SET LOCAL/**/x = 1", "SET", "SET ",
+	"SET SESSION",
+	"SET AUTHORIZATION a", "SET r\xc3\xb6le = a", "SET (x) = 1", "SET role.x = 1", "SET x/**/= 1", "SET \"x\" = 1",
+};
+/* Several statements, or none with the tag SET. */
+static const char *const others[] = {
+	"SELECT 1; SET ROLE a", "SET x = 1; SET ROLE a", "SET x = ';'", "SET x = 1;;", "SET x = 1; -- behind",
+	"SELECT 1", "", " SET x = 1",
+	";SET x = 1", "/* a */ SET x = 1", "RESET ALL", "RESET x", "SET CONSTRAINTS ALL DEFERRED",
+	"set  constraints x immediate", "SETx = 1",
+	"SELECT set_config('role', 'a', false)", "settle", "s", "se",
+};
+
+TEST(queries_that_may_change_the_role)
+{
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (!query_keeps(plain[i]))
+			UNIT_FAIL("\"%s\" may change the role", plain[i]);
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (query_keeps(roles[i]))
+			UNIT_FAIL("\"%s\" keeps the role", roles[i]);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (query_keeps(others[i]))
+			UNIT_FAIL("\"%s\" keeps the role", others[i]);
+}
+
+TEST(parse_texts_that_may_change_the_role)
+{
+	static const char *const keep[] = {
+		"SELECT 1", "", "INSERT INTO t VALUES (1)", "reset_all", "RESET ALL", "RESET x", "reset\ttime zone",
+		"RESET x.y", "sets", "SETTLE",
+		"/* SET ROLE a */ SELECT 1", "-- SET ROLE a\nSELECT 1", "-- SET ROLE a", "/* a /* b */ c */SET x = 1",
+		"--\r\n--\nRESET x", "(SELECT 1)",
+		"; ;SELECT 1", "\v\fSELECT 1", "SET CONSTRAINTS ALL DEFERRED", "\xc3\xa4", "-", "/", "1",
+		"with x as (select 1) select 2",
+	};
+	static const char *const change[] = {
+		"RESET ROLE", "reset role", "RESET\nROLE", "RESET SESSION AUTHORIZATION",
+		"RESET session_authorization", "RESET \"role\"", "RESET",
+		"RESET/**/ROLE", "/* a */ SET ROLE a", "/* a /* b */ c */SET ROLE a", "-- a\nSET ROLE a",
+		"-- a\rRESET ROLE", ";SET ROLE a",
+		" \n; -- x\n;\t/**/SET ROLE a", "/* not closed", "/* a /* b */ SET ROLE a",
+	};
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (!parse_keeps(plain[i]))
+			UNIT_FAIL("\"%s\" may change the role", plain[i]);
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (parse_keeps(roles[i]))
+			UNIT_FAIL("\"%s\" keeps the role", roles[i]);
+	for (size_t i = 0; i < sizeof(keep) / sizeof(keep[0]); i++)
+		if (!parse_keeps(keep[i]))
+			UNIT_FAIL("\"%s\" may change the role", keep[i]);
+	for (size_t i = 0; i < sizeof(change) / sizeof(change[0]); i++)
+		if (parse_keeps(change[i]))
+			UNIT_FAIL("\"%s\" keeps the role", change[i]);
+}
+
+/* A truncated text keeps the role only if every possible rest does: here the rest changes it. */
+static void check_cuts(const char *text)
+{
+	static const char *const behind[] = {
+		"", "ROLE a", "SET ROLE a", "role", "*/SET ROLE a", "-\nSET ROLE a", " ROLE", "\nSET ROLE a",
+	};
+	char joined[256];
+
+	for (size_t cut = 0; cut <= strlen(text); cut++) {
+		CHECK(!ask(query_keeps_role, text, cut));
+		if (!ask(parse_keeps_role, text, cut))
+			continue;
+		for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+			snprintf(joined, sizeof(joined), "%.*s%s", (int)cut, text, behind[i]);
+			if (!parse_keeps(joined))
+				UNIT_FAIL("\"%.*s\" keeps the role, but \"%s\" may change it", (int)cut, text, joined);
+		}
+	}
+}
+
+TEST(truncated_at_every_byte)
+{
+	static const char *const more[] = {
+		"-- a\nSELECT 1", "/* a */SELECT 1", "RESET ALL", "RESET ROLE", "SELECT 1", "s", "-", "/", ";", " x",
+	};
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		check_cuts(plain[i]);
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		check_cuts(roles[i]);
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		check_cuts(more[i]);
+}
+
+TEST(every_first_byte)
+{
+	char text[] = "?et role a";
+
+	for (int c = 1; c < 256; c++) {
+		text[0] = (char)c;
+		CHECK(parse_keeps(text) == (c != 's' && c != 'S'));
+		CHECK(!query_keeps(text));
+	}
+}
+
+TEST(operator_queries_that_mention_a_role)
+{
+	CHECK(role_is_mentioned("SET ROLE a") && role_is_mentioned("discard all; set role a"));
+	CHECK(role_is_mentioned("SET session authorization a"));
+	CHECK(role_is_mentioned("SELECT set_config('role', 'a', false)"));
+	CHECK(!role_is_mentioned("DISCARD ALL") && !role_is_mentioned("") && !role_is_mentioned("RESET ALL"));
 }
 
 UNIT_MAIN

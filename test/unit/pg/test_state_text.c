@@ -15,7 +15,7 @@ static void note(void *context, const char *name)
 	strcat(names, name);
 }
 
-/* In an allocation of the exact size. */
+/* Reads a text in an allocation of the exact size; returns the bits that functions can have, too. */
 static unsigned read_text(const char *text, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -28,11 +28,11 @@ static unsigned read_text(const char *text, size_t size)
 	said = state_text_read(copy, size, note, names);
 	/* the word PREPARE by itself sets nothing */
 	if (!state_text_may_tell(copy, size)) {
-		CHECK(!(said & ~TEXT_PREPARES) && !*names);
+		CHECK(!(said & ~(TEXT_PREPARES | TEXT_BEGINS | TEXT_FILLS)) && !*names);
 		said = 0;
 	}
 	free(copy);
-	return said;
+	return said & ~(unsigned)TEXT_OF_CLIENTS;
 }
 
 #define CALLED TEXT_SETS
@@ -165,10 +165,9 @@ TEST(texts)
 
 TEST(beginnings_of_transactions)
 {
-	CHECK(state_text_may_begin(OF("select 1; Begin")) && state_text_may_begin(OF("START TRANSACTION READ ONLY")));
-	CHECK(!state_text_may_begin(OF("SELECT beginning, restart FROM t")));
-	/* the rest is unknown */
-	CHECK(state_text_may_begin((const uint8_t *)"SELECT 1", 8));
+	CHECK_INT(state_text_read(OF("select 1; Begin"), note, names), TEXT_BEGINS);
+	CHECK_INT(state_text_read(OF("START TRANSACTION READ ONLY"), note, names), TEXT_BEGINS);
+	CHECK_INT(state_text_read(OF("SELECT beginning, restart FROM t"), note, names), 0);
 	CHECK(state_text_begins(OF("BEGIN")) && state_text_begins(OF(" /* a */ start transaction")));
 	CHECK(!state_text_begins(OF("SELECT begin FROM t")) && !state_text_begins(OF("\"begin\"")) && !state_text_begins(OF("")));
 }
@@ -219,6 +218,16 @@ TEST(sequences_that_a_text_asks_for)
 			CHECK(!state_text_read_sequences((const uint8_t *)asked[i].text, size, &oids));
 		bytes_free(&oids);
 	}
+}
+
+TEST(texts_that_write)
+{
+	CHECK_INT(state_text_read(OF("explain INSERT INTO t VALUES (1)"), note, names), TEXT_FILLS);
+	CHECK_INT(state_text_read(OF("WITH a AS (SELECT 1) MERGE INTO t USING a"), note, names), TEXT_FILLS | TEXT_SELECTS_INTO);
+	CHECK_INT(state_text_read(OF("COPY t FROM stdin"), note, names), TEXT_FILLS);
+	CHECK_INT(state_text_read(OF("SELECT a INTO b FROM t"), note, names), TEXT_SELECTS_INTO);
+	CHECK_INT(state_text_read(OF("SELECT 1; INSERT INTO t (insert) SELECT insert INTO b"), note, names), TEXT_FILLS | TEXT_SELECTS_INTO);
+	CHECK_INT(state_text_read(OF("SELECT inserted, intone FROM t"), note, names), 0);
 }
 
 /* The quick search finds a word at every position. */

@@ -1,0 +1,94 @@
+#ifndef PG_SQL_LEX_H
+#define PG_SQL_LEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The lexer for SQL texts of clients ("Lexical Structure" in the PostgreSQL documentation). A text is `size` bytes that contain their NUL, or the
+ * beginning of a longer text.
+ *
+ * lex_next() returns tokens by the rules of PostgreSQL. lex_next_word() returns words only, and also the words inside comments, strings and quoted
+ * identifiers. A caller that must not miss a word uses lex_next_word(), because the end of a string can depend on standard_conforming_strings,
+ * which a text can change.
+ */
+enum lex_kind {
+	LEX_END,
+	LEX_WORD,			/* an unquoted identifier, a keyword, or a number */
+	LEX_QUOTED_WORD,		/* "an identifier" */
+	LEX_STRING,			/* 'a string', E'a string', $$a string$$ */
+	LEX_MARK			/* any other byte */
+};
+
+struct lex_token {
+	enum lex_kind kind;
+	const char *at;			/* the token with its quotes */
+	size_t size;
+	const char *text;		/* without quotes; doubled quotes and escapes are unchanged */
+	size_t text_size;
+};
+
+struct sql_lexer {
+	const char *at, *end;
+	bool is_cut;			/* the text continues after `end` */
+	bool is_fragment;		/* `at` may be inside a string: see lex_next() */
+	bool is_uncertain;		/* a string does not end, or its end depends on standard_conforming_strings */
+};
+
+/* Properties of bytes, as bits. */
+enum {
+	LEX_BLANK = 1,			/* space, tab, line feed, vertical tab, form feed, carriage return */
+	LEX_IN_WORD = 2,		/* an ASCII letter, a digit, '_' */
+	LEX_DOLLAR = 4,
+	LEX_DOT = 8,
+	LEX_NOT_ASCII = 16,
+	LEX_IN_NAME = LEX_IN_WORD | LEX_DOLLAR | LEX_NOT_ASCII
+};
+extern const uint8_t lex_bytes[256];
+
+static inline bool lex_is_blank(char c) { return lex_bytes[(uint8_t)c] & LEX_BLANK; }
+static inline bool lex_is_in_word(char c) { return lex_bytes[(uint8_t)c] & LEX_IN_WORD; }
+static inline bool lex_is_in_name(char c) { return lex_bytes[(uint8_t)c] & LEX_IN_NAME; }
+static inline bool lex_is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Returns a lexer at the beginning of the text. */
+struct sql_lexer lex_begin(const uint8_t *text, size_t size);
+/* Returns the next token. In a fragment each quote begins or ends a string, a backslash escapes only in E'...', and the tag of a dollar-quoted string
+   is a blank, so that the content of the string is read as SQL. */
+struct lex_token lex_next(struct sql_lexer *lexer);
+void lex_skip_blanks(struct sql_lexer *lexer);			/* not comments */
+/* Skips the comment that begins at `at`. Returns whether there is one, and it ends before the end of the text. */
+bool lex_skip_comment(struct sql_lexer *lexer);
+/* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
+struct lex_token lex_take(struct sql_lexer *lexer, uint8_t properties);
+
+/* The lexer is at the $tag$ that begins or ends a dollar-quoted string, and skips the tag. False: there is no tag; '$' belongs to a parameter, or has no
+   meaning. */
+bool lex_skip_tag(struct sql_lexer *lexer);
+
+/* Compares without regard to case. */
+bool lex_equal(const char *at, size_t size, const char *word);
+static inline bool lex_is(const struct lex_token *t, const char *word)
+{
+	return t->kind == LEX_WORD && lex_equal(t->at, t->size, word);
+}
+static inline bool lex_is_mark(const struct lex_token *t, char c)
+{
+	return t->kind == LEX_MARK && *t->at == c;
+}
+/* The rest of the text begins with these bytes, which are compared with regard to case. */
+bool lex_is_at(const struct sql_lexer *lexer, const char *bytes);
+
+/* Returns the size of the next word at or after *at, and moves *at after the word; 0: there is none. */
+static inline size_t lex_next_word(const char **at, const char *end, const char **word)
+{
+	while (*at < end && !lex_is_in_word(**at))
+		(*at)++;
+	*word = *at;
+	while (*at < end && lex_is_in_word(**at))
+		(*at)++;
+	return (size_t)(*at - *word);
+}
+
+#endif
