@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "conn/peer.h"
 #include "conn/server_task.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "pg/ledger.h"
 #include "pg/params.h"
 #include "pool/pool.h"

@@ -4,13 +4,13 @@
 #include "base/bytes.h"
 
 /*
- * Writing messages. pg_begin opens a frame of this type and returns its mark,
- * pg_end fills in the length. Out of memory shows as out->failed.
+ * Building messages. pg_begin() begins a message of this type and returns its mark, pg_end() writes the length. If there is no memory, out->failed is
+ * set.
  */
 size_t pg_begin(struct bytes *out, uint8_t type);
 void pg_end(struct bytes *out, size_t mark);
 
-/* Whole messages, in the order of the protocol documentation's list. */
+/* Whole messages, in the order of the protocol documentation. */
 void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size);
 void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
 void pg_build_command_complete(struct bytes *out, const char *tag);
@@ -18,7 +18,7 @@ void pg_build_command_complete(struct bytes *out, const char *tag);
 void pg_build_error(struct bytes *out, const char *severity, const char *sqlstate, const char *message,
 		    const char *detail, const char *hint);
 void pg_build_notice(struct bytes *out, const char *severity, const char *sqlstate, const char *message, const char *detail);
-/* NegotiateProtocolVersion: newest minor served, and the option names not known. */
+/* NegotiateProtocolVersion: the newest minor version served, and the names of the unknown options. */
 void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count);
 void pg_build_parameter_status(struct bytes *out, const char *name, const char *value);
 void pg_build_ready(struct bytes *out, char status);
@@ -27,14 +27,12 @@ void pg_build_password(struct bytes *out, const void *data, size_t size);
 /* SASLInitialResponse. */
 void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size);
 void pg_build_terminate(struct bytes *out);
-/* Untyped packets: StartupMessage (name/value pairs, an even count), SSLRequest, CancelRequest. */
+/* Packets without a type: StartupMessage (name/value pairs, an even count), SSLRequest, CancelRequest. */
 void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pairs, size_t count);
 void pg_build_ssl_request(struct bytes *out);
 void pg_build_cancel(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
 
-/* For results of the console: columns as "name:type" with type text, int4, int8, numeric
-   or 17 (bytea); then rows. A NULL cell is SQL null. */
+/* RowDescription of the console: columns as "name:type", with type text, int4, int8, numeric or 17 (bytea). */
 void pg_build_row_description(struct bytes *out, const char *const *columns, size_t count);
-void pg_build_data_row(struct bytes *out, const char *const *cells, size_t count);
 
 #endif

@@ -6,22 +6,23 @@
 #include <stdint.h>
 
 /*
- * The digests that logins need, from OpenSSL. Each gives false, with the output zeroed, when the library has no
- * memory or its configuration forbids the algorithm (a FIPS provider has no MD5).
+ * Digests, from OpenSSL. Each function returns false, with an output of zeros, if the library has no memory.
  */
 #define SHA256_SIZE 32
-#define MD5_SIZE 16
-
-/* A piece of the input of a digest. */
-struct digest_part {
-	const void *data;
-	size_t size;
-};
 
 bool digest_sha256(const void *data, size_t size, uint8_t out[SHA256_SIZE]);
 /* HMAC (RFC 2104) with SHA-256. */
 bool digest_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size, uint8_t out[SHA256_SIZE]);
-/* Of the two parts one behind the other. */
-bool digest_md5(struct digest_part first, struct digest_part second, uint8_t out[MD5_SIZE]);
+
+/*
+ * Base64 (RFC 4648 section 4) as SCRAM uses it: padded, without blanks and line breaks.
+ */
+#define BASE64_SIZE(n) (((n) + 2) / 3 * 4)	/* characters for n bytes */
+
+/* Writes BASE64_SIZE(size) characters and a NUL. */
+void base64_encode(char *to, const void *bytes, size_t size);
+/* Decodes all `length` characters of `text` into at most `size` bytes, and sets *got to their number. False: a character that is not base64, wrong
+   padding, unused bits that are not zero, or too many bytes. */
+bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t length);
 
 #endif

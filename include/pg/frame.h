@@ -7,29 +7,27 @@
 #include <stdint.h>
 
 /*
- * Frames of protocol 3 after start-up ("Message Formats" in the PostgreSQL
- * documentation): one type byte, an Int32 length that counts itself, the body.
- * Every parser of this room gives one of three verdicts and touches nothing
- * but its arguments.
+ * Frames of protocol 3 after start-up ("Message Formats" in the PostgreSQL documentation): a type byte, an Int32 length that counts itself, the body.
+ * Each parser of this room returns one of three verdicts, and reads and writes only its arguments.
  */
 enum pg_verdict {
-	PG_OK,			/* what was asked for is there */
-	PG_MORE,		/* not yet: call again with more bytes */
-	PG_BAD			/* no continuation of these bytes is valid */
+	PG_OK,			/* complete */
+	PG_MORE,		/* incomplete: call again with more bytes */
+	PG_BAD			/* invalid, whatever bytes follow */
 };
 
-#define PG_HEADER 5		/* bytes: type and length */
-#define PG_LENGTH_WORD 4u	/* the part of the length that is not body */
-#define PG_LENGTH_LIMIT 0x7fffffffu	/* the wire's Int32 is signed */
+#define PG_HEADER 5		/* bytes of type and length */
+#define PG_LENGTH_WORD 4u	/* bytes of the length itself */
+#define PG_LENGTH_LIMIT 0x7fffffffu	/* an Int32 is signed */
 
 struct pg_frame {
 	uint8_t type;
 	uint32_t size;		/* of the body, without type and length word */
-	const uint8_t *body;	/* the part of the body that is here */
-	size_t here;		/* bytes of it that are here, <= size */
+	const uint8_t *body;	/* the part of the body that has arrived */
+	size_t here;		/* bytes of that part, <= size */
 };
 
-/* The Int32 of the wire. */
+/* Reads an Int32 of the protocol. */
 static inline uint32_t pg_u32_at(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -43,32 +41,31 @@ static inline void pg_u32_put(uint8_t *p, uint32_t value)
 	p[3] = (uint8_t)value;
 }
 
-/* Looks at the frame that begins at p, n bytes of which have arrived. PG_OK as
-   soon as the header is complete; PG_BAD when the length is below 4 or above
-   max_length (as on the wire: body + 4; at most 2^31-1). */
+/* Reads the header of the frame at p, of which n bytes have arrived. PG_OK: the header is complete; PG_BAD: the length is below 4, or above
+   max_length (which counts the length itself, and is at most 2^31-1). */
 static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
 {
 	uint32_t length;
-	size_t behind;
+	size_t after;
 
 	if (n < PG_HEADER)
 		return PG_MORE;
 	length = pg_u32_at(p + 1);
 	if (length < PG_LENGTH_WORD || length > max_length || length > PG_LENGTH_LIMIT)
 		return PG_BAD;
-	behind = n - PG_HEADER;
+	after = n - PG_HEADER;
 	out->type = p[0];
 	out->size = length - PG_LENGTH_WORD;
 	out->body = p + PG_HEADER;
-	out->here = behind < out->size ? behind : out->size;
+	out->here = after < out->size ? after : out->size;
 	return PG_OK;
 }
-/* True when the whole body is here. */
+/* The whole body has arrived. */
 static inline int pg_frame_is_whole(const struct pg_frame *f) { return f->here == f->size; }
 
-/* Bytes of a peer from which whole messages are taken, one after the other: what reads logins, look-ups and commands of the console. */
+/* The bytes of a peer, from which complete messages are taken one by one: for logins, look-ups and commands of the console. */
 struct pg_frames {
-	const uint8_t *at;	/* what has not been taken */
+	const uint8_t *at;	/* the bytes that have not been taken */
 	size_t left;
 };
 static inline struct pg_frames pg_frames_of(const struct bytes *held)
@@ -77,8 +74,8 @@ static inline struct pg_frames pg_frames_of(const struct bytes *held)
 
 	return (struct pg_frames){ size > 0 ? bytes_front(held) : NULL, size };
 }
-/* PG_OK: *out is the next message, all of which is here, and it is taken. PG_MORE: the rest is no whole message yet. PG_BAD: as
-   pg_frame_look says. With these two nothing is taken. */
+/* PG_OK: takes the next message into *out. PG_MORE: the rest is an incomplete message. PG_BAD: as from pg_frame_look(). Takes nothing with PG_MORE
+   and PG_BAD. */
 static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_length, struct pg_frame *out)
 {
 	enum pg_verdict verdict = pg_frame_look(in->at, in->left, max_length, out);
@@ -92,21 +89,17 @@ static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_
 	return PG_OK;
 }
 
-/*
- * The same for the two short walks of the relay, at the cost of three instructions: all of the message at `at`, of which n bytes, a header
- * at least, are here, has come; *size is that of its body. They have no use for a struct, nor for why it is not so: what they leave
- * goes to pg_frame_look, as do the frames that the relay passes on in parts.
- */
+/* The message at `at`, of which n bytes have arrived, at least a header, is complete. Sets *size to the size of the body. For the fast paths of the
+   relay: three instructions. A message that is incomplete or invalid is read again with pg_frame_look(). */
 static inline int pg_frame_is_here(const uint8_t *at, size_t n, uint32_t *size)
 {
-	/* a length below four is a very large size */
+	/* a length below four becomes a very large size */
 	*size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
 	return *size <= n - PG_HEADER;
 }
 
 /*
- * A cursor over a body. A read past the end sets `bad` and gives zero, NULL or
- * ""; the caller checks `bad` once.
+ * A cursor over a body. A read past the end sets `bad` and returns 0, NULL or ""; the caller checks `bad` once.
  */
 struct pg_cursor {
 	const uint8_t *at, *end;
@@ -119,9 +112,9 @@ static inline struct pg_cursor pg_cursor_of(const uint8_t *body, size_t size)
 uint8_t pg_read_u8(struct pg_cursor *c);
 uint16_t pg_read_u16(struct pg_cursor *c);
 uint32_t pg_read_u32(struct pg_cursor *c);
-/* A NUL-terminated string inside the body (not copied). */
+/* Returns a string with its NUL inside the body. */
 const char *pg_read_string(struct pg_cursor *c);
-/* `size` bytes inside the body (not copied). */
+/* Returns `size` bytes inside the body. */
 const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size);
 
 #endif

@@ -1,42 +1,39 @@
 #ifndef PG_LEDGER_H
 #define PG_LEDGER_H
 
+#include "base/bytes.h"
 #include "pg/message.h"
 
 #include <stddef.h>
 
 /*
- * What a server still owes. Every message that goes to the server is entered,
- * every answer crosses off what it answers, in order. From this one account
- * follow pipelining, errors until Sync, COPY, row-limited portals, and the only
- * question that matters to a pool: may this connection be lent to another client?
+ * The pending answers of a server. Each message to the server is entered, and each answer crosses off the oldest message. The ledger covers
+ * pipelines, errors until Sync, COPY and row-limited portals, and says when a server can be assigned to another client.
  *
- * Rules of the protocol that it knows ("Message Flow"):
- *  - after an error in an extended-protocol message the server skips everything up
- *    to and including the next Sync, Query and FunctionCall too;
- *  - an error while it handles Sync, Query or FunctionCall skips nothing;
- *  - extended messages without a Sync leave the server in an open implicit
- *    transaction although every answer has come: it is not free;
- *  - a Sync (or Flush) that the server reads during COPY IN is ignored; CopyDone and
- *    CopyFail end the COPY; CopyData, CopyDone, CopyFail outside COPY are ignored;
- *  - when a COPY IN fails only the server knows which of the Syncs sent so far it
- *    had read before: each of the others is answered by a ReadyForQuery;
- *  - an answer that nothing asked for is a broken server.
+ * Rules of the protocol ("Message Flow"):
+ *  - after an error in an extended-protocol message the server skips all messages up to the next Sync, Query and FunctionCall included;
+ *  - an error while the server handles Sync, Query or FunctionCall skips nothing;
+ *  - extended messages without a Sync leave the server in an open implicit transaction after the last answer: the server is not free;
+ *  - a Sync or Flush that the server reads during COPY IN is ignored; CopyDone and CopyFail end the COPY; CopyData, CopyDone and CopyFail outside of
+ *    a COPY are ignored;
+ *  - when a COPY IN fails, only the server knows which of the Syncs sent so far it had read before: each of the others is answered by a
+ *    ReadyForQuery;
+ *  - an answer without a message is a protocol violation of the server.
  */
 enum ledger_owner {
-	OWED_TO_CLIENT,		/* relay the answer */
-	OWED_TO_POOLER		/* the pooler asked: swallow the answer */
+	OWED_TO_CLIENT,		/* forward the answer */
+	OWED_TO_POOLER		/* the message was sent by pgweir: consume the answer */
 };
 
 struct ledger_entry {
 	uint8_t kind;		/* enum ledger_kind */
-	uint8_t plain;		/* the row of pg_answers for ledger_passes: its kind, or LEDGER_NOTHING */
+	uint8_t plain;		/* the row of pg_answers for ledger_passes(): the kind, or LEDGER_NOTHING */
 	uint8_t owner : 1;
 	uint8_t mark : 7;	/* enum ledger_mark */
-	uint8_t count;		/* of equal entries in a row */
+	uint8_t count;		/* of equal neighbours */
 };
 
-/* Which feature of the pooler wants to know what becomes of a message. */
+/* The feature of pgweir that gets the result of a message. */
 enum ledger_mark {
 	LEDGER_UNMARKED,
 #define LEDGER_MARK(id) MARK_##id,
@@ -46,89 +43,89 @@ enum ledger_mark {
 };
 
 struct ledger {
-	const uint8_t *plain;	/* row of pg_answers: what the types of answers do to the oldest message; see ledger_passes */
-	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
+	const uint8_t *plain;	/* the row of pg_answers with the effects of answers on the oldest message: see ledger_passes() */
+	struct ledger_entry *entries;	/* a ring in memory of its own; NULL: `small` is the ring */
 	uint32_t head, used, capacity;
-	struct ledger_entry small[64];	/* where the ring starts out: room for a pipeline of ten in the extended protocol */
+	struct ledger_entry small[64];	/* room for a pipeline of ten in the extended protocol */
 	uint32_t depth;		/* answers entered */
-	uint64_t counts;	/* of these, the ones that may open a COPY (lower half); that end a batch, and ends of a COPY (upper half) */
-	uint8_t stage;		/* enum ledger_stage: how far the answer to the head has come */
-	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come; when the account is lost, it has to */
-	uint8_t open;		/* extended messages since the last Sync/Query/Call; also when the account is lost */
+	uint64_t counts;	/* of these, the messages that may begin a COPY (lower half); the messages that end a batch, and ends of a COPY (upper half) */
+	uint8_t stage;		/* enum ledger_stage: the progress of the answer to the head */
+	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may follow; if `lost`: ReadyForQuery must follow */
+	uint8_t open;		/* extended messages since the last Sync, Query or FunctionCall; also if `lost` */
 	uint8_t executed;	/* an Execute is among them */
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */
-	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: no batch is open, should it prove to have been read */
-	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
-	uint8_t is_particular;	/* skipping, copy_in, lost, copy_syncs, or a ring of its own: nothing goes the short way */
-	uint8_t mark;		/* news of the last answer: enum ledger_mark of the message that it ends */
-	uint8_t mark_failed;	/* ... with an error of the extended protocol; set with `mark`, but by ledger_passes */
-	uint32_t marks_skipped[LEDGER_MARKS];	/* news of the last answer: marked messages behind it that the server passes over, by
-						   mark; the first counts all */
-	uint32_t copy_syncs;	/* Syncs sent into this COPY IN: ignored, unless it fails first; and after it
-				   failed: those of them that may yet be answered. Any other answer settles it */
+	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: if the server reads the Sync, no batch is open */
+	uint8_t lost;		/* the pending answers are unknown: forward all answers, and never reuse the server */
+	uint8_t is_particular;	/* skipping, copy_in, lost, copy_syncs, or a ring in memory of its own: no fast path */
+	uint8_t mark;		/* result of the last answer: enum ledger_mark of the message that it ends */
+	uint8_t mark_failed;	/* ... by an error of the extended protocol; set with `mark`, but not by ledger_passes() */
+	uint32_t marks_skipped[LEDGER_MARKS];	/* result of the last answer: later messages with each mark that the server skips; the first
+						   element counts all */
+	uint32_t copy_syncs;	/* Syncs sent into this COPY IN, which are ignored unless the COPY fails first; after a failure: Syncs that may still be
+				   answered, until any other answer arrives */
 };
 
+/* Returns the oldest entry; there must be one. */
+static inline const struct ledger_entry *ledger_head(const struct ledger *l)
+{
+	return l->entries ? &l->entries[l->head] : &l->small[l->head];
+}
+
 void ledger_init(struct ledger *ledger);
-/* Frees the ring and forgets everything. */
+/* Frees the ring and removes all entries. */
 void ledger_clear(struct ledger *ledger);
-/* Enters a message sent to the server. `type` is a client message type after login; `what` is
-   the first body byte of Describe and Close ('S' or 'P'), else ignored. False when there
-   is no memory: the connection must be dropped. What has no place in a COPY IN under way leaves the
-   ledger lost; from then on everything a server may send at all is LEDGER_ANSWER, the client's. */
-bool ledger_sent(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
-/* The same for a Query of the client's. */
+
+/* Enters a message to the server, a client message type after login. `what` is the first body byte of Describe and Close ('S' or 'P'), else ignored.
+   False: no memory, and the connection must be closed. A message that is illegal in the COPY IN in progress makes the ledger lost; then each message
+   that a server may send is LEDGER_ANSWER for the client.
+   With a mark, ledger_received() reports the result in `mark`, `mark_failed` and `marks_skipped` for all messages with the mark in the order in which
+   they were sent. A Query or FunctionCall fails with an ErrorResponse, and still ends with its ReadyForQuery. A message that is sent while the server
+   skips to a Sync, or into a COPY IN, is not entered (see ledger_enters()). */
+bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark);
+static inline bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
+{
+	return ledger_sent_marked(l, type, what, owner, LEDGER_UNMARKED);
+}
+/* The same for a Query of the client. */
 bool ledger_sent_query(struct ledger *ledger);
-/* True: as ledger_sent, for the client's Parse, Bind, Describe of a portal, Execute or Sync, or as ledger_sent_marked with MARK_PREPARED,
-   for its Parse or Bind, in the case that nearly always holds: it has its place in the account, which has room. False: nothing has happened, ask
-   these. */
+/* The fast path of ledger_sent() for the client's Parse, Bind, Describe of a portal, Execute or Sync, and of ledger_sent_marked() with MARK_PREPARED
+   for the client's Parse or Bind. False: nothing has changed, call those functions. */
 bool ledger_sent_plain(struct ledger *ledger, uint8_t type);
 bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
-/* The same for a message with a fate that the feature with this mark wants to know: ledger_received tells it in `mark`, `mark_failed`
-   and `marks_skipped`, for all messages with that mark in the order in which they were sent. A Query or FunctionCall fails by an
-   ErrorResponse of its own, and is ended by its ReadyForQuery all the same. What is sent while the server skips to a Sync, or into a
-   COPY IN, is not entered (ledger_enters tells before). */
-bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark);
-/* The answer to what was entered last wants to be looked at: ledger_passes never takes it. */
+/* The answer to the last entry must be read: ledger_passes() never takes it. */
 void ledger_watch_last(struct ledger *ledger);
-/* The invariants, of the short ways too: that they rely on nothing which the account does not say. */
+/* Asserts the invariants. */
 void ledger_check(const struct ledger *ledger);
-/* For packed.c: whether an entry is watched; and, when entries (their `plain` says then whether they are watched), stage and flags
-   have been written from outside, the end of that: false when no account can be so, and it is to be cleared. */
-bool ledger_entry_is_watched(const struct ledger_entry *entry);
-bool ledger_restored(struct ledger *ledger);
-/* Enters, with MARK_PREPARED, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
-   An error before it takes it away as it would that message. */
+/* Enters, with MARK_PREPARED, a message that pgweir answers itself, and that the server does not get. An earlier error skips the entry as it would
+   skip the message. */
 bool ledger_local_reply(struct ledger *ledger);
-/* The next answer is such a one: give it, between two messages of the server, and cross it off. */
-static inline bool ledger_local_reply_is_due(const struct ledger *ledger);
+/* Crosses off the local reply, which is sent between two messages of the server. */
 void ledger_local_reply_sent(struct ledger *ledger);
-/* A request sent now would have its place in the account. */
+/* The oldest entry is a local reply: it is due now. */
+static inline bool ledger_local_reply_is_due(const struct ledger *l)
+{
+	return l->used > 0 && ledger_head(l)->kind == LEDGER_LOCAL_REPLY;
+}
+/* A request sent now is entered. */
 static inline bool ledger_enters(const struct ledger *l)
 {
 	return !l->is_particular || !(l->skipping | l->copy_in | l->lost);
 }
-/* Syncs of a COPY that failed may yet be answered, before what is owed. */
-static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
-/* Everything that is owed belongs to one batch, begun and not ended by a Sync, so that an error of any of it skips all that follows. */
-static inline bool ledger_is_one_batch(const struct ledger *l) { return l->counts >> 32 == 0; }
-/* Nothing that may change the session's parameters has been sent since the last ReadyForQuery, in front of which the server reports
-   such changes. */
-bool ledger_is_up_to_date(const struct ledger *ledger);
 
 enum ledger_verdict {
-	LEDGER_ANSWER,		/* fits; *owner says which client's it is */
-	LEDGER_ASYNC,		/* NoticeResponse, NotificationResponse, ParameterStatus, or an error that nothing asked for */
-	LEDGER_BROKEN		/* the server may not send this here */
+	LEDGER_ANSWER,		/* fits; *owner is set */
+	LEDGER_ASYNC,		/* NoticeResponse, NotificationResponse, ParameterStatus, or an error while no message is pending */
+	LEDGER_BROKEN		/* the server may not send the message now */
 };
-/* Crosses off what a server message of this type answers. *owner is set with LEDGER_ANSWER
-   (and, for LEDGER_ASYNC, to the owner of the oldest open entry, or OWED_TO_CLIENT). */
+/* Crosses off the message that a server message of this type answers. *owner is the owner of the oldest entry, or OWED_TO_CLIENT if there is no
+   entry. */
 enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum ledger_owner *owner);
 
-/* Crosses off the oldest message; for ledger_passes. */
+/* Crosses off the oldest message; for ledger_passes(). */
 void ledger_cross_off(struct ledger *ledger);
-/* True: as ledger_received, in the case that nearly always holds: the answer is the client's, fits, and is no error; `mark` is
-   the only news. False: nothing has happened, ask ledger_received. */
+/* The fast path of ledger_received(): true if the answer fits, belongs to the client, and is not an error; `mark` is the only result. False: nothing
+   has changed, call ledger_received(). */
 static inline bool ledger_passes(struct ledger *l, uint8_t type)
 {
 	uint8_t effect = l->plain[type];
@@ -147,38 +144,54 @@ static inline bool ledger_passes(struct ledger *l, uint8_t type)
 	return true;
 }
 
-/* Nothing is owed or may yet come, no batch is open, no COPY is under way, nothing was lost. */
+/* No answer is pending or possible, no batch is open, no COPY is in progress, and the ledger is not lost. */
 static inline bool ledger_is_empty(const struct ledger *l)
 {
 	return !l->used && !(l->open | l->is_particular);
 }
-/* All has been answered that must be, but Syncs of a COPY that failed may yet be: only the answer to a later message tells. */
-bool ledger_is_in_doubt(const struct ledger *ledger);
-/* True while CopyData, CopyDone or CopyFail of the client can still mean something: a COPY is open,
-   or an answer is owed that may open one. False: such messages are leftovers to be dropped. */
+/* All entries are answered, but Syncs of a failed COPY may still be: only the answer to a later message shows. */
+static inline bool ledger_is_in_doubt(const struct ledger *l)
+{
+	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && l->copy_syncs;
+}
+/* Syncs of a failed COPY may still be answered, before the entries. */
+static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
+/* All entries belong to one batch without a Sync yet, so that an error of one skips all later ones. */
+static inline bool ledger_is_one_batch(const struct ledger *l) { return l->counts >> 32 == 0; }
+/* No message that may change parameters has been sent since the last ReadyForQuery, before which the server reports such changes. */
+static inline bool ledger_is_up_to_date(const struct ledger *l)
+{
+	return !l->executed && !l->copy_syncs && ledger_is_one_batch(l);
+}
+/* CopyData, CopyDone or CopyFail of the client may be legal: a COPY is in progress, or an entry may begin one. False: such a message is late, and is
+   dropped. */
 bool ledger_may_copy(const struct ledger *ledger);
 /* The last answer was to a statement of a Query that has not ended yet. */
-bool ledger_is_within_query(const struct ledger *ledger);
-/* Of the messages entered, those that may open a COPY. */
-static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t)l->counts; }
-/* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
-enum ledger_owner ledger_next_owner(const struct ledger *ledger);
-/* Kind of the message that waits for the next answer; LEDGER_NOTHING when nothing is owed. */
-enum ledger_kind ledger_next_kind(const struct ledger *ledger);
-/* Mark of the message that waits for the next answer. */
-enum ledger_mark ledger_next_mark(const struct ledger *ledger);
-/* Number of answers owed that are still entered, for limits. */
-static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
-
-static inline bool ledger_local_reply_is_due(const struct ledger *l)
+static inline bool ledger_is_within_query(const struct ledger *l)
 {
-	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->kind == LEDGER_LOCAL_REPLY;
+	return l->answered && l->used > 0 && ledger_head(l)->kind == LEDGER_QUERY;
 }
-
-/* The oldest message that waits for an answer is a marked one. */
+/* The number of entries that may begin a COPY. */
+static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t)l->counts; }
+/* The kind of the oldest entry, or LEDGER_NOTHING; its mark, or LEDGER_UNMARKED. */
+static inline enum ledger_kind ledger_next_kind(const struct ledger *l)
+{
+	return l->used ? (enum ledger_kind)ledger_head(l)->kind : LEDGER_NOTHING;
+}
+static inline enum ledger_mark ledger_next_mark(const struct ledger *l)
+{
+	return l->used ? (enum ledger_mark)ledger_head(l)->mark : LEDGER_UNMARKED;
+}
+/* The number of pending answers, for limits. */
+static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
+/* The oldest entry has a mark. */
 static inline bool ledger_head_is_marked(const struct ledger *l)
 {
-	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->mark != LEDGER_UNMARKED;
+	return l->used > 0 && ledger_head(l)->mark != LEDGER_UNMARKED;
 }
+
+void ledger_pack(struct bytes *out, const struct ledger *ledger);
+/* Unpacks into a ledger after ledger_init(). False: in->bad, or no memory; the ledger is then empty. */
+bool ledger_unpack(struct unpack *in, struct ledger *ledger);
 
 #endif

@@ -1,16 +1,18 @@
 #ifndef PG_MESSAGE_H
 #define PG_MESSAGE_H
 
+#include "pg/frame.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * The messages of protocol 3, one row each, in include/tbl/message.tbl. Whatever reads messages asks the row: is it legal here, has its
- * body to be seen, what will the server owe for it, which handler takes it, and may it pass unread.
+ * The messages of protocol 3, one row each, in include/tbl/message.tbl: where a message is legal, how much of its body must be read, which answers
+ * the server then owes, which code handles it, and when it may be forwarded unread.
  */
 
-/* Names of the type bytes: PGC_ of what a client sends, PGS_ of what a server sends. */
+/* Type bytes: PGC_ of messages of a client, PGS_ of messages of a server. */
 enum pg_client_type {
 #define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread) PGC_##id = (type),
 #define SERVER_MESSAGE(id, type, name, phases, whole, taken_by)
@@ -28,68 +30,68 @@ enum pg_server_type {
 #undef ANSWER
 };
 
-/* What Describe and Close are about: the first byte of their bodies. */
+/* The first byte of the body of Describe and Close. */
 #define PG_OF_STATEMENT 'S'
 #define PG_OF_PORTAL 'P'
 
-/* Where a message is legal. */
+/* The phases in which a message is legal. */
 enum pg_phase {
-	PG_LOGIN = 1,		/* behind the start-up message, before the first ReadyForQuery */
-	PG_SESSION = 2,		/* from then on; of a client: outside of a COPY FROM */
-	PG_COPY = 4		/* of a client: within one. What is legal there alone means nothing outside: it is left over */
+	PG_LOGIN = 1,		/* after the start-up message, until the first ReadyForQuery */
+	PG_SESSION = 2,		/* after that; of a client: outside of a COPY FROM */
+	PG_COPY = 4		/* of a client: within a COPY FROM. Messages that are legal only there are ignored in PG_SESSION: they may be late */
 };
 
-/* The entry of a message in the ledger of the server that it is sent to (pg/ledger.h). Another process may be told these numbers. */
+/* The entry of a message in the ledger of its server (pg/ledger.h). A hand-over sends these numbers. */
 enum ledger_kind {
 	LEDGER_PARSE, LEDGER_BIND, LEDGER_DESCRIBE, LEDGER_DESCRIBE_STATEMENT, LEDGER_EXECUTE, LEDGER_CLOSE,
 	LEDGER_SYNC, LEDGER_QUERY, LEDGER_CALL,
-	LEDGER_COPY_END,	/* a marker; no answer belongs to it */
-	LEDGER_LOCAL_REPLY,	/* answered by the pooler, in its turn */
+	LEDGER_COPY_END,	/* a marker, without an answer */
+	LEDGER_LOCAL_REPLY,	/* answered by pgweir when it is the oldest entry */
 	LEDGER_NOTHING		/* no entry */
 };
 
-/* Which code takes a client's message that is looked at. */
+/* The code that handles a message of a client, unless it is forwarded unread. */
 enum pg_client_taker {
 	TAKEN_BY_LOGIN,		/* login/ */
-	TAKEN_BY_QUERY,		/* relay/request.c, these all: a query may set a role, and ends the unnamed statement */
-	TAKEN_BY_STATEMENT,	/* prepared statements may hang on it: prepared/ */
-	TAKEN_BY_REQUEST,	/* it is entered in the ledger, and goes on */
-	TAKEN_BY_SYNC,		/* ... and ends a batch */
-	TAKEN_BY_FLUSH,		/* ... and asks for the local replies, too */
-	TAKEN_BY_COPY,		/* ... where a COPY is under way, or may be */
+	TAKEN_BY_QUERY,		/* relay/request.c, as the following: a query may set a role, and ends the unnamed statement */
+	TAKEN_BY_STATEMENT,	/* prepared/: the message may concern a prepared statement */
+	TAKEN_BY_REQUEST,	/* enter it in the ledger, and forward it */
+	TAKEN_BY_SYNC,		/* ... and end the batch */
+	TAKEN_BY_FLUSH,		/* ... and send local replies, too */
+	TAKEN_BY_COPY,		/* ... if a COPY is in progress, or may be */
 	TAKEN_BY_TERMINATE
 };
 
-/* When a client's message that is here as a whole may go on, by the short way, without being taken by that code. */
+/* When a complete message of a client may be forwarded by the fast path, without that code. */
 enum pg_unread {
 	UNREAD_NEVER,
-	/* with these work may begin: a client that has no server is lent one */
+	/* these may begin work: a client without a server gets one */
 	UNREAD_ALWAYS,
 	UNREAD_QUERY,		/* a query that cannot set a role */
-	UNREAD_UNNAMED_PARSE,	/* of the unnamed statement, or where statements are not shared */
-	UNREAD_UNNAMED_BIND,	/* ... and of the unnamed portal, with the client's statement at hand */
+	UNREAD_UNNAMED_PARSE,	/* of the unnamed statement, or if statements are not shared */
+	UNREAD_UNNAMED_BIND,	/* ... and of the unnamed portal, if the server has the client's statement */
 	UNREAD_PORTAL,		/* Describe of a portal */
-	/* ... and with these not */
+	/* these do not */
 	UNREAD_SYNC,
 	UNREAD_COPY_DATA	/* within a COPY */
 };
 
 struct pg_client_message {
-	const char *name;	/* as the protocol documentation calls it; NULL: there is no such message */
+	const char *name;	/* in the protocol documentation; NULL: there is no such message */
 	uint8_t type;
 	uint8_t phases;		/* of enum pg_phase */
-	uint8_t look;		/* bytes of the body that must be here before it may go on */
+	uint8_t look;		/* bytes of the body that must have arrived before it is forwarded */
 	uint8_t owes;		/* enum ledger_kind */
 	uint8_t taken_by;	/* enum pg_client_taker */
 };
 extern const struct pg_client_message pg_client_messages[256];	/* by type */
-extern const uint8_t pg_client_unread[256];			/* enum pg_unread by type: a table of its own, which is faster to ask */
+extern const uint8_t pg_client_unread[256];			/* enum pg_unread by type: a separate table, for speed */
 
-/* Which code takes a server's message. */
+/* The code that handles a message of a server. */
 enum pg_server_taker {
 	TAKEN_AS_LOGIN,		/* backend/server_login.c */
-	TAKEN_AS_ANSWER,	/* crossed off the ledger: the row below says how */
-	TAKEN_AS_ASYNC,		/* at any moment, and answers nothing */
+	TAKEN_AS_ANSWER,	/* crossed off the ledger: see pg_answers */
+	TAKEN_AS_ASYNC,		/* sent at any time, and no answer */
 	TAKEN_AS_ERROR,
 	TAKEN_AS_READY
 };
@@ -98,54 +100,140 @@ struct pg_server_message {
 	const char *name;
 	uint8_t type;
 	uint8_t phases;
-	bool whole;		/* its body is looked at: wait until all of it is here */
+	bool whole;		/* its body is read: wait until it is complete */
 	uint8_t taken_by;	/* enum pg_server_taker */
 };
 extern const struct pg_server_message pg_server_messages[256];	/* by type */
 
-/* How far the answer to the oldest entry has come. Another process may be told these numbers. */
+/* The progress of the answer to the oldest entry. A hand-over sends these numbers. */
 enum ledger_stage {
 	STAGE_BEGIN,		/* also: between the statements of a Query */
-	STAGE_TYPES,		/* ParameterDescription has come, RowDescription or NoData has not */
+	STAGE_TYPES,		/* after ParameterDescription, before RowDescription or NoData */
 	STAGE_COPY_IN,
 	STAGE_COPY_OUT,
 	STAGE_COPY_BOTH,
-	STAGE_ENDED,		/* Query, FunctionCall: only ReadyForQuery has not come */
+	STAGE_ENDED,		/* of Query, FunctionCall: only ReadyForQuery is missing */
 	STAGES
 };
 
-/* What an answer does to the oldest entry. As far as LEDGER_CROSSES_OFF_ENDED the type of the answer says all: it may pass unread. */
+/* The effect of an answer on the oldest entry. Answers with effects up to LEDGER_CROSSES_OFF_ENDED may be forwarded unread: their types suffice. */
 enum ledger_effect {
 	LEDGER_DOES_NOT_FIT,
 	LEDGER_STAYS,
 	LEDGER_ENDS_STATEMENT,
 	LEDGER_CROSSES_OFF,
-	LEDGER_CROSSES_OFF_ENDED,	/* only where a statement has ended */
+	LEDGER_CROSSES_OFF_ENDED,	/* only if a statement has ended */
 	LEDGER_BEGINS_TYPES,
 	LEDGER_BEGINS_COPY_IN,
 	LEDGER_BEGINS_COPY_OUT,
 	LEDGER_BEGINS_COPY_BOTH,
-	LEDGER_ENDS_COPY_DATA,		/* the server's; CommandComplete follows */
+	LEDGER_ENDS_COPY_DATA,		/* of the server; CommandComplete follows */
 	LEDGER_ENDS_COPY,
 	LEDGER_ENDS_CALL
 };
-/* enum ledger_effect by stage, entry and type; to LEDGER_NOTHING nothing fits */
+/* enum ledger_effect by stage, entry and type; no answer fits LEDGER_NOTHING */
 extern const uint8_t pg_answers[STAGES][LEDGER_NOTHING + 1][256];
 
-/* Row of a message that a client sends in one of these phases; NULL: there is none of this type. */
+/* Returns the row of a message of a client in one of these phases; NULL: no message of this type is legal. */
 static inline const struct pg_client_message *pg_client_message(uint8_t type, unsigned phases)
 {
 	return pg_client_messages[type].phases & phases ? &pg_client_messages[type] : NULL;
 }
-/* The same of a server. */
+/* The same for a message of a server. */
 static inline const struct pg_server_message *pg_server_message(uint8_t type, unsigned phases)
 {
 	return pg_server_messages[type].phases & phases ? &pg_server_messages[type] : NULL;
 }
-/* Whether this is the transaction status of a ReadyForQuery. */
+/* The byte is a transaction status of ReadyForQuery. */
 static inline bool pg_is_status(uint8_t byte)
 {
 	return byte == 'I' || byte == 'T' || byte == 'E';
 }
+
+/*
+ * Command tags (the text of CommandComplete) of commands with an effect beyond the command. Tags that concern every link are recognised by their
+ * sizes first, with the NUL: the tags of most statements (SELECT 1, BEGIN, COMMIT) have other sizes, and are not compared. Tags of shorter sizes
+ * concern only clients with session_state = full.
+ */
+#define TAG_DO_SIZE sizeof("DO")
+#define TAG_SET_SIZE sizeof("SET")
+#define TAG_CALL_SIZE sizeof("CALL")
+#define TAG_RESET_SIZE sizeof("RESET")
+#define TAG_DISCARD_ALL_SIZE sizeof("DISCARD ALL")
+#define TAG_DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
+#define TAG_DEFINITION_SIZE sizeof("DROP VIEW")			/* the shortest tag of a command that defines something; all longer tags are read */
+#define TAG_SIZES (1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | 1ull << TAG_RESET_SIZE | ~0ull << TAG_DEFINITION_SIZE)
+#define TAG_ANY_SIZE (~1ull)
+#define TAG_LONGEST 63			/* limit of bytes of a tag that is read; all tags of PostgreSQL are shorter */
+
+enum pg_tag {
+	TAG_NOTHING,
+	TAG_SET,		/* SET or RESET */
+	TAG_CODE,		/* DO or CALL */
+	TAG_DISCARD_ALL,
+	TAG_DEALLOCATE_ALL,
+	TAG_ALTER,		/* ALTER of anything */
+	TAG_DROP,		/* DROP of anything */
+	TAG_CREATE,		/* CREATE of a table, an index or a sequence */
+	TAG_DEFINE,		/* CREATE of anything else: a view, a function, a type */
+	TAG_DISCARD,		/* DISCARD of a part: TEMP, PLANS */
+	TAG_DISCARD_SEQUENCES,
+	TAG_PREPARE,
+	TAG_DEALLOCATE,		/* of one statement */
+	TAG_CLOSE,		/* CLOSE of one cursor, or of all */
+	TAG_LISTEN,		/* LISTEN or UNLISTEN */
+	TAG_LOAD
+};
+
+/* After the command, a text may have another meaning without an error: $1 of another type. Not CREATE TABLE: it changes only texts that named no
+   table, or a table of another schema, and temporary tables are created in each transaction. */
+static inline bool pg_tag_changes_meaning(enum pg_tag tag)
+{
+	return tag == TAG_ALTER || tag == TAG_DROP || tag == TAG_DEFINE;
+}
+
+/* The tag, for which pg_tag_read() returned TAG_ALTER, is ALTER ROLE or ALTER DATABASE, which may change the initial values of parameters of new
+   sessions. */
+bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size);
+
+/* After the command, texts may have another meaning in the same session until the transaction ends: the tables may be temporary. */
+static inline bool pg_tag_is_definition(enum pg_tag tag)
+{
+	return pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL;
+}
+
+/* A message of a server with this type and this size of its body may have a tag of enum pg_tag. `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that
+   concern every link. */
+static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)
+{
+	return type == PGS_COMPLETE && size <= TAG_LONGEST && (sizes >> size & 1);
+}
+/* The quick test of such a tag, of `size` bytes, at least 1: false for nearly all, by the first letter. */
+static inline bool pg_tag_tells(const uint8_t *tag, uint32_t size)
+{
+	const uint32_t letters = 1u << ('A' - '@') | 1u << ('C' - '@') | 1u << ('D' - '@') | 1u << ('L' - '@') | 1u << ('P' - '@') | 1u << ('U' - '@');
+
+	return (letters >> (*tag & 31) & 1) || size == TAG_SET_SIZE || size == TAG_RESET_SIZE;
+}
+/* Reads the `size` bytes of a tag for which pg_tag_may_tell() is true. */
+enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size);
+
+/*
+ * The fields of ErrorResponse and NoticeResponse that pgweir reads: texts in the body; "" for a missing field.
+ */
+struct pg_error {
+	const char *severity;	/* field V, else S */
+	const char *sqlstate;	/* field C */
+	const char *message;	/* field M */
+	const char *detail;	/* field D */
+	const char *hint;	/* field H */
+};
+
+/* Reads a complete body. PG_BAD, and every text is "": a field does not end, or the list of fields does not end where the body ends. Never PG_MORE.
+   */
+enum pg_verdict pg_error_read(const uint8_t *body, size_t size, struct pg_error *out);
+
+/* The first n bytes of the body of an ErrorResponse have the severity FATAL or PANIC: the server closes the connection after the message. */
+bool pg_error_is_fatal(const uint8_t *body, size_t n);
 
 #endif

@@ -4,48 +4,47 @@
 #include "pg/password.h"
 
 /*
- * What a client is asked that names an unknown user. Its questions must look like those for the users that exist: the same kinds of
- * secret, the same iteration counts and lengths of salt in the same proportions, and the same ones for a name each time. All of it
- * follows from the name and a seed that is kept secret.
+ * Secrets for unknown users, so that the authentication requests to a client do not reveal which users exist: the same kinds of secrets, iteration
+ * counts and sizes of salts as for existing users, in the same proportions, and the same for a name each time. All follow from the name and a secret
+ * seed.
  */
 
-/* Secrets of the users that exist, counted by what a question shows of them. Zeros: none. */
-#define SECRET_SHAPES 8			/* different ones that are counted; others look like the first */
+/* The secrets of the existing users, counted by the properties that a client can see. Zeros: no users. */
+#define SECRET_SHAPES 8			/* limit of different shapes; further ones count as the first */
 struct secret_kinds {
-	uint32_t all;			/* secrets that are not empty */
-	uint32_t scram;			/* of these, SCRAM ones */
+	uint32_t all;			/* secrets except empty ones */
+	uint32_t scram;			/* of these, SCRAM secrets */
 	struct {
 		uint32_t iterations, count;
 		uint8_t salt_size;
-	} shapes[SECRET_SHAPES];	/* of SCRAM ones, by iterations and salt_size; count 0: unused, at the end */
+	} shapes[SECRET_SHAPES];	/* of SCRAM secrets, ordered by iterations and salt_size; count 0: unused, at the end */
 };
 struct secret_shape {
 	bool is_scram;
 	uint8_t salt_size;		/* of SCRAM */
 	uint32_t iterations;
 };
-/* False: an empty secret, or one that is of no use, with which no login succeeds. */
+/* False: the secret is empty or unusable, and no login succeeds with it. */
 bool secret_shape_of(const struct secret *secret, struct secret_shape *shape);
 void secret_kinds_count(struct secret_kinds *kinds, const struct secret_shape *shape);
-/* Counts the shape of this secret, if it has one. */
+/* Counts the shape of the secret, unless secret_shape_of() is false. */
 void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret);
 
-/* What is drawn for a name belongs to the source that has been asked about it, too: the same name has other secrets elsewhere. */
+/* The key from which the secrets of a name follow. A name has different secrets in different sources of users. */
 struct mock_name {
 	uint8_t key[32];
 };
 /* False: no memory. */
 bool mock_name(struct mock_name *name, const uint8_t seed[32], const char *source, const char *user);
 
-/* Whether this unknown user has a SCRAM secret: true for the part of all names that it is for existing users. None exists: false. */
+/* The unknown user has a SCRAM secret: true for the same share of names as of existing users; false if no users exist. */
 bool mock_is_scram(const struct secret_kinds *kinds, const struct mock_name *name);
-/* A SCRAM secret for this unknown user; its keys belong to no password. `plain_iterations`: the count for users that exist with
-   another secret and are asked for SCRAM as well; 0: these are asked otherwise, and no unknown user is to look like one of them. Where
-   nothing is counted, the secret looks like one of PostgreSQL's. *is_plain: it looks like one of those that plain_iterations is for.
-   False: no memory. */
+/* Makes a SCRAM secret for the unknown user; no password has its keys. `plain_iterations`: the iterations for existing users with another kind of
+   secret that log in with SCRAM, too; 0: they log in otherwise, and no unknown user looks like them. If no users are counted, the secret looks like a
+   secret of PostgreSQL. Sets *is_plain if the secret looks like a secret with plain_iterations. False: no memory. */
 bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
 		 struct scram_secret *out, bool *is_plain);
-/* The salt of this user for a secret that is made of a password in clear: 16 bytes. False: no memory. */
+/* Makes the salt of this user for a secret that is derived from a plain password: 16 bytes. False: no memory. */
 #define MOCK_SALT 16
 bool mock_salt(const struct mock_name *name, uint8_t salt[MOCK_SALT]);
 

@@ -1,104 +1,137 @@
 #ifndef PG_PARAMS_H
 #define PG_PARAMS_H
 
+#include "base/assert.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 
 #include <stdbool.h>
 
 /*
- * Session parameters. A set of values is immutable, shared and unique: two
- * connections with the same values hold the same pointer, so the question
- * on the hot path, "must anything be SET?", is one comparison, and ten thousand
- * clients of one application hold one set. A value may be absent (not known, or never set).
+ * Session parameters. A set of values is immutable, shared and unique: two connections with the same values have the same pointer, so that the hot
+ * path compares pointers, and ten thousand clients of one application share one set. A value may be absent (unknown, or never set).
  *
- * Tracked parameters have a place in every set, and pgweir notes what servers report of them. Others are in a set only where a client
- * has asked for them by name; they follow the client from server to server all the same.
+ * Tracked parameters have a place in every set, and pgweir records the values that servers report. Other parameters are in a set only if a client has
+ * asked for them by name; they follow the client from server to server, too.
  */
-struct params_table;		/* the tracked names, and all sets in use */
-struct params;			/* a set */
+struct params {			/* a set; users of this header call the functions below */
+	UT_hash_handle hh;
+	struct params *self;		/* not const, for the reference count */
+	size_t references;
+	uint32_t tracked, others;
+	const char *values[];		/* the key: the value of each tracked parameter (NULL: absent), then name and value of each other one */
+};
 
-#define PARAMS_OTHERS_MOST 200		/* in what one client asks for: a SELECT has room for less than 1,665 columns */
+struct params_table {		/* the tracked names, and all sets in use */
+	int count;
+	char **names;
+	struct params *sets;		/* a hash table */
+	struct params_text *texts;	/* a hash table of names and values */
+	const struct params *none;	/* holds a reference */
+};
 
-#define PARAMS_NAME_LONGEST 200		/* of a parameter that is not tracked; names of extensions' parameters have no limit of their own */
+#define PARAMS_OTHERS_MOST 200		/* that one client may ask for: a SELECT has fewer than 1,665 columns */
+
+#define PARAMS_NAME_LONGEST 200		/* of a parameter that is not tracked; PostgreSQL has no limit for names with a dot */
 
 /* A parameter that is not tracked. */
 struct params_pair {
-	const char *name, *value;	/* the name in lower case, in a set */
+	const char *name, *value;	/* in a set the name is in lower case */
 };
 
-/* Fixed places of the parameters that every table tracks. */
+/* Indexes of the parameters that every table tracks. */
 enum {
 	PARAM_CLIENT_ENCODING, PARAM_DATESTYLE, PARAM_TIMEZONE, PARAM_STANDARD_CONFORMING_STRINGS,
 	PARAM_APPLICATION_NAME, PARAM_SEARCH_PATH, PARAM_FIXED
 };
 
-/* `extra`: a comma list of further names (track_extra_parameters), may be NULL; names that are there already
-   are passed over. NULL: no memory. */
+/* `extra`: a list of further names with commas (track_extra_parameters), may be NULL; repeated names are ignored. NULL: no memory. */
 struct params_table *params_table_new(const char *extra);
-/* Frees all, sets that are still held included. Sets *table to NULL. */
+/* Frees the table with all sets. Sets *table to NULL. */
 void params_table_free(struct params_table **table);
-int params_count(const struct params_table *table);
-/* The canonical spelling ("DateStyle"). */
-const char *params_name(const struct params_table *table, int index);
-/* Place of a name in any case, or -1 when it is not tracked. */
+static inline int params_count(const struct params_table *table) { return table->count; }
+/* Returns the name in the server's spelling ("DateStyle"). */
+static inline const char *params_name(const struct params_table *table, int index)
+{
+	ASSERT(index >= 0 && index < table->count);
+	return table->names[index];
+}
+/* Returns the index of a name in any case, or -1 if it is not tracked. */
 int params_index(const struct params_table *table, const char *name);
 
-/* The set without any value; never fails once the table exists. Counts as a reference. */
-const struct params *params_none(struct params_table *table);
-const struct params *params_hold(const struct params *set);
-/* Gives a reference back and sets *set to NULL; NULL is fine. */
+static inline const struct params *params_hold(const struct params *set)
+{
+	set->self->references++;
+	return set;
+}
+/* Returns a reference to the set without values. */
+static inline const struct params *params_none(struct params_table *table) { return params_hold(table->none); }
+/* Drops a reference and sets *set to NULL; NULL is allowed. */
 void params_drop(struct params_table *table, const struct params **set);
-/* Puts a set that is held, and the hold with it, where another one is held; drops that one. */
+/* Moves the reference `set` to *place, and drops the reference there. */
 void params_replace(struct params_table *table, const struct params **place, const struct params *set);
-/* Value, or NULL when absent. */
-const char *params_get(const struct params *set, int index);
-/* A reference to the set that has these values, as many as there are tracked names (NULL: absent), and these others; of several
-   with one name, in any case, the last counts (names: params_is_settable). All are copied. NULL when there is no memory. */
-const struct params *params_of_values(struct params_table *table, const char *const *values, const struct params_pair *others, size_t count);
-/* The parameters that are not tracked, in the order of their names. */
-size_t params_others(const struct params *set);
-struct params_pair params_other(const struct params *set, size_t index);
-/* They have the same others, with the same values. */
-bool params_same_others(const struct params *a, const struct params *b);
-/* For a walk over those of two sets: whose comes first in the order of names, a's i-th (< 0), b's j-th (> 0), or both (0); an index
-   may be the number of them. */
-int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j);
-/* Value of one by its name in any case. NULL: absent. */
+/* Returns the value; NULL: absent. */
+static inline const char *params_get(const struct params *set, int index) { return set->values[index]; }
+/* Returns the number of parameters that are not tracked, and one of them, in the order of their names. */
+static inline size_t params_others(const struct params *set) { return set->others; }
+static inline struct params_pair params_other(const struct params *set, size_t index)
+{
+	ASSERT(index < set->others);
+	return (struct params_pair){ set->values[set->tracked + 2 * index], set->values[set->tracked + 2 * index + 1] };
+}
+/* Returns the value of a parameter that is not tracked, by its name in any case. NULL: absent. */
 const char *params_other_value(const struct params *set, const char *name);
-/* Among the others of a set: the role that the session acts as, where it is not the one that it began with. Its value is a note of
-   state/role.h, and not a value of PostgreSQL's parameter, so params_sql passes it over. No client can ask for it by this name. */
-#define PARAMS_ROLE "role"
-/* A parameter may have this name: letters, digits and '_', in parts with dots between them. It needs no quotes in SQL. */
-bool params_has_form(const char *name);
-/* ... and a session can set it, and give it back later. */
-bool params_can_be_restored(const char *name);
-/* ... and a client may ask for it, although it is not tracked: it ends or delays no server connection that others have. */
-bool params_is_settable(const char *name);
-/* A reference to the set that is `base` with this one value (NULL: absent). NULL when there is no memory. `base` is untouched. */
+/* The sets have the same other parameters with the same values. */
+bool params_same_others(const struct params *a, const struct params *b);
+/* Orders the i-th other parameter of a and the j-th of b by name: < 0: a is first; > 0: b is first; 0: equal names. The index may be the number
+   of parameters. */
+int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j);
+
+/* Each of these returns a reference to a set. NULL: no memory. */
+
+/* ... with these values, one for each tracked name (NULL: absent), and these other parameters; of several with one name, in any case, the last. All
+   are copied. The names satisfy params_is_settable(). */
+const struct params *params_of_values(struct params_table *table, const char *const *values, const struct params_pair *others, size_t count);
+/* ... `base` with one other value (NULL: absent). */
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
-/* A reference to the set that has the tracked values of one set, and the others of another. NULL: no memory. */
+/* ... with the tracked values of one set, and the other parameters of another. */
 const struct params *params_with_others(struct params_table *table, const struct params *tracked, const struct params *others);
-/* A statement that is prepared under one of them means the same under the other. */
-bool params_read_alike(const struct params_table *table, const struct params *a, const struct params *b);
-/* A reference to the set that has of this one what the meaning of a statement hangs on. NULL: no memory. */
-const struct params *params_for_reading(struct params_table *table, const struct params *set);
-/* A reference to the set with the values of `over` where present, of `under` elsewhere. NULL: no memory. */
+/* ... with the values of `over`, or of `under` where `over` has none. */
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over);
-/* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through
-   pg_catalog.set_config with E'' quoting, so lists, quotes, backslashes and empty values survive whatever
-   standard_conforming_strings says (a backslash among bytes beyond ASCII: dollar quotes, which also hold in
-   encodings where it may be half a character); what `want` lacks is RESET. Bit i of `unknown`: it is not known what the session
-   has of tracked parameter i, so that it is set or RESET whatever `have` says; of the names in track_extra_parameters, only if the
-   server knows it and it has been changed. Where a bit is set the parameters that are not tracked are set again, too. `noted`: where search_path would be RESET it gets this value,
-   which is in hexadecimal, in the encoding of the database; NULL: it is RESET. Returns the number of parameters. */
+/* ... with the parameters of `set` that affect the meaning of a statement. */
+const struct params *params_for_reading(struct params_table *table, const struct params *set);
+/* Returns whether a statement that is prepared under one set has the same meaning under the other. */
+bool params_read_alike(const struct params_table *table, const struct params *a, const struct params *b);
+
+/* An other parameter: the role of the session, if it is not the role that the session began with. The value is a note of state/role.h, not a value of
+   PostgreSQL's parameter, so params_sql() skips it. No client can ask for this name. */
+#define PARAMS_ROLE "role"
+/* A parameter may have this name, which needs no quotes in SQL: letters, digits and '_', in parts with dots between them. */
+bool params_has_form(const char *name);
+/* ... and a session can set and restore it. */
+bool params_can_be_restored(const char *name);
+/* ... and a client may ask for it although it is not tracked: it does not end or delay other server connections. */
+bool params_is_settable(const char *name);
+
+/* Appends the SQL that changes a session from `have` to `want`: "" if nothing differs. pg_catalog.set_config with E'' quotes keeps lists, quotes,
+   backslashes and empty values with either value of standard_conforming_strings (a backslash in a value that is not ASCII: dollar quotes, which also
+   work in encodings in which a backslash may be half a character); parameters that `want` lacks are RESET. Bit i of `unknown`: the value of tracked
+   parameter i is unknown, so that it is set or RESET in any case; a name of track_extra_parameters only if the server knows the parameter and its
+   value has changed. With any such bit the parameters that are not tracked are set again, too. `noted`: the value for search_path in place of a
+   RESET, in hexadecimal and in the encoding of the database; NULL: RESET. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, const char *noted,
 	       struct bytes *sql);
-/* Appends the SQL that sets what `first` has, and a session that began with `without` has not by itself, where it has been RESET in the session: it is
-   not set there any more. A parameter with a dot, and statement_timeout, count as RESET only if `was_reset`. Returns the number of parameters that
-   may be set: 0, and there is no SQL. */
+/* Appends the SQL that sets parameters again that were RESET in the session: those of `first` that a session does not have initially (`without`).
+   A parameter with a dot, and statement_timeout, count as RESET only if `was_reset`. Returns the number of parameters that may be set; 0: no SQL. */
 int params_sql_after_reset(const struct params_table *table, const struct params *without, const struct params *first, bool was_reset,
 			   struct bytes *sql);
-/* Number of sets alive, the one without any value included; for SHOW MEM and tests. */
-size_t params_sets(const struct params_table *table);
+
+/* Packs a set for another process, by name: that process may track other parameters. */
+void params_pack(struct bytes *out, const struct params_table *table, const struct params *set);
+/* Returns a reference. NULL: in->bad, or no memory. */
+const struct params *params_unpack(struct unpack *in, struct params_table *table);
+/* The same for parameters as bits, bit i for tracked parameter i; names that are not tracked are dropped. */
+void params_pack_bits(struct bytes *out, const struct params_table *table, uint64_t bits);
+uint64_t params_unpack_bits(struct unpack *in, const struct params_table *table);
 
 #endif

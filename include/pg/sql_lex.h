@@ -63,8 +63,8 @@ bool lex_skip_comment(struct sql_lexer *lexer);
 /* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
 struct lex_token lex_take(struct sql_lexer *lexer, uint8_t properties);
 
-/* The lexer is at the $tag$ that begins or ends a dollar-quoted string, and skips the tag. False: there is no tag; '$' belongs to a parameter, or has no
-   meaning. */
+/* The lexer is at the $tag$ that begins or ends a dollar-quoted string, and skips the tag. False: there is no tag; '$' belongs to a parameter, or has
+   no meaning. */
 bool lex_skip_tag(struct sql_lexer *lexer);
 
 /* Compares without regard to case. */

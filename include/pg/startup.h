@@ -6,8 +6,7 @@
 #include <stdbool.h>
 
 /*
- * The first packet of a connection: an Int32 length, an Int32 code, the rest.
- * "StartupMessage", "SSLRequest", "GSSENCRequest", "CancelRequest".
+ * The first packet of a connection ("StartupMessage", "SSLRequest", "GSSENCRequest", "CancelRequest"): an Int32 length, an Int32 code, the rest.
  */
 enum pg_startup_kind {
 	STARTUP_SESSION,	/* protocol 3.x */
@@ -19,27 +18,27 @@ enum pg_startup_kind {
 };
 
 /* Minor versions of protocol 3. */
-#define PG_MINOR_LONG_KEYS 2	/* from here on the key in BackendKeyData and CancelRequest has 4 to 256 bytes, not 4 */
+#define PG_MINOR_LONG_KEYS 2	/* since then the key in BackendKeyData and CancelRequest has 4 to 256 bytes, not 4 */
 #define PG_MINOR_NEWEST 2
 #define PG_KEY_LEAST 4
 #define PG_KEY_MOST 256
 
-/* The minor version that is spoken with a client that asks for this one: the newest of ours that is not newer. There is no
-   3.1: the number is taken by poolers that once claimed it in error. */
+/* Returns the minor version for a client that asks for this one: the newest supported version that is not newer. 3.1 is skipped, because some poolers
+   once claimed it in error. */
 static inline uint16_t pg_minor_served(uint16_t asked)
 {
 	return asked >= PG_MINOR_LONG_KEYS ? PG_MINOR_LONG_KEYS : 0;
 }
 
-enum pg_startup_fault {		/* why PG_BAD */
-	STARTUP_FAULT_HEADER,	/* the length is impossible, or above the limit */
-	STARTUP_FAULT_LAYOUT	/* strings do not end where the packet ends */
+enum pg_startup_fault {		/* the reason of PG_BAD */
+	STARTUP_FAULT_HEADER,	/* the length is invalid, or above the limit */
+	STARTUP_FAULT_LAYOUT	/* the strings do not end where the packet ends */
 };
 
 struct pg_startup {
 	enum pg_startup_kind kind;
 	enum pg_startup_fault fault;
-	uint32_t size;		/* of the whole packet, length word included */
+	uint32_t size;		/* of the whole packet with its length */
 	uint16_t major, minor;
 	const uint8_t *pairs;	/* STARTUP_SESSION: name\0value\0 ... up to the last \0 */
 	size_t pairs_size;
@@ -48,26 +47,25 @@ struct pg_startup {
 	size_t cancel_key_size;
 };
 
-/* Reads the packet at p, n bytes of which are here; max is the largest size accepted. A session packet
-   with its strings in order has an even number of strings. Nothing is copied. */
+/* Reads the packet at p, of which n bytes have arrived; larger packets than max are PG_BAD. A valid session packet has an even number of strings.
+   Nothing is copied. */
 enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct pg_startup *out);
-/* Walks name/value pairs: *at starts as 0. False at the end. */
+/* Returns the next name/value pair; *at is 0 at first. False: at the end. */
 bool pg_startup_pair(const struct pg_startup *s, size_t *at, const char **name, const char **value);
 
-/* Walks the `options` start-up parameter: "-c name=value" and "--name=value", blanks separate, a
-   backslash takes the next byte literally. *text moves on. name and value are written NUL-terminated, as they are: a server reads
-   '-' in a name as '_'. PG_OK: one was read; PG_MORE: the end was reached;
-   PG_BAD: another kind of option, or too long. */
+/* Reads the next setting of the start-up parameter `options`, "-c name=value" or "--name=value", and moves *text after it. Blanks separate, and a
+   backslash makes the next byte literal. Name and value are written unchanged with a NUL: a server reads '-' in a name as '_'. PG_OK: a setting;
+   PG_MORE: the end; PG_BAD: another kind of option, or too long. */
 enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size, char *value, size_t value_size);
 
-/* What the start-up parameter `replication` asks for. */
+/* The start-up parameter `replication`. */
 enum pg_replication {
 	REPLICATION_NONE,
-	REPLICATION_LOGICAL,		/* "database": commands of replication and SQL, in a database */
-	REPLICATION_PHYSICAL		/* "true": commands of replication only, in none */
+	REPLICATION_LOGICAL,		/* "database": replication commands and SQL, in a database */
+	REPLICATION_PHYSICAL		/* "true": replication commands only, without a database */
 };
 
-/* What a server is told, and the log. */
+/* The word for a server, and for the log. */
 static inline const char *pg_replication_word(enum pg_replication replication)
 {
 	static const char *const words[] = { "no", "database", "yes" };
@@ -75,7 +73,7 @@ static inline const char *pg_replication_word(enum pg_replication replication)
 	return words[replication];
 }
 
-/* As SHOW prints it. */
+/* The word of SHOW. */
 static inline const char *pg_replication_name(enum pg_replication replication)
 {
 	static const char *const names[] = { "none", "logical", "physical" };

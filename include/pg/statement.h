@@ -1,6 +1,7 @@
 #ifndef PG_STATEMENT_H
 #define PG_STATEMENT_H
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "pg/frame.h"
 #include "pg/params.h"
@@ -10,19 +11,19 @@
 #include <string.h>
 
 /*
- * Prepared statements as servers know them: one for each distinct place, text, list of parameter types and set of session
- * parameters under which the text was parsed (a literal means another thing under another DateStyle). Each has a number of
- * its own, which is never given to another text, so clients that prepare the same thing in one place share it.
+ * Prepared statements as servers know them: one for each place, text, list of parameter types and set of session parameters under which the text was
+ * parsed (a literal has another meaning under another DateStyle). Clients that prepare the same statement in one place share it. Each statement has a
+ * number, which is never used for another text.
  *
- * A place is a database as of its last ALTER or DROP: what becomes known of a table in one database changes no statement of another.
+ * A place is a database since its last ALTER or DROP: a changed table of one database does not affect statements of another.
  *
- * On a server its name is "PGWEIR_", the tag of the server connection, "_" and the number, as in
- * PGWEIR_k7qz3mflx2avd4py_12. The tag is random: a client that could guess the name could replace the statement by SQL
- * (DEALLOCATE and PREPARE in a DO block), and other clients would execute the replacement.
+ * The name on a server is "PGWEIR_", the tag of the server connection, "_" and the number, as in PGWEIR_k7qz3mflx2avd4py_12. The tag is random: a
+ * client that could guess the name could replace the statement by other SQL (DEALLOCATE and PREPARE in a DO block), which other clients would
+ * execute.
  */
 #define STATEMENT_PREFIX "PGWEIR_"
-#define STATEMENT_TAG 16				/* characters of a tag, of 32 each */
-#define STATEMENT_HEAD 24				/* what all names on one server begin with, without a NUL */
+#define STATEMENT_TAG 16				/* characters of a tag; each is one of 32 */
+#define STATEMENT_HEAD 24				/* the common beginning of all names on one server, without a NUL */
 #define STATEMENT_END_MOST 21				/* the rest of a name, with its NUL */
 #define STATEMENT_NAME_MOST (STATEMENT_HEAD + STATEMENT_END_MOST)
 
@@ -31,40 +32,47 @@ struct statement {
 	uint64_t number;
 	uint32_t refs;
 	uint32_t size;			/* of the body */
-	bool known;			/* the next Parse of this text finds it */
-	bool apart;			/* it is not known under which parameters it was read */
-	bool changed;			/* its result has another type since a change of a table: see statement_retire */
-	bool deallocates;		/* it may be DEALLOCATE ALL or DISCARD ALL, or ... */
-	bool configures;		/* its text has set_config of a parameter that may change what texts mean */
-	bool names_others;		/* its text names prepared statements (pg/statement_sql.h), which are its client's: so it is apart */
+	bool known;			/* in the table: the next Parse of this text finds the statement */
+	bool apart;			/* private: the parameters under which the text was parsed are unknown */
+	bool changed;			/* a table was changed, and the result has another type: see statement_retire() */
+	bool deallocates;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */
+	bool configures;		/* the text has set_config of a parameter that may change the meaning of texts */
+	bool names_others;		/* the text names prepared statements of its client (pg/statement_sql.h), and therefore is private */
 	uint8_t end_size;		/* with the NUL */
-	char end[STATEMENT_END_MOST];	/* of its name: the number as text */
-	uint64_t place;			/* from here on the key */
+	char end[STATEMENT_END_MOST];	/* the end of the name: the number as text */
+	uint64_t place;			/* the key begins here */
 	const struct params *params;
-	uint8_t body[];			/* of Parse, behind the name: the text with its NUL, Int16 count, the types */
+	uint8_t body[];			/* of Parse, after the name: the text with its NUL, Int16 count, the types */
 };
 
-struct statements;			/* all of them */
+struct statements {			/* all statements */
+	struct statement *table;
+	struct params_table *params;
+	uint64_t last_number;		/* of a statement or a place */
+	size_t count, bytes;		/* of all statements, known or not */
+};
 
-/* No statement ever has a name that ends so. */
+/* No statement has a name with this end. */
 #define STATEMENT_NOWHERE "0"
-/* Those with this and a number are there only for DEALLOCATE: prepared_sql.c. */
+/* A name with this end and a number exists only to be deallocated: prepared_sql.c. */
 #define STATEMENT_GONE "gone"
-/* This one is there only for a Parse of the same name to fail on; it is never executed. */
+/* The name with this end exists only to make a Parse of the same name fail; it is never executed. */
 #define STATEMENT_AGAIN "again"
 
-/* What names on one server begin with. */
+/* The common beginning of the names on one server. */
 struct statement_names {
 	char head[STATEMENT_HEAD];
 };
-/* Those with a tag made of these random bytes. */
+/* Makes a tag from these random bytes. */
 void statement_names_make(struct statement_names *names, const uint8_t random[STATEMENT_TAG]);
-/* The tag, as statement_names_restore takes it. */
-const uint8_t *statement_names_tag(const struct statement_names *names);
-/* Those with this tag. False: no tag can be like this; names are then untouched. */
+/* Returns the tag, for statement_names_restore(). */
+static inline const uint8_t *statement_names_tag(const struct statement_names *names)
+{
+	return (const uint8_t *)names->head + sizeof(STATEMENT_PREFIX) - 1;
+}
+/* False: the tag is malformed, and `names` is unchanged. */
 bool statement_names_restore(struct statement_names *names, const uint8_t tag[STATEMENT_TAG]);
-/* Writes the name with this end (its size counts its NUL) to STATEMENT_NAME_MOST bytes at `to`. Returns its size, which
-   counts it, too. */
+/* Writes the name with this end (end_size counts its NUL) to STATEMENT_NAME_MOST bytes at `to`. Returns its size with the NUL. */
 static inline size_t statement_name(void *to, const struct statement_names *names, const char *end, size_t end_size)
 {
 	memcpy(to, names->head, STATEMENT_HEAD);
@@ -72,43 +80,52 @@ static inline size_t statement_name(void *to, const struct statement_names *name
 	return STATEMENT_HEAD + end_size;
 }
 
-/* `params`: the table the sets belong to; it must live longer. NULL: no memory. */
+/* `params`: the table of the sets; it must live longer. NULL: no memory. */
 struct statements *statements_new(struct params_table *params);
-/* None may be held any more. Sets *all to NULL. */
+/* Requires that no references are left. Sets *all to NULL. */
 void statements_free(struct statements **all);
-/* A place of which there is no statement yet, and that is never given again. Not 0. */
+/* Returns a new place, not 0, which is never used again. */
 uint64_t statements_new_place(struct statements *all);
-/* A reference to the statement with this Parse body (behind the name) in a place, for a session with these parameters; application_name,
-   which changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
+/* Returns a reference to the statement with this Parse body (after the name) in a place, for a session with these parameters; application_name, which
+   does not affect the meaning, is ignored. NULL: no memory. Drop with statement_drop(). */
 struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
-/* The same, of one that no other client will ever find: under which parameters the text will be read is not known. */
+/* The same for a private statement, because the parameters under which the text will be parsed are unknown. */
 struct statement *statement_apart(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
-/* It is one for sessions with these parameters. */
-bool statement_is_for(const struct statements *all, const struct statement *statement, const struct params *params);
-/* A reference to the statement with the same text and types in this place for a session with these parameters: this one, if it is
-   theirs, and the next Parse would find it. NULL: no memory. Give it back with statement_drop. */
+/* The statement is for sessions with these parameters. */
+static inline bool statement_is_for(const struct statements *all, const struct statement *s, const struct params *params)
+{
+	return params_read_alike(all->params, s->params, params);
+}
+/* Returns a reference to the statement with the same text and types in this place for a session with these parameters: this statement, if it is for
+   them and the next Parse finds it. NULL: no memory. Drop with statement_drop(). */
 struct statement *statement_under(struct statements *all, struct statement *statement, uint64_t place, const struct params *params);
-/* A reference to one that another process, which this one takes the place of, has given this number: `known` there, or retired
-   (`changed`). Its number is given to no other text from now on. NULL: no memory. */
-struct statement *statement_restore(struct statements *all, uint64_t number, uint64_t place, bool known, bool changed,
-				    const struct params *params, const uint8_t *body, size_t size);
-/* The last number that was given, to a statement or a place; and: numbers up to this one have been given. */
-uint64_t statements_last(const struct statements *all);
+/* The last number that was given to a statement or a place. */
+static inline uint64_t statements_last(const struct statements *all) { return all->last_number; }
+/* Numbers up to this number are used. */
 void statements_begin_behind(struct statements *all, uint64_t number);
-/* Its text may mean another thing under other parameters: it has a literal, or bytes beyond ASCII. */
+/* The text may have another meaning under other parameters: it has a literal, or bytes that are not ASCII. */
 bool statement_may_differ(const struct statement *statement);
-struct statement *statement_hold(struct statement *statement);
-/* Gives a reference back and sets *statement to NULL; NULL is fine. */
+static inline struct statement *statement_hold(struct statement *s)
+{
+	s->refs++;
+	return s;
+}
+/* Drops a reference and sets *statement to NULL; NULL is allowed. */
 void statement_drop(struct statements *all, struct statement **statement);
-/* What it returns has changed its type ("cached plan must not change result type"): the next Parse of the text makes a new statement;
-   a client that knows this one may have been told of the old type, and gets the error that a connection of its own would give. */
+/* The result has another type ("cached plan must not change result type"): the next Parse of the text makes a new statement. A client that has this
+   statement may have been told the old type, and gets the error that PostgreSQL would send. */
 void statement_retire(struct statements *all, struct statement *statement);
-/* For SHOW MEM: how many there are, and the bytes they take. */
-size_t statements_count(const struct statements *all);
-size_t statements_bytes(const struct statements *all);
+/* The memory of all statements, for SHOW MEM. */
+static inline size_t statements_bytes(const struct statements *all) { return all->bytes; }
+
+/* Packs a statement for another process. */
+void statement_pack(struct bytes *out, const struct params_table *table, const struct statement *statement);
+/* Returns a reference to a statement with the same number, name and text; a number that another process gave is not used again. NULL: in->bad, or no
+   memory. */
+struct statement *statement_unpack(struct unpack *in, struct params_table *table, struct statements *all);
 
 /*
- * The parts of messages that name a statement ("Message Formats"). Strings lie in the body, with their NUL; sizes count it.
+ * The parts of messages that name a statement ("Message Formats"). Strings are in the body, with their NUL; sizes count the NUL.
  */
 struct statement_use {
 	const char *portal;		/* Bind only, else NULL */
@@ -116,10 +133,10 @@ struct statement_use {
 	const char *name;
 	size_t name_size;
 };
-/* Of Parse, Bind, or Describe and Close of a statement, of which `here` bytes of a body of `size` have come. PG_MORE: not
-   all here yet; PG_BAD: a string has no end. */
+/* Reads a Parse, Bind, or Describe and Close of a statement, of which `here` bytes of a body of `size` have arrived. PG_MORE: incomplete; PG_BAD: a
+   string has no end. */
 enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size, struct statement_use *use);
-/* True when this is what may follow the name in a Parse, and nothing else. */
+/* The bytes are the part of a Parse after the name, and nothing else. */
 bool statement_body_is_sound(const uint8_t *body, size_t size);
 
 #endif

@@ -5,7 +5,7 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 #include "pg/state_functions.h"
-#include "pg/tag.h"
+#include "pg/message.h"
 
 /*
  * The state of a client's session that goes with it from server to server, or keeps its server for it: see session_state.c. The client is one with

@@ -14,7 +14,6 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "pg/build.h"
-#include "pg/error.h"
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "pg/startup.h"

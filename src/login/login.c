@@ -36,7 +36,6 @@
 #include "login/handshake.h"
 #include "login/startup.h"
 #include "pg/build.h"
-#include "pg/datestyle.h"
 #include "pg/message.h"
 #include "pg/spelling.h"
 

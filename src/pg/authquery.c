@@ -1,33 +1,29 @@
 /*
- * The exchange of auth_query: one batch of the extended protocol ("Message Flow", "Extended Query"), three
- * statements and a Sync.
+ * The messages of auth_query: one batch of the extended protocol with three statements and a Sync ("Message Flow", "Extended Query").
  *
- * The server is an ordinary one of a pool. Its session has what earlier clients have set, and begins with what the
- * owner of the database has set (ALTER DATABASE ... SET). Neither may change what the query means: an operator
- * "evil.=" found by search_path would run a function of the owner's with the rights of auth_user. So
+ * The server is a normal server of a pool. Its session has the settings of earlier clients, and initial settings of the owner of the database (ALTER
+ * DATABASE ... SET). Neither may change the meaning of the query: an operator "evil.=" that search_path finds would run a function of the owner with
+ * the rights of auth_user. Therefore:
  *
- *  - the first statement takes back a changed role and session user, sets what decides how the text of the query is
- *    read (client_encoding becomes that of the database, so that a name is taken byte by byte, as in a start-up packet),
- *    and gives tracked parameters that differ the values that a session begins with;
- *  - the second sets search_path to pg_catalog and pg_temp. Between them comes the path that auth_user's role has been
- *    given for all databases (ALTER ROLE ... SET search_path), because only the role itself and those above it can set
- *    that, and the path of the configuration; the setting of the role for one database is not used. The same holds for the parameter `role`, unless
- *    connect_query has set a role: the operator wants that one. pg_temp is named because PostgreSQL looks there first
- *    otherwise;
- *  - the third asks, with the name as a parameter and never as text.
+ *  - the first statement resets role and session user, sets the parameters that affect the reading of the query (client_encoding becomes the encoding
+ *    of the database, so that a name is taken byte by byte, as in a start-up packet), and gives changed tracked parameters their initial values;
+ *  - the second sets search_path to pg_catalog and pg_temp. Between them are the path of auth_user's role for all databases (ALTER ROLE ... SET
+ *    search_path), because only the role itself and higher roles can set that path, and the path of the configuration; the setting of the role for
+ *    one database is ignored. The same holds for the parameter `role`, unless connect_query has set a role, because the operator wants that role.
+ *    pg_temp is named because PostgreSQL otherwise searches there first;
+ *  - the third is the query, with the name as a parameter and never as text.
  *
- * A batch without BEGIN is one transaction that ends with the Sync; set_config(..., true) holds as long as
- * it does. So an error anywhere skips what follows it, the query never runs without the statements before
- * it, and afterwards the session is as it was, whatever happened. Every function, operator and table in the first two
- * statements is qualified, because they run under the path of the session.
+ * A batch without BEGIN is one transaction, which ends with the Sync, as does the effect of set_config(..., true). An error skips the rest of the
+ * batch, the query never runs without the statements before it, and the session is unchanged afterwards. Every function, operator and table in the
+ * first two statements is qualified, because they run under the path of the session.
  *
- * Execute asks for two rows at most: more than one is wrong, and how many more need not be known.
+ * Execute requests at most two rows: more than one is an error, and their number does not matter.
  */
 #include "pg/authquery.h"
 
 #include "base/text.h"
 #include "pg/build.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "pg/frame.h"
 #include "pg/password.h"
 
@@ -47,14 +43,14 @@ static const char fixed[] =
 	"pg_catalog.set_config('transform_null_equals', 'off', true), "
 	"pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)";
 
-/* The value of the parameter that auth_user's role has been given for all databases; NULL: none. `prefix` is the name with
-   its "=", `length` the length of that, and `begin` the place of the first character behind it, counted from 1. */
+/* The value of a parameter that auth_user's role has for all databases; NULL: none. `prefix` is the name with "=", `length` its length, and `begin`
+   the index of the first character of the value, counted from 1. */
 #define OF_ROLE(prefix, length, begin) \
 	"(SELECT pg_catalog.substr(setting, " #begin ") FROM pg_catalog.pg_roles, pg_catalog.unnest(rolconfig) AS setting " \
 	"WHERE rolname OPERATOR(pg_catalog.=) SESSION_USER " \
 	"AND pg_catalog.left(setting, " #length ") OPERATOR(pg_catalog.=) '" prefix "')"
 
-/* The path of the configuration comes between these two, as a parameter. */
+/* Between these two is the path of the configuration, as a parameter. */
 static const char set_path[] =
 	"SELECT pg_catalog.set_config('search_path', "
 	"pg_catalog.concat_ws(', ', 'pg_catalog', " OF_ROLE("search_path=", 12, 13) ", ";
@@ -68,9 +64,9 @@ void authquery_begin(struct authquery *q, const char *user, const char *path)
 	*q = (struct authquery){ .user = user, .path = path };
 }
 
-/* ---- what is asked ---- */
+/* ---- messages ---- */
 
-/* Bind of the unnamed portal to the unnamed statement; `parameter` NULL: it has none. */
+/* Bind of the unnamed portal to the unnamed statement; `parameter` NULL: no parameter. */
 static void build_bind(struct bytes *out, const char *parameter)
 {
 	size_t mark = pg_begin(out, 'B');
@@ -107,7 +103,7 @@ static void build_execute(struct bytes *out, uint32_t rows_most)
 	pg_end(out, mark);
 }
 
-/* Parse, Bind and Execute of a statement that gets the session ready; `parameter` as in build_bind. Frees `sql`. */
+/* Parse, Bind and Execute of a statement that prepares the session; `parameter` as in build_bind(). Frees `sql`. */
 static void build_preparation(struct bytes *out, struct bytes *sql, const char *parameter)
 {
 	bytes_append_u8(sql, 0);
@@ -128,7 +124,7 @@ void authquery_build(const struct authquery *q, struct bytes *out, const char *s
 	bytes_append_text(&first, "SELECT ");
 	for (size_t i = 0; i < count; i++)
 		bytes_append_format(&first, "pg_catalog.set_config('%s', NULL, true), ", resets[i]);
-	/* behind them, because these may be among the names */
+	/* afterwards, because these may be among the names */
 	bytes_append_format(&first, "%s, %s", role ? role : login_role, fixed);
 	build_preparation(out, &first, NULL);
 	bytes_append_format(&second, "%s%s%s%s", set_path, *q->path ? "$1::pg_catalog.text, " : "", path_end, role ? "" : set_role);
@@ -144,13 +140,12 @@ void authquery_build(const struct authquery *q, struct bytes *out, const char *s
 	pg_end(out, mark);
 }
 
-/* ---- what is answered ---- */
+/* ---- answers ---- */
 
 void authquery_fail(struct authquery *q, const char *format, ...)
 {
 	va_list args;
 
-	/* what comes first is the reason */
 	if (q->failed)
 		return;
 	q->failed = true;
@@ -159,28 +154,20 @@ void authquery_fail(struct authquery *q, const char *format, ...)
 	va_end(args);
 }
 
-/* undefined_function, undefined_table, invalid_schema_name: what a query finds where search_path has more */
-static bool is_about_a_name(const char *sqlstate)
-{
-	return strcmp(sqlstate, "42883") == 0 || strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "3F000") == 0;
-}
-
-/* character_not_in_repertoire, untranslatable_character: no user of this database has such a name */
-static bool is_about_text(const char *sqlstate)
-{
-	return strcmp(sqlstate, "22021") == 0 || strcmp(sqlstate, "22P05") == 0;
-}
-
-/* A session's own end (class 57, operator intervention) is no answer to what it was asked. */
 static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_error e;
-	bool can_be_read = pg_error_read(body, size, &e) == PG_OK, is_path = can_be_read && is_about_a_name(e.sqlstate);
+	bool can_be_read = pg_error_read(body, size, &e) == PG_OK;
+	/* undefined_function, undefined_table, invalid_schema_name: a name that another search_path may have */
+	bool is_path = strcmp(e.sqlstate, "42883") == 0 || strcmp(e.sqlstate, "42P01") == 0 || strcmp(e.sqlstate, "3F000") == 0;
+	/* character_not_in_repertoire, untranslatable_character: no user of this database has such a name */
+	bool is_invalid_name = strcmp(e.sqlstate, "22021") == 0 || strcmp(e.sqlstate, "22P05") == 0;
 
+	/* the end of the session (class 57, operator intervention) does not answer the query */
 	q->begun |= !can_be_read || !text_starts(e.sqlstate, "57P");
 	if (!can_be_read)
 		authquery_fail(q, "malformed ErrorResponse");
-	else if (q->ended == PREPARATIONS && is_about_text(e.sqlstate))
+	else if (q->ended == PREPARATIONS && is_invalid_name)
 		q->cannot_exist = true;
 	else
 		authquery_fail(q, "%.32s: %.256s (%.11s)%s%s%.64s%s", *e.severity ? e.severity : "ERROR",
@@ -216,16 +203,14 @@ static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t len
 		return;
 	}
 	q->secret = secret_new(secret, length);
-	if (!q->secret) {
+	if (!q->secret)
 		authquery_fail(q, "out of memory");
-	} else {
-		q->is_unusable = scram_secret_is_unusable(q->secret->bytes);
-	}
+	else
+		q->is_unusable = length > 0 && secret_kind_of(q->secret->bytes) == SECRET_NONE;
 }
 
-/* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name
-   off, and it then is the name of another user. A row of NULLs is what a function with OUT parameters returns for a user that it
-   does not find. */
+/* Takes the row of the query. A row with another name is not for this user: PostgreSQL truncates a long name, which is then the name of another user.
+   A function with OUT parameters returns a row of NULLs for a user that it does not find. */
 static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);
@@ -249,16 +234,6 @@ static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 		take_secret(q, secret, secret_length);
 }
 
-static void end_statement(struct authquery *q, uint8_t type)
-{
-	if (q->ended < PREPARATIONS && (type != 'C' || q->rows != 1))
-		authquery_fail(q, "the session could not be prepared for it");
-	else if (q->ended == PREPARATIONS && type == 's')
-		authquery_fail(q, "more than one row");
-	q->ended++;
-	q->rows = 0;
-}
-
 bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)
 {
 	q->begun |= type != 'E';
@@ -277,7 +252,12 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 	case 'C':
 	case 'I':
 	case 's':
-		end_statement(q, type);
+		if (q->ended < PREPARATIONS && (type != 'C' || q->rows != 1))
+			authquery_fail(q, "the session could not be prepared for it");
+		else if (q->ended == PREPARATIONS && type == 's')
+			authquery_fail(q, "more than one row");
+		q->ended++;
+		q->rows = 0;
 		return true;
 	case 'E':
 		take_error(q, body, size);
@@ -285,7 +265,7 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 	case 'G':
 	case 'H':
 	case 'W':
-		/* a COPY has no end that could be waited for */
+		/* a COPY may never end */
 		authquery_fail(q, "it is a COPY");
 		return false;
 	case 'Z':

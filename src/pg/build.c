@@ -1,15 +1,10 @@
 /*
- * Messages, written.
+ * Building messages ("Message Formats").
  *
- * The other half of pg/frame: a message is begun, its fields are appended, and
- * only its end is known to be the right moment to write the length. A mark is
- * counted from the first unread byte and not from the start of the memory,
- * because an append may move both. Nothing here checks for memory: the bytes
- * remember that an append failed, later appends do nothing, and the caller asks
- * once (base/bytes.h).
+ * The length of a message is written at its end. A mark counts from the first unread byte, because an append may move the memory. An append that
+ * fails sets `failed`, and later appends do nothing, so that the caller checks once (base/bytes.h).
  *
- * Invariant: unless `failed`, what was appended between begin and end is one
- * well-formed message of protocol 3, at most 2^31-1 bytes long.
+ * Invariant: unless `failed`, the bytes between begin and end are one valid message of protocol 3, of at most 2^31-1 bytes.
  */
 #include "pg/build.h"
 
@@ -23,7 +18,7 @@
 #define OID_TEXT 25
 #define OID_NUMERIC 1700
 
-/* Fills in the length word, which begins at the mark and counts itself. */
+/* Writes the length, which is at the mark and counts itself. */
 static void end_at(struct bytes *out, size_t mark)
 {
 	size_t length;
@@ -65,7 +60,7 @@ void pg_end(struct bytes *out, size_t mark)
 	end_at(out, mark + 1);
 }
 
-/* A message with a body of one string. */
+/* Builds a message with one string as its body. */
 static void build_string(struct bytes *out, uint8_t type, const char *text)
 {
 	size_t mark = pg_begin(out, type);
@@ -227,57 +222,33 @@ struct column_type {
 };
 
 static const struct column_type column_types[] = {
-	{ "text", OID_TEXT, 0xffff },		/* first: also what a name without a type gets */
+	{ "text", OID_TEXT, 0xffff },		/* the first: also for a name without a type */
 	{ "int4", OID_INT4, 4 },
 	{ "int8", OID_INT8, 8 },
 	{ "numeric", OID_NUMERIC, 0xffff },
 	{ "17", OID_BYTEA, 0xffff },
 };
 
-static const struct column_type *column_type_of(const char *name)
-{
-	for (size_t i = 0; i < sizeof(column_types) / sizeof(column_types[0]); i++)
-		if (!strcmp(column_types[i].name, name))
-			return &column_types[i];
-	return &column_types[0];
-}
-
-static void append_column(struct bytes *out, const char *column)
-{
-	const char *colon = strrchr(column, ':');
-	const struct column_type *type = column_type_of(colon ? colon + 1 : "text");
-
-	bytes_append(out, column, colon ? (size_t)(colon - column) : strlen(column));
-	bytes_append_u8(out, 0);
-	bytes_append_u32(out, 0);		/* of no table */
-	bytes_append_u16(out, 0);		/* and no column of one */
-	bytes_append_u32(out, type->oid);
-	bytes_append_u16(out, type->size);
-	bytes_append_u32(out, UINT32_MAX);	/* no type modifier */
-	bytes_append_u16(out, 0);		/* text format */
-}
-
 void pg_build_row_description(struct bytes *out, const char *const *columns, size_t count)
 {
 	size_t mark = pg_begin(out, 'T');
 
 	bytes_append_u16(out, (uint16_t)count);
-	for (size_t i = 0; i < count; i++)
-		append_column(out, columns[i]);
-	pg_end(out, mark);
-}
-
-void pg_build_data_row(struct bytes *out, const char *const *cells, size_t count)
-{
-	size_t mark = pg_begin(out, 'D');
-
-	bytes_append_u16(out, (uint16_t)count);
 	for (size_t i = 0; i < count; i++) {
-		size_t size = cells[i] ? strlen(cells[i]) : 0;
+		const char *colon = strrchr(columns[i], ':');
+		const struct column_type *type = &column_types[0];
 
-		bytes_append_u32(out, cells[i] ? (uint32_t)size : UINT32_MAX);
-		if (size)
-			bytes_append(out, cells[i], size);
+		for (size_t t = 0; colon && t < sizeof(column_types) / sizeof(column_types[0]); t++)
+			if (strcmp(column_types[t].name, colon + 1) == 0)
+				type = &column_types[t];
+		bytes_append(out, columns[i], colon ? (size_t)(colon - columns[i]) : strlen(columns[i]));
+		bytes_append_u8(out, 0);
+		bytes_append_u32(out, 0);		/* of no table */
+		bytes_append_u16(out, 0);		/* no column */
+		bytes_append_u32(out, type->oid);
+		bytes_append_u16(out, type->size);
+		bytes_append_u32(out, UINT32_MAX);	/* no type modifier */
+		bytes_append_u16(out, 0);		/* text format */
 	}
 	pg_end(out, mark);
 }

@@ -1,20 +1,13 @@
 /*
- * Frames and cursors.
+ * Frames and cursors ("Message Formats").
  *
- * After start-up both sides of protocol 3 speak in messages of one shape
- * ("Message Formats"): a type byte, an Int32 that counts itself and the body,
- * the body. pg_frame_look, and for short messages pg_frame_is_here, are the only
- * places in pgweir that turn that Int32 into a size. pg_frame_look checks before it subtracts, so a length word of 0 to 3 cannot
- * wrap into a huge body, and one with the top bit set is never taken for a
- * negative number. It asks for the header only: the body may be a gigabyte that
- * is relayed as it comes.
+ * Only pg_frame_look(), and pg_frame_is_here() for short messages, turn the length of a message into a size. pg_frame_look() compares before it
+ * subtracts, so that a length of 0 to 3 does not wrap to a huge size, and a length with the top bit set is never a negative number. It needs the
+ * header only: a body of a gigabyte is forwarded as it arrives.
  *
- * Inside a body a cursor reads. It never steps over the end; once it would
- * have to, it stays bad, so that a parser may read all of its fields first and
- * judge them in one place.
+ * A cursor never moves past the end of a body. After a read past the end it stays bad, so that a parser can read all fields before it checks.
  *
- * Invariant: whatever the bytes, here <= size, here <= n - PG_HEADER and
- * at <= end.
+ * Invariant: whatever the bytes, here <= size, here <= n - PG_HEADER and at <= end.
  */
 #include "pg/frame.h"
 

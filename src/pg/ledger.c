@@ -1,41 +1,61 @@
 /*
- * What a server still owes ("Message Flow" in the PostgreSQL documentation).
+ * The pending answers of a server ("Message Flow" in the PostgreSQL documentation).
  *
- * The entries are the messages that wait for an answer, in the order in which
- * they were sent; the head is the one the server answers now, and `stage` is
- * how far that answer has come. An answer that does not fit head and stage is
- * a broken server. Equal neighbours are counted and not repeated, so that a
- * thousand Syncs are one entry, and nearly every pipeline fits the eight entries
- * that lie in the struct itself.
+ * The entries are the messages that wait for an answer, in the order in which they were sent. The server answers the head now, and `stage` is the
+ * progress of that answer. An answer that does not fit head and stage is a protocol violation of the server. Equal neighbours are one entry with a
+ * count: a thousand Syncs are one entry, and nearly every pipeline fits the ring in the struct itself.
  *
- * COPY IN is where an account of sent messages and the truth part ways, because the
- * server reads these messages itself. A Sync among them is ignored and owes
- * nothing; one that is read after the COPY has failed is answered. So:
+ * During COPY IN the server itself reads messages: it ignores a Sync, but answers a Sync that it reads after the COPY has failed. Therefore:
  *
- *  - CopyDone and CopyFail leave a marker, and when CopyInResponse comes,
- *    the Syncs in front of the marker were sent into the COPY. They leave the
- *    ledger and are counted in copy_syncs, as are those that follow while no
- *    marker has been sent (copy_in).
- *  - When the COPY ends well, all of them were ignored.
- *  - When it fails, any number of them may have been read before. (COPY into a
- *    view fails between CopyInResponse and the first read.) Then up to copy_syncs
- *    ReadyForQuery come more than the entries explain, and the ledger is not
- *    empty until an answer to a later message shows that the server is past them.
- *    Which of two ReadyForQuery is the surplus one need not be known.
- *  - Where the doubt would reach further than that - what followed may have been
- *    skipped or not - the account is closed: lost.
+ *  - CopyDone and CopyFail add a marker. When CopyInResponse arrives, the Syncs before the marker were sent into the COPY. They leave the ledger and
+ *    are counted in copy_syncs, as are Syncs that are sent while there is no marker (copy_in).
+ *  - When the COPY succeeds, all of them were ignored.
+ *  - When the COPY fails, the server may have read any number of them before. (COPY into a view fails between CopyInResponse and the first read.)
+ *    Then up to copy_syncs ReadyForQuery arrive in addition to the entries, and the ledger is not empty until the answer to a later message shows
+ *    that the server has read all of them. It does not matter which of two ReadyForQuery is the additional one.
+ *  - If the uncertainty reaches further, because the server may or may not have skipped later messages, the ledger is lost.
  *
- * Invariants: a marker is never at the head, nor is there a stage without a head;
- * skipping means that nothing is entered; depth and counts are the sums over
- * the entries; copy_in means that the head is alone.
+ * The fast paths handle nearly all traffic. The effect of an answer on the oldest message is a row of pg_answers (include/tbl/message.tbl), and
+ * `plain` points to the current row, which ledger_passes() in the header uses. A message is entered at once while the ring is small and no special
+ * state holds.
+ *
+ * Invariants: a marker is never the head, and there is no stage without a head; while `skipping` nothing is entered; depth and counts are the sums
+ * over the entries; with copy_in the head is the only entry; a fast path has the same effect as the slow one, and `plain` and `is_particular` follow
+ * from the other members (ledger_check).
  */
-#include "pg/ledger_ring.h"
+#include "pg/ledger.h"
 
+#include "base/assert.h"
+#include "base/inline.h"
 #include "base/mem.h"
 
 #include <string.h>
 
+#define LEDGER_SMALL (sizeof(((struct ledger *)0)->small) / sizeof(struct ledger_entry))
+
+/* The part of one message of each kind in ledger.counts. */
+#define COPIER UINT64_C(1)
+#define END (UINT64_C(1) << 32)
+static const uint64_t weights[LEDGER_NOTHING] = {
+	[LEDGER_EXECUTE] = COPIER,
+	[LEDGER_QUERY] = COPIER + END,
+	[LEDGER_SYNC] = END,
+	[LEDGER_CALL] = END,
+	[LEDGER_COPY_END] = END,
+};
+
 /* ---- the ring ---- */
+
+/* Returns an index of the ring; a capacity is a power of two. */
+static inline uint32_t place(const struct ledger *l, uint32_t index)
+{
+	return (l->head + index) & (l->capacity - 1);
+}
+
+static inline struct ledger_entry *entry_at(struct ledger *l, uint32_t index)
+{
+	return &(l->entries ? l->entries : l->small)[place(l, index)];
+}
 
 static bool head_is(const struct ledger *l, enum ledger_kind kind)
 {
@@ -46,7 +66,50 @@ static void take_off(struct ledger *l, const struct ledger_entry *e, uint32_t co
 {
 	if (e->kind != LEDGER_COPY_END)
 		l->depth -= count;
-	l->counts -= count * ledger_weights[e->kind];
+	l->counts -= count * weights[e->kind];
+}
+
+/* Returns the row of pg_answers for the fast path of an entry. */
+static uint8_t plain_row(enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
+{
+	/* the features of other marks must read the answers */
+	bool is_simple = mark == LEDGER_UNMARKED || (mark == MARK_PREPARED && (kind == LEDGER_PARSE || kind == LEDGER_BIND));
+
+	return owner == OWED_TO_CLIENT && is_simple ? (uint8_t)kind : LEDGER_NOTHING;
+}
+
+/* Sets the members that the fast paths use, after any other change. */
+static void aim(struct ledger *l)
+{
+	l->is_particular = l->entries || l->skipping || l->copy_in || l->lost || l->copy_syncs;
+	l->copy_synced &= l->is_particular;	/* which the fast paths do not maintain */
+	l->plain = pg_answers[STAGE_BEGIN][LEDGER_NOTHING];
+	if (!l->used || l->copy_syncs)
+		return;
+	/* after the server's half of a CopyBoth, its answer also ends the client's half */
+	if ((l->stage == STAGE_BEGIN && !l->copy_in) || l->stage == STAGE_COPY_OUT || l->stage == STAGE_COPY_BOTH)
+		l->plain = pg_answers[l->stage][ledger_head(l)->plain];
+}
+
+void ledger_check(const struct ledger *l)
+{
+	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
+	struct ledger aimed = *l;
+	uint64_t counts = 0;
+	uint32_t depth = 0;
+
+	for (uint32_t i = 0; i < l->used; i++) {
+		const struct ledger_entry *e = &ring[place(l, i)];
+
+		ASSERT(e->count > 0 && (i > 0 || e->kind != LEDGER_COPY_END));
+		depth += e->kind == LEDGER_COPY_END ? 0 : e->count;
+		counts += e->count * weights[e->kind];
+	}
+	ASSERT(l->used <= l->capacity && l->depth == depth && l->counts == counts);
+	ASSERT(l->used || (l->stage == STAGE_BEGIN && !l->copy_in));
+	ASSERT(!l->used || !(l->skipping || l->lost));
+	aim(&aimed);
+	ASSERT(l->plain == aimed.plain && l->is_particular == aimed.is_particular);
 }
 
 static void forget_entries(struct ledger *l)
@@ -64,7 +127,7 @@ void ledger_init(struct ledger *l)
 {
 	memset(l, 0, sizeof(*l));
 	l->capacity = LEDGER_SMALL;
-	ledger_aim(l);
+	aim(l);
 }
 
 void ledger_clear(struct ledger *l)
@@ -73,7 +136,7 @@ void ledger_clear(struct ledger *l)
 	ledger_init(l);
 }
 
-/* What the server owes is not known any more. Whether a batch is open follows from what was sent alone. */
+/* The pending answers are unknown from now on. Whether a batch is open depends only on the messages sent. */
 static void lose(struct ledger *l)
 {
 	uint8_t open = l->open && !l->copy_synced;
@@ -83,56 +146,48 @@ static void lose(struct ledger *l)
 	l->open = l->executed = open;
 }
 
-static bool grow(struct ledger *l)
-{
-	struct ledger_entry *larger;
-
-	if (l->capacity > UINT32_MAX / 4)
-		return false;
-	larger = mem_resize(NULL, 2 * (size_t)l->capacity * sizeof(*larger));
-	if (!larger)
-		return false;
-	for (uint32_t i = 0; i < l->used; i++)
-		larger[i] = *ledger_entry_at(l, i);
-	mem_free(l->entries);
-	l->entries = larger;
-	l->capacity *= 2;
-	l->head = 0;
-	return true;
-}
-
 static bool enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
 {
-	struct ledger_entry *last = l->used ? ledger_entry_at(l, l->used - 1) : NULL;
+	struct ledger_entry *last = l->used ? entry_at(l, l->used - 1) : NULL, *larger;
 
 	if (l->depth == UINT32_MAX)
 		return false;
 	if (last && last->kind == kind && last->owner == owner && last->mark == mark && last->count < UINT8_MAX) {
 		last->count++;
 	} else {
-		if (l->used == l->capacity && !grow(l))
-			return false;
-		*ledger_entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, ledger_plain_row(kind, owner, mark), owner, mark & 0x7f, 1 };
+		if (l->used == l->capacity) {
+			larger = l->capacity > UINT32_MAX / 4 ? NULL : mem_resize(NULL, 2 * (size_t)l->capacity * sizeof(*larger));
+			if (!larger)
+				return false;
+			for (uint32_t i = 0; i < l->used; i++)
+				larger[i] = *entry_at(l, i);
+			mem_free(l->entries);
+			l->entries = larger;
+			l->capacity *= 2;
+			l->head = 0;
+		}
+		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, plain_row(kind, owner, mark), owner, mark & 0x7f, 1 };
 	}
 	if (kind != LEDGER_COPY_END)
 		l->depth++;
-	l->counts += ledger_weights[kind];
+	l->counts += weights[kind];
 	return true;
 }
 
-/* Removes the head, and all that was counted together with it. */
+/* Removes the head with its whole count. */
 static void drop_head(struct ledger *l)
 {
-	struct ledger_entry *head = ledger_entry_at(l, 0);
+	struct ledger_entry *head = entry_at(l, 0);
 
 	take_off(l, head, head->count);
-	l->head = ledger_place(l, 1);
+	l->head = place(l, 1);
 	l->used--;
 }
 
-void ledger_drop_answered(struct ledger *l)
+/* The head is answered once. */
+static void drop_answered(struct ledger *l)
 {
-	struct ledger_entry *head = ledger_entry_at(l, 0);
+	struct ledger_entry *head = entry_at(l, 0);
 
 	l->stage = STAGE_BEGIN;
 	l->answered = 0;
@@ -149,14 +204,20 @@ void ledger_drop_answered(struct ledger *l)
 		forget_entries(l);
 }
 
-/* ---- what is sent ---- */
+/* ---- messages sent ---- */
 
-/* A message that the server will handle on its own, after all that is entered. */
+bool ledger_may_copy(const struct ledger *l)
+{
+	uint32_t past = l->stage == STAGE_ENDED && head_is(l, LEDGER_QUERY);
+
+	return l->lost || l->copy_in || ledger_copiers(l) > past;
+}
+
+/* Enters a message that the server handles separately, after all entries. */
 static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
 {
 	if (l->copy_in || (l->skipping && l->copy_syncs)) {
-		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
-		   a Sync of the failed COPY has been read or not. */
+		/* the COPY fails on the message and may read it; or the server skips the message, unless it has read a Sync of the failed COPY */
 		lose(l);
 		l->open = l->executed = kind != LEDGER_QUERY && kind != LEDGER_CALL;
 		return true;
@@ -171,83 +232,107 @@ static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_ow
 	return true;
 }
 
-static bool sent_sync(struct ledger *l, enum ledger_owner owner, enum ledger_mark mark)
-{
-	if (l->copy_in) {
-		if (l->copy_syncs < UINT32_MAX)
-			l->copy_syncs++;
-		l->copy_synced = 1;
-		return true;
-	}
-	if (!enter(l, LEDGER_SYNC, owner, mark))
-		return false;
-	l->open = l->executed = 0;
-	l->skipping = 0;
-	return true;
-}
-
-static bool sent_copy_end(struct ledger *l)
-{
-	if (l->copy_in) {
-		l->copy_in = 0;
-		return true;
-	}
-	return !ledger_may_copy(l) || enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, LEDGER_UNMARKED);
-}
-
-static bool sent_as(struct ledger *l, const struct pg_client_message *row, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
-{
-	enum ledger_kind kind = row->name ? (enum ledger_kind)row->owes : LEDGER_NOTHING;
-
-	switch (kind) {
-	case LEDGER_SYNC: return sent_sync(l, owner, mark);
-	case LEDGER_COPY_END: return sent_copy_end(l);
-	case LEDGER_NOTHING: return true;
-	default: break;
-	}
-	return sent_request(l, kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT ? LEDGER_DESCRIBE_STATEMENT : kind, owner, mark);
-}
-
-/* Nothing is entered any more. */
-static bool sent_lost(struct ledger *l, const struct pg_client_message *row)
-{
-	if (row->owes <= LEDGER_CLOSE)
-		l->open = l->executed = 1;
-	else if (row->owes <= LEDGER_CALL)
-		l->open = l->executed = 0;
-	return true;
-}
-
-static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
-{
-	const struct pg_client_message *row = &pg_client_messages[type];
-	bool entered = l->lost ? sent_lost(l, row) : sent_as(l, row, what, owner, mark);
-
-	ledger_aim(l);
-	return entered;
-}
-
-bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
-{
-	return sent(l, type, what, owner, LEDGER_UNMARKED);
-}
-
 bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
 {
-	return sent(l, type, what, owner, mark);
+	const struct pg_client_message *row = &pg_client_messages[type];
+	enum ledger_kind kind = row->name ? (enum ledger_kind)row->owes : LEDGER_NOTHING;
+	bool entered = true;
+
+	if (l->lost) {
+		/* nothing is entered any more */
+		if (row->owes <= LEDGER_CLOSE)
+			l->open = l->executed = 1;
+		else if (row->owes <= LEDGER_CALL)
+			l->open = l->executed = 0;
+	} else if (kind == LEDGER_SYNC) {
+		if (!l->copy_in) {
+			entered = enter(l, LEDGER_SYNC, owner, mark);
+			if (entered)
+				l->open = l->executed = l->skipping = 0;
+		} else {
+			l->copy_syncs += l->copy_syncs < UINT32_MAX;
+			l->copy_synced = 1;
+		}
+	} else if (kind == LEDGER_COPY_END) {
+		if (l->copy_in)
+			l->copy_in = 0;
+		else if (ledger_may_copy(l))
+			entered = enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, LEDGER_UNMARKED);
+	} else if (kind != LEDGER_NOTHING) {
+		entered = sent_request(l, kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT ? LEDGER_DESCRIBE_STATEMENT : kind, owner, mark);
+	}
+	aim(l);
+	return entered;
 }
 
 bool ledger_local_reply(struct ledger *l)
 {
 	bool entered = l->lost || sent_request(l, LEDGER_LOCAL_REPLY, OWED_TO_CLIENT, MARK_PREPARED);
 
-	ledger_aim(l);
+	aim(l);
 	return entered;
 }
 
-/* ---- what is received ---- */
+/* ---- messages sent: the fast path ---- */
 
-/* Messages of this entry are passed over. */
+bool ledger_sent_query(struct ledger *l)
+{
+	if (!ledger_is_empty(l))
+		return ledger_sent(l, PGC_QUERY, 0, OWED_TO_CLIENT);
+	/* usually no other answer is pending */
+	l->small[0] = (struct ledger_entry){ LEDGER_QUERY, LEDGER_QUERY, OWED_TO_CLIENT, LEDGER_UNMARKED, 1 };
+	l->head = 0;
+	l->used = 1;
+	l->depth = 1;
+	l->counts = COPIER + END;
+	l->plain = pg_answers[STAGE_BEGIN][LEDGER_QUERY];
+	return true;
+}
+
+static ALWAYS_INLINE bool sent_plain(struct ledger *l, const struct ledger_entry *e)
+{
+	const struct ledger_entry *last = &l->small[(l->head + l->used - 1) % LEDGER_SMALL];
+
+	if (l->is_particular || l->used == LEDGER_SMALL)
+		return false;
+	if (l->used == 0)
+		l->plain = pg_answers[STAGE_BEGIN][e->plain];
+	else if (last->plain == e->plain && last->mark == e->mark)
+		return false;	/* one entry with a count */
+	l->small[(l->head + l->used) % LEDGER_SMALL] = *e;
+	l->used++;
+	l->depth++;
+	l->counts += weights[e->kind];
+	l->open = e->kind != LEDGER_SYNC;
+	l->executed = (l->executed | (e->kind == LEDGER_EXECUTE)) & (e->kind != LEDGER_SYNC);
+	return true;
+}
+
+bool ledger_sent_plain(struct ledger *l, uint8_t type)
+{
+	/* a count of 0: not for the fast path */
+#define CLIENT_MESSAGE(id, byte, name, phases, look, owes, taken_by, unread) [byte] = { LEDGER_##owes, LEDGER_##owes, OWED_TO_CLIENT, \
+	LEDGER_UNMARKED, UNREAD_##unread != UNREAD_NEVER && LEDGER_##owes <= LEDGER_SYNC },
+#define SERVER_MESSAGE(id, byte, name, phases, whole, taken_by)
+#define ANSWER(id, to, at, does)
+	static const struct ledger_entry entries[256] = {
+#include "tbl/message.tbl"
+	};
+
+	return entries[type].count && sent_plain(l, &entries[type]);
+}
+
+bool ledger_sent_plain_marked(struct ledger *l, uint8_t type)
+{
+	static const struct ledger_entry parse = { LEDGER_PARSE, LEDGER_PARSE, OWED_TO_CLIENT, MARK_PREPARED, 1 };
+	static const struct ledger_entry bind = { LEDGER_BIND, LEDGER_BIND, OWED_TO_CLIENT, MARK_PREPARED, 1 };
+
+	return (type == PGC_PARSE || type == PGC_BIND) && sent_plain(l, type == PGC_PARSE ? &parse : &bind);
+}
+
+/* ---- messages received ---- */
+
+/* The server skips messages of this entry. */
 static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
 {
 	if (!e->mark)
@@ -256,26 +341,23 @@ static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
 	l->marks_skipped[e->mark] += count;
 }
 
-/*
- * The server begins to read COPY data: it will ignore the Syncs between this
- * statement and the end of the COPY, as far as they have been sent. (If
- * anything else has been sent in between, the COPY breaks on it.)
- */
+/* The server begins to read COPY data, and ignores the Syncs between this statement and the end of the COPY that have been sent. (The COPY fails on
+   any other message in between.) */
 static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 {
-	struct ledger_entry head = *ledger_entry_at(l, 0);
+	struct ledger_entry head = *entry_at(l, 0);
 	uint32_t gone = 0;
 	bool ended = false;
 
-	while (gone + 1 < l->used && ledger_entry_at(l, gone + 1)->kind == LEDGER_SYNC) {
-		struct ledger_entry *syncs = ledger_entry_at(l, ++gone);
+	while (gone + 1 < l->used && entry_at(l, gone + 1)->kind == LEDGER_SYNC) {
+		struct ledger_entry *syncs = entry_at(l, ++gone);
 
 		skip(l, syncs, syncs->count);
 		take_off(l, syncs, syncs->count);
 		l->copy_syncs += syncs->count;
 	}
 	if (gone + 1 < l->used) {
-		struct ledger_entry *marker = ledger_entry_at(l, gone + 1);
+		struct ledger_entry *marker = entry_at(l, gone + 1);
 
 		ended = marker->kind == LEDGER_COPY_END;
 		if (ended) {
@@ -287,30 +369,20 @@ static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 		lose(l);
 		return;
 	}
-	*ledger_entry_at(l, gone) = head;
-	l->head = ledger_place(l, gone);
+	*entry_at(l, gone) = head;
+	l->head = place(l, gone);
 	l->used -= gone;
 	l->stage = (uint8_t)stage;
 	l->copy_in = !ended;
-	/* With its Sync ignored, the batch that Execute belongs to is still open. */
-	if (head.kind == LEDGER_EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && ledger_entry_at(l, 1)->kind == LEDGER_COPY_END)))
+	/* the server ignores the Sync, so the batch of the Execute is still open */
+	if (head.kind == LEDGER_EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && entry_at(l, 1)->kind == LEDGER_COPY_END)))
 		l->open = l->executed = 1;
-}
-
-static void statement_ends(struct ledger *l)
-{
-	l->copy_in = 0;
-	l->stage = STAGE_BEGIN;
-	if (head_is(l, LEDGER_EXECUTE))
-		ledger_drop_answered(l);
-	else
-		l->answered = 1;
 }
 
 /* The head, an extended message, has failed: the server skips to the next Sync. */
 static void skip_to_sync(struct ledger *l)
 {
-	const struct ledger_entry *head = ledger_entry_at(l, 0);
+	const struct ledger_entry *head = entry_at(l, 0);
 	bool in_doubt = l->copy_syncs != 0, lost = in_doubt && head->count > 1;
 
 	l->mark = head->mark;
@@ -318,7 +390,7 @@ static void skip_to_sync(struct ledger *l)
 	skip(l, head, head->count - 1u);
 	drop_head(l);
 	while (l->used && !head_is(l, LEDGER_SYNC)) {
-		head = ledger_entry_at(l, 0);
+		head = entry_at(l, 0);
 		lost = lost || (in_doubt && !head_is(l, LEDGER_COPY_END));
 		skip(l, head, head->count);
 		drop_head(l);
@@ -336,7 +408,7 @@ static void skip_to_sync(struct ledger *l)
 static enum ledger_verdict received_error(struct ledger *l)
 {
 	if (!l->used) {
-		/* A batch that fails between two messages is skipped to its Sync all the same. */
+		/* the server skips to the Sync, too, if a batch fails between two messages */
 		if (l->open)
 			l->skipping = 1;
 		return LEDGER_ASYNC;
@@ -354,70 +426,38 @@ static enum ledger_verdict received_error(struct ledger *l)
 	return LEDGER_ANSWER;
 }
 
-/* What this answer does to the oldest entry. */
-static enum ledger_effect effect_of(const struct ledger *l, uint8_t type)
-{
-	enum ledger_effect effect;
-
-	if (!l->used)
-		return LEDGER_DOES_NOT_FIT;
-	effect = (enum ledger_effect)pg_answers[l->stage][ledger_head(l)->kind][type];
-	return effect == LEDGER_CROSSES_OFF_ENDED && !l->answered ? LEDGER_DOES_NOT_FIT : effect;
-}
-
 static void advance(struct ledger *l, enum ledger_effect effect)
 {
 	switch (effect) {
 	case LEDGER_DOES_NOT_FIT:
 	case LEDGER_STAYS: break;
 	case LEDGER_ENDS_STATEMENT:
-	case LEDGER_ENDS_COPY: statement_ends(l); break;
+	case LEDGER_ENDS_COPY:
+		l->copy_in = 0;
+		l->stage = STAGE_BEGIN;
+		if (head_is(l, LEDGER_EXECUTE))
+			drop_answered(l);
+		else
+			l->answered = 1;
+		break;
 	case LEDGER_CROSSES_OFF:
 	case LEDGER_CROSSES_OFF_ENDED:
 		l->copy_in = 0;
-		ledger_drop_answered(l);
+		drop_answered(l);
 		break;
 	case LEDGER_BEGINS_TYPES: l->stage = STAGE_TYPES; break;
 	case LEDGER_BEGINS_COPY_IN: copy_in_begins(l, STAGE_COPY_IN); break;
 	case LEDGER_BEGINS_COPY_OUT: l->stage = STAGE_COPY_OUT; break;
 	case LEDGER_BEGINS_COPY_BOTH: copy_in_begins(l, STAGE_COPY_BOTH); break;
-	case LEDGER_ENDS_COPY_DATA: l->stage = STAGE_BEGIN; break;	/* after CopyBoth the client's half, copy_in, ends on its own */
+	case LEDGER_ENDS_COPY_DATA: l->stage = STAGE_BEGIN; break;	/* the client's half of CopyBoth, copy_in, ends separately */
 	case LEDGER_ENDS_CALL: l->stage = STAGE_ENDED; break;
 	}
-}
-
-static enum ledger_verdict received_ready(struct ledger *l)
-{
-	enum ledger_effect effect = effect_of(l, PGS_READY);
-
-	if (effect != LEDGER_DOES_NOT_FIT) {
-		advance(l, effect);
-		return LEDGER_ANSWER;
-	}
-	if (!l->copy_syncs || l->stage != STAGE_BEGIN)
-		return LEDGER_BROKEN;
-	/* A Sync sent into the COPY that failed was read after the failure. */
-	l->copy_syncs--;
-	if (l->skipping)
-		l->open = l->executed = l->skipping = 0;
-	return LEDGER_ANSWER;
-}
-
-static enum ledger_verdict received_answer(struct ledger *l, uint8_t type)
-{
-	enum ledger_effect effect = effect_of(l, type);
-
-	if (effect == LEDGER_DOES_NOT_FIT)
-		return LEDGER_BROKEN;
-	/* Either the COPY went well, or a later message is answered: no Sync of a COPY is in doubt. */
-	l->copy_syncs = 0;
-	advance(l, effect);
-	return LEDGER_ANSWER;
 }
 
 static enum ledger_verdict received(struct ledger *l, uint8_t type)
 {
 	const struct pg_server_message *row = pg_server_message(type, PG_SESSION);
+	enum ledger_effect effect;
 
 	l->mark = LEDGER_UNMARKED;
 	l->mark_failed = 0;
@@ -430,21 +470,56 @@ static enum ledger_verdict received(struct ledger *l, uint8_t type)
 		l->answered = row->taken_by != TAKEN_AS_READY;
 		return LEDGER_ANSWER;
 	}
-	switch ((enum pg_server_taker)row->taken_by) {
-	case TAKEN_AS_ERROR: return received_error(l);
-	case TAKEN_AS_READY: return received_ready(l);
-	default: return received_answer(l, type);
+	if (row->taken_by == TAKEN_AS_ERROR)
+		return received_error(l);
+	effect = l->used ? (enum ledger_effect)pg_answers[l->stage][ledger_head(l)->kind][type] : LEDGER_DOES_NOT_FIT;
+	if (effect == LEDGER_CROSSES_OFF_ENDED && !l->answered)
+		effect = LEDGER_DOES_NOT_FIT;
+	if (effect != LEDGER_DOES_NOT_FIT) {
+		/* either the COPY has succeeded, or a later message is answered: no Sync of a COPY is uncertain */
+		if (row->taken_by != TAKEN_AS_READY)
+			l->copy_syncs = 0;
+		advance(l, effect);
+		return LEDGER_ANSWER;
 	}
+	if (row->taken_by != TAKEN_AS_READY || !l->copy_syncs || l->stage != STAGE_BEGIN)
+		return LEDGER_BROKEN;
+	/* the server has read a Sync of the COPY after the failure */
+	l->copy_syncs--;
+	if (l->skipping)
+		l->open = l->executed = l->skipping = 0;
+	return LEDGER_ANSWER;
 }
 
 enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_owner *owner)
 {
 	enum ledger_verdict verdict;
 
-	*owner = ledger_next_owner(l);
+	*owner = l->used ? (enum ledger_owner)ledger_head(l)->owner : OWED_TO_CLIENT;
 	verdict = received(l, type);
-	ledger_aim(l);
+	aim(l);
 	return verdict;
+}
+
+void ledger_cross_off(struct ledger *l)
+{
+	if (!l->is_particular) {
+		uint32_t after = (l->head + 1) % LEDGER_SMALL;
+		const struct ledger_entry *head = &l->small[l->head], *next = &l->small[after];
+
+		/* usually one of several entries, with a count of 1, and without a marker after it */
+		if (head->count == 1 && !(l->used > 1 && next->kind == LEDGER_COPY_END)) {
+			l->mark = head->mark;
+			l->answered = 0;
+			l->depth--;
+			l->counts -= weights[head->kind];
+			l->head = --l->used ? after : 0;
+			l->plain = pg_answers[STAGE_BEGIN][l->used ? next->plain : LEDGER_NOTHING];
+			return;
+		}
+	}
+	drop_answered(l);
+	aim(l);
 }
 
 void ledger_local_reply_sent(struct ledger *l)
@@ -453,36 +528,114 @@ void ledger_local_reply_sent(struct ledger *l)
 	l->mark = LEDGER_UNMARKED;
 }
 
-/* ---- questions ---- */
-
-bool ledger_is_up_to_date(const struct ledger *l)
+void ledger_watch_last(struct ledger *l)
 {
-	return !l->executed && !l->copy_syncs && ledger_is_one_batch(l);
+	if (l->used)
+		entry_at(l, l->used - 1)->plain = LEDGER_NOTHING;
+	aim(l);
 }
 
-bool ledger_is_in_doubt(const struct ledger *l)
+/* ---- hand-over ---- */
+
+#define ENTRY_PACKED 5			/* bytes */
+
+void ledger_pack(struct bytes *out, const struct ledger *l)
 {
-	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && l->copy_syncs;
+	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
+
+	bytes_append_u32(out, l->used);
+	for (uint32_t i = 0; i < l->used; i++) {
+		const struct ledger_entry *e = &ring[place(l, i)];
+
+		bytes_append_u8(out, e->kind);
+		bytes_append_u8(out, e->owner);
+		bytes_append_u8(out, e->mark);
+		pack_bool(out, e->plain != plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, (enum ledger_mark)e->mark));
+		bytes_append_u8(out, e->count);
+	}
+	bytes_append_u32(out, l->depth);
+	bytes_append_u32(out, ledger_copiers(l));
+	bytes_append_u32(out, l->copy_syncs);
+	bytes_append_u8(out, l->stage);
+	pack_bool(out, l->answered);
+	pack_bool(out, l->open);
+	pack_bool(out, l->executed);
+	pack_bool(out, l->skipping);
+	pack_bool(out, l->copy_in);
+	pack_bool(out, l->copy_synced);
+	pack_bool(out, l->lost);
 }
 
-bool ledger_may_copy(const struct ledger *l)
+/* The answer to this head can have the stage of the ledger. */
+static bool stage_fits(const struct ledger *l, const struct ledger_entry *head)
 {
-	uint32_t past = l->stage == STAGE_ENDED && head_is(l, LEDGER_QUERY);
-
-	return l->lost || l->copy_in || ledger_copiers(l) > past;
+	if (!head)
+		return l->stage == STAGE_BEGIN && (l->lost || !l->answered);
+	if (l->answered && head->kind != LEDGER_QUERY)
+		return false;
+	switch ((enum ledger_stage)l->stage) {
+	case STAGE_BEGIN: return head->kind != LEDGER_COPY_END;
+	case STAGE_TYPES: return head->kind == LEDGER_DESCRIBE_STATEMENT;
+	case STAGE_COPY_IN:
+	case STAGE_COPY_OUT:
+	case STAGE_COPY_BOTH: return head->kind == LEDGER_EXECUTE || head->kind == LEDGER_QUERY;
+	case STAGE_ENDED: return head->kind == LEDGER_QUERY || head->kind == LEDGER_CALL;
+	case STAGES: break;
+	}
+	return false;
 }
 
-enum ledger_owner ledger_next_owner(const struct ledger *l)
+bool ledger_unpack(struct unpack *in, struct ledger *l)
 {
-	return l->used ? (enum ledger_owner)ledger_head(l)->owner : OWED_TO_CLIENT;
-}
+	uint32_t used = unpack_count(in, ENTRY_PACKED), capacity = LEDGER_SMALL;
+	uint64_t depth = 0, counts = 0;
+	struct ledger_entry *ring;
 
-enum ledger_kind ledger_next_kind(const struct ledger *l)
-{
-	return l->used ? (enum ledger_kind)ledger_head(l)->kind : LEDGER_NOTHING;
-}
+	while (capacity < used)
+		capacity *= 2;
+	if (capacity > LEDGER_SMALL && !(l->entries = mem_try(capacity * sizeof(*l->entries)))) {
+		in->bad = true;
+		return false;
+	}
+	l->capacity = capacity;
+	l->used = used;
+	ring = l->entries ? l->entries : l->small;
+	for (uint32_t i = 0; i < used; i++) {
+		struct ledger_entry *e = &ring[i];
+		uint8_t mark;
+		bool is_watched;
 
-enum ledger_mark ledger_next_mark(const struct ledger *l)
-{
-	return l->used ? (enum ledger_mark)ledger_head(l)->mark : LEDGER_UNMARKED;
+		e->kind = unpack_u8(in);
+		e->owner = unpack_bool(in);
+		mark = unpack_u8(in);
+		e->mark = mark & 0x7f;
+		is_watched = unpack_bool(in);
+		e->count = unpack_u8(in);
+		in->bad |= e->kind > LEDGER_LOCAL_REPLY || mark >= LEDGER_MARKS || e->count == 0;
+		if (in->bad)
+			break;
+		e->plain = is_watched ? LEDGER_NOTHING : plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, (enum ledger_mark)e->mark);
+		depth += e->kind == LEDGER_COPY_END ? 0 : e->count;
+		counts += e->count * weights[e->kind];
+	}
+	l->depth = unpack_u32(in);
+	/* the upper half follows from the entries */
+	in->bad |= unpack_u32(in) != (uint32_t)counts;
+	l->counts = counts;
+	l->copy_syncs = unpack_u32(in);
+	l->stage = unpack_u8(in);
+	l->answered = unpack_bool(in);
+	l->open = unpack_bool(in);
+	l->executed = unpack_bool(in);
+	l->skipping = unpack_bool(in);
+	l->copy_in = unpack_bool(in);
+	l->copy_synced = unpack_bool(in);
+	l->lost = unpack_bool(in);
+	in->bad = in->bad || depth != l->depth || !stage_fits(l, l->used ? ledger_head(l) : NULL) || (l->lost && l->used) ||
+		  (l->copy_in && (depth != 1 || ledger_copiers(l) != 1));
+	if (in->bad)
+		ledger_clear(l);
+	else
+		aim(l);
+	return !in->bad;
 }

@@ -1,11 +1,17 @@
 /*
- * The rows of include/tbl/message.tbl, found by their type byte.
+ * The messages of protocol 3 by their type bytes, command tags, and errors ("Message Formats", "Error and Notice Message Fields").
  *
- * One array per direction with a slot for every byte a peer could send, so the relay's first question about a message is one index, and
- * a byte without a row (its slot has no name and no phases) is a message that does not exist. The third array has a row of answers for
- * each entry of a ledger and each stage of its answer.
+ * The rows of include/tbl/message.tbl are arrays with a place for each byte, so that the row of a message is one index; a byte without a row has no
+ * name and no phases. pg_answers has a row for each stage of the answer to each entry of a ledger.
+ *
+ * The body of an error is a list of fields, each a code and a string, which ends with a zero byte. A server may omit any field, and may send unknown
+ * codes, which are skipped.
  */
 #include "pg/message.h"
+
+#include "base/inline.h"
+
+#include <string.h>
 
 #define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread) \
 	[type] = { name, type, phases, look, LEDGER_##owes, TAKEN_BY_##taken_by },
@@ -36,3 +42,115 @@ const struct pg_server_message pg_server_messages[256] = {
 const uint8_t pg_answers[STAGES][LEDGER_NOTHING + 1][256] = {
 #include "tbl/message.tbl"
 };
+
+/* ---- command tags ---- */
+
+/* Macros, because memcmp() with a constant size is inlined. */
+#define BEGINS(tag, size, words) ((size) >= sizeof(words) && memcmp(tag, words, sizeof(words) - 1) == 0)
+#define IS(tag, size, whole) ((size) == sizeof(whole) && memcmp(tag, whole, sizeof(whole)) == 0)
+
+/* Reads a tag by its first words. */
+static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size)
+{
+	if (BEGINS(tag, size, "ALTER "))
+		return TAG_ALTER;
+	if (BEGINS(tag, size, "CREATE ")) {
+		bool is_relation = IS(tag, size, "CREATE TABLE") || IS(tag, size, "CREATE INDEX") || IS(tag, size, "CREATE SEQUENCE");
+
+		return is_relation ? TAG_CREATE : TAG_DEFINE;
+	}
+	if (BEGINS(tag, size, "CLOSE "))
+		return TAG_CLOSE;
+	if (BEGINS(tag, size, "DROP "))
+		return TAG_DROP;
+	if (BEGINS(tag, size, "DEALLOCATE"))
+		return TAG_DEALLOCATE;
+	if (BEGINS(tag, size, "DISCARD SEQUENCES"))
+		return TAG_DISCARD_SEQUENCES;
+	if (BEGINS(tag, size, "DISCARD "))
+		return TAG_DISCARD;
+	if (BEGINS(tag, size, "LISTEN") || BEGINS(tag, size, "UNLISTEN"))
+		return TAG_LISTEN;
+	if (BEGINS(tag, size, "LOAD"))
+		return TAG_LOAD;
+	return BEGINS(tag, size, "PREPARE") ? TAG_PREPARE : TAG_NOTHING;
+}
+
+enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size)
+{
+	switch (size) {
+	case TAG_DO_SIZE:
+		return IS(tag, size, "DO") ? TAG_CODE : TAG_NOTHING;
+	case TAG_SET_SIZE:
+		return IS(tag, size, "SET") ? TAG_SET : TAG_NOTHING;
+	case TAG_CALL_SIZE:
+		if (IS(tag, size, "CALL"))
+			return TAG_CODE;
+		break;
+	case TAG_RESET_SIZE:
+		return IS(tag, size, "RESET") ? TAG_SET : TAG_NOTHING;
+	case TAG_DISCARD_ALL_SIZE:
+		if (IS(tag, size, "DISCARD ALL"))
+			return TAG_DISCARD_ALL;
+		break;
+	case TAG_DEALLOCATE_ALL_SIZE:
+		if (IS(tag, size, "DEALLOCATE ALL"))
+			return TAG_DEALLOCATE_ALL;
+		break;
+	}
+	return size > 0 && pg_tag_tells(tag, size) ? read_beginning(tag, size) : TAG_NOTHING;
+}
+
+bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size)
+{
+	return IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE");
+}
+
+/* ---- errors ---- */
+
+enum pg_verdict pg_error_read(const uint8_t *body, size_t size, struct pg_error *out)
+{
+	static const struct pg_error nothing = { "", "", "", "", "" };
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *translated = "";
+	uint8_t code;
+
+	*out = nothing;
+	while ((code = pg_read_u8(&cursor)) != 0) {
+		const char *text = pg_read_string(&cursor);
+
+		switch (code) {
+		case 'S': translated = text; break;
+		case 'V': out->severity = text; break;
+		case 'C': out->sqlstate = text; break;
+		case 'M': out->message = text; break;
+		case 'D': out->detail = text; break;
+		case 'H': out->hint = text; break;
+		default: break;
+		}
+	}
+	if (cursor.bad || cursor.at != cursor.end) {
+		*out = nothing;
+		return PG_BAD;
+	}
+	/* V is newer than PostgreSQL 9.6 */
+	if (!*out->severity)
+		out->severity = translated;
+	return PG_OK;
+}
+
+bool pg_error_is_fatal(const uint8_t *at, size_t n)
+{
+	const uint8_t *end;
+	bool fatal = false;
+
+	/* field by field, because the message may contain these words, too */
+	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
+		if (*at != 'S' && *at != 'V')
+			continue;
+		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
+		if (*at == 'V')
+			break;		/* not translated, unlike S */
+	}
+	return fatal;
+}

@@ -1,9 +1,8 @@
 /*
- * Made-up secrets of unknown users: see mock.h.
+ * Secrets for unknown users: see mock.h.
  *
- * Each name of a source has a key, and each property is a digest under it, so that one that is shown (the salt) tells nothing of
- * another. A property that is drawn in proportion to counts is a place on a scale of 2^32: while the proportions stay, a name
- * stays where it is.
+ * Each name of a source has a key, and each property is a digest under that key, so that a visible property (the salt) reveals nothing about the
+ * others. A property with a distribution is a number on a scale of 2^32: the property of a name changes only if the distribution changes.
  */
 #include "pg/mock.h"
 
@@ -11,7 +10,7 @@
 
 #include <string.h>
 
-#define ITERATIONS 4096			/* of PostgreSQL, where nothing else is known */
+#define ITERATIONS 4096			/* the default of PostgreSQL, if no users are counted */
 
 /* ---- counting ---- */
 
@@ -86,13 +85,13 @@ bool mock_name(struct mock_name *out, const uint8_t seed[32], const char *source
 	return ok;
 }
 
-/* A digest of the name that belongs to this purpose alone. */
+/* Computes a digest of the name for this purpose. */
 static bool draw(const char *purpose, const struct mock_name *name, uint8_t digest[SHA256_SIZE])
 {
 	return digest_hmac_sha256(name->key, sizeof(name->key), purpose, strlen(purpose), digest);
 }
 
-/* A whole number below `total`; 0 of 0. */
+/* Draws a number below `total`; 0 if `total` is 0. */
 static bool draw_below(const char *purpose, const struct mock_name *name, uint32_t total, uint32_t *drawn)
 {
 	uint8_t digest[SHA256_SIZE];
@@ -154,7 +153,7 @@ bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name,
 	_Static_assert(SCRAM_SALT_MAX <= 2 * SHA256_SIZE, "two digests make the longest salt");
 	memset(out, 0, sizeof(*out));
 	*is_plain = false;
-	/* the keys are those of no password, and the exchange refuses every proof anyhow */
+	/* the exchange refuses every proof, whatever the keys */
 	if (!draw_shape(kinds, name, plain_iterations, out, is_plain) || !draw("salt", name, digest) ||
 	    !draw("rest of the salt", name, digest + SHA256_SIZE) || !draw("stored key", name, out->stored_key) ||
 	    !draw("server key", name, out->server_key))

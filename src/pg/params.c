@@ -1,16 +1,13 @@
 /*
- * Session parameters, as shared sets.
+ * Session parameters as shared sets ("Customized Options" for names with a dot).
  *
- * A set is built once, looked up by its values in a hash, and either found or
- * added: so there is never more than one set with the same values, and equal
- * means identical. Sets never change; a connection with a changed value exchanges
- * its pointer for another. References are counted, and a set leaves the hash
- * and the memory with its last one.
+ * A set is built once, and then found by its values in a hash table: there is never more than one set with the same values, so that equal sets are
+ * identical. Sets do not change; a connection with a changed value exchanges its pointer. Sets are reference counted; the last reference removes a
+ * set from the table and frees it.
  *
- * So it is with the values themselves: each text is there once, and the key of a set
- * is its row of pointers: the values of the tracked parameters, then name and value of each
- * other parameter, in the order of the names. What a change costs grows with the value that
- * has changed, and not with the others: a server reports as many changes as it likes.
+ * Values are shared in the same way: each text exists once, and the key of a set is its row of pointers: the values of the tracked parameters, then
+ * name and value of each other parameter, in the order of the names. The cost of a change depends on the size of the changed value, not on the other
+ * values: a server may report any number of changes.
  */
 #include "pg/params.h"
 
@@ -25,27 +22,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* A value or a name, found by its text. */
-struct text {
+/* A value or a name. */
+struct params_text {
 	UT_hash_handle hh;
-	size_t references;		/* of sets, and of the call that has made it */
+	size_t references;		/* of sets, and of a call in progress */
 	char bytes[];
-};
-
-struct params {
-	UT_hash_handle hh;
-	struct params *self;		/* holders have const pointers, and still are counted */
-	size_t references;
-	uint32_t tracked, others;
-	const char *values[];		/* the key: for each tracked name the bytes of a text (NULL: absent); then two for each other one */
-};
-
-struct params_table {
-	int count;
-	char **names;
-	struct params *sets;		/* the hash */
-	struct text *texts;		/* the same of values */
-	const struct params *none;	/* holds a reference itself */
 };
 
 static const char *const fixed_names[PARAM_FIXED] = {
@@ -59,14 +40,14 @@ static const char *const fixed_names[PARAM_FIXED] = {
 
 /* ---- values ---- */
 
-static struct text *text_of(const char *bytes)
+static struct params_text *text_of(const char *bytes)
 {
-	return (struct text *)(uintptr_t)(bytes - offsetof(struct text, bytes));
+	return (struct params_text *)(uintptr_t)(bytes - offsetof(struct params_text, bytes));
 }
 
 static void text_drop(struct params_table *table, const char *bytes)
 {
-	struct text *t = bytes ? text_of(bytes) : NULL;
+	struct params_text *t = bytes ? text_of(bytes) : NULL;
 
 	if (!t || --t->references)
 		return;
@@ -74,12 +55,12 @@ static void text_drop(struct params_table *table, const char *bytes)
 	mem_free(t);
 }
 
-/* The bytes of the text that says this, with a reference. NULL: no memory. */
+/* Returns the shared text with these bytes, with a reference. NULL: no memory. */
 static const char *text_take(struct params_table *table, const char *value)
 {
 	size_t size = strlen(value);
 	unsigned hash = hash_of(value, size);
-	struct text *t;
+	struct params_text *t;
 
 	HASH_FIND_BYHASHVALUE(hh, table->texts, value, size, hash, t);
 	if (t) {
@@ -100,13 +81,13 @@ static const char *text_take(struct params_table *table, const char *value)
 
 /* ---- sets ---- */
 
-/* Pointers in the row of a set with so many parameters that are not tracked. */
+/* Returns the number of pointers in the row of a set. */
 static size_t width_of(const struct params_table *table, size_t others)
 {
 	return (size_t)table->count + 2 * others;
 }
 
-/* A row without any value. NULL: no memory. */
+/* Returns a row without values. NULL: no memory. */
 static const char **row_new(const struct params_table *table, size_t others)
 {
 	return mem_try(width_of(table, others) * sizeof(const char *));
@@ -119,12 +100,16 @@ static void set_free(struct params_table *table, struct params *set)
 	mem_free(set);
 }
 
-/* A set that no connection has yet. */
-static struct params *set_new(struct params_table *table, const char *const *row, size_t others)
+/* Returns a reference to the set with this row; its texts are in the table. NULL: no memory. */
+static const struct params *set_of(struct params_table *table, const char *const *row, size_t others)
 {
 	size_t width = width_of(table, others);
-	struct params *set = mem_try(sizeof(*set) + width * sizeof(*row));
+	struct params *set;
 
+	HASH_FIND(hh, table->sets, row, width * sizeof(*row), set);
+	if (set)
+		return params_hold(set);
+	set = mem_try(sizeof(*set) + width * sizeof(*row));
 	if (!set)
 		return NULL;
 	set->self = set;
@@ -144,22 +129,7 @@ static struct params *set_new(struct params_table *table, const char *const *row
 	return set;
 }
 
-/* A reference to the set with this row, whose texts are of the table. NULL: no memory. */
-static const struct params *set_of(struct params_table *table, const char *const *row, size_t others)
-{
-	struct params *set;
-
-	HASH_FIND(hh, table->sets, row, width_of(table, others) * sizeof(*row), set);
-	return set ? params_hold(set) : set_new(table, row, others);
-}
-
 /* ---- the table ---- */
-
-/* The server's spelling of a parameter that it reports, where case matters to its readers. */
-static const char *spelling_of(const char *name)
-{
-	return text_equal_fold(name, "IntervalStyle") ? "IntervalStyle" : name;
-}
 
 static bool add_name(struct params_table *table, const char *name)
 {
@@ -171,44 +141,29 @@ static bool add_name(struct params_table *table, const char *name)
 	if (!names)
 		return false;
 	table->names = names;
-	names[table->count] = mem_copy_string(spelling_of(name));
+	/* clients expect the spelling of the server */
+	names[table->count] = mem_copy_string(text_equal_fold(name, "IntervalStyle") ? "IntervalStyle" : name);
 	return names[table->count] && ++table->count;
 }
 
-/* Cuts the list to pieces. */
-static bool add_list(struct params_table *table, char *list)
+struct params_table *params_table_new(const char *extra)
 {
 	static const char separators[] = ", \t\r\n";
-	char *rest;
-
-	for (char *name = strtok_r(list, separators, &rest); name; name = strtok_r(NULL, separators, &rest))
-		if (!add_name(table, name))
-			return false;
-	return true;
-}
-
-static bool table_fill(struct params_table *table, const char *extra)
-{
-	char *list = mem_copy_string(extra ? extra : "");
+	struct params_table *table = mem_try(sizeof(*table));
+	char *list = mem_copy_string(extra ? extra : ""), *rest;
 	const char **nothing;
-	bool ok = list != NULL;
+	bool ok = table && list;
 
 	for (int i = 0; ok && i < PARAM_FIXED; i++)
 		ok = add_name(table, fixed_names[i]);
-	ok = ok && add_list(table, list);
+	for (char *name = ok ? strtok_r(list, separators, &rest) : NULL; ok && name; name = strtok_r(NULL, separators, &rest))
+		ok = add_name(table, name);
 	mem_free(list);
 	nothing = ok ? row_new(table, 0) : NULL;
 	if (nothing)
 		table->none = set_of(table, nothing, 0);
 	mem_free(nothing);
-	return table->none != NULL;
-}
-
-struct params_table *params_table_new(const char *extra)
-{
-	struct params_table *table = mem_try(sizeof(*table));
-
-	if (table && !table_fill(table, extra))
+	if (table && !table->none)
 		params_table_free(&table);
 	return table;
 }
@@ -230,17 +185,6 @@ void params_table_free(struct params_table **table)
 	*table = NULL;
 }
 
-int params_count(const struct params_table *table)
-{
-	return table->count;
-}
-
-const char *params_name(const struct params_table *table, int index)
-{
-	ASSERT(index >= 0 && index < table->count);
-	return table->names[index];
-}
-
 int params_index(const struct params_table *table, const char *name)
 {
 	for (int i = 0; i < table->count; i++)
@@ -249,23 +193,7 @@ int params_index(const struct params_table *table, const char *name)
 	return -1;
 }
 
-size_t params_sets(const struct params_table *table)
-{
-	return HASH_COUNT(table->sets);
-}
-
 /* ---- references and values ---- */
-
-const struct params *params_none(struct params_table *table)
-{
-	return params_hold(table->none);
-}
-
-const struct params *params_hold(const struct params *set)
-{
-	set->self->references++;
-	return set;
-}
 
 void params_drop(struct params_table *table, const struct params **set)
 {
@@ -286,25 +214,7 @@ void params_replace(struct params_table *table, const struct params **place, con
 	params_drop(table, &old);
 }
 
-const char *params_get(const struct params *set, int index)
-{
-	return set->values[index];
-}
-
-size_t params_others(const struct params *set)
-{
-	return set->others;
-}
-
-struct params_pair params_other(const struct params *set, size_t index)
-{
-	const char *const *pair = &set->values[set->tracked + 2 * index];
-
-	ASSERT(index < set->others);
-	return (struct params_pair){ pair[0], pair[1] };
-}
-
-/* They are in the order of their names: it is asked for each parameter that a server reports. */
+/* Called for each parameter that a server reports: a binary search. */
 const char *params_other_value(const struct params *set, const char *name)
 {
 	size_t from = 0, to = set->others;
@@ -362,7 +272,7 @@ const struct params *params_with_others(struct params_table *table, const struct
 	return set;
 }
 
-/* In the order of their names; those with one name in the order in which they came. */
+/* By name; with equal names, by position. */
 static int compare_pairs(const void *a, const void *b)
 {
 	const struct params_pair *one = *(const struct params_pair *const *)a, *two = *(const struct params_pair *const *)b;
@@ -371,7 +281,7 @@ static int compare_pairs(const void *a, const void *b)
 	return order != 0 ? order : (one > two) - (one < two);
 }
 
-/* As text_take, of the name in lower case: a server makes no difference. */
+/* Returns the name in lower case as text_take() does: a server ignores case. */
 static const char *name_take(struct params_table *table, const char *name)
 {
 	char lower[PARAMS_NAME_LONGEST + 1];
@@ -385,8 +295,8 @@ static const char *name_take(struct params_table *table, const char *name)
 	return text_take(table, lower);
 }
 
-/* In the order of their names, of several with one name the last of them. Returns how many are left. A client that has not logged in sends
-   them: each one is not to be compared with all others. */
+/* Sorts the pairs by name, and keeps the last of several with one name. Returns the number of pairs that remain. A client that is not authenticated
+   sends the pairs, so that a quadratic search would be an attack. */
 static size_t put_in_order(const struct params_pair **ordered, const struct params_pair *pairs, size_t count)
 {
 	size_t left = 0;
@@ -437,38 +347,210 @@ int params_other_order(const struct params *a, size_t i, const struct params *b,
 	return strcmp(params_other(a, i).name, params_other(b, j).name);
 }
 
-/* The others of both sets, where both have one that of `over`, to the end of a row. Returns how many. */
-static size_t merge_others(const struct params *under, const struct params *over, const char **to)
-{
-	size_t i = 0, j = 0, count = 0;
-
-	while (i < under->others || j < over->others) {
-		int order = params_other_order(under, i, over, j);
-		struct params_pair pair = order < 0 ? params_other(under, i) : params_other(over, j);
-
-		i += order <= 0;
-		j += order >= 0;
-		to[2 * count] = pair.name;
-		to[2 * count++ + 1] = pair.value;
-	}
-	return count;
-}
-
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over)
 {
 	const struct params *set;
 	const char **row;
-	size_t others;
+	size_t others = 0, i = 0, j = 0;
 
 	if (under == over || over == table->none)
 		return params_hold(under);
 	row = row_new(table, under->others + over->others);
 	if (!row)
 		return NULL;
-	for (int i = 0; i < table->count; i++)
-		row[i] = over->values[i] ? over->values[i] : under->values[i];
-	others = merge_others(under, over, &row[table->count]);
+	for (int p = 0; p < table->count; p++)
+		row[p] = over->values[p] ? over->values[p] : under->values[p];
+	while (i < under->others || j < over->others) {
+		int order = params_other_order(under, i, over, j);
+		struct params_pair pair = order < 0 ? params_other(under, i) : params_other(over, j);
+
+		i += order <= 0;
+		j += order >= 0;
+		row[width_of(table, others)] = pair.name;
+		row[width_of(table, others++) + 1] = pair.value;
+	}
 	set = set_of(table, row, others);
 	mem_free(row);
 	return set;
+}
+
+/* ---- names ---- */
+
+static bool is_one_of(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (text_equal_fold(name, names[i]))
+			return true;
+	return false;
+}
+
+bool params_has_form(const char *name)
+{
+	bool begins = true;
+	const char *at;
+
+	for (at = name; *at; at++) {
+		if (*at == '.' ? begins : !isalpha((uint8_t)*at) && *at != '_' && (begins || !isdigit((uint8_t)*at)))
+			return false;
+		begins = *at == '.';
+	}
+	return !begins && at - name <= PARAMS_NAME_LONGEST;
+}
+
+bool params_can_be_restored(const char *name)
+{
+	/* Words of the start-up message, which a server would accept in any case; the role, which state/role.c restores; parameters of the start of a
+	   session only; parameters that cannot be reset. */
+	static const char *const names[] = {
+		"user", "database", "replication", "options",
+		"role", "session_authorization",
+		"ignore_system_indexes", "jit_debugging_support", "jit_profiling_support", "local_preload_libraries",
+		"session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
+		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
+	};
+
+
+	/* pgweir sets parameters with the second prefix itself, also for other clients */
+	return params_has_form(name) && strncasecmp(name, "_pq_.", 5) != 0 && strncasecmp(name, "pgweir.", 7) != 0 &&
+	       !is_one_of(name, names, sizeof(names) / sizeof(names[0]));
+}
+
+bool params_is_settable(const char *name)
+{
+	/* these end or delay a server connection without a client, or of another client */
+	static const char *const names[] = { "idle_session_timeout", "transaction_timeout", "default_transaction_deferrable" };
+
+	return params_can_be_restored(name) && !is_one_of(name, names, sizeof(names) / sizeof(names[0]));
+}
+
+/* ---- the meaning of statements ---- */
+
+/*
+ * The meaning of a statement depends on all parameters but application_name and parameters with a dot, which belong to an extension or to the client
+ * itself (app.tenant). Clients that differ only in these share their prepared statements.
+ */
+
+/* Returns the index of the next other parameter, from i, that affects the meaning. */
+static size_t next_with_meaning(const struct params *set, size_t i)
+{
+	while (i < params_others(set) && strchr(params_other(set, i).name, '.'))
+		i++;
+	return i;
+}
+
+bool params_read_alike(const struct params_table *table, const struct params *a, const struct params *b)
+{
+	size_t i, j;
+
+	if (a == b)
+		return true;
+	for (int p = 0; p < params_count(table); p++)
+		if (p != PARAM_APPLICATION_NAME && params_get(a, p) != params_get(b, p))
+			return false;
+	for (i = next_with_meaning(a, 0), j = next_with_meaning(b, 0); i < a->others && j < b->others;
+	     i = next_with_meaning(a, i + 1), j = next_with_meaning(b, j + 1))
+		/* each text exists once: equal texts have one address */
+		if (params_other(a, i).name != params_other(b, j).name || params_other(a, i).value != params_other(b, j).value)
+			return false;
+	return i == a->others && j == b->others;
+}
+
+static const struct params *without_dots(struct params_table *table, const struct params *set)
+{
+	const char **values = mem_try((size_t)params_count(table) * sizeof(*values));
+	struct params_pair *others = mem_try((params_others(set) + 1) * sizeof(*others));
+	const struct params *fresh = NULL;
+	size_t count = 0;
+
+	for (int i = 0; values && i < params_count(table); i++)
+		values[i] = i == PARAM_APPLICATION_NAME ? NULL : params_get(set, i);
+	for (size_t i = 0; others && (i = next_with_meaning(set, i)) < params_others(set); i++)
+		others[count++] = params_other(set, i);
+	if (values && others)
+		fresh = params_of_values(table, values, others, count);
+	mem_free(values);
+	mem_free(others);
+	return fresh;
+}
+
+const struct params *params_for_reading(struct params_table *table, const struct params *set)
+{
+	for (size_t i = 0; i < params_others(set); i++)
+		if (strchr(params_other(set, i).name, '.'))
+			return without_dots(table, set);
+	return params_with(table, set, PARAM_APPLICATION_NAME, NULL);
+}
+
+/* ---- hand-over ---- */
+
+void params_pack(struct bytes *out, const struct params_table *table, const struct params *set)
+{
+	for (int i = 0; i < params_count(table); i++) {
+		if (!params_get(set, i))
+			continue;
+		pack_text(out, params_name(table, i));
+		pack_text(out, params_get(set, i));
+	}
+	for (size_t i = 0; i < params_others(set); i++) {
+		pack_text(out, params_other(set, i).name);
+		pack_text(out, params_other(set, i).value);
+	}
+	pack_text(out, NULL);
+}
+
+/* A parameter that the other process tracks, and this one does not, becomes a parameter of the client: so there may be more of them than a client
+   may ask for. */
+const struct params *params_unpack(struct unpack *in, struct params_table *table)
+{
+	const char **values = mem_try((size_t)params_count(table) * sizeof(*values)), *name, *value;
+	struct params_pair *others = NULL, *larger;
+	const struct params *set = NULL;
+	size_t count = 0;
+
+	while ((name = unpack_text(in)) != NULL) {
+		int index = params_index(table, name);
+
+		value = unpack_text(in);
+		in->bad |= !value;
+		if (in->bad || !values)
+			continue;
+		if (index >= 0) {
+			values[index] = value;
+		} else if (params_can_be_restored(name) || strcmp(name, PARAMS_ROLE) == 0) {
+			if (count % PARAMS_OTHERS_MOST == 0) {
+				larger = mem_resize(others, (count + PARAMS_OTHERS_MOST) * sizeof(*others));
+				in->bad |= !larger;
+				others = larger ? larger : others;
+			}
+			if (!in->bad)
+				others[count++] = (struct params_pair){ name, value };
+		}
+	}
+	if (values && !in->bad)
+		set = params_of_values(table, values, others, count);
+	mem_free(others);
+	mem_free(values);
+	return set;
+}
+
+void params_pack_bits(struct bytes *out, const struct params_table *table, uint64_t bits)
+{
+	for (int i = 0; i < params_count(table); i++)
+		if (bits & (uint64_t)1 << i)
+			pack_text(out, params_name(table, i));
+	pack_text(out, NULL);
+}
+
+uint64_t params_unpack_bits(struct unpack *in, const struct params_table *table)
+{
+	const char *name;
+	uint64_t bits = 0;
+
+	while ((name = unpack_text(in)) != NULL) {
+		int index = params_index(table, name);
+
+		if (index >= 0)
+			bits |= (uint64_t)1 << index;
+	}
+	return bits;
 }

@@ -1,26 +1,37 @@
 /*
- * The SQL that moves a session from one set of parameters to another.
+ * The SQL that changes a session from one set of parameters to another.
  *
- * It is one simple Query (an implicit transaction) made of set_config calls and RESETs. set_config
- * takes any value as one string: what SET would read as a list of identifiers (search_path), an
- * identifier or a unit stays what the server reported.
+ * The SQL is one simple Query (an implicit transaction) of set_config calls and RESETs. set_config takes any value as one string, also a value that
+ * SET would read as a list of identifiers (search_path), an identifier or a unit.
  *
- * A value goes between E quotes with quotes and backslashes doubled, which means the same
- * under either standard_conforming_strings. It means the same in every client
- * encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the byte of a backslash may
- * be the second half of a character: to double it would start an escape. No such
- * byte needs doubling between dollar quotes, so a value with a backslash among
- * bytes beyond ASCII goes there.
+ * A value is written between E quotes, with quotes and backslashes doubled, which has the same meaning with either value of
+ * standard_conforming_strings. It also has the same meaning in every client encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the
+ * byte of a backslash may be the second half of a character: a doubled one would begin an escape. Between dollar quotes nothing is doubled, so a
+ * value with a backslash that is not ASCII is written between dollar quotes.
  */
 #include "pg/params.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void append_escaped(struct bytes *sql, const char *value)
+static void append_value(struct bytes *sql, const char *value)
 {
+	const char *at = value;
+	char tag[24];
+
+	while (*at && !(*at & 0x80))
+		at++;
+	if (*at && strchr(value, '\\')) {
+		/* without the last '$', so that the end of the value cannot complete a tag */
+		for (unsigned i = 0; snprintf(tag, sizeof(tag), "$v%u", i), strstr(value, tag); i++)
+			;
+		bytes_append_format(sql, "%s$", tag);
+		bytes_append_text(sql, value);
+		bytes_append_format(sql, "%s$", tag);
+		return;
+	}
 	bytes_append_text(sql, "E'");
-	for (const char *at = value; *at; ) {
+	for (at = value; *at; ) {
 		size_t plain = strcspn(at, "'\\");
 
 		bytes_append(sql, at, plain);
@@ -33,56 +44,12 @@ static void append_escaped(struct bytes *sql, const char *value)
 	bytes_append_u8(sql, '\'');
 }
 
-static void append_dollar_quoted(struct bytes *sql, const char *value)
-{
-	char tag[24];
-
-	/* Without its last '$', so that the end of the value cannot complete one. */
-	for (unsigned i = 0; snprintf(tag, sizeof(tag), "$v%u", i), strstr(value, tag); i++)
-		;
-	bytes_append_format(sql, "%s$", tag);
-	bytes_append_text(sql, value);
-	bytes_append_format(sql, "%s$", tag);
-}
-
-static bool is_ascii(const char *text)
-{
-	while (*text && !(*text & 0x80))
-		text++;
-	return !*text;
-}
-
-static void append_value(struct bytes *sql, const char *value)
-{
-	if (strchr(value, '\\') && !is_ascii(value))
-		append_dollar_quoted(sql, value);
-	else
-		append_escaped(sql, value);
-}
-
-/* Where it is not certain that there is something to RESET, or that there is such a parameter, or that this role may change it: what
-   has been changed exists, and the role that changed it may change it back. (Names with a dot, and a few more, are not in the view.) */
-static void append_careful_reset(struct bytes *sql, const char *name)
-{
-	bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "
-			    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
-			    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
-}
-
-/* The client's encoding may lack characters of the value, so the answer must not have it. */
-static void append_noted(struct bytes *sql, const char *note)
-{
-	bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.convert_from(pg_catalog.decode('");
-	bytes_append_text(sql, note);
-	bytes_append_text(sql, "','hex'),pg_catalog.getdatabaseencoding()),false) IS NULL");
-}
-
-/* What one parameter needs to become `want` on a server that has `have`. */
+/* The change of one parameter. */
 enum params_step {
 	STEP_NONE,
 	STEP_SET,
-	STEP_NOTED,				/* back to what pgweir has noted of the server */
-	STEP_CAREFUL,				/* back, if it has been changed, and if there is such a parameter */
+	STEP_NOTED,				/* to the value that pgweir has noted for the server */
+	STEP_CAREFUL,				/* RESET if the parameter exists and is changed */
 	STEP_RESET,
 };
 
@@ -97,8 +64,8 @@ static enum params_step step_of(const char *have, const char *want, bool is_doub
 	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
 }
 
-/* Columns that take a session from the others of `have` to those of `want`, either the ones that are set back or the ones that are set,
-   with all of these if `all`. Returns how many. A call with NULL does what RESET does, and takes names with a reserved word in them. */
+/* Appends columns for the parameters that are not tracked, either for those that are reset (`back`) or for those that are set; all of these if `all`.
+   Returns their number. set_config with NULL is a RESET, and accepts names with a reserved word. */
 static int append_others(const struct params *have, const struct params *want, bool back, bool all, int before, struct bytes *sql)
 {
 	size_t i = 0, j = 0;
@@ -111,7 +78,7 @@ static int append_others(const struct params *have, const struct params *want, b
 
 		i += order <= 0;
 		j += order >= 0;
-		/* each text is there once */
+		/* each text exists once: equal texts have one address */
 		if ((had == value && !all) || back == (value != NULL) || strcmp(name, PARAMS_ROLE) == 0)
 			continue;
 		bytes_append_format(sql, "%spg_catalog.set_config('%s',", before + count++ ? "," : "SELECT ", name);
@@ -146,12 +113,19 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 			append_value(sql, value);
 			bytes_append_text(sql, ",false)");
 		} else if (step == STEP_NOTED) {
-			append_noted(sql, noted);
+			/* the result does not contain the value, because the client's encoding may lack some of its characters */
+			bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.convert_from(pg_catalog.decode('");
+			bytes_append_text(sql, noted);
+			bytes_append_text(sql, "','hex'),pg_catalog.getdatabaseencoding()),false) IS NULL");
 		} else {
-			append_careful_reset(sql, name);
+			/* The parameter may be unchanged, or unknown to the server, or this role may not change it. A changed parameter exists, and
+			   the role that changed it may RESET it. (Names with a dot, and a few more, are not in the view.) */
+			bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "
+					    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
+					    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
 		}
 	}
-	/* one of these may be another name of one of those (sort_mem, work_mem) */
+	/* resets first: two names may belong to one parameter (sort_mem, work_mem) */
 	selected += append_others(have, want, true, unknown != 0, selected, sql);
 	selected += append_others(have, want, false, unknown != 0, selected, sql);
 	for (int i = 0; i < reset; i++)
@@ -172,8 +146,8 @@ static void append_row(struct bytes *sql, int before, const char *name, const ch
 	bytes_append_u8(sql, ')');
 }
 
-/* The session's own statement_timeout does not end this. What it was is compared with what it is after a RESET: reset_val is in milliseconds. A
-   parameter with a dot that no extension has defined is not in the view, and is empty after a RESET. */
+/* statement_timeout is 0 for this query, and its former value is compared with reset_val, which is in milliseconds. A parameter with a dot that no
+   extension has defined is not in the view, and is empty after a RESET. */
 int params_sql_after_reset(const struct params_table *table, const struct params *without, const struct params *first, bool was_reset,
 			   struct bytes *sql)
 {

@@ -1,40 +1,35 @@
 /*
- * Secrets in the forms in which PostgreSQL stores them.
+ * Secrets in the forms in which PostgreSQL stores them ("Password Authentication", pg_authid), and SASLprep.
  *
- * pg_authid.rolpassword, and a user list made from it, holds for each role one of
+ * pg_authid.rolpassword, and a user list made from it, has for each role one of
  *
  *	md5<32 hex digits>					MD5 of password and role name
  *	SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>	RFC 5802, RFC 7677
  *
- * and a user list may hold the password itself. As in PostgreSQL the form alone decides: a string that is nearly
- * an MD5 or SCRAM secret is a password that looks odd. The keys of SCRAM are
+ * and a user list may have the password itself. As in PostgreSQL, only the form decides: a string that is nearly an MD5 secret is a password. The
+ * keys of SCRAM are
  *
  *	SaltedPassword = PBKDF2-HMAC-SHA-256(SASLprep(password), salt, iterations)
  *	ClientKey      = HMAC(SaltedPassword, "Client Key")
  *	StoredKey      = SHA-256(ClientKey)
  *	ServerKey      = HMAC(SaltedPassword, "Server Key")
  *
- * so that the holder of StoredKey can check a ClientKey, and the holder of ClientKey can log in. Passwords and keys that were
- * on the stack are wiped before each return.
+ * With StoredKey a verifier checks a ClientKey; with ClientKey a client logs in. Passwords and keys on the stack are wiped before each return.
  */
 #include "pg/password.h"
+
+#include "base/text.h"
+#include "pg/digest.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include <idn-free.h>
 #include <openssl/evp.h>
-
-#include "base/text.h"
-#include "pg/base64.h"
-#include "pg/digest.h"
+#include <stringprep.h>
 
 #define SCRAM_PREFIX "SCRAM-SHA-256$"
-
-static bool is_md5_secret(const char *secret)
-{
-	return strlen(secret) == MD5_SECRET && strncmp(secret, "md5", 3) == 0 &&
-	       strspn(secret + 3, "0123456789abcdef") == MD5_SECRET - 3;
-}
+#define MD5_SIZE 16
 
 enum secret_kind secret_kind_of(const char *secret)
 {
@@ -43,7 +38,7 @@ enum secret_kind secret_kind_of(const char *secret)
 
 	if (!secret || !*secret)
 		return SECRET_NONE;
-	if (is_md5_secret(secret))
+	if (strlen(secret) == MD5_SECRET && strncmp(secret, "md5", 3) == 0 && strspn(secret + 3, "0123456789abcdef") == MD5_SECRET - 3)
 		return SECRET_MD5;
 	if (scram_secret_read(secret, &scram))
 		kind = SECRET_SCRAM;
@@ -92,15 +87,6 @@ bool scram_secret_read(const char *text, struct scram_secret *out)
 	       read_key(server + 1, server + strlen(server), out->server_key);
 }
 
-bool scram_secret_is_unusable(const char *text)
-{
-	struct scram_secret scram;
-	bool is_usable = scram_secret_read(text, &scram);
-
-	mem_wipe(&scram, sizeof(scram));
-	return text_starts(text, SCRAM_PREFIX) && !is_usable;
-}
-
 bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size)
 {
 	char salt[BASE64_SIZE(SCRAM_SALT_MAX) + 1], stored[BASE64_SIZE(SCRAM_KEY) + 1], server[sizeof(stored)];
@@ -146,44 +132,16 @@ bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SC
 	return ok;
 }
 
-bool scram_keys_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-		       uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+/* Writes "md5" and the digest of the two parts. */
+static bool write_md5(const char *first, size_t first_size, const void *second, size_t second_size, char to[MD5_SECRET + 1])
 {
-	uint8_t salted[SCRAM_KEY];
-	bool ok = scram_salted_derive(password, salt, salt_size, iterations, salted) &&
-		  scram_keys_of_salted(salted, client_key, stored_key, server_key);
-
-	mem_wipe(salted, sizeof(salted));
-	if (!ok) {
-		mem_wipe(client_key, SCRAM_KEY);
-		mem_wipe(stored_key, SCRAM_KEY);
-		mem_wipe(server_key, SCRAM_KEY);
-	}
-	return ok;
-}
-
-bool scram_secret_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-			 struct scram_secret *out)
-{
-	uint8_t client_key[SCRAM_KEY];
-	bool ok;
-
-	memset(out, 0, sizeof(*out));
-	ok = scram_keys_derive(password, salt, salt_size, iterations, client_key, out->stored_key, out->server_key);
-	mem_wipe(client_key, sizeof(client_key));
-	if (!ok)
-		return false;
-	out->iterations = iterations;
-	out->salt_size = salt_size;
-	memcpy(out->salt, salt, salt_size);
-	return true;
-}
-
-static bool md5_text(struct digest_part first, struct digest_part second, char to[MD5_SECRET + 1])
-{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
 	uint8_t digest[MD5_SIZE];
-	bool ok = digest_md5(first, second, digest);
+	unsigned got = 0;
+	bool ok = md && EVP_DigestInit_ex(md, EVP_md5(), NULL) == 1 && EVP_DigestUpdate(md, first, first_size) == 1 &&
+		  EVP_DigestUpdate(md, second, second_size) == 1 && EVP_DigestFinal_ex(md, digest, &got) == 1 && got == MD5_SIZE;
 
+	EVP_MD_CTX_free(md);
 	to[0] = '\0';
 	if (ok) {
 		memcpy(to, "md5", 3);
@@ -195,49 +153,105 @@ static bool md5_text(struct digest_part first, struct digest_part second, char t
 
 bool md5_secret(const char *password, const char *user, char to[MD5_SECRET + 1])
 {
-	return md5_text((struct digest_part){ password, strlen(password) }, (struct digest_part){ user, strlen(user) },
-			to);
+	return write_md5(password, strlen(password), user, strlen(user), to);
 }
 
 bool md5_answer(const char secret[MD5_SECRET + 1], const uint8_t salt[4], char to[MD5_SECRET + 1])
 {
-	return md5_text((struct digest_part){ secret + 3, MD5_SECRET - 3 }, (struct digest_part){ salt, 4 }, to);
+	return write_md5(secret + 3, MD5_SECRET - 3, salt, 4, to);
 }
 
-/* Compares digests, so that the time depends on neither the place of the first difference nor the length of
-   the longest common beginning. */
-static bool plain_matches(const char *password, const char *stored)
-{
-	uint8_t a[SHA256_SIZE], b[SHA256_SIZE];
-	bool hashed = digest_sha256(password, strlen(password), a) && digest_sha256(stored, strlen(stored), b);
-	bool equal = hashed && mem_equal_constant_time(a, b, sizeof(a));
-
-	mem_wipe(a, sizeof(a));
-	mem_wipe(b, sizeof(b));
-	return equal;
-}
-
-static bool md5_matches(const char *password, const char *user, const char *stored)
-{
-	char want[MD5_SECRET + 1];
-	bool equal = md5_secret(password, user, want) && mem_equal_constant_time(want, stored, MD5_SECRET);
-
-	mem_wipe(want, sizeof(want));
-	return equal;
-}
-
+/* Compares digests of plain passwords, so that the time depends on neither the place of the first difference nor the length of the common beginning.
+   */
 bool password_matches(const char *password, const char *user, const char *stored)
 {
+	uint8_t a[SHA256_SIZE], b[SHA256_SIZE];
+	char want[MD5_SECRET + 1];
+	bool is_equal = false;
+
 	if (!*password)
 		return false;
 	switch (secret_kind_of(stored)) {
 	case SECRET_PLAIN:
-		return plain_matches(password, stored);
+		is_equal = digest_sha256(password, strlen(password), a) && digest_sha256(stored, strlen(stored), b) &&
+			   mem_equal_constant_time(a, b, sizeof(a));
+		mem_wipe(a, sizeof(a));
+		mem_wipe(b, sizeof(b));
+		break;
 	case SECRET_MD5:
-		return md5_matches(password, user, stored);
+		is_equal = md5_secret(password, user, want) && mem_equal_constant_time(want, stored, MD5_SECRET);
+		mem_wipe(want, sizeof(want));
+		break;
 	case SECRET_SCRAM:
 	case SECRET_NONE:
 		break;
 	}
-	return false;
+	return is_equal;
+}
+
+/* ---- SASLprep ---- */
+
+/*
+ * SASLprep (RFC 4013), a profile of stringprep (RFC 3454), maps passwords that look equal to the same bytes. The result must be the same in
+ * PostgreSQL and in libpq, so these steps follow PostgreSQL:
+ *
+ *  - A password of ASCII is used unchanged, control characters included.
+ *  - Blanks that are not ASCII become a space; characters that are "commonly mapped to nothing" are removed.
+ *  - Then a search for prohibited characters, for characters that Unicode 3.2 had not assigned, and for text of mixed directions. (The RFC searches
+ *    after the normalisation. The order matters for a few characters such as U+0340, which is prohibited, but is normalised to a permitted one.)
+ *  - Then normalisation form KC.
+ *  - If a step refuses the password, if nothing is left, or if the bytes are not UTF-8, the password is used unprepared: a role may have been given
+ *    such a password in another encoding.
+ *
+ * The tables are in GNU libidn. Its profile of RFC 4013 includes the normalisation as a step, which is removed here and done afterwards.
+ *
+ * libidn sorts combining characters by swapping neighbours, which takes quadratic time: a password of 100 kB would stop the event loop for half a
+ * second. Longer passwords are used unprepared.
+ */
+#define PREPARED_MAX 4096
+#define PROFILE_STEPS 32
+
+/* Returns the prepared password; NULL: unprepared. */
+static struct secret *prepare(const char *password, size_t length)
+{
+	Stringprep_profile profile[PROFILE_STEPS];
+	/* the mapping replaces or removes characters, and never makes the text longer */
+	struct secret *mapped = secret_new(password, length), *prepared = NULL;
+	char *normal = NULL;
+	size_t count = 0;
+
+	for (const Stringprep_profile *step = stringprep_saslprep; step->operation; step++) {
+		if (step->operation == STRINGPREP_NFKC)
+			continue;
+		if (count == PROFILE_STEPS - 1)
+			goto out;
+		profile[count++] = *step;
+	}
+	memset(&profile[count], 0, sizeof(profile[count]));
+	if (!mapped || stringprep(mapped->bytes, length + 1, STRINGPREP_NO_UNASSIGNED, profile) != STRINGPREP_OK)
+		goto out;
+	if (mapped->bytes[0] == '\0')
+		goto out;
+	normal = stringprep_utf8_nfkc_normalize(mapped->bytes, -1);
+	if (!normal)
+		goto out;
+	prepared = secret_new(normal, strlen(normal));
+	mem_wipe(normal, strlen(normal));
+out:
+	idn_free(normal);
+	secret_free(&mapped);
+	return prepared;
+}
+
+struct secret *saslprep(const char *password)
+{
+	size_t length = strlen(password);
+	struct secret *prepared = NULL;
+	bool is_ascii = true;
+
+	for (const char *at = password; *at && is_ascii; at++)
+		is_ascii = (unsigned char)*at < 0x80;
+	if (length <= PREPARED_MAX && !is_ascii)
+		prepared = prepare(password, length);
+	return prepared ? prepared : secret_new(password, length);
 }

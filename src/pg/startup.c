@@ -1,19 +1,13 @@
 /*
- * The packet that opens a connection.
+ * The first packet of a connection ("StartupMessage" in "Message Formats").
  *
- * It has no type byte, because version 2 had none: an Int32 length that counts
- * itself, and an Int32 code. Codes with major 1234 are requests (CancelRequest,
- * SSLRequest, GSSENCRequest), any other code is the version of a StartupMessage,
- * in which name/value pairs follow, closed by a zero byte where a name would be.
+ * The packet has no type byte, because version 2 had none: an Int32 length that counts itself, and an Int32 code. Codes with major 1234 are requests
+ * (CancelRequest, SSLRequest, GSSENCRequest), other codes are the version of a StartupMessage, with name/value pairs and a zero byte at the end.
  *
- * All of this comes from a client that has proven nothing yet. So the length is
- * judged as soon as its four bytes are here, against a limit that the caller
- * sets, and nothing is looked at before the packet is whole: what a verdict
- * points at has been walked to its end, and pg_startup_pair may trust it.
+ * The client is not authenticated yet. The length is compared with the caller's limit as soon as its four bytes have arrived, and the rest is read
+ * when the packet is complete: the pairs have been checked to their end, and pg_startup_pair() relies on that.
  *
- * The second half reads the start-up parameter `options` as the server does: it
- * is cut at white space as in pg_split_opts and read as a command line, of which
- * only settings are meant for a connection.
+ * The start-up parameter `options` is split at white space as in the server's pg_split_opts(), and read as a command line with settings only.
  */
 #include "pg/startup.h"
 
@@ -25,58 +19,10 @@
 #define MINOR_SSL 5679
 #define MINOR_GSS 5680
 
-static enum pg_startup_kind kind_of(uint16_t major, uint16_t minor)
-{
-	if (major == MAJOR_REQUEST) {
-		switch (minor) {
-		case MINOR_CANCEL: return STARTUP_CANCEL;
-		case MINOR_SSL: return STARTUP_SSL;
-		case MINOR_GSS: return STARTUP_GSS;
-		default: return STARTUP_UNKNOWN;
-		}
-	}
-	if (major == 3)
-		return STARTUP_SESSION;
-	return major < 3 ? STARTUP_VERSION_2 : STARTUP_UNKNOWN;
-}
-
 static enum pg_verdict bad(struct pg_startup *out, enum pg_startup_fault fault)
 {
 	out->fault = fault;
 	return PG_BAD;
-}
-
-/* Every name has a value, and the empty name that ends the list is the last byte. */
-static bool pairs_are_whole(struct pg_cursor cursor)
-{
-	for (;;) {
-		const char *name = pg_read_string(&cursor);
-
-		if (cursor.bad)
-			return false;
-		if (!*name)
-			return cursor.at == cursor.end;
-		pg_read_string(&cursor);
-	}
-}
-
-static enum pg_verdict read_session(struct pg_cursor rest, struct pg_startup *out)
-{
-	if (!pairs_are_whole(rest))
-		return bad(out, STARTUP_FAULT_LAYOUT);
-	out->pairs = rest.at;
-	out->pairs_size = (size_t)(rest.end - rest.at) - 1;
-	return PG_OK;
-}
-
-static enum pg_verdict read_cancel(struct pg_cursor rest, struct pg_startup *out)
-{
-	out->cancel_pid = pg_read_u32(&rest);
-	out->cancel_key = rest.at;
-	out->cancel_key_size = (size_t)(rest.end - rest.at);
-	if (rest.bad || out->cancel_key_size < PG_KEY_LEAST || out->cancel_key_size > PG_KEY_MOST)
-		return bad(out, STARTUP_FAULT_HEADER);
-	return PG_OK;
 }
 
 enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct pg_startup *out)
@@ -94,18 +40,31 @@ enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct p
 	cursor.end = p + out->size;
 	out->major = pg_read_u16(&cursor);
 	out->minor = pg_read_u16(&cursor);
-	out->kind = kind_of(out->major, out->minor);
-	switch (out->kind) {
-	case STARTUP_SESSION:
-		return read_session(cursor, out);
-	case STARTUP_CANCEL:
-		return read_cancel(cursor, out);
-	case STARTUP_SSL:
-	case STARTUP_GSS:
-		return out->size == HEADER ? PG_OK : bad(out, STARTUP_FAULT_HEADER);
-	case STARTUP_VERSION_2:
-	case STARTUP_UNKNOWN:
-		break;
+	if (out->major == MAJOR_REQUEST && out->minor == MINOR_CANCEL) {
+		out->kind = STARTUP_CANCEL;
+		out->cancel_pid = pg_read_u32(&cursor);
+		out->cancel_key = cursor.at;
+		out->cancel_key_size = (size_t)(cursor.end - cursor.at);
+		if (cursor.bad || out->cancel_key_size < PG_KEY_LEAST || out->cancel_key_size > PG_KEY_MOST)
+			return bad(out, STARTUP_FAULT_HEADER);
+	} else if (out->major == MAJOR_REQUEST && (out->minor == MINOR_SSL || out->minor == MINOR_GSS)) {
+		out->kind = out->minor == MINOR_SSL ? STARTUP_SSL : STARTUP_GSS;
+		if (out->size != HEADER)
+			return bad(out, STARTUP_FAULT_HEADER);
+	} else if (out->major == 3) {
+		out->kind = STARTUP_SESSION;
+		out->pairs = cursor.at;
+		out->pairs_size = (size_t)(cursor.end - cursor.at) - 1;
+		/* every name has a value, and the last byte is the empty name that ends the list */
+		while (*pg_read_string(&cursor))
+			pg_read_string(&cursor);
+		if (cursor.bad || cursor.at != cursor.end) {
+			out->pairs = NULL;
+			out->pairs_size = 0;
+			return bad(out, STARTUP_FAULT_LAYOUT);
+		}
+	} else {
+		out->kind = out->major < 3 ? STARTUP_VERSION_2 : STARTUP_UNKNOWN;
 	}
 	return PG_OK;
 }
@@ -128,7 +87,7 @@ static bool is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The next byte of the word at *at, unescaped; -1 at its end. */
+/* Returns the next byte of the word at *at, unescaped; -1: the word ends. */
 static int word_byte(const char **at)
 {
 	if (**at == '\\')
@@ -140,8 +99,7 @@ static int word_byte(const char **at)
 	return (unsigned char)*(*at)++;
 }
 
-/* Copies the word's bytes up to `stop` (-1: up to its end). False when they do not fit or
-   `stop` is not there. */
+/* Copies the bytes of the word before `stop` (-1: all bytes). False: too many bytes, or no `stop`. */
 static bool word_copy(const char **at, int stop, char *to, size_t size)
 {
 	size_t used = 0;
@@ -175,7 +133,7 @@ enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size,
 		return PG_BAD;
 	switch (word_byte(&at)) {
 	case 'c':
-		/* As with getopt the setting is the rest of the word, or else the next word. */
+		/* as with getopt, the setting is the rest of the word, or the next word */
 		if (!*at || is_blank(*at))
 			at = skip_blanks(at);
 		break;

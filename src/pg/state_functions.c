@@ -4,22 +4,22 @@
  *	CREATE FUNCTION use_tenant(t text) ... AS $$ SELECT set_config('app.tenant', t, false) $$
  *	SELECT use_tenant('7')
  *
- * The text of the client has no word of session state in it, and the command tag is SELECT. So the sources of functions are read from the
- * catalogue (pg_proc), as texts of clients are (state_text.c), and the names of those that have such words are words of session state from
- * then on. A function that cannot be read, in another language than SQL and PL/pgSQL or with EXECUTE in its source, may do anything
- * (TEXT_DOUBTFUL). A function, a view or an aggregate that calls another one does what that one does. What triggers, defaults, constraints and
- * indexes call counts for each text that may write; what policies, domains, operators and casts call counts for each text.
+ * The text of the client has no word of session state in it, and the command tag is SELECT. So the sources of functions are read from the catalogue
+ * (pg_proc), like the texts of clients (state_text.c), and the names of functions with such words become words of session state. A function that
+ * cannot be read, because it is in another language than SQL and PL/pgSQL or has EXECUTE in its source, may have any effect (TEXT_DOUBTFUL). A
+ * function, a view or an aggregate that calls a function has its effects, too. Functions that triggers, defaults, constraints and indexes call count
+ * for each text that may write; functions that policies, domains, operators and casts call count for each text.
  *
- * Functions in C of the extensions below are known to do nothing, but for some. The code of other functions in C is not known: their names are
- * doubtful. The operators, casts and types that such functions implement are not, because superusers alone make them.
+ * Most functions in C of the extensions below have no effect. The code of other functions in C is unknown: their names are doubtful. Operators, casts
+ * and types with such functions are not, because only superusers create them.
  *
- * Names and sources come with a question mark for each character beyond ASCII, because the client_encoding of the session may have none for it.
+ * In names and sources a question mark replaces each character that is not ASCII, because the client_encoding of the session may lack the character.
  *
- * The parameters that functions set are numbered, and a client hears of each of them once: its texts may name functions, or write to a table,
- * as often as it likes.
+ * The parameters that functions set have numbers, and a client is told each of them once: its texts may name functions, or write to a table, any
+ * number of times.
  *
- * The catalogue is read again now and then. A fingerprint of it, a sum over the versions of its rows, says that nothing has changed. Temporary objects
- * are no part of it: other sessions do not have them, and the session that has them is pinned.
+ * The catalogue is read again from time to time. A fingerprint, a sum over the versions of its rows, shows whether it has changed. Temporary objects
+ * are excluded: other sessions do not have them, and the session that has them is pinned.
  */
 #include "pg/state_functions.h"
 
@@ -31,30 +31,30 @@
 #include <string.h>
 #include <strings.h>
 
-/* The owner of a database may make as many as it likes, and have them read again by each command. */
-#define FUNCTIONS_MOST 10000		/* of one database that are kept */
-#define ROWS_MOST "20000"		/* of each kind that are sent */
-#define SOURCES_MOST (4u << 20)		/* bytes of their sources that are read */
-#define SOURCES_SENT "4194304"		/* the same, of all */
-#define SOURCE_MOST "65536"		/* the same, of one */
-#define CALLS_MOST 200000		/* by which functions call functions */
+/* Limits: the owner of a database may create any number of functions, and each command may cause another reading. */
+#define FUNCTIONS_MOST 10000		/* of one database that are stored */
+#define ROWS_MOST "20000"		/* rows of each kind that the server sends */
+#define SOURCES_MOST (4u << 20)		/* bytes of all sources that are read */
+#define SOURCES_SENT "4194304"		/* bytes of all sources that the server sends */
+#define SOURCE_MOST "65536"		/* bytes of one source that the server sends */
+#define CALLS_MOST 200000		/* of functions by functions */
 #define NAMES_MOST 32			/* of parameters that one function sets */
-#define KNOWN_MOST STATE_NAMES_MOST	/* different ones of all functions; behind them a function sets parameters that are not known */
+#define KNOWN_MOST STATE_NAMES_MOST	/* different names of all functions; further parameters count as unknown */
 #define NAME_MOST 63
 #define FINGERPRINT_MOST 128
-#define NO_WORD "\x80"			/* stands for all names without a letter or digit of ASCII */
+#define NO_WORD "\x80"			/* the entry of all names without an ASCII letter or digit */
 
-/* A function or a view; of overloaded ones, all. */
+/* A function or a view; overloaded functions share one. */
 struct state_function {
 	UT_hash_handle hh;
 	unsigned said;			/* TEXT_ bits */
 	bool is_queued;			/* in state_functions_close */
-	struct bytes callers;		/* (pointers) of it, until state_functions_close */
-	const struct state_function *last_caller;	/* the last one of them */
+	struct bytes callers;		/* pointers to its callers, until state_functions_close() */
+	const struct state_function *last_caller;	/* the last of the callers */
 	struct state_function *next;	/* in the queue */
 	struct state_names names;	/* of parameters with a dot that it sets */
 	size_t size;
-	char name[1];			/* longer than this; not flexible, because struct state_functions has members of this type. In lower case; of a quoted one with other characters its longest word */
+	char name[1];			/* longer; not flexible, because struct state_functions has members of this type. In lower case; the longest word of a quoted name */
 };
 
 /* The name of a parameter. */
@@ -74,28 +74,27 @@ struct state_functions {
 	struct known_name *known;
 	const char *names[KNOWN_MOST];	/* by their numbers */
 	unsigned name_count;
-	uint64_t sizes[32];		/* bit i at the low bits of a letter: some name that begins with it has i bytes. Most words are told by that.
-					   Until state_functions_close of all names, from then on of those that change something */
-	struct bytes oids;		/* struct by_oid, until state_functions_close */
+	uint64_t sizes[32];		/* by the low bits of the first letter; bit i: a name has i bytes. Most words need no other test. Until
+					   state_functions_close() of all names, then of names with effects */
+	struct bytes oids;		/* struct by_oid, until state_functions_close() */
 	bool are_oids_sorted;
 	size_t sources, calls;		/* bytes of sources; calls */
-	size_t count;			/* of functions that change something */
-	struct state_function writes, reads;	/* what each text does that writes, and each text at all; they have no name */
+	size_t count;			/* of functions with effects */
+	struct state_function writes, reads;	/* the effects of each text that writes, and of each text; without names */
 	int rounds, functions, edges;	/* the last two: rows */
 	bool is_incomplete, failed;
 	char fingerprint[FINGERPRINT_MOST];
 };
 
-/* ---- the questions ---- */
+/* ---- queries ---- */
 
-/* Bounded by 0.5 s in place of the client's statement_timeout, which is back at the end of this Query, as is its search_path. The timeout that is in
-   force as the Query begins is ended by the first statement, and the third is the first under the other. Two columns: no row of what is asked
-   for. */
+/* Sets statement_timeout to 0.5 s and search_path until the end of this Query. The first statement ends the client's timeout, and the third statement
+   is the first one with the new timeout. The result has two columns, so that state_functions_row() ignores it. */
 static const char bounds[] =
 	"SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('search_path','pg_catalog,pg_temp',true);"
 	"SELECT set_config('statement_timeout','500',true),1;";
 
-/* Objects of temporary schemas do not count, nor do those that PostgreSQL has by itself. */
+/* Excluded are objects of temporary schemas, and objects of PostgreSQL itself. */
 #define MINE(row) row ".oid>=16384"
 #define TEMPORARY "(ARRAY(SELECT oid FROM pg_namespace WHERE starts_with(nspname::text,'pg_temp_')))"
 #define LASTING(row) MINE(row) " AND " row ".pronamespace<>ALL" TEMPORARY
@@ -120,13 +119,13 @@ static const char fingerprint[] =
 static const char dangers[] =
 	"(SELECT p.oid FROM pg_proc p WHERE p.oid<16384 AND p.pronamespace=11 AND (p.proname IN ('set_config','setseed','ts_stat','ts_rewrite') OR "
 	"p.proname ~ '_to_xml' OR p.proname ~ '^pg_replication_origin_(session|xact)' OR (p.proname ~ '^pg_(try_)?advisory_' AND p.proname !~ 'xact')))";
-/* They are called in the parsed tree of an expression. */
+/* An expression, as a parsed tree, calls one of them. */
 #define PATTERN "(SELECT concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(d::text,'|'),') ') FROM d)"
 #define DANGEROUS(tree) "(" tree ")::text ~ " PATTERN
 
 #define NOTIFIES(tree) "(" tree ")::text ~ concat('[{]NOTIFY|:funcid ','pg_catalog.pg_notify'::regproc::oid,' ')"
 
-/* Extensions of which the functions in C are known, and those of their functions that change the session or run SQL in a string. */
+/* Extensions with known functions in C, and their functions that change the session or run SQL in a string. */
 #define EXTENSIONS \
 	"'amcheck','autoinc','bloom','btree_gin','btree_gist','citext','cube','dict_int','dict_xsyn','earthdistance','file_fdw','fuzzystrmatch','hstore'," \
 	"'insert_username','intagg','intarray','isn','lo','ltree','moddatetime','pageinspect','pg_buffercache','pg_freespacemap','pg_prewarm'," \
@@ -155,8 +154,8 @@ static void ask_for_names(struct bytes *sql)
 		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
 }
 
-/* 's', oid, source, nothing. A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a tree, which has the numbers of what it
-   calls. Its definition is made where that matters, and not of a large tree, of which PostgreSQL may be able to make none. */
+/* 's', oid, source, nothing. A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has a tree in place of a source, with the numbers of the
+   functions that it calls. Its definition is requested if it calls a dangerous function, and if the tree is not so large that PostgreSQL may fail. */
 #define TREE "(to_jsonb(s)->>'prosqlbody')"
 static void ask_for_sources(struct bytes *sql)
 {
@@ -169,14 +168,14 @@ static void ask_for_sources(struct bytes *sql)
 		"FROM s) SELECT 's',f.oid::text," ASCII("f.src") ",'' FROM f;");
 }
 
-/* What refers to a function, or to a view. */
+/* Objects that refer to a function, or to a view. */
 #define REFERS "pg_depend b LEFT JOIN pg_rewrite r ON b.classid=2618 AND r.oid=b.objid WHERE b.classid IN (1255,2618,2604,2606,1259,2620,3256,3466"
 #define CALLER "CASE b.classid WHEN 1255 THEN b.objid WHEN 2618 THEN r.ev_class ELSE 0 END"
 #define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
 	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
 
-/* 'e', caller or 0, callee, kind: 'f' a function or view calls, 'w' what writes calls, 'r' what is read calls. 'h', nothing, nothing, kind: one of the last
-   two calls a function of PostgreSQL's that changes the session. */
+/* 'e', caller or 0, callee, kind of caller: 'f' a function or view, 'w' an object that writes use, 'r' an object that reads use. 'h', nothing,
+   nothing, 'w' or 'r': such an object calls a function of PostgreSQL that changes the session. */
 static void ask_for_calls(struct bytes *sql)
 {
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
@@ -212,9 +211,8 @@ bool state_functions_ask(struct state_functions *f, struct bytes *sql)
 	return true;
 }
 
-/* ---- the answers ---- */
+/* ---- answers ---- */
 
-/* In either case. */
 static unsigned letter_of(const char *word)
 {
 	return (uint8_t)*word & 31;
@@ -228,27 +226,19 @@ static struct state_function *find(const struct state_functions *f, const char *
 	return e;
 }
 
-/* The longest word in it, which is mostly all of it: texts are cut into words. */
-static size_t longest_word(const uint8_t *name, size_t size, const char **longest)
-{
-	const char *at = (const char *)name, *end = at + size, *word;
-	size_t most = 0, length;
-
-	while ((length = lex_next_word(&at, end, &word)) > 0)
-		if (length > most) {
-			most = length;
-			*longest = word;
-		}
-	return most;
-}
-
 static struct state_function *entry_of(struct state_functions *f, const uint8_t *name, size_t name_size)
 {
-	char lower[NAME_MOST];
-	const char *word = NULL;
-	size_t size = longest_word(name, name_size, &word);
+	const char *at = (const char *)name, *end = at + name_size, *next, *word = NULL;
+	size_t size = 0, length;
 	struct state_function *e;
+	char lower[NAME_MOST];
 
+	/* texts are split into words: the entry has the longest word of the name, which is usually the whole name */
+	while ((length = lex_next_word(&at, end, &next)) > 0)
+		if (length > size) {
+			size = length;
+			word = next;
+		}
 	if (name_size == 0 || size > NAME_MOST)
 		return NULL;
 	if (size == 0) {
@@ -291,16 +281,7 @@ static bool add_names(struct state_names *to, const struct state_names *names)
 	return fresh;
 }
 
-static int count_names(const struct state_names *names)
-{
-	int count = 0;
-
-	for (size_t i = 0; i < STATE_NAMES_WORDS; i++)
-		count += __builtin_popcountll(names->bits[i]);
-	return count;
-}
-
-/* NULL: there are too many, or there is no memory. */
+/* Returns the number of a name. NULL: too many names, or no memory. */
 static const struct known_name *name_of(struct state_functions *f, const char *name)
 {
 	size_t size = strlen(name);
@@ -326,14 +307,18 @@ static const struct known_name *name_of(struct state_functions *f, const char *n
 	return known;
 }
 
-/* Of one that sets unknown ones the others are of no use. */
+/* With too many names, the function counts as setting unknown parameters. */
 static void bound_names(struct state_function *e)
 {
-	if (count_names(&e->names) > NAMES_MOST)
+	int count = 0;
+
+	for (size_t i = 0; i < STATE_NAMES_WORDS; i++)
+		count += __builtin_popcountll(e->names.bits[i]);
+	if (count > NAMES_MOST)
 		e->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
 }
 
-/* Where a name of a parameter goes. */
+/* The context of add_name(). */
 struct place {
 	struct state_functions *functions;
 	struct state_function *function;
@@ -359,15 +344,7 @@ static bool is_one_of(const char *at, size_t size, const char *const *words)
 	return false;
 }
 
-/* LOAD is a word of comments, too. */
-static bool a_string_follows(const char *at, const char *end)
-{
-	while (at < end && lex_is_blank(*at))
-		at++;
-	return at < end && *at == '\'';
-}
-
-/* The word at `at` begins a statement, as SET does that is no part of an UPDATE. `before` is the word before it. */
+/* The word at `at` begins a statement: a SET that is not part of an UPDATE. `before` is the previous word. */
 static bool begins_statement(const char *begin, const char *at, const char *before, size_t before_size)
 {
 	static const char *const words[] = { "begin", "then", "else", "loop", NULL };
@@ -380,18 +357,8 @@ static bool begins_statement(const char *begin, const char *at, const char *befo
 	return !(isalnum((unsigned char)end[-1]) || strchr("_\"$)]*?", end[-1]));
 }
 
-/* DO, but for ON CONFLICT DO and rules. */
-static bool does_code(const char *at, const char *end)
-{
-	static const char *const words[] = { "nothing", "update", "instead", "also", NULL };
-	const char *word;
-	size_t size = lex_next_word(&at, end, &word);
-
-	return !is_one_of(word, size, words);
-}
-
-/* Words that say nothing in the text of a client, where the command tag says it. EXECUTE, DO and what makes functions run code that is not read
-   here. */
+/* Returns the effects of words that count in code only, because a command tag shows them in the text of a client, and of EXECUTE, DO and commands
+   that make functions run other code. */
 static unsigned said_in_code(const char *source, size_t size)
 {
 	static const struct { const char *word; unsigned says; } words[] = {
@@ -399,35 +366,43 @@ static unsigned said_in_code(const char *source, size_t size)
 		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "notify", TEXT_NOTIFIES }, { "pg_notify", TEXT_NOTIFIES }, { "execute", TEXT_DOUBTFUL }, { "create", TEXT_DOUBTFUL }, { "alter", TEXT_DOUBTFUL },
 		{ "import", TEXT_DOUBTFUL },
 	};
+	/* after DO, in ON CONFLICT and in rules */
+	static const char *const no_code[] = { "nothing", "update", "instead", "also", NULL };
 	const char *at = source, *end = source + size, *word, *before = source;
-	size_t length, before_length = 0;
+	const char *ahead, *next;
+	size_t length, next_length, before_length = 0;
 	unsigned said = 0;
 
 	for (; (length = lex_next_word(&at, end, &word)) > 0; before = word, before_length = length) {
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 			if (lex_equal(word, length, words[i].word))
 				said |= words[i].says;
+		ahead = at;
 		if ((lex_equal(word, length, "set") || lex_equal(word, length, "reset")) && begins_statement(source, word, before, before_length)) {
-			const char *ahead = at, *next;
-			size_t next_length = lex_next_word(&ahead, end, &next);
-
+			next_length = lex_next_word(&ahead, end, &next);
 			said |= lex_equal(next, next_length, "local") || lex_equal(next, next_length, "constraints") ? 0u : (unsigned)TEXT_SETS;
 		}
-		if (lex_equal(word, length, "load") && a_string_follows(at, end))
-			said |= TEXT_STAYS;
-		if (lex_equal(word, length, "do") && does_code(at, end))
-			said |= TEXT_DOUBTFUL;
+		if (lex_equal(word, length, "do")) {
+			next_length = lex_next_word(&ahead, end, &next);
+			said |= is_one_of(next, next_length, no_code) ? 0u : (unsigned)TEXT_DOUBTFUL;
+		}
+		if (lex_equal(word, length, "load")) {
+			for (ahead = at; ahead < end && lex_is_blank(*ahead); ahead++)
+				;
+			/* without a string, the word is in a comment, or a name */
+			said |= ahead < end && *ahead == '\'' ? (unsigned)TEXT_STAYS : 0u;
+		}
 	}
 	return said;
 }
 
-/* All that it may do, where its source is not known. */
+/* The effects of a function whose source is unknown. */
 #define ANYTHING \
 	(TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | TEXT_MAKES_STATEMENTS | TEXT_DOUBTFUL)
 
 static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
 
-/* What `callee` does counts for `caller`. Each is noted once while one source is read. */
+/* Records that `caller` calls `callee`, once while one source is read. */
 static void note_call(struct state_functions *f, struct state_function *caller, struct state_function *callee)
 {
 	if (callee == caller || callee->last_caller == caller)
@@ -446,7 +421,7 @@ static bool has_name(const void *context, const char *name, size_t size)
 	return find(context, name, size);
 }
 
-/* The source of a function ends with a NUL. */
+/* Reads the source of a function, with a NUL. */
 static void read_source(struct state_functions *f, struct state_function *e, const uint8_t *source, size_t size)
 {
 	const char *at = (const char *)source, *end = at + size - 1, *word;
@@ -463,9 +438,10 @@ static void read_source(struct state_functions *f, struct state_function *e, con
 	}
 }
 
-/* A column of a row; false: it is missing, or not here as a whole. Of one that is NULL the text is NULL. */
+/* A column of a row; the text is NULL if the column is. */
 struct function_column { const uint8_t *text; uint32_t size; };
 
+/* False: the column is missing or incomplete. */
 static bool take_column(struct pg_cursor *row, struct function_column *c)
 {
 	c->size = pg_read_u32(row);
@@ -498,7 +474,7 @@ static int order_of(const void *a, const void *b)
 	return (one->oid > other->oid) - (one->oid < other->oid);
 }
 
-/* NULL: none of the rows had it. */
+/* NULL: no row had the number. */
 static struct state_function *find_oid(struct state_functions *f, const struct function_column *c)
 {
 	struct by_oid key = { oid_of(c), NULL };
@@ -514,7 +490,8 @@ static struct state_function *find_oid(struct state_functions *f, const struct f
 	return found ? found->function : NULL;
 }
 
-/* x: its code is not known; d: it calls what changes the session; s: it leads to pg_settings; o: it may NOTIFY. */
+/* Flags: 'x': the code is unknown; 'd': it calls a function that changes the session; 's': a view of pg_settings;
+   'o': it may NOTIFY. */
 static void name_row(struct state_functions *f, const struct function_column *oid, const struct function_column *name, const struct function_column *flags)
 {
 	struct by_oid place = { oid_of(oid), name->text ? entry_of(f, name->text, name->size) : NULL };
@@ -551,7 +528,7 @@ static void source_row(struct state_functions *f, const struct function_column *
 	bytes_free(&copy);
 }
 
-/* Of a function that has come meanwhile the fingerprint tells later. */
+/* A function that was created in the meantime changes the next fingerprint. */
 static void call_row(struct state_functions *f, const struct function_column *caller, const struct function_column *callee, const struct function_column *kind)
 {
 	struct state_function *called = find_oid(f, callee);
@@ -578,7 +555,7 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 		memcpy(f->fingerprint, c[0].text, c[0].size);
 		f->fingerprint[c[0].size] = '\0';
 	} else if (count == 4 && has_flag(&c[0], 's')) {
-		/* a source that is longer than what is read at once */
+		/* a truncated source counts as unknown */
 		source_row(f, &c[1], is_whole ? &c[2] : &(struct function_column){ NULL, 0 });
 	} else if (count == 4 && !is_whole) {
 		f->is_incomplete = true;
@@ -597,22 +574,8 @@ bool state_functions_are_same(const struct state_functions *f, const struct stat
 	return before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0;
 }
 
-/* What a function says that it calls, of what it has said itself. */
+/* The effects of a function for its callers. */
 #define FROM_CALLEES(said) ((said) & ~(unsigned)(TEXT_CUT | TEXT_PREPARES))
-
-/* What `callee` does counts for `caller`. True: that is new there. */
-static bool takes_from(struct state_function *caller, const struct state_function *callee)
-{
-	unsigned before = caller->said;
-	bool has_more = false;
-
-	caller->said |= FROM_CALLEES(callee->said);
-	if (!(caller->said & TEXT_SETS_UNNAMED) && add_names(&caller->names, &callee->names)) {
-		has_more = true;
-		bound_names(caller);
-	}
-	return before != caller->said || has_more;
-}
 
 static void enqueue(struct state_function **queue, struct state_function *e)
 {
@@ -623,7 +586,7 @@ static void enqueue(struct state_function **queue, struct state_function *e)
 	*queue = e;
 }
 
-/* Each function is looked at again when something has been added to it, and there is only so much to add. */
+/* Adds effects to callers until nothing changes. The loop ends, because effects and names are bounded. */
 static void follow_calls(struct state_functions *f)
 {
 	struct state_function *queue = NULL, *e;
@@ -637,8 +600,18 @@ static void follow_calls(struct state_functions *f)
 		for (size_t at = 0; at < bytes_size(&e->callers); at += sizeof(struct state_function *)) {
 			struct state_function *caller;
 
+			unsigned before;
+			bool is_changed;
+
 			memcpy(&caller, bytes_front(&e->callers) + at, sizeof(caller));
-			if (takes_from(caller, e))
+			before = caller->said;
+			caller->said |= FROM_CALLEES(e->said);
+			is_changed = before != caller->said;
+			if (!(caller->said & TEXT_SETS_UNNAMED) && add_names(&caller->names, &e->names)) {
+				is_changed = true;
+				bound_names(caller);
+			}
+			if (is_changed)
 				enqueue(&queue, caller);
 		}
 	}
@@ -656,7 +629,7 @@ bool state_functions_close(struct state_functions *f)
 		f->sizes[letter_of(e->name)] |= UINT64_C(1) << e->size;
 		f->count += e->said != TEXT_NOTIFIES;
 	}
-	/* each client would have a server of its own */
+	/* otherwise each client would need a server of its own */
 	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
 	bytes_free(&f->oids);
 	return !f->failed;
@@ -664,27 +637,7 @@ bool state_functions_close(struct state_functions *f)
 
 /* ---- texts ---- */
 
-/* Those that have not been told of. */
-static void tell_names(const struct state_functions *f, const struct state_names *names, struct state_names *told, setting_named *named, void *context)
-{
-	for (size_t i = 0; i < STATE_NAMES_WORDS; i++)
-		for (uint64_t fresh = names->bits[i] & ~told->bits[i]; fresh; fresh &= fresh - 1)
-			named(context, f->names[i * 64 + (size_t)__builtin_ctzll(fresh)]);
-	add_names(told, names);
-}
-
-static bool is_write(const char *word, size_t size)
-{
-	static const char *const writes[] = { "insert", "update", "delete", "merge", "copy", "truncate", "create", "alter", "drop", "grant", "revoke",
-		"comment", "refresh", "reindex", "security", "import", "into" };
-
-	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
-		if (lex_equal(word, size, writes[i]))
-			return true;
-	return false;
-}
-
-/* The function of this name, in any case. */
+/* Finds the function with this name in any case. */
 static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size)
 {
 	char lower[NAME_MOST];
@@ -696,39 +649,43 @@ static struct state_function *find_word(const struct state_functions *f, const c
 	return find(f, lower, size);
 }
 
-static bool has_beyond_ascii(const char *at, const char *end)
-{
-	while (at < end && !(*at & 0x80))
-		at++;
-	return at < end;
-}
-
-/* What it does counts for a text. Returns TEXT_ bits. */
+/* Reports the names that the function sets and that are not in `told`. Returns its TEXT_ bits. */
 static unsigned tell_function(const struct state_functions *f, const struct state_function *e, struct state_names *told, setting_named *named, void *context)
 {
-	if (e->said & TEXT_SETS)
-		tell_names(f, &e->names, told, named, context);
+	if (!(e->said & TEXT_SETS))
+		return e->said;
+	for (size_t i = 0; i < STATE_NAMES_WORDS; i++)
+		for (uint64_t fresh = e->names.bits[i] & ~told->bits[i]; fresh; fresh &= fresh - 1)
+			named(context, f->names[i * 64 + (size_t)__builtin_ctzll(fresh)]);
+	add_names(told, &e->names);
 	return e->said;
 }
+
+/* Words of commands that may write to a table, or define objects. */
+static const char *const writes[] = { "insert", "update", "delete", "merge", "copy", "truncate", "create", "alter", "drop", "grant", "revoke",
+		"comment", "refresh", "reindex", "security", "import", "into", NULL };
 
 unsigned state_functions_read(const struct state_functions *f, const uint8_t *text, size_t size, struct state_names *told, setting_named *named, void *context)
 {
 	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
 	const struct state_function *odd = f->sizes[letter_of(NO_WORD)] & 2 ? find(f, NO_WORD, sizeof(NO_WORD) - 1) : NULL;
-	bool writes = false;
+	bool may_write = false;
 	unsigned said = f->is_incomplete ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0;
 	size_t length;
 
 	said |= tell_function(f, &f->reads, told, named, context);
-	if (odd && (has_beyond_ascii(at, end) || memchr(at, '"', (size_t)(end - at))))
-		said |= tell_function(f, odd, told, named, context);
+	for (const char *c = at; odd && c < end; c++)
+		if (*c == '"' || *c & 0x80) {
+			said |= tell_function(f, odd, told, named, context);
+			break;
+		}
 	while ((length = lex_next_word(&at, end, &word)) > 0) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if (e)
 			said |= tell_function(f, e, told, named, context);
-		if (f->writes.said && !writes && is_write(word, length)) {
-			writes = true;
+		if (f->writes.said && !may_write && is_one_of(word, length, writes)) {
+			may_write = true;
 			said |= tell_function(f, &f->writes, told, named, context);
 		}
 	}
@@ -737,15 +694,17 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 
 bool state_functions_may_notify(const struct state_functions *f, const uint8_t *text, size_t size)
 {
-	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
+	const unsigned notifies = TEXT_NOTIFIES | TEXT_DOUBTFUL;
+	struct sql_lexer l = lex_begin(text, size);
+	const char *word;
 	size_t length;
 
 	if (f->reads.said & TEXT_NOTIFIES || f->is_incomplete)
 		return true;
-	while ((length = state_text_next_word(&at, end, &word)) > 0) {
+	while ((length = lex_next_word(&l.at, l.end, &word)) > 0) {
 		const struct state_function *e = find_word(f, word, length);
 
-		if ((e && e->said & (TEXT_NOTIFIES | TEXT_DOUBTFUL)) || (f->writes.said & (TEXT_NOTIFIES | TEXT_DOUBTFUL) && is_write(word, length)))
+		if ((e && e->said & notifies) || (f->writes.said & notifies && is_one_of(word, length, writes)))
 			return true;
 	}
 	return false;

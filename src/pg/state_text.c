@@ -2,8 +2,8 @@
  * Effects of SQL texts on the state of the session.
  *
  * The command tag SET says that a parameter was set, but not which one. Parameters that the server knows are in its view pg_settings. Parameters with
- * a dot that no extension has defined ("Customized Options") are in no view: to ask for their values, pgweir must know their names. So the names are
- * read from the texts of clients:
+ * a dot that no extension has defined ("Customized Options") are in no view: to ask for their values, pgweir must know their names. Therefore the
+ * names are read from the texts of clients:
  *
  *	SET [ SESSION ] name ...		RESET name		set_config('name', value, false)
  *
@@ -13,8 +13,8 @@
  *	SELECT ... INTO TEMP t			CREATE TEMP TABLE t AS ...		pg_advisory_lock(1)		dblink_connect(...)
  *
  * The text is split into words and not parsed: a false match costs a query to the server, or keeps the server assigned for a while. Words in strings,
- * comments and quoted identifiers count, because the end of a string depends on dollar quotes and on standard_conforming_strings, and a wrong end would
- * hide the rest of the text:
+ * comments and quoted identifiers count, because the end of a string depends on dollar quotes and on standard_conforming_strings, and a wrong end
+ * would hide the rest of the text:
  *
  *	SELECT $$it's$$; SELECT set_config('app.tenant', '7', false)
  *
@@ -251,17 +251,6 @@ static bool read_parameter(struct reading *x, const struct lex_token *t, const c
 
 /* ---- words ---- */
 
-/* The first letter of a word in `said_by` or `read_parameter`: most words begin with another one, and are not compared. */
-static bool may_matter(char first)
-{
-	static const bool is_first[256] = {
-		['b'] = true, ['c'] = true, ['d'] = true, ['h'] = true, ['i'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['p'] = true,
-		['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true,
-	};
-
-	return is_first[(uint8_t)(first | 0x20)];
-}
-
 static unsigned said_by(const struct lex_token *t)
 {
 	static const struct { const char *word; uint8_t size; bool is_beginning; unsigned says; } words[] = {
@@ -297,8 +286,8 @@ static bool begins_statement(const char *word, const char *begin)
 	return word == begin || strchr("(;/", word[-1]);
 }
 
-/* TEMP is a keyword after CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, and the name of a table in INSERT INTO and MERGE INTO at the beginning of
-   the text; further in the text INSERT and MERGE may be names of columns. Between the words may be the words of comments. */
+/* TEMP is a keyword after CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, and the name of a table in INSERT INTO and MERGE INTO at the beginning
+   of the text; further in the text INSERT and MERGE may be names of columns. Between the words may be the words of comments. */
 static bool makes_temporary(const struct lex_token *before, const struct lex_token *opening, unsigned words_before, bool has_comments)
 {
 	if (has_comments)
@@ -316,8 +305,14 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 	struct reading x = { .named = named, .context = context, .said = l.is_cut ? TEXT_CUT : 0 };
 	struct lex_token t = { .kind = LEX_WORD }, before = { .kind = LEX_END }, opening = before;
 
+	/* the first letters of words in said_by() and read_parameter(): most words begin with another letter, and are not compared */
+	static const bool may_matter[256] = {
+		['b'] = true, ['c'] = true, ['d'] = true, ['h'] = true, ['i'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['p'] = true,
+		['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true,
+	};
+
 	for (unsigned count = 0; (t.size = lex_next_word(&l.at, l.end, &t.at)) > 0; count++) {
-		if (may_matter(*t.at)) {
+		if (may_matter[(uint8_t)(*t.at | 0x20)]) {
 			if (lex_is(&t, "u") && lex_is_at(&l, "&\""))
 				name_is_unknown(&x);
 			else if (!read_parameter(&x, &t, begin, l.end))
@@ -483,9 +478,9 @@ bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *v
 /* ---- the quick search ---- */
 
 /*
- * The texts of all clients with session_state = full are searched, and nearly none has an effect, so many bytes are compared at once, with three letters
- * of each word: the beginnings of "set", "temp", "hold", "advisory", "dblink", "unlisten" and of an escaped identifier, rare letters in "currval",
- * "lastval", "nextval" and "pg_listening_channels", and the end of "into".
+ * The texts of all clients with session_state = full are searched, and nearly none has an effect, therefore many bytes are compared at once, with
+ * three letters of each word: the beginnings of "set", "temp", "hold", "advisory", "dblink", "unlisten" and of an escaped identifier, rare letters in
+ * "currval", "lastval", "nextval" and "pg_listening_channels", and the end of "into".
  */
 #define BLOCK 32
 
@@ -538,7 +533,7 @@ bool state_text_may_tell(const uint8_t *text, size_t size)
 
 	if (!end)
 		return true;
-	/* not if the text is one INSERT, in which INTO is no word of a SELECT */
+	/* not if the text is one INSERT, in which INTO does not belong to a SELECT */
 	selects = !(end - text > 6 && (text[0] | 0x20) == 'i' && (text[1] | 0x20) == 'n' && (text[2] | 0x20) == 's' &&
 		    !memchr(text, ';', (size_t)(end - text - 1)));
 	for (; end - at >= BLOCK + 2; at += BLOCK)

@@ -1,16 +1,15 @@
 /*
- * Prepared statements, shared.
+ * Shared prepared statements ("Extended Query" in the PostgreSQL documentation).
  *
- * Parse ("Extended Query" in the PostgreSQL documentation) gives a text a name on one connection. A pooler that lends
- * connections has to know the same text on all of them. It has a number that only counts up, which is the end of its
- * name, and two texts are the same only when all their bytes are: neither a collision of hashes nor a forgotten statement
- * can ever put one text under the name of another.
+ * Parse gives a text a name on one connection, and a pooler must know the same text on all of its connections. Each statement has a number from a
+ * counter, which is the end of its name, and two texts are equal only if all bytes are: neither a hash collision nor a removed statement can ever put
+ * one text under the name of another.
  *
- * The text alone is not the key. String literals are read under the encoding, standard_conforming_strings, DateStyle, TimeZone
- * of the session that parses, so clients share a statement only where these are the same; because sets of parameters are
- * unique, that is one pointer in the key. And tables of one database are not those of another, so the place is in the key, too.
+ * The key also has the parameters and the place. Literals are read under encoding, standard_conforming_strings, DateStyle and TimeZone of the session
+ * that parses, so clients share a statement only if these are equal; because sets of parameters are unique, the key has one pointer. Tables of
+ * different databases are different, so the key has the place, too.
  *
- * Invariant: a statement is in the table exactly while `known`, and lives as long as it is referred to.
+ * Invariant: a statement is in the table exactly while it is `known`, and lives as long as it has references.
  */
 #include "pg/statement.h"
 
@@ -21,13 +20,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-struct statements {
-	struct statement *table;
-	struct params_table *params;
-	uint64_t last_number;		/* of a statement or a place */
-	size_t count, bytes;		/* alive, known or not */
-};
 
 #define KEY_OFFSET offsetof(struct statement, place)
 
@@ -56,11 +48,6 @@ void statement_names_make(struct statement_names *names, const uint8_t random[ST
 	names->head[STATEMENT_HEAD - 1] = '_';
 }
 
-const uint8_t *statement_names_tag(const struct statement_names *names)
-{
-	return (const uint8_t *)names->head + TAG_AT;
-}
-
 bool statement_names_restore(struct statement_names *names, const uint8_t tag[STATEMENT_TAG])
 {
 	for (size_t i = 0; i < STATEMENT_TAG; i++)
@@ -72,7 +59,7 @@ bool statement_names_restore(struct statement_names *names, const uint8_t tag[ST
 	return true;
 }
 
-/* ---- all of them ---- */
+/* ---- the table ---- */
 
 struct statements *statements_new(struct params_table *params)
 {
@@ -95,7 +82,7 @@ static void release(struct statements *all, struct statement *s)
 	mem_free(s);
 }
 
-/* One that is not in the table yet. */
+/* Returns a new statement, which is not in the table. NULL: no memory. */
 static struct statement *new(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
 {
 	struct statement *s = mem_try(sizeof(*s) + size);
@@ -119,19 +106,20 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 	return s;
 }
 
+/* Sets the number and the end of the name. */
 static void name(struct statement *s, uint64_t number)
 {
 	s->number = number;
 	s->end_size = (uint8_t)(snprintf(s->end, sizeof(s->end), "%llu", (unsigned long long)number) + 1);
 }
 
-/* Its first reference; it is found from now on, if it is known. */
+/* Counts the statement with its first reference, and adds it to the table if it is known. */
 static void enlist(struct statements *all, struct statement *s, unsigned hash)
 {
 	s->refs = 1;
 	if (s->known) {
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, s);
-		/* without memory for that it is one that no other client will find */
+		/* without memory for the table, no other client finds the statement */
 		s->known = HASH_HAS(hh, s);
 	}
 	all->count++;
@@ -179,42 +167,11 @@ struct statement *statement_apart(struct statements *all, uint64_t place, const 
 	return s ? begin_apart(all, s) : NULL;
 }
 
-bool statement_is_for(const struct statements *all, const struct statement *s, const struct params *params)
-{
-	return params_read_alike(all->params, s->params, params);
-}
-
 struct statement *statement_under(struct statements *all, struct statement *s, uint64_t place, const struct params *params)
 {
 	if (s->known && s->place == place && statement_is_for(all, s, params))
 		return statement_hold(s);
 	return statement_take(all, place, params, s->body, s->size);
-}
-
-struct statement *statement_restore(struct statements *all, uint64_t number, uint64_t place, bool known, bool changed,
-				    const struct params *params, const uint8_t *body, size_t size)
-{
-	struct statement *s = new(all, place, params, body, size), *found = NULL;
-	unsigned hash;
-
-	if (!s)
-		return NULL;
-	hash = hash_of(&s->place, key_size(s));
-	name(s, number);
-	statements_begin_behind(all, number);
-	s->changed = changed;
-	/* it was, or another process had given its text a new one, which is not told: that is the lesser of two errors */
-	s->apart = !known && !changed;
-	/* where other parameters are tracked now, two may have become the same: one of them is found */
-	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
-	s->known = known && !found;
-	enlist(all, s, hash);
-	return s;
-}
-
-uint64_t statements_last(const struct statements *all)
-{
-	return all->last_number;
 }
 
 void statements_begin_behind(struct statements *all, uint64_t number)
@@ -232,12 +189,6 @@ bool statement_may_differ(const struct statement *s)
 			return true;
 	}
 	return false;
-}
-
-struct statement *statement_hold(struct statement *s)
-{
-	s->refs++;
-	return s;
 }
 
 static void forget(struct statements *all, struct statement *s)
@@ -266,19 +217,9 @@ void statement_retire(struct statements *all, struct statement *s)
 	s->changed = true;
 }
 
-size_t statements_count(const struct statements *all)
-{
-	return all->count;
-}
-
-size_t statements_bytes(const struct statements *all)
-{
-	return all->bytes;
-}
-
 /* ---- messages ---- */
 
-/* A string at *at of the `here` bytes that have come. */
+/* Reads a string at *at of the `here` bytes that have arrived. */
 static enum pg_verdict read_string(const uint8_t *body, size_t here, size_t size, size_t *at, const char **text, size_t *length)
 {
 	const uint8_t *nul = *at < here ? memchr(body + *at, 0, here - *at) : NULL;
@@ -313,4 +254,46 @@ bool statement_body_is_sound(const uint8_t *body, size_t size)
 	pg_read_string(&c);
 	pg_read_bytes(&c, 4 * (size_t)pg_read_u16(&c));
 	return !c.bad && c.at == c.end;
+}
+
+/* ---- hand-over ---- */
+
+void statement_pack(struct bytes *out, const struct params_table *table, const struct statement *s)
+{
+	pack_u64(out, s->number);
+	pack_u64(out, s->place);
+	pack_bool(out, s->known);
+	pack_bool(out, s->changed);
+	params_pack(out, table, s->params);
+	pack_blob(out, s->body, s->size);
+}
+
+struct statement *statement_unpack(struct unpack *in, struct params_table *table, struct statements *all)
+{
+	uint64_t number = unpack_u64(in), place = unpack_u64(in);
+	bool known = unpack_bool(in), changed = unpack_bool(in);
+	const struct params *params = params_unpack(in, table);
+	size_t size;
+	const uint8_t *body = unpack_blob(in, &size);
+	struct statement *s = NULL, *found = NULL;
+	unsigned hash;
+
+	in->bad |= number == 0 || !body || !statement_body_is_sound(body, size);
+	if (params && !in->bad)
+		s = new(all, place, params, body, size);
+	if (params)
+		params_drop(table, &params);
+	if (!s)
+		return NULL;
+	hash = hash_of(&s->place, key_size(s));
+	name(s, number);
+	statements_begin_behind(all, number);
+	s->changed = changed;
+	/* the statement was private, or its text has a newer statement, which is not packed: then private is the safe choice */
+	s->apart = !known && !changed;
+	/* with other tracked parameters two statements may have become the same: one of them is found */
+	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
+	s->known = known && !found;
+	enlist(all, s, hash);
+	return s;
 }

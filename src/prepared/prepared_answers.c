@@ -18,7 +18,7 @@
 #include "base/assert.h"
 #include "conn/world.h"
 #include "pg/build.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "prepared/prepared_tables.h"
 
 #include <stdio.h>

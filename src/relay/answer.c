@@ -15,8 +15,7 @@
 #include "state/session_state.h"
 #include "state/task.h"
 #include "backend/welcome.h"
-#include "pg/error.h"
-#include "pg/tag.h"
+#include "pg/message.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
 

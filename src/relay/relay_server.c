@@ -13,7 +13,7 @@
 #include "backend/retire.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"
-#include "pg/tag.h"
+#include "pg/message.h"
 #include "prepared/prepared.h"
 #include "relay/answer.h"
 #include "relay/link.h"

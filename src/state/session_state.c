@@ -44,7 +44,6 @@
 #include "base/mem.h"
 #include "pg/message.h"
 #include "pg/state_text.h"
-#include "pg/tag.h"
 
 #include <stdio.h>
 #include <string.h>

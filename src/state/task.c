@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "conn/journal.h"
 #include "pg/build.h"
-#include "pg/error.h"
 #include "pg/message.h"
 #include "pg/startup.h"
 #include "state/notifier.h"

@@ -13,6 +13,7 @@
  * The keys of SCRAM-SHA-256 are derived once for each salt, not for each login, because the work of the pooler is measured.
  */
 #include "connection.h"
+#include "derive.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

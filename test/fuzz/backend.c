@@ -5,6 +5,7 @@
  */
 #include "backend.h"
 
+#include "data_row.h"
 #include "fuzz.h"
 #include "pg/build.h"
 #include "pg/frame.h"

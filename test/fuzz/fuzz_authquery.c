@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "messages.h"
 #include "pg/authquery.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "pg/frame.h"
 #include "pg/ledger.h"
 

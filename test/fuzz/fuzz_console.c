@@ -9,7 +9,7 @@
 #include "fuzz.h"
 #include "house.h"
 #include "messages.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "pg/frame.h"
 #include "sandbox.h"
 

@@ -1,5 +1,5 @@
 /*
- * The hand-over of an online restart (session/handover*.c, net/records.c, pg/packed.c): the records that one process writes and another reads.
+ * The hand-over of an online restart (session/handover*.c, net/records.c, pg/ledger.c and others): the records that one process writes and another reads.
  *
  * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a new world takes over; or 'S', a byte of options, a stop
  * position, and a client's messages, for a world that hands over in the middle; or 'M', the same preceded by changes, each a position and the change,

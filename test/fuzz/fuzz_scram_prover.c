@@ -1,12 +1,12 @@
 /*
- * SCRAM from pgweir to a server (pg/scram_prover.c): any data that an attacker in place of a server may send.
+ * SCRAM from pgweir to a server (pg/scram.c): any data that an attacker in place of a server may send.
  *
  * Input: a byte for the client's channel binding and keys, the server-first message, a NUL, the server-final message. If the final message ends with
  * "%", the target replaces this with the signature that a server with the secret would send. Properties: only such a server is accepted; the keys
  * cached afterwards belong to its salt and iteration count; the server cannot cause more iterations than the limit.
  */
 #include "fuzz.h"
-#include "pg/base64.h"
+#include "derive.h"
 #include "pg/digest.h"
 #include "pg/scram.h"
 

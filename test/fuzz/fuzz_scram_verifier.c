@@ -6,7 +6,7 @@
  * is the client's; an unknown user is never accepted; pgweir's own prover understands the output; a second final message is refused.
  */
 #include "fuzz.h"
-#include "pg/base64.h"
+#include "derive.h"
 #include "pg/digest.h"
 #include "pg/scram.h"
 

@@ -158,7 +158,7 @@ void house_close(struct house *h)
 	world_check(w);
 	FUZZ_CHECK(list_is_empty(&w->clients) && list_is_empty(&w->servers) && list_is_empty(&w->again));
 	/* every holder of a prepared statement is gone */
-	FUZZ_CHECK(statements_count(w->statements) == 0);
+	FUZZ_CHECK(w->statements->count == 0);
 	FUZZ_CHECK(!w->cancels->by_pid);
 	world_free(&h->world);
 	for (int i = 0; i < h->end_count; i++)

@@ -4,6 +4,7 @@
  */
 #include "house.h"
 
+#include "data_row.h"
 #include "fuzz.h"
 #include "pg/build.h"
 #include "pg/frame.h"

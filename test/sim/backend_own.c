@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "pg/build.h"
+#include "data_row.h"
 #include "sim.h"
 #include "truth.h"
 

@@ -5,6 +5,7 @@
 
 #include "chance.h"
 #include "pg/build.h"
+#include "derive.h"
 #include "sim.h"
 
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "truth.h"
 
 #include "chance.h"
+#include "derive.h"
 #include "machine.h"
 #include "pg/password.h"
 #include "sim.h"

@@ -15,6 +15,8 @@
 #include "chance.h"
 #include "pg/build.h"
 #include "client.h"
+#include "data_row.h"
+#include "derive.h"
 #include "prove.h"
 #include "sim.h"
 

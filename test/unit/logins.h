@@ -5,6 +5,7 @@
 #include "auth/login_state.h"
 #include "auth/users.h"
 #include "core/dispatch.h"
+#include "data_row.h"
 #include "unit.h"
 #include "whole.h"
 

@@ -2,7 +2,7 @@
 #include "whole.h"
 
 #include "base/mem.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "pg/frame.h"
 
 #include <stdio.h>

@@ -18,7 +18,7 @@
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/peers.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "pg/frame.h"
 #include "pg/statement.h"
 #include "unit.h"

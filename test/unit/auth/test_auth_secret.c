@@ -6,6 +6,7 @@
 
 #include "backend/keys.h"
 #include "backend/secrets.h"
+#include "derive.h"
 #include "login/login.h"
 #include "logins.h"
 #include "pg/scram.h"

@@ -1,5 +1,6 @@
 /* The cache of derived keys: entries belong to a user and a stored secret and match no other. */
 #include "backend/keys.h"
+#include "derive.h"
 #include "unit.h"
 
 #include <stdlib.h>

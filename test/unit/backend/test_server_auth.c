@@ -8,6 +8,7 @@
 #include "backend/keys.h"
 #include "backend/secrets.h"
 #include "backend/server_login.h"
+#include "derive.h"
 #include "logins.h"
 #include "whole.h"
 

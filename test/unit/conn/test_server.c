@@ -3,7 +3,7 @@
 
 #include "conn/world.h"
 #include "logins.h"
-#include "pg/error.h"
+#include "pg/message.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("", "")

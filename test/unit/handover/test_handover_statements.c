@@ -44,7 +44,7 @@ static void end(void)
 	known_statements_free(s->world.statements, &s->sender.sent);
 	known_statements_free(s->world.statements, &s->handover.statements);
 	statement_drop(s->world.statements, &s->statement);
-	CHECK_INT(statements_count(s->world.statements), 0);
+	CHECK_INT(s->world.statements->count, 0);
 	statements_free(&s->world.statements);
 	params_table_free(&s->world.params);
 	records_free(&s->from);

@@ -1,6 +1,7 @@
 /* Each message builder compared with the bytes in the protocol documentation. */
 #include "pg/build.h"
 #include "pg/frame.h"
+#include "data_row.h"
 #include "unit.h"
 
 #define IS(bytes, text) is(bytes, text, sizeof(text) - 1)

@@ -1,7 +1,9 @@
 /* A walk over every row of message.tbl, and over every byte without a row. */
-#include "pg/ledger_ring.h"
+#include "pg/ledger.h"
 #include "pg/message.h"
 #include "unit.h"
+
+#include <stdlib.h>
 
 static const char client_types[] = "BCDEFHPQSXcdf";
 static const char server_types[] = "123ACDEGHINSTVWZcdnst";
@@ -69,7 +71,7 @@ TEST(only_answers_remove_entries)
 					continue;
 				CHECK(pg_server_message((uint8_t)c, PG_SESSION) && kind < LEDGER_COPY_END);
 				CHECK(by == TAKEN_AS_ANSWER || by == TAKEN_AS_READY);
-				CHECK(by == TAKEN_AS_ANSWER || ledger_weights[kind] >= LEDGER_END);
+				CHECK(by == TAKEN_AS_ANSWER || kind == LEDGER_QUERY || kind == LEDGER_SYNC || kind == LEDGER_CALL);
 			}
 }
 
@@ -99,12 +101,176 @@ TEST(messages_that_may_pass_unread)
 		CHECK_INT(ledger_sent_plain(&fast, (uint8_t)c), m->name && pg_client_unread[c] != UNREAD_NEVER && m->owes <= LEDGER_SYNC);
 		CHECK(ledger_sent(&careful, (uint8_t)c, PG_OF_PORTAL, OWED_TO_CLIENT));
 		if (fast.used > 0) {
-			CHECK_INT(ledger_head(&fast)->kind, m->owes);
-			CHECK_INT(ledger_head(&careful)->kind, m->owes);
+			CHECK_INT(ledger_next_kind(&fast), m->owes);
+			CHECK_INT(ledger_next_kind(&careful), m->owes);
 		}
 		ledger_clear(&fast);
 		ledger_clear(&careful);
 	}
+}
+
+/* ---- errors ---- */
+
+#define READ(text, out) pg_error_read((const uint8_t *)(text), sizeof(text) - 1, out)
+
+static void check_nothing(const struct pg_error *e)
+{
+	CHECK_TEXT(e->severity, "");
+	CHECK_TEXT(e->sqlstate, "");
+	CHECK_TEXT(e->message, "");
+	CHECK_TEXT(e->detail, "");
+	CHECK_TEXT(e->hint, "");
+}
+
+TEST(all_fields)
+{
+	struct pg_error e;
+
+	CHECK(READ("SFEHLER\0VERROR\0C42P01\0Mno table\0Dnot there\0Hmake it\0Ffile.c\0L12\0\0", &e) == PG_OK);
+	CHECK_TEXT(e.severity, "ERROR");
+	CHECK_TEXT(e.sqlstate, "42P01");
+	CHECK_TEXT(e.message, "no table");
+	CHECK_TEXT(e.detail, "not there");
+	CHECK_TEXT(e.hint, "make it");
+}
+
+TEST(severity_localized_or_not)
+{
+	struct pg_error e;
+
+	CHECK(READ("VFATAL\0SSCHLIMM\0\0", &e) == PG_OK);
+	CHECK_TEXT(e.severity, "FATAL");
+	CHECK(READ("SPANIC\0Mx\0\0", &e) == PG_OK);
+	CHECK_TEXT(e.severity, "PANIC");
+}
+
+TEST(missing_and_unknown_fields)
+{
+	struct pg_error e;
+
+	CHECK(READ("\0", &e) == PG_OK);
+	check_nothing(&e);
+	CHECK(READ("?what\0M\0\0", &e) == PG_OK);
+	check_nothing(&e);
+}
+
+TEST(not_an_error)
+{
+	struct pg_error e;
+
+	CHECK(READ("", &e) == PG_BAD);
+	check_nothing(&e);
+	CHECK(READ("Mtext", &e) == PG_BAD);
+	check_nothing(&e);
+	CHECK(READ("Mtext\0", &e) == PG_BAD);
+	check_nothing(&e);
+	CHECK(READ("Mtext\0\0more", &e) == PG_BAD);
+	check_nothing(&e);
+}
+
+/* Each truncated body is in an allocation of the exact size, so that the sanitizer detects a read past the end. */
+TEST(truncated_bodies)
+{
+	static const char body[] = "SERROR\0C23505\0Mduplicate\0Dkey\0Hno\0";	/* its own NUL is the terminator */
+
+	for (size_t n = 0; n <= sizeof(body); n++) {
+		uint8_t *copy = malloc(n ? n : 1);
+		struct pg_error e;
+
+		REQUIRE(copy != NULL);
+		memcpy(copy, body, n);
+		CHECK_INT(pg_error_read(copy, n, &e), n == sizeof(body) ? PG_OK : PG_BAD);
+		free(copy);
+	}
+}
+
+#define IS_FATAL(body) pg_error_is_fatal((const uint8_t *)(body), sizeof(body))
+
+TEST(fatal_severities)
+{
+	CHECK(IS_FATAL("SFATAL\0VFATAL\0C57P01\0Mend\0"));
+	CHECK(IS_FATAL("SPANIC\0C57P01\0Mend\0"));		/* from a server before 9.6 */
+	CHECK(IS_FATAL("SFATALE\0VFATAL\0"));			/* translated */
+	CHECK(!IS_FATAL("SFATAL\0VERROR\0"));
+	CHECK(!IS_FATAL("SERROR\0VERROR\0MFATAL\0"));
+	CHECK(!IS_FATAL("SERROR\0MVFATAL\0"));
+	CHECK(!IS_FATAL(""));
+	CHECK(!pg_error_is_fatal((const uint8_t *)"SFATAL", 6));	/* cut off */
+}
+
+/* ---- command tags ---- */
+
+static enum pg_tag read_if(const char *text, uint64_t sizes)
+{
+	uint32_t size = (uint32_t)strlen(text) + 1;
+
+	return pg_tag_may_tell('C', size, sizes) ? pg_tag_read((const uint8_t *)text, size) : TAG_NOTHING;
+}
+
+static enum pg_tag read_tag(const char *text)
+{
+	CHECK_INT(read_if(text, TAG_ANY_SIZE), read_if(text, TAG_SIZES));
+	return read_if(text, TAG_SIZES);
+}
+
+TEST(significant_tags)
+{
+	CHECK_INT(read_tag("SET"), TAG_SET);
+	CHECK_INT(read_tag("RESET"), TAG_SET);
+	CHECK_INT(read_tag("DISCARD ALL"), TAG_DISCARD_ALL);
+	CHECK_INT(read_tag("DO"), TAG_CODE);
+	CHECK_INT(read_tag("CALL"), TAG_CODE);
+	CHECK_INT(read_tag("ALTER TABLE"), TAG_ALTER);
+	CHECK_INT(read_tag("ALTER TYPE"), TAG_ALTER);
+	CHECK_INT(read_tag("DROP VIEW"), TAG_DROP);
+	CHECK_INT(read_tag("DROP TABLE"), TAG_DROP);
+	CHECK_INT(read_tag("DROP ACCESS METHOD"), TAG_DROP);
+	CHECK_INT(read_tag("CREATE CAST"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE VIEW"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE FUNCTION"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE TABLESPACE"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE TABLE"), TAG_CREATE);
+	CHECK_INT(read_tag("CREATE INDEX"), TAG_CREATE);
+	CHECK_INT(read_tag("CREATE SEQUENCE"), TAG_CREATE);
+	CHECK_INT(read_tag("DEALLOCATE ALL"), TAG_DEALLOCATE_ALL);
+}
+
+TEST(insignificant_tags)
+{
+	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "DX", "ALTER", "UPDATE 10",
+		"SELECT 1000", "CREATES IT", "COPY 100000", "DROPS A TABLE",
+		"SELECT 1", "INSERT 0 10000", "COMMIT", "CREATE", "DROP" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		CHECK_INT(read_tag(others[i]), TAG_NOTHING);
+}
+
+TEST(tags_that_change_the_meaning_of_texts)
+{
+	CHECK(pg_tag_changes_meaning(TAG_ALTER) && pg_tag_changes_meaning(TAG_DROP) && pg_tag_changes_meaning(TAG_DEFINE));
+	/* the statement may create a temporary table in each transaction */
+	CHECK(!pg_tag_changes_meaning(TAG_CREATE));
+	CHECK(!pg_tag_changes_meaning(TAG_NOTHING) && !pg_tag_changes_meaning(TAG_DISCARD_ALL) && !pg_tag_changes_meaning(TAG_SET));
+}
+
+TEST(tags_that_affect_session_state)
+{
+	static const struct { const char *text; enum pg_tag tag; } tags[] = {
+		{ "DISCARD TEMP", TAG_DISCARD }, { "DISCARD SEQUENCES", TAG_DISCARD_SEQUENCES }, { "PREPARE", TAG_PREPARE }, { "DEALLOCATE", TAG_DEALLOCATE },
+		{ "CLOSE CURSOR", TAG_CLOSE }, { "CLOSE CURSOR ALL", TAG_CLOSE }, { "LISTEN", TAG_LISTEN }, { "UNLISTEN", TAG_LISTEN },
+		{ "LOAD", TAG_LOAD },
+	};
+
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
+		CHECK_INT(read_if(tags[i].text, TAG_ANY_SIZE), tags[i].tag);
+	CHECK_INT(read_if("LISTEN", TAG_SIZES), TAG_NOTHING);
+	CHECK_INT(read_if("CREATE a tag with more bytes than any tag of a PostgreSQL server has", TAG_ANY_SIZE), TAG_NOTHING);
+}
+
+TEST(only_command_complete_is_read)
+{
+	CHECK(pg_tag_may_tell('C', 4, TAG_SIZES) && pg_tag_may_tell('C', 4, TAG_ANY_SIZE));
+	CHECK(!pg_tag_may_tell('D', 4, TAG_ANY_SIZE) && !pg_tag_may_tell('Z', 4, TAG_SIZES) && !pg_tag_may_tell('C', UINT32_MAX, TAG_ANY_SIZE));
 }
 
 UNIT_MAIN

@@ -2,7 +2,8 @@
 #include "unit.h"
 
 #include "base/mem.h"
-#include "pg/packed.h"
+#include "pg/ledger.h"
+#include "pg/statement.h"
 
 #include <stdio.h>
 
@@ -337,7 +338,7 @@ TEST(statements_keep_their_numbers)
 	statement_drop(new, &got_b);
 	statement_drop(old, &a);
 	statement_drop(old, &b);
-	CHECK_INT(statements_count(new), 0);
+	CHECK_INT(new->count, 0);
 	bytes_free(&out);
 	statements_free(&old);
 	statements_free(&new);

@@ -3,6 +3,8 @@
 #include "pg/params.h"
 #include "unit.h"
 
+#include <string.h>
+
 static struct params_table *table;
 
 /* A set of the values given as name, value, ..., NULL. */
@@ -29,7 +31,7 @@ static void begin(const char *extra)
 /* The tests drop all references: only the empty set may be left. */
 static void end(void)
 {
-	CHECK_INT(params_sets(table), 1);
+	CHECK_INT(HASH_COUNT(table->sets), 1);
 	params_table_free(&table);
 	CHECK(table == NULL);
 }
@@ -79,7 +81,7 @@ TEST(equal_sets_are_shared)
 	a = SET("TimeZone", "UTC", "DateStyle", "ISO");
 	b = SET("DateStyle", "ISO", "TimeZone", "UTC");
 	CHECK(a == b);
-	CHECK_INT(params_sets(table), 2);
+	CHECK_INT(HASH_COUNT(table->sets), 2);
 	c = params_with(table, a, PARAM_TIMEZONE, "utc");
 	CHECK(c != a);
 	CHECK_TEXT(params_get(c, PARAM_TIMEZONE), "utc");
@@ -88,13 +90,13 @@ TEST(equal_sets_are_shared)
 	CHECK(params_get(c, PARAM_SEARCH_PATH) == NULL);
 	params_drop(table, &b);
 	CHECK(b == NULL);
-	CHECK_INT(params_sets(table), 3);
+	CHECK_INT(HASH_COUNT(table->sets), 3);
 	b = params_with(table, c, PARAM_TIMEZONE, "UTC");
 	CHECK(b == a);
 	params_drop(table, &a);
 	params_drop(table, &b);
 	params_drop(table, &b);
-	CHECK_INT(params_sets(table), 2);
+	CHECK_INT(HASH_COUNT(table->sets), 2);
 	a = params_with(table, c, PARAM_TIMEZONE, NULL);
 	b = params_with(table, a, PARAM_DATESTYLE, NULL);
 	none = params_none(table);
@@ -142,7 +144,7 @@ TEST(different_sets_are_distinguished)
 	sets[2] = SET("TimeZone", "", "DateStyle", "");
 	sets[3] = SET("TimeZone", "\001x");
 	sets[4] = SET("TimeZone", "", "standard_conforming_strings", "x");
-	CHECK_INT(params_sets(table), 6);
+	CHECK_INT(HASH_COUNT(table->sets), 6);
 	CHECK_TEXT(params_get(sets[0], PARAM_TIMEZONE), "");
 	for (int i = 0; i < 5; i++)
 		params_drop(table, &sets[i]);
@@ -157,14 +159,14 @@ TEST(references)
 	a = SET("TimeZone", "UTC");
 	b = params_hold(a);
 	params_drop(table, &a);
-	CHECK_INT(params_sets(table), 2);
+	CHECK_INT(HASH_COUNT(table->sets), 2);
 	CHECK_TEXT(params_get(b, PARAM_TIMEZONE), "UTC");
 	a = params_with(table, b, PARAM_TIMEZONE, "UTC");
 	CHECK(a == b);
 	params_drop(table, &b);
-	CHECK_INT(params_sets(table), 2);
+	CHECK_INT(HASH_COUNT(table->sets), 2);
 	params_drop(table, &a);
-	CHECK_INT(params_sets(table), 1);
+	CHECK_INT(HASH_COUNT(table->sets), 1);
 	/* The empty set survives any number of drops. */
 	for (int i = 0; i < 3; i++) {
 		a = params_none(table);
@@ -215,7 +217,7 @@ TEST(free_with_sets_in_use)
 		snprintf(text, sizeof(text), "%d", i);
 		CHECK(SET("application_name", text) != NULL);
 	}
-	CHECK_INT(params_sets(table), 1001);
+	CHECK_INT(HASH_COUNT(table->sets), 1001);
 	params_table_free(&table);
 	CHECK(table == NULL);
 	params_table_free(&table);
@@ -424,6 +426,62 @@ TEST(settable_names)
 	CHECK(params_is_settable(name));
 	name[200] = 'a', name[201] = 0;
 	CHECK(!params_is_settable(name));
+}
+
+/* ---- meaning ---- */
+
+static struct params_table *table_meaning;
+
+/* A set with this search_path and application_name, and others as "name=value name=value". */
+static const struct params *set_of_meaning(const char *path, const char *application, const char *others)
+{
+	const char *values[PARAM_FIXED] = { [PARAM_SEARCH_PATH] = path, [PARAM_APPLICATION_NAME] = application };
+	struct params_pair pairs[8];
+	size_t count = 0;
+	char copy[100], *rest;
+
+	snprintf(copy, sizeof(copy), "%s", others);
+	for (char *name = strtok_r(copy, "= ", &rest); name; name = strtok_r(NULL, "= ", &rest))
+		pairs[count++] = (struct params_pair){ name, strtok_r(NULL, "= ", &rest) };
+	return params_of_values(table_meaning, values, pairs, count);
+}
+
+static const struct { const char *path, *application, *others; int kind; } sets[] = {
+	{ NULL, NULL, "", 0 },
+	{ NULL, "me", "", 0 },
+	{ NULL, NULL, "app.tenant=a", 0 },
+	{ NULL, NULL, "app.tenant=b z.z=1", 0 },
+	{ "a", NULL, "", 1 },
+	{ "a", "me", "a.b=c", 1 },
+	{ NULL, NULL, "work_mem=1", 2 },
+	{ NULL, "you", "a.b=1 work_mem=1 z.z=1", 2 },
+	{ NULL, NULL, "work_mem=2", 3 },
+	{ NULL, NULL, "geqo=1 work_mem=1", 4 },
+	{ NULL, NULL, "geqo=1 m.m=1 work_mem=1", 4 },
+};
+#define SETS (sizeof(sets) / sizeof(sets[0]))
+
+TEST(parameters_that_affect_meaning)
+{
+	const struct params *made[SETS], *read[SETS];
+
+	table_meaning = params_table_new(NULL);
+	for (size_t i = 0; i < SETS; i++) {
+		made[i] = set_of_meaning(sets[i].path, sets[i].application, sets[i].others);
+		read[i] = params_for_reading(table_meaning, made[i]);
+	}
+	for (size_t i = 0; i < SETS; i++)
+		for (size_t j = 0; j < SETS; j++) {
+			CHECK_INT(params_read_alike(table_meaning, made[i], made[j]), sets[i].kind == sets[j].kind);
+			CHECK_INT(read[i] == read[j], sets[i].kind == sets[j].kind);
+			CHECK_INT(params_read_alike(table_meaning, read[i], made[j]), sets[i].kind == sets[j].kind);
+		}
+	for (size_t i = 0; i < SETS; i++) {
+		params_drop(table_meaning, &made[i]);
+		params_drop(table_meaning, &read[i]);
+	}
+	CHECK_INT(HASH_COUNT(table_meaning->sets), 1);
+	params_table_free(&table_meaning);
 }
 
 UNIT_MAIN

@@ -4,6 +4,7 @@
  * past the end.
  */
 #include "pg/scram.h"
+#include "derive.h"
 #include "unit.h"
 
 #include <stdlib.h>

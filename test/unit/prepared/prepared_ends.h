@@ -51,9 +51,9 @@ static inline void end(void)
 		CHECK_INT(st[i]->refs, 1);
 		statement_drop(world.statements, &st[i]);
 	}
-	CHECK_INT(statements_count(world.statements), 0);
+	CHECK_INT(world.statements->count, 0);
 	statements_free(&world.statements);
-	CHECK_INT(params_sets(world.params), 1);
+	CHECK_INT(HASH_COUNT(world.params->sets), 1);
 	params_table_free(&world.params);
 }
 

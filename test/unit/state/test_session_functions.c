@@ -2,6 +2,7 @@
 #include "state/session_functions.h"
 
 #include "backend/server_info.h"
+#include "data_row.h"
 #include "unit.h"
 #include "whole.h"
 

@@ -1,5 +1,5 @@
 /* Base64: the vectors of RFC 4648 section 10, all sizes in both directions, and the refusal of non-canonical input. */
-#include "pg/base64.h"
+#include "pg/digest.h"
 #include "unit.h"
 
 #include <stdint.h>
