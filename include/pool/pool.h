@@ -103,8 +103,9 @@ struct pool_allowance {
 	enum pool_mode mode;
 	enum session_link link;
 	enum session_state state;
-	int64_t size, reserve;			/* servers; size 0: unlimited */
-	usec_t server_lifetime;
+	int64_t size, min_size, reserve;	/* servers; size 0: unlimited */
+	int64_t max_pinned;			/* 0: unlimited */
+	usec_t server_lifetime, pinned_idle_timeout;	/* pinned_idle_timeout 0: none */
 };
 
 struct pool {
@@ -267,27 +268,13 @@ struct pool *pool_get_own(struct database *database, struct user *user, usec_t n
 const char *pool_text(const struct pool *pool, char *buf, size_t size);
 #define POOL_TEXT (2 * PRINTABLE_NAME)
 
-/* Effective settings, from the most specific place. The first four are needed for every query and are cached. */
+/* Effective settings, from the most specific place: see also pool->allowed. */
 static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool->allowed.mode; }
-/* A client waits for its server before it gets its welcome (session_link = login). */
-static inline bool pool_links_at_login(const struct pool *pool)
-{
-	return pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN;
-}
 /* A client's session state is restored on each server that it gets (session_state = full). */
 static inline bool pool_keeps_state(const struct pool *pool) { return pool->allowed.state == STATE_FULL; }
-static inline int64_t pool_size_of(const struct pool *pool) { return pool->allowed.size; }
-static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
-static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }
 /* Whether only a server with the same start-up parameters fits a client: in session mode, and for a client with a `dedicated` number. */
 static inline bool pool_minds_startup(const struct pool *pool, bool dedicated) { return dedicated || pool_mode_of(pool) == MODE_SESSION; }
-int64_t pool_min_size_of(const struct pool *pool);
-int64_t pool_max_pinned_of(const struct pool *pool);			/* 0: unlimited */
-usec_t pool_pinned_idle_timeout_of(const struct pool *pool);		/* 0: none */
-usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
-usec_t client_query_timeout_of(const struct pool_client *client);	/* user, global */
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
-int64_t database_max_clients(const struct database *database);
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
 
 /* Returns why a further client is refused, or REASON_NONE. max_client_conn is not checked here, see pools_may_accept. An
@@ -363,10 +350,9 @@ struct pool_view {
 	int waiting, waiting_login;		/* clients */
 	bool login_first;			/* a client of waiting_login has waited longest */
 	int covered;				/* of `waiting`: clients that a tested or connecting server is available for */
-	int idle, used, testing, logging_in, live;	/* servers; live: without connections that carry cancel requests */
-	bool exact;				/* session mode: only a server with the same start-up parameters fits */
+	int idle, used, logging_in, live;	/* servers; live: without connections that carry cancel requests */
 	int idle_fitting, used_fitting;		/* not 0: such a server fits the first client of the queue that needs a server */
-	bool fits_behind;			/* only with `exact`: an idle server fits a client, but not the first client of the queue */
+	bool fits_behind;			/* if not every server fits every client: an idle server fits a client, but not the first client of the queue */
 	bool paused, draining;
 	bool login_failed;
 	int logins_at_once;			/* how many logins may be in progress */
@@ -384,7 +370,6 @@ struct pool_verdict {
 	bool for_login;				/* a DIAL for the clients in waiting_login */
 };
 struct pool_verdict pool_decide(const struct pool_view *view);
-void pool_look(const struct pool *pool, usec_t now, struct pool_view *view);
 
 /* Called once a turn: carries out verdicts for every marked pool until each verdict is HOLD. */
 void pools_schedule_marked(struct pools *pools, usec_t now);

@@ -473,7 +473,7 @@ void login_proven(struct client *c)
 		return;
 	}
 	pool_client_become(w->pools, &c->pooled, CLIENT_WAITING_LOGIN, w->now);
-	if (c->replication || pool_links_at_login(pool))
+	if (c->replication || (pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN))
 		queue(c);
 	else
 		welcome_if_known(c);

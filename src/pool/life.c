@@ -1,5 +1,5 @@
 /*
- * The states of clients and servers: every move, and the counts that depend on it.
+ * The states of clients and servers: every move, the counts that depend on it, and the invariants of the room as code.
  *
  * An object is on exactly one list: the list of its state in its pool, or for a client without a pool, the list of
  * unauthenticated clients. Every count is the length of a list or a sum of such lengths, and is changed only here, so it cannot
@@ -7,7 +7,12 @@
  */
 #include "pool/inside.h"
 
+#include "base/assert.h"
+#include "base/inline.h"
 #include "base/state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 #define C(id) (1u << CLIENT_##id)
 static const struct state_row client_rows[CLIENT_STATES] = {
@@ -40,6 +45,26 @@ const char *server_state_name(enum server_state state)
 static bool is_cancel_state(unsigned state)
 {
 	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
+}
+
+int pool_clients(const struct pool *pool)
+{
+	int count = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++)
+		count += pool->client_count[state];
+	return count;
+}
+
+bool pool_is_empty(const struct pool *pool)
+{
+	return pool_clients(pool) == 0 && pool->live == 0 && pool->cancel_logins == 0 &&
+	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0;
+}
+
+bool pool_is_for_internal(const struct pool *pool)
+{
+	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
 
 /* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is not. The sweep does the same
@@ -80,13 +105,6 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->since = now;
 	client_enlist(pools, client);
 	pools->clients += !client->is_internal;
-}
-
-uint32_t pools_next_dedicated(struct pools *pools)
-{
-	if (++pools->last_dedicated == 0)
-		pools->last_dedicated = 1;
-	return pools->last_dedicated;
 }
 
 void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user)
@@ -181,16 +199,6 @@ static ALWAYS_INLINE void server_enlist(struct pool_server *server)
 		pool->cancel_logins++;
 }
 
-static ALWAYS_INLINE void server_delist(struct pool_server *server)
-{
-	struct pool *pool = server->pool;
-
-	list_remove(&server->node);
-	pool->server_count[server->state]--;
-	if (server->state == SERVER_LOGIN && server->is_cancel)
-		pool->cancel_logins--;
-}
-
 static void server_count(struct pool_server *server, int change)
 {
 	struct pool *pool = server->pool;
@@ -225,19 +233,14 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	note_use(pool, now);
 }
 
-/* Whether the scheduler has something to do for this pool. In the common case no client waits when a server is returned. */
-static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
+/* A server is free or closed: marks its pool if the scheduler has something to do for it, and the pools that the limits held
+   back. In the common case no client waits when a server is returned. */
+static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 {
 	const int *clients = pool->client_count;
 
-	return clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] > 0 ||
-	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool);
-}
-
-/* A server is free or closed: marks the pools that the limits held back. */
-static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
-{
-	if (is_gone || is_unsettled(pool))
+	if (is_gone || clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] > 0 ||
+	    pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool))
 		pool_mark(pool);
 	LIST_EACH(node, &pool->database->held)
 		pool_mark(LIST_OBJECT(node, struct pool, held_by_database));
@@ -252,19 +255,13 @@ void pool_server_dedicate(struct pool_server *server, uint32_t dedicated)
 	server->pool->dedicated++;
 }
 
-static void end_internal_use(struct pool_server *server)
-{
-	server->pool->pools->internal_servers -= server->for_internal;
-	server->for_internal = false;
-}
-
 static void server_bury(struct pool_server *server, usec_t now)
 {
 	struct pool *pool = server->pool;
-	usec_t lifetime = pool_server_lifetime_of(pool);
+	usec_t lifetime = pool->allowed.server_lifetime;
 
-	end_internal_use(server);
-
+	pool->pools->internal_servers -= server->for_internal;
+	server->for_internal = false;
 	/* The distance between two closes for server_lifetime counts from any close of a server that had reached it. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
 		pool->last_lifetime_close = now;
@@ -274,6 +271,7 @@ static void server_bury(struct pool_server *server, usec_t now)
 
 static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_state state, usec_t now)
 {
+	struct pool *pool = server->pool;
 	unsigned was = server->state;
 	uint8_t next = state_move(server_rows, SERVER_STATES, was, state);
 
@@ -283,7 +281,10 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 		ASSERT(state != SERVER_ACTIVE_CANCEL);
 		ASSERT((state == SERVER_ACTIVE) == (server->link != NULL));
 	}
-	server_delist(server);
+	list_remove(&server->node);
+	pool->server_count[was]--;
+	if (was == SERVER_LOGIN && server->is_cancel)
+		pool->cancel_logins--;
 	server->state = next;
 	if (state != SERVER_USED)
 		server->since = now;
@@ -294,9 +295,9 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 	else
 		server_enlist(server);
 	if (state == SERVER_IDLE && server->close_reason != REASON_NONE)
-		server->pool->idle_marked = true;
+		pool->idle_marked = true;
 	if (state == SERVER_IDLE || state == SERVER_DEAD)
-		wake(server->pool, state == SERVER_DEAD);
+		wake(pool, state == SERVER_DEAD);
 }
 
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now)
@@ -316,8 +317,10 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	server->link = client;
 	client->link = server;
 	server->lent = true;
-	if (server->for_internal && !client->is_internal)
-		end_internal_use(server);
+	if (server->for_internal && !client->is_internal) {
+		pool->pools->internal_servers--;
+		server->for_internal = false;
+	}
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
 }
@@ -371,6 +374,13 @@ void pool_age(struct pool *pool, usec_t now)
 		if (!server_at(node)->dedicated)
 			pool_server_become(server_at(node), SERVER_USED, now);
 	}
+}
+
+uint32_t pools_next_dedicated(struct pools *pools)
+{
+	if (++pools->last_dedicated == 0)
+		pools->last_dedicated = 1;
+	return pools->last_dedicated;
 }
 
 struct pool_server *pool_want(struct pool_client *client, usec_t now)
@@ -451,26 +461,11 @@ void pools_mark_all(struct pools *pools)
 		pool_mark(pool_at(node));
 }
 
-/* Whether server_lifetime closes the server now. At least lifetime / size passes between two closes, so that a pool does not
-   lose all servers at the same time. */
-static bool is_over_lifetime(const struct pool_server *server, usec_t now)
-{
-	const struct pool *pool = server->pool;
-	usec_t lifetime = pool_server_lifetime_of(pool);
-	int64_t size;
-
-	if (lifetime == 0)
-		return server->lent;
-	if (server->opened == 0 || now - server->opened < lifetime)
-		return false;
-	size = pool_size_of(pool);
-	return now - pool->last_lifetime_close >= lifetime / (size > 0 ? size : pool_live(pool));
-}
-
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now)
 {
 	const struct pool *pool = server->pool;
-	int64_t size = pool_size_of(pool);
+	usec_t lifetime = pool->allowed.server_lifetime;
+	int64_t size = pool->allowed.size;
 
 	if (server->close_reason != REASON_NONE)
 		return (enum close_reason)server->close_reason;
@@ -478,9 +473,261 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 		return REASON_REPLICATION_OVER;
 	if (pool_is_paused(pool))
 		return REASON_PAUSE_MODE;
-	if (is_over_lifetime(server, now))
+	/* At least lifetime / size passes between two closes, so that a pool does not lose all servers at the same time. */
+	if (lifetime == 0 ? server->lent : server->opened != 0 && now - server->opened >= lifetime &&
+					   now - pool->last_lifetime_close >= lifetime / (size > 0 ? size : pool->live))
 		return REASON_SERVER_LIFETIME;
-	if (size > 0 && pool_live(pool) > size + pool_reserve_of(pool))
+	if (size > 0 && pool->live > size + pool->allowed.reserve)
 		return REASON_TOO_MANY_SERVERS;
 	return REASON_NONE;
+}
+
+/* ---- pins ---- */
+
+/*
+ * Pins: why clients keep their server connection between transactions (include/tbl/pin.tbl), and the number of such clients per
+ * pool.
+ */
+
+static const char *const words[PINS] = {
+#define PIN(id, words, where) [PIN_##id##_NUMBER] = words,
+#include "tbl/pin.tbl"
+#undef PIN
+};
+
+_Static_assert(PINS <= 8, "the bits fit pool_client.pins, and one more server.state_doubts");
+
+void pool_client_pin(struct pool_client *client, unsigned pins)
+{
+	ASSERT(client->link && pins < 1u << PINS);
+	client->pool->pinned += (pins != 0) - (client->pins != 0);
+	client->pins = (uint8_t)pins;
+}
+
+/* Appends after the first `used` bytes of buf. The text must fit. Returns the new length. */
+__attribute__((format(printf, 3, 4))) static size_t append(char *buf, size_t used, const char *format, ...)
+{
+	va_list arguments;
+	int added;
+
+	va_start(arguments, format);
+	added = vsnprintf(buf + used, PIN_TEXT - used, format, arguments);
+	va_end(arguments);
+	ASSERT(added >= 0 && used + (size_t)added < PIN_TEXT);
+	return used + (size_t)added;
+}
+
+const char *pins_text(unsigned pins, char *buf)
+{
+	size_t used = 0;
+
+	*buf = '\0';
+	for (int i = 0; i < PINS; i++)
+		if (pins & 1u << i)
+			used = append(buf, used, "%s%s", used > 0 ? ", " : "", words[i]);
+	return buf;
+}
+
+const char *pool_pins_text(const struct pool *pool, char *buf)
+{
+	int counts[PINS] = { 0 };
+	size_t used;
+	const char *between = ": ";
+
+	if (pool->pinned == 0)
+		return NULL;
+	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE])
+		for (int i = 0; i < PINS; i++)
+			counts[i] += client_at(node)->pins >> i & 1;
+	used = append(buf, 0, "%d of %d server connections are pinned", pool->pinned, pool->live);
+	for (int i = 0; i < PINS; i++) {
+		if (counts[i] == 0)
+			continue;
+		used = append(buf, used, "%s%d %s", between, counts[i], words[i]);
+		between = ", ";
+	}
+	if (pool->server_count[SERVER_LISTENING] > 0)
+		append(buf, used, "; one listens for all");
+	return buf;
+}
+
+/* ---- the invariants ---- */
+
+/*
+ * Every count is recomputed from the lists, and every link is checked from both ends. Called at the end of a turn: within a turn,
+ * a client that is ending may be ACTIVE without a server.
+ */
+
+static void check_client(const struct pool *pool, const struct pool_client *client, int state)
+{
+	ASSERT(client->state == state && state != CLIENT_DEAD);
+	ASSERT(client->pool == pool);
+	ASSERT(client->counted == (client->login_user != NULL));
+	if (client->link)
+		ASSERT(client->link->link == client && client->link->pool == pool);
+	else
+		ASSERT(client->pins == 0);
+	if (state == CLIENT_ACTIVE && !(pool && pool->database->is_console))
+		ASSERT(client->link);
+	if (state != CLIENT_ACTIVE && state != CLIENT_ACTIVE_CANCEL)
+		ASSERT(!client->link);
+}
+
+static void check_server(const struct pool *pool, const struct pool_server *server, int state)
+{
+	ASSERT(server->state == state && state != SERVER_DEAD);
+	ASSERT(server->pool == pool);
+	ASSERT(server->close_reason < REASONS);
+	if (server->link)
+		ASSERT(server->link->link == server);
+	if (server->is_cancel) {
+		ASSERT(state == SERVER_LOGIN || state == SERVER_ACTIVE_CANCEL);
+		return;
+	}
+	ASSERT(state != SERVER_ACTIVE_CANCEL);
+	ASSERT((server->link != NULL) == (state == SERVER_ACTIVE));
+	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
+}
+
+static void check_clients(const struct pool *pool, int *dedicated)
+{
+	int pinned = 0, internal_requests = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++) {
+		usec_t since = INT64_MIN;
+		int count = 0;
+
+		LIST_EACH(node, &pool->clients[state]) {
+			const struct pool_client *client = client_at(node);
+
+			check_client(pool, client, state);
+			/* A client that joined in the state it has keeps the time it had. */
+			if (state == CLIENT_WAITING)
+				ASSERT(client->since >= since);
+			since = client->since;
+			*dedicated += client->dedicated != 0;
+			pinned += client->pins != 0;
+			internal_requests += client->is_internal;
+			count++;
+		}
+		ASSERT(count == pool->client_count[state]);
+	}
+	ASSERT(pinned == pool->pinned);
+	ASSERT(internal_requests == pool->internal_requests);
+}
+
+static void check_servers(const struct pool *pool, int *dedicated, int *for_internal)
+{
+	int cancel_logins = 0, live = 0;
+	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
+
+	for (int state = 0; state < SERVER_STATES; state++) {
+		usec_t since = INT64_MAX;
+		int count = 0;
+
+		LIST_EACH(node, &pool->servers[state]) {
+			const struct pool_server *server = server_at(node);
+
+			check_server(pool, server, state);
+			if (state == SERVER_IDLE || state == SERVER_USED)
+				ASSERT(server->since <= since);
+			since = server->since;
+			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
+			live += !server->is_cancel;
+			*dedicated += server->dedicated != 0;
+			*for_internal += server->for_internal;
+			count++;
+		}
+		ASSERT(count == pool->server_count[state]);
+	}
+	ASSERT(cancel_logins == pool->cancel_logins);
+	ASSERT(live == pool->live);
+	if (used->next != used && idle->prev != idle)
+		ASSERT(pool->dedicated > 0 || server_at(used->next)->since <= server_at(idle->prev)->since);
+}
+
+static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal)
+{
+	struct pool_allowance now = pool_allowance_of(pool);
+	int dedicated = 0;
+
+	ASSERT(pool->pools == pools);
+	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
+	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
+	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
+	ASSERT(now.min_size == pool->allowed.min_size && now.max_pinned == pool->allowed.max_pinned);
+	check_clients(pool, &dedicated);
+	check_servers(pool, &dedicated, for_internal);
+	ASSERT(dedicated == pool->dedicated);
+	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
+}
+
+static void check_database(const struct database *database)
+{
+	int servers = 0, clients = 0;
+
+	LIST_EACH(node, &database->members) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		ASSERT(pool->database == database);
+		servers += pool->live;
+		for (int state = 0; state < CLIENT_STATES; state++) {
+			LIST_EACH(client, &pool->clients[state])
+				clients += client_at(client)->counted;
+		}
+	}
+	ASSERT(servers == database->servers);
+	ASSERT(clients == database->clients);
+	ASSERT(database->is_console || !database->removed || servers == 0);
+}
+
+/* Clients of a user can be in pools of other users (forced users), so they are summed over all pools. */
+static int check_user(const struct user *user)
+{
+	int servers = 0, pools = 0;
+
+	LIST_EACH(node, &user->members) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_user);
+
+		ASSERT(pool->user == user);
+		servers += pool->live;
+		pools++;
+	}
+	ASSERT(servers == user->servers);
+	ASSERT(pools == user->pools);
+	ASSERT(user->clients >= 0);
+	return user->clients;
+}
+
+void pools_check(const struct pools *pools)
+{
+	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++) {
+		int count = 0;
+
+		LIST_EACH(node, &pools->unauthenticated[state]) {
+			check_client(NULL, client_at(node), state);
+			count++;
+		}
+		ASSERT(count == pools->unauthenticated_count[state]);
+		clients += !is_cancel_state((unsigned)state) ? count : 0;
+	}
+	LIST_EACH(node, &pools->all) {
+		check_pool(pools, pool_at(node), &for_internal);
+		for (int state = 0; state < CLIENT_STATES; state++)
+			clients += !is_cancel_state((unsigned)state) ? pool_at(node)->client_count[state] : 0;
+		clients -= pool_at(node)->internal_requests;
+		pool_count++;
+	}
+	ASSERT(clients == pools->clients);
+	ASSERT(for_internal == pools->internal_servers);
+	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
+	for (const struct database *database = pools->databases; database; database = database->hh.next) {
+		check_database(database);
+		counted += database->clients;
+	}
+	for (const struct user *user = pools->users; user; user = user->hh.next)
+		of_users += check_user(user);
+	ASSERT(counted == of_users);
 }

@@ -1,8 +1,10 @@
 /*
- * The tables of databases by name, users by name and pools by (database, user). Objects are created on first use and freed when
- * they have been unused for the configured time.
+ * The tables of databases by name, users by name and pools by (database, user), and their effective settings, each from the most
+ * specific place that sets a value. Objects are created on first use and freed when they have been unused for the configured
+ * time.
  *
- * Invariant: a pool is in five places (all, by key, the lists of its database and its user, and user->pools) or in none. A
+ * Invariants: `allowed` of a pool equals what its user, its database and the global settings give (pools_check); all other limits
+ * are read when they are needed, so a RELOAD or SET copies nothing. A pool is in five places (all, by key, the lists of its database and its user, and user->pools) or in none. A
  * database of the configuration exists as long as the configuration names it; an automatic database is kept while any of its
  * pools is used; a user is kept while it has pools or the configuration names it.
  */
@@ -11,7 +13,6 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "conf/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,24 @@ static struct database *database_new(struct pools *pools, const char *name, cons
 	return NULL;
 }
 
+static void pool_free(struct pool *pool)
+{
+	struct pools *pools = pool->pools;
+
+	ASSERT(pool_is_empty(pool));
+	if (pools->ops->pool_end)
+		pools->ops->pool_end(pool);
+	HASH_DELETE(hh, pools->by_key, pool);
+	list_remove(&pool->node);
+	list_remove(&pool->of_database);
+	list_remove(&pool->of_user);
+	list_remove(&pool->dirty);
+	list_remove(&pool->held_by_database);
+	list_remove(&pool->held_by_user);
+	pool->user->pools--;
+	mem_free(pool);
+}
+
 static void database_free(struct database *database)
 {
 	struct pools *pools = database->pools;
@@ -67,6 +86,13 @@ static void database_free(struct database *database)
 	ASSERT(database->servers == 0 && database->clients == 0);
 	HASH_DELETE(hh, pools->databases, database);
 	database_discard(database);
+}
+
+static void user_free(struct pools *pools, struct user *user)
+{
+	HASH_DELETE(hh, pools->users, user);
+	mem_free(user->name);
+	mem_free(user);
 }
 
 static void console_make(struct pools *pools, usec_t now)
@@ -117,11 +143,8 @@ void pools_free(struct pools **pools)
 	ASSERT(p->clients == 0);
 	HASH_ITER(hh, p->databases, database, next_database)
 		database_free(database);
-	HASH_ITER(hh, p->users, user, next_user) {
-		HASH_DELETE(hh, p->users, user);
-		mem_free(user->name);
-		mem_free(user);
-	}
+	HASH_ITER(hh, p->users, user, next_user)
+		user_free(p, user);
 	ASSERT(!p->hosts);
 	conf_drop(&p->conf);
 	mem_free(p);
@@ -261,24 +284,88 @@ struct user *user_get(struct pools *pools, const char *name)
 	return NULL;
 }
 
-static void pool_init(struct pool *pool, struct database *database, struct user *user, usec_t now)
+struct pool_allowance pool_allowance_of(const struct pool *pool)
 {
-	pool->pools = database->pools;
-	pool->database = database;
-	pool->user = user;
-	pool->idle_since = now;
-	for (int state = 0; state < CLIENT_STATES; state++)
-		list_init(&pool->clients[state]);
-	for (int state = 0; state < SERVER_STATES; state++)
-		list_init(&pool->servers[state]);
-	list_init(&pool->dirty);
-	list_init(&pool->held_by_database);
-	list_init(&pool->held_by_user);
-	list_append(&database->pools->all, &pool->node);
-	list_append(&database->members, &pool->of_database);
-	list_append(&user->members, &pool->of_user);
-	user->pools++;
-	pool->allowed = pool_allowance_of(pool);
+	const struct conf_database *database = pool->database->conf;
+	const struct settings *set = &pool->pools->conf->settings;
+
+	return (struct pool_allowance){
+		.mode = (enum pool_mode)first_set(OF_USER(pool->user, pool_mode), database->pool_mode, set->pool_mode),
+		.link = (enum session_link)first_set(OF_USER(pool->user, session_link), database->session_link, set->session_link),
+		.state = (enum session_state)first_set(OF_USER(pool->user, session_state), database->session_state, set->session_state),
+		.size = first_set(OF_USER(pool->user, pool_size), database->pool_size, set->default_pool_size),
+		.reserve = first_set(OF_USER(pool->user, reserve_pool_size), database->reserve_pool_size, set->reserve_pool_size),
+		.min_size = first_set(CONF_UNSET, database->min_pool_size, set->min_pool_size),
+		.max_pinned = first_set(OF_USER(pool->user, max_pinned), database->max_pinned, set->max_pinned),
+		.pinned_idle_timeout = first_set(OF_USER(pool->user, pinned_idle_timeout), database->pinned_idle_timeout, set->pinned_idle_timeout),
+		.server_lifetime = first_set(CONF_UNSET, database->server_lifetime, set->server_lifetime),
+	};
+}
+
+int64_t database_max_servers(const struct database *database)
+{
+	return first_set(CONF_UNSET, database->conf->max_db_connections, database->pools->conf->settings.max_db_connections);
+}
+
+int64_t user_max_servers(const struct pools *pools, const struct user *user)
+{
+	return first_set(OF_USER(user, max_user_connections), CONF_UNSET, pools->conf->settings.max_user_connections);
+}
+
+enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin)
+{
+	const struct database *database = pool->database;
+	const struct settings *set = &pool->pools->conf->settings;
+
+	/* An administrator must be able to log in to the console of a pooler that is full or shutting down. */
+	if (database->is_console && is_admin)
+		return REASON_NONE;
+	if (!database->is_console && pool->pools->draining == POOL_DRAIN_SERVERS)
+		return REASON_POOLER_SHUTTING_DOWN;
+	if (!database->is_console && database->removed)
+		return REASON_DATABASE_REMOVED;
+	if (!database->is_console && database->disabled)
+		return REASON_DATABASE_DISABLED;
+	if (is_reached(database->clients, first_set(CONF_UNSET, database->conf->max_db_client_connections, set->max_db_client_connections)))
+		return REASON_MAX_DB_CLIENTS;
+	if (login_user && is_reached(login_user->clients, first_set(OF_USER(login_user, max_user_client_connections), CONF_UNSET,
+								    set->max_user_client_connections)))
+		return REASON_MAX_USER_CLIENTS;
+	return REASON_NONE;
+}
+
+/* The database was created for an unauthenticated client, and no client has logged in to it. */
+static bool pool_is_stray(const struct pool *pool)
+{
+	return pool->database->stray && pool->database->automatic;
+}
+
+bool pool_is_unwanted(const struct pool *pool)
+{
+	return pool_is_stray(pool) && pool_clients(pool) == 0;
+}
+
+bool pools_may_accept(const struct pools *pools)
+{
+	return pools->clients <= pools->conf->settings.max_client_conn;
+}
+
+static bool pool_is_forced(const struct pool *pool)
+{
+	const char *forced = pool->database->conf->user;
+
+	return forced && strcmp(forced, pool->user->name) == 0;
+}
+
+int64_t pool_floor(const struct pool *pool)
+{
+	int64_t least = pool->allowed.min_size, size = pool->allowed.size;
+
+	if (pool_is_paused(pool) || pool_is_stray(pool) || pool->database->removed || pool->pools->draining != POOL_DRAIN_NO)
+		return 0;
+	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
+		return 0;
+	return size > 0 && least > size ? size : least;
 }
 
 const char *pool_text(const struct pool *pool, char *buf, size_t size)
@@ -319,58 +406,23 @@ struct pool *pool_get_own(struct database *database, struct user *user, usec_t n
 		mem_free(pool);
 		return NULL;
 	}
-	pool_init(pool, database, user, now);
+	pool->pools = pools;
+	pool->database = database;
+	pool->user = user;
+	pool->idle_since = now;
+	for (int state = 0; state < CLIENT_STATES; state++)
+		list_init(&pool->clients[state]);
+	for (int state = 0; state < SERVER_STATES; state++)
+		list_init(&pool->servers[state]);
+	list_init(&pool->dirty);
+	list_init(&pool->held_by_database);
+	list_init(&pool->held_by_user);
+	list_append(&pools->all, &pool->node);
+	list_append(&database->members, &pool->of_database);
+	list_append(&user->members, &pool->of_user);
+	user->pools++;
+	pool->allowed = pool_allowance_of(pool);
 	return pool;
-}
-
-void pool_free(struct pool *pool)
-{
-	struct pools *pools = pool->pools;
-
-	ASSERT(pool_is_empty(pool));
-	if (pools->ops->pool_end)
-		pools->ops->pool_end(pool);
-	HASH_DELETE(hh, pools->by_key, pool);
-	list_remove(&pool->node);
-	list_remove(&pool->of_database);
-	list_remove(&pool->of_user);
-	list_remove(&pool->dirty);
-	list_remove(&pool->held_by_database);
-	list_remove(&pool->held_by_user);
-	pool->user->pools--;
-	mem_free(pool);
-}
-
-/* Whether the pool is kept filled without any client: min_pool_size of a configured database with a forced user. */
-static bool pool_is_standing(const struct pool *pool)
-{
-	return !pool->database->removed && !pool->database->automatic && pool_is_forced(pool) && pool_min_size_of(pool) > 0;
-}
-
-static void end_idle_pool(struct pool *pool, usec_t now)
-{
-	char user[PRINTABLE_NAME], database[PRINTABLE_NAME], why[64];
-
-	close_reason_count(REASON_POOL_IDLE);
-	log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)", printable_name(pool->user->name, user, sizeof(user)),
-		 printable_name(pool->database->name, database, sizeof(database)),
-		 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
-	pool_free(pool);
-}
-
-static void sweep_pools(struct pools *pools, usec_t now)
-{
-	usec_t timeout = pools->conf->settings.pool_idle_timeout;
-
-	if (timeout <= 0)
-		return;
-	LIST_EACH_SAFE(node, &pools->all) {
-		struct pool *pool = pool_at(node);
-
-		if (pool->idle_since != 0 && now - pool->idle_since >= timeout && !pool->database->is_console &&
-		    !pool_is_standing(pool))
-			end_idle_pool(pool, now);
-	}
 }
 
 void database_log_dropped(const struct database *database)
@@ -379,6 +431,28 @@ void database_log_dropped(const struct database *database)
 
 	log_warning("dropping database '%s' as it does not exist anymore or inactive auto-database",
 		    printable_text(database->name, name, sizeof(name)));
+}
+
+static void sweep_pools(struct pools *pools, usec_t now)
+{
+	usec_t timeout = pools->conf->settings.pool_idle_timeout;
+	char user[PRINTABLE_NAME], name[PRINTABLE_NAME], why[64];
+
+	LIST_EACH_SAFE(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+		const struct database *database = pool->database;
+
+		if (pool->idle_since == 0 || now - pool->idle_since < timeout || database->is_console)
+			continue;
+		/* min_pool_size of a configured database with a forced user is kept filled without any client */
+		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)
+			continue;
+		close_reason_count(REASON_POOL_IDLE);
+		log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)",
+			 printable_name(pool->user->name, user, sizeof(user)), printable_name(database->name, name, sizeof(name)),
+			 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
+		pool_free(pool);
+	}
 }
 
 /* Returns when the last pool of the database became unused, or when the database was last looked up; 0: in use. */
@@ -400,20 +474,9 @@ static usec_t database_idle_since(const struct database *database, usec_t now)
 	return since;
 }
 
-/* Whether an unused automatic database is kept. If no server has accepted a login, the database may not exist, because clients
-   choose the name: then it is kept only as long as the failed login counts. */
-static bool is_kept(const struct database *database, usec_t now)
-{
-	const struct settings *set = &database->pools->conf->settings;
-	usec_t idle = now - database->idle_since, timeout = set->autodb_idle_timeout;
-
-	if (database->removed || database->stray)
-		return false;
-	return (timeout <= 0 || idle < timeout) && (database->served || idle < set->server_login_retry);
-}
-
 static void sweep_databases(struct pools *pools, usec_t now)
 {
+	usec_t timeout = pools->conf->settings.autodb_idle_timeout, retry = pools->conf->settings.server_login_retry;
 	struct database *database, *next;
 
 	HASH_ITER(hh, pools->databases, database, next) {
@@ -426,214 +489,38 @@ static void sweep_databases(struct pools *pools, usec_t now)
 		/* A caller may still hold a pointer in the turn in which the last connection ended. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
-		if (is_kept(database, now))
-			continue;
-		if (!database->removed && !database->stray)
+		if (!database->removed && !database->stray) {
+			usec_t idle = now - database->idle_since;
+
+			/* If no server has accepted a login, the database may not exist, because clients choose the name: then it is
+			   kept only as long as the failed login counts. */
+			if ((timeout <= 0 || idle < timeout) && (database->served || idle < retry))
+				continue;
 			database_log_dropped(database);
-		database_free(database);
-	}
-}
-
-static void sweep_users(struct pools *pools, usec_t now)
-{
-	usec_t login = pools->conf->settings.client_login_timeout, grace = login > 0 ? 2 * login : USER_GRACE;
-	struct user *user, *next;
-
-	HASH_ITER(hh, pools->users, user, next) {
-		if (user->conf || user->pools > 0 || user->clients > 0)
-			continue;
-		ASSERT(user->servers == 0);
-		if (user->idle_since == 0) {
-			user->idle_since = now;
-		} else if (now - user->idle_since >= grace) {
-			HASH_DELETE(hh, pools->users, user);
-			mem_free(user->name);
-			mem_free(user);
 		}
+		database_free(database);
 	}
 }
 
 void registry_sweep(struct pools *pools, usec_t now)
 {
-	sweep_pools(pools, now);
+	usec_t login = pools->conf->settings.client_login_timeout, grace = login > 0 ? 2 * login : USER_GRACE;
+	struct user *user, *next;
+
+	if (pools->conf->settings.pool_idle_timeout > 0)
+		sweep_pools(pools, now);
 	/* There may be as many users as rows in pg_authid: once a second is sufficient. */
 	if (now - pools->swept_at < USEC)
 		return;
 	pools->swept_at = now;
 	sweep_databases(pools, now);
-	sweep_users(pools, now);
-}
-
-
-/* ---- RELOAD ---- */
-
-/*
- * RELOAD in room pool: applies a new snapshot that is complete and checked.
- *
- * First every database and user gets its entry in the new snapshot; then connections that do not fit any more are closed. When
- * the host, port, name, user, password or start-up parameters of a database change, its servers close: idle servers now, others
- * when they are released. Other servers stay, so a RELOAD without changes keeps every connection. Clients stay, unless their
- * database was removed or its forced user changed: then their pool has the wrong user.
- *
- * A database that was removed from the file drops its clients even if "*" matches its name: when a client reconnects, it gets a
- * database from "*" without the pause, the failed logins and the recorded server parameters of the removed database. A database
- * that was created from "*" follows changes of "*".
- *
- * Invariant: after the RELOAD, only removed databases refer to the old snapshot, and they hold a reference to it.
- */
-
-static void database_follow(struct database *database, struct conf *conf, const struct conf_database *to)
-{
-	struct conf *old = database->conf_held;
-
-	database->conf = to;
-	database->conf_held = conf_hold(conf);
-	conf_drop(&old);
-	database_renew_allowances(database);
-}
-
-/* Discards what was learned from the pool's servers. */
-static void pool_unlearn(struct pool *pool)
-{
-	pool_login_forgiven(pool);
-	pool->logins_succeeded = 0;
-	pool->generation++;
-}
-
-/* The sweep frees the database later. Until then "*" or another RELOAD can reuse its name; it must then start without the old state. */
-static void database_remove(struct database *database, usec_t now)
-{
-	if (!database->stray)
-		database_log_dropped(database);
-	database->removed = true;
-	database->paused = database->disabled = false;
-	database->idle_since = now;
-	LIST_EACH(node, &database->members) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-
-		pool_kill(pool, REASON_DATABASE_REMOVED);
-		pool_unlearn(pool);
-		if (pool->pools->ops->pool_end)
-			pool->pools->ops->pool_end(pool);
-	}
-}
-
-/* The pool's servers connect elsewhere from now on. */
-static void pool_move(struct pool *pool)
-{
-	pool_retire_all(pool, REASON_CONNECT_STRING, REASON_DATABASE_CHANGED);
-	pool_unlearn(pool);
-}
-
-static bool is_misplaced(const struct pool_client *client)
-{
-	const struct pool *pool = client->pool;
-	const char *forced = pool->database->conf->user;
-
-	return client->login_user && strcmp(forced ? forced : client->login_user->name, pool->user->name) != 0;
-}
-
-static void refuse_misplaced(struct pool *pool, enum client_state state)
-{
-	LIST_EACH_SAFE(node, &pool->clients[state]) {
-		struct pool_client *client = client_at(node);
-
-		if (!is_misplaced(client))
+	HASH_ITER(hh, pools->users, user, next) {
+		if (user->conf || user->pools > 0 || user->clients > 0)
 			continue;
-		if (client->link)
-			pool->pools->ops->drop(client->link, REASON_DATABASE_CHANGED);
-		else
-			pool->pools->ops->refuse(client, REASON_DATABASE_CHANGED);
+		ASSERT(user->servers == 0);
+		if (user->idle_since == 0)
+			user->idle_since = now;
+		else if (now - user->idle_since >= grace)
+			user_free(pools, user);
 	}
-}
-
-void database_moves(struct database *database)
-{
-	LIST_EACH(node, &database->members) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-
-		pool_move(pool);
-		for (int state = 0; state < CLIENT_STATES; state++)
-			refuse_misplaced(pool, (enum client_state)state);
-	}
-}
-
-static void database_change(struct database *database, struct conf *conf, const struct conf_database *to)
-{
-	bool moves = value_rows_differ(&database_table, APPLIES_SERVERS, database->conf, to);
-
-	database_follow(database, conf, to);
-	if (moves)
-		database_moves(database);
-}
-
-static void databases_change(struct pools *pools, usec_t now)
-{
-	struct database *database, *next;
-
-	HASH_ITER(hh, pools->databases, database, next) {
-		const struct conf_database *to = conf_database_find(pools->conf, database->name);
-
-		if (database->is_console) {
-			database_follow(database, pools->conf, &pools->console);
-			continue;
-		}
-		if (to)
-			database->automatic = database->removed = false;
-		else if (database->automatic && !database->removed)
-			to = pools->conf->fallback;
-		if (to)
-			database_change(database, pools->conf, to);
-		else if (!database->removed)
-			database_remove(database, now);
-	}
-}
-
-/* With a forced user, min_pool_size is kept filled without any client, so the pool is created here. */
-static void make_standing_pool(struct pools *pools, struct database *database, usec_t now)
-{
-	const struct conf_database *conf = database->conf;
-	int64_t least = conf->min_pool_size != CONF_UNSET ? conf->min_pool_size : pools->conf->settings.min_pool_size;
-	struct user *user = conf->user && least > 0 ? user_get(pools, conf->user) : NULL;
-
-	if (user)
-		pool_get(database, user, now);
-}
-
-static void databases_appear(struct pools *pools, usec_t now)
-{
-	for (size_t i = 0; i < pools->conf->database_count; i++) {
-		const char *name = pools->conf->databases[i]->name;
-		struct database *database = name_is_console(name) ? NULL : database_get(pools, name, now);
-
-		if (database)
-			make_standing_pool(pools, database, now);
-	}
-}
-
-static void users_change(struct pools *pools)
-{
-	for (struct user *user = pools->users; user; user = user->hh.next)
-		user->conf = conf_user_find(pools->conf, user->name);
-	pools->waits_differ = false;
-	for (size_t i = 0; i < pools->conf->user_count; i++) {
-		user_get(pools, pools->conf->users[i]->name);
-		pools->waits_differ |= pools->conf->users[i]->query_wait_timeout != CONF_UNSET ||
-				       pools->conf->users[i]->query_timeout != CONF_UNSET;
-	}
-}
-
-void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
-{
-	struct conf *old = pools->conf;
-
-	pools->conf = conf_hold(conf);
-	pools->console.port = (int)conf->settings.listen_port;
-	users_change(pools);
-	databases_change(pools, now);
-	/* after both users and databases have changed: a mixture of old and new settings must not change the mode of a pool */
-	pools_renew_allowances(pools);
-	databases_appear(pools, now);
-	conf_drop(&old);
-	pools_mark_all(pools);
 }

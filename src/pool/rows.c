@@ -91,9 +91,9 @@ static void fill_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 		.load_balance = load_balance_of(pool->database),
 		.link = pool_mode_of(pool) == MODE_SESSION ? setting_word(WORDS_SESSION_LINK, pool->allowed.link) : NULL,
 		.state = pool_mode_of(pool) != MODE_SESSION ? setting_word(WORDS_SESSION_STATE, pool->allowed.state) : NULL,
-		.size = pool_size_of(pool),
-		.min_size = pool_min_size_of(pool),
-		.reserve = pool_reserve_of(pool),
+		.size = pool->allowed.size,
+		.min_size = pool->allowed.min_size,
+		.reserve = pool->allowed.reserve,
 		.pinned = pool->pinned,
 		.listening = pool->listening,
 		.notifications = pool->notifications,
@@ -168,7 +168,7 @@ static void fill_database(struct database_row *row, const struct pools *pools, c
 		.state = setting_word(WORDS_SESSION_STATE, conf->session_state),
 		.load_balance = load_balance_of(d),
 		.max_servers = database_max_servers(d),
-		.max_clients = database_max_clients(d),
+		.max_clients = or_global(conf->max_db_client_connections, set->max_db_client_connections),
 		.servers = d->servers,
 		.clients = d->clients,
 		.pools = count_of(&d->members),
@@ -252,27 +252,23 @@ void pools_each_user_name(const struct pools *pools, void (*give)(void *context,
 
 /* ---- totals ---- */
 
-static int clients_in_login(const struct pools *pools)
+struct pools_counts pools_count(const struct pools *pools)
 {
-	int count = pools->unauthenticated_count[CLIENT_STARTUP] + pools->unauthenticated_count[CLIENT_AUTH] + pools->unauthenticated_count[CLIENT_LOOKUP] +
-		    pools->unauthenticated_count[CLIENT_WAITING_LOGIN];
+	const int *unauthenticated = pools->unauthenticated_count;
+	struct pools_counts counts = {
+		.databases = (int)HASH_COUNT(pools->databases),
+		.users = (int)HASH_COUNT(pools->users),
+		.clients_in_login = unauthenticated[CLIENT_STARTUP] + unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] +
+				    unauthenticated[CLIENT_WAITING_LOGIN],
+	};
 
 	LIST_EACH(node, &pools->all) {
 		const int *clients = LIST_OBJECT(node, struct pool, node)->client_count;
 
-		count += clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
+		counts.pools++;
+		counts.clients_in_login += clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
 	}
-	return count;
-}
-
-struct pools_counts pools_count(const struct pools *pools)
-{
-	return (struct pools_counts){
-		.databases = (int)HASH_COUNT(pools->databases),
-		.users = (int)HASH_COUNT(pools->users),
-		.pools = count_of(&pools->all),
-		.clients_in_login = clients_in_login(pools),
-	};
+	return counts;
 }
 
 /* ---- statistics ---- */
@@ -280,8 +276,8 @@ struct pools_counts pools_count(const struct pools *pools)
 /*
  * Statistics of a database: totals that only grow, and their values at the ends of the last two periods.
  *
- * An average is what has been added since the start of the last full period, divided by the time since then, or, for times, by the number of
- * transactions, queries or assignments. So it covers one to two periods, as in PgBouncer. Before the first period has ended the average
+ * An average is the growth of a total since the start of the last full period, divided by the time since then, or, for times, by the number of
+ * transactions, queries or assignments. The average covers one to two periods, as in PgBouncer. Before the first period has ended the average
  * covers the time since the creation of the history and one second more, so that the first moments do not divide by nearly zero.
  *
  * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A history begins with

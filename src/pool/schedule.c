@@ -1,217 +1,281 @@
 /*
- * Carries the verdicts out. Once a turn, for every marked pool: look, decide, act, and again until the verdict is HOLD.
+ * The scheduler: once a turn, for each marked pool, match the waiting clients with servers, decide, and carry the verdict out.
  *
- * The loop terminates: lending and refusing remove a client from the queue, testing removes a server from the USED list,
- * replacing and evicting close an idle server, and opening increases the number of servers. If an action had no such effect (no
- * memory, no descriptor), the loop ends for this pool; the next pools_maintain marks every pool with waiting clients again.
+ * The loop for a pool terminates: lending and refusing remove a client from the queue, testing removes a server from the USED
+ * list, replacing and evicting close an idle server, and opening increases the number of servers. If an action had no such
+ * effect (no memory, no descriptor), the loop ends for this pool; the next pools_maintain marks each pool with waiting clients
+ * again.
  *
  * Cancel requests come first and ignore the limits of servers, because they are needed most when a pool is full. At most twice
  * the pool size of connections for cancel requests are open at a time.
  *
- * Invariant: a pool that waits for a limit of its database or user is on the list of held pools of that limit, longest held
- * first, and is marked as soon as a server under that limit becomes idle or ends.
+ * Invariants: pool_match, pool_look and pool_decide change nothing. A pool that waits for a limit of its database or user is on
+ * the list of held pools of that limit, longest held first, and is marked as soon as a server under that limit becomes idle or
+ * ends.
  */
 #include "pool/inside.h"
 
-#include "base/log.h"
-#include "pool/pool.h"
-
 #define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room session */
+#define FULL_LASTS (15 * USEC)		/* how long a server that was full gets one connection at a time */
+/* Time between two attempts to reach a server that refuses connections, is not ready or is full. */
+#define POOL_LOOK_EVERY (USEC / 2)
 
-static void schedule_cancels(struct pool *pool)
+/* ---- matching clients with servers ---- */
+
+/*
+ * In transaction and statement mode any server fits any client, and only the heads of the lists are used. In session mode a
+ * server fits only clients with the same start-up parameters (shared objects: same parameters, same address), and with
+ * replication only the client that it was opened for. In these cases the queue is walked: each connecting or tested server is
+ * matched with the first client that it fits, and the first client without a match is the unserved one. The walk ends after at
+ * most as many clients as there are such servers, unless there are idle servers that do not fit the first client, or logins
+ * were rejected: clients come last if a server has rejected their start-up parameters.
+ */
+struct pool_match {
+	struct pool_client *matched;	/* the first client that an idle server fits, or NULL ... */
+	struct pool_server *idle;	/* ... and that server */
+	struct pool_client *unserved;	/* the first client that no idle, tested or connecting server is available for, or NULL */
+	struct pool_server *used;	/* a USED server to be tested for the unserved client, or NULL */
+	int covered;			/* clients that a tested or connecting server is available for */
+	bool exact;
+};
+
+static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
 {
-	int64_t size = pool_size_of(pool);
-	struct pool_client *first;
+	return server->dedicated == client->dedicated &&
+	       (server->startup == client->startup || !pool_minds_startup(pool, client->dedicated || client->is_internal));
+}
 
-	while ((first = pool_first_client(pool, CLIENT_WAITING_CANCEL)) != NULL &&
-	       (size == 0 || pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
-		pool->pools->ops->dial_cancel(pool, first);
-		if (first->state == CLIENT_WAITING_CANCEL)
+static struct pool_server *first_fitting(const struct pool *pool, enum server_state state, const struct pool_client *client,
+					 bool oldest_first)
+{
+	const struct list *head = &pool->servers[state];
+	struct list *node = oldest_first ? head->prev : head->next;
+
+	while (node != head) {
+		struct pool_server *server = server_at(node);
+
+		if (server->close_reason == REASON_NONE && matches(pool, server, client))
+			return server;
+		node = oldest_first ? node->prev : node->next;
+	}
+	return NULL;
+}
+
+struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client)
+{
+	if (!pool->reads_sequences)
+		return first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
+	/* The client needs the server that it had last. The server that is idle longest leaves other clients theirs. */
+	LIST_EACH(node, &pool->servers[SERVER_IDLE])
+		if (server_at(node)->last == client && server_at(node)->close_reason == REASON_NONE && matches(pool, server_at(node), client))
+			return server_at(node);
+	return first_fitting(pool, SERVER_IDLE, client, true);
+}
+
+/* Whether a connecting or tested server is available for the client: there are as many servers that fit it as clients of the
+   queue, up to this client, that ask for the same server. */
+static bool is_covered(const struct pool *pool, const struct pool_client *client)
+{
+	int under_way = 0, place = 0;
+
+	LIST_EACH(node, &pool->servers[SERVER_LOGIN])
+		under_way += !server_at(node)->is_cancel && matches(pool, server_at(node), client);
+	LIST_EACH(node, &pool->servers[SERVER_TESTED])
+		under_way += matches(pool, server_at(node), client);
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		const struct pool_client *other = client_at(node);
+
+		place += other->dedicated == client->dedicated &&
+			 (other->startup == client->startup || !pool_minds_startup(pool, client->dedicated));
+		if (other == client)
 			break;
 	}
+	return place <= under_way;
 }
 
-static void close_marked(struct pool *pool)
+static void match_exact(const struct pool *pool, struct pool_match *match)
 {
-	struct list *node = pool->servers[SERVER_IDLE].next;
+	struct pool_client *refused = NULL;
 
-	while (pool->idle_marked && node != &pool->servers[SERVER_IDLE]) {
-		struct pool_server *server = server_at(node);
-		struct list *before = node->prev;
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		struct pool_client *client = client_at(node);
 
-		if (server->close_reason != REASON_NONE)
-			pool->pools->ops->drop(server, (enum close_reason)server->close_reason);
-		node = server->state == SERVER_IDLE ? node->next : before->next;
-	}
-	pool->idle_marked = false;
-}
-
-static bool is_wanted(const struct pool_server *server)
-{
-	LIST_EACH(node, &server->pool->clients[CLIENT_WAITING]) {
-		if (client_at(node)->dedicated == server->dedicated)
-			return true;
-	}
-	return false;
-}
-
-/* Closes servers that were opened for one client if that client has ended. */
-static void close_unwanted(struct pool *pool)
-{
-	struct list *node = pool->servers[SERVER_IDLE].next;
-
-	while (pool->dedicated > 0 && node != &pool->servers[SERVER_IDLE]) {
-		struct pool_server *server = server_at(node);
-		struct list *before = node->prev;
-
-		if (server->dedicated && !is_wanted(server))
-			pool->pools->ops->drop(server, REASON_REPLICATION_OVER);
-		node = server->state == SERVER_IDLE ? node->next : before->next;
-	}
-}
-
-static void hold_in(struct list *held, struct list *node, bool is_held)
-{
-	if (!is_held)
-		list_remove(node);
-	else if (list_is_empty(node))
-		list_append(held, node);
-}
-
-static void note_verdict(struct pool *pool, const struct pool_verdict *verdict)
-{
-	bool hold = verdict->action == POOL_HOLD;
-
-	pool->held_by = hold ? verdict->limit : LIMIT_NONE;
-	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
-	hold_in(&pool->database->held, &pool->held_by_database, hold && verdict->limit == LIMIT_DATABASE);
-	hold_in(&pool->user->held, &pool->held_by_user, hold && verdict->limit == LIMIT_USER);
-}
-
-static bool drop(struct pool_server *victim, enum close_reason why)
-{
-	if (!victim)
-		return false;
-	victim->pool->pools->ops->drop(victim, why);
-	return victim->state == SERVER_DEAD;
-}
-
-static bool lend(const struct pool_match *match, usec_t now)
-{
-	struct pools *pools = match->idle->pool->pools;
-
-	pool_link(match->idle, match->matched, now);
-	pools->ops->lend(match->idle, match->matched);
-	return true;
-}
-
-static bool test(const struct pool_match *match, usec_t now)
-{
-	struct pools *pools = match->used->pool->pools;
-
-	pool_server_become(match->used, SERVER_TESTED, now);
-	pools->ops->test(match->used);
-	return true;
-}
-
-static struct pool_client *first_waiting(struct pool *pool)
-{
-	struct pool_client *client = pool_first_client(pool, CLIENT_WAITING);
-
-	return client ? client : pool_first_client(pool, CLIENT_WAITING_LOGIN);
-}
-
-static bool dial(struct pool *pool, struct pool_client *whom, bool from_reserve)
-{
-	int live = pool_live(pool);
-	bool failed = pool->login_failed;
-
-	if (from_reserve)
-		pool->pools->ops->take_reserve(pool, first_waiting(pool));
-	pool->pools->ops->dial(pool, whom);
-	return pool_live(pool) > live || (pool->login_failed && !failed);
-}
-
-static bool refuse(struct pool *pool, enum pool_limit limit)
-{
-	struct pool_client *client = limit == LIMIT_DRAINING ? pool_first_client(pool, CLIENT_WAITING) : pool_refusable(pool);
-
-	if (!client)
-		client = pool_first_client(pool, CLIENT_WAITING_LOGIN);
-	pool->missed |= limit != LIMIT_DRAINING;
-	pool->pools->ops->refuse(client, limit == LIMIT_DRAINING ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
-	return client->state == CLIENT_DEAD;
-}
-
-/* A server that a client gives back can work for another client. */
-static bool is_full(enum pool_limit limit)
-{
-	return limit == LIMIT_POOL_SIZE || limit == LIMIT_DATABASE || limit == LIMIT_USER;
-}
-
-/* Carries out one verdict. Returns false when the pool is done for this turn. */
-static bool step(struct pool *pool, usec_t now)
-{
-	struct pool_view view;
-	struct pool_match match;
-	struct pool_verdict verdict;
-
-	pool_look(pool, now, &view);
-	verdict = pool_decide(&view);
-	note_verdict(pool, &verdict);
-	if (verdict.action == POOL_HOLD)
-		return pool->pinned > 0 && view.waiting > view.covered && is_full(verdict.limit) && pool->pools->ops->yield(pool);
-	pool_match(pool, &match);
-	switch (verdict.action) {
-	case POOL_LEND:
-		return lend(&match, now);
-	case POOL_TEST:
-		return test(&match, now);
-	case POOL_DIAL:
-		return dial(pool, verdict.for_login ? pool_first_client(pool, CLIENT_WAITING_LOGIN) : match.unserved,
-			    verdict.from_reserve);
-	case POOL_REPLACE:
-		return drop(pool_longest_idle(pool), match.unserved && match.unserved->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
-	case POOL_EVICT_FOR_DATABASE:
-		return drop(pool_victim_for_database(pool), REASON_EVICTED);
-	case POOL_EVICT_FOR_USER:
-		return drop(pool_victim_for_user(pool), REASON_EVICTED);
-	case POOL_REFUSE:
-		return refuse(pool, verdict.limit);
-	case POOL_HOLD:
-		break;
-	}
-	return false;
-}
-
-static void schedule_pool(struct pool *pool, usec_t now)
-{
-	schedule_cancels(pool);
-	while (pool->pinned > 0 && (pool_is_paused(pool) || pool->pools->draining == POOL_DRAIN_SERVERS) && pool->pools->ops->yield(pool))
-		;
-	if (pool_is_paused(pool))
-		pool_close_idle(pool);
-	close_marked(pool);
-	pool_age(pool, now);
-	while (step(pool, now))
-		;
-	close_unwanted(pool);
-}
-
-void pools_schedule_marked(struct pools *pools, usec_t now)
-{
-	for (int round = 0; round < ROUNDS_MOST && !list_is_empty(&pools->dirty); round++) {
-		struct list batch;
-		struct list *node;
-
-		/* Pools that are marked from here on belong to the next round. */
-		list_insert_between(&batch, pools->dirty.prev, &pools->dirty);
-		list_remove(&pools->dirty);
-		while ((node = list_first(&batch)) != NULL) {
-			list_remove(node);
-			schedule_pool(LIST_OBJECT(node, struct pool, dirty), now);
+		if (pool->server_count[SERVER_IDLE] > 0 && (match->idle = pool_idle_for(pool, client)) != NULL) {
+			match->matched = client;
+			break;
+		}
+		if (match->unserved || (refused && client->refused))
+			continue;
+		if (is_covered(pool, client)) {
+			match->covered++;
+		} else if (client->refused) {
+			refused = client;
+		} else {
+			match->unserved = client;
+			if (pool->server_count[SERVER_IDLE] == 0)
+				break;
 		}
 	}
+	if (!match->matched && !match->unserved)
+		match->unserved = refused;
+}
+
+static void pool_match(const struct pool *pool, struct pool_match *match)
+{
+	struct pool_client *first = client_first(pool, CLIENT_WAITING);
+	int waiting = pool->client_count[CLIENT_WAITING];
+
+	*match = (struct pool_match){ .exact = pool_minds_startup(pool, pool->dedicated > 0) };
+	if (match->exact) {
+		match_exact(pool, match);
+	} else if (first) {
+		match->covered = pool->server_count[SERVER_LOGIN] - pool->cancel_logins + pool->server_count[SERVER_TESTED];
+		if (match->covered > waiting)
+			match->covered = waiting;
+		match->idle = pool_idle_for(pool, first);
+		match->matched = match->idle ? first : NULL;
+		match->unserved = match->covered < waiting ? first : NULL;
+	}
+	if (match->unserved)
+		match->used = first_fitting(pool, SERVER_USED, match->unserved, false);
+}
+
+struct pool_server *pool_longest_idle(const struct pool *pool)
+{
+	struct list *node = list_last(&pool->servers[SERVER_USED]);
+
+	if (!node)
+		node = list_last(&pool->servers[SERVER_IDLE]);
+	return node ? server_at(node) : NULL;
+}
+
+/* Returns how many idle servers of other pools of the database (`of_user`: of the user) can be closed for this pool, and sets
+   *longest to the one that is idle longest, or NULL. A pool with waiting clients needs its idle servers itself. */
+static int64_t evictable(const struct pool *pool, bool of_user, struct pool_server **longest)
+{
+	int64_t count = 0;
+
+	*longest = NULL;
+	LIST_EACH(node, of_user ? &pool->user->members : &pool->database->members) {
+		const struct pool *other = of_user ? LIST_OBJECT(node, struct pool, of_user) : LIST_OBJECT(node, struct pool, of_database);
+		struct pool_server *server = pool_longest_idle(other);
+
+		if (other == pool || other->client_count[CLIENT_WAITING] > 0 || !server)
+			continue;
+		count += other->server_count[SERVER_IDLE] + other->server_count[SERVER_USED];
+		if (!*longest || server->since < (*longest)->since)
+			*longest = server;
+	}
+	return count;
+}
+
+/* Returns how many servers can still serve a client: servers without a close_reason, also those that log in if `with_logins`. */
+static int count_usable(const struct pool *pool, bool with_logins)
+{
+	int count = 0;
+
+	for (int state = 0; state < SERVER_STATES; state++) {
+		if (state == SERVER_LISTENING || (state == SERVER_LOGIN && !with_logins))
+			continue;
+		LIST_EACH(node, &pool->servers[state])
+			count += !server_at(node)->is_cancel && server_at(node)->close_reason == REASON_NONE;
+	}
+	return count;
+}
+
+/* An internal request or a client that waits for its welcome: both belong to logins. */
+static bool is_for_login(const struct pool_client *client)
+{
+	return client->is_internal || client->is_login;
+}
+
+/* Returns the next client that is to get the error of the failed login, or NULL if all clients wait or will be served by other
+   servers. */
+static struct pool_client *pool_refusable(const struct pool *pool)
+{
+	const struct list *queue = &pool->clients[CLIENT_WAITING];
+	bool is_lasting = pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING;
+	bool logins_wait = pool->pools->conf->settings.server_down == SERVER_DOWN_WAIT;
+	struct pool_client *login = client_first(pool, CLIENT_WAITING_LOGIN);
+
+	/* After a lasting failure a login in progress can still succeed: the clients get the error when the last login has failed. */
+	if (!pool->login_failed || count_usable(pool, is_lasting) > 0)
+		return NULL;
+	if (is_lasting && client_first(pool, CLIENT_WAITING))
+		return client_first(pool, CLIENT_WAITING);
+	/* Otherwise a query that began to wait after the logins began to fail gets the error. The queue is in the order of arrival. */
+	for (struct list *node = queue->prev; !is_lasting && node != queue && client_at(node)->since > pool->login_failing_since; node = node->prev) {
+		if (!logins_wait || !is_for_login(client_at(node)))
+			return client_at(node);
+	}
+	/* With server_down = wait, a login that came after a lasting failure waits for the next attempt. */
+	if (logins_wait)
+		return is_lasting && login && login->since <= pool->login_failed_at ? login : NULL;
+	LIST_EACH(node, queue) {
+		if (is_for_login(client_at(node)))
+			return client_at(node);
+	}
+	return login;
+}
+
+/* ---- the view ---- */
+
+static void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
+{
+	const struct settings *settings = &pool->pools->conf->settings;
+	const struct pool_client *query = client_first(pool, CLIENT_WAITING), *login = client_first(pool, CLIENT_WAITING_LOGIN);
+	struct pool_server *longest;
+	struct pool_match match;
+
+	*view = (struct pool_view){
+		.now = now,
+		.waiting = pool->client_count[CLIENT_WAITING],
+		.waiting_login = pool->client_count[CLIENT_WAITING_LOGIN],
+	};
+	if (view->waiting == 0 && view->waiting_login == 0)
+		return;
+	pool_match(pool, &match);
+	view->oldest_wait = query ? pool_waited(query, now) : 0;
+	if (login && pool_waited(login, now) > view->oldest_wait)
+		view->oldest_wait = pool_waited(login, now);
+	view->login_first = login && (!query || login->since < query->since);
+	view->covered = match.covered;
+	view->idle = pool->server_count[SERVER_IDLE];
+	view->used = pool->server_count[SERVER_USED];
+	view->logging_in = pool->server_count[SERVER_LOGIN] - pool->cancel_logins;
+	view->live = pool->live;
+	view->idle_fitting = match.matched && (!match.exact || !match.unserved);
+	view->used_fitting = match.used != NULL;
+	view->fits_behind = match.exact && match.matched && match.unserved;
+	view->paused = pool_is_held(pool);
+	view->draining = pool->pools->draining == POOL_DRAIN_SERVERS && !pool->database->is_console;
+	view->login_failed = pool->login_failed;
+	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
+	view->since_login_failed = now - pool->login_failed_at;
+	/*
+	 * The name of a missing database is no fault of the server; look-ups, which need no password, wait all the same. A full server is
+	 * not tried again at once, even if server_login_retry is 0, and for some time only one login is in progress.
+	 */
+	view->login_retry = settings->server_login_retry;
+	if (pool->login_failure == FAILURE_MISSING && !pool_is_for_internal(pool))
+		view->login_retry = 0;
+	if (pool->login_failure == FAILURE_FULL && view->login_retry < POOL_LOOK_EVERY)
+		view->login_retry = POOL_LOOK_EVERY;
+	view->logins_at_once = pool->full_at > 0 && now - pool->full_at < FULL_LASTS ? 1 : pool->logins_succeeded + 1;
+	view->reserve_timeout = settings->reserve_pool_timeout;
+	view->size = pool->allowed.size;
+	view->reserve = pool->allowed.reserve;
+	view->database_servers = pool->database->servers;
+	view->database_limit = database_max_servers(pool->database);
+	view->user_servers = pool->user->servers;
+	view->user_limit = user_max_servers(pool->pools, pool->user);
+	view->internal_servers = pool->pools->internal_servers;
+	view->internal_limit = pool_is_for_internal(pool) ? settings->max_auth_query_connections : 0;
+	/* These counts walk over pools, so they are computed only if the limit is reached. */
+	if (is_reached(view->database_servers, view->database_limit))
+		view->database_evictable = evictable(pool, false, &longest);
+	if (is_reached(view->user_servers, view->user_limit))
+		view->user_evictable = evictable(pool, true, &longest);
 }
 
 /* ---- the verdict ---- */
@@ -237,13 +301,7 @@ static struct pool_verdict verdict(enum pool_action action, enum pool_limit limi
 /* Returns how many servers must close before another may open; limit 0: unlimited. */
 static int64_t excess(int64_t count, int64_t limit)
 {
-	return limit > 0 && count >= limit ? count - limit + 1 : 0;
-}
-
-static bool may_use_reserve(const struct pool_view *v)
-{
-	return v->reserve > 0 && v->reserve_timeout > 0 && v->oldest_wait >= v->reserve_timeout &&
-	       v->live < v->size + v->reserve;
+	return is_reached(count, limit) ? count - limit + 1 : 0;
 }
 
 static bool is_login_failing(const struct pool_view *v)
@@ -252,17 +310,23 @@ static bool is_login_failing(const struct pool_view *v)
 	return v->login_failed && (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
 }
 
+/* A login is opened if no other is in progress: one server gives the parameters for all waiting logins. */
+static bool wants_login(const struct pool_view *v)
+{
+	return v->waiting_login > 0 && v->logging_in == 0;
+}
+
 /* Opens a server if the limits have room, or makes room. */
-static struct pool_verdict decide_room(const struct pool_view *v)
+static struct pool_verdict decide_room(const struct pool_view *v, bool for_login)
 {
 	int64_t own = v->idle + v->used;		/* idle servers that fit no waiting client */
 	int64_t over_size = excess(v->live, v->size);
 	int64_t over_database = excess(v->database_servers, v->database_limit);
 	int64_t over_user = excess(v->user_servers, v->user_limit);
-	struct pool_verdict open = verdict(POOL_DIAL, LIMIT_NONE);
+	struct pool_verdict open = { .action = POOL_DIAL, .limit = LIMIT_NONE, .for_login = for_login };
 
 	if (over_size > own) {
-		if (!may_use_reserve(v))
+		if (v->reserve <= 0 || v->reserve_timeout <= 0 || v->oldest_wait < v->reserve_timeout || v->live >= v->size + v->reserve)
 			return verdict(POOL_HOLD, LIMIT_POOL_SIZE);
 		open.from_reserve = true;
 		over_size = 0;
@@ -272,7 +336,7 @@ static struct pool_verdict decide_room(const struct pool_view *v)
 	if (over_user > own + v->user_evictable)
 		return verdict(POOL_HOLD, LIMIT_USER);
 	/* pools_maintain makes room: it closes idle servers that only internal requests have used */
-	if (excess(v->internal_servers, v->internal_limit) > 0)
+	if (is_reached(v->internal_servers, v->internal_limit))
 		return verdict(POOL_HOLD, LIMIT_INTERNAL);
 	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0))
 		return verdict(POOL_REPLACE, LIMIT_NONE);
@@ -281,20 +345,6 @@ static struct pool_verdict decide_room(const struct pool_view *v)
 	if (over_user > 0)
 		return verdict(POOL_EVICT_FOR_USER, LIMIT_USER);
 	return open;
-}
-
-/* A login is opened if no other is in progress: one server gives the parameters for all waiting logins. */
-static bool wants_login(const struct pool_view *v)
-{
-	return v->waiting_login > 0 && v->logging_in == 0;
-}
-
-static struct pool_verdict decide_room_for_login(const struct pool_view *v)
-{
-	struct pool_verdict next = decide_room(v);
-
-	next.for_login = next.action == POOL_DIAL;
-	return next;
 }
 
 /* Decides when no idle server fits. */
@@ -309,7 +359,7 @@ static struct pool_verdict decide_open(const struct pool_view *v)
 		return verdict(v->refusable ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
 	if (!for_query && !wants_login(v))
 		return verdict(POOL_HOLD, LIMIT_NONE);
-	next = for_query ? decide_room(v) : decide_room_for_login(v);
+	next = decide_room(v, !for_query);
 	return next.action != POOL_HOLD && v->logging_in >= v->logins_at_once ? verdict(POOL_HOLD, LIMIT_ONE_LOGIN) : next;
 }
 
@@ -325,7 +375,7 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		return verdict(POOL_HOLD, LIMIT_PAUSED);
 	/* A busy pool lends each server as soon as it is free. Without this check, a waiting login would starve. */
 	if (v->login_first && wants_login(v) && !is_login_failing(v)) {
-		next = decide_room_for_login(v);
+		next = decide_room(v, true);
 		if (next.action != POOL_HOLD)
 			return next;
 	}
@@ -336,4 +386,197 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	return next;
+}
+
+/* ---- carrying verdicts out ---- */
+
+static void set_held(struct list *held, struct list *node, bool is_held)
+{
+	if (!is_held)
+		list_remove(node);
+	else if (list_is_empty(node))
+		list_append(held, node);
+}
+
+static bool dial(struct pool *pool, const struct pool_match *match, const struct pool_verdict *verdict)
+{
+	struct pool_client *query = client_first(pool, CLIENT_WAITING), *login = client_first(pool, CLIENT_WAITING_LOGIN);
+	bool had_failed = pool->login_failed;
+	int live = pool->live;
+
+	if (verdict->from_reserve)
+		pool->pools->ops->take_reserve(pool, query ? query : login);
+	pool->pools->ops->dial(pool, verdict->for_login ? login : match->unserved);
+	return pool->live > live || (pool->login_failed && !had_failed);
+}
+
+static bool refuse(struct pool *pool, bool is_draining)
+{
+	struct pool_client *client = is_draining ? client_first(pool, CLIENT_WAITING) : pool_refusable(pool);
+
+	if (!client)
+		client = client_first(pool, CLIENT_WAITING_LOGIN);
+	pool->missed |= !is_draining;
+	pool->pools->ops->refuse(client, is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
+	return client->state == CLIENT_DEAD;
+}
+
+/* Carries out one verdict. Returns false when the pool is done for this turn. */
+static bool step(struct pool *pool, usec_t now)
+{
+	const struct pool_ops *ops = pool->pools->ops;
+	struct pool_server *victim = NULL;
+	struct pool_view view;
+	struct pool_match match;
+	struct pool_verdict verdict;
+	bool is_hold;
+
+	pool_look(pool, now, &view);
+	verdict = pool_decide(&view);
+	is_hold = verdict.action == POOL_HOLD;
+	pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
+	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
+	set_held(&pool->database->held, &pool->held_by_database, pool->held_by == LIMIT_DATABASE);
+	set_held(&pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
+	if (is_hold) {
+		/* a server that a client with pins gives back can work for another client */
+		if (verdict.limit != LIMIT_POOL_SIZE && verdict.limit != LIMIT_DATABASE && verdict.limit != LIMIT_USER)
+			return false;
+		return pool->pinned > 0 && view.waiting > view.covered && ops->yield(pool);
+	}
+	pool_match(pool, &match);
+	switch (verdict.action) {
+	case POOL_LEND:
+		pool_link(match.idle, match.matched, now);
+		ops->lend(match.idle, match.matched);
+		return true;
+	case POOL_TEST:
+		pool_server_become(match.used, SERVER_TESTED, now);
+		ops->test(match.used);
+		return true;
+	case POOL_DIAL:
+		return dial(pool, &match, &verdict);
+	case POOL_REPLACE:
+		return server_drop(pool_longest_idle(pool),
+				   match.unserved && match.unserved->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
+	case POOL_EVICT_FOR_DATABASE:
+	case POOL_EVICT_FOR_USER:
+		evictable(pool, verdict.action == POOL_EVICT_FOR_USER, &victim);
+		return victim && server_drop(victim, REASON_EVICTED);
+	case POOL_REFUSE:
+		return refuse(pool, verdict.limit == LIMIT_DRAINING);
+	case POOL_HOLD:
+		break;
+	}
+	return false;
+}
+
+static void schedule_cancels(struct pool *pool)
+{
+	int64_t size = pool->allowed.size;
+	struct pool_client *first;
+
+	while ((first = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL &&
+	       (size == 0 || pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
+		pool->pools->ops->dial_cancel(pool, first);
+		if (first->state == CLIENT_WAITING_CANCEL)
+			break;
+	}
+}
+
+/* Closes idle servers that are marked. */
+static void close_marked(struct pool *pool)
+{
+	struct list *node = pool->servers[SERVER_IDLE].next;
+
+	while (pool->idle_marked && node != &pool->servers[SERVER_IDLE]) {
+		struct pool_server *server = server_at(node);
+		struct list *before = node->prev;
+
+		if (server->close_reason != REASON_NONE)
+			server_drop(server, (enum close_reason)server->close_reason);
+		node = server->state == SERVER_IDLE ? node->next : before->next;
+	}
+	pool->idle_marked = false;
+}
+
+/* Closes servers that were opened for one client if that client has ended. */
+static void close_unwanted(struct pool *pool)
+{
+	struct list *node = pool->servers[SERVER_IDLE].next;
+
+	while (pool->dedicated > 0 && node != &pool->servers[SERVER_IDLE]) {
+		struct pool_server *server = server_at(node);
+		struct list *before = node->prev;
+		bool is_wanted = server->dedicated == 0;
+
+		LIST_EACH(client, &pool->clients[CLIENT_WAITING])
+			is_wanted |= client_at(client)->dedicated == server->dedicated;
+		if (!is_wanted)
+			server_drop(server, REASON_REPLICATION_OVER);
+		node = server->state == SERVER_IDLE ? node->next : before->next;
+	}
+}
+
+static void schedule_pool(struct pool *pool, usec_t now)
+{
+	bool is_paused = pool_is_paused(pool);
+
+	schedule_cancels(pool);
+	while (pool->pinned > 0 && (is_paused || pool->pools->draining == POOL_DRAIN_SERVERS) && pool->pools->ops->yield(pool))
+		;
+	if (is_paused)
+		pool_close_idle(pool);
+	close_marked(pool);
+	pool_age(pool, now);
+	while (step(pool, now))
+		;
+	close_unwanted(pool);
+}
+
+void pools_schedule_marked(struct pools *pools, usec_t now)
+{
+	for (int round = 0; round < ROUNDS_MOST && !list_is_empty(&pools->dirty); round++) {
+		struct list batch;
+		struct list *node;
+
+		/* Pools that are marked from here on belong to the next round. */
+		list_insert_between(&batch, pools->dirty.prev, &pools->dirty);
+		list_remove(&pools->dirty);
+		while ((node = list_first(&batch)) != NULL) {
+			list_remove(node);
+			schedule_pool(LIST_OBJECT(node, struct pool, dirty), now);
+		}
+	}
+}
+
+/* ---- servers that no waiting client asks for ---- */
+
+void pool_open_unasked(struct pool *pool, usec_t now)
+{
+	const struct settings *settings = &pool->pools->conf->settings;
+	bool is_below_floor = pool->live < pool_floor(pool);
+	struct pool_match match;
+
+	if ((!is_below_floor && !pool->login_failed) || pool_is_held(pool) ||
+	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
+	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
+	    (pool_is_for_internal(pool) && is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)))
+		return;
+	/* min_pool_size: one server at a time, and only if no client waits. */
+	if (is_below_floor && !(pool->login_failed && now - pool->login_failed_at < settings->server_login_retry) &&
+	    pool->server_count[SERVER_LOGIN] == pool->cancel_logins && pool->client_count[CLIENT_WAITING] == 0 &&
+	    pool->client_count[CLIENT_WAITING_LOGIN] == 0)
+		pool->pools->ops->dial(pool, NULL);
+	/* server_login_retry protects a server from failing logins. A restarted server is back sooner, so it is probed twice a
+	   second. Without clients there is no probe, unless a client got the error and has left. */
+	if (!pool->login_failed || now - pool->login_failed_at < POOL_LOOK_EVERY ||
+	    (pool->login_failure != FAILURE_AWAY && pool->login_failure != FAILURE_BUSY && pool->login_failure != FAILURE_FULL))
+		return;
+	if ((pool_clients(pool) == 0 && !pool->missed) || count_usable(pool, true) > 0 || is_reached(pool->live, pool->allowed.size) ||
+	    pool->database->removed || pool->pools->draining == POOL_DRAIN_SERVERS)
+		return;
+	pool->missed = false;
+	pool_match(pool, &match);
+	pool->pools->ops->dial(pool, match.unserved ? match.unserved : client_first(pool, CLIENT_WAITING_LOGIN));
 }

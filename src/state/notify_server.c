@@ -83,7 +83,7 @@ static int64_t count_listening(const struct list *pools, size_t offset)
 /* `more` listeners beside those that there are, and one server to work with. */
 static bool has_room(const struct pool *pool, int64_t more)
 {
-	int64_t size = pool_size_of(pool), of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
+	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
 
 	return pool_keeps_state(pool) && pool_mode_of(pool) != MODE_SESSION && size != 1 &&
 	       (of_database == 0 || of_database > count_listening(&pool->database->members, offsetof(struct pool, of_database)) + more) &&

@@ -706,7 +706,7 @@ const struct server_task task_state = {
 static bool is_needed(const struct client *c)
 {
 	const struct pool *pool = c->pooled.pool;
-	int64_t most = pool_max_pinned_of(pool);
+	int64_t most = pool->allowed.max_pinned;
 
 	return pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
 	       c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most);
@@ -715,7 +715,7 @@ static bool is_needed(const struct client *c)
 bool session_state_keeps_server(struct client *c)
 {
 	const struct pool *pool = c->pooled.pool;
-	int64_t most = pool_max_pinned_of(pool);
+	int64_t most = pool->allowed.max_pinned;
 	char text[PIN_TEXT];
 
 	if (session_state_may_yield(c) && is_needed(c))

@@ -147,7 +147,6 @@ TEST(unsuitable_idle_server_is_replaced)
 {
 	struct pool_view v = plain;
 
-	v.exact = true;
 	v.idle = 1;
 	v.live = 3;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
@@ -249,22 +248,24 @@ TEST(verdict_invariants_hold_for_all_small_numbers)
 	for (unsigned i = 0; i < combinations; i++) {
 		unsigned n = i;
 		struct pool_view v = plain;
+		bool exact;
+		int testing;
 
 		v.waiting = pick(&n, 3);
 		v.waiting_login = pick(&n, 2);
 		v.idle = pick(&n, 2);
 		v.used = pick(&n, 2);
-		v.exact = pick(&n, 2);
+		exact = pick(&n, 2);
 		v.logging_in = pick(&n, 2);
-		v.testing = pick(&n, 2);
-		v.live = v.idle + v.used + v.logging_in + v.testing + pick(&n, 3);
+		testing = pick(&n, 2);
+		v.live = v.idle + v.used + v.logging_in + testing + pick(&n, 3);
 		v.size = pick(&n, 3);
 		v.user_limit = pick(&n, 3);
-		v.database_limit = v.exact ? v.user_limit : 0;
+		v.database_limit = exact ? v.user_limit : 0;
 		v.reserve = pick(&n, 2);
 		v.oldest_wait = pick(&n, 2) ? v.reserve_timeout : 1;
 		v.logins_at_once = pick(&n, 2) ? 99 : 1;
-		v.login_failed = v.logins_at_once == 1 && v.testing;
+		v.login_failed = v.logins_at_once == 1 && testing;
 		v.refusable = v.live == 0 || v.idle;
 		v.since_login_failed = v.used ? 20 * USEC : USEC;
 		v.database_servers = v.live + 1;
@@ -272,10 +273,10 @@ TEST(verdict_invariants_hold_for_all_small_numbers)
 		v.database_evictable = pick(&n, 3);
 		v.user_evictable = v.database_evictable / 2;
 		v.login_first = v.waiting_login && (v.waiting == 0 || v.reserve);
-		v.idle_fitting = v.exact ? 0 : v.idle;
-		v.used_fitting = v.exact && v.reserve ? 0 : v.used;
-		v.fits_behind = v.exact && v.idle && v.waiting > 1;
-		v.covered = v.waiting < v.logging_in + v.testing ? v.waiting : v.logging_in + v.testing;
+		v.idle_fitting = exact ? 0 : v.idle;
+		v.used_fitting = exact && v.reserve ? 0 : v.used;
+		v.fits_behind = exact && v.idle && v.waiting > 1;
+		v.covered = v.waiting < v.logging_in + testing ? v.waiting : v.logging_in + testing;
 		check_promises(&v);
 		actions_seen |= 1u << pool_decide(&v).action;
 		v.paused = true;

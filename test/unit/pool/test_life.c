@@ -127,30 +127,32 @@ TEST(most_specific_setting_applies)
 {
 	struct pool *bob, *eve, *plain;
 
-	fake_start(TRANSACTION "default_pool_size = 7\nquery_wait_timeout = 9\nmax_db_connections = 50\nserver_lifetime = 100\n"
+	fake_start(TRANSACTION "default_pool_size = 7\nquery_wait_timeout = 9\nquery_wait_notify = 0\nmax_db_connections = 50\nserver_lifetime = 100\n"
 		   "[databases]\napp = pool_size=3 pool_mode=session query_wait_timeout=8 server_lifetime=20 reserve_pool_size=2\n"
 		   "plain = host=127.0.0.1\n"
 		   "[users]\neve = pool_size=2 pool_mode=statement query_wait_timeout=7\n");
 	bob = fake_pool("app", "bob");
 	eve = fake_pool("app", "eve");
 	plain = fake_pool("plain", "bob");
-	CHECK_INT(pool_size_of(plain), 7);
-	CHECK_INT(pool_size_of(bob), 3);
-	CHECK_INT(pool_size_of(eve), 2);
+	CHECK_INT(plain->allowed.size, 7);
+	CHECK_INT(bob->allowed.size, 3);
+	CHECK_INT(eve->allowed.size, 2);
 	CHECK_INT(pool_mode_of(plain), MODE_TRANSACTION);
 	CHECK_INT(pool_mode_of(bob), MODE_SESSION);
 	CHECK_INT(pool_mode_of(eve), MODE_STATEMENT);
-	CHECK_INT(pool_reserve_of(plain), 0);
-	CHECK_INT(pool_reserve_of(bob), 2);
-	CHECK_INT(pool_server_lifetime_of(plain), 100 * USEC);
-	CHECK_INT(pool_server_lifetime_of(bob), 20 * USEC);
+	CHECK_INT(plain->allowed.reserve, 0);
+	CHECK_INT(bob->allowed.reserve, 2);
+	CHECK_INT(plain->allowed.server_lifetime, 100 * USEC);
+	CHECK_INT(bob->allowed.server_lifetime, 20 * USEC);
 	CHECK_INT(database_max_servers(bob->database), 50);
-	fake_join("app", "bob");
-	fake_join("app", "eve");
-	fake_join("plain", "bob");
-	CHECK_INT(client_query_wait_timeout_of(&c(1)->pooled), 8 * USEC);
-	CHECK_INT(client_query_wait_timeout_of(&c(2)->pooled), 7 * USEC);
-	CHECK_INT(client_query_wait_timeout_of(&c(3)->pooled), 9 * USEC);
+	fake.dial_does_nothing = true;
+	fake_ask("app", "bob");
+	fake_ask("app", "eve");
+	fake_ask("plain", "bob");
+	fake_schedule();
+	CHECK_TEXT(strstr(fake_later(7), "refuse"), "refuse c2 QUERY_WAIT_TIMEOUT, dial c1, dial c3");
+	CHECK_TEXT(strstr(fake_later(1), "refuse"), "refuse c1 QUERY_WAIT_TIMEOUT, dial c3");
+	CHECK_TEXT(strstr(fake_later(1), "refuse"), "refuse c3 QUERY_WAIT_TIMEOUT");
 	fake_end();
 }
 
@@ -212,6 +214,67 @@ TEST(released_server_beyond_pool_size_and_reserve_is_closed)
 	fake_reload(TRANSACTION "default_pool_size = 1\nreserve_pool_size = 1\n[databases]\napp = host=127.0.0.1\n");
 	CHECK_INT(fake_release(s(1)), REASON_TOO_MANY_SERVERS);
 	CHECK_INT(fake_release(s(2)), REASON_NONE);
+	fake_end();
+}
+
+#define PINS_POOL "[pgbouncer]\npool_mode = transaction\nmax_pinned = 7\npinned_idle_timeout = 30\nserver_check_query =\n" \
+	"[databases]\napp = host=127.0.0.1\nfew = host=127.0.0.1 max_pinned=1 pinned_idle_timeout=2\n" \
+	"[users]\ncarol = max_pinned=3\n"
+
+/* Makes two clients with a server each. */
+static struct pool *start_pinned(void)
+{
+	fake_start(PINS_POOL);
+	for (int id = 1; id <= 2; id++) {
+		fake_ask("app", "bob");
+		fake_schedule();
+		fake_login(s(id));
+		fake_schedule();
+	}
+	return fake_pool("app", "bob");
+}
+
+TEST(pin_names)
+{
+	char text[PIN_TEXT];
+
+	CHECK_TEXT(pins_text(0, text), "");
+	CHECK_TEXT(pins_text(PIN_LOCK, text), "advisory lock");
+	CHECK_TEXT(pins_text(PIN_LISTENING | PIN_TEMPORARY, text), "temporary objects, listens");
+	CHECK(strlen(pins_text((1u << PINS) - 1, text)) < PIN_TEXT);
+}
+
+TEST(pinned_clients_of_a_pool_are_counted)
+{
+	struct pool *pool = start_pinned();
+	char text[PIN_TEXT];
+
+	CHECK(!pool_pins_text(pool, text));
+	pool_client_pin(&c(1)->pooled, PIN_LOCK | PIN_LISTENING);
+	pool_client_pin(&c(2)->pooled, PIN_LISTENING);
+	pools_check(fake.pools);
+	CHECK_INT(pool->pinned, 2);
+	CHECK_TEXT(pool_pins_text(pool, text), "2 of 2 server connections are pinned: 1 advisory lock, 2 listens");
+	pool_client_pin(&c(2)->pooled, PIN_TEMPORARY);
+	CHECK_INT(pool->pinned, 2);
+	pool_client_pin(&c(1)->pooled, 0);
+	CHECK_INT(pool->pinned, 1);
+	/* the pins of a client are cleared when its server is unlinked */
+	pool_unlink(&s(2)->pooled, SERVER_IDLE, false, fake.now);
+	CHECK_INT(pool->pinned, 0);
+	CHECK_INT(c(2)->pooled.pins, 0);
+	pools_check(fake.pools);
+	fake_end();
+}
+
+TEST(most_specific_pin_limit_applies)
+{
+	fake_start(PINS_POOL);
+	CHECK_INT(fake_pool("app", "bob")->allowed.max_pinned, 7);
+	CHECK_INT(fake_pool("few", "bob")->allowed.max_pinned, 1);
+	CHECK_INT(fake_pool("few", "carol")->allowed.max_pinned, 3);
+	CHECK_INT(fake_pool("app", "bob")->allowed.pinned_idle_timeout, 30 * USEC);
+	CHECK_INT(fake_pool("few", "carol")->allowed.pinned_idle_timeout, 2 * USEC);
 	fake_end();
 }
 

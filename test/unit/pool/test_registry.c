@@ -226,10 +226,10 @@ TEST(user_settings_follow_the_users_section)
 {
 	fake_start(HEAD "app = pool_size=5\n[users]\nbob = pool_size=2\n");
 	fake_join("app", "bob");
-	CHECK_INT(pool_size_of(fake_pool("app", "bob")), 2);
+	CHECK_INT(fake_pool("app", "bob")->allowed.size, 2);
 	fake_reload(HEAD "app = pool_size=5\n[users]\nann = pool_size=2\n");
-	CHECK_INT(pool_size_of(fake_pool("app", "bob")), 5);
-	CHECK_INT(pool_size_of(fake_pool("app", "ann")), 2);
+	CHECK_INT(fake_pool("app", "bob")->allowed.size, 5);
+	CHECK_INT(fake_pool("app", "ann")->allowed.size, 2);
 	fake_end();
 }
 

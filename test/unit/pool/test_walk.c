@@ -194,7 +194,7 @@ static void check_limits(void)
 {
 	LIST_EACH(node, &fake.pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
-		int64_t size = pool_size_of(pool), limit = database_max_servers(pool->database);
+		int64_t size = pool->allowed.size, limit = database_max_servers(pool->database);
 
 		for (int i = fake.server_count; i > 0 && i > fake.server_count - 3; i--) {
 			const struct fake_server *server = s(i);
@@ -202,7 +202,7 @@ static void check_limits(void)
 			if (!server || server->pooled.pool != pool || server->pooled.state != SERVER_LOGIN ||
 			    server->pooled.is_cancel || server->pooled.since != fake.now)
 				continue;
-			CHECK(size == 0 || pool->server_count[SERVER_ACTIVE] < size + pool_reserve_of(pool));
+			CHECK(size == 0 || pool->server_count[SERVER_ACTIVE] < size + pool->allowed.reserve);
 			CHECK(limit == 0 || pool->database->servers <= limit);
 			CHECK(user_max_servers(fake.pools, pool->user) == 0 ||
 			      pool->user->servers <= user_max_servers(fake.pools, pool->user));
