@@ -3,7 +3,7 @@
 
 #include "handover/handover.h"
 #include "main/pidfile.h"
-#include "net/socket_file.h"
+#include "net/listen.h"
 
 #include <sys/un.h>
 

@@ -61,8 +61,8 @@ typedef void dns_host_visit(void *context, const char *name, int64_t ttl, const 
 typedef void dns_zone_visit(void *context, const char *zone, int64_t serial, int hosts);
 void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context);
 void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context);
-int dns_hosts(const struct dns *dns);
-int dns_zones(const struct dns *dns);
-int dns_queries(const struct dns *dns);		/* queries in progress */
+/* Numbers of cached names, watched zones, and queries in progress. */
+struct dns_counts { int hosts, zones, queries; };
+struct dns_counts dns_count(const struct dns *dns);
 
 #endif

@@ -4,13 +4,28 @@
 #include "net/address.h"
 
 #include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/*
+ * The file of a listening Unix socket. `path` is its name in the file system; it is "" for an abstract socket, which has no
+ * file.
+ */
+struct socket_file {
+	bool ours;			/* this process created the file with this inode: */
+	dev_t device;
+	ino_t inode;
+};
 
 /*
  * A listening socket. Each readable event accepts connections until the queue is empty (or a single connection, while
  * connections come one at a time) and passes each descriptor (non-blocking, close-on-exec) to its owner. If the process or the
  * system has no descriptor left, accepting pauses for a moment instead of spinning.
  */
-struct listen_socket;
 
 struct listen_config {
 	const char *host;		/* IP address, "*" is not allowed; Unix: directory or "@name" */
@@ -22,7 +37,31 @@ struct listen_config {
 	struct socket_options options;
 };
 
+struct listen_socket;
 typedef void listen_accept(void *context, int fd, const struct address *peer, struct listen_socket *from);
+
+struct listen_socket {
+	/* other files may read these: */
+	int fd;
+	uint16_t port;
+	struct socket_file file;
+	struct address address;
+	char text[128];			/* "127.0.0.1:6432", "[::]:6432", "unix:/tmp/.s.PGSQL.6432" */
+	/* only listen.c uses these: */
+	struct event readable, pause;
+	listen_accept *accepted;
+	void *context;
+	bool shares_port;		/* other processes may listen on it too */
+	bool leaving;			/* listen_socket_leave was called: the kernel drops SYN packets */
+	bool accepting;			/* set by the owner */
+	bool in_callback, closed;	/* the owner may close the listener within `accepted` */
+	unsigned alone;			/* for this number of events, one connection is accepted per event: a client that connects alone is
+					   usually followed by another alone */
+	unsigned pause_ms;		/* 0: the last accept succeeded */
+	rlim_t next, ceiling;		/* a lower bound for the number of the next descriptor; from `ceiling` on, the limit of descriptors is
+					   near */
+	struct socket_options system;	/* the kernel's values, for options that are 0 */
+};
 
 /* Binds and listens. Returns NULL with a text in `why`, and errno: EADDRNOTAVAIL: this machine does not have the address;
    EAFNOSUPPORT: the kernel does not support the family. Replaces a Unix socket file without a listening process. */
@@ -33,17 +72,11 @@ struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, liste
 /* The process that created the socket has ended: from now on options, backlog, mode and group come from `config` (NULL:
    unchanged), and with `owns_file` this process removes the file of a Unix socket. Errors are logged. */
 void listen_socket_succeed(struct listen_socket *l, const struct listen_config *config, bool owns_file);
-/* Whether this process created the file of the Unix socket. */
-bool listen_socket_owns_file(const struct listen_socket *l);
 /* Stops or resumes accepting; the socket stays open. */
 void listen_socket_set_accepting(struct listen_socket *l, bool on);
 /* Sets the options of accepted sockets after a RELOAD. */
 void listen_socket_set_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept);
-bool listen_socket_is_unix(const struct listen_socket *l);
-uint16_t listen_socket_port(const struct listen_socket *l);
-int listen_socket_fd(const struct listen_socket *l);
-/* Returns "127.0.0.1:6432", "[::]:6432", "unix:/tmp/.s.PGSQL.6432", valid as long as the listener. */
-const char *listen_socket_text(const struct listen_socket *l);
+static inline bool listen_socket_is_unix(const struct listen_socket *l) { return l->address.u.any.sa_family == AF_UNIX; }
 /* Called shortly before closing: if other processes share the port and the kernel permits it, new connections go to these
    processes from now on, and connections in the queue are still accepted. False: the port is not shared, or the socket was
    adopted, so another process may continue to use this very socket. */
@@ -52,5 +85,15 @@ bool listen_socket_leave(struct listen_socket *l);
 void listen_socket_drain(struct listen_socket *l);
 /* Closes the socket; with `unlink_file` the file of a Unix socket is removed if this process created it. Sets *l to NULL. */
 void listen_socket_close(struct listen_socket **l, bool unlink_file);
+
+/* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound now, otherwise why not. */
+const char *socket_file_remove_stale(const struct address *address);
+/* Records that this process created the file. */
+void socket_file_own(struct socket_file *file, const char *path);
+bool socket_file_is_still_ours(const struct socket_file *file, const char *path);
+/* Sets the mode, and the group by name or number (NULL, "": unchanged). False with a text in `why`. */
+bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size);
+/* Whether this process may give a file to the group. False with a text in `why`. */
+bool socket_file_check_group(const char *group, char *why, size_t why_size);
 
 #endif

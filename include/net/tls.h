@@ -46,7 +46,7 @@ void tls_demand_alpn(SSL *ssl);
    sends. Sessions of connections with and without a check of the name are not mixed. */
 void tls_sessions_use(SSL *ssl, const char *name, bool verify_name);
 
-/* Results of the handshake (tls_peer.c). */
+/* Results of the handshake. */
 #define TLS_ALPN "postgresql"
 enum tls_alpn { TLS_ALPN_NONE, TLS_ALPN_POSTGRESQL, TLS_ALPN_OTHER };
 /* Returns the negotiated application protocol. */

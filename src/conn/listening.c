@@ -21,7 +21,7 @@ static void accepted(void *context, int fd, const struct address *peer, struct l
 	struct world *w = context;
 
 	world_wake(w);
-	w->ops->accepted(w, fd, peer, listen_socket_is_unix(from), listen_socket_port(from));
+	w->ops->accepted(w, fd, peer, listen_socket_is_unix(from), from->port);
 }
 
 static bool keep(struct listening *on, struct listen_socket *l, struct conf_problems *problems, const char *what, const char *why)
@@ -44,7 +44,7 @@ static bool keep(struct listening *on, struct listen_socket *l, struct conf_prob
 	}
 	on->all = more;
 	on->all[on->count++] = l;
-	log_info("listening on %s", listen_socket_text(l));
+	log_info("listening on %s", l->text);
 	return true;
 }
 
@@ -130,7 +130,7 @@ static struct listener_offer *find_offer(struct world *w, const char *host)
 	char text[128];
 
 	for (int i = 0; i < w->listening.offer_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
-		if (!w->listening.offers[i].wanted && strcmp(listen_socket_text(w->listening.offers[i].listener), text) == 0)
+		if (!w->listening.offers[i].wanted && strcmp(w->listening.offers[i].listener->text, text) == 0)
 			return &w->listening.offers[i];
 	return NULL;
 }
@@ -141,7 +141,7 @@ static bool keep_offer(struct listening *on, struct listener_offer *offer, const
 
 	offer->wanted = true;
 	offer->host = host ? mem_must_copy_string(host) : NULL;
-	if (keep(on, l, problems, listen_socket_text(l), NULL))
+	if (keep(on, l, problems, l->text, NULL))
 		return true;
 	offer->listener = NULL;
 	return false;
@@ -167,7 +167,7 @@ void world_close_unwanted_listeners(struct world *w)
 		listen_socket_succeed(offer->listener, offer->host ? &config : NULL, offer->owns_file);
 		if (offer->wanted)
 			continue;
-		log_info("not listening on %s any more", listen_socket_text(offer->listener));
+		log_info("not listening on %s any more", offer->listener->text);
 		listen_socket_close(&offer->listener, true);
 	}
 	free_offers(&w->listening);
@@ -199,7 +199,7 @@ static bool has_listener(const struct world *w, const char *host)
 	char text[128];
 
 	for (int i = 0; i < w->listening.count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
-		if (strcmp(listen_socket_text(w->listening.all[i]), text) == 0)
+		if (strcmp(w->listening.all[i]->text, text) == 0)
 			return true;
 	return false;
 }

@@ -96,8 +96,8 @@ static bool listeners_send(const struct listening *on, struct records *to, int p
 		struct bytes out = BYTES_EMPTY;
 		bool sent;
 
-		pack_bool(&out, listen_socket_owns_file(on->all[i]));
-		sent = records_send(to, HANDOVER_LISTENER, &out, listen_socket_fd(on->all[i]), patience);
+		pack_bool(&out, on->all[i]->file.ours);
+		sent = records_send(to, HANDOVER_LISTENER, &out, on->all[i]->fd, patience);
 		bytes_free(&out);
 		if (!sent)
 			return false;

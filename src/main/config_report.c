@@ -13,10 +13,10 @@
 #include "auth/users.h"
 #include "conf/access.h"
 #include "conf/value.h"
+#include "core/tls_setup.h"
 #include "main/daemon.h"
 #include "net/address.h"
-#include "net/socket_file.h"
-#include "core/tls_setup.h"
+#include "net/listen.h"
 
 /* ---- reasons for which a start could fail ---- */
 
@@ -29,18 +29,6 @@
 
 #define FAULT(problems, ...) conf_problem_add(problems, false, NULL, 0, __VA_ARGS__)
 #define WARNING(problems, ...) conf_problem_add(problems, true, NULL, 0, __VA_ARGS__)
-
-/* Becomes `user` (NULL, "": no change), as a start does before it reads or writes further files. An account that no start could
-   become is an error; an account that only this process cannot become is a warning. */
-static void check_user(const char *user, struct conf_problems *problems)
-{
-	char why[512];
-
-	if (user && *user && !daemon_check_user(user, why, sizeof(why)))
-		FAULT(problems, "%s", why);
-	else if (!daemon_become_user(user, why, sizeof(why)))
-		WARNING(problems, "a start by this account would fail: %s", why);
-}
 
 /* Whether this process may create files in the directory of `path`. False with errno. */
 static bool may_make(const char *path)
@@ -74,42 +62,11 @@ static bool may_write(const char *path)
 	return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
 }
 
-static void check_files(const struct settings *s, struct conf_problems *problems)
-{
-	if (s->logfile && *s->logfile && !may_write(s->logfile))
-		FAULT(problems, "log file \"%s\": %s", s->logfile, strerror(errno));
-	/* and its lock file */
-	if (s->pidfile && *s->pidfile && (!may_write(s->pidfile) || !may_make(s->pidfile)))
-		FAULT(problems, "cannot open \"%s\": %s", s->pidfile, strerror(errno));
-}
-
 struct doors {
 	struct conf_problems *problems, absent;
 	uint16_t port;
 	int open;			/* number of addresses that a start could listen on */
 };
-
-static bool can_bind(const struct address *a)
-{
-	int fd = socket(a->u.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-	bool ok;
-
-	if (fd < 0)
-		return false;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (a->u.any.sa_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	ok = bind(fd, &a->u.any, a->size) == 0 || errno == EADDRINUSE;
-	if (!ok) {
-		int saved = errno;
-
-		close(fd);
-		errno = saved;
-		return false;
-	}
-	close(fd);
-	return true;
-}
 
 static void check_ip(void *context, const char *ip)
 {
@@ -117,14 +74,29 @@ static void check_ip(void *context, const char *ip)
 	struct brief_address brief;
 	struct address a;
 	char text[80];
+	int fd, on = 1, error = 0;
 
-	if (!address_from_ip(&a, ip, d->port) || can_bind(&a)) {
+	if (!address_from_ip(&a, ip, d->port)) {
+		d->open++;
+		return;
+	}
+	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		if (a.u.any.sa_family == AF_INET6)
+			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	}
+	if (fd < 0 || (bind(fd, &a.u.any, a.size) != 0 && errno != EADDRINUSE))
+		error = errno;
+	if (fd >= 0)
+		close(fd);
+	if (error == 0) {
 		d->open++;
 		return;
 	}
 	brief_address_of(&brief, &a, 0);
-	conf_problem_add(errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT ? &d->absent : d->problems, false, NULL, 0,
-			 "cannot listen on %s: %s", brief_address_and_port(&brief, text, sizeof(text)), strerror(errno));
+	conf_problem_add(error == EADDRNOTAVAIL || error == EAFNOSUPPORT ? &d->absent : d->problems, false, NULL, 0,
+			 "cannot listen on %s: %s", brief_address_and_port(&brief, text, sizeof(text)), strerror(error));
 }
 
 static void check_host(struct doors *d, const char *host)
@@ -177,12 +149,6 @@ static void check_doors(const struct settings *s, struct conf_problems *problems
 	conf_problems_free(&d.absent);
 }
 
-static void check_start(const struct settings *s, struct conf_problems *problems)
-{
-	check_files(s, problems);
-	check_doors(s, problems);
-}
-
 /* ---- --check and --print-config ---- */
 
 static void print_problems(const struct conf_problems *problems)
@@ -225,16 +191,31 @@ int config_report_check(const struct options *options)
 	struct conf_problems problems = { .count = 0 };
 	struct conf *conf = conf_load(options->file, &problems);
 	struct tls_context *client = NULL, *server = NULL;
+	const struct settings *s;
+	const char *user;
 	struct userlist *users;
+	char why[512];
 	int status;
 
 	if (conf) {
-		check_user(options->user ? options->user : conf->settings.user, &problems);
-		check_start(&conf->settings, &problems);
-		if (config_lacks_for_daemon(options, &conf->settings))
-			conf_problem_add(&problems, false, NULL, 0, LACKS_FOR_DAEMON, options->file);
+		s = &conf->settings;
+		user = options->user ? options->user : s->user;
+		/* As a start does before it reads or writes further files. An account that no start could become is an error; an
+		   account that only this process cannot become is a warning. */
+		if (user && *user && !daemon_check_user(user, why, sizeof(why)))
+			FAULT(&problems, "%s", why);
+		else if (!daemon_become_user(user, why, sizeof(why)))
+			WARNING(&problems, "a start by this account would fail: %s", why);
+		if (s->logfile && *s->logfile && !may_write(s->logfile))
+			FAULT(&problems, "log file \"%s\": %s", s->logfile, strerror(errno));
+		/* and its lock file */
+		if (s->pidfile && *s->pidfile && (!may_write(s->pidfile) || !may_make(s->pidfile)))
+			FAULT(&problems, "cannot open \"%s\": %s", s->pidfile, strerror(errno));
+		check_doors(s, &problems);
+		if (config_lacks_for_daemon(options, s))
+			FAULT(&problems, LACKS_FOR_DAEMON, options->file);
 		conf_read_rules(conf, NULL, false, &problems);
-		access_check(conf, options->user ? options->user : conf->settings.user, &problems);
+		access_check(conf, user, &problems);
 		tls_setup_both(&client, &server, &conf->settings, false, &problems);
 		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
 		users_check(conf, users, &problems);

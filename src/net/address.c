@@ -223,18 +223,10 @@ static const uint8_t *ip_bytes(const struct sockaddr *a, size_t size)
 	return NULL;
 }
 
-static bool is_in_net(const uint8_t *ip, const uint8_t *own, const uint8_t *mask, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		if ((ip[i] ^ own[i]) & (mask ? mask[i] : 0xff))
-			return false;
-	return true;
-}
-
 int address_is_own(const struct brief_address *a, bool whole_net)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-	const uint8_t *ip = a->u.ip, *own;
+	const uint8_t *ip = a->u.ip;
 	size_t size = a->family == AF_INET ? 4 : a->family == AF_INET6 ? 16 : 0;
 	struct ifaddrs *all;
 	bool found = false;
@@ -248,8 +240,11 @@ int address_is_own(const struct brief_address *a, bool whole_net)
 		size = 4;
 	}
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
-		own = ip_bytes(i->ifa_addr, size);
-		found = own && is_in_net(ip, own, whole_net ? ip_bytes(i->ifa_netmask, size) : NULL, size);
+		const uint8_t *own = ip_bytes(i->ifa_addr, size), *mask = whole_net ? ip_bytes(i->ifa_netmask, size) : NULL;
+
+		found = own != NULL;
+		for (size_t at = 0; found && at < size; at++)
+			found = ((ip[at] ^ own[at]) & (mask ? mask[at] : 0xff)) == 0;
 	}
 	freeifaddrs(all);
 	return found;

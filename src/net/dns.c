@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "net/dns_channel.h"
 #include "net/dns_query.h"
 
 #define LOOKUP_LIMIT (10 * USEC)	/* default */
@@ -126,13 +125,6 @@ static bool lacks_address(const struct dns_result *now, const struct dns_result 
 	return false;
 }
 
-static void init_cache(struct dns_cache *cache)
-{
-	memset(cache, 0, sizeof(*cache));
-	list_init(&cache->hosts);
-	list_init(&cache->zones);
-}
-
 static struct dns_host *find_host(struct dns_cache *cache, const char *name)
 {
 	struct dns_cache_table *link;
@@ -190,12 +182,6 @@ static void remove_host(struct dns_cache *cache, struct dns_host *host)
 	mem_free(host);
 }
 
-static void free_hosts(struct dns_cache *cache)
-{
-	LIST_EACH_SAFE(node, &cache->hosts)
-		remove_host(cache, LIST_OBJECT(node, struct dns_host, node));
-}
-
 /* Removes hosts without requests since `since`. */
 static void forget_hosts(struct dns_cache *cache, usec_t since)
 {
@@ -244,12 +230,6 @@ static bool join_zone(struct dns_cache *cache, struct dns_host *host)
 	return is_new;
 }
 
-static void leave_zones(struct dns_cache *cache)
-{
-	LIST_EACH(node, &cache->hosts)
-		leave_zone(cache, LIST_OBJECT(node, struct dns_host, node));
-}
-
 /* ---- zones ---- */
 
 /*
@@ -257,24 +237,6 @@ static void leave_zones(struct dns_cache *cache)
  * queried; a changed serial refreshes all hosts of the zone at once.
  */
 static bool query_host(struct dns *dns, struct dns_host *host);
-
-static struct timeval timeval_of(usec_t t)
-{
-	return (struct timeval){ .tv_sec = t / USEC, .tv_usec = t % USEC };
-}
-
-static void refresh_zone(struct dns *dns, const struct dns_zone *zone)
-{
-	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-
-		if (host->zone != zone)
-			continue;
-		host->expires = 0;
-		if (!host->query)
-			query_host(dns, host);
-	}
-}
 
 static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *packet, int size)
 {
@@ -290,8 +252,15 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 		bool is_other = zone->serial >= 0 && zone->serial != (int64_t)soa->serial;
 
 		zone->serial = soa->serial;
-		if (is_other)
-			refresh_zone(dns, zone);
+		LIST_EACH(node, &dns->cache.hosts) {
+			struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+			if (!is_other || host->zone != zone)
+				continue;
+			host->expires = 0;
+			if (!host->query)
+				query_host(dns, host);
+		}
 	}
 	ares_free_data(soa);
 	mem_free(query);
@@ -322,21 +291,18 @@ static void on_zone_timer(evutil_socket_t fd, short what, void *arg)
 		query_zone(dns, LIST_OBJECT(node, struct dns_zone, node));
 }
 
-static struct event *zones_timer(struct dns *dns)
-{
-	return event_new(dns->base, -1, EV_PERSIST, on_zone_timer, dns);
-}
-
 static void arm_zone_timer(struct dns *dns)
 {
-	struct timeval period = timeval_of(dns->config.zone_check_period);
+	usec_t period = dns->config.zone_check_period;
+	struct timeval tv = { .tv_sec = period / USEC, .tv_usec = period % USEC };
 
-	if (dns->config.zone_check_period > 0) {
-		event_add(dns->zone_timer, &period);
+	if (period > 0) {
+		event_add(dns->zone_timer, &tv);
 		return;
 	}
 	event_del(dns->zone_timer);
-	leave_zones(&dns->cache);
+	LIST_EACH(node, &dns->cache.hosts)
+		leave_zone(&dns->cache, LIST_OBJECT(node, struct dns_host, node));
 }
 
 void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
@@ -350,21 +316,14 @@ void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
 
 /* ---- requests ---- */
 
-static int next_turn(struct dns_host *host)
-{
-	unsigned reachable = (unsigned)host->result->reachable;
-
-	if (reachable == 0)
-		return 0;
-	host->turn %= reachable;
-	return (int)host->turn++;
-}
-
 /* A request begins with the address after the first address of the previous request. */
 static void make_ready(struct dns *dns, struct dns_host *host, struct dns_request *request)
 {
 	request->result = dns_result_hold(host->result);
-	request->first = next_turn(host);
+	if (host->result->reachable > 0) {
+		host->turn %= (unsigned)host->result->reachable;
+		request->first = (int)host->turn++;
+	}
 	list_remove(&request->node);
 	list_append(&dns->ready, &request->node);
 	event_active(dns->deferred, 0, 0);
@@ -376,10 +335,13 @@ static struct dns_answer answer_of(const struct dns_result *result)
 				    .error = result->error };
 }
 
-static void tell_changes(struct dns *dns)
+static void on_deferred(evutil_socket_t fd, short what, void *arg)
 {
+	struct dns *dns = arg;
 	struct list *node;
 
+	(void)fd, (void)what;
+	dns->delivering = true;
 	while ((node = list_first(&dns->changes))) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, change);
 		struct dns_result *now = dns_result_hold(host->good);
@@ -392,16 +354,6 @@ static void tell_changes(struct dns *dns)
 			dns->changed(dns->changed_context, host->name, &answer);
 		dns_result_drop(&now);
 	}
-}
-
-static void on_deferred(evutil_socket_t fd, short what, void *arg)
-{
-	struct dns *dns = arg;
-	struct list *node;
-
-	(void)fd, (void)what;
-	dns->delivering = true;
-	tell_changes(dns);
 	/* Requests that become ready in the callbacks are handled in the next round of the event loop. */
 	while ((node = list_first(&dns->ready))) {
 		list_remove(node);
@@ -421,20 +373,6 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 	dns->delivering = false;
 }
 
-/* Records an answer with addresses. */
-static void note_good(struct dns *dns, struct dns_host *host, struct dns_result *result)
-{
-	bool is_news = host->good ? lacks_address(result, host->good) : host->tell_first;
-
-	if (is_news && list_is_empty(&host->change)) {
-		list_append(&dns->changes, &host->change);
-		event_active(dns->deferred, 0, 0);
-	}
-	host->tell_first = false;
-	dns_result_drop(&host->good);
-	host->good = dns_result_hold(result);
-}
-
 /* Records the new answer of the host and takes the caller's reference. */
 static void host_learns(struct dns *dns, struct dns_host *host, struct dns_result *result, usec_t lifetime)
 {
@@ -448,19 +386,19 @@ static void host_learns(struct dns *dns, struct dns_host *host, struct dns_resul
 	dns_result_drop(&host->result);
 	host->result = result;
 	host->expires = now + lifetime;
-	if (result->count > 0)
-		note_good(dns, host, result);
+	if (result->count > 0) {
+		bool is_news = host->good ? lacks_address(result, host->good) : host->tell_first;
+
+		if (is_news && list_is_empty(&host->change)) {
+			list_append(&dns->changes, &host->change);
+			event_active(dns->deferred, 0, 0);
+		}
+		host->tell_first = false;
+		dns_result_drop(&host->good);
+		host->good = dns_result_hold(result);
+	}
 	LIST_EACH_SAFE(node, &host->waiting)
 		make_ready(dns, host, LIST_OBJECT(node, struct dns_request, node));
-}
-
-static usec_t lifetime_of(const struct dns *dns, const struct dns_result *result, int ttl)
-{
-	usec_t lifetime = (usec_t)ttl * USEC;
-
-	if (result->count == 0)
-		return dns->config.nxdomain_ttl;
-	return lifetime < dns->config.max_ttl ? lifetime : dns->config.max_ttl;
 }
 
 static void on_query_done(void *context, struct dns_result *result, int ttl)
@@ -468,9 +406,14 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 	struct dns_host *host = context;
 	struct dns *dns = host->dns;
 	bool has_addresses = result->count > 0;
+	usec_t lifetime = (usec_t)ttl * USEC;
 
+	if (!has_addresses)
+		lifetime = dns->config.nxdomain_ttl;
+	else if (lifetime > dns->config.max_ttl)
+		lifetime = dns->config.max_ttl;
 	dns->queries--;
-	host_learns(dns, host, result, lifetime_of(dns, result, ttl));
+	host_learns(dns, host, result, lifetime);
 	if (dns->config.zone_check_period > 0 && has_addresses && join_zone(&dns->cache, host))
 		query_zone(dns, host->zone);
 }
@@ -601,9 +544,10 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	list_init(&dns->ready);
 	list_init(&dns->batch);
 	list_init(&dns->changes);
-	init_cache(&dns->cache);
+	list_init(&dns->cache.hosts);
+	list_init(&dns->cache.zones);
 	dns->deferred = event_new(base, -1, 0, on_deferred, dns);
-	dns->zone_timer = zones_timer(dns);
+	dns->zone_timer = event_new(base, -1, EV_PERSIST, on_zone_timer, dns);
 	if (dns->deferred && dns->zone_timer && copy_config(&dns->config, config))
 		status = dns_channel_open(&dns->channel, base, dns->config.resolv_conf, dns->config.servers);
 	if (status != ARES_SUCCESS) {
@@ -613,28 +557,6 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	}
 	arm_zone_timer(dns);
 	return dns;
-}
-
-/* Repeats the queries in progress: a RELOAD because of name servers that do not answer must not wait for the old servers. */
-static void renew_channel(struct dns *dns)
-{
-	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-
-		host->ask_again = host->query != NULL;
-		if (host->query) {
-			dns_query_abandon(host->query);
-			dns->queries--;
-		}
-	}
-	/* If this fails, the old servers are queried again. */
-	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
-	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-
-		if (host->ask_again && !query_host(dns, host))
-			host_learns(dns, host, dns_result_hold(&dns_no_memory), 0);
-	}
 }
 
 void dns_configure(struct dns *dns, const struct dns_config *config)
@@ -652,7 +574,24 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 		if (host->expires > now + limit)
 			host->expires = now + limit;
 	}
-	renew_channel(dns);
+	/* Repeats the queries in progress: a RELOAD because of name servers that do not answer must not wait for the old servers. */
+	LIST_EACH(node, &dns->cache.hosts) {
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+		host->ask_again = host->query != NULL;
+		if (host->query) {
+			dns_query_abandon(host->query);
+			dns->queries--;
+		}
+	}
+	/* If this fails, the old servers are queried again. */
+	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
+	LIST_EACH(node, &dns->cache.hosts) {
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+		if (host->ask_again && !query_host(dns, host))
+			host_learns(dns, host, dns_result_hold(&dns_no_memory), 0);
+	}
 	arm_zone_timer(dns);
 }
 
@@ -660,12 +599,6 @@ static void free_requests(struct list *requests)
 {
 	LIST_EACH_SAFE(node, requests)
 		free_request(LIST_OBJECT(node, struct dns_request, node));
-}
-
-static void free_event(struct event *event)
-{
-	if (event)
-		event_free(event);
 }
 
 void dns_close(struct dns **where)
@@ -688,9 +621,12 @@ void dns_close(struct dns **where)
 	free_requests(&dns->ready);
 	LIST_EACH(node, &dns->cache.hosts)
 		free_requests(&LIST_OBJECT(node, struct dns_host, node)->waiting);
-	free_hosts(&dns->cache);
-	free_event(dns->deferred);
-	free_event(dns->zone_timer);
+	LIST_EACH_SAFE(node, &dns->cache.hosts)
+		remove_host(&dns->cache, LIST_OBJECT(node, struct dns_host, node));
+	if (dns->deferred)
+		event_free(dns->deferred);
+	if (dns->zone_timer)
+		event_free(dns->zone_timer);
 	free_config(&dns->config);
 	mem_free(dns);
 	ares_library_cleanup();
@@ -714,17 +650,7 @@ const struct address *dns_answer_at(const struct dns_answer *answer, int i)
 	return &answer->addresses[i < answer->reachable ? (answer->first + i) % answer->reachable : i];
 }
 
-int dns_hosts(const struct dns *dns)
+struct dns_counts dns_count(const struct dns *dns)
 {
-	return dns->cache.host_count;
-}
-
-int dns_zones(const struct dns *dns)
-{
-	return dns->cache.zone_count;
-}
-
-int dns_queries(const struct dns *dns)
-{
-	return dns->queries;
+	return (struct dns_counts){ dns->cache.host_count, dns->cache.zone_count, dns->queries };
 }

@@ -7,24 +7,24 @@
  * is assigned to another process. If the kernel refuses the filter, connections that arrive between the last accept and the
  * close are reset; net.ipv4.tcp_migrate_req prevents that.
  *
- * The file of a Unix socket (socket_file.c) gets mode and group between bind and listen, when no client can connect yet, so the
- * umask does not matter.
+ * The file of a Unix socket gets mode and group between bind and listen, when no client can connect yet, so the umask does not
+ * matter.
  */
 #include "net/listen.h"
 
 #include <errno.h>
-#include <event2/event_struct.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "net/socket_file.h"
+#include "base/text.h"
 
 #define DEFER_ACCEPT_SECONDS 45
 #define ACCEPTS_MOST 512		/* per event */
@@ -32,33 +32,117 @@
 #define PAUSE_LEAST 100			/* ms */
 #define PAUSE_MOST 1000
 #define SPARE_MOST 32			/* descriptors that are reserved for other uses than new clients */
+#define SOCKET_NAME ".s.PGSQL."
 #define DRAIN_MOST 4096			/* accepted from the queue before closing */
-
-struct listen_socket {
-	int fd;
-	struct event readable, pause;
-	listen_accept *accepted;
-	void *context;
-	struct address address;
-	uint16_t port;
-	bool shares_port;		/* other processes may listen on it too */
-	bool leaving;			/* listen_socket_leave was called: the kernel drops SYN packets */
-	bool accepting;			/* set by the owner */
-	bool in_callback, closed;	/* the owner may close the listener within `accepted` */
-	unsigned alone;			/* for this number of events, one connection is accepted per event: a client that connects alone is
-					   usually followed by another alone */
-	unsigned pause_ms;		/* 0: the last accept succeeded */
-	rlim_t next, ceiling;		/* a lower bound for the number of the next descriptor; from `ceiling` on, the limit of descriptors is
-					   near */
-	struct socket_options system;	/* the kernel's values, for options that are 0 */
-	struct socket_file file;
-	char text[128];
-};
 
 /* False with errno. */
 static bool set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+/* ---- the file of a Unix socket ---- */
+
+/*
+ * The file remains when its process is killed. To find out whether a process listens, pgweir connects: if the connection is
+ * refused, the file is stale and is replaced. When pgweir ends, it removes the file only if pgweir created it: another process
+ * may have replaced it.
+ */
+
+const char *socket_file_remove_stale(const struct address *a)
+{
+	const char *path = a->u.local.sun_path;
+	struct stat file;
+	int fd, error;
+
+	if (lstat(path, &file) != 0)
+		return errno == ENOENT ? NULL : strerror(errno);
+	if (!S_ISSOCK(file.st_mode))
+		return "a file that is not a socket has this name";
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return strerror(errno);
+	error = connect(fd, &a->u.any, a->size) == 0 ? 0 : errno;
+	close(fd);
+	if (error != ECONNREFUSED)
+		return "socket is in use";
+	return unlink(path) == 0 || errno == ENOENT ? NULL : strerror(errno);
+}
+
+void socket_file_own(struct socket_file *f, const char *path)
+{
+	struct stat file;
+
+	if (!*path || stat(path, &file) != 0)
+		return;
+	f->ours = true;
+	f->device = file.st_dev;
+	f->inode = file.st_ino;
+}
+
+bool socket_file_is_still_ours(const struct socket_file *f, const char *path)
+{
+	struct stat file;
+
+	return f->ours && stat(path, &file) == 0 && file.st_dev == f->device && file.st_ino == f->inode;
+}
+
+static bool group_id(const char *group, gid_t *gid)
+{
+	const struct group *entry = getgrnam(group);
+	int64_t number;
+
+	if (entry) {
+		*gid = entry->gr_gid;
+		return true;
+	}
+	if (!text_to_int64(group, &number) || number < 0 || number >= UINT32_MAX)
+		return false;
+	*gid = (gid_t)number;
+	return true;
+}
+
+bool socket_file_check_group(const char *group, char *why, size_t why_size)
+{
+	gid_t groups[1024], gid;
+	int count = getgroups((int)(sizeof(groups) / sizeof(groups[0])), groups);
+
+	if (!group || !*group)
+		return true;
+	if (!group_id(group, &gid)) {
+		snprintf(why, why_size, "group \"%s\" does not exist", group);
+		return false;
+	}
+	/* without root privileges, a process may give its files only to its own groups */
+	if (geteuid() == 0 || getegid() == gid || count < 0)
+		return true;
+	for (int i = 0; i < count; i++)
+		if (groups[i] == gid)
+			return true;
+	snprintf(why, why_size, "cannot give it to group \"%s\": %s", group, strerror(EPERM));
+	return false;
+}
+
+bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size)
+{
+	gid_t gid;
+
+	if (group && *group) {
+		if (!group_id(group, &gid)) {
+			snprintf(why, why_size, "group \"%s\" does not exist", group);
+			return false;
+		}
+		if (chown(path, (uid_t)-1, gid) != 0) {
+			snprintf(why, why_size, "cannot give \"%s\" to group \"%s\": %s", path, group, strerror(errno));
+			return false;
+		}
+	}
+	/* after chown, which may clear mode bits */
+	if (chmod(path, (mode_t)mode) != 0) {
+		snprintf(why, why_size, "cannot set the mode of \"%s\": %s", path, strerror(errno));
+		return false;
+	}
+	return true;
 }
 
 /* ---- accepting ---- */
@@ -103,17 +187,6 @@ static bool is_error_of_peer(int error)
 	}
 }
 
-/* Returns the number that the next descriptor will have. */
-static rlim_t next_descriptor(const struct listen_socket *l)
-{
-	int probe = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
-
-	if (probe < 0)
-		return RLIM_INFINITY;
-	close(probe);
-	return (rlim_t)probe;
-}
-
 /*
  * The last descriptors are reserved: without them, pgweir could not open server connections for connected clients. A new
  * descriptor has the lowest free number, so its number shows how many are in use; while it is far below the limit, no system
@@ -123,14 +196,16 @@ static bool update_descriptor_limit(struct listen_socket *l)
 {
 	struct rlimit limit;
 	rlim_t spare;
+	int probe;
 
-	if (l->next < l->ceiling)
-		return false;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+	if (l->next < l->ceiling || getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return false;
 	spare = limit.rlim_cur / 4 < SPARE_MOST ? limit.rlim_cur / 4 : SPARE_MOST;
 	l->ceiling = limit.rlim_cur - spare;
-	l->next = next_descriptor(l);
+	probe = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
+	l->next = probe < 0 ? RLIM_INFINITY : (rlim_t)probe;
+	if (probe >= 0)
+		close(probe);
 	return l->next >= l->ceiling;
 }
 
@@ -277,6 +352,8 @@ void listen_socket_set_options(struct listen_socket *l, const struct socket_opti
 static bool learn_address(struct listen_socket *l)
 {
 	struct brief_address brief;
+	const char *mark;
+	int64_t port;
 
 	memset(&l->address, 0, sizeof l->address);
 	l->address.size = sizeof l->address.u;
@@ -289,7 +366,9 @@ static bool learn_address(struct listen_socket *l)
 		memcpy(path, l->address.u.local.sun_path, length < sizeof path ? length : sizeof path - 1);
 		if (path[0] == '\0' && length > 1)
 			path[0] = '@';
-		l->port = socket_file_port(path);
+		mark = strstr(path, SOCKET_NAME);
+		if (mark && text_to_int64(mark + strlen(SOCKET_NAME), &port) && port > 0 && port <= UINT16_MAX)
+			l->port = (uint16_t)port;
 		snprintf(l->text, sizeof l->text, "unix:%s", path);
 		return true;
 	}
@@ -463,32 +542,7 @@ void listen_socket_succeed(struct listen_socket *l, const struct listen_config *
 		log_warning("%s: %s", l->text, strerror(errno));
 }
 
-bool listen_socket_owns_file(const struct listen_socket *l)
-{
-	return l->file.ours;
-}
-
-/* ---- accessors and closing ---- */
-
-bool listen_socket_is_unix(const struct listen_socket *l)
-{
-	return l->address.u.any.sa_family == AF_UNIX;
-}
-
-uint16_t listen_socket_port(const struct listen_socket *l)
-{
-	return l->port;
-}
-
-int listen_socket_fd(const struct listen_socket *l)
-{
-	return l->fd;
-}
-
-const char *listen_socket_text(const struct listen_socket *l)
-{
-	return l->text;
-}
+/* ---- closing ---- */
 
 void listen_socket_close(struct listen_socket **listener, bool unlink_file)
 {

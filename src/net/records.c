@@ -141,11 +141,6 @@ static enum records_verdict read_header(struct records *r)
 	return RECORDS_OK;
 }
 
-static bool header_is_sound(const struct records *r)
-{
-	return r->header[1] <= 1 && !r->header[2] && !r->header[3] && (r->header[1] == 1) == (r->came >= 0);
-}
-
 static size_t size_of_body(const struct records *r)
 {
 	return (size_t)r->header[4] << 24 | (size_t)r->header[5] << 16 | (size_t)r->header[6] << 8 | r->header[7];
@@ -170,27 +165,22 @@ static enum records_verdict read_body(struct records *r)
 	return RECORDS_OK;
 }
 
-/* The caller has used the last record. The memory of a large record is freed. */
-static void begin_next(struct records *r)
-{
-	if (!r->handed_out)
-		return;
-	r->handed_out = false;
-	r->header_size = 0;
-	if (r->body.capacity > READ_MOST)
-		bytes_wipe(&r->body);
-	else
-		bytes_consume(&r->body, bytes_size(&r->body));
-}
-
 enum records_verdict records_next(struct records *r, struct record *record)
 {
 	enum records_verdict verdict = RECORDS_OK;
 
-	begin_next(r);
+	if (r->handed_out) {
+		/* The caller has used the last record. The memory of a large record is freed. */
+		r->handed_out = false;
+		r->header_size = 0;
+		if (r->body.capacity > READ_MOST)
+			bytes_wipe(&r->body);
+		else
+			bytes_consume(&r->body, bytes_size(&r->body));
+	}
 	while (r->header_size < HEADER && verdict == RECORDS_OK)
 		verdict = read_header(r);
-	if (verdict == RECORDS_OK && !header_is_sound(r))
+	if (verdict == RECORDS_OK && (r->header[1] > 1 || r->header[2] || r->header[3] || (r->header[1] == 1) != (r->came >= 0)))
 		return broken(r, "what came is no record");
 	while (verdict == RECORDS_OK && bytes_size(&r->body) < size_of_body(r))
 		verdict = read_body(r);
@@ -250,18 +240,6 @@ static ssize_t send_some(struct records *r, struct iovec *pieces, int fd)
 	return sendmsg(r->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void skip(struct iovec *pieces, size_t size)
-{
-	for (int i = 0; i < 2; i++) {
-		size_t n = size < pieces[i].iov_len ? size : pieces[i].iov_len;
-
-		if (n > 0)
-			pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + n;
-		pieces[i].iov_len -= n;
-		size -= n;
-	}
-}
-
 /* After a failed send: returns whether it may be repeated. */
 static bool wait_to_send(struct records *r, int *patience)
 {
@@ -310,7 +288,14 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 			return false;
 		if (sent <= 0)
 			continue;
-		skip(pieces, (size_t)sent);
+		for (int i = 0; i < 2; i++) {
+			size_t done = (size_t)sent < pieces[i].iov_len ? (size_t)sent : pieces[i].iov_len;
+
+			if (done > 0)
+				pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + done;
+			pieces[i].iov_len -= done;
+			sent -= (ssize_t)done;
+		}
 		fd = -1;
 	}
 	return true;

@@ -146,21 +146,15 @@ void stream_close(struct stream *stream)
 
 /* ---- the socket ---- */
 
-static ssize_t send_many(int fd, const struct iovec *pieces, int count)
+/* Tries once. Returns the number of bytes sent (0: the socket is full), or -1 with `error` set. */
+static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
 {
 	const struct msghdr message = {
 		.msg_iov = (struct iovec *)(uintptr_t)pieces,	/* the member is not const by an oversight in POSIX */
 		.msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
 	};
-
-	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* Tries once. Returns the number of bytes sent (0: the socket is full), or -1 with `error` set. */
-static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
-{
 	ssize_t sent = count == 1 ? send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT) :
-		send_many(stream->fd, pieces, count);
+				    sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent >= 0)
 		return sent;
@@ -318,20 +312,6 @@ static void finish_connecting(struct stream *stream)
 	stream->ops->on_connected(stream, "connect failed");
 }
 
-/* Asks the owner, once per step. */
-static bool request_step(struct stream *stream)
-{
-	enum stream_step step = (enum stream_step)stream->tls_step;
-
-	stream->tls_step = STREAM_STEP_ASKS;
-	if (step == STREAM_STEP_GRANTED || !stream->ops->request_step || !stream_tls_is_expensive(stream))
-		return true;
-	if (step == STREAM_STEP_ASKS && stream->ops->request_step(stream))
-		return true;
-	stream->tls_step = STREAM_STEP_WAITS;
-	return false;
-}
-
 static void step_of_handshake(struct stream *stream)
 {
 	usec_t began = clock_monotonic();
@@ -352,11 +332,23 @@ static void step_of_handshake(struct stream *stream)
 	stream->ops->on_secured(stream, stream_error(stream));
 }
 
-static void go_on_securing(struct stream *stream, short what)
+static void on_securing_event(struct stream *stream, short what)
 {
+	enum stream_step step = (enum stream_step)stream->tls_step;
+	bool may_step = false;
+
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
 		flush(stream);
-	if (((what & EV_READ) && request_step(stream)) || stream->write_failed || !arm(stream))
+	/* asks the owner, once per step */
+	if (what & EV_READ) {
+		may_step = step == STREAM_STEP_GRANTED || !stream->ops->request_step || !stream_tls_is_expensive(stream);
+		stream->tls_step = STREAM_STEP_ASKS;
+		if (!may_step)
+			may_step = step == STREAM_STEP_ASKS && stream->ops->request_step(stream);
+		if (!may_step)
+			stream->tls_step = STREAM_STEP_WAITS;
+	}
+	if (may_step || stream->write_failed || !arm(stream))
 		step_of_handshake(stream);
 }
 
@@ -385,7 +377,7 @@ static NEVER_INLINE void on_other_event(struct stream *stream, short what)
 		finish_connecting(stream);
 		break;
 	case STREAM_SECURING:
-		go_on_securing(stream, what);
+		on_securing_event(stream, what);
 		break;
 	case STREAM_OPEN:
 		on_open_event(stream, what);

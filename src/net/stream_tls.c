@@ -9,7 +9,7 @@
  *
  * OpenSSL reads ahead, so one recv gets many records, and it frees its buffer when the buffer is empty. epoll does not see
  * buffered bytes; `tls_buffered` is true from the time a read leaves some until a read finds no complete record. An incomplete
- * record alone does not count, because the socket will announce its rest.
+ * record does not count, because the socket will announce its rest.
  *
  * OpenSSL processes records without data internally, one after the other, and answers many of them before it returns. A peer
  * that sends only such records is limited in two ways. One call reads a limited number of bytes from the socket, and the rest
@@ -291,24 +291,14 @@ bool stream_tls_begun(struct stream *stream, const void *data, size_t size)
  * this name (RFC 6125).
  */
 
-static bool is_ip(const char *name)
-{
-	struct in6_addr any;
-
-	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
-}
-
-/* OpenSSL's macro for this removes const in a way that compilers warn about. */
-static bool send_server_name(SSL *ssl, const char *name)
-{
-	return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)name) == 1;
-}
-
 bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session)
 {
-	bool named = server_name && *server_name, ip = named && is_ip(server_name);
+	struct in6_addr any;
+	bool named = server_name && *server_name;
+	bool ip = named && (inet_pton(AF_INET, server_name, &any) == 1 || inet_pton(AF_INET6, server_name, &any) == 1);
 
-	if (named && !ip && !send_server_name(stream->ssl, server_name))
+	/* the macro SSL_set_tlsext_host_name removes const in a way that compilers warn about */
+	if (named && !ip && SSL_ctrl(stream->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)server_name) != 1)
 		return fail_without_memory(stream);
 	if (verify_name) {
 		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
@@ -369,25 +359,7 @@ static void keep_reason(struct stream *stream)
 	stream_set_reason(stream, text);
 }
 
-/* Whether an incomplete record was received. "RB": the header was read completely, and nothing of the body. */
-static bool is_within_record(const SSL *ssl)
-{
-	return SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
-}
-
 /* ---- handshake ---- */
-
-static enum stream_tls_step finish_handshake(struct stream *stream)
-{
-	if (stream->verify_ip && !is_made_out_to(stream, stream->verify_ip)) {
-		stream_set_reason(stream, "certificate verify failed: IP address mismatch");
-		return STREAM_TLS_FAILED;
-	}
-	leave_beginning(stream->ssl);
-	tls_messages_watch_no_more(stream->ssl);
-	stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
-	return STREAM_TLS_DONE;
-}
 
 /* An accepting side makes at most one expensive operation (signing, decryption, key agreement) before it sends its Finished.
    The message that causes it can be any message: with TLS 1.2 it may follow the first messages, with both versions it may
@@ -408,8 +380,16 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 	result = SSL_do_handshake(stream->ssl);
 	error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(stream->ssl, result);
 	empty_wire(stream);
-	if (error == SSL_ERROR_NONE)
-		return finish_handshake(stream);
+	if (error == SSL_ERROR_NONE) {
+		if (stream->verify_ip && !is_made_out_to(stream, stream->verify_ip)) {
+			stream_set_reason(stream, "certificate verify failed: IP address mismatch");
+			return STREAM_TLS_FAILED;
+		}
+		leave_beginning(stream->ssl);
+		tls_messages_watch_no_more(stream->ssl);
+		stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
+		return STREAM_TLS_DONE;
+	}
 	if (error == SSL_ERROR_WANT_READ)
 		return stream->write_failed ? STREAM_TLS_FAILED : STREAM_TLS_MORE;
 	if (stream->tls_eof)
@@ -433,7 +413,8 @@ static ssize_t judge_read(struct stream *stream)
 	stream->tls_end = STREAM_FAILED;
 	if (stream_abuse(stream))
 		stream_set_reason(stream, stream_abuse(stream));
-	else if (stream->tls_eof && is_within_record(stream->ssl))
+	/* an incomplete record; "RB": the header was read completely, and nothing of the body */
+	else if (stream->tls_eof && (SSL_has_pending(stream->ssl) || strcmp(SSL_rstate_string(stream->ssl), "RB") == 0))
 		stream_set_reason(stream, "the connection ended within a TLS record");
 	else if (stream->tls_eof || error == SSL_ERROR_ZERO_RETURN)
 		stream->tls_end = STREAM_EOF;

@@ -20,6 +20,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,14 +86,6 @@ static bool is_empty(const char *text)
 	return !text || !*text;
 }
 
-static int versions_of_word(const char *word, size_t length)
-{
-	for (size_t i = 0; i < COUNT(protocol_words); i++)
-		if (strlen(protocol_words[i].word) == length && strncasecmp(protocol_words[i].word, word, length) == 0)
-			return protocol_words[i].versions;
-	return 0;
-}
-
 /* Returns a set of V1x; 0: invalid, or empty. */
 static int parse_protocols(const char *text)
 {
@@ -105,8 +98,11 @@ static int parse_protocols(const char *text)
 		bool remove = *text == '!';
 		const char *word = text + remove;
 		size_t length = strcspn(word, blanks);
-		int named = versions_of_word(word, length);
+		int named = 0;
 
+		for (size_t i = 0; i < COUNT(protocol_words); i++)
+			if (strlen(protocol_words[i].word) == length && strncasecmp(protocol_words[i].word, word, length) == 0)
+				named = protocol_words[i].versions;
 		if (!named)
 			return 0;
 		chosen = remove ? chosen & ~named : chosen | named;
@@ -132,24 +128,16 @@ static void apply_protocols(SSL_CTX *ssl, int chosen)
 	SSL_CTX_set_max_proto_version(ssl, most);
 }
 
-/* Returns NULL for the library's default. */
-static const char *cipher_list(const char *words)
-{
-	static const char *const defaults[] = { "default", "secure", "fast", "normal" };
-
-	if (is_empty(words))
-		return NULL;
-	for (size_t i = 0; i < COUNT(defaults); i++)
-		if (text_equal_fold(words, defaults[i]))
-			return NULL;
-	return text_equal_fold(words, "all") ? "ALL:!aNULL:!eNULL" : words;
-}
-
 static bool apply_ciphers(SSL_CTX *ssl, const char *words, bool without_ecdh)
 {
-	const char *list = cipher_list(words);
+	static const char *const defaults[] = { "default", "secure", "fast", "normal" };
+	const char *list = is_empty(words) ? NULL : text_equal_fold(words, "all") ? "ALL:!aNULL:!eNULL" : words;
 	char longer[4096];
 
+	/* NULL: the library's default */
+	for (size_t i = 0; list && i < COUNT(defaults); i++)
+		if (text_equal_fold(words, defaults[i]))
+			list = NULL;
 	if (without_ecdh) {
 		int length = snprintf(longer, sizeof longer, "%s:!kECDHE:!kECDHEPSK", list ? list : "DEFAULT");
 
@@ -160,22 +148,10 @@ static bool apply_ciphers(SSL_CTX *ssl, const char *words, bool without_ecdh)
 	return !list || SSL_CTX_set_cipher_list(ssl, list) == 1;
 }
 
-static bool apply_tls13_ciphers(SSL_CTX *ssl, const char *suites)
+/* Whether the library chooses the groups for the key exchange. */
+static bool is_default_curve(const char *curve)
 {
-	return is_empty(suites) || SSL_CTX_set_ciphersuites(ssl, suites) == 1;
-}
-
-static bool is_curve_word(const char *curve, const char *word)
-{
-	return !is_empty(curve) && text_equal_fold(curve, word);
-}
-
-static bool apply_curve(SSL_CTX *ssl, const char *curve)
-{
-	if (is_empty(curve) || is_curve_word(curve, "auto") || is_curve_word(curve, "none"))
-		return true;
-	/* SSL_CTX_set1_groups_list: its macro casts const away. */
-	return SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) == 1;
+	return is_empty(curve) || text_equal_fold(curve, "auto") || text_equal_fold(curve, "none");
 }
 
 /* TLS 1.3: the groups of RFC 7919 (FFDHE) are 0x0100 and up, the one of 2048 bits first. */
@@ -192,17 +168,6 @@ static int judge_group(const SSL *ssl, const SSL_CTX *context, int op, int bits,
 	    group[0] == FFDHE_KIND && group[1] != FFDHE_2048)
 		return 0;
 	return judge_by_level(ssl, context, op, bits, nid, other, extra);
-}
-
-/* The library also supports groups of up to 8192 bits, which take a hundred times as long as a curve, and the peer chooses the group. */
-static void refuse_slow_groups(SSL_CTX *ssl, const char *curve)
-{
-	bool is_chosen = !is_empty(curve) && !is_curve_word(curve, "auto") && !is_curve_word(curve, "none");
-
-	if (is_chosen)
-		return;
-	judge_by_level = SSL_CTX_get_security_callback(ssl);
-	SSL_CTX_set_security_callback(ssl, judge_group);
 }
 
 static bool is_auto(const char *word)
@@ -252,16 +217,16 @@ static bool bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *why, size_t why_size)
 {
 	int chosen = parse_protocols(config->protocols);
-	const char *kind = NULL, *value = NULL;
+	const char *curve = config->ecdh_curve, *kind = NULL, *value = NULL;
 
 	if (!chosen)
 		kind = "protocols", value = config->protocols;
-	else if (!apply_ciphers(ssl, config->ciphers, is_curve_word(config->ecdh_curve, "none")))
+	else if (!apply_ciphers(ssl, config->ciphers, !is_empty(curve) && text_equal_fold(curve, "none")))
 		kind = "ciphers", value = config->ciphers;
-	else if (!apply_tls13_ciphers(ssl, config->tls13_ciphers))
+	else if (!is_empty(config->tls13_ciphers) && SSL_CTX_set_ciphersuites(ssl, config->tls13_ciphers) != 1)
 		kind = "TLS 1.3 ciphers", value = config->tls13_ciphers;
-	else if (!apply_curve(ssl, config->ecdh_curve))
-		kind = "ECDH curve", value = config->ecdh_curve;
+	else if (!is_default_curve(curve) && SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) != 1)
+		kind = "ECDH curve", value = curve;	/* the macro SSL_CTX_set1_groups_list casts const away */
 	else if (!apply_dh(ssl, config->dh_params))
 		kind = "DH parameters", value = config->dh_params;
 	ERR_clear_error();
@@ -270,7 +235,12 @@ static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *w
 		return false;
 	}
 	apply_protocols(ssl, chosen);
-	refuse_slow_groups(ssl, config->ecdh_curve);
+	if (is_default_curve(curve)) {
+		/* The library also supports groups of up to 8192 bits, which take a hundred times as long as a curve, and the peer
+		   chooses the group. */
+		judge_by_level = SSL_CTX_get_security_callback(ssl);
+		SSL_CTX_set_security_callback(ssl, judge_group);
+	}
 	return true;
 }
 
@@ -495,19 +465,10 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 	return true;
 }
 
-static void announce_cas(SSL_CTX *ssl, const char *path)
-{
-	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
-
-	if (names && sk_X509_NAME_num(names) <= CA_NAMES_MOST)
-		SSL_CTX_set_client_CA_list(ssl, names);
-	else
-		sk_X509_NAME_pop_free(names, X509_NAME_free);
-}
-
 static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 {
 	const char *path = context->strings[CA];
+	STACK_OF(X509_NAME) *names = NULL;
 	int mode = SSL_VERIFY_NONE;
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
@@ -517,7 +478,11 @@ static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 	if (!*path && !context->server_side && context->verify_peer)
 		SSL_CTX_set_default_verify_paths(context->ssl);
 	if (*path && context->server_side)
-		announce_cas(context->ssl, path);
+		names = SSL_load_client_CA_file(path);
+	if (names && sk_X509_NAME_num(names) <= CA_NAMES_MOST)
+		SSL_CTX_set_client_CA_list(context->ssl, names);
+	else
+		sk_X509_NAME_pop_free(names, X509_NAME_free);
 	if (context->verify_peer)
 		mode = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
 	else if (context->request_peer)
@@ -573,16 +538,6 @@ static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsi
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-/* If every client must send a certificate, no ticket could be used. */
-static void give_tickets(SSL_CTX *ssl, bool verify_peer)
-{
-	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory per client */
-	SSL_CTX_set_num_tickets(ssl, verify_peer ? 0 : 1);
-	if (verify_peer)
-		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
-	SSL_CTX_set_session_ticket_cb(ssl, NULL, judge_ticket, NULL);
-}
-
 static bool set_up(SSL_CTX *ssl, bool server_side, bool verify_peer)
 {
 	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -594,7 +549,12 @@ static bool set_up(SSL_CTX *ssl, bool server_side, bool verify_peer)
 	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, NULL);
 	SSL_CTX_set_client_hello_cb(ssl, on_client_hello, NULL);
-	give_tickets(ssl, verify_peer);
+	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory per client */
+	/* If every client must send a certificate, no ticket could be used. */
+	SSL_CTX_set_num_tickets(ssl, verify_peer ? 0 : 1);
+	if (verify_peer)
+		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+	SSL_CTX_set_session_ticket_cb(ssl, NULL, judge_ticket, NULL);
 	return SSL_CTX_set_session_id_context(ssl, alpn, sizeof alpn - 1) == 1;
 }
 
@@ -682,4 +642,101 @@ void tls_context_spend(const struct tls_context *context, usec_t time)
 SSL_CTX *tls_context_ssl(const struct tls_context *context)
 {
 	return context->ssl;
+}
+
+/* ---- results of a handshake ---- */
+
+/*
+ * The peer's certificate, the application protocol, and the bytes that identify the connection for both sides (channel
+ * binding).
+ *
+ * Channel binding tls-server-end-point (RFC 5929 section 4.1) is a hash of the accepting side's certificate. The hash function
+ * is the one of the certificate's signature, with SHA-256 in place of MD5 and SHA-1. For a signature without a hash function
+ * (Ed25519) channel binding is undefined and not offered.
+ */
+
+bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+	X509_NAME *subject = certificate ? X509_get_subject_name(certificate) : NULL;
+	int at = subject ? X509_NAME_get_index_by_NID(subject, NID_commonName, -1) : -1, length;
+	unsigned char *text = NULL;
+	bool ok = false;
+
+	if (at >= 0) {
+		length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+		ok = length >= 0 && (size_t)length < size && !memchr(text, '\0', (size_t)length);
+		if (ok) {
+			memcpy(buf, text, (size_t)length);
+			buf[length] = '\0';
+		}
+		OPENSSL_free(text);
+	}
+	X509_free(certificate);
+	return ok;
+}
+
+bool tls_peer_is_verified(const SSL *ssl)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+
+	X509_free(certificate);
+	return certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
+}
+
+enum tls_alpn tls_agreed_alpn(const SSL *ssl)
+{
+	static const char wanted[] = TLS_ALPN;
+	const unsigned char *agreed;
+	unsigned size;
+
+	SSL_get0_alpn_selected(ssl, &agreed, &size);
+	if (size == 0)
+		return TLS_ALPN_NONE;
+	return size == sizeof wanted - 1 && memcmp(agreed, wanted, size) == 0 ? TLS_ALPN_POSTGRESQL : TLS_ALPN_OTHER;
+}
+
+const char *tls_agreed_text(SSL *ssl, char *buf, size_t size)
+{
+	EVP_PKEY *shared = NULL;
+	char group[64] = "";
+	size_t length;
+	bool is_curve = SSL_get_peer_tmp_key(ssl, &shared) == 1 && !EVP_PKEY_is_a(shared, "DH") &&
+			EVP_PKEY_get_group_name(shared, group, sizeof(group), &length) == 1;
+
+	/* X25519 and X448 are both the type of the key and its only group */
+	if (shared && !is_curve && !EVP_PKEY_is_a(shared, "DH"))
+		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(shared));
+	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl), *group ? "/ECDH=" : "", group);
+	EVP_PKEY_free(shared);
+	ERR_clear_error();
+	return buf;
+}
+
+/* Returns the hash function of RFC 5929 for this certificate, or NULL. */
+static const EVP_MD *end_point_digest(X509 *certificate)
+{
+	const EVP_MD *found;
+	int digest;
+
+	if (X509_get_signature_info(certificate, &digest, NULL, NULL, NULL) != 1 || digest == NID_undef)
+		return NULL;
+	if (digest == NID_md5 || digest == NID_sha1 || digest == NID_md5_sha1)
+		digest = NID_sha256;
+	found = EVP_get_digestbynid(digest);
+	return found && EVP_MD_get_size(found) <= TLS_END_POINT_MOST ? found : NULL;
+}
+
+bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size)
+{
+	X509 *peers = SSL_is_server(ssl) ? NULL : SSL_get1_peer_certificate(ssl);
+	X509 *certificate = SSL_is_server(ssl) ? SSL_get_certificate(ssl) : peers;
+	const EVP_MD *digest = certificate ? end_point_digest(certificate) : NULL;
+	unsigned length = 0;
+	bool ok = digest && X509_digest(certificate, digest, hash, &length) == 1;
+
+	*size = length;
+	X509_free(peers);
+	ERR_clear_error();
+	return ok;
 }

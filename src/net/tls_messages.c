@@ -153,49 +153,29 @@ const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
 /* Set by the current call of OpenSSL. */
 static const char *refused;
 
-/* OpenSSL reads `data` next, and declares it const only in this prototype. */
-static void spoil(const void *data)
-{
-	union { const void *in; uint8_t *out; } message = { data };
-
-	message.out[HEADER] = 0xff;
-}
-
-/* The body begins with the length of the prime. */
-static const char *group_fault(const SSL *ssl, const uint8_t *body, size_t size)
-{
-	const SSL_CIPHER *cipher = SSL_get_pending_cipher(ssl);
-
-	if (!cipher || SSL_CIPHER_get_kx_nid(cipher) != NID_kx_dhe || size < 2 || (body[0] << 8 | body[1]) <= GROUP_MOST)
-		return NULL;
-	return "the Diffie-Hellman group has more than 3072 bits";
-}
-
-static const char *fault_of(const SSL *ssl, uint8_t kind, const uint8_t *body, size_t size)
-{
-	switch (kind) {
-	case SSL3_MT_CERTIFICATE:
-		return tls_certificates_fault(body, size, SSL_version(ssl) == TLS1_3_VERSION);
-	case SSL3_MT_SERVER_KEY_EXCHANGE:
-		return group_fault(ssl, body, size);
-	default:
-		return NULL;
-	}
-}
-
 static void on_message(int is_ours, int version, int kind, const void *data, size_t size, SSL *ssl, void *context)
 {
-	const uint8_t *message = data;
-	const char *fault;
+	union { const void *in; uint8_t *out; } message = { data };	/* OpenSSL reads `data` next, and declares it const only here */
+	const uint8_t *body = message.out + HEADER;
+	const SSL_CIPHER *cipher;
+	const char *fault = NULL;
 
 	(void)version, (void)context;
 	if (is_ours || kind != SSL3_RT_HANDSHAKE || size <= HEADER)
 		return;
-	fault = fault_of(ssl, *message, message + HEADER, size - HEADER);
+	size -= HEADER;
+	if (message.out[0] == SSL3_MT_CERTIFICATE) {
+		fault = tls_certificates_fault(body, size, SSL_version(ssl) == TLS1_3_VERSION);
+	} else if (message.out[0] == SSL3_MT_SERVER_KEY_EXCHANGE) {
+		/* the body begins with the length of the prime */
+		cipher = SSL_get_pending_cipher(ssl);
+		if (cipher && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_dhe && size >= 2 && (body[0] << 8 | body[1]) > GROUP_MOST)
+			fault = "the Diffie-Hellman group has more than 3072 bits";
+	}
 	if (!fault)
 		return;
 	refused = fault;
-	spoil(data);
+	message.out[HEADER] = 0xff;
 }
 
 void tls_messages_watch(SSL *ssl)

@@ -256,7 +256,7 @@ static void show_fds(const struct show *s)
 	s->to->is_secret = true;
 	for (int i = 0; i < s->world->listening.count && !s->to->walk.goes_on; i++) {
 		const struct listen_socket *l = s->world->listening.all[i];
-		const char *from = listen_socket_text(l), *to = strrchr(from, ':');
+		const char *from = l->text, *to = strrchr(from, ':');
 		char address[ADDRESS_TEXT] = "unix";
 
 		/* the address of "127.0.0.1:6432" or "[::]:6432" without the port */
@@ -267,7 +267,7 @@ static void show_fds(const struct show *s)
 			to -= has_brackets;
 			snprintf(address, sizeof(address), "%.*s", (int)(to - from), from);
 		}
-		show_row(s, &(struct fd_row){ .fd = listen_socket_fd(l), .task = "pooler", .address = address, .port = listen_socket_port(l) });
+		show_row(s, &(struct fd_row){ .fd = l->fd, .task = "pooler", .address = address, .port = l->port });
 	}
 	walk(s, CONNECTION_ALL, give_fd);
 }
@@ -517,9 +517,9 @@ static void show_lists(const struct show *s)
 		{ "login_clients", (uint64_t)counts.clients_in_login },
 		{ "free_servers", 0 },
 		{ "used_servers", (uint64_t)connections.servers },
-		{ "dns_names", (uint64_t)dns_hosts(w->dns) },
-		{ "dns_zones", (uint64_t)dns_zones(w->dns) },
-		{ "dns_queries", (uint64_t)dns_queries(w->dns) },
+		{ "dns_names", (uint64_t)dns_count(w->dns).hosts },
+		{ "dns_zones", (uint64_t)dns_count(w->dns).zones },
+		{ "dns_queries", (uint64_t)dns_count(w->dns).queries },
 		{ "dns_pending", 0 },
 	};
 

@@ -10,7 +10,7 @@
 #include "fuzz.h"
 #include "names.h"
 #include "net/dns.h"
-#include "net/dns_channel.h"
+#include "net/dns_query.h"
 #include "sandbox.h"
 
 #include <ares.h>
@@ -142,7 +142,7 @@ static void step(struct scene *s, struct fuzz_input *in, struct dns_config *conf
 		break;
 	case 7:
 		dns_each_host(s->dns, sandbox_now(), count_host, &seen);
-		FUZZ_CHECK(seen <= dns_hosts(s->dns) && dns_zones(s->dns) <= dns_hosts(s->dns) && dns_queries(s->dns) >= 0);
+		FUZZ_CHECK(seen <= dns_count(s->dns).hosts && dns_count(s->dns).zones <= dns_count(s->dns).hosts && dns_count(s->dns).queries >= 0);
 		break;
 	}
 	turn(s);

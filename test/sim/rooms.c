@@ -18,13 +18,6 @@
 
 /* ---- listening ---- */
 
-struct listen_socket {
-	listen_accept *accept;
-	void *context;
-	bool accepting;
-	uint16_t port;
-};
-
 static struct listen_socket *only;		/* there is one address to listen on */
 
 bool sim_has_listener(void)
@@ -38,7 +31,8 @@ struct listen_socket *listen_socket_open(struct event_base *base, const struct l
 	(void)base, (void)why, (void)why_size;
 	SIM_CHECK(!only, "a second listening socket");
 	only = mem_must(sizeof(*only));
-	*only = (struct listen_socket){ .accept = accept, .context = context, .accepting = true, .port = config->port };
+	*only = (struct listen_socket){ .accepted = accept, .context = context, .accepting = true, .port = config->port, .fd = -1, .text = "127.0.0.1:6432" };
+	only->address.u.any.sa_family = AF_INET;
 	return only;
 }
 
@@ -54,13 +48,8 @@ void listen_socket_succeed(struct listen_socket *l, const struct listen_config *
 	(void)l, (void)config, (void)owns_file;
 }
 
-bool listen_socket_owns_file(const struct listen_socket *l) { (void)l; return false; }
 void listen_socket_set_accepting(struct listen_socket *l, bool on) { l->accepting = on; }
 void listen_socket_set_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept) { (void)l, (void)options, (void)defer_accept; }
-bool listen_socket_is_unix(const struct listen_socket *l) { (void)l; return false; }
-uint16_t listen_socket_port(const struct listen_socket *l) { return l->port; }
-int listen_socket_fd(const struct listen_socket *l) { (void)l; return -1; }
-const char *listen_socket_text(const struct listen_socket *l) { (void)l; return "127.0.0.1:6432"; }
 bool listen_socket_leave(struct listen_socket *l) { (void)l; return chance_one_in(2); }
 
 void listen_socket_drain(struct listen_socket *l)
@@ -71,7 +60,7 @@ void listen_socket_drain(struct listen_socket *l)
 
 	while ((fd = wire_accept(l->port, &from)) >= 0) {
 		peer.u.v4 = from;
-		l->accept(l->context, fd, &peer, l);
+		l->accepted(l->context, fd, &peer, l);
 	}
 }
 
@@ -94,7 +83,7 @@ bool listeners_accept(void)
 		return false;
 	peer.u.v4 = from;
 	loop_progress();
-	only->accept(only->context, fd, &peer, only);
+	only->accepted(only->context, fd, &peer, only);
 	return true;
 }
 
@@ -197,9 +186,7 @@ void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *n
 void dns_watch(struct dns *dns, const char *name) { (void)dns, (void)name; }
 void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context) { (void)dns, (void)now, (void)visit, (void)context; }
 void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context) { (void)dns, (void)visit, (void)context; }
-int dns_hosts(const struct dns *dns) { (void)dns; return 0; }
-int dns_zones(const struct dns *dns) { (void)dns; return 0; }
-int dns_queries(const struct dns *dns) { return dns->count; }
+struct dns_counts dns_count(const struct dns *dns) { return (struct dns_counts){ .queries = dns->count }; }
 
 bool rooms_are_empty(void)
 {

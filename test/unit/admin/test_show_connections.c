@@ -192,8 +192,8 @@ TEST(listening_sockets)
 			continue;	/* a machine without IPv6 */
 		fake.world.listening.all = &l;
 		fake.world.listening.count = 1;
-		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", listen_socket_fd(l), hosts[i],
-			 (unsigned)listen_socket_port(l));
+		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", l->fd, hosts[i],
+			 (unsigned)l->port);
 		CHECK(strstr(fake_ask(c, "show fds"), want) != NULL);
 		fake.world.listening.count = 0;
 		listen_socket_close(&l, true);

@@ -83,7 +83,7 @@ TEST(one_address)
 	CHECK(listens());
 	REQUIRE(count() == 1);
 	snprintf(text, sizeof(text), "127.0.0.1:%d", (int)set->listen_port);
-	CHECK_TEXT(listen_socket_text(at(0)), text);
+	CHECK_TEXT(at(0)->text, text);
 	CHECK_INT(problems.count, 0);
 	end();
 }
@@ -102,7 +102,7 @@ TEST(wildcard_addresses)
 	begin("127.0.0.1,0.0.0.0", "");
 	CHECK(listens());
 	REQUIRE(count() == 1);
-	CHECK(strncmp(listen_socket_text(at(0)), "0.0.0.0:", 8) == 0);
+	CHECK(strncmp(at(0)->text, "0.0.0.0:", 8) == 0);
 	end();
 }
 
@@ -177,7 +177,7 @@ TEST(a_socket_of_systemd)
 	CHECK(world_listen(whole.world, &fd, 1, &problems));
 	/* nothing else is opened */
 	CHECK_INT(count(), 1);
-	CHECK(whole.world->listening.inherited && listen_socket_fd(at(0)) == fd);
+	CHECK(whole.world->listening.inherited && at(0)->fd == fd);
 	end();
 }
 
@@ -204,7 +204,7 @@ TEST(offered_socket_in_the_configuration)
 	CHECK(world_offer_listener(whole.world, fd, false, &problems));
 	CHECK(listens());
 	REQUIRE(count() == 1);
-	CHECK_INT(listen_socket_fd(at(0)), fd);
+	CHECK_INT(at(0)->fd, fd);
 	world_close_unwanted_listeners(whole.world);
 	CHECK_INT(whole.world->listening.offer_count, 0);
 	CHECK_INT(count(), 1);
@@ -220,7 +220,7 @@ TEST(offered_socket_not_in_the_configuration)
 	CHECK(world_offer_listener(whole.world, fd, false, &problems));
 	CHECK(listens());
 	REQUIRE(count() == 1);
-	CHECK(listen_socket_fd(at(0)) != fd);
+	CHECK(at(0)->fd != fd);
 	/* until the other process has closed its socket */
 	CHECK(listen(fd, 5) == 0);
 	world_close_unwanted_listeners(whole.world);

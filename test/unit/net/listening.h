@@ -66,7 +66,7 @@ static inline int dial(const struct listen_socket *l)
 	int fd;
 
 	a.size = sizeof a.u;
-	getsockname(listen_socket_fd(l), &a.u.any, &a.size);
+	getsockname(l->fd, &a.u.any, &a.size);
 	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	if (connect(fd, &a.u.any, a.size) != 0 && errno != EINPROGRESS) {
 		close(fd);

@@ -15,7 +15,7 @@ TEST(both_families)
 	CHECK_TEXT(heard.text, "10.0.0.1 10.0.0.2 2001:db8::1");
 	CHECK_INT(asked_a, 1);
 	CHECK_INT(asked_aaaa, 1);
-	CHECK_INT(dns_queries(dns), 0);
+	CHECK_INT(dns_count(dns).queries, 0);
 	close_all();
 }
 
@@ -81,7 +81,7 @@ TEST(cached_answer_is_delivered_after_the_call)
 	heard = look_up("db.example.test");
 	CHECK_TEXT(heard.text, "10.0.0.1");
 	CHECK_INT(asked_a, 1);
-	CHECK_INT(dns_hosts(dns), 1);
+	CHECK_INT(dns_count(dns).hosts, 1);
 	close_all();
 }
 
@@ -141,7 +141,7 @@ TEST(requests_for_one_name_share_a_query)
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = 60 };
 	for (int i = 0; i < 5; i++)
 		heard[i].request = dns_lookup(dns, "db.example.test", on_done, &heard[i]);
-	CHECK_INT(dns_queries(dns), 1);
+	CHECK_INT(dns_count(dns).queries, 1);
 	dns_cancel(&heard[2].request);
 	CHECK(!heard[2].request);
 	dns_cancel(&heard[2].request);
@@ -204,7 +204,7 @@ TEST(silent_server_times_out_and_recovers)
 	open_all(&config);
 	records[0] = (struct record){ .name = "db.example.test", .rcode4 = SILENT, .rcode6 = SILENT };
 	CHECK_TEXT(look_up("db.example.test").error, "timeout");
-	CHECK_INT(dns_queries(dns), 0);
+	CHECK_INT(dns_count(dns).queries, 0);
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = 60 };
 	dns_configure(dns, &defaults);
 	CHECK_TEXT(look_up("db.example.test").text, "10.0.0.1");
@@ -320,12 +320,12 @@ TEST(configure_repeats_pending_queries)
 		event_base_loop(base, EVLOOP_ONCE);
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = 60 };
 	dns_configure(dns, &config);
-	CHECK_INT(dns_queries(dns), 1);
+	CHECK_INT(dns_count(dns).queries, 1);
 	wait_for(&heard);
 	CHECK_TEXT(heard.text, "10.0.0.1");
 	CHECK_INT(asked_a, 2);
 	CHECK_INT(heard.calls, 1);
-	CHECK_INT(dns_queries(dns), 0);
+	CHECK_INT(dns_count(dns).queries, 0);
 	close_all();
 }
 
@@ -388,7 +388,7 @@ TEST(changed_serial_refreshes_the_zone)
 	records[2] = (struct record){ .name = "db2.example.test", .v4 = { "10.0.0.5" }, .ttl = 60 };
 	look_up("db.example.test");
 	look_up("db2.example.test");
-	CHECK_INT(dns_zones(dns), 1);
+	CHECK_INT(dns_count(dns).zones, 1);
 	for (int seen = asked_soa; asked_soa < seen + 3;)
 		event_base_loop(base, EVLOOP_ONCE);
 	dns_each_zone(dns, see_zone, NULL);
@@ -404,7 +404,7 @@ TEST(changed_serial_refreshes_the_zone)
 	CHECK_TEXT(look_up("db.example.test").text, "10.0.0.2");
 	CHECK_INT(asked_a, 4);
 	dns_configure(dns, &defaults);
-	CHECK_INT(dns_zones(dns), 0);
+	CHECK_INT(dns_count(dns).zones, 0);
 	close_all();
 }
 

@@ -33,10 +33,10 @@ TEST(accepted_sockets_inherit)
 	close(fd);
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
-	CHECK(listen_socket_port(listening) != 0);
+	CHECK(listening->port != 0);
 	CHECK(!listen_socket_is_unix(listening));
-	snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)listen_socket_port(listening));
-	CHECK_TEXT(listen_socket_text(listening), text);
+	snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)listening->port);
+	CHECK_TEXT(listening->text, text);
 	fd = dial(listening);
 	until(1);
 	CHECK_INT(option_of(accepted[0], IPPROTO_TCP, TCP_NODELAY), 1);
@@ -49,7 +49,7 @@ TEST(accepted_sockets_inherit)
 	close(fd);
 	/* After a RELOAD: 0 restores the system default. */
 	listen_socket_set_options(listening, &later, true);
-	CHECK(option_of(listen_socket_fd(listening), IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 45);
+	CHECK(option_of(listening->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 45);
 	listen_socket_set_options(listening, &later, false);
 	fd = dial(listening);
 	until(2);
@@ -69,12 +69,12 @@ TEST(ipv4_and_ipv6_share_a_port)
 	begin();
 	four = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(four);
-	config.port = listen_socket_port(four);
+	config.port = four->port;
 	config.host = "::";
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	snprintf(text, sizeof text, "[::]:%u", (unsigned)config.port);
-	CHECK_TEXT(listen_socket_text(listening), text);
+	CHECK_TEXT(listening->text, text);
 	again = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(!again);
 	snprintf(text, sizeof text, "cannot listen on [::]:%u: ", (unsigned)config.port);
@@ -95,7 +95,7 @@ TEST(reuseport)
 	begin();
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
-	config.port = listen_socket_port(listening);
+	config.port = listening->port;
 	second = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(second);
 	listen_socket_close(&second, true);
@@ -124,7 +124,7 @@ TEST(closing_listener_leaves_new_connections_to_the_others)
 	begin();
 	leaver = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(leaver);
-	config.port = listen_socket_port(leaver);
+	config.port = leaver->port;
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	CHECK(listen_socket_leave(leaver));
@@ -230,9 +230,9 @@ TEST(unix_socket_files)
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	snprintf(text, sizeof text, "unix:%s", path);
-	CHECK_TEXT(listen_socket_text(listening), text);
+	CHECK_TEXT(listening->text, text);
 	CHECK(listen_socket_is_unix(listening));
-	CHECK_INT(listen_socket_port(listening), 6432);
+	CHECK_INT(listening->port, 6432);
 	REQUIRE(stat(path, &file) == 0);
 	CHECK_INT(file.st_mode & 07777, 0770);
 	fd = dial(listening);
@@ -281,8 +281,8 @@ TEST(abstract_names)
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(listening);
 	snprintf(text, sizeof text, "unix:%s/.s.PGSQL.77", name);
-	CHECK_TEXT(listen_socket_text(listening), text);
-	CHECK_INT(listen_socket_port(listening), 77);
+	CHECK_TEXT(listening->text, text);
+	CHECK_INT(listening->port, 77);
 	CHECK(!listen_socket_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "socket is in use"));
 	fd = dial(listening);
@@ -307,7 +307,7 @@ TEST(adopted_sockets)
 	REQUIRE(listening);
 	CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	CHECK_INT(fcntl(fd, F_GETFD), FD_CLOEXEC);
-	CHECK(listen_socket_port(listening) != 0);
+	CHECK(listening->port != 0);
 	client = dial(listening);
 	until(1);
 	close(client);

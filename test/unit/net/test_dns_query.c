@@ -1,6 +1,6 @@
 /* Name servers with ports in a resolv.conf. */
 #include "base/mem.h"
-#include "net/dns_channel.h"
+#include "net/dns_query.h"
 #include "tempfile.h"
 #include "unit.h"
 
