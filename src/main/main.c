@@ -107,20 +107,9 @@ static bool use(struct conf *conf, struct conf_problems *problems)
 	return ok;
 }
 
-static void log_failed_reload(const struct conf_problems *problems)
-{
-	bool is_about_tls = false;
-
-	for (size_t i = 0; i < problems->count; i++)
-		is_about_tls |= problems->items[i].is_about_tls && !problems->items[i].is_warning;
-	if (is_about_tls)
-		log_error("TLS configuration could not be reloaded, keeping old configuration");
-	log_warning("config file loading failed (nothing was changed)");
-}
-
 static bool reload(void *context, struct conf_problems *problems)
 {
-	bool ok;
+	bool ok, is_about_tls = false;
 
 	(void)context;
 	notify_reloading();
@@ -129,10 +118,15 @@ static bool reload(void *context, struct conf_problems *problems)
 	if (!ok && !log_reopen())
 		log_warning("log file: %s; going on with the old one", strerror(errno));
 	log_problems(problems);
-	if (ok)
+	if (ok) {
 		log_info("RELOAD: the configuration of %s is in force", pooler.world->conf->path);
-	else
-		log_failed_reload(problems);
+	} else {
+		for (size_t i = 0; i < problems->count; i++)
+			is_about_tls |= problems->items[i].is_about_tls && !problems->items[i].is_warning;
+		if (is_about_tls)
+			log_error("TLS configuration could not be reloaded, keeping old configuration");
+		log_warning("config file loading failed (nothing was changed)");
+	}
 	notify_ready();
 	return ok;
 }
@@ -252,24 +246,6 @@ static struct event_base *new_base(void)
 	return base;
 }
 
-/* Opens the listening sockets of the configuration and of the process to be replaced. */
-static bool open_doors(const struct start *start, struct conf_problems *problems)
-{
-	if (start->taker)
-		return taker_take(start->taker, pooler.world, start->pidfile, problems);
-	return world_listen(pooler.world, start->fds, (int)start->fd_count, problems);
-}
-
-/* Logs the end of the shutdown. */
-static void log_exit(const struct world *w)
-{
-	if (w->drain == DRAIN_WAIT_CLIENTS)
-		log_info("client connections dropped, exiting");
-	else if (w->drain == DRAIN_WAIT_SERVERS)
-		log_info("server connections dropped, exiting");
-	log_info("process down");
-}
-
 /* Creates the world and runs the event loop until the end. */
 static int run(struct conf *conf, const struct start *start, int *ready_fd)
 {
@@ -296,7 +272,9 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		log_fatal("out of memory");
 		goto out;
 	}
-	if (!open_doors(start, &problems)) {
+	/* the listening sockets of the configuration and of the process to be replaced */
+	if (start->taker ? !taker_take(start->taker, pooler.world, start->pidfile, &problems) :
+			   !world_listen(pooler.world, start->fds, (int)start->fd_count, &problems)) {
 		fail(&problems);
 		goto out;
 	}
@@ -308,7 +286,11 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	while (turn(&pooler))
 		;
 	notify_stopping();
-	log_exit(pooler.world);
+	if (pooler.world->drain == DRAIN_WAIT_CLIENTS)
+		log_info("client connections dropped, exiting");
+	else if (pooler.world->drain == DRAIN_WAIT_SERVERS)
+		log_info("server connections dropped, exiting");
+	log_info("process down");
 	status = 0;
 out:
 	conf_problems_free(&problems);
@@ -325,24 +307,6 @@ out:
 	return status;
 }
 
-/* -R: finds the running process; its pidfile is part of the handover. False: a process runs, but cannot be replaced. */
-static bool find_running(const struct settings *s, struct taker **taker)
-{
-	char why[512] = "";
-
-	switch (taker_find(s, taker, why, sizeof(why))) {
-	case TAKER_FOUND:
-		return true;
-	case TAKER_NOBODY:
-		log_info("no running process was found (%s): starting normally", why);
-		return true;
-	case TAKER_REFUSED:
-		log_fatal("cannot take over: %s", why);
-		return false;
-	}
-	return false;
-}
-
 /* Problems of the file are logged to the log file that it names. */
 static int start(struct conf *conf, const struct conf_problems *problems, const int *fds, size_t fd_count)
 {
@@ -350,7 +314,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	struct pidfile *pidfile = NULL;
 	struct taker *taker = NULL;
 	int ready_fd = -1, status;
-	char why[512];
+	char why[512] = "";
 
 	if (config_lacks_for_daemon(&options, s)) {
 		log_fatal(LACKS_FOR_DAEMON, options.file);
@@ -373,8 +337,17 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	}
 	log_problems(problems);
 	limits_log(descriptors_needed(conf), s->max_client_conn);
-	if (options.takeover && !find_running(s, &taker))
+	/* -R: replaces the running process; its pidfile is part of the handover */
+	switch (options.takeover ? taker_find(s, &taker, why, sizeof(why)) : TAKER_FOUND) {
+	case TAKER_FOUND:
+		break;
+	case TAKER_NOBODY:
+		log_info("no running process was found (%s): starting normally", why);
+		break;
+	case TAKER_REFUSED:
+		log_fatal("cannot take over: %s", why);
 		return fail(NULL);
+	}
 	if (!taker && s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {
 		log_fatal("%s", why);
 		return fail(NULL);
@@ -385,22 +358,11 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	return status;
 }
 
-/* Must be called before any table exists. */
-static bool draw_hash_key(void)
-{
-	uint8_t key[HASH_KEY];
-
-	if (RAND_bytes(key, sizeof(key)) != 1)
-		return false;
-	hash_set_key(key);
-	mem_wipe(key, sizeof(key));
-	return true;
-}
-
 int main(int argc, char **argv)
 {
 	struct conf_problems problems = { .count = 0 };
 	int fds[INHERITED_MOST];
+	uint8_t key[HASH_KEY];
 	struct conf *conf;
 	size_t fd_count;
 	int status;
@@ -409,10 +371,13 @@ int main(int argc, char **argv)
 	verify_child_run(argc, argv);
 	if (!options_read(&options, argc, argv))
 		return 1;
-	if (!draw_hash_key()) {
+	if (RAND_bytes(key, sizeof(key)) != 1) {
 		log_fatal("no random numbers");
 		return fail(NULL);
 	}
+	/* before any table exists */
+	hash_set_key(key);
+	mem_wipe(key, sizeof(key));
 	switch (options.action) {
 	case OPTIONS_HELP:
 		options_print_help(stdout);
