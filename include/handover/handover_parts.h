@@ -51,15 +51,6 @@ struct sender {
 	struct known_statement *sent;	/* statements that have been sent */
 };
 
-/* handover_statements.c */
-/* Send the statements of the connection that have not been sent yet. False: the channel is broken, or no memory. */
-bool statements_of_server_send(struct sender *sender, const struct server *server);
-bool statements_of_client_send(struct sender *sender, const struct client *client);
-void known_statement_unpack(struct unpack *in, struct handover *handover);
-/* Returns the statement with that number, without a reference; NULL for 0. An unknown number sets in->bad. */
-struct statement *known_statement(struct unpack *in, const struct handover *handover);
-void known_statements_free(struct statements *all, struct known_statement **table);
-
 /* handover_pool.c */
 bool handover_send_pools(struct world *world, struct records *to, int patience, struct handover_counts *counts);
 void world_pack(struct bytes *out, const struct world *world);
@@ -71,38 +62,25 @@ void pool_unpack(struct unpack *in, struct handover *handover);
 void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
 struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 
-/* handover_server.c */
-bool server_may_be_given(const struct server *server);
-bool server_itself_may_be_given(const struct server *server);	/* without checking its client */
-void server_pack(struct bytes *out, const struct server *server);
-/* Takes the descriptor. */
-void server_unpack(struct unpack *in, struct handover *handover, int fd);
-
-/* handover_listener.c */
+/* handover_connection.c */
 /* No client of the pool waits for its listener. */
 bool listener_is_calm(const struct pool *pool);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
 void listeners_decide(const struct world *world);
-bool listener_stays(const struct pool *pool);
-void listener_pack(struct bytes *out, const struct server *server);
-void listener_unpack_server(struct unpack *in, struct server *server);
-void notify_client_pack(struct bytes *out, const struct client *client);
-void notify_client_unpack(struct unpack *in, struct client *client);
-
-/* handover_client.c */
+bool server_may_be_given(const struct server *server);
 bool client_may_be_given(const struct client *client);
-/* The same without checking other clients of its pool that must stay or go together with it. */
-bool client_itself_may_be_given(const struct client *client);
+void server_pack(struct bytes *out, const struct server *server);
 void client_pack(struct bytes *out, const struct client *client);
-/* Takes the descriptor. */
+/* Take the descriptor. */
+void server_unpack(struct unpack *in, struct handover *handover, int fd);
 void client_unpack(struct unpack *in, struct handover *handover, int fd);
-/* The members that clients and servers share, except the id. Unpacking keeps unsent bytes for handover_finish. */
-void peer_pack(struct bytes *out, const struct peer *peer);
-void peer_unpack(struct unpack *in, struct handover *handover, struct peer *peer);
-/* Whether a peer that was not unpacked is in the middle of a message that it sends to the other side. */
-bool peer_is_in_message(struct unpack in);
 
 /* handover_prepared.c */
+/* Send the statements of the connection that have not been sent yet. False: the channel is broken, or no memory. */
+bool statements_of_server_send(struct sender *sender, const struct server *server);
+bool statements_of_client_send(struct sender *sender, const struct client *client);
+void known_statement_unpack(struct unpack *in, struct handover *handover);
+void known_statements_free(struct statements *all, struct known_statement **table);
 void prepared_server_pack(struct bytes *out, const struct server *server);
 void prepared_server_unpack(struct unpack *in, struct handover *handover, struct server *server);
 /* Includes the journal of the client's server, which refers to the client's names. */

@@ -32,7 +32,7 @@ struct notify_server {
 	uint64_t sent, answered;	/* its queries */
 	uint64_t asked_for, heard;	/* world->notified, when the query under way was sent, and when the last one that is answered was */
 	uint32_t moves;			/* number of the last marker */
-	bool stays;			/* in this process, in a hand-over (handover_listener.c) */
+	bool stays;			/* in this process, in a hand-over (handover_connection.c) */
 	struct list changed;		/* channels that the server is to LISTEN to, or to UNLISTEN ... */
 	struct list asked;		/* ... and that the query under way is about */
 	bool is_to_answer;		/* a query is due, to see that it is there */

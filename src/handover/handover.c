@@ -52,12 +52,6 @@ const char *handover_refusal(const struct world *w)
 	return NULL;
 }
 
-static bool has_cancel(const struct pool *pool)
-{
-	return pool->client_count[CLIENT_WAITING_CANCEL] + pool->client_count[CLIENT_ACTIVE_CANCEL] +
-	       pool->server_count[SERVER_ACTIVE_CANCEL] + pool->server_count[SERVER_BEING_CANCELED] + pool->cancel_logins > 0;
-}
-
 bool handover_is_calm(const struct world *w)
 {
 	const int *unauthenticated = w->pools->unauthenticated_count;
@@ -70,24 +64,16 @@ bool handover_is_calm(const struct world *w)
 	LIST_EACH(node, &w->pools->all) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
-		if (has_cancel(pool) || pool->client_count[CLIENT_WAITING_LOGIN] > 0 || !listener_is_calm(pool))
+		const int *clients = pool->client_count, *servers = pool->server_count;
+
+		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] + clients[CLIENT_ACTIVE_CANCEL] +
+		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + pool->cancel_logins > 0 || !listener_is_calm(pool))
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
 		if (!client_may_be_given(client_of(LIST_OBJECT(node, struct pool_client, node))))
 			return false;
 	return true;
-}
-
-static bool world_send(struct world *w, struct records *to, int patience)
-{
-	struct bytes out = BYTES_EMPTY;
-	bool sent;
-
-	world_pack(&out, w);
-	sent = records_send(to, HANDOVER_WORLD, &out, -1, patience);
-	bytes_wipe(&out);
-	return sent;
 }
 
 static bool listeners_send(const struct listening *on, struct records *to, int patience, struct handover_counts *counts)
@@ -106,11 +92,21 @@ static bool listeners_send(const struct listening *on, struct records *to, int p
 	return true;
 }
 
-static bool end_send(struct records *to, int patience, const struct handover_counts *counts)
+bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
+	listeners_decide(w);
+	*counts = (struct handover_counts){ .listeners = 0 };
+	world_pack(&out, w);
+	sent = records_send(to, HANDOVER_WORLD, &out, -1, patience);
+	bytes_wipe(&out);
+	if (!sent || !listeners_send(&w->listening, to, patience, counts) ||
+	    !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) || !handover_send_pools(w, to, patience, counts))
+		return false;
+	/* pools->clients does not include cancel requests */
+	counts->staying = (uint32_t)w->pools->clients - counts->clients;
 	bytes_append_u32(&out, counts->listeners);
 	bytes_append_u32(&out, counts->servers);
 	bytes_append_u32(&out, counts->clients);
@@ -118,23 +114,6 @@ static bool end_send(struct records *to, int patience, const struct handover_cou
 	sent = records_send(to, HANDOVER_END, &out, -1, patience);
 	bytes_free(&out);
 	return sent;
-}
-
-/* Returns the number of clients without cancel requests. */
-static uint32_t count_clients(const struct world *w)
-{
-	return (uint32_t)w->pools->clients;
-}
-
-bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
-{
-	listeners_decide(w);
-	*counts = (struct handover_counts){ .listeners = 0 };
-	if (!world_send(w, to, patience) || !listeners_send(&w->listening, to, patience, counts) || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) ||
-	    !handover_send_pools(w, to, patience, counts))
-		return false;
-	counts->staying = count_clients(w) - counts->clients;
-	return end_send(to, patience, counts);
 }
 
 static void let_servers_go(struct list *servers, bool all)
@@ -219,16 +198,6 @@ static void listener_unpack(struct unpack *in, struct handover *h, int fd)
 	h->counts.listeners++;
 }
 
-static void predecessor_unpack(struct unpack *in, struct handover *h, int fd)
-{
-	struct records *channel = records_new(fd);
-
-	if (!channel)
-		close(fd);
-	if (!channel || !predecessors_add(h->world, &channel))
-		in->bad = true;
-}
-
 static void end_unpack(struct unpack *in, struct handover *h)
 {
 	const struct handover_counts *c = &h->counts, *p = &h->announced;
@@ -241,13 +210,10 @@ static void end_unpack(struct unpack *in, struct handover *h)
 	h->is_whole = !in->bad;
 }
 
-static bool has_descriptor(uint8_t type)
-{
-	return type == HANDOVER_LISTENER || type == HANDOVER_PREDECESSOR || type == HANDOVER_SERVER || type == HANDOVER_CLIENT;
-}
-
 static void take(struct handover *h, const struct record *r, struct unpack *in)
 {
+	struct records *channel;
+
 	switch ((enum handover_record)r->type) {
 	case HANDOVER_WORLD:
 		world_unpack(in, h);
@@ -256,7 +222,10 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 		listener_unpack(in, h, r->fd);
 		return;
 	case HANDOVER_PREDECESSOR:
-		predecessor_unpack(in, h, r->fd);
+		channel = records_new(r->fd);
+		if (!channel)
+			close(r->fd);
+		in->bad |= !channel || !predecessors_add(h->world, &channel);
 		return;
 	case HANDOVER_STATEMENT:
 		known_statement_unpack(in, h);
@@ -290,10 +259,12 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 bool handover_take(struct handover *h, const struct record *r, struct conf_problems *problems)
 {
 	struct unpack in = unpack_of(r->body, r->size);
+	bool has_descriptor = r->type == HANDOVER_LISTENER || r->type == HANDOVER_PREDECESSOR || r->type == HANDOVER_SERVER ||
+			      r->type == HANDOVER_CLIENT;
 	bool in_order = !h->is_whole && (!h->server || r->type == HANDOVER_CLIENT || r->type == HANDOVER_STATEMENT);
 
 	h->problems = problems;
-	if (has_descriptor(r->type) != (r->fd >= 0) || !in_order) {
+	if (has_descriptor != (r->fd >= 0) || !in_order) {
 		if (r->fd >= 0)
 			close(r->fd);
 		in.bad = true;
@@ -393,34 +364,26 @@ static void tell_rejected(const struct rejected *f)
 	bytes_free(&out);
 }
 
-/* Returns the connection that the peer is linked to, or NULL. */
-static struct peer *partner_of(struct peer *peer)
-{
-	struct pool_server *server = peer->is_client ? LIST_OBJECT(peer, struct client, peer)->pooled.link : NULL;
-	struct pool_client *client = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer)->pooled.link;
-
-	if (server)
-		return &server_of(server)->peer;
-	return client && !client->is_internal ? &client_of(client)->peer : NULL;
-}
-
 /* Sends the bytes that the old process could not send. While the peer does not accept them, its partner is not read: reading
    might end both connections before these bytes are sent. A broken socket is noticed when it is read. */
 static void send_rest(struct unsent *u)
 {
-	struct peer *peer = u->peer, *partner = partner_of(peer);
+	struct peer *peer = u->peer;
+	struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
+	struct server *s = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer);
 
 	if (peer_is_stopped(peer) || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
 		return;
-	if (stream_unsent(&peer->stream) > 0) {
-		if (partner)
-			flow_block(partner, FLOW_ROOM);
-		return;
+	if (stream_unsent(&peer->stream) == 0) {
+		if (c)
+			relay_client_drained(c);
+		else
+			relay_server_drained(s);
+	} else if (c && c->pooled.link) {
+		flow_block(&server_of(c->pooled.link)->peer, FLOW_ROOM);
+	} else if (s && s->pooled.link && !s->pooled.link->is_internal) {
+		flow_block(&client_of(s->pooled.link)->peer, FLOW_ROOM);
 	}
-	if (peer->is_client)
-		relay_client_drained(LIST_OBJECT(peer, struct client, peer));
-	else
-		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
 }
 
 /* Whether the peer's input may contain complete messages that the relay has left there. The input of a client in the queue

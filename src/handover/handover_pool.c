@@ -104,24 +104,6 @@ void world_unpack(struct unpack *in, struct handover *h)
 
 /* ---- databases ---- */
 
-static void stats_pack(struct bytes *out, const struct stats_history *h)
-{
-#define X(name) pack_u64(out, h->total.name); pack_u64(out, h->newer.name); pack_u64(out, h->older.name);
-	STATS_EACH(X)
-#undef X
-	pack_i64(out, h->newer_at);
-	pack_i64(out, h->older_at);
-}
-
-static void stats_unpack(struct unpack *in, struct stats_history *h)
-{
-#define X(name) h->total.name = unpack_u64(in); h->newer.name = unpack_u64(in); h->older.name = unpack_u64(in);
-	STATS_EACH(X)
-#undef X
-	h->newer_at = unpack_i64(in);
-	h->older_at = unpack_i64(in);
-}
-
 /* Serialises where and how the database connects, including the password: the bytes are equal exactly if the databases of two
    processes connect to the same place in the same way. */
 static void pack_connection(struct bytes *out, const struct conf_database *database)
@@ -140,30 +122,15 @@ static bool database_send(struct sender *s, const struct database *d)
 	pack_bool(&out, d->disabled);
 	pack_bool(&out, d->served);
 	pack_apart(&out, &connection);
-	stats_pack(&out, &d->stats);
+#define X(name) pack_u64(&out, d->stats.total.name); pack_u64(&out, d->stats.newer.name); pack_u64(&out, d->stats.older.name);
+	STATS_EACH(X)
+#undef X
+	pack_i64(&out, d->stats.newer_at);
+	pack_i64(&out, d->stats.older_at);
 	pack_u64(&out, d->statements);
 	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
-}
-
-static bool leads_elsewhere(const struct database *d, const uint8_t *connection, size_t size)
-{
-	struct bytes ours = BYTES_EMPTY;
-
-	pack_connection(&ours, d->conf);
-	return differs(&ours, connection, size);
-}
-
-static void note_moved(struct handover *h, struct unpack *in, struct database *d)
-{
-	struct database **more = mem_resize(h->moved, (h->moved_count + 1) * sizeof(struct database *));
-
-	in->bad |= !more;
-	if (!more)
-		return;
-	h->moved = more;
-	h->moved[h->moved_count++] = d;
 }
 
 void database_unpack(struct unpack *in, struct handover *h)
@@ -173,11 +140,16 @@ void database_unpack(struct unpack *in, struct handover *h)
 	bool disabled = unpack_bool(in), served = unpack_bool(in);
 	size_t size;
 	const uint8_t *connection = unpack_blob(in, &size);
+	struct bytes ours = BYTES_EMPTY;
 	struct stats_history stats;
-	struct database *d;
+	struct database *d, **more;
 	uint64_t statements;
 
-	stats_unpack(in, &stats);
+#define X(name) stats.total.name = unpack_u64(in); stats.newer.name = unpack_u64(in); stats.older.name = unpack_u64(in);
+	STATS_EACH(X)
+#undef X
+	stats.newer_at = unpack_i64(in);
+	stats.older_at = unpack_i64(in);
 	statements = unpack_u64(in);
 	in->bad |= !name || !connection;
 	if (in->bad)
@@ -190,8 +162,16 @@ void database_unpack(struct unpack *in, struct handover *h)
 	d->served = served;
 	d->stats = stats;
 	d->statements = statements;
-	if (!d->is_console && leads_elsewhere(d, connection, size))
-		note_moved(h, in, d);
+	pack_connection(&ours, d->conf);
+	if (!differs(&ours, connection, size) || d->is_console)
+		return;
+	/* its servers connect to another place than this configuration says */
+	more = mem_resize(h->moved, (h->moved_count + 1) * sizeof(struct database *));
+	in->bad |= !more;
+	if (!more)
+		return;
+	h->moved = more;
+	h->moved[h->moved_count++] = d;
 }
 
 /* ---- pools ---- */
@@ -262,22 +242,16 @@ static void server_info_unpack(struct unpack *in, struct params_table *table, st
 	proven_secret_unpack(in, &info->proven.shown);
 }
 
-/* Whether the pool is for auth_query: its user is not the user that the database forces on its clients. */
-static bool is_for_internal(const struct pool *pool)
-{
-	const char *forced = pool->database->conf->user;
-
-	return forced && strcmp(forced, pool->user->name) != 0;
-}
-
 static bool pool_record_send(struct sender *s, const struct pool *pool)
 {
+	const char *forced = pool->database->conf->user;
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
 	pack_text(&out, pool->database->name);
 	pack_text(&out, pool->user->name);
-	pack_bool(&out, is_for_internal(pool));
+	/* a pool for auth_query: its user is not the user that the database forces on its clients */
+	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
 	pack_bool(&out, pool_mode_of(pool) == MODE_SESSION);
 	pack_bool(&out, pool->login_failed);
 	pack_i64(&out, pool->login_failed_at);
@@ -395,29 +369,21 @@ static bool pool_send(struct sender *s, const struct pool *pool)
 	       list_send(s, &pool->clients[CLIENT_WAITING], false, client_send_away);
 }
 
-static bool all_send(struct sender *s)
-{
-	struct pools *pools = s->world->pools;
-
-	/* stray databases have only connections of look-ups */
-	for (const struct database *d = pools->databases; d; d = d->hh.next)
-		if (!d->removed && !d->stray && !database_send(s, d))
-			return false;
-	LIST_EACH(node, &pools->all) {
-		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
-
-		if (!pool->database->stray && !pool_send(s, pool))
-			return false;
-	}
-	return records_send(s->to, HANDOVER_UNAUTHENTICATED, NULL, -1, s->patience) &&
-	       list_send(s, &pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
-}
-
 bool handover_send_pools(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
 	struct sender s = { w, to, patience, counts, NULL };
-	bool sent = all_send(&s);
+	bool sent = true;
 
+	/* stray databases have only connections of look-ups */
+	for (const struct database *d = w->pools->databases; sent && d; d = d->hh.next)
+		sent = d->removed || d->stray || database_send(&s, d);
+	for (struct list *node = w->pools->all.next; sent && node != &w->pools->all; node = node->next) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		sent = pool->database->stray || pool_send(&s, pool);
+	}
+	sent = sent && records_send(to, HANDOVER_UNAUTHENTICATED, NULL, -1, patience) &&
+	       list_send(&s, &w->pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
 	known_statements_free(w->statements, &s.sent);
 	return sent;
 }

@@ -9,6 +9,7 @@
 #include "handover/handover_parts.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "prepared/prepared_tables.h"
 
 #include <string.h>
@@ -18,6 +19,123 @@
 #define OP_PACKED 18
 #define SQL_NAME_PACKED 9
 #define NO_NAME UINT32_MAX
+
+/* ---- statements ---- */
+
+/*
+ * Statements are shared, so each statement is sent once, before the first connection that uses it; the records of connections
+ * refer to it by its number.
+ *
+ * Invariant: a table of known statements holds a reference to each statement, and each number is in it once.
+ */
+struct known_statement {
+	UT_hash_handle hh;
+	uint64_t number;
+	struct statement *statement;
+};
+
+/* False: no memory. */
+static bool remember(struct known_statement **table, struct statement *st)
+{
+	struct known_statement *known = mem_try(sizeof(*known));
+
+	if (!known)
+		return false;
+	known->number = st->number;
+	HASH_ADD(hh, *table, number, sizeof(known->number), known);
+	if (!HASH_HAS(hh, known)) {
+		mem_free(known);
+		return false;
+	}
+	known->statement = statement_hold(st);
+	return true;
+}
+
+void known_statements_free(struct statements *all, struct known_statement **table)
+{
+	struct known_statement *known, *next;
+
+	HASH_ITER(hh, *table, known, next) {
+		HASH_DEL(*table, known);
+		statement_drop(all, &known->statement);
+		mem_free(known);
+	}
+}
+
+/* Sends a statement that has not been sent yet. False: the channel is broken, or no memory. */
+static bool statement_send(struct sender *s, struct statement *st)
+{
+	struct known_statement *known;
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	if (!st)
+		return true;
+	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
+	if (known)
+		return true;
+	if (!remember(&s->sent, st))
+		return false;
+	statement_pack(&out, s->world->params, st);
+	sent = records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
+	bytes_free(&out);
+	return sent;
+}
+
+void known_statement_unpack(struct unpack *in, struct handover *h)
+{
+	struct world *w = h->world;
+	struct statement *st = statement_unpack(in, w->params, w->statements);
+	struct known_statement *known = NULL;
+
+	in->bad |= !st;
+	if (!st)
+		return;
+	HASH_FIND(hh, h->statements, &st->number, sizeof(st->number), known);
+	in->bad |= known != NULL;
+	if (!known)
+		in->bad |= !remember(&h->statements, st);
+	statement_drop(w->statements, &st);
+}
+
+/* Returns the statement with the number that follows, without a reference; NULL for 0. An unknown number sets in->bad. */
+static struct statement *known_statement(struct unpack *in, const struct handover *h)
+{
+	uint64_t number = unpack_u64(in);
+	struct known_statement *known = NULL;
+
+	if (number == 0)
+		return NULL;
+	HASH_FIND(hh, h->statements, &number, sizeof(number), known);
+	in->bad |= !known;
+	return known ? known->statement : NULL;
+}
+
+bool statements_of_server_send(struct sender *s, const struct server *server)
+{
+	const struct prepared_server *has = server->prepared;
+
+	for (const struct prepared_entry *e = has ? has->set : NULL; e; e = e->hh.next)
+		if (!statement_send(s, e->statement))
+			return false;
+	for (uint32_t i = 0; has && i < has->op_count; i++) {
+		const struct prepared_op *op = op_at(has, i);
+
+		if (!statement_send(s, op->statement))
+			return false;
+		if (op->name && !(statement_send(s, op->name->sent) && statement_send(s, op->name->certain)))
+			return false;
+	}
+	return true;
+}
+
+bool statements_of_client_send(struct sender *s, const struct client *c)
+{
+	for (const struct prepared_name *n = c->prepared ? c->prepared->names : NULL; n; n = n->hh.next)
+		if (!statement_send(s, n->sent) || !statement_send(s, n->certain) || !statement_send(s, n->first))
+			return false;
+	return true;
+}
 
 static uint64_t number_of(const struct statement *st)
 {
@@ -119,12 +237,6 @@ struct names {
 	uint32_t count, listed;
 };
 
-static void put_in_place(struct names *names, struct prepared_name *n)
-{
-	n->place = names->count;
-	names->items[names->count++] = n;
-}
-
 /* The i-th name that the journal or the record of SQL refers to, or NULL. */
 static struct prepared_name *referred(const struct prepared_client *mine, const struct prepared_server *has, uint32_t i)
 {
@@ -142,8 +254,10 @@ static bool collect(struct names *names, const struct prepared_client *mine, con
 	names->items = mem_try((HASH_COUNT(mine->names) + (size_t)count + 1) * sizeof(names->items[0]));
 	if (!names->items)
 		return false;
-	for (struct prepared_name *n = mine->names; n; n = n->hh.next)
-		put_in_place(names, n);
+	for (struct prepared_name *n = mine->names; n; n = n->hh.next) {
+		n->place = names->count;
+		names->items[names->count++] = n;
+	}
 	names->listed = names->count;
 	for (uint32_t i = 0; i < count; i++) {
 		struct prepared_name *n = referred(mine, has, i);
@@ -154,30 +268,30 @@ static bool collect(struct names *names, const struct prepared_client *mine, con
 	for (uint32_t i = 0; i < count; i++) {
 		struct prepared_name *n = referred(mine, has, i);
 
-		if (n && n->place == NO_NAME)
-			put_in_place(names, n);
+		if (!n || n->place != NO_NAME)
+			continue;
+		n->place = names->count;
+		names->items[names->count++] = n;
 	}
 	return true;
-}
-
-/* A name has only its terminating NUL, which the key of the table includes. */
-static void name_pack(struct bytes *out, const struct prepared_name *n)
-{
-	pack_text(out, n->text);
-	pack_u64(out, number_of(n->sent));
-	pack_u64(out, number_of(n->certain));
-	pack_u64(out, n->listed ? number_of(n->first) : 0);
-	bytes_append_u32(out, n->in_flight);
-	bytes_append_u32(out, n->batch);
-	pack_u64(out, n->told);
 }
 
 static void names_pack(struct bytes *out, const struct names *names)
 {
 	bytes_append_u32(out, names->count);
 	bytes_append_u32(out, names->listed);
-	for (uint32_t i = 0; i < names->count; i++)
-		name_pack(out, names->items[i]);
+	for (uint32_t i = 0; i < names->count; i++) {
+		const struct prepared_name *n = names->items[i];
+
+		/* a name has only its terminating NUL, which the key of the table includes */
+		pack_text(out, n->text);
+		pack_u64(out, number_of(n->sent));
+		pack_u64(out, number_of(n->certain));
+		pack_u64(out, n->listed ? number_of(n->first) : 0);
+		bytes_append_u32(out, n->in_flight);
+		bytes_append_u32(out, n->batch);
+		pack_u64(out, n->told);
+	}
 }
 
 static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, struct prepared_client *mine)
@@ -208,27 +322,25 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 
 /* ---- the journal ---- */
 
-static void op_pack(struct bytes *out, const struct prepared_op *op, enum reading reading)
-{
-	bytes_append_u8(out, op->what);
-	pack_bool(out, op->last);
-	pack_bool(out, op->kept);
-	pack_bool(out, op->alone);
-	bytes_append_u8(out, (uint8_t)reading);
-	pack_bool(out, op->text != NULL);
-	if (op->text)
-		pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
-	bytes_append_u32(out, op->name ? op->name->place : NO_NAME);
-	pack_u64(out, number_of(op->statement));
-}
-
 static void journal_pack(struct bytes *out, const struct prepared_server *has)
 {
 	uint32_t count = has ? has->op_count : 0;
 
 	bytes_append_u32(out, count);
-	for (uint32_t i = 0; i < count; i++)
-		op_pack(out, op_at(has, i), op_reading(has, i));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct prepared_op *op = op_at(has, i);
+
+		bytes_append_u8(out, op->what);
+		pack_bool(out, op->last);
+		pack_bool(out, op->kept);
+		pack_bool(out, op->alone);
+		bytes_append_u8(out, (uint8_t)op_reading(has, i));
+		pack_bool(out, op->text != NULL);
+		if (op->text)
+			pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
+		bytes_append_u32(out, op->name ? op->name->place : NO_NAME);
+		pack_u64(out, number_of(op->statement));
+	}
 }
 
 static struct bytes *text_unpack(struct unpack *in)

@@ -198,6 +198,28 @@ TEST(no_prepared_statements)
 	worlds_close();
 }
 
+TEST(each_statement_is_sent_once)
+{
+	struct record r;
+	struct unpack in;
+	int sent = 0;
+
+	REQUIRE(begin());
+	sender = (struct sender){ .world = whole.world, .to = from, .patience = PATIENCE };
+	CHECK(statements_of_server_send(&sender, server) && statements_of_client_send(&sender, client));
+	for (; records_next(to, &r) == RECORDS_OK; sent++) {
+		CHECK_INT(r.type, HANDOVER_STATEMENT);
+		/* a number is received once, too */
+		for (int i = 0; i < 2; i++) {
+			in = unpack_of(r.body, r.size);
+			known_statement_unpack(&in, taking);
+			CHECK_INT(in.bad, i);
+		}
+	}
+	CHECK_INT(sent, 2);
+	end();
+}
+
 TEST(missing_statement_record)
 {
 	REQUIRE(begin());

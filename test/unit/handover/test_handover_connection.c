@@ -1,0 +1,696 @@
+/*
+ * Connections in a hand-over: which clients and servers may be handed over, and that a connection has the same state in the other
+ * process.
+ */
+#include "auth/login_state.h"
+#include "cancel/cancel.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/session_state.h"
+#include "two_worlds.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "admin_users=admin\n")
+
+static bool begin(void)
+{
+	worlds_open(INI);
+	client = whole_login(&near);
+	far = house_server(&whole);
+	if (!client)
+		return false;
+	take_pool();
+	return true;
+}
+
+static bool begin_in_transaction(void)
+{
+	worlds_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	take_pool();
+	return client && server;
+}
+
+/* The same without a client. */
+static bool begin_idle(void)
+{
+	if (!begin_in_transaction())
+		return false;
+	whole_query(near, "C");
+	return server->pooled.state == SERVER_IDLE;
+}
+
+/* ---- clients ---- */
+
+TEST(idle_client)
+{
+	REQUIRE(begin());
+	CHECK(client_may_be_given(client));
+	client->peer.stream.write_failed = true;
+	CHECK(!client_may_be_given(client));
+	client->peer.stream.write_failed = false;
+	worlds_close();
+}
+
+TEST(client_before_its_startup_packet)
+{
+	worlds_open(INI);
+	near = house_connect(&whole);
+	house_settle(&whole);
+	client = whole_last_client();
+	REQUIRE(client && client->pooled.state == CLIENT_STARTUP);
+	CHECK(client_may_be_given(client));
+	/* unsent messages of a login are kept in its login struct */
+	bytes_append_u8(&client->login->out, 'S');
+	CHECK(!client_may_be_given(client));
+	bytes_free(&client->login->out);
+	client->login->direct = true;
+	CHECK(!client_may_be_given(client));
+	client->login->direct = false;
+	worlds_close();
+}
+
+/* A replication login continues until its server is ready. */
+TEST(replication_login_in_progress)
+{
+	struct login login = { .out = BYTES_EMPTY };
+
+	REQUIRE(begin());
+	client->login = &login;
+	CHECK(!client_may_be_given(client));
+	client->login = NULL;
+	worlds_close();
+}
+
+TEST(client_with_a_server)
+{
+	REQUIRE(begin_in_transaction());
+	CHECK(client_may_be_given(client));
+	server->peer.stream.write_failed = true;
+	CHECK(!client_may_be_given(client));
+	server->peer.stream.write_failed = false;
+	server->pooled.cancels = 1;
+	CHECK(!client_may_be_given(client));
+	server->pooled.cancels = 0;
+	worlds_close();
+}
+
+TEST(console_client)
+{
+	worlds_open(INI);
+	near = house_login(&whole, "admin", "pgbouncer", 0);
+	client = whole_last_client();
+	REQUIRE(near && client && client->is_console);
+	CHECK(client_may_be_given(client));
+	worlds_close();
+}
+
+/* ---- received clients ---- */
+
+TEST(client_fields_are_handed_over)
+{
+	struct client *took;
+
+	REQUIRE(begin());
+	client->login_since = 11;
+	client->last_active = 12;
+	client->query_started = 13;
+	client->transaction_started = 14;
+	client->pooled.since = 15;
+	client->peer.connected_at = 16;
+	client->peer.request_at = 17;
+	client->minor = 2;
+	client->pooled.notified = true;
+	client->in_transaction = true;
+	client->may_show = true;
+	client->collects = 12345;
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, CLIENT_IDLE);
+	CHECK_INT(took->peer.id, client->peer.id);
+	CHECK(took->peer.is_client && took->pooled.pool == taking->pool);
+	CHECK_TEXT(took->pooled.login_user->name, "u");
+	CHECK_INT(took->login_since, 11);
+	CHECK_INT(took->last_active, 12);
+	CHECK_INT(took->query_started, 13);
+	CHECK_INT(took->transaction_started, 14);
+	CHECK_INT(took->pooled.since, 15);
+	CHECK_INT(took->peer.connected_at, 16);
+	CHECK_INT(took->peer.request_at, 17);
+	CHECK_INT(took->minor, 2);
+	CHECK(took->pooled.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
+	CHECK_INT(took->collects, 12345);
+	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
+	/* a cancel request with the client's old key finds the client */
+	CHECK(took->has_cancel_key && took->cancel_pid == client->cancel_pid && took->cancel_key_size == client->cancel_key_size);
+	CHECK(cancel_find(fresh.world, client->cancel_pid, client->cancel_key, client->cancel_key_size) == took);
+	client->in_transaction = false;
+	worlds_close();
+}
+
+TEST(queued_client)
+{
+	struct house_end *other_near, *other_far;
+	struct client *took;
+
+	worlds_open(INI);
+	REQUIRE(whole_in_transaction(&other_near, &other_far));
+	client = whole_login(&near);
+	REQUIRE(client);
+	whole_query(near, "one");
+	REQUIRE(client->pooled.state == CLIENT_WAITING);
+	take_pool();
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, CLIENT_WAITING);
+	CHECK_INT(bytes_size(&took->peer.held), bytes_size(&client->peer.held));
+	CHECK(memcmp(bytes_front(&took->peer.held), bytes_front(&client->peer.held), bytes_size(&took->peer.held)) == 0);
+	worlds_close();
+}
+
+TEST(linked_client)
+{
+	struct server *took_server;
+	struct client *took;
+
+	REQUIRE(begin_in_transaction());
+	pack_server();
+	took_server = take_server();
+	REQUIRE(took_server && taking->server == took_server);
+	took_server->pooled.since = 18;
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, CLIENT_ACTIVE);
+	CHECK(took->pooled.link == &took_server->pooled && took_server->pooled.link == &took->pooled);
+	/* the server's record has the time at which the link began */
+	CHECK_INT(took_server->pooled.since, 18);
+	CHECK(!taking->server);
+	worlds_close();
+}
+
+/* The server's record is missing, or the client's record does not match it. */
+TEST(client_record_does_not_match_its_server)
+{
+	REQUIRE(begin_in_transaction());
+	pack_client();
+	CHECK(!take_client());
+	worlds_close();
+	REQUIRE(begin_in_transaction());
+	pack_server();
+	REQUIRE(take_server());
+	client = whole_login(&near);
+	REQUIRE(client && client->pooled.state == CLIENT_IDLE);
+	pack_client();
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(unauthenticated_client)
+{
+	struct client *took;
+
+	worlds_open(INI);
+	near = house_connect(&whole);
+	house_settle(&whole);
+	client = whole_last_client();
+	client->login->gss_asked = true;
+	client->login_since = 19;
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, CLIENT_STARTUP);
+	CHECK(took->login && took->login->gss_asked && !took->login->ssl_asked);
+	CHECK_INT(took->login_since, 19);
+	/* a client that has not logged in cannot be in a pool's list */
+	take_pool();
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(authenticated_client_requires_a_pool)
+{
+	REQUIRE(begin());
+	taking->pool = NULL;
+	pack_client();
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(duplicate_cancel_key_is_refused)
+{
+	struct client *took;
+
+	REQUIRE(begin());
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(short_cancel_key_is_refused)
+{
+	REQUIRE(begin());
+	client->cancel_key_size = 3;
+	pack_client();
+	client->cancel_key_size = CANCEL_KEY;
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(unsent_bytes_are_kept)
+{
+	REQUIRE(begin());
+	bytes_append_text(&client->peer.stream.out, "rest");
+	pack_client();
+	bytes_free(&client->peer.stream.out);
+	REQUIRE(take_client());
+	CHECK_INT(taking->unsent_count, 1);
+	CHECK_INT(bytes_size(&last_client()->peer.stream.out), 0);
+	worlds_close();
+}
+
+/* Each truncated record is refused, and everything is undone. */
+TEST(truncated_client_record)
+{
+	REQUIRE(begin());
+	pack_client();
+	for (size_t n = 0; n < bytes_size(&record); n++) {
+		if (take_n(client_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+		taken_undo();
+		take_pool();
+	}
+	CHECK(take_client());
+	worlds_close();
+}
+
+TEST(client_without_a_pool)
+{
+	REQUIRE(begin());
+	pack_client();
+	taking->no_place = REASON_DATABASE_REMOVED;
+	CHECK(take_n(client_unpack, bytes_size(&record)));
+	CHECK(!last_client());
+	CHECK_INT(taking->rejected_count, 1);
+	worlds_close();
+}
+
+/* ---- servers ---- */
+
+TEST(idle_server)
+{
+	REQUIRE(begin_idle());
+	CHECK(server_may_be_given(server));
+	server->peer.stream.write_failed = true;
+	CHECK(!server_may_be_given(server));
+	server->peer.stream.write_failed = false;
+	server->pooled.cancels = 1;
+	CHECK(!server_may_be_given(server));
+	server->pooled.cancels = 0;
+	server->pooled.is_cancel = true;
+	CHECK(!server_may_be_given(server));
+	server->pooled.is_cancel = false;
+	CHECK(server_may_be_given(server));
+	worlds_close();
+}
+
+TEST(server_with_a_client)
+{
+	REQUIRE(begin_in_transaction());
+	CHECK(server_may_be_given(server));
+	client->peer.stream.write_failed = true;
+	CHECK(!server_may_be_given(server));
+	client->peer.stream.write_failed = false;
+	server->pooled.state = SERVER_BEING_CANCELED;
+	CHECK(!server_may_be_given(server));
+	server->pooled.state = SERVER_ACTIVE;
+	worlds_close();
+}
+
+TEST(server_being_opened)
+{
+	REQUIRE(begin_idle());
+	server->pooled.state = SERVER_LOGIN;
+	CHECK(!server_may_be_given(server));
+	server->pooled.state = SERVER_IDLE;
+	worlds_close();
+}
+
+/* ---- received servers ---- */
+
+TEST(server_fields_are_handed_over)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->pooled.since = 11;
+	server->pooled.opened = 12;
+	server->batch = 13;
+	server->unknown = UNKNOWN_SEQUENCES;
+	server->state_doubts = STATE_ROLE;
+	server->state_was_reset = true;
+	server->changes = CHANGES_MEANING;
+	server->roles_prepared = true;
+	server->minor = 2;
+	server->told_pid = 14;
+	server->task_since = 15;
+	pack_server();
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, SERVER_IDLE);
+	CHECK(took->pooled.pool == taking->pool && !taking->server);
+	CHECK_INT(took->peer.id, server->peer.id);
+	CHECK_INT(took->pooled.since, 11);
+	CHECK_INT(took->pooled.opened, 12);
+	CHECK_INT(took->batch, 13);
+	CHECK_INT(took->unknown, UNKNOWN_SEQUENCES);
+	CHECK_INT(took->state_doubts, STATE_ROLE);
+	CHECK(took->state_was_reset && took->changes == CHANGES_MEANING && took->roles_prepared);
+	CHECK(!took->state_text_was_cut && !took->plain_set && !took->needs_reset && !took->said_fatal);
+	CHECK_INT(took->minor, 2);
+	CHECK_INT(took->status, 'I');
+	CHECK_INT(took->backend_pid, BACKEND_PID);
+	CHECK_INT(took->told_pid, 14);
+	CHECK_INT(took->task_since, 15);
+	CHECK_INT(took->pooled.close_reason, REASON_NONE);
+	CHECK(took->cancel_key_size == strlen(BACKEND_KEY) && memcmp(took->cancel_key, BACKEND_KEY, took->cancel_key_size) == 0);
+	REQUIRE(took->address);
+	CHECK(took->address->size == server->address->size && memcmp(&took->address->u, &server->address->u, took->address->size) == 0);
+	CHECK(took->welcome && took->welcome != server->welcome);
+	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
+	CHECK_TEXT(params_get(took->first_params, params_index(fresh.world->params, "TimeZone")), "UTC");
+	CHECK(took->reported == server->reported && took->reported != 0);
+	CHECK_INT(taking->pool->server_count[SERVER_IDLE], 1);
+	/* its notifications are found */
+	CHECK(HASH_HAS(by_backend_pid, took));
+	server->state_doubts = 0;
+	server->unknown = 0;
+	worlds_close();
+}
+
+/* Ids of clients differ in the other process. */
+TEST(unknown_names)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->doubted_by = 1;
+	pack_server();
+	server->doubted_by = 0;
+	took = take_server();
+	REQUIRE(took);
+	CHECK(took->unknown == UNKNOWN_SESSION && took->doubted_by == 0);
+	worlds_close();
+}
+
+TEST(server_in_a_transaction)
+{
+	struct server *took;
+
+	REQUIRE(begin_in_transaction());
+	whole.holds_answers = true;
+	whole_query(near, "one");
+	pack_server();
+	took = take_server();
+	REQUIRE(took);
+	/* the server waits for its client, and its ledger is kept */
+	CHECK(taking->server == took);
+	CHECK_INT(took->pooled.state, SERVER_IDLE);
+	CHECK_INT(took->status, 'T');
+	CHECK_INT(ledger_depth(&took->ledger), 1);
+	CHECK_INT(ledger_next_owner(&took->ledger), OWED_TO_CLIENT);
+	worlds_close();
+}
+
+TEST(server_under_test)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	pack_server();
+	bytes_front(&record)[0] = SERVER_USED;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, SERVER_USED);
+	taken_undo();
+	take_pool();
+	bytes_front(&record)[0] = SERVER_TESTED;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.state, SERVER_TESTED);
+	worlds_close();
+}
+
+TEST(states_that_are_not_handed_over)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	for (int state = 0; state < SERVER_STATES + 2; state++) {
+		/* test_handover_listener.c tests the state LISTENING */
+		if (state == SERVER_IDLE || state == SERVER_USED || state == SERVER_TESTED || state == SERVER_ACTIVE || state == SERVER_LISTENING)
+			continue;
+		bytes_front(&record)[0] = (uint8_t)state;
+		CHECK(!take_server());
+		CHECK(!last_server());
+	}
+	worlds_close();
+}
+
+TEST(server_marked_to_close)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->pooled.close_reason = REASON_DATABASE_CHANGED;
+	pack_server();
+	server->pooled.close_reason = REASON_NONE;
+	/* the first close reason is kept */
+	taking->mode_differs = true;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.close_reason, REASON_DATABASE_CHANGED);
+	worlds_close();
+}
+
+TEST(server_of_another_pool_mode)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	pack_server();
+	taking->mode_differs = true;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.close_reason, REASON_OBSOLETE);
+	worlds_close();
+}
+
+/* A later version may send a reason that this version does not know. */
+TEST(unknown_close_reason)
+{
+	const char *name = close_reason_row(REASON_DATABASE_CHANGED)->name;
+	struct server *took;
+	uint8_t *at;
+
+	REQUIRE(begin_idle());
+	server->pooled.close_reason = REASON_DATABASE_CHANGED;
+	pack_server();
+	server->pooled.close_reason = REASON_NONE;
+	at = memmem(bytes_front(&record), bytes_size(&record), name, strlen(name));
+	REQUIRE(at);
+	*at = '?';
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.close_reason, REASON_CLOSE_NEEDED);
+	worlds_close();
+}
+
+TEST(server_of_a_replication_client)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->pooled.dedicated = 5;
+	pack_server();
+	server->pooled.dedicated = 0;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->pooled.dedicated, 5);
+	worlds_close();
+}
+
+TEST(invalid_transaction_status)
+{
+	REQUIRE(begin_idle());
+	server->status = 'X';
+	pack_server();
+	server->status = 'I';
+	CHECK(!take_server());
+	worlds_close();
+}
+
+TEST(invalid_task)
+{
+	static const struct server_task foreign = { .states = TASK_IN(IDLE) };
+
+	REQUIRE(begin_idle());
+	server->task = &foreign;
+	pack_server();
+	server->task = NULL;
+	CHECK(!take_server());
+	worlds_close();
+}
+
+TEST(unknown_pool)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	taking->pool = NULL;
+	CHECK(!take_server());
+	CHECK(!last_server());
+	worlds_close();
+}
+
+TEST(server_without_a_pool)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	taking->no_place = REASON_DATABASE_REMOVED;
+	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(!last_server() && !taking->in_message);
+	CHECK_INT(taking->rejected_count, 1);
+	server->peer.passing = 5;
+	pack_server();
+	server->peer.passing = 0;
+	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(taking->in_message);
+	CHECK_INT(taking->rejected_count, 2);
+	/* the rest of the message is discarded */
+	server->peer.passing = 5;
+	server->peer.passing_dropped = true;
+	pack_server();
+	server->peer.passing = 0;
+	server->peer.passing_dropped = false;
+	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(!taking->in_message);
+	worlds_close();
+}
+
+/* Each truncated record is refused, and everything is undone. */
+TEST(truncated_server_record)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	for (size_t n = 0; n < bytes_size(&record); n++) {
+		if (take_n(server_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+		taken_undo();
+		take_pool();
+	}
+	CHECK(take_server());
+	worlds_close();
+}
+
+TEST(out_of_memory)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	for (int more = 0; more < 100; more++) {
+		bool taken;
+
+		whole_memory_ends(more);
+		taken = take_n(server_unpack, bytes_size(&record));
+		if (whole_memory_is_back() == 0) {
+			CHECK(taken);
+			break;
+		}
+		CHECK(!taken);
+		taken_undo();
+		take_pool();
+	}
+	worlds_close();
+}
+
+/* ---- the listener of a pool ---- */
+
+static struct notify_server *listener;
+
+/* The client listens, and its server has become the listener of the pool. */
+static bool begin_listening(void)
+{
+	worlds_open(WHOLE_INI("pool_size=3", "session_state=full\n"));
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	take_pool();
+	if (!client || !server)
+		return false;
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	listener = notify_server_of(client->pooled.pool);
+	return listener && listener->server == server;
+}
+
+TEST(listener_and_clients_are_kept_together)
+{
+	REQUIRE(begin_listening());
+	CHECK(listener_is_calm(client->pooled.pool));
+	listeners_decide(whole.world);
+	CHECK(client_may_be_given(client) && server_may_be_given(server));
+	client->peer.stream.write_failed = true;
+	listeners_decide(whole.world);
+	CHECK(!server_may_be_given(server));
+	client->peer.stream.write_failed = false;
+	CHECK(!client_may_be_given(client));
+	worlds_close();
+}
+
+TEST(listener_with_a_pending_query_delays_the_hand_over)
+{
+	REQUIRE(begin_listening());
+	server_task_to(server, &task_listen);
+	CHECK(!listener_is_calm(client->pooled.pool));
+	listeners_decide(whole.world);
+	CHECK(!server_may_be_given(server));
+	server_task_to(server, NULL);
+	list_append(&listener->movers, &client->session->notify_client->moving);
+	CHECK(!listener_is_calm(client->pooled.pool));
+	list_remove(&client->session->notify_client->moving);
+	worlds_close();
+}
+
+TEST(listener_and_channels_are_handed_over)
+{
+	const struct notify_client *took;
+
+	REQUIRE(begin_listening());
+	pack_server();
+	REQUIRE(take_server());
+	CHECK_INT(last_server()->pooled.state, SERVER_LISTENING);
+	/* a pool has one listener */
+	CHECK(!take_server());
+	taken_undo();
+	take_pool();
+	bytes_append(&client->session->notify_client->pending, "A", 1);
+	pack_client();
+	bytes_free(&client->session->notify_client->pending);
+	REQUIRE(take_client());
+	took = last_client()->session->notify_client;
+	CHECK(last_client()->hears && took->step == NOTIFY_RESTS);
+	CHECK_INT(bytes_size(&took->pending), 1);
+	CHECK_TEXT(LIST_OBJECT(list_first(&took->subscriptions), struct subscription, of_client)->channel->name, "c");
+	for (size_t n = 0; n < bytes_size(&record); n++) {
+		taken_undo();
+		take_pool();
+		if (take_n(client_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+	}
+	worlds_close();
+}
+
+UNIT_MAIN
