@@ -8,10 +8,8 @@
 
 /* Refuses handshake messages of a peer that would block the event loop for a long time. */
 
-/* From now on such a message makes the handshake fail. */
-void tls_messages_watch(SSL *ssl);
-/* The handshake is done: stops the checks. */
-void tls_messages_watch_no_more(SSL *ssl);
+/* With `on`, from now on such a message makes the handshake fail; off when the handshake is done. */
+void tls_messages_watch(SSL *ssl, bool on);
 /* Returns why the failed call of OpenSSL refused a message, and clears the reason; NULL: it did not refuse a message. */
 const char *tls_messages_refused(void);
 /* Checks the body of a peer's Certificate message (RFC 8446 section 4.4.2; is_13 false: RFC 5246 section 7.4.2) for contents

@@ -22,12 +22,19 @@
 
 #include "base/text.h"
 
-static bool ipv6_from_text(struct address *a, const char *ip, uint16_t port)
+bool address_from_ip(struct address *a, const char *ip, uint16_t port)
 {
 	char plain[INET6_ADDRSTRLEN];
 	const char *zone = strchr(ip, '%');
 	size_t length = zone ? (size_t)(zone - ip) : strlen(ip);
 
+	memset(a, 0, sizeof *a);
+	if (inet_pton(AF_INET, ip, &a->u.v4.sin_addr) == 1) {
+		a->u.v4.sin_family = AF_INET;
+		a->u.v4.sin_port = htons(port);
+		a->size = sizeof a->u.v4;
+		return true;
+	}
 	if (length >= sizeof plain)
 		return false;
 	memcpy(plain, ip, length);
@@ -43,18 +50,6 @@ static bool ipv6_from_text(struct address *a, const char *ip, uint16_t port)
 	a->u.v6.sin6_port = htons(port);
 	a->size = sizeof a->u.v6;
 	return true;
-}
-
-bool address_from_ip(struct address *a, const char *ip, uint16_t port)
-{
-	memset(a, 0, sizeof *a);
-	if (inet_pton(AF_INET, ip, &a->u.v4.sin_addr) == 1) {
-		a->u.v4.sin_family = AF_INET;
-		a->u.v4.sin_port = htons(port);
-		a->size = sizeof a->u.v4;
-		return true;
-	}
-	return ipv6_from_text(a, ip, port);
 }
 
 const char *address_each_of_name(const char *name, void (*found)(void *context, const char *ip), void *context)

@@ -182,18 +182,6 @@ static void remove_host(struct dns_cache *cache, struct dns_host *host)
 	mem_free(host);
 }
 
-/* Removes hosts without requests since `since`. */
-static void forget_hosts(struct dns_cache *cache, usec_t since)
-{
-	LIST_EACH_SAFE(node, &cache->hosts) {
-		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-
-		if (!host->query && list_is_empty(&host->waiting) && list_is_empty(&host->change) &&
-		    host->used < since)
-			remove_host(cache, host);
-	}
-}
-
 static struct dns_zone *find_zone(struct dns_cache *cache, const char *name)
 {
 	LIST_EACH(node, &cache->zones) {
@@ -446,7 +434,13 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 	if (!request)
 		return NULL;
 	if (!host) {
-		forget_hosts(&dns->cache, now - FORGET_AFTER);
+		/* names without requests are removed when another name comes */
+		LIST_EACH_SAFE(node, &dns->cache.hosts) {
+			struct dns_host *old = LIST_OBJECT(node, struct dns_host, node);
+
+			if (!old->query && list_is_empty(&old->waiting) && list_is_empty(&old->change) && old->used < now - FORGET_AFTER)
+				remove_host(&dns->cache, old);
+		}
 		host = add_host(&dns->cache, name);
 	}
 	if (!host) {

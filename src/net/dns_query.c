@@ -324,31 +324,25 @@ void dns_result_drop(struct dns_result **result)
 	*result = NULL;
 }
 
-/* Whether there is a route to the IPv6 address: asks the routing table, sends nothing. */
-static bool is_routable(const struct address *a)
-{
-	struct address to = *a;
-	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool routable;
-
-	if (fd < 0)
-		return false;
-	to.u.v6.sin6_port = htons(53);
-	routable = connect(fd, &to.u.any, to.size) == 0;
-	close(fd);
-	return routable;
-}
-
 /* Joins both families, with IPv6 first if it has a route (RFC 6724 rules 1 and 6, simplified). NULL: no memory. */
 static struct dns_result *join_families(const struct dns_result *v4, const struct dns_result *v6, const char *error)
 {
 	int count4 = v4 ? v4->count : 0, count6 = v6 ? v6->count : 0;
 	struct dns_result *joined = dns_result_new(count4 + count6, count4 + count6 ? NULL : error);
-	int at6;
+	struct address to;
+	int at6 = count4, fd;
 
 	if (!joined)
 		return NULL;
-	at6 = count6 > 0 && is_routable(&v6->addresses[0]) ? 0 : count4;
+	fd = count6 > 0 ? socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+	if (fd >= 0) {
+		/* asks the routing table, sends nothing */
+		to = v6->addresses[0];
+		to.u.v6.sin6_port = htons(53);
+		if (connect(fd, &to.u.any, to.size) == 0)
+			at6 = 0;
+		close(fd);
+	}
 	if (at6 > 0)
 		joined->reachable = count4;
 	for (int i = 0; i < count6; i++)
@@ -390,11 +384,6 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 	finish(arg);
 }
 
-static int lower(int a, int b)
-{
-	return a < b ? a : b;
-}
-
 /* Copies the addresses of one family and lowers *ttl to their minimum. NULL: no addresses, or no memory. */
 static struct dns_result *result_of(const struct ares_addrinfo *info, int family, int *ttl)
 {
@@ -417,10 +406,12 @@ static struct dns_result *result_of(const struct ares_addrinfo *info, int family
 			a->size = node->ai_addrlen;
 			result->count++;
 		}
-		*ttl = lower(*ttl, node->ai_ttl);
+		if (node->ai_ttl < *ttl)
+			*ttl = node->ai_ttl;
 	}
 	for (const struct ares_addrinfo_cname *name = info->cnames; name; name = name->next)
-		*ttl = lower(*ttl, name->ttl);
+		if (name->ttl < *ttl)
+			*ttl = name->ttl;
 	if (result->count == 0)
 		dns_result_drop(&result);
 	return result;

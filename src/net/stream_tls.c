@@ -127,16 +127,14 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
 	}
 }
 
-/* Shared by all connections, never freed. */
-static const BIO_METHOD *bio_method(void)
+/* Makes a method that is shared by all connections and never freed. NULL: no memory. */
+static const BIO_METHOD *method_new(const char *name, int (*write)(BIO *, const char *, int), int (*read)(BIO *, char *, int),
+				    long (*control)(BIO *, int, long, void *), int (*destroy)(BIO *))
 {
-	static BIO_METHOD *method;
+	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, name);
 
-	if (method)
-		return method;
-	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "pgweir stream");
-	if (method && !(BIO_meth_set_write(method, bio_write) && BIO_meth_set_read(method, bio_read) &&
-			BIO_meth_set_ctrl(method, bio_control))) {
+	if (method && !(BIO_meth_set_write(method, write) && BIO_meth_set_read(method, read) && BIO_meth_set_ctrl(method, control) &&
+			BIO_meth_set_destroy(method, destroy))) {
 		BIO_meth_free(method);
 		method = NULL;
 	}
@@ -183,21 +181,6 @@ static int begun_destroy(BIO *bio)
 	return 1;
 }
 
-static const BIO_METHOD *begun_method(void)
-{
-	static BIO_METHOD *method;
-
-	if (method)
-		return method;
-	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "pgweir stream that has begun");
-	if (method && !(BIO_meth_set_read(method, begun_read) && BIO_meth_set_ctrl(method, begun_control) &&
-			BIO_meth_set_destroy(method, begun_destroy))) {
-		BIO_meth_free(method);
-		method = NULL;
-	}
-	return method;
-}
-
 static void leave_beginning(SSL *ssl)
 {
 	BIO *from = SSL_get_rbio(ssl), *to = SSL_get_wbio(ssl);
@@ -242,9 +225,12 @@ static bool fail_without_memory(struct stream *stream)
 
 bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting)
 {
-	const BIO_METHOD *method = bio_method();
-	BIO *bio = method ? BIO_new(method) : NULL;
+	static const BIO_METHOD *method;
+	BIO *bio;
 
+	if (!method)
+		method = method_new("pgweir stream", bio_write, bio_read, bio_control, NULL);
+	bio = method ? BIO_new(method) : NULL;
 	ERR_clear_error();
 	stream->ssl = SSL_new(tls_context_ssl(context));
 	if (!stream->ssl || !bio) {
@@ -256,7 +242,7 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 	BIO_set_init(bio, 1);
 	SSL_set_bio(stream->ssl, bio, bio);
 	SSL_set_info_callback(stream->ssl, on_own_event);
-	tls_messages_watch(stream->ssl);
+	tls_messages_watch(stream->ssl, true);
 	if (accepting)
 		SSL_set_accept_state(stream->ssl);
 	else
@@ -266,10 +252,13 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 
 bool stream_tls_begun(struct stream *stream, const void *data, size_t size)
 {
-	const BIO_METHOD *method = begun_method();
+	static const BIO_METHOD *method;
 	struct begun *begun = mem_try(sizeof *begun + size);
-	BIO *bio = method && begun ? BIO_new(method) : NULL;
+	BIO *bio;
 
+	if (!method)
+		method = method_new("pgweir stream that has begun", NULL, begun_read, begun_control, begun_destroy);
+	bio = method && begun ? BIO_new(method) : NULL;
 	if (!bio) {
 		mem_free(begun);
 		return fail_without_memory(stream);
@@ -386,7 +375,7 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 			return STREAM_TLS_FAILED;
 		}
 		leave_beginning(stream->ssl);
-		tls_messages_watch_no_more(stream->ssl);
+		tls_messages_watch(stream->ssl, false);
 		stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
 		return STREAM_TLS_DONE;
 	}

@@ -713,28 +713,18 @@ const char *tls_agreed_text(SSL *ssl, char *buf, size_t size)
 	return buf;
 }
 
-/* Returns the hash function of RFC 5929 for this certificate, or NULL. */
-static const EVP_MD *end_point_digest(X509 *certificate)
-{
-	const EVP_MD *found;
-	int digest;
-
-	if (X509_get_signature_info(certificate, &digest, NULL, NULL, NULL) != 1 || digest == NID_undef)
-		return NULL;
-	if (digest == NID_md5 || digest == NID_sha1 || digest == NID_md5_sha1)
-		digest = NID_sha256;
-	found = EVP_get_digestbynid(digest);
-	return found && EVP_MD_get_size(found) <= TLS_END_POINT_MOST ? found : NULL;
-}
-
 bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size)
 {
 	X509 *peers = SSL_is_server(ssl) ? NULL : SSL_get1_peer_certificate(ssl);
 	X509 *certificate = SSL_is_server(ssl) ? SSL_get_certificate(ssl) : peers;
-	const EVP_MD *digest = certificate ? end_point_digest(certificate) : NULL;
+	int number = NID_undef;
+	const EVP_MD *digest = NULL;
 	unsigned length = 0;
-	bool ok = digest && X509_digest(certificate, digest, hash, &length) == 1;
+	bool ok;
 
+	if (certificate && X509_get_signature_info(certificate, &number, NULL, NULL, NULL) == 1 && number != NID_undef)
+		digest = EVP_get_digestbynid(number == NID_md5 || number == NID_sha1 || number == NID_md5_sha1 ? NID_sha256 : number);
+	ok = digest && EVP_MD_get_size(digest) <= TLS_END_POINT_MOST && X509_digest(certificate, digest, hash, &length) == 1;
 	*size = length;
 	X509_free(peers);
 	ERR_clear_error();

@@ -178,18 +178,13 @@ static void on_message(int is_ours, int version, int kind, const void *data, siz
 	message.out[HEADER] = 0xff;
 }
 
-void tls_messages_watch(SSL *ssl)
+void tls_messages_watch(SSL *ssl, bool on)
 {
 #ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
 	/* a compressed certificate cannot be checked */
 	SSL_set_options(ssl, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
 #endif
-	SSL_set_msg_callback(ssl, on_message);
-}
-
-void tls_messages_watch_no_more(SSL *ssl)
-{
-	SSL_set_msg_callback(ssl, NULL);
+	SSL_set_msg_callback(ssl, on ? on_message : NULL);
 }
 
 const char *tls_messages_refused(void)
