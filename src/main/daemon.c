@@ -42,24 +42,12 @@ static void point_nowhere(int first, int last)
 		close(fd);
 }
 
-/* The rest of the life of the calling process. _exit is used because the daemon owns the buffers and exit handlers. */
-static _Noreturn void wait_for_daemon(int fd, pid_t child)
-{
-	char byte;
-	ssize_t size;
-
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
-	do
-		size = read(fd, &byte, 1);
-	while (size < 0 && errno == EINTR);
-	_exit(size == 1 ? 0 : 1);
-}
-
 int daemon_start(void)
 {
 	int ends[2];
 	pid_t child;
+	ssize_t size;
+	char byte;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
@@ -75,8 +63,14 @@ int daemon_start(void)
 		return -1;
 	}
 	if (child > 0) {
+		/* the rest of the life of the calling process; _exit, because the daemon owns the buffers and exit handlers */
 		close(ends[1]);
-		wait_for_daemon(ends[0], child);
+		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+			;
+		do
+			size = read(ends[0], &byte, 1);
+		while (size < 0 && errno == EINTR);
+		_exit(size == 1 ? 0 : 1);
 	}
 	close(ends[0]);
 	setsid();
@@ -97,20 +91,6 @@ void daemon_ready(int *fd)
 		;
 	close(*fd);
 	*fd = -1;
-}
-
-static bool drop_root(const struct passwd *who, char *why, size_t why_size)
-{
-	if (initgroups(who->pw_name, who->pw_gid) < 0 || setgid(who->pw_gid) < 0 || setuid(who->pw_uid) < 0) {
-		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name, strerror(errno));
-		return false;
-	}
-	/* becoming root again must be impossible */
-	if (setuid(0) == 0) {
-		snprintf(why, why_size, "user \"%s\" can become root again", who->pw_name);
-		return false;
-	}
-	return true;
 }
 
 /* NULL with a text: no process can become this user, or the user is root. */
@@ -150,7 +130,16 @@ bool daemon_become_user(const char *user, char *why, size_t why_size)
 		return false;
 	if (who->pw_uid == geteuid())
 		return true;
-	return drop_root(who, why, why_size);
+	if (initgroups(who->pw_name, who->pw_gid) < 0 || setgid(who->pw_gid) < 0 || setuid(who->pw_uid) < 0) {
+		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name, strerror(errno));
+		return false;
+	}
+	/* becoming root again must be impossible */
+	if (setuid(0) == 0) {
+		snprintf(why, why_size, "user \"%s\" can become root again", who->pw_name);
+		return false;
+	}
+	return true;
 }
 
 void daemon_allow_core_dumps(bool allow)
@@ -168,16 +157,9 @@ void daemon_allow_core_dumps(bool allow)
  * the configuration admits. A low limit is logged at start, before it has an effect.
  */
 
-static bool set_limit(rlim_t soft, rlim_t hard)
-{
-	struct rlimit limit = { .rlim_cur = soft, .rlim_max = hard };
-
-	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
 void limits_need_descriptors(uint64_t count)
 {
-	struct rlimit have;
+	struct rlimit have, want;
 
 	if (getrlimit(RLIMIT_NOFILE, &have) < 0) {
 		log_warning("cannot read the limit of open files: %s", strerror(errno));
@@ -186,9 +168,11 @@ void limits_need_descriptors(uint64_t count)
 	/* RLIM_INFINITY is the largest number */
 	if (have.rlim_cur >= count)
 		return;
-	if (have.rlim_max < count && set_limit(count, count))
+	want = (struct rlimit){ count, count };
+	if (have.rlim_max < count && setrlimit(RLIMIT_NOFILE, &want) == 0)
 		return;
-	set_limit(have.rlim_max < count ? have.rlim_max : count, have.rlim_max);
+	want = (struct rlimit){ have.rlim_max < count ? have.rlim_max : count, have.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &want);
 }
 
 void limits_log(uint64_t count, int64_t max_client_conn)

@@ -83,20 +83,6 @@ static pid_t read_owner(int fd)
 	return errno || end == text || pid <= 0 || (pid_t)pid != pid ? 0 : (pid_t)pid;
 }
 
-/* Whether a process of this process's user has this id. */
-static bool is_ours_and_alive(pid_t pid)
-{
-	return kill(pid, 0) == 0;
-}
-
-static bool write_ours(int fd)
-{
-	char text[32];
-	int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-
-	return pwrite(fd, text, (size_t)size, 0) == size && ftruncate(fd, size) == 0;
-}
-
 /* ---- life ---- */
 
 static struct pidfile *pidfile_new(const char *path)
@@ -156,39 +142,28 @@ static void write_taken_text(const struct pidfile *p, pid_t owner, char *why, si
 		snprintf(why, why_size, "pidfile \"%s\" is locked by another process", p->path);
 }
 
-/* Another process of this user has the lock; the pidfile has its id. */
-static void write_locked_text(const struct pidfile *p, char *why, size_t why_size)
-{
-	int fd = open_regular(p->path, O_RDONLY, 0, why, why_size);
-
-	write_taken_text(p, fd >= 0 ? read_owner(fd) : 0, why, why_size);
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Whether only this user can open the file; sets the mode, because a copy or a backup may have changed it. */
-static bool is_private(int fd)
-{
-	struct stat file;
-
-	return fstat(fd, &file) == 0 && ((file.st_mode & 077) == 0 || fchmod(fd, 0600) == 0);
-}
-
 /* False with a text: another process holds the lock, or locking failed. */
 static bool lock(struct pidfile *p, char *why, size_t why_size)
 {
+	struct stat file;
+
 	for (;;) {
 		int fd = open_regular(p->lock_path, O_RDWR | O_CREAT, 0600, why, why_size);
 
 		if (fd < 0)
 			return false;
-		if (!is_private(fd)) {
+		/* only this user may open the file: a copy or a backup may have changed its mode */
+		if (fstat(fd, &file) != 0 || ((file.st_mode & 077) != 0 && fchmod(fd, 0600) != 0)) {
 			snprintf(why, why_size, "cannot set the mode of \"%s\": %s", p->lock_path, strerror(errno));
 			close(fd);
 			return false;
 		}
 		if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-			write_locked_text(p, why, why_size);
+			int owner = open_regular(p->path, O_RDONLY, 0, why, why_size);
+
+			write_taken_text(p, owner >= 0 ? read_owner(owner) : 0, why, why_size);
+			if (owner >= 0)
+				close(owner);
 			close(fd);
 			return false;
 		}
@@ -208,29 +183,21 @@ static bool open_file(struct pidfile *p, char *why, size_t why_size)
 	return p->fd >= 0;
 }
 
-static bool take(struct pidfile *p, char *why, size_t why_size)
-{
-	pid_t owner;
-
-	if (!lock(p, why, why_size) || !open_file(p, why, why_size))
-		return false;
-	owner = read_owner(p->fd);
-	if (owner && owner != getpid() && is_ours_and_alive(owner)) {
-		write_taken_text(p, owner, why, why_size);
-		return false;
-	}
-	if (write_ours(p->fd))
-		return true;
-	snprintf(why, why_size, "cannot write pidfile \"%s\": %s", p->path, strerror(errno));
-	return false;
-}
-
 struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 {
 	struct pidfile *p = pidfile_new(path);
+	pid_t owner;
 
-	if (take(p, why, why_size))
-		return p;
+	if (lock(p, why, why_size) && open_file(p, why, why_size)) {
+		/* PgBouncer and earlier versions do not lock; a process of another user is not the owner */
+		owner = read_owner(p->fd);
+		if (owner && owner != getpid() && kill(owner, 0) == 0)
+			write_taken_text(p, owner, why, why_size);
+		else if (pidfile_write(p))
+			return p;
+		else
+			snprintf(why, why_size, "cannot write pidfile \"%s\": %s", p->path, strerror(errno));
+	}
 	remove_lock(p);
 	pidfile_forget(&p);
 	return NULL;
@@ -262,5 +229,8 @@ struct pidfile *pidfile_adopt(const char *path, int fd)
 
 bool pidfile_write(const struct pidfile *p)
 {
-	return write_ours(p->fd);
+	char text[32];
+	int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+
+	return pwrite(p->fd, text, (size_t)size, 0) == size && ftruncate(p->fd, size) == 0;
 }
