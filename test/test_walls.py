@@ -21,7 +21,7 @@ LIBC = {
     "strings", "sys", "syslog", "time", "unistd",
 }
 ROOMS = {
-    "base": (set(), {"uthash"}),
+    "base": (set(), {"uthash", "systemd"}),
     "net": ({"base"}, {"event2", "openssl", "ares", "sanitizer"}),
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
@@ -31,8 +31,8 @@ ROOMS = {
 # the rooms of connections, each of which may include the rooms before it
 LAYERS = {
     "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "state": set(), "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
-    "login": set(), "relay": set(), "handover": set(), "core": {"event2", "openssl"}, "show": set(), "admin": set(),
-    "main": {"event2", "openssl", "ares", "systemd"},
+    "login": set(), "relay": set(), "handover": {"event2"}, "core": {"event2", "openssl"}, "show": set(), "admin": set(),
+    "main": {"event2", "openssl", "ares"},
 }
 BELOW = set(ROOMS)
 for _room, _libraries in LAYERS.items():

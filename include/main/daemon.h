@@ -37,29 +37,41 @@ void limits_need_descriptors(uint64_t count);
 /* Logs the limit and the necessary number, and how to raise the limit if it is too low. Called when the log file is open. */
 void limits_log(uint64_t count, int64_t max_client_conn);
 
-/* ---- the service manager ---- */
+/* ---- signals ---- */
 
-/*
- * Communication with systemd. Without systemd, or without libsystemd at build time, these functions do nothing.
- */
+struct event_base;
 
-/* The process is ready and listening; also ends a reload that notify_reloading announced. */
-void notify_ready(void);
-/* A RELOAD begins; notify_ready must follow, also after a failure. */
-void notify_reloading(void);
-void notify_stopping(void);
-/* Returns the notification socket of systemd, or NULL. notify_adopt sets it in a process that replaces another and was not
-   started by systemd (NULL: unchanged). */
-const char *notify_address(void);
-void notify_adopt(const char *address);
-/* From now on that process is the main process of the service, and this process sends no more notifications. */
-void notify_successor(int pid);
-/* Sets the status line of `systemctl status`. */
-void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The action that a signal requests; named like console commands. */
+enum signal_wish {
+	WISH_NOTHING,
+	WISH_RELOAD,
+	WISH_PAUSE,
+	WISH_RESUME,
+	WISH_SHUTDOWN_WAIT_FOR_CLIENTS,
+	WISH_SHUTDOWN_WAIT_FOR_SERVERS,
+	WISH_SHUTDOWN
+};
 
-/* Takes the listening stream sockets that systemd opened: at most `max` descriptors, with close-on-exec. Returns their number.
-   Other descriptors from systemd are closed with a warning. Called once, before daemon_start, because the sockets belong to the
-   process that systemd started. */
-size_t notify_listen_fds(int *fds, size_t max);
+/* The state of the process, which determines the meaning of a signal. A shutdown may have been requested by a signal or on the
+   console. */
+enum signal_moment {
+	MOMENT_USUAL,
+	MOMENT_PAUSED,
+	MOMENT_SUSPENDED,
+	MOMENT_SHUTDOWN,
+	MOMENT_SHUTDOWN_PAUSED,			/* also while the shutdown waits for servers, so that no server is lent */
+	MOMENTS
+};
+
+enum signal_wish signal_decide(int signum, enum signal_moment moment);
+/* Writes the line for the log, without a line feed: "got SIGTERM, shutting down, ...". Returns buf. */
+const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size);
+
+/* Calls `on_signal` from the event loop for each signal, and ignores SIGPIPE. NULL: no memory. */
+struct signals;
+typedef void signals_on_signal(void *context, int signum);
+struct signals *signals_open(struct event_base *base, signals_on_signal *on_signal, void *context);
+/* The process is about to end: ignores signals from now on. Sets *signals to NULL; *signals may be NULL. */
+void signals_close(struct signals **signals);
 
 #endif

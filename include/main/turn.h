@@ -2,7 +2,7 @@
 #define MAIN_TURN_H
 
 #include "admin/console.h"
-#include "main/takeover.h"
+#include "handover/handover.h"
 
 /* The event loop and its objects. */
 struct pooler {

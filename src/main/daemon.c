@@ -1,5 +1,5 @@
 /*
- * The process as a daemon: going into the background, switching from root to another user, limits, and notifications for systemd.
+ * The process as a daemon: going into the background, switching from root to another user, limits, and signals.
  *
  * As usual there are two forks: the first child starts a session and ends; the second is not a session leader and can never get
  * a controlling terminal. The calling process waits until the daemon listens, so its exit status tells whether the start
@@ -9,11 +9,12 @@
 #include "main/daemon.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
 #include <pwd.h>
-#include <stdarg.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +24,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef HAVE_LIBSYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 static void point_nowhere(int first, int last)
 {
@@ -189,117 +187,113 @@ void limits_log(uint64_t count, int64_t max_client_conn)
 			    count, (uint64_t)have.rlim_cur);
 }
 
-/* ---- the service manager ---- */
+/* ---- signals ---- */
 
 /*
- * systemd: sd_notify(3) for Type=notify and notify-reload, and sd_listen_fds(3) for socket activation. The notification of a
- * reload contains the time of the monotonic clock, by which systemd distinguishes the ends of two reloads.
+ * Signals, with one row each. The event loop delivers them, so handlers have no restrictions. A second TERM or INT during a
+ * shutdown ends the process at once. The log lines are PgBouncer's.
  */
-#ifdef HAVE_LIBSYSTEMD
 
-void notify_ready(void)
+/* The action in a state of the process, and the text after the signal's name in the log. */
+struct answer {
+	enum signal_wish wish;
+	const char *text;
+};
+
+#define ALWAYS(wish, text) { { wish, text }, { wish, text }, { wish, text }, { wish, text }, { wish, text } }
+#define TWICE(wish, text) { { wish, text }, { wish, text }, { wish, text }, SECOND, SECOND }
+#define SECOND { WISH_SHUTDOWN, " while shutting down, fast exit" }
+#define PAUSING { WISH_PAUSE, ", pausing all activity" }
+#define PAUSED { WISH_NOTHING, ", but already paused/suspended" }
+#define IGNORED { WISH_NOTHING, " while shutting down, ignoring" }
+
+static const struct signal_row {
+	int signum;
+	const char *name;
+	struct answer answers[MOMENTS];
+} signal_rows[] = {
+	{ SIGHUP, "SIGHUP", ALWAYS(WISH_RELOAD, ", re-reading config") },
+	{ SIGTERM, "SIGTERM", TWICE(WISH_SHUTDOWN_WAIT_FOR_CLIENTS, ", shutting down, waiting for all clients disconnect") },
+	{ SIGINT, "SIGINT",
+	  TWICE(WISH_SHUTDOWN_WAIT_FOR_SERVERS, ", shutting down, waiting for all servers connections to be released") },
+	{ SIGQUIT, "SIGQUIT", ALWAYS(WISH_SHUTDOWN, ", fast exit") },
+	{ SIGUSR1, "SIGUSR1", { PAUSING, PAUSED, PAUSED, PAUSING, PAUSED } },
+	{ SIGUSR2, "SIGUSR2",
+	  { { WISH_NOTHING, ", but not paused/suspended" }, { WISH_RESUME, ", continuing from PAUSE" },
+	    { WISH_RESUME, ", continuing from SUSPEND" }, IGNORED, IGNORED } },
+};
+#define SIGNAL_ROWS (sizeof signal_rows / sizeof *signal_rows)
+
+struct signals {
+	struct event *events[SIGNAL_ROWS];
+	signals_on_signal *on_signal;
+	void *context;
+};
+
+static const struct signal_row *row_of(int signum)
 {
-	sd_notify(0, "READY=1");
-}
-
-void notify_reloading(void)
-{
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_monotonic());
-}
-
-void notify_stopping(void)
-{
-	sd_notify(0, "STOPPING=1");
-}
-
-const char *notify_address(void)
-{
-	return getenv("NOTIFY_SOCKET");
-}
-
-void notify_adopt(const char *address)
-{
-	if (address)
-		setenv("NOTIFY_SOCKET", address, 1);
-}
-
-void notify_successor(int pid)
-{
-	sd_notifyf(0, "MAINPID=%d", pid);
-	unsetenv("NOTIFY_SOCKET");
-}
-
-void notify_status(const char *format, ...)
-{
-	char text[256];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	sd_notifyf(0, "STATUS=%s", text);
-}
-
-size_t notify_listen_fds(int *fds, size_t max)
-{
-	/* removes the environment variables, so that no child process uses the sockets */
-	int count = sd_listen_fds(1);
-	size_t taken = 0;
-
-	if (count < 0) {
-		log_warning("the sockets that systemd passed cannot be taken over: %s", strerror(-count));
-		return 0;
-	}
-	for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
-		if (taken < max && sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0) {
-			fds[taken++] = fd;
-			continue;
-		}
-		log_warning("descriptor %d that systemd passed is no listening stream socket, or one too many: closed", fd);
-		close(fd);
-	}
-	return taken;
-}
-
-#else
-
-void notify_ready(void)
-{
-}
-
-void notify_reloading(void)
-{
-}
-
-void notify_stopping(void)
-{
-}
-
-const char *notify_address(void)
-{
+	for (size_t i = 0; i < SIGNAL_ROWS; i++)
+		if (signal_rows[i].signum == signum)
+			return &signal_rows[i];
 	return NULL;
 }
 
-void notify_adopt(const char *address)
+enum signal_wish signal_decide(int signum, enum signal_moment moment)
 {
-	(void)address;
+	const struct signal_row *row = row_of(signum);
+
+	return row ? row->answers[moment].wish : WISH_NOTHING;
 }
 
-void notify_successor(int pid)
+const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size)
 {
-	(void)pid;
+	const struct signal_row *row = row_of(signum);
+
+	snprintf(buf, size, "got %s%s", row ? row->name : "signal", row ? row->answers[moment].text : "");
+	return buf;
 }
 
-void notify_status(const char *format, ...)
+static void on_event(evutil_socket_t signum, short what, void *context)
 {
-	(void)format;
+	struct signals *signals = context;
+
+	(void)what;
+	signals->on_signal(signals->context, (int)signum);
 }
 
-size_t notify_listen_fds(int *fds, size_t max)
+struct signals *signals_open(struct event_base *base, signals_on_signal *on_signal, void *context)
 {
-	(void)fds;
-	(void)max;
-	return 0;
+	struct signals *signals = mem_try(sizeof *signals);
+
+	if (!signals)
+		return NULL;
+	signals->on_signal = on_signal;
+	signals->context = context;
+	for (size_t i = 0; i < SIGNAL_ROWS; i++) {
+		signals->events[i] = evsignal_new(base, signal_rows[i].signum, on_event, signals);
+		if (!signals->events[i] || event_add(signals->events[i], NULL) < 0) {
+			signals_close(&signals);
+			return NULL;
+		}
+	}
+	/* errno reports both: the reader has gone, or the log has reached the limit of file size */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	return signals;
 }
 
-#endif
+void signals_close(struct signals **signals)
+{
+	struct signals *s = *signals;
+
+	*signals = NULL;
+	if (!s)
+		return;
+	for (size_t i = 0; i < SIGNAL_ROWS; i++)
+		if (s->events[i]) {
+			event_free(s->events[i]);
+			/* a second signal must not kill a process that is ending */
+			signal(signal_rows[i].signum, SIG_IGN);
+		}
+	mem_free(s);
+}

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/log.h"
+#include "base/service.h"
 #include "main/daemon.h"
 
 #include <netinet/in.h>

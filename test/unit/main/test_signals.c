@@ -1,7 +1,7 @@
 /* The action of each signal, and its delivery by the loop. */
 #include "unit.h"
 
-#include "main/signals.h"
+#include "main/daemon.h"
 
 #include <event2/event.h>
 #include <signal.h>

@@ -18,7 +18,7 @@
  * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock still is the locked file. One
  * call writes the number over the old number before the file is truncated, so the first line is never a partial number.
  */
-#include "main/pidfile.h"
+#include "handover/pidfile.h"
 
 #include "base/mem.h"
 

@@ -1,5 +1,5 @@
-#ifndef MAIN_PIDFILE_H
-#define MAIN_PIDFILE_H
+#ifndef HANDOVER_PIDFILE_H
+#define HANDOVER_PIDFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "main/pidfile.h"
+#include "handover/pidfile.h"
 
 #include <errno.h>
 #include <fcntl.h>

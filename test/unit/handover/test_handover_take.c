@@ -1,5 +1,5 @@
 /* The socket for online restart requests: its path, its permissions, and existing files at its path. */
-#include "main/takeover.h"
+#include "handover/handover.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -43,11 +43,11 @@ static void make_file(const char *name)
 	fclose(f);
 }
 
-static void check_connects(const struct takeover_socket *to)
+static void check_connects(const struct handover_socket *to)
 {
 	int fd = -1, other;
 
-	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_FOUND);
+	CHECK_INT(handover_connect(&settings, &fd, why, sizeof(why)), TAKER_FOUND);
 	other = accept(to->fd, NULL, NULL);
 	CHECK(other >= 0);
 	close(other);
@@ -58,24 +58,24 @@ static void check_nobody(const char *text)
 {
 	int fd = -1;
 
-	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_NOBODY);
+	CHECK_INT(handover_connect(&settings, &fd, why, sizeof(why)), TAKER_NOBODY);
 	CHECK_TEXT(why, text);
 }
 
 TEST(beside_the_pidfile)
 {
-	struct takeover_socket to;
+	struct handover_socket to;
 	mode_t saved = umask(0);
 
 	begin();
 	check_nobody("No such file or directory");
-	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	REQUIRE(handover_listen(&to, &settings, why, sizeof(why)));
 	CHECK_INT(mode_of(path), S_IFSOCK | 0600);
 	check_connects(&to);
-	takeover_unlisten(&to);
+	handover_unlisten(&to);
 	CHECK_INT(to.fd, -1);
 	CHECK_INT(mode_of(path), 0);
-	takeover_unlisten(&to);
+	handover_unlisten(&to);
 	umask(saved);
 	end();
 }
@@ -83,39 +83,39 @@ TEST(beside_the_pidfile)
 /* Only root can be another user. */
 TEST(no_other_user_can_connect)
 {
-	struct takeover_socket to;
+	struct handover_socket to;
 	int fd, status = 1;
 	pid_t child;
 
 	if (getuid() != 0)
 		return;
 	begin();
-	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	REQUIRE(handover_listen(&to, &settings, why, sizeof(why)));
 	child = fork();
 	if (child == 0)
-		_exit(setuid(65534) == 0 && takeover_connect(&settings, &fd, why, sizeof(why)) == TAKER_NOBODY ? 0 : 1);
+		_exit(setuid(65534) == 0 && handover_connect(&settings, &fd, why, sizeof(why)) == TAKER_NOBODY ? 0 : 1);
 	waitpid(child, &status, 0);
 	CHECK_INT(status, 0);
-	takeover_unlisten(&to);
+	handover_unlisten(&to);
 	end();
 }
 
 TEST(beside_the_socket_for_clients)
 {
-	struct takeover_socket to;
+	struct handover_socket to;
 	char clients[96];
 
 	begin();
 	settings.pidfile = NULL;
 	snprintf(clients, sizeof(clients), "%s/.s.PGSQL.6432", directory);
-	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&to, &settings, why, sizeof(why)));
 	CHECK(strstr(why, ".s.PGSQL.6432\": No such file"));
 	make_file(clients);
-	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	REQUIRE(handover_listen(&to, &settings, why, sizeof(why)));
 	snprintf(path, sizeof(path), "%s.takeover", clients);
 	CHECK_INT(mode_of(path), S_IFSOCK | 0600);
 	check_connects(&to);
-	takeover_unlisten(&to);
+	handover_unlisten(&to);
 	CHECK_INT(mode_of(path), 0);
 	unlink(clients);
 	end();
@@ -123,7 +123,7 @@ TEST(beside_the_socket_for_clients)
 
 TEST(abstract_as_the_socket_for_clients)
 {
-	struct takeover_socket to, second;
+	struct handover_socket to, second;
 	char name[64];
 
 	begin();
@@ -131,17 +131,17 @@ TEST(abstract_as_the_socket_for_clients)
 	settings.pidfile = "";
 	settings.unix_socket_dir = name;
 	check_nobody("Connection refused");
-	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	REQUIRE(handover_listen(&to, &settings, why, sizeof(why)));
 	check_connects(&to);
-	CHECK(!takeover_listen(&second, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&second, &settings, why, sizeof(why)));
 	CHECK_TEXT(why, "Address already in use");
-	takeover_unlisten(&to);
+	handover_unlisten(&to);
 	end();
 }
 
 TEST(no_directory_for_the_socket)
 {
-	struct takeover_socket to;
+	struct handover_socket to;
 	char long_one[200];
 	int fd;
 
@@ -149,47 +149,47 @@ TEST(no_directory_for_the_socket)
 	memset(long_one, 'x', sizeof(long_one) - 1);
 	long_one[sizeof(long_one) - 1] = '\0';
 	settings.pidfile = long_one;
-	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&to, &settings, why, sizeof(why)));
 	CHECK(strstr(why, "too long"));
-	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_NOBODY);
+	CHECK_INT(handover_connect(&settings, &fd, why, sizeof(why)), TAKER_NOBODY);
 	settings.pidfile = settings.unix_socket_dir = "";
-	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&to, &settings, why, sizeof(why)));
 	CHECK_TEXT(why, "neither pidfile nor unix_socket_dir is set");
-	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_REFUSED);
+	CHECK_INT(handover_connect(&settings, &fd, why, sizeof(why)), TAKER_REFUSED);
 	end();
 }
 
 TEST(existing_files_at_the_socket_path)
 {
-	struct takeover_socket to, second;
+	struct handover_socket to, second;
 	char kept[128];
 
 	begin();
-	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	REQUIRE(handover_listen(&to, &settings, why, sizeof(why)));
 	/* the inode number is not reused */
 	snprintf(kept, sizeof(kept), "%s/kept", directory);
 	REQUIRE(link(path, kept) == 0);
 	/* the socket of a process that listens is kept */
-	CHECK(!takeover_listen(&second, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&second, &settings, why, sizeof(why)));
 	CHECK(strstr(why, path) && strstr(why, "socket is in use"));
 	check_connects(&to);
 	/* the socket of a killed process is replaced */
 	close(to.fd);
 	check_nobody("Connection refused");
-	REQUIRE(takeover_listen(&second, &settings, why, sizeof(why)));
+	REQUIRE(handover_listen(&second, &settings, why, sizeof(why)));
 	/* and is not removed twice */
 	to.fd = dup(second.fd);
-	takeover_unlisten(&to);
+	handover_unlisten(&to);
 	check_connects(&second);
-	takeover_unlisten(&second);
+	handover_unlisten(&second);
 	unlink(kept);
 	/* a file that is not a socket is kept */
 	make_file(path);
-	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&to, &settings, why, sizeof(why)));
 	CHECK(strstr(why, "a file that is not a socket"));
 	CHECK(unlink(path) == 0);
 	CHECK(symlink("/nowhere", path) == 0);
-	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(!handover_listen(&to, &settings, why, sizeof(why)));
 	CHECK(unlink(path) == 0);
 	end();
 }

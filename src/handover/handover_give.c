@@ -9,14 +9,14 @@
  * it sends does not change. It waits at most PATIENCE for each message of the new process. The point of no return is GO: when
  * the socket has accepted it, everything belongs to the new process and is closed here.
  */
-#include "main/takeover.h"
+#include "handover/handover.h"
 
 #include "auth/refusal.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "main/daemon.h"
-#include "core/world.h"
+#include "base/service.h"
+#include "conn/listening.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -46,7 +46,7 @@ struct giver {
 	struct world *world;
 	struct pidfile **pidfile;
 	bool *due;
-	struct takeover_socket socket;	/* closed after the handover */
+	struct handover_socket socket;	/* closed after the handover */
 	struct event readable;
 	bool looks_away;		/* accepting failed: waiting for the socket would spin */
 	struct asker *asker;
@@ -82,21 +82,6 @@ static void refuse(struct giver *g, const char *why)
 	asker_free(&g->asker);
 }
 
-static void want(struct giver *g)
-{
-	const char *refusal = handover_refusal(g->world);
-
-	if (refusal) {
-		refuse(g, refusal);
-		return;
-	}
-	log_info("process %d is about to take over", (int)g->asker->pid);
-	g->asker->wants = true;
-	g->asker->since = g->world->now;
-	listening_set_accepting(&g->world->listening, false);
-	*g->due = true;
-}
-
 /* The handover failed: this process continues. */
 static void resume(struct giver *g, const char *why)
 {
@@ -109,18 +94,26 @@ static void resume(struct giver *g, const char *why)
 static void hear(struct giver *g, const struct record *r)
 {
 	struct asker *a = g->asker;
+	const char *refusal;
 	char why[128] = "";
 
 	if (r->fd >= 0)
 		close(r->fd);
-	if (!a->is_known && takeover_read_hello(r, why, sizeof(why)))
+	if (!a->is_known && handover_read_hello(r, why, sizeof(why))) {
 		a->is_known = true;
-	else if (!a->is_known)
+	} else if (!a->is_known) {
 		refuse(g, why);
-	else if (r->type == HANDOVER_TAKE && !a->wants)
-		want(g);
-	else
+	} else if (r->type != HANDOVER_TAKE || a->wants) {
 		resume(g, "it has said something that makes no sense here");
+	} else if ((refusal = handover_refusal(g->world)) != NULL) {
+		refuse(g, refusal);
+	} else {
+		log_info("process %d is about to take over", (int)a->pid);
+		a->wants = true;
+		a->since = g->world->now;
+		listening_set_accepting(&g->world->listening, false);
+		*g->due = true;
+	}
 }
 
 static void on_asker(evutil_socket_t fd, short what, void *arg)
@@ -213,7 +206,7 @@ static bool accept_one(struct giver *g)
 		return true;
 	}
 	g->asker = asker_new(g, fd, pid);
-	if (g->asker && !takeover_say_hello(g->asker->records, 0))
+	if (g->asker && !handover_say_hello(g->asker->records, 0))
 		resume(g, records_error(g->asker->records));
 	return true;
 }
@@ -235,19 +228,19 @@ static void stop_listening(struct giver *g)
 {
 	if (g->socket.fd >= 0)
 		event_del(&g->readable);
-	takeover_unlisten(&g->socket);
+	handover_unlisten(&g->socket);
 }
 
 /* False with a text: no process can take over from now on. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
-	if (!takeover_listen(&g->socket, &g->world->conf->settings, why, why_size))
+	if (!handover_listen(&g->socket, &g->world->conf->settings, why, why_size))
 		return false;
 	event_assign(&g->readable, g->base, g->socket.fd, EV_READ | EV_PERSIST, on_knock, g);
 	if (event_add(&g->readable, NULL) == 0)
 		return true;
 	snprintf(why, why_size, "out of memory");
-	takeover_unlisten(&g->socket);
+	handover_unlisten(&g->socket);
 	return false;
 }
 
@@ -264,45 +257,29 @@ static bool send_text(struct records *to, uint8_t type, const char *text)
 	return sent;
 }
 
-static bool send_all(struct giver *g, struct handover_counts *counts)
+/* Waits for READY and sends GO. Returns NULL, or why the handover failed. */
+static const char *confirm(struct giver *g, bool *takes_pidfile)
 {
-	struct records *to = g->asker->records;
-	const char *notify = notify_address();
-
-	if (notify && !send_text(to, HANDOVER_NOTIFY, notify))
-		return false;
-	if (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), PATIENCE))
-		return false;
-	return handover_send(g->world, to, PATIENCE, counts);
-}
-
-/* Waits for READY. Returns NULL, or why it did not arrive. */
-static const char *wait_until_ready(struct giver *g, bool *takes_pidfile)
-{
-	struct records *from = g->asker->records;
+	struct records *channel = g->asker->records;
 	struct record r;
 	struct unpack in;
+	char why[256];
 
-	if (records_wait(from, &r, PATIENCE) != RECORDS_OK)
-		return records_error(from);
+	if (records_wait(channel, &r, PATIENCE) != RECORDS_OK)
+		return records_error(channel);
 	if (r.fd >= 0)
 		close(r.fd);
 	in = unpack_of(r.body, r.size);
 	*takes_pidfile = unpack_bool(&in);
-	return r.type == HANDOVER_READY && unpack_is_done(&in) ? NULL : "it has answered something that makes no sense here";
-}
-
-/* Sends GO. Stops listening before, so that the new process can bind the name. */
-static const char *say_go(struct giver *g)
-{
-	char why[256];
-
+	if (r.type != HANDOVER_READY || !unpack_is_done(&in))
+		return "it has answered something that makes no sense here";
+	/* stops listening before GO, so that the new process can bind the name */
 	stop_listening(g);
-	if (records_send(g->asker->records, HANDOVER_GO, NULL, -1, 0))
+	if (records_send(channel, HANDOVER_GO, NULL, -1, 0))
 		return NULL;
 	if (!start_listening(g, why, sizeof(why)))
 		log_warning("an online restart (-R) of this process is not possible any more: %s", why);
-	return records_error(g->asker->records);
+	return records_error(channel);
 }
 
 /* Everything belongs to the new process; only clients that could not be handed over remain. */
@@ -327,17 +304,19 @@ static void let_go(struct giver *g, bool pidfile_goes_along, const struct handov
 
 static void give(struct giver *g)
 {
+	struct records *to = g->asker->records;
+	const char *notify = notify_address();
 	struct handover_counts counts;
 	bool takes_pidfile = false;
 	const char *why;
 
-	if (!send_all(g, &counts)) {
-		resume(g, records_error(g->asker->records));
+	if ((notify && !send_text(to, HANDOVER_NOTIFY, notify)) ||
+	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), PATIENCE)) ||
+	    !handover_send(g->world, to, PATIENCE, &counts)) {
+		resume(g, records_error(to));
 		return;
 	}
-	why = wait_until_ready(g, &takes_pidfile);
-	if (!why)
-		why = say_go(g);
+	why = confirm(g, &takes_pidfile);
 	if (!why) {
 		let_go(g, takes_pidfile, &counts);
 		return;
@@ -347,17 +326,11 @@ static void give(struct giver *g)
 	resume(g, why);
 }
 
-static usec_t calm_most(const struct world *w)
-{
-	usec_t set = w->conf->settings.suspend_timeout;
-
-	return set > 0 && set < CALM_MOST ? set : CALM_MOST;
-}
-
 void giver_turn(struct giver *g)
 {
 	const struct world *w;
 	struct asker *a;
+	usec_t most;
 
 	if (!g)
 		return;
@@ -381,7 +354,10 @@ void giver_turn(struct giver *g)
 	}
 	/* a failed login that waits for its refusal is ended at once */
 	refusals_end(g->world->refusals);
-	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
+	most = w->conf->settings.suspend_timeout;
+	if (most <= 0 || most > CALM_MOST)
+		most = CALM_MOST;
+	if (handover_is_calm(w) || w->now - a->since >= most)
 		give(g);
 }
 
