@@ -42,6 +42,10 @@ void handover_reject(struct handover *handover, int fd, enum reject_way way);
 /* Keeps bytes to be sent to this peer after the handover. False: no memory. */
 bool handover_put_by(struct handover *handover, struct peer *peer, const uint8_t *bytes, size_t size);
 
+/* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
+void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
+struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
+
 /* The state of the old process while it sends the records. */
 struct sender {
 	struct world *world;
@@ -50,17 +54,6 @@ struct sender {
 	struct handover_counts *counts;
 	struct known_statement *sent;	/* statements that have been sent */
 };
-
-/* handover_pool.c */
-bool handover_send_pools(struct world *world, struct records *to, int patience, struct handover_counts *counts);
-void world_pack(struct bytes *out, const struct world *world);
-void world_unpack(struct unpack *in, struct handover *handover);
-void database_unpack(struct unpack *in, struct handover *handover);
-void pool_unpack(struct unpack *in, struct handover *handover);
-
-/* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
-void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
-struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 
 /* handover_connection.c */
 /* No client of the pool waits for its listener. */
