@@ -13,7 +13,7 @@
 struct dns;
 
 struct dns_config {
-	const char *resolv_conf;	/* NULL: /etc/resolv.conf; name servers may have ports (net/dns_channel.h) */
+	const char *resolv_conf;	/* NULL: /etc/resolv.conf; name servers may have ports (net/dns_query.h) */
 	const char *servers;		/* "192.0.2.1:5353,[2001:db8::1]:53" instead of the servers of resolv.conf; NULL: these */
 	usec_t max_ttl;			/* upper limit for the lifetime of answers */
 	usec_t nxdomain_ttl;		/* lifetime of a failure */
