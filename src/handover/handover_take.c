@@ -148,7 +148,7 @@ static bool address_of(struct address *a, const char *file, char *why, size_t wh
 }
 
 /* Whether the peer's user is the user of this process. */
-static bool is_of_own_user(int fd, int32_t *pid)
+static bool check_user(int fd, int32_t *pid)
 {
 	uint32_t uid;
 
@@ -251,7 +251,7 @@ enum taker_found handover_connect(const struct settings *settings, int *fd, char
 		return TAKER_NOBODY;
 	snprintf(name, sizeof(name), "file-%llx-%llx", (unsigned long long)s.st_dev, (unsigned long long)s.st_ino);
 	*fd = abstract_address(&a, name) ? connect_to(&a, SOCK_NONBLOCK) : -1;
-	if (*fd >= 0 && is_of_own_user(*fd, &pid))
+	if (*fd >= 0 && check_user(*fd, &pid))
 		return TAKER_FOUND;
 	if (*fd >= 0)
 		close(*fd);
@@ -333,7 +333,7 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 	t->records = records_new(fd);
 	if (!t->records)
 		close(fd);
-	if (t->records && is_of_own_user(fd, &t->pid)) {
+	if (t->records && check_user(fd, &t->pid)) {
 #ifdef SYS_pidfd_open
 		t->process = (int)syscall(SYS_pidfd_open, (pid_t)t->pid, 0u);
 #endif
