@@ -297,7 +297,8 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 		.reserve = first_set(OF_USER(pool->user, reserve_pool_size), database->reserve_pool_size, set->reserve_pool_size),
 		.min_size = first_set(CONF_UNSET, database->min_pool_size, set->min_pool_size),
 		.max_pinned = first_set(OF_USER(pool->user, max_pinned), database->max_pinned, set->max_pinned),
-		.pinned_idle_timeout = first_set(OF_USER(pool->user, pinned_idle_timeout), database->pinned_idle_timeout, set->pinned_idle_timeout),
+		.pinned_idle_timeout = first_set(OF_USER(pool->user, pinned_idle_timeout), database->pinned_idle_timeout,
+						 set->pinned_idle_timeout),
 		.server_lifetime = first_set(CONF_UNSET, database->server_lifetime, set->server_lifetime),
 	};
 }

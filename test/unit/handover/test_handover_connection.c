@@ -452,7 +452,7 @@ TEST(states_that_are_not_handed_over)
 	REQUIRE(begin_idle());
 	pack_server();
 	for (int state = 0; state < SERVER_STATES + 2; state++) {
-		/* test_handover_listener.c tests the state LISTENING */
+		/* the last tests have a server in the state LISTENING */
 		if (state == SERVER_IDLE || state == SERVER_USED || state == SERVER_TESTED || state == SERVER_ACTIVE || state == SERVER_LISTENING)
 			continue;
 		bytes_front(&record)[0] = (uint8_t)state;
