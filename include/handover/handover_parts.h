@@ -42,10 +42,6 @@ void handover_reject(struct handover *handover, int fd, enum reject_way way);
 /* Keeps bytes to be sent to this peer after the handover. False: no memory. */
 bool handover_put_by(struct handover *handover, struct peer *peer, const uint8_t *bytes, size_t size);
 
-/* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
-void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
-struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
-
 /* The state of the old process while it sends the records. */
 struct sender {
 	struct world *world;
@@ -56,6 +52,9 @@ struct sender {
 };
 
 /* handover_connection.c */
+/* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
+void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
+struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 /* No client of the pool waits for its listener. */
 bool listener_is_calm(const struct pool *pool);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */

@@ -205,33 +205,6 @@ static void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-void handover_pack_welcome(struct bytes *out, struct welcome *welcome)
-{
-	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
-
-	pack_bool(out, welcome != NULL);
-	if (messages)
-		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL, bytes_size(messages));
-}
-
-struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
-{
-	struct bytes messages = BYTES_EMPTY;
-	struct welcome *welcome;
-	const uint8_t *from;
-	size_t size;
-
-	if (!unpack_bool(in))
-		return NULL;
-	from = unpack_blob(in, &size);
-	if (in->bad)
-		return NULL;
-	bytes_append(&messages, from, size);
-	welcome = welcome_of(&messages, like);
-	in->bad |= !welcome;
-	return welcome;
-}
-
 static void server_info_pack(struct bytes *out, const struct params_table *table, struct server_info *info)
 {
 	pack_bool(out, info != NULL);

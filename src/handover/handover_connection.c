@@ -495,6 +495,35 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	h->server = NULL;
 }
 
+/* ---- the welcome of a server ---- */
+
+void handover_pack_welcome(struct bytes *out, struct welcome *welcome)
+{
+	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
+
+	pack_bool(out, welcome != NULL);
+	if (messages)
+		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL, bytes_size(messages));
+}
+
+struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
+{
+	struct bytes messages = BYTES_EMPTY;
+	struct welcome *welcome;
+	const uint8_t *from;
+	size_t size;
+
+	if (!unpack_bool(in))
+		return NULL;
+	from = unpack_blob(in, &size);
+	if (in->bad)
+		return NULL;
+	bytes_append(&messages, from, size);
+	welcome = welcome_of(&messages, like);
+	in->bad |= !welcome;
+	return welcome;
+}
+
 /* ---- packing a server ---- */
 
 /* The tasks by their numbers in the record; new ones are added at the end. Look-ups (4) are not handed over. */
