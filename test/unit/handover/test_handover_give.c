@@ -1,7 +1,7 @@
 /* The running process in an online restart: the request of another process, which the test plays. */
 #include "handover/handover.h"
 
-#include "pg/packed.h"
+#include "base/bytes.h"
 #include "unit.h"
 #include "whole.h"
 
