@@ -10,6 +10,8 @@
 /* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the role, and for the tracked parameters
    that the server does not report. `for_client`: of a client's own. */
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
+/* connect_query sets something, which no RESET leads back to. */
+bool server_has_lasting_query(const struct server *server);
 /* What connect_query has set is undone, or will be. True: it has set something, and the server is closed when it is released. */
 bool server_close_if_reset(struct server *server);
 /* This client may have left something in the session that is not known: the session is reset before another client gets the server. If a

@@ -17,6 +17,7 @@
 #include "login/login.h"
 #include "pg/build.h"
 #include "relay/link.h"
+#include "relay/release.h"
 #include "relay/relay.h"
 
 #include <stdio.h>
@@ -121,7 +122,7 @@ static bool yield(struct pool *pool)
 	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE]) {
 		struct pool_client *pc = LIST_OBJECT(node, struct pool_client, node);
 
-		if (pc->pins && session_state_may_yield(client_of(pc)) && link_yield(server_of(pc->link)))
+		if (pc->pins && session_state_may_yield(client_of(pc)) && release_yielded(server_of(pc->link)))
 			return true;
 	}
 	return false;

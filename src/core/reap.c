@@ -28,7 +28,7 @@
 #include "login/login.h"
 #include "pg/build.h"
 #include "prepared/prepared.h"
-#include "relay/link.h"
+#include "relay/release.h"
 
 #include <stdio.h>
 
@@ -293,7 +293,7 @@ static void reap_ended_client(struct client *c)
 	log_client(c, why, c->peer.end_detail);
 	forget_client(c);
 	if (s)
-		link_break(s);
+		release_ended_client(s);
 	if (is_told)
 		say_why(c, why, close_reason_text(why, c->peer.end_detail, text, sizeof(text)));
 	free_client(c);

@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "cancel/cancel.h"
 #include "cancel/peers.h"
-#include "relay/link.h"
+#include "relay/release.h"
 
 #include <stdio.h>
 

@@ -25,7 +25,7 @@
 #include "login/handshake.h"
 #include "pg/statement.h"
 #include "prepared/prepared.h"
-#include "relay/link.h"
+#include "relay/release.h"
 #include "relay/relay.h"
 #include "core/dispatch.h"
 #include "core/policy.h"

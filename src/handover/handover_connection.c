@@ -22,7 +22,7 @@
 #include "conn/client.h"
 #include "login/login.h"
 #include "prepared/prepared.h"
-#include "relay/link.h"
+#include "relay/release.h"
 #include "state/notify_client.h"
 #include "state/notify_server.h"
 #include "state/role.h"

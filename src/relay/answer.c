@@ -17,7 +17,7 @@
 #include "backend/welcome.h"
 #include "pg/message.h"
 #include "prepared/prepared.h"
-#include "relay/link.h"
+#include "relay/release.h"
 
 #define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
 #define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
@@ -265,7 +265,7 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 
 	if (verdict != PG_OK)
 		return verdict;
-	said = link_look_for_reply(s, at, n);
+	said = release_look_for_reply(s, at, n);
 	if (said == PG_OK)
 		*answer = ANSWER_ALL_SAID;
 	if (said != PG_BAD)

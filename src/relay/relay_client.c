@@ -15,7 +15,7 @@
  * be seen further before it may go anywhere, and fits the read buffer, a client is lent no server: whether its rest comes is not known.
  *
  * A server is given back when the ledger says that it owes nothing, its transaction is over, and both sides stand
- * between two frames (link_end_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
+ * between two frames (release_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
  */
 #include "relay/relay.h"
 
@@ -23,7 +23,7 @@
 #include "base/inline.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "relay/link.h"
+#include "relay/release.h"
 #include "relay/request.h"
 
 #include <stdio.h>
@@ -273,7 +273,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
 	if (s && s->ledger.lost)
-		link_end_if_over(s);
+		release_if_over(s);
 	if (step == STEP_WAIT) {
 		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
 		if (bytes_size(&c->peer.held) >= a_little(c))
@@ -285,7 +285,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 		return false;
 	}
 	if (s)
-		link_end_if_over(s);
+		release_if_over(s);
 	return !peer_is_stopped(&c->peer) && !waits_for_own_room(c);
 }
 
@@ -462,5 +462,5 @@ void relay_server_drained(struct server *s)
 		return;
 	if (c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS))
 		client_resume(c);
-	link_end_if_over(s);
+	release_if_over(s);
 }

@@ -17,6 +17,7 @@
 #include "prepared/prepared.h"
 #include "relay/answer.h"
 #include "relay/link.h"
+#include "relay/release.h"
 #include "relay/request.h"
 
 /* The transaction is over: what it has changed holds for other sessions. */
@@ -148,7 +149,7 @@ static struct walk end_walk(struct server *s, const struct gather *g, enum pg_ve
 		client_end(client_of(s->pooled.link), REASON_CLIENT_EOF, NULL);
 		return walk;
 	} else if (answer == ANSWER_ALL_SAID) {
-		link_all_said(s);
+		release_all_said(s);
 	} else {
 		return walk;
 	}
@@ -262,10 +263,10 @@ static bool server_may_go_on(struct server *s)
 		client_resume(c);
 	if (stream_unsent(&c->peer.stream) > 0) {
 		flow_block(&s->peer, FLOW_ROOM);
-		link_end_if_over(s);
+		release_if_over(s);
 		return false;
 	}
-	link_end_if_over(s);
+	release_if_over(s);
 	return !peer_is_stopped(&s->peer);
 }
 

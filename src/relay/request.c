@@ -22,6 +22,7 @@
 #include "pg/message.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
+#include "relay/release.h"
 #include "relay/relay.h"
 
 #include <string.h>
@@ -229,7 +230,7 @@ static enum step find_server(struct client *c, const struct pg_client_message *r
 			return step;
 	}
 	s = server_of(c->pooled.link);
-	if (s->task != NULL || (s->ledger.lost && link_may_leave(s)))
+	if (s->task != NULL || (s->ledger.lost && release_may_move(s)))
 		return STEP_WAIT;
 	/* left over from a COPY that failed */
 	if (row->taken_by == TAKEN_BY_COPY && !ledger_may_copy(&s->ledger))

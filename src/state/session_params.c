@@ -43,7 +43,7 @@ static void forget_unreported(struct server *s)
 }
 
 /* The query sets something, which no RESET leads back to. */
-static bool connect_query_sets(const struct server *s)
+bool server_has_lasting_query(const struct server *s)
 {
 	const char *query = s->pooled.pool->database->conf->connect_query;
 
@@ -53,7 +53,7 @@ static bool connect_query_sets(const struct server *s)
 /* A RESET of search_path would undo what connect_query has set. */
 bool server_notes_search_path(const struct server *s)
 {
-	return connect_query_sets(s) && !s->pooled.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+	return server_has_lasting_query(s) && !s->pooled.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }
 
 bool server_restore_search_path(struct server *s, const char *note)
@@ -140,7 +140,7 @@ uint64_t server_unset_params(const struct server *s, const struct client *c)
 
 bool server_close_if_reset(struct server *s)
 {
-	if (!connect_query_sets(s))
+	if (!server_has_lasting_query(s))
 		return false;
 	if (s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_STATE_STAYS;

@@ -4,6 +4,7 @@
 #include "pg/build.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
+#include "relay/release.h"
 #include "state/session_restore.h"
 #include "state/task.h"
 #include "unit.h"

@@ -1,5 +1,6 @@
 /* A link from beginning to end: sharing, when a server is clean, and the server's state after its client disconnects. */
 #include "relay/link.h"
+#include "relay/release.h"
 
 #include "state/session_restore.h"
 #include "unit.h"
@@ -61,7 +62,7 @@ TEST(a_server_in_a_transaction_is_not_lent_to_others)
 {
 	REQUIRE(begin(INI));
 	CHECK(!server_is_clean(server));
-	link_end_if_over(server);
+	release_if_over(server);
 	CHECK(client->pooled.link == &server->pooled);
 	whole_query(near, "C");
 	CHECK(!client->pooled.link && server_is_clean(server));
@@ -157,17 +158,17 @@ TEST(reply_to_the_last_pooler_query)
 	REQUIRE(begin(SESSION_INI));
 	whole_query(near, "C");
 	/* no query was sent */
-	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply)), PG_BAD);
+	CHECK_INT(release_look_for_reply(server, reply, sizeof(reply)), PG_BAD);
 	server->task = &task_leave;
-	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply)), PG_OK);
-	CHECK_INT(link_look_for_reply(server, reply, 1), PG_MORE);
-	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply) - 1), PG_MORE);
+	CHECK_INT(release_look_for_reply(server, reply, sizeof(reply)), PG_OK);
+	CHECK_INT(release_look_for_reply(server, reply, 1), PG_MORE);
+	CHECK_INT(release_look_for_reply(server, reply, sizeof(reply) - 1), PG_MORE);
 	for (size_t i = 0; i < sizeof(reply); i++) {
 		memcpy(other, reply, sizeof(reply));
 		other[i] ^= 1;
-		CHECK_INT(link_look_for_reply(server, other, sizeof(other)), PG_BAD);
+		CHECK_INT(release_look_for_reply(server, other, sizeof(other)), PG_BAD);
 		if (i > 0)
-			CHECK_INT(link_look_for_reply(server, other, i), PG_MORE);
+			CHECK_INT(release_look_for_reply(server, other, i), PG_MORE);
 	}
 	server->task = NULL;
 	end();
@@ -177,23 +178,23 @@ TEST(conditions_for_releasing_a_server)
 {
 	REQUIRE(begin(INI));
 	/* no other server would know the transaction */
-	CHECK(!link_may_leave(server));
+	CHECK(!release_may_move(server));
 	server->status = 'I';
-	CHECK(link_may_leave(server));
+	CHECK(release_may_move(server));
 	server->state_doubts = PIN_LOCK;
-	CHECK(!link_may_leave(server));
+	CHECK(!release_may_move(server));
 	server->state_doubts = 0;
 	client->pooled.pins = PIN_LISTENING;
-	CHECK(!link_may_leave(server));
+	CHECK(!release_may_move(server));
 	client->pooled.pins = 0;
 	server->task = &task_params;
-	CHECK(!link_may_leave(server));
+	CHECK(!release_may_move(server));
 	server->task = NULL;
 	server->ledger.open = true;
-	CHECK(!link_may_leave(server));
+	CHECK(!release_may_move(server));
 	server->ledger.open = false;
 	client->shares_server = false;
-	CHECK(!link_may_leave(server));
+	CHECK(!release_may_move(server));
 	client->shares_server = true;
 	server->status = 'T';
 	end();

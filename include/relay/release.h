@@ -1,0 +1,85 @@
+#ifndef RELAY_RELEASE_H
+#define RELAY_RELEASE_H
+
+#include "conn/world.h"
+#include "pg/frame.h"
+
+/*
+ * The end of a link: when the server of a client is free, and what becomes of it. See release.c.
+ */
+
+/* What the decision depends on. */
+struct release_view {
+	bool shares_server;		/* the server is lent for a transaction or statement */
+	bool client_ends;		/* the client is ending */
+	bool is_stream;			/* a replication client */
+	bool is_stopped;		/* the connection, or its client, is ending */
+	bool owes;			/* answers are owed, as far as the ledger knows */
+	bool in_doubt;			/* the ledger does not know yet whether an answer is owed */
+	bool is_lost;			/* ... and never will */
+	bool in_batch;			/* messages without a Sync after them have been sent */
+	bool in_transaction;
+	bool has_task, task_ends_alone;	/* a task is executed; it can end without the client */
+	bool said_fatal;		/* the server has sent a fatal error */
+	bool in_answer;			/* a message of the server is incomplete */
+	bool holds_input, holds_first;	/* input of the server is not processed yet; ... complete messages */
+	bool has_unsent;		/* bytes for the server wait to be sent */
+	bool in_message;		/* a message of the client is incomplete */
+	bool is_about_to_send;		/* the client has sent a request that has not gone to the server */
+	bool is_canceled;		/* cancel requests are on their way to the server */
+	bool has_state;			/* the session has state of the client, or may have */
+	bool is_pinned;			/* the client keeps the server until it leaves */
+	bool leaves_state;		/* the state stays in the session, because the client ends */
+	bool needs_reset;		/* server_reset_query is to run after the link */
+	bool is_spent;			/* the server is to be closed: server_lifetime, close_reason */
+};
+
+enum release_what {
+	RELEASE_KEEP,			/* the link continues */
+	RELEASE_PIN,			/* ... until the client leaves */
+	RELEASE_ASK,			/* the server is asked what state of the client it has */
+	RELEASE_SETTLE,			/* an empty query shows that nothing is owed */
+	RELEASE_MOVE,			/* the server ends after its answers, and the client gets another one */
+	RELEASE_RESET,			/* the server returns to its pool after server_reset_query */
+	RELEASE_RETURN,			/* the server returns to its pool */
+	RELEASE_CLOSE			/* the server is closed */
+};
+
+struct release {
+	enum release_what what;
+	const char *why;
+};
+
+/* Pure. */
+struct release release_decide(const struct release_view *view);
+
+/* An empty query: its answer resolves a doubt of the ledger. */
+extern const struct server_task task_barrier;
+/* The owed answers are unknown: until the answer of this query, all messages of the server belong to its client. */
+extern const struct server_task task_leave;
+
+/* Ends the link if the server is free, or takes the next step towards that. Nothing for a server without a client, or in session mode. */
+void release_check(struct server *server);
+static inline void release_if_over(struct server *s)
+{
+	/* mostly the server has not answered yet */
+	if (ledger_depth(&s->ledger) == 0)
+		release_check(s);
+}
+/* The client keeps the server for nothing that it needs (session_state_may_yield). True: the server was free, and has returned to its pool. */
+bool release_yielded(struct server *server);
+/* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
+void release_to_listener(struct server *server, struct client *client);
+/* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt alone, or ends. */
+void release_ended_client(struct server *server);
+/* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete message. */
+bool server_is_clean(const struct server *server);
+/* The ledger is lost, and the client may get another server (RELEASE_MOVE). */
+bool release_may_move(const struct server *server);
+/* Whether the next message of the server, of which n > 0 bytes are at `at`, is the answer to task_leave, which follows all others. PG_OK: it is;
+   PG_MORE: more bytes are needed; PG_BAD: it is not. */
+enum pg_verdict release_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
+/* That has arrived, and the client has all earlier messages. The server ends. */
+void release_all_said(struct server *server);
+
+#endif

@@ -1,0 +1,452 @@
+/*
+ * The release of a server: the one place that decides what becomes of the server of a link when nothing is going on there (release_decide), and
+ * that carries it out.
+ *
+ * A server is free when it owes nothing, is in no transaction, and both sides are between two messages. With session_state = full it must
+ * also have no state of its client that is unknown or cannot move. A server without a client may still wait for cancel requests that are on
+ * their way to it, and for server_reset_query (server_enter).
+ *
+ * A link ends in the mode in which it began (client->shares_server): a client that has got a session of its own may have filled it with
+ * state that no other client may see.
+ *
+ * Invariant: a server without a client owes no client anything, and is in no transaction.
+ */
+#include "relay/release.h"
+
+#include "base/assert.h"
+#include "base/inline.h"
+#include "cancel/cancel.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "prepared/prepared.h"
+#include "state/notifier.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/session_params.h"
+#include "state/session_state.h"
+#include "state/task.h"
+
+#include <string.h>
+
+/* ---- the decision ---- */
+
+static ALWAYS_INLINE bool is_clean(const struct release_view *v)
+{
+	return !v->owes && !v->in_transaction && !v->has_task && !v->said_fatal && !v->in_answer && !v->holds_input && !v->has_unsent &&
+	       !v->in_message;
+}
+
+static ALWAYS_INLINE struct release decide_return(const struct release_view *v)
+{
+	if (v->leaves_state && !v->needs_reset)
+		return (struct release){ RELEASE_CLOSE, "the state of the client stays in the session" };
+	if (v->is_spent)
+		return (struct release){ RELEASE_CLOSE, "the server is to be closed" };
+	if (v->needs_reset)
+		return (struct release){ RELEASE_RESET, "server_reset_query" };
+	return (struct release){ RELEASE_RETURN, "the server is free" };
+}
+
+static struct release decide_for_ended_client(const struct release_view *v)
+{
+	bool is_settling = v->has_task ? v->task_ends_alone : v->in_doubt;
+
+	if (v->is_stream)
+		return (struct release){ RELEASE_CLOSE, "a replication connection serves one client" };
+	if (is_clean(v))
+		return decide_return(v);
+	/* a cancel request would cancel the query that settles the doubt */
+	if (is_settling && !v->in_transaction && !v->is_canceled && !v->said_fatal && !v->in_answer && !v->has_unsent && !v->in_message)
+		return (struct release){ RELEASE_SETTLE, "only the pooler waits for an answer" };
+	return (struct release){ RELEASE_CLOSE, "a query or transaction has not ended" };
+}
+
+static ALWAYS_INLINE struct release decide(const struct release_view *v)
+{
+	bool at_boundary = !v->in_transaction && !v->has_task && !v->in_message && !v->holds_first;
+
+	if (v->client_ends)
+		return decide_for_ended_client(v);
+	if (!v->shares_server)
+		return (struct release){ RELEASE_KEEP, "session mode" };
+	if (v->is_stopped)
+		return (struct release){ RELEASE_KEEP, "the connection is ending" };
+	/* not within a batch: its answers may be missing, and no other server knows its first messages */
+	if (v->is_lost && at_boundary && !v->in_batch && !(v->has_state && v->is_pinned))
+		return v->has_state ? (struct release){ RELEASE_PIN, "the owed answers are unknown, and the session has state of the client" } :
+		       (struct release){ RELEASE_MOVE, "the owed answers are unknown" };
+	if (v->in_doubt && at_boundary)
+		return (struct release){ RELEASE_SETTLE, "it is in doubt which answers are owed" };
+	if (!is_clean(v))
+		return (struct release){ RELEASE_KEEP, "an answer, a transaction or a message is incomplete" };
+	/* A server that was prepared for this request must not go to the next client, or no request would ever be sent. */
+	if (v->is_about_to_send)
+		return (struct release){ RELEASE_KEEP, "the client has sent its next request" };
+	if (v->has_state)
+		return (struct release){ RELEASE_ASK, "the session may have state of the client" };
+	return decide_return(v);
+}
+
+struct release release_decide(const struct release_view *view)
+{
+	return decide(view);
+}
+
+/* ---- the view ---- */
+
+/* Another message may be put before the client's next one. */
+static ALWAYS_INLINE bool is_within_message(const struct client *c)
+{
+	return (c->peer.passing > 0 && !c->peer.passing_dropped) || c->half_sent;
+}
+
+/* The client holds a request that has not gone to the server. If only its beginning is here, the rest may never arrive. */
+static bool is_about_to_send(const struct client *c)
+{
+	struct pg_frame f;
+
+	return bytes_size(&c->peer.held) >= PG_HEADER &&
+	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) != PG_OK || !prepared_lacks(&f));
+}
+
+/* Whether server_reset_query runs after the link. */
+static ALWAYS_INLINE bool needs_reset(const struct server *s, const struct client *c, bool leaves_state)
+{
+	if (leaves_state)
+		return !server_has_lasting_query(s) && server_wants_reset(s, true);
+	return server_wants_reset(s, !c->shares_server || pool_mode_of(s->pooled.pool) == MODE_SESSION);
+}
+
+static ALWAYS_INLINE struct release_view view_of(const struct server *s, const struct client *c)
+{
+	return (struct release_view){
+		.shares_server = c->shares_server,
+		.is_stream = c->replication,
+		.is_stopped = peer_is_stopped(&s->peer),
+		.owes = !ledger_is_empty(&s->ledger),
+		.in_doubt = ledger_is_in_doubt(&s->ledger),
+		.is_lost = s->ledger.lost,
+		.in_batch = s->ledger.open,
+		.in_transaction = s->status != 'I',
+		.has_task = s->task,
+		.task_ends_alone = s->task && s->task->ends_alone,
+		.said_fatal = s->said_fatal,
+		.in_answer = s->peer.passing > 0,
+		.holds_input = bytes_size(&s->peer.held) > 0,
+		.holds_first = s->peer.held_first,
+		.has_unsent = stream_unsent(&s->peer.stream) > 0,
+		.in_message = is_within_message(c),
+		.is_about_to_send = is_about_to_send(c),
+		.is_canceled = s->pooled.cancels > 0,
+		.has_state = s->state_doubts | c->pooled.pins,
+		.is_pinned = c->pooled.pins & PIN_PARAMETERS,
+		.needs_reset = needs_reset(s, c, false),
+		.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE,
+	};
+}
+
+bool server_is_clean(const struct server *s)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && !s->said_fatal && s->peer.passing == 0 &&
+	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 &&
+	       (!s->pooled.link || !is_within_message(client_of(s->pooled.link)));
+}
+
+/* ---- what is done ---- */
+
+/* The server has nothing more to do for its client: removes the client's traces. */
+static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset)
+{
+	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS);
+	flow_unblock(&s->peer, FLOW_ROOM);
+	/* cancel requests that nothing carries yet have nothing left to cancel */
+	cancel_query_over(s);
+	s->told_pid = c->cancel_pid;
+	s->needs_reset = is_reset;
+	s->state_doubts = 0;
+	if (s->notifies)
+		notifier_leaves(s);
+	if (c->prepared) {
+		c->prepared->meaning.doubted |= s->meaning_in_doubt;
+		prepared_client_rests(c);
+	}
+	s->meaning_in_doubt = false;
+}
+
+/* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. */
+static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum release_what what, bool client_ends)
+{
+	enum server_state next;
+
+	part(s, c, what == RELEASE_RESET);
+	next = server_next_state(s);
+	pool_unlink(&s->pooled, next, client_ends, s->peer.world->now);
+	if (next != SERVER_IDLE || what == RELEASE_CLOSE)
+		server_enter(s, next);
+}
+
+void release_to_listener(struct server *s, struct client *c)
+{
+	pool_client_pin(&c->pooled, 0);
+	flow_unblock(&c->peer, FLOW_HELD);
+	part(s, c, server_wants_reset(s, pool_mode_of(s->pooled.pool) == MODE_SESSION));
+	pool_unlink(&s->pooled, SERVER_LISTENING, false, s->peer.world->now);
+	pool_mark(s->pooled.pool);
+}
+
+/*
+ * Behind all that the server has been asked goes a question of the pooler's own, which is answered in any state of a transaction, runs
+ * nothing and is in no log: an empty statement's parameters are described, and their types come back as they were given. What comes
+ * before that answer is the client's, and it is all. The end of the connection would not say so: it looks the same when the server has
+ * died, or has been killed, in the middle of its work. Nor may our half of the connection be closed before, because with
+ * client_connection_check_interval PostgreSQL takes that for the end of its client, and of the query.
+ *
+ * Terminate follows, so that a server that does not come to the question ends all the same. In the middle of a COPY it is that.
+ *
+ * A client that imitates the answer deceives only itself.
+ */
+#define MARK 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd'	/* four types */
+
+static const uint8_t question[] = {
+	PGC_PARSE, 0, 0, 0, 24, 0, 0, 0, 4, MARK,
+	PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0,
+	PGC_SYNC, 0, 0, 0, 4,
+	PGC_TERMINATE, 0, 0, 0, 4,
+};
+/* so much of the answer is unlike any other */
+static const uint8_t reply[] = {
+	PGS_PARSE_COMPLETE, 0, 0, 0, 4,
+	PGS_PARAMETER_TYPES, 0, 0, 0, 22, 0, 4, MARK,
+};
+
+/* RELEASE_MOVE. */
+static NEVER_INLINE void move_client(struct server *s)
+{
+	prepared_lose(s, client_of(s->pooled.link));
+	if (stream_write_bytes(&s->peer.stream, question, sizeof(question)))
+		server_task_to(s, &task_leave);
+	else
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+}
+
+bool release_may_move(const struct server *s)
+{
+	const struct client *c = client_of(s->pooled.link);
+
+	return !s->task && s->status == 'I' && !s->ledger.open && c->shares_server && !(s->state_doubts | c->pooled.pins);
+}
+
+enum pg_verdict release_look_for_reply(const struct server *s, const uint8_t *at, size_t n)
+{
+	size_t look = n < sizeof(reply) ? n : sizeof(reply);
+
+	if (s->task != &task_leave || memcmp(at, reply, look) != 0)
+		return PG_BAD;
+	return look < sizeof(reply) ? PG_MORE : PG_OK;
+}
+
+void release_all_said(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+
+	/* no other server would know its transaction */
+	if (s->status != 'I' || s->ledger.answered || s->said_fatal) {
+		server_end(s, REASON_ACCOUNT_LOST, NULL);
+		return;
+	}
+	server_end_leaving(s, REASON_ACCOUNT_LOST, false);
+	client_resume(c);
+}
+
+/* RELEASE_ASK: the transaction is over, and the client has state there, or may have. False: it has none that needs this server. */
+static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
+{
+	session_state_leave_channels(s, c);
+	if (session_state_is_in_doubt(s)) {
+		session_state_ask(s);
+		return true;
+	}
+	switch (c->hears ? notify_client_move(s, c) : NOTIFY_MOVE_NONE) {
+	case NOTIFY_MOVE_NONE:
+		break;
+	case NOTIFY_MOVE_SERVER:
+		release_to_listener(s, c);
+		notify_server_begin(c->session->notify_client->notify_server, s, c->session->notify_client);
+		return true;
+	case NOTIFY_MOVE_CHANNELS:
+		return true;
+	}
+	return session_state_keeps_server(c);
+}
+
+static enum task_end barrier_done(struct server *s, bool failed)
+{
+	(void)failed;
+	return s->pooled.link ? TASK_END_RESUME : TASK_END_RELEASE;
+}
+
+const struct server_task task_barrier = {
+	.name = "settle", .words = "an empty query", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .ends_alone = true, .on_done = barrier_done,
+};
+
+const struct server_task task_leave = {
+	.name = "leave", .words = "a last question", .states = TASK_IN(ACTIVE), .serves_client = true,
+};
+
+/* ---- when ---- */
+
+/* The client has the server for its session, and has set application_name without the address. A failure has no effect: pgweir tries again after the
+   next query. */
+static NEVER_INLINE void add_host(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const char *has = params_get(s->params, PARAM_APPLICATION_NAME), *wants = params_get(c->params, PARAM_APPLICATION_NAME);
+	const struct params *set;
+	struct bytes sql = BYTES_EMPTY;
+
+	if (c->replication || !server_is_clean(s) || !has || !wants || strcmp(has, wants) == 0)
+		return;
+	set = params_with(w->params, s->params, PARAM_APPLICATION_NAME, wants);
+	if (!set) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	params_sql(w->params, s->params, set, 0, NULL, &sql);
+	params_drop(w->params, &set);
+	server_run_and_free(s, &task_barrier, &sql);
+}
+
+void release_check(struct server *s)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	struct release_view view;
+	struct release release;
+
+	if (!c)
+		return;
+	if (!c->shares_server) {
+		if (s->params != c->params && s->peer.world->conf->settings.application_name_add_host)
+			add_host(s, c);
+		return;
+	}
+	/* mostly a transaction is open */
+	if (s->status != 'I' || s->task)
+		return;
+	view = view_of(s, c);
+	release = decide(&view);
+	if (release.what == RELEASE_PIN) {
+		session_state_is_lost(c);
+		view = view_of(s, c);
+		release = decide(&view);
+	}
+	if (release.what == RELEASE_ASK) {
+		if (must_continue(s, c))
+			return;
+		view.has_state = false;
+		release = decide(&view);
+	}
+	switch (release.what) {
+	case RELEASE_KEEP:
+	case RELEASE_PIN:
+	case RELEASE_ASK:
+		return;
+	case RELEASE_SETTLE:
+		server_run(s, &task_barrier, "");
+		return;
+	case RELEASE_MOVE:
+		move_client(s);
+		return;
+	case RELEASE_RESET:
+	case RELEASE_RETURN:
+	case RELEASE_CLOSE:
+		give_back(s, c, release.what, false);
+		flow_unblock(&c->peer, FLOW_HELD);
+	}
+}
+
+bool release_yielded(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct release_view view = view_of(s, c);
+	struct release release;
+
+	/* its pins may be given up */
+	view.has_state = s->state_doubts;
+	release = decide(&view);
+	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET && release.what != RELEASE_CLOSE)
+		return false;
+	pool_client_pin(&c->pooled, 0);
+	give_back(s, c, release.what, false);
+	flow_unblock(&c->peer, FLOW_HELD);
+	return true;
+}
+
+/* Why the server of an ended client cannot be kept: a query or transaction has not ended, or the client has sent another request together with the
+   last one. */
+static enum close_reason reason_unclean(const struct server *s)
+{
+	const struct client *c = client_of(s->pooled.link);
+
+	/* client_ready() sets both to the same time when more is owed behind a ReadyForQuery */
+	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
+		return REASON_CLIENT_IN_QUERY;
+	return REASON_CLIENT_NOT_READY;
+}
+
+/* A walsender within a stream accepts a Terminate; without it, its log tells of a lost standby. */
+static void part_from_stream(struct server *s, const struct client *c)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	if (s->peer.stream.phase != STREAM_OPEN || c->peer.passing > 0 || stream_unsent(&s->peer.stream) > 0)
+		return;
+	pg_build_terminate(&out);
+	if (!out.failed)
+		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+}
+
+static void end_server(struct server *s, const struct client *c)
+{
+	bool is_over = c->replication && server_is_clean(s);
+
+	/* a server that owes nothing gets its Terminate in the reap */
+	if (c->replication && !ledger_is_empty(&s->ledger))
+		part_from_stream(s, c);
+	server_end_leaving(s, is_over ? REASON_REPLICATION_OVER : reason_unclean(s), true);
+}
+
+void release_ended_client(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct release_view view;
+	struct release release;
+	bool was_clean;
+
+	if (s->task == &task_hear)
+		server_task_to(s, NULL);
+	view = view_of(s, c);
+	view.client_ends = true;
+	view.leaves_state = view.has_state;
+	view.needs_reset = needs_reset(s, c, view.leaves_state);
+	was_clean = is_clean(&view);
+	release = decide_for_ended_client(&view);
+	if (view.is_stream || (release.what == RELEASE_CLOSE && !was_clean)) {
+		end_server(s, c);
+		return;
+	}
+	peer_become(&s->peer, PEER_STAYS);
+	if (view.leaves_state && !view.needs_reset && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = REASON_STATE_STAYS;
+	if (release.what == RELEASE_SETTLE) {
+		part(s, c, view.needs_reset);
+		pool_unlink(&s->pooled, SERVER_TESTED, true, s->peer.world->now);
+		if (!s->task)
+			server_run(s, &task_barrier, "");
+	} else {
+		give_back(s, c, release.what, true);
+	}
+	/* an event of the server may have been ignored */
+	if (bytes_size(&s->peer.held) > 0 || stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
+}
