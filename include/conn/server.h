@@ -18,29 +18,52 @@ struct functions_question;
 struct welcome;
 struct dial;				/* data needed only while the connection is opened */
 
-/* State of the session that a client's SET or RESET has made unknown. UNKNOWN_PARAMS: parameters that the server does not report.
-   UNKNOWN_SEQUENCES: whether the session has values of sequences (currval) of another client. UNKNOWN_SESSION: any state that the SQL of
-   another client may have left. UNKNOWN_FUNCTIONS: the functions of the database that change the session. UNKNOWN_CHANNELS: the server has to
-   LISTEN to the channels of its client (state/notify_server.h). UNKNOWN_SOURCES: a value set by its client is in force, and perhaps must not be
-   (server_unset_params). */
-enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_SESSION = 16, UNKNOWN_CHANNELS = 32, UNKNOWN_SOURCES = 64 };
+/* Bits of session.unknown. */
+enum {
+#define SESSION_UNKNOWN(id, bit) UNKNOWN_##id = bit,
+#include "tbl/session_fact.tbl"
+};
 
-/* Special values of server->values_of: several clients have used the server; and, after a handover, the linked client. */
+/* Special values of server->session.values_of: several clients have used the server; and, after a handover, the linked client. */
 #define VALUES_MIXED UINT64_MAX
 #define VALUES_OF_LINK (UINT64_MAX - 1)
 
-/* Bits of state_doubts besides the PIN_ bits (PIN_PARAMETERS covers the parameters): the role. */
-enum { STATE_ROLE = 1 << PINS };
-/* A prepared statement of the client with any effect. */
-enum { STATE_ANYTHING = 1 << (PINS + 1) };
-/* Of a statement that the client has prepared: it may define functions or triggers, although the functions of the database are known. */
-enum { STATE_DEFINES = 1 << (PINS + 2) };
-/* In server->state_doubts: pgweir has LISTENed there to the channels of the client, and is to UNLISTEN at the end of the link. */
-enum { STATE_CHANNELS = 1 << (PINS + 2) };
+/* Bits of session.doubts besides the PIN_ bits. FACT_CHANNELS: pgweir has LISTENed there to the channels of the client, and must UNLISTEN at the end of
+   the link. */
+enum { FACT_ROLE = 1 << PINS, FACT_CHANNELS = 1 << (PINS + 2) };
 
 /* What commands change for other sessions at the end of their transaction: what texts mean (pg_tag_changes_meaning), with what a session begins
    (pg_tag_changes_sessions), which functions of the database change a session (a text may define functions or triggers without a tag that says so). */
 enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4 };
+
+/* What is known of the session of a server; room state has the rules. */
+struct server_session {
+	uint8_t unknown;		/* UNKNOWN_ bits: what the next link has to set; written by session_set_unknown and session_set_known */
+	uint8_t plain_set;		/* SET_ bits of the oldest message that is not answered, if it is a Query with one SET */
+	uint16_t doubts;		/* PIN_ and FACT_ bits: its client, which keeps_state, may have changed these; written by session_add_doubt and
+					   session_clear_doubt */
+	uint8_t changes;		/* CHANGES_ bits: what its client's transaction may have changed for other sessions */
+	bool was_reset;			/* its client has reset parameters */
+	bool channels_restored;		/* the server has LISTENed to all that its client listens to */
+	bool text_was_cut;		/* its client has sent SQL that could not be examined to its end */
+	bool meaning_in_doubt;		/* its client may have changed the meaning of SQL texts: search_path, role, tables; until the end of the link */
+	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared */
+	bool roles_prepared;		/* a text that may set a role has been prepared */
+	bool values_may_be_own;		/* what its client asks of sequences may be proven to be its own ... */
+	bool values_are_own;		/* ... and has been, for the client's next text */
+	bool sets_null;			/* the client's next text calls set_config with NULL */
+	bool has_failed;		/* there was an error since the link began */
+	uint32_t discards_in;		/* DISCARD SEQUENCES has been sent in this batch of its client, plus one; 0: in none */
+	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
+	uint64_t set_there;		/* bit i: the session has set tracked parameter i, and a RESET would change that, whatever its value is */
+	uint64_t doubted_by;		/* id of the client that may have left unknown state, or 0 */
+	uint64_t values_of;		/* id of the only client that has had the server since the session had no values of sequences; 0: none has */
+	char *drawn;			/* OIDs of sequences, with commas, of which its client has drawn the last value here; NULL: none is known */
+	struct session_answer *answer;	/* of task_state; NULL: it is not executed */
+	struct functions_question *functions;	/* of task_functions; NULL: it is not executed */
+	char *role;			/* the role at the start of the session, as written by role.c; NULL: the role of the login */
+	char *search_path;		/* after connect_query, in hexadecimal, as session_params.c notes it; NULL: not known */
+};
 
 /*
  * A server connection. Its phase is pooled.state; the answers it owes are in the ledger. Invariant: an idle server has no client, owes
@@ -53,6 +76,7 @@ struct server {
 	struct prepared_server *prepared;	/* NULL: nothing has been prepared on it */
 	uint32_t batch;			/* Syncs its clients have sent */
 	uint64_t unnamed_of;		/* id of the client that used its unnamed statement last; 0: not known */
+	struct server_session session;
 	const struct params *params;	/* values its session has ... */
 	const struct params *first_params;	/* ... and had when it had logged in; NULL before */
 	struct welcome *welcome;	/* other parameters reported at its login; NULL before. See backend/welcome.h */
@@ -62,30 +86,7 @@ struct server {
 	char *task_words;		/* ... the server's words, where a client's parameters were to be set; NULL: not known */
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;
-	struct session_answer *answer;	/* of task_state; NULL: it is not under way */
-	struct functions_question *functions;	/* of task_functions; NULL: it is not under way */
 	struct lookup *lookup;		/* which sent the query of task_lookup */
-	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
-	uint64_t set_there;		/* bit i: the session has tracked parameter i set, and a RESET would change that, whatever its value is */
-	uint64_t doubted_by;		/* id of the client that may have left unknown state in the session, or 0 */
-	uint64_t values_of;		/* id of the only client that has had the server since its session had no values of sequences; 0: none has */
-	char *drawn;			/* OIDs of sequences, with commas: of these its client has drawn the last value here; NULL: none is known */
-	uint32_t discards_in;		/* DISCARD SEQUENCES has been sent in this batch of its client, plus one; 0: in none */
-	bool values_may_be_own;		/* what its client asks of sequences may be proven to be its own ... */
-	bool values_are_own;		/* ... and has been, for the client's next text */
-	bool sets_null;			/* the client's next text calls set_config with NULL */
-	bool has_failed;		/* there was an error since the link began */
-	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
-	uint16_t state_doubts;		/* PIN_ bits, STATE_ROLE and STATE_CHANNELS: its client, which keeps_state, may have changed these there ... */
-	bool state_was_reset;		/* ... has reset parameters */
-	bool channels_restored;		/* ... and has LISTENed here to all that its client listens to */
-	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
-	uint8_t plain_set;		/* SET_ bits (pg/meaning.h) of the oldest message that is not answered, if it is a Query with one SET */
-	bool meaning_in_doubt;		/* its client may have changed the meaning of SQL texts in the session: search_path, role, tables; until the
-					   end of the link */
-	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared on it */
-	uint8_t changes;		/* CHANGES_ bits: what its client's transaction may have changed for other sessions */
-	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
@@ -99,8 +100,6 @@ struct server {
 	UT_hash_handle by_backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
-	char *role;			/* the role at the start of its session, as written by role.c; NULL: the role of its login */
-	char *search_path;		/* that connect_query has left, in hexadecimal, as session_params.c notes it; NULL: not known */
 	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
 	struct client *carries_for;	/* is_cancel: the request */
 	struct address *address;	/* where it is connected to; cancels go there too */

@@ -33,13 +33,11 @@ enum pool_limit {
 };
 /* Why a client keeps its server between transactions: bits of pool_client.pins, and the number of each bit. */
 enum pin {
-#define PIN(id, words, where) PIN_##id##_NUMBER,
-#include "tbl/pin.tbl"
-#undef PIN
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) PIN_##id##_NUMBER,
+#include "tbl/session_fact.tbl"
 	PINS,
-#define PIN(id, words, where) PIN_##id = 1 << PIN_##id##_NUMBER,
-#include "tbl/pin.tbl"
-#undef PIN
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) PIN_##id = 1 << PIN_##id##_NUMBER,
+#include "tbl/session_fact.tbl"
 };
 /* The effect of a failed server login on later logins. The handover record contains these numbers: add new ones at the end. */
 enum login_failure {

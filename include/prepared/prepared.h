@@ -180,10 +180,10 @@ static inline bool prepared_may_name(const struct client *c, const uint8_t *text
    the texts after it. */
 static inline void prepared_look_for_settings(const struct client *c, struct server *s, const uint8_t *text, size_t size)
 {
-	if (size < MEANING_SHORTEST || !c->shares_names || s->meaning_in_doubt)
+	if (size < MEANING_SHORTEST || !c->shares_names || s->session.meaning_in_doubt)
 		return;
 	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || role_begins(text, "beg") || role_begins(text, "sta"))
-		s->meaning_in_doubt = meaning_is_configured(text, size);
+		s->session.meaning_in_doubt = meaning_is_configured(text, size);
 }
 /* As prepared_send, for such a Query. */
 enum prepared_verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);

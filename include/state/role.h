@@ -19,8 +19,8 @@ static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t
 	if (role_parse_surely_keeps(text, size))
 		return;
 	keeps = set_parse_keeps(text, size);
-	s->roles_prepared |= !(keeps & SET_KEEPS_ROLE);
-	s->meanings_prepared |= !(keeps & SET_KEEPS_MEANING);
+	s->session.roles_prepared |= !(keeps & SET_KEEPS_ROLE);
+	s->session.meanings_prepared |= !(keeps & SET_KEEPS_MEANING);
 }
 /* The client's SET or RESET is complete, `of_query`: of a Query, not of an Execute. */
 void role_set_heard(struct server *server, bool of_query);

@@ -7,6 +7,9 @@
 /* What a server is asked about the session of its client, which keeps_state: see session_question.c. */
 struct client_session;
 
+/* How the server is asked for a fact (tbl/session_fact.tbl). */
+enum session_ask { ASK_NOT, ASK_PARAMETERS, ASK_EXISTS, ASK_CHANNELS, ASK_ROLE };
+
 /* What has come of an answer. */
 struct session_answer {
 	struct bytes pairs;		/* of parameters: name and value in turn, each with its NUL */

@@ -22,7 +22,7 @@ struct client_session {
 	struct state_names told;	/* of those, by functions of the database ... */
 	unsigned told_of;		/* ... as they were known then: functions->readings */
 	unsigned prepared_as_of;	/* the same when it has prepared its statements, and one more; 0: it has none */
-	uint16_t calls;			/* PIN_ bits, STATE_ROLE and STATE_ANYTHING: it has prepared statements that may change these, and no command tag will say so */
+	uint16_t calls;			/* PIN_ bits, FACT_ROLE and CALLS_ANYTHING: it has prepared statements that may change these, and no command tag will say so */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct notify_client *notify_client;	/* channels that it listens to; NULL: none. See notify_server.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
@@ -35,6 +35,15 @@ struct client_session {
 	usec_t pinned_since;		/* monotonic; while pooled.pins is not 0 */
 	usec_t asked_at;		/* last_active when the server was last asked */
 };
+
+/* Bits of client_session.calls besides PIN_ bits and FACT_ROLE: a prepared statement with any effect; one that may define functions or triggers. */
+enum { CALLS_ANYTHING = 1 << (PINS + 1), CALLS_DEFINES = 1 << (PINS + 2) };
+
+/* The only writers of session.unknown and session.doubts. */
+static inline void session_set_unknown(struct server *s, unsigned bits) { s->session.unknown |= (uint8_t)bits; }
+static inline void session_set_known(struct server *s, unsigned bits) { s->session.unknown &= (uint8_t)~bits; }
+static inline void session_add_doubt(struct server *s, unsigned facts) { s->session.doubts |= (uint16_t)facts; }
+static inline void session_clear_doubt(struct server *s, unsigned facts) { s->session.doubts &= (uint16_t)~facts; }
 
 /* Where a text stands: in a Query; in a Parse without a name; in one with a name. */
 enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };

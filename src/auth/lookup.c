@@ -279,11 +279,11 @@ static bool send_query(struct lookup *l, struct server *s)
 	for (size_t i = 0; i < params_others(s->params) && count < PARAMS_MOST; i++)
 		if (strcmp(params_other(s->params, i).name, PARAMS_ROLE) != 0)
 			names[count++] = params_other(s->params, i).name;
-	if (s->role)
+	if (s->session.role)
 		role_sql(s, true, &role);
 	bytes_append_u8(&role, 0);
 	if (!role.failed)
-		authquery_build(&l->answer, &out, l->sql, names, count, s->role ? (const char *)bytes_front(&role) : NULL);
+		authquery_build(&l->answer, &out, l->sql, names, count, s->session.role ? (const char *)bytes_front(&role) : NULL);
 	out.failed |= role.failed;
 	bytes_free(&role);
 	sent = journal_send(s, MARK_TASK, &out);

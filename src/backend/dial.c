@@ -407,7 +407,7 @@ static void forget_way(struct server *s)
 	bytes_wipe(&s->peer.held);
 	params_drop(w->params, &s->params);
 	s->params = params_none(w->params);
-	s->reported = 0;
+	s->session.reported = 0;
 	mem_free(s->cancel_key);
 	s->cancel_key = NULL;
 	s->cancel_key_size = 0;

@@ -61,8 +61,8 @@ void server_parameter(struct server *s, const char *name, const char *value)
 
 	if (index < 0)
 		return;
-	s->reported |= (uint64_t)1 << index;
-	s->set_there &= ~((uint64_t)1 << index);
+	s->session.reported |= (uint64_t)1 << index;
+	s->session.set_there &= ~((uint64_t)1 << index);
 	set = params_with(w->params, s->params, index, value);
 	if (set)
 		params_replace(w->params, &s->params, set);

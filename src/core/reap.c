@@ -95,10 +95,10 @@ static void free_server(struct server *s)
 	mem_free(s->cancel_key);
 	mem_free(s->address);
 	mem_free(s->host);
-	mem_free(s->role);
-	mem_free(s->search_path);
+	mem_free(s->session.role);
+	mem_free(s->session.search_path);
 	mem_free(s->task_words);
-	mem_free(s->drawn);
+	mem_free(s->session.drawn);
 	session_question_forget(s);
 	session_functions_forget(s);
 	release_peer(&s->peer);

@@ -319,7 +319,7 @@ static void check_server(const struct server *s)
 		ASSERT(s->pooled.state == SERVER_ACTIVE && s->pooled.link->link == &s->pooled);
 		return;
 	}
-	ASSERT(s->pooled.state != SERVER_ACTIVE && prepared_is_quiet(s) && !s->plain_set);
+	ASSERT(s->pooled.state != SERVER_ACTIVE && prepared_is_quiet(s) && !s->session.plain_set);
 	if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
 		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && !s->task && s->status == 'I'));
 }

@@ -485,14 +485,13 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 /* ---- pins ---- */
 
 /*
- * Pins: why clients keep their server connection between transactions (include/tbl/pin.tbl), and the number of such clients per
+ * Pins: why clients keep their server connection between transactions (include/tbl/session_fact.tbl), and the number of such clients per
  * pool.
  */
 
 static const char *const words[PINS] = {
-#define PIN(id, words, where) [PIN_##id##_NUMBER] = words,
-#include "tbl/pin.tbl"
-#undef PIN
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) [PIN_##id##_NUMBER] = words,
+#include "tbl/session_fact.tbl"
 };
 
 _Static_assert(PINS <= 8, "the bits fit pool_client.pins, and one more server.state_doubts");

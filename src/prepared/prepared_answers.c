@@ -473,9 +473,9 @@ void prepared_changes_undone(struct server *s)
 
 void prepared_set_heard(struct server *s)
 {
-	bool is_harmless = ledger_is_within_query(&s->ledger) ? s->plain_set & SET_KEEPS_MEANING : !s->meanings_prepared;
+	bool is_harmless = ledger_is_within_query(&s->ledger) ? s->session.plain_set & SET_KEEPS_MEANING : !s->session.meanings_prepared;
 
-	s->meaning_in_doubt |= !is_harmless || s->ledger.lost;
+	s->session.meaning_in_doubt |= !is_harmless || s->ledger.lost;
 	if (!s->prepared)
 		return;
 	s->prepared->set_in = s->batch + 1;

@@ -88,7 +88,7 @@ static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x, str
 /* Texts may have another meaning in this session. */
 static bool is_private(const struct sending *x)
 {
-	return x->s->meaning_in_doubt || session_state_is_private(x->s, x->c);
+	return x->s->session.meaning_in_doubt || session_state_is_private(x->s, x->c);
 }
 
 /* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so no other
@@ -156,7 +156,7 @@ static enum prepared_verdict use_nothing(const struct sending *x, const struct s
 
 bool named_may_be_of_sql(const struct sending *x, const struct statement_use *use)
 {
-	bool has_some = (x->s->state_doubts | x->c->pooled.pins) & PIN_STATEMENT;
+	bool has_some = (x->s->session.doubts | x->c->pooled.pins) & PIN_STATEMENT;
 
 	return (x->s->status != 'I' || has_some) && !is_ours(use);
 }
@@ -203,7 +203,7 @@ static NEVER_INLINE enum prepared_verdict prepare_sql(const struct sending *x, s
 	enum prepared_verdict verdict;
 	struct sql_plan plan;
 
-	x->s->meaning_in_doubt |= st->configures;
+	x->s->session.meaning_in_doubt |= st->configures;
 	x->mine->deallocates |= st->deallocates;
 	if (!st->names_others || sql_is_ready(x, st->number))
 		return PREPARED_PASS;
@@ -361,7 +361,7 @@ enum prepared_verdict named_close(const struct sending *x, const struct statemen
 		if (!named_may_be_of_sql(x, use))
 			return close_answered(x, use, NULL);
 		/* as DEALLOCATE */
-		x->s->state_doubts |= x->c->pooled.pins & PIN_STATEMENT;
+		session_add_doubt(x->s, x->c->pooled.pins & PIN_STATEMENT);
 		return sending_unchanged(x);
 	}
 	name_sent(sending_world(x), x->mine, n, NULL, x->s->batch);

@@ -38,8 +38,8 @@ static enum prepared_verdict sending_pass(const struct sending *x)
 
 enum prepared_verdict sending_unchanged(const struct sending *x)
 {
-	x->s->roles_prepared |= x->f->type == PGC_PARSE;
-	x->s->meanings_prepared |= x->f->type == PGC_PARSE;
+	x->s->session.roles_prepared |= x->f->type == PGC_PARSE;
+	x->s->session.meanings_prepared |= x->f->type == PGC_PARSE;
 	return sending_pass(x);
 }
 

@@ -94,16 +94,16 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
 		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
 	if (owner == OWED_TO_CLIENT && pg_tag_is_definition(tag))
-		s->meaning_in_doubt = true;
+		s->session.meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s);
 		/* a connect_query does the same on each server, and changes nothing for what was parsed on another one */
 		if (owner == OWED_TO_CLIENT) {
 			s->peer.world->meanings++;
-			s->changes |= CHANGES_MEANING;
+			s->session.changes |= CHANGES_MEANING;
 		}
 		if (tag == TAG_ALTER && pg_tag_changes_sessions(f->body, f->size))
-			s->changes |= CHANGES_SESSIONS;
+			s->session.changes |= CHANGES_SESSIONS;
 	}
 }
 
@@ -176,7 +176,7 @@ static void name_notifier(struct server *s, const struct pg_frame *f)
 static bool take_note(struct server *s, struct client *c, const struct pg_frame *f, bool whole, enum ledger_verdict verdict, enum ledger_owner owner)
 {
 	if (f->type == PGS_ERROR) {
-		s->has_failed = true;
+		s->session.has_failed = true;
 		look_at_error(s, f);
 		prepared_changes_undone(s);
 	}

@@ -25,7 +25,7 @@ void link_state_begin(struct server *s, struct client *c)
 {
 	session_state_begin(s, c);
 	if (c->keeps_state && session_functions_are_due(c->pooled.pool, s->peer.world->now))
-		s->unknown |= UNKNOWN_FUNCTIONS;
+		session_set_unknown(s, UNKNOWN_FUNCTIONS);
 }
 
 /* The login of the client is over. False: it has ended, or has no server: the pool mode has changed while it waited. */
@@ -55,17 +55,17 @@ bool link_begin(struct server *s, struct client *c)
 	if (pool_keeps_state(c->pooled.pool))
 		link_state_begin(s, c);
 	else
-		s->values_of = VALUES_MIXED;
+		s->session.values_of = VALUES_MIXED;
 	/* what it prepares then goes past the books */
 	if (!c->shares_names) {
 		s->unnamed_of = 0;
-		s->roles_prepared = s->meanings_prepared = true;
+		s->session.roles_prepared = s->session.meanings_prepared = true;
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	if (s->doubted_by && s->doubted_by != c->peer.id)
-		s->unknown |= UNKNOWN_SESSION | UNKNOWN_ROLE;
-	return (s->params == c->params && !s->unknown) || bring_params(s, c);
+	if (s->session.doubted_by && s->session.doubted_by != c->peer.id)
+		session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
+	return (s->params == c->params && !s->session.unknown) || bring_params(s, c);
 }
 
 /* ---- the pooler's own queries ---- */
@@ -81,7 +81,7 @@ void link_resume(struct server *s, struct client *c)
 	if (c->pooled.link) {
 		if (!c->pooled.pins)
 			link_state_begin(s, c);
-		if ((s->params != c->params || s->unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !session_restore_begin(s, c, false))
+		if ((s->params != c->params || s->session.unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !session_restore_begin(s, c, false))
 			return;
 	}
 	client_resume(c);

@@ -23,9 +23,9 @@
 /* The transaction is over: what it has changed holds for other sessions. */
 static NEVER_INLINE void apply_changes(struct server *s)
 {
-	unsigned changes = s->changes;
+	unsigned changes = s->session.changes;
 
-	s->changes = 0;
+	s->session.changes = 0;
 	if (changes & CHANGES_MEANING) {
 		s->peer.world->meanings++;
 		prepared_meaning_changed(s);
@@ -49,7 +49,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
 	c->in_transaction = s->status != 'I';
 	c->last_active = w->now;
-	s->plain_set = 0;
+	s->session.plain_set = 0;
 	if (s->pooled.cancels > 0 && c->query_started == 0)
 		cancel_query_over(s);
 	if (s->status == 'I') {
@@ -57,7 +57,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 		if (c->transaction_started != 0)
 			total->xact_time += (uint64_t)(w->now - c->transaction_started);
 		c->transaction_started = c->query_started;
-		if (s->changes)
+		if (s->session.changes)
 			apply_changes(s);
 	}
 }

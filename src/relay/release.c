@@ -138,7 +138,7 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 		.in_message = is_within_message(c),
 		.is_about_to_send = is_about_to_send(c),
 		.is_canceled = s->pooled.cancels > 0,
-		.has_state = s->state_doubts | c->pooled.pins,
+		.has_state = s->session.doubts | c->pooled.pins,
 		.is_pinned = c->pooled.pins & PIN_PARAMETERS,
 		.needs_reset = needs_reset(s, c, false),
 		.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE,
@@ -163,14 +163,14 @@ static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset
 	cancel_query_over(s);
 	s->told_pid = c->cancel_pid;
 	s->needs_reset = is_reset;
-	s->state_doubts = 0;
+	session_clear_doubt(s, UINT16_MAX);
 	if (s->notifies)
 		notifier_leaves(s);
 	if (c->prepared) {
-		c->prepared->meaning.doubted |= s->meaning_in_doubt;
+		c->prepared->meaning.doubted |= s->session.meaning_in_doubt;
 		prepared_client_rests(c);
 	}
-	s->meaning_in_doubt = false;
+	s->session.meaning_in_doubt = false;
 }
 
 /* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. */
@@ -233,7 +233,7 @@ bool release_may_move(const struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
 
-	return !s->task && s->status == 'I' && !s->ledger.open && c->shares_server && !(s->state_doubts | c->pooled.pins);
+	return !s->task && s->status == 'I' && !s->ledger.open && c->shares_server && !(s->session.doubts | c->pooled.pins);
 }
 
 enum pg_verdict release_look_for_reply(const struct server *s, const uint8_t *at, size_t n)
@@ -371,7 +371,7 @@ bool release_yielded(struct server *s)
 	struct release release;
 
 	/* its pins may be given up */
-	view.has_state = s->state_doubts;
+	view.has_state = s->session.doubts;
 	release = decide(&view);
 	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET && release.what != RELEASE_CLOSE)
 		return false;

@@ -265,17 +265,17 @@ static NEVER_INLINE enum step discard_values(struct client *c, struct server *s,
 static enum step note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
 {
 	/* else the beginning of the link has seen to that */
-	if (s->state_doubts | c->pooled.pins && is_first(s, c) && session_functions_are_due(c->pooled.pool, s->peer.world->now))
+	if (s->session.doubts | c->pooled.pins && is_first(s, c) && session_functions_are_due(c->pooled.pool, s->peer.world->now))
 		session_functions_ask(s);
 	else if (session_state_text(s, c, text, size, of))
-		return s->sets_null && !g ? STEP_MORE : STEP_PASS;
+		return s->session.sets_null && !g ? STEP_MORE : STEP_PASS;
 	else if (peer_is_stopped(&c->peer))
 		return STEP_GONE;
-	else if (s->unknown & UNKNOWN_SEQUENCES && s->ledger.open)
+	else if (s->session.unknown & UNKNOWN_SEQUENCES && s->ledger.open)
 		return discard_values(c, s, g, text, size, of);
 	else if (!ledger_is_empty(&s->ledger))
 		return wait_for_answers(c);
-	else if (s->unknown & UNKNOWN_SEQUENCES)
+	else if (s->session.unknown & UNKNOWN_SEQUENCES)
 		session_values_begin(s, text, size);
 	else
 		notify_client_relisten(s, c);
@@ -373,7 +373,7 @@ static NEVER_INLINE enum step take_filled(struct client *c, struct server *s, co
 	struct pg_frame filled = *f;
 	enum step step;
 
-	s->sets_null = false;
+	s->session.sets_null = false;
 	bytes_append_u8(&message, f->type);
 	bytes_append_u32(&message, 0);
 	bytes_append(&message, f->body, (size_t)(text - f->body));
@@ -431,7 +431,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		if (step != STEP_PASS)
 			return step;
 	}
-	step = c->keeps_state && s->sets_null ? take_filled(c, s, row, f, g, skip) : take(c, s, row, f, g, skip);
+	step = c->keeps_state && s->session.sets_null ? take_filled(c, s, row, f, g, skip) : take(c, s, row, f, g, skip);
 	if ((step == STEP_PASS || step == STEP_DROP) && is_answered((enum ledger_kind)row->owes))
 		count_request(c);
 	return step;

@@ -336,7 +336,7 @@ bool notify_client_passes(struct client *c, const struct pg_frame *f)
 /* Whether the server may become the listener: the client has nothing there but its channels. */
 static bool may_become_listener(const struct server *s, const struct client *c)
 {
-	return notify_server_may_begin(c->pooled.pool) && s->pooled.cancels == 0 && !s->unknown && !c->peer.world->pools->paused &&
+	return notify_server_may_begin(c->pooled.pool) && s->pooled.cancels == 0 && !s->session.unknown && !c->peer.world->pools->paused &&
 	       pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE;
 }
 
@@ -421,7 +421,7 @@ static enum task_end unlisten_done(struct server *s, bool failed)
 		return TASK_END_NOTHING;
 	if (!c)
 		return TASK_END_RELEASE;
-	s->channels_restored = false;
+	s->session.channels_restored = false;
 	if (c->session->notify_client) {
 		c->session->notify_client->step = NOTIFY_RESTS;
 		notify_client_flush(c);
@@ -492,10 +492,10 @@ void notify_client_send_ready(struct server *s, struct client *c)
 
 void notify_client_note_channels(struct server *s, struct client *c)
 {
-	s->channels_restored = true;
+	s->session.channels_restored = true;
 	/* with the pin the server already had channels of the client */
 	if (!(c->pooled.pins & PIN_LISTENING))
-		s->state_doubts |= STATE_CHANNELS;
+		session_add_doubt(s, FACT_CHANNELS);
 }
 
 static enum task_end relisten_done(struct server *s, bool failed)

@@ -21,6 +21,7 @@
  * the encoding of the database. Where this fails, the server is closed as soon as it is released with an unknown role.
  */
 #include "state/role.h"
+#include "state/session_state.h"
 
 
 #include <string.h>
@@ -32,7 +33,7 @@
 void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 {
 	if (ledger_is_empty(&s->ledger))
-		s->plain_set = (uint8_t)set_query_keeps(text, size);
+		s->session.plain_set = (uint8_t)set_query_keeps(text, size);
 }
 
 /* What connect_query has set is known, or there is none. */
@@ -40,7 +41,7 @@ static bool can_be_set_back(const struct server *s)
 {
 	const char *query = s->pooled.pool->database->conf->connect_query;
 
-	return s->role || !query || !*query;
+	return s->session.role || !query || !*query;
 }
 
 /* Its client has a session of its own, behind which server_reset_query runs. */
@@ -54,7 +55,7 @@ static bool will_be_reset(const struct server *s)
 
 static void close_if_stuck(struct server *s)
 {
-	if (s->unknown & UNKNOWN_ROLE && !can_be_set_back(s) && s->pooled.close_reason == REASON_NONE)
+	if (s->session.unknown & UNKNOWN_ROLE && !can_be_set_back(s) && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 }
 
@@ -62,27 +63,27 @@ static void is_unknown(struct server *s)
 {
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	s->unknown |= UNKNOWN_ROLE;
+	session_set_unknown(s, UNKNOWN_ROLE);
 	if (c && c->keeps_state)
-		s->state_doubts |= STATE_ROLE | PIN_PARAMETERS;
+		session_add_doubt(s, FACT_ROLE | PIN_PARAMETERS);
 	if (!will_be_reset(s))
 		close_if_stuck(s);
 }
 
 void role_set_heard(struct server *s, bool of_query)
 {
-	bool is_plain = of_query ? s->plain_set & SET_KEEPS_ROLE : !s->roles_prepared;
+	bool is_plain = of_query ? s->session.plain_set & SET_KEEPS_ROLE : !s->session.roles_prepared;
 
-	s->plain_set = 0;
+	s->session.plain_set = 0;
 	if (!is_plain || s->ledger.lost)
 		is_unknown(s);
 }
 
 void role_discarded(struct server *s)
 {
-	s->unknown &= (uint8_t)~UNKNOWN_ROLE;
+	session_set_known(s, UNKNOWN_ROLE);
 	/* the session began with another one than the login */
-	if (s->role)
+	if (s->session.role)
 		is_unknown(s);
 }
 
@@ -96,7 +97,7 @@ void role_was_reset(struct server *s, const char *query)
 {
 	/* a role that the operator wants sessions to have between clients */
 	if (role_is_mentioned(query))
-		s->unknown &= (uint8_t)~UNKNOWN_ROLE;
+		session_set_known(s, UNKNOWN_ROLE);
 	close_if_stuck(s);
 }
 
@@ -133,9 +134,9 @@ bool role_restore(struct server *s, const char *note)
 {
 	if (!is_note(note, strlen(note)))
 		return false;
-	mem_free(s->role);
-	s->role = mem_copy_string(note);
-	return s->role;
+	mem_free(s->session.role);
+	s->session.role = mem_copy_string(note);
+	return s->session.role;
 }
 
 void role_note(struct server *s, const uint8_t *row, size_t size)
@@ -151,8 +152,8 @@ void role_note(struct server *s, const uint8_t *row, size_t size)
 	note = c.bad ? NULL : role_note_of(value, length);
 	if (!note)
 		return;
-	mem_free(s->role);
-	s->role = note;
+	mem_free(s->session.role);
+	s->session.role = note;
 }
 
 static void append_name(struct bytes *sql, const char *parameter, const char *hex, size_t size, bool for_transaction)
@@ -179,7 +180,7 @@ static void append_role(struct bytes *sql, const char *note, bool for_transactio
 
 void role_sql(const struct server *s, bool for_transaction, struct bytes *sql)
 {
-	append_role(sql, s->role, for_transaction);
+	append_role(sql, s->session.role, for_transaction);
 }
 
 bool role_sql_of(const char *note, struct bytes *sql)

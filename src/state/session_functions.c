@@ -10,6 +10,7 @@
  * loop makes the others of its database wait for RATE_BURST readings, and then for one in RATE.
  */
 #include "state/session_functions.h"
+#include "state/session_state.h"
 
 #include "state/task.h"
 #include "base/assert.h"
@@ -31,7 +32,7 @@ static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
 
-	if (state_functions_ask(s->functions->found, &sql) || sql.failed)
+	if (state_functions_ask(s->session.functions->found, &sql) || sql.failed)
 		return server_run_and_free(s, &task_functions, &sql);
 	bytes_free(&sql);
 	return false;
@@ -74,16 +75,16 @@ void session_functions_ask(struct server *s)
 	struct server_info *info = server_info_get(s->pooled.pool, w->params);
 	struct database_functions *known = info ? functions_of(s->pooled.pool, info) : NULL;
 
-	ASSERT(!s->functions && s->pooled.link);
-	s->functions = known ? mem_try(sizeof(*s->functions)) : NULL;
-	if (s->functions)
-		s->functions->found = state_functions_new();
-	if (!s->functions || !s->functions->found) {
+	ASSERT(!s->session.functions && s->pooled.link);
+	s->session.functions = known ? mem_try(sizeof(*s->session.functions)) : NULL;
+	if (s->session.functions)
+		s->session.functions->found = state_functions_new();
+	if (!s->session.functions || !s->session.functions->found) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	s->functions->changes = known->changes;
-	s->functions->of = known;
+	s->session.functions->changes = known->changes;
+	s->session.functions->of = known;
 	known->pools++;
 	next_reading(known, w->now);
 	known->tokens -= known->tokens > 0;
@@ -94,8 +95,8 @@ void session_functions_ask(struct server *s)
 
 static void functions_row(struct server *s, const struct pg_frame *row)
 {
-	if (s->functions)
-		state_functions_row(s->functions->found, row);
+	if (s->session.functions)
+		state_functions_row(s->session.functions->found, row);
 }
 
 static void log_count(const struct pool *pool, const struct state_functions *functions, size_t before)
@@ -111,11 +112,11 @@ static void log_count(const struct pool *pool, const struct state_functions *fun
 
 static void forget(struct server *s)
 {
-	s->functions->of->reading_since = 0;
-	database_functions_drop(&s->functions->of);
-	state_functions_free(&s->functions->found);
-	mem_free(s->functions);
-	s->functions = NULL;
+	s->session.functions->of->reading_since = 0;
+	database_functions_drop(&s->session.functions->of);
+	state_functions_free(&s->session.functions->found);
+	mem_free(s->session.functions);
+	s->session.functions = NULL;
 }
 
 /* They are those of the database now. */
@@ -124,43 +125,43 @@ static void take_over(struct server *s, struct database_functions *known)
 	size_t before = known->all ? state_functions_count(known->all) : 0;
 
 	state_functions_free(&known->all);
-	known->all = s->functions->found;
+	known->all = s->session.functions->found;
 	known->readings++;
 	known->in_use = state_functions_change_something(known->all) ? known->all : NULL;
-	s->functions->found = NULL;
+	s->session.functions->found = NULL;
 	log_count(s->pooled.pool, known->all, before);
 }
 
 /* The answer is complete. True: the next question has been sent, or the server has ended. */
 static bool learn(struct server *s)
 {
-	struct database_functions *known = s->functions ? s->functions->of : NULL;
+	struct database_functions *known = s->session.functions ? s->session.functions->of : NULL;
 	bool failed = s->task_failed;
 	char name[POOL_TEXT];
 
 	/* asked in another process */
 	if (!known)
 		return false;
-	if (!failed && !state_functions_are_same(s->functions->found, known->all)) {
+	if (!failed && !state_functions_are_same(s->session.functions->found, known->all)) {
 		if (send_question(s) || peer_is_stopped(&s->peer))
 			return true;
-		failed = !state_functions_close(s->functions->found);
+		failed = !state_functions_close(s->session.functions->found);
 		if (!failed)
 			take_over(s, known);
 	}
 	if (failed)
 		log_warning("%s: functions of the database are not known: its server connections are reset between clients",
 			    pool_text(s->pooled.pool, name, sizeof(name)));
-	known->are_known = !failed && s->functions->changes == known->changes;
+	known->are_known = !failed && s->session.functions->changes == known->changes;
 	forget(s);
 	return false;
 }
 
 void session_functions_forget(struct server *s)
 {
-	if (!s->functions)
+	if (!s->session.functions)
 		return;
-	s->functions->of->due = next_reading(s->functions->of, s->peer.world->now);
+	s->session.functions->of->due = next_reading(s->session.functions->of, s->peer.world->now);
 	forget(s);
 }
 
@@ -168,7 +169,7 @@ void session_functions_forget(struct server *s)
    has them. */
 static enum task_end functions_done(struct server *s, bool failed)
 {
-	bool begins = s->unknown & UNKNOWN_FUNCTIONS;
+	bool begins = s->session.unknown & UNKNOWN_FUNCTIONS;
 
 	(void)failed;
 	if (!s->pooled.link) {
@@ -178,7 +179,7 @@ static enum task_end functions_done(struct server *s, bool failed)
 	if (learn(s))
 		return TASK_END_NOTHING;
 	if (!session_functions_are_due(s->pooled.pool, s->peer.world->now))
-		s->unknown &= (uint8_t)~UNKNOWN_FUNCTIONS;
+		session_set_known(s, UNKNOWN_FUNCTIONS);
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return TASK_END_NOTHING;

@@ -14,12 +14,12 @@
 /* The role that is to go with the client; NULL: the one that the session began with. */
 static const char *role_of(const struct server *s, const struct client *c)
 {
-	const struct session_answer *a = s->answer;
+	const struct session_answer *a = s->session.answer;
 
-	if (!(s->state_doubts & STATE_ROLE))
+	if (!(s->session.doubts & FACT_ROLE))
 		return params_other_value(c->params, PARAMS_ROLE);
 	/* behind connect_query a RESET leads elsewhere, as it does for parameters */
-	if (strcmp(a->role, a->first_role) == 0 || (s->state_was_reset && role_is_none(a->role, a->first_role)))
+	if (strcmp(a->role, a->first_role) == 0 || (s->session.was_reset && role_is_none(a->role, a->first_role)))
 		return NULL;
 	return a->role;
 }
@@ -34,7 +34,7 @@ struct learned {
 static bool read_answer(const struct server *s, const struct client *c, struct learned *l)
 {
 	const struct params *first = c->session->first;
-	const struct session_answer *a = s->answer;
+	const struct session_answer *a = s->session.answer;
 	const struct params_table *table = s->peer.world->params;
 	const char *at = (const char *)(a->count > 0 ? bytes_front(&a->pairs) : NULL), *role = role_of(s, c);
 
@@ -49,7 +49,7 @@ static bool read_answer(const struct server *s, const struct client *c, struct l
 
 		if (index >= 0)
 			l->values[index] = value;
-		else if (!(s->state_was_reset && !*value && params_other_value(first, name)))
+		else if (!(s->session.was_reset && !*value && params_other_value(first, name)))
 			l->others[l->count++] = (struct params_pair){ name, value };
 		at = value + strlen(value) + 1;
 	}
@@ -73,7 +73,7 @@ static const struct params *set_of(struct server *s, const struct params *told, 
 	const struct params *set = NULL;
 
 	for (int i = 0; values && i < params_count(table); i++) {
-		bool is_reported = s->reported & (uint64_t)1 << i;
+		bool is_reported = s->session.reported & (uint64_t)1 << i;
 
 		if (is_reported && (l->values[i] || !first))
 			values[i] = params_get(told, i);
@@ -98,9 +98,9 @@ static enum session_taking take_over(struct server *s, struct client *c, const s
 	enum session_taking taking = !wants ? SESSION_NO_MEMORY : params_others(wants) > PARAMS_OTHERS_MOST ? SESSION_TOO_MUCH : SESSION_TAKEN;
 
 	if (taking == SESSION_TAKEN) {
-		s->set_there = 0;
+		s->session.set_there = 0;
 		for (int i = 0; i < params_count(table); i++)
-			s->set_there |= (uint64_t)(l->values[i] != NULL) << i;
+			s->session.set_there |= (uint64_t)(l->values[i] != NULL) << i;
 		params_replace(table, &s->params, params_hold(has));
 		params_replace(table, &c->params, params_hold(wants));
 	}
@@ -116,7 +116,7 @@ enum session_taking session_learn(struct server *s, struct client *c)
 	struct learned l = { NULL, NULL, 0 };
 	enum session_taking taking = SESSION_TOO_MUCH;
 
-	if (!s->answer->is_too_much)
+	if (!s->session.answer->is_too_much)
 		taking = read_answer(s, c, &l) ? take_over(s, c, &l) : SESSION_NO_MEMORY;
 	learned_free(&l);
 	return taking;

@@ -26,19 +26,19 @@ static void forget_unreported(struct server *s)
 	struct world *w = s->peer.world;
 	const struct params *set = params_with_others(w->params, s->params, s->pooled.startup);
 
-	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
+	session_set_known(s, UNKNOWN_PARAMS);
 	if (set)
 		params_replace(w->params, &s->params, set);
 	else
-		s->unknown |= UNKNOWN_PARAMS;
+		session_set_unknown(s, UNKNOWN_PARAMS);
 	for (int i = 0; i < params_count(w->params); i++) {
-		if (s->reported & (uint64_t)1 << i)
+		if (s->session.reported & (uint64_t)1 << i)
 			continue;
 		set = params_with(w->params, s->params, i, params_get(s->pooled.startup, i));
 		if (set)
 			params_replace(w->params, &s->params, set);
 		else
-			s->unknown |= UNKNOWN_PARAMS;
+			session_set_unknown(s, UNKNOWN_PARAMS);
 	}
 }
 
@@ -53,16 +53,16 @@ bool server_has_lasting_query(const struct server *s)
 /* A RESET of search_path would undo what connect_query has set. */
 bool server_notes_search_path(const struct server *s)
 {
-	return server_has_lasting_query(s) && !s->pooled.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+	return server_has_lasting_query(s) && !s->pooled.dedicated && !(s->session.reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }
 
 bool server_restore_search_path(struct server *s, const char *note)
 {
 	size_t size = strlen(note);
 
-	mem_free(s->search_path);
-	s->search_path = size % 2 == 0 && size <= SEARCH_PATH_MOST && strspn(note, "0123456789abcdef") == size ? mem_copy_string(note) : NULL;
-	return s->search_path;
+	mem_free(s->session.search_path);
+	s->session.search_path = size % 2 == 0 && size <= SEARCH_PATH_MOST && strspn(note, "0123456789abcdef") == size ? mem_copy_string(note) : NULL;
+	return s->session.search_path;
 }
 
 void server_note_search_path(struct server *s, const uint8_t *row, size_t size)
@@ -88,32 +88,32 @@ void server_note_search_path(struct server *s, const uint8_t *row, size_t size)
 /* It may have changed, or is to be changed for a client, and what it was is not known. */
 static bool search_path_stays(const struct server *s)
 {
-	return !s->search_path && server_notes_search_path(s) && (s->unknown & UNKNOWN_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
+	return !s->session.search_path && server_notes_search_path(s) && (s->session.unknown & UNKNOWN_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
 }
 
 /* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
 	if (discarded || for_client || s->task == &task_reset || s->task == &task_check)
-		s->set_there = 0;
+		s->session.set_there = 0;
 	if (discarded) {
-		s->values_of = 0;
+		s->session.values_of = 0;
 		role_discarded(s);
 		forget_unreported(s);
 		/* the session began with the value of connect_query */
-		if (s->search_path)
-			s->unknown |= UNKNOWN_PARAMS;
+		if (s->session.search_path)
+			session_set_unknown(s, UNKNOWN_PARAMS);
 		/* what a client has sent behind its own may set them again before this is told */
 		if (!for_client) {
-			s->doubted_by = 0;
-			s->unknown &= (uint8_t)~UNKNOWN_SESSION;
+			s->session.doubted_by = 0;
+			session_set_known(s, UNKNOWN_SESSION);
 		}
 		return;
 	}
 	if (for_client)
 		role_set_heard(s, ledger_is_within_query(&s->ledger));
 	if (for_client || s->task == &task_reset || s->task == &task_check) {
-		s->unknown |= UNKNOWN_PARAMS;
+		session_set_unknown(s, UNKNOWN_PARAMS);
 		if (search_path_stays(s))
 			server_close_if_params_stay(s);
 	}
@@ -135,7 +135,7 @@ uint64_t server_unset_params(const struct server *s, const struct client *c)
 		if (wants && wants != params_get(first, i) && wants == params_get(s->params, i))
 			unset |= (uint64_t)1 << i;
 	}
-	return unset & ~s->set_there;
+	return unset & ~s->session.set_there;
 }
 
 bool server_close_if_reset(struct server *s)
@@ -149,7 +149,7 @@ bool server_close_if_reset(struct server *s)
 
 void server_doubt(struct server *s, uint64_t client)
 {
-	s->doubted_by = client;
+	s->session.doubted_by = client;
 	/* RESET ALL would take away more than that */
 	server_close_if_reset(s);
 }

@@ -7,7 +7,7 @@
  *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
  *	SELECT note of the role			one column: the role that is in force, and, in a second row, the one that the session began with
  *
- * Only what is in doubt is asked for (server->state_doubts). What the answer means is for session_state.c.
+ * Only what is in doubt is asked for (server->session.doubts). What the answer means is for session_state.c.
  */
 #include "state/session_question.h"
 
@@ -83,11 +83,14 @@ static const char parameters[] =
 	"ELSE setting END FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session' AND "
 	"(name OPERATOR(pg_catalog.<>) 'statement_timeout' OR pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
 	"OPERATOR(pg_catalog.<>) (pg_catalog.concat(reset_val,'ms'))::pg_catalog.interval)";
-/* Where there is a row, the session still has it. NULL: that cannot be asked. */
-static const char *const wheres[PINS] = {
-#define PIN(id, words, where) [PIN_##id##_NUMBER] = where,
-#include "tbl/pin.tbl"
-#undef PIN
+static const struct {
+	unsigned fact;
+	enum session_ask ask;
+	const char *where;		/* SQL after FROM; a row: the session has the fact */
+} facts[] = {				/* pins come first, by their numbers */
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) { PIN_##id, ask, where },
+#define SESSION_FACT(id, texts, set_by, ended_by, ask) { FACT_##id, ask, NULL },
+#include "tbl/session_fact.tbl"
 };
 
 /* The role of the session, and, for this query alone, the one that it began with. It comes last, because that one may not see what the client
@@ -105,17 +108,26 @@ static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_cha
 void session_question_sql(const struct server *s, struct bytes *sql)
 {
 	bytes_append_text(sql, without_timeout);
-	if (s->state_doubts & PIN_PARAMETERS) {
-		bytes_append_text(sql, parameters);
-		ask_for_named(sql, client_of(s->pooled.link));
-	}
-	for (int i = 0; i < PINS; i++)
-		if (s->state_doubts & 1u << i && i == PIN_LISTENING_NUMBER)
+	for (size_t i = 0; i < sizeof(facts) / sizeof(*facts); i++) {
+		if (!(s->session.doubts & facts[i].fact))
+			continue;
+		switch (facts[i].ask) {
+		case ASK_NOT:
+			break;
+		case ASK_PARAMETERS:
+			bytes_append_text(sql, parameters);
+			ask_for_named(sql, client_of(s->pooled.link));
+			break;
+		case ASK_EXISTS:
+			bytes_append_format(sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", (int)i, facts[i].where);
+			break;
+		case ASK_CHANNELS:
 			bytes_append_text(sql, channels);
-		else if (s->state_doubts & 1u << i && wheres[i])
-			bytes_append_format(sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
-	if (s->state_doubts & STATE_ROLE)
-		ask_for_role(sql, s);
+			break;
+		case ASK_ROLE:
+			ask_for_role(sql, s);
+		}
+	}
 }
 
 /* ---- the answer ---- */
@@ -192,7 +204,7 @@ static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool 
 void session_question_row(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor row = pg_cursor_of(f->body, f->here);
-	struct session_answer *a = s->answer;
+	struct session_answer *a = s->session.answer;
 	unsigned columns = pg_read_u16(&row);
 
 	/* the row of the first statement has three */
@@ -219,17 +231,17 @@ void session_answer_clear(struct session_answer *a)
 
 void session_question_forget(struct server *s)
 {
-	if (!s->answer)
+	if (!s->session.answer)
 		return;
-	session_answer_clear(s->answer);
-	mem_free(s->answer);
-	s->answer = NULL;
+	session_answer_clear(s->session.answer);
+	mem_free(s->session.answer);
+	s->session.answer = NULL;
 }
 
 bool session_question_is_elsewhere(struct server *s)
 {
-	s->answer = mem_try(sizeof(*s->answer));
-	if (s->answer)
-		s->answer->is_incomplete = true;
-	return s->answer;
+	s->session.answer = mem_try(sizeof(*s->session.answer));
+	if (s->session.answer)
+		s->session.answer->is_incomplete = true;
+	return s->session.answer;
 }

@@ -57,11 +57,11 @@ static bool expect_params(struct server *s, struct client *c)
 	bool has_channels;
 	const struct params *expected = params_hold(c->params), *next;
 
-	s->set_there |= server_unset_params(s, c);
+	s->session.set_there |= server_unset_params(s, c);
 	for (int i = 0; i < params_count(w->params); i++) {
 		if (!params_get(c->params, i))
-			s->set_there &= ~((uint64_t)1 << i);
-		if (!(s->reported & (uint64_t)1 << i))
+			s->session.set_there &= ~((uint64_t)1 << i);
+		if (!(s->session.reported & (uint64_t)1 << i))
 			continue;
 		next = params_with(w->params, expected, i, params_get(s->params, i));
 		params_drop(w->params, &expected);
@@ -70,13 +70,13 @@ static bool expect_params(struct server *s, struct client *c)
 		expected = next;
 	}
 	params_replace(w->params, &s->params, expected);
-	if (s->unknown & UNKNOWN_SESSION)
-		s->doubted_by = 0;
-	if (s->unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
-		s->values_of = c->peer.id;
-	has_channels = s->unknown & UNKNOWN_CHANNELS;
+	if (s->session.unknown & UNKNOWN_SESSION)
+		s->session.doubted_by = 0;
+	if (s->session.unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
+		s->session.values_of = c->peer.id;
+	has_channels = s->session.unknown & UNKNOWN_CHANNELS;
 	/* in the middle of a link, in which the client may have set a role */
-	s->unknown &= c->pooled.pins ? UNKNOWN_ROLE : 0;
+	session_set_known(s, c->pooled.pins ? ~(unsigned)UNKNOWN_ROLE : UINT8_MAX);
 	if (has_channels)
 		notify_client_note_channels(s, c);
 	server_close_if_params_stay(s);
@@ -92,11 +92,11 @@ static enum task_end params_are_refused(struct server *s, struct client *c)
 	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
 	bool is_used = (s->told_pid != 0 && was_accepted) || !params_same_others(s->params, s->pooled.startup);
 
-	if (s->unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
+	if (s->session.unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		return TASK_END_PARTED;
 	}
-	if (s->unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
+	if (s->session.unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 	if (params_others(c->params) > 0 && s->task_words)
 		client_end(c, REASON_SERVER_SAID, printable_text(s->task_words, words, sizeof(words)));
@@ -183,13 +183,13 @@ static void begin_encoding(struct server *s, const struct client *c)
    session began with. */
 static bool role_moves(const struct server *s, const struct client *c)
 {
-	return s->params != c->params || s->unknown & UNKNOWN_ROLE;
+	return s->params != c->params || s->session.unknown & UNKNOWN_ROLE;
 }
 
 /* To the role that the session began with. */
 static int begin_role(const struct server *s, const struct client *c, struct bytes *sql)
 {
-	if (!role_moves(s, c) || !(s->unknown & UNKNOWN_ROLE || params_other_value(s->params, PARAMS_ROLE)))
+	if (!role_moves(s, c) || !(s->session.unknown & UNKNOWN_ROLE || params_other_value(s->params, PARAMS_ROLE)))
 		return 0;
 	bytes_append_text(sql, "SELECT ");
 	role_sql(s, false, sql);
@@ -220,30 +220,30 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
 	const struct params *has = s->params;
-	bool is_doubtful = s->unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE);
+	bool is_doubtful = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE);
 	uint64_t unknown;
 	int changes;
 
-	if (s->unknown & UNKNOWN_FUNCTIONS) {
+	if (s->session.unknown & UNKNOWN_FUNCTIONS) {
 		session_functions_ask(s);
 		return false;
 	}
 	changes = begin_role(s, c, &sql);
-	if (s->unknown & UNKNOWN_SESSION) {
+	if (s->session.unknown & UNKNOWN_SESSION) {
 		bytes_append_text(&sql, reset);
 		changes++;
 		has = s->pooled.startup;
 		is_doubtful = false;
-		s->set_there = 0;
+		s->session.set_there = 0;
 	}
-	unknown = (is_doubtful ? ~s->reported : 0) | server_unset_params(s, c);
-	changes += params_sql(w->params, has, c->params, unknown, s->search_path, &sql);
+	unknown = (is_doubtful ? ~s->session.reported : 0) | server_unset_params(s, c);
+	changes += params_sql(w->params, has, c->params, unknown, s->session.search_path, &sql);
 	changes += end_role(s, c, &sql);
-	if (s->unknown & UNKNOWN_SEQUENCES) {
+	if (s->session.unknown & UNKNOWN_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");
 		changes++;
 	}
-	if (s->unknown & UNKNOWN_CHANNELS) {
+	if (s->session.unknown & UNKNOWN_CHANNELS) {
 		bytes_append_u8(&sql, ';');
 		notify_client_sql(c->session->notify_client, &sql);
 		changes++;

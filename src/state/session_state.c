@@ -3,11 +3,11 @@
  * server that is, and on no other client's.
  *
  * Parameters are restored: its next server is brought to them (session_restore.c). All else pins the server: the client keeps it between
- * transactions as long as it has something there that cannot go to another one (tbl/pin.tbl).
+ * transactions as long as it has something there that cannot go to another one (tbl/session_fact.tbl).
  *
  * What a client has made is asked of the server, because SQL cannot be read well enough to know it: a SET may be rolled back, be one of many
  * statements of a text, or stand in a function. It is asked at the end of a link, before any other client has the server, and only for what
- * may have changed (server->state_doubts, PIN_ bits, where PIN_PARAMETERS asks for parameters):
+ * may have changed (server->session.doubts, PIN_ bits, where PIN_PARAMETERS asks for parameters):
  *
  *   - command tags tell: SET, RESET, CREATE, PREPARE, LISTEN and their like, and DO and CALL, which may have done anything;
  *   - words of texts tell the rest: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and names of functions that have such words in
@@ -21,7 +21,7 @@
  *
  * Some things cannot be asked: a parameter that the text does not name (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
  * the server until the client leaves, as in session mode. What DO, CALL and a function call of the protocol set by names that are in no text is
- * taken away by RESET ALL, before another client has the server (server->doubted_by). So it is known of each server without a client what its session has, or it is
+ * taken away by RESET ALL, before another client has the server (server->session.doubted_by). So it is known of each server without a client what its session has, or it is
  * reset before it is lent again.
  *
  * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
@@ -52,7 +52,13 @@
 #define PARAMETERS PIN_PARAMETERS	/* among the doubts: what the client has set */
 #define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
 #define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
-#define ALL ((((1u << PINS) - 1) & ~(unsigned)(PIN_LIBRARY | PIN_SEQUENCE)) | STATE_ROLE)
+/* Facts that the server can be asked for. */
+enum {
+	ASKABLE = 0
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) | (ask != ASK_NOT ? PIN_##id : 0)
+#define SESSION_FACT(id, texts, set_by, ended_by, ask) | (ask != ASK_NOT ? FACT_##id : 0)
+#include "tbl/session_fact.tbl"
+};
 
 /* ---- pins ---- */
 
@@ -103,25 +109,25 @@ static void keep_server(struct client *c, enum pin why, const char *words)
  */
 static bool values_are_of(const struct server *s, const struct client *c)
 {
-	return s->values_of == c->peer.id || s->values_of == VALUES_OF_LINK;
+	return s->session.values_of == c->peer.id || s->session.values_of == VALUES_OF_LINK;
 }
 
 static void forget_drawn(struct server *s)
 {
-	mem_free(s->drawn);
-	s->drawn = NULL;
+	mem_free(s->session.drawn);
+	s->session.drawn = NULL;
 }
 
 /* The server is lent to the client. Where nobody asks for values they need not be known to be the client's own. */
 static void values_begin(struct server *s, const struct client *c)
 {
-	if (s->values_of == c->peer.id)
+	if (s->session.values_of == c->peer.id)
 		return;
-	if (s->drawn)
+	if (s->session.drawn)
 		forget_drawn(s);
-	if (c->pooled.pool->reads_sequences && c->keeps_state && s->values_of != 0)
-		s->unknown |= UNKNOWN_SEQUENCES;
-	s->values_of = s->values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
+	if (c->pooled.pool->reads_sequences && c->keeps_state && s->session.values_of != 0)
+		session_set_unknown(s, UNKNOWN_SEQUENCES);
+	s->session.values_of = s->session.values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
 }
 
 static void keep_values(struct client *c)
@@ -134,16 +140,16 @@ static void keep_values(struct client *c)
    client keeps the server with its values. False: values of others have to go before. */
 static bool values_are_its_own(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_doubtful)
 {
-	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->values_are_own || (s->drawn && !asks_for_named);
+	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
 	/* a statement with a name may be executed under another search_path, where a name is another sequence */
 	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
 
 	c->pooled.pool->reads_sequences = true;
-	s->values_are_own = false;
+	s->session.values_are_own = false;
 	/* in a transaction that has failed there is no answer but that */
-	if (!values_are_of(s, c) && !is_proven && s->status != 'E' && s->discards_in != s->batch + 1) {
-		s->unknown |= UNKNOWN_SEQUENCES;
-		s->values_may_be_own = may_name && !is_doubtful && s->doubted_by != c->peer.id && !s->has_failed && !c->session->sets_values;
+	if (!values_are_of(s, c) && !is_proven && s->status != 'E' && s->session.discards_in != s->batch + 1) {
+		session_set_unknown(s, UNKNOWN_SEQUENCES);
+		s->session.values_may_be_own = may_name && !is_doubtful && s->session.doubted_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
 		return false;
 	}
 	c->session->reads_values = true;
@@ -160,8 +166,8 @@ static void ask_for_drawn(const struct server *s, const struct bytes *oids, stru
 		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
 		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
 		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
-	if (s->drawn)
-		bytes_append_format(sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->drawn) - 1, s->drawn);
+	if (s->session.drawn)
+		bytes_append_format(sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->session.drawn) - 1, s->session.drawn);
 	bytes_append_text(sql, ") SELECT o,ARRAY[");
 	bytes_append(sql, bytes_front(oids), bytes_size(oids));
 	bytes_append_text(sql, "o] OPERATOR(pg_catalog.<@) ARRAY(SELECT o FROM o) FROM o");
@@ -177,7 +183,7 @@ void session_values_begin(struct server *s, const uint8_t *text, size_t size)
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
 
-	if (!s->values_may_be_own || (s->status == 'I' && !s->drawn) || !state_text_read_sequences(text, size, &oids)) {
+	if (!s->session.values_may_be_own || (s->status == 'I' && !s->session.drawn) || !state_text_read_sequences(text, size, &oids)) {
 		discard_values(s);
 	} else {
 		ask_for_drawn(s, &oids, &sql);
@@ -190,8 +196,8 @@ void session_values_begin(struct server *s, const uint8_t *text, size_t size)
 static void own_values(struct server *s)
 {
 	forget_drawn(s);
-	s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
-	s->values_of = client_of(s->pooled.link)->peer.id;
+	session_set_known(s, UNKNOWN_SEQUENCES);
+	s->session.values_of = client_of(s->pooled.link)->peer.id;
 }
 
 #define DRAWN_MOST 1000		/* bytes */
@@ -202,7 +208,7 @@ static void drawn_row(struct server *s, const struct pg_frame *f)
 	unsigned columns = pg_read_u16(&row);
 	uint32_t size = pg_read_u32(&row);
 	const uint8_t *oid = pg_read_bytes(&row, size), *is_all;
-	size_t before = s->drawn ? strlen(s->drawn) : 0;
+	size_t before = s->session.drawn ? strlen(s->session.drawn) : 0;
 	char *drawn;
 
 	is_all = pg_read_u32(&row) == 1 ? pg_read_bytes(&row, 1) : NULL;
@@ -211,12 +217,12 @@ static void drawn_row(struct server *s, const struct pg_frame *f)
 	drawn = mem_try(before + size + 2);
 	if (!drawn)
 		return;
-	snprintf(drawn, before + size + 2, "%s%.*s,", s->drawn ? s->drawn : "", (int)size, (const char *)oid);
+	snprintf(drawn, before + size + 2, "%s%.*s,", s->session.drawn ? s->session.drawn : "", (int)size, (const char *)oid);
 	forget_drawn(s);
-	s->drawn = drawn;
-	s->values_are_own = *is_all == 't';
-	if (s->values_are_own)
-		s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
+	s->session.drawn = drawn;
+	s->session.values_are_own = *is_all == 't';
+	if (s->session.values_are_own)
+		session_set_known(s, UNKNOWN_SEQUENCES);
 }
 
 /* An open transaction is no failure here. */
@@ -228,10 +234,10 @@ static enum task_end values_done(struct server *s, bool is_discarded)
 		return TASK_END_NOTHING;
 	}
 	if (s->task_failed)
-		s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
+		session_set_known(s, UNKNOWN_SEQUENCES);
 	else if (is_discarded)
 		own_values(s);
-	if (!(s->unknown & UNKNOWN_SEQUENCES))
+	if (!(s->session.unknown & UNKNOWN_SEQUENCES))
 		return TASK_END_RESUME;
 	discard_values(s);
 	return TASK_END_NOTHING;
@@ -265,8 +271,8 @@ bool session_values_discard(struct server *s, struct gather *g)
 				       "E\0\0\0\x10" "pgweir.\0" "\0\0\0\0" "C\0\0\0\x0d" "Spgweir.\0" "C\0\0\0\x0d" "Ppgweir.";
 	static const uint8_t types[] = { PGC_PARSE, PGC_BIND, PGC_EXECUTE, PGC_CLOSE, PGC_CLOSE };
 
-	s->unknown &= (uint8_t)~UNKNOWN_SEQUENCES;
-	s->discards_in = s->batch + 1;
+	session_set_known(s, UNKNOWN_SEQUENCES);
+	s->session.discards_in = s->batch + 1;
 	/* the server passes over the client's text, too */
 	if (s->ledger.skipping)
 		return true;
@@ -281,7 +287,7 @@ bool session_values_discard(struct server *s, struct gather *g)
 
 void session_values_discarded(struct server *s)
 {
-	s->discards_in = 0;
+	s->session.discards_in = 0;
 	if (s->pooled.link)
 		own_values(s);
 }
@@ -328,13 +334,13 @@ static uint16_t called(struct server *s, const struct client *c)
 
 	if (state->prepared_as_of && info && info->functions && state->prepared_as_of != info->functions->readings + 1) {
 		state->prepared_as_of = info->functions->readings + 1;
-		state->calls |= STATE_ANYTHING;
+		state->calls |= CALLS_ANYTHING;
 	}
-	if ((state->calls | state->unnamed_calls) & STATE_ANYTHING)
+	if ((state->calls | state->unnamed_calls) & CALLS_ANYTHING)
 		server_doubt(s, c->peer.id);
-	if ((state->calls | state->unnamed_calls) & STATE_DEFINES)
-		s->changes |= CHANGES_FUNCTIONS;
-	return (state->calls | state->unnamed_calls) & (uint16_t)~(STATE_ANYTHING | STATE_DEFINES);
+	if ((state->calls | state->unnamed_calls) & CALLS_DEFINES)
+		s->session.changes |= CHANGES_FUNCTIONS;
+	return (state->calls | state->unnamed_calls) & (uint16_t)~(CALLS_ANYTHING | CALLS_DEFINES);
 }
 
 void session_state_begin(struct server *s, struct client *c)
@@ -346,8 +352,10 @@ void session_state_begin(struct server *s, struct client *c)
 	c->keeps_state = may_keep && session_of(c);
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
-	s->state_doubts = c->keeps_state ? called(s, c) : 0;
-	s->state_was_reset = s->state_text_was_cut = s->channels_restored = s->has_failed = s->sets_null = false;
+	session_clear_doubt(s, UINT16_MAX);
+	if (c->keeps_state)
+		session_add_doubt(s, called(s, c));
+	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.sets_null = false;
 	values_begin(s, c);
 	if (c->keeps_state && c->session->draws)
 		keep_values(c);
@@ -355,21 +363,25 @@ void session_state_begin(struct server *s, struct client *c)
 	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
 		notifier_note(s);
 	if (c->keeps_state && c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
-		s->unknown |= UNKNOWN_CHANNELS;
+		session_set_unknown(s, UNKNOWN_CHANNELS);
 	if (c->keeps_state && server_unset_params(s, c))
-		s->unknown |= UNKNOWN_SOURCES;
+		session_set_unknown(s, UNKNOWN_SOURCES);
 	/* then SELECT INTO makes a temporary table, too */
 	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
 	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
-		s->state_doubts |= PIN_TEMPORARY;
+		session_add_doubt(s, PIN_TEMPORARY);
 }
 
+/* What SQL may have changed. */
 static unsigned doubts_of(unsigned said)
 {
 	if (said & TEXT_CUT)
-		return ALL;
-	return (said & TEXT_SETS ? PARAMETERS | STATE_ROLE : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
-	       (said & TEXT_LOCKS ? PIN_LOCK : 0u) | (said & TEXT_LISTENS ? PIN_LISTENING : 0u) | (said & TEXT_MAKES_STATEMENTS ? PIN_STATEMENT : 0u);
+		return ASKABLE;
+	return 0
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) | (said & (texts) ? (unsigned)PIN_##id : 0u)
+#define SESSION_FACT(id, texts, set_by, ended_by, ask) | (said & (texts) ? (unsigned)FACT_##id : 0u)
+#include "tbl/session_fact.tbl"
+		;
 }
 
 /* The client may UNLISTEN, ask what it listens to, or begin a transaction in which it does: the server must LISTEN to its channels before. LISTEN takes
@@ -378,14 +390,14 @@ static bool has_channels(const struct server *s, const struct client *c)
 {
 	const struct notify_client *h = c->session->notify_client;
 
-	return !h || s->channels_restored || s->ledger.open || (s->status != 'I' && ledger_is_empty(&s->ledger)) || !notify_client_is_told(h);
+	return !h || s->session.channels_restored || s->ledger.open || (s->status != 'I' && ledger_is_empty(&s->ledger)) || !notify_client_is_told(h);
 }
 
 void session_state_leave_channels(struct server *s, struct client *c)
 {
-	if (!(s->state_doubts & STATE_CHANNELS))
+	if (!(s->session.doubts & FACT_CHANNELS))
 		return;
-	s->state_doubts &= (uint16_t)~STATE_CHANNELS;
+	session_clear_doubt(s, FACT_CHANNELS);
 	/* after DISCARD ALL there is none */
 	if (!c->hears)
 		return;
@@ -437,9 +449,9 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
 	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c, said, of_functions, of, is_doubtful || said & (TEXT_DOUBTFUL | TEXT_PREPARES)))
 		return false;
-	s->sets_null = said & TEXT_SETS_NULL;
-	s->state_doubts |= (uint16_t)doubts;
-	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
+	s->session.sets_null = said & TEXT_SETS_NULL;
+	session_add_doubt(s, doubts);
+	s->session.text_was_cut |= (said & TEXT_CUT) != 0;
 	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)))
 		keep_values(c);
 	if (said & TEXT_SETS_UNNAMED)
@@ -448,11 +460,11 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
 	is_doubtful |= (said & TEXT_DOUBTFUL) != 0;
 	if (said & TEXT_DOUBTFUL)
-		s->changes |= CHANGES_FUNCTIONS;
+		s->session.changes |= CHANGES_FUNCTIONS;
 	if (is_doubtful)
 		server_doubt(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
-		note_prepared(c, said, doubts | (is_doubtful ? STATE_ANYTHING : 0u) | (said & TEXT_DOUBTFUL ? STATE_DEFINES : 0u), of);
+		note_prepared(c, said, doubts | (is_doubtful ? CALLS_ANYTHING : 0u) | (said & TEXT_DOUBTFUL ? CALLS_DEFINES : 0u), of);
 	return true;
 }
 
@@ -502,26 +514,25 @@ bool session_state_fill(struct client *c, const uint8_t *text, size_t size, stru
 	return state_text_fill_nulls(text, size, first_value, c, filled);
 }
 
-/* What a command with this tag may have changed. What can only be gone by it counts where it is a pin. */
+/* What a command with this tag may have changed. */
 static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 {
-	switch (tag) {
-	case TAG_SET: return PARAMETERS;
-	case TAG_CODE: case TAG_DISCARD_ALL: return ALL;
-	case TAG_CREATE: case TAG_DEFINE: return PIN_TEMPORARY;
-	case TAG_DROP: case TAG_DISCARD: return pins & PIN_TEMPORARY;
-	case TAG_PREPARE: return PIN_STATEMENT;
-	case TAG_DEALLOCATE: case TAG_DEALLOCATE_ALL: return pins & PIN_STATEMENT;
-	case TAG_CLOSE: return pins & PIN_CURSOR;
-	case TAG_LISTEN: return PIN_LISTENING;
-	case TAG_NOTHING: case TAG_ALTER: case TAG_LOAD: case TAG_DISCARD_SEQUENCES: break;
-	}
-	return 0;
+	unsigned bit = 1u << tag;
+
+	if (tag == TAG_CODE || tag == TAG_DISCARD_ALL)
+		return ASKABLE;
+	return 0
+#define T(id) (1u << TAG_##id)
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+	| (bit & (set_by) ? (unsigned)PIN_##id : 0u) | (bit & (ended_by) ? pins & PIN_##id : 0u)
+#include "tbl/session_fact.tbl"
+#undef T
+		;
 }
 
 static void forget_values(struct server *s, struct client *c)
 {
-	s->values_of = c->peer.id;
+	s->session.values_of = c->peer.id;
 	c->session->reads_values = false;
 	pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
 }
@@ -532,29 +543,29 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 
 	if (!c || !c->keeps_state)
 		return;
-	s->state_doubts |= (uint16_t)doubts_of_tag(tag, c->pooled.pins);
-	s->state_was_reset |= is_reset;
+	session_add_doubt(s, doubts_of_tag(tag, c->pooled.pins));
+	s->session.was_reset |= is_reset;
 	if (is_reset)
 		server_close_if_reset(s);
-	s->channels_restored |= tag == TAG_DISCARD_ALL;
+	s->session.channels_restored |= tag == TAG_DISCARD_ALL;
 	if (tag == TAG_DISCARD_ALL)
 		notify_client_forget(c);
 	if (tag == TAG_CODE) {
 		s->notifies |= !list_is_empty(&c->peer.world->listeners);
-		s->changes |= CHANGES_FUNCTIONS;
+		s->session.changes |= CHANGES_FUNCTIONS;
 		server_doubt(s, c->peer.id);
 	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
 		forget_values(s, c);
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
-	if (s->state_text_was_cut && tag != TAG_ALTER)
+	if (s->session.text_was_cut && tag != TAG_ALTER)
 		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
 }
 
 bool session_state_is_private(const struct server *s, const struct client *c)
 {
-	return (s->state_doubts | c->pooled.pins) & PIN_TEMPORARY;
+	return (s->session.doubts | c->pooled.pins) & PIN_TEMPORARY;
 }
 
 bool session_state_is_in_doubt(struct server *s)
@@ -563,21 +574,21 @@ bool session_state_is_in_doubt(struct server *s)
 
 	/* what it has set need not be known, but a RESET leads to what it began with */
 	if (c->pooled.pins & FOREVER)
-		return s->state_doubts & PARAMETERS && c->session && c->session->first != s->first_params;
+		return s->session.doubts & PARAMETERS && c->session && c->session->first != s->first_params;
 	/* a link that goes on: it was asked for at the end of a transaction before this one */
 	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
-		s->state_doubts |= called(s, c);
-	return s->state_doubts != 0;
+		session_add_doubt(s, called(s, c));
+	return s->session.doubts != 0;
 }
 
 /* Of what the client began with the server is given what it has not, now that the client may have RESET it. */
 static void set_after_reset(struct server *s, struct client *c)
 {
 	struct bytes sql = BYTES_EMPTY;
-	bool was_reset = s->state_was_reset;
+	bool was_reset = s->session.was_reset;
 
-	s->state_doubts &= (uint16_t)~PARAMETERS;
-	s->state_was_reset = false;
+	session_clear_doubt(s, PARAMETERS);
+	s->session.was_reset = false;
 	session_state_keeps_server(c);
 	if (peer_is_stopped(&c->peer) || params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
 		return;
@@ -593,9 +604,9 @@ void session_state_ask(struct server *s)
 		set_after_reset(s, c);
 		return;
 	}
-	ASSERT(!s->answer);
-	s->answer = mem_try(sizeof(*s->answer));
-	if (!s->answer) {
+	ASSERT(!s->session.answer);
+	s->session.answer = mem_try(sizeof(*s->session.answer));
+	if (!s->session.answer) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -620,9 +631,9 @@ static bool learn_parameters(struct server *s, struct client *c)
 		keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
 		return true;
 	}
-	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
-	if (s->state_doubts & STATE_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(s->answer->role, s->answer->first_role) == 0))
-		s->unknown &= (uint8_t)~UNKNOWN_ROLE;
+	session_set_known(s, UNKNOWN_PARAMS);
+	if (s->session.doubts & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(s->session.answer->role, s->session.answer->first_role) == 0))
+		session_set_known(s, UNKNOWN_ROLE);
 	server_close_if_params_stay(s);
 	return true;
 }
@@ -630,14 +641,14 @@ static bool learn_parameters(struct server *s, struct client *c)
 /* False: the client has ended. */
 static bool learn_channels(struct server *s, struct client *c)
 {
-	const struct session_answer *a = s->answer;
+	const struct session_answer *a = s->session.answer;
 
 	/* it goes on hearing these there */
 	if (a->are_channels_too_many && c->session->notify_client)
 		c->session->notify_client->step = NOTIFY_RESTS;
 	if (a->are_channels_too_many)
 		return true;
-	return notify_client_learn(c, a, s->channels_restored);
+	return notify_client_learn(c, a, s->session.channels_restored);
 }
 
 /* Asks once more: a cancel request of the client may have hit the query. Otherwise the server ends. */
@@ -645,11 +656,11 @@ static void ask_again(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
 
-	if (s->said_fatal || ++s->answer->tries == TRIES) {
+	if (s->said_fatal || ++s->session.answer->tries == TRIES) {
 		server_end(s, REASON_STATE_UNKNOWN, NULL);
 		return;
 	}
-	session_answer_clear(s->answer);
+	session_answer_clear(s->session.answer);
 	session_question_sql(s, &sql);
 	server_run_and_free(s, &task_state, &sql);
 }
@@ -659,10 +670,10 @@ static void ask_again(struct server *s)
 static bool learn(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
-	struct session_answer *a = s->answer;
-	unsigned asked = s->state_doubts, pins;
+	struct session_answer *a = s->session.answer;
+	unsigned asked = s->session.doubts, pins;
 
-	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & STATE_ROLE && !a->first_role)) {
+	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
 		ask_again(s);
 		return false;
 	}
@@ -674,8 +685,8 @@ static bool learn(struct server *s)
 	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
 		server_doubt(s, c->peer.id);
 	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
-	s->state_doubts = 0;
-	s->state_was_reset = s->state_text_was_cut = false;
+	session_clear_doubt(s, UINT16_MAX);
+	s->session.was_reset = s->session.text_was_cut = false;
 	session_question_forget(s);
 	/* LISTEN alone keeps the server for a moment only */
 	log_pins(c, pins & ~(unsigned)PIN_LISTENING);

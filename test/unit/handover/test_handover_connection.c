@@ -352,11 +352,11 @@ TEST(server_fields_are_handed_over)
 	server->pooled.since = 11;
 	server->pooled.opened = 12;
 	server->batch = 13;
-	server->unknown = UNKNOWN_SEQUENCES;
-	server->state_doubts = STATE_ROLE;
-	server->state_was_reset = true;
-	server->changes = CHANGES_MEANING;
-	server->roles_prepared = true;
+	server->session.unknown = UNKNOWN_SEQUENCES;
+	server->session.doubts = FACT_ROLE;
+	server->session.was_reset = true;
+	server->session.changes = CHANGES_MEANING;
+	server->session.roles_prepared = true;
 	server->minor = 2;
 	server->told_pid = 14;
 	server->task_since = 15;
@@ -369,10 +369,10 @@ TEST(server_fields_are_handed_over)
 	CHECK_INT(took->pooled.since, 11);
 	CHECK_INT(took->pooled.opened, 12);
 	CHECK_INT(took->batch, 13);
-	CHECK_INT(took->unknown, UNKNOWN_SEQUENCES);
-	CHECK_INT(took->state_doubts, STATE_ROLE);
-	CHECK(took->state_was_reset && took->changes == CHANGES_MEANING && took->roles_prepared);
-	CHECK(!took->state_text_was_cut && !took->plain_set && !took->needs_reset && !took->said_fatal);
+	CHECK_INT(took->session.unknown, UNKNOWN_SEQUENCES);
+	CHECK_INT(took->session.doubts, FACT_ROLE);
+	CHECK(took->session.was_reset && took->session.changes == CHANGES_MEANING && took->session.roles_prepared);
+	CHECK(!took->session.text_was_cut && !took->session.plain_set && !took->needs_reset && !took->said_fatal);
 	CHECK_INT(took->minor, 2);
 	CHECK_INT(took->status, 'I');
 	CHECK_INT(took->backend_pid, BACKEND_PID);
@@ -385,12 +385,12 @@ TEST(server_fields_are_handed_over)
 	CHECK(took->welcome && took->welcome != server->welcome);
 	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
 	CHECK_TEXT(params_get(took->first_params, params_index(fresh.world->params, "TimeZone")), "UTC");
-	CHECK(took->reported == server->reported && took->reported != 0);
+	CHECK(took->session.reported == server->session.reported && took->session.reported != 0);
 	CHECK_INT(taking->pool->server_count[SERVER_IDLE], 1);
 	/* its notifications are found */
 	CHECK(HASH_HAS(by_backend_pid, took));
-	server->state_doubts = 0;
-	server->unknown = 0;
+	server->session.doubts = 0;
+	server->session.unknown = 0;
 	worlds_close();
 }
 
@@ -400,12 +400,12 @@ TEST(unknown_names)
 	struct server *took;
 
 	REQUIRE(begin_idle());
-	server->doubted_by = 1;
+	server->session.doubted_by = 1;
 	pack_server();
-	server->doubted_by = 0;
+	server->session.doubted_by = 0;
 	took = take_server();
 	REQUIRE(took);
-	CHECK(took->unknown == UNKNOWN_SESSION && took->doubted_by == 0);
+	CHECK(took->session.unknown == UNKNOWN_SESSION && took->session.doubted_by == 0);
 	worlds_close();
 }
 

@@ -282,10 +282,10 @@ TEST(ddl_changes_the_meaning_of_texts)
 {
 	REQUIRE(begin_query());
 	CHECK_INT(look_at_tag("INSERT 0 1000000"), ANSWER_RELAY);
-	CHECK(!server->changes);
+	CHECK(!server->session.changes);
 	CHECK_INT(look_at_tag("ALTER TABLE"), ANSWER_RELAY);
-	CHECK_INT(server->changes, CHANGES_MEANING);
-	server->changes = 0;
+	CHECK_INT(server->session.changes, CHANGES_MEANING);
+	server->session.changes = 0;
 	end();
 }
 

@@ -181,9 +181,9 @@ TEST(conditions_for_releasing_a_server)
 	CHECK(!release_may_move(server));
 	server->status = 'I';
 	CHECK(release_may_move(server));
-	server->state_doubts = PIN_LOCK;
+	server->session.doubts = PIN_LOCK;
 	CHECK(!release_may_move(server));
-	server->state_doubts = 0;
+	server->session.doubts = 0;
 	client->pooled.pins = PIN_LISTENING;
 	CHECK(!release_may_move(server));
 	client->pooled.pins = 0;

@@ -26,8 +26,8 @@ static void begin(void)
 
 static void end(void)
 {
-	mem_free(server.role);
-	server.role = NULL;
+	mem_free(server.session.role);
+	server.session.role = NULL;
 	ledger_clear(&server.ledger);
 }
 
@@ -45,7 +45,7 @@ static bool answered(void)
 	CHECK(ledger_received(&server.ledger, 'C', &owner) == LEDGER_ANSWER);
 	role_set_heard(&server, ledger_is_within_query(&server.ledger));
 	CHECK(ledger_received(&server.ledger, 'Z', &owner) == LEDGER_ANSWER);
-	return server.unknown & UNKNOWN_ROLE;
+	return server.session.unknown & UNKNOWN_ROLE;
 }
 
 static bool after(const char *text)
@@ -68,7 +68,7 @@ TEST(queries)
 	/* the text is incomplete */
 	begin();
 	role_query_sent(&server, (const uint8_t *)"SET x = 1", 9);
-	CHECK(!server.plain_set);
+	CHECK(!server.session.plain_set);
 	end();
 }
 
@@ -100,7 +100,7 @@ TEST(statements_of_the_extended_protocol)
 		send_query("SET x = 1");
 		CHECK(ledger_received(&server.ledger, 'C', &owner) == LEDGER_ANSWER);
 		role_set_heard(&server, ledger_is_within_query(&server.ledger));
-		CHECK((server.unknown & UNKNOWN_ROLE) == (all[i].unknown ? UNKNOWN_ROLE : 0));
+		CHECK((server.session.unknown & UNKNOWN_ROLE) == (all[i].unknown ? UNKNOWN_ROLE : 0));
 		end();
 	}
 }
@@ -110,7 +110,7 @@ TEST(lost_ledger)
 	begin();
 	server.ledger.lost = 1;
 	role_set_heard(&server, false);
-	CHECK(server.unknown & UNKNOWN_ROLE);
+	CHECK(server.session.unknown & UNKNOWN_ROLE);
 	end();
 }
 
@@ -121,7 +121,7 @@ TEST(role_reported_by_the_server)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		begin();
 		role_reported(&server, all[i]);
-		CHECK((server.unknown != 0) == (i < 2));
+		CHECK((server.session.unknown != 0) == (i < 2));
 		end();
 	}
 }
@@ -156,7 +156,7 @@ TEST(initial_role)
 	CHECK_TEXT(sql(false), "pg_catalog.set_config('session_authorization',NULL,false) IS NULL,"
 		   "pg_catalog.set_config('role',NULL,false) IS NULL");
 	note("61:c3a4");
-	CHECK_TEXT(server.role, "61:c3a4");
+	CHECK_TEXT(server.session.role, "61:c3a4");
 	CHECK_TEXT(sql(true), "pg_catalog.set_config('session_authorization',"
 		   "pg_catalog.convert_from(pg_catalog.decode('61','hex'),pg_catalog.getdatabaseencoding()),true) IS NULL,"
 		   "pg_catalog.set_config('role',"
@@ -175,22 +175,22 @@ TEST(malformed_role_rows)
 	begin();
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		note(bad[i]);
-		CHECK(!server.role && !role_restore(&server, bad[i]));
+		CHECK(!server.session.role && !role_restore(&server, bad[i]));
 	}
 	/* the longest names */
 	memset(name, '6', 511);
 	name[254] = ':';
 	note(name);
-	CHECK_TEXT(server.role, name);
+	CHECK_TEXT(server.session.role, name);
 	strcat(name, "66");
 	note(name);
-	CHECK(!role_restore(&server, name) && strlen(server.role) == 511);
+	CHECK(!role_restore(&server, name) && strlen(server.session.role) == 511);
 	/* rows that are truncated, or contain NULL */
 	for (size_t size = 0; size < sizeof(row); size++)
 		role_note(&server, row, size);
 	memset(row + 2, 0xff, 4);
 	role_note(&server, row, sizeof(row));
-	CHECK_INT(strlen(server.role), 511);
+	CHECK_INT(strlen(server.session.role), 511);
 	end();
 }
 
@@ -200,7 +200,7 @@ TEST(role_after_connect_query)
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	role_set_heard(&server, false);
-	CHECK(!server.unknown && server.pooled.close_reason == REASON_NONE);
+	CHECK(!server.session.unknown && server.pooled.close_reason == REASON_NONE);
 	role_set_heard(&server, true);
 	CHECK(server.pooled.close_reason == REASON_ROLE_UNKNOWN);
 	end();
@@ -208,17 +208,17 @@ TEST(role_after_connect_query)
 	conf.connect_query = "SELECT prepare_session()";
 	note("61:61");
 	role_set_heard(&server, true);
-	CHECK(server.unknown & UNKNOWN_ROLE && server.pooled.close_reason == REASON_NONE);
+	CHECK(server.session.unknown & UNKNOWN_ROLE && server.pooled.close_reason == REASON_NONE);
 	end();
 	/* in an unshared session, server_reset_query runs first */
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	client.shares_server = client.shares_names = false;
 	role_set_heard(&server, true);
-	CHECK(server.unknown & UNKNOWN_ROLE && server.pooled.close_reason == REASON_NONE);
+	CHECK(server.session.unknown & UNKNOWN_ROLE && server.pooled.close_reason == REASON_NONE);
 	role_discarded(&server);
 	role_was_reset(&server, "DISCARD ALL");
-	CHECK(!server.unknown && server.pooled.close_reason == REASON_NONE);
+	CHECK(!server.session.unknown && server.pooled.close_reason == REASON_NONE);
 	role_set_heard(&server, true);
 	role_was_reset(&server, "RESET ALL");
 	CHECK(server.pooled.close_reason == REASON_ROLE_UNKNOWN);
@@ -234,8 +234,8 @@ TEST(role_after_connect_query)
 	conf.connect_query = "SELECT prepare_session()";
 	note("61:61");
 	/* the server is already marked to close for another reason */
-	mem_free(server.role);
-	server.role = NULL;
+	mem_free(server.session.role);
+	server.session.role = NULL;
 	server.pooled.close_reason = REASON_OBSOLETE;
 	role_set_heard(&server, true);
 	CHECK(server.pooled.close_reason == REASON_OBSOLETE);
@@ -245,17 +245,17 @@ TEST(role_after_connect_query)
 TEST(resets)
 {
 	begin();
-	server.unknown = UNKNOWN_ROLE | UNKNOWN_PARAMS;
+	server.session.unknown = UNKNOWN_ROLE | UNKNOWN_PARAMS;
 	role_was_reset(&server, "RESET ALL");
-	CHECK_INT(server.unknown, UNKNOWN_ROLE | UNKNOWN_PARAMS);
+	CHECK_INT(server.session.unknown, UNKNOWN_ROLE | UNKNOWN_PARAMS);
 	role_was_reset(&server, "RESET ALL; SET ROLE a");
-	CHECK_INT(server.unknown, UNKNOWN_PARAMS);
-	server.unknown = UNKNOWN_ROLE;
+	CHECK_INT(server.session.unknown, UNKNOWN_PARAMS);
+	server.session.unknown = UNKNOWN_ROLE;
 	role_discarded(&server);
-	CHECK_INT(server.unknown, 0);
+	CHECK_INT(server.session.unknown, 0);
 	note("61:62");
 	role_discarded(&server);
-	CHECK_INT(server.unknown, UNKNOWN_ROLE);
+	CHECK_INT(server.session.unknown, UNKNOWN_ROLE);
 	end();
 }
 

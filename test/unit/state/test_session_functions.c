@@ -237,7 +237,7 @@ TEST(rate_of_readings)
 	CHECK_INT(readings, 7);
 	whole_query(near, "one");
 	one_is_answered();
-	CHECK(!session_functions_are_known(pool) && server->doubted_by == whole_last_client()->peer.id);
+	CHECK(!session_functions_are_known(pool) && server->session.doubted_by == whole_last_client()->peer.id);
 	house_tick(&whole, USEC);
 	CHECK(is_due());
 	end();
@@ -250,10 +250,10 @@ TEST(client_disconnects)
 	CHECK(is_asked());
 	house_hang_up(near);
 	house_settle(&whole);
-	CHECK(!server->pooled.link && server->functions);
+	CHECK(!server->pooled.link && server->session.functions);
 	CHECK(server->task == &task_functions);
 	answered(false);
-	CHECK(!server->functions && is_due());
+	CHECK(!server->session.functions && is_due());
 	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	end();
 }

@@ -20,8 +20,8 @@ static bool begin(const char *pairs, size_t size, size_t count)
 	server = whole_last_server();
 	if (!client || !server || !session_question_is_elsewhere(server))
 		return false;
-	bytes_append(&server->answer->pairs, pairs, size);
-	server->answer->count = count;
+	bytes_append(&server->session.answer->pairs, pairs, size);
+	server->session.answer->count = count;
 	return true;
 }
 #define BEGIN(pairs, count) begin(pairs, sizeof(pairs) - 1, count)
@@ -59,7 +59,7 @@ TEST(answer_that_could_not_be_stored)
 
 	REQUIRE(BEGIN("work_mem\0" "9MB\0", 1));
 	had = client->params;
-	server->answer->is_too_much = true;
+	server->session.answer->is_too_much = true;
 	CHECK_INT(session_learn(server, client), SESSION_TOO_MUCH);
 	CHECK(client->params == had);
 	end();
@@ -68,12 +68,12 @@ TEST(answer_that_could_not_be_stored)
 TEST(role_is_stored)
 {
 	REQUIRE(BEGIN("", 0));
-	server->state_doubts = STATE_ROLE;
-	server->answer->role = mem_copy_string("75:61");
-	server->answer->first_role = mem_copy_string("75:6e6f6e65");
+	server->session.doubts = FACT_ROLE;
+	server->session.answer->role = mem_copy_string("75:61");
+	server->session.answer->first_role = mem_copy_string("75:6e6f6e65");
 	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
 	CHECK_TEXT(params_other_value(client->params, PARAMS_ROLE), "75:61");
-	server->state_doubts = 0;
+	server->session.doubts = 0;
 	end();
 }
 

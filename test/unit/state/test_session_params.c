@@ -35,13 +35,13 @@ static const char *value_of(int index)
 
 static bool is_reported(int index)
 {
-	return server->reported & (uint64_t)1 << index;
+	return server->session.reported & (uint64_t)1 << index;
 }
 
 TEST(reported_value_is_known)
 {
 	REQUIRE(begin(INI));
-	server->reported = 0;
+	server->session.reported = 0;
 	server_parameter(server, "DateStyle", "German, DMY");
 	CHECK_TEXT(value_of(PARAM_DATESTYLE), "German, DMY");
 	CHECK(is_reported(PARAM_DATESTYLE) && !is_reported(PARAM_TIMEZONE));
@@ -54,9 +54,9 @@ TEST(untracked_parameter)
 
 	REQUIRE(begin(INI));
 	before = server->params;
-	server->reported = 0;
+	server->session.reported = 0;
 	server_parameter(server, "in_hot_standby", "on");
-	CHECK(server->params == before && server->reported == 0);
+	CHECK(server->params == before && server->session.reported == 0);
 	whole_close();
 }
 
@@ -77,11 +77,11 @@ static bool is_unknown_after(const struct server_task *task, bool for_client)
 {
 	const struct server_task *before = server->task;
 
-	server->unknown = 0;
+	server->session.unknown = 0;
 	server->task = task;
 	server_parameters_told(server, false, for_client);
 	server->task = before;
-	return server->unknown & UNKNOWN_PARAMS;
+	return server->session.unknown & UNKNOWN_PARAMS;
 }
 
 TEST(set_makes_unreported_parameters_unknown)
@@ -93,7 +93,7 @@ TEST(set_makes_unreported_parameters_unknown)
 	/* values set for a client, and values set by connect_query, are known */
 	CHECK(!is_unknown_after(&task_params, false));
 	CHECK(!is_unknown_after(&task_connect_query, false));
-	server->unknown = 0;
+	server->session.unknown = 0;
 	whole_close();
 }
 
@@ -107,15 +107,15 @@ static void set(int index, const char *value)
 TEST(discard_all_resets_unreported_parameters)
 {
 	REQUIRE(begin(INI));
-	server->reported = (uint64_t)1 << PARAM_DATESTYLE;
+	server->session.reported = (uint64_t)1 << PARAM_DATESTYLE;
 	set(PARAM_DATESTYLE, "German, DMY");
 	set(PARAM_SEARCH_PATH, "a, b");
-	server->unknown = UNKNOWN_PARAMS;
+	server->session.unknown = UNKNOWN_PARAMS;
 	server_parameters_told(server, true, true);
 	CHECK_TEXT(value_of(PARAM_SEARCH_PATH), "");
 	/* the server has reported the current value itself */
 	CHECK_TEXT(value_of(PARAM_DATESTYLE), "German, DMY");
-	CHECK(!(server->unknown & UNKNOWN_PARAMS));
+	CHECK(!(server->session.unknown & UNKNOWN_PARAMS));
 	whole_close();
 }
 
@@ -124,12 +124,12 @@ TEST(discard_all_out_of_memory)
 	REQUIRE(begin(INI));
 	set(PARAM_SEARCH_PATH, "a, b");
 	set(PARAM_DATESTYLE, "German, DMY");
-	server->reported = 0;
-	server->unknown = 0;
+	server->session.reported = 0;
+	server->session.unknown = 0;
 	whole_memory_ends(0);
 	server_parameters_told(server, true, true);
 	CHECK(whole_memory_is_back() > 0);
-	CHECK(server->unknown & UNKNOWN_PARAMS);
+	CHECK(server->session.unknown & UNKNOWN_PARAMS);
 	whole_close();
 }
 
@@ -138,19 +138,19 @@ TEST(discard_all_out_of_memory)
 TEST(search_path_is_recorded_if_connect_query_may_set_it)
 {
 	REQUIRE(begin(INI));
-	server->reported = 0;
+	server->session.reported = 0;
 	CHECK(!server_notes_search_path(server));
 	whole_close();
 	REQUIRE(begin(READING_INI));
-	server->reported = 0;
+	server->session.reported = 0;
 	CHECK(!server_notes_search_path(server));
 	whole_close();
 	REQUIRE(begin(SETTING_INI));
-	server->reported = 0;
+	server->session.reported = 0;
 	CHECK(server_notes_search_path(server));
-	server->reported = (uint64_t)1 << PARAM_SEARCH_PATH;
+	server->session.reported = (uint64_t)1 << PARAM_SEARCH_PATH;
 	CHECK(!server_notes_search_path(server));
-	server->reported = 0;
+	server->session.reported = 0;
 	server->pooled.dedicated = 1;
 	CHECK(!server_notes_search_path(server));
 	server->pooled.dedicated = 0;
@@ -175,15 +175,15 @@ static void note_row(const char *second)
 TEST(search_path_that_was_noted)
 {
 	REQUIRE(begin(SETTING_INI));
-	server->reported = 0;
+	server->session.reported = 0;
 	note_row("6g");
-	CHECK(!server->search_path);
+	CHECK(!server->session.search_path);
 	note_row("616");
-	CHECK(!server->search_path);
+	CHECK(!server->session.search_path);
 	note_row("6162");
-	CHECK_TEXT(server->search_path, "6162");
+	CHECK_TEXT(server->session.search_path, "6162");
 	server_parameters_told(server, true, true);
-	CHECK(server->unknown & UNKNOWN_PARAMS && server->pooled.close_reason == REASON_NONE);
+	CHECK(server->session.unknown & UNKNOWN_PARAMS && server->pooled.close_reason == REASON_NONE);
 	CHECK(!server_restore_search_path(server, "xx") && server_restore_search_path(server, ""));
 	whole_close();
 }
@@ -191,7 +191,7 @@ TEST(search_path_that_was_noted)
 TEST(search_path_that_is_not_known)
 {
 	REQUIRE(begin(SETTING_INI));
-	server->reported = 0;
+	server->session.reported = 0;
 	server_parameters_told(server, false, true);
 	CHECK_INT(server->pooled.close_reason, REASON_PARAMS_UNKNOWN);
 	server->pooled.close_reason = REASON_NONE;

@@ -37,7 +37,7 @@ static void end(void)
 /* Returns the query to the server if these facts are in doubt. */
 static const char *asked(unsigned doubts)
 {
-	server->state_doubts = (uint16_t)doubts;
+	server->session.doubts = (uint16_t)doubts;
 	session_state_ask(server);
 	house_settle(&whole);
 	return whole_server_got(far);
@@ -73,11 +73,11 @@ static void row(size_t missing, size_t count, const char *const *columns)
 static const char *kept(void)
 {
 	static char text[1000];
-	const char *at = server->answer->count > 0 ? (const char *)bytes_front(&server->answer->pairs) : NULL;
+	const char *at = server->session.answer->count > 0 ? (const char *)bytes_front(&server->session.answer->pairs) : NULL;
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (size_t i = 0; i < server->answer->count; i++, at += strlen(at) + 1) {
+	for (size_t i = 0; i < server->session.answer->count; i++, at += strlen(at) + 1) {
 		const char *name = at;
 
 		at += strlen(at) + 1;
@@ -113,7 +113,7 @@ TEST(role_comes_last)
 	const char *text, *pin;
 
 	REQUIRE(begin());
-	text = asked(PIN_LOCK | STATE_ROLE);
+	text = asked(PIN_LOCK | FACT_ROLE);
 	pin = strstr(text, ";SELECT 3 WHERE");
 	CHECK(pin && strstr(pin, "current_setting('role')"));
 	end();
@@ -166,7 +166,7 @@ TEST(out_of_memory_ends_the_server)
 
 	for (int more = 0; more < 2; more++) {
 		REQUIRE(begin());
-		server->state_doubts = PIN_CURSOR;
+		server->session.doubts = PIN_CURSOR;
 		whole_memory_ends(more);
 		session_state_ask(server);
 		failures += whole_memory_is_back() > 0;
@@ -194,10 +194,10 @@ TEST(rows_are_distinguished_by_their_columns)
 	ROW("61:63");
 	ROW("no note");
 	CHECK_TEXT(kept(), "work_mem=64");
-	CHECK_INT(server->answer->pins, PIN_CURSOR);
-	CHECK_TEXT(server->answer->role, "61:62");
-	CHECK_TEXT(server->answer->first_role, "61:6e6f6e65");
-	CHECK(!server->answer->is_too_much);
+	CHECK_INT(server->session.answer->pins, PIN_CURSOR);
+	CHECK_TEXT(server->session.answer->role, "61:62");
+	CHECK_TEXT(server->session.answer->first_role, "61:6e6f6e65");
+	CHECK(!server->session.answer->is_too_much);
 	end();
 }
 
@@ -208,7 +208,7 @@ TEST(unset_parameter)
 	ROW("app.unset", NULL);
 	ROW("app.empty", "");
 	CHECK_TEXT(kept(), "app.empty=");
-	CHECK(!server->answer->is_too_much);
+	CHECK(!server->session.answer->is_too_much);
 	end();
 }
 
@@ -232,38 +232,38 @@ TEST(answer_that_is_too_large_pins_the_server)
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
 	ROW("work_mem", value);
-	CHECK(!server->answer->is_too_much);
+	CHECK(!server->session.answer->is_too_much);
 	ROW("temp_buffers", value);
-	CHECK(server->answer->is_too_much);
-	CHECK_INT(server->answer->count, 1);
+	CHECK(server->session.answer->is_too_much);
+	CHECK_INT(server->session.answer->count, 1);
 	end();
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
 	ROW(longest, "1");
-	CHECK(server->answer->is_too_much);
+	CHECK(server->session.answer->is_too_much);
 	end();
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
 	CUT_ROW("work_mem", "64");
-	CHECK(server->answer->is_too_much);
+	CHECK(server->session.answer->is_too_much);
 	CHECK_TEXT(kept(), "");
 	end();
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
 	ROW("no name'", "1");
-	CHECK(server->answer->is_too_much);
+	CHECK(server->session.answer->is_too_much);
 	end();
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
 	for (int i = 0; i <= PARAMS_OTHERS_MOST; i++) {
 		char name[20];
 
-		CHECK(!server->answer->is_too_much);
+		CHECK(!server->session.answer->is_too_much);
 		snprintf(name, sizeof(name), "app.p%d", i);
 		ROW(name, "1");
 	}
-	CHECK(server->answer->is_too_much);
-	CHECK_INT(server->answer->count, PARAMS_OTHERS_MOST);
+	CHECK(server->session.answer->is_too_much);
+	CHECK_INT(server->session.answer->count, PARAMS_OTHERS_MOST);
 	end();
 }
 
@@ -275,14 +275,14 @@ TEST(malformed_row)
 	REQUIRE(begin());
 	asked(PIN_CURSOR);
 	session_question_row(server, &f);
-	CHECK_INT(server->answer->pins, 0);
+	CHECK_INT(server->session.answer->pins, 0);
 	ROW("8");
-	CHECK_INT(server->answer->pins, 0);
+	CHECK_INT(server->session.answer->pins, 0);
 	end();
 	/* no query is in progress */
 	REQUIRE(begin());
 	ROW("2");
-	CHECK(!server->answer);
+	CHECK(!server->session.answer);
 	end();
 }
 
@@ -305,7 +305,7 @@ TEST(query_is_repeated_twice)
 	ROW("2");
 	fails();
 	CHECK(strstr(whole_server_got(far), ";SELECT 2 WHERE"));
-	CHECK_INT(server->answer->pins, 0);
+	CHECK_INT(server->session.answer->pins, 0);
 	fails();
 	CHECK(strstr(whole_server_got(far), ";SELECT 2 WHERE"));
 	fails();
@@ -333,10 +333,10 @@ TEST(handed_over_answer_is_incomplete)
 	asked(PIN_CURSOR);
 	session_question_forget(server);
 	CHECK(session_question_is_elsewhere(server));
-	CHECK(server->answer->is_incomplete);
+	CHECK(server->session.answer->is_incomplete);
 	fails();
 	CHECK(strstr(whole_server_got(far), ";SELECT 2 WHERE"));
-	CHECK(!server->answer->is_incomplete);
+	CHECK(!server->session.answer->is_incomplete);
 	end();
 }
 

@@ -11,7 +11,7 @@
 #define INI WHOLE_INI("pool_size=2", "session_state=full\n")
 #define SMALL_INI WHOLE_INI("pool_size=2", "session_state=full\nmax_pinned=1\n")
 #define SESSION_INI "[databases]\nd = " HOUSE_SERVER "user=u pool_size=2" HOUSE_SETTINGS "auth_type=any\npool_mode=session\nsession_state=full\n"
-#define EVERYTHING ((((1u << PINS) - 1) & ~(unsigned)(PIN_LIBRARY | PIN_SEQUENCE)) | STATE_ROLE)
+#define EVERYTHING ((((1u << PINS) - 1) & ~(unsigned)(PIN_LIBRARY | PIN_SEQUENCE)) | FACT_ROLE)
 
 static struct house_end *near, *far;
 static struct client *client;
@@ -73,11 +73,11 @@ TEST(clients_whose_state_is_kept)
 
 static unsigned doubts_after(enum pg_tag tag, unsigned pins)
 {
-	server->state_doubts = 0;
+	server->session.doubts = 0;
 	client->pooled.pins = (uint8_t)pins;
 	session_state_told(server, tag, false);
 	client->pooled.pins = 0;
-	return server->state_doubts;
+	return server->session.doubts;
 }
 
 TEST(command_tags)
@@ -96,8 +96,8 @@ TEST(command_tags)
 		CHECK_INT(doubts_after(tags[i].tag, 0), tags[i].doubts);
 		CHECK_INT(doubts_after(tags[i].tag, tags[i].pins), tags[i].doubts_of_pinned);
 	}
-	server->state_doubts = 0;
-	server->doubted_by = 0;
+	server->session.doubts = 0;
+	server->session.doubted_by = 0;
 	whole_close();
 }
 
@@ -108,7 +108,7 @@ TEST(load_pins_until_the_client_disconnects)
 	CHECK_INT(client->pooled.pins, PIN_LIBRARY);
 	CHECK_INT(client->pooled.pool->pinned, 1);
 	/* no query can show whether the library is still loaded */
-	server->state_doubts = EVERYTHING;
+	server->session.doubts = EVERYTHING;
 	CHECK(!session_state_is_in_doubt(server));
 	whole_close();
 }
@@ -130,18 +130,18 @@ TEST(discarding_sequences_ends_their_pin)
 TEST(query_texts)
 {
 	static const struct { const char *text; unsigned doubts; } texts[] = {
-		{ "SELECT 1", 0 }, { "SELECT set_config('a.b', 'x', false)", PIN_PARAMETERS | STATE_ROLE }, { "CREATE TEMP TABLE t (a int)", PIN_TEMPORARY },
+		{ "SELECT 1", 0 }, { "SELECT set_config('a.b', 'x', false)", PIN_PARAMETERS | FACT_ROLE }, { "CREATE TEMP TABLE t (a int)", PIN_TEMPORARY },
 		{ "DECLARE c CURSOR WITH HOLD FOR SELECT 1", PIN_CURSOR }, { "SELECT pg_advisory_lock(1)", PIN_LOCK },
 		{ "SELECT pg_advisory_xact_lock(1)", 0 },
 	};
 
 	REQUIRE(begin(INI));
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		server->state_doubts = 0;
+		server->session.doubts = 0;
 		CHECK(reads(texts[i].text, TEXT_OF_QUERY));
-		CHECK_INT(server->state_doubts, texts[i].doubts);
+		CHECK_INT(server->session.doubts, texts[i].doubts);
 	}
-	server->state_doubts = 0;
+	server->session.doubts = 0;
 	CHECK_INT(client->session->count, 1);
 	CHECK_TEXT((const char *)bytes_front(&client->session->names), "a.b");
 	CHECK_INT(client->session->calls | client->session->unnamed_calls, 0);
@@ -155,15 +155,15 @@ TEST(prepared_texts)
 	CHECK(reads("SELECT pg_advisory_lock(1)", TEXT_OF_NAMED));
 	CHECK_INT(client->session->calls, PIN_LOCK);
 	CHECK(reads("PREPARE p AS SELECT set_config('a.b', 'x', false)", TEXT_OF_QUERY));
-	CHECK_INT(client->session->calls, PIN_LOCK | PIN_PARAMETERS | STATE_ROLE);
+	CHECK_INT(client->session->calls, PIN_LOCK | PIN_PARAMETERS | FACT_ROLE);
 	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_UNNAMED));
 	CHECK_INT(client->session->unnamed_calls, PIN_TEMPORARY);
 	/* the next one replaces it */
 	CHECK(reads("SELECT 1", TEXT_OF_UNNAMED));
 	CHECK_INT(client->session->unnamed_calls, 0);
 	session_state_begin(server, client);
-	CHECK_INT(server->state_doubts, PIN_LOCK | PIN_PARAMETERS | STATE_ROLE);
-	server->state_doubts = 0;
+	CHECK_INT(server->session.doubts, PIN_LOCK | PIN_PARAMETERS | FACT_ROLE);
+	server->session.doubts = 0;
 	client->session->calls = 0;
 	whole_close();
 }
@@ -172,7 +172,7 @@ TEST(incomplete_text)
 {
 	REQUIRE(begin(INI));
 	CHECK(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY));
-	CHECK_INT(server->state_doubts, EVERYTHING);
+	CHECK_INT(server->session.doubts, EVERYTHING);
 	CHECK_INT(client->pooled.pins, 0);
 	/* the text sets a parameter whose name may be in the missing rest */
 	session_state_told(server, TAG_SET, false);
@@ -210,7 +210,7 @@ TEST(statements_about_temporary_objects_are_private)
 	CHECK(!session_state_is_private(server, client));
 	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_QUERY));
 	CHECK(session_state_is_private(server, client));
-	server->state_doubts = 0;
+	server->session.doubts = 0;
 	CHECK(!session_state_is_private(server, client));
 	whole_close();
 }
