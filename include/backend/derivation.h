@@ -26,13 +26,16 @@ void derivations_free(struct derivations **derivations);
 void derivations_tick(struct derivations *derivations, usec_t now);
 
 /* In whatever waits for one; zeros, but for `node`. */
+struct peer;
+
 struct derivation_wait {
 	struct list node;
 	struct derivation *derivation;	/* NULL: it does not wait */
-	/* The answer has come, and the wait is over. With VERIFIED_YES it has the key. May ask again, and end other waits. */
+	struct peer *peer;		/* the connection that waits */
+	/* The answer has come, the wait is over, and the connection is not ending. With VERIFIED_YES it has the key. May ask again, and end other waits. */
 	void (*done)(struct derivation_wait *wait, const struct verify_answer *answer);
 };
-void derivation_wait_init(struct derivation_wait *wait);
+void derivation_wait_init(struct derivation_wait *wait, struct peer *peer);
 
 struct derivation_question {
 	const char *user;		/* for SHOW VERIFIERS */

@@ -68,6 +68,9 @@ struct world {
 	uint64_t queries;			/* answered since the start */
 	struct tick *tick;			/* values that one tick compares with the previous tick */
 	struct list again;			/* peers to be read again this turn without an event */
+#ifdef PGWEIR_TEST_BUILD
+	const struct peer *current;		/* the peer whose handler is on the stack; NULL: none */
+#endif
 	struct list listeners;			/* those of pools that have a server (state/notify_server.h) */
 	uint64_t notified;			/* so many clients that may have sent notifications have left their servers: state/notifier.c */
 	bool notifiers_due, notifiers_wait;	/* servers begin to wait for these listeners; wait for them */
@@ -136,6 +139,22 @@ static inline void world_wake(struct world *w)		/* reads the clock, once a turn;
 	if (w->clock_is_old)
 		world_read_clock(w);
 }
+/* Test builds: a handler sends only to its own connection, and to the other end of its link (client_send). */
+static inline void world_set_current(struct world *w, const struct peer *peer)
+{
+#ifdef PGWEIR_TEST_BUILD
+	w->current = peer;
+#else
+	(void)w, (void)peer;
+#endif
+}
+/* For a callback of the loop that is about a connection: reads the clock. False: the connection is ending, and the event is ignored. */
+static inline bool peer_wake(struct peer *peer)
+{
+	world_wake(peer->world);
+	world_set_current(peer->world, peer);
+	return !peer_is_stopped(peer);
+}
 void world_set_wall_clock(struct world *world);		/* how far the wall clock is ahead of the other: once a tick */
 static inline bool world_has_ending(const struct world *w) { return !list_is_empty(&w->ending); }
 static inline bool world_has_marked_pools(const struct world *w) { return !list_is_empty(&w->pools->dirty); }
@@ -153,9 +172,10 @@ static inline void peer_come_again(struct peer *peer)
    of `again`, and in this turn unless `again` is over. Nothing for a peer that is ending. */
 static inline void peer_post(struct peer *peer, enum peer_post what)
 {
-	if (peer_is_stopped(peer))
-		return;
+	peer_come_again(peer);
 	peer->posted |= (uint8_t)what;
+	if (list_is_empty(&peer->again))
+		return;
 	list_remove(&peer->again);
 	list_prepend(&peer->world->again, &peer->again);
 }

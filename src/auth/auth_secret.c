@@ -97,8 +97,6 @@ static void on_password_derived(struct derivation_wait *wait, const struct verif
 	struct client *c = l->client;
 	bool is_right;
 
-	if (peer_is_stopped(&c->peer))
-		return;
 	if (answer->verdict != VERIFIED_YES) {
 		fail_derivation(c, answer);
 		return;
@@ -125,8 +123,6 @@ static void on_secret_derived(struct derivation_wait *wait, const struct verify_
 	uint8_t salted[SCRAM_KEY];
 	bool is_kept = true, is_derived_here;
 
-	if (peer_is_stopped(&c->peer))
-		return;
 	is_derived_here = answer->verdict == VERIFIED_UNKNOWN && derivation_in_loop(&question, salted);
 	if (answer->verdict != VERIFIED_YES && !is_derived_here) {
 		fail_derivation(c, answer);

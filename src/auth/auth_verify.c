@@ -66,9 +66,8 @@ static void on_answer(void *context, const struct verify_answer *answer)
 {
 	struct client *c = context;
 
-	world_wake(c->peer.world);
 	c->login->check = NULL;
-	if (peer_is_stopped(&c->peer))
+	if (!peer_wake(&c->peer))
 		return;
 	switch (answer->verdict) {
 	case VERIFIED_YES:

@@ -48,9 +48,9 @@ struct derivation_budget {
 	UT_hash_handle hh;
 };
 
-void derivation_wait_init(struct derivation_wait *wait)
+void derivation_wait_init(struct derivation_wait *wait, struct peer *peer)
 {
-	*wait = (struct derivation_wait){ .derivation = NULL };
+	*wait = (struct derivation_wait){ .peer = peer };
 	list_init(&wait->node);
 }
 
@@ -67,7 +67,8 @@ static void on_answer(void *context, const struct verify_answer *answer)
 
 		list_remove(&wait->node);
 		wait->derivation = NULL;
-		wait->done(wait, answer);
+		if (!peer_is_stopped(wait->peer))
+			wait->done(wait, answer);
 	}
 	mem_free(d);
 }

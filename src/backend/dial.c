@@ -122,9 +122,8 @@ static void resolved(void *context, const struct dns_answer *answer)
 	struct server *s = context;
 	struct dial *d = s->dial;
 
-	world_wake(s->peer.world);
 	d->request = NULL;
-	if (peer_is_stopped(&s->peer))
+	if (!peer_wake(&s->peer))
 		return;
 	if (answer->count == 0) {
 		const char *error = answer->error ? answer->error : "no address";
@@ -182,7 +181,7 @@ static bool prepare(struct server *s)
 	s->address = s->address ? s->address : mem_try(sizeof(*s->address));
 	if (s->dial && s->address) {
 		s->dial->server = s;
-		derivation_wait_init(&s->dial->derivation);
+		derivation_wait_init(&s->dial->derivation, &s->peer);
 		s->dial->generation = s->pooled.pool->generation;
 		return true;
 	}

@@ -283,8 +283,6 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	struct bytes challenge = d->challenge;
 	char who[256];
 
-	if (peer_is_stopped(&s->peer))
-		return;
 	d->challenge = (struct bytes)BYTES_EMPTY;
 	dial_step_to(d, DIAL_SASL);
 	flow_unblock(&s->peer, FLOW_KEY);

@@ -150,8 +150,7 @@ static void on_connected(struct stream *stream, const char *error)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	world_wake(call->canceller->peer.world);
-	if (peer_is_stopped(&call->canceller->peer))
+	if (!peer_wake(&call->canceller->peer))
 		return;
 	if (error) {
 		connect_to_next(call, error);
@@ -206,8 +205,9 @@ static void resolved(void *context, const struct dns_answer *answer)
 {
 	struct peer_call *call = context;
 
-	world_wake(call->canceller->peer.world);
 	call->request = NULL;
+	if (!peer_wake(&call->canceller->peer))
+		return;
 	if (answer->count == 0) {
 		give_up(call, "its name does not resolve");
 		return;

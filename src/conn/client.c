@@ -59,8 +59,21 @@ const char *client_name_with_host(const struct client *c, const char *value, cha
 	return buf;
 }
 
+#ifdef PGWEIR_TEST_BUILD
+/* A look-up answers all logins that wait for it. */
+static bool is_own_turn(const struct client *c)
+{
+	const struct peer *current = c->peer.world->current;
+
+	return !current || current == &c->peer || c->login || (c->pooled.link && current == &server_of(c->pooled.link)->peer);
+}
+#endif
+
 bool client_send(struct client *c, const struct bytes *bytes)
 {
+#ifdef PGWEIR_TEST_BUILD
+	ASSERT(is_own_turn(c));
+#endif
 	if (peer_is_stopped(&c->peer))
 		return false;
 	if (bytes->failed) {

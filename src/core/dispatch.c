@@ -28,8 +28,7 @@ static ALWAYS_INLINE struct client *client_of_event(struct stream *stream)
 {
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
-	world_wake(c->peer.world);
-	return peer_is_stopped(&c->peer) ? NULL : c;
+	return peer_wake(&c->peer) ? c : NULL;
 }
 
 static void on_client_readable(struct stream *stream)
@@ -166,8 +165,7 @@ static ALWAYS_INLINE struct server *server_of_event(struct stream *stream)
 {
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
-	world_wake(s->peer.world);
-	return peer_is_stopped(&s->peer) ? NULL : s;
+	return peer_wake(&s->peer) ? s : NULL;
 }
 
 static void on_server_readable(struct stream *stream)
@@ -188,7 +186,7 @@ void server_readable(struct server *s, bool from_socket)
 	switch ((enum server_state)s->pooled.state) {
 	case SERVER_LOGIN:
 		dial_read(s, from_socket);
-		if (!s->dial && s->pooled.state == SERVER_LOGIN && !peer_is_stopped(&s->peer))
+		if (!s->dial && s->pooled.state == SERVER_LOGIN)
 			server_begin(s);
 		return;
 	case SERVER_ACTIVE_CANCEL:

@@ -262,6 +262,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 static void visit(struct peer *peer)
 {
 	list_remove(&peer->again);
+	world_set_current(peer->world, peer);
 	if (peer->is_client)
 		client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
 	else
@@ -293,8 +294,10 @@ static void read_again(struct world *w)
 
 void world_again(struct world *w)
 {
+	world_set_current(w, NULL);
 	if (!list_is_empty(&w->again))
 		read_again(w);
+	world_set_current(w, NULL);
 	if (w->deliveries > 0 || w->notify_waits)
 		notify_clients_flush(w);
 	if (w->notifiers_due)
@@ -305,7 +308,7 @@ void world_again(struct world *w)
 static void check_held(const struct peer *peer, bool waits)
 {
 	flow_check(peer);
-	ASSERT(!peer_is_stopped(peer));
+	ASSERT(peer->fate == PEER_STAYS);
 	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->blocked || !list_is_empty(&peer->again))));
 }
 

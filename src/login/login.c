@@ -55,7 +55,7 @@ bool login_begin(struct client *c)
 		list_init(&c->login->wait.node);
 		lookup_asker_init(&c->login->wait.asker);
 		list_init(&c->login->refusal_node);
-		derivation_wait_init(&c->login->derivation);
+		derivation_wait_init(&c->login->derivation, &c->peer);
 		verify_place_init(&c->login->handshake);
 	}
 	return c->login && c->login->arena;

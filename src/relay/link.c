@@ -73,8 +73,6 @@ bool link_begin(struct server *s, struct client *c)
 void link_resume(struct server *s, struct client *c)
 {
 	release_check(s);
-	if (peer_is_stopped(&c->peer))
-		return;
 	/* on its way to the listener of the pool */
 	if (c->pooled.link && s->task != NULL)
 		return;

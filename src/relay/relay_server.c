@@ -249,11 +249,9 @@ static bool server_may_go_on(struct server *s)
 	if (s->task_answered) {
 		s->task_answered = false;
 		link_task_over(s);
-		if (peer_is_stopped(&s->peer))
-			return false;
 	}
 	if (!s->pooled.link)
-		return true;
+		return s->pooled.state != SERVER_DEAD;
 	c = client_of(s->pooled.link);
 	if (breaks_statement_mode(s)) {
 		server_end(s, REASON_STATEMENT_MODE, NULL);

@@ -65,6 +65,12 @@ bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, 
 	return sent;
 }
 
+/* The server has something to do first, or has ended. */
+static NEVER_INLINE enum step wait_for_server(const struct client *c)
+{
+	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
+}
+
 /* A client that has no server sends this; get one, or say what happens without. */
 static ALWAYS_INLINE enum step want_server(struct client *c)
 {
@@ -76,7 +82,7 @@ static ALWAYS_INLINE enum step want_server(struct client *c)
 	if (!lent)
 		return STEP_WAIT;
 	if (!link_begin(server_of(lent), c))
-		return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
+		return wait_for_server(c);
 	return STEP_PASS;
 }
 
@@ -269,7 +275,7 @@ static enum step note_text(struct client *c, struct server *s, struct gather *g,
 		session_functions_ask(s);
 	else if (session_state_text(s, c, text, size, of))
 		return s->session.sets_null && !g ? STEP_MORE : STEP_PASS;
-	else if (peer_is_stopped(&c->peer))
+	else if (wait_for_server(c) == STEP_GONE)
 		return STEP_GONE;
 	else if (s->session.unknown & UNKNOWN_SEQUENCES && s->ledger.open)
 		return discard_values(c, s, g, text, size, of);
@@ -279,7 +285,7 @@ static enum step note_text(struct client *c, struct server *s, struct gather *g,
 		session_values_begin(s, text, size);
 	else
 		notify_client_relisten(s, c);
-	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
+	return wait_for_server(c);
 }
 
 /* The SQL of a Parse comes after the name, of which one that is not here is taken for SQL. */

@@ -84,7 +84,7 @@ void notifier_go_on(struct world *w)
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (s->task != &task_hear || s->pooled.link || peer_is_stopped(&s->peer))
+		if (s->task != &task_hear || s->pooled.link)
 			continue;
 		if (!ask_listeners(s)) {
 			w->notifiers_wait = true;

@@ -371,7 +371,7 @@ enum notify_move notify_client_move(struct server *s, struct client *c)
 		return NOTIFY_MOVE_NONE;
 	if (!l->server)
 		return may_become_listener(s, c) ? NOTIFY_MOVE_SERVER : NOTIFY_MOVE_NONE;
-	if (s->pooled.close_reason != REASON_NONE || peer_is_stopped(&l->server->peer) || !is_same_encoding(l->server, c))
+	if (s->pooled.close_reason != REASON_NONE || l->server->pooled.state != SERVER_LISTENING || !is_same_encoding(l->server, c))
 		return NOTIFY_MOVE_NONE;
 	notify_server_work(l);
 	if (is_heard(h)) {
@@ -413,12 +413,10 @@ static enum task_end unlisten_done(struct server *s, bool failed)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	if (c && s->said_fatal)
-		server_end(s, REASON_SERVER_CRASHED, NULL);
-	else if (failed)
-		server_end(s, c ? REASON_STATE_STAYS : REASON_RESET_FAILED, NULL);
-	if (peer_is_stopped(&s->peer))
+	if (failed || (c && s->said_fatal)) {
+		server_end(s, !c ? REASON_RESET_FAILED : s->said_fatal ? REASON_SERVER_CRASHED : REASON_STATE_STAYS, NULL);
 		return TASK_END_NOTHING;
+	}
 	if (!c)
 		return TASK_END_RELEASE;
 	s->session.channels_restored = false;
@@ -500,10 +498,10 @@ void notify_client_note_channels(struct server *s, struct client *c)
 
 static enum task_end relisten_done(struct server *s, bool failed)
 {
-	if (failed || s->said_fatal)
+	if (failed || s->said_fatal) {
 		server_end(s, s->said_fatal ? REASON_SERVER_CRASHED : REASON_STATE_UNKNOWN, NULL);
-	if (peer_is_stopped(&s->peer))
 		return TASK_END_NOTHING;
+	}
 	notify_client_note_channels(s, client_of(s->pooled.link));
 	return TASK_END_RESUME;
 }

@@ -167,7 +167,7 @@ bool notify_server_rests(struct notify_server *l)
 	struct server *s = l->server;
 	struct server_info *info = l->pool->server_cache;
 
-	if (!list_is_empty(&l->clients) || (s && (s->task != NULL || peer_is_stopped(&s->peer))))
+	if (!list_is_empty(&l->clients) || (s && (s->task || s->pooled.state != SERVER_LISTENING)))
 		return false;
 	forget_server(l);
 	notify_server_free(&info->notify_server);

@@ -27,15 +27,17 @@ struct functions_question {
 	unsigned changes;		/* of->changes when it began */
 };
 
-/* Sends the next question. False: there is none, or the server has ended. */
+/* Sends the next question; the server may end. False: there is none. */
 static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
 
-	if (state_functions_ask(s->session.functions->found, &sql) || sql.failed)
-		return server_run_and_free(s, &task_functions, &sql);
-	bytes_free(&sql);
-	return false;
+	if (!state_functions_ask(s->session.functions->found, &sql) && !sql.failed) {
+		bytes_free(&sql);
+		return false;
+	}
+	server_run_and_free(s, &task_functions, &sql);
+	return true;
 }
 
 /* Of the pool's database: what another pool has, or a new one. NULL: no memory. */
@@ -143,7 +145,7 @@ static bool learn(struct server *s)
 	if (!known)
 		return false;
 	if (!failed && !state_functions_are_same(s->session.functions->found, known->all)) {
-		if (send_question(s) || peer_is_stopped(&s->peer))
+		if (send_question(s))
 			return true;
 		failed = !state_functions_close(s->session.functions->found);
 		if (!failed)

@@ -590,7 +590,7 @@ static void set_after_reset(struct server *s, struct client *c)
 	session_clear_doubt(s, PARAMETERS);
 	s->session.was_reset = false;
 	session_state_keeps_server(c);
-	if (peer_is_stopped(&c->peer) || params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
+	if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
 		return;
 	server_run_and_free(s, &task_params, &sql);
 }

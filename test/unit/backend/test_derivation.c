@@ -33,13 +33,15 @@ static void on_done(struct derivation_wait *wait, const struct verify_answer *an
 		derivation_leave(&w->ends->wait);
 }
 
+static struct peer peer;
+
 static void begin(void)
 {
 	whole_open(INI);
 	user = user_get(whole.world->pools, "u");
 	memset(waiter, 0, sizeof(waiter));
 	for (int i = 0; i < 4; i++) {
-		derivation_wait_init(&waiter[i].wait);
+		derivation_wait_init(&waiter[i].wait, &peer);
 		waiter[i].wait.done = on_done;
 	}
 	CHECK(user && address_from_ip(&server, "10.0.0.1", 5432));
