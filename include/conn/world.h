@@ -81,7 +81,7 @@ struct world {
 
 	/* the read buffer, and how much of it one connection may use */
 	uint8_t *buffer;			/* the loop's read buffer */
-	bool is_shared;				/* the limits of a turn are shared among connections: one of the following is not 0 (relay/budget.c)
+	bool is_shared;				/* the limits of a turn are shared among connections: one of the following is not 0 (relay/from_client.c)
 						   */
 	uint32_t streams, streams_before;	/* connections that had more than one read to pass on: this turn, the last one */
 	uint32_t reads;				/* in this turn, reads after which more bytes were waiting */

@@ -53,7 +53,7 @@ enum ledger_kind {
 /* The code that handles a message of a client, unless it is forwarded unread. */
 enum pg_client_taker {
 	TAKEN_BY_LOGIN,		/* login/ */
-	TAKEN_BY_QUERY,		/* relay/request.c, as the following: a query may set a role, and ends the unnamed statement */
+	TAKEN_BY_QUERY,		/* relay/message.c, as the following: a query may set a role, and ends the unnamed statement */
 	TAKEN_BY_STATEMENT,	/* prepared/: the message may concern a prepared statement */
 	TAKEN_BY_REQUEST,	/* enter it in the ledger, and forward it */
 	TAKEN_BY_SYNC,		/* ... and end the batch */

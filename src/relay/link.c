@@ -15,7 +15,8 @@
 #include "state/session_state.h"
 #include "state/task.h"
 
-/* Session mode may have come after it prepared statements that others share: a session of its own would not know them. */
+/* A client with prepared statements that are shared stays in transaction mode after a change to session mode: a session of its own would not have
+   these statements. */
 bool link_will_share(const struct client *c)
 {
 	return !c->replication && (pool_mode_of(c->pooled.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
@@ -56,7 +57,7 @@ bool link_begin(struct server *s, struct client *c)
 		link_state_begin(s, c);
 	else
 		s->session.values_of = VALUES_MIXED;
-	/* what it prepares then goes past the books */
+	/* prepared statements of the client are then not recorded */
 	if (!c->shares_names) {
 		s->unnamed_of = 0;
 		s->session.roles_prepared = s->session.meanings_prepared = true;

@@ -1,13 +1,12 @@
 /*
- * The release of a server: the one place that decides what becomes of the server of a link when nothing is going on there (release_decide), and
- * that carries it out.
+ * The release of a server. Only release_decide() decides whether the server of a link is free, and this file carries the verdict out.
  *
- * A server is free when it owes nothing, is in no transaction, and both sides are between two messages. With session_state = full it must
- * also have no state of its client that is unknown or cannot move. A server without a client may still wait for cancel requests that are on
- * their way to it, and for server_reset_query (server_enter).
+ * A server is free when it owes nothing, is in no transaction, and both sides are between two messages. With session_state = full it must also have
+ * no state of its client that is unknown or cannot move. A server without a client may still wait for cancel requests that are on their way to it,
+ * and for server_reset_query (server_enter).
  *
- * A link ends in the mode in which it began (client->shares_server): a client that has got a session of its own may have filled it with
- * state that no other client may see.
+ * A link ends in the mode in which it began (client->shares_server): a client that has got a session of its own may have filled it with state that no
+ * other client may see.
  *
  * Invariant: a server without a client owes no client anything, and is in no transaction.
  */
@@ -100,7 +99,7 @@ static ALWAYS_INLINE bool is_within_message(const struct client *c)
 	return (c->peer.passing > 0 && !c->peer.passing_dropped) || c->half_sent;
 }
 
-/* The client holds a request that has not gone to the server. If only its beginning is here, the rest may never arrive. */
+/* The client holds a request that has not gone to the server. An incomplete request does not count, because its rest may never arrive. */
 static bool is_about_to_send(const struct client *c)
 {
 	struct pg_frame f;
@@ -152,7 +151,7 @@ bool server_is_clean(const struct server *s)
 	       (!s->pooled.link || !is_within_message(client_of(s->pooled.link)));
 }
 
-/* ---- what is done ---- */
+/* ---- the verdicts ---- */
 
 /* The server has nothing more to do for its client: removes the client's traces. */
 static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset)
@@ -195,13 +194,12 @@ void release_to_listener(struct server *s, struct client *c)
 }
 
 /*
- * Behind all that the server has been asked goes a question of the pooler's own, which is answered in any state of a transaction, runs
- * nothing and is in no log: an empty statement's parameters are described, and their types come back as they were given. What comes
- * before that answer is the client's, and it is all. The end of the connection would not say so: it looks the same when the server has
- * died, or has been killed, in the middle of its work. Nor may our half of the connection be closed before, because with
- * client_connection_check_interval PostgreSQL takes that for the end of its client, and of the query.
+ * After all other messages the server gets a query of pgweir's own, which it answers in any state of a transaction, which executes nothing and
+ * appears in no log: the parameters of an empty statement are described, and their types are returned as they were given. All messages before that
+ * answer are the client's. The end of the connection would not prove this: it looks the same if the server has crashed or was killed while it worked.
+ * pgweir must not close its half of the connection either, because with client_connection_check_interval PostgreSQL cancels the query then.
  *
- * Terminate follows, so that a server that does not come to the question ends all the same. In the middle of a COPY it is that.
+ * Terminate follows, so that a server that does not reach the query ends as well. In the middle of a COPY it ends the COPY.
  *
  * A client that imitates the answer deceives only itself.
  */
@@ -213,7 +211,7 @@ static const uint8_t question[] = {
 	PGC_SYNC, 0, 0, 0, 4,
 	PGC_TERMINATE, 0, 0, 0, 4,
 };
-/* so much of the answer is unlike any other */
+/* this part of the answer is unlike any other message */
 static const uint8_t reply[] = {
 	PGS_PARSE_COMPLETE, 0, 0, 0, 4,
 	PGS_PARAMETER_TYPES, 0, 0, 0, 22, 0, 4, MARK,
@@ -387,7 +385,7 @@ static enum close_reason reason_unclean(const struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
 
-	/* client_ready() sets both to the same time when more is owed behind a ReadyForQuery */
+	/* client_ready() sets both to the same time if further answers are owed after a ReadyForQuery */
 	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
 		return REASON_CLIENT_IN_QUERY;
 	return REASON_CLIENT_NOT_READY;

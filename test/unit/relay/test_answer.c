@@ -1,5 +1,5 @@
 /* Processing of a server's messages: the bytes needed to classify a message, its effect on the server's state, and its recipient. */
-#include "relay/answer.h"
+#include "relay/message.h"
 
 #include "pg/build.h"
 #include "prepared/prepared.h"

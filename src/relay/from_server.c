@@ -1,10 +1,10 @@
 /*
- * The way of a byte: from the server to the client (relay_client.c has the other half).
+ * The path of bytes from servers to clients (from_client.c has the other direction).
  *
- * Nearly everything goes the short way (pass_plain): answers that are the client's, whole, and said by their type. At
- * whatever that leaves, walk_on looks frame by frame (answer.c).
+ * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look at their bodies. walk_on examines the others frame by
+ * frame (message.c).
  *
- * Invariant: what was received before the end of a connection has gone to the client before it hears of that end.
+ * Invariant: the client gets everything received before the end of the connection, and learns of the end after that.
  */
 #include "relay/relay.h"
 
@@ -15,12 +15,11 @@
 #include "conn/gather.h"
 #include "pg/message.h"
 #include "prepared/prepared.h"
-#include "relay/answer.h"
+#include "relay/message.h"
 #include "relay/link.h"
 #include "relay/release.h"
-#include "relay/request.h"
 
-/* The transaction is over: what it has changed holds for other sessions. */
+/* The transaction is over: its changes are visible to other sessions. */
 static NEVER_INLINE void apply_changes(struct server *s)
 {
 	unsigned changes = s->session.changes;
@@ -69,7 +68,7 @@ static bool breaks_statement_mode(const struct server *s)
 	       client_of(s->pooled.link)->shares_server;
 }
 
-/* Between two messages of the server stand the local replies of the pooler. */
+/* Gathers the local replies of pgweir that are due between two messages of the server. */
 static void gather_local_replies(struct server *s, struct gather *g)
 {
 	const void *reply;
@@ -89,7 +88,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 	return true;
 }
 
-/* The client's answers at the front that are here as a whole, and of which their types say all, are crossed off. Bytes of them. */
+/* Crosses off the complete answers at the front that are the client's and need no look at their bodies. Returns the number of their bytes. */
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
@@ -125,7 +124,7 @@ static void end_bad(struct server *s, uint8_t type)
 		server_end_dirty(s, type);
 }
 
-/* It says why it ends; its client, if it has one, goes on with another. */
+/* The server has sent a fatal error; its client, if it has one, continues with another server. */
 static void fatal_notice(struct server *s, const struct gather *g, const struct pg_frame *f)
 {
 	struct client *spared = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -137,7 +136,7 @@ static void fatal_notice(struct server *s, const struct gather *g, const struct 
 		client_resume(spared);
 }
 
-/* What was gathered has been sent; the walk has ended, with this answer if it has one. As walk_server. */
+/* The gathered bytes have been sent, and the walk has ended, with this answer if it has one. Returns as walk_server. */
 static struct walk end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
 			    const uint8_t *buf, struct walk walk)
 {
@@ -156,8 +155,8 @@ static struct walk end_walk(struct server *s, const struct gather *g, enum pg_ve
 	return (struct walk){ 0, STEP_GONE };
 }
 
-/* A refusal by the rule of statement mode stands in the place of this ReadyForQuery: it is the answer to the statement that broke the rule,
-   whatever is behind it. */
+/* In statement mode an error replaces a ReadyForQuery that leaves a transaction open: it answers the statement that broke the rule, also if more
+   statements follow. */
 static enum answer take_ready(struct server *s, struct client *c)
 {
 	client_ready(s, c);
@@ -217,7 +216,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 	}
 	if (s->peer.passing == 0 && answer != ANSWER_HELD_BACK)
 		gather_local_replies(s, &g);
-	/* whatever ends the connection now comes behind what was received before */
+	/* the client gets these messages before it learns of the end of the connection */
 	gather_flush(&g);
 	s->pooled.pool->database->stats.total.sent += g.bytes;
 	relay_looked(s->peer.world, looks, is_cut);
@@ -239,7 +238,7 @@ static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *bu
 	return (struct walk){ n, STEP_PASS };
 }
 
-/* After a walk: what the bytes meant. False: no more now. */
+/* Acts on the messages of a walk. False: no more input now. */
 static bool server_may_go_on(struct server *s)
 {
 	struct client *c;
@@ -268,7 +267,7 @@ static bool server_may_go_on(struct server *s)
 	return !peer_is_stopped(&s->peer);
 }
 
-/* A walk has ended before what it holds now. */
+/* A walk has ended before the held bytes. */
 static NEVER_INLINE void stop_at(struct server *s, enum step step)
 {
 	/* a ReadyForQuery is held back, and comes before that: POST_READY continues */
@@ -279,7 +278,7 @@ static NEVER_INLINE void stop_at(struct server *s, enum step step)
 		peer_come_again(&s->peer);
 }
 
-/* Takes what it holds, and what one read gives. True: there may be more. */
+/* Takes the held bytes and one read. True: there may be more. */
 static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
@@ -327,7 +326,7 @@ static NEVER_INLINE void more_rounds(struct server *s)
 		peer_come_again(&s->peer);
 }
 
-/* What it holds is walked where it lies, as that of a client. */
+/* Walks the held bytes in place. */
 static NEVER_INLINE void pass_held(struct server *s)
 {
 	struct bytes all = s->peer.held;

@@ -1,31 +1,42 @@
 /*
- * What becomes of a client's message: where it goes, what the server will owe for it, what has to happen first.
+ * Messages of clients and servers: where each goes, and its effects.
  *
- * There are two ways, and they lead to the same place. request_take looks at one frame, of which only the beginning may be here.
- * request_pass_plain takes, in one short loop, what nearly all traffic is: messages that are here as a whole, for a server that is ready,
- * and that may pass unread. Both go by the message's row in include/tbl/message.tbl, which names the code that takes a message and the
- * condition under which it may pass without that code. So the short way never does what the other would not do, and leaves to it
- * whatever needs a second look: a statement that others share, a COPY, a client that is being refused.
+ * A client's message goes one of two ways, with the same effect. request_take looks at one frame, possibly before it is complete. request_pass_plain
+ * takes most traffic in one short loop: complete messages for a server that is ready, which may pass unread. Both go by the message's row in
+ * include/tbl/message.tbl, which names the code that takes a message and the condition under which it may pass without that code.
  *
- * Invariant: what is passed on has been entered in the ledger, or owes nothing.
+ * A server's message is crossed off the ledger, which names its receiver: answers for the client are relayed, answers to pgweir's own messages are
+ * dropped, and an unexpected answer ends the connection. Only ReadyForQuery, ParameterStatus, some command tags, the process id of a
+ * NotificationResponse and the first bytes of an ErrorResponse are read.
+ *
+ * Invariant: a message that is passed on has been entered in the ledger, or owes nothing.
  */
-#include "relay/request.h"
+#include "relay/message.h"
 
 #include "backend/retire.h"
-#include "state/notify_client.h"
-#include "state/role.h"
-#include "state/session_functions.h"
-#include "state/session_state.h"
+#include "backend/welcome.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "pg/build.h"
+#include "pg/error.h"
 #include "pg/message.h"
+#include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
-#include "relay/release.h"
 #include "relay/relay.h"
+#include "relay/release.h"
+#include "state/notifier.h"
+#include "state/notify_client.h"
+#include "state/notify_server.h"
+#include "state/role.h"
+#include "state/session_functions.h"
+#include "state/session_params.h"
+#include "state/session_state.h"
+#include "state/task.h"
 
 #include <string.h>
+
+/* ---- messages of clients ---- */
 
 #define PROMISES_AT_ONCE 1024	/* answers that the pooler gives in one write */
 
@@ -105,7 +116,7 @@ static enum step refuse_frame(struct client *c, uint8_t type)
 	return say_ready(c);
 }
 
-/* Its server's next answers decide. */
+/* The client waits for the next answers of its server. */
 static enum step wait_for_answers(struct client *c)
 {
 	flow_block(&c->peer, FLOW_ANSWERS);
@@ -152,8 +163,8 @@ bool request_send_local_replies(struct client *c, struct server *s)
 }
 
 /*
- * A pipeline too deep to be taken on. Local replies that are due may be sent now, whatever the client waits for. What the server has answered
- * may lie in its buffer until it is asked for, and the client's Sync, behind all this, is not taken on: so it is asked here.
+ * The pipeline has reached RELAY_DEEPEST. Local replies that are due may be sent now. The server may hold its answers in its buffer until a Flush or
+ * Sync, and the client's Sync comes later in the pipeline: so pgweir sends a Flush.
  */
 static NEVER_INLINE enum step too_deep(struct client *c, struct server *s, struct gather *g)
 {
@@ -172,7 +183,7 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 {
 	enum prepared_verdict verdict = prepared_send(c, s, f, g, skip);
 
-	/* what it waits for may be the pooler's to give */
+	/* the awaited answer may be a local reply */
 	if (verdict == PREPARED_WAIT && ledger_local_reply_is_due(&s->ledger)) {
 		if (!request_send_local_replies(c, s))
 			return STEP_GONE;
@@ -196,8 +207,8 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	return STEP_MORE;
 }
 
-/* A Flush that is more than its header is an error for PostgreSQL, behind which it skips to the next Sync: with nothing owed
-   it would look ready for the next client, and pass over what that one asks. */
+/* A Flush with a body is an error for PostgreSQL, which then skips all messages up to the next Sync: with nothing owed, the server would look
+   ready, and skip the messages of its next client. */
 static NEVER_INLINE enum step refuse_flush(struct client *c)
 {
 	client_end(c, REASON_BAD_PACKET, "Flush");
@@ -213,8 +224,8 @@ static bool may_query(struct client *c)
 	return false;
 }
 
-/* SQL of which more has to be here before it goes anywhere, because the names of parameters are looked for in it. What is too large for the
-   read buffer passes. */
+/* Incomplete SQL that is not sent before its rest arrives, because it is searched for names of parameters. SQL that is too large for the read
+   buffer passes. */
 static bool text_lacks(const struct client *c, const struct pg_frame *f)
 {
 	bool is_text = f->type == PGC_QUERY || f->type == PGC_PARSE;
@@ -244,7 +255,7 @@ static enum step find_server(struct client *c, const struct pg_client_message *r
 	return STEP_PASS;
 }
 
-/* Whether the client waits for an answer to what has this entry. */
+/* Whether the client waits for an answer to a message of this kind. */
 static bool is_answered(enum ledger_kind owes)
 {
 	return owes < LEDGER_COPY_END;
@@ -288,7 +299,7 @@ static enum step note_text(struct client *c, struct server *s, struct gather *g,
 	return wait_for_server(c);
 }
 
-/* The SQL of a Parse comes after the name, of which one that is not here is taken for SQL. */
+/* The SQL of a Parse comes after the name; an incomplete name is taken for SQL. */
 static NEVER_INLINE enum step note_parse(struct client *c, struct server *s, struct gather *g, const uint8_t *body, size_t here)
 {
 	const uint8_t *nul = here > 0 ? memchr(body, 0, here) : NULL;
@@ -298,7 +309,7 @@ static NEVER_INLINE enum step note_parse(struct client *c, struct server *s, str
 	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
-/* What the message may set on the server. */
+/* Notes the state that the message may set on the server. */
 static NEVER_INLINE enum step note_state(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
 	if (f->type == PGC_PARSE)
@@ -331,7 +342,7 @@ static NEVER_INLINE enum step enter_sql(struct client *c, struct server *s, cons
 	}
 }
 
-/* It goes to the server as it is. */
+/* Enters a message that goes to the server unchanged. */
 static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g)
 {
 	if (row->taken_by == TAKEN_BY_QUERY) {
@@ -360,7 +371,7 @@ static void retire_for_parse(struct server *s, const struct pg_frame *f)
 		retire_for_text(s, nul + 1, f->here - (size_t)(nul + 1 - f->body));
 }
 
-/* It has been looked at. */
+/* Takes a message after its text has been examined. */
 static enum step take(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	if (f->type == PGC_PARSE)
@@ -370,7 +381,7 @@ static enum step take(struct client *c, struct server *s, const struct pg_client
 	return enter(c, s, row, f, g);
 }
 
-/* The client's text resets parameters in a way in which it gets its own values only if these stand there. */
+/* The text resets parameters by set_config('name', NULL, ...): the client's own start-up values replace the NULLs. */
 static NEVER_INLINE enum step take_filled(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g,
 					  size_t *skip)
 {
@@ -450,8 +461,7 @@ static NEVER_INLINE enum step note_query(struct client *c, struct server *s, con
 	return step != STEP_PASS || prepared_send_query(c, s) ? step : no_memory(c);
 }
 
-/* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
-   closely, and nothing has happened. */
+/* Enters a complete message for a server that is ready for it; `body` has `size` bytes. STEP_MORE: it must be examined, and nothing has happened. */
 static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, uint8_t type, enum pg_unread unread,
 					     const uint8_t *body, uint32_t size)
 {
@@ -541,8 +551,279 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 	}
 	if (at > buf)
 		count_request(c);
-	/* what was taken before goes on first */
+	/* the messages before it are sent first */
 	if (step == STEP_MORE || (step == STEP_WAIT && at > buf))
 		step = STEP_PASS;
 	return (struct walk){ (size_t)(at - buf), step };
+}
+
+/* ---- messages of servers ---- */
+
+#define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
+#define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
+#define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
+
+/* ParameterStatus for the server's client, which has that value from now on. */
+static void client_parameter(struct server *s, const char *name, const char *value)
+{
+	struct world *w = s->peer.world;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	int index = params_index(w->params, name);
+	const struct params *set;
+	char named[NAME_WITH_HOST];
+
+	role_reported(s, name);
+	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
+		prepared_parameters_changed(s);
+	server_parameter(s, name, value);
+	if (!c || index < 0)
+		return;
+	/* the client's server, or its next one, gets the name with the address */
+	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && !c->replication)
+		value = client_name_with_host(c, value, named);
+	set = params_with(w->params, c->params, index, value);
+	if (set)
+		params_replace(w->params, &c->params, set);
+	else
+		s->pooled.close_reason = REASON_NO_MEMORY;
+}
+
+/* Processes ReadyForQuery and ParameterStatus. False: the message is malformed, or there is no memory (then server->close_reason says so). */
+static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+
+	if (f->type == PGS_READY) {
+		s->status = (char)pg_read_u8(&body);
+		return f->size == 1 && pg_is_status((uint8_t)s->status);
+	}
+	if (f->type == PGS_PARAMETER) {
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+
+		if (body.bad || body.at != body.end)
+			return false;
+		if (owner == OWED_TO_CLIENT)
+			client_parameter(s, name, value);
+		else
+			server_parameter(s, name, value);
+		welcome_reported(s->welcome, name, value);
+		return s->pooled.close_reason != REASON_NO_MEMORY;
+	}
+	return true;
+}
+
+static void look_at_error(struct server *s, const struct pg_frame *f)
+{
+	s->said_fatal = pg_error_is_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
+}
+
+/* A tag of a telling size, here as a whole. */
+static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+{
+	enum pg_tag tag = pg_tag_read(f->body, f->size);
+
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DEALLOCATE_ALL)
+		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (tag == TAG_DEALLOCATE && owner == OWED_TO_CLIENT)
+		prepared_one_gone(s, c);
+	if (tag == TAG_SET && owner == OWED_TO_CLIENT)
+		prepared_set_heard(s);
+	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
+		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
+	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
+		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
+	if (owner == OWED_TO_CLIENT && pg_tag_is_definition(tag))
+		s->session.meaning_in_doubt = true;
+	if (pg_tag_changes_meaning(tag)) {
+		prepared_meaning_changed(s);
+		/* a connect_query does the same on each server, and changes nothing for what was parsed on another one */
+		if (owner == OWED_TO_CLIENT) {
+			s->peer.world->meanings++;
+			s->session.changes |= CHANGES_MEANING;
+		}
+		if (tag == TAG_ALTER && pg_tag_changes_sessions(f->body, f->size))
+			s->session.changes |= CHANGES_SESSIONS;
+	}
+}
+
+/* An answer to a message of pgweir's own: it is dropped after the feature that marked the message has seen it. */
+static enum answer swallowed(struct server *s, const struct pg_frame *f, enum ledger_mark mark)
+{
+	switch (mark) {
+	case MARK_TASK:
+		if (!s->task)
+			return ANSWER_BROKEN;
+		return server_task_heard(s, f) ? ANSWER_RELAY : ANSWER_DROP;
+	case MARK_DISCARD:
+		if (f->type == PGS_COMPLETE)
+			session_values_discarded(s);
+		break;
+	case LEDGER_UNMARKED:
+	case MARK_PREPARED:
+	case LEDGER_MARKS:
+		break;
+	}
+	/* the error of a message that pgweir put before the client's message, which the server skips now */
+	if (f->type == PGS_ERROR)
+		return ANSWER_RELAY;
+	return f->type == PGS_READY && mark != MARK_PREPARED ? ANSWER_BROKEN : ANSWER_DROP;
+}
+
+/* While a message of pgweir's own settles a doubt: a ReadyForQuery that answers a Sync of the client, and not this message. */
+static bool is_surplus(const struct server *s, const struct pg_frame *f, enum ledger_mark mark)
+{
+	return mark == MARK_TASK && f->type == PGS_READY && s->ledger.mark == LEDGER_UNMARKED;
+}
+
+/* The client has all its answers and is about to release the server: further messages of the server are not for the client. */
+static bool is_between_transactions(const struct server *s, const struct client *c)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && c->shares_server && !c->pooled.pins &&
+	       (c->peer.passing == 0 || c->peer.passing_dropped);
+}
+
+/* Passes an answer to the prepared statements. True: *answer is decided. */
+static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum answer *answer)
+{
+	if (s->ledger.mark != MARK_PREPARED && s->ledger.marks_skipped[MARK_PREPARED] == 0)
+		return false;
+	switch (prepared_answered(s, c, f)) {
+	case PREPARED_NORMAL: return false;
+	case PREPARED_RELAY: *answer = c ? ANSWER_RELAY : ANSWER_DROP; return true;
+	case PREPARED_TOLD: *answer = ANSWER_DROP; return true;
+	case PREPARED_BROKEN: break;
+	}
+	*answer = ANSWER_BROKEN;
+	return true;
+}
+
+/* Replaces the process id by the number that the client knows for that session. The frame is in the read buffer of the loop or in bytes held for
+   the server: both may be changed. */
+static void name_notifier(struct server *s, const struct pg_frame *f)
+{
+	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
+	uint32_t told;
+
+	if (f->here < NOTIFIER)
+		return;
+	told = notifier_told(s, pg_u32_at(pid));
+	pg_u32_put(pid, c ? notifier_for(c, told, notifier_public(told)) : told);
+}
+
+/* Notes the facts about the server that an answer or report contains, also if it is dropped. False: as server_whole. */
+static bool take_note(struct server *s, struct client *c, const struct pg_frame *f, bool whole, enum ledger_verdict verdict, enum ledger_owner owner)
+{
+	if (f->type == PGS_ERROR) {
+		s->session.has_failed = true;
+		look_at_error(s, f);
+		prepared_changes_undone(s);
+	}
+	/* no other server would take the data that its client is about to send */
+	if (f->type == PGS_COPY_IN && s->ledger.lost)
+		s->status = 'T';
+	if (whole && !server_whole(s, f, owner))
+		return false;
+	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, c && (c->keeps_state | c->names_sql) ? TAG_ANY_SIZE : TAG_SIZES))
+		look_at_tag(s, c, f, owner);
+	return true;
+}
+
+/* A message that answers none: ParameterStatus, a notice, a notification, or the last words of a server that ends. */
+static enum answer unasked(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+{
+	if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
+		return ANSWER_LAST_WORDS;
+	if (f->type == PGS_NOTIFICATION && s->pooled.state == SERVER_LISTENING)
+		return notify_server_heard(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
+	/* messages before the client's welcome are for no client */
+	if (!c || c->login)
+		return ANSWER_DROP;
+	if (f->type == PGS_NOTIFICATION) {
+		if (c->hears && !notify_client_passes(c, f))
+			return ANSWER_DROP;
+		name_notifier(s, f);
+		return ANSWER_RELAY;
+	}
+	/* the client is told the values that pgweir's SET changed at the end of the SET; notices of the SET are for no client */
+	return owner == OWED_TO_POOLER ? ANSWER_DROP : ANSWER_RELAY;
+}
+
+/* The client has named statements in SQL: the server knows them by other names. */
+static enum answer sql_failed(struct server *s, struct client *c, const struct pg_frame *f)
+{
+	enum prepared_answer answer = prepared_sql_failed(s, c, f);
+
+	return answer == PREPARED_BROKEN ? ANSWER_BROKEN : answer == PREPARED_TOLD ? ANSWER_DROP : ANSWER_RELAY;
+}
+
+static bool is_description(uint8_t type)
+{
+	return type == PGS_PARAMETER_TYPES || type == PGS_ROW_DESCRIPTION || type == PGS_NO_DATA;
+}
+
+static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_mark mark = ledger_next_mark(&s->ledger);
+	enum ledger_kind kind = ledger_next_kind(&s->ledger);
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+	enum answer answer;
+
+	if (verdict == LEDGER_BROKEN || !take_note(s, c, f, whole, verdict, owner))
+		return ANSWER_BROKEN;
+	if (verdict == LEDGER_ASYNC)
+		return unasked(s, c, f, owner);
+	if (mark == MARK_PREPARED && kind == LEDGER_DESCRIBE_STATEMENT && is_description(f->type))
+		prepared_described(s, f);
+	/* a client may have names that this server has never heard of */
+	if ((s->prepared || (c && c->prepared)) && concerns_prepared(s, c, f, &answer))
+		return answer;
+	if (owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
+		return swallowed(s, f, mark);
+	if (!c)
+		return is_surplus(s, f, mark) ? ANSWER_DROP : ANSWER_BROKEN;
+	if (f->type == PGS_ERROR && c->names_sql)
+		return sql_failed(s, c, f);
+	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;
+}
+
+/* The whole notification is needed: its channel decides whether it is dropped. */
+static bool is_for_listener(const struct server *s, const struct pg_frame *f)
+{
+	const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;
+
+	return f->size <= WHOLE_MOST && (c ? c->hears : s->pooled.state == SERVER_LISTENING);
+}
+
+enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
+{
+	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
+	const struct pg_server_message *row;
+
+	if (verdict != PG_OK)
+		return verdict;
+	said = release_look_for_reply(s, at, n);
+	if (said == PG_OK)
+		*answer = ANSWER_ALL_SAID;
+	if (said != PG_BAD)
+		return said;
+	row = pg_server_message(f->type, PG_SESSION);
+	if (!row || (row->whole && f->size > WHOLE_MOST))
+		return PG_BAD;
+	if (row->whole && !pg_frame_is_whole(f))
+		return PG_MORE;
+	if (f->here < f->size) {
+		if (is_description(f->type) && f->size <= WHOLE_MOST && ledger_next_mark(&s->ledger) == MARK_PREPARED)
+			return PG_MORE;
+		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (answer_may_be_told(s) && f->size <= WHOLE_MOST)))
+			return PG_MORE;
+		if (f->type == PGS_NOTIFICATION && (f->here < NOTIFIER || is_for_listener(s, f)))
+			return PG_MORE;
+		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) || (s->task && s->task->reads_rows && f->size <= WHOLE_MOST))
+			return PG_MORE;
+	}
+	*answer = server_frame(s, f, row->whole);
+	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
 }

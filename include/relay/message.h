@@ -1,11 +1,11 @@
-#ifndef RELAY_REQUEST_H
-#define RELAY_REQUEST_H
+#ifndef RELAY_MESSAGE_H
+#define RELAY_MESSAGE_H
 
 #include "conn/gather.h"
 #include "pg/message.h"
 
 /*
- * What becomes of a client's messages, for the relay.
+ * What becomes of the messages of clients and servers: see message.c.
  */
 enum step {
 	STEP_PASS,		/* it goes on to the server, entered in the ledger */
@@ -37,5 +37,26 @@ struct walk request_pass_plain(struct client *client, const uint8_t *at, size_t 
 /* Gives the client the local replies that are due (prepared_local_reply), between two messages of its server, as far as it takes
    that: READ_BUFFER bytes that it does not take are enough. The rest goes when it has taken them. False: the client has ended. */
 bool request_send_local_replies(struct client *client, struct server *server);
+
+/* What becomes of a server's message. */
+enum answer {
+	ANSWER_RELAY,		/* it goes to the client */
+	ANSWER_DROP,		/* it goes nowhere */
+	ANSWER_BROKEN,		/* the server may not say this now, or there is no memory (then the server's close_reason says so) */
+	ANSWER_LAST_WORDS,	/* an error that nothing asked for: the server is about to end */
+	ANSWER_READY,		/* the client's ReadyForQuery: with it a query, perhaps a transaction, is over, and it goes to the client */
+	ANSWER_HELD_BACK,	/* what becomes of one that waits for notifications: it goes to the client later, and what is behind it is not looked at yet */
+	ANSWER_AGAINST_MODE,	/* what becomes of one that leaves a transaction open in statement mode: the client is refused */
+	ANSWER_ALL_SAID		/* the reply that the link waited for: the server has nothing more to say */
+};
+
+/* Looks at the message at the front of n bytes, which is left in *frame. PG_OK: *answer says what becomes of it; PG_MORE: more of it is
+   needed to tell; PG_BAD: the server may not say this now. */
+/* An ErrorResponse that comes now may be told the client in other words. */
+static inline bool answer_may_be_told(const struct server *s)
+{
+	return ledger_head_is_marked(&s->ledger) || (s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->names_sql);
+}
+enum pg_verdict answer_look(struct server *server, const uint8_t *at, size_t n, struct pg_frame *frame, enum answer *answer);
 
 #endif

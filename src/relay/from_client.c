@@ -1,21 +1,20 @@
 /*
- * The way of a byte: from the client to the server, and what holds for both ways (relay_server.c is the way back).
+ * The path of bytes from clients to servers, and the rules for both directions (from_server.c has the way back).
  *
- * Input is read into the loop's one buffer and walked frame by frame where it lies. A frame that need not be
- * understood costs a look at its five header bytes: it is entered in the ledger (towards the server) or crossed
- * off it (towards the client), and its bytes are part of a run that goes to the other socket in one call. Nothing is
- * copied in user space unless a socket is full, a frame's header is cut, or a client has to wait for a server; then
- * the bytes are held in a buffer that exists only as long as they do.
+ * Input is read into the loop's one buffer and walked frame by frame in place. A frame that need not be understood costs a look at its five header
+ * bytes: it is entered in the ledger (towards the server) or crossed off (towards the client), and its bytes are part of a run that goes to the other
+ * socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a client waits for a server; then they are held in a
+ * buffer until they can be sent.
  *
- * Nearly always a read brings whole messages about which there is little to think. request_pass_plain takes them in one short
- * loop, and they go on in one send; whatever it leaves, walk_on looks at, frame by frame (request.c).
+ * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call; walk_on
+ * examines the others frame by frame (message.c).
  *
- * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
- * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little. For a message that has to
- * be seen further before it may go anywhere, and fits the read buffer, a client is lent no server: whether its rest comes is not known.
+ * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read. A client without a server is read
+ * in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an incomplete message that must be seen further before it can
+ * be sent and that fits the read buffer, because its rest may never arrive.
  *
- * A server is given back when the ledger says that it owes nothing, its transaction is over, and both sides stand
- * between two frames (release_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
+ * release.c returns the server when it owes nothing, its transaction is over, and both sides are between two frames. See "Message Flow" and "Message
+ * Formats" of the PostgreSQL documentation.
  */
 #include "relay/relay.h"
 
@@ -24,11 +23,12 @@
 #include "pg/build.h"
 #include "pg/message.h"
 #include "relay/release.h"
-#include "relay/request.h"
+#include "relay/message.h"
 
 #include <stdio.h>
 
-/* So many bytes are taken the short way at a time, and so many messages that were count as one that was looked at. */
+/* The largest input of one request_pass_plain call, below which its messages are not counted, and the number of its messages that count as one
+   examined message. */
 #define PLAIN_LITTLE 256
 #define PLAIN_MOST (8 * 1024)
 #define PLAIN_PER_LOOK 4
@@ -72,7 +72,7 @@ static enum step look_at_frame(struct client *c, const uint8_t *at, size_t n, st
 	return STEP_GONE;
 }
 
-/* As request_pass_plain, for a part of what is much. */
+/* As request_pass_plain, for the first part of a large input. */
 static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
 {
 	const struct ledger *l = &server_of(c->pooled.link)->ledger;
@@ -84,7 +84,7 @@ static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t 
 	return plain;
 }
 
-/* The same for any size, which adds what has passed to what is gathered. */
+/* The same for any size; gathers the passed messages. */
 static ALWAYS_INLINE struct walk pass_plain_again(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks, struct gather *g)
 {
 	struct walk plain = n < PLAIN_LITTLE ? request_pass_plain(c, buf, n) : pass_some_plain(c, buf, n, looks);
@@ -94,7 +94,7 @@ static ALWAYS_INLINE struct walk pass_plain_again(struct client *c, const uint8_
 	return plain;
 }
 
-/* What a walk that ended with this step tells. */
+/* The result of a walk that ended with this step. */
 static enum step step_at_end(enum step step, const struct gather *g)
 {
 	if (g->broken)
@@ -184,9 +184,8 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 
 #define LAST_READS 64
 
-/* The server cannot be written to; its last words may still be readable. The client, when it is not told by them, may even
-   have had all its answers. There is no later turn for what is more than the share of this one. To be called last: the read buffer is
-   used anew. */
+/* The server cannot be written to, but its last messages may still be readable, and the client may even have all its answers. They are read now,
+   beyond the share of this turn, because there is no later turn. Called last: the read buffer is overwritten. */
 static void server_is_broken(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
@@ -207,7 +206,7 @@ static void server_is_broken(struct client *c)
 
 #define LITTLE_LEAST 256
 
-/* What a client without a server may make us keep, about. */
+/* The number of bytes that a client without a server may make pgweir hold, about. */
 static size_t a_little(const struct client *c)
 {
 	size_t little = (size_t)c->peer.world->conf->settings.pkt_buf;
@@ -217,13 +216,13 @@ static size_t a_little(const struct client *c)
 	return little < READ_BUFFER / 2 ? little : READ_BUFFER / 2;
 }
 
-/* Its requests cannot go anywhere now: it waits in the queue, or its server is being prepared. */
+/* The requests of the client must wait: it is in the queue, or its server is being prepared. */
 static bool must_wait(const struct client *c)
 {
 	return c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != NULL);
 }
 
-/* Of a client that waits: it has sent a Terminate in front of all else. */
+/* Whether the first message of a waiting client is Terminate. */
 static bool has_terminated(const struct client *c)
 {
 	struct pg_frame f;
@@ -289,7 +288,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 	return !peer_is_stopped(&c->peer) && !waits_for_own_room(c);
 }
 
-/* It has sent all that it had, and the server has it: the next move is not the client's. */
+/* The server has all messages of the client, and must answer next. */
 static bool awaits_answer(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
@@ -297,15 +296,14 @@ static bool awaits_answer(const struct client *c)
 	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 && !stream_has_buffered(&c->peer.stream);
 }
 
-/* It holds messages that come before what its socket has; or it has, or is about to send, a frame that has to be seen as a whole and does
-   not fit the read buffer. */
+/* The client holds complete messages, or a frame that must be seen as a whole and does not fit the read buffer. */
 static bool holds_much(const struct client *c)
 {
 	return c->peer.held.data && (c->peer.held_first || c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER);
 }
 
-/* A frame that is too large for the read buffer is collected in the client's own memory, and nothing behind it is read before it has gone
-   on. True: it is whole. */
+/* A frame that is too large for the read buffer is collected in the client's own memory; later input is not read before it has been sent. True: it
+   is complete. */
 static bool collect(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -335,7 +333,7 @@ static bool collect(struct client *c)
 	return true;
 }
 
-/* What it holds is walked where it lies. */
+/* Walks the held bytes in place. */
 static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 {
 	struct bytes all;
@@ -382,7 +380,7 @@ static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n,
 	return false;
 }
 
-/* Takes what it holds, and what one read gives. True: there may be more. */
+/* Takes the held bytes and one read. True: there may be more. */
 static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 {
 	struct world *w = c->peer.world;
@@ -391,7 +389,7 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 	struct walk walk;
 	ssize_t r = 0;
 
-	/* one that has sent a part of a message may send as much again */
+	/* a client that has sent a part of a message may send as much again */
 	if (!c->pooled.link && room > a_little(c))
 		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
 	if (room > w->piece)
@@ -463,4 +461,53 @@ void relay_server_drained(struct server *s)
 	if (c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS))
 		client_resume(c);
 	release_if_over(s);
+}
+
+/*
+ * ---- the share of a connection in a turn ----
+ *
+ * A few streams pass RELAY_READS full reads of the buffer in a turn. With more streams each has one read, which is smaller, but at least
+ * RELAY_LEAST_PIECE. Messages that are examined one by one are counted too: a walk over the buffer stops at its share of RELAY_LOOKS, and continues
+ * in the next turn, because a read of tiny messages takes a hundred times as long as a read of bulk data.
+ *
+ * The streams of the last turn are counted, so that all have the same share: epoll reports the connections that it reported first last time first
+ * again. state/notify_client.c counts notifications.
+ *
+ * Invariant: a connection with input has at least one read in each turn, and one message is examined.
+ */
+
+bool relay_one_more(struct world *w, int64_t rounds)
+{
+	int64_t most = w->conf->settings.sbuf_loopcnt;
+
+	w->is_shared = true;
+	w->reads++;
+	if (rounds == 1)
+		w->streams++;
+	if (most == 0)
+		return true;
+	return rounds < most && w->reads < RELAY_READS && (rounds + 1) * w->streams_before <= RELAY_READS;
+}
+
+void relay_looked_at_many(struct world *w, uint32_t count, bool is_cut)
+{
+	w->is_shared = true;
+	w->looks += count;
+	w->cut += is_cut;
+	if (w->looks >= RELAY_LOOKS)
+		w->looks_each = RELAY_LEAST_LOOKS;
+}
+
+void relay_share_turn(struct world *w)
+{
+	uint32_t cut = w->cut > 0 ? w->cut : 1;
+	size_t piece = READ_BUFFER;
+
+	w->streams_before = w->streams;
+	w->streams = w->reads = w->looks = w->cut = 0;
+	if (w->streams_before > RELAY_READS && w->conf->settings.sbuf_loopcnt != 0)
+		piece = (size_t)READ_BUFFER * RELAY_READS / w->streams_before;
+	w->piece = piece > RELAY_LEAST_PIECE ? piece : RELAY_LEAST_PIECE;
+	w->looks_each = RELAY_LOOKS / cut > RELAY_LEAST_LOOKS ? RELAY_LOOKS / cut : RELAY_LEAST_LOOKS;
+	w->is_shared = w->streams_before > 0 || cut > 1;
 }
