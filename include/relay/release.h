@@ -5,10 +5,10 @@
 #include "pg/frame.h"
 
 /*
- * The end of a link: when the server of a client is free, and what becomes of it. See release.c.
+ * The end of a link: when the server of a client is free, and its next state. See release.c.
  */
 
-/* What the decision depends on. */
+/* The facts on which the decision depends. */
 struct release_view {
 	bool shares_server;		/* the server is lent for a transaction or statement */
 	bool client_ends;		/* the client is ending */
@@ -37,7 +37,7 @@ struct release_view {
 enum release_what {
 	RELEASE_KEEP,			/* the link continues */
 	RELEASE_PIN,			/* ... until the client leaves */
-	RELEASE_ASK,			/* the server is asked what state of the client it has */
+	RELEASE_ASK,			/* the server is asked for the state of the client */
 	RELEASE_SETTLE,			/* an empty query shows that nothing is owed */
 	RELEASE_MOVE,			/* the server ends after its answers, and the client gets another one */
 	RELEASE_RESET,			/* the server returns to its pool after server_reset_query */
@@ -70,16 +70,16 @@ static inline void release_if_over(struct server *s)
 bool release_yielded(struct server *server);
 /* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
 void release_to_listener(struct server *server, struct client *client);
-/* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt alone, or ends. */
+/* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt without the client, or ends. */
 void release_ended_client(struct server *server);
 /* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete message. */
 bool server_is_clean(const struct server *server);
 /* The ledger is lost, and the client may get another server (RELEASE_MOVE). */
 bool release_may_move(const struct server *server);
-/* Whether the next message of the server, of which n > 0 bytes are at `at`, is the answer to task_leave, which follows all others. PG_OK: it is;
-   PG_MORE: more bytes are needed; PG_BAD: it is not. */
+/* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave, which follows all others. PG_OK: it is; PG_MORE:
+   more bytes are needed; PG_BAD: it is not. */
 enum pg_verdict release_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
-/* That has arrived, and the client has all earlier messages. The server ends. */
+/* The answer to task_leave has arrived, and the client has all earlier messages. The server ends. */
 void release_all_said(struct server *server);
 
 #endif

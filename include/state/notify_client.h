@@ -9,10 +9,10 @@
  */
 struct session_answer;
 
-/* So many notifications are delivered to clients in one turn; a long one counts as several. With the calls that send them that takes about 0.3 ms. */
+/* Maximum number of notifications delivered to clients in one turn; a long one counts as several. Sending them takes about 0.3 ms. */
 #define NOTIFY_DELIVERIES 2048
 
-/* What is to be done for it. */
+/* The next step of the client's channels. */
 enum notify_step {
 	NOTIFY_RESTS,			/* nothing; or nothing that can be done */
 	NOTIFY_WAITS,			/* the listener is to LISTEN to its channels */
@@ -26,13 +26,13 @@ struct notify_client {
 	struct list node;		/* notify_server->clients */
 	struct list subscriptions;	/* in order of time */
 	struct list waiting;		/* notify_server->barriers; else empty */
-	uint64_t barrier;		/* waits for this query of the listener's, before its ReadyForQuery */
+	uint64_t barrier;		/* its ReadyForQuery waits for the answer to this query of the listener */
 	struct list due;		/* world->notify_due, while it has notifications to be sent in this turn or the next ones; else empty */
 	struct list moving;		/* notify_server->movers, while the listener has not heard its marker; else empty */
 	uint32_t move;			/* number of that marker, the last one */
-	uint64_t heard_by;		/* this query of the listener's is answered after the marker; 0: it is not under way */
+	uint64_t heard_by;		/* the listener has the marker when this query is answered; 0: no marker is sent */
 	uint8_t step;			/* enum notify_step */
-	struct bytes pending;		/* notifications that wait for the end of what its server does for it */
+	struct bytes pending;		/* notifications that wait until its server has nothing to do for it */
 };
 
 /* A client and a channel. While it moves, both servers have LISTENed: each notification before the marker is the work server's to tell. */
@@ -49,7 +49,7 @@ struct subscription {
 /* The body of a NotificationResponse: the process id, the channel and the payload, which lie in the frame. */
 struct notification { uint32_t pid; const char *channel, *payload; };
 #define NOTIFICATION_HEAD 4		/* bytes of it before the channel */
-/* Of a frame that is here as a whole. False: it cannot be one. */
+/* Reads a complete frame. False: it is malformed. */
 bool notification_read(const struct pg_frame *frame, struct notification *notification);
 
 /* The client's server has answered which channels it listens to (answer->channels); these are all that the client has where is_exact. False: no memory;
@@ -59,11 +59,11 @@ bool notify_client_learn(struct client *client, const struct session_answer *ans
 bool notify_client_is_told(const struct notify_client *notify);
 /* A message for the client, with this process id in place of its own: notify_clients_flush sends it, or it waits until the client may have it. */
 void notify_client_deliver(struct notify_client *notify, const uint8_t *message, size_t size, uint32_t pid);
-/* Once a turn: sends what was delivered, to a bounded number of clients; the others come in the next turn. */
+/* Once a turn: sends delivered notifications, to a bounded number of clients; the others follow in the next turns. */
 void notify_clients_flush(struct world *world);
-/* A listener may deliver more in this turn. False: what it has received waits for a later turn, and its socket is not read. */
+/* Whether a listener may deliver more in this turn. False: its input waits for a later turn, and its socket is not read. */
 static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
-/* Gives the client what waits for it: between two messages, outside of transactions. */
+/* Sends the client its waiting notifications: between two messages, outside of transactions. */
 void notify_client_flush(struct client *client);
 /* The same, if that is so now. */
 void notify_client_flush_if_idle(struct client *client);

@@ -9,9 +9,9 @@
  */
 struct notify_client;
 
-#define LISTENER_MARKER 24		/* bytes of the name of a listener's own channel, with its NUL */
+#define LISTENER_MARKER 24		/* size of the name of the marker channel, with its NUL */
 
-/* What is known of a channel's LISTEN on the listener. */
+/* The state of a channel on the listener. */
 enum channel_state { CHANNEL_NEW, CHANNEL_ASKED, CHANNEL_HEARD, CHANNEL_LEFT };
 
 struct channel {
@@ -35,32 +35,31 @@ struct notify_server {
 	bool stays;			/* in this process, in a hand-over (handover_connection.c) */
 	struct list changed;		/* channels that the server is to LISTEN to, or to UNLISTEN ... */
 	struct list asked;		/* ... and that the query under way is about */
-	bool is_to_answer;		/* a query is due, to see that it is there */
+	bool is_to_answer;		/* a query is due, to see whether it answers */
 	bool marker_is_heard;
 	char marker[LISTENER_MARKER];
 };
 
-/* Of the client's pool; NULL: no client of it listens. */
+/* The listener of the pool; NULL: no client of the pool listens. */
 struct notify_server *notify_server_of(const struct pool *pool);
 /* A server may be given away for good: with one less, there is still one to work with. */
 bool notify_server_may_begin(const struct pool *pool);
-/* The same, where one has been given away. */
+/* The same for a pool with a listener. */
 bool notify_server_may_stay(const struct pool *pool);
 /* Made on first use; NULL: no memory. */
 struct notify_server *notify_server_get(struct pool *pool, struct params_table *table);
 extern const struct server_task task_listen;
 struct channel *channel_find(const struct notify_server *listener, const char *name);		/* NULL: none of its clients listens to that */
 struct channel *channel_get(struct notify_server *listener, const char *name);		/* made on first use; NULL: no memory */
-/* It has got its first subscription, or lost the last one. It may be freed. */
+/* The channel has got its first subscription, or lost its last one. It may be freed. */
 void channel_changes(struct notify_server *listener, struct channel *channel);
 /* Appends `command "name";`. */
 void channel_sql(struct bytes *sql, const char *command, const char *name);
 /* The pool's listener has no server yet, and this one, which its client has left, has all channels of that client: it becomes the listener's. */
 void notify_server_begin(struct notify_server *listener, struct server *server, struct notify_client *first);
-/* Sends the listener's server what is to be done: LISTEN and UNLISTEN, or, for barriers, nothing but a query. Does nothing while one is under
-   way. */
+/* Sends the server of the listener its next query: LISTEN and UNLISTEN, or, for barriers, an empty query. Does nothing while a query is executed. */
 void notify_server_work(struct notify_server *listener);
-/* It has heard all that clients of this server have sent before they left the server; or it will never hear that. */
+/* Whether the listener has received all notifications that clients of this server sent before they left it, or never will. */
 bool notify_server_has_heard(const struct notify_server *listener, const struct server *server);
 /* The server of a listener, which has no work left, goes back to its pool; or a listener without server and clients is freed. True: it did. */
 bool notify_server_rests(struct notify_server *listener);

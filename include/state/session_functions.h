@@ -8,7 +8,7 @@
 
 /* Functions of a database that change the state of the session: see session_functions.c. */
 
-/* Those that the pool knows; NULL: there are none that change anything, or they are not known. */
+/* The known functions of the pool; NULL: no function changes anything, or they are not known. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
@@ -16,7 +16,7 @@ static ALWAYS_INLINE const struct state_functions *session_functions_of(const st
 	return info && info->functions ? info->functions->in_use : NULL;
 }
 
-/* What is known of them is true. */
+/* Whether the known functions are up to date. */
 static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
@@ -24,7 +24,7 @@ static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
 	return info && info->functions && info->functions->are_known;
 }
 
-/* They are to be read before the next client of the pool goes on. */
+/* Whether the functions must be read before the next client of the pool continues. */
 static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, usec_t now)
 {
 	const struct server_info *info = pool->server_cache;
@@ -36,7 +36,7 @@ extern const struct server_task task_functions;
 
 /* Begins task_functions on a server that has a client and owes nothing. The server may end. */
 void session_functions_ask(struct server *server);
-/* Frees what has come of the answer, where there is any: the next client asks. */
+/* Frees a partial answer, if there is one: the next client asks. */
 void session_functions_forget(struct server *server);
 /* A command has changed definitions in this database: they are read again, as soon as the rate allows. */
 void session_functions_changed(struct database *database, usec_t now);

@@ -3,12 +3,12 @@
 
 #include "conn/world.h"
 
-/* What an answer about parameters (session_question.h) means: see session_learn.c. */
+/* The effect of an answer about parameters (session_question.h): see session_learn.c. */
 
 enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };
 
-/* The server has answered, whole: server->params and client->params become what the session has, and what the client has. SESSION_TOO_MUCH, and without
-   memory: they stay what they are. */
+/* The answer is complete: sets server->params to the values of the session, and client->params to the values of the client. Without success they
+   do not change. */
 enum session_taking session_learn(struct server *server, struct client *client);
 
 #endif

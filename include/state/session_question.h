@@ -4,20 +4,20 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
-/* What a server is asked about the session of its client, which keeps_state: see session_question.c. */
+/* The query about the session of a client, which keeps_state: see session_question.c. */
 struct client_session;
 
 /* How the server is asked for a fact (tbl/session_fact.tbl). */
 enum session_ask { ASK_NOT, ASK_PARAMETERS, ASK_EXISTS, ASK_CHANNELS, ASK_ROLE };
 
-/* What has come of an answer. */
+/* The content of an answer. */
 struct session_answer {
 	struct bytes pairs;		/* of parameters: name and value in turn, each with its NUL */
 	size_t count;
 	unsigned pins;			/* that the session still has something of */
 	struct bytes channels;		/* that the session listens to, each with its NUL */
 	int channel_count;
-	char *role, *first_role;	/* notes (role.h) of the one that the session acts as, and of the one that it began with; NULL: not told */
+	char *role, *first_role;	/* notes (role.h) of the current role, and of the role at the start of the session; NULL: not received */
 	bool is_too_much;		/* not all of it could be kept */
 	bool are_channels_too_many;	/* not all could be kept, or one cannot be a name */
 	bool is_incomplete;		/* rows of it have come to another process */
@@ -26,15 +26,15 @@ struct session_answer {
 
 /* Whether the client has named this parameter, which has a dot: such ones are asked for by name. */
 bool session_asks_for(const struct client_session *state, const char *name);
-/* It does from now on. names.failed: no memory. */
+/* Adds this parameter. names.failed: no memory. */
 void session_will_ask_for(struct client_session *state, const char *name);
-/* Appends the SQL that asks the server for what is in doubt, without a NUL. */
+/* Appends the SQL that asks the server for the facts in doubt, without a NUL. */
 void session_question_sql(const struct server *server, struct bytes *sql);
 /* A DataRow of the answer. */
 void session_question_row(struct server *server, const struct pg_frame *row);
 /* Frees the content of an answer, for another try. */
 void session_answer_clear(struct session_answer *answer);
-/* Frees what has come of the answer. */
+/* Frees the answer. */
 void session_question_forget(struct server *server);
 /* After a handover: task_state is under way, and the first part of the answer may have come to the other process. False: no memory. */
 bool session_question_is_elsewhere(struct server *server);

@@ -9,7 +9,7 @@
    client's encoding. */
 extern const struct server_task task_params, task_encoding;
 
-/* Begins to set what the server of the client does not have yet, with a task. True: it has everything. False: a task has begun, or the server has
+/* Begins a task that gives the server the missing state of its client. True: the server has everything. False: a task has begun, or the server has
    ended. `encoding_is_set`: client_encoding is the client's already. */
 bool session_restore_begin(struct server *server, struct client *client, bool encoding_is_set);
 /* The server has executed that, or has refused it. TASK_END_RESTORED, TASK_END_PARTED or TASK_END_NOTHING. */

@@ -29,7 +29,7 @@ static inline enum server_state server_next_state(const struct server *s)
 		return SERVER_BEING_CANCELED;
 	return s->needs_reset | s->notifies ? SERVER_TESTED : SERVER_IDLE;
 }
-/* Moves a server without a client to this state, and begins what the state requires. The server may end: server_lifetime, close_reason. */
+/* Moves a server without a client to this state, and begins the work of the state. The server may end: server_lifetime, close_reason. */
 void server_enter(struct server *server, enum server_state next);
 /* server_enter for the state of server_next_state. */
 void server_release(struct server *server);

@@ -44,7 +44,7 @@ uint32_t notifier_told(const struct server *to, uint32_t pid)
 	const struct server *from = find(to, pid);
 	const struct client *c = from && from->pooled.link && !from->pooled.link->is_internal ? client_of(from->pooled.link) : NULL;
 
-	/* one that has not been welcomed yet has run nothing */
+	/* a client in its login has executed nothing */
 	if (c && c->has_cancel_key)
 		return c->cancel_pid;
 	return from && from->told_pid != 0 ? from->told_pid : pid;
@@ -55,7 +55,7 @@ void notifier_leaves(struct server *s)
 	s->notified = ++s->peer.world->notified;
 }
 
-/* Asks the listeners that have not heard yet what clients of the server have sent. True: there is none. */
+/* Asks the listeners that have not received all notifications of the server's clients yet. */
 static bool ask_listeners(const struct server *s)
 {
 	bool have_heard = true;

@@ -1,16 +1,16 @@
 /*
- * A client that LISTENs, with session_state = full: its channels, and the way of notifications to it. notify_server.c has the picture.
+ * A client that LISTENs, with session_state = full: its channels, and the delivery of notifications to it. notify_server.c describes both sides.
  *
- * A notification goes to a client between two messages and outside of transactions, as from PostgreSQL; what comes meanwhile is kept, and goes
- * before the next ReadyForQuery. So that a client hears its own NOTIFY before the ReadyForQuery of its commit, that waits for an answer of the listener to
- * a query that is sent behind the commit (a barrier).
+ * A notification is sent between two messages and outside of transactions, as PostgreSQL does; other notifications wait, and are sent before the next
+ * ReadyForQuery. A client must receive its own NOTIFY before the ReadyForQuery of its commit: the ReadyForQuery waits for the answer of the listener
+ * to a query that is sent after the commit (a barrier).
  *
- * One message of the listener can be for many clients. So the listener delivers into buffers (notify_client_deliver), and each client's buffer is sent
- * once a turn. How much is delivered and sent in a turn is bounded (notify_clients_have_share); all other clients have their turn in between.
+ * One message of the listener can be for many clients. The listener delivers into buffers (notify_client_deliver), and each client's buffer is sent
+ * once a turn. The number of deliveries in a turn is bounded (notify_clients_have_share); all other clients have their turn in between.
  *
- * UNLISTEN and pg_listening_channels() are for the server that the client has then. That server LISTENs to the client's channels before (notify_client_sql):
- * outside of transactions before such a text, else before the text that begins the transaction. At the end of the link it says what is left if there
- * was an UNLISTEN, and it UNLISTENs.
+ * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That server LISTENs to the client's channels first
+ * (notify_client_relisten): outside of transactions before such a text, otherwise before the text that begins the transaction. At the end of the link
+ * it is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs.
  */
 #include "state/notify_client.h"
 
@@ -119,7 +119,7 @@ void notify_client_forget(struct client *c)
 		notify_server_rests(l);
 }
 
-/* What has come since the client's UNLISTEN is not told. */
+/* Drops waiting notifications of channels that the client has left by UNLISTEN. */
 static void drop_left(struct notify_client *h)
 {
 	struct bytes all = h->pending;
@@ -136,7 +136,7 @@ static void drop_left(struct notify_client *h)
 	bytes_free(&all);
 }
 
-/* Those with these names are there, and are made where they are not. False: no memory. */
+/* Marks the subscriptions with these names, and makes missing ones. False: no memory. */
 static bool find_all(struct notify_client *h, const struct bytes *names)
 {
 	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
@@ -246,7 +246,7 @@ bool notify_client_restore(struct client *c, const char *name, bool from_server,
 
 /* ---- notifications ---- */
 
-/* The client's stream stands between two messages, and it is in no transaction. */
+/* The client is between two messages, and in no transaction. */
 static bool may_hear_now(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
@@ -327,7 +327,7 @@ bool notify_client_passes(struct client *c, const struct pg_frame *f)
 	}
 	channel = channel_find(h->notify_server, n.channel);
 	sub = channel ? subscription_of(h, channel) : NULL;
-	/* one that it has LISTENed to just now is not known yet */
+	/* a channel after the last LISTEN is not known yet */
 	return !sub || sub->from_server;
 }
 

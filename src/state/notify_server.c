@@ -80,7 +80,7 @@ static int64_t count_listening(const struct list *pools, size_t offset)
 	return count;
 }
 
-/* `more` listeners beside those that there are, and one server to work with. */
+/* Whether the limits allow `more` additional listeners, and one server for work. */
 static bool has_room(const struct pool *pool, int64_t more)
 {
 	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
@@ -323,7 +323,7 @@ const struct server_task task_listen = {
 
 /* ---- notifications ---- */
 
-/* From here on the listener tells the client what has this number. */
+/* From now on the listener delivers to the client that has sent this marker. */
 static void marker_heard(struct notify_server *l, const char *payload)
 {
 	unsigned long move = strtoul(payload, NULL, 10);

@@ -1,24 +1,23 @@
 /*
- * The role that a session acts as.
+ * The current role of a session.
  *
- * In transaction and statement mode a client's SET ROLE or SET SESSION AUTHORIZATION outlives its transaction, but not its
- * link: the next link begins with the role that the session began with, which is set together with the tracked parameters
- * (link.c). So that this costs no round trip where nothing has happened, it is done only where a role may have been set
- * (UNKNOWN_ROLE):
+ * In transaction and statement mode SET ROLE or SET SESSION AUTHORIZATION of a client outlives its transaction, but not its link: the next link
+ * begins with the role at the start of the session, which is set together with the tracked parameters (session_restore.c). To save the round trip,
+ * this is done only after a possible change of the role (UNKNOWN_ROLE):
  *
- *  - after CommandComplete with the tag SET or RESET, unless the text is plain (pg/meaning.h): of a Query, which was sent with
- *    nothing else under way (plain_set); of an Execute, unless a text that may set a role was ever prepared on this server
- *    (roles_prepared);
- *  - after the server has reported session_authorization or is_superuser, whatever it was that changed them.
+ *	- after CommandComplete with the tag SET or RESET, unless the text is plain (pg/meaning.h): a Query that was sent while no
+ *	  other message was pending (plain_set); or an Execute, unless a text that may set a role was ever prepared on this server
+ *	  (roles_prepared);
+ *	- after the server has reported session_authorization or is_superuser, whatever changed them.
  *
  * A role that a function or a DO block sets, without a change of is_superuser, is not noticed.
  *
- * With session_state = full the role goes with its client, as its parameters do: the server is asked for it (session_state.c), and it is one of
- * the client's set (PARAMS_ROLE).
+ * With session_state = full the role moves with its client like a parameter: the server is asked for it (session_state.c), and it is in the client's
+ * set (PARAMS_ROLE).
  *
- * What the session began with it has again after RESET of both: the user of the login, or what ALTER ROLE ... SET role says.
- * connect_query may have set another role. That is noted behind connect_query, in hexadecimal, because it is a name in
- * the encoding of the database. Where this fails, the server is closed as soon as it is released with an unknown role.
+ * RESET of both restores the role at the start of the session: the user of the login, or the role of ALTER ROLE ... SET role. connect_query may have
+ * set another role. It is read after connect_query and kept in hexadecimal, because it is a name in the encoding of the database. If that fails, the
+ * server is closed as soon as it is released with an unknown role.
  */
 #include "state/role.h"
 #include "state/session_state.h"
@@ -28,7 +27,7 @@
 
 #define NOTE_MOST 512			/* bytes of a note; names have 63, or more where PostgreSQL was built so */
 
-/* ---- what clients do ---- */
+/* ---- commands of clients ---- */
 
 void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 {
@@ -36,7 +35,7 @@ void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 		s->session.plain_set = (uint8_t)set_query_keeps(text, size);
 }
 
-/* What connect_query has set is known, or there is none. */
+/* The role after connect_query is known, or there is no connect_query. */
 static bool can_be_set_back(const struct server *s)
 {
 	const char *query = s->pooled.pool->database->conf->connect_query;
@@ -44,7 +43,7 @@ static bool can_be_set_back(const struct server *s)
 	return s->session.role || !query || !*query;
 }
 
-/* Its client has a session of its own, behind which server_reset_query runs. */
+/* The client has a session of its own, and server_reset_query runs at its end. */
 static bool will_be_reset(const struct server *s)
 {
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -101,7 +100,7 @@ void role_was_reset(struct server *s, const char *query)
 	close_if_stuck(s);
 }
 
-/* ---- what the session began with ---- */
+/* ---- the role at the start of the session ---- */
 
 static bool is_note(const char *note, size_t size)
 {
@@ -168,7 +167,7 @@ static void append_name(struct bytes *sql, const char *parameter, const char *he
 	bytes_append_text(sql, for_transaction ? ",true) IS NULL" : ",false) IS NULL");
 }
 
-/* NULL: what a RESET leads to. */
+/* NULL: the role that a RESET restores. */
 static void append_role(struct bytes *sql, const char *note, bool for_transaction)
 {
 	const char *colon = note ? strchr(note, ':') : NULL;

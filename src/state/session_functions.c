@@ -40,7 +40,7 @@ static bool send_question(struct server *s)
 	return true;
 }
 
-/* Of the pool's database: what another pool has, or a new one. NULL: no memory. */
+/* Returns the functions of the pool's database, which another pool may have already, or new ones. NULL: no memory. */
 static struct database_functions *functions_of(struct pool *pool, struct server_info *info)
 {
 	if (info->functions)
@@ -121,7 +121,7 @@ static void forget(struct server *s)
 	s->session.functions = NULL;
 }
 
-/* They are those of the database now. */
+/* The answer becomes the functions of the database. */
 static void take_over(struct server *s, struct database_functions *known)
 {
 	size_t before = known->all ? state_functions_count(known->all) : 0;

@@ -1,6 +1,6 @@
 /*
- * What the answer to a question about parameters makes of two sets: what the server's session has, and what its client has from now on. The
- * question asks for what has been set in the session; all else is as the session, or the client, began.
+ * An answer about parameters updates two sets: the parameters of the server's session, and the parameters of its client. The server is asked for
+ * parameters that are set in the session; all others have the start-up values of the session, or of the client.
  */
 #include "state/session_learn.h"
 
@@ -11,20 +11,20 @@
 
 #include <string.h>
 
-/* The role that is to go with the client; NULL: the one that the session began with. */
+/* The role that moves with the client; NULL: the role at the start of the session. */
 static const char *role_of(const struct server *s, const struct client *c)
 {
 	const struct session_answer *a = s->session.answer;
 
 	if (!(s->session.doubts & FACT_ROLE))
 		return params_other_value(c->params, PARAMS_ROLE);
-	/* behind connect_query a RESET leads elsewhere, as it does for parameters */
+	/* after connect_query a RESET restores another role, as for parameters */
 	if (strcmp(a->role, a->first_role) == 0 || (s->session.was_reset && role_is_none(a->role, a->first_role)))
 		return NULL;
 	return a->role;
 }
 
-/* The answer by names. Of a parameter with a dot a RESET leaves an empty value, for which the one stands that the client began with. */
+/* The answer by names. A RESET of a parameter with a dot leaves an empty value: the client has its start-up value then. */
 struct learned {
 	const char **values;		/* of the tracked parameters; NULL: not set in the session */
 	struct params_pair *others;
@@ -64,8 +64,8 @@ static void learned_free(struct learned *l)
 	mem_free(l->others);
 }
 
-/* The set with these others, and of the tracked parameters what has been learned, in the spelling of `told` where the server reports it.
-   Of one that is not set in the session: what `first` has, or, with no `first`, what the session began with. NULL: no memory. */
+/* Makes a set of these others and of the tracked parameters in the answer, in the spelling of `told` if the server reports them. A parameter that
+   is not set in the session has the value of `first`, or, without `first`, of the start of the session. NULL: no memory. */
 static const struct params *set_of(struct server *s, const struct params *told, const struct params *first, const struct learned *l)
 {
 	struct params_table *table = s->peer.world->params;
@@ -86,8 +86,8 @@ static const struct params *set_of(struct server *s, const struct params *told, 
 	return set;
 }
 
-/* What the session has, and what its client has: where the client has RESET one, that is what it began with. These and the others that it
-   has set can be more than a set may have. */
+/* Stores the parameters of the session and of its client, which has its start-up values for parameters that it has RESET. These, together with the
+   others that it has set, can be more than a set may have. */
 static enum session_taking take_over(struct server *s, struct client *c, const struct learned *l)
 {
 	struct params_table *table = s->peer.world->params;

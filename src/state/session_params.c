@@ -1,13 +1,12 @@
 /*
- * What is known of a server's session: the values of parameters.
+ * The parameters of a server's session.
  *
- * What the server reports is known. What it does not report (search_path before PostgreSQL 18, most of track_extra_parameters) is known
- * until a SET or RESET is complete: then the next link sets every parameter that is not reported. After DISCARD ALL it is what the
- * session began with.
+ * Reported parameters are known. Parameters that the server does not report (search_path before PostgreSQL 18, most of track_extra_parameters) are
+ * known until a SET or RESET is complete: then the next link sets all of them. DISCARD ALL restores the values at the start of the session.
  *
  * connect_query may set search_path, which servers before PostgreSQL 18 do not report. pgweir reads the value after connect_query and keeps it, in
- * hexadecimal, because it is in the encoding of the database. The session itself does not keep it: a client could change it there. If there is no
- * value to go back to, the server is closed as soon as it is released with another search_path.
+ * hexadecimal, because it is in the encoding of the database. The session itself does not keep it: a client could change it there. If the value is
+ * not known, the server is closed as soon as it is released with another search_path.
  */
 #include "state/session_params.h"
 
@@ -50,7 +49,7 @@ bool server_has_lasting_query(const struct server *s)
 	return query && strcasestr(query, "set");
 }
 
-/* A RESET of search_path would undo what connect_query has set. */
+/* A RESET of search_path would undo the setting of connect_query. */
 bool server_notes_search_path(const struct server *s)
 {
 	return server_has_lasting_query(s) && !s->pooled.dedicated && !(s->session.reported & (uint64_t)1 << PARAM_SEARCH_PATH);
@@ -85,13 +84,13 @@ void server_note_search_path(struct server *s, const uint8_t *row, size_t size)
 	mem_free(note);
 }
 
-/* It may have changed, or is to be changed for a client, and what it was is not known. */
+/* search_path may have changed, or is changed for a client, and its first value is not known. */
 static bool search_path_stays(const struct server *s)
 {
 	return !s->session.search_path && server_notes_search_path(s) && (s->session.unknown & UNKNOWN_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
 }
 
-/* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
+/* Settings of connect_query are start-up values, and values set for a client are known. */
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
 	if (discarded || for_client || s->task == &task_reset || s->task == &task_check)
@@ -103,7 +102,7 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		/* the session began with the value of connect_query */
 		if (s->session.search_path)
 			session_set_unknown(s, UNKNOWN_PARAMS);
-		/* what a client has sent behind its own may set them again before this is told */
+		/* later messages of the client may set them again before this is processed */
 		if (!for_client) {
 			s->session.doubted_by = 0;
 			session_set_known(s, UNKNOWN_SESSION);
@@ -119,8 +118,8 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 	}
 }
 
-/* The question about a session (session_question.c) tells what is set in it. A client that has set a parameter to the value that this server begins
-   with needs it set here all the same, or the answer would say that the client has RESET it. */
+/* session_question.c asks for the parameters that are set in the session. If a client has set a parameter to the server's start-up value, it must
+   be set in the session too, or the answer would say that the client has RESET it. */
 uint64_t server_unset_params(const struct server *s, const struct client *c)
 {
 	const struct params *first = c->session ? c->session->first : c->params;
@@ -154,8 +153,8 @@ void server_doubt(struct server *s, uint64_t client)
 	server_close_if_reset(s);
 }
 
-/* connect_query may have set one that a client has asked for. What it was is not known, and a RESET would lead to another value. And some
-   would end or delay a server that has no client (params_is_settable). */
+/* connect_query may have set a parameter that a client has asked for: its value is not known, and a RESET would set another one. Some parameters
+   would end or delay a server without a client (params_is_settable). */
 static bool server_may_set_back(const struct server *s)
 {
 	const char *query = s->pooled.pool->database->conf->connect_query;

@@ -1,13 +1,13 @@
 /*
- * The question that a server is asked about the session of its client, and its answer. It is one Query of several statements:
+ * The query about the session of a client, and its answer. It is one Query of several statements:
  *
- *	SELECT set_config(...), ..., 1		three columns: the question runs without the client's statement_timeout
- *	SELECT name, setting FROM pg_settings	two columns: parameters that the session has set
- *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session still has what this pin is about
+ *	SELECT set_config(...), ..., 1		three columns: no statement_timeout of the client applies
+ *	SELECT name, setting FROM pg_settings	two columns: parameters that are set in the session
+ *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session has the fact with this number
  *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
- *	SELECT note of the role			one column: the role that is in force, and, in a second row, the one that the session began with
+ *	SELECT note of the role			one column: the current role, and in a second row the role at the start of the session
  *
- * Only what is in doubt is asked for (server->session.doubts). What the answer means is for session_state.c.
+ * The query asks only for facts in doubt (session.doubts). session_state.c uses the answer.
  */
 #include "state/session_question.h"
 
@@ -73,8 +73,8 @@ static void ask_for_named(struct bytes *sql, const struct client *c)
 	}
 }
 
-/* The client's statement_timeout must not end the question. It is taken back at the end of this query, which is one transaction, and so
-   pgweir.timeout has to say what it was. (reset_val is in milliseconds.) */
+/* The client's statement_timeout must not end the query. The change ends with this query, which is one transaction; pgweir.timeout keeps the old
+   value for the second statement. (reset_val is in milliseconds.) */
 static const char without_timeout[] =
 	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true),"
 	"pg_catalog.set_config('statement_timeout','0',true),1";
@@ -93,8 +93,8 @@ static const struct {
 #include "tbl/session_fact.tbl"
 };
 
-/* The role of the session, and, for this query alone, the one that it began with. It comes last, because that one may not see what the client
-   sees. */
+/* The current role, and, after a RESET for this query only, the role at the start of the session. This comes last, because that role may see less
+   than the client's. */
 static void ask_for_role(struct bytes *sql, const struct server *s)
 {
 	bytes_append_text(sql, ";SELECT " ROLE_NOTE ";SELECT ");

@@ -1,12 +1,12 @@
 /*
- * The server of a link gets the state of its client: parameters, role and channels, before it gets the first message. The answer is awaited,
- * because a request that ran with the DateStyle or client_encoding of another client would have a wrong answer.
+ * The server of a link gets the state of its client: parameters, role and channels, before it gets the first message. The answer is awaited, because
+ * a request that ran with the DateStyle or client_encoding of another client would have a wrong answer.
  *
- * A server reads a query in the client_encoding that its session has when the query arrives. So values beyond ASCII need client_encoding
+ * A server reads a query in the client_encoding that its session has when the query arrives. Therefore values beyond ASCII need client_encoding
  * first, in a query of its own (task_encoding).
  *
- * Where another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The role of the session is set back in the
- * same query (role.c).
+ * If another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The role of the session is set back in the same query
+ * (role.c).
  */
 #include "state/session_restore.h"
 
@@ -30,7 +30,7 @@ static bool tell_spelling(struct server *s, struct client *c)
 	struct bytes out = BYTES_EMPTY;
 	bool alive = true;
 
-	/* one that has not been welcomed yet hears it in its welcome */
+	/* a client in its login gets the values with its welcome */
 	for (int i = 0; !c->login && i < params_count(w->params); i++) {
 		const char *has = params_get(s->params, i), *believed = params_get(c->params, i);
 
@@ -46,10 +46,9 @@ static bool tell_spelling(struct server *s, struct client *c)
 }
 
 /*
- * What the session has once the client's values are set (not before: when that fails it still has the old ones). They are the
- * client's, except where the server reports changes by itself. It does so only when the value in its own spelling becomes
- * another one; while "utf-8" is set over "UTF8" it stays silent, and must be believed, or the same would be set again for
- * each transaction.
+ * The parameters of the session after the client's values are set (if that fails, it still has the old ones). They are the client's, except for
+ * reported parameters: the server reports a value only if it changes in the server's own spelling. While "utf-8" is set over "UTF8" nothing is
+ * reported; then the value counts as set, or it would be set again for each transaction.
  */
 static bool expect_params(struct server *s, struct client *c)
 {
@@ -83,9 +82,9 @@ static bool expect_params(struct server *s, struct client *c)
 	return true;
 }
 
-/* The server has refused the parameters. The cause may be what another client has left in its session: a short statement_timeout, a parameter that
-   cannot be reset, temporary tables after which temp_buffers cannot change. Then the server ends, and the client gets another one. Start-up
-   parameters that no server has accepted yet do not end a server: the client gets the error. */
+/* The server has refused the parameters. The cause may be the state that another client has left in the session: a short statement_timeout, a
+   parameter that cannot be reset, temporary tables after which temp_buffers cannot change. Then the server ends, and the client gets another one.
+   Start-up parameters that no server has accepted yet do not end a server: the client gets the error. */
 static enum task_end params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
@@ -163,7 +162,7 @@ static bool needs_encoding_first(const struct server *s, const struct client *c,
 	return wants && (!has || strcmp(has, wants) != 0) && has_beyond_ascii(sql);
 }
 
-/* The encoding alone, which is a plain word. */
+/* Sets only the encoding, which is a plain word. */
 static void begin_encoding(struct server *s, const struct client *c)
 {
 	struct world *w = s->peer.world;
@@ -179,8 +178,7 @@ static void begin_encoding(struct server *s, const struct client *c)
 	server_run_and_free(s, &task_encoding, &sql);
 }
 
-/* The role takes part in the move to the client's parameters, where one of the two has one: those may be such as only the role may set that the
-   session began with. */
+/* Whether the role is set together with the parameters: some parameters can be set only by the role at the start of the session. */
 static bool role_moves(const struct server *s, const struct client *c)
 {
 	return s->params != c->params || s->session.unknown & UNKNOWN_ROLE;
@@ -197,7 +195,7 @@ static int begin_role(const struct server *s, const struct client *c, struct byt
 	return 1;
 }
 
-/* And on to the client's, behind its parameters. */
+/* Sets the role of the client, after its parameters. */
 static int end_role(const struct server *s, const struct client *c, struct bytes *sql)
 {
 	const char *role = params_other_value(c->params, PARAMS_ROLE);
@@ -209,8 +207,8 @@ static int end_role(const struct server *s, const struct client *c, struct bytes
 	return 1;
 }
 
-/* What DISCARD ALL does, without the prepared statements that clients share. A row of no column says that a function has prepared a statement
-   by SQL: the server is of no use to other clients then. */
+/* The statements of DISCARD ALL, except that prepared statements, which clients share, are kept. A row without columns says that a function has
+   prepared a statement by SQL: then the server is of no use to other clients. */
 static const char reset[] =
 	"CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();RESET ALL;DISCARD TEMP;DISCARD SEQUENCES;"
 	"SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql;";

@@ -1,31 +1,31 @@
 /*
- * The state of a client's session, with session_state = full: what a client makes in one transaction is there in the next, on whatever
- * server that is, and on no other client's.
+ * The state of a client's session, with session_state = full: state that a client makes in one transaction is there in its next transaction, on any
+ * server, and no other client sees it.
  *
- * Parameters are restored: its next server is brought to them (session_restore.c). All else pins the server: the client keeps it between
- * transactions as long as it has something there that cannot go to another one (tbl/session_fact.tbl).
+ * Parameters and the role are restored on the client's next server (session_restore.c). Other state pins the server: the client keeps it between
+ * transactions as long as it has state there that cannot move (tbl/session_fact.tbl).
  *
- * What a client has made is asked of the server, because SQL cannot be read well enough to know it: a SET may be rolled back, be one of many
- * statements of a text, or stand in a function. It is asked at the end of a link, before any other client has the server, and only for what
- * may have changed (server->session.doubts, PIN_ bits, where PIN_PARAMETERS asks for parameters):
+ * The server is asked for the state, because SQL cannot be understood completely: a SET may be rolled back, be one of many statements of a text, or
+ * be in a function. It is asked at the end of a link, before another client gets the server, and only for facts that may have changed
+ * (session.doubts):
  *
- *   - command tags tell: SET, RESET, CREATE, PREPARE, LISTEN and their like, and DO and CALL, which may have done anything;
- *   - words of texts tell the rest: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and names of functions that have such words in
- *     their sources (session_functions.c). A statement that the client has prepared with
- *     such a text may be executed in any later link, so each of them ends with the question (session->calls).
+ *	- after command tags: SET, RESET, CREATE, PREPARE, LISTEN and similar ones; DO and CALL may have done anything;
+ *	- after words in texts: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and names of functions with such words
+ *	  in their sources (session_functions.c). A prepared statement with such a text may be executed in any later link of its
+ *	  client, so the server is asked at the end of each of them (session->calls).
  *
- * While the server is pinned, the same tells when what pins it may be gone: DROP TABLE, CLOSE, UNLISTEN, pg_advisory_unlock.
+ * While the server is pinned, the end of a pin is noticed likewise: DROP TABLE, CLOSE, UNLISTEN, pg_advisory_unlock.
  *
- * The answer about parameters is the set that the client has from then on (struct params). The view pg_settings says what has been set in a
- * session, but for parameters with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
+ * The answer contains the parameters of the client from then on (struct params). The view pg_settings shows the parameters that are set in a session,
+ * except those with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
  *
- * Some things cannot be asked: a parameter that the text does not name (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
- * the server until the client leaves, as in session mode. What DO, CALL and a function call of the protocol set by names that are in no text is
- * taken away by RESET ALL, before another client has the server (server->session.doubted_by). So it is known of each server without a client what its session has, or it is
- * reset before it is lent again.
+ * Some state cannot be asked for: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the
+ * server until the client leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by names in no text are taken
+ * away by RESET ALL, before another client gets the server (session.doubted_by). Therefore the state of each server without a client is known, or the
+ * server is reset before it is lent again.
  *
- * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
- * for then, and when it has set something by a command, the client keeps its server.
+ * SQL is examined completely before it is sent. If a text does not fit the read buffer, its rest is not examined: then the server is asked for
+ * everything, and if a command has set parameters, the client keeps its server.
  */
 #include "state/session_state.h"
 
@@ -49,7 +49,7 @@
 #include <string.h>
 
 #define TRIES 3				/* of one question to a server */
-#define PARAMETERS PIN_PARAMETERS	/* among the doubts: what the client has set */
+#define PARAMETERS PIN_PARAMETERS	/* a doubt: the client may have set parameters */
 #define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
 #define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
 /* Facts that the server can be asked for. */
@@ -86,7 +86,7 @@ static void log_pins(struct client *c, unsigned pins)
 	log_info("%s keeps its server connection: %s", client_text(c, who, sizeof(who)), pins_text(fresh, text));
 }
 
-/* It has a session of its own from now on. */
+/* The client keeps its server from now on. */
 static void keep_server(struct client *c, enum pin why, const char *words)
 {
 	char who[256];
@@ -225,7 +225,7 @@ static void drawn_row(struct server *s, const struct pg_frame *f)
 		session_set_known(s, UNKNOWN_SEQUENCES);
 }
 
-/* An open transaction is no failure here. */
+/* An open transaction is not a failure. */
 static enum task_end values_done(struct server *s, bool is_discarded)
 {
 	/* an error of the question ends the client's transaction, and its text with it */
@@ -297,14 +297,14 @@ bool session_state_may_yield(const struct client *c)
 	return c->pooled.pins == PIN_SEQUENCE && c->session && !c->session->reads_values;
 }
 
-/* ---- what clients do ---- */
+/* ---- texts and commands of clients ---- */
 
 static void name_it(void *context, const char *name)
 {
 	struct client *c = context;
 	struct client_session *state = c->session;
 
-	/* it keeps its server for parameters: those that it names are of no more use */
+	/* it keeps its server for parameters: their names are not needed */
 	if (c->pooled.pins & PIN_PARAMETERS || session_asks_for(state, name))
 		return;
 	if (state->count == SESSION_NAMES_MOST) {
@@ -326,7 +326,7 @@ static bool session_of(struct client *c)
 	return c->session;
 }
 
-/* What statements that the client has prepared may change. What functions do has been looked up when they were prepared. */
+/* The facts that prepared statements of the client may change. Functions were looked up when the statements were prepared. */
 static uint16_t called(struct server *s, const struct client *c)
 {
 	struct client_session *state = c->session;
@@ -345,7 +345,7 @@ static uint16_t called(struct server *s, const struct client *c)
 
 void session_state_begin(struct server *s, struct client *c)
 {
-	/* one that is welcomed by this server has made nothing yet, and no parameters either (login/login.h) */
+	/* a client that this server welcomes has no state and no parameters yet (login/login.h) */
 	bool may_keep = c->shares_server && c->params;
 	const char *path;
 
@@ -372,7 +372,7 @@ void session_state_begin(struct server *s, struct client *c)
 		session_add_doubt(s, PIN_TEMPORARY);
 }
 
-/* What SQL may have changed. */
+/* The facts that SQL with these words may change. */
 static unsigned doubts_of(unsigned said)
 {
 	if (said & TEXT_CUT)
@@ -384,8 +384,8 @@ static unsigned doubts_of(unsigned said)
 		;
 }
 
-/* The client may UNLISTEN, ask what it listens to, or begin a transaction in which it does: the server must LISTEN to its channels before. LISTEN takes
-   effect with the commit, so this is not possible in a transaction or in the middle of a batch. False: not yet. */
+/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a command: the server must LISTEN to its channels before. LISTEN
+   takes effect with the commit, so this is not possible in a transaction or in the middle of a batch. False: not yet. */
 static bool has_channels(const struct server *s, const struct client *c)
 {
 	const struct notify_client *h = c->session->notify_client;
@@ -405,7 +405,7 @@ void session_state_leave_channels(struct server *s, struct client *c)
 	pin(c, c->pooled.pins | PIN_LISTENING);
 }
 
-/* Of these the client has heard what `told` says, or nothing yet. */
+/* Reads the functions in the text; `told` has the names that were found for this client already. */
 static unsigned read_functions(const struct state_functions *functions, struct client *c, const uint8_t *text, size_t size)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
@@ -514,7 +514,7 @@ bool session_state_fill(struct client *c, const uint8_t *text, size_t size, stru
 	return state_text_fill_nulls(text, size, first_value, c, filled);
 }
 
-/* What a command with this tag may have changed. */
+/* The facts that a command with this tag may have changed. */
 static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 {
 	unsigned bit = 1u << tag;
@@ -572,7 +572,7 @@ bool session_state_is_in_doubt(struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
 
-	/* what it has set need not be known, but a RESET leads to what it began with */
+	/* its settings need not be known, but a RESET must restore its start-up values */
 	if (c->pooled.pins & FOREVER)
 		return s->session.doubts & PARAMETERS && c->session && c->session->first != s->first_params;
 	/* a link that goes on: it was asked for at the end of a transaction before this one */
@@ -581,7 +581,7 @@ bool session_state_is_in_doubt(struct server *s)
 	return s->session.doubts != 0;
 }
 
-/* Of what the client began with the server is given what it has not, now that the client may have RESET it. */
+/* Sets the client's start-up parameters that the server lacks, after a possible RESET of the client. */
 static void set_after_reset(struct server *s, struct client *c)
 {
 	struct bytes sql = BYTES_EMPTY;
@@ -616,7 +616,7 @@ void session_state_ask(struct server *s)
 	c->pooled.pool->state_asks++;
 }
 
-/* ---- what the answer means ---- */
+/* ---- the answer ---- */
 
 /* False: the server has ended. */
 static bool learn_parameters(struct server *s, struct client *c)
@@ -688,7 +688,7 @@ static bool learn(struct server *s)
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = false;
 	session_question_forget(s);
-	/* LISTEN alone keeps the server for a moment only */
+	/* LISTEN keeps the server only for a moment */
 	log_pins(c, pins & ~(unsigned)PIN_LISTENING);
 	pin(c, pins);
 	return true;
