@@ -164,7 +164,7 @@ static NEVER_INLINE enum prepared_verdict parse_sql(const struct sending *x)
 static bool may_differ(const struct sending *x)
 {
 	const struct unnamed_meaning *m = &x->mine->meaning;
-	bool in_doubt = m->doubted || m->at != sending_world(x)->meanings || x->s->meaning_in_doubt || session_state_is_private(x->s, x->c);
+	bool in_doubt = m->doubted || m->at != sending_world(x)->meanings || x->s->session.meaning_in_doubt || session_state_is_private(x->s, x->c);
 
 	return m->differs || (m->told == 0 && in_doubt);
 }
