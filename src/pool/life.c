@@ -494,7 +494,7 @@ static const char *const words[PINS] = {
 #include "tbl/session_fact.tbl"
 };
 
-_Static_assert(PINS <= 8, "the bits fit pool_client.pins, and one more server.state_doubts");
+_Static_assert(PINS <= 8, "the bits fit pool_client.pins, and the doubts of a session");
 
 void pool_client_pin(struct pool_client *client, unsigned pins)
 {
