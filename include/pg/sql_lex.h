@@ -38,18 +38,18 @@ struct sql_lexer {
 
 /* Properties of bytes, as bits. */
 enum {
-	LEX_BLANK = 1,			/* space, tab, line feed, vertical tab, form feed, carriage return */
-	LEX_IN_WORD = 2,		/* an ASCII letter, a digit, '_' */
-	LEX_DOLLAR = 4,
-	LEX_DOT = 8,
-	LEX_NOT_ASCII = 16,
-	LEX_IN_NAME = LEX_IN_WORD | LEX_DOLLAR | LEX_NOT_ASCII
+	BYTE_BLANK = 1,			/* space, tab, line feed, vertical tab, form feed, carriage return */
+	BYTE_IN_WORD = 2,		/* an ASCII letter, a digit, '_' */
+	BYTE_DOLLAR = 4,
+	BYTE_DOT = 8,
+	BYTE_NOT_ASCII = 16,
+	BYTE_IN_NAME = BYTE_IN_WORD | BYTE_DOLLAR | BYTE_NOT_ASCII
 };
 extern const uint8_t lex_bytes[256];
 
-static inline bool lex_is_blank(char c) { return lex_bytes[(uint8_t)c] & LEX_BLANK; }
-static inline bool lex_is_in_word(char c) { return lex_bytes[(uint8_t)c] & LEX_IN_WORD; }
-static inline bool lex_is_in_name(char c) { return lex_bytes[(uint8_t)c] & LEX_IN_NAME; }
+static inline bool lex_is_blank(char c) { return lex_bytes[(uint8_t)c] & BYTE_BLANK; }
+static inline bool lex_is_in_word(char c) { return lex_bytes[(uint8_t)c] & BYTE_IN_WORD; }
+static inline bool lex_is_in_name(char c) { return lex_bytes[(uint8_t)c] & BYTE_IN_NAME; }
 static inline bool lex_is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Returns a lexer at the beginning of the text. */

@@ -23,8 +23,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define PLAIN (LEX_IN_WORD | LEX_DOLLAR)
-#define PLAIN_WITH_DOTS (PLAIN | LEX_DOT)
+#define PLAIN (BYTE_IN_WORD | BYTE_DOLLAR)
+#define PLAIN_WITH_DOTS (PLAIN | BYTE_DOT)
 #define NAME_MOST 64
 
 /* Beginnings of names. */

@@ -10,15 +10,15 @@
 #include <string.h>
 #include <strings.h>
 
-#define B LEX_BLANK
-#define W LEX_IN_WORD
-#define N LEX_NOT_ASCII
+#define B BYTE_BLANK
+#define W BYTE_IN_WORD
+#define N BYTE_NOT_ASCII
 #define NOT_ASCII N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N
 
 const uint8_t lex_bytes[256] = {
 	0, 0, 0, 0, 0, 0, 0, 0, 0, B, B, B, B, B, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	B, 0, 0, 0, LEX_DOLLAR, 0, 0, 0, 0, 0, 0, 0, 0, 0, LEX_DOT, 0,
+	B, 0, 0, 0, BYTE_DOLLAR, 0, 0, 0, 0, 0, 0, 0, 0, 0, BYTE_DOT, 0,
 	W, W, W, W, W, W, W, W, W, W, 0, 0, 0, 0, 0, 0,
 	0, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W,
 	W, W, W, W, W, W, W, W, W, W, W, 0, 0, 0, 0, W,
@@ -160,7 +160,7 @@ struct lex_token lex_next(struct sql_lexer *l)
 		t.kind = LEX_STRING;
 		take_dollar_quoted(l, &t);
 	} else if (*l->at != '$' && lex_is_in_name(*l->at)) {
-		return lex_take(l, LEX_IN_NAME);
+		return lex_take(l, BYTE_IN_NAME);
 	} else {
 		t.kind = LEX_MARK;
 		t.text_size = 1;

@@ -408,7 +408,7 @@ bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *o
 	if (l.is_cut || !is_plain(l.at, l.end))
 		return false;
 	lex_skip_blanks(&l);
-	first = lex_take(&l, LEX_IN_WORD);
+	first = lex_take(&l, BYTE_IN_WORD);
 	if (!lex_is(&first, "select") && !lex_is(&first, "insert") && !lex_is(&first, "update") && !lex_is(&first, "delete"))
 		return false;
 	while ((t.size = lex_next_word(&l.at, l.end, &t.at)) > 0) {
@@ -616,7 +616,7 @@ static const char *before_name(const char *at, const char *begin)
 }
 
 /* Moves *at before the qualifiers of the name at *at. Returns whether the name is one of pg_catalog, or has no qualifier. */
-static bool is_of_catalog(const char **at, const char *begin)
+static bool skip_qualifiers(const char **at, const char *begin)
 {
 	bool result = true;
 	const char *dot;
@@ -652,7 +652,7 @@ static size_t read_called(const char *at, const char *end, char name[CALLED_MOST
 }
 
 /* `at` is at a parenthesis. */
-static bool call_is_known(const char *at, const char *begin, bool has_lines, name_is_known *known, const void *context)
+static bool look_up_call(const char *at, const char *begin, bool has_lines, name_is_known *known, const void *context)
 {
 	static const char *const before_columns[] = { "into", "copy", "as", "with", "recursive", "table", "exists" };
 	const char *end = before_blanks(at, begin), *start, *before;
@@ -671,7 +671,7 @@ static bool call_is_known(const char *at, const char *begin, bool has_lines, nam
 	if (*start == '"' && start > begin && start[-1] == '"')
 		return false;
 	size = read_called(start, end, name);
-	if (is_of_catalog(&before, begin) && size > 0 && is_builtin(name, size))
+	if (skip_qualifiers(&before, begin) && size > 0 && is_builtin(name, size))
 		return true;
 	if (size > 0 && known && known(context, name, size))
 		return true;
@@ -693,7 +693,7 @@ bool state_text_calls_known(const uint8_t *text, size_t size, name_is_known *kno
 		if (!is_searched)
 			has_lines = memmem(begin, (size_t)(l.end - begin), "--", 2);
 		is_searched = true;
-		if (!call_is_known(l.at, begin, has_lines, known, context))
+		if (!look_up_call(l.at, begin, has_lines, known, context))
 			return false;
 	}
 	return !l.is_cut;
