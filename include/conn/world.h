@@ -134,12 +134,7 @@ enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW 
 /* For the turn (main/turn.c), and for functions called in it. */
 static inline void world_sleep(struct world *w) { w->clock_is_old = true; }	/* before the loop waits */
 void world_read_clock(struct world *world);
-static inline void world_wake(struct world *w)		/* reads the clock, once a turn; every callback of the loop calls it */
-{
-	if (w->clock_is_old)
-		world_read_clock(w);
-}
-/* Test builds: a handler sends only to its own connection, and to the other end of its link (client_send). */
+/* Test builds: a handler sends only to its own connection, and to the other end of its link (client_send). NULL: no connection. */
 static inline void world_set_current(struct world *w, const struct peer *peer)
 {
 #ifdef PGWEIR_TEST_BUILD
@@ -147,6 +142,13 @@ static inline void world_set_current(struct world *w, const struct peer *peer)
 #else
 	(void)w, (void)peer;
 #endif
+}
+/* Reads the clock, once a turn; every callback of the loop calls it. */
+static inline void world_wake(struct world *w)
+{
+	world_set_current(w, NULL);
+	if (w->clock_is_old)
+		world_read_clock(w);
 }
 /* For a callback of the loop that is about a connection: reads the clock. False: the connection is ending, and the event is ignored. */
 static inline bool peer_wake(struct peer *peer)

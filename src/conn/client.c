@@ -60,12 +60,12 @@ const char *client_name_with_host(const struct client *c, const char *value, cha
 }
 
 #ifdef PGWEIR_TEST_BUILD
-/* A look-up answers all logins that wait for it. */
+/* A look-up answers all logins that wait for it, and a command of the console ends the waits of others. */
 static bool is_own_turn(const struct client *c)
 {
 	const struct peer *current = c->peer.world->current;
 
-	return !current || current == &c->peer || c->login || (c->pooled.link && current == &server_of(c->pooled.link)->peer);
+	return !current || current == &c->peer || c->login || c->is_console || (c->pooled.link && current == &server_of(c->pooled.link)->peer);
 }
 #endif
 

@@ -118,7 +118,7 @@ static ALWAYS_INLINE bool needs_reset(const struct server *s, const struct clien
 
 static ALWAYS_INLINE struct release_view view_of(const struct server *s, const struct client *c)
 {
-	return (struct release_view){
+	struct release_view v = {
 		.shares_server = c->shares_server,
 		.is_stream = c->replication,
 		.is_stopped = peer_is_stopped(&s->peer),
@@ -135,13 +135,18 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 		.holds_first = s->peer.held_first,
 		.has_unsent = stream_unsent(&s->peer.stream) > 0,
 		.in_message = is_within_message(c),
-		.is_about_to_send = is_about_to_send(c),
 		.is_canceled = s->pooled.cancels > 0,
 		.has_state = s->session.doubts | c->pooled.pins,
 		.is_pinned = c->pooled.pins & PIN_PARAMETERS,
-		.needs_reset = needs_reset(s, c, false),
-		.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE,
 	};
+
+	/* no verdict on another server depends on the rest, which costs calls */
+	if (is_clean(&v)) {
+		v.is_about_to_send = is_about_to_send(c);
+		v.needs_reset = needs_reset(s, c, false);
+		v.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE;
+	}
+	return v;
 }
 
 bool server_is_clean(const struct server *s)
@@ -314,24 +319,12 @@ static NEVER_INLINE void add_host(struct server *s, const struct client *c)
 	server_run_and_free(s, &task_barrier, &sql);
 }
 
-void release_check(struct server *s)
+/* The verdicts that few links end with. */
+static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 {
-	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
-	struct release_view view;
-	struct release release;
+	struct release_view view = view_of(s, c);
+	struct release release = decide(&view);
 
-	if (!c)
-		return;
-	if (!c->shares_server) {
-		if (s->params != c->params && s->peer.world->conf->settings.application_name_add_host)
-			add_host(s, c);
-		return;
-	}
-	/* mostly a transaction is open */
-	if (s->status != 'I' || s->task)
-		return;
-	view = view_of(s, c);
-	release = decide(&view);
 	if (release.what == RELEASE_PIN) {
 		session_state_is_lost(c);
 		view = view_of(s, c);
@@ -359,6 +352,32 @@ void release_check(struct server *s)
 	case RELEASE_CLOSE:
 		give_back(s, c, release.what, false);
 		flow_unblock(&c->peer, FLOW_HELD);
+	}
+}
+
+void release_check(struct server *s)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	struct release_view view;
+	enum release_what what;
+
+	if (!c)
+		return;
+	if (!c->shares_server) {
+		if (s->params != c->params && s->peer.world->conf->settings.application_name_add_host)
+			add_host(s, c);
+		return;
+	}
+	/* mostly a transaction is open */
+	if (s->status != 'I' || s->task)
+		return;
+	view = view_of(s, c);
+	what = decide(&view).what;
+	if (what == RELEASE_RETURN) {
+		give_back(s, c, RELEASE_RETURN, false);
+		flow_unblock(&c->peer, FLOW_HELD);
+	} else if (what != RELEASE_KEEP) {
+		release_in_steps(s, c);
 	}
 }
 

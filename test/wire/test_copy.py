@@ -460,8 +460,9 @@ def forlorn(request, scene):
     client = weir.client()
     client.send(m.parse("a COPY", "copy"), m.parse("one", "name"), m.parse("one"), m.sync())
     server = fake.accept()
-    assert types(server.read_until("S")) == "PPPS"
-    server.send(m.parse_complete() * 3, m.ready())
+    assert types(server.read_until("S")) == "PDPDPS"
+    described = m.parse_complete() + m.parameter_description() + m.no_data()
+    server.send(described * 2, m.parse_complete(), m.ready())
     assert client.result().types == "111Z"
     copy = [m.bind("copy"), m.execute()]
     behind = [m.sync(), close_statement("name"), m.parse("two", "name"), m.parse("two"), m.sync()]

@@ -88,8 +88,8 @@ def test_nothing_follows_a_fatal_error(scene):
     server.send(m.command_complete("BEGIN"), m.ready("T"))
     client.result()
     client.send(m.parse("one", "s1"), m.sync())
-    server.expect_all("PS")
-    server.send(m.parse_complete(), m.ready("T"))
+    server.expect_all("PDS")
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data(), m.ready("T"))
     client.result()
     server.send(CLOSE_REASON)
     assert m.read_error(client.expect("E").body)["C"] == "57P01"

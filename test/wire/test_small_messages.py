@@ -90,7 +90,8 @@ def test_requests_before_the_end_of_a_client(scene, authority, tls, kind):
         client.send(first, flood, m.sync(), m.query("COMMIT"))
         client.close()
     sent = "".join(chr(message[0]) for message in split(first + flood + m.sync()))
-    assert kinds(server.read_until("Q")) == sent + "Q"
+    # pgweir describes a statement with its Parse
+    assert kinds(server.read_until("Q")) == sent.replace("PB", "PDB") + "Q"
 
 
 def split(messages):
