@@ -48,13 +48,14 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 static enum prepared_verdict parse_new(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(x->has, st);
+	bool may_copy = ledger_may_copy(&x->s->ledger);
 
 	sending_stats(x)->client_parse_count++;
 	name_sent(sending_world(x), x->mine, n, st, x->s->batch);
 	n->told = entry_is_there(e) ? e->types : 0;
 	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
 	   a statement that still runs may be DEALLOCATE ALL. */
-	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
+	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !may_copy &&
 	    !ledger_may_surprise(&x->s->ledger)) {
 		entry_used(x->has, e);
 		return sending_local_reply(x, OP_KNOWN, n, st);
@@ -68,8 +69,9 @@ static enum prepared_verdict parse_new(const struct sending *x, struct prepared_
 	sending_stats(x)->server_parse_count++;
 	if (!sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st))
 		return PREPARED_NO_MEMORY;
-	/* the types of SQL that names statements are theirs */
-	return st->names_others || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	/* The types of SQL that names statements are theirs. If a COPY fails on this message, all later answers are the client's, and none may be
+	   to a message of pgweir's own: then the types stay unknown. */
+	return st->names_others || may_copy || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 /* Its text names statements, which are sent first. */

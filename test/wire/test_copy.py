@@ -502,8 +502,8 @@ def test_doubtful_name_may_be_prepared_again(forlorn):
     client.send(m.parse("three", "name"), m.sync())
     server = fake.accept()
     asked = server.read_until("S")
-    assert types(asked) == "PS" and b"\0three\0" in asked[0].body
-    server.send(m.parse_complete(), m.ready())
+    assert types(asked) == "PDS" and b"\0three\0" in asked[0].body
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data(), m.ready())
     assert client.result().types == "1Z"
     client.send(m.bind("name"), m.sync())
     assert types(server.read_until("S")) == "BS"
