@@ -68,8 +68,8 @@ def for_each_query(scene, ask, **settings):
 
 
 @pytest.mark.parametrize("ask, own, everything", (
-    (simple, 1440, 3100),
-    (extended, 2460, 4130),
+    (simple, 1475, 3100),
+    (extended, 2515, 4150),
     (transaction, 3280, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),
@@ -80,7 +80,7 @@ def test_instructions(scene, ask, own, everything):
     assert got[0] <= own and got[1] <= everything, got
 
 
-@pytest.mark.parametrize("ask, own", ((simple, 1660), (extended, 2740), (transaction, 3880)))
+@pytest.mark.parametrize("ask, own", ((simple, 1750), (extended, 2845), (transaction, 4030)))
 def test_instructions_with_session_state(scene, ask, own):
     """Nothing in the texts or tags tells of a change of the session, and the catalogue is known."""
     got = for_each_query(scene, ask, pool_mode="transaction", session_state="full")
