@@ -27,7 +27,7 @@ static inline enum server_state server_next_state(const struct server *s)
 {
 	if (s->pooled.cancels > 0)
 		return SERVER_BEING_CANCELED;
-	return s->needs_reset | s->notifies ? SERVER_TESTED : SERVER_IDLE;
+	return (s->needs_reset || s->notifies) ? SERVER_TESTED : SERVER_IDLE;
 }
 /* Moves a server without a client to this state, and begins the work of the state. The server may end: server_lifetime, close_reason. */
 void server_enter(struct server *server, enum server_state next);

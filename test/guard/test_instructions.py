@@ -89,7 +89,7 @@ def test_instructions_with_session_state(scene, ask, own):
 
 def test_instructions_of_a_prepared_statement(scene):
     got = for_each_query(scene, prepared, max_prepared_statements=100)
-    assert got[0] <= 3150 and got[1] <= 4830, got
+    assert got[0] <= 3205 and got[1] <= 4880, got
 
 
 def test_trap_57_long_rows_over_tls(scene, authority):
