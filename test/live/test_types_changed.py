@@ -194,5 +194,7 @@ def test_statement_behind_a_set_of_its_batch(weir):
     client, busy = weir.client(), weir.client()
     answers(client, m.parse("SELECT 'x'::text", "s1"), m.describe("S", "s1"), m.sync())
     busy.query("BEGIN")
-    assert answers(client, m.run("BEGIN"), m.run("SET LOCAL search_path = pg_catalog"), m.flush(), m.bind("s1"), m.execute(), m.sync())[-3:] == ["2", "D", "C"]
+    got = answers(client, m.run("BEGIN"), m.run("SET LOCAL search_path = pg_catalog"), m.flush(), m.bind("s1"), m.execute(), m.sync())
+    # PostgreSQL 18 reports search_path
+    assert [each for each in got if each != "S"][-3:] == ["2", "D", "C"]
     client.query("COMMIT")
