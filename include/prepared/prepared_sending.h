@@ -51,12 +51,16 @@ enum prepared_verdict sending_local_reply(const struct sending *x, enum prepared
 enum prepared_verdict sending_wait_for_answers(const struct sending *x);
 /* DEALLOCATE ALL or DISCARD ALL may be under way: what the client has by a name is known when all is answered. */
 bool sending_names_may_go(const struct sending *x);
+/* An earlier batch may be a COPY that fails. Then only the server knows which answers belong to which batch, and the client gets all of them: pgweir
+   adds no message of its own. */
+bool sending_is_after_copy(const struct sending *x);
 /* Changed in a batch before this one, and not answered: the change may not happen. */
 bool sending_name_in_doubt(const struct sending *x, const struct prepared_name *n);
 bool sending_entry_in_doubt(const struct sending *x, const struct prepared_entry *e);
 /* The server has it, or will have it by the time it reads what is sent now. */
 bool entry_is_there(const struct prepared_entry *e);
 /* Its name is free on the server, and there is room for it: what is in the way is closed. False: no memory. */
+bool sending_has_room(const struct sending *x, const struct prepared_entry *e, const struct statement *st);	/* nothing is in the way */
 bool sending_make_way(const struct sending *x, struct prepared_entry *e, const struct statement *st);
 /* Gathers a Parse of the statement, with a text as planned (NULL: as it is). */
 void sending_parse(const struct sending *x, const struct statement *st, const struct sql_plan *plan);

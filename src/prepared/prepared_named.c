@@ -48,14 +48,16 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 static enum prepared_verdict parse_new(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(x->has, st);
-	bool may_copy = ledger_may_copy(&x->s->ledger);
+	bool is_after_copy = sending_is_after_copy(x);
 
+	if (is_after_copy && !sending_has_room(x, e, st))
+		return sending_wait_for_answers(x);
 	sending_stats(x)->client_parse_count++;
 	name_sent(sending_world(x), x->mine, n, st, x->s->batch);
 	n->told = entry_is_there(e) ? e->types : 0;
 	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
 	   a statement that still runs may be DEALLOCATE ALL. */
-	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !may_copy &&
+	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
 	    !ledger_may_surprise(&x->s->ledger)) {
 		entry_used(x->has, e);
 		return sending_local_reply(x, OP_KNOWN, n, st);
@@ -69,9 +71,8 @@ static enum prepared_verdict parse_new(const struct sending *x, struct prepared_
 	sending_stats(x)->server_parse_count++;
 	if (!sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st))
 		return PREPARED_NO_MEMORY;
-	/* The types of SQL that names statements are theirs. If a COPY fails on this message, all later answers are the client's, and none may be
-	   to a message of pgweir's own: then the types stay unknown. */
-	return st->names_others || may_copy || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	/* the types of SQL that names statements are theirs; after a COPY the types stay unknown */
+	return st->names_others || is_after_copy || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 /* Its text names statements, which are sent first. */
@@ -252,6 +253,8 @@ static NEVER_INLINE enum prepared_verdict make_ready(const struct sending *x, co
 	}
 	if (st->changed)
 		return use_nothing(x, use, n, st);
+	if (sending_is_after_copy(x))
+		return sending_wait_for_answers(x);
 	if (n->told)
 		return describe_first(x, n, st);
 	return sending_replay(x, n, st, NULL) && (st->names_others || sending_describe(x, n, st, false)) ? PREPARED_MORE : PREPARED_NO_MEMORY;
@@ -345,9 +348,7 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
    server knows when the answer is due: it has to answer by itself. */
 static enum prepared_verdict close_answered(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
-	const struct ledger *l = &x->s->ledger;
-
-	if (!ledger_may_surprise(l) && (ledger_is_one_batch(l) || !ledger_may_copy(l)))
+	if (!ledger_may_surprise(&x->s->ledger) && !sending_is_after_copy(x))
 		return sending_local_reply(x, OP_CLOSE, n, NULL);
 	sending_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
 	return sending_entered(x, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;

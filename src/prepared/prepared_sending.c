@@ -139,6 +139,11 @@ bool sending_names_may_go(const struct sending *x)
 	return false;
 }
 
+bool sending_is_after_copy(const struct sending *x)
+{
+	return !ledger_is_one_batch(&x->s->ledger) && ledger_may_copy(&x->s->ledger);
+}
+
 bool sending_name_in_doubt(const struct sending *x, const struct prepared_name *n)
 {
 	return n && n->in_flight > 0 && n->batch != x->s->batch;
@@ -190,6 +195,11 @@ static bool make_room(const struct sending *x, const struct statement *st)
 			return false;
 	}
 	return true;
+}
+
+bool sending_has_room(const struct sending *x, const struct prepared_entry *e, const struct statement *st)
+{
+	return !(e && e->sent) && !has_its_fill(x, st);
 }
 
 bool sending_make_way(const struct sending *x, struct prepared_entry *e, const struct statement *st)

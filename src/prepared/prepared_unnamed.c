@@ -196,6 +196,8 @@ static NEVER_INLINE enum prepared_verdict use_elsewhere(const struct sending *x)
 		return PREPARED_WAIT;
 	if (!is_closed && may_differ(x))
 		return sending_changed(x, NULL);
+	if (sending_is_after_copy(x))
+		return sending_wait_for_answers(x);
 	if (!is_closed && mine->meaning.told)
 		return describe_first(x);
 	return (is_closed ? close_unnamed(x) : replay_unnamed(x, NULL)) ? PREPARED_PASS : PREPARED_NO_MEMORY;

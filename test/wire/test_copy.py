@@ -564,3 +564,35 @@ def test_doubt_is_resolved_by_the_new_process(scene):
     server.expect_query("next")
     server.answer("next")
     assert other.result().value == "next"
+
+
+@pytest.mark.parametrize("used", ["bind", "parse"])
+def test_own_messages_wait_for_a_batch_that_may_be_a_copy(scene, used):
+    """Of a COPY that failed with messages after it, all answers went to the client, also those to the pooler's Close, Parse and Describe."""
+    fake = scene.fake()
+    weir = transactions(scene, fake, max_prepared_statements=1)
+    client = weir.client()
+    server = None
+    for text, name in ("one", "s1"), ("a COPY", "copy"):
+        client.send(m.parse(text, name), m.sync())
+        server = server or fake.accept()
+        asked = types(server.read_until("S"))
+        assert asked == ("PDS" if name == "s1" else "CPDS")
+        server.send(m.close_complete() if asked[0] == "C" else b"", m.parse_complete(), m.parameter_description(), m.no_data(), m.ready())
+        assert client.result().types == "1Z"
+    client.send(m.bind("copy"), m.execute(), m.sync(), m.bind("s1") if used == "bind" else m.parse("two", "s2"), m.sync())
+    assert types(server.read_until("S")) == "BES"
+    server.send(m.bind_complete(), m.error("permission denied"), m.ready())
+    assert client.result().types == "2EZ"
+    server.expect("H")
+    described = m.parse_complete() + m.parameter_description() + m.no_data()
+    if used == "parse":
+        assert types(server.read_until("S")) == "CPDS"
+        server.send(m.close_complete(), described, m.ready())
+        assert client.result().types == "1Z"
+    else:
+        assert types(server.read_until("H")) == "CPDH"
+        server.send(m.close_complete(), described)
+        assert types(server.read_until("S")) == "BS"
+        server.send(m.bind_complete(), m.ready())
+        assert client.result().types == "2Z"
