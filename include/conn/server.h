@@ -43,22 +43,24 @@ struct server_session {
 	uint16_t doubts;		/* PIN_ and FACT_ bits: its client, which keeps_state, may have changed these; written by session_add_doubt and
 					   session_clear_doubt */
 	uint8_t changes;		/* CHANGES_ bits: what its client's transaction may have changed for other sessions */
+	/* facts about the link, false when it begins: next to each other, because they are reset together */
 	bool was_reset;			/* its client has reset parameters */
-	bool channels_restored;		/* the server has LISTENed to all that its client listens to */
+	bool channels_restored;		/* the server has LISTENed to all channels of its client */
 	bool text_was_cut;		/* its client has sent SQL that could not be examined to its end */
+	bool sets_null;			/* the client's next text calls set_config with NULL */
+	bool has_failed;		/* there was an error */
+	/* other facts */
 	bool meaning_in_doubt;		/* its client may have changed the meaning of SQL texts: search_path, role, tables; until the end of the link */
 	bool meanings_prepared;		/* a text that may change the meaning of texts has been prepared */
 	bool roles_prepared;		/* a text that may set a role has been prepared */
 	bool values_may_be_own;		/* what its client asks of sequences may be proven to be its own ... */
 	bool values_are_own;		/* ... and has been, for the client's next text */
-	bool sets_null;			/* the client's next text calls set_config with NULL */
-	bool has_failed;		/* there was an error since the link began */
 	uint32_t discards_in;		/* DISCARD SEQUENCES has been sent in this batch of its client, plus one; 0: in none */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
-	uint64_t set_there;		/* bit i: the session has set tracked parameter i, and a RESET would change that, whatever its value is */
+	uint64_t set_there;		/* bit i: the session has set tracked parameter i, so a RESET may change the parameter */
 	uint64_t doubted_by;		/* id of the client that may have left unknown state, or 0 */
 	uint64_t values_of;		/* id of the only client that has had the server since the session had no values of sequences; 0: none has */
-	char *drawn;			/* OIDs of sequences, with commas, of which its client has drawn the last value here; NULL: none is known */
+	char *drawn;			/* OIDs of the sequences whose last value in this session was drawn by its client, with commas; NULL: unknown */
 	struct session_answer *answer;	/* of task_state; NULL: it is not executed */
 	struct functions_question *functions;	/* of task_functions; NULL: it is not executed */
 	char *role;			/* the role at the start of the session, as written by role.c; NULL: the role of the login */

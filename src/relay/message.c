@@ -265,13 +265,15 @@ static bool is_first(const struct server *s, const struct client *c)
 	return ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0;
 }
 
-/* Values of sequences that are another client's go before the text. */
+static enum step note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of);
+
+/* The text asks for values of sequences, and the session has values of another client: DISCARD SEQUENCES goes first. */
 static NEVER_INLINE enum step discard_values(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
 {
 	if (!g)
 		return STEP_MORE;
-	if (session_values_discard(s, g) && session_state_text(s, c, text, size, of))
-		return STEP_PASS;
+	if (session_values_discard(s, g))
+		return note_text(c, s, g, text, size, of);
 	server_end(s, REASON_STATE_UNKNOWN, NULL);
 	return STEP_GONE;
 }

@@ -60,24 +60,28 @@ static struct release decide_for_ended_client(const struct release_view *v)
 	return (struct release){ RELEASE_CLOSE, "a query or transaction has not ended" };
 }
 
-static ALWAYS_INLINE struct release decide(const struct release_view *v)
+/* The server owes something, or a message is incomplete. */
+static struct release decide_for_busy(const struct release_view *v)
 {
 	bool at_boundary = !v->in_transaction && !v->has_task && !v->in_message && !v->holds_first;
 
-	if (v->client_ends)
-		return decide_for_ended_client(v);
-	if (!v->shares_server)
-		return (struct release){ RELEASE_KEEP, "session mode" };
-	if (v->is_stopped)
-		return (struct release){ RELEASE_KEEP, "the connection is ending" };
 	/* not within a batch: its answers may be missing, and no other server knows its first messages */
 	if (v->is_lost && at_boundary && !v->in_batch && !(v->has_state && v->is_pinned))
 		return v->has_state ? (struct release){ RELEASE_PIN, "the owed answers are unknown, and the session has state of the client" } :
 		       (struct release){ RELEASE_MOVE, "the owed answers are unknown" };
 	if (v->in_doubt && at_boundary)
 		return (struct release){ RELEASE_SETTLE, "it is in doubt which answers are owed" };
+	return (struct release){ RELEASE_KEEP, "an answer, a transaction or a message is incomplete" };
+}
+
+static ALWAYS_INLINE struct release decide_for_client(const struct release_view *v)
+{
+	if (!v->shares_server)
+		return (struct release){ RELEASE_KEEP, "session mode" };
+	if (v->is_stopped)
+		return (struct release){ RELEASE_KEEP, "the connection is ending" };
 	if (!is_clean(v))
-		return (struct release){ RELEASE_KEEP, "an answer, a transaction or a message is incomplete" };
+		return decide_for_busy(v);
 	/* A server that was prepared for this request must not go to the next client, or no request would ever be sent. */
 	if (v->is_about_to_send)
 		return (struct release){ RELEASE_KEEP, "the client has sent its next request" };
@@ -88,7 +92,7 @@ static ALWAYS_INLINE struct release decide(const struct release_view *v)
 
 struct release release_decide(const struct release_view *view)
 {
-	return decide(view);
+	return view->client_ends ? decide_for_ended_client(view) : decide_for_client(view);
 }
 
 /* ---- the view ---- */
@@ -319,22 +323,22 @@ static NEVER_INLINE void add_host(struct server *s, const struct client *c)
 	server_run_and_free(s, &task_barrier, &sql);
 }
 
-/* The verdicts that few links end with. */
+/* Carries out each verdict on the server of a client that stays. */
 static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 {
 	struct release_view view = view_of(s, c);
-	struct release release = decide(&view);
+	struct release release = decide_for_client(&view);
 
 	if (release.what == RELEASE_PIN) {
 		session_state_is_lost(c);
 		view = view_of(s, c);
-		release = decide(&view);
+		release = decide_for_client(&view);
 	}
 	if (release.what == RELEASE_ASK) {
 		if (must_continue(s, c))
 			return;
 		view.has_state = false;
-		release = decide(&view);
+		release = decide_for_client(&view);
 	}
 	switch (release.what) {
 	case RELEASE_KEEP:
@@ -359,7 +363,6 @@ void release_check(struct server *s)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	struct release_view view;
-	enum release_what what;
 
 	if (!c)
 		return;
@@ -372,13 +375,13 @@ void release_check(struct server *s)
 	if (s->status != 'I' || s->task)
 		return;
 	view = view_of(s, c);
-	what = decide(&view).what;
-	if (what == RELEASE_RETURN) {
+	/* nearly all links end so */
+	if (is_clean(&view) && decide_for_client(&view).what == RELEASE_RETURN) {
 		give_back(s, c, RELEASE_RETURN, false);
 		flow_unblock(&c->peer, FLOW_HELD);
-	} else if (what != RELEASE_KEEP) {
-		release_in_steps(s, c);
+		return;
 	}
+	release_in_steps(s, c);
 }
 
 bool release_yielded(struct server *s)
@@ -389,7 +392,7 @@ bool release_yielded(struct server *s)
 
 	/* its pins may be given up */
 	view.has_state = s->session.doubts;
-	release = decide(&view);
+	release = decide_for_client(&view);
 	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET && release.what != RELEASE_CLOSE)
 		return false;
 	pool_client_pin(&c->pooled, 0);

@@ -169,7 +169,8 @@ static void ask_for_drawn(const struct server *s, const struct bytes *oids, stru
 	if (s->session.drawn)
 		bytes_append_format(sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->session.drawn) - 1, s->session.drawn);
 	bytes_append_text(sql, ") SELECT o,ARRAY[");
-	bytes_append(sql, bytes_front(oids), bytes_size(oids));
+	if (bytes_size(oids) > 0)
+		bytes_append(sql, bytes_front(oids), bytes_size(oids));
 	bytes_append_text(sql, "o] OPERATOR(pg_catalog.<@) ARRAY(SELECT o FROM o) FROM o");
 	sql->failed |= oids->failed;
 }
@@ -353,21 +354,22 @@ void session_state_begin(struct server *s, struct client *c)
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_clear_doubt(s, UINT16_MAX);
-	if (c->keeps_state)
-		session_add_doubt(s, called(s, c));
 	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.sets_null = false;
 	values_begin(s, c);
-	if (c->keeps_state && c->session->draws)
-		keep_values(c);
 	/* of other clients the texts are not looked at */
 	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
 		notifier_note(s);
-	if (c->keeps_state && c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
+	if (!c->keeps_state)
+		return;
+	session_add_doubt(s, called(s, c));
+	if (c->session->draws)
+		keep_values(c);
+	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
 		session_set_unknown(s, UNKNOWN_CHANNELS);
-	if (c->keeps_state && server_unset_params(s, c))
+	if (server_unset_params(s, c))
 		session_set_unknown(s, UNKNOWN_SOURCES);
 	/* then SELECT INTO makes a temporary table, too */
-	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
+	path = params_get(c->params, PARAM_SEARCH_PATH);
 	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
 		session_add_doubt(s, PIN_TEMPORARY);
 }
