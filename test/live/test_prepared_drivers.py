@@ -725,8 +725,8 @@ def test_meaning_of_a_text_on_another_server_after_a_parameter_change(scene, pos
     assert heard[-1].rows[0] == [b"1"]
     for _ in range(2):
         assert asked(two, m.parse(DATE, "s1"), USE, m.close("S", "s1")).value == "2"
-        # the server has it now as it was prepared
-        assert asked(one, USE).value == "2"
+        # Between batches pgweir waits for the report and parses with the present values; else the server now has the statement as it was prepared.
+        assert asked(one, USE).value == ("1" if way == "batches" else "2")
     busy.query("COMMIT")
     for client in (one, two, busy):
         client.quit()
