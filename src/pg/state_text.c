@@ -49,6 +49,8 @@ struct reading {
 	void *context;
 	unsigned said;
 	int parameters;			/* words SET, RESET and set_config after which a name was read */
+	const char *begin, *end;	/* the text */
+	bool looked_for_comments, has_comments;
 };
 
 struct name {
@@ -220,9 +222,9 @@ static void read_call(struct reading *x)
 
 /* Reads the name after SET, RESET or set_config; false: the word is another one. Once a name is unknown, further names are not read, so that a text
    with many of these words takes no longer than others; after PARAMETERS_MOST words a name counts as unknown. */
-static bool read_parameter(struct reading *x, const struct lex_token *t, const char *begin, const char *end)
+static bool read_parameter(struct reading *x, const struct lex_token *t)
 {
-	bool sets = lex_is(t, "set"), resets = lex_is(t, "reset"), calls = lex_is(t, "set_config");
+	bool sets = lex_is(t, "set"), resets = !sets && lex_is(t, "reset"), calls = !sets && !resets && lex_is(t, "set_config");
 	const char *at = t->at + t->size;
 
 	if (!sets && !resets && !calls)
@@ -234,9 +236,9 @@ static bool read_parameter(struct reading *x, const struct lex_token *t, const c
 		return true;
 	}
 	/* the quote of "set_config" */
-	at += t->at > begin && t->at[-1] == '"' && at < end && *at == '"';
-	x->lexer = (struct sql_lexer){ .at = at, .end = end, .is_fragment = true };
-	if (end - at > WINDOW) {
+	at += t->at > x->begin && t->at[-1] == '"' && at < x->end && *at == '"';
+	x->lexer = (struct sql_lexer){ .at = at, .end = x->end, .is_fragment = true };
+	if (x->end - at > WINDOW) {
 		x->lexer.end = at + WINDOW;
 		x->lexer.is_cut = true;
 	}
@@ -288,44 +290,59 @@ static bool begins_statement(const char *word, const char *begin)
 
 /* TEMP is a keyword after CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, and the name of a table in INSERT INTO and MERGE INTO at the beginning
    of the text; further in the text INSERT and MERGE may be names of columns. Between the words may be the words of comments. */
-static bool makes_temporary(const struct lex_token *before, const struct lex_token *opening, unsigned words_before, bool has_comments)
+static bool makes_temporary(struct reading *x, const struct lex_token *before, const struct lex_token *opening, unsigned words_before)
 {
-	if (has_comments)
+	if (lex_is(before, "into")) {
+		if (words_before != 2 || !(lex_is(opening, "insert") || lex_is(opening, "merge")))
+			return true;
+	} else if (lex_is(before, "create") || lex_is(before, "replace") || lex_is(before, "global") || lex_is(before, "local")) {
 		return true;
-	if (lex_is(before, "into"))
-		return words_before != 2 || !(lex_is(opening, "insert") || lex_is(opening, "merge"));
-	return lex_is(before, "create") || lex_is(before, "replace") || lex_is(before, "global") || lex_is(before, "local");
+	}
+	if (!x->looked_for_comments) {
+		x->looked_for_comments = true;
+		x->has_comments = memmem(x->begin, (size_t)(x->end - x->begin), "/*", 2) || memmem(x->begin, (size_t)(x->end - x->begin), "--", 2);
+	}
+	return x->has_comments;
 }
+
+/* Sizes of the words that matter, by their first letter, as bits; bit 31 is for 31 bytes and more. Nearly all words of a text have another size, and are
+   not compared. */
+#define OF(size) (1u << (size))
+#define FROM(size) (~0u << (size))
+static const uint32_t sizes[256] = {
+	['b'] = OF(5), ['c'] = OF(4) | OF(7), ['d'] = FROM(14), ['h'] = OF(4), ['i'] = OF(4) | OF(6), ['l'] = OF(7), ['m'] = OF(5), ['n'] = OF(7),
+	['p'] = FROM(7), ['r'] = OF(5), ['s'] = OF(3) | OF(5) | OF(6) | FROM(7), ['t'] = OF(4) | OF(9), ['u'] = OF(1) | OF(8),
+};
+#undef OF
+#undef FROM
 
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	struct sql_lexer l = lex_begin(text, size);
-	const char *begin = l.at;
-	bool has_comments = memmem(begin, (size_t)(l.end - begin), "/*", 2) || memmem(begin, (size_t)(l.end - begin), "--", 2);
-	struct reading x = { .named = named, .context = context, .said = l.is_cut ? TEXT_CUT : 0 };
+	struct reading x = { .named = named, .context = context, .said = l.is_cut ? TEXT_CUT : 0, .begin = l.at, .end = l.end };
 	struct lex_token t = { .kind = LEX_WORD }, before = { .kind = LEX_END }, opening = before;
 
-	/* the first letters of words in said_by() and read_parameter(): most words begin with another letter, and are not compared */
-	static const bool may_matter[256] = {
-		['b'] = true, ['c'] = true, ['d'] = true, ['h'] = true, ['i'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['p'] = true,
-		['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true,
-	};
+	for (unsigned count = 0; (t.size = lex_next_word(&l.at, l.end, &t.at)) > 0; before = t, count++) {
+		uint8_t letter = (uint8_t)(*t.at | 0x20);
 
-	for (unsigned count = 0; (t.size = lex_next_word(&l.at, l.end, &t.at)) > 0; count++) {
-		if (may_matter[(uint8_t)(*t.at | 0x20)]) {
-			if (lex_is(&t, "u") && lex_is_at(&l, "&\""))
-				name_is_unknown(&x);
-			else if (!read_parameter(&x, &t, begin, l.end))
-				x.said |= said_by(&t);
-			if ((lex_is(&t, "temp") || lex_is(&t, "temporary")) && makes_temporary(&before, &opening, count, has_comments))
-				x.said |= TEXT_TEMPORARY;
-			if (lex_is(&t, "into") && !((lex_is(&before, "insert") || lex_is(&before, "merge")) &&
-			    (lex_is(&opening, "explain") || lex_is(&opening, "prepare") || begins_statement(before.at, begin))))
-				x.said |= TEXT_SELECTS_INTO;
-		}
-		before = t;
 		if (count == 0)
 			opening = t;
+		if (!(sizes[letter] & 1u << (t.size < 31 ? t.size : 31)))
+			continue;
+		if (letter == 't') {
+			if (!(x.said & TEXT_TEMPORARY) && (lex_is(&t, "temp") || lex_is(&t, "temporary")) &&
+			    makes_temporary(&x, &before, &opening, count))
+				x.said |= TEXT_TEMPORARY;
+		} else if (letter == 'i' && lex_is(&t, "into")) {
+			if (!((lex_is(&before, "insert") || lex_is(&before, "merge")) &&
+			    (lex_is(&opening, "explain") || lex_is(&opening, "prepare") || begins_statement(before.at, x.begin))))
+				x.said |= TEXT_SELECTS_INTO;
+		} else if (letter == 'u' && lex_is(&t, "u")) {
+			if (lex_is_at(&l, "&\""))
+				name_is_unknown(&x);
+		} else if (!((letter == 's' || letter == 'r') && read_parameter(&x, &t))) {
+			x.said |= said_by(&t);
+		}
 	}
 	return x.said;
 }
