@@ -2,7 +2,7 @@
 """
 Measures pgweir beside PgBouncer and beside the limit: a program that forwards the same bytes without reading them.
 
-bench.py --build DIR --room DIR [--quick] [--turns N] [--seconds N] [--tables goals,fairness,growth] [--rows WORD,...]
+bench.py --build DIR --room DIR [--quick] [--turns N] [--seconds N] [--tables goals,session_state,fairness,growth] [--rows WORD,...]
 
 Usually run by bench.sh, which builds the programs. doc/performance.md explains the tables. A dash means that a value cannot be measured, or does not
 exist.
@@ -32,6 +32,7 @@ TIMED = [
     Timed("extended, 16 clients", ["-c", "16", "-M", "extended"], "cpu_us", LIMIT, goal=1.08),
     Timed("named prepared statements, 16 clients", ["-c", "16", "-M", "prepared"], "cpu_us", LIMIT, goal=1.12),
     Timed("BEGIN, query, COMMIT, 16 clients", ["-c", "16", "-M", "txn"], "cpu_us", LIMIT, goal=1.05),
+    Timed("BEGIN, SET LOCAL app.tenant, prepared statement, COMMIT, 16 clients", ["-c", "16", "-M", "local"], "cpu_us", LIMIT, goal=1.12),
     Timed("pipeline of 10, 8 clients", ["-c", "8", "-M", "extended", "-D", "10"], "cpu_us", LIMIT, goal=1.15),
     Timed("20,000 rows of 200 bytes, 2 clients", ["-c", "2", "-q", ROWS_200], "cpu_s_gb", LIMIT, goal=1.3),
     Timed("rows of 500,000 bytes, 2 clients", ["-c", "2", "-q", ROWS_WIDE], "cpu_s_gb", LIMIT, goal=1.2),
@@ -75,6 +76,11 @@ FAIRNESS = [
     Timed("TLS on both sides: 16 clients beside one that reads 10 GB", [*STREAMED, "-s"], "p99_us", place="tls"),
 ]
 PLAIN_16 = ["-c", "16"]
+
+TABLES = ("goals", "session_state", "fairness", "growth")
+OFF, FULL = "off", "full"
+SESSION_STATE = [Timed(title + ", 16 clients", ["-c", "16", "-M", mode], "cpu_us", OFF, goal=1.03) for title, mode in (
+    ("simple", "simple"), ("extended", "extended"), ("named prepared statements", "prepared"), ("BEGIN, query, COMMIT", "txn"))]
 
 
 def users(count):
@@ -189,6 +195,14 @@ class Bench:
             self.print_row(row, seconds=3 * self.options.seconds)
         self.table.end()
 
+    def session_state(self):
+        self.table = Printer("session_state = full over off, work without session state", "work", "figure", OFF, FULL, "ratio", "goal", "met")
+        servers = {OFF: self.start(WEIR), FULL: self.start(WEIR, settings={"session_state": "full"})}
+        for row in filter(self.is_wanted, SESSION_STATE):
+            result = self.compare(row, servers=servers)
+            self.table.row(row.title, row.unit, *result.cells(servers), *result.ratio_cells([FULL]), "%.2f" % row.goal, result.verdict(FULL))
+        self.table.end()
+
     def growth(self):
         self.table = Printer("Growth", "work", "figure", *SIDES, "pgweir's ratio", "PgBouncer's ratio")
         turns = max(3, self.options.turns // 3)
@@ -222,14 +236,14 @@ def read_options():
     parser.add_argument("--quick", action="store_true", help="fewer and shorter turns; the table of goals alone")
     parser.add_argument("--turns", type=int)
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--tables", type=lambda text: text.split(","), help="of: goals,fairness,growth")
+    parser.add_argument("--tables", type=lambda text: text.split(","), help="of: " + ",".join(TABLES))
     parser.add_argument("--rows", type=lambda text: text.split(","), help="those whose title has one of these words")
     options = parser.parse_args()
     options.turns = options.turns or (3 if options.quick else 9)
     options.seconds = options.seconds or (0.2 if options.quick else 1.0)
-    options.tables = options.tables or (["goals"] if options.quick else ["goals", "fairness", "growth"])
-    if not set(options.tables) <= {"goals", "fairness", "growth"}:
-        parser.error("a table is goals, fairness or growth")
+    options.tables = options.tables or (["goals"] if options.quick else list(TABLES))
+    if not set(options.tables) <= set(TABLES):
+        parser.error("the tables are " + ", ".join(TABLES))
     return options
 
 

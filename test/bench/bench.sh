@@ -8,7 +8,7 @@
 #	--quick			fewer and shorter turns, in less than two minutes
 #	--turns N		number of turns for each row (9)
 #	--seconds N		length of each measurement (1)
-#	--tables LIST		some of goals,fairness,growth
+#	--tables LIST		some of goals,session_state,fairness,growth
 #	--rows WORD,...		only rows of the goals with one of these words in the title
 #
 # pgweir is built with optimisation in a temporary directory, which is removed at the end.

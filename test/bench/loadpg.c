@@ -1,12 +1,13 @@
 /*
  * loadpg - closed-loop PostgreSQL clients with little cost of their own: each sends its next request when the answer to the last request is complete.
  *
- * loadpg [-h ADDRESS] [-p PORT] [-U USER] [-d DATABASE] [-m NAMES] [-c CLIENTS] [-M simple|extended|prepared|txn] [-q SQL] [-D DEPTH] [-C] [-i IDLE]
- * [-L LOGINS] [-a ADDRESS] [-g] [-b STREAMS] [-S SLOW] [-N SILENT] [-y DRIBBLERS] [-B SQL] [-s [-r]] [-T SECONDS] [-w WARM-UP] [-n COUNT] [-P
+ * loadpg [-h ADDRESS] [-p PORT] [-U USER] [-d DATABASE] [-m NAMES] [-c CLIENTS] [-M simple|extended|prepared|txn|local] [-q SQL] [-D DEPTH] [-C]
+ * [-i IDLE] [-L LOGINS] [-a ADDRESS] [-g] [-b STREAMS] [-S SLOW] [-N SILENT] [-y DRIBBLERS] [-B SQL] [-s [-r]] [-T SECONDS] [-w WARM-UP] [-n COUNT] [-P
  * PID,...]
  *
  * - -U, -d: a # in them is the number of the connection, modulo NAMES when -m is given
- * - -M prepared: parsed by each client once, then Bind, Describe, Execute, Sync; txn: BEGIN, the query and COMMIT, three round trips that count once
+ * - -M prepared: parsed by each client once, then Bind, Describe, Execute, Sync; txn: BEGIN, the query and COMMIT, three round trips that count once;
+ *   local: as txn, with a SET LOCAL after BEGIN, and the query as a prepared statement
  * - -D: number of requests before the first answer is read
  * - -C: a new connection for each transaction
  * - -i: number of additional clients that log in first and then do nothing
@@ -49,7 +50,7 @@
 #define STEPS_MOST 3
 
 enum role { WORKER, IDLER, STREAMER, BURDEN };		/* BURDEN + enum burden_kind: one of these */
-enum mode { SIMPLE, EXTENDED, PREPARED, TRANSACTION };
+enum mode { SIMPLE, EXTENDED, PREPARED, TRANSACTION, LOCAL };
 
 struct client {
 	struct connection connection;
@@ -135,15 +136,20 @@ static void put_run(struct request *r, const char *name)
 static void build_requests(void)
 {
 	put_query(&stream_request, option.stream_sql);
-	if (option.mode == TRANSACTION) {
+	put_parse(&first_prepared.bytes, "s1", option.sql);
+	put_run(&first_prepared, "s1");
+	if (option.mode == TRANSACTION || option.mode == LOCAL) {
 		put_query(&steps[0], "BEGIN");
-		put_query(&steps[1], option.sql);
+		if (option.mode == LOCAL) {
+			put_query(&steps[0], "SET LOCAL app.tenant = '7'");
+			put_run(&steps[1], "s1");
+		} else {
+			put_query(&steps[1], option.sql);
+		}
 		put_query(&steps[2], "COMMIT");
 		step_count = 3;
 		return;
 	}
-	put_parse(&first_prepared.bytes, "s1", option.sql);
-	put_run(&first_prepared, "s1");
 	for (unsigned i = 0; i < option.depth; i++) {
 		if (option.mode == SIMPLE) {
 			put_query(&steps[0], option.sql);
@@ -208,7 +214,7 @@ static void go_on(struct client *c)
 		if (!option.reconnects)
 			c->began = clock_monotonic();
 	}
-	if (option.mode == PREPARED && !c->has_prepared) {
+	if (!c->has_prepared && (option.mode == PREPARED || (option.mode == LOCAL && c->step == 1))) {
 		c->has_prepared = true;
 		send_request(c, &first_prepared);
 	} else {
@@ -386,7 +392,7 @@ static void print_figures(double seconds, const struct process_figures *before, 
 
 static void options_read(int argc, char **argv, struct connection_target *target)
 {
-	static const char modes[] = "sept";
+	static const char modes[] = "septl";
 	const char *mode;
 	int letter;
 
@@ -428,7 +434,7 @@ static void options_read(int argc, char **argv, struct connection_target *target
 			exit(2);
 		}
 	}
-	if (option.names == 0 || option.depth == 0 || (option.mode == TRANSACTION && option.depth > 1))
+	if (option.names == 0 || option.depth == 0 || (option.mode >= TRANSACTION && option.depth > 1))
 		exit(2);
 }
 
