@@ -63,8 +63,8 @@ struct server_session {
 	char *drawn;			/* OIDs of the sequences whose last value in this session was drawn by its client, with commas; NULL: unknown */
 	struct session_answer *answer;	/* of task_state; NULL: it is not executed */
 	struct functions_question *functions;	/* of task_functions; NULL: it is not executed */
-	char *role;			/* the role at the start of the session, as written by role.c; NULL: the role of the login */
-	char *search_path;		/* after connect_query, in hexadecimal, as session_params.c notes it; NULL: not known */
+	char *role;			/* the role at the start of the session, as server_session.c notes it; NULL: the role of the login */
+	char *search_path;		/* after connect_query, in hexadecimal, as server_session.c notes it; NULL: not known */
 };
 
 /*
@@ -96,7 +96,7 @@ struct server {
 	uint8_t replication;		/* enum pg_replication: the kind of connection */
 	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	uint32_t backend_pid;		/* of its process, as BackendKeyData says it; 0: it was not told */
-	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See state/notifier.c */
+	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See state/notify_server.c */
 	bool notifies;			/* its client may have sent notifications: no other client gets it before all listeners have them ... */
 	uint64_t notified;		/* ... and that has left it as this one: world->notified */
 	UT_hash_handle by_backend_pid;

@@ -72,7 +72,7 @@ struct world {
 	const struct peer *current;		/* the peer whose handler is on the stack; NULL: none */
 #endif
 	struct list listeners;			/* those of pools that have a server (state/notify_server.h) */
-	uint64_t notified;			/* so many clients that may have sent notifications have left their servers: state/notifier.c */
+	uint64_t notified;			/* so many clients that may have sent notifications have left their servers: state/notify_server.c */
 	bool notifiers_due, notifiers_wait;	/* servers begin to wait for these listeners; wait for them */
 	struct list notify_due;			/* clients with notifications to be sent when the events are handled (state/notify_client.c) */
 	uint32_t deliveries;			/* of notifications to clients, in this turn */
@@ -96,7 +96,7 @@ struct world {
 	struct statements *statements;		/* prepared ones, shared */
 	uint64_t meanings;			/* counts commands that may have changed what texts mean */
 	struct list clients, servers;		/* every peer, in order of id */
-	struct server *by_backend_pid;		/* uthash: servers that have logged in; see state/notifier.c */
+	struct server *by_backend_pid;		/* uthash: servers that have logged in; see state/notify_server.c */
 	uint64_t last_id;
 
 	/* the network */

@@ -103,7 +103,7 @@ const struct params *params_for_reading(struct params_table *table, const struct
 /* Returns whether a statement that is prepared under one set has the same meaning under the other. */
 bool params_read_alike(const struct params_table *table, const struct params *a, const struct params *b);
 
-/* An other parameter: the role of the session, if it is not the role that the session began with. The value is a note of state/role.h, not a value of
+/* An other parameter: the role of the session, if it is not the role that the session began with. The value is a note of state/server_session.h, not a value of
    PostgreSQL's parameter, so params_sql() skips it. No client can ask for this name. */
 #define PARAMS_ROLE "role"
 /* A parameter may have this name, which needs no quotes in SQL: letters, digits and '_', in parts with dots between them. */

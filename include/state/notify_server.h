@@ -5,13 +5,15 @@
 #include "pg/frame.h"
 
 /*
- * The listener of a pool, for clients that LISTEN with session_state = full: see notify_server.c, and notify_client.h for its clients.
+ * The listener of a pool: a server connection that LISTENs for all clients of the pool (session_state = full). Promise: a notification that was
+ * committed before a server is assigned to its next client is delivered with the process ID of the client that sent it. See notify_server.c, and
+ * notify_client.h for the clients.
  */
 struct notify_client;
 
 #define LISTENER_MARKER 24		/* size of the name of the marker channel, with its NUL */
 
-/* The state of a channel on the listener. */
+/* The state of a channel on the listener: not LISTENed to; LISTEN is sent; LISTENed to; UNLISTEN is sent. */
 enum channel_state { CHANNEL_NEW, CHANNEL_ASKED, CHANNEL_HEARD, CHANNEL_LEFT };
 
 struct channel {
@@ -22,55 +24,51 @@ struct channel {
 	char name[];
 };
 
-/* Of a pool. */
+/* The listener of a pool. */
 struct notify_server {
-	struct server *server;		/* in SERVER_LISTENING; NULL: none yet, or it has ended */
+	struct server *server;		/* in SERVER_LISTENING; NULL: none yet, or the last one has ended */
 	struct pool *pool;
 	struct channel *channels;	/* uthash */
 	struct list clients, barriers, movers;
 	struct list of_world;		/* world->listeners, while it has a server; else empty */
-	uint64_t sent, answered;	/* its queries */
-	uint64_t asked_for, heard;	/* world->notified, when the query under way was sent, and when the last one that is answered was */
+	uint64_t sent, answered;	/* numbers of its last queries */
+	uint64_t asked_for, heard;	/* world->notified at the time of the last query, and of the last query that is answered */
 	uint32_t moves;			/* number of the last marker */
 	bool stays;			/* in this process, in a hand-over (handover_connection.c) */
-	struct list changed;		/* channels that the server is to LISTEN to, or to UNLISTEN ... */
-	struct list asked;		/* ... and that the query under way is about */
-	bool is_to_answer;		/* a query is due, to see whether it answers */
-	bool marker_is_heard;
+	struct list changed;		/* channels for the next query: LISTEN or UNLISTEN */
+	struct list asked;		/* channels of the query that is not answered yet */
+	bool is_to_answer;		/* a query is sent even if no channel has changed */
+	bool marker_is_heard;		/* the server LISTENs to the marker channel */
 	char marker[LISTENER_MARKER];
 };
 
-/* The listener of the pool; NULL: no client of the pool listens. */
-struct notify_server *notify_server_of(const struct pool *pool);
-/* A server may be given away for good: with one less, there is still one to work with. */
-bool notify_server_may_begin(const struct pool *pool);
-/* The same for a pool with a listener. */
-bool notify_server_may_stay(const struct pool *pool);
-/* Made on first use; NULL: no memory. */
-struct notify_server *notify_server_get(struct pool *pool, struct params_table *table);
 extern const struct server_task task_listen;
-struct channel *channel_find(const struct notify_server *listener, const char *name);		/* NULL: none of its clients listens to that */
-struct channel *channel_get(struct notify_server *listener, const char *name);		/* made on first use; NULL: no memory */
-/* The channel has got its first subscription, or lost its last one. It may be freed. */
-void channel_changes(struct notify_server *listener, struct channel *channel);
-/* Appends `command "name";`. */
-void channel_sql(struct bytes *sql, const char *command, const char *name);
-/* The pool's listener has no server yet, and this one, which its client has left, has all channels of that client: it becomes the listener's. */
-void notify_server_begin(struct notify_server *listener, struct server *server, struct notify_client *first);
-/* Sends the server of the listener its next query: LISTEN and UNLISTEN, or, for barriers, an empty query. Does nothing while a query is executed. */
-void notify_server_work(struct notify_server *listener);
-/* Whether the listener has received all notifications that clients of this server sent before they left it, or never will. */
-bool notify_server_has_heard(const struct notify_server *listener, const struct server *server);
-/* The server of a listener, which has no work left, goes back to its pool; or a listener without server and clients is freed. True: it did. */
-bool notify_server_rests(struct notify_server *listener);
-/* A NotificationResponse, here as a whole, has come to the listener's server. False: it cannot be one. */
-bool notify_server_heard(struct server *server, const struct pg_frame *frame);
-/* Once in a while: the same, for clients that have not come to a ReadyForQuery; and a query, where there has been none for server_check_delay. */
-void notify_server_tick(struct notify_server *listener);
-/* A server in SERVER_LISTENING ends: so do the clients that it tells, because they may have missed something. */
-void notify_server_end(struct server *server, enum close_reason why);
-/* The same: the pool's listener has this server, with this marker. False: no memory. */
-bool notify_server_restore_server(struct server *server, const char *marker);
+
+/* Returns the listener of the pool. NULL: no client of the pool listens. */
+struct notify_server *notify_server_of(const struct pool *pool);
+/* The same; makes the listener on first use. NULL: no memory. */
+struct notify_server *notify_server_get(struct pool *pool, struct params_table *table);
+/* Frees a listener without clients. */
 void notify_server_free(struct notify_server **listener);
+/* Whether the limits of pool, database and user allow `more` additional listeners besides one server for queries. */
+bool notify_server_has_room(const struct pool *pool, int64_t more);
+/* The pool's listener has no server. This server, which its client has left, has all channels of the client and becomes the listener's server. */
+void notify_server_begin(struct notify_server *listener, struct server *server, struct notify_client *first);
+/* Sends the server of the listener its next query, unless a query is executed: LISTEN and UNLISTEN, or an empty query for barriers. A listener
+   without clients is freed, and its server returns to the pool. */
+void notify_server_work(struct notify_server *listener);
+/* Called regularly: sends pending notifications to idle clients, and a query if there was none for server_check_delay. */
+void notify_server_tick(struct notify_server *listener);
+/* A server in SERVER_LISTENING ends. Clients that the listener delivers to end too, because they may have missed notifications. */
+void notify_server_end(struct server *server, enum close_reason why);
+/* After a hand-over: the pool's listener has this server and this marker. False: the marker is malformed, or there is no memory. */
+bool notify_server_restore_server(struct server *server, const char *marker);
+
+/* Returns the process ID that clients of `to` know for server process `pid`: the ID that the present or last client of the process was told; `pid`
+   if the process belongs to no server connection of pgweir, or has had no client. */
+uint32_t notify_sender(const struct server *to, uint32_t pid);
+/* Servers wait for listeners (world->notifiers_due): asks these listeners, and releases the servers whose notifications have been received. Called
+   once a turn, and after each answer of a listener. */
+void notifiers_continue(struct world *world);
 
 #endif

@@ -17,7 +17,7 @@ struct session_answer {
 	unsigned pins;			/* that the session still has something of */
 	struct bytes channels;		/* that the session listens to, each with its NUL */
 	int channel_count;
-	char *role, *first_role;	/* notes (role.h) of the current role, and of the role at the start of the session; NULL: not received */
+	char *role, *first_role;	/* notes (server_session.h) of the current role, and of the role at the start of the session; NULL: not received */
 	bool is_too_much;		/* not all of it could be kept */
 	bool are_channels_too_many;	/* not all could be kept, or one cannot be a name */
 	bool is_incomplete;		/* rows of it have come to another process */
@@ -38,5 +38,10 @@ void session_answer_clear(struct session_answer *answer);
 void session_question_forget(struct server *server);
 /* After a handover: task_state is under way, and the first part of the answer may have come to the other process. False: no memory. */
 bool session_question_is_elsewhere(struct server *server);
+
+enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };
+/* The answer is complete: sets server->params to the values of the session, and client->params to the values of the client. Without success they
+   do not change. */
+enum session_taking session_learn(struct server *server, struct client *client);
 
 #endif

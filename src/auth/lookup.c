@@ -21,6 +21,7 @@
  * server that points back; in DUE, and in HELD with a turn, a client waits and the first one is on world->again.
  */
 #include "auth/lookup.h"
+#include "state/server_session.h"
 
 #include "auth/auth.h"
 #include "auth/unknown.h"
@@ -30,8 +31,6 @@
 #include "base/printable.h"
 #include "base/state.h"
 #include "conn/journal.h"
-#include "state/role.h"
-#include "state/task.h"
 
 #include <string.h>
 
@@ -280,7 +279,7 @@ static bool send_query(struct lookup *l, struct server *s)
 		if (strcmp(params_other(s->params, i).name, PARAMS_ROLE) != 0)
 			names[count++] = params_other(s->params, i).name;
 	if (s->session.role)
-		role_sql(s, true, &role);
+		role_sql(s->session.role, true, &role);
 	bytes_append_u8(&role, 0);
 	if (!role.failed)
 		authquery_build(&l->answer, &out, l->sql, names, count, s->session.role ? (const char *)bytes_front(&role) : NULL);

@@ -19,6 +19,7 @@
  * CANCELS_MOST requests are in progress for one server, and further requests are dropped.
  */
 #include "cancel/cancel.h"
+#include "state/server_session.h"
 
 #include "auth/client_address.h"
 #include "backend/dial.h"
@@ -27,7 +28,6 @@
 #include "cancel/peers.h"
 #include "cancel/predecessors.h"
 #include "pg/build.h"
-#include "state/task.h"
 
 #include <string.h>
 
@@ -93,7 +93,7 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	return NULL;
 }
 
-/* Draws a process number that no other client has. Other clients are not told this number (state/notifier.c). */
+/* Draws a process number that no other client has. Other clients are not told this number (state/notify_server.c). */
 static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;

@@ -6,6 +6,7 @@
  * call.
  */
 #include "core/dispatch.h"
+#include "state/server_session.h"
 
 #include "auth/client_address.h"
 #include "auth/lookup.h"
@@ -17,7 +18,6 @@
 #include "login/login.h"
 #include "relay/link.h"
 #include "relay/relay.h"
-#include "state/task.h"
 
 #include <unistd.h>
 

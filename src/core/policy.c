@@ -9,6 +9,7 @@
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "backend/server_info.h"
+#include "state/server_session.h"
 #include "state/notify_server.h"
 #include "state/session_state.h"
 #include "state/task.h"

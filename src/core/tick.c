@@ -12,7 +12,6 @@
 #include "backend/derivation.h"
 #include "backend/dial.h"
 #include "state/notify_server.h"
-#include "state/notifier.h"
 #include "backend/retire.h"
 #include "state/session_state.h"
 #include "base/assert.h"
@@ -189,7 +188,7 @@ static void tick_notify_server(struct server *s, const struct world *w)
 		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
 	else if (s->task != NULL && is_over(w, s->task_since, w->conf->settings.server_connect_timeout))
 		server_end(s, REASON_TEST_FAILED, NULL);
-	else if (!notify_server_may_stay(s->pooled.pool))
+	else if (!notify_server_has_room(s->pooled.pool, 0))
 		server_end(s, REASON_OBSOLETE, NULL);
 	else
 		notify_server_tick(l);
@@ -329,7 +328,7 @@ void world_tick(struct world *w)
 	tick_early_cancels(w);
 	peers_tick(w);
 	if (w->notifiers_wait)
-		notifier_go_on(w);
+		notifiers_continue(w);
 	if (limits_hold(w)) {
 		LIST_EACH(node, &w->pools->all)
 			tick_pool(LIST_OBJECT(node, struct pool, node), w, walk);

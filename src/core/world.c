@@ -11,7 +11,7 @@
 #include "auth/users.h"
 #include "backend/derivation.h"
 #include "state/notify_client.h"
-#include "state/notifier.h"
+#include "state/notify_server.h"
 #include "backend/retire.h"
 #include "backend/secrets.h"
 #include "base/assert.h"
@@ -301,7 +301,7 @@ void world_again(struct world *w)
 	if (w->deliveries > 0 || w->notify_waits)
 		notify_clients_flush(w);
 	if (w->notifiers_due)
-		notifier_go_on(w);
+		notifiers_continue(w);
 }
 
 /* Input that is to be handled first must be on world->again, or wait for something. */

@@ -23,15 +23,13 @@
 #include "login/login.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
+#include "state/server_session.h"
 #include "state/notify_client.h"
 #include "state/notify_server.h"
-#include "state/role.h"
 #include "state/session_functions.h"
-#include "state/session_params.h"
 #include "state/session_question.h"
 #include "state/session_restore.h"
 #include "state/session_state.h"
-#include "state/task.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -659,9 +657,8 @@ static void server_session_unpack(struct unpack *in, struct server *s)
 	s->session.changes = unpack_u8(in);
 	s->session.roles_prepared = unpack_bool(in);
 	role = unpack_text(in);
-	in->bad |= !in->bad && role && !role_restore(s, role);
 	search_path = unpack_text(in);
-	in->bad |= !in->bad && search_path && !server_restore_search_path(s, search_path);
+	in->bad |= !in->bad && !server_restore_notes(s, role, search_path);
 	task = unpack_u8(in);
 	in->bad |= task >= TASKS || (task > 0 && !tasks[task]);
 	if (!in->bad && task > 0)

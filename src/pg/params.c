@@ -399,7 +399,7 @@ bool params_has_form(const char *name)
 
 bool params_can_be_restored(const char *name)
 {
-	/* Words of the start-up message, which a server would accept in any case; the role, which state/role.c restores; parameters of the start of a
+	/* Words of the start-up message, which a server would accept in any case; the role, which state/server_session.c restores; parameters of the start of a
 	   session only; parameters that cannot be reset. */
 	static const char *const names[] = {
 		"user", "database", "replication", "options",

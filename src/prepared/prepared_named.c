@@ -4,7 +4,7 @@
  */
 #include "prepared/prepared_sending.h"
 
-#include "state/role.h"
+#include "state/server_session.h"
 #include "state/session_state.h"
 #include "base/inline.h"
 #include "base/log.h"

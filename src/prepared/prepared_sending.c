@@ -3,8 +3,8 @@
  * own before it. Each is entered in the ledger, and, where its answer matters, in the journal.
  */
 #include "prepared/prepared_sending.h"
+#include "state/server_session.h"
 
-#include "state/role.h"
 #include "base/assert.h"
 
 struct world *sending_world(const struct sending *x)

@@ -8,7 +8,7 @@
 #include "prepared/prepared_sending.h"
 
 #include "base/inline.h"
-#include "state/role.h"
+#include "state/server_session.h"
 #include "state/session_state.h"
 
 bool unnamed_is_at_hand(const struct client *c, const struct server *s)

@@ -10,6 +10,7 @@
 
 #include "base/inline.h"
 #include "state/notify_client.h"
+#include "state/server_session.h"
 #include "backend/retire.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"

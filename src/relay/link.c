@@ -9,11 +9,11 @@
 #include "login/login.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
+#include "state/server_session.h"
 #include "state/notify_client.h"
 #include "state/session_functions.h"
 #include "state/session_restore.h"
 #include "state/session_state.h"
-#include "state/task.h"
 
 /* A client with prepared statements that are shared stays in transaction mode after a change to session mode: a session of its own would not have
    these statements. */

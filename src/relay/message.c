@@ -23,12 +23,10 @@
 #include "relay/link.h"
 #include "relay/relay.h"
 #include "relay/release.h"
-#include "state/notifier.h"
+#include "state/server_session.h"
 #include "state/notify_client.h"
 #include "state/notify_server.h"
-#include "state/role.h"
 #include "state/session_functions.h"
-#include "state/session_params.h"
 #include "state/session_state.h"
 #include "state/task.h"
 
@@ -707,8 +705,8 @@ static void name_notifier(struct server *s, const struct pg_frame *f)
 
 	if (f->here < NOTIFIER)
 		return;
-	told = notifier_told(s, pg_u32_at(pid));
-	pg_u32_put(pid, c ? notifier_for(c, told, notifier_public(told)) : told);
+	told = notify_sender(s, pg_u32_at(pid));
+	pg_u32_put(pid, c ? notify_sender_for(c, told) : told);
 }
 
 /* Notes the facts about the server that an answer or report contains, also if it is dropped. False: as server_whole. */
@@ -735,7 +733,7 @@ static enum answer unasked(struct server *s, struct client *c, const struct pg_f
 	if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
 		return ANSWER_LAST_WORDS;
 	if (f->type == PGS_NOTIFICATION && s->pooled.state == SERVER_LISTENING)
-		return notify_server_heard(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
+		return notify_clients_deliver(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
 	/* messages before the client's welcome are for no client */
 	if (!c || c->login)
 		return ANSWER_DROP;

@@ -18,10 +18,9 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "prepared/prepared.h"
-#include "state/notifier.h"
+#include "state/server_session.h"
 #include "state/notify_client.h"
 #include "state/notify_server.h"
-#include "state/session_params.h"
 #include "state/session_state.h"
 #include "state/task.h"
 
@@ -173,7 +172,7 @@ static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset
 	s->needs_reset = is_reset;
 	session_clear_doubt(s, UINT16_MAX);
 	if (s->notifies)
-		notifier_leaves(s);
+		s->notified = ++s->peer.world->notified;
 	if (c->prepared) {
 		c->prepared->meaning.doubted |= s->session.meaning_in_doubt;
 		prepared_client_rests(c);

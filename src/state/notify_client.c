@@ -1,38 +1,97 @@
 /*
- * A client that LISTENs, with session_state = full: its channels, and the delivery of notifications to it. notify_server.c describes both sides.
+ * A client that LISTENs (session_state = full): its channels, and the delivery of notifications to it. notify_server.c describes both sides.
  *
- * A notification is sent between two messages and outside of transactions, as PostgreSQL does; other notifications wait, and are sent before the next
+ * A notification is sent between two messages and outside of transactions, as PostgreSQL does; other notifications are pending until the next
  * ReadyForQuery. A client must receive its own NOTIFY before the ReadyForQuery of its commit: the ReadyForQuery waits for the answer of the listener
  * to a query that is sent after the commit (a barrier).
  *
- * One message of the listener can be for many clients. The listener delivers into buffers (notify_client_deliver), and each client's buffer is sent
- * once a turn. The number of deliveries in a turn is bounded (notify_clients_have_share); all other clients have their turn in between.
+ * One message of the listener can be for many clients. Messages are delivered into buffers, and each client's buffer is sent once a turn. The number
+ * of deliveries in a turn is bounded (notify_clients_have_share), so that other clients are served in between.
+ *
+ * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told this number in a notification. All other clients
+ * are told a hash of the number, which is the same for all of them until an online restart.
  *
  * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That server LISTENs to the client's channels first
  * (notify_client_relisten): outside of transactions before such a text, otherwise before the text that begins the transaction. At the end of the link
- * it is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs.
+ * the server is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs.
  */
 #include "state/notify_client.h"
 
-#include "state/notify_server.h"
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "pg/message.h"
+#include "state/server_session.h"
 #include "state/session_question.h"
 #include "state/session_state.h"
-#include "base/assert.h"
-#include "pg/message.h"
 #include "state/task.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define DELIVERY_BYTES 256	/* of a notification that count as one more */
+/* The body of a NotificationResponse; channel and payload point into the frame. */
+struct notification { uint32_t pid; const char *channel, *payload; };
+#define NOTIFICATION_HEAD 4		/* bytes of the body before the channel */
+#define DELIVERY_BYTES 256	/* these bytes of a notification count as one more delivery */
 #define FLUSHES_MOST 16		/* clients to which notifications are sent in one turn */
-#define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread, or may be too busy for */
+#define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread */
 
 static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
 static struct subscription *of_channel_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_channel); }
 
 /* ---- channels ---- */
 
-/* The shorter one of the two lists is enough. */
+static struct channel *channel_find(const struct notify_server *l, const char *name)
+{
+	struct channel *channel;
+
+	HASH_FIND(hh, l->channels, name, strlen(name), channel);
+	return channel;
+}
+
+/* Makes the channel if it is missing. NULL: no memory. */
+static struct channel *channel_get(struct notify_server *l, const char *name)
+{
+	struct channel *channel = channel_find(l, name);
+	size_t size = strlen(name);
+
+	if (channel)
+		return channel;
+	channel = mem_try(sizeof(*channel) + size + 1);
+	if (!channel)
+		return NULL;
+	memcpy(channel->name, name, size);
+	list_init(&channel->subscriptions);
+	list_init(&channel->node);
+	HASH_ADD_KEYPTR(hh, l->channels, channel->name, size, channel);
+	if (HASH_HAS(hh, channel))
+		return channel;
+	mem_free(channel);
+	return NULL;
+}
+
+static void channel_free(struct notify_server *l, struct channel *channel)
+{
+	list_remove(&channel->node);
+	HASH_DEL(l->channels, channel);
+	mem_free(channel);
+}
+
+void channel_changes(struct notify_server *l, struct channel *channel)
+{
+	bool is_wanted = !list_is_empty(&channel->subscriptions);
+
+	/* the channel is looked at again when the query is answered */
+	if (channel->state == CHANNEL_ASKED || channel->state == CHANNEL_LEFT)
+		return;
+	list_remove(&channel->node);
+	if (is_wanted != (channel->state == CHANNEL_HEARD))
+		list_append(&l->changed, &channel->node);
+	else if (!is_wanted)
+		channel_free(l, channel);
+}
+
+/* Returns the subscription of the client to the channel, or NULL. Ends with the shorter one of the two lists. */
 static struct subscription *subscription_of(const struct notify_client *h, const struct channel *channel)
 {
 	struct list *mine = h->subscriptions.next, *its = channel->subscriptions.next;
@@ -113,19 +172,50 @@ void notify_client_forget(struct client *c)
 	c->session->notify_client = NULL;
 	c->hears = false;
 	l->pool->listening--;
-	if (l->server)
-		notify_server_work(l);
-	else
-		notify_server_rests(l);
+	notify_server_work(l);
 }
 
-/* Drops waiting notifications of channels that the client has left by UNLISTEN. */
-static void drop_left(struct notify_client *h)
+bool notify_client_learn(struct client *c, const struct session_answer *answer, bool is_exact)
 {
-	struct bytes all = h->pending;
-	struct pg_frames frames = pg_frames_of(&all);
+	struct notify_client *h = c->session->notify_client;
+	const char *names = bytes_size(&answer->channels) > 0 ? (const char *)bytes_front(&answer->channels) : "";
+	struct bytes pending;
+	struct pg_frames frames;
 	struct pg_frame f;
 
+	if (!h && bytes_size(&answer->channels) == 0)
+		return true;
+	h = notify_client_get(c);
+	if (!h) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	LIST_EACH(node, &h->subscriptions)
+		of_client_at(node)->is_there = false;
+	for (const char *at = names, *end = at + bytes_size(&answer->channels); at < end; at += strlen(at) + 1) {
+		struct channel *channel = channel_find(h->notify_server, at);
+		struct subscription *s = channel ? subscription_of(h, channel) : NULL;
+
+		if (s) {
+			s->is_there = true;
+		} else if (!subscribe(h, at, true, false)) {
+			client_end(c, REASON_NO_MEMORY, NULL);
+			return false;
+		}
+	}
+	/* the server knows all channels that it delivers from, and, if the answer is exact, all channels of the client */
+	h->step = bytes_size(&answer->channels) > 0 ? NOTIFY_LEAVES : NOTIFY_RESTS;
+	LIST_EACH_SAFE(node, &h->subscriptions) {
+		struct subscription *s = of_client_at(node);
+
+		if (!s->is_there && (is_exact || s->from_server))
+			unsubscribe(s);
+		else if (s->from_server)
+			h->step = NOTIFY_WAITS;
+	}
+	/* notifications of channels that the client has left are not sent */
+	pending = h->pending;
+	frames = pg_frames_of(&pending);
 	h->pending = (struct bytes)BYTES_EMPTY;
 	while (pg_frames_next(&frames, PG_LENGTH_LIMIT, &f) == PG_OK) {
 		struct channel *channel = channel_find(h->notify_server, (const char *)f.body + NOTIFICATION_HEAD);
@@ -133,90 +223,10 @@ static void drop_left(struct notify_client *h)
 		if (channel && subscription_of(h, channel))
 			bytes_append(&h->pending, f.body - PG_HEADER, PG_HEADER + (size_t)f.size);
 	}
-	bytes_free(&all);
-}
-
-/* Marks the subscriptions with these names, and makes missing ones. False: no memory. */
-static bool find_all(struct notify_client *h, const struct bytes *names)
-{
-	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
-
-	LIST_EACH(node, &h->subscriptions)
-		of_client_at(node)->is_there = false;
-	for (; at < end; at += strlen(at) + 1) {
-		struct channel *channel = channel_find(h->notify_server, at);
-		struct subscription *s = channel ? subscription_of(h, channel) : NULL;
-
-		if (s)
-			s->is_there = true;
-		else if (!subscribe(h, at, true, false))
-			return false;
-	}
-	return true;
-}
-
-/* The server knows of all that it tells, or, where the answer is exact, of all that the client listens to. */
-static void forget_left(struct notify_client *h, bool is_exact)
-{
-	LIST_EACH_SAFE(node, &h->subscriptions) {
-		struct subscription *s = of_client_at(node);
-
-		if (!s->is_there && (is_exact || s->from_server))
-			unsubscribe(s);
-	}
-	drop_left(h);
-}
-
-static enum notify_step step_of(const struct notify_client *h, const struct bytes *names)
-{
-	LIST_EACH(node, &h->subscriptions)
-		if (of_client_at(node)->from_server)
-			return NOTIFY_WAITS;
-	return bytes_size(names) > 0 ? NOTIFY_LEAVES : NOTIFY_RESTS;
-}
-
-bool notify_client_learn(struct client *c, const struct session_answer *answer, bool is_exact)
-{
-	struct notify_client *h = c->session->notify_client;
-
-	if (!h && bytes_size(&answer->channels) == 0)
-		return true;
-	h = notify_client_get(c);
-	if (!h || !find_all(h, &answer->channels)) {
-		client_end(c, REASON_NO_MEMORY, NULL);
-		return false;
-	}
-	forget_left(h, is_exact);
-	h->step = (uint8_t)step_of(h, &answer->channels);
+	bytes_free(&pending);
 	if (list_is_empty(&h->subscriptions))
 		notify_client_forget(c);
 	return true;
-}
-
-/* The listener has LISTENed to all channels of the client. */
-static bool is_heard(const struct notify_client *h)
-{
-	LIST_EACH(node, &h->subscriptions)
-		if (of_client_at(node)->channel->state != CHANNEL_HEARD)
-			return false;
-	return h->notify_server->marker_is_heard;
-}
-
-/* Draws the number of a marker for the channels that the server of the client tells. */
-static uint32_t next_marker(struct notify_client *h)
-{
-	struct notify_server *l = h->notify_server;
-
-	if (++l->moves == 0)
-		l->moves = 1;
-	h->move = l->moves;
-	h->heard_by = 0;
-	LIST_EACH(node, &h->subscriptions)
-		if (of_client_at(node)->from_server)
-			of_client_at(node)->move = h->move;
-	list_remove(&h->moving);
-	list_append(&l->movers, &h->moving);
-	return h->move;
 }
 
 bool notify_client_is_told(const struct notify_client *h)
@@ -246,15 +256,6 @@ bool notify_client_restore(struct client *c, const char *name, bool from_server,
 
 /* ---- notifications ---- */
 
-/* The client is between two messages, and in no transaction. */
-static bool may_hear_now(const struct client *c)
-{
-	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
-
-	return !s || (!s->task && s->status == 'I' && ledger_is_empty(&s->ledger) && s->peer.passing == 0 &&
-		      bytes_size(&s->peer.held) == 0);
-}
-
 void notify_client_flush(struct client *c)
 {
 	struct bytes *pending = &c->session->notify_client->pending;
@@ -266,26 +267,12 @@ void notify_client_flush(struct client *c)
 	bytes_free(pending);
 }
 
-void notify_client_deliver(struct notify_client *h, const uint8_t *message, size_t size, uint32_t pid)
-{
-	struct client *c = h->client;
-
-	c->pooled.pool->notifications++;
-	bytes_append(&h->pending, message, PG_HEADER);
-	bytes_append_u32(&h->pending, pid);
-	bytes_append(&h->pending, message + PG_HEADER + NOTIFICATION_HEAD, size - PG_HEADER - NOTIFICATION_HEAD);
-	if (h->pending.failed)
-		client_end(c, REASON_NO_MEMORY, NULL);
-	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)
-		client_end(c, REASON_NOTIFICATIONS, NULL);
-	else if (list_is_empty(&h->due))
-		list_append(&c->peer.world->notify_due, &h->due);
-	c->peer.world->deliveries += 1 + (uint32_t)(size / DELIVERY_BYTES);
-}
-
 void notify_client_flush_if_idle(struct client *c)
 {
-	if (may_hear_now(c))
+	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
+
+	/* between two messages, and outside of transactions */
+	if (!s || (!s->task && s->status == 'I' && ledger_is_empty(&s->ledger) && s->peer.passing == 0 && bytes_size(&s->peer.held) == 0))
 		notify_client_flush(c);
 }
 
@@ -301,7 +288,40 @@ void notify_clients_flush(struct world *w)
 	w->notify_waits = !list_is_empty(&w->notify_due);
 }
 
-bool notification_read(const struct pg_frame *f, struct notification *n)
+uint32_t notify_sender_for(const struct client *c, uint32_t told)
+{
+	const uint32_t text[] = { 0x6e746679, told };
+	uint32_t public = told;
+
+	if (told == c->cancel_pid)
+		return told;
+	/* IDs of server processes are not secret */
+	if (told > SERVER_PID_MOST)
+		public = (hash_of(text, sizeof(text)) & INT32_MAX) | (SERVER_PID_MOST + 1);
+	return public == c->cancel_pid ? public ^ 1 : public;
+}
+
+/* Appends the message, with this process ID, to the pending notifications of the client. */
+static void deliver(struct notify_client *h, const struct bytes *message, uint32_t pid)
+{
+	struct client *c = h->client;
+	size_t size = bytes_size(message);
+
+	c->pooled.pool->notifications++;
+	bytes_append(&h->pending, bytes_front(message), PG_HEADER);
+	bytes_append_u32(&h->pending, pid);
+	bytes_append(&h->pending, bytes_front(message) + PG_HEADER + NOTIFICATION_HEAD, size - PG_HEADER - NOTIFICATION_HEAD);
+	if (h->pending.failed)
+		client_end(c, REASON_NO_MEMORY, NULL);
+	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)
+		client_end(c, REASON_NOTIFICATIONS, NULL);
+	else if (list_is_empty(&h->due))
+		list_append(&c->peer.world->notify_due, &h->due);
+	c->peer.world->deliveries += 1 + (uint32_t)(size / DELIVERY_BYTES);
+}
+
+/* Reads a complete frame. False: it is malformed. */
+static bool notification_read(const struct pg_frame *f, struct notification *n)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->here);
 
@@ -309,6 +329,58 @@ bool notification_read(const struct pg_frame *f, struct notification *n)
 	n->channel = pg_read_string(&body);
 	n->payload = pg_read_string(&body);
 	return !body.bad && body.at == body.end && f->here == f->size;
+}
+
+/* From now on the listener delivers to the client whose server has sent this marker. */
+static void marker_received(struct notify_server *l, const char *payload)
+{
+	unsigned long move = strtoul(payload, NULL, 10);
+
+	LIST_EACH_SAFE(node, &l->movers) {
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
+
+		LIST_EACH(of_client, &h->subscriptions) {
+			struct subscription *s = of_client_at(of_client);
+
+			s->from_listener |= s->move == move;
+			s->move = s->move == move ? 0 : s->move;
+		}
+		if (h->move == move)
+			list_remove(&h->moving);
+	}
+}
+
+bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
+{
+	struct notify_server *l = notify_server_of(s->pooled.pool);
+	struct notification n;
+	struct channel *channel;
+	struct bytes message = BYTES_EMPTY;
+	uint32_t told;
+
+	if (!notification_read(f, &n))
+		return false;
+	if (!l || l->server != s)
+		return true;
+	if (strcmp(n.channel, l->marker) == 0)
+		marker_received(l, n.payload);
+	channel = channel_find(l, n.channel);
+	if (!channel)
+		return true;
+	told = notify_sender(s, n.pid);
+	bytes_append_u8(&message, PGS_NOTIFICATION);
+	bytes_append_u32(&message, f->size + PG_LENGTH_WORD);
+	bytes_append(&message, f->body, f->size);
+	LIST_EACH(node, &channel->subscriptions) {
+		struct subscription *sub = of_channel_at(node);
+
+		if (sub->from_listener && message.failed)
+			client_end(sub->notify_client->client, REASON_NO_MEMORY, NULL);
+		else if (sub->from_listener)
+			deliver(sub->notify_client, &message, notify_sender_for(sub->notify_client->client, told));
+	}
+	bytes_free(&message);
+	return true;
 }
 
 bool notify_client_passes(struct client *c, const struct pg_frame *f)
@@ -327,39 +399,19 @@ bool notify_client_passes(struct client *c, const struct pg_frame *f)
 	}
 	channel = channel_find(h->notify_server, n.channel);
 	sub = channel ? subscription_of(h, channel) : NULL;
-	/* a channel after the last LISTEN is not known yet */
+	/* pgweir learns the channels of the last LISTEN at the end of the transaction */
 	return !sub || sub->from_server;
 }
 
 /* ---- the steps to the listener ---- */
 
-/* Whether the server may become the listener: the client has nothing there but its channels. */
-static bool may_become_listener(const struct server *s, const struct client *c)
-{
-	return notify_server_may_begin(c->pooled.pool) && s->pooled.cancels == 0 && !s->session.unknown && !c->peer.world->pools->paused &&
-	       pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE;
-}
-
-/* The listener receives notifications in the encoding of its server. */
-static bool is_same_encoding(const struct server *s, const struct client *c)
-{
-	const char *a = params_get(s->params, PARAM_CLIENT_ENCODING), *b = params_get(c->params, PARAM_CLIENT_ENCODING);
-
-	return a && b && strcmp(a, b) == 0;
-}
-
-static void begin_marking(struct server *s, struct notify_client *h)
-{
-	struct bytes sql = BYTES_EMPTY;
-
-	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", h->notify_server->marker, h->notify_server->marker, next_marker(h));
-	server_run_and_free(s, &task_mark, &sql);
-}
-
 enum notify_move notify_client_move(struct server *s, struct client *c)
 {
 	struct notify_client *h = c->session->notify_client;
 	struct notify_server *l = h->notify_server;
+	const char *encoding, *wanted = params_get(c->params, PARAM_CLIENT_ENCODING);
+	bool is_heard = l->marker_is_heard;
+	struct bytes sql = BYTES_EMPTY;
 
 	if (!(c->pooled.pins & PIN_LISTENING) || ledger_is_in_doubt(&s->ledger))
 		return NOTIFY_MOVE_NONE;
@@ -369,15 +421,35 @@ enum notify_move notify_client_move(struct server *s, struct client *c)
 	}
 	if (c->pooled.pins != PIN_LISTENING || h->step == NOTIFY_RESTS)
 		return NOTIFY_MOVE_NONE;
-	if (!l->server)
-		return may_become_listener(s, c) ? NOTIFY_MOVE_SERVER : NOTIFY_MOVE_NONE;
-	if (s->pooled.close_reason != REASON_NONE || l->server->pooled.state != SERVER_LISTENING || !is_same_encoding(l->server, c))
+	if (!l->server) {
+		/* the session must have no other state of the client than its channels */
+		if (notify_server_has_room(c->pooled.pool, 1) && s->pooled.cancels == 0 && !s->session.unknown && !c->peer.world->pools->paused &&
+		    pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE)
+			return NOTIFY_MOVE_SERVER;
+		return NOTIFY_MOVE_NONE;
+	}
+	/* the listener receives notifications in the encoding of its own session */
+	encoding = params_get(l->server->params, PARAM_CLIENT_ENCODING);
+	if (s->pooled.close_reason != REASON_NONE || l->server->pooled.state != SERVER_LISTENING || !encoding || !wanted || strcmp(encoding, wanted) != 0)
 		return NOTIFY_MOVE_NONE;
 	notify_server_work(l);
-	if (is_heard(h)) {
-		h->step = NOTIFY_MARKS;
-		begin_marking(s, h);
-	}
+	LIST_EACH(node, &h->subscriptions)
+		is_heard &= of_client_at(node)->channel->state == CHANNEL_HEARD;
+	if (!is_heard)
+		return NOTIFY_MOVE_CHANNELS;
+	/* the listener has LISTENed to all channels of the client: a marker with a new number follows the last notification of this server */
+	if (++l->moves == 0)
+		l->moves = 1;
+	h->move = l->moves;
+	h->heard_by = 0;
+	LIST_EACH(node, &h->subscriptions)
+		if (of_client_at(node)->from_server)
+			of_client_at(node)->move = h->move;
+	list_remove(&h->moving);
+	list_append(&l->movers, &h->moving);
+	h->step = NOTIFY_MARKS;
+	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", l->marker, l->marker, h->move);
+	server_run_and_free(s, &task_mark, &sql);
 	return NOTIFY_MOVE_CHANNELS;
 }
 
@@ -399,7 +471,7 @@ static enum task_end mark_done(struct server *s, bool failed)
 		return TASK_END_RESUME;
 	}
 	h->step = NOTIFY_LEAVES;
-	/* with the next answer of the listener its server has received the marker */
+	/* the listener has received the marker with its next answer */
 	if (!list_is_empty(&h->moving)) {
 		h->heard_by = h->notify_server->sent + 1;
 		h->notify_server->is_to_answer = true;
@@ -439,11 +511,6 @@ const struct server_task task_unlisten = {
 };
 
 /* ---- before a ReadyForQuery ---- */
-
-/* No query: the ReadyForQuery of the client, or the next client, waits for an answer of the listener. */
-const struct server_task task_hear = {
-	.name = "listen", .words = "hearing of the listener", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
-};
 
 bool notify_client_holds_ready(struct server *s, struct client *c)
 {
@@ -509,6 +576,18 @@ static enum task_end relisten_done(struct server *s, bool failed)
 const struct server_task task_relisten = {
 	.name = "listen", .words = "LISTEN to the channels of the client", .states = TASK_IN(ACTIVE), .on_done = relisten_done,
 };
+
+void channel_sql(struct bytes *sql, const char *command, const char *name)
+{
+	bytes_append_text(sql, command);
+	bytes_append_u8(sql, '"');
+	for (; *name; name++) {
+		if (*name == '"')
+			bytes_append_u8(sql, '"');
+		bytes_append_u8(sql, (uint8_t)*name);
+	}
+	bytes_append_text(sql, "\";");
+}
 
 void notify_client_sql(const struct notify_client *h, struct bytes *sql)
 {

@@ -1,39 +1,47 @@
 /*
- * The listener of a pool, with session_state = full: a server that has LISTENed to the channels of all clients which LISTEN. What it hears goes
- * to each of them (notify_client.c), whether that has a server or not.
+ * The listener of a pool (session_state = full): a server connection that LISTENs to the channels of all listening clients of the pool. Its
+ * notifications are delivered to each of these clients, whether the client has a server or not (notify_client.c).
  *
- * A client LISTENs on the server that it has, and keeps it (PIN_LISTENING) while its channels move to the listener. The first such server of a
- * pool becomes the listener's itself. For later ones:
+ * A client LISTENs on its own server and keeps this server (PIN_LISTENING) while its channels move to the listener. The first such server of a pool
+ * becomes the listener's server. For the next clients:
  *
  *	the listener		LISTEN "a"				(step WAITS)
  *	the client's server	LISTEN marker; NOTIFY marker, '7'	(step MARKS)
  *	the client's server	UNLISTEN *				(step LEAVES)
  *
- * All servers hear notifications in one order, that of commits ("NOTIFY" in the documentation of PostgreSQL). So the client is told by its own server
- * up to the marker, and by the listener from the marker on: nothing is lost, and nothing comes twice. notify_client.c takes these steps.
+ * All servers receive notifications in the order of commits ("NOTIFY" in the documentation of PostgreSQL). The client therefore receives the
+ * notifications before the marker from its own server and the notifications after the marker from the listener: none is lost or comes twice.
  *
- * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have come and gone since the last one, or nothing. Its answer
- * also says that all has come which was committed before the query was sent (notify_client_barrier).
+ * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have changed since the last query, or an empty query. After
+ * its answer the listener has received everything that was committed before the query was sent (notify_client.barrier, heard).
+ *
+ * The sender. PostgreSQL names the server process that executed NOTIFY. A client knows another number: the process ID of its BackendKeyData. A
+ * notification therefore gets the number of the client that the server process works for, or has worked for last. A notification may arrive after
+ * the server is assigned to its next client. A server whose client may have sent a notification (server->notifies) therefore waits after the link
+ * (task_hear) until each listener has answered a query that was sent after the transaction. A notification that arrives at the client's own server,
+ * when it is pinned or in session mode, can still come later.
+ *
+ * Servers are found by process ID and address: two clusters may have processes with the same ID.
  *
  * Invariant: while a listener has a server, each channel with a subscription from_listener is CHANNEL_HEARD.
  */
 #include "state/notify_server.h"
 
-#include "state/notify_client.h"
-#include "state/notifier.h"
 #include "backend/server_info.h"
-#include "state/task.h"
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "pg/message.h"
+#include "state/notify_client.h"
+#include "state/server_session.h"
+#include "state/task.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static struct notify_client *notify_client_at(struct list *node) { return LIST_OBJECT(node, struct notify_client, node); }
 static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
-static struct subscription *of_channel_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_channel); }
 
 /* ---- listeners and channels ---- */
 
@@ -70,7 +78,7 @@ void notify_server_free(struct notify_server **place)
 	*place = NULL;
 }
 
-/* Servers of these pools that are their listeners'. */
+/* Returns how many servers of these pools are servers of listeners. */
 static int64_t count_listening(const struct list *pools, size_t offset)
 {
 	int64_t count = 0;
@@ -80,73 +88,14 @@ static int64_t count_listening(const struct list *pools, size_t offset)
 	return count;
 }
 
-/* Whether the limits allow `more` additional listeners, and one server for work. */
-static bool has_room(const struct pool *pool, int64_t more)
+/* Whether the limits allow `more` additional listeners and one server for work. */
+bool notify_server_has_room(const struct pool *pool, int64_t more)
 {
 	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
 
-	return pool_keeps_state(pool) && pool_mode_of(pool) != MODE_SESSION && size != 1 &&
+	return pool_keeps_state(pool) && pool->allowed.mode != MODE_SESSION && size != 1 &&
 	       (of_database == 0 || of_database > count_listening(&pool->database->members, offsetof(struct pool, of_database)) + more) &&
 	       (of_user == 0 || of_user > count_listening(&pool->user->members, offsetof(struct pool, of_user)) + more);
-}
-
-bool notify_server_may_begin(const struct pool *pool)
-{
-	return has_room(pool, 1);
-}
-
-bool notify_server_may_stay(const struct pool *pool)
-{
-	return has_room(pool, 0);
-}
-
-struct channel *channel_find(const struct notify_server *l, const char *name)
-{
-	struct channel *channel;
-
-	HASH_FIND(hh, l->channels, name, strlen(name), channel);
-	return channel;
-}
-
-struct channel *channel_get(struct notify_server *l, const char *name)
-{
-	struct channel *channel = channel_find(l, name);
-	size_t size = strlen(name);
-
-	if (channel)
-		return channel;
-	channel = mem_try(sizeof(*channel) + size + 1);
-	if (!channel)
-		return NULL;
-	memcpy(channel->name, name, size);
-	list_init(&channel->subscriptions);
-	list_init(&channel->node);
-	HASH_ADD_KEYPTR(hh, l->channels, channel->name, size, channel);
-	if (HASH_HAS(hh, channel))
-		return channel;
-	mem_free(channel);
-	return NULL;
-}
-
-static void channel_free(struct notify_server *l, struct channel *channel)
-{
-	list_remove(&channel->node);
-	HASH_DEL(l->channels, channel);
-	mem_free(channel);
-}
-
-void channel_changes(struct notify_server *l, struct channel *channel)
-{
-	bool is_wanted = !list_is_empty(&channel->subscriptions);
-
-	/* the answer to that comes first */
-	if (channel->state == CHANNEL_ASKED || channel->state == CHANNEL_LEFT)
-		return;
-	list_remove(&channel->node);
-	if (is_wanted != (channel->state == CHANNEL_HEARD))
-		list_append(&l->changed, &channel->node);
-	else if (!is_wanted)
-		channel_free(l, channel);
 }
 
 /* Without a server no channel is LISTENed to. */
@@ -162,7 +111,8 @@ static void forget_server(struct notify_server *l)
 	}
 }
 
-bool notify_server_rests(struct notify_server *l)
+/* Returns the server of a listener without clients and without work to its pool, and frees the listener. True: the listener is freed. */
+static bool rest(struct notify_server *l)
 {
 	struct server *s = l->server;
 	struct server_info *info = l->pool->server_cache;
@@ -187,29 +137,19 @@ static void take_server(struct notify_server *l, struct server *s)
 	list_append(&s->peer.world->listeners, &l->of_world);
 }
 
-bool notify_server_has_heard(const struct notify_server *l, const struct server *s)
-{
-	return l->heard >= s->notified || list_is_empty(&l->clients) || !notifier_is_same_place(l->server, s);
-}
-
-static void draw_marker(struct notify_server *l, struct world *w)
-{
-	uint8_t random[8];
-
-	if (!randomness_draw(&w->randomness, random, sizeof(random)))
-		memcpy(random, &w->last_id, sizeof(random));
-	memcpy(l->marker, "pgweir_", 7);
-	text_hex(l->marker + 7, random, sizeof(random));
-}
-
 void notify_server_begin(struct notify_server *l, struct server *s, struct notify_client *first)
 {
+	struct world *w = s->peer.world;
+	uint8_t random[8];
 	char who[256];
 
 	ASSERT(!l->server && s->pooled.state == SERVER_LISTENING);
 	take_server(l, s);
 	l->marker_is_heard = false;
-	draw_marker(l, s->peer.world);
+	if (!randomness_draw(&w->randomness, random, sizeof(random)))
+		memcpy(random, &w->last_id, sizeof(random));
+	memcpy(l->marker, "pgweir_", 7);
+	text_hex(l->marker + 7, random, sizeof(random));
 	LIST_EACH(node, &first->subscriptions) {
 		struct subscription *sub = of_client_at(node);
 
@@ -223,41 +163,24 @@ void notify_server_begin(struct notify_server *l, struct server *s, struct notif
 	notify_server_work(l);
 }
 
-void channel_sql(struct bytes *sql, const char *command, const char *name)
-{
-	bytes_append_text(sql, command);
-	bytes_append_u8(sql, '"');
-	for (; *name; name++) {
-		if (*name == '"')
-			bytes_append_u8(sql, '"');
-		bytes_append_u8(sql, (uint8_t)*name);
-	}
-	bytes_append_text(sql, "\";");
-}
-
-static void append_channels(struct notify_server *l, struct bytes *sql)
-{
-	if (!l->marker_is_heard)
-		channel_sql(sql, "LISTEN ", l->marker);
-	LIST_EACH_SAFE(node, &l->changed) {
-		struct channel *channel = LIST_OBJECT(node, struct channel, node);
-		bool is_new = channel->state == CHANNEL_NEW;
-
-		channel_sql(sql, is_new ? "LISTEN " : "UNLISTEN ", channel->name);
-		channel->state = is_new ? CHANNEL_ASKED : CHANNEL_LEFT;
-		list_remove(node);
-		list_append(&l->asked, node);
-	}
-}
-
 void notify_server_work(struct notify_server *l)
 {
 	struct server *s = l->server;
 	struct bytes sql = BYTES_EMPTY;
 
-	if (!s || s->task != NULL || notify_server_rests(l))
+	if ((s && s->task) || rest(l) || !s)
 		return;
-	append_channels(l, &sql);
+	if (!l->marker_is_heard)
+		channel_sql(&sql, "LISTEN ", l->marker);
+	LIST_EACH_SAFE(node, &l->changed) {
+		struct channel *channel = LIST_OBJECT(node, struct channel, node);
+		bool is_new = channel->state == CHANNEL_NEW;
+
+		channel_sql(&sql, is_new ? "LISTEN " : "UNLISTEN ", channel->name);
+		channel->state = is_new ? CHANNEL_ASKED : CHANNEL_LEFT;
+		list_remove(node);
+		list_append(&l->asked, node);
+	}
 	if (bytes_size(&sql) == 0 && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))
 		return;
 	l->is_to_answer = false;
@@ -266,18 +189,8 @@ void notify_server_work(struct notify_server *l)
 	server_run_and_free(s, &task_listen, &sql);
 }
 
-static void end_strangers(struct notify_server *l)
-{
-	LIST_EACH_SAFE(node, &l->movers) {
-		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
-
-		if (h->heard_by > 0 && h->heard_by <= l->answered)
-			client_end(h->client, REASON_LISTENER_LOST, "the client has LISTENed on another server");
-	}
-}
-
-/* The listener has answered a query, and has received all that was committed before that: clients whose ReadyForQuery waits for it can get it, and
-   clients whose channels are heard now can send their marker. */
+/* The listener has answered a query and has received everything that was committed before. Clients whose ReadyForQuery waits for the answer get it;
+   clients whose channels are LISTENed to now can send their marker. */
 static enum task_end listen_done(struct server *s, bool failed)
 {
 	struct notify_server *l = notify_server_of(s->pooled.pool);
@@ -292,7 +205,13 @@ static enum task_end listen_done(struct server *s, bool failed)
 	l->answered = l->sent;
 	l->heard = l->asked_for;
 	l->marker_is_heard = true;
-	end_strangers(l);
+	LIST_EACH_SAFE(node, &l->movers) {
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
+
+		/* the marker would have arrived before this answer if both servers were of one database */
+		if (h->heard_by > 0 && h->heard_by <= l->answered)
+			client_end(h->client, REASON_LISTENER_LOST, "the client has LISTENed on another server");
+	}
 	LIST_EACH_SAFE(node, &l->asked) {
 		struct channel *channel = LIST_OBJECT(node, struct channel, node);
 
@@ -321,63 +240,6 @@ const struct server_task task_listen = {
 	.name = "listen", .words = "LISTEN for the clients of the pool", .states = TASK_IN(LISTENING), .on_done = listen_done,
 };
 
-/* ---- notifications ---- */
-
-/* From now on the listener delivers to the client that has sent this marker. */
-static void marker_heard(struct notify_server *l, const char *payload)
-{
-	unsigned long move = strtoul(payload, NULL, 10);
-
-	LIST_EACH_SAFE(node, &l->movers) {
-		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
-
-		LIST_EACH(of_client, &h->subscriptions) {
-			struct subscription *s = of_client_at(of_client);
-
-			s->from_listener |= s->move == move;
-			s->move = s->move == move ? 0 : s->move;
-		}
-		if (h->move == move)
-			list_remove(&h->moving);
-	}
-}
-
-bool notify_server_heard(struct server *s, const struct pg_frame *f)
-{
-	struct notify_server *l = notify_server_of(s->pooled.pool);
-	struct notification n;
-	struct channel *channel;
-	struct bytes message = BYTES_EMPTY;
-	uint32_t told, public;
-
-	if (!notification_read(f, &n))
-		return false;
-	if (!l || l->server != s)
-		return true;
-	if (strcmp(n.channel, l->marker) == 0)
-		marker_heard(l, n.payload);
-	channel = channel_find(l, n.channel);
-	if (!channel)
-		return true;
-	told = notifier_told(s, n.pid);
-	public = notifier_public(told);
-	bytes_append_u8(&message, PGS_NOTIFICATION);
-	bytes_append_u32(&message, f->size + PG_LENGTH_WORD);
-	bytes_append_u32(&message, public);
-	bytes_append(&message, f->body + NOTIFICATION_HEAD, f->size - NOTIFICATION_HEAD);
-	LIST_EACH(node, &channel->subscriptions) {
-		struct subscription *sub = of_channel_at(node);
-
-		if (sub->from_listener && message.failed)
-			client_end(sub->notify_client->client, REASON_NO_MEMORY, NULL);
-		else if (sub->from_listener)
-			notify_client_deliver(sub->notify_client, bytes_front(&message), bytes_size(&message),
-					notifier_for(sub->notify_client->client, told, public));
-	}
-	bytes_free(&message);
-	return true;
-}
-
 void notify_server_tick(struct notify_server *l)
 {
 	const struct world *w = l->server->peer.world;
@@ -388,6 +250,67 @@ void notify_server_tick(struct notify_server *l)
 	}
 	LIST_EACH(node, &l->clients)
 		notify_client_flush_if_idle(notify_client_at(node)->client);
+}
+
+/* ---- servers whose clients have sent notifications ---- */
+
+static bool is_same_cluster(const struct server *a, const struct server *b)
+{
+	return a->address && b->address && a->peer.remote.port == b->peer.remote.port && address_is_same_host(a->address, b->address);
+}
+
+/* Returns the server connection of process `pid` in the cluster of `beside`, or NULL. */
+static const struct server *find_process(const struct server *beside, uint32_t pid)
+{
+	const struct server *s;
+
+	if (pid == beside->backend_pid)
+		return beside;
+	HASH_FIND(by_backend_pid, beside->peer.world->by_backend_pid, &pid, sizeof(pid), s);
+	for (; s; s = HASH_NEXT_IN_BUCKET(by_backend_pid, s))
+		if (s->backend_pid == pid && is_same_cluster(s, beside))
+			return s;
+	return NULL;
+}
+
+uint32_t notify_sender(const struct server *to, uint32_t pid)
+{
+	const struct server *from = find_process(to, pid);
+	const struct client *c = from && from->pooled.link && !from->pooled.link->is_internal ? client_of(from->pooled.link) : NULL;
+
+	/* a client in its login has executed nothing */
+	if (c && c->has_cancel_key)
+		return c->cancel_pid;
+	return from && from->told_pid != 0 ? from->told_pid : pid;
+}
+
+void notifiers_continue(struct world *w)
+{
+	w->notifiers_due = w->notifiers_wait = false;
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		bool is_waiting = false;
+
+		if (s->task != &task_hear || s->pooled.link)
+			continue;
+		LIST_EACH_SAFE(of_world, &w->listeners) {
+			struct notify_server *l = LIST_OBJECT(of_world, struct notify_server, of_world);
+
+			/* the listener has received the notifications, or never will */
+			if (l->heard >= s->notified || list_is_empty(&l->clients) || !is_same_cluster(l->server, s))
+				continue;
+			is_waiting = true;
+			l->is_to_answer = true;
+			notify_server_work(l);
+		}
+		if (is_waiting) {
+			w->notifiers_wait = true;
+			continue;
+		}
+		s->notifies = false;
+		server_task_to(s, NULL);
+		server_release(s);
+	}
 }
 
 /* ---- ends, and the hand-over ---- */
@@ -410,7 +333,7 @@ void notify_server_end(struct server *s, enum close_reason why)
 			h->step = NOTIFY_WAITS;
 	}
 	forget_server(l);
-	notify_server_rests(l);
+	rest(l);
 	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
 }
 

@@ -11,7 +11,7 @@
  */
 #include "state/session_question.h"
 
-#include "state/role.h"
+#include "state/server_session.h"
 #include "state/session_state.h"
 #include "base/assert.h"
 #include "base/hash.h"
@@ -25,7 +25,7 @@
 
 /* ---- the question ---- */
 
-/* Among the names of a client. A text may name one of many long ones very often. */
+/* The hash of a name and its place in the names of a client: a text may contain one of many long names very often. */
 struct session_place { uint32_t hash, at; };
 
 bool session_asks_for(const struct client_session *state, const char *name)
@@ -51,28 +51,6 @@ void session_will_ask_for(struct client_session *state, const char *name)
 	state->count++;
 }
 
-static void ask_for(struct bytes *sql, const char *name)
-{
-	bytes_append_format(sql, " UNION ALL SELECT '%s',pg_catalog.current_setting('%s',true)", name, name);
-}
-
-/* The names with a dot that the client has named, or has: it may have them from another process, or from its start-up. */
-static void ask_for_named(struct bytes *sql, const struct client *c)
-{
-	const struct client_session *state = c->session;
-	const char *at = bytes_size(&state->names) > 0 ? (const char *)bytes_front(&state->names) : NULL;
-	const char *end = at ? at + bytes_size(&state->names) : NULL;
-
-	for (; at < end; at += strlen(at) + 1)
-		ask_for(sql, at);
-	for (size_t i = 0; i < params_others(c->params); i++) {
-		const char *name = params_other(c->params, i).name;
-
-		if (strchr(name, '.') && !session_asks_for(state, name))
-			ask_for(sql, name);
-	}
-}
-
 /* The client's statement_timeout must not end the query. The change ends with this query, which is one transaction; pgweir.timeout keeps the old
    value for the second statement. (reset_val is in milliseconds.) */
 static const char without_timeout[] =
@@ -93,39 +71,46 @@ static const struct {
 #include "tbl/session_fact.tbl"
 };
 
-/* The current role, and, after a RESET for this query only, the role at the start of the session. This comes last, because that role may see less
-   than the client's. */
-static void ask_for_role(struct bytes *sql, const struct server *s)
-{
-	bytes_append_text(sql, ";SELECT " ROLE_NOTE ";SELECT ");
-	role_sql(s, true, sql);
-	bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
-}
-
-/* A question of more than yes or no. */
+#define BY_NAME " UNION ALL SELECT '%s',pg_catalog.current_setting('%s',true)"
 static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c";
 
 void session_question_sql(const struct server *s, struct bytes *sql)
 {
+	const struct client *c = client_of(s->pooled.link);
+	const char *names = bytes_size(&c->session->names) > 0 ? (const char *)bytes_front(&c->session->names) : "";
+
 	bytes_append_text(sql, without_timeout);
-	for (size_t i = 0; i < sizeof(facts) / sizeof(*facts); i++) {
-		if (!(s->session.doubts & facts[i].fact))
+	for (size_t fact = 0; fact < sizeof(facts) / sizeof(*facts); fact++) {
+		if (!(s->session.doubts & facts[fact].fact))
 			continue;
-		switch (facts[i].ask) {
+		switch (facts[fact].ask) {
 		case ASK_NOT:
 			break;
 		case ASK_PARAMETERS:
 			bytes_append_text(sql, parameters);
-			ask_for_named(sql, client_of(s->pooled.link));
+			/* parameters with a dot are asked for by name: the names that the client has used, and the names of values from its
+			   start-up or from another process */
+			for (const char *at = names, *end = at + bytes_size(&c->session->names); at < end; at += strlen(at) + 1)
+				bytes_append_format(sql, BY_NAME, at, at);
+			for (size_t i = 0; i < params_others(c->params); i++) {
+				const char *name = params_other(c->params, i).name;
+
+				if (strchr(name, '.') && !session_asks_for(c->session, name))
+					bytes_append_format(sql, BY_NAME, name, name);
+			}
 			break;
 		case ASK_EXISTS:
-			bytes_append_format(sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", (int)i, facts[i].where);
+			bytes_append_format(sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", (int)fact, facts[fact].where);
 			break;
 		case ASK_CHANNELS:
 			bytes_append_text(sql, channels);
 			break;
 		case ASK_ROLE:
-			ask_for_role(sql, s);
+			/* The role at the start of the session comes last, because it may see less than the client's role. The RESET ends with
+			   this query. */
+			bytes_append_text(sql, ";SELECT " ROLE_NOTE ";SELECT ");
+			role_sql(s->session.role, true, sql);
+			bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
 		}
 	}
 }
@@ -244,4 +229,112 @@ bool session_question_is_elsewhere(struct server *s)
 	if (s->session.answer)
 		s->session.answer->is_incomplete = true;
 	return s->session.answer;
+}
+
+/* ---- the effect of the answer ---- */
+
+/*
+ * The answer updates the parameters of the session and of its client. The server is asked for parameters that are set in the session; all others have
+ * the start-up values of the session, or of the client.
+ */
+
+/* The answer. A RESET of a parameter with a dot leaves an empty value; the client has its start-up value then. */
+struct learned {
+	const char **values;		/* of the tracked parameters; NULL: not set in the session */
+	struct params_pair *others;
+	size_t count;
+};
+
+/* Looks up the parameters of the answer. False: no memory. */
+static bool look_up(const struct server *s, const struct client *c, struct learned *l)
+{
+	const struct params *first = c->session->first;
+	const struct session_answer *a = s->session.answer;
+	const struct params_table *table = s->peer.world->params;
+	const char *at = (const char *)(a->count > 0 ? bytes_front(&a->pairs) : NULL), *role;
+
+	if (!(s->session.doubts & FACT_ROLE))
+		role = params_other_value(c->params, PARAMS_ROLE);
+	/* NULL: the role at the start of the session; after connect_query a RESET restores another role, as for parameters */
+	else if (strcmp(a->role, a->first_role) == 0 || (s->session.was_reset && role_is_none(a->role, a->first_role)))
+		role = NULL;
+	else
+		role = a->role;
+	l->values = mem_try((size_t)params_count(table) * sizeof(*l->values));
+	l->others = mem_try((a->count + 2) * sizeof(*l->others));
+	l->count = 0;
+	if (!l->values || !l->others)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		const char *name = at, *value = at + strlen(at) + 1;
+		int index = params_index(table, name);
+
+		if (index >= 0)
+			l->values[index] = value;
+		else if (!(s->session.was_reset && !*value && params_other_value(first, name)))
+			l->others[l->count++] = (struct params_pair){ name, value };
+		at = value + strlen(value) + 1;
+	}
+	if (role)
+		l->others[l->count++] = (struct params_pair){ PARAMS_ROLE, role };
+	return true;
+}
+
+/* Makes a set of these others and of the tracked parameters in the answer, in the spelling of `told` if the server reports them. A parameter that
+   is not set in the session has the value of `first`, or, without `first`, of the start of the session. NULL: no memory. */
+static const struct params *set_of(struct server *s, const struct params *told, const struct params *first, const struct learned *l)
+{
+	struct params_table *table = s->peer.world->params;
+	const char **values = mem_try((size_t)params_count(table) * sizeof(*values));
+	const struct params *set = NULL;
+
+	for (int i = 0; values && i < params_count(table); i++) {
+		bool is_reported = s->session.reported & (uint64_t)1 << i;
+
+		if (is_reported && (l->values[i] || !first))
+			values[i] = params_get(told, i);
+		else
+			values[i] = l->values[i] ? l->values[i] : params_get(first ? first : s->pooled.startup, i);
+	}
+	if (values)
+		set = params_of_values(table, values, l->others, l->count);
+	mem_free(values);
+	return set;
+}
+
+/* Stores the parameters of the session and of its client, which has its start-up values for parameters that it has RESET. Both together can be more
+   than a set may have. */
+static enum session_taking store(struct server *s, struct client *c, const struct learned *l)
+{
+	struct params_table *table = s->peer.world->params;
+	const struct params *has = set_of(s, s->params, NULL, l);
+	const struct params *set = has ? set_of(s, c->params, c->session->first, l) : NULL;
+	const struct params *all = set ? params_overlay(table, c->session->first, set) : NULL;
+	const struct params *wants = all ? params_with_others(table, set, all) : NULL;
+	enum session_taking taking = !wants ? SESSION_NO_MEMORY : params_others(wants) > PARAMS_OTHERS_MOST ? SESSION_TOO_MUCH : SESSION_TAKEN;
+
+	if (taking == SESSION_TAKEN) {
+		s->session.set_there = 0;
+		for (int i = 0; i < params_count(table); i++)
+			s->session.set_there |= (uint64_t)(l->values[i] != NULL) << i;
+		params_replace(table, &s->params, params_hold(has));
+		params_replace(table, &c->params, params_hold(wants));
+	}
+	params_drop(table, &wants);
+	params_drop(table, &all);
+	params_drop(table, &set);
+	params_drop(table, &has);
+	return taking;
+}
+
+enum session_taking session_learn(struct server *s, struct client *c)
+{
+	struct learned l = { NULL, NULL, 0 };
+	enum session_taking taking = SESSION_TOO_MUCH;
+
+	if (!s->session.answer->is_too_much)
+		taking = look_up(s, c, &l) ? store(s, c, &l) : SESSION_NO_MEMORY;
+	mem_free(l.values);
+	mem_free(l.others);
+	return taking;
 }

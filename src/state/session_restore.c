@@ -6,7 +6,7 @@
  * first, in a query of its own (task_encoding).
  *
  * If another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The role of the session is set back in the same query
- * (role.c).
+ * (server_session.c).
  */
 #include "state/session_restore.h"
 
@@ -14,9 +14,8 @@
 #include "base/printable.h"
 #include "pg/build.h"
 #include "state/notify_client.h"
-#include "state/role.h"
+#include "state/server_session.h"
 #include "state/session_functions.h"
-#include "state/session_params.h"
 #include "state/session_state.h"
 #include "state/task.h"
 
@@ -85,7 +84,7 @@ static bool expect_params(struct server *s, struct client *c)
 /* The server has refused the parameters. The cause may be the state that another client has left in the session: a short statement_timeout, a
    parameter that cannot be reset, temporary tables after which temp_buffers cannot change. Then the server ends, and the client gets another one.
    Start-up parameters that no server has accepted yet do not end a server: the client gets the error. */
-static enum task_end params_are_refused(struct server *s, struct client *c)
+static enum task_end refuse_params(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
@@ -114,7 +113,7 @@ enum task_end session_restored(struct server *s, bool failed)
 		return TASK_END_NOTHING;
 	}
 	if (failed)
-		return params_are_refused(s, c);
+		return refuse_params(s, c);
 	if (!expect_params(s, c)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return TASK_END_NOTHING;
@@ -145,68 +144,6 @@ const struct server_task task_encoding = {
 	.is_cancelable = true, .on_done = encoding_done,
 };
 
-static bool has_beyond_ascii(const struct bytes *b)
-{
-	const uint8_t *at = bytes_front(b), *end = at + bytes_size(b);
-
-	while (at < end && !(*at & 0x80))
-		at++;
-	return at < end;
-}
-
-/* The server reads a query as a whole in the encoding that it had before. */
-static bool needs_encoding_first(const struct server *s, const struct client *c, const struct bytes *sql)
-{
-	const char *has = params_get(s->params, PARAM_CLIENT_ENCODING), *wants = params_get(c->params, PARAM_CLIENT_ENCODING);
-
-	return wants && (!has || strcmp(has, wants) != 0) && has_beyond_ascii(sql);
-}
-
-/* Sets only the encoding, which is a plain word. */
-static void begin_encoding(struct server *s, const struct client *c)
-{
-	struct world *w = s->peer.world;
-	const struct params *first = params_with(w->params, s->params, PARAM_CLIENT_ENCODING, params_get(c->params, PARAM_CLIENT_ENCODING));
-	struct bytes sql = BYTES_EMPTY;
-
-	if (!first) {
-		server_end(s, REASON_NO_MEMORY, NULL);
-		return;
-	}
-	params_sql(w->params, s->params, first, 0, false, &sql);
-	params_drop(w->params, &first);
-	server_run_and_free(s, &task_encoding, &sql);
-}
-
-/* Whether the role is set together with the parameters: some parameters can be set only by the role at the start of the session. */
-static bool role_moves(const struct server *s, const struct client *c)
-{
-	return s->params != c->params || s->session.unknown & UNKNOWN_ROLE;
-}
-
-/* To the role that the session began with. */
-static int begin_role(const struct server *s, const struct client *c, struct bytes *sql)
-{
-	if (!role_moves(s, c) || !(s->session.unknown & UNKNOWN_ROLE || params_other_value(s->params, PARAMS_ROLE)))
-		return 0;
-	bytes_append_text(sql, "SELECT ");
-	role_sql(s, false, sql);
-	bytes_append_u8(sql, ';');
-	return 1;
-}
-
-/* Sets the role of the client, after its parameters. */
-static int end_role(const struct server *s, const struct client *c, struct bytes *sql)
-{
-	const char *role = params_other_value(c->params, PARAMS_ROLE);
-
-	if (!role || !role_moves(s, c))
-		return 0;
-	bytes_append_text(sql, ";SELECT ");
-	sql->failed |= !role_sql_of(role, sql);
-	return 1;
-}
-
 /* The statements of DISCARD ALL, except that prepared statements, which clients share, are kept. A row without columns says that a function has
    prepared a statement by SQL: then the server is of no use to other clients. */
 static const char reset[] =
@@ -217,16 +154,25 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
-	const struct params *has = s->params;
-	bool is_doubtful = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE);
+	const struct params *has = s->params, *encoded;
+	const char *encoding = params_get(has, PARAM_CLIENT_ENCODING), *wanted = params_get(c->params, PARAM_CLIENT_ENCODING);
+	const char *role = params_other_value(c->params, PARAMS_ROLE);
+	bool is_doubtful = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE), is_ascii = true;
+	/* some parameters can be set only by the role that the session began with */
+	bool role_moves = has != c->params || s->session.unknown & UNKNOWN_ROLE;
 	uint64_t unknown;
-	int changes;
+	int changes = 0;
 
 	if (s->session.unknown & UNKNOWN_FUNCTIONS) {
 		session_functions_ask(s);
 		return false;
 	}
-	changes = begin_role(s, c, &sql);
+	if (role_moves && (s->session.unknown & UNKNOWN_ROLE || params_other_value(has, PARAMS_ROLE))) {
+		bytes_append_text(&sql, "SELECT ");
+		role_sql(s->session.role, false, &sql);
+		bytes_append_u8(&sql, ';');
+		changes++;
+	}
 	if (s->session.unknown & UNKNOWN_SESSION) {
 		bytes_append_text(&sql, reset);
 		changes++;
@@ -236,7 +182,11 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 	}
 	unknown = (is_doubtful ? ~s->session.reported : 0) | server_unset_params(s, c);
 	changes += params_sql(w->params, has, c->params, unknown, s->session.search_path, &sql);
-	changes += end_role(s, c, &sql);
+	if (role && role_moves) {
+		bytes_append_text(&sql, ";SELECT ");
+		sql.failed |= !role_sql(role, false, &sql);
+		changes++;
+	}
 	if (s->session.unknown & UNKNOWN_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");
 		changes++;
@@ -246,19 +196,29 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		notify_client_sql(c->session->notify_client, &sql);
 		changes++;
 	}
-	if (changes > 0) {
-		c->pooled.pool->state_restores += c->keeps_state;
-		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
-			bytes_free(&sql);
-			begin_encoding(s, c);
-		} else {
-			server_run_and_free(s, &task_params, &sql);
-		}
+	if (changes == 0) {
+		bytes_free(&sql);
+		if (expect_params(s, c))
+			return true;
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
+	c->pooled.pool->state_restores += c->keeps_state;
+	for (size_t i = 0; !sql.failed && i < bytes_size(&sql); i++)
+		is_ascii &= !(bytes_front(&sql)[i] & 0x80);
+	if (encoding_is_set || is_ascii || !wanted || (encoding && strcmp(encoding, wanted) == 0)) {
+		server_run_and_free(s, &task_params, &sql);
+		return false;
+	}
+	/* the server reads the whole query in its present encoding: a query of its own sets the encoding, which is a plain word */
 	bytes_free(&sql);
-	if (expect_params(s, c))
-		return true;
-	server_end(s, REASON_NO_MEMORY, NULL);
+	encoded = params_with(w->params, s->params, PARAM_CLIENT_ENCODING, wanted);
+	if (!encoded) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	params_sql(w->params, s->params, encoded, 0, false, &sql);
+	params_drop(w->params, &encoded);
+	server_run_and_free(s, &task_encoding, &sql);
 	return false;
 }

@@ -19,7 +19,7 @@
  * The answer contains the parameters of the client from then on (struct params). The view pg_settings shows the parameters that are set in a session,
  * except those with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
  *
- * Some state cannot be asked for: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the
+ * The server cannot be asked for some state: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the
  * server until the client leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by names in no text are taken
  * away by RESET ALL, before another client gets the server (session.doubted_by). Therefore the state of each server without a client is known, or the
  * server is reset before it is lent again.
@@ -30,11 +30,8 @@
 #include "state/session_state.h"
 
 #include "state/notify_client.h"
-#include "state/notifier.h"
-#include "state/role.h"
+#include "state/server_session.h"
 #include "state/session_functions.h"
-#include "state/session_learn.h"
-#include "state/session_params.h"
 #include "state/session_question.h"
 #include "state/session_restore.h"
 #include "state/task.h"
@@ -102,33 +99,11 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 /* ---- values of sequences ---- */
 
 /*
- * currval and lastval give what the session has drawn last. Where nobody of a pool asks for values, clients of one server share its session, and it is not
- * known whose values it has (values_of). From the first client that asks on, a server is rid of values of others when it is lent (UNKNOWN_SEQUENCES).
- * That first client may ask in a transaction that has drawn a value. It gets it where the server proves that it is the client's own (`drawn`); all other
- * values are discarded before its text, so that it gets the error 55000.
+ * currval and lastval return the last value that the session has drawn. If no client of a pool asks for values, the clients of a server share its
+ * session, and pgweir does not know whose values the session has (values_of). After the first client has asked, a server discards the values of other
+ * clients when it is assigned (UNKNOWN_SEQUENCES). The first client may ask in a transaction in which it has drawn a value. It gets the value if the
+ * server proves that the client has drawn it (session.drawn); otherwise all values are discarded before the client's text, which then gets error 55000.
  */
-static bool values_are_of(const struct server *s, const struct client *c)
-{
-	return s->session.values_of == c->peer.id || s->session.values_of == VALUES_OF_LINK;
-}
-
-static void forget_drawn(struct server *s)
-{
-	mem_free(s->session.drawn);
-	s->session.drawn = NULL;
-}
-
-/* The server is lent to the client. Where nobody asks for values they need not be known to be the client's own. */
-static void values_begin(struct server *s, const struct client *c)
-{
-	if (s->session.values_of == c->peer.id)
-		return;
-	if (s->session.drawn)
-		forget_drawn(s);
-	if (c->pooled.pool->reads_sequences && c->keeps_state && s->session.values_of != 0)
-		session_set_unknown(s, UNKNOWN_SEQUENCES);
-	s->session.values_of = s->session.values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
-}
 
 static void keep_values(struct client *c)
 {
@@ -136,18 +111,19 @@ static void keep_values(struct client *c)
 	pin(c, c->pooled.pins | PIN_SEQUENCE);
 }
 
-/* The text, which says so by itself (`said`) and by functions that it calls, asks for the last value that the client has drawn itself. From here on the
-   client keeps the server with its values. False: values of others have to go before. */
-static bool values_are_its_own(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_doubtful)
+/* The text asks for the last value of a sequence, by its own words (`said`) or by functions that it calls. The client keeps the server from here on.
+   False: the session may have values of other clients, which must be discarded first. */
+static bool claim_values(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_doubtful)
 {
+	bool are_own = s->session.values_of == c->peer.id || s->session.values_of == VALUES_OF_LINK;
 	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
 	/* a statement with a name may be executed under another search_path, where a name is another sequence */
 	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
 
 	c->pooled.pool->reads_sequences = true;
 	s->session.values_are_own = false;
-	/* in a transaction that has failed there is no answer but that */
-	if (!values_are_of(s, c) && !is_proven && s->status != 'E' && s->session.discards_in != s->batch + 1) {
+	/* a transaction that has failed answers with its error only */
+	if (!are_own && !is_proven && s->status != 'E' && s->session.discards_in != s->batch + 1) {
 		session_set_unknown(s, UNKNOWN_SEQUENCES);
 		s->session.values_may_be_own = may_name && !is_doubtful && s->session.doubted_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
 		return false;
@@ -157,48 +133,34 @@ static bool values_are_its_own(struct server *s, struct client *c, unsigned said
 	return true;
 }
 
-/* OIDs of the sequences of which the client has drawn the last value, and whether these are all that it asks for. A sequence is locked until the end of the
-   transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY have other locks, too. */
 #define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
-static void ask_for_drawn(const struct server *s, const struct bytes *oids, struct bytes *sql)
-{
-	bytes_append_text(sql,
-		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
-		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
-		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
-	if (s->session.drawn)
-		bytes_append_format(sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->session.drawn) - 1, s->session.drawn);
-	bytes_append_text(sql, ") SELECT o,ARRAY[");
-	if (bytes_size(oids) > 0)
-		bytes_append(sql, bytes_front(oids), bytes_size(oids));
-	bytes_append_text(sql, "o] OPERATOR(pg_catalog.<@) ARRAY(SELECT o FROM o) FROM o");
-	sql->failed |= oids->failed;
-}
 
-static void discard_values(struct server *s)
-{
-	server_run(s, &task_discard, "DISCARD SEQUENCES");
-}
-
+/* Asks for the OIDs of the sequences from which the client has drawn the last value, and whether these are all sequences that it asks for. A sequence is
+   locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take other locks, too. */
 void session_values_begin(struct server *s, const uint8_t *text, size_t size)
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
 
 	if (!s->session.values_may_be_own || (s->status == 'I' && !s->session.drawn) || !state_text_read_sequences(text, size, &oids)) {
-		discard_values(s);
-	} else {
-		ask_for_drawn(s, &oids, &sql);
-		forget_drawn(s);
-		server_run_and_free(s, &task_drawn, &sql);
+		server_run(s, &task_discard, "DISCARD SEQUENCES");
+		bytes_free(&oids);
+		return;
 	}
+	bytes_append_text(&sql,
+		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
+		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
+		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
+	if (s->session.drawn)
+		bytes_append_format(&sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->session.drawn) - 1, s->session.drawn);
+	bytes_append_text(&sql, ") SELECT o,ARRAY[");
+	if (bytes_size(&oids) > 0)
+		bytes_append(&sql, bytes_front(&oids), bytes_size(&oids));
+	bytes_append_text(&sql, "o] OPERATOR(pg_catalog.<@) ARRAY(SELECT o FROM o) FROM o");
+	sql.failed |= oids.failed;
 	bytes_free(&oids);
-}
-
-static void own_values(struct server *s)
-{
-	forget_drawn(s);
-	session_set_known(s, UNKNOWN_SEQUENCES);
-	s->session.values_of = client_of(s->pooled.link)->peer.id;
+	mem_free(s->session.drawn);
+	s->session.drawn = NULL;
+	server_run_and_free(s, &task_drawn, &sql);
 }
 
 #define DRAWN_MOST 1000		/* bytes */
@@ -219,41 +181,42 @@ static void drawn_row(struct server *s, const struct pg_frame *f)
 	if (!drawn)
 		return;
 	snprintf(drawn, before + size + 2, "%s%.*s,", s->session.drawn ? s->session.drawn : "", (int)size, (const char *)oid);
-	forget_drawn(s);
+	mem_free(s->session.drawn);
 	s->session.drawn = drawn;
 	s->session.values_are_own = *is_all == 't';
 	if (s->session.values_are_own)
 		session_set_known(s, UNKNOWN_SEQUENCES);
 }
 
-/* An open transaction is not a failure. */
-static enum task_end values_done(struct server *s, bool is_discarded)
+static void own_values(struct server *s)
 {
-	/* an error of the question ends the client's transaction, and its text with it */
+	mem_free(s->session.drawn);
+	s->session.drawn = NULL;
+	session_set_known(s, UNKNOWN_SEQUENCES);
+	s->session.values_of = client_of(s->pooled.link)->peer.id;
+}
+
+/* An open transaction is not a failure. An error of task_drawn ends the client's transaction, and the client's text fails too. */
+static enum task_end drawn_done(struct server *s, bool failed)
+{
+	(void)failed;
 	if (s->said_fatal || (s->task_failed && s->status != 'E')) {
 		server_end(s, REASON_STATE_UNKNOWN, NULL);
 		return TASK_END_NOTHING;
 	}
 	if (s->task_failed)
 		session_set_known(s, UNKNOWN_SEQUENCES);
-	else if (is_discarded)
-		own_values(s);
 	if (!(s->session.unknown & UNKNOWN_SEQUENCES))
 		return TASK_END_RESUME;
-	discard_values(s);
+	server_run(s, &task_discard, "DISCARD SEQUENCES");
 	return TASK_END_NOTHING;
-}
-
-static enum task_end drawn_done(struct server *s, bool failed)
-{
-	(void)failed;
-	return values_done(s, false);
 }
 
 static enum task_end discard_done(struct server *s, bool failed)
 {
-	(void)failed;
-	return values_done(s, true);
+	if (!s->task_failed)
+		own_values(s);
+	return drawn_done(s, failed);
 }
 
 const struct server_task task_drawn = {
@@ -300,12 +263,12 @@ bool session_state_may_yield(const struct client *c)
 
 /* ---- texts and commands of clients ---- */
 
-static void name_it(void *context, const char *name)
+static void name_parameter(void *context, const char *name)
 {
 	struct client *c = context;
 	struct client_session *state = c->session;
 
-	/* it keeps its server for parameters: their names are not needed */
+	/* a client that is pinned for parameters is not asked for their names */
 	if (c->pooled.pins & PIN_PARAMETERS || session_asks_for(state, name))
 		return;
 	if (state->count == SESSION_NAMES_MOST) {
@@ -317,31 +280,23 @@ static void name_it(void *context, const char *name)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 }
 
-static bool session_of(struct client *c)
-{
-	if (c->session)
-		return true;
-	c->session = mem_try(sizeof(*c->session));
-	if (c->session)
-		c->session->first = params_hold(c->params);
-	return c->session;
-}
-
-/* The facts that prepared statements of the client may change. Functions were looked up when the statements were prepared. */
-static uint16_t called(struct server *s, const struct client *c)
+/* Prepared statements of the client may change these facts. Functions were looked up when the statements were prepared. */
+static void doubt_prepared(struct server *s, const struct client *c)
 {
 	struct client_session *state = c->session;
 	const struct server_info *info = c->pooled.pool->server_cache;
+	unsigned calls;
 
 	if (state->prepared_as_of && info && info->functions && state->prepared_as_of != info->functions->readings + 1) {
 		state->prepared_as_of = info->functions->readings + 1;
 		state->calls |= CALLS_ANYTHING;
 	}
-	if ((state->calls | state->unnamed_calls) & CALLS_ANYTHING)
+	calls = state->calls | state->unnamed_calls;
+	if (calls & CALLS_ANYTHING)
 		server_doubt(s, c->peer.id);
-	if ((state->calls | state->unnamed_calls) & CALLS_DEFINES)
+	if (calls & CALLS_DEFINES)
 		s->session.changes |= CHANGES_FUNCTIONS;
-	return (state->calls | state->unnamed_calls) & (uint16_t)~(CALLS_ANYTHING | CALLS_DEFINES);
+	session_add_doubt(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
 }
 
 void session_state_begin(struct server *s, struct client *c)
@@ -350,25 +305,35 @@ void session_state_begin(struct server *s, struct client *c)
 	bool may_keep = c->shares_server && c->params;
 	const char *path;
 
-	c->keeps_state = may_keep && session_of(c);
+	if (may_keep && !c->session && (c->session = mem_try(sizeof(*c->session))) != NULL)
+		c->session->first = params_hold(c->params);
+	c->keeps_state = may_keep && c->session;
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.sets_null = false;
-	values_begin(s, c);
-	/* of other clients the texts are not looked at */
+	if (s->session.values_of != c->peer.id) {
+		if (s->session.drawn) {
+			mem_free(s->session.drawn);
+			s->session.drawn = NULL;
+		}
+		if (c->pooled.pool->reads_sequences && c->keeps_state && s->session.values_of != 0)
+			session_set_unknown(s, UNKNOWN_SEQUENCES);
+		s->session.values_of = s->session.values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
+	}
+	/* the texts of other clients are not examined */
 	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
-		notifier_note(s);
+		s->notifies = true;
 	if (!c->keeps_state)
 		return;
-	session_add_doubt(s, called(s, c));
+	doubt_prepared(s, c);
 	if (c->session->draws)
 		keep_values(c);
 	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
 		session_set_unknown(s, UNKNOWN_CHANNELS);
 	if (server_unset_params(s, c))
 		session_set_unknown(s, UNKNOWN_SOURCES);
-	/* then SELECT INTO makes a temporary table, too */
+	/* SELECT INTO makes a temporary table if search_path begins with pg_temp */
 	path = params_get(c->params, PARAM_SEARCH_PATH);
 	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
 		session_add_doubt(s, PIN_TEMPORARY);
@@ -386,15 +351,6 @@ static unsigned doubts_of(unsigned said)
 		;
 }
 
-/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a command: the server must LISTEN to its channels before. LISTEN
-   takes effect with the commit, so this is not possible in a transaction or in the middle of a batch. False: not yet. */
-static bool has_channels(const struct server *s, const struct client *c)
-{
-	const struct notify_client *h = c->session->notify_client;
-
-	return !h || s->session.channels_restored || s->ledger.open || (s->status != 'I' && ledger_is_empty(&s->ledger)) || !notify_client_is_told(h);
-}
-
 void session_state_leave_channels(struct server *s, struct client *c)
 {
 	if (!(s->session.doubts & FACT_CHANNELS))
@@ -405,19 +361,6 @@ void session_state_leave_channels(struct server *s, struct client *c)
 		return;
 	c->session->notify_client->step = NOTIFY_LEAVES;
 	pin(c, c->pooled.pins | PIN_LISTENING);
-}
-
-/* Reads the functions in the text; `told` has the names that were found for this client already. */
-static unsigned read_functions(const struct state_functions *functions, struct client *c, const uint8_t *text, size_t size)
-{
-	const struct server_info *info = c->pooled.pool->server_cache;
-	struct client_session *state = c->session;
-
-	if (state->told_of != info->functions->readings) {
-		state->told = (struct state_names){ { 0 } };
-		state->told_of = info->functions->readings;
-	}
-	return state_functions_read(functions, text, size, &state->told, name_it, c);
 }
 
 /* The statement may be executed in any later link. */
@@ -440,16 +383,27 @@ static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum
 static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
 {
 	const struct state_functions *functions = session_functions_of(c->pooled.pool);
-	unsigned said = state_text_read(text, size, name_it, c), of_functions = functions ? read_functions(functions, c, text, size) : 0, doubts;
-	bool needs_channels;
+	const struct server_info *info = c->pooled.pool->server_cache;
+	const struct notify_client *h = c->session->notify_client;
+	unsigned said = state_text_read(text, size, name_parameter, c), of_functions = 0, doubts;
 
+	if (functions) {
+		/* `told` has the names of functions that were found in earlier texts of this client */
+		if (c->session->told_of != info->functions->readings) {
+			c->session->told = (struct state_names){ { 0 } };
+			c->session->told_of = info->functions->readings;
+		}
+		of_functions = state_functions_read(functions, text, size, &c->session->told, name_parameter, c);
+	}
 	said |= of_functions | (said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u);
 	doubts = doubts_of(said);
-	needs_channels = c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT);
-	if (needs_channels && !has_channels(s, c))
+	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a command: the server must LISTEN to its channels first.
+	   LISTEN takes effect with the commit, so this is not possible in a transaction or within a batch. */
+	if (c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT) && h && !s->session.channels_restored && !s->ledger.open &&
+	    (s->status == 'I' || !ledger_is_empty(&s->ledger)) && notify_client_is_told(h))
 		return false;
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
-	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c, said, of_functions, of, is_doubtful || said & (TEXT_DOUBTFUL | TEXT_PREPARES)))
+	if (said & TEXT_READS_SEQUENCES && !claim_values(s, c, said, of_functions, of, is_doubtful || said & (TEXT_DOUBTFUL | TEXT_PREPARES)))
 		return false;
 	s->session.sets_null = said & TEXT_SETS_NULL;
 	session_add_doubt(s, doubts);
@@ -470,7 +424,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	return true;
 }
 
-/* Of a statement with a name it is to be known in later links, and by listeners that come later. */
+/* Notes whether the text may send notifications. A statement with a name may send them in later links, and to listeners that come later. */
 static NEVER_INLINE void note_notifier(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
@@ -532,13 +486,6 @@ static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 		;
 }
 
-static void forget_values(struct server *s, struct client *c)
-{
-	s->session.values_of = c->peer.id;
-	c->session->reads_values = false;
-	pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
-}
-
 void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -557,8 +504,11 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		s->session.changes |= CHANGES_FUNCTIONS;
 		server_doubt(s, c->peer.id);
 	}
-	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
-		forget_values(s, c);
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) {
+		s->session.values_of = c->peer.id;
+		c->session->reads_values = false;
+		pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
+	}
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
 	if (s->session.text_was_cut && tag != TAG_ALTER)
@@ -577,24 +527,10 @@ bool session_state_is_in_doubt(struct server *s)
 	/* its settings need not be known, but a RESET must restore its start-up values */
 	if (c->pooled.pins & FOREVER)
 		return s->session.doubts & PARAMETERS && c->session && c->session->first != s->first_params;
-	/* a link that goes on: it was asked for at the end of a transaction before this one */
+	/* the link continues: the server was asked at the end of an earlier transaction */
 	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
-		session_add_doubt(s, called(s, c));
+		doubt_prepared(s, c);
 	return s->session.doubts != 0;
-}
-
-/* Sets the client's start-up parameters that the server lacks, after a possible RESET of the client. */
-static void set_after_reset(struct server *s, struct client *c)
-{
-	struct bytes sql = BYTES_EMPTY;
-	bool was_reset = s->session.was_reset;
-
-	session_clear_doubt(s, PARAMETERS);
-	s->session.was_reset = false;
-	session_state_keeps_server(c);
-	if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
-		return;
-	server_run_and_free(s, &task_params, &sql);
 }
 
 void session_state_ask(struct server *s)
@@ -602,8 +538,16 @@ void session_state_ask(struct server *s)
 	struct client *c = client_of(s->pooled.link);
 	struct bytes sql = BYTES_EMPTY;
 
+	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until the
+	   client leaves. */
 	if (c->pooled.pins & FOREVER) {
-		set_after_reset(s, c);
+		bool was_reset = s->session.was_reset;
+
+		session_clear_doubt(s, PARAMETERS);
+		s->session.was_reset = false;
+		session_state_keeps_server(c);
+		if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) > 0)
+			server_run_and_free(s, &task_params, &sql);
 		return;
 	}
 	ASSERT(!s->session.answer);
@@ -620,53 +564,6 @@ void session_state_ask(struct server *s)
 
 /* ---- the answer ---- */
 
-/* False: the server has ended. */
-static bool learn_parameters(struct server *s, struct client *c)
-{
-	enum session_taking taking = session_learn(s, c);
-
-	if (taking == SESSION_NO_MEMORY) {
-		server_end(s, REASON_NO_MEMORY, NULL);
-		return false;
-	}
-	if (taking == SESSION_TOO_MUCH) {
-		keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
-		return true;
-	}
-	session_set_known(s, UNKNOWN_PARAMS);
-	if (s->session.doubts & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(s->session.answer->role, s->session.answer->first_role) == 0))
-		session_set_known(s, UNKNOWN_ROLE);
-	server_close_if_params_stay(s);
-	return true;
-}
-
-/* False: the client has ended. */
-static bool learn_channels(struct server *s, struct client *c)
-{
-	const struct session_answer *a = s->session.answer;
-
-	/* it goes on hearing these there */
-	if (a->are_channels_too_many && c->session->notify_client)
-		c->session->notify_client->step = NOTIFY_RESTS;
-	if (a->are_channels_too_many)
-		return true;
-	return notify_client_learn(c, a, s->session.channels_restored);
-}
-
-/* Asks once more: a cancel request of the client may have hit the query. Otherwise the server ends. */
-static void ask_again(struct server *s)
-{
-	struct bytes sql = BYTES_EMPTY;
-
-	if (s->said_fatal || ++s->session.answer->tries == TRIES) {
-		server_end(s, REASON_STATE_UNKNOWN, NULL);
-		return;
-	}
-	session_answer_clear(s->session.answer);
-	session_question_sql(s, &sql);
-	server_run_and_free(s, &task_state, &sql);
-}
-
 /* The answer is complete. True: the server and the client have its parameters, and the client its pins. False: the server is asked again, or
    has ended. */
 static bool learn(struct server *s)
@@ -674,15 +571,41 @@ static bool learn(struct server *s)
 	struct client *c = client_of(s->pooled.link);
 	struct session_answer *a = s->session.answer;
 	unsigned asked = s->session.doubts, pins;
+	struct bytes sql = BYTES_EMPTY;
 
 	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
-		ask_again(s);
+		/* asked once more, because a cancel request of the client may have hit the query */
+		if (s->said_fatal || ++a->tries == TRIES) {
+			server_end(s, REASON_STATE_UNKNOWN, NULL);
+			return false;
+		}
+		session_answer_clear(a);
+		session_question_sql(s, &sql);
+		server_run_and_free(s, &task_state, &sql);
 		return false;
 	}
-	if (asked & PARAMETERS && !learn_parameters(s, c))
-		return false;
-	if (asked & PIN_LISTENING && !learn_channels(s, c))
-		return false;
+	if (asked & PARAMETERS) {
+		switch (session_learn(s, c)) {
+		case SESSION_NO_MEMORY:
+			server_end(s, REASON_NO_MEMORY, NULL);
+			return false;
+		case SESSION_TOO_MUCH:
+			keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
+			break;
+		case SESSION_TAKEN:
+			session_set_known(s, UNKNOWN_PARAMS);
+			if (asked & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(a->role, a->first_role) == 0))
+				session_set_known(s, UNKNOWN_ROLE);
+			server_close_if_params_stay(s);
+		}
+	}
+	if (asked & PIN_LISTENING) {
+		/* with too many channels the client stays at this server */
+		if (a->are_channels_too_many && c->session->notify_client)
+			c->session->notify_client->step = NOTIFY_RESTS;
+		if (!a->are_channels_too_many && !notify_client_learn(c, a, s->session.channels_restored))
+			return false;
+	}
 	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
 	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
 		server_doubt(s, c->peer.id);
@@ -690,7 +613,7 @@ static bool learn(struct server *s)
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = false;
 	session_question_forget(s);
-	/* LISTEN keeps the server only for a moment */
+	/* LISTEN keeps the server only until the listener has the channels */
 	log_pins(c, pins & ~(unsigned)PIN_LISTENING);
 	pin(c, pins);
 	return true;
@@ -715,23 +638,16 @@ const struct server_task task_state = {
 	.ends_alone = true, .on_row = session_question_row, .on_done = state_done,
 };
 
-/* Others need the server: they wait, or it is to be closed. */
-static bool is_needed(const struct client *c)
-{
-	const struct pool *pool = c->pooled.pool;
-	int64_t most = pool->allowed.max_pinned;
-
-	return pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
-	       c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most);
-}
-
 bool session_state_keeps_server(struct client *c)
 {
 	const struct pool *pool = c->pooled.pool;
 	int64_t most = pool->allowed.max_pinned;
 	char text[PIN_TEXT];
 
-	if (session_state_may_yield(c) && is_needed(c))
+	/* other clients wait for the server, or it is to be closed */
+	if (session_state_may_yield(c) &&
+	    (pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
+	     c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most)))
 		pin(c, 0);
 	if (!c->pooled.pins)
 		return false;

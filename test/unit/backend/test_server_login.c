@@ -1,8 +1,8 @@
 /* Logging in at a server: the start-up message, and each server message in and out of order. The test plays the server. */
 #include "backend/server_login.h"
+#include "state/server_session.h"
 
 #include "core/dispatch.h"
-#include "state/task.h"
 #include "backend/dial.h"
 #include "logins.h"
 #include "whole.h"

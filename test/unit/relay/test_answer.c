@@ -5,8 +5,8 @@
 #include "prepared/prepared.h"
 #include "relay/link.h"
 #include "relay/release.h"
+#include "state/server_session.h"
 #include "state/session_restore.h"
-#include "state/task.h"
 #include "unit.h"
 #include "whole.h"
 

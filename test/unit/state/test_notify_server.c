@@ -32,20 +32,28 @@ static struct notify_server *begin_listening(void)
 	return notify_server_of(client->pooled.pool);
 }
 
+static const struct channel *channel(const struct notify_server *l, const char *name)
+{
+	struct channel *found;
+
+	HASH_FIND(hh, l->channels, name, strlen(name), found);
+	return found;
+}
+
 TEST(channels_change_with_the_next_query)
 {
 	struct notify_server *l;
 
 	l = begin_listening();
 	REQUIRE(l && l->server == server);
-	CHECK(channel_find(l, "c") && !channel_find(l, "d"));
-	CHECK_INT(channel_find(l, "c")->state, CHANNEL_HEARD);
+	CHECK(channel(l, "c") && !channel(l, "d"));
+	CHECK_INT(channel(l, "c")->state, CHANNEL_HEARD);
 	CHECK(notify_client_restore(client, "d", true, false));
 	notify_server_work(l);
-	CHECK_INT(channel_find(l, "d")->state, CHANNEL_ASKED);
+	CHECK_INT(channel(l, "d")->state, CHANNEL_ASKED);
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(far), "Q(LISTEN \"d\";)");
-	CHECK_INT(channel_find(l, "d")->state, CHANNEL_HEARD);
+	CHECK_INT(channel(l, "d")->state, CHANNEL_HEARD);
 	/* nothing has changed */
 	notify_server_work(l);
 	house_settle(&whole);
@@ -95,9 +103,9 @@ TEST(malformed_notifications)
 	struct pg_frame f = { .type = 'A', .body = body, .size = 7, .here = 7 };
 
 	REQUIRE(begin_listening());
-	CHECK(!notify_server_heard(server, &f));
+	CHECK(!notify_clients_deliver(server, &f));
 	f.size = f.here = sizeof(body);
-	CHECK(notify_server_heard(server, &f));
+	CHECK(notify_clients_deliver(server, &f));
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(near), "A");
 	whole_close();
@@ -109,18 +117,146 @@ TEST(states_that_allow_a_listener)
 
 	REQUIRE(begin());
 	pool = client->pooled.pool;
-	CHECK(notify_server_may_begin(pool) && notify_server_may_stay(pool));
+	CHECK(notify_server_has_room(pool, 1) && notify_server_has_room(pool, 0));
 	pool->allowed.size = 1;
-	CHECK(!notify_server_may_begin(pool) && !notify_server_may_stay(pool));
+	CHECK(!notify_server_has_room(pool, 1) && !notify_server_has_room(pool, 0));
 	pool->allowed.size = 0;
-	CHECK(notify_server_may_begin(pool));
+	CHECK(notify_server_has_room(pool, 1));
 	pool->allowed.mode = MODE_SESSION;
-	CHECK(!notify_server_may_stay(pool));
+	CHECK(!notify_server_has_room(pool, 0));
 	pool->allowed.mode = MODE_TRANSACTION;
 	pool->allowed.state = STATE_OFF;
-	CHECK(!notify_server_may_stay(pool));
+	CHECK(!notify_server_has_room(pool, 0));
 	pool->allowed.state = STATE_FULL;
 	pool->allowed.size = 2;
+	whole_close();
+}
+
+/* ---- the sender of a notification ---- */
+
+#define INI_OFF WHOLE_INI("pool_size=2", "")
+
+static struct house_end *ends[2];
+static struct client *clients[2];
+static struct server *servers[2];
+
+static void rename_process(struct server *s, uint32_t pid)
+{
+	server_delist(s);
+	s->backend_pid = pid;
+	CHECK(server_enlist(s));
+}
+
+/* Two clients in transactions, with servers of the processes 1000 and 2000. */
+static void begin_two(void)
+{
+	struct house_end *end;
+
+	whole_open(INI_OFF);
+	for (int i = 0; i < 2; i++) {
+		clients[i] = whole_in_transaction(&ends[i], &end);
+		FUZZ_CHECK(clients[i]);
+		servers[i] = server_of(clients[i]->pooled.link);
+	}
+	rename_process(servers[0], 1000);
+	rename_process(servers[1], 2000);
+	CHECK(clients[0]->cancel_pid != clients[1]->cancel_pid);
+}
+
+TEST(current_client_of_the_process)
+{
+	begin_two();
+	CHECK_INT(notify_sender(servers[0], 1000), clients[0]->cancel_pid);
+	CHECK_INT(notify_sender(servers[0], 2000), clients[1]->cancel_pid);
+	CHECK_INT(notify_sender(servers[1], 1000), clients[0]->cancel_pid);
+	whole_close();
+}
+
+TEST(last_client_of_the_process)
+{
+	uint32_t told;
+
+	begin_two();
+	told = clients[1]->cancel_pid;
+	CHECK_TEXT(whole_ask(ends[1], "COMMIT"), "C(COMMIT) Z(I)");
+	REQUIRE(!servers[1]->pooled.link);
+	CHECK_INT(notify_sender(servers[0], 2000), told);
+	whole_close();
+}
+
+TEST(unknown_process)
+{
+	begin_two();
+	CHECK_INT(notify_sender(servers[0], 3000), 3000);
+	CHECK_TEXT(whole_ask(ends[1], "COMMIT"), "C(COMMIT) Z(I)");
+	servers[1]->told_pid = 0;
+	CHECK_INT(notify_sender(servers[0], 2000), 2000);
+	whole_close();
+}
+
+TEST(client_in_its_login_is_no_notifier)
+{
+	begin_two();
+	clients[1]->has_cancel_key = false;
+	servers[1]->told_pid = 77;
+	CHECK_INT(notify_sender(servers[0], 2000), 77);
+	clients[1]->has_cancel_key = true;
+	whole_close();
+}
+
+/* Two clusters may have processes with the same ID. */
+TEST(another_cluster)
+{
+	begin_two();
+	servers[1]->peer.remote.port++;
+	CHECK_INT(notify_sender(servers[0], 2000), 2000);
+	rename_process(servers[1], 1000);
+	CHECK_INT(notify_sender(servers[0], 1000), clients[0]->cancel_pid);
+	CHECK_INT(notify_sender(servers[1], 1000), clients[1]->cancel_pid);
+	servers[1]->peer.remote.port--;
+	whole_close();
+}
+
+TEST(ended_server)
+{
+	begin_two();
+	server_delist(servers[1]);
+	CHECK_INT(notify_sender(servers[0], 2000), 2000);
+	/* a server's notification of its own process needs no look-up */
+	CHECK_INT(notify_sender(servers[1], 2000), clients[1]->cancel_pid);
+	CHECK(server_enlist(servers[1]));
+	whole_close();
+}
+
+TEST(out_of_memory)
+{
+	begin_two();
+	server_delist(servers[0]);
+	server_delist(servers[1]);
+	whole_memory_ends(0);
+	CHECK(!server_enlist(servers[0]));
+	CHECK(whole_memory_is_back() > 0);
+	CHECK_INT(notify_sender(servers[1], 1000), 1000);
+	CHECK(server_enlist(servers[1]));
+	whole_close();
+}
+
+TEST(only_the_client_itself_is_told_its_number)
+{
+	uint32_t told, public;
+
+	begin_two();
+	told = clients[1]->cancel_pid;
+	public = notify_sender_for(clients[0], told);
+	CHECK(told > SERVER_PID_MOST && public > SERVER_PID_MOST && public <= INT32_MAX && public != told);
+	CHECK_INT(notify_sender_for(clients[1], told), told);
+	CHECK(notify_sender_for(clients[0], told) == public && notify_sender_for(clients[1], clients[0]->cancel_pid) != public);
+	/* the number of a client that equals the hash of another number */
+	told = clients[0]->cancel_pid;
+	clients[0]->cancel_pid = public;
+	CHECK_INT(notify_sender_for(clients[0], clients[1]->cancel_pid), public ^ 1);
+	clients[0]->cancel_pid = told;
+	CHECK_INT(notify_sender_for(clients[0], SERVER_PID_MOST), SERVER_PID_MOST);
 	whole_close();
 }
 
