@@ -83,7 +83,7 @@ static inline bool caller_is_gone(const struct caller *caller) { return peer_is_
 
 enum outcome {
 	OUTCOME_DONE,			/* the rows are complete; the caller adds the tag */
-	OUTCOME_GOES_ON,		/* some rows are available; caller_run_on() produces more */
+	OUTCOME_GOES_ON,		/* some rows are available; verb_run() produces more */
 	OUTCOME_FAILED,			/* the ErrorResponse is in caller->out */
 	OUTCOME_WAITS			/* caller->wait has the condition */
 };
@@ -106,14 +106,10 @@ enum outcome caller_refuse(struct caller *caller, enum console_error why, const 
 bool caller_flush(struct caller *caller);
 /* Refuses a statement that cannot be parsed. */
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
-/* Logs "PAUSE 'shop' command issued (C-0x5: ...)", in PgBouncer's words. Not called for SHOW, nor for a command that is refused
-   because of its form or the state of the pooler. */
-void caller_log_command(const struct caller *caller, const struct command *command);
 /* Initialises the result of a command with its columns. */
 void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result);
-/* Runs a command after checking the caller's access; caller_run_on runs it again for more rows. `result` must be initialised. */
+/* Runs a command after checking the caller's access; verb_run runs it again for more rows. `result` must be initialised. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
-enum outcome caller_run_on(struct caller *caller, const struct command *command, struct result *result);
 /* Sends; the rest of the answer follows in a later turn. */
 void caller_answer_later(struct caller *caller);
 
@@ -124,8 +120,8 @@ enum wait_verdict wait_check(const struct caller *caller);
 /* The command has failed: resumes the pools that it has paused. Returns whether there were any. */
 bool wait_take_back(const struct caller *caller);
 
-/* verbs.c: runs the command. The caller's access and the form of the argument have been checked. */
-enum outcome verb_run(struct caller *caller, const struct command *command);
+/* verbs.c: runs the command, whose rows go to `result`. The caller's access and the form of the argument have been checked. */
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result);
 
 /* extended.c */
 /* Handles a message of the extended protocol: P B D E C S H. False: its body is malformed. */

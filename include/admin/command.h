@@ -59,9 +59,6 @@ const char *command_suggest(struct sql_span text, char *buf, size_t size);
 /* The part of an unparsable statement that may be logged: only the verb and the word after it, because the rest may contain a secret. */
 const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF]);
 
-/* Returns the columns of the result, with `extra` also pgweir's own columns. *count is 0 without a result. */
-void command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);
-
 /* The session parameters of the console; the name after the last is NULL. */
 struct console_param {
 	const char *name, *value;

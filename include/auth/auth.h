@@ -20,25 +20,16 @@ void auth_forget(struct client *client);
 void auth_log_overdue(const struct client *client);
 /* Writes for the log which line of auth_hba_file refused the client, or that none matches. False: auth_hba_file was not used. */
 bool auth_rule_text(const struct client *client, char *buf, size_t size);
-/* The limit for logins that wait for look-ups, for verifiers and for derivations (for each): max_auth_queue, or by default three quarters of
-   max_client_conn. */
-int auth_queue_most(const struct settings *settings);
 
 /* ---- for the methods ---- */
 
-/* Sends login->out, the request of the method, and waits in this step. The client may end. */
-void auth_wait_for(struct client *client, enum login_step step);
 /* The client is authenticated: continues with the pool or the console. The client may end. */
 void auth_accept(struct client *client);
-/* The response to a password request was wrong: logs the cause and refuses the client, which does not learn the cause. */
-void auth_refuse(struct client *client);
-
-/* Functions of the table: send a request, and handle the responses. The client may end. */
+/* Asks for a password in clear text, which auth_message hands to the method. */
 void auth_ask_password(struct client *client);
-void auth_ask_md5(struct client *client);
-void auth_ask_scram(struct client *client);
+
+/* PAM and LDAP, in the table: the first request, and the handling of a response. The client may end. */
 void auth_ask_ldap(struct client *client);
-void auth_secret_message(struct client *client, const uint8_t *body, size_t size);
 void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
 
 #endif

@@ -88,8 +88,6 @@ struct login {
 
 /* The only writer of login->step (client_address.c): asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
-/* The user is neither listed nor found. */
-static inline bool login_user_is_unknown(const struct login *l) { return l->sought == USER_NOT_FOUND || l->sought == USER_NOT_LISTED; }
 /* The user is not in the user list, and auth_query was asked for it. */
 static inline bool login_user_was_looked_up(const struct login *l)
 {

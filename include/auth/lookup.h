@@ -66,6 +66,9 @@ enum lookup_begun {
 };
 /* Looks up the client's user, which is not in the user list, for the client's database. The client is in STARTUP. */
 enum lookup_begun lookup_begin(struct client *client);
+/* The limit for logins that wait for look-ups, for verifiers and for derivations (for each): max_auth_queue, or by default three quarters of
+   max_client_conn. */
+int lookup_queue_most(const struct settings *settings);
 /* A client that is CLIENT_LOOKUP was called. True: its wait is over, `found` or `refused` say how. */
 bool lookup_continue(struct client *client);
 /* The login ends: stops waiting, and wipes the secret that was found. */

@@ -24,12 +24,10 @@ enum close_reason refusal_or(const struct client *client, enum close_reason othe
 /* The login ends, however. */
 void refusal_forget(struct client *client);
 
-/* Once a tick: sends the refusals that are due. */
+/* Sends the refusals that are due at `now`; INT64_MAX: all, because the process ends or is replaced. */
 void refusals_tick(struct refusals *refusals, usec_t now);
 /* Sends the refusal that has waited longest. False: no client waits. */
 bool refusals_hurry(struct refusals *refusals);
-/* Tells all of them now: the process is to end, or to be replaced. */
-void refusals_end(struct refusals *refusals);
 
 /* For SHOW: failures that are remembered for an address; and each address that has any. */
 uint32_t failures_of(const struct world *world, const struct address_key *key);

@@ -39,16 +39,15 @@ bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, co
 void verify_queue_share(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
 /* Removes the place. Does nothing if it is not in the queue. */
 void verify_queue_remove(struct verify_queue *queue, struct verify_place *place);
-/* Removes and returns the next place. NULL: the queue is empty. */
-struct verify_place *verify_queue_next(struct verify_queue *queue);
 /* A filter for places: by source, then by place. */
 struct verify_fit {
 	bool (*source)(void *context, const struct verify_source *source);
 	bool (*place)(void *context, struct verify_place *place);
 	void *context;
 };
-/* As verify_queue_next, among the places that fit. NULL: no place fits; then all places were walked. */
-struct verify_place *verify_queue_next_if(struct verify_queue *queue, const struct verify_fit *fit);
+/* Removes and returns the next place, or the next one that fits (`fit` NULL: any). NULL: the queue is empty, or no place fits; then all
+   places were walked. */
+struct verify_place *verify_queue_next(struct verify_queue *queue, const struct verify_fit *fit);
 /* Removes and returns the place that must make room for a new one of `source`: the newest place of the fullest source in the
    fullest group, if the group of `source` would not be fuller than that group with the new place; otherwise of the fullest
    source in its own group, under the same condition. NULL: no place. Walks the groups, and the sources of two groups. */

@@ -113,12 +113,23 @@ static bool parse_item(struct sql_span *rest, struct command *out)
 	return true;
 }
 
-/* Parses the value of SET: a quoted value, or all remaining text. */
-static bool parse_value(struct sql_span *rest, struct command *out, char *to)
+/* Parses name = value and name TO value; the value is quoted, or all remaining text. */
+static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 {
-	struct sql_span bare = *rest, raw;
+	struct sql_span raw, bare;
 	enum sql_token token = sql_next_token(rest, &raw);
+	bool assigns;
 
+	if (token != SQL_WORD && token != SQL_IDENTIFIER)
+		return false;
+	out->name = store(token, raw, &to);
+	token = sql_next_token(rest, &raw);
+	assigns = (token == SQL_SIGN && raw.at[0] == '=') ||
+		  (token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' && (raw.at[1] | 0x20) == 'o');
+	if (!assigns)
+		return false;
+	bare = *rest;
+	token = sql_next_token(rest, &raw);
 	if (token == SQL_END)
 		return false;
 	if ((token == SQL_IDENTIFIER || token == SQL_STRING) && is_over(*rest)) {
@@ -132,22 +143,6 @@ static bool parse_value(struct sql_span *rest, struct command *out, char *to)
 			return false;
 	out->value = store(SQL_WORD, bare, &to);
 	return true;
-}
-
-/* Parses name = value and name TO value. */
-static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
-{
-	struct sql_span raw;
-	enum sql_token token = sql_next_token(rest, &raw);
-	bool assigns;
-
-	if (token != SQL_WORD && token != SQL_IDENTIFIER)
-		return false;
-	out->name = store(token, raw, &to);
-	token = sql_next_token(rest, &raw);
-	assigns = (token == SQL_SIGN && raw.at[0] == '=') ||
-		  (token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' && (raw.at[1] | 0x20) == 'o');
-	return assigns && parse_value(rest, out, to);
 }
 
 static bool parse_argument(struct sql_span *rest, struct command *out)
@@ -271,14 +266,4 @@ void command_free(struct command *c)
 {
 	mem_free(c->storage);
 	*c = (struct command){ .row = NULL };
-}
-
-void command_columns(const struct command *c, bool extra, const char *const **columns, size_t *count)
-{
-	*columns = c->parameter;
-	*count = c->parameter ? 1 : 0;
-	if (c->show) {
-		*columns = c->show->columns;
-		*count = extra ? c->show->all_columns : c->show->standard_columns;
-	}
 }

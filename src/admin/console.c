@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/printable.h"
-#include "conf/value.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "show/show.h"
@@ -48,32 +47,25 @@ static const struct {
 #undef CONSOLE_ERROR
 };
 
-static void append_detail(struct bytes *out, const char *detail)
-{
-	size_t size = detail ? strlen(detail) : 0;
-
-	if (size <= DETAIL_MOST) {
-		bytes_append(out, detail, size);
-		return;
-	}
-	size = DETAIL_MOST;
-	while (size > 0 && ((unsigned char)detail[size] & 0xc0) == 0x80)
-		size--;
-	bytes_append(out, detail, size);
-	bytes_append_text(out, "...");
-}
-
-/* Appends the text and a NUL, with the details (NULL: "") in place of %s. Returns the text. */
+/* Appends the text and a NUL, with the details (NULL: "") in place of %s; the log and the client get at
+   most DETAIL_MOST bytes of a detail. Returns the text. */
 static const char *error_text(enum console_error why, const char *first, const char *second, struct bytes *out)
 {
-	const char *details[] = { first, second }, *at, *place;
-	size_t used = 0;
+	const char *details[] = { first ? first : "", second ? second : "" }, *at, *place;
+	size_t used = 0, size;
 
 	ASSERT((unsigned)why < CONSOLE_ERRORS);
 	for (at = errors[why].text; (place = strstr(at, "%s")) != NULL; at = place + 2) {
 		ASSERT(used < 2);
 		bytes_append(out, at, (size_t)(place - at));
-		append_detail(out, details[used++]);
+		size = strlen(details[used]);
+		if (size > DETAIL_MOST)
+			/* not within a character */
+			for (size = DETAIL_MOST; size > 0 && ((unsigned char)details[used][size] & 0xc0) == 0x80; size--)
+				;
+		bytes_append(out, details[used], size);
+		bytes_append_text(out, details[used][size] ? "..." : "");
+		used++;
 	}
 	bytes_append_string(out, at);
 	return bytes_text(out) ? bytes_text(out) : "out of memory";
@@ -184,42 +176,15 @@ static bool caller_must_rest(struct caller *caller)
 	return true;
 }
 
-void caller_log_command(const struct caller *caller, const struct command *command)
-{
-	char who[256], name[PRINTABLE_NAME], value[PRINTABLE_TEXT];
-	const char *verb = command->row->verb;
-
-	client_text(caller->client, who, sizeof(who));
-	if (command->name)
-		printable_text(command->name, name, sizeof(name));
-	if (command->id == COMMAND_SET)
-		printable_text(setting_may_be_secret(command->name, command->value) ? "***" : command->value, value, sizeof(value));
-	if (!command->name)
-		log_info("%s command issued (%s)", verb, who);
-	else if (command->id == COMMAND_SET)
-		log_info("%s %s=%s command issued (%s)", verb, name, value, who);
-	else if (command->id == COMMAND_SHUTDOWN)
-		log_info("%s %s command issued (%s)", verb, name, who);
-	else
-		log_info("%s '%s' command issued (%s)", verb, name, who);
-}
-
-enum outcome caller_run_on(struct caller *caller, const struct command *command, struct result *result)
-{
-	enum outcome outcome;
-
-	caller->result = result;
-	outcome = verb_run(caller, command);
-	caller->result = NULL;
-	return outcome;
-}
-
 void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result)
 {
-	const char *const *columns;
-	size_t count;
+	const char *const *columns = command->parameter;
+	size_t count = command->parameter ? 1 : 0;
 
-	command_columns(command, caller->console->world->conf->settings.show_extra_columns, &columns, &count);
+	if (command->show) {
+		columns = command->show->columns;
+		count = caller->console->world->conf->settings.show_extra_columns ? command->show->all_columns : command->show->standard_columns;
+	}
 	result_init(result, &result_wire, columns, count);
 }
 
@@ -238,7 +203,7 @@ enum outcome caller_run(struct caller *caller, const struct command *command, st
 	/* SHOW STATS lists the console as a database. */
 	total->query_count++;
 	total->xact_count++;
-	return caller_run_on(caller, command, result);
+	return verb_run(caller, command, result);
 }
 
 void caller_answer_later(struct caller *caller)
@@ -374,31 +339,12 @@ static bool caller_settle(struct caller *caller)
 	return true;
 }
 
-/* Continues a Query in a later turn: the rows of its open statement, then the rest of its text. */
-static void continue_query(struct caller *caller, bool is_good)
-{
-	enum outcome outcome;
-	struct bytes rest;
-
-	if (caller->command.row) {
-		outcome = caller_run_on(caller, &caller->command, &caller->answer);
-		give_rows(caller, outcome);
-		if (postpone_rest(caller, outcome))
-			return;
-	}
-	rest = caller->rest;
-	caller->rest = (struct bytes)BYTES_EMPTY;
-	if (is_good && bytes_size(&rest) > 0)
-		caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
-	else
-		finish_query(caller);
-	bytes_free(&rest);
-}
-
 /* Continues a caller after its wait is over (verdict is not WAIT_LASTS), or in a later turn. */
 static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 {
-	bool is_good = verdict == WAIT_OVER;
+	bool is_good = verdict == WAIT_OVER, is_postponed = false;
+	struct bytes rest = BYTES_EMPTY;
+	enum outcome outcome;
 
 	switch (verdict) {
 	case WAIT_RESUMED:
@@ -419,7 +365,21 @@ static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 	wait_forget(caller);
 	caller_become(caller, CONSOLE_RUNNING);
 	if (caller->in_query) {
-		continue_query(caller, is_good);
+		/* the rows of the open statement, then the rest of the text */
+		if (caller->command.row) {
+			outcome = verb_run(caller, &caller->command, &caller->answer);
+			give_rows(caller, outcome);
+			is_postponed = postpone_rest(caller, outcome);
+		}
+		if (!is_postponed) {
+			rest = caller->rest;
+			caller->rest = (struct bytes)BYTES_EMPTY;
+			if (is_good && bytes_size(&rest) > 0)
+				caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
+			else
+				finish_query(caller);
+			bytes_free(&rest);
+		}
 	} else if (caller->portal) {
 		extended_continue(caller);
 	} else {

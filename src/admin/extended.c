@@ -22,7 +22,7 @@
 
 /*
  * Invariant: count and bytes are the number and size of the objects on both lists. HELD_MOST and HELD_BYTES_MOST limit them,
- * except for the rows of one portal.
+ * except for the rows of one portal: while `bytes` exceeds its limit, no more rows are produced.
  */
 
 #define HELD_MOST 1000
@@ -52,12 +52,6 @@ struct portal {
 };
 
 enum held_verdict { HELD_OK, HELD_TOO_MUCH, HELD_NO_MEMORY };
-
-/* Whether rows have exceeded the limit: no more rows may be produced. */
-static bool held_is_full(const struct held *held)
-{
-	return held->bytes > HELD_BYTES_MOST;
-}
 
 /* Counts an object of this size if there is room for it. Returns whether there is. */
 static bool take_room(struct held *held, size_t size)
@@ -440,11 +434,11 @@ void extended_continue(struct caller *caller)
 {
 	struct portal *p = caller->portal;
 
-	if (held_is_full(&caller->held)) {
+	if (caller->held.bytes > HELD_BYTES_MOST) {
 		caller->portal = NULL;
 		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else {
-		caller_run_on(caller, &p->command, &p->result);
+		verb_run(caller, &p->command, &p->result);
 		open(caller, p, caller->portal_most);
 	}
 	if (caller->client->console_state == CONSOLE_RUNNING)
@@ -467,7 +461,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 		fail(caller, CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
 	} else if (!p->command.row) {
 		say(caller, 'I');
-	} else if (p->state == PORTAL_READY && held_is_full(&caller->held)) {
+	} else if (p->state == PORTAL_READY && caller->held.bytes > HELD_BYTES_MOST) {
 		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else if (p->state == PORTAL_READY) {
 		p->state = PORTAL_OVER;

@@ -6,8 +6,11 @@
  */
 #include "admin/caller.h"
 
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/text.h"
+#include "conf/value.h"
 #include "pg/build.h"
 #include "show/show.h"
 
@@ -107,14 +110,36 @@ bool wait_take_back(const struct caller *caller)
 
 /* ---- commands ---- */
 
-enum outcome verb_run(struct caller *caller, const struct command *command)
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result)
 {
-	return verbs[command->id](caller, command);
+	enum outcome outcome;
+
+	caller->result = result;
+	outcome = verbs[command->id](caller, command);
+	caller->result = NULL;
+	return outcome;
 }
 
-static struct world *world_of(const struct caller *caller)
+/* Logs "PAUSE 'shop' command issued (C-0x5: ...)", in PgBouncer's words. Not called for SHOW, nor for a command that is refused because of its
+   form or the state of the pooler. */
+static void log_command(const struct caller *caller, const struct command *command)
 {
-	return caller->console->world;
+	char who[256], name[PRINTABLE_NAME], value[PRINTABLE_TEXT];
+	const char *verb = command->row->verb;
+
+	client_text(caller->client, who, sizeof(who));
+	if (command->name)
+		printable_text(command->name, name, sizeof(name));
+	if (command->id == COMMAND_SET)
+		printable_text(setting_may_be_secret(command->name, command->value) ? "***" : command->value, value, sizeof(value));
+	if (!command->name)
+		log_info("%s command issued (%s)", verb, who);
+	else if (command->id == COMMAND_SET)
+		log_info("%s %s=%s command issued (%s)", verb, name, value, who);
+	else if (command->id == COMMAND_SHUTDOWN)
+		log_info("%s %s command issued (%s)", verb, name, who);
+	else
+		log_info("%s '%s' command issued (%s)", verb, name, who);
 }
 
 static enum outcome refuse(struct caller *caller, enum console_error why)
@@ -126,7 +151,7 @@ static enum outcome refuse(struct caller *caller, enum console_error why)
    all databases. */
 static bool find_database(struct caller *caller, const struct command *command, struct database **found)
 {
-	struct world *world = world_of(caller);
+	struct world *world = caller->console->world;
 	char verb_name[32];
 
 	*found = NULL;
@@ -134,7 +159,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 		refuse(caller, CONSOLE_ERROR_DATABASE_NEEDED);
 		return false;
 	}
-	caller_log_command(caller, command);
+	log_command(caller, command);
 	if (!command->name)
 		return true;
 	/* creates it from "*": a PAUSE must apply to a database that no client has used yet */
@@ -171,46 +196,40 @@ static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const s
 	return OUTCOME_DONE;
 }
 
-/* SHOW HELP: all items of SHOW, and the other commands, as a NOTICE. */
-static void say_help(struct caller *caller)
-{
-	const struct show_item *item;
-	struct bytes text = BYTES_EMPTY;
-
-	for (size_t i = 0; (item = show_at(i)) != NULL; i++)
-		bytes_append_format(&text, "%s%s", i % 6 == 0 ? "\n\tSHOW " : "|", item->name);
-	for (size_t i = 0; i < COMMANDS; i++) {
-		if (command_rows[i].help)
-			bytes_append_format(&text, "\n\t%s", command_rows[i].help);
-	}
-	bytes_append_u8(&text, 0);
-	if (text.failed)
-		caller->out.failed = true;
-	else
-		pg_build_notice(&caller->out, "NOTICE", "00000", "Console usage", bytes_text(&text));
-	bytes_free(&text);
-}
-
 static enum outcome run_SHOW(struct caller *caller, const struct command *command)
 {
 	const struct brief_address *from = &caller->client->peer.remote;
 	struct show show = {
-		.world = world_of(caller), .version = caller->console->control.version, .item = command->show, .to = caller->result,
+		.world = caller->console->world, .version = caller->console->control.version, .item = command->show, .to = caller->result,
 		.with_secrets = from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid(),
 	};
+	struct bytes help = BYTES_EMPTY;
+	const struct show_item *item;
 
-	if (command->parameter)
+	if (command->parameter) {
 		result_text(caller->result, command->value);
-	else if (!command->show->fill)
-		say_help(caller);
-	else
+	} else if (command->show->fill) {
 		show_run(&show);
+	} else {
+		/* SHOW HELP: all items of SHOW, and the other commands, as a NOTICE */
+		for (size_t i = 0; (item = show_at(i)) != NULL; i++)
+			bytes_append_format(&help, "%s%s", i % 6 == 0 ? "\n\tSHOW " : "|", item->name);
+		for (size_t i = 0; i < COMMANDS; i++)
+			if (command_rows[i].help)
+				bytes_append_format(&help, "\n\t%s", command_rows[i].help);
+		bytes_append_u8(&help, 0);
+		if (help.failed)
+			caller->out.failed = true;
+		else
+			pg_build_notice(&caller->out, "NOTICE", "00000", "Console usage", bytes_text(&help));
+		bytes_free(&help);
+	}
 	return caller->result->walk.goes_on ? OUTCOME_GOES_ON : OUTCOME_DONE;
 }
 
 static enum outcome run_PAUSE(struct caller *caller, const struct command *command)
 {
-	struct pools *pools = world_of(caller)->pools;
+	struct pools *pools = caller->console->world->pools;
 	struct database *database;
 	bool has_begun;
 
@@ -225,7 +244,7 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 
 static enum outcome run_RESUME(struct caller *caller, const struct command *command)
 {
-	struct world *world = world_of(caller);
+	struct world *world = caller->console->world;
 	struct database *database;
 
 	if (!find_database(caller, command, &database))
@@ -245,14 +264,14 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 
 static enum outcome run_SUSPEND(struct caller *caller, const struct command *command)
 {
-	struct world *world = world_of(caller);
+	struct world *world = caller->console->world;
 
 	if (pools_is_paused(world->pools, NULL))
 		return refuse(caller, CONSOLE_ERROR_PAUSED);
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
 		if (d->paused)
 			return refuse(caller, CONSOLE_ERROR_SUSPEND_PAUSED);
-	caller_log_command(caller, command);
+	log_command(caller, command);
 	world->pools->suspended = true;
 	world_suspend(world, true);
 	return wait_for(caller, WAIT_FOR_SUSPEND, command, true);
@@ -279,13 +298,13 @@ static enum outcome run_RECONNECT(struct caller *caller, const struct command *c
 
 	if (!find_database(caller, command, &database))
 		return OUTCOME_FAILED;
-	pools_reconnect(world_of(caller)->pools, database);
+	pools_reconnect(caller->console->world->pools, database);
 	return OUTCOME_DONE;
 }
 
 static enum outcome run_KILL(struct caller *caller, const struct command *command)
 {
-	struct pools *pools = world_of(caller)->pools;
+	struct pools *pools = caller->console->world->pools;
 	struct database *database;
 	bool has_begun;
 
@@ -299,7 +318,7 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 /* The argument is an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
 static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
 {
-	struct world *world = world_of(caller);
+	struct world *world = caller->console->world;
 	const char *hex;
 	struct client *client;
 	uint64_t id = 0;
@@ -317,7 +336,7 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 	client = world_client_by_id(world, id);
 	if (!client)
 		return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
-	caller_log_command(caller, command);
+	log_command(caller, command);
 	world_kill_client(world, client);
 	return OUTCOME_DONE;
 }
@@ -384,7 +403,7 @@ static enum outcome run_RELOAD(struct caller *caller, const struct command *comm
 	struct conf_problems problems = { NULL, 0, 0 };
 	bool is_good;
 
-	caller_log_command(caller, command);
+	log_command(caller, command);
 	is_good = control->reload(control->context, &problems);
 	return report(caller, is_good, CONSOLE_ERROR_RELOAD_FAILED, &problems);
 }
@@ -397,7 +416,7 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 
 	if (console_param_find(command->name))
 		return OUTCOME_DONE;
-	caller_log_command(caller, command);
+	log_command(caller, command);
 	is_good = control->set(control->context, command->name, command->value, &problems);
 	return report(caller, is_good, CONSOLE_ERROR_SET_FAILED, &problems);
 }
@@ -431,7 +450,7 @@ static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *co
 
 	if (command->name)
 		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS : DRAIN_WAIT_CLIENTS;
-	caller_log_command(caller, command);
+	log_command(caller, command);
 	caller->client->error_sent |= how == DRAIN_NOW;
 	control->shutdown(control->context, how);
 	return OUTCOME_DONE;

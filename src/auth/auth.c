@@ -1,33 +1,58 @@
 /*
- * Authentication of a client: which method applies and which secret, and the methods without a password.
+ * Authentication of a client: which method applies and which secret, the methods without a password, and the methods that check the user's
+ * secret: password in clear text, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS. auth_verify.c has PAM and LDAP.
  *
  * auth_begin chooses the method (auth_type, or the matching line of auth_hba_file), finds the user's secret, if necessary with a look-up,
- * and begins the method. tbl/auth_method.tbl lists the methods; auth_secret.c and auth_verify.c have the methods with a password.
+ * and begins the method. tbl/auth_method.tbl lists the methods.
  *
  * A line of auth_hba_file is chosen by the start-up packet and the client's address only. A line that cannot be used, or whose address cannot
  * be checked, refuses the client as if no line matched. The log has the number of the line, the client does not get it.
  *
+ * login->stored is the secret; NULL: the user is unknown. An unknown user gets the same request as a known user, and fails after the same
+ * steps with the same message: a made-up SCRAM secret (unknown.c), or an MD5 hash that no response matches. Every value that is made up is
+ * computed for known users too, because the time of an answer would show which users exist.
+ *
+ * A key derivation (SaltedPassword) takes milliseconds on purpose, so a process of the room verify executes it and the client waits in step
+ * LOGIN_DERIVE. It is needed to compare a password in clear text with a SCRAM secret, and to make the SCRAM secret of a user with a password in clear
+ * text. The results are kept (backend/keys.c). Where an unknown user imitates such a user, a key is derived for it too, once.
+ *
+ * A SCRAM login proves the ClientKey, which is kept because pgweir can log in at a server with it.
+ *
  * Invariant: before its proof an unknown user takes the same steps as a known user, so that a client cannot find out which names exist.
+ *
+ * AuthenticationCleartextPassword, AuthenticationMD5Password, AuthenticationSASL..., PasswordMessage, SASLInitialResponse, SASLResponse;
+ * RFC 5802, RFC 5929, RFC 7677.
  */
 #include "auth/auth.h"
 
 #include "auth/refusal.h"
+#include "auth/unknown.h"
 #include "auth/users.h"
+#include "backend/keys.h"
 #include "backend/secrets.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "net/tls.h"
+#include "pg/build.h"
+#include "pg/frame.h"
 #include "pg/password.h"
 
 #include <errno.h>
+#include <openssl/rand.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#define NO_INITIAL_RESPONSE UINT32_MAX	/* length in SASLInitialResponse: -1 */
+
+_Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
+_Static_assert(SCRAM_ITERATIONS_MAX == 1000000, "the limit in the log message");
+
 /* ---- for all methods ---- */
 
-void auth_wait_for(struct client *c, enum login_step step)
+/* Sends login->out, the request of the method, and waits in this step. The client may end. */
+static void wait_for(struct client *c, enum login_step step)
 {
 	struct bytes out;
 
@@ -68,7 +93,8 @@ void auth_accept(struct client *c)
 	c->peer.world->ops->proven(c);
 }
 
-void auth_refuse(struct client *c)
+/* The response to a password request was wrong: logs the cause and refuses the client, which does not learn the cause. */
+static void refuse(struct client *c)
 {
 	const struct login *l = c->login;
 	/* with auth_type md5, the error message must not reveal that this user was asked for SCRAM */
@@ -235,6 +261,364 @@ static void begin_peer(struct client *c)
 		client_end(c, REASON_UNIX_LOGIN_REJECTED, NULL);
 }
 
+/* The cache of keys for the client's user: by the origin of its secret. */
+static struct server_keys *keys_of(const struct client *c)
+{
+	return c->login->sought == USER_FOUND ? c->peer.world->secrets->found_keys : c->peer.world->secrets->keys;
+}
+
+/* ---- methods with a password: key derivation ---- */
+
+/* Ends a client for which no key was derived. */
+static void fail_derivation(struct client *c, const struct verify_answer *answer)
+{
+	char who[256];
+
+	if (answer->verdict == VERIFIED_DISPLACED) {
+		client_end(c, REASON_AUTH_QUEUE, NULL);
+		return;
+	}
+	log_error("%s SCRAM: %s", client_text(c, who, sizeof(who)), answer->why);
+	client_end(c, REASON_PASSWORD_FAILED, NULL);
+}
+
+/* Begins a derivation for the login and keeps the password; `done` is called with the result. The client may end. */
+static void derive(struct client *c, const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+		   void (*done)(struct derivation_wait *wait, const struct verify_answer *answer))
+{
+	struct login *l = c->login;
+	const struct verify_source source = client_address_source(c);
+	const struct derivation_question question = {
+		.user = l->user, .password = password, .salt = salt, .salt_size = salt_size, .iterations = iterations,
+	};
+
+	secret_free(&l->password);
+	l->password = secret_new(password, strlen(password));
+	if (!l->password) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	/* the look-up is over: input of the client during the derivation must not begin the method again */
+	if (c->pooled.state != CLIENT_AUTH)
+		pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_AUTH, c->peer.world->now);
+	login_step_to(c, LOGIN_DERIVE);
+	l->derivation.done = done;
+	switch (derivation_ask(c->peer.world, &question, &source, NULL, &l->derivation)) {
+	case VERIFIERS_ASKED:
+		return;
+	case VERIFIERS_TOO_LONG:
+		refuse(c);
+		return;
+	case VERIFIERS_TOO_MANY:
+		client_end(c, REASON_AUTH_QUEUE, NULL);
+		return;
+	case VERIFIERS_NO_MEMORY:
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+}
+
+static void ask_scram(struct client *c);
+
+/* The key of a password in clear text was derived: compares it with the stored SCRAM secret. */
+static void on_password_derived(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct login *l = LIST_OBJECT(wait, struct login, derivation);
+	struct client *c = l->client;
+	bool is_right;
+
+	if (answer->verdict != VERIFIED_YES) {
+		fail_derivation(c, answer);
+		return;
+	}
+	is_right = l->stored && keys_password_prove(keys_of(c), l->password->bytes, l->user, l->stored->bytes, answer->salted);
+	secret_free(&l->password);
+	if (!is_right) {
+		refuse(c);
+		return;
+	}
+	auth_accept(c);
+	/* no event announces messages that the client has sent during the derivation */
+	peer_come_again(&c->peer);
+}
+
+/* The key of a stored password, or of a made-up one, was derived: sends the SCRAM request. */
+static void on_secret_derived(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct login *l = LIST_OBJECT(wait, struct login, derivation);
+	struct client *c = l->client;
+	const struct derivation_question question = {
+		.password = l->password->bytes, .salt = l->derived_salt, .salt_size = MOCK_SALT, .iterations = l->derived_iterations,
+	};
+	uint8_t salted[SCRAM_KEY];
+	bool is_kept = true, is_derived_here;
+
+	is_derived_here = answer->verdict == VERIFIED_UNKNOWN && derivation_in_loop(&question, salted);
+	if (answer->verdict != VERIFIED_YES && !is_derived_here) {
+		fail_derivation(c, answer);
+		return;
+	}
+	if (!l->derived_for)
+		unknown_derived(c, l->derived_iterations);
+	else
+		is_kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations,
+					  is_derived_here ? salted : answer->salted);
+	mem_wipe(salted, sizeof(salted));
+	secret_free(&l->password);
+	if (!is_kept) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	ask_scram(c);
+	peer_come_again(&c->peer);
+}
+
+/* ---- methods with a password: requests ---- */
+
+void auth_ask_password(struct client *c)
+{
+	c->login->question = QUESTION_PASSWORD;
+	pg_build_auth(&c->login->out, 3, NULL, 0);
+	wait_for(c, LOGIN_PASSWORD);
+}
+
+static void ask_md5(struct client *c)
+{
+	struct login *l = c->login;
+	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
+	/* as many of the unknown users get a SCRAM request as of the known ones */
+	bool unknown_gets_scram = unknown_is_scram(c);
+
+	/* a response to MD5 cannot be checked with a SCRAM secret */
+	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && unknown_gets_scram)) {
+		ask_scram(c);
+		return;
+	}
+	if (RAND_bytes(l->md5_salt, sizeof(l->md5_salt)) != 1) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	l->question = QUESTION_MD5;
+	pg_build_auth(&l->out, 5, l->md5_salt, sizeof(l->md5_salt));
+	wait_for(c, LOGIN_PASSWORD);
+}
+
+/* PENDING: a key is being derived, after which the request is made, or the client has ended. */
+enum found { FOUND, PENDING, NO_MEMORY };
+
+/* Finds the SCRAM secret for the exchange. *is_made_up: the user has no secret that SCRAM can use. */
+static enum found find_scram_secret(struct client *c, struct scram_secret *secret, bool *is_made_up)
+{
+	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
+	struct login *l = c->login;
+	const struct scram_secret *derived;
+	const char *password = NULL;
+	char random[2 * SCRAM_KEY + 1];
+	struct scram_secret made_up;
+	uint8_t salt[MOCK_SALT];
+	bool is_plain;
+
+	*is_made_up = false;
+	/* the salt depends on the name, so that an unknown user has the same one at each attempt */
+	if (!unknown_secret(c, iterations, &made_up, &is_plain, salt))
+		return NO_MEMORY;
+	if (l->stored && scram_secret_read(l->stored->bytes, secret))
+		return FOUND;
+	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_PLAIN)
+		password = l->stored->bytes;
+	*is_made_up = !password;
+	if (*is_made_up) {
+		*secret = made_up;
+		if (!is_plain)
+			return FOUND;
+	}
+	/* a password in clear text, or an imitation of one */
+	if (*is_made_up && unknown_was_derived(c, iterations))
+		return FOUND;
+	derived = password ? keys_plain_secret(keys_of(c), l->user, password, salt, iterations) : NULL;
+	if (derived) {
+		*secret = *derived;
+		return FOUND;
+	}
+	if (!password) {
+		text_hex(random, made_up.stored_key, SCRAM_KEY);
+		password = random;
+	}
+	l->derived_for = *is_made_up ? NULL : keys_of(c);
+	l->derived_iterations = iterations;
+	memcpy(l->derived_salt, salt, MOCK_SALT);
+	derive(c, password, salt, MOCK_SALT, iterations, on_secret_derived);
+	return PENDING;
+}
+
+static void ask_scram(struct client *c)
+{
+	static const char mechanisms[] = "SCRAM-SHA-256\0", with_plus[] = "SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0";
+	struct login *l = c->login;
+	struct scram_binding *binding = &l->scram.binding;
+	SSL *ssl = c->peer.stream.ssl;
+	struct scram_secret secret;
+	uint8_t nonce[SCRAM_NONCE_RAW];
+	bool is_made_up;
+	enum found found = find_scram_secret(c, &secret, &is_made_up);
+
+	if (found == PENDING)
+		return;
+	if (found == NO_MEMORY || RAND_bytes(nonce, sizeof(nonce)) != 1) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	scram_verifier_init(&l->scram, &secret, is_made_up, nonce);
+	mem_wipe(&secret, sizeof(secret));
+	l->question = QUESTION_SCRAM;
+	/* the exchange can be bound to a TLS connection, if the certificate names a hash for that */
+	if (ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
+	    tls_server_end_point(ssl, binding->data, &binding->size)) {
+		pg_build_auth(&l->out, 10, with_plus, sizeof(with_plus));
+	} else {
+		binding->size = 0;
+		pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
+	}
+	wait_for(c, LOGIN_SASL_FIRST);
+}
+
+/* ---- methods with a password: responses ---- */
+
+static bool md5_matches(const struct login *l, const char *answer)
+{
+	char stored[MD5_SECRET + 1], wanted[MD5_SECRET + 1];
+	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
+	bool right, known = false;
+
+	if (kind == SECRET_SCRAM || kind == SECRET_NONE)
+		md5_secret("", l->user, stored);
+	else if (kind == SECRET_MD5)
+		known = text_copy(stored, sizeof(stored), l->stored->bytes);
+	else
+		known = md5_secret(l->stored->bytes, l->user, stored);
+	right = md5_answer(stored, l->md5_salt, wanted) && strlen(answer) == MD5_SECRET && mem_equal_constant_time(answer, wanted, MD5_SECRET);
+	mem_wipe(stored, sizeof(stored));
+	mem_wipe(wanted, sizeof(wanted));
+	return right && known;
+}
+
+/* Checks a password in clear text, not empty. A SCRAM secret needs a derivation, unless this password was proven before. */
+static void check_password(struct client *c, const char *password)
+{
+	const struct login *l = c->login;
+	char made_up_text[SCRAM_SECRET_TEXT], who[256];
+	struct scram_secret secret;
+	const char *stored = NULL;
+	bool is_plain;
+
+	bool gets_scram = unknown_is_scram(c),
+	     is_made = unknown_secret(c, 0, &secret, &is_plain, NULL) && scram_secret_write(&secret, made_up_text, sizeof(made_up_text));
+
+	if (l->stored && secret_kind_of(l->stored->bytes) != SECRET_NONE)
+		stored = l->stored->bytes;
+	else if (gets_scram && is_made)
+		stored = made_up_text;
+	if (!stored || secret_kind_of(stored) != SECRET_SCRAM) {
+		if (stored && password_matches(password, l->user, stored))
+			auth_accept(c);
+		else
+			refuse(c);
+	} else if (keys_password_is_proven(keys_of(c), password, l->user, stored)) {
+		auth_accept(c);
+	} else if (scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX) {
+		derive(c, password, secret.salt, secret.salt_size, secret.iterations, on_password_derived);
+	} else {
+		log_error("%s SCRAM: the secret has more than 1000000 iterations, too many for a password in clear", client_text(c, who, sizeof(who)));
+		refuse(c);
+	}
+	mem_wipe(&secret, sizeof(secret));
+}
+
+static void password_message(struct client *c, const uint8_t *body, size_t size)
+{
+	struct login *l = c->login;
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *answer = pg_read_string(&cursor);
+
+	if (cursor.bad || cursor.at != cursor.end)
+		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
+	else if (l->question == QUESTION_PASSWORD && *answer)
+		check_password(c, answer);
+	else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
+		auth_accept(c);
+	else
+		refuse(c);
+}
+
+static void scram_message(struct client *c, const char *message, size_t size)
+{
+	struct login *l = c->login;
+	struct bytes data = BYTES_EMPTY;
+	const char *why = "";
+	char who[256];
+	enum scram_result verdict = scram_verifier_step(&l->scram, message, size, &data, &why);
+
+	if (verdict == SCRAM_CONTINUE || verdict == SCRAM_DONE) {
+		pg_build_auth(&l->out, verdict == SCRAM_CONTINUE ? 11 : 12, data.data, bytes_size(&data));
+		l->out.failed |= data.failed;
+	}
+	bytes_wipe(&data);
+	switch (verdict) {
+	case SCRAM_CONTINUE:
+		wait_for(c, LOGIN_SASL_FINAL);
+		return;
+	case SCRAM_DONE:
+		/* the keys of a secret that pgweir has made from a password fit no server */
+		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
+			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
+				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
+		auth_accept(c);
+		return;
+	case SCRAM_UNBOUND:
+		/* a proxy or an attacker ends the TLS connection */
+		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
+		break;
+	case SCRAM_WRONG:
+		break;
+	case SCRAM_PENDING:
+	case SCRAM_NO_KEYS:
+	case SCRAM_INVALID:
+		log_debug("SCRAM from a client: %s", why);
+		break;
+	}
+	refuse(c);
+}
+
+static void secret_message(struct client *c, const uint8_t *body, size_t size)
+{
+	struct scram_verifier *scram = &c->login->scram;
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *mechanism;
+	const uint8_t *data;
+	uint32_t length;
+	bool is_offered;
+
+	if (c->login->step == LOGIN_PASSWORD) {
+		password_message(c, body, size);
+		return;
+	}
+	if (c->login->step == LOGIN_SASL_FINAL) {
+		scram_message(c, (const char *)body, size);
+		return;
+	}
+	/* SASLInitialResponse: mechanism, length, data. A client that sends no data gets an empty challenge. */
+	mechanism = pg_read_string(&cursor);
+	length = pg_read_u32(&cursor);
+	data = length == NO_INITIAL_RESPONSE ? NULL : pg_read_bytes(&cursor, length);
+	is_offered = strcmp(mechanism, "SCRAM-SHA-256") == 0;
+	if (scram->binding.size > 0 && strcmp(mechanism, "SCRAM-SHA-256-PLUS") == 0)
+		is_offered = scram->plus = true;
+	if (cursor.bad || cursor.at != cursor.end || !is_offered)
+		refuse(c);
+	else
+		scram_message(c, (const char *)data, data ? length : 0);
+}
+
 /* ---- the method and the secret ---- */
 
 static const struct {
@@ -246,38 +630,14 @@ static const struct {
 #undef AUTH_METHOD
 };
 
-/* Sets login->stored from the user list, or begins a look-up. False: the client waits or has ended. */
-static bool find_secret(struct client *c)
-{
-	struct world *w = c->peer.world;
-	struct login *l = c->login;
-	const struct secret *listed;
-	enum lookup_begun begun;
-
-	users_refresh(w);
-	listed = secrets_listed(w->secrets, l->user);
-	if (!listed) {
-		if (!(auth_methods[l->method].needs & AUTH_NEEDS_USER))
-			return true;
-		begun = lookup_begin(c);
-		if (begun == LOOKUP_BEGUN_WAITS)
-			l->sought = USER_LOOKED_UP;
-		else if (begun == LOOKUP_BEGUN_NONE)
-			l->sought = USER_NOT_LISTED;
-		return begun == LOOKUP_BEGUN_NONE;
-	}
-	l->sought = USER_LISTED;
-	l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
-	if (!l->stored)
-		client_end(c, REASON_NO_MEMORY, NULL);
-	return l->stored != NULL;
-}
-
 void auth_begin(struct client *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
 	const struct brief_address *remote = &c->peer.remote;
+	struct world *w = c->peer.world;
 	struct login *l = c->login;
+	const struct secret *listed;
+	enum lookup_begun begun;
 	char who[256];
 
 	/* the user that runs the process has access to the console over a Unix socket, without a password */
@@ -291,8 +651,28 @@ void auth_begin(struct client *c)
 	l->method = (enum auth_type)set->auth_type;
 	if (l->method == AUTH_HBA && !choose_by_rule(c))
 		return;
-	if (auth_methods[l->method].needs & AUTH_NEEDS_VERIFIER || find_secret(c))
+	if (auth_methods[l->method].needs & AUTH_NEEDS_VERIFIER) {
 		actions[l->method].begin(c);
+		return;
+	}
+	users_refresh(w);
+	listed = secrets_listed(w->secrets, l->user);
+	if (listed) {
+		l->sought = USER_LISTED;
+		l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
+		if (!l->stored) {
+			client_end(c, REASON_NO_MEMORY, NULL);
+			return;
+		}
+	} else if (auth_methods[l->method].needs & AUTH_NEEDS_USER) {
+		begun = lookup_begin(c);
+		if (begun == LOOKUP_BEGUN_WAITS)
+			l->sought = USER_LOOKED_UP;
+		if (begun != LOOKUP_BEGUN_NONE)
+			return;
+		l->sought = USER_NOT_LISTED;
+	}
+	actions[l->method].begin(c);
 }
 
 void auth_looked_up(struct client *c)
@@ -314,11 +694,4 @@ void auth_looked_up(struct client *c)
 void auth_message(struct client *c, const uint8_t *body, size_t size)
 {
 	actions[c->login->method].message(c, body, size);
-}
-
-int auth_queue_most(const struct settings *set)
-{
-	int64_t most = set->max_auth_queue > 0 ? set->max_auth_queue : set->max_client_conn * 3 / 4;
-
-	return most > 0 ? (int)most : 1;
 }

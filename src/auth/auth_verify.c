@@ -19,18 +19,13 @@
 
 #define PAM_SERVICE "pgbouncer"		/* the name of existing files in /etc/pam.d */
 
-static enum verify_method verify_method_of(const struct login *l)
-{
-	return l->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM;
-}
-
 /* A wrong password is a warning, a missing answer an error. */
 static void log_failure(const struct client *c, enum verify_verdict verdict, const char *why)
 {
 	char who[256], text[PRINTABLE_TEXT];
 
 	log_write(verdict == VERIFIED_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s", client_text(c, who, sizeof(who)),
-		  verify_method_name(verify_method_of(c->login)), printable_text(why, text, sizeof(text)));
+		  verify_method_name(c->login->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM), printable_text(why, text, sizeof(text)));
 }
 
 /* Ends the client. VERIFIED_NO counts as a failure of the address, and the refusal may be delayed. */
@@ -110,7 +105,7 @@ void auth_verify_message(struct client *c, const uint8_t *body, size_t size)
 		return;
 	}
 	question = (struct verify_question){
-		.method = verify_method_of(l),
+		.method = l->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM,
 		.user = l->user,
 		.password = l->password->bytes,
 		.service = l->rule && l->rule->pam_service ? l->rule->pam_service : PAM_SERVICE,

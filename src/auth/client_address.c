@@ -486,36 +486,10 @@ static int length(const struct list *head)
 	return count;
 }
 
-static void check_sites(const struct client_addresses *all)
-{
-	int addresses = 0, listed = 0;
-
-	for (const struct client_site *site = all->sites; site; site = site->hh.next) {
-		int logins = 0;
-
-		LIST_EACH(node, &site->crowded) {
-			const struct client_address *o = LIST_OBJECT(node, const struct client_address, node);
-
-			ASSERT(o->site == site && o->login_count > 0);
-			logins += o->login_count;
-		}
-		ASSERT(logins == site->login_count && list_is_empty(&site->node) == (logins == 0));
-		addresses += site->addresses;
-		listed += logins > 0;
-	}
-	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++) {
-		LIST_EACH(node, &all->crowds[i]) {
-			ASSERT(LIST_OBJECT(node, struct client_site, node)->login_count >= i);
-			listed--;
-		}
-	}
-	ASSERT(listed == 0 && addresses == (int)HASH_COUNT(all->by_key));
-}
-
 void client_addresses_check(const struct world *w)
 {
 	const struct client_addresses *all = w->addresses;
-	int clients = 0, logins = 0, waited_for = 0;
+	int clients = 0, logins = 0, waited_for = 0, addresses = 0, listed = 0;
 
 	LIST_EACH(node, &w->clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
@@ -529,6 +503,25 @@ void client_addresses_check(const struct world *w)
 		clients -= o->clients;
 		logins += o->is_bounded ? o->login_count : 0;
 	}
-	check_sites(all);
+	for (const struct client_site *site = all->sites; site; site = site->hh.next) {
+		int of_site = 0;
+
+		LIST_EACH(node, &site->crowded) {
+			const struct client_address *o = LIST_OBJECT(node, const struct client_address, node);
+
+			ASSERT(o->site == site && o->login_count > 0);
+			of_site += o->login_count;
+		}
+		ASSERT(of_site == site->login_count && list_is_empty(&site->node) == (of_site == 0));
+		addresses += site->addresses;
+		listed += of_site > 0;
+	}
+	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++) {
+		LIST_EACH(node, &all->crowds[i]) {
+			ASSERT(LIST_OBJECT(node, struct client_site, node)->login_count >= i);
+			listed--;
+		}
+	}
+	ASSERT(listed == 0 && addresses == (int)HASH_COUNT(all->by_key));
 	ASSERT(clients == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
 }

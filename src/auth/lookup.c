@@ -23,7 +23,8 @@
 #include "auth/lookup.h"
 #include "state/server_session.h"
 
-#include "auth/auth.h"
+#include "auth/client_address.h"
+#include "auth/login_state.h"
 #include "auth/unknown.h"
 #include "backend/server_info.h"
 #include "base/assert.h"
@@ -420,32 +421,12 @@ static void log_lookup(const struct lookup *l, enum log_level level, const char 
 		  printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
 }
 
-/* The answer is complete. */
-static void answered(struct server *s)
-{
-	struct lookup *l = s->lookup;
-	enum authquery_verdict verdict = authquery_end(&l->answer);
-	char pool[POOL_TEXT], user[PRINTABLE_NAME];
-
-	if (verdict == AUTHQUERY_FAILED)
-		log_lookup(l, LEVEL_WARNING, "failed", l->answer.why);
-	else if (l->answer.is_unusable)
-		log_lookup(l, LEVEL_WARNING, "found a SCRAM secret", "it cannot be used");
-	else if (l->answer.other_name)
-		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
-			    printable_inside(l->user, user, sizeof(user)));
-	l->world->lookups->answers++;
-	/* the server is free before the turn is, so that the next look-up of the pool can have it */
-	s->lookup = NULL;
-	l->server = NULL;
-	if (server_task_end(s) == TASK_END_RELEASE)
-		server_release(s);
-	answer(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
-}
-
-/* Handles a message. False: the server has ended. */
+/* Handles a message; ReadyForQuery ends the query. False: the server has ended. */
 static bool take(struct server *s, const struct pg_frame *f)
 {
+	struct lookup *l = s->lookup;
+	char pool[POOL_TEXT], user[PRINTABLE_NAME];
+	enum authquery_verdict result;
 	enum ledger_owner owner;
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
 
@@ -459,14 +440,28 @@ static bool take(struct server *s, const struct pg_frame *f)
 	}
 	if (verdict == LEDGER_ASYNC && f->type != PGS_ERROR)
 		return true;
-	if (verdict == LEDGER_BROKEN || !authquery_take(&s->lookup->answer, f->type, f->body, f->size)) {
+	if (verdict == LEDGER_BROKEN || !authquery_take(&l->answer, f->type, f->body, f->size)) {
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
 	}
-	if (f->type == PGS_READY) {
-		s->status = 'I';
-		answered(s);
-	}
+	if (f->type != PGS_READY)
+		return true;
+	s->status = 'I';
+	result = authquery_end(&l->answer);
+	if (result == AUTHQUERY_FAILED)
+		log_lookup(l, LEVEL_WARNING, "failed", l->answer.why);
+	else if (l->answer.is_unusable)
+		log_lookup(l, LEVEL_WARNING, "found a SCRAM secret", "it cannot be used");
+	else if (l->answer.other_name)
+		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
+			    printable_inside(l->user, user, sizeof(user)));
+	l->world->lookups->answers++;
+	/* the server is free before the turn is, so that the next look-up of the pool can have it */
+	s->lookup = NULL;
+	l->server = NULL;
+	if (server_task_end(s) == TASK_END_RELEASE)
+		server_release(s);
+	answer(l, result == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
 	return true;
 }
 
@@ -522,6 +517,13 @@ void lookup_read(struct server *s, bool from_socket)
 
 /* ---- waiting clients ---- */
 
+int lookup_queue_most(const struct settings *set)
+{
+	int64_t most = set->max_auth_queue > 0 ? set->max_auth_queue : set->max_client_conn * 3 / 4;
+
+	return most > 0 ? (int)most : 1;
+}
+
 enum lookup_begun lookup_begin(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -542,7 +544,7 @@ enum lookup_begun lookup_begin(struct client *c)
 	pool = pool_of(c, &source);
 	/* the logins that wait for look-ups fill the queue (max_auth_queue) and make no progress, unless a PAUSE holds them */
 	if (pool && !pool->database->paused && !w->pools->paused && !w->pools->suspended &&
-	    w->pools->unauthenticated_count[CLIENT_LOOKUP] >= auth_queue_most(&w->conf->settings) &&
+	    w->pools->unauthenticated_count[CLIENT_LOOKUP] >= lookup_queue_most(&w->conf->settings) &&
 	    w->now - LIST_OBJECT(w->pools->unauthenticated[CLIENT_LOOKUP].next, struct pool_client, node)->since >= SLOW &&
 	    !displace_login(c, REASON_AUTH_QUEUE)) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);

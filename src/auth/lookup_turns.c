@@ -133,7 +133,7 @@ void lookup_turns_grant(struct lookup_turns *turns)
 	const struct verify_fit fit = { .source = try_address, .place = try_place, .context = turns };
 	struct verify_place *place;
 
-	while (has_turn_left(turns) && (place = verify_queue_next_if(&turns->waiting, &fit)) != NULL) {
+	while (has_turn_left(turns) && (place = verify_queue_next(&turns->waiting, &fit)) != NULL) {
 		struct lookup_asker *asker = LIST_OBJECT(place, struct lookup_asker, place);
 		struct lookup_turn *turn = asker->turn;
 

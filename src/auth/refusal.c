@@ -219,9 +219,3 @@ bool refusals_hurry(struct refusals *all)
 		refuse(LIST_OBJECT(first, struct login, refusal_node));
 	return first != NULL;
 }
-
-void refusals_end(struct refusals *all)
-{
-	while (refusals_hurry(all))
-		;
-}

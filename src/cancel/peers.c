@@ -260,7 +260,7 @@ static void line_go_on(const struct world *w, struct peer_line *line)
 	const struct conf_peer *peer = find_peer(w->conf, line->id);
 	struct verify_place *place;
 
-	while ((!peer || has_room(w, line, peer)) && (place = verify_queue_next(&line->waiting)) != NULL) {
+	while ((!peer || has_room(w, line, peer)) && (place = verify_queue_next(&line->waiting, NULL)) != NULL) {
 		struct peer_call *call = call_at(place);
 
 		if (peer_is_stopped(&call->canceller->peer))

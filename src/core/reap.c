@@ -153,7 +153,7 @@ static void log_unknown_user(const struct client *c, const char *who)
 {
 	char user[PRINTABLE_NAME];
 
-	if (c->login && login_user_is_unknown(c->login))
+	if (c->login && (c->login->sought == USER_NOT_FOUND || c->login->sought == USER_NOT_LISTED))
 		log_info("%s no such user: %s", who, printable_name(c->login->user, user, sizeof(user)));
 }
 

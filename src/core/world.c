@@ -41,7 +41,7 @@
 
 static struct verify_limits verify_limits_of(const struct settings *set)
 {
-	return (struct verify_limits){ (int)set->max_auth_processes, auth_queue_most(set) };
+	return (struct verify_limits){ (int)set->max_auth_processes, lookup_queue_most(set) };
 }
 
 /* Key derivation is CPU-bound, so one processor is left for the event loop. */
@@ -438,7 +438,7 @@ void world_drain(struct world *w, enum world_drain how)
 	if (w->drain == DRAIN_OFF)
 		w->drain_since = w->now;
 	w->drain = how;
-	refusals_end(w->refusals);
+	refusals_tick(w->refusals, INT64_MAX);
 	if (how == DRAIN_WAIT_CLIENTS)
 		world_leave(w);
 	else

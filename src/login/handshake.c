@@ -129,7 +129,7 @@ void handshakes_turn(struct world *w, bool idle)
 	h->is_busy = h->waiting.waiting > 0;
 	if (!h->is_busy || (update_reserved_time(w) && !idle))
 		return;
-	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
+	c = LIST_OBJECT(verify_queue_next(&h->waiting, NULL), struct login, handshake)->client;
 	/* the step counts for the next turn, and is the only one in it */
 	h->is_busy = true;
 	if (peer_is_stopped(&c->peer))

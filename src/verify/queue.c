@@ -229,32 +229,23 @@ static struct verify_place *take(struct verify_queue *q, struct verify_place *pl
 	return place;
 }
 
-struct verify_place *verify_queue_next_if(struct verify_queue *q, const struct verify_fit *fit)
+struct verify_place *verify_queue_next(struct verify_queue *q, const struct verify_fit *fit)
 {
 	LIST_EACH(turn, &q->turns) {
 		LIST_EACH(node, &LIST_OBJECT(turn, struct verify_group, node)->shares) {
 			const struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
 
-			if (!fit->source(fit->context, &share->source))
+			if (fit && !fit->source(fit->context, &share->source))
 				continue;
 			LIST_EACH(waiting, &share->places) {
 				struct verify_place *place = LIST_OBJECT(waiting, struct verify_place, node);
 
-				if (fit->place(fit->context, place))
+				if (!fit || fit->place(fit->context, place))
 					return take(q, place);
 			}
 		}
 	}
 	return NULL;
-}
-
-struct verify_place *verify_queue_next(struct verify_queue *q)
-{
-	struct list *turn = list_first(&q->turns);
-	const struct verify_group *group = turn ? LIST_OBJECT(turn, struct verify_group, node) : NULL;
-	const struct verify_share *share = group ? LIST_OBJECT(group->shares.next, struct verify_share, node) : NULL;
-
-	return share ? take(q, LIST_OBJECT(share->places.next, struct verify_place, node)) : NULL;
 }
 
 /* ---- displacing ---- */

@@ -102,10 +102,10 @@ static struct verify_queue *queue_of(struct verifiers *v, bool is_own)
 /* Returns the next check of the two queues, in turns. NULL: both are empty. */
 static struct verify_place *next_place(struct verifiers *v)
 {
-	struct verify_place *place = verify_queue_next(queue_of(v, v->own_is_next));
+	struct verify_place *place = verify_queue_next(queue_of(v, v->own_is_next), NULL);
 
 	if (!place)
-		return verify_queue_next(queue_of(v, !v->own_is_next));
+		return verify_queue_next(queue_of(v, !v->own_is_next), NULL);
 	v->own_is_next = !v->own_is_next;
 	return place;
 }

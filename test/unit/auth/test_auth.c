@@ -46,7 +46,8 @@ static void refused(const char *ini, const char *user, enum login_question quest
 	login_name(user, "d");
 	c = whole_last_client();
 	c->login->question = question == QUESTION_NONE ? c->login->question : question;
-	auth_refuse(c);
+	/* no password is correct if it is empty, and no SASLInitialResponse */
+	auth_message(c, (const uint8_t *)"", 1);
 	CHECK_INT(c->peer.end_reason, want);
 	house_settle(&whole);
 	whole_close();
@@ -72,11 +73,11 @@ TEST(max_auth_queue)
 {
 	struct settings set = { .max_auth_queue = 7, .max_client_conn = 100 };
 
-	CHECK_INT(auth_queue_most(&set), 7);
+	CHECK_INT(lookup_queue_most(&set), 7);
 	set.max_auth_queue = 0;
-	CHECK_INT(auth_queue_most(&set), 75);
+	CHECK_INT(lookup_queue_most(&set), 75);
 	set.max_client_conn = 1;
-	CHECK_INT(auth_queue_most(&set), 1);
+	CHECK_INT(lookup_queue_most(&set), 1);
 }
 
 TEST(log_message_has_the_line_number)

@@ -64,10 +64,10 @@ static const char *served(const char *names)
 
 	fill(&q, names);
 	for (int left = q.waiting; left > 0; left--) {
-		size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%s", size ? " " : "", name_of(verify_queue_next(&q)));
+		size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%s", size ? " " : "", name_of(verify_queue_next(&q, NULL)));
 		CHECK_INT(q.waiting, left - 1);
 	}
-	CHECK(!verify_queue_next(&q) && !q.by_source && !q.by_group && list_is_empty(&q.turns));
+	CHECK(!verify_queue_next(&q, NULL) && !q.by_source && !q.by_group && list_is_empty(&q.turns));
 	return text;
 }
 
@@ -101,17 +101,17 @@ TEST(new_entry_waits_for_one_entry_of_each_other_source)
 	struct verify_queue q;
 
 	fill(&q, "a1 a2 a3 a4 a5");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a1");
 	add(&q, "b1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b1");
 	add(&q, "b2");
 	add(&q, "b3");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a3");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b2");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a4");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b3");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a5");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a3");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a4");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b3");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a5");
 	CHECK_INT(q.waiting, 0);
 }
 
@@ -144,10 +144,10 @@ TEST(shared_entry_waits_in_the_shorter_queue)
 	verify_queue_share(&q, &all[2].place, &b);
 	verify_queue_share(&q, &all[3].place, &c);
 	verify_queue_share(&q, &all[1].place, &b);
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a3");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a3");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a2");
 	verify_queue_share(&q, &all[0].place, &b);
 	CHECK(!q.by_source && q.waiting == 0);
 }
@@ -162,11 +162,11 @@ TEST(shared_entry_never_waits_longer)
 	verify_queue_share(&q, &all[0].place, &c);
 	verify_queue_share(&q, &all[1].place, &b);
 	verify_queue_share(&q, &all[2].place, &b);
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b2");
-	while (verify_queue_next(&q))
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b2");
+	while (verify_queue_next(&q, NULL))
 		;
 	CHECK(!q.by_source);
 }
@@ -178,16 +178,16 @@ TEST(held_back_entry_does_not_delay_others)
 
 	fill(&q, "a1 a2 b1 b2 b3 c1");
 	held_back = "a1";
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "b2");
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "b3");
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "nobody");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "b2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "b3");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "nobody");
 	/* a and c have had no turn */
 	held_back = "x2";
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "a1");
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "c1");
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "b1");
-	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "nobody");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "c1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, &fit)), "nobody");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a2");
 	CHECK(!q.by_source);
 }
 
@@ -213,7 +213,7 @@ TEST(youngest_entry_of_the_fullest_source_is_displaced)
 	add(&q, "f1");
 	CHECK_TEXT(displaced_by(&q, 'g'), "nobody");
 	CHECK_INT(q.waiting, 6);
-	while (verify_queue_next(&q))
+	while (verify_queue_next(&q, NULL))
 		;
 	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
 }
@@ -233,7 +233,7 @@ TEST(entry_of_the_fullest_group_is_displaced)
 	add(&q, "C2");
 	CHECK_TEXT(displaced_by(&q, 'c'), "B3");
 	CHECK_TEXT(displaced_by(&q, 'E'), "C2");
-	while (verify_queue_next(&q))
+	while (verify_queue_next(&q, NULL))
 		;
 }
 
@@ -246,12 +246,12 @@ TEST(shared_entry_leaves_a_large_group)
 	/* the fourth turn of the group, and the third of a */
 	verify_queue_share(&q, &all[3].place, &a);
 	verify_queue_share(&q, &all[0].place, &b);
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "A1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "B1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "C1");
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "D1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "A1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "B1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "C1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "D1");
 	CHECK(!q.by_source && !q.by_group);
 }
 
@@ -273,9 +273,9 @@ TEST(removed_entry_takes_no_turn)
 	CHECK_TEXT(text, "a2b1b2");
 	CHECK_INT(q.waiting, 3);
 	verify_queue_remove(&q, &all[1].place);
-	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q, NULL)), "b1");
 	verify_queue_remove(&q, &all[3].place);
-	CHECK(!verify_queue_next(&q) && !q.by_source);
+	CHECK(!verify_queue_next(&q, NULL) && !q.by_source);
 }
 
 TEST(sources_are_compared_in_full)
@@ -294,7 +294,7 @@ TEST(sources_are_compared_in_full)
 	LIST_EACH(node, &q.turns)
 		used++;
 	CHECK_INT(used, 17);
-	while (verify_queue_next(&q))
+	while (verify_queue_next(&q, NULL))
 		;
 }
 
