@@ -3,30 +3,13 @@
 
 #include "base/mem.h"
 #include "conf/ldap.h"
+#include "conf/problem.h"
 #include "conf/settings.h"
 
 /*
  * A configuration is an immutable, reference-counted snapshot of the ini file. RELOAD reads and checks the whole file, and then
  * the caller replaces one pointer. A file with an error gives no snapshot, only problems.
  */
-struct conf_problem {
-	char *file;
-	int line;			/* 0: the problem is not about one line */
-	char *text;			/* the text that was found, the accepted values, the nearest known name */
-	bool is_warning;		/* the configuration can be used */
-	bool is_about_tls;		/* files for TLS that cannot be used; as a warning: the TLS context in force stays */
-};
-struct conf_problems {
-	struct conf_problem *items;
-	size_t count;
-	size_t errors;			/* items that are not warnings */
-};
-void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
-/* The same for files for TLS, with "TLS setup failed: " before the text. */
-void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
-void conf_problems_free(struct conf_problems *p);
 
 #define CONF_UNSET (-1)			/* a number that a database or user does not set: the next higher level applies */
 
@@ -73,7 +56,7 @@ struct conf {
 	const struct ldap_options *ldap;	/* auth_ldap_options; NULL: not set, or not usable */
 	const char *path;
 	const char *set;			/* the setting that SET has changed; NULL: all values come from the file */
-	struct conf_file *files;		/* the files that it was read from and that its settings name: see access.h */
+	struct conf_file *files;		/* the files that it was read from and that its settings name: see problem.h */
 	struct conf_database **databases;	/* in the order of the file, without "*" */
 	size_t database_count;
 	struct conf_database *fallback;		/* "*", or NULL */
@@ -89,15 +72,11 @@ struct conf {
    contradictions. Adds every problem, not only the first. Returns NULL if one of them is an error, or without memory. Release
    with conf_drop. */
 struct conf *conf_load(const char *path, struct conf_problems *problems);
-/* Returns a configuration with default values and no databases. NULL: no memory. */
-struct conf *conf_defaults(void);
 struct conf *conf_hold(struct conf *conf);
 void conf_drop(struct conf **conf);
 /* Returns a copy of `conf` with one setting changed (SET). NULL with a problem: unknown name, value not accepted, or a setting
    that needs a restart. The copy shares the HBA rules of `conf`, unless they depend on the setting. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
-/* Whether auth_user of the general settings or of a database has this name. */
-bool conf_is_auth_user(const struct conf *conf, const char *user);
 /* Whether the setting is a client_tls_... or server_tls_... setting that names a file. SET changes them one after the other, so
    they need not fit together. */
 bool conf_is_tls_file(const char *setting);

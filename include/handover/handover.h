@@ -63,9 +63,6 @@ struct handover;
 struct handover *handover_begin(struct world *world);
 /* Handles a record of handover_send; takes its descriptor. False, with problems: the record cannot be used. Sends nothing to peers. */
 bool handover_take(struct handover *handover, const struct record *record, struct conf_problems *problems);
-/* Whether HANDOVER_END was received with the right counts. */
-bool handover_is_whole(const struct handover *handover);
-const struct handover_counts *handover_counted(const struct handover *handover);
 /* Aborts: closes everything silently. Sets *handover to NULL; *handover may be NULL. */
 void handover_undo(struct handover **handover);
 /* Completes the handover: connections that do not fit the configuration end, all others continue. `predecessor` is the channel

@@ -21,7 +21,8 @@ struct handover {
 	struct server *server;		/* the last server if its client follows; otherwise NULL */
 	bool in_message;		/* the last server was rejected (no_place) in the middle of a message to its client */
 	struct handover_counts counts, announced;
-	bool has_world, is_whole;
+	bool has_world;
+	bool is_whole;			/* HANDOVER_END was received with the right counts */
 	bool tls_differs, logins_differ;	/* the settings for connecting to servers, or for logging in, differ from those of the old
 						   process */
 	bool mode_differs;		/* the pool's clients share their servers here and did not in the old process, or the reverse */

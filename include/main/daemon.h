@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct passwd;
+
 /*
  * Goes into the background: returns in a new process with a session of its own, while the calling process waits for
  * daemon_ready and then exits with status 0, or with 1 if the daemon ends before. Returns a descriptor for daemon_ready, or -1
@@ -22,8 +24,8 @@ void daemon_ready(int *fd);
  * root.
  */
 bool daemon_become_user(const char *user, char *why, size_t why_size);
-/* Whether a process can become this user, and it is not root. False with a text in `why`. */
-bool daemon_check_user(const char *user, char *why, size_t why_size);
+/* Returns the account of a user. NULL with a text in `why`: it does not exist, or it is root. */
+const struct passwd *daemon_find_user(const char *user, char *why, size_t why_size);
 /* core_dumps: whether the kernel may write a core file of this process, and other processes of its user may trace it. Must be
    called again after a change of user, which resets this. Test builds always allow tracing, for the sanitizer. */
 void daemon_allow_core_dumps(bool allow);
@@ -63,9 +65,8 @@ enum signal_moment {
 	MOMENTS
 };
 
-enum signal_wish signal_decide(int signum, enum signal_moment moment);
-/* Writes the line for the log, without a line feed: "got SIGTERM, shutting down, ...". Returns buf. */
-const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size);
+/* Returns the action, and writes the line for the log, without a line feed: "got SIGTERM, shutting down, ...". */
+enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text, size_t size);
 
 /* Calls `on_signal` from the event loop for each signal, and ignores SIGPIPE. NULL: no memory. */
 struct signals;

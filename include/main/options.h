@@ -23,11 +23,7 @@ void options_print_help(FILE *to);
 
 /* ---- versions ---- */
 
-struct event_base;
-
 /* Prints the output of --version: the version that monitoring tools parse, then the versions of the libraries, one per line. */
 void version_print(FILE *to);
-/* Logs "process up: pgweir X.Y.Z, libevent V (backend), adns: ..., tls: ...". */
-void version_log_up(struct event_base *base);
 
 #endif

@@ -534,22 +534,6 @@ static void check_password(struct client *c, const char *password)
 	mem_wipe(&secret, sizeof(secret));
 }
 
-static void password_message(struct client *c, const uint8_t *body, size_t size)
-{
-	struct login *l = c->login;
-	struct pg_cursor cursor = pg_cursor_of(body, size);
-	const char *answer = pg_read_string(&cursor);
-
-	if (cursor.bad || cursor.at != cursor.end)
-		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
-	else if (l->question == QUESTION_PASSWORD && *answer)
-		check_password(c, answer);
-	else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
-		auth_accept(c);
-	else
-		refuse(c);
-}
-
 static void scram_message(struct client *c, const char *message, size_t size)
 {
 	struct login *l = c->login;
@@ -591,18 +575,27 @@ static void scram_message(struct client *c, const char *message, size_t size)
 
 static void secret_message(struct client *c, const uint8_t *body, size_t size)
 {
-	struct scram_verifier *scram = &c->login->scram;
+	struct login *l = c->login;
+	struct scram_verifier *scram = &l->scram;
 	struct pg_cursor cursor = pg_cursor_of(body, size);
-	const char *mechanism;
+	const char *mechanism, *answer;
 	const uint8_t *data;
 	uint32_t length;
 	bool is_offered;
 
-	if (c->login->step == LOGIN_PASSWORD) {
-		password_message(c, body, size);
+	if (l->step == LOGIN_PASSWORD) {
+		answer = pg_read_string(&cursor);
+		if (cursor.bad || cursor.at != cursor.end)
+			client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
+		else if (l->question == QUESTION_PASSWORD && *answer)
+			check_password(c, answer);
+		else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
+			auth_accept(c);
+		else
+			refuse(c);
 		return;
 	}
-	if (c->login->step == LOGIN_SASL_FINAL) {
+	if (l->step == LOGIN_SASL_FINAL) {
 		scram_message(c, (const char *)body, size);
 		return;
 	}

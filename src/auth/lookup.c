@@ -465,31 +465,15 @@ static bool take(struct server *s, const struct pg_frame *f)
 	return true;
 }
 
-/* Handles the complete messages in the buffer and sets *left to the remaining bytes. False: the server has ended. */
-static bool take_all(struct server *s, const uint8_t *buffer, size_t n, size_t *left)
-{
-	struct pg_frames in = { buffer, n };
-	enum pg_verdict verdict = PG_MORE;
-	struct pg_frame f;
-
-	while (s->task == &task_lookup && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
-		if (!take(s, &f))
-			return false;
-	*left = in.left;
-	if (verdict != PG_BAD)
-		return true;
-	if (pg_frame_look(in.at, in.left, PG_LENGTH_LIMIT, &f) == PG_OK)
-		authquery_fail(&s->lookup->answer, "a message of the answer is too long");
-	server_end(s, REASON_SERVER_BROKEN, NULL);
-	return false;
-}
-
 void lookup_read(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
-	size_t n = bytes_size(&s->peer.held), left = 0;
+	size_t n = bytes_size(&s->peer.held);
+	enum pg_verdict verdict = PG_MORE;
+	bool is_alive = true;
+	struct pg_frames in;
+	struct pg_frame f;
 	ssize_t r = 0;
-	bool is_alive;
 
 	if (n > 0)
 		memcpy(w->buffer, bytes_front(&s->peer.held), n);
@@ -502,16 +486,24 @@ void lookup_read(struct server *s, bool from_socket)
 		return;
 	}
 	n += (size_t)r;
-	is_alive = take_all(s, w->buffer, n, &left);
+	in = (struct pg_frames){ w->buffer, n };
+	while (is_alive && s->task == &task_lookup && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
+		is_alive = take(s, &f);
+	if (is_alive && verdict == PG_BAD) {
+		if (pg_frame_look(in.at, in.left, PG_LENGTH_LIMIT, &f) == PG_OK)
+			authquery_fail(&s->lookup->answer, "a message of the answer is too long");
+		server_end(s, REASON_SERVER_BROKEN, NULL);
+		is_alive = false;
+	}
 	if (is_alive)
-		bytes_append(&s->peer.held, w->buffer + n - left, left);
+		bytes_append(&s->peer.held, w->buffer + n - in.left, in.left);
 	/* the input may contain a secret */
 	mem_wipe(w->buffer, n);
 	if (!is_alive)
 		return;
 	if (s->peer.held.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if ((s->task != &task_lookup && left > 0) || stream_has_buffered(&s->peer.stream))
+	else if ((s->task != &task_lookup && in.left > 0) || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
 }
 

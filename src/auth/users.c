@@ -27,28 +27,6 @@ struct secret_fault {
 	size_t count;
 };
 
-struct secret_faults {
-	struct secret_fault md5, nearly_md5, broken_scram;
-};
-
-static void check_secret(struct secret_faults *faults, const char *user, const struct secret *secret)
-{
-	const char *text = secret->bytes, *digits = text + strlen(MD5_PREFIX);
-	enum secret_kind kind = secret_kind_of(text);
-	struct secret_fault *fault = NULL;
-
-	/* a password may begin with "md5"; but a text of the length of an MD5 secret, or with only hexadecimal digits, probably is a malformed MD5 secret */
-	if (kind == SECRET_MD5)
-		fault = &faults->md5;
-	else if (kind == SECRET_PLAIN && text_starts(text, MD5_PREFIX) &&
-		 (strlen(text) == MD5_SECRET || (strlen(digits) > 16 && strspn(digits, HEX) == strlen(digits))))
-		fault = &faults->nearly_md5;
-	else if (kind == SECRET_NONE && secret->length > 0)
-		fault = &faults->broken_scram;
-	if (fault && fault->count++ == 0)
-		fault->first_user = user;
-}
-
 static void warn(const struct conf *conf, const struct secret_fault *fault, const char *what, struct conf_problems *problems)
 {
 	char user[PRINTABLE_NAME];
@@ -82,14 +60,30 @@ static void check_auth_user(const struct conf *conf, const struct userlist *list
 
 void users_check(const struct conf *conf, const struct userlist *list, struct conf_problems *problems)
 {
-	struct secret_faults faults = { .md5 = { .count = 0 } };
+	struct secret_fault md5 = { .count = 0 }, nearly_md5 = { .count = 0 }, broken_scram = { .count = 0 };
 
-	for (size_t i = 0; list && i < list->count; i++)
-		check_secret(&faults, list->entries[i]->user, list->entries[i]->secret);
-	warn(conf, &faults.nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
-	warn(conf, &faults.broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
+	for (size_t i = 0; list && i < list->count; i++) {
+		const struct secret *secret = list->entries[i]->secret;
+		const char *text = secret->bytes, *digits = text + strlen(MD5_PREFIX);
+		enum secret_kind kind = secret_kind_of(text);
+		struct secret_fault *fault = NULL;
+
+		/* a password may begin with "md5"; but a text of the length of an MD5 secret, or with only hexadecimal digits, probably is a
+		   malformed MD5 secret */
+		if (kind == SECRET_MD5)
+			fault = &md5;
+		else if (kind == SECRET_PLAIN && text_starts(text, MD5_PREFIX) &&
+			 (strlen(text) == MD5_SECRET || (strlen(digits) > 16 && strspn(digits, HEX) == strlen(digits))))
+			fault = &nearly_md5;
+		else if (kind == SECRET_NONE && secret->length > 0)
+			fault = &broken_scram;
+		if (fault && fault->count++ == 0)
+			fault->first_user = list->entries[i]->user;
+	}
+	warn(conf, &nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
+	warn(conf, &broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
 	if (conf->settings.auth_type == AUTH_SCRAM)
-		warn(conf, &faults.md5, "an MD5 secret, with which no login is possible while auth_type is scram-sha-256", problems);
+		warn(conf, &md5, "an MD5 secret, with which no login is possible while auth_type is scram-sha-256", problems);
 	check_auth_user(conf, list, conf->settings.auth_user, problems);
 	for (size_t i = 0; i < conf->database_count; i++)
 		check_auth_user(conf, list, conf->databases[i]->auth_user, problems);

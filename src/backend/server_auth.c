@@ -39,6 +39,21 @@ static const struct secret *password_of(const struct pool *pool)
 	return !conf->user || strcmp(conf->user, pool->user->name) == 0 ? conf->password : NULL;
 }
 
+/* Whether auth_user of the general settings or of a database has this name. */
+static bool is_auth_user(const struct conf *conf, const char *user)
+{
+	const char *name = conf->settings.auth_user;
+
+	for (size_t i = 0; i <= conf->database_count; i++) {
+		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
+
+		if (name && strcmp(name, user) == 0)
+			return true;
+		name = d ? d->auth_user : NULL;
+	}
+	return name && strcmp(name, user) == 0;
+}
+
 /* A password that PAM or LDAP has found right for the pool's user, in the pool's database. It does not count for the user that look-ups
    log in as: an account of that name must not decide with which password they do. */
 static const struct proven_secret *shown_by(const struct server *s)
@@ -46,7 +61,7 @@ static const struct proven_secret *shown_by(const struct server *s)
 	const struct pool *pool = s->pooled.pool;
 	const struct proven_secret *shown = pool->database->conf->user ? NULL : shown_of(pool);
 
-	return shown && !conf_is_auth_user(s->peer.world->conf, pool->user->name) ? shown : NULL;
+	return shown && !is_auth_user(s->peer.world->conf, pool->user->name) ? shown : NULL;
 }
 
 /* The secret that the pool's user logs in with, and where keys for it are kept: the database's password, else what its user has

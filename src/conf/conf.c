@@ -10,13 +10,11 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "conf/access.h"
 #include "conf/check.h"
 #include "conf/hba.h"
 #include "conf/ini.h"
 #include "conf/value.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,15 +66,6 @@ void conf_drop(struct conf **conf)
 	hba_drop(&c->hba);
 	/* The structure itself is in the arena. */
 	arena_free(&arena);
-}
-
-struct conf *conf_defaults(void)
-{
-	struct conf *conf = conf_new();
-
-	if (conf && !value_read_defaults(&setting_table, &conf->settings, conf->storage->arena))
-		conf_drop(&conf);
-	return conf;
 }
 
 const struct conf_database *conf_database_find(const struct conf *conf, const char *name)
@@ -136,11 +125,16 @@ static void *copy_object(struct conf *to, const struct value_table *table, const
 	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy : NULL;
 }
 
-/* Copies the databases, users and peers. False: no memory. */
-static bool copy_objects(struct conf *to, const struct conf *from)
+/* Copies the settings, databases, users and peers, and holds the HBA rules. False: no memory. */
+static bool copy_members(struct conf *to, const struct conf *from)
 {
 	struct conf_storage *s = to->storage;
 
+	if (from->hba)
+		to->hba = hba_hold(from->hba);
+	to->path = copy_text(to, from->path);
+	if ((from->path && !to->path) || !copy_rows(&setting_table, &to->settings, &from->settings, s->arena))
+		return false;
 	to->databases = arena_take(s->arena, from->database_count * sizeof(struct conf_database *));
 	to->users = arena_take(s->arena, from->user_count * sizeof(struct conf_user *));
 	to->peers = arena_take(s->arena, from->peer_count * sizeof(struct conf_peer *));
@@ -173,23 +167,6 @@ static bool copy_objects(struct conf *to, const struct conf *from)
 		to->peer_count++;
 	}
 	return true;
-}
-
-static struct conf *conf_copy(const struct conf *from)
-{
-	struct conf *to = conf_new();
-	bool is_whole;
-
-	if (!to)
-		return NULL;
-	to->path = copy_text(to, from->path);
-	is_whole = (to->path || !from->path) &&
-		   copy_rows(&setting_table, &to->settings, &from->settings, to->storage->arena) && copy_objects(to, from);
-	if (from->hba)
-		to->hba = hba_hold(from->hba);
-	if (!is_whole)
-		conf_drop(&to);
-	return to;
 }
 
 /* Parses auth_ldap_options into conf->ldap. A fault is an error if auth_type needs the options, otherwise a warning. `place`
@@ -227,7 +204,9 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 				 row->row.name);
 		return NULL;
 	}
-	fresh = conf_copy(conf);
+	fresh = conf_new();
+	if (fresh && !copy_members(fresh, conf))
+		conf_drop(&fresh);
 	if (fresh)
 		fresh->set = row->row.name;
 	if (!fresh || entry_assign(row, &fresh->settings, value, fresh->storage->arena, &nowhere, problems) ==
@@ -263,102 +242,6 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 		if (!value_copy(row, &fresh->settings, &running->settings, fresh->storage->arena))
 			conf_problem_add(problems, false, fresh->path, 0, "out of memory");
 	}
-}
-
-bool conf_is_auth_user(const struct conf *conf, const char *user)
-{
-	const char *name = conf->settings.auth_user;
-
-	for (size_t i = 0; i <= conf->database_count; i++) {
-		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
-
-		if (name && strcmp(name, user) == 0)
-			return true;
-		name = d ? d->auth_user : NULL;
-	}
-	return name && strcmp(name, user) == 0;
-}
-
-/* ---- problems ---- */
-
-/*
- * The list of problems of a configuration. All problems are collected, so that an operator can fix all of them before the next
- * attempt. The list is bounded, because a file that is not a configuration at all would give a problem for each line; `errors`
- * counts all errors.
- */
-
-#define PROBLEMS_MOST 500
-
-static char *format_text(const char *before, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-
-static char *format_text(const char *before, const char *format, va_list args)
-{
-	size_t size = strlen(before);
-	va_list again;
-	char *text;
-	int length;
-
-	va_copy(again, args);
-	length = vsnprintf(NULL, 0, format, again);
-	va_end(again);
-	text = length < 0 ? NULL : mem_try(size + (size_t)length + 1);
-	if (!text)
-		return NULL;
-	memcpy(text, before, size);
-	vsnprintf(text + size, (size_t)length + 1, format, args);
-	return text;
-}
-
-/* Takes ownership of the text, which may be NULL. */
-static void keep(struct conf_problems *p, struct conf_problem item, const char *file, char *text)
-{
-	struct conf_problem *items;
-
-	if (!item.is_warning)
-		p->errors++;
-	items = p->count < PROBLEMS_MOST ? mem_resize(p->items, (p->count + 1) * sizeof(*items)) : NULL;
-	if (items)
-		p->items = items;
-	if (p->count == PROBLEMS_MOST - 1) {
-		mem_free(text);
-		text = mem_copy_string("there are more problems, which are not listed");
-	}
-	if (!items || !text) {
-		mem_free(text);
-		return;
-	}
-	item.text = text;
-	item.file = mem_copy_string(file);
-	p->items[p->count++] = item;
-}
-
-void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	keep(p, (struct conf_problem){ .line = line, .is_warning = is_warning }, file, format_text("", format, args));
-	va_end(args);
-}
-
-void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
-{
-	struct conf_problem item = { .line = line, .is_warning = is_warning, .is_about_tls = true };
-	va_list args;
-
-	va_start(args, format);
-	keep(p, item, file, format_text("TLS setup failed: ", format, args));
-	va_end(args);
-}
-
-void conf_problems_free(struct conf_problems *p)
-{
-	for (size_t i = 0; i < p->count; i++) {
-		mem_free(p->items[i].file);
-		mem_free(p->items[i].text);
-	}
-	mem_free(p->items);
-	*p = (struct conf_problems){ 0 };
 }
 
 /* ---- reading a file ---- */
@@ -581,9 +464,9 @@ static bool finish(struct loader *l)
 
 struct conf *conf_load(const char *path, struct conf_problems *problems)
 {
-	struct loader l = { .problems = problems, .conf = conf_defaults(), .scratch = arena_new_hidden() };
+	struct loader l = { .problems = problems, .conf = conf_new(), .scratch = arena_new_hidden() };
 	size_t errors = problems->errors;
-	bool has_memory = l.conf && l.scratch;
+	bool has_memory = l.conf && l.scratch && value_read_defaults(&setting_table, &l.conf->settings, l.conf->storage->arena);
 
 	if (has_memory) {
 		l.arena = l.conf->storage->arena;

@@ -18,7 +18,6 @@
 #include "conf/hba.h"
 
 #include "base/assert.h"
-#include "conf/access.h"
 #include "conf/hba_parts.h"
 #include "conf/pattern.h"
 

@@ -23,7 +23,6 @@
 #include "conf/record.h"
 
 #include "base/text.h"
-#include "conf/access.h"
 
 #include <dirent.h>
 #include <errno.h>

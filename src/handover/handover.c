@@ -422,22 +422,6 @@ bool handover_is_calm(const struct world *w)
 	return true;
 }
 
-static bool listeners_send(const struct listening *on, struct records *to, int patience, struct handover_counts *counts)
-{
-	for (int i = 0; i < on->count; i++) {
-		struct bytes out = BYTES_EMPTY;
-		bool sent;
-
-		pack_bool(&out, on->all[i]->file.ours);
-		sent = records_send(to, HANDOVER_LISTENER, &out, on->all[i]->fd, patience);
-		bytes_free(&out);
-		if (!sent)
-			return false;
-		counts->listeners++;
-	}
-	return true;
-}
-
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -448,8 +432,13 @@ bool handover_send(struct world *w, struct records *to, int patience, struct han
 	world_pack(&out, w);
 	sent = records_send(to, HANDOVER_WORLD, &out, -1, patience);
 	bytes_wipe(&out);
-	if (!sent || !listeners_send(&w->listening, to, patience, counts) ||
-	    !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) || !send_pools(w, to, patience, counts))
+	for (int i = 0; sent && i < w->listening.count; i++) {
+		pack_bool(&out, w->listening.all[i]->file.ours);
+		sent = records_send(to, HANDOVER_LISTENER, &out, w->listening.all[i]->fd, patience);
+		bytes_free(&out);
+		counts->listeners++;
+	}
+	if (!sent || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) || !send_pools(w, to, patience, counts))
 		return false;
 	/* pools->clients does not include cancel requests */
 	counts->staying = (uint32_t)w->pools->clients - counts->clients;
@@ -462,19 +451,16 @@ bool handover_send(struct world *w, struct records *to, int patience, struct han
 	return sent;
 }
 
-static void let_servers_go(struct list *servers, bool all)
+/* Gives up the connections that may be handed over, or all. */
+static void let_connections_go(struct world *w, bool all)
 {
-	LIST_EACH_SAFE(node, servers) {
+	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (all || server_may_be_given(s))
 			server_hand_over(s);
 	}
-}
-
-static void let_clients_go(struct list *clients, bool all)
-{
-	LIST_EACH_SAFE(node, clients) {
+	LIST_EACH_SAFE(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (all || client_may_be_given(c))
@@ -485,8 +471,7 @@ static void let_clients_go(struct list *clients, bool all)
 void handover_done(struct world *w, struct records **successor)
 {
 	listening_let_go(&w->listening, false);
-	let_servers_go(&w->servers, false);
-	let_clients_go(&w->clients, false);
+	let_connections_go(w, false);
 	predecessors_free(w->cancels);
 	successor_free(&w->successor);
 	/* remaining clients are served, but idle servers are closed */
@@ -532,40 +517,24 @@ void handover_reject(struct handover *h, int fd, enum reject_way way)
 	h->rejected[h->rejected_count++] = (struct rejected){ fd, way, h->no_place };
 }
 
-static void listener_unpack(struct unpack *in, struct handover *h, int fd)
-{
-	bool owns_file = unpack_bool(in);
-
-	if (in->bad || !world_offer_listener(h->world, fd, owns_file, h->problems)) {
-		in->bad = true;
-		close(fd);
-		return;
-	}
-	h->counts.listeners++;
-}
-
-static void end_unpack(struct unpack *in, struct handover *h)
-{
-	const struct handover_counts *c = &h->counts, *p = &h->announced;
-
-	h->announced.listeners = unpack_u32(in);
-	h->announced.servers = unpack_u32(in);
-	h->announced.clients = unpack_u32(in);
-	h->announced.staying = h->counts.staying = unpack_u32(in);
-	in->bad |= !h->has_world || c->listeners != p->listeners || c->servers != p->servers || c->clients != p->clients;
-	h->is_whole = !in->bad;
-}
-
 static void take(struct handover *h, const struct record *r, struct unpack *in)
 {
+	const struct handover_counts *c = &h->counts, *announced = &h->announced;
 	struct records *channel;
+	bool owns_file;
 
 	switch ((enum handover_record)r->type) {
 	case HANDOVER_WORLD:
 		world_unpack(in, h);
 		return;
 	case HANDOVER_LISTENER:
-		listener_unpack(in, h, r->fd);
+		owns_file = unpack_bool(in);
+		if (in->bad || !world_offer_listener(h->world, r->fd, owns_file, h->problems)) {
+			in->bad = true;
+			close(r->fd);
+			return;
+		}
+		h->counts.listeners++;
 		return;
 	case HANDOVER_PREDECESSOR:
 		channel = records_new(r->fd);
@@ -595,7 +564,13 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 		h->counts.clients++;
 		return;
 	case HANDOVER_END:
-		end_unpack(in, h);
+		h->announced.listeners = unpack_u32(in);
+		h->announced.servers = unpack_u32(in);
+		h->announced.clients = unpack_u32(in);
+		h->announced.staying = h->counts.staying = unpack_u32(in);
+		in->bad |= !h->has_world || c->listeners != announced->listeners || c->servers != announced->servers ||
+			   c->clients != announced->clients;
+		h->is_whole = !in->bad;
 		return;
 	default:
 		in->bad = true;
@@ -623,16 +598,6 @@ bool handover_take(struct handover *h, const struct record *r, struct conf_probl
 	return false;
 }
 
-bool handover_is_whole(const struct handover *h)
-{
-	return h->is_whole;
-}
-
-const struct handover_counts *handover_counted(const struct handover *h)
-{
-	return &h->counts;
-}
-
 /* ---- completing ---- */
 
 static void handover_free(struct handover **place)
@@ -658,8 +623,7 @@ void handover_undo(struct handover **place)
 	if (!*place)
 		return;
 	w = (*place)->world;
-	let_servers_go(&w->servers, true);
-	let_clients_go(&w->clients, true);
+	let_connections_go(w, true);
 	listening_let_go(&w->listening, true);
 	predecessors_free(w->cancels);
 	successor_free(&w->successor);

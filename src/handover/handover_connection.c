@@ -317,53 +317,6 @@ void client_pack(struct bytes *out, const struct client *c)
 
 /* ---- unpacking a client ---- */
 
-static void key_unpack(struct unpack *in, struct client *c)
-{
-	bool has = unpack_bool(in);
-	const uint8_t *key;
-	size_t size;
-
-	c->cancel_pid = unpack_u32(in);
-	key = unpack_blob(in, &size);
-	in->bad |= size > sizeof(c->cancel_key) || (has && size < KEY_LEAST);
-	if (in->bad || !has)
-		return;
-	memcpy(c->cancel_key, key, size);
-	c->cancel_key_size = (uint8_t)size;
-	in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
-}
-
-/* Returns when its state began. */
-static usec_t facts_unpack(struct unpack *in, struct client *c)
-{
-	usec_t since = unpack_i64(in);
-	bool is_refused;
-
-	c->login_since = unpack_i64(in);
-	c->last_active = unpack_i64(in);
-	c->query_started = unpack_i64(in);
-	c->transaction_started = unpack_i64(in);
-	c->pooled.notified = unpack_bool(in);
-	c->pooled.dedicated = unpack_u32(in);
-	c->replication = unpack_u8(in);
-	in->bad |= c->replication > REPLICATION_PHYSICAL;
-	c->shares_server = unpack_bool(in);
-	c->shares_names = unpack_bool(in);
-	c->in_transaction = unpack_bool(in);
-	is_refused = unpack_bool(in);
-	c->refused_until = unpack_u8(in);
-	/* older versions sent the type of the last refused request */
-	if (!is_refused)
-		c->refused_until = 0;
-	c->collects = unpack_u32(in);
-	c->minor = unpack_u8(in);
-	c->is_console = unpack_bool(in);
-	if (unpack_bool(in))
-		client_address_set_administrator(c);
-	c->may_show = unpack_bool(in);
-	return since;
-}
-
 static const struct params *params_or_none_unpack(struct unpack *in, struct params_table *table)
 {
 	const struct params *set;
@@ -431,10 +384,43 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 
 static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
 {
-	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->pooled.since : 0;
+	usec_t since = unpack_i64(in), opened_since = h->server ? h->server->pooled.since : 0;
+	bool is_refused, has_key;
+	const uint8_t *key;
 	unsigned pins;
+	size_t size;
 
-	key_unpack(in, c);
+	c->login_since = unpack_i64(in);
+	c->last_active = unpack_i64(in);
+	c->query_started = unpack_i64(in);
+	c->transaction_started = unpack_i64(in);
+	c->pooled.notified = unpack_bool(in);
+	c->pooled.dedicated = unpack_u32(in);
+	c->replication = unpack_u8(in);
+	in->bad |= c->replication > REPLICATION_PHYSICAL;
+	c->shares_server = unpack_bool(in);
+	c->shares_names = unpack_bool(in);
+	c->in_transaction = unpack_bool(in);
+	is_refused = unpack_bool(in);
+	c->refused_until = unpack_u8(in);
+	/* older versions sent the type of the last refused request */
+	if (!is_refused)
+		c->refused_until = 0;
+	c->collects = unpack_u32(in);
+	c->minor = unpack_u8(in);
+	c->is_console = unpack_bool(in);
+	if (unpack_bool(in))
+		client_address_set_administrator(c);
+	c->may_show = unpack_bool(in);
+	has_key = unpack_bool(in);
+	c->cancel_pid = unpack_u32(in);
+	key = unpack_blob(in, &size);
+	in->bad |= size > sizeof(c->cancel_key) || (has_key && size < KEY_LEAST);
+	if (!in->bad && has_key) {
+		memcpy(c->cancel_key, key, size);
+		c->cancel_key_size = (uint8_t)size;
+		in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
+	}
 	c->params = params_or_none_unpack(in, c->peer.world->params);
 	c->pooled.startup = params_or_none_unpack(in, c->peer.world->params);
 	pins = client_session_unpack(in, c);
@@ -531,15 +517,6 @@ static const struct server_task *const tasks[] = {
 };
 #define TASKS (sizeof(tasks) / sizeof(*tasks))
 
-static uint8_t task_number(const struct server_task *task)
-{
-	uint8_t number = 0;
-
-	while (task && number < TASKS && tasks[number] != task)
-		number++;
-	return number;
-}
-
 /* The server owes nothing: the new process lends it at once. */
 static bool waits_for_listeners(const struct server *s)
 {
@@ -548,7 +525,9 @@ static bool waits_for_listeners(const struct server *s)
 
 static void server_session_pack(struct bytes *out, const struct server *s)
 {
+	const struct server_task *task = waits_for_listeners(s) ? NULL : s->task;
 	const struct world *w = s->peer.world;
+	uint8_t number = 0;
 
 	ledger_pack(out, &s->ledger);
 	bytes_append_u32(out, s->batch);
@@ -572,7 +551,9 @@ static void server_session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->session.roles_prepared);
 	pack_text(out, s->session.role);
 	pack_text(out, s->session.search_path);
-	bytes_append_u8(out, task_number(waits_for_listeners(s) ? NULL : s->task));
+	while (task && number < TASKS && tasks[number] != task)
+		number++;
+	bytes_append_u8(out, number);
 	pack_bool(out, s->task_failed);
 	pack_bool(out, s->task_answered);
 	pack_bool(out, s->needs_reset);

@@ -28,7 +28,7 @@
 #define PATIENCE 5000			/* ms, for each message */
 #define CALM_MOST USEC			/* longest delay of new connections for logins in progress */
 #define ASKING_MOST (10 * USEC)		/* from the connection to the request */
-#define KNOCKS_MOST 64			/* connections accepted per event */
+#define ACCEPTED_MOST 64			/* connections accepted per event */
 #define TELL_EVERY (60 * USEC)		/* between log lines about refused connections */
 
 /* The process that asks. */
@@ -48,7 +48,7 @@ struct giver {
 	bool *due;
 	struct handover_socket socket;	/* closed after the handover */
 	struct event readable;
-	bool looks_away;		/* accepting failed: waiting for the socket would spin */
+	bool is_accept_failing;		/* accepting failed: waiting for the socket would spin */
 	struct asker *asker;
 	unsigned refused;		/* connections since the last log line about them */
 	usec_t told;			/* time of that line; 0: none yet */
@@ -169,55 +169,45 @@ static void tell_refused(struct giver *g)
 	g->told = now;
 }
 
-/* Only one process of this user may ask at a time. */
-static bool refuse_stranger(struct giver *g, int fd, int32_t *pid)
-{
-	uint32_t uid;
-
-	if (!address_unix_peer(fd, pid, &uid))
-		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
-	else if (uid != geteuid())
-		snprintf(g->reason, sizeof(g->reason), "of process %d, which is of user %u", (int)*pid, (unsigned)uid);
-	else if (g->asker)
-		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)*pid,
-			 (int)g->asker->pid);
-	else
-		return false;
-	g->refused++;
-	return true;
-}
-
-/* False: no connection, or accepting failed. */
+/* Accepts a connection; only one process of this user may ask at a time. False: no connection, or accepting failed. */
 static bool accept_one(struct giver *g)
 {
 	int fd = accept4(g->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	int32_t pid = 0;
+	uint32_t uid;
 
 	if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
 		return true;
 	if (fd < 0) {
-		g->looks_away = errno != EAGAIN;
-		if (g->looks_away)
+		g->is_accept_failing = errno != EAGAIN;
+		if (g->is_accept_failing)
 			event_del(&g->readable);
 		return false;
 	}
-	if (refuse_stranger(g, fd, &pid)) {
-		close(fd);
+	if (!address_unix_peer(fd, &pid, &uid)) {
+		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
+	} else if (uid != geteuid()) {
+		snprintf(g->reason, sizeof(g->reason), "of process %d, which is of user %u", (int)pid, (unsigned)uid);
+	} else if (g->asker) {
+		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)pid, (int)g->asker->pid);
+	} else {
+		g->asker = asker_new(g, fd, pid);
+		if (g->asker && !handover_say_hello(g->asker->records, 0))
+			resume(g, records_error(g->asker->records));
 		return true;
 	}
-	g->asker = asker_new(g, fd, pid);
-	if (g->asker && !handover_say_hello(g->asker->records, 0))
-		resume(g, records_error(g->asker->records));
+	g->refused++;
+	close(fd);
 	return true;
 }
 
-static void on_knock(evutil_socket_t listening, short what, void *arg)
+static void on_connection(evutil_socket_t listening, short what, void *arg)
 {
 	struct giver *g = arg;
 
 	(void)listening, (void)what;
 	world_wake(g->world);
-	for (int i = 0; i < KNOCKS_MOST && accept_one(g); i++)
+	for (int i = 0; i < ACCEPTED_MOST && accept_one(g); i++)
 		;
 	tell_refused(g);
 }
@@ -236,7 +226,7 @@ static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
 	if (!handover_listen(&g->socket, &g->world->conf->settings, why, why_size))
 		return false;
-	event_assign(&g->readable, g->base, g->socket.fd, EV_READ | EV_PERSIST, on_knock, g);
+	event_assign(&g->readable, g->base, g->socket.fd, EV_READ | EV_PERSIST, on_connection, g);
 	if (event_add(&g->readable, NULL) == 0)
 		return true;
 	snprintf(why, why_size, "out of memory");
@@ -334,8 +324,8 @@ void giver_turn(struct giver *g)
 
 	if (!g)
 		return;
-	if (g->looks_away && g->socket.fd >= 0)
-		g->looks_away = event_add(&g->readable, NULL) != 0;
+	if (g->is_accept_failing && g->socket.fd >= 0)
+		g->is_accept_failing = event_add(&g->readable, NULL) != 0;
 	tell_refused(g);
 	if (!g->asker)
 		return;

@@ -406,24 +406,6 @@ static void sql_pack(struct bytes *out, const struct prepared_sql *sql)
 	}
 }
 
-static void sql_name_unpack(struct unpack *in, struct prepared_sql_name *n, struct prepared_name *const *names, uint32_t name_count)
-{
-	uint32_t place = unpack_u32(in);
-	const char *end;
-
-	n->drops = unpack_bool(in);
-	end = unpack_text(in);
-	in->bad |= (place != NO_NAME && place >= name_count) || !end || strlen(end) >= sizeof(n->end);
-	if (in->bad)
-		return;
-	n->end_size = (uint8_t)(strlen(end) + 1);
-	memcpy(n->end, end, n->end_size);
-	if (place == NO_NAME)
-		return;
-	n->name = names[place];
-	n->name->refs++;
-}
-
 static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct prepared_name *const *names, uint32_t name_count)
 {
 	struct prepared_sql head = { .server = 0 }, *sql;
@@ -443,8 +425,22 @@ static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct p
 		return;
 	*sql = head;
 	mine->sql = sql;
-	for (uint32_t i = 0; i < sql->count && !in->bad; i++)
-		sql_name_unpack(in, &sql->names[i], names, name_count);
+	for (uint32_t i = 0; i < sql->count && !in->bad; i++) {
+		struct prepared_sql_name *n = &sql->names[i];
+		uint32_t place = unpack_u32(in);
+		const char *end;
+
+		n->drops = unpack_bool(in);
+		end = unpack_text(in);
+		in->bad |= (place != NO_NAME && place >= name_count) || !end || strlen(end) >= sizeof(n->end);
+		if (in->bad)
+			return;
+		n->end_size = (uint8_t)(strlen(end) + 1);
+		memcpy(n->end, end, n->end_size);
+		n->name = place == NO_NAME ? NULL : names[place];
+		if (n->name)
+			n->name->refs++;
+	}
 }
 
 /* ---- a client ---- */

@@ -10,7 +10,7 @@
  * handover and continues; if it has died, this process has everything and continues in its place. A descriptor of the old
  * process, opened while it certainly was the peer (pidfd_open), tells the two cases apart.
  */
-#include "handover/handover.h"
+#include "handover/handover_parts.h"
 
 #include "base/bytes.h"
 #include "base/log.h"
@@ -23,7 +23,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -303,25 +302,11 @@ static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, 
 	return false;
 }
 
-static bool greet(struct taker *t, char *why, size_t why_size)
-{
-	struct record r;
-
-	if (!handover_say_hello(t->records, PATIENCE)) {
-		snprintf(why, why_size, "%s", records_error(t->records));
-		return false;
-	}
-	if (!hear(t, &r, why, why_size, PATIENCE))
-		return false;
-	if (r.fd >= 0)
-		close(r.fd);
-	return handover_read_hello(&r, why, why_size);
-}
-
 enum taker_found taker_find(const struct settings *settings, struct taker **taker, char *why, size_t why_size)
 {
 	enum taker_found found;
 	struct taker *t;
+	struct record r;
 	int fd;
 
 	*taker = NULL;
@@ -337,9 +322,15 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 #ifdef SYS_pidfd_open
 		t->process = (int)syscall(SYS_pidfd_open, (pid_t)t->pid, 0u);
 #endif
-		if (greet(t, why, why_size)) {
-			*taker = t;
-			return TAKER_FOUND;
+		if (!handover_say_hello(t->records, PATIENCE)) {
+			snprintf(why, why_size, "%s", records_error(t->records));
+		} else if (hear(t, &r, why, why_size, PATIENCE)) {
+			if (r.fd >= 0)
+				close(r.fd);
+			if (handover_read_hello(&r, why, why_size)) {
+				*taker = t;
+				return TAKER_FOUND;
+			}
 		}
 	} else {
 		snprintf(why, why_size, "it belongs to another user");
@@ -384,7 +375,7 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 		conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, records_error(t->records));
 		return false;
 	}
-	while (!handover_is_whole(h)) {
+	while (!h->is_whole) {
 		if (!hear(t, &r, why, sizeof(why), PATIENCE)) {
 			conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);
 			return false;
@@ -395,18 +386,12 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 	return true;
 }
 
-static bool old_process_has_died(const struct taker *t)
-{
-	struct pollfd p = { .fd = t->process, .events = POLLIN };
-
-	return t->process >= 0 && poll(&p, 1, DEATH_PATIENCE) > 0 && (p.revents & POLLIN);
-}
-
 /* Sends READY, and waits for GO. */
-static bool get_the_word(struct taker *t, bool has_old_pidfile, struct conf_problems *problems)
+static bool confirm(struct taker *t, bool has_old_pidfile, struct conf_problems *problems)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct record r = { .type = 0, .fd = -1 };
+	struct pollfd died = { .fd = t->process, .events = POLLIN };
 	char why[256] = "";
 	bool heard;
 
@@ -426,7 +411,7 @@ static bool get_the_word(struct taker *t, bool has_old_pidfile, struct conf_prob
 		return true;
 	if (heard) {
 		snprintf(why, sizeof(why), "it has answered something that makes no sense here");
-	} else if (r.type == 0 && old_process_has_died(t)) {
+	} else if (r.type == 0 && t->process >= 0 && poll(&died, 1, DEATH_PATIENCE) > 0 && died.revents & POLLIN) {
 		log_warning("process %d has died during the hand-over: going on in its place", (int)t->pid);
 		return true;
 	}
@@ -453,7 +438,7 @@ bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, stru
 		conf_problem_add(problems, false, NULL, 0, "%s", why);
 		is_done = false;
 	}
-	if (!is_done || !world_listen(w, NULL, 0, problems) || !get_the_word(t, has_old_pidfile, problems)) {
+	if (!is_done || !world_listen(w, NULL, 0, problems) || !confirm(t, has_old_pidfile, problems)) {
 		handover_undo(&h);
 		if (has_old_pidfile)
 			pidfile_forget(pidfile);
@@ -463,7 +448,7 @@ bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, stru
 	}
 	if (has_old_pidfile && !pidfile_write(*pidfile))
 		log_warning("cannot write the pidfile: %s", strerror(errno));
-	counts = *handover_counted(h);
+	counts = h->counts;
 	handover_finish(&h, &t->records);
 	log_info("took over from process %d: %u clients, %u servers, %u listening sockets; %u clients stay there to their end", (int)t->pid,
 		 counts.clients, counts.servers, counts.listeners, counts.staying);

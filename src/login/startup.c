@@ -192,19 +192,6 @@ static bool is_protocol_option(const char *name)
    other parameters, which override `options` as in the server. Drivers send them in different orders. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
-static bool take_pair(struct client *c, enum round round, const char *name, const char *value)
-{
-	if (round == ROUND_NAMES)
-		return keep_name(c, *name == 'u' ? &c->login->user : &c->login->database, value);
-	if (round == ROUND_OPTIONS)
-		return c->login->replication ? keep_for_server(c, name, value) : ask_options(c, value);
-	if (strcmp(name, "application_name") == 0)
-		return ask_application_name(c, value);
-	if (strcmp(name, "replication") == 0)
-		return true;		/* handled by find_replication */
-	return ask_parameter(c, name, value);
-}
-
 /* Parses a boolean like PostgreSQL: any unambiguous prefix of the words. */
 static bool read_boolean(const char *value, bool *is_true)
 {
@@ -255,6 +242,7 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 	/* the first round finds the rounds that are needed */
 	bool is_due[ROUNDS] = { [ROUND_NAMES] = true };
 	const char *name, *value;
+	bool is_accepted;
 
 	*options = 0;
 	for (enum round round = ROUND_NAMES; round < ROUNDS; round++)
@@ -268,9 +256,18 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 			is_due[its] = true;
 			if (its != round)
 				continue;
+			is_accepted = true;
 			if (is_protocol_option(name))
 				++*options;
-			else if (!take_pair(c, round, name, value))
+			else if (round == ROUND_NAMES)
+				is_accepted = keep_name(c, *name == 'u' ? &c->login->user : &c->login->database, value);
+			else if (round == ROUND_OPTIONS)
+				is_accepted = c->login->replication ? keep_for_server(c, name, value) : ask_options(c, value);
+			else if (strcmp(name, "application_name") == 0)
+				is_accepted = ask_application_name(c, value);
+			else if (strcmp(name, "replication") != 0)	/* find_replication has used it */
+				is_accepted = ask_parameter(c, name, value);
+			if (!is_accepted)
 				return false;
 		}
 	return true;

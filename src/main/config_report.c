@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "auth/users.h"
-#include "conf/access.h"
+#include "conf/check.h"
 #include "conf/value.h"
 #include "core/tls_setup.h"
 #include "main/daemon.h"
@@ -202,7 +202,7 @@ int config_report_check(const struct options *options)
 		user = options->user ? options->user : s->user;
 		/* As a start does before it reads or writes further files. An account that no start could become is an error; an
 		   account that only this process cannot become is a warning. */
-		if (user && *user && !daemon_check_user(user, why, sizeof(why)))
+		if (user && *user && !daemon_find_user(user, why, sizeof(why)))
 			FAULT(&problems, "%s", why);
 		else if (!daemon_become_user(user, why, sizeof(why)))
 			WARNING(&problems, "a start by this account would fail: %s", why);

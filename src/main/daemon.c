@@ -91,8 +91,7 @@ void daemon_ready(int *fd)
 	*fd = -1;
 }
 
-/* NULL with a text: no process can become this user, or the user is root. */
-static const struct passwd *find_user(const char *user, char *why, size_t why_size)
+const struct passwd *daemon_find_user(const char *user, char *why, size_t why_size)
 {
 	const struct passwd *who;
 
@@ -107,11 +106,6 @@ static const struct passwd *find_user(const char *user, char *why, size_t why_si
 	return who;
 }
 
-bool daemon_check_user(const char *user, char *why, size_t why_size)
-{
-	return find_user(user, why, why_size) != NULL;
-}
-
 bool daemon_become_user(const char *user, char *why, size_t why_size)
 {
 	const struct passwd *who;
@@ -123,7 +117,7 @@ bool daemon_become_user(const char *user, char *why, size_t why_size)
 			 "pgweir should not run as root: name another account with the setting \"user\" or with -u");
 		return false;
 	}
-	who = find_user(user, why, why_size);
+	who = daemon_find_user(user, why, why_size);
 	if (!who)
 		return false;
 	if (who->pw_uid == geteuid())
@@ -230,27 +224,18 @@ struct signals {
 	void *context;
 };
 
-static const struct signal_row *row_of(int signum)
+enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text, size_t size)
 {
-	for (size_t i = 0; i < SIGNAL_ROWS; i++)
-		if (signal_rows[i].signum == signum)
-			return &signal_rows[i];
-	return NULL;
-}
+	const struct signal_row *row = signal_rows;
 
-enum signal_wish signal_decide(int signum, enum signal_moment moment)
-{
-	const struct signal_row *row = row_of(signum);
-
-	return row ? row->answers[moment].wish : WISH_NOTHING;
-}
-
-const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size)
-{
-	const struct signal_row *row = row_of(signum);
-
-	snprintf(buf, size, "got %s%s", row ? row->name : "signal", row ? row->answers[moment].text : "");
-	return buf;
+	while (row < signal_rows + SIGNAL_ROWS && row->signum != signum)
+		row++;
+	if (row == signal_rows + SIGNAL_ROWS) {
+		snprintf(text, size, "got signal");
+		return WISH_NOTHING;
+	}
+	snprintf(text, size, "got %s%s", row->name, row->answers[moment].text);
+	return row->answers[moment].wish;
 }
 
 static void on_event(evutil_socket_t signum, short what, void *context)

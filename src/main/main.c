@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/service.h"
 #include "base/version.h"
-#include "conf/access.h"
+#include "conf/check.h"
 #include "conf/value.h"
 #include "main/config_report.h"
 #include "main/daemon.h"
@@ -19,8 +19,10 @@
 #include "net/loop_memory.h"
 #include "verify/child.h"
 
+#include <ares.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,22 +78,6 @@ static bool apply_log(const struct settings *s)
 	return log_configure(&config);
 }
 
-/* Reads the file again, but keeps the settings that need a restart. NULL with problems. */
-static struct conf *read_again(struct conf_problems *problems)
-{
-	const struct conf *now = pooler.world->conf;
-	const char *asked = now->settings.conffile;
-	struct conf *fresh = conf_load(asked && *asked ? asked : now->path, problems);
-
-	if (fresh)
-		conf_keep_fixed(fresh, now, problems);
-	if (fresh && !conf_read_rules(fresh, now, false, problems))
-		conf_drop(&fresh);
-	if (fresh)
-		access_check(fresh, NULL, problems);
-	return fresh;
-}
-
 /* Applies a snapshot. Takes the reference. */
 static bool use(struct conf *conf, struct conf_problems *problems)
 {
@@ -108,11 +94,22 @@ static bool use(struct conf *conf, struct conf_problems *problems)
 
 static bool reload(void *context, struct conf_problems *problems)
 {
+	const struct conf *now = pooler.world->conf;
+	const char *asked = now->settings.conffile;
 	bool ok, is_about_tls = false;
+	struct conf *fresh;
 
 	(void)context;
 	notify_reloading();
-	ok = use(read_again(problems), problems);
+	fresh = conf_load(asked && *asked ? asked : now->path, problems);
+	/* settings that need a restart keep their values */
+	if (fresh)
+		conf_keep_fixed(fresh, now, problems);
+	if (fresh && !conf_read_rules(fresh, now, false, problems))
+		conf_drop(&fresh);
+	if (fresh)
+		access_check(fresh, NULL, problems);
+	ok = use(fresh, problems);
 	/* a successful RELOAD has reopened it */
 	if (!ok && !log_reopen())
 		log_warning("log file: %s; going on with the old one", strerror(errno));
@@ -167,13 +164,15 @@ static void on_signal(void *context, int signum)
 {
 	struct conf_problems problems = { .count = 0 };
 	enum signal_moment moment;
+	enum signal_wish wish;
 	char text[128];
 
 	(void)context;
 	world_wake(pooler.world);
 	moment = moment_of(pooler.world);
-	log_info("%s", signal_text(signum, moment, text, sizeof(text)));
-	switch (signal_decide(signum, moment)) {
+	wish = signal_decide(signum, moment, text, sizeof(text));
+	log_info("%s", text);
+	switch (wish) {
 	case WISH_RELOAD:
 		if (!reload(NULL, &problems))
 			log_error("RELOAD Failed, see logs for more details");
@@ -279,7 +278,8 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	}
 	pooler.giver = giver_open(pooler.base, pooler.world, start->pidfile, &pooler.tick_due);
 	log_problems(&problems);
-	version_log_up(pooler.base);
+	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s", PGWEIR_VERSION, event_get_version(),
+		 event_base_get_method(pooler.base), ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
 	notify_ready();
 	daemon_ready(ready_fd);
 	while (turn(&pooler))

@@ -10,7 +10,6 @@
 #include <openssl/crypto.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/version.h"
 
 enum { LONG_CHECK = 256, LONG_PRINT_CONFIG };
@@ -144,10 +143,4 @@ void version_print(FILE *to)
 #else
 	fprintf(to, "systemd: no\n");
 #endif
-}
-
-void version_log_up(struct event_base *base)
-{
-	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s", PGWEIR_VERSION, event_get_version(),
-		 event_base_get_method(base), ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
 }

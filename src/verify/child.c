@@ -118,27 +118,20 @@ static void give_up(void)
 	_exit(0);
 }
 
-/* pgweir's descriptors are close-on-exec, but descriptors that pgweir inherited may not be. */
-static void close_others(void)
-{
-	struct rlimit limit;
-
-#ifdef SYS_close_range
-	if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0)
-		return;
-#endif
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	for (rlim_t fd = 3; fd < limit.rlim_cur; fd++)
-		close((int)fd);
-}
-
 /* Moves the socket to a close-on-exec descriptor, so that programs started by modules do not inherit it. -1: failed. */
 static int take_socket(void)
 {
+	struct rlimit limit;
+	bool are_closed = false;
 	int fd, nothing;
 
-	close_others();
+	/* pgweir's descriptors are close-on-exec, but descriptors that pgweir inherited may not be */
+#ifdef SYS_close_range
+	are_closed = syscall(SYS_close_range, 3U, ~0U, 0U) == 0;
+#endif
+	if (!are_closed && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		for (rlim_t other = 3; other < limit.rlim_cur; other++)
+			close((int)other);
 	fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)

@@ -82,33 +82,10 @@ void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_
 
 /* ---- reading ---- */
 
-static void read_ldap(struct unpack *in, struct verify_question *q, struct ldap_options *o)
-{
-	uint8_t scope;
-
-	*o = (struct ldap_options){ .port = 0 };
-	q->ldap = o;
-	q->ldap_timeout = unpack_i64(in);
-	o->port = unpack_u16(in);
-	scope = unpack_u8(in);
-	o->ldaps = unpack_bool(in);
-	o->starttls = unpack_bool(in);
-	o->servers = unpack_text(in);
-	o->prefix = unpack_text(in);
-	o->suffix = unpack_text(in);
-	o->base_dn = unpack_text(in);
-	o->bind_dn = unpack_text(in);
-	o->bind_password = unpack_text(in);
-	o->search_attribute = unpack_text(in);
-	o->search_filter = unpack_text(in);
-	in->bad |= scope > LDAP_SEARCH_ONE || q->ldap_timeout < 0 || !o->servers;
-	o->scope = (enum ldap_search_scope)scope;
-}
-
 bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *q, struct ldap_options *ldap)
 {
 	struct unpack in = unpack_of(data, size);
-	uint8_t method;
+	uint8_t method, scope;
 
 	*q = (struct verify_question){ .method = VERIFY_PAM };
 	*ticket = unpack_u64(&in);
@@ -121,7 +98,23 @@ bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, st
 		in.bad |= !q->service;
 		break;
 	case VERIFY_LDAP:
-		read_ldap(&in, q, ldap);
+		*ldap = (struct ldap_options){ .port = 0 };
+		q->ldap = ldap;
+		q->ldap_timeout = unpack_i64(&in);
+		ldap->port = unpack_u16(&in);
+		scope = unpack_u8(&in);
+		ldap->ldaps = unpack_bool(&in);
+		ldap->starttls = unpack_bool(&in);
+		ldap->servers = unpack_text(&in);
+		ldap->prefix = unpack_text(&in);
+		ldap->suffix = unpack_text(&in);
+		ldap->base_dn = unpack_text(&in);
+		ldap->bind_dn = unpack_text(&in);
+		ldap->bind_password = unpack_text(&in);
+		ldap->search_attribute = unpack_text(&in);
+		ldap->search_filter = unpack_text(&in);
+		in.bad |= scope > LDAP_SEARCH_ONE || q->ldap_timeout < 0 || !ldap->servers;
+		ldap->scope = (enum ldap_search_scope)scope;
 		break;
 	case VERIFY_SCRAM:
 		q->iterations = unpack_u32(&in);

@@ -136,17 +136,6 @@ static struct verify_share *share_new(struct verify_queue *q, const struct verif
 	return share;
 }
 
-static void share_free(struct verify_queue *q, struct verify_share *share)
-{
-	struct verify_group *group = share->group;
-
-	list_remove(&share->node);
-	HASH_DEL(q->by_source, share);
-	mem_free(share);
-	group->share_count--;
-	group_free_if_empty(q, group);
-}
-
 /* ---- waiting ---- */
 
 static void join(struct verify_queue *q, struct verify_share *share, struct verify_place *place)
@@ -172,15 +161,22 @@ bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const 
 void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 {
 	struct verify_share *share = place->share;
+	struct verify_group *group;
 
 	if (!share)
 		return;
+	group = share->group;
 	place->share = NULL;
 	list_remove(&place->node);
 	q->waiting--;
-	share->group->waiting--;
-	if (--share->waiting == 0)
-		share_free(q, share);
+	group->waiting--;
+	if (--share->waiting > 0)
+		return;
+	list_remove(&share->node);
+	HASH_DEL(q->by_source, share);
+	mem_free(share);
+	group->share_count--;
+	group_free_if_empty(q, group);
 }
 
 /* Returns the index of the node in the list. */
@@ -216,32 +212,26 @@ void verify_queue_share(struct verify_queue *q, struct verify_place *place, cons
 
 /* ---- turns ---- */
 
-/* Removes a place from the queue, and moves its source and its group to the end of their lists. */
-static struct verify_place *take(struct verify_queue *q, struct verify_place *place)
-{
-	struct verify_share *share = place->share;
-
-	list_remove(&share->group->node);
-	list_append(&q->turns, &share->group->node);
-	list_remove(&share->node);
-	list_append(&share->group->shares, &share->node);
-	verify_queue_remove(q, place);
-	return place;
-}
-
 struct verify_place *verify_queue_next(struct verify_queue *q, const struct verify_fit *fit)
 {
 	LIST_EACH(turn, &q->turns) {
 		LIST_EACH(node, &LIST_OBJECT(turn, struct verify_group, node)->shares) {
-			const struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
+			struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
 
 			if (fit && !fit->source(fit->context, &share->source))
 				continue;
 			LIST_EACH(waiting, &share->places) {
 				struct verify_place *place = LIST_OBJECT(waiting, struct verify_place, node);
 
-				if (!fit || fit->place(fit->context, place))
-					return take(q, place);
+				if (fit && !fit->place(fit->context, place))
+					continue;
+				/* the next turn of this source and of its group comes after all others */
+				list_remove(&share->group->node);
+				list_append(&q->turns, &share->group->node);
+				list_remove(&share->node);
+				list_append(&share->group->shares, &share->node);
+				verify_queue_remove(q, place);
+				return place;
 			}
 		}
 	}

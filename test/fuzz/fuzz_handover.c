@@ -16,7 +16,7 @@
 #include "net/records.h"
 #include "pg/frame.h"
 #include "sandbox.h"
-#include "handover/handover.h"
+#include "handover/handover_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void take_records(struct fuzz_input in)
 		free(body);
 		in.at += PG_HEADER + f.here;
 	}
-	if (goes_on && handover_is_whole(handover))
+	if (goes_on && handover->is_whole)
 		finish(&h, &handover);
 	handover_undo(&handover);
 	conf_problems_free(&problems);
@@ -150,7 +150,7 @@ static void hand_over(struct house *from, struct house *to)
 	FUZZ_CHECK(out && in && handover_send(from->world, out, PATIENCE, &counts));
 	if (shows)
 		putchar('R');
-	while (!handover_is_whole(handover)) {
+	while (!handover->is_whole) {
 		FUZZ_CHECK(records_wait(in, &record, PATIENCE) == RECORDS_OK);
 		if (shows)
 			show(&record);

@@ -1,5 +1,5 @@
 /* Configuration files that other users can read or change, with real files and modes. Tests with other owners run as root only. */
-#include "conf/access.h"
+#include "conf/check.h"
 
 #include "conf/hba.h"
 #include "tempfile.h"

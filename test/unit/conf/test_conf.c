@@ -422,9 +422,10 @@ TEST(references)
 
 TEST(defaults_have_no_databases)
 {
-	struct conf *conf = conf_defaults();
+	struct conf *conf = conf_load(temp_write("empty.ini", "[databases]\n"), &problems);
 
 	REQUIRE(conf);
+	conf_problems_free(&problems);
 	CHECK_INT(conf->database_count, 0);
 	CHECK(!conf->fallback);
 	CHECK(!conf_database_find(conf, "x"));

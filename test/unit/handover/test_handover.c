@@ -41,7 +41,7 @@ static bool take_all(void)
 {
 	struct record r;
 
-	while (!handover_is_whole(taking))
+	while (!taking->is_whole)
 		if (records_wait(to, &r, PATIENCE) != RECORDS_OK || !handover_take(taking, &r, &problems))
 			return false;
 	return true;
@@ -138,12 +138,12 @@ TEST(end_record_with_wrong_counts)
 	open_worlds();
 	/* the world record is missing */
 	CHECK(!take_one(HANDOVER_END, nothing, sizeof(nothing), -1));
-	CHECK(!handover_is_whole(taking));
+	CHECK(!taking->is_whole);
 	taking->has_world = true;
 	CHECK(!take_one(HANDOVER_END, one_client, sizeof(one_client), -1));
-	CHECK(!handover_is_whole(taking));
+	CHECK(!taking->is_whole);
 	CHECK(take_one(HANDOVER_END, nothing, sizeof(nothing), -1));
-	CHECK(handover_is_whole(taking));
+	CHECK(taking->is_whole);
 	/* the last record must be the end record */
 	CHECK(!take_one(HANDOVER_UNAUTHENTICATED, "", 0, -1));
 	close_worlds();

@@ -41,8 +41,8 @@ TEST(action_of_each_signal)
 	char text[128];
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		CHECK_INT(signal_decide(cases[i].signum, cases[i].moment), cases[i].wish);
-		CHECK_TEXT(signal_text(cases[i].signum, cases[i].moment, text, sizeof text), cases[i].text);
+		CHECK_INT(signal_decide(cases[i].signum, cases[i].moment, text, sizeof text), cases[i].wish);
+		CHECK_TEXT(text, cases[i].text);
 	}
 }
 
