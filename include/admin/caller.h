@@ -95,9 +95,6 @@ static inline const char *bytes_text(const struct bytes *b)
 }
 
 /* console.c */
-/* The only writer of client->console_state. console_turn checks callers that are WAITING or SENDING in each turn, and callers
-   that are CONTINUING continue in the next turn. */
-void caller_become(struct caller *caller, enum console_state state);
 /* Appends and logs the ErrorResponse. Returns OUTCOME_FAILED. `first` and `second` replace %s in the text, `detail` is the
    DETAIL field; each may be NULL. */
 enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
@@ -110,15 +107,10 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result);
 /* Runs a command after checking the caller's access; verb_run runs it again for more rows. `result` must be initialised. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
+/* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was not paused before. */
+enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun);
 /* Sends; the rest of the answer follows in a later turn. */
 void caller_answer_later(struct caller *caller);
-
-/* verbs.c */
-void wait_forget(struct caller *caller);
-/* Checks the condition. Clients may end, also the caller's client: suspend_timeout closes clients that do not read. */
-enum wait_verdict wait_check(const struct caller *caller);
-/* The command has failed: resumes the pools that it has paused. Returns whether there were any. */
-bool wait_take_back(const struct caller *caller);
 
 /* verbs.c: runs the command, whose rows go to `result`. The caller's access and the form of the argument have been checked. */
 enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result);

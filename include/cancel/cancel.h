@@ -11,7 +11,7 @@ struct peer_line;
 /* State of cancel requests for the whole process. */
 struct cancels {
 	struct client *by_pid;		/* uthash: clients by the process number of their cancel key */
-	struct peer_line *lines;	/* uthash: requests for other poolers of the group; see peers.c */
+	struct peer_line *lines;	/* uthash: requests for other poolers of the group; see cancel.c */
 	struct list predecessors;	/* processes that were replaced and still have clients; see predecessors.c */
 };
 /* NULL: no memory. */
@@ -44,5 +44,21 @@ void cancel_query_over(struct server *target);
 /* A client or a server ends: removes all references to it. */
 void cancel_forget_client(struct client *client);
 void cancel_forget_server(struct server *server);
+
+/* ---- other poolers of the group ([peers]) ---- */
+
+/* The first two bytes of the secret of a cancel key, if peer_id is set: 14 bits peer_id, 2 bits for the number of hops left. */
+#define PEER_KEY_HOPS 0x03		/* in the second byte */
+
+/* For SHOW PEER_POOLS: requests in progress to this peer. */
+struct peer_count {
+	int queued, connecting, handed_over;	/* each has a client and, except in the queue, a connection or an attempt to connect */
+};
+struct peer_count peers_count(const struct cancels *cancels, int id);
+/* Called about ten times a second: tries the next address of peers that do not answer, and begins requests that have room.
+   Cancellers may end. */
+void peers_tick(struct world *world);
+/* Asserts that the counts equal the calls. */
+void peers_check(const struct world *world);
 
 #endif

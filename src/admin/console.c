@@ -71,7 +71,7 @@ static const char *error_text(enum console_error why, const char *first, const c
 	return bytes_text(out) ? bytes_text(out) : "out of memory";
 }
 
-/* ---- callers ---- */
+/* ---- the state of a caller ---- */
 
 #define C(id) (1u << CONSOLE_##id)
 static const struct state_row states[CONSOLE_STATES] = {
@@ -81,7 +81,9 @@ static const struct state_row states[CONSOLE_STATES] = {
 };
 #undef C
 
-void caller_become(struct caller *caller, enum console_state state)
+/* The only writer of client->console_state. console_turn checks callers that are WAITING or SENDING in each turn, and callers
+   that are CONTINUING continue in the next turn. */
+static void caller_become(struct caller *caller, enum console_state state)
 {
 	struct client *client = caller->client;
 
@@ -92,6 +94,104 @@ void caller_become(struct caller *caller, enum console_state state)
 	if (state == CONSOLE_CONTINUING)
 		peer_come_again(&client->peer);
 }
+
+/* ---- waiting commands ---- */
+
+/*
+ * Waiting commands: PAUSE, KILL, SUSPEND and WAIT_CLOSE are answered when a condition on other connections holds. Each
+ * condition is checked once a turn, which also finds out that it cannot be reached any more (a RESUME from another console, a
+ * RELOAD that removed the database). Therefore no event handler has to report anything.
+ *
+ * A cancel request ("Canceling Requests in Progress") ends a wait, and resumes the pools that the command has paused: a PAUSE
+ * that was given up because a session does not end must not block other clients.
+ *
+ * Invariant: wait.kind is not WAIT_FOR_NOTHING exactly while the caller is WAITING.
+ */
+
+static void wait_forget(struct caller *caller)
+{
+	mem_free(caller->wait.database);
+	caller->wait = (struct wait){ .kind = WAIT_FOR_NOTHING };
+}
+
+/* Checks the condition. Clients may end, also the caller's client: suspend_timeout closes clients that do not read. */
+static enum wait_verdict wait_check(const struct caller *caller)
+{
+	const struct wait *wait = &caller->wait;
+	struct world *world = caller->console->world;
+	const struct pools *pools = world->pools;
+	const struct database *database = NULL;
+	usec_t most = world->conf->settings.suspend_timeout;
+	bool is_over = true;
+
+	if (caller->client->console_state == CONSOLE_SENDING)
+		return stream_unsent(&caller->client->peer.stream) == 0 ? WAIT_OVER : WAIT_LASTS;
+	if (wait->is_cancelled)
+		return WAIT_CANCELLED;
+	if (wait->database) {
+		database = database_find(world->pools, wait->database);
+		if (!database)
+			return WAIT_DATABASE_GONE;
+	}
+	switch (wait->kind) {
+	case WAIT_FOR_PAUSE:
+		if (database ? !database->paused : !pools->paused)
+			return WAIT_RESUMED;
+		is_over = pools_is_without_servers(pools, database);
+		break;
+	case WAIT_FOR_CLOSE:
+		is_over = pools_is_without_close_needed(pools, database);
+		break;
+	case WAIT_FOR_SUSPEND:
+		if (!pools->suspended)
+			return WAIT_RESUMED;
+		if (most > 0 && world->now - wait->since >= most)
+			world_drop_unflushed(world);
+		is_over = world_is_flushed(world);
+		break;
+	case WAIT_FOR_NOTHING:
+		break;
+	}
+	return is_over ? WAIT_OVER : WAIT_LASTS;
+}
+
+/* The command has failed: resumes the pools that it has paused. Returns whether there were any. */
+static bool wait_take_back(const struct caller *caller)
+{
+	const struct wait *wait = &caller->wait;
+	struct world *world = caller->console->world;
+	struct pools *pools = world->pools;
+	struct database *database = wait->database ? database_find(pools, wait->database) : NULL;
+	bool is_suspend = wait->kind == WAIT_FOR_SUSPEND;
+	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
+
+	/* another console client may have resumed or paused in the same turn */
+	if (!wait->has_begun || !is_paused)
+		return false;
+	if (is_suspend)
+		world_suspend(world, false);
+	pools_pause(pools, database, false);
+	return true;
+}
+
+enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
+{
+	char *name = mem_copy_string(command->name);
+
+	if (command->name && !name)
+		return caller_refuse(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL, NULL);
+	caller->wait = (struct wait){
+		.kind = kind, .database = name, .since = caller->console->world->now, .verb = command->row->verb, .has_begun = has_begun,
+	};
+	caller_become(caller, CONSOLE_WAITING);
+	if (wait_check(caller) == WAIT_LASTS)
+		return OUTCOME_WAITS;
+	wait_forget(caller);
+	caller_become(caller, CONSOLE_RUNNING);
+	return OUTCOME_DONE;
+}
+
+/* ---- callers ---- */
 
 static void close_statement(struct caller *caller)
 {

@@ -1,6 +1,6 @@
 /*
  * The commands of the console. Room pool and main (control) do the work; this file makes the checks before it, in the order in
- * which users expect the errors, and begins the wait after it.
+ * which users expect the errors, and begins the wait after it (console.c).
  *
  * Invariant: a refused command has changed nothing.
  */
@@ -31,83 +31,6 @@ static verb *const verbs[COMMANDS] = {
 #undef COMMAND
 };
 
-/* ---- waiting commands ---- */
-
-/*
- * Waiting commands: PAUSE, KILL, SUSPEND and WAIT_CLOSE are answered when a condition on other connections holds. Each
- * condition is checked once a turn, which also finds out that it cannot be reached any more (a RESUME from another console, a
- * RELOAD that removed the database). Therefore no event handler has to report anything.
- *
- * A cancel request ("Canceling Requests in Progress") ends a wait, and resumes the pools that the command has paused: a PAUSE
- * that was given up because a session does not end must not block other clients.
- *
- * Invariant: wait.kind is not WAIT_FOR_NOTHING exactly while the caller is WAITING.
- */
-
-void wait_forget(struct caller *caller)
-{
-	mem_free(caller->wait.database);
-	caller->wait = (struct wait){ .kind = WAIT_FOR_NOTHING };
-}
-
-enum wait_verdict wait_check(const struct caller *caller)
-{
-	const struct wait *wait = &caller->wait;
-	struct world *world = caller->console->world;
-	const struct pools *pools = world->pools;
-	const struct database *database = NULL;
-	usec_t most = world->conf->settings.suspend_timeout;
-	bool is_over = true;
-
-	if (caller->client->console_state == CONSOLE_SENDING)
-		return stream_unsent(&caller->client->peer.stream) == 0 ? WAIT_OVER : WAIT_LASTS;
-	if (wait->is_cancelled)
-		return WAIT_CANCELLED;
-	if (wait->database) {
-		database = database_find(world->pools, wait->database);
-		if (!database)
-			return WAIT_DATABASE_GONE;
-	}
-	switch (wait->kind) {
-	case WAIT_FOR_PAUSE:
-		if (database ? !database->paused : !pools->paused)
-			return WAIT_RESUMED;
-		is_over = pools_is_without_servers(pools, database);
-		break;
-	case WAIT_FOR_CLOSE:
-		is_over = pools_is_without_close_needed(pools, database);
-		break;
-	case WAIT_FOR_SUSPEND:
-		if (!pools->suspended)
-			return WAIT_RESUMED;
-		if (most > 0 && world->now - wait->since >= most)
-			world_drop_unflushed(world);
-		is_over = world_is_flushed(world);
-		break;
-	case WAIT_FOR_NOTHING:
-		break;
-	}
-	return is_over ? WAIT_OVER : WAIT_LASTS;
-}
-
-bool wait_take_back(const struct caller *caller)
-{
-	const struct wait *wait = &caller->wait;
-	struct world *world = caller->console->world;
-	struct pools *pools = world->pools;
-	struct database *database = wait->database ? database_find(pools, wait->database) : NULL;
-	bool is_suspend = wait->kind == WAIT_FOR_SUSPEND;
-	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
-
-	/* another console client may have resumed or paused in the same turn */
-	if (!wait->has_begun || !is_paused)
-		return false;
-	if (is_suspend)
-		world_suspend(world, false);
-	pools_pause(pools, database, false);
-	return true;
-}
-
 /* ---- commands ---- */
 
 enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result)
@@ -125,7 +48,7 @@ enum outcome verb_run(struct caller *caller, const struct command *command, stru
 static void log_command(const struct caller *caller, const struct command *command)
 {
 	char who[256], name[PRINTABLE_NAME], value[PRINTABLE_TEXT];
-	const char *verb = command->row->verb;
+	const char *name_of_verb = command->row->verb;
 
 	client_text(caller->client, who, sizeof(who));
 	if (command->name)
@@ -133,13 +56,13 @@ static void log_command(const struct caller *caller, const struct command *comma
 	if (command->id == COMMAND_SET)
 		printable_text(setting_may_be_secret(command->name, command->value) ? "***" : command->value, value, sizeof(value));
 	if (!command->name)
-		log_info("%s command issued (%s)", verb, who);
+		log_info("%s command issued (%s)", name_of_verb, who);
 	else if (command->id == COMMAND_SET)
-		log_info("%s %s=%s command issued (%s)", verb, name, value, who);
+		log_info("%s %s=%s command issued (%s)", name_of_verb, name, value, who);
 	else if (command->id == COMMAND_SHUTDOWN)
-		log_info("%s %s command issued (%s)", verb, name, who);
+		log_info("%s %s command issued (%s)", name_of_verb, name, who);
 	else
-		log_info("%s '%s' command issued (%s)", verb, name, who);
+		log_info("%s '%s' command issued (%s)", name_of_verb, name, who);
 }
 
 static enum outcome refuse(struct caller *caller, enum console_error why)
@@ -176,24 +99,6 @@ static bool find_database(struct caller *caller, const struct command *command, 
 		*c |= *c == '_' ? 0 : 0x20;
 	caller_refuse(caller, CONSOLE_ERROR_ADMIN_DATABASE, verb_name, command->name, NULL);
 	return false;
-}
-
-/* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was not paused before. */
-static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
-{
-	char *name = mem_copy_string(command->name);
-
-	if (command->name && !name)
-		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
-	caller->wait = (struct wait){
-		.kind = kind, .database = name, .since = caller->console->world->now, .verb = command->row->verb, .has_begun = has_begun,
-	};
-	caller_become(caller, CONSOLE_WAITING);
-	if (wait_check(caller) == WAIT_LASTS)
-		return OUTCOME_WAITS;
-	wait_forget(caller);
-	caller_become(caller, CONSOLE_RUNNING);
-	return OUTCOME_DONE;
 }
 
 static enum outcome run_SHOW(struct caller *caller, const struct command *command)
@@ -239,7 +144,7 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 		return OUTCOME_FAILED;
 	has_begun = !pools_is_paused(pools, database);
 	pools_pause(pools, database, true);
-	return wait_for(caller, WAIT_FOR_PAUSE, command, has_begun);
+	return caller_wait(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
 static enum outcome run_RESUME(struct caller *caller, const struct command *command)
@@ -274,7 +179,7 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	log_command(caller, command);
 	world->pools->suspended = true;
 	world_suspend(world, true);
-	return wait_for(caller, WAIT_FOR_SUSPEND, command, true);
+	return caller_wait(caller, WAIT_FOR_SUSPEND, command, true);
 }
 
 static enum outcome run_DISABLE(struct caller *caller, const struct command *command)
@@ -312,7 +217,7 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 		return OUTCOME_FAILED;
 	has_begun = !pools_is_paused(pools, database);
 	pools_kill(pools, database);
-	return wait_for(caller, WAIT_FOR_PAUSE, command, has_begun);
+	return caller_wait(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
 /* The argument is an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
@@ -347,7 +252,7 @@ static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *
 
 	if (!find_database(caller, command, &database))
 		return OUTCOME_FAILED;
-	return wait_for(caller, WAIT_FOR_CLOSE, command, false);
+	return caller_wait(caller, WAIT_FOR_CLOSE, command, false);
 }
 
 /* Appends a problem: "FILE:LINE: TEXT", as far as they are known. */

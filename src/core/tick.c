@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
-#include "cancel/peers.h"
 #include "relay/release.h"
 
 #include <stdio.h>

@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cancel/cancel.h"
-#include "cancel/peers.h"
 #include "cancel/predecessors.h"
 #include "conf/value.h"
 #include "handover/handover.h"

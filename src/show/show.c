@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cancel/peers.h"
+#include "cancel/cancel.h"
 #include "conf/value.h"
 #include "conn/world.h"
 #include "pg/statement.h"

@@ -17,7 +17,7 @@
 #include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
-#include "cancel/peers.h"
+#include "cancel/cancel.h"
 #include "pg/message.h"
 #include "pg/frame.h"
 #include "pg/statement.h"
