@@ -1,8 +1,7 @@
 #ifndef CONF_INI_H
 #define CONF_INI_H
 
-#include "conf/conf.h"
-#include "conf/value.h"
+#include "conf/problem.h"
 
 /*
  * The lines of an ini file and of its include files. Texts are valid only during the call of the visitor.
@@ -30,23 +29,5 @@ enum connstr_verdict { CONNSTR_PAIR, CONNSTR_END, CONNSTR_BAD };
 /* Cuts the next pair off *cursor in place: *key and *value point into the text. CONNSTR_BAD: *why says which syntax was
    expected, without the text, which may contain a password; nothing more can be read. */
 enum connstr_verdict connstr_next(char **cursor, char **key, char **value, const char **why);
-
-/* The location of a value, for problems. */
-struct entry_place {
-	const char *file;
-	int line;
-	const char *noun, *owner;	/* "database", "mydb"; owner NULL: a setting */
-	int behind_password;		/* the number of the key=value pair in its entry if an earlier pair is a password, otherwise 0 */
-};
-
-/* Writes `; did you mean "NAME"?` to buf, or "" if name is NULL. Returns buf. */
-const char *entry_suggest(const char *name, char *buf, size_t size);
-/* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
-enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
-				const struct entry_place *place, struct conf_problems *problems);
-/* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies
-   `line->value`. False: no memory. */
-bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena,
-		struct conf_problems *problems);
 
 #endif

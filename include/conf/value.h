@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "conf/problem.h"
 #include "conf/settings.h"
 
 /*
@@ -48,10 +49,6 @@ enum value_verdict { VALUE_READ_OK, VALUE_READ_WRONG, VALUE_READ_NO_MEMORY };
 enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena);
 /* Sets every field of `object` in the table to its default. False: no memory. */
 bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena);
-/* Describes the accepted values ("a whole number from 0 to 65535"). Returns buf. */
-const char *value_accepted(const struct value_row *row, char *buf, size_t size);
-/* Writes the word of an enum that is nearest to a misspelt word to buf. Returns NULL for other types, or if no word is near. */
-const char *value_nearest_word(const struct value_row *row, const char *text, char *buf, size_t size);
 /* Returns the value of the field in the syntax of the file: in buf, or a text that is valid as long as the object; never NULL.
    An unset number and a secret are "". */
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size);
@@ -65,5 +62,27 @@ bool value_is_equal(const struct value_row *row, const void *a, const void *b);
 bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a, const void *b);
 /* Serialises the values of these rows: the bytes are equal exactly if the values are equal. Secrets are omitted. */
 void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which, const void *object);
+
+/* ---- entries of the file ---- */
+
+struct ini_line;
+
+/* The location of a value, for problems. */
+struct entry_place {
+	const char *file;
+	int line;
+	const char *noun, *owner;	/* "database", "mydb"; owner NULL: a setting */
+	int behind_password;		/* the number of the key=value pair in its entry if an earlier pair is a password, otherwise 0 */
+};
+
+/* Writes `; did you mean "NAME"?` to buf, or "" if name is NULL. Returns buf. */
+const char *entry_suggest(const char *name, char *buf, size_t size);
+/* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
+enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
+				const struct entry_place *place, struct conf_problems *problems);
+/* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies
+   `line->value`. False: no memory. */
+bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena,
+		struct conf_problems *problems);
 
 #endif

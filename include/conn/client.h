@@ -64,7 +64,7 @@ struct client {
 	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
 	/* cancel requests only: */
 	struct server *cancel_target;	/* aims at this one */
-	struct peer_call *peer_call;	/* on its way to another pooler; see peers.c */
+	struct peer_call *peer_call;	/* on its way to another pooler; see cancel.c */
 	struct server *cancel_carrier;	/* the connection that carries it */
 };
 

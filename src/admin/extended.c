@@ -51,16 +51,35 @@ struct portal {
 	char name[];
 };
 
-enum held_verdict { HELD_OK, HELD_TOO_MUCH, HELD_NO_MEMORY };
+/* ---- answers ---- */
 
-/* Counts an object of this size if there is room for it. Returns whether there is. */
-static bool take_room(struct held *held, size_t size)
+static void fail(struct caller *caller, enum console_error why, const char *first, const char *second)
 {
-	if (held->count >= HELD_MOST || held->bytes + size > HELD_BYTES_MOST)
-		return false;
+	caller_refuse(caller, why, first, second, NULL);
+	caller->skips = true;
+}
+
+/* Appends a message without a body. */
+static void say(struct caller *caller, uint8_t type)
+{
+	pg_end(&caller->out, pg_begin(&caller->out, type));
+}
+
+/* Counts an object of this size, and returns it: `object` was allocated for it, or is NULL. Sends the error, and returns NULL, without
+   memory or if the limits are reached. */
+static void *keep(struct caller *caller, void *object, size_t size)
+{
+	struct held *held = &caller->held;
+	bool has_room = held->count < HELD_MOST && held->bytes + size <= HELD_BYTES_MOST;
+
+	if (!object || !has_room) {
+		fail(caller, object ? CONSOLE_ERROR_STATEMENT_LIMIT : CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+		mem_free(object);
+		return NULL;
+	}
 	held->count++;
 	held->bytes += size;
-	return true;
+	return object;
 }
 
 /* ---- statements ---- */
@@ -76,23 +95,20 @@ static struct held_statement *held_statement_find(const struct held *held, const
 	return NULL;
 }
 
-static enum held_verdict held_statement_add(struct held *held, const char *name, struct sql_span text)
+/* False: the error was sent. */
+static bool held_statement_add(struct caller *caller, const char *name, struct sql_span text)
 {
 	size_t name_size = strlen(name), size = name_size + text.size;
-	struct held_statement *s = mem_try(sizeof(*s) + size + 2);
+	struct held_statement *s = keep(caller, mem_try(sizeof(*s) + size + 2), size);
 
 	if (!s)
-		return HELD_NO_MEMORY;
-	if (!take_room(held, size)) {
-		mem_free(s);
-		return HELD_TOO_MUCH;
-	}
+		return false;
 	s->size = size;
 	memcpy(s->name, name, name_size);
 	memcpy(s->name + name_size + 1, text.at, text.size);
 	s->text = s->name + name_size + 1;
-	list_append(&held->statements, &s->node);
-	return HELD_OK;
+	list_append(&caller->held.statements, &s->node);
+	return true;
 }
 
 static void held_statement_drop(struct held *held, struct held_statement *s)
@@ -126,28 +142,22 @@ static struct portal *held_portal_find(const struct held *held, const char *name
 	return NULL;
 }
 
-/* Creates a READY portal for the command of the statement; *out is NULL unless HELD_OK is returned. */
-static enum held_verdict held_portal_add(struct held *held, const char *name, const struct held_statement *s, struct portal **out)
+/* Creates a READY portal for the command of the statement. NULL: the error was sent. */
+static struct portal *held_portal_add(struct caller *caller, const char *name, const struct held_statement *s)
 {
 	size_t size = strlen(name) + s->size;
-	struct portal *p = mem_try(sizeof(*p) + strlen(name) + 1);
+	struct portal *p = keep(caller, mem_try(sizeof(*p) + strlen(name) + 1), size);
 
-	*out = NULL;
 	if (!p)
-		return HELD_NO_MEMORY;
-	if (!take_room(held, size)) {
-		mem_free(p);
-		return HELD_TOO_MUCH;
-	}
+		return NULL;
 	p->size = size;
 	memcpy(p->name, name, strlen(name));
-	list_append(&held->portals, &p->node);
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) != COMMAND_PARSE_OK) {
-		held_portal_drop(held, p);
-		return HELD_NO_MEMORY;
-	}
-	*out = p;
-	return HELD_OK;
+	list_append(&caller->held.portals, &p->node);
+	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) == COMMAND_PARSE_OK)
+		return p;
+	held_portal_drop(&caller->held, p);
+	fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+	return NULL;
 }
 
 /* Must be called after the number of buffered rows has changed. */
@@ -159,27 +169,7 @@ static void held_count_rows(struct held *held, struct portal *p)
 	p->row_bytes = now;
 }
 
-/* ---- answers ---- */
-
-static void fail(struct caller *caller, enum console_error why, const char *first, const char *second)
-{
-	caller_refuse(caller, why, first, second, NULL);
-	caller->skips = true;
-}
-
-/* Appends a message without a body. */
-static void say(struct caller *caller, uint8_t type)
-{
-	pg_end(&caller->out, pg_begin(&caller->out, type));
-}
-
-/* Sends the error if the object could not be kept. Returns whether it is kept. */
-static bool report_held(struct caller *caller, enum held_verdict verdict)
-{
-	if (verdict != HELD_OK)
-		fail(caller, verdict == HELD_TOO_MUCH ? CONSOLE_ERROR_STATEMENT_LIMIT : CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
-	return verdict == HELD_OK;
-}
+/* ---- the end ---- */
 
 void extended_end_transaction(struct caller *caller)
 {
@@ -224,7 +214,7 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 	}
 	switch (command_parse(one, &command)) {
 	case COMMAND_PARSE_OK:
-		if (report_held(caller, held_statement_add(&caller->held, name, one)))
+		if (held_statement_add(caller, name, one))
 			say(caller, '1');
 		break;
 	case COMMAND_PARSE_INVALID:
@@ -304,7 +294,8 @@ static bool on_bind(struct caller *caller, struct pg_cursor *c)
 		held_portal_drop(held, old);
 	if (!caller->skips && bind.values > 0)
 		refuse_number(caller, CONSOLE_ERROR_BIND_PARAMETERS, bind.values, 0);
-	if (caller->skips || !report_held(caller, held_portal_add(held, bind.portal, s, &p)))
+	p = caller->skips ? NULL : held_portal_add(caller, bind.portal, s);
+	if (!p)
 		return true;
 	caller_begin_result(caller, &p->command, &p->result);
 	/* Without a result any formats are accepted, as in PostgreSQL. */

@@ -686,13 +686,32 @@ static void server_address_unpack(struct unpack *in, struct server *s)
 	in->bad |= !server_enlist(s);
 }
 
-static void unpack_into(struct unpack *in, struct handover *h, struct server *s, uint8_t state)
+void server_unpack(struct unpack *in, struct handover *h, int fd)
 {
+	uint8_t state = unpack_u8(in);
+	uint64_t id = unpack_u64(in);
 	usec_t since, opened;
 	const char *marker;
 	uint32_t dedicated;
-	bool lent;
+	struct server *s;
+	bool has_unsent, lent;
 
+	if (h->no_place != REASON_NONE) {
+		peer_skim(*in, &has_unsent, &h->in_message);
+		handover_reject(h, fd, state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE : REJECT_CLOSE);
+		in->at = in->end;
+		return;
+	}
+	in->bad |= !h->pool || h->pool->database->is_console ||
+		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE &&
+		    state != SERVER_LISTENING);
+	s = in->bad ? NULL : server_new(h->pool, h->world, false, NULL);
+	if (!s || !stream_open(&s->peer.stream, h->world->base, fd, h->world->ops->server_stream)) {
+		close(fd);
+		in->bad = true;
+		return;
+	}
+	s->peer.id = id;
 	peer_unpack(in, h, &s->peer);
 	since = unpack_i64(in);
 	opened = unpack_i64(in);
@@ -720,30 +739,4 @@ static void unpack_into(struct unpack *in, struct handover *h, struct server *s,
 	h->server = state == SERVER_ACTIVE ? s : NULL;
 	marker = unpack_text(in);
 	in->bad = in->bad || (state == SERVER_LISTENING) != (marker != NULL) || (marker && !notify_server_restore_server(s, marker));
-}
-
-void server_unpack(struct unpack *in, struct handover *h, int fd)
-{
-	uint8_t state = unpack_u8(in);
-	uint64_t id = unpack_u64(in);
-	struct server *s;
-	bool has_unsent;
-
-	if (h->no_place != REASON_NONE) {
-		peer_skim(*in, &has_unsent, &h->in_message);
-		handover_reject(h, fd, state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE : REJECT_CLOSE);
-		in->at = in->end;
-		return;
-	}
-	in->bad |= !h->pool || h->pool->database->is_console ||
-		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE &&
-		    state != SERVER_LISTENING);
-	s = in->bad ? NULL : server_new(h->pool, h->world, false, NULL);
-	if (!s || !stream_open(&s->peer.stream, h->world->base, fd, h->world->ops->server_stream)) {
-		close(fd);
-		in->bad = true;
-		return;
-	}
-	s->peer.id = id;
-	unpack_into(in, h, s, state);
 }

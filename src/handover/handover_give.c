@@ -272,33 +272,13 @@ static const char *confirm(struct giver *g, bool *takes_pidfile)
 	return records_error(channel);
 }
 
-/* Everything belongs to the new process; only clients that could not be handed over remain. */
-static void let_go(struct giver *g, bool pidfile_goes_along, const struct handover_counts *counts)
-{
-	struct asker *a = g->asker;
-	int32_t pid = a->pid;
-	struct records *channel = a->records;
-
-	if (pidfile_goes_along)
-		pidfile_forget(g->pidfile);
-	else
-		pidfile_release(g->pidfile);
-	notify_successor(pid);
-	event_del(&a->readable);
-	a->records = NULL;
-	asker_free(&g->asker);
-	handover_done(g->world, &channel);
-	log_info("process %d has taken over: %u clients, %u servers, %u listening sockets; %u clients stay here to their end", (int)pid,
-		 counts->clients, counts->servers, counts->listeners, counts->staying);
-}
-
 static void give(struct giver *g)
 {
 	struct records *to = g->asker->records;
-	const char *notify = notify_address();
+	const char *notify = notify_address(), *why;
 	struct handover_counts counts;
 	bool takes_pidfile = false;
-	const char *why;
+	int32_t pid = g->asker->pid;
 
 	if ((notify && !send_text(to, HANDOVER_NOTIFY, notify)) ||
 	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), PATIENCE)) ||
@@ -307,13 +287,24 @@ static void give(struct giver *g)
 		return;
 	}
 	why = confirm(g, &takes_pidfile);
-	if (!why) {
-		let_go(g, takes_pidfile, &counts);
+	if (why) {
+		/* the new process may be alive and still send READY: it must be told */
+		send_text(g->asker->records, HANDOVER_REFUSAL, why);
+		resume(g, why);
 		return;
 	}
-	/* the new process may be alive and still send READY: it must be told */
-	send_text(g->asker->records, HANDOVER_REFUSAL, why);
-	resume(g, why);
+	/* everything belongs to the new process; only clients that could not be handed over remain */
+	if (takes_pidfile)
+		pidfile_forget(g->pidfile);
+	else
+		pidfile_release(g->pidfile);
+	notify_successor(pid);
+	event_del(&g->asker->readable);
+	g->asker->records = NULL;
+	asker_free(&g->asker);
+	handover_done(g->world, &to);
+	log_info("process %d has taken over: %u clients, %u servers, %u listening sockets; %u clients stay here to their end", (int)pid,
+		 counts.clients, counts.servers, counts.listeners, counts.staying);
 }
 
 void giver_turn(struct giver *g)

@@ -341,33 +341,12 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 
 /* ---- taking ---- */
 
-static bool take_one(struct world *w, struct handover *h, const struct record *r, struct pidfile **pidfile, struct conf_problems *problems)
-{
-	const char *path = w->conf->settings.pidfile;
-	const struct pidfile *had = *pidfile;
-	struct unpack in = unpack_of(r->body, r->size);
-
-	switch (r->type) {
-	case HANDOVER_NOTIFY:
-		if (r->fd >= 0)
-			close(r->fd);
-		notify_adopt(unpack_text(&in));
-		return true;
-	case HANDOVER_PIDFILE:
-		/* The descriptor of the old process's lock, which is shared with it. Earlier versions send the pidfile's descriptor
-		   instead; pidfile_adopt() accepts both, so HANDOVER_VERSION did not change. */
-		if (r->fd >= 0 && path && *path && !*pidfile)
-			*pidfile = pidfile_adopt(path, r->fd);
-		if (r->fd >= 0 && *pidfile == had)
-			close(r->fd);
-		return true;
-	default:
-		return handover_take(h, r, problems);
-	}
-}
-
+/* Requests and handles all records. False, with a problem: not all of them could be used. */
 static bool take_all(struct taker *t, struct world *w, struct handover *h, struct pidfile **pidfile, struct conf_problems *problems)
 {
+	const char *path = w->conf->settings.pidfile;
+	struct pidfile *had;
+	struct unpack in;
 	struct record r;
 	char why[256];
 
@@ -380,8 +359,26 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 			conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);
 			return false;
 		}
-		if (!take_one(w, h, &r, pidfile, problems))
-			return false;
+		switch (r.type) {
+		case HANDOVER_NOTIFY:
+			if (r.fd >= 0)
+				close(r.fd);
+			in = unpack_of(r.body, r.size);
+			notify_adopt(unpack_text(&in));
+			break;
+		case HANDOVER_PIDFILE:
+			/* The descriptor of the old process's lock, which is shared with it. Earlier versions send the pidfile's descriptor
+			   instead; pidfile_adopt() accepts both, so HANDOVER_VERSION did not change. */
+			had = *pidfile;
+			if (r.fd >= 0 && path && *path && !had)
+				*pidfile = pidfile_adopt(path, r.fd);
+			if (r.fd >= 0 && *pidfile == had)
+				close(r.fd);
+			break;
+		default:
+			if (!handover_take(h, &r, problems))
+				return false;
+		}
 	}
 	return true;
 }

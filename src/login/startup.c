@@ -418,48 +418,12 @@ static void ssl_packet(struct client *c, bool more_has_come)
 	c->login->tls = tls_context_hold(c->peer.world->client_tls);
 }
 
-/* Handles a complete packet. Returns its size, 0 if the connection ends. */
-static size_t whole_packet(struct client *c, const struct pg_startup *packet, size_t n)
-{
-	char version[24];
-
-	switch (packet->kind) {
-	case STARTUP_SSL:
-		ssl_packet(c, n > packet->size);
-		return packet->size;
-	case STARTUP_GSS:
-		/* GSSAPI encryption is not supported; a client may ask once */
-		if (c->login->gss_asked) {
-			client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
-			return 0;
-		}
-		c->login->gss_asked = true;
-		return say_byte(c, 'N') ? packet->size : 0;
-	case STARTUP_CANCEL:
-		cancel_request(c, packet);
-		return 0;
-	case STARTUP_VERSION_2:
-		client_end(c, REASON_PROTOCOL_2, NULL);
-		return 0;
-	case STARTUP_UNKNOWN:
-		snprintf(version, sizeof(version), "%u.%u", packet->major, packet->minor);
-		client_end(c, REASON_PROTOCOL_UNKNOWN, version);
-		return 0;
-	case STARTUP_SESSION:
-		break;
-	}
-	if (c->peer.world->conf->settings.client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
-		client_end(c, REASON_SSL_REQUIRED, NULL);
-		return 0;
-	}
-	session_packet(c, packet);
-	return packet->size;
-}
-
 size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 {
 	static const uint8_t terminate[] = { PGC_TERMINATE, 0, 0, 0, 4 };
+	const struct settings *set = &c->peer.world->conf->settings;
 	struct pg_startup packet;
+	char version[24];
 
 	/* direct TLS is not allowed after an SSLRequest or GSSENCRequest */
 	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked) {
@@ -490,5 +454,35 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_OK:
 		break;
 	}
-	return whole_packet(c, &packet, n);
+	switch (packet.kind) {
+	case STARTUP_SSL:
+		ssl_packet(c, n > packet.size);
+		return packet.size;
+	case STARTUP_GSS:
+		/* GSSAPI encryption is not supported; a client may ask once */
+		if (c->login->gss_asked) {
+			client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
+			return 0;
+		}
+		c->login->gss_asked = true;
+		return say_byte(c, 'N') ? packet.size : 0;
+	case STARTUP_CANCEL:
+		cancel_request(c, &packet);
+		return 0;
+	case STARTUP_VERSION_2:
+		client_end(c, REASON_PROTOCOL_2, NULL);
+		return 0;
+	case STARTUP_UNKNOWN:
+		snprintf(version, sizeof(version), "%u.%u", packet.major, packet.minor);
+		client_end(c, REASON_PROTOCOL_UNKNOWN, version);
+		return 0;
+	case STARTUP_SESSION:
+		break;
+	}
+	if (set->client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
+		client_end(c, REASON_SSL_REQUIRED, NULL);
+		return 0;
+	}
+	session_packet(c, &packet);
+	return packet.size;
 }

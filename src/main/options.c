@@ -35,43 +35,6 @@ static bool complain(const char *what)
 	return false;
 }
 
-/* Handles an option that getopt found. False: invalid. */
-static bool options_take(struct options *o, int option)
-{
-	switch (option) {
-	case 'd':
-		o->daemon = true;
-		return true;
-	case 'q':
-		o->quiet = true;
-		return true;
-	case 'v':
-		o->verbose++;
-		return true;
-	case 'u':
-		o->user = optarg;
-		return *optarg ? true : complain("--user needs a name");
-	case 'R':
-		o->takeover = true;
-		return true;
-	case 'V':
-		o->action = OPTIONS_VERSION;
-		return true;
-	case 'h':
-		o->action = OPTIONS_HELP;
-		return true;
-	case LONG_CHECK:
-		o->action = OPTIONS_CHECK;
-		return true;
-	case LONG_PRINT_CONFIG:
-		o->action = OPTIONS_PRINT_CONFIG;
-		return true;
-	default:
-		/* getopt has printed the reason */
-		return complain(NULL);
-	}
-}
-
 bool options_read(struct options *o, int argc, char **argv)
 {
 	int option;
@@ -80,10 +43,40 @@ bool options_read(struct options *o, int argc, char **argv)
 	/* 0 instead of 1: glibc then resets its state from an earlier command line */
 	optind = 0;
 	while ((option = getopt_long(argc, argv, "dqvu:RVh", long_options, NULL)) != -1) {
-		if (!options_take(o, option))
-			return false;
-		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
+		switch (option) {
+		case 'd':
+			o->daemon = true;
+			break;
+		case 'q':
+			o->quiet = true;
+			break;
+		case 'v':
+			o->verbose++;
+			break;
+		case 'u':
+			o->user = optarg;
+			if (!*optarg)
+				return complain("--user needs a name");
+			break;
+		case 'R':
+			o->takeover = true;
+			break;
+		case 'V':
+			o->action = OPTIONS_VERSION;
 			return true;
+		case 'h':
+			o->action = OPTIONS_HELP;
+			return true;
+		case LONG_CHECK:
+			o->action = OPTIONS_CHECK;
+			break;
+		case LONG_PRINT_CONFIG:
+			o->action = OPTIONS_PRINT_CONFIG;
+			break;
+		default:
+			/* getopt has printed the reason */
+			return complain(NULL);
+		}
 	}
 	if (optind == argc)
 		return complain("the configuration file is missing");

@@ -265,42 +265,13 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
 
 /* ---- questions ---- */
 
-static void ask(uint64_t ticket, const struct verify_question *q, struct verify_answer *answer)
-{
-	struct verify_answer late;
-	struct bytes out = BYTES_EMPTY;
-
-	switch (q->method) {
-	case VERIFY_PAM:
-		verify_pam(q, answer);
-		return;
-	case VERIFY_LDAP:
-		/* the answer if the library hangs */
-		verify_answer_set(&late, VERIFIED_UNKNOWN, "%.256s: no answer in time", q->ldap->servers);
-		verify_answer_write(&out, ticket, &late);
-		late_size = !out.failed && bytes_size(&out) <= sizeof(late_answer) ? bytes_size(&out) : 0;
-		memcpy(late_answer, bytes_front(&out), late_size);
-		bytes_free(&out);
-		verify_ldap(q, answer, give_up);
-		return;
-	case VERIFY_SCRAM:
-		/* an attack that keeps this process busy gets only CPU time that other processes do not use */
-		setpriority(PRIO_PROCESS, 0, DERIVES_NICE);
-		verify_answer_set(answer, VERIFIED_YES, "%s", "");
-		answer->has_key = scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, answer->salted);
-		if (!answer->has_key)
-			verify_answer_set(answer, VERIFIED_UNKNOWN, "no memory, or OpenSSL derives no such key");
-		return;
-	}
-}
-
 /* Answers one question. False: no more questions, or the parent has ended. */
 static bool serve(int fd, uint8_t *buffer)
 {
 	ssize_t size = recv(fd, buffer, VERIFY_QUESTION_MOST, MSG_TRUNC);
 	struct bytes out = BYTES_EMPTY;
 	struct verify_question q;
-	struct verify_answer answer;
+	struct verify_answer answer, late;
 	struct ldap_options options;
 	uint64_t ticket;
 	bool ok;
@@ -309,7 +280,28 @@ static bool serve(int fd, uint8_t *buffer)
 		return true;
 	if (size <= 0 || size > VERIFY_QUESTION_MOST || !verify_question_read(buffer, (size_t)size, &ticket, &q, &options))
 		return false;
-	ask(ticket, &q, &answer);
+	switch (q.method) {
+	case VERIFY_PAM:
+		verify_pam(&q, &answer);
+		break;
+	case VERIFY_LDAP:
+		/* the answer if the library hangs */
+		verify_answer_set(&late, VERIFIED_UNKNOWN, "%.256s: no answer in time", q.ldap->servers);
+		verify_answer_write(&out, ticket, &late);
+		late_size = !out.failed && bytes_size(&out) <= sizeof(late_answer) ? bytes_size(&out) : 0;
+		memcpy(late_answer, bytes_front(&out), late_size);
+		bytes_free(&out);
+		verify_ldap(&q, &answer, give_up);
+		break;
+	case VERIFY_SCRAM:
+		/* an attack that keeps this process busy gets only CPU time that other processes do not use */
+		setpriority(PRIO_PROCESS, 0, DERIVES_NICE);
+		verify_answer_set(&answer, VERIFIED_YES, "%s", "");
+		answer.has_key = scram_salted_derive(q.password, q.salt, q.salt_size, q.iterations, answer.salted);
+		if (!answer.has_key)
+			verify_answer_set(&answer, VERIFIED_UNKNOWN, "no memory, or OpenSSL derives no such key");
+		break;
+	}
 	mem_wipe(buffer, (size_t)size);
 	verify_answer_write(&out, ticket, &answer);
 	mem_wipe(&answer, sizeof(answer));

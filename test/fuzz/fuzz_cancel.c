@@ -1,5 +1,5 @@
 /*
- * Cancel requests (cancel/cancel.c, peers.c): keys of both lengths, made here or at a peer, with bits for the peer and the remaining hops.
+ * Cancel requests (cancel/cancel.c): keys of both lengths, made here or at a peer, with bits for the peer and the remaining hops.
  *
  * Input: a byte that selects protocol, peer_id and whether a query runs; then requests, each of a byte and a few more: bits to be inverted in the
  * client's own key, or a key of any length. Properties: the server is told to cancel exactly if a query runs and the key equals the client's except
