@@ -21,15 +21,15 @@ enum login_step {
 
 /* The state of the search for the client's user. */
 enum login_user {
-	USER_NOT_SOUGHT,		/* nothing: the method does not need it, or looking was not possible */
-	USER_LISTED,			/* it is in the user list */
-	USER_LOOKED_UP,			/* it is not, and auth_query was asked ... */
-	USER_FOUND,			/* ... which knows it */
-	USER_NOT_FOUND,			/* ... which does not */
-	USER_NOT_LISTED			/* it is not in the list, and there is nothing to look it up with */
+	USER_NOT_SOUGHT,		/* the method needs no user, or the search has not begun or failed */
+	USER_LISTED,			/* in the user list */
+	USER_LOOKED_UP,			/* not in the user list; auth_query was asked and has not answered */
+	USER_FOUND,			/* auth_query knows the user */
+	USER_NOT_FOUND,			/* auth_query does not know the user */
+	USER_NOT_LISTED			/* not in the user list, and no auth_query is configured */
 };
 
-/* The kind of question that the client was asked. */
+/* The request that the client has got. */
 enum login_question { QUESTION_NONE, QUESTION_PASSWORD, QUESTION_MD5, QUESTION_SCRAM };
 
 struct login {
@@ -37,53 +37,53 @@ struct login {
 		struct client_names names;
 		struct { char *user, *database; };
 	};
-	struct client *client;		/* the client it belongs to */
-	enum login_step step;		/* set by login_step_to ... */
-	usec_t step_since;		/* ... then */
-	struct client_address *address;		/* the address that it comes from, until the client is authenticated ... */
-	struct list address_node;	/* ... on its list */
+	struct client *client;
+	enum login_step step;		/* written by login_step_to only */
+	usec_t step_since;		/* monotonic: when the step began */
+	struct client_address *address;		/* the client's address, until the client is authenticated */
+	struct list address_node;	/* of `address` */
 	struct list waited_for_node;	/* of struct client_addresses: in a step in which the client has to send something */
 	enum pg_replication replication;
-	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
-	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */
-	const struct hba_rule *rule;	/* the one of them that holds; NULL: none does */
+	enum auth_type method;		/* chosen by auth_begin; never AUTH_HBA then */
+	struct hba *hba;		/* auth_type hba: the rules in force when the method was chosen (held) */
+	const struct hba_rule *rule;	/* the matching rule; NULL: none */
 	struct arena *arena;
-	const struct params *asked;	/* parameters in the start-up packet */
-	const char **values;		/* of the tracked ones, while it is read, by index, in the packet or the arena; NULL: absent */
-	struct params_pair *others;	/* ... and untracked parameters, PARAMS_OTHERS_MOST at most */
+	const struct params *asked;	/* parameters of the start-up packet */
+	const char **values;		/* while the packet is parsed: the tracked parameters by index, in the packet or the arena; NULL: absent */
+	struct params_pair *others;	/* while the packet is parsed: the untracked parameters, at most PARAMS_OTHERS_MOST */
 	size_t other_count;
-	char *application_name;		/* the same, with application_name_add_host; NULL: none yet */
-	const struct secret *stored;	/* the secret in the user list or found by auth_query ("": the user exists without a secret); NULL: unknown
-					   user; its login fails in the end */
+	char *application_name;		/* while the packet is parsed, with application_name_add_host; NULL: none yet */
+	const struct secret *stored;	/* the secret from the user list or from auth_query ("": the user exists without a secret); NULL: the user
+					   is unknown, and the login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be reloaded during the login */
 	struct lookup_wait wait;
 	enum login_user sought;
-	uint64_t answer;		/* USER_FOUND: as of this answer (lookups->answers) */
-	struct unknown_source *source;	/* the server that has answered; NULL: none has been asked, or it does not have the database */
-	struct mock_name mock_name;	/* source of the made-up values for an unknown user (unknown.c) */
+	uint64_t answer;		/* USER_FOUND: the number of the answer (lookups->answers) */
+	struct unknown_source *source;	/* the server that answered the look-up; NULL: none, or it does not have the database */
+	struct mock_name mock_name;	/* the seed of the values that are made up for an unknown user (unknown.c) */
 	bool has_mock_name;
 	enum login_question question;
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
-	bool direct;			/* it began with TLS, without an SSLRequest */
-	struct tls_context *tls;	/* LOGIN_TLS...: the TLS context for the handshake, held */
+	bool direct;			/* the connection began with TLS, without an SSLRequest */
+	struct tls_context *tls;	/* LOGIN_TLS...: the context of the handshake (held) */
 	struct verify_place handshake;	/* LOGIN_TLS_TURN, LOGIN_TLS */
 	struct bytes hello;		/* LOGIN_TLS_TURN, direct: the bytes read so far */
 	uint8_t md5_salt[4];		/* QUESTION_MD5 */
 	struct scram_verifier scram;	/* QUESTION_SCRAM */
-	struct bytes kept;		/* start-up parameters for its own server (replication): name\0value\0 ... */
+	struct bytes kept;		/* replication: start-up parameters for the client's server: name\0value\0 ... */
 	int kept_pairs;
-	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
+	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the password request */
 	struct verify_check *check;	/* LOGIN_VERIFY */
-	struct derivation_wait derivation;	/* LOGIN_DERIVE ... */
-	struct server_keys *derived_for;	/* ... the derived key is stored here, with this salt and count; NULL: it belongs to a made-up
-						   secret */
+	struct derivation_wait derivation;	/* LOGIN_DERIVE */
+	struct server_keys *derived_for;	/* LOGIN_DERIVE: where the derived key is kept, with the salt and the count below; NULL: the secret is
+						   made up */
 	uint8_t derived_salt[MOCK_SALT];
 	uint32_t derived_iterations;
 	struct secret *password;	/* LOGIN_VERIFY, LOGIN_DERIVE: the password to check */
 	struct list refusal_node;	/* LOGIN_REFUSED: of struct refusals */
-	enum close_reason refusal;		/* ... the reason to give to the client ... */
-	usec_t refused_at;		/* ... then */
-	struct bytes out;		/* goes out with the next thing said */
+	enum close_reason refusal;	/* LOGIN_REFUSED: the reason for the client */
+	usec_t refused_at;		/* LOGIN_REFUSED: monotonic: when the refusal is sent */
+	struct bytes out;		/* unsent messages, sent with the next request, or with the welcome */
 };
 
 /* The only writer of login->step (client_address.c): asserts that the table allows the move. */

@@ -6,8 +6,8 @@
 #include "pg/authquery.h"
 
 /*
- * Looking users up that are not in the user list (auth_user, auth_query, auth_dbname). Logins of the same
- * user wait for the same look-up; it borrows a server from the pool of auth_user.
+ * Look-ups of users that are not in the user list (auth_user, auth_query, auth_dbname). Logins of the same user wait for the same look-up,
+ * which uses a server of the pool of auth_user.
  */
 struct lookup;
 
@@ -26,12 +26,12 @@ void lookups_free(struct lookups **lookups);
 struct lookup_wait {
 	struct list node;		/* of clients that wait for the same answer */
 	struct client *client;
-	struct lookup *lookup;		/* NULL: does not wait, or no more */
-	struct secret *found;		/* the answer; the code that takes it sets NULL. NULL: no such user */
-	uint64_t answer;		/* the number of it, lookups->answers */
-	struct unknown_source *source;	/* that has answered; NULL: none has */
-	enum close_reason refused;		/* there is no answer: why, as the client is to hear it */
-	struct lookup_asker asker;	/* of the look-up's turn */
+	struct lookup *lookup;		/* NULL: does not wait */
+	struct secret *found;		/* the answer, owned by the code that takes it; NULL: no such user */
+	uint64_t answer;		/* the number of the answer (lookups->answers) */
+	struct unknown_source *source;	/* the server that has answered; NULL: none */
+	enum close_reason refused;	/* the reason for the client if there is no answer; otherwise REASON_NONE */
+	struct lookup_asker asker;	/* for the look-up's turn */
 };
 
 /* A look-up of one user, in one pool, with one query. */
@@ -50,7 +50,7 @@ struct lookup {
 	struct server *server;		/* RUNNING */
 	struct authquery answer;	/* RUNNING */
 	usec_t since;			/* the waiting clients arrived at this time or earlier */
-	bool again;			/* the clients were asked for already, from a server whose connection was lost */
+	bool again;			/* the query is repeated, because the connection to the server was lost */
 	struct list waiting;		/* struct lookup_wait: for the next query */
 	struct list asked;		/* struct lookup_wait: for the running query */
 	struct list dead;		/* of struct lookups */
@@ -60,7 +60,7 @@ struct lookup {
 };
 
 enum lookup_begun {
-	LOOKUP_BEGUN_NONE,			/* nothing is configured to look this user up with */
+	LOOKUP_BEGUN_NONE,			/* no look-up is configured for this user */
 	LOOKUP_BEGUN_WAITS,			/* the client is CLIENT_LOOKUP and is called (peer_come_again) when there is an answer */
 	LOOKUP_BEGUN_ENDED			/* the client has ended */
 };
@@ -69,7 +69,7 @@ enum lookup_begun lookup_begin(struct client *client);
 /* The limit for logins that wait for look-ups, for verifiers and for derivations (for each): max_auth_queue, or by default three quarters of
    max_client_conn. */
 int lookup_queue_most(const struct settings *settings);
-/* A client that is CLIENT_LOOKUP was called. True: its wait is over, `found` or `refused` say how. */
+/* A client in CLIENT_LOOKUP was called (peer_come_again). True: its wait is over, and `found` or `refused` is the result. */
 bool lookup_continue(struct client *client);
 /* The login ends: stops waiting, and wipes the secret that was found. */
 void lookup_leave(struct lookup_wait *wait);
@@ -78,8 +78,8 @@ void lookup_leave(struct lookup_wait *wait);
 void lookup_lent(struct server *server, struct pool_client *request);
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail);
 
-/* server->lookup runs there (task_lookup): its socket has something; why the connection is to end now, or REASON_NONE; it ends, and
-   `text` says why. */
+/* For a server with a look-up (server->lookup, task_lookup): handles its input; returns the reason to end the connection now, or REASON_NONE;
+   handles the end of the connection, for the reason in `text`. */
 void lookup_read(struct server *server, bool from_socket);
 enum close_reason lookup_overdue(const struct server *server);
 void lookup_server_gone(struct server *server, enum close_reason why, const char *text);
