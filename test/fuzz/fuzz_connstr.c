@@ -6,6 +6,7 @@
  */
 #include "conf/ini.h"
 #include "conf/ldap.h"
+#include "conf/value.h"
 #include "fuzz.h"
 #include "sandbox.h"
 
