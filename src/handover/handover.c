@@ -205,48 +205,11 @@ static void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-static void server_info_pack(struct bytes *out, const struct params_table *table, struct server_info *info)
-{
-	pack_bool(out, info != NULL);
-	if (!info)
-		return;
-	params_pack(out, table, info->reported.defaults);
-	params_pack_bits(out, table, info->reported.known);
-	handover_pack_welcome(out, info->reported.welcome);
-	pack_text(out, info->failure.text);
-	proven_secret_pack(out, info->proven.found);
-	proven_secret_pack(out, info->proven.shown);
-}
-
-static void server_info_unpack(struct unpack *in, struct params_table *table, struct pool *pool)
-{
-	struct server_info *info;
-	const struct params *defaults;
-
-	if (!unpack_bool(in))
-		return;
-	info = server_info_get(pool, table);
-	defaults = params_unpack(in, table);
-	in->bad |= !info || !defaults;
-	if (in->bad) {
-		if (defaults)
-			params_drop(table, &defaults);
-		return;
-	}
-	params_drop(table, &info->reported.defaults);
-	info->reported.defaults = defaults;
-	info->reported.known = params_unpack_bits(in, table);
-	welcome_drop(&info->reported.welcome);
-	info->reported.welcome = handover_unpack_welcome(in, NULL);
-	mem_free(info->failure.text);
-	info->failure.text = mem_copy_string(unpack_text(in));
-	proven_secret_unpack(in, &info->proven.found);
-	proven_secret_unpack(in, &info->proven.shown);
-}
-
 static bool pool_record_send(struct sender *s, const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;
+	struct params_table *table = s->world->params;
+	const struct server_info *info = pool->server_cache;
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -262,7 +225,15 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_bool(&out, pool->logins_succeeded > 0);
 	pack_i64(&out, pool->last_lifetime_close);
 	pack_i64(&out, pool->held_until);
-	server_info_pack(&out, s->world->params, pool->server_cache);
+	pack_bool(&out, info != NULL);
+	if (info) {
+		params_pack(&out, table, info->reported.defaults);
+		params_pack_bits(&out, table, info->reported.known);
+		handover_pack_welcome(&out, info->reported.welcome);
+		pack_text(&out, info->failure.text);
+		proven_secret_pack(&out, info->proven.found);
+		proven_secret_pack(&out, info->proven.shown);
+	}
 	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
@@ -275,6 +246,8 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	bool for_internal = unpack_bool(in), had_sessions = unpack_bool(in);
 	struct database *d = database ? database_get(w->pools, database, w->now) : NULL;
 	struct user *user = d && name ? user_get(w->pools, name) : NULL;
+	const struct params *defaults;
+	struct server_info *info;
 
 	h->pool = user ? (for_internal ? pool_get_own : pool_get)(d, user, w->now) : NULL;
 	h->server = NULL;
@@ -302,7 +275,25 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	h->pool->logins_succeeded = unpack_bool(in);
 	h->pool->last_lifetime_close = unpack_i64(in);
 	h->pool->held_until = unpack_i64(in);
-	server_info_unpack(in, h->world->params, h->pool);
+	if (!unpack_bool(in))
+		return;
+	info = server_info_get(h->pool, w->params);
+	defaults = params_unpack(in, w->params);
+	in->bad |= !info || !defaults;
+	if (in->bad) {
+		if (defaults)
+			params_drop(w->params, &defaults);
+		return;
+	}
+	params_drop(w->params, &info->reported.defaults);
+	info->reported.defaults = defaults;
+	info->reported.known = params_unpack_bits(in, w->params);
+	welcome_drop(&info->reported.welcome);
+	info->reported.welcome = handover_unpack_welcome(in, NULL);
+	mem_free(info->failure.text);
+	info->failure.text = mem_copy_string(unpack_text(in));
+	proven_secret_unpack(in, &info->proven.found);
+	proven_secret_unpack(in, &info->proven.shown);
 }
 
 /* ---- the walk ---- */

@@ -62,7 +62,7 @@ static bool may_write(const char *path)
 	return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
 }
 
-struct doors {
+struct endpoints {
 	struct conf_problems *problems, absent;
 	uint16_t port;
 	int open;			/* number of addresses that a start could listen on */
@@ -70,7 +70,7 @@ struct doors {
 
 static void check_ip(void *context, const char *ip)
 {
-	struct doors *d = context;
+	struct endpoints *d = context;
 	struct brief_address brief;
 	struct address a;
 	char text[80];
@@ -99,22 +99,7 @@ static void check_ip(void *context, const char *ip)
 			 "cannot listen on %s: %s", brief_address_and_port(&brief, text, sizeof(text)), strerror(error));
 }
 
-static void check_host(struct doors *d, const char *host)
-{
-	const char *why = NULL;
-	struct address any;
-
-	if (strcmp(host, "*") == 0)
-		check_ip(d, "0.0.0.0");
-	else if (address_from_ip(&any, host, 0))
-		check_ip(d, host);
-	else
-		why = address_each_of_name(host, check_ip, d);
-	if (why)
-		FAULT(d->problems, "cannot listen on %s: %s", host, why);
-}
-
-static void check_unix(struct doors *d, const char *directory, const char *group)
+static void check_unix(struct endpoints *d, const char *directory, const char *group)
 {
 	struct address a;
 	char why[256];
@@ -129,17 +114,24 @@ static void check_unix(struct doors *d, const char *directory, const char *group
 		d->open++;
 }
 
-static void check_doors(const struct settings *s, struct conf_problems *problems)
+static void check_endpoints(const struct settings *s, struct conf_problems *problems)
 {
-	struct doors d = { .problems = problems, .absent = { .count = 0 }, .port = (uint16_t)s->listen_port };
+	struct endpoints d = { .problems = problems, .absent = { .count = 0 }, .port = (uint16_t)s->listen_port };
 	size_t before = problems->errors;
+	const char *why;
+	struct address any;
 	char host[256];
 
-	for (const char *at = s->listen_addr; at && address_next_host(&at, host, sizeof(host));)
+	for (const char *at = s->listen_addr; at && address_next_host(&at, host, sizeof(host));) {
 		if (*host == '/' || *host == '@')
 			check_unix(&d, host, s->unix_socket_group);
-		else
-			check_host(&d, host);
+		else if (strcmp(host, "*") == 0)
+			check_ip(&d, "0.0.0.0");
+		else if (address_from_ip(&any, host, 0))
+			check_ip(&d, host);
+		else if ((why = address_each_of_name(host, check_ip, &d)) != NULL)
+			FAULT(problems, "cannot listen on %s: %s", host, why);
+	}
 	if (s->unix_socket_dir && *s->unix_socket_dir)
 		check_unix(&d, s->unix_socket_dir, s->unix_socket_group);
 	for (size_t i = 0; i < d.absent.count; i++)
@@ -211,7 +203,7 @@ int config_report_check(const struct options *options)
 		/* and its lock file */
 		if (s->pidfile && *s->pidfile && (!may_write(s->pidfile) || !may_make(s->pidfile)))
 			FAULT(&problems, "cannot open \"%s\": %s", s->pidfile, strerror(errno));
-		check_doors(s, &problems);
+		check_endpoints(s, &problems);
 		if (config_lacks_for_daemon(options, s))
 			FAULT(&problems, LACKS_FOR_DAEMON, options->file);
 		conf_read_rules(conf, NULL, false, &problems);
