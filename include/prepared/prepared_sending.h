@@ -60,7 +60,6 @@ bool sending_entry_in_doubt(const struct sending *x, const struct prepared_entry
 /* The server has it, or will have it by the time it reads what is sent now. */
 bool entry_is_there(const struct prepared_entry *e);
 /* Its name is free on the server, and there is room for it: what is in the way is closed. False: no memory. */
-bool sending_has_room(const struct sending *x, const struct prepared_entry *e, const struct statement *st);	/* nothing is in the way */
 bool sending_make_way(const struct sending *x, struct prepared_entry *e, const struct statement *st);
 /* Gathers a Parse of the statement, with a text as planned (NULL: as it is). */
 void sending_parse(const struct sending *x, const struct statement *st, const struct sql_plan *plan);

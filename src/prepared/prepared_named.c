@@ -48,9 +48,8 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 static enum prepared_verdict parse_new(const struct sending *x, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(x->has, st);
-	bool is_after_copy = sending_is_after_copy(x);
 
-	if (is_after_copy && !sending_has_room(x, e, st))
+	if (sending_is_after_copy(x))
 		return sending_wait_for_answers(x);
 	sending_stats(x)->client_parse_count++;
 	name_sent(sending_world(x), x->mine, n, st, x->s->batch);
@@ -71,8 +70,8 @@ static enum prepared_verdict parse_new(const struct sending *x, struct prepared_
 	sending_stats(x)->server_parse_count++;
 	if (!sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st))
 		return PREPARED_NO_MEMORY;
-	/* the types of SQL that names statements are theirs; after a COPY the types stay unknown */
-	return st->names_others || is_after_copy || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	/* the types of SQL that names statements are theirs */
+	return st->names_others || sending_describe(x, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 /* Its text names statements, which are sent first. */

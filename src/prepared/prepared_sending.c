@@ -38,8 +38,10 @@ static enum prepared_verdict sending_pass(const struct sending *x)
 
 enum prepared_verdict sending_unchanged(const struct sending *x)
 {
-	x->s->session.roles_prepared |= x->f->type == PGC_PARSE;
-	x->s->session.meanings_prepared |= x->f->type == PGC_PARSE;
+	bool may_parse = x->f->type == PGC_PARSE && (!x->s->ledger.skipping || ledger_may_surprise(&x->s->ledger));
+
+	x->s->session.roles_prepared |= may_parse;
+	x->s->session.meanings_prepared |= may_parse;
 	return sending_pass(x);
 }
 
@@ -195,11 +197,6 @@ static bool make_room(const struct sending *x, const struct statement *st)
 			return false;
 	}
 	return true;
-}
-
-bool sending_has_room(const struct sending *x, const struct prepared_entry *e, const struct statement *st)
-{
-	return !(e && e->sent) && !has_its_fill(x, st);
 }
 
 bool sending_make_way(const struct sending *x, struct prepared_entry *e, const struct statement *st)

@@ -477,7 +477,7 @@ def forlorn(request, scene):
         client.expect_all("2G")
         client.send(*behind)
         assert types(server.read_until("S")) == "S"
-    assert types(server.read_until("S")) == "CPPS", "each has its answer in its place, so the server has to give it"
+    assert types(server.read_until("S")).replace("H", "") == "CPPS", "each has its answer in its place, so the server has to give it"
     server.send(m.error("cannot copy"), m.ready(), m.close_complete(), m.parse_complete() * 2, m.ready())
     answer_release_query(server)
     assert client.result().types in ("2GEZ", "EZ")
@@ -566,18 +566,21 @@ def test_doubt_is_resolved_by_the_new_process(scene):
     assert other.result().value == "next"
 
 
-@pytest.mark.parametrize("used", ["bind", "parse"])
-def test_own_messages_wait_for_a_batch_that_may_be_a_copy(scene, used):
-    """Of a COPY that failed with messages after it, all answers went to the client, also those to the pooler's Close, Parse and Describe."""
+@pytest.mark.parametrize("used, most", [("bind", 1), ("parse", 1), ("parse", 100)])
+def test_own_messages_wait_for_a_batch_that_may_be_a_copy(scene, used, most):
+    """
+    Of a COPY that failed with messages after it, all answers went to the client, also those to the pooler's Close, Parse and Describe. A Parse that
+    went on without a Describe left the types unknown, so that a change of these types was not noticed later.
+    """
     fake = scene.fake()
-    weir = transactions(scene, fake, max_prepared_statements=1)
+    weir = transactions(scene, fake, max_prepared_statements=most)
     client = weir.client()
     server = None
     for text, name in ("one", "s1"), ("a COPY", "copy"):
         client.send(m.parse(text, name), m.sync())
         server = server or fake.accept()
         asked = types(server.read_until("S"))
-        assert asked == ("PDS" if name == "s1" else "CPDS")
+        assert asked == ("PDS" if name == "s1" or most > 1 else "CPDS")
         server.send(m.close_complete() if asked[0] == "C" else b"", m.parse_complete(), m.parameter_description(), m.no_data(), m.ready())
         assert client.result().types == "1Z"
     client.send(m.bind("copy"), m.execute(), m.sync(), m.bind("s1") if used == "bind" else m.parse("two", "s2"), m.sync())
@@ -587,8 +590,8 @@ def test_own_messages_wait_for_a_batch_that_may_be_a_copy(scene, used):
     server.expect("H")
     described = m.parse_complete() + m.parameter_description() + m.no_data()
     if used == "parse":
-        assert types(server.read_until("S")) == "CPDS"
-        server.send(m.close_complete(), described, m.ready())
+        assert types(server.read_until("S")) == ("PDS" if most > 1 else "CPDS")
+        server.send(b"" if most > 1 else m.close_complete(), described, m.ready())
         assert client.result().types == "1Z"
     else:
         assert types(server.read_until("H")) == "CPDH"
