@@ -253,6 +253,7 @@ static NEVER_INLINE bool send_query_of(struct client *c, struct server *s)
 	if (!s->ledger.skipping) {
 		s->unnamed_of = 0;
 		mine->kept = mine->certain_kept = false;
+		mine->number++;		/* an unnamed statement that another server has is not at hand any more */
 	}
 	return ledger_sent_query(&s->ledger);
 }

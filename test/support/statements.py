@@ -405,7 +405,8 @@ class Play:
         k = self.choose()
         pair = self.pairs[k]
         kind = self.draw.random()
-        others_wait = all(other.status != b"T" for n, other in enumerate(self.pairs) if n != k)
+        # a failed transaction with a savepoint keeps its locks
+        others_wait = all(other.status == b"I" for n, other in enumerate(self.pairs) if n != k)
         if pair.status == b"E" and self.draw.random() < 0.6:
             text = self.draw.choice(("ROLLBACK", "ROLLBACK", "ROLLBACK TO s"))
             pair.names.pop("", None)

@@ -428,6 +428,30 @@ def test_trap_29_messages_that_end_the_unnamed_statement(scene):
     assert both.ask(m.bind(), m.execute(), m.sync()).value == ONE
 
 
+def test_trap_29_query_on_another_server_ends_the_unnamed_statement(scene):
+    """The first server still had the statement, and executed it."""
+    stage = Stage(scene, 2)
+    both, other = stage.both(), stage.both()
+    both.ask(m.parse(ONE), m.sync())
+    # without a Query, which would end the statement on the first server, too
+    other.ask(m.parse("BEGIN", "begin"), use("begin"), m.sync())
+    both.ask(m.query("echo x"))
+    other.ask(m.parse("COMMIT", "commit"), use("commit"), m.sync())
+    assert both.ask(m.bind(), m.execute(), m.sync()).errors[0]["C"] == "26000"
+
+
+def test_trap_29_skipped_parse_does_not_make_later_settings_doubtful(scene):
+    """A Parse that an error skipped counted as a text that may change the meaning of others, at each later SET."""
+    stage = Stage(scene, 2)
+    both = stage.both()
+    both.ask(P1, m.parse("SET work_mem = 1", "set"), m.sync())
+    assert both.ask(m.bind("nobody"), P1, m.sync()).errors[0]["C"] == "26000"
+    both.ask(use("set"), m.parse(ONE), m.sync())
+    others = occupy(stage)
+    assert both.ask(m.bind(), m.execute(), m.sync()).value == ONE
+    let_go(others)
+
+
 def test_trap_29_through_a_transaction(scene):
     stage = Stage(scene, 2)
     both = stage.both()
