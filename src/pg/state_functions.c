@@ -93,6 +93,8 @@ struct state_functions {
 static const char bounds[] =
 	"SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('search_path','pg_catalog,pg_temp',true);"
 	"SELECT set_config('statement_timeout','500',true),1;";
+/* A timeout after the last check for interrupts of a statement ends the next statement. That one belongs to this Query, not to a client. */
+static const char end_of_timeout[] = "SELECT set_config('statement_timeout','0',true),1;SELECT 1,1";
 
 /* Excluded are objects of temporary schemas, and objects of PostgreSQL itself. */
 #define MINE(row) row ".oid>=16384"
@@ -194,7 +196,7 @@ static void ask_for_calls(struct bytes *sql)
 		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid>=16384 AND k.contype='c' AND " DANGEROUS("k.conbin") ") "
 		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND (" DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
 		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND " DANGEROUS("t.tgqual") ") "
-		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND " DANGEROUS("y.typdefaultbin") ")");
+		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND " DANGEROUS("y.typdefaultbin") ");");
 }
 
 bool state_functions_ask(struct state_functions *f, struct bytes *sql)
@@ -203,11 +205,12 @@ bool state_functions_ask(struct state_functions *f, struct bytes *sql)
 		return false;
 	bytes_append_text(sql, bounds);
 	bytes_append_text(sql, fingerprint);
-	if (f->rounds++ == 0)
-		return true;
-	ask_for_names(sql);
-	ask_for_sources(sql);
-	ask_for_calls(sql);
+	if (f->rounds++ > 0) {
+		ask_for_names(sql);
+		ask_for_sources(sql);
+		ask_for_calls(sql);
+	}
+	bytes_append_text(sql, end_of_timeout);
 	return true;
 }
 
