@@ -9,11 +9,7 @@ import os
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = "conn backend state auth prepared cancel login relay handover core".split()
 
-TOO_SMALL = "it has no branch of its own"
-
-WITHOUT = {
-    "conn/clock": TOO_SMALL,
-}
+WITHOUT = {}
 
 
 def names(pattern, prefix):

@@ -54,6 +54,11 @@ def sources():
     return sorted(found)
 
 
+def is_private(name):
+    """A header in src/ROOM belongs to the files of its room; other rooms see include/ROOM."""
+    return os.path.exists(os.path.join(TOP, "src", name))
+
+
 def includes(path):
     """(line number, quoted or not, included file) of each #include."""
     with open(path, encoding="utf-8") as f:
@@ -105,6 +110,8 @@ def test_walls():
     for room, path in sources():
         for number, quoted, name in includes(path):
             why = complaint(room, quoted, name)
+            if quoted and is_private(name) and name.split("/")[0] != room:
+                why = "%s belongs to its room alone" % name
             if why:
                 faults.append("%s:%d: %s" % (os.path.relpath(path, TOP), number, why))
     assert not faults, "\n".join(faults)
@@ -141,7 +148,7 @@ def test_no_header_knows_everything():
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_each_header_compiles_alone(room):
     compiler = os.environ.get("CC", "gcc")
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I" + os.path.join(TOP, "include")]
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I" + os.path.join(TOP, "include"), "-I" + os.path.join(TOP, "src")]
     for _, path in ((r, p) for r, p in sources() if r == room and p.endswith(".h")):
         done = subprocess.run([compiler, *flags, "-fsyntax-only", "-x", "c", "-include", path, "/dev/null"],
                               capture_output=True, text=True, check=False)

@@ -25,8 +25,6 @@ static inline uint8_t *bytes_front(const struct bytes *b) { return b->data + b->
    may move the unread bytes: a pointer from bytes_front is invalid after any append. */
 uint8_t *bytes_reserve(struct bytes *b, size_t more);
 void bytes_append(struct bytes *b, const void *data, size_t size);
-/* Copies `data` into an empty buffer, with a capacity of exactly this size. */
-void bytes_fit(struct bytes *b, const void *data, size_t size);
 /* Appends the text without its NUL. */
 void bytes_append_text(struct bytes *b, const char *text);
 /* Appends the text and its NUL. */

@@ -17,13 +17,8 @@ void *mem_must(size_t size);
 void *mem_resize(void *old, size_t size);
 /* Returns a copy of a string. NULL: no memory, or text is NULL. */
 char *mem_copy_string(const char *text);
-/* As mem_copy_string, but exits without memory. NULL stays NULL. */
-char *mem_must_copy_string(const char *text);
 /* NULL is allowed. */
 void mem_free(void *memory);
-/* Returns freed memory to the system as far as the allocator can, including free pages between pages in use. Takes about a
-   millisecond per 10 MB. */
-void mem_give_back(void);
 /* As mem_try, in separate pages that core files do not contain (MADV_DONTDUMP): for long-lived secrets. Test builds use the
    heap, for the sanitizer. */
 void *mem_try_hidden(size_t size);
@@ -54,9 +49,8 @@ bool secret_is_same(const struct secret *a, const struct secret *b);
  * An arena: many small allocations that are freed together (for a login, or a reload). Its memory is wiped before it is freed.
  */
 struct arena;
-struct arena *arena_new(void);
-/* The same for long-lived secrets: see mem_try_hidden. */
-struct arena *arena_new_hidden(void);
+/* `is_hidden`: the memory comes from mem_try_hidden, for long-lived secrets. NULL: no memory. */
+struct arena *arena_new(bool is_hidden);
 /* Returns zeroed memory that is valid as long as the arena. NULL: no memory. */
 void *arena_take(struct arena *arena, size_t size);
 /* Returns a copy of `length` bytes with a NUL appended. NULL: no memory. */

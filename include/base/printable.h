@@ -8,10 +8,9 @@
  * as \x1b.
  */
 
-/* Returns the size of the printable form of `size` bytes at `from`; the same size if they are printable already. */
-size_t printable_size(const char *from, size_t size);
-/* Writes the printable form to `to`, which has room for printable_size() bytes. No NUL is added. */
-void printable_write(char *to, const char *from, size_t size);
+/* Writes the printable form of `size` bytes at `from` to `to`, without a NUL; NULL: writes nothing. Returns the size of the printable
+   form, which is `size` if the bytes are printable already. */
+size_t printable_write(char *to, const char *from, size_t size);
 
 /* The functions below write at most size - 1 bytes and a NUL; `size` is 16 or more. A text that does not fit ends in "...",
    without splitting a character or a \xNN. Each returns `buf`. */

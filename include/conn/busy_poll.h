@@ -4,50 +4,51 @@
 #include "conf/settings.h"
 
 /*
- * Busy polling: the loop asks for events again and again for a short time before it sleeps. A process that sleeps is woken late, by 5 us on
- * a good machine and by 100 us on a virtual one, and with few clients each message waits for a wake-up. This decides whether the
- * next wait polls, and for how long; main/turn.c polls.
+ * Busy polling: the loop polls for events for a short time before it sleeps. Waking a process takes 5 us, on a virtual machine up to 100 us, and
+ * with few clients each message waits for a wake-up. Functions here decide whether and how long the next wait polls; main/turn.c polls.
  */
 
 enum busy_poll_state {
 	BUSY_POLL_OFF,			/* busy_poll = 0 */
-	BUSY_POLL_SLEEPS,		/* auto: polling does not pay, or there are few queries */
-	BUSY_POLL_TRIAL,		/* auto: some windows poll, some sleep */
-	BUSY_POLL_POLLS,		/* auto: it pays; or busy_poll is a number */
+	BUSY_POLL_SLEEPS,		/* auto: polling does not increase the rate of queries, or there are few queries */
+	BUSY_POLL_TRIAL,		/* auto: every other window polls */
+	BUSY_POLL_POLLS			/* auto: polling increases the rate of queries; or busy_poll is a number */
 };
 
 struct busy_poll {
 	enum busy_poll_state state;
-	bool is_auto;
-	usec_t longest;			/* a wait polls for so long at most */
-	usec_t most;			/* time that may be polled in one window */
-	usec_t window_began, polled;	/* the window, and the time that was polled in it */
-	uint64_t polled_total;		/* since the start, in microseconds */
-	int short_waits;		/* number of 256 waits that ended with traffic before `longest`; recent waits weigh more */
+	bool is_auto;			/* busy_poll = auto */
+	usec_t longest;			/* maximum time of polling in one wait */
+	usec_t most;			/* maximum time of polling in one window */
+	usec_t window_began;		/* monotonic: begin of the current window */
+	usec_t polled;			/* time of polling in the current window */
+	uint64_t polled_total;		/* time of polling since the start, in microseconds */
+	int short_waits;		/* moving average of waits that ended with traffic before `longest`, in 256ths */
 	struct {
-		int windows;			/* that are over */
-		uint64_t queries_before;	/* answered before this window */
-		usec_t time[2];			/* of the windows without [0] and with [1] polling */
-		uint64_t queries[2];		/* answered in them */
+		int windows;			/* number of completed windows */
+		uint64_t queries_before;	/* answered before the current window */
+		usec_t time[2];			/* total time of the windows without [0] and with [1] polling */
+		uint64_t queries[2];		/* answered in these windows */
 	} trial;
-	bool paid;			/* the last trial has found that polling pays */
-	usec_t trial_interval, next_trial;
-	uint64_t trial_rate;		/* queries per second that the last trial has found */
-	usec_t tick_at;			/* the last tick, and the queries answered before it */
-	uint64_t tick_queries;
+	bool paid;			/* the last trial has shown that polling increases the rate */
+	usec_t trial_interval;		/* time between two trials */
+	usec_t next_trial;		/* monotonic */
+	uint64_t trial_rate;		/* queries per second in the last trial */
+	usec_t tick_at;			/* monotonic: the last tick */
+	uint64_t tick_queries;		/* answered before the last tick */
 };
 
-/* Takes the settings: SETTING_AUTO, 0 or microseconds; and the percentage of the time that may be spent in polling. */
+/* Applies the settings busy_poll (SETTING_AUTO, 0 or microseconds) and busy_poll_share (percent). */
 void busy_poll_set(struct busy_poll *poll, int64_t setting, int64_t share, usec_t now);
-/* Ten times a second: begins a trial when one is due. `queries`: answered since the start of the process. */
+/* Begins a trial when a trial is due; called in each tick. `queries`: answered since the start of the process. */
 void busy_poll_tick(struct busy_poll *poll, usec_t now, uint64_t queries);
-/* A wait is to call busy_poll_begin and busy_poll_end. False: it sleeps at once. */
+/* Whether the next wait must call busy_poll_begin and busy_poll_end. False: the wait sleeps at once. */
 static inline bool busy_poll_is_on(const struct busy_poll *poll) { return poll->state >= BUSY_POLL_TRIAL; }
-/* For how long the wait that begins `now` may poll, in microseconds; 0: not at all. */
+/* Returns how long the wait that begins `now` may poll, in microseconds; 0: the wait sleeps at once. */
 usec_t busy_poll_begin(struct busy_poll *poll, usec_t now, uint64_t queries);
-/* The wait is over. It took `waited` and polled for `polled` of that time; `has_traffic`: relayed bytes ended it. */
+/* Records a wait of `waited` microseconds, including `polled` microseconds of polling. `has_traffic`: relayed bytes ended the wait. */
 void busy_poll_end(struct busy_poll *poll, usec_t waited, usec_t polled, bool has_traffic);
-/* "off", "sleeps", "trial", "polls" */
+/* Returns "off", "sleeps", "trial" or "polls", for SHOW. */
 const char *busy_poll_name(const struct busy_poll *poll);
 
 #endif

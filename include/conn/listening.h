@@ -5,39 +5,43 @@
 
 #include <stdbool.h>
 
-/* The sockets that clients connect to: see listening.c. */
+/*
+ * The listening sockets of pgweir: see listening.c.
+ */
 
 struct conf_problems;
 struct listen_socket;
 struct listener_offer;
 struct world;
 
-/* All zeros: there are none yet. */
+/* Initialise with zeros. Only listening.c writes the members; handover/handover.c reads and restores `inherited`. */
 struct listening {
-	struct listen_socket **all;
-	int count;
-	bool inherited;			/* the TCP sockets are systemd's, and no others are opened */
-	struct listener_offer *offers;	/* from the process that this one replaces; NULL: none */
-	int offer_count;
-	usec_t leave_until;		/* a shutdown: TCP sockets close then; 0: closed, or no shutdown */
+	struct listen_socket **all;	/* open sockets; owned */
+	int count;			/* number of sockets in `all` */
+	bool inherited;			/* the sockets come from systemd, so pgweir opens no others */
+	struct listener_offer *offers;	/* sockets of the process that this one replaces; owned; NULL: none */
+	int offer_count;		/* number of sockets in `offers` */
+	usec_t leave_until;		/* monotonic: when a shutdown closes the TCP sockets; 0: no such shutdown, or closed */
 };
 
-/* Opens the listening sockets that the configuration names; fds are sockets handed over by systemd (then no
-   other TCP sockets are opened). False with problems. */
+/* Opens the sockets of the configuration. `fds` are sockets from systemd; if there are any, pgweir opens no others. False with problems. */
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
-/* Sockets accepted from now on have the socket options of the current configuration (tcp_...). */
+/* Sets the socket options of the configuration (tcp_...) for connections that are accepted from now on. */
 void world_set_listen_options(struct world *world);
+/* Closes the TCP sockets; with `unix_too` also the Unix sockets. */
 void world_stop_listening(struct world *world, bool unix_too);
-/* A shutdown that waits for clients: clients that have connected are let in, and other processes on the same port get the others. TCP
-   sockets close now or, by world_tick, at leave_until. */
+/* Begins a shutdown that waits for clients: connections in progress are accepted, and other processes on the same port get new connections. The
+   TCP sockets close now or, in world_tick(), at leave_until. */
 void world_leave(struct world *world);
-/* Sockets from the process that this one replaces. They are offered before world_listen, which takes the sockets that the configuration
-   names (all of them, if they came from systemd). After the old process has closed them, the unwanted ones are closed here. */
+/* Adds a socket of the process that this one replaces, before world_listen(), which keeps the sockets of the configuration, or all sockets if
+   they came from systemd. `owns_file`: the other process has created the file of the Unix socket. False with problems. */
 bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);
+/* The other process has closed its descriptors: closes the offered sockets that world_listen() did not keep. */
 void world_close_unwanted_listeners(struct world *world);
-/* All sockets: newcomers wait in the kernel (false), or come in. */
+/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel meanwhile. */
 void listening_set_accepting(struct listening *listening, bool on);
-/* Another process has them: closed here. `remove_files`: of Unix sockets that this process has made. */
+/* Closes the descriptors of sockets that another process continues to use. `remove_files`: removes the files of Unix sockets that this process
+   has created. */
 void listening_let_go(struct listening *listening, bool remove_files);
 
 #endif

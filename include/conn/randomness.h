@@ -1,28 +1,17 @@
 #ifndef CONN_RANDOMNESS_H
 #define CONN_RANDOMNESS_H
 
-#include "base/mem.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-/* Random bytes for secrets that are short and many: see randomness.c. All zeros: none has been drawn yet. */
+/* A supply of random bytes for short secrets: see randomness.c. Initialise with zeros. */
 struct randomness {
-	uint8_t bytes[1024];		/* the first `left` have not been given out */
+	uint8_t bytes[1024];		/* the first `left` bytes are unused */
 	size_t left;
 };
 
-bool randomness_refill(struct randomness *randomness);
-/* Writes `size` bytes, at most some dozens, to `to`. False: there is no randomness. */
-static inline bool randomness_draw(struct randomness *r, void *to, size_t size)
-{
-	if (r->left < size && !randomness_refill(r))
-		return false;
-	r->left -= size;
-	memcpy(to, r->bytes + r->left, size);
-	mem_wipe(r->bytes + r->left, size);
-	return true;
-}
+/* Writes `size` random bytes, at most some dozens, to `to`, and wipes them in the supply. False: OpenSSL has no random bytes. */
+bool randomness_draw(struct randomness *randomness, void *to, size_t size);
 
 #endif

@@ -10,7 +10,7 @@
  */
 struct server;
 
-/* What follows the end of a task. */
+/* The next step after the end of a task. */
 enum task_end {
 	TASK_END_NOTHING,		/* nothing: the server has ended, or its next task has begun */
 	TASK_END_RELEASE,		/* the server has no client: server_release() */

@@ -4,7 +4,9 @@
 #include "conn/listening.h"
 #include "conn/world.h"
 
-/* The life of struct world, the parts of the turn that concern all connections, and console commands on them. */
+/*
+ * The life of struct world, the steps of the turn that concern all connections, and console commands on all connections.
+ */
 
 /* Returns NULL with problems if files cannot be read (TLS, auth_file). Takes a reference to conf. */
 struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems);
@@ -14,32 +16,51 @@ void world_end_sessions(struct world *world, enum close_reason why, bool is_sile
 void world_free(struct world **world);
 /* Applies a new snapshot. First prepares everything that may fail (TLS contexts, user list). False with problems: nothing changed. */
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
+/* Updates both TLS contexts according to the settings and their files. An unchanged context stays the same object; with sslmode
+   disable the context becomes NULL. If a context cannot be created, an error is added and *client or *server stays unchanged.
+   With `may_keep` this is a warning if there was a context before. */
+void tls_contexts_update(struct tls_context **client, struct tls_context **server, const struct settings *settings, bool may_keep,
+			 struct conf_problems *problems);
 
-/* Parts of the turn, called by main/turn.c. */
-void world_again(struct world *world);			/* peers with buffered input */
-void world_tick(struct world *world);			/* timeouts: about ten times a second */
-struct tick *tick_new(void);				/* state between two ticks; NULL: no memory. Free with mem_free */
-void world_check(const struct world *world);		/* checks all invariants; called in each turn of test builds */
+/* Functions that lower rooms call: events of connections (dispatch.c), and decisions of the pool (policy.c). */
+extern const struct world_ops dispatch_ops;
+extern const struct pool_ops policy_ops;
 
-/* For the console. */
-void client_console_done(struct client *client);	/* the client is READY again: continue to read */
-void world_kill_client(struct world *world, struct client *client);
-struct client *world_client_by_id(struct world *world, uint64_t id);	/* without cancel requests; NULL: not found */
-/* SUSPEND: stops reading from all peers; world_is_flushed returns true when every buffer is empty. */
+/* Steps of the turn; main/turn.c calls them. */
+
+/* Reads the connections of world->again (dispatch.c). */
+void world_again(struct world *world);
+/* Compares timeouts with the clock, about ten times a second (tick.c). */
+void world_tick(struct world *world);
+/* Ends and frees each connection on world->ending (reap.c). Must be called without an event handler on the stack. */
+void world_reap_ending(struct world *world);
+static inline void world_reap(struct world *w)
+{
+	if (!list_is_empty(&w->ending))
+		world_reap_ending(w);
+}
+/* Asserts the invariants of every connection; called in each turn of test builds. */
+void world_check(const struct world *world);
+
+/* Console commands. */
+
+/* Handles the input of a console client after its login (console_client.c). `from_socket`: the socket may be readable. */
+void console_read(struct client *client, bool from_socket);
+/* The client is READY again: its next messages are read. */
+void client_console_done(struct client *client);
+/* SUSPEND and RESUME: no connection is read while `on`; world_is_flushed returns true when every buffer is empty. */
 void world_suspend(struct world *world, bool on);
 bool world_is_flushed(const struct world *world);
-void world_drop_unflushed(struct world *world);		/* closes connections with unsent bytes, for suspend_timeout */
+/* Closes connections with unsent bytes, for suspend_timeout. */
+void world_drop_unflushed(struct world *world);
 /* SHUTDOWN: closes the TCP listening sockets, at once or (WAIT_CLIENTS) after a moment. A shutdown in progress is never
    replaced by a gentler one. */
 void world_drain(struct world *world, enum world_drain how);
-/* Returns how many clients or servers a shutdown waits for. */
+/* Returns the number of clients or servers that a shutdown waits for. */
 size_t world_drain_left(const struct world *world);
-/* Whether the shutdown waits for no more clients or servers. */
-bool world_has_drained(const struct world *world);
-static inline bool world_is_drained(const struct world *w) { return w->drain != DRAIN_OFF && world_has_drained(w); }
+/* Whether a shutdown waits for no more clients or servers; false without a shutdown. */
+bool world_is_drained(const struct world *world);
 /* Whether another process has replaced this one, and all clients that could not be handed over have left. */
 bool world_is_deserted(const struct world *world);
-size_t world_client_struct_size(void);
-size_t world_server_struct_size(void);
 
 #endif

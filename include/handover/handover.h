@@ -49,7 +49,7 @@ const char *handover_refusal(const struct world *world);
 /* Whether no login or cancel request that cannot be handed over is in progress. */
 bool handover_is_calm(const struct world *world);
 /* Sends HANDOVER_WORLD to HANDOVER_END. The world does not change; it must not change until handover_done, and it may continue
-   if handover_done is not called. False: see records_error. */
+   if handover_done is not called. False: see records->error. */
 bool handover_send(struct world *world, struct records *to, int patience, struct handover_counts *counts);
 /* The new process has taken over: closes these connections silently, and serves the remaining clients. Cancel requests
    arrive from `successor`, which is owned from now on. */

@@ -40,10 +40,6 @@ bool address_from_unix(struct address *a, const char *dir, uint16_t port);
 bool address_is_same_host(const struct address *a, const struct address *b);
 /* Makes the short form of `a`; for Unix sockets the caller sets u.peer. */
 void brief_address_of(struct brief_address *to, const struct address *a, uint16_t unix_port);
-/* Whether host, port and family are equal. */
-bool brief_address_is_same(const struct brief_address *a, const struct brief_address *b);
-/* 127.0.0.0/8 or ::1. */
-bool brief_address_is_loopback(const struct brief_address *a);
 /* Writes the address without the port, as SHOW prints it: "127.0.0.1", "::1", "unix". */
 const char *brief_address_text(const struct brief_address *a, char *buf, size_t size);
 /* Writes address and port, as log lines print them: "127.0.0.1:6432", "[::1]:6432", "unix(PID):6432". */

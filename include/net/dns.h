@@ -13,7 +13,7 @@
 struct dns;
 
 struct dns_config {
-	const char *resolv_conf;	/* NULL: /etc/resolv.conf; name servers may have ports (net/dns_query.h) */
+	const char *resolv_conf;	/* NULL: /etc/resolv.conf; name servers may have ports */
 	const char *servers;		/* "192.0.2.1:5353,[2001:db8::1]:53" instead of the servers of resolv.conf; NULL: these */
 	usec_t max_ttl;			/* upper limit for the lifetime of answers */
 	usec_t nxdomain_ttl;		/* lifetime of a failure */
@@ -48,7 +48,7 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 /* Cancels the callback. Sets *request to NULL; *request may be NULL. Not allowed after the callback of the request has begun. */
 void dns_cancel(struct dns_request **request);
 /* Sets the callback, called from the event loop, for a refreshed answer that has addresses but lacks some addresses of the
-   previous answer. A failure is no change, because a failing name server must not cut working connections. */
+   previous answer. A failure does not count as a change, because a failing name server must not cut working connections. */
 void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
 
 /* The name is in use: its expired answer is refreshed, at most once a second, so that changes are noticed without a request.

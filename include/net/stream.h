@@ -99,10 +99,9 @@ static inline void stream_set_reading(struct stream *stream, bool on);
    `server_name` as SNI if it is a name and not an address, and with `verify_name` checks the certificate for it (DNS name or IP
    address), independent of the context. `session` is resumed if the peer agrees; NULL: the last session of `server_name` in the
    same context. Bytes in `out` are sent before, in clear. */
-bool stream_secure_accept(struct stream *stream, struct tls_context *context);
-/* The same for a peer that began with TLS at once, if the first `size` bytes were read already; they are copied. Such a peer
-   must offer PostgreSQL's protocol (ALPN) in its hello, or it gets the alert no_application_protocol. */
-bool stream_secure_accept_begun(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
+/* `begun`: the first `size` bytes, which were read already, of a peer that began with TLS at once; they are copied. Such a peer
+   must offer PostgreSQL's protocol (ALPN) in its hello, or it gets the alert no_application_protocol. NULL: none. */
+bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name, SSL_SESSION *session);
 /* Continues a handshake after request_step returned false, from the event loop. */
 void stream_secure_go_on(struct stream *stream);

@@ -35,16 +35,8 @@ struct tls_context *tls_context_hold(struct tls_context *context);
 void tls_context_drop(struct tls_context **context);
 /* Whether the files named in `config` have other contents, or the strings differ, compared with this context. */
 bool tls_context_differs(const struct tls_context *context, const struct tls_config *config);
-SSL_CTX *tls_context_ssl(const struct tls_context *context);
 /* Returns the total time of all handshakes on the accepting side, over all contexts. */
 usec_t tls_accepting_spent(void);
-void tls_context_spend(const struct tls_context *context, usec_t time);
-/* Accepting side, before the handshake: the hello must offer application protocols (offered protocols are checked in any case). */
-void tls_demand_alpn(SSL *ssl);
-
-/* Connecting side: before the handshake: offers the session of `name`, if there is one, and keeps the sessions that the server
-   sends. Sessions of connections with and without a check of the name are not mixed. */
-void tls_sessions_use(SSL *ssl, const char *name, bool verify_name);
 
 /* Results of the handshake. */
 #define TLS_ALPN "postgresql"

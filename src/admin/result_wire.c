@@ -70,7 +70,7 @@ static void add_null(struct result *r)
 
 static void add_text(struct result *r, const char *text, size_t size)
 {
-	size_t shown = printable_size(text, size);
+	size_t shown = printable_write(NULL, text, size);
 	uint8_t *to;
 
 	if (shown == size) {

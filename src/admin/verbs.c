@@ -225,7 +225,7 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 {
 	struct world *world = caller->console->world;
 	const char *hex;
-	struct client *client;
+	struct client *client = NULL;
 	uint64_t id = 0;
 	int64_t number;
 
@@ -238,11 +238,20 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 		id = (uint64_t)number;
 	else
 		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
-	client = world_client_by_id(world, id);
+	LIST_EACH(node, &world->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		/* a cancel request is no client */
+		if (c->peer.id == id && c->pooled.state != CLIENT_WAITING_CANCEL && c->pooled.state != CLIENT_ACTIVE_CANCEL)
+			client = c;
+	}
 	if (!client)
 		return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 	log_command(caller, command);
-	world_kill_client(world, client);
+	if (client->pooled.link)
+		server_end(server_of(client->pooled.link), REASON_ADMIN_KILL, NULL);
+	else
+		client_end(client, REASON_ADMIN_KILL, NULL);
 	return OUTCOME_DONE;
 }
 

@@ -424,7 +424,10 @@ void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 		server_end(s, why, detail);
 		return;
 	}
-	server_name_abuse(s, &why, &detail);
+	if (why == REASON_SERVER_CRASHED && stream_abuse(&s->peer.stream)) {
+		why = REASON_SERVER_TLS;
+		detail = stream_abuse(&s->peer.stream);
+	}
 	if (d->step == DIAL_NAME)
 		log_way(s, why, detail);
 	else

@@ -218,9 +218,13 @@ void hosts_note(struct server *s, bool works)
 
 static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)
 {
-	for (int i = 0; hosts->dead && i < DEAD_MOST; i++)
-		if (brief_address_is_same(&hosts->dead[i].address, address))
+	for (int i = 0; hosts->dead && i < DEAD_MOST; i++) {
+		const struct brief_address *dead = &hosts->dead[i].address;
+
+		if (dead->family == address->family && dead->port == address->port &&
+		    memcmp(dead->u.ip, address->u.ip, sizeof(dead->u.ip)) == 0)
 			return &hosts->dead[i];
+	}
 	return NULL;
 }
 

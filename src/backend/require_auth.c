@@ -13,6 +13,7 @@
 #include "net/address.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The list in force, and what it is called: "server_require_auth", or the key of the database. */
 static int list_of(const struct server *s, char *called, size_t size)
@@ -27,10 +28,13 @@ static int list_of(const struct server *s, char *called, size_t size)
 	return s->peer.world->conf->settings.server_require_auth;
 }
 
-/* No machine in between can read what is sent, as long as it does not hold the TLS session itself. */
+/* Whether no machine in between can read the sent bytes: TLS, a Unix socket, 127.0.0.0/8 or ::1. */
 static bool is_private(const struct server *s)
 {
-	return s->peer.stream.ssl || s->peer.remote.family == AF_UNIX || brief_address_is_loopback(&s->peer.remote);
+	const struct brief_address *a = &s->peer.remote;
+
+	return s->peer.stream.ssl || a->family == AF_UNIX || (a->family == AF_INET && a->u.ip[0] == 127) ||
+	       (a->family == AF_INET6 && memcmp(a->u.ip, &in6addr_loopback, sizeof(a->u.ip)) == 0);
 }
 
 bool require_auth_allows(struct server *s, enum server_method method)

@@ -16,32 +16,10 @@
 
 #define CAPACITY_LEAST 128
 
-static bool grow(struct bytes *b, size_t needed)
-{
-	size_t capacity = b->capacity ? b->capacity : CAPACITY_LEAST;
-	size_t size = bytes_size(b);
-	uint8_t *data;
-
-	while (capacity < needed)
-		capacity = capacity > SIZE_MAX / 2 ? needed : capacity * 2;
-	data = mem_resize(NULL, capacity);
-	if (!data)
-		return false;
-	if (b->data) {
-		memcpy(data, bytes_front(b), size);
-		mem_wipe(b->data, b->end);
-		mem_free(b->data);
-	}
-	b->data = data;
-	b->capacity = capacity;
-	b->start = 0;
-	b->end = size;
-	return true;
-}
-
 uint8_t *bytes_reserve(struct bytes *b, size_t more)
 {
-	size_t size = bytes_size(b);
+	size_t size = bytes_size(b), capacity = b->capacity ? b->capacity : CAPACITY_LEAST;
+	uint8_t *data;
 
 	if (b->failed)
 		return NULL;
@@ -53,11 +31,26 @@ uint8_t *bytes_reserve(struct bytes *b, size_t more)
 		memmove(b->data, bytes_front(b), size);
 		b->start = 0;
 		b->end = size;
-	} else if (more > SIZE_MAX - size || !grow(b, size + more)) {
+		return b->data + size;
+	}
+	if (more > SIZE_MAX - size) {
 		b->failed = true;
 		return NULL;
 	}
-	return b->data + b->end;
+	while (capacity < size + more)
+		capacity = capacity > SIZE_MAX / 2 ? size + more : capacity * 2;
+	data = mem_resize(NULL, capacity);
+	if (!data) {
+		b->failed = true;
+		return NULL;
+	}
+	if (b->data) {
+		memcpy(data, bytes_front(b), size);
+		mem_wipe(b->data, b->end);
+		mem_free(b->data);
+	}
+	*b = (struct bytes){ .data = data, .end = size, .capacity = capacity };
+	return data + size;
 }
 
 void bytes_append(struct bytes *b, const void *data, size_t size)
@@ -125,19 +118,6 @@ void bytes_append_u32(struct bytes *b, uint32_t value)
 	};
 
 	bytes_append(b, wire, sizeof(wire));
-}
-
-void bytes_fit(struct bytes *b, const void *data, size_t size)
-{
-	ASSERT(!b->data);
-	if (size == 0)
-		return;
-	b->data = mem_resize(NULL, size);
-	b->failed = !b->data;
-	if (b->failed)
-		return;
-	memcpy(b->data, data, size);
-	b->end = b->capacity = size;
 }
 
 void bytes_consume(struct bytes *b, size_t size)

@@ -42,21 +42,6 @@ static inline uint64_t half_at(const uint8_t *at)
 	return le32toh(half);
 }
 
-/* Returns the bytes after the last whole word as the lowest bytes of a word. The reads overlap, because a loop would take
-   longer than the rest of the hash for a short name. */
-static inline uint64_t rest_of(const uint8_t *from, size_t size)
-{
-	size_t rest = size % sizeof(uint64_t);
-
-	if (rest == 0)
-		return 0;
-	if (size > sizeof(uint64_t))
-		return word_at(from + size - sizeof(uint64_t)) >> (64 - 8 * rest);
-	if (rest >= sizeof(uint32_t))
-		return half_at(from) | half_at(from + rest - sizeof(uint32_t)) << 8 * (rest - sizeof(uint32_t));
-	return from[0] | (uint64_t)from[rest / 2] << 8 * (rest / 2) | (uint64_t)from[rest - 1] << 8 * (rest - 1);
-}
-
 static inline void mix(struct state *s)
 {
 	s->a += s->b;
@@ -86,6 +71,8 @@ void hash_set_key(const uint8_t key[HASH_KEY])
 unsigned hash_of(const void *from, size_t size)
 {
 	const uint8_t *at = from, *end = at + (size & ~(sizeof(uint64_t) - 1));
+	size_t rest = size % sizeof(uint64_t);
+	uint64_t last = (uint64_t)size << 56;
 	struct state s = {
 		hash_key[0] ^ UINT64_C(0x736f6d6570736575), hash_key[1] ^ UINT64_C(0x646f72616e646f6d),
 		hash_key[0] ^ UINT64_C(0x6c7967656e657261), hash_key[1] ^ UINT64_C(0x7465646279746573),
@@ -93,7 +80,15 @@ unsigned hash_of(const void *from, size_t size)
 
 	for (; at < end; at += sizeof(uint64_t))
 		take(&s, word_at(at));
-	take(&s, (uint64_t)size << 56 | rest_of(from, size));
+	/* The bytes after the last whole word. The reads overlap, because a loop would take longer than the rest of the hash for a
+	   short name. */
+	if (rest > 0 && size > sizeof(uint64_t))
+		last |= word_at(end + rest - sizeof(uint64_t)) >> (64 - 8 * rest);
+	else if (rest >= sizeof(uint32_t))
+		last |= half_at(end) | half_at(end + rest - sizeof(uint32_t)) << 8 * (rest - sizeof(uint32_t));
+	else if (rest > 0)
+		last |= end[0] | (uint64_t)end[rest / 2] << 8 * (rest / 2) | (uint64_t)end[rest - 1] << 8 * (rest - 1);
+	take(&s, last);
 	s.c ^= 0xff;
 	mix(&s);
 	mix(&s);

@@ -152,25 +152,19 @@ bool log_is_on(enum log_level level)
 	return (int)level <= most && (!logger.quiet || logger.out.fd >= 0 || logger.syslog_on);
 }
 
-/* Whether a write of PIPE_BUF bytes returns at once. Other processes share stderr, so it must not be set to non-blocking. */
-static bool has_room(struct sink *sink)
+/* Writes at most LINE_MOST bytes. Returns the number of bytes written, fewer than `size` if the rest would block or failed. */
+static size_t put(struct sink *sink, const char *text, size_t size)
 {
 	struct pollfd room = { .fd = sink->fd, .events = POLLOUT };
 	struct stat file;
+	size_t done = 0;
 
 	if (!sink->is_known) {
 		sink->may_block = fstat(sink->fd, &file) != 0 || !S_ISREG(file.st_mode);
 		sink->is_known = true;
 	}
-	return !sink->may_block || poll(&room, 1, 0) == 1;
-}
-
-/* Writes at most LINE_MOST bytes. Returns the number of bytes written, fewer than `size` if the rest would block or failed. */
-static size_t put(struct sink *sink, const char *text, size_t size)
-{
-	size_t done = 0;
-
-	while (done < size && has_room(sink)) {
+	/* a writable pipe takes PIPE_BUF bytes at once; other processes share stderr, so it must not be set to non-blocking */
+	while (done < size && (!sink->may_block || poll(&room, 1, 0) == 1)) {
 		ssize_t took = write(sink->fd, text + done, size - done);
 
 		if (took < 0 && errno == EINTR)
@@ -216,25 +210,10 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 	sink->lost += took < size;
 }
 
-/* Syslog adds its own time. */
-static void write_syslog(enum log_level level, const char *text)
-{
-	char loss[96];
-
-	if (logger.syslog_lost > 0) {
-		snprintf(loss, sizeof(loss), LOSS, (unsigned long long)logger.syslog_lost);
-		if (syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident, loss))
-			logger.syslog_lost = 0;
-	}
-	if (logger.syslog_lost > 0 ||
-	    !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority, logger.ident, text))
-		logger.syslog_lost++;
-}
-
 __attribute__((format(printf, 2, 0)))
 void log_write(enum log_level level, const char *format, ...)
 {
-	char message[LINE_MOST + 1], line[LINE_MOST];
+	char message[LINE_MOST + 1], line[LINE_MOST], loss[96];
 	int saved = errno, length;
 	va_list args;
 	char *text;
@@ -252,8 +231,15 @@ void log_write(enum log_level level, const char *format, ...)
 	/* a message that was truncated before is truncated again: it does not fit after the beginning of the line */
 	printable_text(message, text, sizeof(line) - size);
 	size += strlen(text);
-	if (logger.syslog_on)
-		write_syslog(level, text);
+	if (logger.syslog_on) {
+		/* syslog adds its own time */
+		snprintf(loss, sizeof(loss), LOSS, (unsigned long long)logger.syslog_lost);
+		if (logger.syslog_lost > 0 && syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident, loss))
+			logger.syslog_lost = 0;
+		if (logger.syslog_lost > 0 ||
+		    !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority, logger.ident, text))
+			logger.syslog_lost++;
+	}
 	line[size++] = '\n';
 	if (!logger.quiet)
 		write_line(&logger.err, line, size);

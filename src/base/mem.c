@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 void *mem_try(size_t size)
 {
@@ -44,27 +40,9 @@ char *mem_copy_string(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
-char *mem_must_copy_string(const char *text)
-{
-	char *copy;
-
-	if (!text)
-		return NULL;
-	copy = mem_must(strlen(text) + 1);
-	strcpy(copy, text);
-	return copy;
-}
-
 void mem_free(void *memory)
 {
 	free(memory);
-}
-
-void mem_give_back(void)
-{
-#ifdef __GLIBC__
-	malloc_trim(0);
-#endif
 }
 
 void mem_wipe(void *memory, size_t size)
@@ -116,24 +94,19 @@ bool secret_is_same(const struct secret *a, const struct secret *b)
 
 /* ---- hidden from core files ---- */
 
-#ifndef PGWEIR_TEST_BUILD
-static size_t in_pages(size_t size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (size + page - 1) / page * page;
-}
-
 void *mem_try_hidden(size_t size)
 {
-	void *memory = size > SIZE_MAX / 2 ? MAP_FAILED
-					   : mmap(NULL, in_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#ifdef PGWEIR_TEST_BUILD
+	return mem_try(size);
+#else
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
 	/* on a kernel without MADV_DONTDUMP, the setting core_dumps still applies */
-	madvise(memory, in_pages(size), MADV_DONTDUMP);
+	madvise(memory, size, MADV_DONTDUMP);
 	return memory;
+#endif
 }
 
 void mem_free_hidden(void *memory, size_t size)
@@ -141,21 +114,12 @@ void mem_free_hidden(void *memory, size_t size)
 	if (!memory)
 		return;
 	mem_wipe(memory, size);
-	munmap(memory, in_pages(size));
-}
-#else
-void *mem_try_hidden(size_t size)
-{
-	return mem_try(size);
-}
-
-void mem_free_hidden(void *memory, size_t size)
-{
-	if (memory)
-		mem_wipe(memory, size);
+#ifdef PGWEIR_TEST_BUILD
 	mem_free(memory);
-}
+#else
+	munmap(memory, size);
 #endif
+}
 
 /* ---- arenas ---- */
 
@@ -175,21 +139,14 @@ struct arena {
 #define BLOCK_LEAST 1024
 #define BLOCK_MOST  65536
 
-struct arena *arena_new(void)
+struct arena *arena_new(bool is_hidden)
 {
 	struct arena *arena = mem_try(sizeof(*arena));
 
-	if (arena)
+	if (arena) {
 		arena->next_size = BLOCK_LEAST;
-	return arena;
-}
-
-struct arena *arena_new_hidden(void)
-{
-	struct arena *arena = arena_new();
-
-	if (arena)
-		arena->is_hidden = true;
+		arena->is_hidden = is_hidden;
+	}
 	return arena;
 }
 

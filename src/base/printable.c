@@ -103,27 +103,18 @@ static void next_piece(struct piece *p, const char *from, size_t size)
 	}
 }
 
-size_t printable_size(const char *from, size_t size)
+size_t printable_write(char *to, const char *from, size_t size)
 {
 	struct piece p;
 	size_t sum = 0;
 
 	for (size_t i = 0; i < size; i += p.taken) {
 		next_piece(&p, from + i, size - i);
+		if (to)
+			memcpy(to + sum, p.text, p.size);
 		sum += p.size;
 	}
 	return sum;
-}
-
-void printable_write(char *to, const char *from, size_t size)
-{
-	struct piece p;
-
-	for (size_t i = 0; i < size; i += p.taken) {
-		next_piece(&p, from + i, size - i);
-		memcpy(to, p.text, p.size);
-		to += p.size;
-	}
 }
 
 /* ---- with a buffer of fixed size ---- */
@@ -175,29 +166,21 @@ const char *printable_inside(const char *from, char *buf, size_t size)
 	return buf;
 }
 
-static bool is_plain(const char *name)
-{
-	size_t size = strlen(name);
-	struct piece p;
-
-	for (size_t i = 0; i < size; i += p.taken) {
-		uint32_t code;
-
-		next_piece(&p, name + i, size - i);
-		code = p.code;
-		if (code >= 0x80 ? IS_IN(blanks, code)
-				 : !((code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '0' && code <= '9') ||
-				     (code != 0 && strchr("_$.+#%!*~^-", (int)code))))
-			return false;
-	}
-	return size > 0;
-}
-
 const char *printable_name(const char *name, char *buf, size_t size)
 {
-	size_t used;
+	size_t length = strlen(name), used;
+	bool is_plain = length > 0;
+	struct piece p;
 
-	if (is_plain(name))
+	for (size_t i = 0; is_plain && i < length; i += p.taken) {
+		next_piece(&p, name + i, length - i);
+		if (p.code >= 0x80)
+			is_plain = !IS_IN(blanks, p.code);
+		else
+			is_plain = (p.code >= 'a' && p.code <= 'z') || (p.code >= 'A' && p.code <= 'Z') ||
+				   (p.code >= '0' && p.code <= '9') || (p.code != 0 && strchr("_$.+#%!*~^-", (int)p.code));
+	}
+	if (is_plain)
 		return printable_text(name, buf, size);
 	used = copy_or_cut(buf + 1, size - 3, name, true);
 	buf[0] = buf[used + 1] = '"';

@@ -69,17 +69,6 @@ static bool connect_as(struct syslog_socket *s, int type)
 
 /* ---- sending ---- */
 
-/* "<30>Nov 21 02:01:23 ". The names of the months do not depend on the locale. */
-static void begin_line(char *to, size_t size, int priority)
-{
-	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-	time_t now = (time_t)(clock_wall() / USEC);
-	struct tm t = { .tm_mday = 1 };
-
-	localtime_r(&now, &t);
-	snprintf(to, size, "<%d>%s %2d %02d:%02d:%02d ", priority, months[t.tm_mon % 12], t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
-}
-
 /* The member is not const by an oversight in POSIX. */
 static struct iovec part_of(const char *text, size_t size)
 {
@@ -135,11 +124,16 @@ static bool transmit(struct syslog_socket *s, struct iovec *parts)
 
 bool syslog_socket_send(struct syslog_socket *s, int priority, const char *ident, const char *text)
 {
+	/* the names of the months do not depend on the locale */
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	time_t seconds = (time_t)(clock_wall() / USEC);
+	struct tm t = { .tm_mday = 1 };
 	char head[64], pid[32];
 	struct iovec parts[PARTS];
 	usec_t now;
 
-	begin_line(head, sizeof(head), priority);
+	localtime_r(&seconds, &t);
+	snprintf(head, sizeof(head), "<%d>%s %2d %02d:%02d:%02d ", priority, months[t.tm_mon % 12], t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
 	snprintf(pid, sizeof(pid), "[%ld]: ", (long)getpid());
 	parts[0] = part_of(head, strlen(head));
 	parts[1] = part_of(ident, strlen(ident));

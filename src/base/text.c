@@ -182,62 +182,51 @@ static char *grow_wiped(char *old, size_t used, size_t capacity)
 	return fresh;
 }
 
-static char *read_descriptor(int fd, size_t limit, size_t *size)
+char *text_read_file(const char *path, size_t limit, size_t *size)
 {
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), error = 0;
 	struct stat st;
 	size_t used = 0, capacity = 4096;
 	char *text;
 
+	if (fd < 0)
+		return NULL;
 	if (fstat(fd, &st) == 0 && st.st_size > 0 && (uintmax_t)st.st_size <= limit)
 		capacity = (size_t)st.st_size + 2;
 	text = grow_wiped(NULL, 0, capacity);
-	while (text) {
+	for (;;) {
 		ssize_t got;
 
 		/* Room for a byte beyond the limit, to detect a longer file, and for the NUL. */
-		if (capacity - used < 2)
+		if (text && capacity - used < 2)
 			text = grow_wiped(text, used, capacity *= 2);
-		if (!text)
+		if (!text) {
+			error = ENOMEM;
 			break;
+		}
 		got = read(fd, text + used, capacity - used - 1);
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got > 0)
-			used += (size_t)got;
-		if (used > limit)
-			errno = EFBIG;
-		if (got < 0 || used > limit) {
-			int saved = errno;
-
-			mem_wipe(text, used);
-			mem_free(text);
-			errno = saved;
-			return NULL;
+		if (got < 0) {
+			error = errno;
+			break;
 		}
-		if (got == 0)
+		used += (size_t)got;
+		if (used > limit)
+			error = EFBIG;
+		if (got == 0 || error)
 			break;
 	}
-	if (!text) {
-		errno = ENOMEM;
+	close(fd);
+	if (error) {
+		if (text)
+			mem_wipe(text, used);
+		mem_free(text);
+		errno = error;
 		return NULL;
 	}
 	text[used] = '\0';
 	if (size)
 		*size = used;
-	return text;
-}
-
-char *text_read_file(const char *path, size_t limit, size_t *size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	char *text;
-	int saved;
-
-	if (fd < 0)
-		return NULL;
-	text = read_descriptor(fd, limit, size);
-	saved = errno;
-	close(fd);
-	errno = saved;
 	return text;
 }

@@ -80,7 +80,7 @@ bool predecessors_add(struct world *w, struct records **channel)
 	*channel = NULL;
 	list_init(&e->node);
 	list_append(&w->cancels->predecessors, &e->node);
-	event_assign(&e->readable, w->base, records_fd(e->channel), EV_READ | EV_PERSIST, on_predecessor, e);
+	event_assign(&e->readable, w->base, e->channel->fd, EV_READ | EV_PERSIST, on_predecessor, e);
 	if (event_add(&e->readable, NULL) == 0)
 		return true;
 	predecessor_free(e);
@@ -90,7 +90,7 @@ bool predecessors_add(struct world *w, struct records **channel)
 bool predecessors_send(const struct cancels *all, struct records *to, uint8_t type, int patience)
 {
 	LIST_EACH(node, &all->predecessors)
-		if (!records_send(to, type, NULL, records_fd(LIST_OBJECT(node, struct predecessor, node)->channel), patience))
+		if (!records_send(to, type, NULL, LIST_OBJECT(node, struct predecessor, node)->channel->fd, patience))
 			return false;
 	return true;
 }
@@ -113,7 +113,7 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 		if (verdict == RECORDS_OK)
 			continue;
 		reached_all = false;
-		log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
+		log_warning("a cancel request does not reach a process that was replaced: %s", e->channel->error);
 		if (verdict != RECORDS_AGAIN)
 			predecessor_free(e);
 	}
@@ -205,7 +205,7 @@ bool predecessors_follow(struct world *w, struct records **channel)
 	s->world = w;
 	s->channel = *channel;
 	*channel = NULL;
-	event_assign(&s->readable, w->base, records_fd(s->channel), EV_READ | EV_PERSIST, on_successor, s);
+	event_assign(&s->readable, w->base, s->channel->fd, EV_READ | EV_PERSIST, on_successor, s);
 	if (event_add(&s->readable, NULL) == 0)
 		return true;
 	records_free(&s->channel);

@@ -26,7 +26,7 @@ struct conf_storage {
 
 static struct conf *conf_new(void)
 {
-	struct arena *arena = arena_new_hidden();
+	struct arena *arena = arena_new(true);
 	struct conf *conf;
 
 	if (!arena)
@@ -464,7 +464,7 @@ static bool finish(struct loader *l)
 
 struct conf *conf_load(const char *path, struct conf_problems *problems)
 {
-	struct loader l = { .problems = problems, .conf = conf_new(), .scratch = arena_new_hidden() };
+	struct loader l = { .problems = problems, .conf = conf_new(), .scratch = arena_new(true) };
 	size_t errors = problems->errors;
 	bool has_memory = l.conf && l.scratch && value_read_defaults(&setting_table, &l.conf->settings, l.conf->storage->arena);
 

@@ -204,7 +204,7 @@ static bool has_map(const struct hba *hba, const char *name)
 
 struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
 {
-	struct arena *arena = arena_new_hidden();
+	struct arena *arena = arena_new(true);
 	size_t before = problems->count;
 	struct hba *hba = arena ? arena_take(arena, sizeof(*hba)) : NULL;
 	bool has_usable_line = false;

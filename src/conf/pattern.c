@@ -309,7 +309,7 @@ struct pattern {
 
 struct pattern *pattern_new(const char *text, char *why, size_t why_size)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct pattern *pattern = arena ? arena_take(arena, sizeof(*pattern)) : NULL;
 	const char *fault = "out of memory";
 

@@ -94,7 +94,7 @@ static bool read_lines(struct userlist *list, char *text, size_t size, struct co
 
 struct userlist *userlist_load(const char *path, struct conf_problems *problems)
 {
-	struct arena *arena = arena_new_hidden();
+	struct arena *arena = arena_new(true);
 	struct userlist *list = arena ? arena_take(arena, sizeof(*list)) : NULL;
 	char *text;
 	size_t size;

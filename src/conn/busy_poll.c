@@ -54,16 +54,6 @@ static bool window_polls(const struct busy_poll *b)
 	return b->state == BUSY_POLL_POLLS || b->trial.windows % 2 == 1;
 }
 
-static void begin_trial(struct busy_poll *b, usec_t now, uint64_t queries)
-{
-	b->state = BUSY_POLL_TRIAL;
-	memset(&b->trial, 0, sizeof(b->trial));
-	b->trial.queries_before = queries;
-	b->window_began = now;
-	b->polled = 0;
-	b->short_waits = ALL_WAITS;
-}
-
 static void end_trial(struct busy_poll *b, usec_t now)
 {
 	uint64_t without = rate(b->trial.queries[0], b->trial.time[0]), with = rate(b->trial.queries[1], b->trial.time[1]);
@@ -79,56 +69,49 @@ static void end_trial(struct busy_poll *b, usec_t now)
 	b->state = pays ? BUSY_POLL_POLLS : BUSY_POLL_SLEEPS;
 }
 
-/* The load has gone: the result of the last trial does not apply to the next load. */
-static void forget_trials(struct busy_poll *b, usec_t now)
-{
-	b->state = BUSY_POLL_SLEEPS;
-	b->trial_rate = 0;
-	b->trial_interval = INTERVAL_LEAST;
-	b->next_trial = now;
-}
-
-static bool load_has_changed(const struct busy_poll *b, uint64_t found)
-{
-	return found > b->trial_rate + b->trial_rate / 2 || found < b->trial_rate / 2;
-}
-
 void busy_poll_tick(struct busy_poll *b, usec_t now, uint64_t queries)
 {
 	uint64_t found = rate(queries - b->tick_queries, now - b->tick_at);
 	usec_t earliest = b->next_trial - b->trial_interval + INTERVAL_LEAST;
+	bool load_has_changed = found > b->trial_rate + b->trial_rate / 2 || found < b->trial_rate / 2;
 
 	b->tick_at = now;
 	b->tick_queries = queries;
 	if (!b->is_auto)
 		return;
-	if (found < RATE_LEAST)
-		forget_trials(b, now);
-	else if (b->state != BUSY_POLL_TRIAL && (now >= b->next_trial || (now >= earliest && load_has_changed(b, found))))
-		begin_trial(b, now, queries);
+	if (found < RATE_LEAST) {
+		/* there is no load: the result of the last trial does not apply to the next load */
+		b->state = BUSY_POLL_SLEEPS;
+		b->trial_rate = 0;
+		b->trial_interval = INTERVAL_LEAST;
+		b->next_trial = now;
+	} else if (b->state != BUSY_POLL_TRIAL && (now >= b->next_trial || (now >= earliest && load_has_changed))) {
+		b->state = BUSY_POLL_TRIAL;
+		memset(&b->trial, 0, sizeof(b->trial));
+		b->trial.queries_before = queries;
+		b->window_began = now;
+		b->polled = 0;
+		b->short_waits = ALL_WAITS;
+	}
 }
 
 /* ---- waits ---- */
 
-static void end_window(struct busy_poll *b, usec_t now, uint64_t queries)
-{
-	if (b->state == BUSY_POLL_TRIAL) {
-		int with = window_polls(b);
-
-		b->trial.time[with] += now - b->window_began;
-		b->trial.queries[with] += queries - b->trial.queries_before;
-		b->trial.queries_before = queries;
-		if (++b->trial.windows == TRIAL_WINDOWS)
-			end_trial(b, now);
-	}
-	b->window_began = now;
-	b->polled = 0;
-}
-
 usec_t busy_poll_begin(struct busy_poll *b, usec_t now, uint64_t queries)
 {
-	if (now - b->window_began >= WINDOW)
-		end_window(b, now, queries);
+	if (now - b->window_began >= WINDOW) {
+		if (b->state == BUSY_POLL_TRIAL) {
+			int with = window_polls(b);
+
+			b->trial.time[with] += now - b->window_began;
+			b->trial.queries[with] += queries - b->trial.queries_before;
+			b->trial.queries_before = queries;
+			if (++b->trial.windows == TRIAL_WINDOWS)
+				end_trial(b, now);
+		}
+		b->window_began = now;
+		b->polled = 0;
+	}
 	if (!busy_poll_is_on(b) || !window_polls(b) || b->short_waits < ALL_WAITS / 4 || b->polled >= b->most)
 		return 0;
 	return b->longest;

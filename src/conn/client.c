@@ -1,9 +1,8 @@
 /*
- * A client connection, as all rooms use it. It is made, sent to, and marked as ending here; what happens in between is in the rooms login,
- * relay and cancel.
+ * A client connection: sending, and marking the end. Its messages are handled in the rooms login, relay and cancel.
  *
- * Invariant: a client is in exactly one state, on exactly the list of that state, and ends once (client_end). The struct itself
- * stays until the reap of the turn, so that its callers may still look at its state.
+ * Invariant: a client has exactly one state, is in the list of that state, and ends once (client_end). The struct exists until the reap of
+ * the turn, so that callers may still read its state.
  */
 #include "conn/client.h"
 
@@ -59,20 +58,14 @@ const char *client_name_with_host(const struct client *c, const char *value, cha
 	return buf;
 }
 
-#ifdef PGWEIR_TEST_BUILD
-/* A look-up answers all logins that wait for it, and a command of the console ends the waits of others. */
-static bool is_own_turn(const struct client *c)
-{
-	const struct peer *current = c->peer.world->current;
-
-	return !current || current == &c->peer || c->login || c->is_console || (c->pooled.link && current == &server_of(c->pooled.link)->peer);
-}
-#endif
-
 bool client_send(struct client *c, const struct bytes *bytes)
 {
 #ifdef PGWEIR_TEST_BUILD
-	ASSERT(is_own_turn(c));
+	const struct peer *current = c->peer.world->current;
+
+	/* A look-up answers all logins that wait for it, and a command of the console ends the waits of others. */
+	ASSERT(!current || current == &c->peer || c->login || c->is_console ||
+	       (c->pooled.link && current == &server_of(c->pooled.link)->peer));
 #endif
 	if (peer_is_stopped(&c->peer))
 		return false;
@@ -95,7 +88,7 @@ static void mark(struct client *c, enum peer_fate fate, enum close_reason why, c
 	peer_end(&c->peer, fate, why, detail);
 	if (!c->pooled.link)
 		pool_client_become(w->pools, &c->pooled, CLIENT_DEAD, w->now);
-	else if (!peer_is_stopped(&server_of(c->pooled.link)->peer))
+	else if (!peer_is_ending(&server_of(c->pooled.link)->peer))
 		peer_become(&server_of(c->pooled.link)->peer, PEER_STOPPED);
 }
 
@@ -123,7 +116,6 @@ void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
 	client_end(c, REASON_BAD_HEADER, hex);
 }
 
-/* Only the Unix socket stays open during a shutdown. */
 bool client_is_in_time(const struct client *c)
 {
 	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;

@@ -1,12 +1,11 @@
 /*
  * Runs of the read buffer.
  *
- * The relay walks over the frames of one read, and most frames are forwarded unchanged. Adjacent frames form one run, and the runs are sent
- * with one writev. The start of an incomplete frame stays with its peer until the next read, which puts it in front of the buffer. Little
- * pieces that the pooler puts in between (the new name of a prepared statement) are written to a scratch pad first. Nothing else is ever
- * copied.
+ * The relay walks over the messages of one read, and forwards most messages unchanged. Adjacent messages form a run, and one writev sends all runs.
+ * The beginning of an incomplete message is held by its peer until the next read. Small pieces that pgweir inserts, such as the new name of a
+ * prepared statement, are written to a scratch memory. No other bytes are copied.
  *
- * Invariant: the runs lie in the read buffer, so they are flushed before anything else may use that.
+ * Invariant: runs are in the read buffer, so they are flushed before the buffer is used again.
  */
 #include "conn/gather.h"
 

@@ -1,9 +1,14 @@
 /*
- * Shared by client and server connections: the mark that a connection ends, and the bytes held between two reads.
+ * Common parts of client and server connections: the mark that a connection ends, whether its socket is read, and the bytes held between two
+ * reads.
+ *
+ * Invariant: an open socket is read exactly if peer->blocked is 0.
  */
-#include "conn/gather.h"
+#include "conn/peer.h"
 
+#include "base/assert.h"
 #include "base/state.h"
+#include "conn/world.h"
 
 #include <string.h>
 
@@ -26,10 +31,23 @@ void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, con
 {
 	peer_become(peer, fate);
 	peer->end_reason = (uint8_t)why;
-	/* without memory the text goes without it */
+	/* without memory the text of the reason lacks the detail */
 	peer->end_detail = detail ? mem_copy_string(detail) : NULL;
 	list_remove(&peer->node);
 	list_append(&peer->world->ending, &peer->node);
+}
+
+void flow_block(struct peer *peer, unsigned bits)
+{
+	peer->blocked |= (uint8_t)bits;
+	stream_set_reading(&peer->stream, false);
+}
+
+void flow_unblock_set(struct peer *peer, unsigned bits)
+{
+	peer->blocked &= (uint8_t)~bits;
+	if (peer->blocked == 0 && !peer_is_stopped(peer))
+		stream_set_reading(&peer->stream, true);
 }
 
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size)
@@ -43,8 +61,8 @@ bool peer_hold_rest_of(struct peer *peer, struct bytes *all, size_t used, bool f
 {
 	ASSERT(bytes_size(&peer->held) == 0);
 	peer->held_first = first;
-	/* the start of a message must not keep the memory of the whole buffer; a message that waits as a whole keeps it, because copying
-	   could repeat many times */
+	/* The beginning of a message must not keep the memory of the whole buffer. Complete messages that wait keep the memory, because copying
+	   could repeat many times. */
 	if (used > 0 && !first) {
 		peer_hold(peer, bytes_front(all) + used, bytes_size(all) - used);
 		bytes_free(all);

@@ -1,16 +1,14 @@
 /*
- * A server connection: it is made, and marked as ending here. The room backend opens the connection and executes the pooler's own queries
- * on it; the room relay uses it for clients.
+ * A server connection: creating it, and marking its end. Room backend opens the connection, room state runs the queries of pgweir, and room
+ * relay uses the connection for clients.
  *
- * Invariant: it ends once (server_end), and its client, where it has one, ends with it, because no other server can continue a session
- * in the middle.
+ * Invariant: a server ends once (server_end), and its client ends with it, because no other server knows the session.
  */
 #include "conn/server.h"
 
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
 #include "conn/world.h"
 
 #include <string.h>
@@ -27,8 +25,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->peer.stream.fd = -1;
 	s->status = 'I';
 	s->params = params_none(w->params);
-	/* if start-up parameters do not select the server, the next client would get the parameters of this client; a server for session
-	   mode may be used by others later */
+	/* In a pool that does not select servers by start-up parameters, the next client would get the parameters of this client. A server for session
+	   mode may be used by others later. */
 	s->pooled.startup = client && pool_minds_startup(pool, client->pooled.dedicated) ? params_hold(client->pooled.startup) : params_none(w->params);
 	s->pooled.dedicated = client ? client->pooled.dedicated : 0;
 	s->replication = client ? client->replication : 0;
@@ -45,12 +43,6 @@ bool server_enlist(struct server *s)
 {
 	HASH_ADD(by_backend_pid, s->peer.world->by_backend_pid, backend_pid, sizeof(s->backend_pid), s);
 	return HASH_HAS(by_backend_pid, s);
-}
-
-void server_delist(struct server *s)
-{
-	if (HASH_HAS(by_backend_pid, s))
-		HASH_DELETE(by_backend_pid, s->peer.world->by_backend_pid, s);
 }
 
 void server_parameter(struct server *s, const char *name, const char *value)
@@ -104,20 +96,12 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 	return buf;
 }
 
-/* Writes an ErrorResponse as the log shows it. */
-static const char *error_text(const struct pg_error *e, char *buf, size_t size)
-{
-	char text[PRINTABLE_TEXT];
-
-	snprintf(buf, size, "%.20s %s", *e->severity ? e->severity : "ERROR", printable_text(e->message, text, sizeof(text)));
-	return buf;
-}
-
 void server_log_error(const struct server *s, const char *context, const struct pg_error *e)
 {
-	char who[256], text[PRINTABLE_TEXT + 32];
+	char who[256], text[PRINTABLE_TEXT];
 
-	log_warning("%s %s: %s", server_text(s, who, sizeof(who)), context, error_text(e, text, sizeof(text)));
+	log_warning("%s %s: %.20s %s", server_text(s, who, sizeof(who)), context, *e->severity ? e->severity : "ERROR",
+		    printable_text(e->message, text, sizeof(text)));
 }
 
 static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)
@@ -128,19 +112,14 @@ static void mark(struct server *s, enum peer_fate fate, enum close_reason why, c
 		pool_server_become(&s->pooled, SERVER_DEAD, s->peer.world->now);
 }
 
-void server_name_abuse(const struct server *s, enum close_reason *why, const char **detail)
-{
-	if (*why != REASON_SERVER_CRASHED || !stream_abuse(&s->peer.stream))
-		return;
-	*why = REASON_SERVER_TLS;
-	*detail = stream_abuse(&s->peer.stream);
-}
-
 void server_end(struct server *s, enum close_reason why, const char *detail)
 {
 	if (peer_is_ending(&s->peer))
 		return;
-	server_name_abuse(s, &why, &detail);
+	if (why == REASON_SERVER_CRASHED && stream_abuse(&s->peer.stream)) {
+		why = REASON_SERVER_TLS;
+		detail = stream_abuse(&s->peer.stream);
+	}
 	mark(s, PEER_ENDS, why, detail);
 	/* no other server knows its session */
 	if (s->pooled.link)
@@ -152,46 +131,6 @@ void server_end_leaving(struct server *s, enum close_reason why, bool client_die
 	pool_unlink(&s->pooled, SERVER_DEAD, client_dies, s->peer.world->now);
 	s->peer.ended_in = SERVER_ACTIVE;
 	peer_end(&s->peer, PEER_ENDS, why, NULL);
-}
-
-/* PgBouncer's words. `words`: of the message, or NULL. */
-static void log_unlinked(const struct server *s, uint8_t type, const char *words)
-{
-	char who[256], packet[8];
-
-	log_warning("%s got packet '%s' from server when not linked%s%s%s", server_text(s, who, sizeof(who)),
-		    printable_text((char[]){ (char)type, '\0' }, packet, sizeof(packet)), words ? " (" : "", words ? words : "", words ? ")" : "");
-}
-
-void server_end_dirty(struct server *s, uint8_t type)
-{
-	static const char *const states[] = {
-#define SERVER_STATE(id, name, next) "SV_" #id,
-#include "tbl/server_state.tbl"
-#undef SERVER_STATE
-	};
-
-	ASSERT(!s->pooled.link);
-	log_unlinked(s, type, NULL);
-	server_end(s, REASON_IDLE_DIRTY, states[s->pooled.state]);
-}
-
-void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
-{
-	char text[PRINTABLE_TEXT + 32];
-	struct pg_error e;
-
-	if (pg_error_read(error, size, &e) == PG_OK) {
-		s->was_ended = text_starts(e.sqlstate, "57P0");
-		if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
-			log_unlinked(s, 'E', error_text(&e, text, sizeof(text)));
-		else
-			server_log_error(s, "server said", &e);
-	}
-	if (s->pooled.link)
-		server_end_leaving(s, REASON_SERVER_CRASHED, false);
-	else
-		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
 void server_hand_over(struct server *s)

@@ -10,7 +10,7 @@
  */
 #include "pg/frame.h"
 #include "pg/message.h"
-#include "core/dispatch.h"
+#include "core/world.h"
 
 #define CONSOLE_MOST 65536		/* the longest message to the console */
 #define MESSAGES_MOST 4			/* messages per client and turn */
@@ -23,25 +23,15 @@ static bool has_message(const struct client *c)
 	return pg_frames_next(&in, CONSOLE_MOST, &f) != PG_MORE;
 }
 
-static bool is_busy(const struct client *c)
-{
-	return c->console_state != CONSOLE_READY;
-}
-
 static bool may_be_read(const struct client *c)
 {
-	return is_busy(c) ? bytes_size(&c->peer.held) < CONSOLE_MOST : !has_message(c);
-}
-
-static bool may_be_answered(const struct client *c)
-{
-	return !peer_is_stopped(&c->peer) && !is_busy(c) && stream_unsent(&c->peer.stream) == 0;
+	return c->console_state == CONSOLE_READY ? !has_message(c) : bytes_size(&c->peer.held) < CONSOLE_MOST;
 }
 
 /* Whether there is a message to answer, or buffered input that no event announces. */
 static bool may_go_on(const struct client *c)
 {
-	if (!is_busy(c) && has_message(c))
+	if (c->console_state == CONSOLE_READY && has_message(c))
 		return true;
 	return stream_has_buffered(&c->peer.stream) && may_be_read(c);
 }
@@ -55,47 +45,31 @@ static bool waits_for_room(struct client *c)
 	return true;
 }
 
-/* Reads from the socket. False: the client has ended. */
-static bool take_in(struct client *c)
-{
-	struct world *w = c->peer.world;
-	ssize_t r = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
-
-	if (r >= 0)
-		bytes_append(&c->peer.held, w->buffer, (size_t)r);
-	if (r >= 0 && !c->peer.held.failed)
-		return true;
-	client_end(c, r < 0 ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
-	return false;
-}
-
-static void hand_over(struct client *c, const struct pg_frame *f)
-{
-	struct world *w = c->peer.world;
-
-	c->peer.request_at = w->now_wall;
-	c->last_active = w->now;
-	if (f->type == PGC_TERMINATE)
-		client_end(c, REASON_CLIENT_CLOSE, NULL);
-	else
-		w->console->message(w->console_context, c, f->type, f->body, f->size);
-}
-
+/* Passes messages to the console until a command waits, answers are unsent, or the client has had its share of the turn. */
 static void answer(struct client *c)
 {
+	struct world *w = c->peer.world;
 	struct bytes held = c->peer.held;
 	struct pg_frames in = pg_frames_of(&held);
 
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	for (int messages = 0; messages < MESSAGES_MOST && may_be_answered(c); messages++) {
+	for (int messages = 0; messages < MESSAGES_MOST; messages++) {
 		struct pg_frame f;
-		enum pg_verdict verdict = pg_frames_next(&in, CONSOLE_MOST, &f);
+		enum pg_verdict verdict;
 
+		if (peer_is_stopped(&c->peer) || c->console_state != CONSOLE_READY || stream_unsent(&c->peer.stream) > 0)
+			break;
+		verdict = pg_frames_next(&in, CONSOLE_MOST, &f);
 		if (verdict == PG_BAD)
 			client_end_bad_header(c, in.at, in.left);
 		if (verdict != PG_OK)
 			break;
-		hand_over(c, &f);
+		c->peer.request_at = w->now_wall;
+		c->last_active = w->now;
+		if (f.type == PGC_TERMINATE)
+			client_end(c, REASON_CLIENT_CLOSE, NULL);
+		else
+			w->console->message(w->console_context, c, f.type, f.body, f.size);
 	}
 	bytes_consume(&held, bytes_size(&held) - in.left);
 	c->peer.held = held;
@@ -104,20 +78,26 @@ static void answer(struct client *c)
 void console_read(struct client *c, bool from_socket)
 {
 	struct world *w = c->peer.world;
+	ssize_t got;
 
 	/* an event of a client that is on world->again already */
 	if (!list_is_empty(&c->peer.again))
 		return;
-	if (is_busy(c))
+	if (c->console_state != CONSOLE_READY)
 		w->console->go_on(w->console_context, c);
 	if (!list_is_empty(&c->peer.again) || waits_for_room(c))
 		return;
 	if (from_socket && may_be_read(c)) {
-		if (take_in(c) && may_go_on(c))
+		got = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
+		if (got > 0)
+			bytes_append(&c->peer.held, w->buffer, (size_t)got);
+		if (got < 0 || c->peer.held.failed)
+			client_end(c, got < 0 ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
+		else if (may_go_on(c))
 			peer_come_again(&c->peer);
 		return;
 	}
-	if (from_socket && is_busy(c))
+	if (from_socket && c->console_state != CONSOLE_READY)
 		flow_block(&c->peer, FLOW_HELD);
 	answer(c);
 	if (!waits_for_room(c) && may_go_on(c))

@@ -5,8 +5,7 @@
  * The rooms below do not call these handlers or rooms above them directly; struct world_ops has the functions that they may
  * call.
  */
-#include "core/dispatch.h"
-#include "state/server_session.h"
+#include "core/world.h"
 
 #include "auth/client_address.h"
 #include "auth/lookup.h"
@@ -18,6 +17,9 @@
 #include "login/login.h"
 #include "relay/link.h"
 #include "relay/relay.h"
+#include "state/notify_server.h"
+#include "state/notify_client.h"
+#include "state/server_session.h"
 
 #include <unistd.h>
 
@@ -31,35 +33,19 @@ static ALWAYS_INLINE struct client *client_of_event(struct stream *stream)
 	return peer_wake(&c->peer) ? c : NULL;
 }
 
-static void on_client_readable(struct stream *stream)
-{
-	struct client *c = client_of_event(stream);
-
-	if (!c)
-		return;
-	/* the common case: a request. A client in LOGIN or ending is not IDLE */
-	if (c->pooled.state == CLIENT_IDLE && !c->is_console)
-		relay_from_client(c, true);
-	else
-		client_readable(c, true);
-}
-
-/* What others have for the client (peer_post). */
-static NEVER_INLINE void take_posts(struct client *c)
+/* Passes input to the room that handles the state of the client: the socket may be readable (`from_socket`), or received bytes can be handled
+   now. */
+static NEVER_INLINE void client_readable(struct client *c, bool from_socket)
 {
 	unsigned posted = c->peer.posted;
 
-	c->peer.posted = 0;
-	if (posted & POST_REFUSE)
-		cancel_refuse_waiting(c);
-	if (posted & (POST_READY | POST_LINK))
-		link_posted(c, posted);
-}
-
-void client_readable(struct client *c, bool from_socket)
-{
-	if (c->peer.posted)
-		take_posts(c);
+	if (posted) {
+		c->peer.posted = 0;
+		if (posted & POST_REFUSE)
+			cancel_refuse_waiting(c);
+		if (posted & (POST_READY | POST_LINK))
+			link_posted(c, posted);
+	}
 	switch ((enum client_state)c->pooled.state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
@@ -83,6 +69,19 @@ void client_readable(struct client *c, bool from_socket)
 	case CLIENT_STATES:
 		return;
 	}
+}
+
+static void on_client_readable(struct stream *stream)
+{
+	struct client *c = client_of_event(stream);
+
+	if (!c)
+		return;
+	/* the common case: a request. A client in LOGIN or ending is not IDLE */
+	if (c->pooled.state == CLIENT_IDLE && !c->is_console)
+		relay_from_client(c, true);
+	else
+		client_readable(c, true);
 }
 
 static void on_client_drained(struct stream *stream)
@@ -115,14 +114,11 @@ static const struct stream_ops client_stream = {
 	.request_step = request_client_step,
 };
 
-/* Returns the reason for a refusal when too many logins are in progress. */
-static enum close_reason too_many(const struct world *w)
+/* A new connection on a listening socket with this port. False: refused, or no memory; the descriptor is closed, or will be closed in the
+   reap. */
+static bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
 {
-	return w->conf->settings.max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
-}
-
-bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
-{
+	enum close_reason too_many = w->conf->settings.max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
 	struct client *c = mem_try(sizeof(*c));
 
 	if (c)
@@ -153,8 +149,8 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	}
 	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
-	if (c->login && c->login->address && client_address_is_crowded(w) && !displace_login(c, too_many(w)))
-		client_end(c, too_many(w), NULL);
+	if (c->login && c->login->address && client_address_is_crowded(w) && !displace_login(c, too_many))
+		client_end(c, too_many, NULL);
 	return true;
 }
 
@@ -168,20 +164,8 @@ static ALWAYS_INLINE struct server *server_of_event(struct stream *stream)
 	return peer_wake(&s->peer) ? s : NULL;
 }
 
-static void on_server_readable(struct stream *stream)
-{
-	struct server *s = server_of_event(stream);
-
-	if (!s)
-		return;
-	/* the common case: the server works for a client */
-	if (s->pooled.state == SERVER_ACTIVE)
-		relay_from_server(s, true);
-	else
-		server_readable(s, true);
-}
-
-void server_readable(struct server *s, bool from_socket)
+/* As client_readable. */
+static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 {
 	switch ((enum server_state)s->pooled.state) {
 	case SERVER_LOGIN:
@@ -202,6 +186,19 @@ void server_readable(struct server *s, bool from_socket)
 	case SERVER_STATES:
 		return;
 	}
+}
+
+static void on_server_readable(struct stream *stream)
+{
+	struct server *s = server_of_event(stream);
+
+	if (!s)
+		return;
+	/* the common case: the server works for a client */
+	if (s->pooled.state == SERVER_ACTIVE)
+		relay_from_server(s, true);
+	else
+		server_readable(s, true);
 }
 
 static void on_server_drained(struct stream *stream)
@@ -234,6 +231,45 @@ static const struct stream_ops server_stream = {
 	.on_connected = on_server_connected,
 	.on_secured = on_server_secured,
 };
+
+/* ---- the turn ---- */
+
+/* Reads a peer of world->again. */
+static void visit(struct peer *peer)
+{
+	list_remove(&peer->again);
+	world_set_current(peer->world, peer);
+	if (peer->is_client)
+		client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
+	else
+		server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
+}
+
+void world_again(struct world *w)
+{
+	world_set_current(w, NULL);
+	if (!list_is_empty(&w->again)) {
+		struct list now;
+
+		/* peers that are put on the list meanwhile are handled in the next turn, unless they have posts */
+		list_init(&now);
+		while (!list_is_empty(&w->again)) {
+			struct list *node = w->again.next;
+
+			list_remove(node);
+			list_append(&now, node);
+		}
+		while (!list_is_empty(&now))
+			visit(LIST_OBJECT(now.next, struct peer, again));
+		while (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
+			visit(LIST_OBJECT(w->again.next, struct peer, again));
+		world_set_current(w, NULL);
+	}
+	if (w->deliveries > 0 || w->notify_waits)
+		notify_clients_flush(w);
+	if (w->notifiers_due)
+		notifiers_continue(w);
+}
 
 /* ---- functions for the rooms below ---- */
 

@@ -4,7 +4,7 @@
  * The decisions are made only while the turn schedules or ticks, never within an event handler, so these functions end no
  * object that is in use on the stack.
  */
-#include "core/policy.h"
+#include "core/world.h"
 
 #include "auth/lookup.h"
 #include "backend/dial.h"
@@ -23,11 +23,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-static struct world *world_of(const struct pool *pool)
-{
-	return pool->pools->owner;
-}
 
 static void lend(struct pool_server *ps, struct pool_client *pc)
 {
@@ -49,7 +44,7 @@ static void dial(struct pool *pool, struct pool_client *whom)
 	const struct client *c = whom && !whom->is_internal ? client_of(whom) : NULL;
 
 	/* a replication client has its login until it has a server */
-	dial_begin(pool, world_of(pool), c, c && c->login ? &c->login->kept : NULL);
+	dial_begin(pool, pool->pools->owner, c, c && c->login ? &c->login->kept : NULL);
 }
 
 static void take_reserve(struct pool *pool, struct pool_client *pc)
@@ -132,10 +127,11 @@ static bool yield(struct pool *pool)
 static void pool_end(struct pool *pool)
 {
 	struct server_info *info = pool->server_cache;
+	struct world *w = pool->pools->owner;
 
 	if (info)
 		notify_server_free(&info->notify_server);
-	server_info_free(pool, world_of(pool)->params);
+	server_info_free(pool, w->params);
 }
 
 const struct pool_ops policy_ops = {

@@ -21,20 +21,12 @@
 #include "relay/release.h"
 
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define CROWD 1000			/* from this number of clients on, their freed memory is worth returning to the system */
 #define REST 10				/* memory of fewer clients is not worth returning */
-
-struct tick {
-	int peak_clients;			/* maximum number of clients since memory was returned */
-	bool peak_leaves;			/* memory of a part of the crowd was returned, and the rest of the crowd is still connected */
-	bool was_suspended;			/* at the last tick */
-};
-
-struct tick *tick_new(void)
-{
-	return mem_try(sizeof(struct tick));
-}
 
 /* Whether `limit` is set (above 0) and has passed since `since`; `since` 0: not running. */
 static bool is_over(const struct world *w, usec_t since, usec_t limit)
@@ -66,32 +58,26 @@ static struct limits limits_of(const struct client *c)
 	};
 }
 
-/* Returns when the current query of the client began; 0: no query. The query includes setting the client's parameters on the
-   server. A client that has got all answers may have sent the beginning of a CopyData message: the server waits for its rest. */
-static usec_t query_since(const struct client *c)
-{
-	const struct server *s = server_of(c->pooled.link);
-
-	if (s->task != NULL)
-		return s->task_since;
-	if (c->query_started == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
-		return c->last_active;
-	return c->query_started;
-}
-
 /* Returns why a client with a server must end: its query, its transaction or its idle time is too long. */
 static enum close_reason overdue_active(const struct client *c)
 {
 	const struct world *w = c->peer.world;
+	const struct server *s = server_of(c->pooled.link);
 	struct limits limits = limits_of(c);
-	bool is_prepared = server_of(c->pooled.link)->task != NULL;
+	usec_t query_since = c->query_started;
 
+	/* The query includes setting the client's parameters on the server. A client that has got all answers may have sent the beginning of
+	   a CopyData message: the server waits for its rest. */
+	if (s->task)
+		query_since = s->task_since;
+	else if (query_since == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
+		query_since = c->last_active;
 	/* a replication stream is a query without an end */
-	if (!c->replication && is_over(w, query_since(c), limits.query))
+	if (!c->replication && is_over(w, query_since, limits.query))
 		return REASON_QUERY_TIMEOUT;
 	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
 		return REASON_TRANSACTION_TIMEOUT;
-	if (c->query_started != 0 || is_prepared)
+	if (c->query_started != 0 || s->task)
 		return REASON_NONE;
 	if (c->in_transaction)
 		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
@@ -115,15 +101,7 @@ static void tick_active(struct pool *pool)
 	}
 }
 
-/* Whether a user of the configuration has a client_idle_timeout: then lists are not in the order of deadlines. */
-static bool idle_limits_differ(const struct conf *conf)
-{
-	for (size_t i = 0; i < conf->user_count; i++)
-		if (conf->users[i]->client_idle_timeout != CONF_UNSET)
-			return true;
-	return false;
-}
-
+/* `walk`: the list is not in the order of deadlines. */
 static void tick_idle(struct pool *pool, bool walk)
 {
 	LIST_EACH_SAFE(node, &pool->clients[CLIENT_IDLE]) {
@@ -138,31 +116,26 @@ static void tick_idle(struct pool *pool, bool walk)
 	}
 }
 
-static void tick_unauthenticated(struct world *w, enum client_state state)
+/* Clients without a pool. */
+static void tick_unauthenticated(struct world *w)
 {
-	usec_t limit = w->conf->settings.client_login_timeout;
+	const struct settings *set = &w->conf->settings;
 
-	LIST_EACH_SAFE(node, &w->pools->unauthenticated[state]) {
+	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
+		LIST_EACH_SAFE(node, &w->pools->unauthenticated[state]) {
+			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+			if (!is_over(w, c->login_since, set->client_login_timeout))
+				continue;
+			auth_log_overdue(c);
+			client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
+		}
+	/* cancel requests on their way to a peer, or waiting for the parameters of their target */
+	LIST_EACH_SAFE(node, &w->pools->unauthenticated[CLIENT_WAITING_CANCEL]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (!is_over(w, c->login_since, limit))
-			continue;
-		auth_log_overdue(c);
-		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
-	}
-}
-
-/* Cancel requests without a pool: on their way to a peer, or waiting for the parameters of their target. */
-static void tick_early_cancels(struct world *w)
-{
-	usec_t limit = w->conf->settings.cancel_wait_timeout;
-	struct list *node;
-
-	while ((node = list_first(&w->pools->unauthenticated[CLIENT_WAITING_CANCEL])) != NULL) {
-		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
-
-		if (!is_over(w, c->pooled.since, limit))
-			return;
+		if (!is_over(w, c->pooled.since, set->cancel_wait_timeout))
+			break;
 		client_end(c, REASON_CANCEL_WAIT_TIMEOUT, NULL);
 	}
 }
@@ -176,21 +149,6 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 		if (!c->pooled.is_internal && c->login && (state == CLIENT_WAITING_LOGIN || c->replication) && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
 			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
 	}
-}
-
-/* If the listener's server ends, its clients must reconnect and LISTEN again, possibly on another host. */
-static void tick_notify_server(struct server *s, const struct world *w)
-{
-	struct notify_server *l = notify_server_of(s->pooled.pool);
-
-	if (s->pooled.close_reason != REASON_NONE)
-		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
-	else if (s->task != NULL && is_over(w, s->task_since, w->conf->settings.server_connect_timeout))
-		server_end(s, REASON_TEST_FAILED, NULL);
-	else if (!notify_server_has_room(s->pooled.pool, 0))
-		server_end(s, REASON_OBSOLETE, NULL);
-	else
-		notify_server_tick(l);
 }
 
 static void tick_servers(struct pool *pool, const struct world *w)
@@ -218,25 +176,31 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		if (why != REASON_NONE)
 			server_end(s, why, NULL);
 	}
-	LIST_EACH_SAFE(node, &pool->servers[SERVER_LISTENING])
-		tick_notify_server(server_of(LIST_OBJECT(node, struct pool_server, node)), w);
+	/* If the listener's server ends, its clients must reconnect and LISTEN again, possibly on another host. */
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LISTENING]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (s->pooled.close_reason != REASON_NONE)
+			server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
+		else if (s->task && is_over(w, s->task_since, set->server_connect_timeout))
+			server_end(s, REASON_TEST_FAILED, NULL);
+		else if (!notify_server_has_room(pool, 0))
+			server_end(s, REASON_OBSOLETE, NULL);
+		else
+			notify_server_tick(notify_server_of(pool));
+	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (is_over(w, s->pooled.since, set->server_connect_timeout))
 			cancel_timed_out(s);
 	}
-}
-
-/* server_fast_close: servers marked for closing are closed without waiting for the end of the session. The client gets the same
-   error for every reason, as in PgBouncer. */
-static void tick_fast_close(struct pool *pool, const struct world *w)
-{
-	if (!w->conf->settings.server_fast_close)
+	if (!set->server_fast_close)
 		return;
+	/* Servers marked for closing are closed without waiting for the end of the session. The client gets the same error for every reason, as
+	   in PgBouncer. */
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
-
 		const struct client *c = client_of(s->pooled.link);
 
 		if (s->pooled.close_reason != REASON_NONE && (!c->shares_server || c->pooled.pins) && server_is_clean(s))
@@ -275,45 +239,27 @@ static void log_stats(const struct pools *pools, usec_t now)
 static void give_back_memory(struct world *w)
 {
 	int here = w->pools->clients;
-	struct tick *last = w->tick;
+	struct last_tick *last = &w->last_tick;
 
 	if (here > last->peak_clients)
 		last->peak_clients = here;
 	if (last->peak_clients < (last->peak_leaves ? REST : CROWD) || here > last->peak_clients / 2)
 		return;
-	mem_give_back();
+#ifdef __GLIBC__
+	malloc_trim(0);		/* also returns free pages between pages in use; about a millisecond per 10 MB */
+#endif
 	last->peak_clients = here;
 	last->peak_leaves = here >= REST;
 }
 
-static void tick_pool(struct pool *pool, const struct world *w, bool walk)
-{
-	tick_active(pool);
-	tick_idle(pool, walk);
-	tick_logins(pool, CLIENT_WAITING_LOGIN, w);
-	/* replication clients */
-	if (pool->dedicated > 0)
-		tick_logins(pool, CLIENT_WAITING, w);
-	tick_servers(pool, w);
-	tick_fast_close(pool, w);
-}
-
-/* Whether timeouts apply: not while everything is suspended, because no connection is read then. Input that arrived meanwhile
-   is read after RESUME, before the limits apply again in the second tick after it. */
-static bool limits_hold(struct world *w)
-{
-	bool was_suspended = w->tick->was_suspended;
-
-	w->tick->was_suspended = w->pools->suspended;
-	return !was_suspended && !w->tick->was_suspended;
-}
-
 void world_tick(struct world *w)
 {
-	bool walk = idle_limits_differ(w->conf);
-	bool period_ended;
+	bool limits_hold = !w->last_tick.was_suspended && !w->pools->suspended, idle_limits_differ = false, period_ended;
 
-	world_set_wall_clock(w);
+	w->wall_ahead = clock_wall() - clock_monotonic();
+	w->now_wall = w->now + w->wall_ahead;
+	for (size_t i = 0; i < w->conf->user_count; i++)
+		idle_limits_differ |= w->conf->users[i]->client_idle_timeout != CONF_UNSET;
 	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
 		world_stop_listening(w, false);
 	lookups_tick(w->lookups);
@@ -322,15 +268,25 @@ void world_tick(struct world *w)
 	retire_watch(w);
 	retire_due(w);
 	refusals_tick(w->refusals, w->now);
-	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
-		tick_unauthenticated(w, state);
-	tick_early_cancels(w);
+	tick_unauthenticated(w);
 	peers_tick(w);
 	if (w->notifiers_wait)
 		notifiers_continue(w);
-	if (limits_hold(w)) {
-		LIST_EACH(node, &w->pools->all)
-			tick_pool(LIST_OBJECT(node, struct pool, node), w, walk);
+	/* No connection is read while everything is suspended. Input that arrived meanwhile is read after RESUME, before the limits apply again in
+	   the second tick after it. */
+	w->last_tick.was_suspended = w->pools->suspended;
+	LIST_EACH(node, &w->pools->all) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		if (!limits_hold)
+			break;
+		tick_active(pool);
+		tick_idle(pool, idle_limits_differ);
+		tick_logins(pool, CLIENT_WAITING_LOGIN, w);
+		/* replication clients */
+		if (pool->dedicated > 0)
+			tick_logins(pool, CLIENT_WAITING, w);
+		tick_servers(pool, w);
 	}
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)

@@ -10,8 +10,6 @@
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/derivation.h"
-#include "state/notify_client.h"
-#include "state/notify_server.h"
 #include "backend/retire.h"
 #include "backend/secrets.h"
 #include "base/assert.h"
@@ -26,32 +24,76 @@
 #include "prepared/prepared.h"
 #include "relay/release.h"
 #include "relay/relay.h"
-#include "core/dispatch.h"
-#include "core/policy.h"
-#include "core/reap.h"
-#include "core/tls_setup.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ---- creating and freeing ---- */
+/* ---- TLS contexts ---- */
 
-static struct verify_limits verify_limits_of(const struct settings *set)
+/*
+ * TLS contexts from settings: room net knows no settings, and room conf knows no TLS.
+ *
+ * The meaning of sslmode: towards clients, disable refuses SSLRequest; allow, prefer and require accept it and verify a
+ * certificate only if the client sends one; verify-ca and verify-full require a certificate. Towards servers, prefer and
+ * require encrypt without verification, verify-ca verifies the chain, verify-full the host name too (dial.c).
+ */
+
+static void update_context(struct tls_context **place, bool wanted, const struct tls_config *config, bool may_keep, struct conf_problems *problems)
 {
-	return (struct verify_limits){ (int)set->max_auth_processes, lookup_queue_most(set) };
+	struct tls_context *fresh;
+	char why[512];
+
+	if (*place && (!wanted || tls_context_differs(*place, config))) {
+		fresh = wanted ? tls_context_new(config, why, sizeof(why)) : NULL;
+	} else if (!*place && wanted) {
+		fresh = tls_context_new(config, why, sizeof(why));
+	} else {
+		return;
+	}
+	if (wanted && !fresh) {
+		conf_problem_add_tls(problems, may_keep && *place, NULL, 0, "%s (TLS with %s)", why,
+				     config->server_side ? "clients" : "servers");
+		return;
+	}
+	if (*place)
+		tls_context_drop(place);
+	*place = fresh;
 }
 
-/* Key derivation is CPU-bound, so one processor is left for the event loop. */
-static struct verify_limits derive_limits_of(const struct settings *set)
+void tls_contexts_update(struct tls_context **client, struct tls_context **server, const struct settings *s, bool may_keep,
+			 struct conf_problems *problems)
 {
-	struct verify_limits limits = verify_limits_of(set);
+	static const char *const dh_words[] = { "auto", "none", "legacy" };
+	const struct tls_config of_client = {
+		.server_side = true,
+		.ca_file = s->client_tls_ca_file, .cert_file = s->client_tls_cert_file, .key_file = s->client_tls_key_file,
+		.protocols = s->client_tls_protocols, .ciphers = s->client_tls_ciphers, .tls13_ciphers = s->client_tls13_ciphers,
+		.ecdh_curve = s->client_tls_ecdhcurve, .dh_params = dh_words[s->client_tls_dheparams],
+		.verify_peer = s->client_tls_sslmode >= SSLMODE_VERIFY_CA,
+		.request_peer = s->client_tls_ca_file != NULL,
+	};
+	const struct tls_config of_server = {
+		.ca_file = s->server_tls_ca_file, .cert_file = s->server_tls_cert_file, .key_file = s->server_tls_key_file,
+		.protocols = s->server_tls_protocols, .ciphers = s->server_tls_ciphers, .tls13_ciphers = s->server_tls13_ciphers,
+		.verify_peer = s->server_tls_sslmode >= SSLMODE_VERIFY_CA,
+	};
+
+	update_context(client, s->client_tls_sslmode != SSLMODE_DISABLE, &of_client, may_keep, problems);
+	update_context(server, s->server_tls_sslmode != SSLMODE_DISABLE, &of_server, may_keep, problems);
+}
+
+/* ---- creating and freeing ---- */
+
+/* Sets the limits on processes for PAM and LDAP, and for key derivation. Key derivation is CPU-bound, so one processor is left for the event loop. */
+static void process_limits(const struct settings *set, struct verify_limits *verifiers, struct verify_limits *derivers)
+{
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (processors <= limits.processes)
-		limits.processes = processors > 1 ? (int)processors - 1 : 1;
-	return limits;
+	*verifiers = *derivers = (struct verify_limits){ (int)set->max_auth_processes, lookup_queue_most(set) };
+	if (processors <= derivers->processes)
+		derivers->processes = processors > 1 ? (int)processors - 1 : 1;
 }
 
 static struct dns_config dns_config_of(const struct settings *set)
@@ -65,11 +107,11 @@ static struct dns_config dns_config_of(const struct settings *set)
 /* Creates the parts that other rooms define. False: no memory, or no randomness. */
 static bool make_parts(struct world *w, struct conf *conf)
 {
-	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
+	struct verify_limits verifiers, derivers;
 
+	process_limits(&conf->settings, &verifiers, &derivers);
 	w->buffer = mem_try_hidden(READ_BUFFER);
 	relay_share_turn(w);
-	w->tick = tick_new();
 	w->addresses = client_addresses_new();
 	w->refusals = refusals_new();
 	w->handshakes = handshakes_new();
@@ -79,7 +121,7 @@ static bool make_parts(struct world *w, struct conf *conf)
 	w->verifiers = verifiers_new(w->base, &verifiers);
 	w->derivations = derivations_new(w->base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
-	if (!w->buffer || !w->tick || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
+	if (!w->buffer || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
 	    !w->verifiers || !w->derivations || !w->params)
 		return false;
 	w->statements = statements_new(w->params);
@@ -91,30 +133,13 @@ static bool make_parts(struct world *w, struct conf *conf)
 	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
 }
 
-static void open_dns(struct world *w, const struct conf *conf, struct conf_problems *problems)
-{
-	struct dns_config dns = dns_config_of(&conf->settings);
-	char why[512];
-
-	w->dns = dns_open(w->base, &dns, why, sizeof(why));
-	if (w->dns)
-		dns_on_change(w->dns, retire_moved, w);
-	else
-		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-}
-
-static void load_users(struct world *w, const char *path, struct conf_problems *problems)
-{
-	struct userlist *list = userlist_load(path, problems);
-
-	if (list)
-		users_replace(w, list);
-}
-
 struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
 {
 	struct world *w = mem_must(sizeof(*w));
 	const struct settings *set = &conf->settings;
+	struct dns_config dns = dns_config_of(set);
+	struct userlist *users;
+	char why[512];
 
 	w->base = base;
 	w->ops = &dispatch_ops;
@@ -125,18 +150,21 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->listeners);
 	list_init(&w->ending);
 	w->clock_is_old = true;
+	w->wall_ahead = clock_wall() - clock_monotonic();
 	world_wake(w);
-	world_set_wall_clock(w);
 	busy_poll_set(&w->busy_poll, set->busy_poll, set->busy_poll_share, w->now);
 	w->conf = conf_hold(conf);
 	if (!make_parts(w, conf))
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
+	else if (!(w->dns = dns_open(base, &dns, why, sizeof(why))))
+		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	else
-		open_dns(w, conf, problems);
+		dns_on_change(w->dns, retire_moved, w);
 	if (problems->errors == 0)
-		tls_setup_both(&w->client_tls, &w->server_tls, set, false, problems);
-	if (problems->errors == 0 && set->auth_file)
-		load_users(w, set->auth_file, problems);
+		tls_contexts_update(&w->client_tls, &w->server_tls, set, false, problems);
+	users = problems->errors == 0 && set->auth_file ? userlist_load(set->auth_file, problems) : NULL;
+	if (users)
+		users_replace(w, users);
 	if (problems->errors == 0)
 		users_check(conf, w->secrets->list, problems);
 	if (problems->errors > 0)
@@ -184,7 +212,6 @@ void world_free(struct world **place)
 	unknown_free(&w->unknown);
 	mem_free(w->addresses);
 	mem_free(w->handshakes);
-	mem_free(w->tick);
 	verifiers_free(&w->verifiers);
 	derivations_free(&w->derivations);
 	refusals_free(&w->refusals);
@@ -199,25 +226,20 @@ static bool differ(const struct settings *a, const struct settings *b, enum sett
 	return value_rows_differ(&setting_table, which, a, b);
 }
 
-/* Whether TLS contexts must be updated: not after a SET of another setting, because TLS files may not fit together until the
-   next SET of one of them. */
-static bool changes_tls(const struct conf *conf)
-{
-	return !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls");
-}
-
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
 {
 	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
 	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
 	struct dns_config dns = dns_config_of(&conf->settings);
-	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
+	struct verify_limits verifiers, derivers;
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
 	bool tls_changed, logins_changed, timeout_changed;
 
-	if (changes_tls(conf))
-		tls_setup_both(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
+	process_limits(&conf->settings, &verifiers, &derivers);
+	/* not after a SET of another setting, because TLS files may not fit together until the next SET of one of them */
+	if (!conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls"))
+		tls_contexts_update(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
 	if (conf->settings.auth_file)
 		users = userlist_load(conf->settings.auth_file, problems);
 	users_check(conf, users, problems);
@@ -256,57 +278,12 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	return true;
 }
 
-/* ---- a turn ---- */
-
-static void visit(struct peer *peer)
-{
-	list_remove(&peer->again);
-	world_set_current(peer->world, peer);
-	if (peer->is_client)
-		client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
-	else
-		server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
-}
-
-static struct peer *first_again(const struct world *w)
-{
-	return list_is_empty(&w->again) ? NULL : LIST_OBJECT(w->again.next, struct peer, again);
-}
-
-static void read_again(struct world *w)
-{
-	struct list now;
-
-	/* peers that are put on the list meanwhile are handled in the next turn, unless they have posts */
-	list_init(&now);
-	while (!list_is_empty(&w->again)) {
-		struct list *node = w->again.next;
-
-		list_remove(node);
-		list_append(&now, node);
-	}
-	while (!list_is_empty(&now))
-		visit(LIST_OBJECT(now.next, struct peer, again));
-	while (first_again(w) && first_again(w)->posted)
-		visit(first_again(w));
-}
-
-void world_again(struct world *w)
-{
-	world_set_current(w, NULL);
-	if (!list_is_empty(&w->again))
-		read_again(w);
-	world_set_current(w, NULL);
-	if (w->deliveries > 0 || w->notify_waits)
-		notify_clients_flush(w);
-	if (w->notifiers_due)
-		notifiers_continue(w);
-}
+/* ---- invariants ---- */
 
 /* Input that is to be handled first must be on world->again, or wait for something. */
 static void check_held(const struct peer *peer, bool waits)
 {
-	flow_check(peer);
+	ASSERT(peer->stream.phase != STREAM_OPEN || (peer->blocked == 0) == peer->stream.reading);
 	ASSERT(peer->fate == PEER_STAYS);
 	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->blocked || !list_is_empty(&peer->again))));
 }
@@ -344,28 +321,6 @@ void world_check(const struct world *w)
 }
 
 /* ---- for the console ---- */
-
-struct client *world_client_by_id(struct world *w, uint64_t id)
-{
-	LIST_EACH(node, &w->clients) {
-		struct client *c = LIST_OBJECT(node, struct client, peer.node);
-
-		if (c->peer.id == id && c->pooled.state != CLIENT_WAITING_CANCEL && c->pooled.state != CLIENT_ACTIVE_CANCEL)
-			return c;
-	}
-	return NULL;
-}
-
-void world_kill_client(struct world *w, struct client *c)
-{
-	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
-
-	(void)w;
-	if (s)
-		server_end(s, REASON_ADMIN_KILL, NULL);
-	else
-		client_end(c, REASON_ADMIN_KILL, NULL);
-}
 
 void world_suspend(struct world *w, bool on)
 {
@@ -452,14 +407,6 @@ static bool is_waited_for(const struct client *c)
 	return !c->is_console && (c->pooled.pool || client_is_in_time(c));
 }
 
-static bool has_clients(const struct world *w)
-{
-	LIST_EACH(node, &w->clients)
-		if (is_waited_for(LIST_OBJECT(node, struct client, peer.node)))
-			return true;
-	return false;
-}
-
 size_t world_drain_left(const struct world *w)
 {
 	size_t left = 0;
@@ -482,7 +429,7 @@ bool world_is_deserted(const struct world *w)
 	return true;
 }
 
-bool world_has_drained(const struct world *w)
+bool world_is_drained(const struct world *w)
 {
 	switch ((enum world_drain)w->drain) {
 	case DRAIN_OFF:
@@ -492,17 +439,7 @@ bool world_has_drained(const struct world *w)
 	case DRAIN_WAIT_SERVERS:
 		return pools_is_without_servers(w->pools, NULL);
 	case DRAIN_WAIT_CLIENTS:
-		return w->listening.leave_until == 0 && !has_clients(w);
+		return w->listening.leave_until == 0 && world_drain_left(w) == 0;
 	}
 	return false;
-}
-
-size_t world_client_struct_size(void)
-{
-	return sizeof(struct client);
-}
-
-size_t world_server_struct_size(void)
-{
-	return sizeof(struct server);
 }

@@ -22,6 +22,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -132,7 +133,7 @@ static void on_asker(evutil_socket_t fd, short what, void *arg)
 			continue;
 		case RECORDS_END:
 		case RECORDS_BROKEN:
-			resume(g, records_error(g->asker->records));
+			resume(g, g->asker->records->error);
 		}
 	}
 }
@@ -193,7 +194,7 @@ static bool accept_one(struct giver *g)
 	} else {
 		g->asker = asker_new(g, fd, pid);
 		if (g->asker && !handover_say_hello(g->asker->records, 0))
-			resume(g, records_error(g->asker->records));
+			resume(g, g->asker->records->error);
 		return true;
 	}
 	g->refused++;
@@ -256,7 +257,7 @@ static const char *confirm(struct giver *g, bool *takes_pidfile)
 	char why[256];
 
 	if (records_wait(channel, &r, PATIENCE) != RECORDS_OK)
-		return records_error(channel);
+		return channel->error;
 	if (r.fd >= 0)
 		close(r.fd);
 	in = unpack_of(r.body, r.size);
@@ -269,13 +270,13 @@ static const char *confirm(struct giver *g, bool *takes_pidfile)
 		return NULL;
 	if (!start_listening(g, why, sizeof(why)))
 		log_warning("an online restart (-R) of this process is not possible any more: %s", why);
-	return records_error(channel);
+	return channel->error;
 }
 
 static void give(struct giver *g)
 {
 	struct records *to = g->asker->records;
-	const char *notify = notify_address(), *why;
+	const char *notify = getenv(SERVICE_NOTIFY_SOCKET), *why;
 	struct handover_counts counts;
 	bool takes_pidfile = false;
 	int32_t pid = g->asker->pid;
@@ -283,7 +284,7 @@ static void give(struct giver *g)
 	if ((notify && !send_text(to, HANDOVER_NOTIFY, notify)) ||
 	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), PATIENCE)) ||
 	    !handover_send(g->world, to, PATIENCE, &counts)) {
-		resume(g, records_error(to));
+		resume(g, to->error);
 		return;
 	}
 	why = confirm(g, &takes_pidfile);
@@ -298,7 +299,8 @@ static void give(struct giver *g)
 		pidfile_forget(g->pidfile);
 	else
 		pidfile_release(g->pidfile);
-	notify_successor(pid);
+	service_notify("MAINPID=%d", pid);
+	unsetenv(SERVICE_NOTIFY_SOCKET);
 	event_del(&g->asker->readable);
 	g->asker->records = NULL;
 	asker_free(&g->asker);

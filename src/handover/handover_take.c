@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -288,7 +289,7 @@ static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, 
 	const char *text;
 
 	if (records_wait(t->records, r, patience) != RECORDS_OK) {
-		snprintf(why, why_size, "%s", records_error(t->records));
+		snprintf(why, why_size, "%s", t->records->error);
 		return false;
 	}
 	if (r->type != HANDOVER_REFUSAL)
@@ -323,7 +324,7 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 		t->process = (int)syscall(SYS_pidfd_open, (pid_t)t->pid, 0u);
 #endif
 		if (!handover_say_hello(t->records, PATIENCE)) {
-			snprintf(why, why_size, "%s", records_error(t->records));
+			snprintf(why, why_size, "%s", t->records->error);
 		} else if (hear(t, &r, why, why_size, PATIENCE)) {
 			if (r.fd >= 0)
 				close(r.fd);
@@ -346,12 +347,13 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 {
 	const char *path = w->conf->settings.pidfile;
 	struct pidfile *had;
+	const char *address;
 	struct unpack in;
 	struct record r;
 	char why[256];
 
 	if (!records_send(t->records, HANDOVER_TAKE, NULL, -1, PATIENCE)) {
-		conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, records_error(t->records));
+		conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, t->records->error);
 		return false;
 	}
 	while (!h->is_whole) {
@@ -364,7 +366,9 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 			if (r.fd >= 0)
 				close(r.fd);
 			in = unpack_of(r.body, r.size);
-			notify_adopt(unpack_text(&in));
+			address = unpack_text(&in);
+			if (address)
+				setenv(SERVICE_NOTIFY_SOCKET, address, 1);
 			break;
 		case HANDOVER_PIDFILE:
 			/* The descriptor of the old process's lock, which is shared with it. Earlier versions send the pidfile's descriptor
@@ -399,7 +403,7 @@ static bool confirm(struct taker *t, bool has_old_pidfile, struct conf_problems 
 	heard = hear(t, &r, why, sizeof(why), PATIENCE);
 	if (!heard && r.type == 0) {
 		/* from now on GO cannot arrive any more, but it may have arrived before */
-		shutdown(records_fd(t->records), SHUT_RD);
+		shutdown(t->records->fd, SHUT_RD);
 		heard = hear(t, &r, why, sizeof(why), 0);
 	}
 	if (r.fd >= 0)

@@ -90,7 +90,8 @@ static struct pidfile *pidfile_new(const char *path)
 	struct pidfile *p = mem_must(sizeof *p);
 	size_t size = strlen(path) + sizeof ".lock";
 
-	p->path = mem_must_copy_string(path);
+	p->path = mem_must(strlen(path) + 1);
+	strcpy(p->path, path);
 	p->lock_path = mem_must(size);
 	snprintf(p->lock_path, size, "%s.lock", path);
 	p->fd = p->lock = -1;

@@ -36,13 +36,11 @@ struct handshakes *handshakes_new(void)
 static void begin(struct client *c)
 {
 	struct login *l = c->login;
+	size_t size = bytes_size(&l->hello);
 	bool begun;
 
 	login_step_to(c, LOGIN_TLS);
-	if (bytes_size(&l->hello) > 0)
-		begun = stream_secure_accept_begun(&c->peer.stream, l->tls, bytes_front(&l->hello), bytes_size(&l->hello));
-	else
-		begun = stream_secure_accept(&c->peer.stream, l->tls);
+	begun = stream_secure_accept(&c->peer.stream, l->tls, size > 0 ? bytes_front(&l->hello) : NULL, size);
 	bytes_free(&l->hello);
 	if (!begun) {
 		client_end(c, REASON_NO_MEMORY, NULL);

@@ -48,7 +48,7 @@ bool login_begin(struct client *c)
 {
 	c->login = mem_try(sizeof(*c->login));
 	if (c->login) {
-		c->login->arena = arena_new();
+		c->login->arena = arena_new(false);
 		c->login->client = c;
 		list_init(&c->login->address_node);
 		list_init(&c->login->waited_for_node);
@@ -283,7 +283,7 @@ static bool finish(struct client *c)
 
 /* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as ParameterStatus messages), the cancel key and
    ReadyForQuery. `pid` is the process id in the key; 0: a random one. The client may end. */
-static void welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
+static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
 {
 	struct world *w = c->peer.world;
 	struct bytes *out = &c->login->out;
@@ -291,7 +291,7 @@ static void welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 
 	if (!c->params || !cancel_make_key(c, pid)) {
 		client_end(c, REASON_NO_MEMORY, NULL);
-		return;
+		return false;
 	}
 	pg_build_auth(out, 0, NULL, 0);
 	for (int i = 0; i < params_count(w->params); i++)
@@ -304,8 +304,11 @@ static void welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
 	pg_build_ready(out, 'I');
 	c->last_active = w->now;
-	if (finish(c) && w->pools->suspended)
+	if (!finish(c))
+		return false;
+	if (w->pools->suspended)
 		flow_block(&c->peer, FLOW_SUSPENDED);
+	return true;
 }
 
 /* Returns the parameters that the client asked for, merged over these defaults, with a reference. DateStyle has two parts: if the client sets only
@@ -371,8 +374,7 @@ bool login_link_welcome(struct server *s, struct client *c)
 	bool is_own = !c->replication && !c->shares_server;
 
 	c->pooled.is_login = false;
-	welcome(c, welcome_messages(s->welcome), is_own ? s->backend_pid : 0);
-	return !peer_is_stopped(&c->peer);
+	return welcome(c, welcome_messages(s->welcome), is_own ? s->backend_pid : 0);
 }
 
 /* A server that was opened for a replication client has failed to log in. */

@@ -13,7 +13,7 @@
 #include "auth/users.h"
 #include "conf/check.h"
 #include "conf/value.h"
-#include "core/tls_setup.h"
+#include "core/world.h"
 #include "main/daemon.h"
 #include "net/address.h"
 #include "net/listen.h"
@@ -208,7 +208,7 @@ int config_report_check(const struct options *options)
 			FAULT(&problems, LACKS_FOR_DAEMON, options->file);
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, user, &problems);
-		tls_setup_both(&client, &server, &conf->settings, false, &problems);
+		tls_contexts_update(&client, &server, &conf->settings, false, &problems);
 		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
 		users_check(conf, users, &problems);
 		if (users)

@@ -22,6 +22,7 @@
 #include <ares.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -100,7 +101,8 @@ static bool reload(void *context, struct conf_problems *problems)
 	struct conf *fresh;
 
 	(void)context;
-	notify_reloading();
+	/* systemd distinguishes two reloads by the time */
+	service_notify("RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_monotonic());
 	fresh = conf_load(asked && *asked ? asked : now->path, problems);
 	/* settings that need a restart keep their values */
 	if (fresh)
@@ -123,7 +125,7 @@ static bool reload(void *context, struct conf_problems *problems)
 			log_error("TLS configuration could not be reloaded, keeping old configuration");
 		log_warning("config file loading failed (nothing was changed)");
 	}
-	notify_ready();
+	service_notify("READY=1");
 	return ok;
 }
 
@@ -142,7 +144,7 @@ static bool set(void *context, const char *name, const char *value, struct conf_
 static void shut_down(void *context, enum world_drain how)
 {
 	(void)context;
-	notify_stopping();
+	service_notify("STOPPING=1");
 	world_drain(pooler.world, how);
 }
 
@@ -280,11 +282,11 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	log_problems(&problems);
 	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s", PGWEIR_VERSION, event_get_version(),
 		 event_base_get_method(pooler.base), ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
-	notify_ready();
+	service_notify("READY=1");
 	daemon_ready(ready_fd);
 	while (turn(&pooler))
 		;
-	notify_stopping();
+	service_notify("STOPPING=1");
 	if (pooler.world->drain == DRAIN_WAIT_CLIENTS)
 		log_info("client connections dropped, exiting");
 	else if (pooler.world->drain == DRAIN_WAIT_SERVERS)
@@ -395,7 +397,7 @@ int main(int argc, char **argv)
 	if (!conf) {
 		status = fail(&problems);
 	} else {
-		fd_count = notify_listen_fds(fds, INHERITED_MOST);
+		fd_count = service_listen_fds(fds, INHERITED_MOST);
 		status = start(conf, &problems, fds, fd_count);
 		conf_drop(&conf);
 	}

@@ -21,7 +21,7 @@
 #include "base/inline.h"
 #include "login/handshake.h"
 #include "relay/relay.h"
-#include "core/reap.h"
+#include "core/world.h"
 
 #include <event2/event.h>
 
@@ -49,15 +49,15 @@ bool turn_begin(struct pooler *p)
 static NEVER_INLINE void reap_and_schedule(struct world *w)
 {
 	world_reap(w);
-	for (int rounds = 0; rounds < ROUNDS_MOST && world_has_marked_pools(w); rounds++) {
-		world_schedule(w);
+	for (int rounds = 0; rounds < ROUNDS_MOST && !list_is_empty(&w->pools->dirty); rounds++) {
+		pools_schedule(w->pools, w->now);
 		world_reap(w);
 	}
 }
 
 static void reap_ending(struct world *w)
 {
-	if (world_has_ending(w))
+	if (!list_is_empty(&w->ending))
 		reap_and_schedule(w);
 }
 
@@ -90,7 +90,7 @@ bool turn(struct pooler *p)
 	bool idle;
 
 	relay_begin_turn(w);
-	world_sleep(w);
+	w->clock_is_old = true;
 	if (world_has_again(w) || w->handshakes->is_busy)
 		event_base_loop(p->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	else
@@ -104,7 +104,7 @@ bool turn(struct pooler *p)
 		busy_poll_tick(&w->busy_poll, w->now, w->queries);
 		world_tick(w);
 	}
-	if (world_has_ending(w) || world_has_marked_pools(w))
+	if (!list_is_empty(&w->ending) || !list_is_empty(&w->pools->dirty))
 		reap_and_schedule(w);
 	console_turn(p->console);
 	reap_ending(w);
@@ -117,5 +117,5 @@ bool turn(struct pooler *p)
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif
-	return !p->has_stopped && !world_is_drained(w);
+	return !p->has_stopped && (w->drain == DRAIN_OFF || !world_is_drained(w));
 }

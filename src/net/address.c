@@ -131,16 +131,6 @@ void brief_address_of(struct brief_address *to, const struct address *a, uint16_
 	to->family = (uint8_t)a->u.any.sa_family;
 }
 
-bool brief_address_is_same(const struct brief_address *a, const struct brief_address *b)
-{
-	return a->family == b->family && a->port == b->port && memcmp(a->u.ip, b->u.ip, sizeof a->u.ip) == 0;
-}
-
-bool brief_address_is_loopback(const struct brief_address *a)
-{
-	return (a->family == AF_INET && a->u.ip[0] == 127) || (a->family == AF_INET6 && memcmp(a->u.ip, &in6addr_loopback, sizeof(a->u.ip)) == 0);
-}
-
 const char *brief_address_text(const struct brief_address *a, char *buf, size_t size)
 {
 	switch (a->family) {

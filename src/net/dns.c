@@ -111,20 +111,6 @@ struct zone_query {
  * Invariant: a zone exists while it has hosts, and counts them.
  */
 
-/* Whether `old` has an address that `now` lacks. */
-static bool lacks_address(const struct dns_result *now, const struct dns_result *old)
-{
-	for (int i = 0; i < old->count; i++) {
-		int j = 0;
-
-		while (j < now->count && !address_is_same_host(&now->addresses[j], &old->addresses[i]))
-			j++;
-		if (j == now->count)
-			return true;
-	}
-	return false;
-}
-
 static struct dns_host *find_host(struct dns_cache *cache, const char *name)
 {
 	struct dns_cache_table *link;
@@ -375,8 +361,16 @@ static void host_learns(struct dns *dns, struct dns_host *host, struct dns_resul
 	host->result = result;
 	host->expires = now + lifetime;
 	if (result->count > 0) {
-		bool is_news = host->good ? lacks_address(result, host->good) : host->tell_first;
+		bool is_news = !host->good && host->tell_first;
 
+		/* whether the result lacks a former address */
+		for (int i = 0; host->good && i < host->good->count; i++) {
+			int j = 0;
+
+			while (j < result->count && !address_is_same_host(&result->addresses[j], &host->good->addresses[i]))
+				j++;
+			is_news |= j == result->count;
+		}
 		if (is_news && list_is_empty(&host->change)) {
 			list_append(&dns->changes, &host->change);
 			event_active(dns->deferred, 0, 0);

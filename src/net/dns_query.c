@@ -248,27 +248,10 @@ static const char *split(char *text, int *port, bool *has_port)
 	return address_from_ip(&address, ip, 0) ? ip : NULL;
 }
 
-static bool add_server(struct bytes *list, char *line)
+char *dns_servers_read(const char *path)
 {
 	static const char keyword[] = "nameserver";
 	size_t length = sizeof(keyword) - 1;
-	const char *ip;
-	char *value;
-	bool has_port;
-	int port;
-
-	if (strncmp(line, keyword, length) != 0 || !isblank((unsigned char)line[length]))
-		return false;
-	value = line + length + strspn(line + length, " \t");
-	value[strcspn(value, " \t\r\n#;")] = '\0';
-	ip = split(value, &port, &has_port);
-	if (ip)
-		bytes_append_format(list, strchr(ip, ':') ? "%s[%s]:%d" : "%s%s:%d", bytes_size(list) > 0 ? "," : "", ip, port);
-	return ip && has_port;
-}
-
-char *dns_servers_read(const char *path)
-{
 	struct bytes list = BYTES_EMPTY;
 	char line[LINE_MOST], *text = NULL;
 	bool needed = false;
@@ -276,8 +259,22 @@ char *dns_servers_read(const char *path)
 
 	if (!file)
 		return NULL;
-	while (fgets(line, sizeof(line), file))
-		needed |= add_server(&list, line);
+	while (fgets(line, sizeof(line), file)) {
+		const char *ip;
+		char *value;
+		bool has_port;
+		int port;
+
+		if (strncmp(line, keyword, length) != 0 || !isblank((unsigned char)line[length]))
+			continue;
+		value = line + length + strspn(line + length, " \t");
+		value[strcspn(value, " \t\r\n#;")] = '\0';
+		ip = split(value, &port, &has_port);
+		if (!ip)
+			continue;
+		bytes_append_format(&list, strchr(ip, ':') ? "%s[%s]:%d" : "%s%s:%d", bytes_size(&list) > 0 ? "," : "", ip, port);
+		needed |= has_port;
+	}
 	fclose(file);
 	bytes_append_string(&list, "");
 	if (needed && !list.failed)

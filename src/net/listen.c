@@ -175,18 +175,6 @@ static void look_away(struct listen_socket *l, int error)
 		event_add(&l->readable, NULL);
 }
 
-/* Whether the error belongs to the connection that accept would have returned (accept(2)), not to the listener. */
-static bool is_error_of_peer(int error)
-{
-	switch (error) {
-	case EINTR: case ECONNABORTED: case EPROTO: case EPERM: case ENETDOWN: case ENOPROTOOPT: case EHOSTDOWN:
-	case ENONET: case EHOSTUNREACH: case EOPNOTSUPP: case ENETUNREACH: case ETIMEDOUT:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /*
  * The last descriptors are reserved: without them, pgweir could not open server connections for connected clients. A new
  * descriptor has the lowest free number, so its number shows how many are in use; while it is far below the limit, no system
@@ -231,11 +219,17 @@ static bool accept_one(struct listen_socket *l)
 		l->accepted(l->context, fd, &peer, l);
 		return true;
 	}
-	if (is_error_of_peer(errno))
+	switch (errno) {
+	/* errors of the connection that accept would have returned (accept(2)), not of the listener */
+	case EINTR: case ECONNABORTED: case EPROTO: case EPERM: case ENETDOWN: case ENOPROTOOPT: case EHOSTDOWN:
+	case ENONET: case EHOSTUNREACH: case EOPNOTSUPP: case ENETUNREACH: case ETIMEDOUT:
 		return true;
-	if (errno != EAGAIN && errno != EWOULDBLOCK)
+	case EAGAIN:
+		return false;
+	default:
 		look_away(l, errno);
-	return false;
+		return false;
+	}
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -318,15 +312,6 @@ static int option_of(int fd, int level, int name)
 	return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
 }
 
-static void note_system_options(struct listen_socket *l)
-{
-	if (listen_socket_is_unix(l))
-		return;
-	l->system.keepidle = option_of(l->fd, IPPROTO_TCP, TCP_KEEPIDLE);
-	l->system.keepintvl = option_of(l->fd, IPPROTO_TCP, TCP_KEEPINTVL);
-	l->system.keepcnt = option_of(l->fd, IPPROTO_TCP, TCP_KEEPCNT);
-}
-
 static bool apply_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept)
 {
 	struct socket_options full = *options;
@@ -348,8 +333,9 @@ void listen_socket_set_options(struct listen_socket *l, const struct socket_opti
 
 /* ---- opening ---- */
 
-/* Gets the address from the socket: the kernel may have chosen the port, and another process may have created the socket. */
-static bool learn_address(struct listen_socket *l)
+/* Gets the address from the socket, because the kernel may have chosen the port, and another process may have created the socket; and the
+   system's values of options. */
+static bool learn_socket(struct listen_socket *l)
 {
 	struct brief_address brief;
 	const char *mark;
@@ -375,6 +361,9 @@ static bool learn_address(struct listen_socket *l)
 	brief_address_of(&brief, &l->address, 0);
 	brief_address_and_port(&brief, l->text, sizeof l->text);
 	l->port = brief.port;
+	l->system.keepidle = option_of(l->fd, IPPROTO_TCP, TCP_KEEPIDLE);
+	l->system.keepintvl = option_of(l->fd, IPPROTO_TCP, TCP_KEEPINTVL);
+	l->system.keepcnt = option_of(l->fd, IPPROTO_TCP, TCP_KEEPCNT);
 	return true;
 }
 
@@ -444,9 +433,8 @@ static bool set_up(struct listen_socket *l, const struct address *a, const struc
 	if (!bind_address(l->fd, a, config, why, why_size))
 		return false;
 	why[0] = '\0';
-	if (!learn_address(l))
+	if (!learn_socket(l))
 		goto fail;
-	note_system_options(l);
 	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
 	if (listen_socket_is_unix(l) ? !dress_file(l, config, why, why_size) :
 				  !apply_options(l, &config->options, config->defer_accept))
@@ -514,10 +502,8 @@ struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, liste
 		return NULL;
 	}
 	l = listen_socket_new(base, fd, accepted, context);
-	if (l && learn_address(l) && start(l)) {
-		note_system_options(l);
+	if (l && learn_socket(l) && start(l))
 		return l;
-	}
 	snprintf(why, why_size, "descriptor %d: %s", fd, strerror(errno));
 	mem_free(l);
 	return NULL;

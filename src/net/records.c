@@ -26,18 +26,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define HEADER 8
 #define READ_MOST ((size_t)256 * 1024)	/* per call */
 #define RETRY_MS 10			/* between two attempts if no event announces success */
-
-struct records {
-	int fd, came;			/* came: the descriptor of the current record, or -1 */
-	uint8_t header[HEADER];
-	size_t header_size;		/* number of bytes received */
-	struct bytes body;
-	bool handed_out;		/* `body` belongs to the last record */
-	char error[128];
-};
 
 struct records *records_new(int fd)
 {
@@ -47,6 +37,7 @@ struct records *records_new(int fd)
 		return NULL;
 	r->fd = fd;
 	r->came = -1;
+	r->error = "the other process has ended the connection";
 	return r;
 }
 
@@ -64,16 +55,6 @@ void records_free(struct records **place)
 	mem_free(r);
 }
 
-int records_fd(const struct records *r)
-{
-	return r->fd;
-}
-
-const char *records_error(const struct records *r)
-{
-	return r->error[0] ? r->error : "the other process has ended the connection";
-}
-
 static bool is_to_wait(int error)
 {
 	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
@@ -81,7 +62,8 @@ static bool is_to_wait(int error)
 
 static enum records_verdict broken(struct records *r, const char *why)
 {
-	snprintf(r->error, sizeof(r->error), "%s", why);
+	snprintf(r->error_text, sizeof(r->error_text), "%s", why);
+	r->error = r->error_text;
 	return RECORDS_BROKEN;
 }
 
@@ -125,7 +107,7 @@ static enum records_verdict read_header(struct records *r)
 		struct cmsghdr align;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct iovec piece = { r->header + r->header_size, HEADER - r->header_size };
+	struct iovec piece = { r->header + r->header_size, RECORD_HEADER - r->header_size };
 	struct msghdr message = {
 		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room),
 	};
@@ -141,14 +123,9 @@ static enum records_verdict read_header(struct records *r)
 	return RECORDS_OK;
 }
 
-static size_t size_of_body(const struct records *r)
+/* Reads at most `left` bytes of the body. */
+static enum records_verdict read_body(struct records *r, size_t left)
 {
-	return (size_t)r->header[4] << 24 | (size_t)r->header[5] << 16 | (size_t)r->header[6] << 8 | r->header[7];
-}
-
-static enum records_verdict read_body(struct records *r)
-{
-	size_t left = size_of_body(r) - bytes_size(&r->body);
 	enum records_verdict verdict;
 	ssize_t got;
 	uint8_t *to;
@@ -168,6 +145,7 @@ static enum records_verdict read_body(struct records *r)
 enum records_verdict records_next(struct records *r, struct record *record)
 {
 	enum records_verdict verdict = RECORDS_OK;
+	size_t size;
 
 	if (r->handed_out) {
 		/* The caller has used the last record. The memory of a large record is freed. */
@@ -178,12 +156,13 @@ enum records_verdict records_next(struct records *r, struct record *record)
 		else
 			bytes_consume(&r->body, bytes_size(&r->body));
 	}
-	while (r->header_size < HEADER && verdict == RECORDS_OK)
+	while (r->header_size < RECORD_HEADER && verdict == RECORDS_OK)
 		verdict = read_header(r);
 	if (verdict == RECORDS_OK && (r->header[1] > 1 || r->header[2] || r->header[3] || (r->header[1] == 1) != (r->came >= 0)))
 		return broken(r, "what came is no record");
-	while (verdict == RECORDS_OK && bytes_size(&r->body) < size_of_body(r))
-		verdict = read_body(r);
+	size = (size_t)r->header[4] << 24 | (size_t)r->header[5] << 16 | (size_t)r->header[6] << 8 | r->header[7];
+	while (verdict == RECORDS_OK && bytes_size(&r->body) < size)
+		verdict = read_body(r, size - bytes_size(&r->body));
 	if (verdict != RECORDS_OK)
 		return verdict;
 	*record = (struct record){ r->header[0], r->body.data ? bytes_front(&r->body) : r->header, bytes_size(&r->body), r->came };
@@ -240,23 +219,8 @@ static ssize_t send_some(struct records *r, struct iovec *pieces, int fd)
 	return sendmsg(r->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* After a failed send: returns whether it may be repeated. */
-static bool wait_to_send(struct records *r, int *patience)
-{
-	if (is_to_wait(errno) && *patience > 0 && wait_for(r, POLLOUT, *patience))
-		return true;
-	/* too many descriptors are in transit in the system; the reader will receive them */
-	if (errno == ETOOMANYREFS && *patience >= RETRY_MS) {
-		*patience -= RETRY_MS;
-		poll(NULL, 0, RETRY_MS);
-		return true;
-	}
-	broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
-	return false;
-}
-
 /* False: there was no memory for the body. */
-static bool begin_record(struct records *r, uint8_t header[HEADER], struct iovec pieces[2], uint8_t type, const struct bytes *body, int fd)
+static bool begin_record(struct records *r, uint8_t header[RECORD_HEADER], struct iovec pieces[2], uint8_t type, const struct bytes *body, int fd)
 {
 	size_t size = body ? bytes_size(body) : 0;
 
@@ -264,19 +228,19 @@ static bool begin_record(struct records *r, uint8_t header[HEADER], struct iovec
 		broken(r, "out of memory");
 		return false;
 	}
-	memset(header, 0, HEADER);
+	memset(header, 0, RECORD_HEADER);
 	header[0] = type;
 	header[1] = fd >= 0;
 	for (int i = 0; i < 4; i++)
-		header[HEADER - 1 - i] = (uint8_t)(size >> 8 * i);
-	pieces[0] = (struct iovec){ header, HEADER };
+		header[RECORD_HEADER - 1 - i] = (uint8_t)(size >> 8 * i);
+	pieces[0] = (struct iovec){ header, RECORD_HEADER };
 	pieces[1] = (struct iovec){ size > 0 ? bytes_front(body) : NULL, size };
 	return true;
 }
 
 bool records_send(struct records *r, uint8_t type, const struct bytes *body, int fd, int patience)
 {
-	uint8_t header[HEADER];
+	uint8_t header[RECORD_HEADER];
 	struct iovec pieces[2];
 
 	if (!begin_record(r, header, pieces, type, body, fd))
@@ -284,10 +248,18 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 	while (pieces[0].iov_len + pieces[1].iov_len > 0) {
 		ssize_t sent = send_some(r, pieces, fd);
 
-		if (sent < 0 && !wait_to_send(r, &patience))
-			return false;
-		if (sent <= 0)
+		if (sent < 0 && is_to_wait(errno) && patience > 0 && wait_for(r, POLLOUT, patience))
 			continue;
+		/* too many descriptors are in transit in the system; the reader will receive them */
+		if (sent < 0 && errno == ETOOMANYREFS && patience >= RETRY_MS) {
+			patience -= RETRY_MS;
+			poll(NULL, 0, RETRY_MS);
+			continue;
+		}
+		if (sent < 0) {
+			broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
+			return false;
+		}
 		for (int i = 0; i < 2; i++) {
 			size_t done = (size_t)sent < pieces[i].iov_len ? (size_t)sent : pieces[i].iov_len;
 
@@ -303,7 +275,7 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 
 enum records_verdict records_try(struct records *r, uint8_t type, const struct bytes *body, int fd)
 {
-	uint8_t header[HEADER];
+	uint8_t header[RECORD_HEADER];
 	struct iovec pieces[2];
 	ssize_t sent;
 	int error;
@@ -313,7 +285,7 @@ enum records_verdict records_try(struct records *r, uint8_t type, const struct b
 	sent = send_some(r, pieces, fd);
 	error = errno;
 	if (sent >= 0)
-		return (size_t)sent == HEADER + pieces[1].iov_len ? RECORDS_OK : broken(r, "the other process does not read");
+		return (size_t)sent == RECORD_HEADER + pieces[1].iov_len ? RECORDS_OK : broken(r, "the other process does not read");
 	broken(r, is_to_wait(error) ? "the other process does not read" : strerror(error));
 	return is_to_wait(error) || error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM ? RECORDS_AGAIN : RECORDS_BROKEN;
 }

@@ -27,7 +27,7 @@
 #include "base/mem.h"
 #include "net/address.h"
 #include "net/stream_tls.h"
-#include "net/tls.h"
+#include "net/tls_context.h"
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
@@ -38,7 +38,7 @@ static short wanted_events(const struct stream *stream)
 	short want = EV_READ;
 
 	if (stream->phase == STREAM_OPEN) {
-		/* EV_READ stays registered when reading was turned off: see on_open_event. */
+		/* EV_READ stays registered when reading was turned off: see on_other_event. */
 		if (!stream->reading)
 			want = stream->armed & EV_READ;
 	} else if (stream->phase == STREAM_CONNECTING) {
@@ -291,7 +291,7 @@ void stream_change_reading(struct stream *stream, bool on)
 
 /* ---- events ---- */
 
-static void finish_connecting(struct stream *stream)
+static void on_connecting_event(struct stream *stream)
 {
 	int error = 0;
 	socklen_t size = sizeof error;
@@ -352,8 +352,18 @@ static void on_securing_event(struct stream *stream, short what)
 		step_of_handshake(stream);
 }
 
-static void on_open_event(struct stream *stream, short what)
+/* Handles each event but the common one: an open stream is readable. */
+static NEVER_INLINE void on_other_event(struct stream *stream, short what)
 {
+	ASSERT(stream->phase != STREAM_CLOSED);
+	if (stream->phase == STREAM_CONNECTING) {
+		on_connecting_event(stream);
+		return;
+	}
+	if (stream->phase == STREAM_SECURING) {
+		on_securing_event(stream, what);
+		return;
+	}
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0) {
 		flush(stream);
 		if (stream_unsent(stream) == 0) {
@@ -368,23 +378,6 @@ static void on_open_event(struct stream *stream, short what)
 		stream->ops->on_readable(stream);
 	else
 		register_events(stream, stream->armed & EV_WRITE);
-}
-
-static NEVER_INLINE void on_other_event(struct stream *stream, short what)
-{
-	switch ((enum stream_phase)stream->phase) {
-	case STREAM_CONNECTING:
-		finish_connecting(stream);
-		break;
-	case STREAM_SECURING:
-		on_securing_event(stream, what);
-		break;
-	case STREAM_OPEN:
-		on_open_event(stream, what);
-		break;
-	case STREAM_CLOSED:
-		ASSERT(!"event on a closed stream");
-	}
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -413,16 +406,10 @@ static bool secure(struct stream *stream)
 	return true;
 }
 
-bool stream_secure_accept(struct stream *stream, struct tls_context *context)
+bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *begun, size_t size)
 {
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	return stream_tls_begin(stream, context, true) && secure(stream);
-}
-
-bool stream_secure_accept_begun(struct stream *stream, struct tls_context *context, const void *begun, size_t size)
-{
-	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	return stream_tls_begin(stream, context, true) && stream_tls_begun(stream, begun, size) && secure(stream);
+	return stream_tls_begin(stream, context, true) && (!begun || stream_tls_begun(stream, begun, size)) && secure(stream);
 }
 
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,

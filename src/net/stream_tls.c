@@ -31,7 +31,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "net/tls.h"
+#include "net/tls_context.h"
 #include "net/tls_messages.h"
 
 #define RECORD ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
@@ -179,18 +179,6 @@ static int begun_destroy(BIO *bio)
 	mem_free(BIO_get_data(bio));
 	BIO_set_data(bio, NULL);
 	return 1;
-}
-
-static void leave_beginning(SSL *ssl)
-{
-	BIO *from = SSL_get_rbio(ssl), *to = SSL_get_wbio(ssl);
-	const struct begun *begun;
-
-	if (from == to)
-		return;
-	begun = BIO_get_data(from);
-	if (begun->at == begun->size && BIO_up_ref(to))
-		SSL_set0_rbio(ssl, to);
 }
 
 /* ---- messages of TLS itself ---- */
@@ -362,6 +350,7 @@ bool stream_tls_is_expensive(const struct stream *stream)
 
 enum stream_tls_step stream_tls_handshake(struct stream *stream)
 {
+	BIO *from = SSL_get_rbio(stream->ssl), *to = SSL_get_wbio(stream->ssl);
 	int result, error;
 
 	ERR_clear_error();
@@ -374,7 +363,12 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 			stream_set_reason(stream, "certificate verify failed: IP address mismatch");
 			return STREAM_TLS_FAILED;
 		}
-		leave_beginning(stream->ssl);
+		if (from != to) {
+			const struct begun *begun = BIO_get_data(from);
+
+			if (begun->at == begun->size && BIO_up_ref(to))
+				SSL_set0_rbio(stream->ssl, to);
+		}
 		tls_messages_watch(stream->ssl, false);
 		stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
 		return STREAM_TLS_DONE;
@@ -461,43 +455,33 @@ static bool encrypt(struct stream *stream, const void *data, size_t size)
 	return false;
 }
 
-/* Encrypts whole records from the caller's memory, and the rest of each piece together with the next pieces. */
-static bool encrypt_all(struct stream *stream, const struct iovec *pieces, int count)
+bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int count)
 {
 	size_t used = 0;
+	bool ok = true;
 
-	for (int i = 0; i < count; i++) {
+	ERR_clear_error();
+	/* encrypts whole records from the caller's memory, and the rest of each piece together with the next pieces */
+	for (int i = 0; ok && i < count; i++) {
 		const uint8_t *data = pieces[i].iov_base;
 		size_t left = pieces[i].iov_len, part;
 
-		while (left > 0) {
+		for (; ok && left > 0; data += part, left -= part) {
 			if (used == 0 && (left >= RECORD || i == count - 1)) {
 				part = i == count - 1 ? left : left - left % RECORD;
-				if (!encrypt(stream, data, part))
-					return false;
-			} else {
-				part = left < RECORD - used ? left : RECORD - used;
-				memcpy(gathered + used, data, part);
-				used += part;
-				if (used == RECORD) {
-					if (!encrypt(stream, gathered, used))
-						return false;
-					used = 0;
-				}
+				ok = encrypt(stream, data, part);
+				continue;
 			}
-			data += part;
-			left -= part;
+			part = left < RECORD - used ? left : RECORD - used;
+			memcpy(gathered + used, data, part);
+			used += part;
+			if (used == RECORD) {
+				ok = encrypt(stream, gathered, used);
+				used = 0;
+			}
 		}
 	}
-	return encrypt(stream, gathered, used);
-}
-
-bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int count)
-{
-	bool ok;
-
-	ERR_clear_error();
-	ok = encrypt_all(stream, pieces, count);
+	ok = ok && encrypt(stream, gathered, used);
 	empty_wire(stream);
 	return ok && !stream->write_failed;
 }

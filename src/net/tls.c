@@ -12,7 +12,7 @@
  * "postgresql" (RFC 7301, and PostgreSQL 17), and a client that begins with TLS without an SSLRequest must offer protocols:
  * otherwise an attacker could make a browser send its secrets to pgweir (RFC 9325 section 3.8).
  */
-#include "net/tls.h"
+#include "net/tls_context.h"
 
 #include <errno.h>
 #include <openssl/core_names.h>
@@ -175,15 +175,6 @@ static bool is_auto(const char *word)
 	return is_empty(word) || text_equal_fold(word, "auto");
 }
 
-static bool apply_dh(SSL_CTX *ssl, const char *word)
-{
-	if (is_auto(word))
-		return SSL_CTX_set_dh_auto(ssl, 1) == 1;
-	if (text_equal_fold(word, "legacy"))
-		return SSL_CTX_set_dh_auto(ssl, 2) == 1;	/* 1024 bits, independent of the certificate's key */
-	return text_equal_fold(word, "none");
-}
-
 #define DH_MOST "ffdhe3072"
 #define DH_MOST_STRENGTH 128		/* bits of security */
 
@@ -217,7 +208,9 @@ static bool bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *why, size_t why_size)
 {
 	int chosen = parse_protocols(config->protocols);
-	const char *curve = config->ecdh_curve, *kind = NULL, *value = NULL;
+	const char *curve = config->ecdh_curve, *dh = config->dh_params, *kind = NULL, *value = NULL;
+	/* 2: 1024 bits, independent of the certificate's key */
+	int dh_auto = is_auto(dh) ? 1 : text_equal_fold(dh, "legacy") ? 2 : text_equal_fold(dh, "none") ? 0 : -1;
 
 	if (!chosen)
 		kind = "protocols", value = config->protocols;
@@ -227,8 +220,8 @@ static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *w
 		kind = "TLS 1.3 ciphers", value = config->tls13_ciphers;
 	else if (!is_default_curve(curve) && SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) != 1)
 		kind = "ECDH curve", value = curve;	/* the macro SSL_CTX_set1_groups_list casts const away */
-	else if (!apply_dh(ssl, config->dh_params))
-		kind = "DH parameters", value = config->dh_params;
+	else if (dh_auto < 0 || (dh_auto > 0 && SSL_CTX_set_dh_auto(ssl, dh_auto) != 1))
+		kind = "DH parameters", value = dh;
 	ERR_clear_error();
 	if (kind) {
 		snprintf(why, why_size, "unknown %s \"%s\"", kind, value ? value : "");
@@ -325,32 +318,25 @@ static bool attach_sessions(SSL_CTX *ssl)
 	return true;
 }
 
-static struct slot *slot_of(struct sessions *sessions, const char *name, bool verify_name)
-{
-	struct slot *slot;
-
-	LIST_EACH(node, &sessions->slots) {
-		slot = LIST_OBJECT(node, struct slot, node);
-		if (slot->verify_name == verify_name && strcmp(slot->name, name) == 0)
-			return slot;
-	}
-	if (sessions->count >= SLOTS_MOST)
-		return NULL;
-	slot = mem_try(sizeof *slot + strlen(name) + 1);
-	if (!slot)
-		return NULL;
-	strcpy(slot->name, name);
-	slot->verify_name = verify_name;
-	list_append(&sessions->slots, &slot->node);
-	sessions->count++;
-	return slot;
-}
-
 void tls_sessions_use(SSL *ssl, const char *name, bool verify_name)
 {
 	struct sessions *sessions = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), context_index);
-	struct slot *slot = sessions ? slot_of(sessions, name, verify_name) : NULL;
+	struct slot *slot = NULL;
 
+	if (!sessions)
+		return;
+	LIST_EACH(node, &sessions->slots) {
+		struct slot *old = LIST_OBJECT(node, struct slot, node);
+
+		if (old->verify_name == verify_name && strcmp(old->name, name) == 0)
+			slot = old;
+	}
+	if (!slot && sessions->count < SLOTS_MOST && (slot = mem_try(sizeof *slot + strlen(name) + 1)) != NULL) {
+		strcpy(slot->name, name);
+		slot->verify_name = verify_name;
+		list_append(&sessions->slots, &slot->node);
+		sessions->count++;
+	}
 	if (!slot)
 		return;
 	SSL_set_ex_data(ssl, connection_index, slot);

@@ -89,33 +89,12 @@ static bool take(struct part *from, uint8_t tag, struct part *to)
 	return take_counted(from, width, to);
 }
 
-static bool is_oid(const struct part *p, const uint8_t *oid, size_t size)
-{
-	return left_in(p) == size && memcmp(p->at, oid, size) == 0;
-}
-
-#define IS(part, oid) is_oid(&(part), oid, sizeof(oid))
-
-/* SubjectPublicKeyInfo (RFC 5280 section 4.1) */
-static const char *key_fault(struct part key)
-{
-	struct part algorithm, name, parameters, point;
-
-	if (!take(&key, DER_SEQUENCE, &algorithm) || !take(&algorithm, DER_NAME, &name) || !take(&key, DER_BITS, &point))
-		return is_no_der;
-	if (left_in(&algorithm) > 0 && !IS(name, of_pss) && !IS(name, of_dsa) && !take(&algorithm, DER_NULL, &parameters) &&
-	    !take(&algorithm, DER_NAME, &parameters))
-		return "the key of a certificate has parameters that are not a name";
-	/* before the point: the number of unused bits in the last byte */
-	if (IS(name, of_curve) && (left_in(&point) < 2 || point.at[1] != POINT_UNCOMPRESSED))
-		return "the key of a certificate is a point that is not uncompressed";
-	return NULL;
-}
+#define IS(part, oid) (left_in(&(part)) == sizeof(oid) && memcmp((part).at, oid, sizeof(oid)) == 0)
 
 /* Certificate (RFC 5280 section 4.1), as far as its key. */
 static const char *certificate_fault(struct part all)
 {
-	struct part certificate, signed_part, key, skipped;
+	struct part certificate, signed_part, key, skipped, algorithm, name, parameters, point;
 
 	if (!take(&all, DER_SEQUENCE, &certificate) || !take(&certificate, DER_SEQUENCE, &signed_part))
 		return is_no_der;
@@ -126,7 +105,18 @@ static const char *certificate_fault(struct part all)
 	for (int i = 0; i < 4; i++)
 		if (!take(&signed_part, DER_SEQUENCE, &skipped))
 			return is_no_der;
-	return take(&signed_part, DER_SEQUENCE, &key) ? key_fault(key) : is_no_der;
+	/* SubjectPublicKeyInfo */
+	if (!take(&signed_part, DER_SEQUENCE, &key))
+		return is_no_der;
+	if (!take(&key, DER_SEQUENCE, &algorithm) || !take(&algorithm, DER_NAME, &name) || !take(&key, DER_BITS, &point))
+		return is_no_der;
+	if (left_in(&algorithm) > 0 && !IS(name, of_pss) && !IS(name, of_dsa) && !take(&algorithm, DER_NULL, &parameters) &&
+	    !take(&algorithm, DER_NAME, &parameters))
+		return "the key of a certificate has parameters that are not a name";
+	/* before the point: the number of unused bits in the last byte */
+	if (IS(name, of_curve) && (left_in(&point) < 2 || point.at[1] != POINT_UNCOMPRESSED))
+		return "the key of a certificate is a point that is not uncompressed";
+	return NULL;
 }
 
 const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)

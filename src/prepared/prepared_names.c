@@ -128,18 +128,25 @@ void unnamed_forgotten(struct prepared_client *of)
 
 void prepared_client_rests(struct client *c)
 {
-	struct bytes *text = &c->prepared->text, smaller = BYTES_EMPTY;
+	struct bytes *text = &c->prepared->text;
+	size_t size = bytes_size(text);
+	uint8_t *smaller;
 
 	c->prepared->deallocates = false;
 	if (c->prepared->certain.capacity > SMALL_TEXT)
 		bytes_free(&c->prepared->certain);
-	if (bytes_size(text) + SMALL_TEXT >= text->capacity)
+	if (size + SMALL_TEXT >= text->capacity)
 		return;
-	bytes_fit(&smaller, bytes_front(text), bytes_size(text));
-	if (smaller.failed)
+	if (size == 0) {
+		bytes_free(text);
 		return;
+	}
+	smaller = mem_resize(NULL, size);
+	if (!smaller)
+		return;
+	memcpy(smaller, bytes_front(text), size);
 	bytes_free(text);
-	*text = smaller;
+	*text = (struct bytes){ .data = smaller, .end = size, .capacity = size };
 }
 
 /* ---- the names ---- */

@@ -9,6 +9,9 @@
 #include "relay/relay.h"
 
 #include "base/inline.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
 #include "state/notify_client.h"
 #include "state/server_session.h"
 #include "backend/retire.h"
@@ -114,26 +117,51 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 	return (size_t)(at - buf);
 }
 
-/* The server's message of this type could not be accepted. */
+/* Ends a server after a message of this type that could not be accepted. */
 static void end_bad(struct server *s, uint8_t type)
 {
-	if (s->pooled.close_reason == REASON_NO_MEMORY)
+	static const char *const states[] = {
+#define SERVER_STATE(id, name, next) "SV_" #id,
+#include "tbl/server_state.tbl"
+#undef SERVER_STATE
+	};
+	char who[256], packet[8];
+
+	if (s->pooled.close_reason == REASON_NO_MEMORY) {
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if (s->pooled.link)
+	} else if (s->pooled.link) {
 		server_end(s, REASON_SERVER_BROKEN, NULL);
-	else
-		server_end_dirty(s, type);
+	} else {
+		/* PgBouncer's words */
+		log_warning("%s got packet '%s' from server when not linked", server_text(s, who, sizeof(who)),
+			    printable_text((char[]){ (char)type, '\0' }, packet, sizeof(packet)));
+		server_end(s, REASON_IDLE_DIRTY, states[s->pooled.state]);
+	}
 }
 
-/* The server has sent a fatal error; its client, if it has one, continues with another server. */
-static void fatal_notice(struct server *s, const struct gather *g, const struct pg_frame *f)
+/* Ends a server after an unexpected fatal error. Its client, if any, continues with another server. */
+static void end_fatal(struct server *s, const struct gather *g, const struct pg_frame *f)
 {
 	struct client *spared = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	char who[256], text[PRINTABLE_TEXT];
+	struct pg_error e;
 
-	server_end_with_words(s, f->body, f->here);
-	if (spared && g->broken)
+	if (pg_error_read(f->body, f->here, &e) == PG_OK) {
+		s->was_ended = text_starts(e.sqlstate, "57P0");
+		if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
+			log_warning("%s got packet 'E' from server when not linked (%.20s %s)", server_text(s, who, sizeof(who)),
+				    *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)));
+		else
+			server_log_error(s, "server said", &e);
+	}
+	if (!spared) {
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return;
+	}
+	server_end_leaving(s, REASON_SERVER_CRASHED, false);
+	if (g->broken)
 		client_end(spared, REASON_CLIENT_EOF, NULL);
-	else if (spared)
+	else
 		client_resume(spared);
 }
 
@@ -144,7 +172,7 @@ static struct walk end_walk(struct server *s, const struct gather *g, enum pg_ve
 	if (verdict == PG_BAD) {
 		end_bad(s, buf[walk.used]);
 	} else if (answer == ANSWER_LAST_WORDS) {
-		fatal_notice(s, g, f);
+		end_fatal(s, g, f);
 	} else if (g->broken && s->pooled.link) {
 		client_end(client_of(s->pooled.link), REASON_CLIENT_EOF, NULL);
 		return walk;

@@ -539,8 +539,8 @@ static void show_mem(const struct show *s)
 		{ "db_cache", sizeof(struct database), (size_t)counts.databases, 0 },
 		{ "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0 },
 		{ "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0 },
-		{ "server_cache", world_server_struct_size(), (size_t)connections.servers, 0 },
-		{ "client_cache", world_client_struct_size(), (size_t)connections.clients, 0 },
+		{ "server_cache", sizeof(struct server), (size_t)connections.servers, 0 },
+		{ "client_cache", sizeof(struct client), (size_t)connections.clients, 0 },
 		{ "prepared_statement_cache", 1, statements_bytes(w->statements), 0 },
 		{ "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered },
 	};

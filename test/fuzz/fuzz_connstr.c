@@ -71,7 +71,7 @@ static bool read_list(const struct value_table *table, void *object, const char 
 
 static void try_list(const struct value_table *table, const char *text)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	/* more than any of the structures, and aligned */
 	void *object = arena_take(arena, 1024), *again = arena_take(arena, 1024);
 	struct bytes out = BYTES_EMPTY;
@@ -93,7 +93,7 @@ static void try_list(const struct value_table *table, const char *text)
 
 static void try_ldap(const char *text)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	const struct ldap_options *options, *copy;
 	char why[256] = "", masked[512];
 

@@ -28,7 +28,7 @@ static void problems_check(struct conf_problems *problems, bool usable)
 /* Each value comes back from its text. */
 static void write_again(const struct conf *conf)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct settings again;
 	char buf[4096];
 

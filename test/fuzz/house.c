@@ -17,8 +17,7 @@
 #include "sandbox.h"
 #include "relay/relay.h"
 #include "secure.h"
-#include "core/dispatch.h"
-#include "core/reap.h"
+#include "core/world.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -192,7 +191,7 @@ struct house_end *house_connect(struct house *h)
 		return NULL;
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
 	FUZZ_CHECK(address_from_ip(&from, "127.0.0.1", (uint16_t)(40000 + h->end_count)));
-	FUZZ_CHECK(client_open(h->world, fds[1], &from, false, 6432));
+	FUZZ_CHECK(dispatch_ops.accepted(h->world, fds[1], &from, false, 6432));
 	return end_new(h, fds[0], false);
 }
 
@@ -351,7 +350,7 @@ static bool turn(struct house *h, bool ticks)
 	bool moved, idle;
 
 	relay_begin_turn(w);
-	world_sleep(w);
+	w->clock_is_old = true;
 	event_base_loop(h->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	idle = w->clock_is_old;
 	world_wake(w);
@@ -361,8 +360,8 @@ static bool turn(struct house *h, bool ticks)
 	if (ticks)
 		world_tick(w);
 	world_reap(w);
-	while (world_has_marked_pools(w)) {
-		world_schedule(w);
+	while (!list_is_empty(&w->pools->dirty)) {
+		pools_schedule(w->pools, w->now);
 		world_reap(w);
 	}
 	console_turn(h->console);

@@ -4,7 +4,7 @@
 /* Logins in the world of whole.h, message by message: clients that authenticate, and servers that the test plays. */
 #include "auth/login_state.h"
 #include "auth/users.h"
-#include "core/dispatch.h"
+#include "core/world.h"
 #include "data_row.h"
 #include "unit.h"
 #include "whole.h"
@@ -48,7 +48,7 @@ static inline struct house_end *login_connect_unix(void)
 
 	FUZZ_CHECK(whole.end_count < HOUSE_ENDS && address_from_unix(&from, "/tmp", 6432));
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-	FUZZ_CHECK(client_open(whole.world, fds[1], &from, true, 6432));
+	FUZZ_CHECK(dispatch_ops.accepted(whole.world, fds[1], &from, true, 6432));
 	whole.end_count++;
 	*end = (struct house_end){ .fd = fds[0], .got = BYTES_EMPTY, .wire = BYTES_EMPTY };
 	return end;

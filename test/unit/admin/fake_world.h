@@ -98,18 +98,9 @@ const char *client_text(const struct client *c, char *buf, size_t size)
 	return buf;
 }
 
-void world_kill_client(struct world *w, struct client *c)
+void server_end(struct server *s, enum close_reason why, const char *detail)
 {
-	(void)w;
-	client_end(c, REASON_ADMIN_KILL, NULL);
-}
-
-struct client *world_client_by_id(struct world *w, uint64_t id)
-{
-	LIST_EACH(node, &w->clients)
-		if (LIST_OBJECT(node, struct client, peer.node)->peer.id == id)
-			return LIST_OBJECT(node, struct client, peer.node);
-	return NULL;
+	(void)s, (void)why, (void)detail;
 }
 
 void world_suspend(struct world *w, bool on)
@@ -143,8 +134,6 @@ struct peer_count peers_count(const struct cancels *all, int id)
 }
 
 size_t world_drain_left(const struct world *w) { return w->drain == DRAIN_WAIT_CLIENTS ? 3 : 0; }
-size_t world_client_struct_size(void) { return sizeof(struct client); }
-size_t world_server_struct_size(void) { return sizeof(struct server); }
 
 /* ---- the pool room's wishes ---- */
 

@@ -1,7 +1,7 @@
 /* Opening a server connection: TLS negotiation, the methods of connecting one after another, and their timeouts. */
 #include "backend/dial.h"
 
-#include "core/dispatch.h"
+#include "core/world.h"
 #include "backend/server_login.h"
 #include "logins.h"
 #include "whole.h"
@@ -29,7 +29,7 @@ static void begin(const char *ini)
 static void says(const void *data, size_t size)
 {
 	house_send(&whole, server, data, size);
-	server_readable(s, true);
+	dispatch_ops.server_stream->on_readable(&s->peer.stream);
 }
 
 static void ended(enum close_reason why, const char *detail)
@@ -73,7 +73,7 @@ TEST(answers_to_ssl_request)
 	ended(REASON_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
 	begin(PREFER_INI);
 	house_hang_up(server);
-	server_readable(s, true);
+	dispatch_ops.server_stream->on_readable(&s->peer.stream);
 	ended(REASON_SERVER_CRASHED, NULL);
 }
 
@@ -115,7 +115,7 @@ static void refuse(const char *sqlstate)
 	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
 	house_send(&whole, server, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
-	server_readable(s, true);
+	dispatch_ops.server_stream->on_readable(&s->peer.stream);
 }
 
 /* A host that is not ready is skipped: the same connection tries the next host without state of the first. */

@@ -1,8 +1,8 @@
 /* Logging in at a server: the start-up message, and each server message in and out of order. The test plays the server. */
 #include "backend/server_login.h"
-#include "state/server_session.h"
 
-#include "core/dispatch.h"
+#include "core/world.h"
+#include "state/server_session.h"
 #include "backend/dial.h"
 #include "logins.h"
 #include "whole.h"
@@ -31,7 +31,7 @@ static void says(struct bytes *out)
 {
 	house_send(&whole, server, bytes_front(out), bytes_size(out));
 	bytes_free(out);
-	server_readable(s, true);
+	dispatch_ops.server_stream->on_readable(&s->peer.stream);
 }
 
 static struct bytes proven(void)
@@ -112,7 +112,7 @@ TEST(fragmented_login)
 	for (size_t i = 0; i < bytes_size(&out); i++) {
 		CHECK(s->dial);
 		house_send(&whole, server, bytes_front(&out) + i, 1);
-		server_readable(s, true);
+		dispatch_ops.server_stream->on_readable(&s->peer.stream);
 	}
 	bytes_free(&out);
 	CHECK(!s->dial);
@@ -255,7 +255,7 @@ TEST(server_disconnects)
 
 	begin(INI);
 	house_hang_up(server);
-	server_readable(s, true);
+	dispatch_ops.server_stream->on_readable(&s->peer.stream);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
 	whole_close();
 	/* a server that completes the login and then disconnects within a message would do so again */
@@ -264,7 +264,7 @@ TEST(server_disconnects)
 	bytes_append_u8(&out, 'N');
 	says(&out);
 	house_hang_up(server);
-	server_readable(s, true);
+	dispatch_ops.server_stream->on_readable(&s->peer.stream);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_LOGIN_BROKEN);
 	CHECK_TEXT(s->peer.end_detail, "end of the connection within a message behind ReadyForQuery");
 	whole_close();

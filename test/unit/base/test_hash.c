@@ -138,7 +138,7 @@ TEST(objects_are_found_in_insertion_order)
 {
 	enum { MANY = 3000 };
 	static int objects[MANY];
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct index index = { NULL };
 	char name[16];
 	void **found;
@@ -168,7 +168,7 @@ TEST(objects_are_found_in_insertion_order)
 
 TEST(repeated_name_keeps_its_position)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct index index = { NULL };
 	int a, b, c;
 	void **found;

@@ -31,7 +31,7 @@ TEST(printable_characters_are_kept)
 
 	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
 		CHECK_TEXT(as_text(seen[i]), seen[i]);
-		CHECK_INT(printable_size(seen[i], strlen(seen[i])), strlen(seen[i]));
+		CHECK_INT(printable_write(NULL, seen[i], strlen(seen[i])), strlen(seen[i]));
 	}
 }
 
@@ -65,7 +65,7 @@ TEST(invalid_utf8_is_escaped)
 		    { "\xed\xa0\x80", "\\xed\\xa0\\x80" }, { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },
 		    { "\xe2\x82z", "\\xe2\\x82z" }, { "\xf0\x90\x80", "\\xf0\\x90\\x80" });
 	/* bytes after the end are ignored */
-	CHECK_INT(printable_size("\xe2\x82\xac", 2), 8);
+	CHECK_INT(printable_write(NULL, "\xe2\x82\xac", 2), 8);
 }
 
 TEST(names_are_printed)
@@ -121,7 +121,7 @@ TEST(truncation_keeps_characters_whole)
 				functions[f](long_ones[i], buf, size);
 				CHECK(strlen(buf) < size && strlen(buf) >= 3);
 				CHECK(strstr(buf, "...") != NULL);
-				CHECK(f == 2 || printable_size(buf, strlen(buf)) == strlen(buf));
+				CHECK(f == 2 || printable_write(NULL, buf, strlen(buf)) == strlen(buf));
 				for (const char *c = buf; i == 1 && (c = strchr(c, '\\')); c += 4)
 					CHECK(strncmp(c, "\\x1b", 4) == 0);
 				free(buf);
@@ -145,7 +145,7 @@ TEST(text_is_escaped_in_place)
 {
 	char buf[16] = "";
 
-	REQUIRE(printable_size("a\x1b" "b", 3) == 6);
+	REQUIRE(printable_write(NULL, "a\x1b" "b", 3) == 6);
 	printable_write(buf, "a\x1b" "b", 3);
 	CHECK_TEXT(buf, "a\\x1bb");
 }

@@ -15,7 +15,7 @@ static const char *parse(const char *text)
 {
 	static char out[1024];
 	static const char *const scopes[] = { "sub", "base", "one" };
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	const struct ldap_options *o = ldap_options_read(text, arena, why, sizeof(why));
 
 	if (!o)

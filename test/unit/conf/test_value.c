@@ -37,7 +37,7 @@ static bool is_text(const struct value_row *row)
 
 TEST(every_default_is_accepted_and_reads_back)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	char buf[256];
 
 	for (int t = 0; t < TABLES; t++) {
@@ -85,7 +85,7 @@ static void check_bound(const struct value_row *row, int64_t number, enum value_
 TEST(numbers_outside_their_bounds_are_refused)
 {
 	static const char *const wrong[] = { "", "x", "1x", " 1", "0x10", "-1", "1 ", "99999999999999999999", "." };
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	union any object;
 
 	for (int t = 0; t < TABLES; t++) {
@@ -115,7 +115,7 @@ TEST(numbers_outside_their_bounds_are_refused)
 
 TEST(enums_accept_only_their_words)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 
 	for (int t = 0; t < TABLES; t++) {
 		for (size_t i = 0; i < tables[t]->count; i++) {
@@ -170,7 +170,7 @@ TEST(rows_can_be_found_and_are_sorted)
 
 TEST(rows_differ_only_in_the_compared_settings)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct settings a, b;
 	struct bytes packed_a = BYTES_EMPTY, packed_b = BYTES_EMPTY;
 
@@ -227,7 +227,7 @@ TEST(enums_are_in_the_order_of_the_header)
 		{ "client_tls_sslmode", "verify-ca", SSLMODE_VERIFY_CA },
 		{ "server_tls_sslmode", "verify-full", SSLMODE_VERIFY_FULL },
 	};
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		const struct value_row *row = value_find(&setting_table, all[i].name);
@@ -248,7 +248,7 @@ TEST(enums_are_in_the_order_of_the_header)
 
 static int64_t read_as(const char *name, const char *text)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct settings s;
 	const struct value_row *row = value_find(&setting_table, name);
 	int64_t value = -1000;
@@ -311,7 +311,7 @@ TEST(words_in_any_case)
 	static const char *const bad[] = { "", "sessio", "sessions", "session ", "session,", "s\xc5\xbf" };
 	const struct value_row *row = value_find(&database_table, "pool_mode");
 	struct conf_database d = { 0 };
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 
 	for (int i = 0; i < 6; i++) {
 		CHECK_INT(value_read(row, &d, good[i], arena), VALUE_READ_OK);
@@ -324,7 +324,7 @@ TEST(words_in_any_case)
 /* The meaning of an empty value depends on the setting, and sessions rely on it. */
 TEST(empty_texts)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct settings s;
 
 	memset(&s, 0x55, sizeof(s));
@@ -339,7 +339,7 @@ TEST(empty_texts)
 
 TEST(secrets_are_never_shown)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct conf_database d = { 0 }, e = { 0 };
 	const struct value_row *row = value_find(&database_table, "password");
 	char buf[64] = "";
@@ -380,7 +380,7 @@ TEST(a_password_within_a_setting_is_not_shown)
 
 TEST(invalid_value_does_not_change_the_field)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct settings s = { .listen_port = 6432, .pool_mode = MODE_STATEMENT };
 
 	CHECK_INT(value_read(value_find(&setting_table, "listen_port"), &s, "70000", arena), VALUE_READ_WRONG);
@@ -396,7 +396,7 @@ static const char *problem_of(const char *name, const char *value)
 	static char text[400];
 	struct conf_problems problems = { .count = 0 };
 	const struct entry_place place = { .file = "f", .line = 1 };
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new(false);
 	struct settings s;
 
 	CHECK_INT(entry_assign(value_find(&setting_table, name), &s, value, arena, &place, &problems), VALUE_READ_WRONG);

@@ -1,6 +1,8 @@
-/* The end of a connection. */
+/* The end of a connection, held bytes, and the reasons why a socket is not read. */
 #include "child.h"
-#include "conn/gather.h"
+#include "core/world.h"
+#include "unit.h"
+#include "whole.h"
 
 #include <string.h>
 
@@ -95,6 +97,61 @@ TEST(consumed_bytes_are_not_held)
 	bytes_append(&all, "whole", 5);
 	CHECK(peer_hold_rest_of(&peer, &all, 5, false));
 	CHECK(!peer.held.data && !all.data && !peer.held_first);
+}
+
+/* ---- flow ---- */
+
+#define INI WHOLE_INI("", "")
+
+static struct house_end *end;
+
+TEST(socket_is_read_when_the_last_reason_is_gone)
+{
+	struct client *c;
+
+	whole_open(INI);
+	REQUIRE(c = whole_login(&end));
+	CHECK(c->peer.stream.reading && c->peer.blocked == 0);
+	flow_block(&c->peer, FLOW_ROOM);
+	flow_block(&c->peer, FLOW_SUSPENDED);
+	CHECK(!c->peer.stream.reading);
+	flow_unblock(&c->peer, FLOW_ROOM | FLOW_HELD);
+	CHECK(!c->peer.stream.reading);
+	flow_unblock(&c->peer, FLOW_SUSPENDED);
+	CHECK(c->peer.stream.reading && c->peer.blocked == 0);
+	whole_close();
+}
+
+TEST(stopped_connection_is_not_read_again)
+{
+	struct client *c;
+
+	whole_open(INI);
+	REQUIRE(c = whole_login(&end));
+	flow_block(&c->peer, FLOW_ROOM);
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	flow_unblock(&c->peer, FLOW_ROOM);
+	peer_come_again(&c->peer);
+	CHECK(!c->peer.stream.reading && list_is_empty(&c->peer.again));
+	house_settle(&whole);
+	whole_close();
+}
+
+/* RESUME does not read a client whose server is still full. */
+TEST(resume_leaves_other_reasons)
+{
+	struct client *c;
+
+	whole_open(INI);
+	REQUIRE(c = whole_login(&end));
+	flow_block(&c->peer, FLOW_ROOM);
+	world_suspend(whole.world, true);
+	CHECK_INT(c->peer.blocked, FLOW_ROOM | FLOW_SUSPENDED);
+	world_suspend(whole.world, false);
+	CHECK_INT(c->peer.blocked, FLOW_ROOM);
+	CHECK(!c->peer.stream.reading);
+	flow_unblock(&c->peer, FLOW_ROOM);
+	whole_close();
 }
 
 UNIT_MAIN

@@ -130,57 +130,6 @@ TEST(client_is_kept_when_its_server_ends)
 	whole_close();
 }
 
-/* ---- words that nothing asked for ---- */
-
-/* The body of an ErrorResponse. */
-static void ends_with(const char *sqlstate, bool was_ended)
-{
-	struct bytes out = BYTES_EMPTY;
-
-	pg_build_error(&out, "FATAL", sqlstate, "good bye", NULL, NULL);
-	server_end_with_words(s, bytes_front(&out) + PG_HEADER, bytes_size(&out) - PG_HEADER);
-	bytes_free(&out);
-	CHECK_INT(s->was_ended, was_ended);
-	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
-	house_settle(&whole);
-	CHECK(server->is_gone && !client->is_gone);
-	whole_close();
-}
-
-TEST(fatal_error_response)
-{
-	begin_idle();
-	ends_with("57P01", true);
-	begin_idle();
-	ends_with("57P05", true);
-	begin_idle();
-	ends_with("58000", false);
-	begin_linked();
-	ends_with("57P02", true);
-}
-
-/* An unreadable ErrorResponse ends the server all the same. */
-TEST(malformed_error_response)
-{
-	begin_idle();
-	server_end_with_words(s, (const uint8_t *)"S", 1);
-	CHECK(!s->was_ended);
-	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
-	house_settle(&whole);
-	whole_close();
-}
-
-TEST(unexpected_message)
-{
-	begin_idle();
-	server_end_dirty(s, 'T');
-	CHECK_INT(s->peer.end_reason, REASON_IDLE_DIRTY);
-	CHECK_TEXT(s->peer.end_detail, s->peer.ended_in == SERVER_USED ? "SV_USED" : "SV_IDLE");
-	house_settle(&whole);
-	CHECK(server->is_gone);
-	whole_close();
-}
-
 TEST(handed_over_server_is_removed)
 {
 	begin_linked();
@@ -189,19 +138,6 @@ TEST(handed_over_server_is_removed)
 	CHECK(server->is_gone && client->is_gone);
 	CHECK_TEXT(whole_client_got(client), "");
 	CHECK_TEXT(whole_server_got(server), "");
-	whole_close();
-}
-
-/* A reason other than misuse of TLS is kept. */
-TEST(close_reasons)
-{
-	enum close_reason why = REASON_SERVER_CRASHED;
-	const char *detail = "as it was";
-
-	begin_idle();
-	server_name_abuse(s, &why, &detail);
-	CHECK_INT(why, REASON_SERVER_CRASHED);
-	CHECK_TEXT(detail, "as it was");
 	whole_close();
 }
 

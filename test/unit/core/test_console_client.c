@@ -4,7 +4,7 @@
  */
 #include "conn/world.h"
 #include "pg/build.h"
-#include "core/dispatch.h"
+#include "core/world.h"
 #include "unit.h"
 
 #include <event2/event.h>

@@ -1,5 +1,5 @@
 /* Events of connections, by the state of the connection; and the setup of new connections. */
-#include "core/dispatch.h"
+#include "core/world.h"
 
 #include "auth/login_state.h"
 #include "pg/build.h"
@@ -31,7 +31,7 @@ static bool open_one(bool is_unix)
 	else
 		CHECK(address_from_ip(&remote, "10.1.2.3", 4321));
 	other_end = fds[0];
-	return client_open(whole.world, fds[1], &remote, is_unix, 6432);
+	return dispatch_ops.accepted(whole.world, fds[1], &remote, is_unix, 6432);
 }
 
 /* Earlier messages are ignored. */
@@ -103,7 +103,7 @@ TEST(available_data_is_read_at_accept)
 	CHECK(send(fds[0], bytes_front(&out), bytes_size(&out), 0) == (ssize_t)bytes_size(&out));
 	bytes_free(&out);
 	CHECK(address_from_ip(&remote, "10.1.2.3", 4321));
-	CHECK(client_open(whole.world, fds[1], &remote, false, 6432));
+	CHECK(dispatch_ops.accepted(whole.world, fds[1], &remote, false, 6432));
 	client = whole_last_client();
 	REQUIRE(client);
 	CHECK(client->pooled.state != CLIENT_STARTUP);

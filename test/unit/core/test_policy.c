@@ -1,7 +1,7 @@
 /* Decisions of the pool room are carried out: messages to refused or waiting clients, and the query that tests a server. */
-#include "core/policy.h"
-#include "state/server_session.h"
+#include "core/world.h"
 
+#include "state/server_session.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "unit.h"

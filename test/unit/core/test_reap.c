@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cancel/cancel.h"
 #include "pool/close_reason.h"
-#include "core/reap.h"
+#include "core/world.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -43,7 +43,7 @@ TEST(marked_connection_exists_until_the_reap)
 	c = whole_login(&end);
 	REQUIRE(c);
 	client_end(c, REASON_ADMIN_KILL, NULL);
-	CHECK(world_has_ending(whole.world) && peer_is_ending(&c->peer));
+	CHECK(!list_is_empty(&whole.world->ending) && peer_is_ending(&c->peer));
 	CHECK(c->peer.stream.phase == STREAM_OPEN);
 	CHECK_INT(c->pooled.state, CLIENT_DEAD);
 	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
@@ -51,7 +51,7 @@ TEST(marked_connection_exists_until_the_reap)
 	client_end(c, REASON_CLIENT_EOF, NULL);
 	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
 	world_reap(whole.world);
-	CHECK(!world_has_ending(whole.world));
+	CHECK(list_is_empty(&whole.world->ending));
 	check_no_client();
 	whole_close();
 }

@@ -2,7 +2,8 @@
  * From settings to TLS contexts: the verification in each sslmode, the settings of each context, and the effect of a change or an error on the
  * contexts in use.
  */
-#include "core/tls_setup.h"
+#include "core/world.h"
+#include "net/tls_context.h"
 
 #include "net/certs.h"
 #include "tempfile.h"
@@ -26,7 +27,7 @@ static void setup(const char *lines)
 	for (size_t i = 0; i < problems.count; i++)
 		UNIT_FAIL("line %d: %s", problems.items[i].line, problems.items[i].text);
 	if (conf)
-		tls_setup_both(&to_clients, &to_servers, &conf->settings, may_keep, &problems);
+		tls_contexts_update(&to_clients, &to_servers, &conf->settings, may_keep, &problems);
 	conf_drop(&conf);
 }
 

@@ -1,4 +1,4 @@
-/* Console commands for all connections: finding and killing clients, SUSPEND, and the conditions of a shutdown. */
+/* Console commands for all connections: SUSPEND, and the conditions of a shutdown. */
 #include "core/world.h"
 
 #include "unit.h"
@@ -18,62 +18,6 @@ static bool begin(void)
 	whole_client_got(near);
 	whole_server_got(far);
 	return client && server;
-}
-
-/* ---- one client ---- */
-
-TEST(client_is_found_by_id)
-{
-	REQUIRE(begin());
-	CHECK(world_client_by_id(whole.world, client->peer.id) == client);
-	CHECK(!world_client_by_id(whole.world, client->peer.id + 100));
-	/* servers have other numbers */
-	CHECK(!world_client_by_id(whole.world, server->peer.id));
-	whole_close();
-}
-
-TEST(cancel_request_is_not_found_as_client)
-{
-	struct bytes out = BYTES_EMPTY;
-	struct house_end *e;
-	struct client *canceller;
-
-	REQUIRE(begin());
-	whole.holds_answers = true;
-	whole.servers_answer = false;
-	whole_query(near, "one");
-	e = house_connect(&whole);
-	pg_build_cancel(&out, client->cancel_pid, client->cancel_key, client->cancel_key_size);
-	house_send(&whole, e, bytes_front(&out), bytes_size(&out));
-	bytes_free(&out);
-	house_settle(&whole);
-	canceller = whole_last_client();
-	CHECK(canceller != client && canceller->cancel_target == server);
-	CHECK(!world_client_by_id(whole.world, canceller->peer.id));
-	whole.holds_answers = false;
-	whole_close();
-}
-
-TEST(killing_a_client_ends_its_server)
-{
-	REQUIRE(begin());
-	world_kill_client(whole.world, client);
-	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(near), "E(08P01 admin forced disconnect)");
-	CHECK(near->is_gone && far->is_gone);
-	whole_close();
-}
-
-TEST(killing_an_idle_client_keeps_the_servers)
-{
-	REQUIRE(begin());
-	whole_query(near, "C");
-	whole_client_got(near);
-	world_kill_client(whole.world, client);
-	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(near), "E(08P01 admin forced disconnect)");
-	CHECK(near->is_gone && !far->is_gone);
-	whole_close();
 }
 
 /* ---- all of them ---- */

@@ -40,7 +40,7 @@ static bool make_contexts(const struct scene *scene)
 /* Runs a handshake between two new streams to its end on both sides, successful or not. */
 static bool shake(const struct scene *scene, bool small)
 {
-	if (!two_ends(&a, &b, small) || !stream_secure_accept(&b.stream, accepting) ||
+	if (!two_ends(&a, &b, small) || !stream_secure_accept(&b.stream, accepting, NULL, 0) ||
 	    !stream_secure_connect(&a.stream, connecting, scene->name, scene->verify_name, NULL))
 		return false;
 	CHECK_INT(a.secured + b.secured, 0);

@@ -40,42 +40,6 @@ TEST(ip_text_round_trips)
 	CHECK_INT(sizeof(struct brief_address), 20);
 }
 
-TEST(brief_addresses_are_the_same_in_family_port_and_host)
-{
-	static const struct { const char *ip; uint16_t port; bool same; } others[] = {
-		{ "10.1.2.3", 5, true }, { "10.1.2.3", 6, false }, { "10.1.2.4", 5, false }, { "a01:203::", 5, false },
-	};
-	struct address a;
-	struct brief_address one, other;
-
-	REQUIRE(address_from_ip(&a, "10.1.2.3", 5));
-	brief_address_of(&one, &a, 0);
-	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-		/* padding bytes between the members are ignored */
-		memset(&other, 0xff, sizeof other);
-		REQUIRE(address_from_ip(&a, others[i].ip, others[i].port));
-		brief_address_of(&other, &a, 0);
-		((uint8_t *)&other)[1] = 0x55;
-		CHECK(brief_address_is_same(&one, &other) == others[i].same);
-	}
-}
-
-TEST(loopback)
-{
-	static const struct { const char *ip; bool is_loopback; } each[] = {
-		{ "127.0.0.1", true }, { "127.255.0.9", true }, { "::1", true }, { "128.0.0.1", false }, { "0.0.0.0", false }, { "::", false },
-		{ "7f00::1", false }, { "::2", false },
-	};
-	struct address a;
-	struct brief_address brief;
-
-	for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
-		REQUIRE(address_from_ip(&a, each[i].ip, 5));
-		brief_address_of(&brief, &a, 0);
-		CHECK(brief_address_is_loopback(&brief) == each[i].is_loopback);
-	}
-}
-
 TEST(invalid_ip_is_refused)
 {
 	static const char *const bad[] = {

@@ -147,7 +147,7 @@ TEST(end_of_stream_within_a_record_is_an_error)
 		close(there);
 		there = -1;
 		CHECK(records_next(here, &r) == RECORDS_BROKEN);
-		CHECK_TEXT(records_error(here), "the other process has ended in the middle of a record");
+		CHECK_TEXT(here->error, "the other process has ended in the middle of a record");
 		end();
 	}
 }
@@ -209,7 +209,7 @@ TEST(blocked_reader_times_out)
 	for (int i = 0; i < 100 && sent; i++)
 		sent = records_send(here, 'x', &body, -1, 0);
 	CHECK(!sent);
-	CHECK_TEXT(records_error(here), "the other process does not read");
+	CHECK_TEXT(here->error, "the other process does not read");
 	bytes_free(&body);
 	end();
 }
@@ -228,7 +228,7 @@ TEST(record_that_does_not_fit_may_fit_later)
 		sent++;
 	CHECK(sent > 0);
 	CHECK(records_try(here, 'x', &body, null) == RECORDS_AGAIN);
-	CHECK_TEXT(records_error(here), "the other process does not read");
+	CHECK_TEXT(here->error, "the other process does not read");
 	other = records_new(there);
 	for (int i = 0; i < sent; i++) {
 		REQUIRE(records_next(other, &r) == RECORDS_OK);
@@ -237,7 +237,7 @@ TEST(record_that_does_not_fit_may_fit_later)
 	}
 	CHECK(records_next(other, &r) == RECORDS_AGAIN);
 	CHECK(records_try(here, 'y', &none, -1) == RECORDS_AGAIN);
-	CHECK_TEXT(records_error(here), "out of memory");
+	CHECK_TEXT(here->error, "out of memory");
 	CHECK(records_try(here, 'z', NULL, -1) == RECORDS_OK);
 	CHECK(records_next(other, &r) == RECORDS_OK);
 	CHECK(r.type == 'z' && r.size == 0 && r.fd == -1);
@@ -257,7 +257,7 @@ TEST(send_to_a_closed_peer_fails)
 	close(there);
 	there = -1;
 	CHECK(!records_send(here, 'x', NULL, -1, 0));
-	CHECK_TEXT(records_error(here), strerror(EPIPE));
+	CHECK_TEXT(here->error, strerror(EPIPE));
 	CHECK(records_wait(here, &r, PATIENCE) == RECORDS_END);
 	end();
 }

@@ -2,6 +2,7 @@
  * Peers that cause TLS work: records without data, and answers that are not read. OpenSSL plays one side and sends key updates on demand; messages
  * that OpenSSL never sends are built here with the keys of a TLS 1.2 session.
  */
+#include "net/tls_context.h"
 #include "secured.h"
 
 #include <openssl/kdf.h>

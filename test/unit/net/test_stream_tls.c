@@ -161,7 +161,7 @@ TEST(cleartext_bytes_are_sent_before_the_handshake)
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, true));
 	for (; stream_unsent(&b.stream) == 0; total += 4096)
 		REQUIRE(stream_write_bytes(&b.stream, block, 4096));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	CHECK(!stream_write_bytes(&b.stream, block, 1));	/* no other bytes may come between */
 	CHECK(stream_unsent(&b.stream) > 0);
 	a.drain_reads = true;
@@ -181,7 +181,7 @@ static void check_steps(const char *protocols, bool wants_certificate, int asked
 	const struct scene scene = { .name = "db.test", .protocols = protocols, .client = wants_certificate ? &client : NULL,
 				     .client_ca = wants_certificate ? ca.cert_file : NULL, .request_client = wants_certificate };
 
-	REQUIRE(make_contexts(&scene) && two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting) &&
+	REQUIRE(make_contexts(&scene) && two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting, NULL, 0) &&
 		stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
 	b.holds_steps = true;
 	for (int steps = 0; steps < asked; steps++) {
@@ -277,7 +277,7 @@ TEST(other_alpn_protocols_are_refused)
 	static const unsigned char web[] = "\002h2";
 
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
 	SSL_set_alpn_protos(a.stream.ssl, web, sizeof web - 1);
 	UNTIL(a.secured && b.secured);
@@ -444,7 +444,7 @@ TEST(reset_with_output_pending)
 TEST(peer_without_tls)
 {
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	REQUIRE(stream_write_bytes(&a.stream, "Q\0\0\0\015select 1", 14));
 	UNTIL(b.secured);
 	CHECK(b.problem[0]);
@@ -466,7 +466,7 @@ TEST(peer_closes_during_the_handshake)
 	end();
 
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	reset(&a.stream);
 	UNTIL(b.secured);
 	CHECK_TEXT(b.problem, strerror(ECONNRESET));
@@ -474,7 +474,7 @@ TEST(peer_closes_during_the_handshake)
 
 	/* The owner may close in the middle of a handshake. */
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
 	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	end();

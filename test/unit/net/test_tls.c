@@ -1,5 +1,5 @@
 /* TLS contexts: refused settings and their error messages, comparison of contexts, and keywords of the settings. */
-#include "net/tls.h"
+#include "net/tls_context.h"
 
 #include "certs.h"
 #include "unit.h"

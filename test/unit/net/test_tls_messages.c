@@ -1,6 +1,7 @@
 /* Certificates that are expensive to read: refused certificates in messages of both TLS versions, and the end of a handshake on both sides. */
 #include "net/tls_messages.h"
 
+#include "net/tls_context.h"
 #include "secured.h"
 
 #include <openssl/core_names.h>
@@ -173,7 +174,7 @@ static void check_refused(const char *version, bool is_client)
 	REQUIRE(make_contexts(&scene));
 	/* SSL_CTX_add_extra_chain_cert takes ownership */
 	SSL_CTX_add_extra_chain_cert(tls_context_ssl(is_client ? connecting : accepting), slow);
-	REQUIRE(two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting) &&
+	REQUIRE(two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting, NULL, 0) &&
 		stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
 	UNTIL(other->secured);
 	CHECK_TEXT(other->problem, "refused: the key of a certificate has parameters that are not a name");

@@ -5,7 +5,7 @@
 #include "ends.h"
 
 #include "certs.h"
-#include "net/tls.h"
+#include "net/tls_context.h"
 
 static struct end a, b;			/* a connects, b accepts */
 static struct tls_context *connecting, *accepting;
@@ -50,13 +50,13 @@ static void check_alpn(const char *names, size_t most, const char *problem, enum
 
 	REQUIRE(make_contexts(&server, ""));
 	if (most == 0)
-		REQUIRE(stream_secure_accept(&b.stream, accepting));
+		REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	connect_naming(names);
 	if (most > 0) {
 		UNTIL(b.readable > 0);
 		got = stream_read(&b.stream, block, most);
 		REQUIRE(got > 0 && (size_t)got <= most);
-		REQUIRE(stream_secure_accept_begun(&b.stream, accepting, block, (size_t)got));
+		REQUIRE(stream_secure_accept(&b.stream, accepting, block, (size_t)got));
 		memset(block, 0xff, (size_t)got);
 	}
 	UNTIL(a.secured && b.secured);
@@ -114,7 +114,7 @@ TEST(alpn_of_another_protocol)
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		REQUIRE(make_contexts(&server, ""));
 		SSL_CTX_set_alpn_select_cb(tls_context_ssl(accepting), agree_on_first, NULL);
-		REQUIRE(stream_secure_accept(&b.stream, accepting));
+		REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 		connect_naming(others[i]);
 		UNTIL(a.secured && b.secured);
 		CHECK(BOTH_FINE);
@@ -126,25 +126,25 @@ TEST(alpn_of_another_protocol)
 TEST(begun_handshake_is_closed)
 {
 	REQUIRE(make_contexts(&server, ""));
-	REQUIRE(stream_secure_accept_begun(&b.stream, accepting, "\026\003\001\000\005hello", 10));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, "\026\003\001\000\005hello", 10));
 	UNTIL(b.secured);
 	CHECK(b.problem[0]);
 	end();
 	REQUIRE(make_contexts(&server, ""));
-	REQUIRE(stream_secure_accept_begun(&b.stream, accepting, "\026", 1));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, "\026", 1));
 	shutdown(a.stream.fd, SHUT_WR);
 	UNTIL(b.secured);
 	CHECK_TEXT(b.problem, "the peer closed the connection during the TLS handshake");
 	end();
 	REQUIRE(make_contexts(&server, ""));
-	REQUIRE(stream_secure_accept_begun(&b.stream, accepting, "\026", 1));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, "\026", 1));
 	reset(&a.stream);
 	UNTIL(b.secured);
 	CHECK_TEXT(b.problem, strerror(ECONNRESET));
 	end();
 	/* closed before its first step */
 	REQUIRE(make_contexts(&server, ""));
-	REQUIRE(stream_secure_accept_begun(&b.stream, accepting, "\026\003", 2));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, "\026\003", 2));
 	end();
 }
 
@@ -179,7 +179,7 @@ static void check_end_point(const struct cert *own, const EVP_MD *hash, const ch
 	unsigned size = 0;
 
 	REQUIRE(make_contexts(own, protocols));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
 	UNTIL(a.secured && b.secured);
 	CHECK(BOTH_FINE);
@@ -220,7 +220,7 @@ TEST(end_point_of_an_older_connection)
 	size_t size;
 
 	REQUIRE(make_contexts(&server, ""));
-	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 	old = accepting;
 	accepting = NULL;
 	tls_context_drop(&old);

@@ -185,4 +185,38 @@ TEST(fatal_error_without_a_client)
 	end();
 }
 
+/* Sends bytes of an idle server, and handles them without the reap. */
+static void idle_server_says(const char *bytes, size_t size)
+{
+	SAYS(COMPLETE READY);
+	house_send(&whole, far, bytes, size);
+	relay_from_server(server, true);
+}
+
+#define IDLE_SAYS(bytes) idle_server_says(bytes, sizeof(bytes) - 1)
+
+/* A new server probably works after an administrator or a shutdown has ended the last one. */
+TEST(sqlstate_of_a_fatal_error_tells_whether_the_server_was_ended)
+{
+	REQUIRE(begin(INI));
+	IDLE_SAYS(FATAL);
+	CHECK(server->was_ended);
+	CHECK_INT(server->peer.end_reason, REASON_SERVER_CRASHED);
+	end();
+	REQUIRE(begin(INI));
+	IDLE_SAYS("E\0\0\0\34SFATAL\0C58000\0Mthe end\0\0");
+	CHECK(!server->was_ended);
+	CHECK_INT(server->peer.end_reason, REASON_SERVER_CRASHED);
+	end();
+}
+
+TEST(unexpected_message_of_an_idle_server)
+{
+	REQUIRE(begin(INI));
+	IDLE_SAYS("T\0\0\0\6\0\0");
+	CHECK_INT(server->peer.end_reason, REASON_IDLE_DIRTY);
+	CHECK_TEXT(server->peer.end_detail, server->peer.ended_in == SERVER_USED ? "SV_USED" : "SV_IDLE");
+	end();
+}
+
 UNIT_MAIN

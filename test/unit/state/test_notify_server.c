@@ -140,9 +140,14 @@ static struct house_end *ends[2];
 static struct client *clients[2];
 static struct server *servers[2];
 
+static void delist(struct server *s)
+{
+	HASH_DELETE(by_backend_pid, whole.world->by_backend_pid, s);
+}
+
 static void rename_process(struct server *s, uint32_t pid)
 {
-	server_delist(s);
+	delist(s);
 	s->backend_pid = pid;
 	CHECK(server_enlist(s));
 }
@@ -220,7 +225,7 @@ TEST(another_cluster)
 TEST(ended_server)
 {
 	begin_two();
-	server_delist(servers[1]);
+	delist(servers[1]);
 	CHECK_INT(notify_sender(servers[0], 2000), 2000);
 	/* a server's notification of its own process needs no look-up */
 	CHECK_INT(notify_sender(servers[1], 2000), clients[1]->cancel_pid);
@@ -231,8 +236,8 @@ TEST(ended_server)
 TEST(out_of_memory)
 {
 	begin_two();
-	server_delist(servers[0]);
-	server_delist(servers[1]);
+	delist(servers[0]);
+	delist(servers[1]);
 	whole_memory_ends(0);
 	CHECK(!server_enlist(servers[0]));
 	CHECK(whole_memory_is_back() > 0);

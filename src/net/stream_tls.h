@@ -12,7 +12,7 @@
 
 /* Creates stream->ssl. False: no memory; stream->reason says so. */
 bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting);
-/* Accepting side, before the first step of the handshake: as stream_secure_accept_begun. */
+/* Accepting side, before the first step of the handshake: applies the first bytes of stream_secure_accept. */
 bool stream_tls_begun(struct stream *stream, const void *begun, size_t size);
 
 /* Connecting side, between begin and the first step of the handshake: applies the arguments of stream_secure_connect. */
