@@ -49,6 +49,8 @@ enum value_verdict { VALUE_READ_OK, VALUE_READ_WRONG, VALUE_READ_NO_MEMORY };
 enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena);
 /* Sets every field of `object` in the table to its default. False: no memory. */
 bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena);
+/* Describes the accepted values ("a whole number from 0 to 65535"). Returns buf. */
+const char *value_accepted(const struct value_row *row, char *buf, size_t size);
 /* Returns the value of the field in the syntax of the file: in buf, or a text that is valid as long as the object; never NULL.
    An unset number and a secret are "". */
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size);

@@ -282,8 +282,7 @@ bool value_read_defaults(const struct value_table *table, void *object, struct a
 	return true;
 }
 
-/* Describes the accepted values ("a whole number from 0 to 65535"). Returns buf. */
-static const char *value_accepted(const struct value_row *row, char *buf, size_t size)
+const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 {
 	const int64_t least = row->row.least, most = row->row.most;
 	const char *word, *words = row->row.words;
