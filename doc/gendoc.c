@@ -1,6 +1,5 @@
 /*
- * Writes what people read about settings from the tables that the program itself works with, so that
- * neither can be behind the other:
+ * Writes the documentation of the settings and of SHOW from the tables of the program:
  *
  *	gendoc sample			etc/pgweir.ini on standard output
  *	gendoc manual TEMPLATE		doc/pgweir.5: the template with each line @SETTINGS@, @DATABASE_KEYS@,
@@ -18,10 +17,9 @@
 #include <string.h>
 
 #define WIDTH 100		/* of the sample's lines */
-#define TEXT_MOST 2048		/* of what is said of one row */
+#define TEXT_MOST 2048		/* bytes of the description of one row */
 
-/* Whether it is worth a sentence what the row accepts: any text, any number and a switch go without
-   saying. */
+/* Whether the description lists the accepted values: not for any text, any number and switches. */
 static bool is_choosy(const struct value_row *row)
 {
 	switch (row->type) {
@@ -47,7 +45,7 @@ static void append(char *buf, size_t size, const char *text)
 	text_copy(buf + used, size - used, text);
 }
 
-/* The row's paragraph, and behind it what it accepts, where else it may stand and when it applies. */
+/* Writes the paragraph of the row, the accepted values, the other sections of the setting, and when a change applies. */
 static void describe(const struct value_row *row, char *buf, size_t size)
 {
 	char accepted[256];
@@ -125,7 +123,7 @@ static void write_sample_settings(void)
 static void write_sample(void)
 {
 	fputs(";; The configuration of pgweir: every section and every setting, with its default, commented out.\n"
-	      ";; Lines that begin with ; or # are comments; there are none behind a value. %include FILE reads\n"
+	      ";; Lines that begin with ; or # are comments; a value has no comment. %include FILE reads\n"
 	      ";; another file in this place. Times are in seconds, with a fraction if need be; switches are 1 and 0,\n"
 	      ";; or yes and no, on and off, true and false. See pgweir(5), and try a changed file with:\n"
 	      ";;     pgweir --check FILE\n"
@@ -133,8 +131,8 @@ static void write_sample(void)
 	      "[databases]\n"
 	      "\n"
 	      ";; One line for each database that clients may ask for: NAME = KEY=VALUE KEY=VALUE ...\n"
-	      ";; A name with blanks or = in it stands in \"double quotes\". A value with blanks in it stands in 'single\n"
-	      ";; quotes', and a quote inside is doubled. The name * stands for every database that is not listed.\n"
+	      ";; Enclose a name that contains blanks or = in \"double quotes\", and a value that contains blanks in\n"
+	      ";; 'single quotes'; double a quote inside. The name * defines every database that is not listed.\n"
 	      ";;\n", stdout);
 	write_sample_keys(&database_table);
 	fputs("\n"
@@ -160,7 +158,7 @@ static void write_sample(void)
 	      "\n"
 	      "[peers]\n"
 	      "\n"
-	      ";; One line for each pooler of a group behind one address: PEER_ID = KEY=VALUE KEY=VALUE ...\n"
+	      ";; One line for each pooler of a group that shares an address: PEER_ID = KEY=VALUE KEY=VALUE ...\n"
 	      ";;\n", stdout);
 	write_sample_keys(&peer_table);
 	fputs("\n"
