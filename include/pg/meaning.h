@@ -19,7 +19,8 @@ enum {
 unsigned set_query_keeps(const uint8_t *text, size_t size);
 /* The same for the text of a Parse, which has only one statement; returns both bits if that is neither SET nor RESET. */
 unsigned set_parse_keeps(const uint8_t *text, size_t size);
-/* The text calls set_config for a parameter that is not known to be harmless, or with a name that is not a constant. */
+/* The text calls set_config for a parameter that is not known to be harmless, or with a name that is not a constant; or it has an escaped identifier,
+   which may be set_config. */
 #define MEANING_SHORTEST sizeof("SELECT set_config($1,$2,$3)")	/* bytes of such a text */
 bool meaning_is_configured(const uint8_t *text, size_t size);
 

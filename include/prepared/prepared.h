@@ -176,13 +176,14 @@ static inline bool prepared_may_name(const struct client *c, const uint8_t *text
 {
 	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
 }
-/* SQL of the client, of a Query or of an unnamed statement, goes to the server. In a transaction of its own a set_config in it changes nothing for
-   the texts after it. */
+/* SQL of the client, of a Query or of an unnamed statement, goes to the server. A single statement outside of a transaction is a transaction of its
+   own: a set_config in it changes nothing for the texts after it. */
 static inline void prepared_look_for_settings(const struct client *c, struct server *s, const uint8_t *text, size_t size)
 {
 	if (size < MEANING_SHORTEST || !c->shares_names || s->session.meaning_in_doubt)
 		return;
-	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || role_begins(text, "beg") || role_begins(text, "sta"))
+	/* no statement follows a semicolon at the end */
+	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || memchr(text, ';', size - 2))
 		s->session.meaning_in_doubt = meaning_is_configured(text, size);
 }
 /* As prepared_send, for such a Query. */

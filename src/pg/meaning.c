@@ -132,18 +132,25 @@ unsigned set_query_keeps(const uint8_t *text, size_t size)
 	return (!lex_is(&second, "constraints") && set_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (names_harmless(l) ? SET_KEEPS_MEANING : 0);
 }
 
+/* Skips blanks, semicolons and comments. False: the rest of a comment has not arrived. */
+static bool skip_to_statement(struct sql_lexer *l)
+{
+	for (;;) {
+		while (l->at < l->end && (lex_is_blank(*l->at) || *l->at == ';'))
+			l->at++;
+		if (!lex_is_at(l, "--") && !lex_is_at(l, "/*"))
+			return true;
+		if (!lex_skip_comment(l))
+			return false;
+	}
+}
+
 static bool parse_keeps_role(struct sql_lexer l)
 {
 	struct lex_token first;
 
-	for (;;) {
-		while (l.at < l.end && (lex_is_blank(*l.at) || *l.at == ';'))
-			l.at++;
-		if (!lex_is_at(&l, "--") && !lex_is_at(&l, "/*"))
-			break;
-		if (!lex_skip_comment(&l))
-			return false;
-	}
+	if (!skip_to_statement(&l))
+		return false;
 	/* a comment may begin here */
 	if (l.is_cut && l.end - l.at < 2)
 		return false;
@@ -161,16 +168,8 @@ static bool parse_keeps_meaning(struct sql_lexer l)
 {
 	struct lex_token first;
 
-	if (l.is_cut)
+	if (l.is_cut || !skip_to_statement(&l))
 		return false;
-	while (l.at < l.end && (lex_is_blank(*l.at) || *l.at == ';'))
-		l.at++;
-	/* any statement may follow a comment */
-	if (l.at < l.end && (*l.at == '-' || *l.at == '/')) {
-		size_t left = (size_t)(l.end - l.at);
-
-		return !memmem(l.at, left, "set", 3) && !memmem(l.at, left, "SET", 3) && !memmem(l.at, left, "Set", 3);
-	}
 	first = lex_take(&l, PLAIN_WITH_DOTS);
 	return (!lex_is(&first, "set") && !lex_is(&first, "reset")) || names_harmless(l);
 }
@@ -208,6 +207,10 @@ bool meaning_is_configured(const uint8_t *text, size_t size)
 
 	if (l.is_cut)
 		return true;
+	/* U&"set\005fconfig" */
+	for (at = begin; (at = memchr(at, '&', (size_t)(l.end - at))) != NULL; at++)
+		if (at > begin && (at[-1] | 0x20) == 'u' && l.end - at > 1 && at[1] == '"')
+			return true;
 	for (at = begin; (at = memchr(at, '_', (size_t)(l.end - at))) != NULL; at++) {
 		if ((size_t)(at - begin) < before_size || (size_t)(l.end - at) < after_size || strncasecmp(at - before_size, before, before_size) != 0 ||
 		    strncasecmp(at, after, after_size) != 0)

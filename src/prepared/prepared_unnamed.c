@@ -211,6 +211,17 @@ static enum prepared_verdict send_use(const struct sending *x)
 	return sending_entered(x, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
+/* A statement that was prepared before the transaction may call set_config in it. */
+static void look_at_kept_text(const struct sending *x)
+{
+	struct server *s = x->s;
+
+	if (x->mine->kept)
+		prepared_look_for_settings(x->c, s, bytes_front(&x->mine->text), bytes_size(&x->mine->text));
+	else
+		s->session.meaning_in_doubt |= s->status != 'I' || !ledger_is_empty(&s->ledger);
+}
+
 enum prepared_verdict unnamed_send(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
@@ -226,6 +237,8 @@ enum prepared_verdict unnamed_send(const struct sending *x)
 		return send_unnamed_parse(x);
 	if (x->f->type == PGC_CLOSE)
 		return send_unnamed_change(x);
+	if (x->f->type == PGC_BIND)
+		look_at_kept_text(x);
 	if (mine->unnamed_deallocates) {
 		mine->deallocates = true;
 		verdict = use_sql(x);
@@ -286,5 +299,6 @@ bool prepared_has_unnamed(const struct client *c, const struct server *s)
 	const struct prepared_server *has = s->prepared;
 
 	return has && c->prepared && !c->prepared->unnamed_deallocates && unnamed_is_at_hand(c, s) &&
+	       (has->unnamed_batch == s->batch || (s->status == 'I' && ledger_is_empty(&s->ledger))) &&
 	       (has->unnamed_in_flight == 0 || has->unnamed_sure || has->unnamed_batch == s->batch);
 }

@@ -25,6 +25,7 @@ MOMENT = b"2024-01-02 03:04:05"
 WAYS = {
     "local": "SET LOCAL search_path TO {}",
     "local with a comment": "/* tenant */ SET LOCAL search_path = {}",
+    "local with a comment, in mixed case": "-- tenant\nsEt LOCAL search_path = {}",
     "two statements": "SELECT 1; SET search_path TO {}",
     "set_config": "SELECT set_config('search_path', '{}', true)",
     "set_config of any name": "SELECT set_config(lower('SEARCH_PATH'), '{}', true)",
@@ -58,6 +59,37 @@ def test_the_same_text_of_two_tenants(front, postgres, tenants, way, extended):
         insert(one, way, "tn1", extended)
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
     assert postgres.execute("SELECT v::text FROM tn2.tnt", database="p0") == [("2024-01-02",)]
+
+
+CALL = "SELECT set_config('search_path', '{}', true)"
+TRANSACTIONS = ["BEGIN; " + CALL, "SELECT 1; BEGIN; " + CALL, "/* tenant */ BEGIN; " + CALL, "-- tenant\nBEGIN; " + CALL, " \n BEGIN; " + CALL,
+                "; START TRANSACTION; " + CALL, "COMMIT; BEGIN; " + CALL, "BEGIN; SELECT U&\"set\\005fconfig\"('search_path', '{}', true)"]
+
+
+@pytest.mark.parametrize("text", TRANSACTIONS)
+def test_transaction_that_begins_in_the_same_text(front, postgres, tenants, text):
+    with psycopg.connect(autocommit=True, **front.parameters) as connection:
+        pgconn = connection.pgconn
+        for tenant in ("tn2", "tn1"):
+            run(connection, pgconn.exec_(text.format(tenant).encode()))
+            run(connection, pgconn.prepare(tenant.encode(), INSERT))
+            run(connection, pgconn.exec_prepared(tenant.encode(), [MOMENT]))
+            run(connection, pgconn.exec_(b"COMMIT"))
+    assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
+
+
+def test_statement_that_was_prepared_before_the_transaction(front, postgres, tenants):
+    with psycopg.connect(autocommit=True, **front.parameters) as connection:
+        pgconn = connection.pgconn
+        run(connection, pgconn.prepare(b"begin", b"BEGIN"))
+        for tenant in ("tn2", "tn1"):
+            run(connection, pgconn.prepare(b"", CALL.format(tenant).encode()))
+            run(connection, pgconn.exec_prepared(b"begin", []))
+            run(connection, pgconn.exec_prepared(b"", []))
+            run(connection, pgconn.prepare(tenant.encode(), INSERT))
+            run(connection, pgconn.exec_prepared(tenant.encode(), [MOMENT]))
+            run(connection, pgconn.exec_(b"COMMIT"))
+    assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
 def test_one_client_in_one_transaction(front, postgres, tenants):

@@ -52,8 +52,10 @@ TEST(queries)
 
 TEST(parsed_texts)
 {
-	static const char *const keep[] = { "SELECT 1", "SET LOCAL app.tenant = '7'", " ;RESET work_mem", "", "/* a */ SELECT 1", "setting", NULL };
-	static const char *const change[] = { "SET LOCAL search_path = a", "RESET ALL", "RESET search_path", "/* a */ SET work_mem = 1", "-- a\nset ROLE a", NULL };
+	static const char *const keep[] = { "SELECT 1", "SET LOCAL app.tenant = '7'", " ;RESET work_mem", "", "/* a */ SELECT 1", "setting",
+		"/* SET a */ SET work_mem = 1", NULL };
+	static const char *const change[] = { "SET LOCAL search_path = a", "RESET ALL", "RESET search_path", "-- a\nset ROLE a", "/* a */ sEt search_path = a",
+		"/* /* a */ */ ; -- a\n reSET search_path", NULL };
 
 	check(parse_keeps_meaning, true, keep);
 	check(parse_keeps_meaning, false, change);
@@ -64,9 +66,9 @@ TEST(calls)
 {
 	static const char *const change[] = { "SELECT set_config('search_path', 'a', true)", "SELECT SET_CONFIG($1, $2, true)", "SELECT set_config ( lower('a.b'), '', true)",
 		"SELECT pg_catalog.\"set_config\"('role', 'a', false)", "SELECT set_config('a.b', '', true), set_config('search_path', 'a', true)",
-		"SELECT set_config('a.b' || 'c', '', true), set_config", NULL };
+		"SELECT set_config('a.b' || 'c', '', true), set_config", "SELECT U&\"set\\005fconfig\"('search_path', 'a', true)", "SELECT u&\"a\"", NULL };
 	static const char *const keep[] = { "SELECT set_config('request.jwt.claims', $1, true)", "SELECT set_config( 'statement_timeout', '1', false)", "SELECT a_b, _config, set_confi",
-		"", "_", NULL };
+		"", "_", "&\"", "SELECT a&\"b\", U&'a', a&", NULL };
 
 	check(meaning_is_configured, true, change);
 	check(meaning_is_configured, false, keep);
