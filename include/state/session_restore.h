@@ -15,4 +15,8 @@ bool session_restore_begin(struct server *server, struct client *client, bool en
 /* The server has executed that, or has refused it. TASK_END_RESTORED, TASK_END_PARTED or TASK_END_NOTHING. */
 enum task_end session_restored(struct server *server, bool failed);
 
+/* The client has been told the parameters `told`, and has the parameters `now`: sends ParameterStatus for each difference among `which` (a bit for each
+   index of the table). False: the client has ended. */
+bool session_tell(struct client *client, const struct params *told, const struct params *now, uint64_t which);
+
 #endif

@@ -58,8 +58,10 @@ static const char without_timeout[] =
 	"pg_catalog.set_config('statement_timeout','0',true),1";
 static const char parameters[] =
 	";SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN pg_catalog.current_setting('pgweir.timeout') "
-	"ELSE setting END FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session' AND "
-	"(name OPERATOR(pg_catalog.<>) 'statement_timeout' OR pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
+	"ELSE setting END FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'";
+/* The first statement has set statement_timeout, so its source does not tell whether the client has. */
+static const char without_default_timeout[] =
+	" AND (name OPERATOR(pg_catalog.<>) 'statement_timeout' OR pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
 	"OPERATOR(pg_catalog.<>) (pg_catalog.concat(reset_val,'ms'))::pg_catalog.interval)";
 static const struct {
 	unsigned fact;
@@ -73,6 +75,15 @@ static const struct {
 
 #define BY_NAME " UNION ALL SELECT '%s',pg_catalog.current_setting('%s',true)"
 static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c";
+
+/* A client with another value at its start has the server's default only after a SET of its own. */
+static bool may_have_default_timeout(const struct server *s, const struct client *c)
+{
+	const struct params *first = c->session->first;
+	int index = params_index(s->peer.world->params, "statement_timeout");
+
+	return !s->session.was_reset && (index >= 0 ? params_get(first, index) : params_other_value(first, "statement_timeout"));
+}
 
 void session_question_sql(const struct server *s, struct bytes *sql)
 {
@@ -88,6 +99,8 @@ void session_question_sql(const struct server *s, struct bytes *sql)
 			break;
 		case ASK_PARAMETERS:
 			bytes_append_text(sql, parameters);
+			if (!may_have_default_timeout(s, c))
+				bytes_append_text(sql, without_default_timeout);
 			/* parameters with a dot are asked for by name: the names that the client has used, and the names of values from its
 			   start-up or from another process */
 			for (const char *at = names, *end = at + bytes_size(&c->session->names); at < end; at += strlen(at) + 1)

@@ -21,27 +21,32 @@
 
 #include <string.h>
 
-/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
-   a direct connection would have told it. */
-static bool tell_spelling(struct server *s, struct client *c)
+bool session_tell(struct client *c, const struct params *told, const struct params *now, uint64_t which)
 {
-	struct world *w = s->peer.world;
+	const struct params_table *table = c->peer.world->params;
 	struct bytes out = BYTES_EMPTY;
 	bool alive = true;
 
-	/* a client in its login gets the values with its welcome */
-	for (int i = 0; !c->login && i < params_count(w->params); i++) {
-		const char *has = params_get(s->params, i), *believed = params_get(c->params, i);
+	for (int i = 0; i < params_count(table); i++) {
+		const char *has = params_get(now, i), *believed = params_get(told, i);
 
-		if (has && (!believed || strcmp(has, believed) != 0))
-			pg_build_parameter_status(&out, params_name(w->params, i), has);
+		if (which & (uint64_t)1 << i && has && (!believed || strcmp(has, believed) != 0))
+			pg_build_parameter_status(&out, params_name(table, i), has);
 	}
 	if (bytes_size(&out) > 0 || out.failed)
 		alive = client_send(c, &out);
 	bytes_free(&out);
-	if (alive)
-		params_replace(w->params, &c->params, params_hold(s->params));
 	return alive;
+}
+
+/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as a direct connection would have told it. */
+static bool tell_spelling(struct server *s, struct client *c)
+{
+	/* a client in its login gets the values with its welcome */
+	if (!c->login && !session_tell(c, c->params, s->params, UINT64_MAX))
+		return false;
+	params_replace(s->peer.world->params, &c->params, params_hold(s->params));
+	return true;
 }
 
 /*

@@ -585,7 +585,15 @@ static bool learn(struct server *s)
 		return false;
 	}
 	if (asked & PARAMETERS) {
-		switch (session_learn(s, c)) {
+		const struct params *told = params_hold(c->params);
+		enum session_taking taking = session_learn(s, c);
+		/* after a RESET the client was told the server's default, and has its start-up value */
+		bool alive = taking != SESSION_TAKEN || session_tell(c, told, c->params, s->session.reported);
+
+		params_drop(s->peer.world->params, &told);
+		if (!alive)
+			return false;
+		switch (taking) {
 		case SESSION_NO_MEMORY:
 			server_end(s, REASON_NO_MEMORY, NULL);
 			return false;

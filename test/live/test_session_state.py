@@ -613,18 +613,21 @@ def test_set_config_with_null_in_other_texts(scene, postgres):
     assert client.query("SELECT $$set_config('app.tenant', NULL, false)$$").value == "set_config('app.tenant', NULL, false)"
 
 
-def test_pinned_client_gets_the_value_after_a_reset(scene, postgres):
+@pytest.mark.parametrize("reset", ["RESET DateStyle", "RESET ALL", "DISCARD ALL", "BEGIN; RESET ALL; COMMIT"])
+@pytest.mark.parametrize("before", ["SELECT 1", "SET DateStyle = 'SQL'", "SET DateStyle = 'ISO, MDY'", "SET app.a$b = 'x'; SET DateStyle = 'SQL'"])
+def test_client_is_told_its_value_after_a_reset(scene, postgres, before, reset):
+    """Programs read dates by the DateStyle that they have been told."""
     weir = full(scene, postgres)
+    weir.client().query("SELECT 1")         # the server begins without the value
     client = weir.client(DateStyle="German")
-    client.query("SET app.a$b = 'x'; SET DateStyle = 'SQL'")
-    told = client.query("RESET DateStyle").messages + client.query("SELECT 1").messages
-    assert [m.read_parameter(message.body) for message in told if message.type == "S"][-1] == ("DateStyle", "German, DMY")
+    told = client.query(before).messages + client.query(reset).messages + client.query("SELECT 1").messages
     assert client.query("SELECT date '1999-02-03'").value == "03.02.1999"
+    assert [m.read_parameter(message.body) for message in told if message.type == "S"][-1] == ("DateStyle", "German, DMY")
 
 
 @pytest.mark.parametrize("name, startup, value", [
     ("IntervalStyle", {"options": "-c intervalstyle=postgres_verbose"}, "postgres"), ("DateStyle", {"DateStyle": "German"}, "ISO, MDY"),
-    ("search_path", {"options": "-c search_path=pg_catalog"}, '"$user", public')])
+    ("search_path", {"options": "-c search_path=pg_catalog"}, '"$user", public'), ("statement_timeout", {"options": "-c statement_timeout=71s"}, "0")])
 def test_default_value_of_the_server(scene, postgres, name, startup, value):
     """The client has set it, and not RESET it."""
     weir = full(scene, postgres, default_pool_size=2, server_round_robin=1)
