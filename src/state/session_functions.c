@@ -18,6 +18,7 @@
 #include "base/mem.h"
 
 #define EVERY (60 * USEC)
+#define AFTER_FAILURE (5 * USEC)	/* a server may have been too busy for the bound on its time */
 #define RATE USEC
 #define RATE_BURST 8
 
@@ -154,6 +155,8 @@ static bool learn(struct server *s)
 	if (failed)
 		log_warning("%s: functions of the database are not known: its server connections are reset between clients",
 			    pool_text(s->pooled.pool, name, sizeof(name)));
+	if (failed && known->due > s->peer.world->now + AFTER_FAILURE)
+		known->due = s->peer.world->now + AFTER_FAILURE;
 	known->are_known = !failed && s->session.functions->changes == known->changes;
 	forget(s);
 	return false;

@@ -210,8 +210,9 @@ TEST(error_keeps_the_known_functions)
 	CHECK(is_asked());
 	answered(true);
 	CHECK(session_functions_of(pool) && !session_functions_are_known(pool));
-	/* not at once again */
+	/* again, but not at once */
 	CHECK(!is_due());
+	CHECK(session_functions_are_due(pool, whole.world->now + 5 * USEC));
 	one_is_answered();
 	end();
 }
