@@ -54,7 +54,7 @@ struct statements {			/* all statements */
 
 /* No statement has a name with this end. */
 #define STATEMENT_NOWHERE "0"
-/* A name with this end and a number exists only to be deallocated: prepared_sql.c. */
+/* A name with this end and a number exists only to be deallocated: prepared/rewrite.c. */
 #define STATEMENT_GONE "gone"
 /* The name with this end exists only to make a Parse of the same name fail; it is never executed. */
 #define STATEMENT_AGAIN "again"

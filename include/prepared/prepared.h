@@ -8,177 +8,190 @@
 #include "pg/statement_sql.h"
 
 /*
- * Prepared statements of the protocol where a server is lent for a transaction: a client's names, the statements that a server
- * has, and what both will be once the answers under way have come. See prepared.c.
+ * Prepared statements of the protocol ("Extended Query" in the PostgreSQL documentation) for clients that share a server, and the
+ * entry points of the room: request.c handles messages of clients, answer.c handles answers of servers. statements.c explains the
+ * states of a name and of an entry.
  */
 
 /*
- * A name that a client has given. `sent` is what it stands for in the messages that are sent now, `certain` what it stood for as of
- * the last answer; NULL: nothing. They differ only while messages that change it are `in_flight`, all of them of one batch.
+ * A statement name of a client. `sent` is its statement after the messages sent so far, `confirmed` after the last answer; NULL:
+ * none. They differ only while changes are in flight, all of them in one batch.
  */
 struct prepared_name {
 	UT_hash_handle hh;
-	struct statement *sent, *certain;
-	struct statement *first;	/* before it moved to the same text under other parameters, which may be those again; else NULL */
-	uint32_t in_flight;
-	uint32_t batch;			/* of the last change, among the server's */
-	uint32_t refs;			/* the table's, and the journal's */
-	uint32_t cost;			/* its part of the client's `bytes` */
-	uint64_t told, certain_told;	/* hashes of the types that `sent` and `certain` had where they were parsed; 0: they are not known */
-	uint32_t place;			/* in the record of a hand-over */
-	struct list held;		/* on the client's list of that name exactly while `certain` is something */
-	bool listed;			/* the client's table holds it */
+	struct statement *sent, *confirmed;
+	struct statement *original;	/* before the name moved to the same text under other parameters; else NULL */
+	uint32_t in_flight;		/* changes without an answer */
+	uint32_t batch;			/* server->batch of the last change */
+	uint32_t refs;			/* of the table, the journal and struct prepared_sql */
+	uint32_t cost;			/* its part of prepared_client.bytes */
+	uint64_t types, confirmed_types;	/* hashes of the types that the client received for `sent` and `confirmed`; 0: unknown */
+	uint32_t handover_index;	/* in the record of a handover */
+	struct list confirmed_link;	/* in prepared_client.confirmed_names while `confirmed` is not NULL */
+	bool in_table;			/* of its client */
 	char text[];
 };
 
-/* Texts of the unnamed statement: as sent; and each that it may be instead while changes are in flight. */
+/* Bits for the texts of the unnamed statement: the text sent last; any text that is current if changes in flight fail. */
 enum { UNNAMED_SENT = 1, UNNAMED_OTHER = 2 };
 
-/* A prepared statement that SQL names: see prepared_sql.c. */
+/* A prepared statement that SQL names: see rewrite.c. */
 struct prepared_sql_name {
-	struct prepared_name *name;	/* NULL: unknown to pgweir */
-	bool drops;			/* by DEALLOCATE */
+	struct prepared_name *name;	/* NULL: pgweir does not know the name */
+	bool drops;			/* the command is DEALLOCATE */
 	uint8_t end_size;
-	bool differs;			/* its types here are not those that the client was told: the SQL fails */
-	char end[STATEMENT_END_MOST];	/* of the name in its place on the server */
+	bool types_differ;		/* from the types that the client received: the SQL must fail */
+	char end[STATEMENT_END_MOST];	/* of the server's name that replaces the client's */
 };
 
-/* The names in the last SQL of a client that may name statements of its own. */
+/* The last SQL with names of statements that a client sent. */
 struct prepared_sql {
-	uint64_t server;		/* id of the server that got the SQL */
-	uint32_t batch;			/* batch of the SQL */
-	uint32_t number;		/* of the change of the unnamed statement that it is the text of; 0: of none */
-	uint64_t statement;		/* number of the statement that it is the text of; 0: of none */
-	uint32_t count, dropped;	/* of the names; and those up to which DEALLOCATE has been done */
+	uint64_t server;		/* id of its server */
+	uint32_t batch;
+	uint32_t number;		/* the change of the unnamed statement that has this text; 0: none */
+	uint64_t statement;		/* the number of the statement that has this text; 0: none */
+	uint32_t count, deallocated;	/* all names; names up to the last that DEALLOCATE has dropped */
 	struct prepared_sql_name names[];
 };
 
-/* What is known of the types of an unnamed statement. */
-struct unnamed_meaning {
-	uint64_t told;			/* hash of those that the client was told; 0: it was not told */
-	uint64_t at;			/* world->meanings when the text was sent */
-	bool doubted;			/* a transaction since then may have changed the meaning of texts */
-	bool differs;			/* on a server later they were not those that the client was told */
+/* The types of a client's unnamed statement. */
+struct unnamed_types {
+	uint64_t hash;			/* of the types that the client received; 0: none */
+	uint64_t meanings;		/* world->meanings when the text was sent */
+	bool in_doubt;			/* a later transaction may have changed the meaning of texts */
+	bool differ;			/* another server described other types */
 };
 
-/* What a client has prepared; made by its first Parse. */
+/* The prepared statements of a client. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
-	struct list held;		/* those that stand for something as of the last answer */
-	size_t bytes;			/* of the names, with the texts that they stand for: for max_prepared_memory */
-	/* the unnamed statement, as far as it can be given to another server: body of its Parse, behind the name */
-	struct bytes text, certain;	/* as sent; and, while changes are in flight, as of the last answer */
-	bool kept, certain_kept;	/* there is one, and this is it */
-	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
-	uint32_t number;		/* counts the changes */
-	struct unnamed_meaning meaning, certain_meaning;
-	uint64_t awaited;		/* number of the statement that is parsed and described for the message that waits; 0: of none */
-	bool sql_waits;			/* the SQL that names statements waits until these are described */
-	uint8_t unnamed_deallocates;	/* UNNAMED_ bits: which of the texts may be DEALLOCATE ALL or DISCARD ALL */
-	bool deallocates;		/* so may what is under way, or a portal of this transaction: see sending_names_may_go() */
-	size_t put_by;			/* bytes of texts in the journal, at most */
-	uint64_t doubted_on;		/* id of the server that may have passed over the last change, a Parse; 0: of none ... */
-	uint32_t doubted_batch;		/* ... in this batch of that server's */
-	/* name of the last Parse with one that a server may have passed over, in the `batch` of the name (it is not listed, and is not
-	   handed over); NULL: of none. And the id of that server */
-	struct prepared_name *doubted_name;
-	uint64_t named_on;
-	struct prepared_sql *sql;	/* NULL: there is none */
+	struct list confirmed_names;
+	size_t bytes;			/* of names and their texts: for max_prepared_memory */
+	struct bytes text, confirmed_text;	/* of the unnamed statement: Parse after the name. The second only while changes are in flight */
+	bool has_text, has_confirmed_text;	/* such a text exists and was stored */
+	uint32_t in_flight, batch;	/* changes of the unnamed statement without an answer; the batch of the last */
+	uint32_t number;		/* counts changes of the unnamed statement */
+	struct unnamed_types unnamed_types, confirmed_unnamed_types;
+	uint64_t awaited;		/* number of the statement that is parsed and described for the waiting message; 0: none */
+	bool sql_waits;			/* SQL with names waits until their statements are described */
+	uint8_t unnamed_deallocates;	/* UNNAMED_ bits: texts that may be DEALLOCATE ALL, DISCARD ALL, or name statements */
+	bool deallocates;		/* a message in flight, or an open portal, may be DEALLOCATE ALL or DISCARD ALL */
+	size_t journal_texts;		/* bytes of texts that the journal holds, at most */
+	/* the last Parse of the unnamed statement that a COPY may have swallowed: id of the server (0: none) and batch */
+	uint64_t uncertain_server;
+	uint32_t uncertain_batch;
+	/* the last such Parse with a name: the name with its batch, not in the table and not handed over (NULL: none), and id of the server */
+	struct prepared_name *uncertain_name;
+	uint64_t uncertain_name_server;
+	struct prepared_sql *sql;	/* NULL: none */
 };
 
-/* Under which parameters a server has read the text of a statement. */
-enum reading {
-	READING_OWN,			/* those of the statement */
-	READING_UNSURE,			/* ... unless the server reports others in front of the next ReadyForQuery, or an error undoes them */
-	READING_OTHER			/* it means something else: not for use */
+/* Whether the server parsed a text under the parameters of the statement. */
+enum parse_validity {
+	PARSE_VALID,
+	PARSE_UNCERTAIN,		/* yes, unless the server reports other parameters before ReadyForQuery, or an error resets them */
+	PARSE_INVALID			/* no: the text has another meaning, and the entry is not used */
 };
 
-/* A statement that a server has, in the same manner. */
+/* A statement on a server: `sent`, `confirmed`, `in_flight` and `batch` as in struct prepared_name. */
 struct prepared_entry {
 	UT_hash_handle hh;
-	struct list use;		/* the least recently used is first; only while `sent` */
-	struct list held;		/* on one of the server's three lists of what is `certain`, by its reading */
+	struct list lru_link;		/* in prepared_server.lru while `sent` */
+	struct list confirmed_link;	/* in one of three lists of prepared_server while `confirmed` */
 	struct statement *statement;
 	uint32_t in_flight;
 	uint32_t batch;
-	bool sent, certain;		/* it is there */
-	uint8_t reading;		/* enum reading: of what is certain */
-	bool described;			/* a Describe of the pooler's is not answered yet */
-	uint64_t types;			/* hash of the types that the server has described; 0: it has not */
+	bool sent, confirmed;		/* present on the server */
+	uint8_t validity;		/* enum parse_validity, of the confirmed Parse */
+	bool describing;		/* a Describe by pgweir has no answer yet */
+	uint64_t types;			/* hash of the types that the server described; 0: unknown */
 };
 
-/* An entry with MARK_PREPARED of the server's ledger. */
+/* A message with MARK_PREPARED in the server's ledger. */
 struct prepared_op {
-	uint8_t what;			/* enum prepared_what */
-	bool last;			/* change of the unnamed statement: there is no later one */
-	uint8_t reading;		/* enum reading: a Parse of the pooler's */
-	bool kept : 1;			/* it leaves one with the text `text`, when that is not the last */
-	bool alone : 1;			/* a Sync of the pooler's follows: an error of it is not the client's */
+	uint8_t kind;			/* enum op_kind */
+	bool is_last_change;		/* the last change of the unnamed statement */
+	uint8_t validity;		/* enum parse_validity, of a Parse by pgweir */
+	bool has_text : 1;		/* the change leaves an unnamed statement, and its text is stored: in `text`, or in the client for the last change */
+	bool is_internal : 1;		/* a Sync by pgweir follows: the client does not get an error */
 	struct bytes *text;		/* owned */
-	struct prepared_name *name;	/* NULL: it is not about a client's name */
-	struct statement *statement;	/* NULL: it is not about one */
+	struct prepared_name *name;	/* NULL: none */
+	struct statement *statement;	/* NULL: none */
 };
 
-/* What a server has; made by the first Parse that reaches it. */
+/* The prepared statements of a server. */
 struct prepared_server {
-	struct prepared_entry *set;	/* uthash */
-	struct list used;
-	struct list held;		/* those that are there as of the last answer, but for ... */
-	struct list doubted, doubted_literals;	/* ... those with the reading READING_UNSURE; statement_may_differ tells them apart */
-	bool unsure;			/* there are such */
-	uint32_t count;			/* of the set, as sent */
-	size_t bytes;			/* of these, with their texts: for max_prepared_memory */
-	uint32_t set_in;		/* one more than the batch in which SET or RESET was heard last; 0: none was */
-	uint32_t missed_in;		/* the same of a message that named a statement which its client has not */
-	struct prepared_op *ops;	/* ring: these entries of the ledger, in order */
-	uint32_t op_count, op_capacity;	/* the latter a power of two */
-	size_t under_way;		/* bytes of texts and names that the journal may be the last to hold */
-	uint64_t op_first;		/* number of the oldest; they are counted from the first that there ever was */
-	uint64_t types;			/* hash of a ParameterDescription, until its RowDescription comes */
-	uint64_t differ_before;		/* those before this number that are READING_UNSURE are READING_OTHER by now */
-	uint64_t literals_differ_before;	/* the same, of statements for which statement_may_differ says so */
-	uint32_t unnamed_number;	/* of that client's changes, the last one */
+	struct prepared_entry *entries;	/* uthash */
+	struct list lru;		/* least recently used first */
+	struct list confirmed;		/* confirmed entries, except ... */
+	struct list uncertain, uncertain_literals;	/* PARSE_UNCERTAIN; the second list: statement_may_differ() */
+	bool has_uncertain;		/* entries may be in these two lists */
+	uint32_t count;			/* of entries that are present as sent */
+	size_t bytes;			/* of these entries and their texts: for max_prepared_memory */
+	uint32_t set_batch;		/* 1 + the batch of the last completed SET or RESET of a client; 0: none */
+	uint32_t missing_name_batch;	/* 1 + the batch of the last message with an unknown name; 0: none */
+	struct prepared_op *ops;	/* the journal: a ring, oldest first */
+	uint32_t op_count, op_capacity;	/* the capacity is a power of two */
+	size_t journal_bytes;		/* of texts and names that only the journal may hold */
+	uint64_t op_first;		/* number of the oldest operation, counted from the start of the connection */
+	uint64_t types;			/* hash of a ParameterDescription, until the RowDescription arrives */
+	uint64_t invalid_before;	/* operations before this number that are PARSE_UNCERTAIN are PARSE_INVALID */
+	uint64_t literals_invalid_before;	/* the same for statements with statement_may_differ() */
+	uint32_t unnamed_number;	/* prepared_client.number of the client in server->unnamed_of */
 	uint32_t unnamed_in_flight, unnamed_batch;
-	bool unnamed_sure;		/* that client had to do with it even if what is in flight is skipped */
-	bool unnamed_described;		/* a Describe of the pooler's, behind a replay, is not answered yet */
-	struct statement_names names;	/* of the statements there */
+	bool unnamed_confirmed;		/* the unnamed statement is that client's also if the messages in flight are skipped */
+	bool unnamed_describing;	/* a Describe by pgweir has no answer yet */
+	struct statement_names names;
 };
+
+/* ---- messages of clients: request.c ---- */
 
 enum prepared_verdict {
-	PREPARED_PASS,			/* the frame goes on, less `skip` bytes for which others have been gathered */
-	PREPARED_SWALLOW,		/* ... does not go on: its answer is a local reply, or that of what has been gathered */
-	PREPARED_MORE,			/* cannot be decided before more of it is here */
-	PREPARED_WAIT,			/* cannot be decided before more answers have come, or sent before the server has taken what it was */
-	PREPARED_TOO_MUCH,		/* more than max_prepared_memory: its client ends */
+	PREPARED_PASS,			/* forward the frame without its first `skip` bytes: their replacement has been gathered */
+	PREPARED_SWALLOW,		/* drop the frame: a local reply or a gathered message stands for it */
+	PREPARED_MORE,			/* more of the frame is needed */
+	PREPARED_WAIT,			/* call again after more answers, or after the server has taken the bytes sent so far */
+	PREPARED_TOO_MUCH,		/* max_prepared_memory: close the client */
 	PREPARED_NO_MEMORY
 };
 
-/* A Parse, Bind, Describe or Close goes from a client to the server that is lent to it for the transaction. Enters it in the
-   ledger, and gathers what has to go in front. */
+/* Handles a Parse, Bind, Describe or Close of a client for its server: enters it in the ledger and gathers the messages before it. Sets *skip with
+   PREPARED_PASS. */
 enum prepared_verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
 				    size_t *skip);
-/* Of such a message more has to be here before it may go anywhere, and until then its client needs no server. Not so a Parse too
-   large for the read buffer, which is collected, or passes, while its client has one. */
-bool prepared_lacks(const struct pg_frame *frame);
-/* As prepared_send, for a Parse of the unnamed statement, that is here as a whole and has its place in the ledger: what is behind the
-   name. It goes on as it is. False: no memory. */
+/* More of such a message must arrive before it is handled, so its client needs no server yet. False for a Parse that is larger than the read buffer:
+   it is collected or forwarded while the client has a server. */
+bool prepared_is_incomplete(const struct pg_frame *frame);
+/* Handles a complete Parse of the unnamed statement, which the caller forwards unchanged: `text` is its body after the name. False: no memory. */
 bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
-/* A Bind or Describe of the unnamed statement may go to the server as it is. */
-bool prepared_has_unnamed(const struct client *client, const struct server *server);
-/* A Query of this client, of which `size` bytes are here, may name prepared statements or make its session forget them: it is for
-   prepared_send_sql. */
-static inline bool prepared_may_be_named(const struct client *c, const uint8_t *text, size_t size)
+/* Handles a Query for which prepared_query_may_name() is true. */
+enum prepared_verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
+/* Enters any other Query in the ledger; the Query ends the unnamed statement. False: no memory. */
+bool prepared_send_query(struct client *client, struct server *server);
+
+/* A Bind or Describe of the unnamed statement may be forwarded unchanged. */
+static inline bool prepared_has_unnamed(const struct client *c, const struct server *s)
+{
+	const struct prepared_client *pc = c->prepared;
+	const struct prepared_server *ps = s->prepared;
+
+	return ps && pc && !pc->unnamed_deallocates && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
+	       (ps->unnamed_batch == s->batch || (s->status == 'I' && ledger_is_empty(&s->ledger))) &&
+	       (ps->unnamed_in_flight == 0 || ps->unnamed_confirmed || ps->unnamed_batch == s->batch);
+}
+/* The first `size` bytes of the text of a Query may name or deallocate prepared statements of the client: see prepared_send_sql(). */
+static inline bool prepared_query_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->prepared && c->prepared->names && c->shares_names && deallocate_or_execute_is_mentioned(text, size);
 }
-/* The same for its Parse of the unnamed statement, of this text. */
-static inline bool prepared_may_name(const struct client *c, const uint8_t *text, size_t size)
+/* The same for the text of a Parse of the unnamed statement: see prepared_send(). */
+static inline bool prepared_parse_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
 }
-/* SQL of the client, of a Query or of an unnamed statement, goes to the server. A single statement outside of a transaction is a transaction of its
-   own: a set_config in it changes nothing for the texts after it. */
-static inline void prepared_look_for_settings(const struct client *c, struct server *s, const uint8_t *text, size_t size)
+/* The text of a Query, or of a Parse of the unnamed statement, is sent: if it has set_config, the meaning of later texts is in doubt. A single statement
+   outside of a transaction is a transaction of its own, and its set_config has no effect on later texts. */
+static inline void prepared_note_settings(const struct client *c, struct server *s, const uint8_t *text, size_t size)
 {
 	if (size < MEANING_SHORTEST || !c->shares_names || s->session.meaning_in_doubt)
 		return;
@@ -186,54 +199,67 @@ static inline void prepared_look_for_settings(const struct client *c, struct ser
 	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || memchr(text, ';', size - 2))
 		s->session.meaning_in_doubt = meaning_is_configured(text, size);
 }
-/* As prepared_send, for such a Query. */
-enum prepared_verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
-/* As prepared_send_unnamed_parse, for any other Query, which ends the unnamed statement. False: no memory. */
-bool prepared_send_query(struct client *client, struct server *server);
-/* The server has reported other parameters for its client; or an error may have undone a change before it was reported. */
-void prepared_parameters_changed(struct server *server);
-void prepared_changes_undone(struct server *server);
-/* The client's SET or RESET is complete: of a change that is taken back before the next ReadyForQuery nothing will be reported. */
-void prepared_set_heard(struct server *server);
+
+/* ---- answers of servers: answer.c ---- */
 
 enum prepared_answer {
-	PREPARED_NORMAL,		/* as its owner in the ledger says */
-	PREPARED_RELAY,			/* to the client, whichever side asked */
-	PREPARED_TOLD,			/* the client has been told in other words: drop it */
-	PREPARED_BROKEN
+	PREPARED_NORMAL,		/* handle the answer by its owner in the ledger */
+	PREPARED_RELAY,			/* forward the answer to the client, whatever its owner in the ledger is */
+	PREPARED_DROP,			/* drop the answer: the client has got another message in its place, or needs none */
+	PREPARED_BROKEN			/* the server violated the protocol, or there is no memory */
 };
-/* The ledger has news of messages with MARK_PREPARED, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
-   than the relay reads). */
-enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
-/* ParameterDescription, RowDescription or NoData, here as a whole, to a message with MARK_PREPARED; to be called before prepared_answered. */
-void prepared_described(struct server *server, const struct pg_frame *frame);
-/* As prepared_answered, for such a message after its answer has passed (ledger_passes). */
-void prepared_passed(struct server *server, struct client *client);
-/* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
-void prepared_all_gone(struct server *server, struct client *client);
-/* DEALLOCATE of one statement has been done for the client. */
-void prepared_one_gone(struct server *server, struct client *client);
-/* An error for the client, here as a whole, of a message that is not marked: the client gets its own names instead of the server's names. */
-enum prepared_answer prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
-/* A command has changed something in the server's database (pg_tag_changes_meaning): the parameters of a text may have other types now, of
-   which no error tells ($1 that was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows
-   one goes on with it, as on a connection of its own. To be called after the command, and again after its transaction. */
-void prepared_meaning_changed(struct server *server);
-/* A transaction may have defined functions or triggers without a command tag that says so: those of the database are read again. */
-void prepared_functions_changed(struct server *server);
-/* Gives the local replies that are due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
-size_t prepared_local_reply(struct server *server, const void **from);
 
-/* The client has no server any more: its memory shrinks to what it needs. */
-void prepared_client_rests(struct client *client);
-/* The ledger is lost: so is what was under way. */
+/* Handles the ledger's result for messages with MARK_PREPARED after the answer `frame`. An ErrorResponse is complete, unless it is longer than the
+   relay reads. */
+enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
+/* The same after ledger_passes(): the oldest message succeeded. */
+void prepared_passed(struct server *server, struct client *client);
+/* Stores the types in a ParameterDescription, RowDescription or NoData that answers a message with MARK_PREPARED. Called before
+   prepared_answered(). */
+void prepared_described(struct server *server, const struct pg_frame *frame);
+/* Rewrites the server's error of SQL that names statements, and sends it to the client. */
+enum prepared_answer prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
+/* Crosses off the local reply that is due and returns its size; *from points to static bytes. 0: none is due. */
+size_t prepared_local_reply(struct server *server, const void **from);
+/* The ledger of the server is lost: the results of all messages in flight are unknown. */
 void prepared_lose(struct server *server, struct client *client);
+/* A command changed definitions in the server's database (pg_tag_changes_meaning()): the next Parse of each text makes a new statement, because the
+   same text may have other types now without an error. Clients keep the statements that they have, as on their own connections. Called after the
+   command and again after its transaction. With `functions_only`, a transaction may have defined functions or triggers: only the functions of the
+   database are read again. */
+void prepared_meaning_changed(struct server *server, bool functions_only);
+
+/* ---- the tables: statements.c ---- */
+
+enum parameter_event {
+	PARAMETERS_UNCHANGED,		/* the server owes nothing, and has reported no change */
+	PARAMETERS_REPORTED,		/* the server reported other parameters */
+	PARAMETERS_RESET,		/* an error may have reset parameters before they were reported */
+	PARAMETERS_SET			/* SET or RESET of the client is complete; if it is undone before ReadyForQuery, nothing is reported */
+};
+/* Updates the validity of statements on the server. */
+void prepared_parameters_changed(struct server *server, enum parameter_event event);
+/* DEALLOCATE ALL or DISCARD ALL (`all`), or DEALLOCATE of one statement, is complete. Client NULL: the command was pgweir's. */
+void prepared_deallocated(struct server *server, struct client *client, bool all);
+/* The client has no server any more: frees memory that it does not need. The client has a table. */
+void prepared_client_trim(struct client *client);
+/* Free the tables; NULL tables are allowed. */
 void prepared_server_free(struct server *server);
 void prepared_client_free(struct client *client);
-/* Nothing is under way on it: so it is between two links. */
-bool prepared_is_quiet(const struct server *server);
-/* For SHOW: names of a client, statements of a server. */
-unsigned prepared_client_count(const struct client *client);
-unsigned prepared_server_count(const struct server *server);
+
+/* No message with MARK_PREPARED is in flight: true between two links. */
+static inline bool prepared_is_quiet(const struct server *s)
+{
+	return !s->prepared || (s->prepared->op_count == 0 && s->prepared->unnamed_in_flight == 0);
+}
+/* For SHOW: names of a client; statements on a server. */
+static inline unsigned prepared_client_count(const struct client *c)
+{
+	return c->prepared ? HASH_COUNT(c->prepared->names) : 0;
+}
+static inline unsigned prepared_server_count(const struct server *s)
+{
+	return s->prepared ? s->prepared->count : 0;
+}
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Prepared statements in a handover: the names of a client, the statements of a server, and the journal of operations in
- * progress between them (prepared_tables.c). A server's names for statements contain their numbers and the tag of the
+ * progress between them (prepared/statements.c). A server's names for statements contain their numbers and the tag of the
  * connection, so numbers and tag do not change.
  *
  * The journal refers to names of the client, including names that are no longer in its table. It stores the index of the name
@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "prepared/prepared_tables.h"
+#include "prepared/statements.h"
 
 #include <string.h>
 
@@ -113,17 +113,17 @@ static struct statement *known_statement(struct unpack *in, const struct handove
 
 bool statements_of_server_send(struct sender *s, const struct server *server)
 {
-	const struct prepared_server *has = server->prepared;
+	const struct prepared_server *ps = server->prepared;
 
-	for (const struct prepared_entry *e = has ? has->set : NULL; e; e = e->hh.next)
+	for (const struct prepared_entry *e = ps ? ps->entries : NULL; e; e = e->hh.next)
 		if (!statement_send(s, e->statement))
 			return false;
-	for (uint32_t i = 0; has && i < has->op_count; i++) {
-		const struct prepared_op *op = op_at(has, i);
+	for (uint32_t i = 0; ps && i < ps->op_count; i++) {
+		const struct prepared_op *op = op_at(ps, i);
 
 		if (!statement_send(s, op->statement))
 			return false;
-		if (op->name && !(statement_send(s, op->name->sent) && statement_send(s, op->name->certain)))
+		if (op->name && !(statement_send(s, op->name->sent) && statement_send(s, op->name->confirmed)))
 			return false;
 	}
 	return true;
@@ -132,7 +132,7 @@ bool statements_of_server_send(struct sender *s, const struct server *server)
 bool statements_of_client_send(struct sender *s, const struct client *c)
 {
 	for (const struct prepared_name *n = c->prepared ? c->prepared->names : NULL; n; n = n->hh.next)
-		if (!statement_send(s, n->sent) || !statement_send(s, n->certain) || !statement_send(s, n->first))
+		if (!statement_send(s, n->sent) || !statement_send(s, n->confirmed) || !statement_send(s, n->original))
 			return false;
 	return true;
 }
@@ -150,83 +150,80 @@ static void entry_pack(struct bytes *out, const struct prepared_entry *e)
 	bytes_append_u32(out, e->in_flight);
 	bytes_append_u32(out, e->batch);
 	pack_bool(out, e->sent);
-	pack_bool(out, e->certain);
-	bytes_append_u8(out, e->reading);
+	pack_bool(out, e->confirmed);
+	bytes_append_u8(out, e->validity);
 	pack_u64(out, e->types);
-	pack_bool(out, e->described);
+	pack_bool(out, e->describing);
 }
 
 void prepared_server_pack(struct bytes *out, const struct server *s)
 {
-	const struct prepared_server *has = s->prepared;
+	const struct prepared_server *ps = s->prepared;
 
-	pack_bool(out, has != NULL);
-	if (!has)
+	pack_bool(out, ps != NULL);
+	if (!ps)
 		return;
 	/* in the order of their last use */
-	bytes_append_u32(out, HASH_COUNT(has->set));
-	LIST_EACH(node, &has->used)
-		entry_pack(out, LIST_OBJECT(node, struct prepared_entry, use));
-	for (const struct prepared_entry *e = has->set; e; e = e->hh.next)
+	bytes_append_u32(out, HASH_COUNT(ps->entries));
+	LIST_EACH(node, &ps->lru)
+		entry_pack(out, LIST_OBJECT(node, struct prepared_entry, lru_link));
+	for (const struct prepared_entry *e = ps->entries; e; e = e->hh.next)
 		if (!e->sent)
 			entry_pack(out, e);
 	pack_u64(out, s->unnamed_of);
-	bytes_append_u32(out, has->unnamed_number);
-	bytes_append_u32(out, has->unnamed_in_flight);
-	bytes_append_u32(out, has->unnamed_batch);
-	pack_bool(out, has->unnamed_sure);
-	bytes_append_u32(out, has->set_in);
-	pack_blob(out, statement_names_tag(&has->names), STATEMENT_TAG);
+	bytes_append_u32(out, ps->unnamed_number);
+	bytes_append_u32(out, ps->unnamed_in_flight);
+	bytes_append_u32(out, ps->unnamed_batch);
+	pack_bool(out, ps->unnamed_confirmed);
+	bytes_append_u32(out, ps->set_batch);
+	pack_blob(out, statement_names_tag(&ps->names), STATEMENT_TAG);
 }
 
-static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_server *has)
+static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_server *ps)
 {
 	struct statement *st = known_statement(in, h);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
-	bool sent = unpack_bool(in), certain = unpack_bool(in);
-	uint8_t reading = unpack_u8(in);
+	bool sent = unpack_bool(in), confirmed = unpack_bool(in);
+	uint8_t validity = unpack_u8(in);
 	uint64_t types = unpack_u64(in);
-	bool described = unpack_bool(in);
+	bool describing = unpack_bool(in);
 	struct prepared_entry *e;
 
-	in->bad |= !st || reading > READING_OTHER || entry_find(has, st) || (in_flight == 0 && !(sent && certain));
-	if (in->bad || !entry_parse_sent(has, st, batch)) {
+	in->bad |= !st || validity > PARSE_INVALID || entry_find(ps, st) || (in_flight == 0 && !(sent && confirmed));
+	if (in->bad || !entry_change_sent(ps, st, sent, batch)) {
 		in->bad = true;
 		return;
 	}
-	e = entry_find(has, st);
-	if (!sent)
-		entry_close_sent(has, e, batch);
+	e = entry_find(ps, st);
 	e->in_flight = in_flight;
-	entry_is_certain(has, e, certain);
-	entry_was_read(has, e, (enum reading)reading);
+	entry_confirm(ps, e, confirmed, (enum parse_validity)validity);
 	e->types = types;
-	e->described = described;
+	e->describing = describing;
 }
 
 void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
 {
 	uint8_t tag[STATEMENT_TAG];
-	struct prepared_server *has;
+	struct prepared_server *ps;
 	uint32_t count;
 
 	if (!unpack_bool(in))
 		return;
-	has = prepared_server_of(s);
-	if (!has) {
+	ps = prepared_server_of(s);
+	if (!ps) {
 		in->bad = true;
 		return;
 	}
 	for (count = unpack_count(in, ENTRY_PACKED); count > 0 && !in->bad; count--)
-		entry_unpack(in, h, has);
+		entry_unpack(in, h, ps);
 	s->unnamed_of = unpack_u64(in);
-	has->unnamed_number = unpack_u32(in);
-	has->unnamed_in_flight = unpack_u32(in);
-	has->unnamed_batch = unpack_u32(in);
-	has->unnamed_sure = unpack_bool(in);
-	has->set_in = unpack_u32(in);
+	ps->unnamed_number = unpack_u32(in);
+	ps->unnamed_in_flight = unpack_u32(in);
+	ps->unnamed_batch = unpack_u32(in);
+	ps->unnamed_confirmed = unpack_bool(in);
+	ps->set_batch = unpack_u32(in);
 	unpack_exactly(in, tag, sizeof(tag));
-	in->bad |= !in->bad && !statement_names_restore(&has->names, tag);
+	in->bad |= !in->bad && !statement_names_restore(&ps->names, tag);
 }
 
 /* ---- the names ---- */
@@ -238,39 +235,39 @@ struct names {
 };
 
 /* The i-th name that the journal or the record of SQL refers to, or NULL. */
-static struct prepared_name *referred(const struct prepared_client *mine, const struct prepared_server *has, uint32_t i)
+static struct prepared_name *referred(const struct prepared_client *pc, const struct prepared_server *ps, uint32_t i)
 {
-	uint32_t ops = has ? has->op_count : 0;
+	uint32_t ops = ps ? ps->op_count : 0;
 
-	return i < ops ? op_at(has, i)->name : mine->sql->names[i - ops].name;
+	return i < ops ? op_at(ps, i)->name : pc->sql->names[i - ops].name;
 }
 
 /* Collects the names of the client's table, then the names that only the journal or the record of SQL refers to. False: no memory. */
-static bool collect(struct names *names, const struct prepared_client *mine, const struct prepared_server *has)
+static bool collect(struct names *names, const struct prepared_client *pc, const struct prepared_server *ps)
 {
-	uint32_t count = (has ? has->op_count : 0) + (mine->sql ? mine->sql->count : 0);
+	uint32_t count = (ps ? ps->op_count : 0) + (pc->sql ? pc->sql->count : 0);
 
 	names->count = 0;
-	names->items = mem_try((HASH_COUNT(mine->names) + (size_t)count + 1) * sizeof(names->items[0]));
+	names->items = mem_try((HASH_COUNT(pc->names) + (size_t)count + 1) * sizeof(names->items[0]));
 	if (!names->items)
 		return false;
-	for (struct prepared_name *n = mine->names; n; n = n->hh.next) {
-		n->place = names->count;
+	for (struct prepared_name *n = pc->names; n; n = n->hh.next) {
+		n->handover_index = names->count;
 		names->items[names->count++] = n;
 	}
 	names->listed = names->count;
 	for (uint32_t i = 0; i < count; i++) {
-		struct prepared_name *n = referred(mine, has, i);
+		struct prepared_name *n = referred(pc, ps, i);
 
-		if (n && !n->listed)
-			n->place = NO_NAME;
+		if (n && !n->in_table)
+			n->handover_index = NO_NAME;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		struct prepared_name *n = referred(mine, has, i);
+		struct prepared_name *n = referred(pc, ps, i);
 
-		if (!n || n->place != NO_NAME)
+		if (!n || n->handover_index != NO_NAME)
 			continue;
-		n->place = names->count;
+		n->handover_index = names->count;
 		names->items[names->count++] = n;
 	}
 	return true;
@@ -286,59 +283,58 @@ static void names_pack(struct bytes *out, const struct names *names)
 		/* a name has only its terminating NUL, which the key of the table includes */
 		pack_text(out, n->text);
 		pack_u64(out, number_of(n->sent));
-		pack_u64(out, number_of(n->certain));
-		pack_u64(out, n->listed ? number_of(n->first) : 0);
+		pack_u64(out, number_of(n->confirmed));
+		pack_u64(out, n->in_table ? number_of(n->original) : 0);
 		bytes_append_u32(out, n->in_flight);
 		bytes_append_u32(out, n->batch);
-		pack_u64(out, n->told);
+		pack_u64(out, n->types);
 	}
 }
 
-static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, struct prepared_client *mine)
+static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, struct prepared_client *pc)
 {
 	const char *text = unpack_text(in);
-	struct statement *sent = known_statement(in, h), *certain = known_statement(in, h), *first = known_statement(in, h);
+	struct statement *sent = known_statement(in, h), *confirmed = known_statement(in, h), *original = known_statement(in, h);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
-	uint64_t told = unpack_u64(in);
+	uint64_t types = unpack_u64(in);
 	struct prepared_name *n = NULL;
 
-	if (text && !in->bad && !(mine && name_find(mine, text, strlen(text) + 1)))
-		n = name_new(mine, text, strlen(text) + 1);
+	if (text && !in->bad && !(pc && name_find(pc, text, strlen(text) + 1)))
+		n = name_new(pc, text, strlen(text) + 1);
 	in->bad |= !n;
 	if (!n)
 		return NULL;
-	n->sent = sent ? statement_hold(sent) : NULL;
-	if (mine)
-		name_is_certain(h->world, mine, n, certain);
-	if (mine && (sent || certain))
-		name_charge(mine, n, sent ? sent : certain);
-	n->first = first ? statement_hold(first) : NULL;
+	if (pc)
+		name_restore(h->world, pc, n, sent, confirmed);
+	else if (sent)
+		n->sent = statement_hold(sent);
+	n->original = original ? statement_hold(original) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;
-	n->told = told;
-	n->certain_told = in_flight > 0 ? 0 : told;
+	n->types = types;
+	n->confirmed_types = in_flight > 0 ? 0 : types;
 	return n;
 }
 
 /* ---- the journal ---- */
 
-static void journal_pack(struct bytes *out, const struct prepared_server *has)
+static void journal_pack(struct bytes *out, const struct prepared_server *ps)
 {
-	uint32_t count = has ? has->op_count : 0;
+	uint32_t count = ps ? ps->op_count : 0;
 
 	bytes_append_u32(out, count);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct prepared_op *op = op_at(has, i);
+		const struct prepared_op *op = op_at(ps, i);
 
-		bytes_append_u8(out, op->what);
-		pack_bool(out, op->last);
-		pack_bool(out, op->kept);
-		pack_bool(out, op->alone);
-		bytes_append_u8(out, (uint8_t)op_reading(has, i));
+		bytes_append_u8(out, op->kind);
+		pack_bool(out, op->is_last_change);
+		pack_bool(out, op->has_text);
+		pack_bool(out, op->is_internal);
+		bytes_append_u8(out, (uint8_t)op_validity(ps, i));
 		pack_bool(out, op->text != NULL);
 		if (op->text)
 			pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
-		bytes_append_u32(out, op->name ? op->name->place : NO_NAME);
+		bytes_append_u32(out, op->name ? op->name->handover_index : NO_NAME);
 		pack_u64(out, number_of(op->statement));
 	}
 }
@@ -357,30 +353,30 @@ static struct bytes *text_unpack(struct unpack *in)
 	return text;
 }
 
-static void op_unpack(struct unpack *in, struct handover *h, struct prepared_server *has, struct prepared_name *const *names,
+static void op_unpack(struct unpack *in, struct handover *h, struct prepared_server *ps, struct prepared_name *const *names,
 		      uint32_t name_count)
 {
-	uint8_t what = unpack_u8(in);
-	bool last = unpack_bool(in), kept = unpack_bool(in), alone = unpack_bool(in);
-	uint8_t reading = unpack_u8(in);
+	uint8_t kind = unpack_u8(in);
+	bool is_last_change = unpack_bool(in), has_text = unpack_bool(in), is_internal = unpack_bool(in);
+	uint8_t validity = unpack_u8(in);
 	struct bytes *text = unpack_bool(in) ? text_unpack(in) : NULL;
 	uint32_t place = unpack_u32(in);
 	struct statement *st = known_statement(in, h);
 	struct prepared_op *op;
 
-	in->bad |= what > OP_TOO_LONG || reading > READING_OTHER || (place != NO_NAME && place >= name_count);
-	if (in->bad || !op_push(has, (enum prepared_what)what, place == NO_NAME ? NULL : names[place], st)) {
+	in->bad |= kind > OP_NAME_TOO_LONG || validity > PARSE_INVALID || (place != NO_NAME && place >= name_count);
+	if (in->bad || !op_push(ps, (enum op_kind)kind, place == NO_NAME ? NULL : names[place], st)) {
 		in->bad = true;
 		if (text)
 			bytes_free(text);
 		mem_free(text);
 		return;
 	}
-	op = op_at(has, has->op_count - 1);
-	op->last = last;
-	op->kept = kept;
-	op->alone = alone;
-	op->reading = reading;
+	op = op_at(ps, ps->op_count - 1);
+	op->is_last_change = is_last_change;
+	op->has_text = has_text;
+	op->is_internal = is_internal;
+	op->validity = validity;
 	op->text = text;
 }
 
@@ -395,18 +391,18 @@ static void sql_pack(struct bytes *out, const struct prepared_sql *sql)
 	bytes_append_u32(out, sql->batch);
 	bytes_append_u32(out, sql->number);
 	pack_u64(out, sql->statement);
-	bytes_append_u32(out, sql->dropped);
+	bytes_append_u32(out, sql->deallocated);
 	bytes_append_u32(out, sql->count);
 	for (uint32_t i = 0; i < sql->count; i++) {
 		const struct prepared_sql_name *n = &sql->names[i];
 
-		bytes_append_u32(out, n->name ? n->name->place : NO_NAME);
+		bytes_append_u32(out, n->name ? n->name->handover_index : NO_NAME);
 		pack_bool(out, n->drops);
 		pack_text(out, n->end);
 	}
 }
 
-static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct prepared_name *const *names, uint32_t name_count)
+static void sql_unpack(struct unpack *in, struct prepared_client *pc, struct prepared_name *const *names, uint32_t name_count)
 {
 	struct prepared_sql head = { .server = 0 }, *sql;
 
@@ -416,15 +412,15 @@ static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct p
 	head.batch = unpack_u32(in);
 	head.number = unpack_u32(in);
 	head.statement = unpack_u64(in);
-	head.dropped = unpack_u32(in);
+	head.deallocated = unpack_u32(in);
 	head.count = unpack_count(in, SQL_NAME_PACKED);
-	in->bad |= head.count > SQL_NAMES_MOST || head.dropped > head.count;
+	in->bad |= head.count > SQL_NAMES_MOST || head.deallocated > head.count;
 	sql = in->bad ? NULL : mem_try(sizeof(*sql) + head.count * sizeof(sql->names[0]));
 	in->bad |= !sql;
 	if (!sql)
 		return;
 	*sql = head;
-	mine->sql = sql;
+	pc->sql = sql;
 	for (uint32_t i = 0; i < sql->count && !in->bad; i++) {
 		struct prepared_sql_name *n = &sql->names[i];
 		uint32_t place = unpack_u32(in);
@@ -447,56 +443,56 @@ static void sql_unpack(struct unpack *in, struct prepared_client *mine, struct p
 
 void prepared_client_pack(struct bytes *out, const struct client *c)
 {
-	const struct prepared_server *has = c->pooled.link ? server_of(c->pooled.link)->prepared : NULL;
-	const struct prepared_client *mine = c->prepared;
+	const struct prepared_server *ps = c->pooled.link ? server_of(c->pooled.link)->prepared : NULL;
+	const struct prepared_client *pc = c->prepared;
 	struct names names;
 
-	pack_bool(out, mine != NULL);
-	if (!mine)
+	pack_bool(out, pc != NULL);
+	if (!pc)
 		return;
-	if (!collect(&names, mine, has)) {
+	if (!collect(&names, pc, ps)) {
 		out->failed = true;
 		return;
 	}
 	names_pack(out, &names);
-	journal_pack(out, has);
-	sql_pack(out, mine->sql);
+	journal_pack(out, ps);
+	sql_pack(out, pc->sql);
 	pack_bool(out, c->names_sql);
 	mem_free(names.items);
-	pack_blob(out, mine->text.data ? bytes_front(&mine->text) : NULL, bytes_size(&mine->text));
-	pack_blob(out, mine->certain.data ? bytes_front(&mine->certain) : NULL, bytes_size(&mine->certain));
-	pack_bool(out, mine->kept);
-	pack_bool(out, mine->certain_kept);
-	bytes_append_u32(out, mine->in_flight);
-	bytes_append_u32(out, mine->batch);
-	bytes_append_u32(out, mine->number);
-	bytes_append_u8(out, mine->unnamed_deallocates);
-	pack_bool(out, mine->deallocates);
-	pack_u64(out, mine->doubted_on);
-	bytes_append_u32(out, mine->doubted_batch);
+	pack_blob(out, pc->text.data ? bytes_front(&pc->text) : NULL, bytes_size(&pc->text));
+	pack_blob(out, pc->confirmed_text.data ? bytes_front(&pc->confirmed_text) : NULL, bytes_size(&pc->confirmed_text));
+	pack_bool(out, pc->has_text);
+	pack_bool(out, pc->has_confirmed_text);
+	bytes_append_u32(out, pc->in_flight);
+	bytes_append_u32(out, pc->batch);
+	bytes_append_u32(out, pc->number);
+	bytes_append_u8(out, pc->unnamed_deallocates);
+	pack_bool(out, pc->deallocates);
+	pack_u64(out, pc->uncertain_server);
+	bytes_append_u32(out, pc->uncertain_batch);
 }
 
-static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c, struct prepared_client *mine)
+static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c, struct prepared_client *pc)
 {
-	struct prepared_server *has = h->server ? prepared_server_of(h->server) : NULL;
+	struct prepared_server *ps = h->server ? prepared_server_of(h->server) : NULL;
 	uint32_t count = unpack_count(in, NAME_PACKED), listed = unpack_u32(in), read = 0;
 	struct prepared_name **names = mem_try(((size_t)count + 1) * sizeof(*names));
 	uint32_t ops;
 
 	in->bad |= !names || listed > count;
 	while (!in->bad && read < count) {
-		names[read] = name_unpack(in, h, read < listed ? mine : NULL);
+		names[read] = name_unpack(in, h, read < listed ? pc : NULL);
 		read += names[read] != NULL;
 	}
 	ops = unpack_count(in, OP_PACKED);
-	in->bad |= ops > 0 && !has;
+	in->bad |= ops > 0 && !ps;
 	for (; ops > 0 && !in->bad; ops--)
-		op_unpack(in, h, has, names, count);
+		op_unpack(in, h, ps, names, count);
 	if (!in->bad)
-		sql_unpack(in, mine, names, count);
-	c->names_sql = unpack_bool(in) && mine->sql;
-	for (uint32_t i = 0; has && i < has->op_count; i++)
-		mine->put_by += op_at(has, i)->text ? bytes_size(op_at(has, i)->text) : 0;
+		sql_unpack(in, pc, names, count);
+	c->names_sql = unpack_bool(in) && pc->sql;
+	for (uint32_t i = 0; ps && i < ps->op_count; i++)
+		pc->journal_texts += op_at(ps, i)->text ? bytes_size(op_at(ps, i)->text) : 0;
 	/* names that only the journal or the record of SQL refers to are kept by these references */
 	for (uint32_t i = listed; names && i < read; i++)
 		name_drop(c->peer.world, &names[i]);
@@ -514,25 +510,25 @@ static void blob_unpack(struct unpack *in, struct bytes *to)
 
 void prepared_client_unpack(struct unpack *in, struct handover *h, struct client *c)
 {
-	struct prepared_client *mine;
+	struct prepared_client *pc;
 
 	if (!unpack_bool(in))
 		return;
-	mine = prepared_client_of(c);
-	if (!mine) {
+	pc = prepared_client_of(c);
+	if (!pc) {
 		in->bad = true;
 		return;
 	}
-	names_and_journal_unpack(in, h, c, mine);
-	blob_unpack(in, &mine->text);
-	blob_unpack(in, &mine->certain);
-	mine->kept = unpack_bool(in);
-	mine->certain_kept = unpack_bool(in);
-	mine->in_flight = unpack_u32(in);
-	mine->batch = unpack_u32(in);
-	mine->number = unpack_u32(in);
-	mine->unnamed_deallocates = unpack_u8(in);
-	mine->deallocates = unpack_bool(in);
-	mine->doubted_on = unpack_u64(in);
-	mine->doubted_batch = unpack_u32(in);
+	names_and_journal_unpack(in, h, c, pc);
+	blob_unpack(in, &pc->text);
+	blob_unpack(in, &pc->confirmed_text);
+	pc->has_text = unpack_bool(in);
+	pc->has_confirmed_text = unpack_bool(in);
+	pc->in_flight = unpack_u32(in);
+	pc->batch = unpack_u32(in);
+	pc->number = unpack_u32(in);
+	pc->unnamed_deallocates = unpack_u8(in);
+	pc->deallocates = unpack_bool(in);
+	pc->uncertain_server = unpack_u64(in);
+	pc->uncertain_batch = unpack_u32(in);
 }

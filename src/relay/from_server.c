@@ -31,12 +31,12 @@ static NEVER_INLINE void apply_changes(struct server *s)
 	s->session.changes = 0;
 	if (changes & CHANGES_MEANING) {
 		s->peer.world->meanings++;
-		prepared_meaning_changed(s);
+		prepared_meaning_changed(s, false);
 	}
 	if (changes & CHANGES_SESSIONS)
 		retire_sessions(s);
 	if (changes & CHANGES_FUNCTIONS)
-		prepared_functions_changed(s);
+		prepared_meaning_changed(s, true);
 }
 
 static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)

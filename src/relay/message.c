@@ -195,7 +195,7 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 		return STEP_GONE;
 	case PREPARED_MORE: break;
 	}
-	if (!prepared_lacks(f))
+	if (!prepared_is_incomplete(f))
 		count_request(c);	/* its server waits for the rest */
 	/* only the text of a named Parse has to be seen as a whole; of all others the names do */
 	if (f->type == PGC_PARSE && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > READ_BUFFER)
@@ -236,7 +236,7 @@ static enum step find_server(struct client *c, const struct pg_client_message *r
 	enum step step;
 
 	if (!c->pooled.link) {
-		if ((prepared_lacks(f) || text_lacks(c, f)) && link_will_share(c))
+		if ((prepared_is_incomplete(f) || text_lacks(c, f)) && link_will_share(c))
 			return STEP_MORE;
 		step = row->taken_by == TAKEN_BY_COPY ? STEP_DROP : want_server(c);
 		if (step != STEP_PASS)
@@ -344,10 +344,10 @@ static NEVER_INLINE enum step enter_sql(struct client *c, struct server *s, cons
 static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f, struct gather *g)
 {
 	if (row->taken_by == TAKEN_BY_QUERY) {
-		prepared_look_for_settings(c, s, f->body, f->here);
+		prepared_note_settings(c, s, f->body, f->here);
 		retire_for_text(s, f->body, f->here);
 	}
-	if (row->taken_by == TAKEN_BY_QUERY && prepared_may_be_named(c, f->body, f->here))
+	if (row->taken_by == TAKEN_BY_QUERY && prepared_query_may_name(c, f->body, f->here))
 		return enter_sql(c, s, f, g);
 	if (row->taken_by == TAKEN_BY_QUERY)
 		role_query_sent(s, f->body, f->here);
@@ -469,9 +469,9 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 	case UNREAD_NEVER:
 		return STEP_MORE;
 	case UNREAD_QUERY:
-		if (s->ledger.lost || role_query_may_keep(body, size) || prepared_may_be_named(c, body, size))
+		if (s->ledger.lost || role_query_may_keep(body, size) || prepared_query_may_name(c, body, size))
 			return STEP_MORE;
-		prepared_look_for_settings(c, s, body, size);
+		prepared_note_settings(c, s, body, size);
 		retire_for_text(s, body, size);
 		if (c->keeps_state)
 			return note_query(c, s, body, size);
@@ -481,7 +481,7 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 			retire_for_text(s, body + 1, size - 1);
 		if (!c->shares_names)
 			break;
-		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_may_name(c, body + 1, size - 1))
+		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_parse_may_name(c, body + 1, size - 1))
 			return STEP_MORE;
 		if (c->keeps_state && (step = note_parse(c, s, NULL, body, size)) != STEP_PASS)
 			return step;
@@ -572,7 +572,7 @@ static void client_parameter(struct server *s, const char *name, const char *val
 
 	role_reported(s, name);
 	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
-		prepared_parameters_changed(s);
+		prepared_parameters_changed(s, PARAMETERS_REPORTED);
 	server_parameter(s, name, value);
 	if (!c || index < 0)
 		return;
@@ -621,11 +621,11 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	enum pg_tag tag = pg_tag_read(f->body, f->size);
 
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DEALLOCATE_ALL)
-		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+		prepared_deallocated(s, owner == OWED_TO_CLIENT ? c : NULL, true);
 	if (tag == TAG_DEALLOCATE && owner == OWED_TO_CLIENT)
-		prepared_one_gone(s, c);
+		prepared_deallocated(s, c, false);
 	if (tag == TAG_SET && owner == OWED_TO_CLIENT)
-		prepared_set_heard(s);
+		prepared_parameters_changed(s, PARAMETERS_SET);
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
 	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
@@ -633,7 +633,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	if (owner == OWED_TO_CLIENT && pg_tag_is_definition(tag))
 		s->session.meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
-		prepared_meaning_changed(s);
+		prepared_meaning_changed(s, false);
 		/* a connect_query does the same on each server, and changes nothing for what was parsed on another one */
 		if (owner == OWED_TO_CLIENT) {
 			s->peer.world->meanings++;
@@ -688,7 +688,7 @@ static bool concerns_prepared(struct server *s, struct client *c, const struct p
 	switch (prepared_answered(s, c, f)) {
 	case PREPARED_NORMAL: return false;
 	case PREPARED_RELAY: *answer = c ? ANSWER_RELAY : ANSWER_DROP; return true;
-	case PREPARED_TOLD: *answer = ANSWER_DROP; return true;
+	case PREPARED_DROP: *answer = ANSWER_DROP; return true;
 	case PREPARED_BROKEN: break;
 	}
 	*answer = ANSWER_BROKEN;
@@ -715,7 +715,7 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 	if (f->type == PGS_ERROR) {
 		s->session.has_failed = true;
 		look_at_error(s, f);
-		prepared_changes_undone(s);
+		prepared_parameters_changed(s, PARAMETERS_RESET);
 	}
 	/* no other server would take the data that its client is about to send */
 	if (f->type == PGS_COPY_IN && s->ledger.lost)
@@ -752,7 +752,7 @@ static enum answer sql_failed(struct server *s, struct client *c, const struct p
 {
 	enum prepared_answer answer = prepared_sql_failed(s, c, f);
 
-	return answer == PREPARED_BROKEN ? ANSWER_BROKEN : answer == PREPARED_TOLD ? ANSWER_DROP : ANSWER_RELAY;
+	return answer == PREPARED_BROKEN ? ANSWER_BROKEN : answer == PREPARED_DROP ? ANSWER_DROP : ANSWER_RELAY;
 }
 
 static bool is_description(uint8_t type)

@@ -108,7 +108,7 @@ static bool is_about_to_send(const struct client *c)
 	struct pg_frame f;
 
 	return bytes_size(&c->peer.held) >= PG_HEADER &&
-	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) != PG_OK || !prepared_lacks(&f));
+	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) != PG_OK || !prepared_is_incomplete(&f));
 }
 
 /* Whether server_reset_query runs after the link. */
@@ -174,8 +174,8 @@ static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset
 	if (s->notifies)
 		s->notified = ++s->peer.world->notified;
 	if (c->prepared) {
-		c->prepared->meaning.doubted |= s->session.meaning_in_doubt;
-		prepared_client_rests(c);
+		c->prepared->unnamed_types.in_doubt |= s->session.meaning_in_doubt;
+		prepared_client_trim(c);
 	}
 	s->session.meaning_in_doubt = false;
 }

@@ -1,7 +1,7 @@
 /*
  * Prepared statements of connections in a hand-over: a client's names, a server's statements, and pending messages are the same in the other process.
  */
-#include "prepared/prepared_tables.h"
+#include "prepared/statements.h"
 #include "two_worlds.h"
 #include "unit.h"
 #include "whole.h"
@@ -106,8 +106,8 @@ TEST(prepared_statements_are_handed_over)
 	/* the server's names for statements include the tag of the connection */
 	CHECK(memcmp(statement_names_tag(&has()->names), statement_names_tag(&server->prepared->names), STATEMENT_TAG) == 0);
 	CHECK_INT(has()->op_count, 0);
-	for (const struct prepared_entry *e = has()->set; e; e = e->hh.next)
-		CHECK(e->sent && e->certain && e->in_flight == 0);
+	for (const struct prepared_entry *e = has()->entries; e; e = e->hh.next)
+		CHECK(e->sent && e->confirmed && e->in_flight == 0);
 	end();
 }
 
@@ -122,8 +122,8 @@ TEST(order_of_use_is_kept)
 	CHECK_TEXT(whole_client_got(near), "2 Z(T)");
 	REQUIRE(take_both());
 	a = number_of(mine(), "a");
-	CHECK(LIST_OBJECT(has()->used.prev, struct prepared_entry, use)->statement->number == a);
-	CHECK(LIST_OBJECT(has()->used.next, struct prepared_entry, use)->statement->number == number_of(mine(), "b"));
+	CHECK(LIST_OBJECT(has()->lru.prev, struct prepared_entry, lru_link)->statement->number == a);
+	CHECK(LIST_OBJECT(has()->lru.next, struct prepared_entry, lru_link)->statement->number == number_of(mine(), "b"));
 	end();
 }
 
@@ -141,8 +141,8 @@ TEST(operations_in_progress_are_handed_over)
 	op = op_at(has(), 0);
 	n = name_find(mine(), "c", 2);
 	REQUIRE(n && op->name == n && op->statement == n->sent);
-	CHECK_INT(op->what, OP_PARSE);
-	CHECK(!n->certain && n->in_flight == 1);
+	CHECK_INT(op->kind, OP_PARSE);
+	CHECK(!n->confirmed && n->in_flight == 1);
 	CHECK_INT(n->batch, name_find(client->prepared, "c", 2)->batch);
 	end();
 }
@@ -162,7 +162,7 @@ TEST(name_referenced_only_by_the_journal)
 	REQUIRE(n);
 	CHECK_TEXT(n->text, "zz");
 	/* the name lives as long as the journal refers to it */
-	CHECK(!n->listed && n->refs == 1);
+	CHECK(!n->in_table && n->refs == 1);
 	CHECK(!name_find(mine(), "zz", 3));
 	end();
 }
@@ -172,14 +172,14 @@ TEST(the_unnamed_statement)
 	REQUIRE(begin());
 	PARSE("", "unnamed");
 	whole_say(near, 'S', "", 0);
-	REQUIRE(client->prepared->kept);
+	REQUIRE(client->prepared->has_text);
 	REQUIRE(take_both());
-	CHECK(mine()->kept && mine()->certain_kept == client->prepared->certain_kept);
+	CHECK(mine()->has_text && mine()->has_confirmed_text == client->prepared->has_confirmed_text);
 	CHECK_INT(bytes_size(&mine()->text), bytes_size(&client->prepared->text));
 	CHECK(memcmp(bytes_front(&mine()->text), bytes_front(&client->prepared->text), bytes_size(&mine()->text)) == 0);
 	CHECK_INT(last_server()->unnamed_of, client->peer.id);
 	CHECK_INT(has()->unnamed_number, server->prepared->unnamed_number);
-	CHECK_INT(has()->unnamed_sure, server->prepared->unnamed_sure);
+	CHECK_INT(has()->unnamed_confirmed, server->prepared->unnamed_confirmed);
 	CHECK_INT(mine()->number, client->prepared->number);
 	end();
 }
@@ -270,28 +270,28 @@ TEST(duplicate_entry)
 	end();
 }
 
-static void put_entry(uint32_t in_flight, bool sent, bool certain, uint8_t reading)
+static void put_entry(uint32_t in_flight, bool sent, bool confirmed, uint8_t validity)
 {
 	bytes_consume(&record, bytes_size(&record));
 	prepared_server_pack(&record, server);
 	/* the first entry, after two fields and its number */
 	record.data[record.start + 13 + 3] = (uint8_t)in_flight;
 	record.data[record.start + 21] = sent;
-	record.data[record.start + 22] = certain;
-	record.data[record.start + 23] = reading;
+	record.data[record.start + 22] = confirmed;
+	record.data[record.start + 23] = validity;
 }
 
-/* With nothing in flight, `sent` equals `certain`, and an entry with neither does not exist. */
+/* With nothing in flight, `sent` equals `confirmed`, and an entry with neither does not exist. */
 TEST(invalid_entry)
 {
-	static const struct { bool sent, certain; uint32_t in_flight; uint8_t reading; bool can; } entries[] = {
-		{ true, true, 0, READING_OWN, true }, { true, false, 1, READING_OWN, true }, { true, false, 0, READING_OWN, false },
-		{ false, true, 0, READING_OWN, false }, { false, false, 0, READING_OWN, false }, { true, true, 0, READING_OTHER + 1, false },
+	static const struct { bool sent, confirmed; uint32_t in_flight; uint8_t validity; bool can; } entries[] = {
+		{ true, true, 0, PARSE_VALID, true }, { true, false, 1, PARSE_VALID, true }, { true, false, 0, PARSE_VALID, false },
+		{ false, true, 0, PARSE_VALID, false }, { false, false, 0, PARSE_VALID, false }, { true, true, 0, PARSE_INVALID + 1, false },
 	};
 
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		REQUIRE(begin_plain());
-		put_entry(entries[i].in_flight, entries[i].sent, entries[i].certain, entries[i].reading);
+		put_entry(entries[i].in_flight, entries[i].sent, entries[i].confirmed, entries[i].validity);
 		if (take_prepared(bytes_size(&record)) != entries[i].can)
 			UNIT_FAIL("entry %zu", i);
 		end();

@@ -1,5 +1,5 @@
 /* Messages to a server about prepared statements: headers and names, evictions, and statements in doubt. */
-#include "prepared/prepared_sending.h"
+#include "prepared/rewrite.h"
 
 #include "base/bytes.h"
 #include "unit.h"
@@ -12,7 +12,7 @@
 static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
-static struct sending x;
+static struct prepared_request x;
 
 /* A client in a transaction that has prepared "a" and "b", as many as its server may have. */
 static bool begin(void)
@@ -27,18 +27,18 @@ static bool begin(void)
 	SYNC();
 	CHECK_TEXT(whole_client_got(near), "1 1 Z(T)");
 	whole_server_got(far);
-	x = (struct sending){ .c = client, .s = server, .mine = client->prepared, .has = server->prepared };
-	return x.mine && x.has;
+	x = (struct prepared_request){ .c = client, .s = server, .pc = client->prepared, .ps = server->prepared };
+	return x.pc && x.ps;
 }
 
 static struct prepared_name *name(const char *text)
 {
-	return name_find(x.mine, text, strlen(text) + 1);
+	return name_find(x.pc, text, strlen(text) + 1);
 }
 
 static struct prepared_entry *entry(const char *text)
 {
-	return entry_find(x.has, name(text)->sent);
+	return entry_find(x.ps, name(text)->sent);
 }
 
 TEST(message_header)
@@ -46,7 +46,7 @@ TEST(message_header)
 	uint8_t to[PG_HEADER];
 	struct unpack in = unpack_of(to, sizeof(to));
 
-	sending_write_header(to, 'P', 0x01020304);
+	message_header(to, 'P', 0x01020304);
 	CHECK_INT(unpack_u8(&in), 'P');
 	/* the length includes itself */
 	CHECK_INT(unpack_u32(&in), 0x01020308);
@@ -57,26 +57,26 @@ TEST(place_of_a_database)
 	uint64_t place;
 
 	REQUIRE(begin());
-	place = sending_place(&x);
-	CHECK(place != 0 && place == sending_place(&x));
+	place = request_place(&x);
+	CHECK(place != 0 && place == request_place(&x));
 	client->pooled.pool->database->statements = 0;
-	CHECK(sending_place(&x) != place && sending_place(&x) != 0);
-	CHECK(sending_world(&x) == whole.world);
+	CHECK(request_place(&x) != place && request_place(&x) != 0);
+	CHECK(request_world(&x) == whole.world);
 	whole_close();
 }
 
 TEST(statements_in_doubt)
 {
 	REQUIRE(begin());
-	CHECK(!sending_name_in_doubt(&x, NULL) && !sending_entry_in_doubt(&x, NULL));
+	CHECK(!request_name_in_doubt(&x, NULL) && !request_entry_in_doubt(&x, NULL));
 	name("a")->in_flight = entry("a")->in_flight = 1;
 	name("a")->batch = entry("a")->batch = server->batch;
 	/* in the same batch nothing is in doubt: an error skips the later messages as well */
-	CHECK(!sending_name_in_doubt(&x, name("a")) && !sending_entry_in_doubt(&x, entry("a")));
+	CHECK(!request_name_in_doubt(&x, name("a")) && !request_entry_in_doubt(&x, entry("a")));
 	name("a")->batch = entry("a")->batch = server->batch - 1;
-	CHECK(sending_name_in_doubt(&x, name("a")) && sending_entry_in_doubt(&x, entry("a")));
+	CHECK(request_name_in_doubt(&x, name("a")) && request_entry_in_doubt(&x, entry("a")));
 	name("a")->in_flight = entry("a")->in_flight = 0;
-	CHECK(!sending_name_in_doubt(&x, name("a")) && !sending_entry_in_doubt(&x, entry("a")));
+	CHECK(!request_name_in_doubt(&x, name("a")) && !request_entry_in_doubt(&x, entry("a")));
 	whole_close();
 }
 
@@ -86,13 +86,13 @@ TEST(known_statements)
 
 	REQUIRE(begin());
 	e = entry("a");
-	CHECK(!entry_is_there(NULL) && entry_is_there(e));
-	entry_was_read(x.has, e, READING_OTHER);
-	CHECK(!entry_is_there(e));
+	CHECK(!entry_is_usable(NULL) && entry_is_usable(e));
+	entry_confirm(x.ps, e, true, PARSE_INVALID);
+	CHECK(!entry_is_usable(e));
 	e->in_flight = 1;
-	CHECK(entry_is_there(e));
+	CHECK(entry_is_usable(e));
 	e->in_flight = 0;
-	entry_was_read(x.has, e, READING_OWN);
+	entry_confirm(x.ps, e, true, PARSE_VALID);
 	whole_close();
 }
 
@@ -115,24 +115,6 @@ TEST(least_recently_used_statement_is_evicted)
 	SYNC();
 	CHECK_TEXT(whole_client_got(near), "2 Z(T)");
 	CHECK(entry("a") && !entry("b") && entry("c"));
-	whole_close();
-}
-
-TEST(statements_that_may_be_closed)
-{
-	REQUIRE(begin());
-	CHECK(!sending_names_may_go(&x));
-	x.mine->deallocates = true;
-	/* all answers have arrived, but a portal may be open */
-	CHECK(!sending_names_may_go(&x) && x.mine->deallocates);
-	whole.holds_answers = true;
-	whole_query(near, "one");
-	CHECK(sending_names_may_go(&x));
-	whole.holds_answers = false;
-	house_settle(&whole);
-	server->status = 'I';
-	CHECK(!sending_names_may_go(&x) && !x.mine->deallocates);
-	server->status = 'T';
 	whole_close();
 }
 

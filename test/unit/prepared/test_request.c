@@ -220,6 +220,23 @@ TEST(close_message)
 	whole_close();
 }
 
+/* The names of the client are known only after the answer. */
+TEST(deallocate_all_in_flight)
+{
+	REQUIRE(begin(INI));
+	prepare(one, "a", "SELECT 1");
+	whole_client_got(one);
+	whole.holds_answers = true;
+	whole_query(one, "DEALLOCATE ALL");
+	CHECK_TEXT(server_got(), "Q(DEALLOCATE ALL)");
+	CHECK_TEXT(use(one, "a"), "H");
+	whole.holds_answers = false;
+	house_settle(&whole);
+	CHECK_TEXT(server_got(), "B(/#0) E() S");
+	CHECK_TEXT(whole_client_got(one), "C(DEALLOCATE ALL) Z(I) E(26000 prepared statement does not exist) Z(I)");
+	whole_close();
+}
+
 /* max_prepared_statements is 2: the third statement replaces the least recently used, which is prepared again when needed. */
 TEST(server_statement_limit)
 {

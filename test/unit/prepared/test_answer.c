@@ -1,6 +1,6 @@
 /* The effect of a server's answers on prepared statements: confirmed statements, and errors that are reworded for the client. */
 #include "pg/build.h"
-#include "prepared/prepared_tables.h"
+#include "prepared/statements.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -61,16 +61,16 @@ TEST(successful_parse)
 	REQUIRE(begin());
 	PARSE("b", "two");
 	REQUIRE(name("b"));
-	CHECK(!name("b")->certain);
+	CHECK(!name("b")->confirmed);
 	answer("1\0\0\0\4", 5);
 	CHECK_TEXT(whole_client_got(near), "1");
-	CHECK(name("b") && name("b")->certain);
+	CHECK(name("b") && name("b")->confirmed);
 	CHECK_INT(server->prepared->op_count, 1);
-	CHECK(name("b")->told == 0);
+	CHECK(name("b")->types == 0);
 	/* the answer to the pooler's Describe */
 	answer("t\0\0\0\6\0\0n\0\0\0\4", 12);
 	CHECK_TEXT(whole_client_got(near), "");
-	CHECK(name("b")->told != 0);
+	CHECK(name("b")->types != 0);
 	CHECK_INT(server->prepared->op_count, 0);
 	CHECK_INT(prepared_server_count(server), 2);
 	end();
@@ -94,10 +94,10 @@ TEST(failed_unnamed_parse)
 {
 	REQUIRE(begin());
 	PARSE("", "two");
-	CHECK(client->prepared->kept);
+	CHECK(client->prepared->has_text);
 	answer_error("42601", "syntax");
 	/* the new Parse has ended the earlier unnamed statement */
-	CHECK(!client->prepared->kept && !client->prepared->certain_kept);
+	CHECK(!client->prepared->has_text && !client->prepared->has_confirmed_text);
 	CHECK(prepared_is_quiet(server));
 	end();
 }
@@ -106,9 +106,9 @@ TEST(successful_unnamed_parse)
 {
 	REQUIRE(begin());
 	PARSE("", "two");
-	CHECK(!server->prepared->unnamed_sure);
+	CHECK(!server->prepared->unnamed_confirmed);
 	answer("1\0\0\0\4", 5);
-	CHECK(client->prepared->kept && server->prepared->unnamed_sure);
+	CHECK(client->prepared->has_text && server->prepared->unnamed_confirmed);
 	CHECK_INT(server->unnamed_of, client->peer.id);
 	CHECK(prepared_is_quiet(server));
 	end();
@@ -189,16 +189,16 @@ TEST(changed_parameters)
 	struct prepared_entry *e;
 
 	REQUIRE(begin());
-	e = server->prepared->set;
+	e = server->prepared->entries;
 	REQUIRE(e);
-	entry_was_read(server->prepared, e, READING_UNSURE);
-	prepared_parameters_changed(server);
-	CHECK_INT(e->reading, READING_OTHER);
-	entry_was_read(server->prepared, e, READING_UNSURE);
-	prepared_changes_undone(server);
-	CHECK_INT(e->reading, READING_OTHER);
-	prepared_set_heard(server);
-	CHECK_INT(server->prepared->set_in, server->batch + 1);
+	entry_confirm(server->prepared, e, true, PARSE_UNCERTAIN);
+	prepared_parameters_changed(server, PARAMETERS_REPORTED);
+	CHECK_INT(e->validity, PARSE_INVALID);
+	entry_confirm(server->prepared, e, true, PARSE_UNCERTAIN);
+	prepared_parameters_changed(server, PARAMETERS_RESET);
+	CHECK_INT(e->validity, PARSE_INVALID);
+	prepared_parameters_changed(server, PARAMETERS_SET);
+	CHECK_INT(server->prepared->set_batch, server->batch + 1);
 	end();
 }
 
@@ -209,14 +209,14 @@ TEST(changed_meaning_of_texts)
 	REQUIRE(begin());
 	d = client->pooled.pool->database;
 	CHECK(d->statements != 0);
-	prepared_meaning_changed(server);
+	prepared_meaning_changed(server, false);
 	CHECK_INT(d->statements, 0);
 	/* nothing was prepared since: there is nothing more to renew */
 	d->statements = 5;
-	prepared_meaning_changed(server);
+	prepared_meaning_changed(server, false);
 	CHECK_INT(d->statements, 5);
 	whole.world->now++;
-	prepared_meaning_changed(server);
+	prepared_meaning_changed(server, false);
 	CHECK_INT(d->statements, 0);
 	end();
 }
@@ -224,9 +224,9 @@ TEST(changed_meaning_of_texts)
 TEST(all_statements_are_removed)
 {
 	REQUIRE(begin());
-	prepared_all_gone(server, NULL);
+	prepared_deallocated(server, NULL, true);
 	CHECK(name("a") && prepared_server_count(server) == 0);
-	prepared_all_gone(server, client);
+	prepared_deallocated(server, client, true);
 	CHECK(!name("a"));
 	end();
 }

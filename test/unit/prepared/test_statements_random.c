@@ -3,7 +3,7 @@
  * statements are occasionally forgotten, and either side ends with operations in progress. After each step, the tables and the reference counts are
  * compared with a simple model in arrays.
  */
-#include "prepared_ends.h"
+#include "statement_tables.h"
 
 #define NAMES  4
 #define FLIGHT 40
@@ -11,7 +11,7 @@
 static const char *const name_texts[NAMES] = { "a", "b", "a longer name", "ab" };
 
 struct sent {
-	enum prepared_what what;
+	enum op_kind kind;
 	int name, statement;		/* statement 0: none; for the unnamed statement, text 0 is closed */
 	uint32_t batch;
 };
@@ -20,8 +20,8 @@ struct sent {
 static struct {
 	struct sent flight[FLIGHT];
 	int count;
-	int name_sent[NAMES], name_certain[NAMES], entry_sent[STATEMENTS + 1], entry_certain[STATEMENTS + 1];
-	int text_sent, text_certain;
+	int name_sent[NAMES], name_confirmed[NAMES], entry_sent[STATEMENTS + 1], entry_confirmed[STATEMENTS + 1];
+	int text_sent, text_confirmed;
 	int done, undone, gone, most;
 } model;
 
@@ -33,15 +33,15 @@ static int chance(int n)
 	return (int)((seed >> 33) % (unsigned)n);
 }
 
-/* The kinds of values that a message changes, as sent and as certain. */
+/* The kinds of values that a message changes, as sent and as confirmed. */
 static bool changes_name(const struct sent *m)
 {
-	return m->what == OP_PARSE || m->what == OP_KNOWN || m->what == OP_CLOSE;
+	return m->kind == OP_PARSE || m->kind == OP_KNOWN || m->kind == OP_CLOSE;
 }
 
 static bool changes_entry(const struct sent *m)
 {
-	return m->what == OP_PARSE || m->what == OP_REPLAY || m->what == OP_EVICT;
+	return m->kind == OP_PARSE || m->kind == OP_REPARSE || m->kind == OP_EVICT;
 }
 
 static int name_flies(int name)
@@ -67,7 +67,7 @@ static int text_flies(void)
 	int flying = 0;
 
 	for (int i = 0; i < model.count; i++)
-		flying += model.flight[i].what == OP_UNNAMED;
+		flying += model.flight[i].kind == OP_UNNAMED;
 	return flying;
 }
 
@@ -81,29 +81,29 @@ static bool may_be_sent(const struct sent *m)
 					     (changes_entry(m) && changes_entry(f) && f->statement == m->statement)))
 			return false;
 	}
-	if (m->what == OP_EVICT)
+	if (m->kind == OP_EVICT)
 		return model.entry_sent[m->statement];
-	if (m->what == OP_CLOSE || m->what == OP_USE)
+	if (m->kind == OP_CLOSE || m->kind == OP_USE)
 		return model.name_sent[m->name];
 	return model.count < FLIGHT;
 }
 
 static void send_random(void)
 {
-	static const enum prepared_what kinds[] = {
-		OP_PARSE, OP_PARSE, OP_REPLAY, OP_KNOWN, OP_CLOSE, OP_EVICT, OP_USE, OP_UNNAMED,
+	static const enum op_kind kinds[] = {
+		OP_PARSE, OP_PARSE, OP_REPARSE, OP_KNOWN, OP_CLOSE, OP_EVICT, OP_USE, OP_UNNAMED,
 	};
 	struct sent m = { kinds[chance(8)], chance(NAMES), 1 + chance(STATEMENTS), batch };
 	char text[8];
 
-	if (m.what == OP_UNNAMED)
+	if (m.kind == OP_UNNAMED)
 		m.statement = chance(4) ? 1 + chance(1000) : 0;
 	if (model.count == FLIGHT || !may_be_sent(&m))
 		return;
 	snprintf(text, sizeof(text), "%d", m.statement);
-	switch (m.what) {
+	switch (m.kind) {
 	case OP_PARSE: send_parse(name_texts[m.name], m.statement); break;
-	case OP_REPLAY: send_replay(m.statement); break;
+	case OP_REPARSE: send_replay(m.statement); break;
 	case OP_KNOWN: send_known(name_texts[m.name], m.statement); break;
 	case OP_CLOSE: send_close(name_texts[m.name]); break;
 	case OP_EVICT: send_evict(m.statement); break;
@@ -114,24 +114,24 @@ static void send_random(void)
 	if (model.count > model.most)
 		model.most = model.count;
 	if (changes_name(&m))
-		model.name_sent[m.name] = m.what == OP_CLOSE ? 0 : m.statement;
+		model.name_sent[m.name] = m.kind == OP_CLOSE ? 0 : m.statement;
 	if (changes_entry(&m))
-		model.entry_sent[m.statement] = m.what != OP_EVICT;
-	if (m.what == OP_UNNAMED)
+		model.entry_sent[m.statement] = m.kind != OP_EVICT;
+	if (m.kind == OP_UNNAMED)
 		model.text_sent = m.statement;
 }
 
-/* With nothing in flight, the certain state equals the sent state. */
+/* With nothing in flight, the confirmed state equals the sent state. */
 static void model_settles(void)
 {
 	for (int i = 0; i < NAMES; i++)
 		if (!name_flies(i))
-			model.name_sent[i] = model.name_certain[i];
+			model.name_sent[i] = model.name_confirmed[i];
 	for (int i = 1; i <= STATEMENTS; i++)
 		if (!entry_flies(i))
-			model.entry_sent[i] = model.entry_certain[i];
+			model.entry_sent[i] = model.entry_confirmed[i];
 	if (!text_flies())
-		model.text_sent = model.text_certain;
+		model.text_sent = model.text_confirmed;
 }
 
 static void answer_one(bool done)
@@ -143,11 +143,11 @@ static void answer_one(bool done)
 	for (int i = 0; i < model.count; i++)
 		model.flight[i] = model.flight[i + 1];
 	if (done && changes_name(&m))
-		model.name_certain[m.name] = m.what == OP_CLOSE ? 0 : m.statement;
+		model.name_confirmed[m.name] = m.kind == OP_CLOSE ? 0 : m.statement;
 	if (done && changes_entry(&m))
-		model.entry_certain[m.statement] = m.what != OP_EVICT;
-	if (done && m.what == OP_UNNAMED)
-		model.text_certain = m.statement;
+		model.entry_confirmed[m.statement] = m.kind != OP_EVICT;
+	if (done && m.kind == OP_UNNAMED)
+		model.text_confirmed = m.statement;
 	model_settles();
 	*(done ? &model.done : &model.undone) += 1;
 }
@@ -169,8 +169,8 @@ static void answer_random(void)
 static void forget_all(void)
 {
 	all_gone();
-	memset(model.name_certain, 0, sizeof(model.name_certain));
-	memset(model.entry_certain, 0, sizeof(model.entry_certain));
+	memset(model.name_confirmed, 0, sizeof(model.name_confirmed));
+	memset(model.entry_confirmed, 0, sizeof(model.entry_confirmed));
 	model_settles();
 	model.gone++;
 }
@@ -185,15 +185,15 @@ static void compare_names(unsigned refs[])
 		char want[32] = "";
 
 		if (name_flies(i) || model.name_sent[i])
-			snprintf(want, sizeof(want), "%d/%d", model.name_sent[i], model.name_certain[i]);
+			snprintf(want, sizeof(want), "%d/%d", model.name_sent[i], model.name_confirmed[i]);
 		CHECK_TEXT(name_is(name_texts[i]), want);
 		refs[model.name_sent[i]]++;
-		refs[model.name_certain[i]]++;
+		refs[model.name_confirmed[i]]++;
 		if (!n)
 			continue;
 		listed++;
 		CHECK_INT(n->in_flight, name_flies(i));
-		CHECK(list_is_empty(&n->held) == !n->certain);
+		CHECK(list_is_empty(&n->confirmed_link) == !n->confirmed);
 		for (uint32_t op = 0; op < has->op_count; op++)
 			name_refs += op_at(has, op)->name == n;
 		CHECK_INT(n->refs, name_refs);
@@ -210,7 +210,7 @@ static void compare_entries(unsigned refs[])
 		char want[32] = "";
 
 		if (entry_flies(i) || model.entry_sent[i])
-			snprintf(want, sizeof(want), "%d/%d", model.entry_sent[i], model.entry_certain[i]);
+			snprintf(want, sizeof(want), "%d/%d", model.entry_sent[i], model.entry_confirmed[i]);
 		CHECK_TEXT(entry_is(i), want);
 		CHECK(!!strchr(used(), '0' + i) == model.entry_sent[i]);
 		sent += (size_t)model.entry_sent[i];
@@ -218,7 +218,7 @@ static void compare_entries(unsigned refs[])
 		if (!e)
 			continue;
 		CHECK_INT(e->in_flight, entry_flies(i));
-		CHECK(list_is_empty(&e->held) == !e->certain);
+		CHECK(list_is_empty(&e->confirmed_link) == !e->confirmed);
 	}
 	CHECK_INT(strlen(used()), sent);
 }
@@ -246,7 +246,7 @@ static void random_round(int turns)
 {
 	begin();
 	memset(model.flight, 0, sizeof(model.flight));
-	model.count = model.text_sent = model.text_certain = 0;
+	model.count = model.text_sent = model.text_confirmed = 0;
 	memset(model.name_sent, 0, sizeof(model.name_sent));
 	memset(model.entry_sent, 0, sizeof(model.entry_sent));
 	forget_all();
@@ -262,7 +262,7 @@ static void random_round(int turns)
 		else
 			send_random();
 		if (model.count == 0 && !chance(3))
-			prepared_client_rests(&client);
+			prepared_client_trim(&client);
 		compare();
 	}
 	/* half of the time with operations in progress, and either side may end first */

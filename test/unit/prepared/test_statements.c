@@ -1,8 +1,8 @@
 /*
- * The tables of prepared statements: a client's names and a server's statements, as sent and as certain; the texts of the unnamed statement; the
- * journal. Each test covers one feature; test_prepared_random.c combines them.
+ * The tables of prepared statements: a client's names and a server's statements, as sent and as confirmed; the texts of the unnamed statement; the
+ * journal. Each test covers one feature; test_statements_tables.c covers memory and limits; test_statements_random.c combines all.
  */
-#include "prepared_ends.h"
+#include "statement_tables.h"
 
 /* ---- names ---- */
 
@@ -119,26 +119,26 @@ TEST(name_moves_to_another_statement)
 	begin();
 	send_known("a", 1);
 	answers("d");
-	name_moves(&world, mine, find("a"), st[2]);
+	name_move(&world, mine, find("a"), st[2]);
 	CHECK_TEXT(name_is("a"), "2/2");
 	send_close("a");
 	answers("u");
 	CHECK_TEXT(name_is("a"), "2/2");
 	/* the name is set back, replacing another statement */
-	CHECK(find("a")->first == st[1]);
-	name_moves(&world, mine, find("a"), st[3]);
-	CHECK(find("a")->first == st[1]);
-	name_moves(&world, mine, find("a"), st[1]);
+	CHECK(find("a")->original == st[1]);
+	name_move(&world, mine, find("a"), st[3]);
+	CHECK(find("a")->original == st[1]);
+	name_move(&world, mine, find("a"), st[1]);
 	CHECK_TEXT(name_is("a"), "1/1");
-	CHECK(!find("a")->first);
+	CHECK(!find("a")->original);
 	/* the earlier statement of the name is forgotten with the name */
-	name_moves(&world, mine, find("a"), st[2]);
+	name_move(&world, mine, find("a"), st[2]);
 	send_close("a");
 	send_known("a", 4);
 	answers("dd");
 	CHECK_TEXT(name_is("a"), "4/4");
-	CHECK(!find("a")->first);
-	name_moves(&world, mine, find("a"), st[2]);
+	CHECK(!find("a")->original);
+	name_move(&world, mine, find("a"), st[2]);
 	all_gone();
 	CHECK_TEXT(name_is("a"), "");
 	end();
@@ -156,7 +156,7 @@ TEST(deallocate_all_between_operations)
 	send_known("b", 4);
 	send_close("c");
 	send_known("d", 5);
-	names_gone(&world, mine);
+	all_gone();
 	CHECK_TEXT(name_is("a"), "");
 	CHECK_TEXT(name_is("b"), "4/0");
 	CHECK_TEXT(name_is("c"), "0/0");
@@ -167,7 +167,7 @@ TEST(deallocate_all_between_operations)
 	CHECK_TEXT(name_is("c"), "");
 	CHECK_TEXT(name_is("d"), "");
 	send_close("b");
-	names_gone(&world, mine);
+	all_gone();
 	answers("u");
 	CHECK_TEXT(name_is("b"), "");
 	end();
@@ -186,7 +186,7 @@ TEST(journal_refers_to_a_removed_name)
 	CHECK(op_push(has, OP_USE, old, st[1]));
 	answers("d");
 	CHECK_TEXT(name_is("a"), "");
-	CHECK(!old->listed);
+	CHECK(!old->in_table);
 	CHECK_TEXT(old->text, "a");
 	send_known("a", 2);
 	CHECK(find("a") != old);
@@ -202,7 +202,7 @@ TEST(name_referenced_only_by_the_journal)
 
 	begin();
 	n = name_new(NULL, "PGWEIR_7", 9);
-	CHECK(!n->listed && !find("PGWEIR_7"));
+	CHECK(!n->in_table && !find("PGWEIR_7"));
 	CHECK(op_push(has, OP_USE, n, NULL));
 	name_drop(&world, &n);
 	CHECK(!n);
@@ -308,7 +308,7 @@ TEST(all_entries_are_removed_between_operations)
 	send_evict(3);
 	send_replay(3);
 	send_replay(4);
-	entries_gone(&world, has);
+	prepared_deallocated(&server, NULL, true);
 	CHECK_TEXT(entry_is(1), "");
 	CHECK_TEXT(entry_is(2), "0/0");
 	CHECK_TEXT(entry_is(3), "1/0");
@@ -319,42 +319,41 @@ TEST(all_entries_are_removed_between_operations)
 	CHECK_TEXT(entry_is(3), "1/1");
 	CHECK_TEXT(used(), "3");
 	send_evict(3);
-	entries_gone(&world, has);
+	prepared_deallocated(&server, NULL, true);
 	answers("u");
 	CHECK_TEXT(entry_is(3), "");
 	end();
 }
 
-/* ---- how texts were read ---- */
+/* ---- validity of a Parse ---- */
 
-static enum reading reading_is(const struct statement *statement)
+static enum parse_validity validity_of(const struct statement *statement)
 {
 	const struct prepared_entry *e = entry_find(has, statement);
 
-	CHECK(e && e->certain && !list_is_empty(&e->held));
-	return (enum reading)e->reading;
+	CHECK(e && e->confirmed && !list_is_empty(&e->confirmed_link));
+	return (enum parse_validity)e->validity;
 }
 
-static void send_unsure_replay(struct statement *statement)
+static void send_uncertain_reparse(struct statement *statement)
 {
-	CHECK(entry_parse_sent(has, statement, batch));
-	CHECK(op_push(has, OP_REPLAY, NULL, statement));
-	op_at(has, has->op_count - 1)->reading = READING_UNSURE;
+	CHECK(entry_change_sent(has, statement, true, batch));
+	CHECK(op_push(has, OP_REPARSE, NULL, statement));
+	op_at(has, has->op_count - 1)->validity = PARSE_UNCERTAIN;
 }
 
-static void answer_replay(struct statement *statement)
+static void answer_reparse(struct statement *statement)
 {
 	struct prepared_op op = op_take(has);
 
 	CHECK(op.statement == statement);
-	entry_done(&world, has, statement, true);
-	entry_was_read(has, entry_find(has, statement), (enum reading)op.reading);
+	entry_change_ended(&world, has, &op, true);
 	op_release(&world, &op);
 }
 
-/* Checks the readings of a confirmed statement, of a statement whose Parse is in progress, and of both with a literal; then another Parse is sent. */
-static void news_of_readings(void (*news)(void), enum reading there, enum reading under_way, enum reading literal,
-			     enum reading literal_under_way)
+/* Checks the validity of a confirmed statement, of a statement with a Parse in flight, and of both with a literal; then another Parse is sent. */
+static void check_event(enum parameter_event event, enum parse_validity confirmed, enum parse_validity in_flight, enum parse_validity literal,
+			enum parse_validity literal_in_flight)
 {
 	const struct params *none;
 	struct statement *with[2];
@@ -363,25 +362,25 @@ static void news_of_readings(void (*news)(void), enum reading there, enum readin
 	none = params_none(world.params);
 	with[0] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '1'\0\0", 13);
 	with[1] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '2'\0\0", 13);
-	send_unsure_replay(st[1]);
-	send_unsure_replay(with[0]);
-	answer_replay(st[1]);
-	answer_replay(with[0]);
-	CHECK(has->unsure && reading_is(st[1]) == READING_UNSURE && reading_is(with[0]) == READING_UNSURE);
-	send_unsure_replay(st[2]);
-	send_unsure_replay(with[1]);
-	news();
-	send_unsure_replay(st[3]);
-	CHECK_INT(reading_is(st[1]), there);
-	CHECK_INT(reading_is(with[0]), literal);
-	answer_replay(st[2]);
-	answer_replay(with[1]);
-	answer_replay(st[3]);
-	CHECK_INT(reading_is(st[2]), under_way);
-	CHECK_INT(reading_is(with[1]), literal_under_way);
-	CHECK_INT(reading_is(st[3]), READING_UNSURE);
-	readings_are(has, READING_OWN);
-	CHECK(!has->unsure && reading_is(st[3]) == READING_OWN);
+	send_uncertain_reparse(st[1]);
+	send_uncertain_reparse(with[0]);
+	answer_reparse(st[1]);
+	answer_reparse(with[0]);
+	CHECK(has->has_uncertain && validity_of(st[1]) == PARSE_UNCERTAIN && validity_of(with[0]) == PARSE_UNCERTAIN);
+	send_uncertain_reparse(st[2]);
+	send_uncertain_reparse(with[1]);
+	prepared_parameters_changed(&server, event);
+	send_uncertain_reparse(st[3]);
+	CHECK_INT(validity_of(st[1]), confirmed);
+	CHECK_INT(validity_of(with[0]), literal);
+	answer_reparse(st[2]);
+	answer_reparse(with[1]);
+	answer_reparse(st[3]);
+	CHECK_INT(validity_of(st[2]), in_flight);
+	CHECK_INT(validity_of(with[1]), literal_in_flight);
+	CHECK_INT(validity_of(st[3]), PARSE_UNCERTAIN);
+	prepared_parameters_changed(&server, PARAMETERS_UNCHANGED);
+	CHECK(!has->has_uncertain && validity_of(st[3]) == PARSE_VALID);
 	prepared_server_free(&server);
 	for (int i = 0; i < 2; i++)
 		statement_drop(world.statements, &with[i]);
@@ -389,26 +388,11 @@ static void news_of_readings(void (*news)(void), enum reading there, enum readin
 	end();
 }
 
-static void parameters_are_reported(void)
+TEST(events_that_change_validity)
 {
-	prepared_parameters_changed(&server);
-}
-
-static void an_error_comes(void)
-{
-	prepared_changes_undone(&server);
-}
-
-static void set_is_heard(void)
-{
-	prepared_set_heard(&server);
-}
-
-TEST(events_that_change_a_reading)
-{
-	news_of_readings(parameters_are_reported, READING_OTHER, READING_OTHER, READING_OTHER, READING_OTHER);
-	news_of_readings(an_error_comes, READING_OTHER, READING_UNSURE, READING_OTHER, READING_UNSURE);
-	news_of_readings(set_is_heard, READING_UNSURE, READING_UNSURE, READING_OTHER, READING_OTHER);
+	check_event(PARAMETERS_REPORTED, PARSE_INVALID, PARSE_INVALID, PARSE_INVALID, PARSE_INVALID);
+	check_event(PARAMETERS_RESET, PARSE_INVALID, PARSE_UNCERTAIN, PARSE_INVALID, PARSE_UNCERTAIN);
+	check_event(PARAMETERS_SET, PARSE_UNCERTAIN, PARSE_UNCERTAIN, PARSE_INVALID, PARSE_INVALID);
 }
 
 /* ---- the journal ---- */
@@ -452,15 +436,15 @@ TEST(journal_returns_its_entries_in_order)
 	send_evict(1);
 	send_use("a", 1);
 	send_unnamed("one");
-	CHECK_INT(op_at(has, 0)->what, OP_PARSE);
+	CHECK_INT(op_at(has, 0)->kind, OP_PARSE);
 	CHECK(op_at(has, 0)->name == find("a") && op_at(has, 0)->statement == st[1]);
-	CHECK_INT(op_at(has, 1)->what, OP_EVICT);
+	CHECK_INT(op_at(has, 1)->kind, OP_EVICT);
 	CHECK(!op_at(has, 1)->name && op_at(has, 1)->statement == st[1]);
-	CHECK_INT(op_at(has, 2)->what, OP_USE);
+	CHECK_INT(op_at(has, 2)->kind, OP_USE);
 	CHECK(op_at(has, 2)->name == find("a"));
-	CHECK_INT(op_at(has, 3)->what, OP_UNNAMED);
+	CHECK_INT(op_at(has, 3)->kind, OP_UNNAMED);
 	CHECK(!op_at(has, 3)->name && !op_at(has, 3)->statement && !op_at(has, 3)->text);
-	CHECK(op_at(has, 3)->kept && op_at(has, 3)->last);
+	CHECK(op_at(has, 3)->has_text && op_at(has, 3)->is_last_change);
 	end();
 }
 
@@ -534,7 +518,7 @@ TEST(unnamed_statements_supersede_earlier_ones)
 			}
 			CHECK_INT(mine->in_flight, 0);
 			if (rest)
-				prepared_client_rests(&client);
+				prepared_client_trim(&client);
 			CHECK_TEXT(text_is(), cases[i].is);
 			end();
 		}
@@ -545,7 +529,7 @@ TEST(ended_unnamed_statement_is_not_certain)
 {
 	begin();
 	send_unnamed("one");
-	mine->kept = mine->certain_kept = false;
+	mine->has_text = mine->has_confirmed_text = false;
 	answers("d");
 	CHECK_TEXT(text_is(), "");
 	send_unnamed("two");
@@ -561,7 +545,7 @@ TEST(superseded_texts_are_freed_with_the_journal)
 	send_unnamed("two");
 	send_unnamed("three");
 	CHECK(op_at(has, 0)->text && op_at(has, 1)->text && !op_at(has, 2)->text);
-	CHECK(!op_at(has, 0)->last && !op_at(has, 1)->last && op_at(has, 2)->last);
+	CHECK(!op_at(has, 0)->is_last_change && !op_at(has, 1)->is_last_change && op_at(has, 2)->is_last_change);
 	CHECK_INT(bytes_size(op_at(has, 0)->text), 3);
 	end();
 }
@@ -579,10 +563,10 @@ TEST(journal_keeps_few_large_texts)
 		send_unnamed("three");
 		send_unnamed("four");
 		CHECK(op_at(has, 0)->text && !op_at(has, 1)->text && op_at(has, 2)->text);
-		CHECK(op_at(has, 0)->kept && !op_at(has, 1)->kept && op_at(has, 2)->kept);
+		CHECK(op_at(has, 0)->has_text && !op_at(has, 1)->has_text && op_at(has, 2)->has_text);
 		answers("du");
 		answers(round == 0 ? "dd" : "uu");
-		CHECK(mine->kept);
+		CHECK(mine->has_text);
 		CHECK_INT(bytes_size(&mine->text), round == 0 ? 4 : sizeof(large) - 1);
 	}
 	/* the text that was not kept succeeds, and no later Parse does */
@@ -591,10 +575,10 @@ TEST(journal_keeps_few_large_texts)
 	send_unnamed(large);
 	send_unnamed(large);
 	answers("dd");
-	CHECK(mine->certain_kept);
+	CHECK(mine->has_confirmed_text);
 	answers("du");
 	CHECK_TEXT(text_is(), "");
-	CHECK_INT(mine->put_by, 0);
+	CHECK_INT(mine->journal_texts, 0);
 	end();
 }
 
@@ -609,9 +593,9 @@ TEST(memory_of_an_idle_client)
 		send_unnamed(large);
 		answers("d");
 	}
-	CHECK(mine->certain.capacity >= 20000);
-	prepared_client_rests(&client);
-	CHECK_INT(mine->certain.capacity, 0);
+	CHECK(mine->confirmed_text.capacity >= 20000);
+	prepared_client_trim(&client);
+	CHECK_INT(mine->confirmed_text.capacity, 0);
 	CHECK(mine->text.capacity <= 20000 + 512);
 	CHECK_INT(bytes_size(&mine->text), 20000);
 	CHECK(memcmp(bytes_front(&mine->text), large, 20000) == 0);
@@ -619,15 +603,15 @@ TEST(memory_of_an_idle_client)
 	answers("d");
 	send_unnamed("smaller");
 	answers("d");
-	CHECK(mine->text.capacity >= 20000 || mine->certain.capacity >= 20000);
-	prepared_client_rests(&client);
-	CHECK(mine->text.capacity <= 512 && mine->certain.capacity <= 512);
+	CHECK(mine->text.capacity >= 20000 || mine->confirmed_text.capacity >= 20000);
+	prepared_client_trim(&client);
+	CHECK(mine->text.capacity <= 512 && mine->confirmed_text.capacity <= 512);
 	CHECK_TEXT(text_is(), "smaller");
 	send_unnamed(large);
 	send_unnamed(NULL);
 	answers("dd");
-	prepared_client_rests(&client);
-	CHECK(mine->text.capacity <= 512 && mine->certain.capacity <= 512);
+	prepared_client_trim(&client);
+	CHECK(mine->text.capacity <= 512 && mine->confirmed_text.capacity <= 512);
 	CHECK_TEXT(text_is(), "");
 	end();
 }

@@ -1,11 +1,11 @@
-#ifndef PREPARED_ENDS_H
-#define PREPARED_ENDS_H
+#ifndef STATEMENT_TABLES_H
+#define STATEMENT_TABLES_H
 
 /*
- * A client and a server that have only their tables of prepared statements, for the tests of the tables: requests and answers are entered as
- * prepared.c and prepared_answers.c do, and the resulting state is returned as a text.
+ * A client and a server that have only their tables of prepared statements, for the tests of statements.c: requests and answers are entered as
+ * request.c and answer.c do, and the resulting state is returned as a text.
  */
-#include "prepared/prepared_tables.h"
+#include "prepared/statements.h"
 #include "core/world.h"
 #include "unit.h"
 
@@ -64,19 +64,19 @@ static inline struct prepared_name *find(const char *text)
 	return name_find(mine, text, strlen(text) + 1);
 }
 
-static inline void send_name(enum prepared_what what, const char *text, int number)
+static inline void send_name(enum op_kind kind, const char *text, int number)
 {
 	struct prepared_name *n = find(text);
 
 	if (!n)
 		n = name_new(mine, text, strlen(text) + 1);
-	name_sent(&world, mine, n, number ? st[number] : NULL, batch);
-	CHECK(op_push(has, what, n, number ? st[number] : NULL));
+	name_change_sent(&world, mine, n, number ? st[number] : NULL, batch);
+	CHECK(op_push(has, kind, n, number ? st[number] : NULL));
 }
 
 static inline void send_parse(const char *text, int number)
 {
-	CHECK(entry_parse_sent(has, st[number], batch));
+	CHECK(entry_change_sent(has, st[number], true, batch));
 	send_name(OP_PARSE, text, number);
 }
 
@@ -92,13 +92,13 @@ static inline void send_close(const char *text)
 
 static inline void send_replay(int number)
 {
-	CHECK(entry_parse_sent(has, st[number], batch));
-	CHECK(op_push(has, OP_REPLAY, NULL, st[number]));
+	CHECK(entry_change_sent(has, st[number], true, batch));
+	CHECK(op_push(has, OP_REPARSE, NULL, st[number]));
 }
 
 static inline void send_evict(int number)
 {
-	entry_close_sent(has, entry_find(has, st[number]), batch);
+	CHECK(entry_change_sent(has, st[number], false, batch));
 	CHECK(op_push(has, OP_EVICT, NULL, st[number]));
 }
 
@@ -110,7 +110,7 @@ static inline void send_use(const char *text, int number)
 /* NULL: a Query ends the statement. */
 static inline void send_unnamed(const char *text)
 {
-	CHECK(unnamed_sent(mine, has, text ? OP_UNNAMED : OP_UNNAMED_QUERY, text != NULL, batch));
+	CHECK(unnamed_change_sent(mine, has, text ? OP_UNNAMED : OP_UNNAMED_QUERY, text != NULL, batch));
 	CHECK_INT(bytes_size(&mine->text), 0);
 	if (text)
 		bytes_append_text(&mine->text, text);
@@ -120,22 +120,9 @@ static inline void send_unnamed(const char *text)
 
 static inline void answer_entry(const struct prepared_op *op, bool done)
 {
-	if (op->what != OP_PARSE && op->what != OP_REPLAY && op->what != OP_EVICT)
+	if (op->kind != OP_PARSE && op->kind != OP_REPARSE && op->kind != OP_EVICT)
 		return;
-	if (done)
-		entry_done(&world, has, op->statement, op->what != OP_EVICT);
-	else
-		entry_undone(&world, has, op->statement);
-}
-
-static inline void answer_name(const struct prepared_op *op, bool done)
-{
-	if (op->what != OP_PARSE && op->what != OP_KNOWN && op->what != OP_CLOSE)
-		return;
-	if (done)
-		name_done(&world, mine, op->name, op->statement);
-	else
-		name_undone(&world, mine, op->name);
+	entry_change_ended(&world, has, op, done);
 }
 
 /* The oldest operation in progress. */
@@ -143,14 +130,11 @@ static inline void answer(bool done)
 {
 	struct prepared_op op = op_take(has);
 
-	if (op_changes_unnamed(&op)) {
-		if (done)
-			unnamed_done(mine, &op);
-		else
-			unnamed_undone(mine);
-	}
+	if (op_changes_unnamed(&op))
+		unnamed_change_ended(mine, &op, done);
 	answer_entry(&op, done);
-	answer_name(&op, done);
+	if (op_changes_name(&op))
+		name_change_ended(&world, mine, op.name, op.statement, done);
 	op_release(&world, &op);
 }
 
@@ -163,13 +147,12 @@ static inline void answers(const char *fates)
 
 static inline void all_gone(void)
 {
-	entries_gone(&world, has);
-	names_gone(&world, mine);
+	prepared_deallocated(&server, &client, true);
 }
 
 /* ---- state ---- */
 
-/* Returns the numbers of the statements that the name refers to, as sent and as certain; "" if the name does not exist. */
+/* Returns the numbers of the statements that the name refers to, as sent and as confirmed; "" if the name does not exist. */
 static inline const char *name_is(const char *text)
 {
 	static char seen[64];
@@ -177,8 +160,8 @@ static inline const char *name_is(const char *text)
 
 	if (!n)
 		return "";
-	CHECK(n->listed);
-	snprintf(seen, sizeof(seen), "%d/%d", n->sent ? (int)n->sent->number : 0, n->certain ? (int)n->certain->number : 0);
+	CHECK(n->in_table);
+	snprintf(seen, sizeof(seen), "%d/%d", n->sent ? (int)n->sent->number : 0, n->confirmed ? (int)n->confirmed->number : 0);
 	return seen;
 }
 
@@ -190,7 +173,7 @@ static inline const char *entry_is(int number)
 	if (!e)
 		return "";
 	CHECK(e->statement == st[number]);
-	snprintf(seen, sizeof(seen), "%d/%d", e->sent, e->certain);
+	snprintf(seen, sizeof(seen), "%d/%d", e->sent, e->confirmed);
 	return seen;
 }
 
@@ -200,9 +183,9 @@ static inline const char *used(void)
 	static char seen[64];
 	size_t size = 0;
 
-	LIST_EACH(node, &has->used)
+	LIST_EACH(node, &has->lru)
 		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%d",
-					 (int)LIST_OBJECT(node, struct prepared_entry, use)->statement->number);
+					 (int)LIST_OBJECT(node, struct prepared_entry, lru_link)->statement->number);
 	seen[size] = 0;
 	CHECK_INT(has->count, size);
 	CHECK_INT(prepared_server_count(&server), size);
@@ -214,7 +197,7 @@ static inline const char *text_is(void)
 {
 	static char seen[64];
 
-	if (!mine->kept)
+	if (!mine->has_text)
 		return "";
 	snprintf(seen, sizeof(seen), "%.*s", (int)bytes_size(&mine->text), (const char *)bytes_front(&mine->text));
 	return seen;

@@ -1,0 +1,795 @@
+/*
+ * Messages of clients about prepared statements on a server that clients share: Parse, Bind, Describe and Close ("Extended Query" in
+ * the PostgreSQL documentation), and Queries, which end the unnamed statement.
+ *
+ * A client's name stands for a statement (pg/statement.h), which each server knows by a name of its own:
+ *
+ *	Parse		is forwarded under the server's name; if the server has the statement, pgweir answers
+ *	Bind, Describe	are forwarded with the server's name; if the server lacks the statement, a Parse is inserted
+ *	Close		is answered by pgweir; the server keeps the statement for other clients until it is evicted
+ *	unknown name	is replaced by a name that no statement has, so that the server's error comes in order
+ *	long name	a message that the server refuses is sent instead, and its error is replaced
+ *
+ * Answers of pgweir are local replies in the ledger: they come in order, and an earlier error skips them.
+ *
+ * The unnamed statement of a server belongs to the client that used it last (server->unnamed_of). Messages of that client are
+ * forwarded unchanged. Before a Bind of another client its last text is parsed again. If that text is unknown, or was longer than the
+ * read buffer, the unnamed statement is closed first, and the client gets the server's error.
+ *
+ * A text is parsed under the parameters of the session, so clients with equal parameters share the statement. While these parameters
+ * may be changing, a Parse of a client makes a private statement, and a Parse by pgweir is PARSE_UNCERTAIN.
+ *
+ * A request waits for pending answers if it names something in doubt (statements.c), if a message in flight may be DEALLOCATE ALL or
+ * DISCARD ALL, or if it inserts much more than the client has sent.
+ */
+#include "prepared/rewrite.h"
+
+#include "state/server_session.h"
+#include "base/assert.h"
+#include "base/inline.h"
+#include "base/log.h"
+#include "base/printable.h"
+
+#define NAMES_END_MOST 4096		/* bytes of a message in which its names must end; PostgreSQL truncates names after 63 */
+#define SENT_MOST (2 * READ_BUFFER)	/* bytes to a server for one read from its client, before the server must take them */
+#define JOURNAL_MOST (1024 * 1024)	/* prepared_server.journal_bytes, before answers must arrive */
+
+static const uint8_t empty_parse[] = { 0, 0, 0 };	/* after the name */
+
+/* Logs the line that PgBouncer logs when it refuses a name; the client gets the server's error. */
+static void log_refused(const struct prepared_request *r, const struct statement_use *use, const char *why)
+{
+	char who[256], name[PRINTABLE_TEXT];
+
+	log_error("%s prepared statement '%s' %s", client_text(r->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), why);
+}
+
+/* ---- forwarding and refusing ---- */
+
+static enum prepared_verdict forward_entered(const struct prepared_request *r)
+{
+	bool entered = ledger_sent(&r->s->ledger, r->f->type, r->f->here ? r->f->body[0] : 0, OWED_TO_CLIENT);
+
+	return entered ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* The text of a Parse is not read: it may set a role. */
+static enum prepared_verdict forward_unchanged(const struct prepared_request *r)
+{
+	bool may_parse = r->f->type == PGC_PARSE && (!r->s->ledger.skipping || ledger_may_surprise(&r->s->ledger));
+
+	r->s->session.roles_prepared |= may_parse;
+	r->s->session.meanings_prepared |= may_parse;
+	return forward_entered(r);
+}
+
+/* max_prepared_statements is 0: a Parse with a name is forwarded unchanged. */
+static enum prepared_verdict forward_parse(const struct prepared_request *r, const struct statement_use *use)
+{
+	const uint8_t *text = (const uint8_t *)use->name + use->name_size;
+	size_t here = r->f->here - (size_t)(text - r->f->body);
+
+	role_parse_sent(r->s, text, here);
+	if (deallocate_may_be_parsed(text, here))
+		r->pc->deallocates = true;
+	return forward_entered(r);
+}
+
+/* Gathers the beginning of the frame with the server's name that has this end. */
+static void replace_name(const struct prepared_request *r, const struct statement_use *use, const char *end, size_t end_size)
+{
+	const struct pg_frame *f = r->f;
+	size_t before = (size_t)((const uint8_t *)use->name - f->body), name_size = STATEMENT_HEAD + end_size;
+	uint8_t *to;
+
+	ASSERT(end_size <= STATEMENT_END_MOST);
+	*r->skip = PG_HEADER + before + use->name_size;
+	/* one byte at most, except before the name of a Bind to a portal with a name */
+	to = gather_place(r->g, PG_HEADER + (before > 1 ? 0 : before + name_size));
+	message_header(to, f->type, f->size - use->name_size + name_size);
+	to += PG_HEADER;
+	if (before == 1)
+		*to++ = f->body[0];
+	if (before > 1) {
+		gather_add(r->g, f->body, before);
+		to = gather_place(r->g, name_size);
+	}
+	statement_name(to, &r->ps->names, end, end_size);
+}
+
+static enum prepared_verdict reply_locally(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n, struct statement *st)
+{
+	return op_push(r->ps, kind, n, st) && ledger_local_reply(&r->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
+/* Sends a Describe of a statement that does not exist in place of the message; answer.c replaces its error (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). */
+static enum prepared_verdict refuse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n)
+{
+	bool is_marked = ledger_enters(&r->s->ledger);
+
+	request_insert(r, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
+	if (is_marked && !op_push(r->ps, kind, n, NULL))
+		return PREPARED_NO_MEMORY;
+	return ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, is_marked ? MARK_PREPARED : LEDGER_UNMARKED) ?
+		PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
+/* ---- Parse with a name ---- */
+
+/* The client has this name. The server must report that, or another error of the message: it gets the message under a name that it has. Only without
+   messages in flight is it certain that the client still has the name. */
+static enum prepared_verdict parse_duplicate(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n)
+{
+	struct ledger *l = &r->s->ledger;
+
+	if (ledger_depth(l) > 0)
+		return request_wait(r);
+	log_refused(r, use, "was already prepared");
+	request_insert(r, PGC_CLOSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
+	request_insert(r, PGC_PARSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(empty_parse));
+	gather_copy(r->g, empty_parse, sizeof(empty_parse));
+	replace_name(r, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
+	if (!ledger_sent(l, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) || !ledger_sent(l, PGC_PARSE, 0, OWED_TO_POOLER) ||
+	    !request_enter(r, PGC_PARSE, OWED_TO_CLIENT, OP_DUPLICATE, n, NULL))
+		return PREPARED_NO_MEMORY;
+	ledger_watch_last(l);
+	return PREPARED_PASS;
+}
+
+/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so pgweir answers only if the transaction has not failed and no
+   message in flight can make it fail; and only if no message in flight can be DEALLOCATE ALL. */
+static bool may_reply_to_parse(const struct prepared_request *r)
+{
+	return r->s->status != 'E' && ledger_is_one_batch(&r->s->ledger) && !ledger_may_copy(&r->s->ledger) && !ledger_may_surprise(&r->s->ledger);
+}
+
+static enum prepared_verdict parse_new(const struct prepared_request *r, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
+{
+	struct prepared_entry *e = entry_find(r->ps, st);
+
+	if (request_is_after_copy(r))
+		return request_wait(r);
+	request_stats(r)->client_parse_count++;
+	name_change_sent(request_world(r), r->pc, n, st, r->s->batch);
+	n->types = entry_is_usable(e) ? e->types : 0;
+	if (entry_is_usable(e) && may_reply_to_parse(r)) {
+		entry_used(r->ps, e);
+		return reply_locally(r, OP_KNOWN, n, st);
+	}
+	if (!request_parse(r, OP_PARSE, n, st, plan))
+		return PREPARED_NO_MEMORY;
+	/* SQL that names statements has the types of these */
+	return st->names_others || request_describe(r, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
+static NEVER_INLINE enum prepared_verdict parse_new_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+{
+	struct sql_plan plan;
+	enum prepared_verdict verdict = sql_plan(r, &plan, st->body, st->size, false);
+
+	if (verdict != PREPARED_PASS && verdict != PREPARED_MORE)
+		return verdict;
+	if (r->pc->sql)
+		r->pc->sql->statement = st->number;
+	return parse_new(r, n, st, verdict == PREPARED_PASS ? &plan : NULL);
+}
+
+static enum prepared_verdict parse_named(const struct prepared_request *r, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
+	const uint8_t *body = (const uint8_t *)use->name + use->name_size;
+	size_t size = r->f->size - use->name_size, most = (size_t)request_world(r)->conf->settings.max_prepared_memory;
+	enum prepared_verdict verdict = PREPARED_WAIT;
+	struct statement *st;
+	bool is_private;
+
+	/* before the text has arrived and takes memory */
+	if (most > 0 && r->pc->bytes + name_cost(use->name_size, size) > most)
+		return PREPARED_TOO_MUCH;
+	if (!pg_frame_is_whole(r->f))
+		return PREPARED_MORE;
+	if (request_name_in_doubt(r, n))
+		return PREPARED_WAIT;
+	/* the journal holds the text until its answer, even if the name has another statement by then */
+	if (r->ps->journal_bytes > JOURNAL_MOST)
+		return request_wait(r);
+	if (!statement_body_is_sound(body, size))
+		return forward_unchanged(r);
+	if (n && n->sent)
+		return parse_duplicate(r, use, n);
+	/* Parameters may have changed without a report yet, or the text may use temporary tables: no other client may share the statement, and no
+	   other server gets it. See request_statement(). */
+	is_private = !ledger_is_up_to_date(&r->s->ledger) || request_is_private(r);
+	st = (is_private ? statement_apart : statement_take)(request_world(r)->statements, request_place(r), r->c->params, body, size);
+	if (!st)
+		return PREPARED_NO_MEMORY;
+	if (!request_entry_in_doubt(r, entry_find(r->ps, st))) {
+		if (!n)
+			n = name_new(r->pc, use->name, use->name_size);
+		verdict = !n ? PREPARED_NO_MEMORY : st->names_others ? parse_new_sql(r, n, st) : parse_new(r, n, st, NULL);
+	}
+	statement_drop(request_world(r)->statements, &st);
+	return verdict;
+}
+
+/* ---- Bind and Describe with a name ---- */
+
+/* The client has no such statement on any server. */
+static enum prepared_verdict use_missing(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
+					 struct statement *st)
+{
+	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* The client may have made this name, which pgweir does not know, by PREPARE. */
+static bool may_be_of_sql(const struct prepared_request *r, const struct statement_use *use)
+{
+	bool is_pinned = (r->s->session.doubts | r->c->pooled.pins) & PIN_STATEMENT;
+
+	return (r->s->status != 'I' || is_pinned) && strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0;
+}
+
+static enum prepared_verdict use_unknown(const struct prepared_request *r, const struct statement_use *use)
+{
+	enum prepared_verdict verdict;
+	struct prepared_name *n;
+
+	if (may_be_of_sql(r, use))
+		return forward_unchanged(r);
+	/* the server skips the messages after the first error of a batch */
+	if (r->ps->missing_name_batch == r->s->batch + 1)
+		return use_missing(r, use, NULL, NULL);
+	if (r->ps->journal_bytes > JOURNAL_MOST)
+		return request_wait(r);
+	n = name_new(NULL, use->name, use->name_size);
+	if (!n)
+		return PREPARED_NO_MEMORY;
+	r->ps->missing_name_batch = r->s->batch + 1;
+	log_refused(r, use, "not found");
+	verdict = use_missing(r, use, n, NULL);
+	name_drop(request_world(r), &n);
+	return verdict;
+}
+
+/* A short Bind may insert a Parse of any length, and one read may bring thousands of them: the server must take the bytes sent so far. */
+static bool must_flush(const struct prepared_request *r)
+{
+	if (r->g->bytes <= SENT_MOST)
+		return false;
+	gather_flush(r->g);
+	if (stream_unsent(&r->s->peer.stream) > 0)
+		return true;
+	r->g->bytes = 0;
+	return false;
+}
+
+/* Uses a statement that may deallocate statements, change the meaning of texts, or name other statements; in the last case it is parsed again.
+   PREPARED_PASS: it may be used. */
+static NEVER_INLINE enum prepared_verdict use_named_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+{
+	enum prepared_verdict verdict;
+	struct sql_plan plan;
+
+	r->s->session.meaning_in_doubt |= st->configures;
+	r->pc->deallocates |= st->deallocates;
+	if (!st->names_others || sql_is_current(r, st->number))
+		return PREPARED_PASS;
+	verdict = sql_plan(r, &plan, st->body, st->size, false);
+	if (verdict != PREPARED_PASS && verdict != PREPARED_MORE)
+		return verdict;
+	if (!request_parse(r, OP_REPARSE, n, st, verdict == PREPARED_PASS ? &plan : NULL))
+		return PREPARED_NO_MEMORY;
+	r->pc->sql->statement = st->number;
+	return PREPARED_PASS;
+}
+
+/* The statement was parsed for this request: nothing was executed since, so its validity does not matter. */
+static bool is_usable_now(const struct prepared_request *r, const struct prepared_entry *e)
+{
+	return entry_is_usable(e) || (e && e->sent && e->statement->number == r->pc->awaited);
+}
+
+/* The server lacks the statement, or its types may differ from the types that the client received. PREPARED_MORE: it may be used. */
+static NEVER_INLINE enum prepared_verdict make_usable(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
+						      struct statement *st, struct prepared_entry *e)
+{
+	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+
+	/* the types that the client's Parse has are not known before its answer */
+	if (e && e->describing && n->types)
+		return st->number == r->pc->awaited ? PREPARED_WAIT : request_wait(r);
+	if (is_usable_now(r, e)) {
+		if (n->types && e->types && e->types != n->types)
+			return refuse(r, OP_TYPES_DIFFER, n);
+		entry_used(r->ps, e);
+		return PREPARED_MORE;
+	}
+	if (st->changed)
+		return use_missing(r, use, n, st);
+	if (request_is_after_copy(r))
+		return request_wait(r);
+	if (!request_parse(r, OP_REPARSE, n, st, NULL) || !((st->names_others && !n->types) || request_describe(r, n, st, false)))
+		return PREPARED_NO_MEMORY;
+	if (n->types == 0)
+		return PREPARED_MORE;
+	/* wait for the types, because an execution with other types cannot be undone */
+	gather_copy(r->g, flush, sizeof(flush));
+	r->pc->awaited = st->number;
+	return PREPARED_WAIT;
+}
+
+static enum prepared_verdict use_statement(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
+					   struct statement *st, struct prepared_entry *e)
+{
+	enum prepared_verdict verdict;
+
+	if (request_entry_in_doubt(r, e) || must_flush(r))
+		return PREPARED_WAIT;
+	if (st->deallocates | st->configures) {
+		verdict = use_named_sql(r, n, st);
+		if (verdict != PREPARED_PASS)
+			return verdict;
+		e = entry_find(r->ps, st);
+	}
+	if (e && e->types == n->types && !e->describing && entry_is_usable(e)) {
+		entry_used(r->ps, e);
+	} else {
+		verdict = make_usable(r, use, n, st, e);
+		if (verdict != PREPARED_MORE)
+			return verdict;
+	}
+	if (r->f->type == PGC_BIND)
+		request_stats(r)->bind_count++;
+	r->pc->awaited = 0;
+	replace_name(r, use, st->end, st->end_size);
+	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+static enum prepared_verdict use_named(const struct prepared_request *r, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
+	enum prepared_verdict verdict;
+	struct prepared_entry *e;
+	struct statement *st;
+
+	if (request_name_in_doubt(r, n))
+		return PREPARED_WAIT;
+	if (!n || !n->sent)
+		return use_unknown(r, use);
+	if (n->original)
+		request_move_back(r, n);
+	e = entry_find(r->ps, n->sent);
+	if (is_usable_now(r, e) || n->sent->changed)
+		return use_statement(r, use, n, n->sent, e);
+	st = request_statement(r, n);
+	if (!st)
+		return PREPARED_NO_MEMORY;
+	verdict = use_statement(r, use, n, st, entry_find(r->ps, st));
+	statement_drop(request_world(r)->statements, &st);
+	return verdict;
+}
+
+/* ---- Close with a name ---- */
+
+static enum prepared_verdict close_named(const struct prepared_request *r, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
+
+	if (request_name_in_doubt(r, n))
+		return PREPARED_WAIT;
+	if (!n || !n->sent) {
+		n = NULL;
+		if (may_be_of_sql(r, use)) {
+			/* as DEALLOCATE does */
+			session_add_doubt(r->s, r->c->pooled.pins & PIN_STATEMENT);
+			return forward_unchanged(r);
+		}
+	} else {
+		name_change_sent(request_world(r), r->pc, n, NULL, r->s->batch);
+	}
+	if (!ledger_may_surprise(&r->s->ledger) && !request_is_after_copy(r))
+		return reply_locally(r, OP_CLOSE, n, NULL);
+	/* after a COPY only the server knows when the answer is due, so the server answers */
+	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return request_enter(r, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* ---- the unnamed statement: Parse, Close and Query ---- */
+
+static bool has_server_unnamed(const struct client *c, const struct server *s)
+{
+	return s->unnamed_of == c->peer.id && s->prepared->unnamed_number == c->prepared->number;
+}
+
+/* The server's unnamed statement becomes this client's, unless the message is skipped; `had`: it is already. */
+static void take_unnamed(struct client *c, struct server *s, bool had)
+{
+	struct prepared_server *ps = s->prepared;
+
+	if (ps->unnamed_in_flight++ == 0)
+		ps->unnamed_confirmed = had;
+	ps->unnamed_batch = s->batch;
+	s->unnamed_of = c->peer.id;
+	ps->unnamed_number = c->prepared->number;
+}
+
+static bool change_unnamed(struct client *c, struct server *s, bool has_text)
+{
+	bool had = has_server_unnamed(c, s);
+
+	if (!unnamed_change_sent(c->prepared, s->prepared, OP_UNNAMED, has_text, s->batch))
+		return false;
+	c->prepared->unnamed_types.meanings = c->peer.world->meanings;
+	take_unnamed(c, s, had);
+	return true;
+}
+
+/* Notes the effects that the text of a Parse may have; `size` bytes have arrived. */
+static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct server *s, const uint8_t *text, size_t size)
+{
+	role_parse_sent(s, text, size);
+	if (statement_sql_may_be_parsed(text, size))
+		pc->unnamed_deallocates |= UNNAMED_SENT;
+}
+
+#define LETTER(c) (1u << ((c) - 'a'))
+
+/* True: note_unnamed_text() has no effect. The first letter shows that nearly every text is not SET, RESET, DEALLOCATE, DISCARD, EXECUTE, EXPLAIN or
+   CREATE. */
+static ALWAYS_INLINE bool text_has_no_effect(const uint8_t *text, size_t size)
+{
+	unsigned first = size > 3 ? (text[0] | 0x20u) - 'a' : UINT8_MAX;
+
+	if (first <= 'z' - 'a' && !((LETTER('c') | LETTER('d') | LETTER('e') | LETTER('r') | LETTER('s')) >> first & 1))
+		return true;
+	return first == 's' - 'a' && role_begins(text, "sel");
+}
+
+bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8_t *text, size_t size)
+{
+	struct prepared_client *pc = prepared_client_of(c);
+
+	if (!pc || !prepared_server_of(s) || !change_unnamed(c, s, true))
+		return false;
+	prepared_note_settings(c, s, text, size);
+	if (!text_has_no_effect(text, size))
+		note_unnamed_text(pc, s, text, size);
+	bytes_append(&pc->text, text, size);
+	return !pc->text.failed &&
+	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) || ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
+}
+
+/* Sends a Close, or a Parse with a text that is not stored. */
+static enum prepared_verdict send_unnamed_change(const struct prepared_request *r)
+{
+	return change_unnamed(r->c, r->s, false) && ledger_sent_marked(&r->s->ledger, r->f->type, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ?
+		PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* A Parse of a text that may name statements of the client. PREPARED_MORE: it names none. */
+static NEVER_INLINE enum prepared_verdict parse_unnamed_sql(const struct prepared_request *r)
+{
+	struct prepared_client *pc = r->pc;
+	const uint8_t *text = r->f->body + 1;
+	size_t size = r->f->size - 1;
+	struct sql_plan plan;
+	enum prepared_verdict verdict = sql_plan(r, &plan, text, size, false);
+
+	if (verdict == PREPARED_MORE && plan.count > 0)
+		pc->sql->number = pc->number + 1;
+	if (verdict != PREPARED_PASS)
+		return verdict;
+	sql_write(r, PGC_PARSE, &plan, text, size);
+	if (!prepared_send_unnamed_parse(r->c, r->s, text, size))
+		return PREPARED_NO_MEMORY;
+	pc->unnamed_deallocates |= UNNAMED_SENT;
+	pc->sql->number = pc->number;
+	return PREPARED_SWALLOW;
+}
+
+static enum prepared_verdict parse_unnamed(const struct prepared_request *r)
+{
+	const struct pg_frame *f = r->f;
+	enum prepared_verdict verdict;
+
+	if (f->size + PG_HEADER > READ_BUFFER) {
+		verdict = send_unnamed_change(r);
+		note_unnamed_text(r->pc, r->s, f->body + 1, f->here - 1);
+		return verdict;
+	}
+	if (!pg_frame_is_whole(f))
+		return PREPARED_MORE;
+	if (r->pc->names && statement_sql_may_be_parsed(f->body + 1, f->size - 1)) {
+		verdict = parse_unnamed_sql(r);
+		if (verdict != PREPARED_MORE)
+			return verdict;
+	}
+	return prepared_send_unnamed_parse(r->c, r->s, f->body + 1, f->size - 1) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server *s)
+{
+	struct prepared_client *pc = c->prepared;
+
+	/* an earlier error in the batch skips the Query, which then does not end the unnamed statement; earlier changes may be skipped as well */
+	if (c->shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) && ledger_enters(&s->ledger)) {
+		/* A Query that fails before it begins keeps the server's unnamed statement, maybe another client's, and does not make the server
+		   skip the next messages: the statement belongs to no client at once. */
+		s->unnamed_of = 0;
+		return unnamed_change_sent(pc, s->prepared, OP_UNNAMED_QUERY, false, s->batch) &&
+		       ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
+	}
+	if (!s->ledger.skipping) {
+		s->unnamed_of = 0;
+		pc->has_text = pc->has_confirmed_text = false;
+		pc->number++;	/* an unnamed statement on another server is not this client's any more */
+	}
+	return ledger_sent_query(&s->ledger);
+}
+
+bool prepared_send_query(struct client *c, struct server *s)
+{
+	if (c->prepared)
+		return send_query_of_preparer(c, s);
+	if (!s->ledger.skipping)
+		s->unnamed_of = 0;
+	return ledger_sent_query(&s->ledger);
+}
+
+enum prepared_verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+{
+	struct prepared_request r = { c, s, f, g, NULL, c->prepared, prepared_server_of(s) };
+	enum prepared_verdict verdict = PREPARED_MORE;
+	struct sql_plan plan;
+
+	if (!r.ps)
+		return PREPARED_NO_MEMORY;
+	g->to = &s->peer.stream;
+	/* after messages without a Sync, pgweir can insert no Sync that the client does not know of */
+	if (pg_frame_is_whole(f) && ledger_enters(&s->ledger) && !ledger_may_surprise(&s->ledger) && !s->ledger.open)
+		verdict = sql_plan(&r, &plan, f->body, f->size, true);
+	if (verdict == PREPARED_PASS)
+		sql_write(&r, PGC_QUERY, &plan, f->body, f->size);
+	else if (verdict != PREPARED_MORE)
+		return verdict;
+	c->prepared->deallocates |= deallocate_is_mentioned(f->body, f->here);
+	if (!prepared_send_query(c, s))
+		return PREPARED_NO_MEMORY;
+	return verdict == PREPARED_PASS ? PREPARED_SWALLOW : PREPARED_PASS;
+}
+
+/* ---- the unnamed statement: Bind and Describe ---- */
+
+static bool reparse_unnamed(const struct prepared_request *r, const struct sql_plan *plan)
+{
+	const struct bytes *text = &r->pc->text;
+
+	sql_write(r, PGC_PARSE, plan, bytes_front(text), bytes_size(text));
+	role_parse_sent(r->s, bytes_front(text), bytes_size(text));
+	/* the text may change before the next flush */
+	gather_flush(r->g);
+	take_unnamed(r->c, r->s, false);
+	return request_enter(r, PGC_PARSE, OWED_TO_POOLER, OP_UNNAMED_REPARSE, NULL, NULL);
+}
+
+/* The text may name statements of the client, which may have changed since: it is parsed again, unless it was the last SQL with names.
+   PREPARED_PASS: the server's statement is right. */
+static NEVER_INLINE enum prepared_verdict use_unnamed_sql(const struct prepared_request *r)
+{
+	struct prepared_client *pc = r->pc;
+	struct sql_plan plan;
+	enum prepared_verdict verdict;
+
+	if (!pc->has_text || !pc->names || (sql_is_current(r, 0) && pc->sql->number == pc->number))
+		return PREPARED_PASS;
+	verdict = sql_plan(r, &plan, bytes_front(&pc->text), bytes_size(&pc->text), false);
+	if ((verdict != PREPARED_PASS && verdict != PREPARED_MORE) || plan.count == 0)
+		return verdict == PREPARED_MORE ? PREPARED_PASS : verdict;
+	pc->sql->number = pc->number;
+	return reparse_unnamed(r, verdict == PREPARED_PASS ? &plan : NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* The text may have other types on this server than the client received, or, if it received none, than where it was parsed. */
+static bool may_types_differ(const struct prepared_request *r)
+{
+	const struct unnamed_types *types = &r->pc->unnamed_types;
+
+	if (types->differ || types->hash)
+		return types->differ;
+	return types->in_doubt || types->meanings != request_world(r)->meanings || request_is_private(r);
+}
+
+/* The client's unnamed statement is on another server, or another client has replaced it on this server. */
+static NEVER_INLINE enum prepared_verdict restore_unnamed(const struct prepared_request *r)
+{
+	static const uint8_t close[] = { PGC_CLOSE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
+	static const uint8_t describe[] = { PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0, PGC_FLUSH, 0, 0, 0, 4 };
+	struct prepared_client *pc = r->pc;
+
+	if (r->ps->unnamed_describing)
+		return PREPARED_WAIT;
+	if (pc->has_text && may_types_differ(r))
+		return refuse(r, OP_TYPES_DIFFER, NULL);
+	if (request_is_after_copy(r))
+		return request_wait(r);
+	if (!pc->has_text) {
+		/* no statement, or an unknown one: the server must report that it does not exist */
+		r->s->unnamed_of = 0;
+		gather_copy(r->g, close, sizeof(close));
+		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	}
+	if (!reparse_unnamed(r, NULL))
+		return PREPARED_NO_MEMORY;
+	if (pc->unnamed_types.hash == 0)
+		return PREPARED_PASS;
+	/* wait for the types, because an execution with other types cannot be undone; until then the statement belongs to no client */
+	gather_copy(r->g, describe, sizeof(describe));
+	r->s->unnamed_of = 0;
+	r->ps->unnamed_describing = true;
+	return op_push(r->ps, OP_DESCRIBE, NULL, NULL) &&
+	       ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED) ? PREPARED_WAIT : PREPARED_NO_MEMORY;
+}
+
+static enum prepared_verdict use_unnamed(const struct prepared_request *r)
+{
+	struct prepared_client *pc = r->pc;
+	struct prepared_server *ps = r->ps;
+	enum prepared_verdict verdict;
+
+	/* a statement that was prepared before the transaction may call set_config in it */
+	if (r->f->type == PGC_BIND && pc->has_text)
+		prepared_note_settings(r->c, r->s, bytes_front(&pc->text), bytes_size(&pc->text));
+	else if (r->f->type == PGC_BIND)
+		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
+	if (pc->unnamed_deallocates) {
+		pc->deallocates = true;
+		verdict = use_unnamed_sql(r);
+		if (verdict != PREPARED_PASS)
+			return verdict;
+	}
+	if (ps->unnamed_in_flight > 0 && !ps->unnamed_confirmed && ps->unnamed_batch != r->s->batch)
+		return PREPARED_WAIT;
+	if (!has_server_unnamed(r->c, r->s)) {
+		if (pc->in_flight > 0 && pc->batch != r->s->batch)
+			return PREPARED_WAIT;
+		verdict = restore_unnamed(r);
+		if (verdict != PREPARED_PASS)
+			return verdict;
+	}
+	if (r->f->type != PGC_DESCRIBE)
+		return forward_unchanged(r);
+	/* the journal notes the types in its answer */
+	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* ---- messages that a COPY may swallow ---- */
+
+/* A Parse of the same statement that the server may execute is earlier in the same batch: if it succeeds, the statement is the client's; else the
+   server skips this message. */
+static bool follows_uncertain_parse(const struct prepared_request *r, const struct statement_use *use)
+{
+	const struct prepared_client *pc = r->pc;
+	const struct prepared_name *n = pc->uncertain_name;
+
+	if (use->name_size == 1)
+		return pc->uncertain_server == r->s->peer.id && pc->uncertain_batch == r->s->batch;
+	return n && pc->uncertain_name_server == r->s->peer.id && n->batch == r->s->batch && name_is_same(n, use->name);
+}
+
+/* If the server executes this Bind or Describe, it uses a statement of another client. */
+static bool uses_foreign_statement(const struct prepared_request *r, const struct statement_use *use)
+{
+	if ((r->f->type != PGC_BIND && r->f->type != PGC_DESCRIBE) || follows_uncertain_parse(r, use))
+		return false;
+	if (use->name_size == 1)
+		return !has_server_unnamed(r->c, r->s);
+	return name_find(r->pc, use->name, use->name_size) || !may_be_of_sql(r, use);
+}
+
+/* A COPY reads the message, or, if it has failed, the server executes the message: the client's statement is unknown afterwards. */
+static enum prepared_verdict send_uncertain(const struct prepared_request *r, const struct statement_use *use)
+{
+	enum prepared_verdict verdict = forward_unchanged(r);
+	struct prepared_client *pc = r->pc;
+	bool is_parse = r->f->type == PGC_PARSE;
+	struct prepared_name *n;
+
+	if (uses_foreign_statement(r, use))
+		replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	if (!r->s->ledger.lost || (!is_parse && r->f->type != PGC_CLOSE))
+		return verdict;
+	if (use->name_size == 1) {
+		unnamed_forget(pc);
+		pc->uncertain_server = is_parse ? r->s->peer.id : 0;
+		pc->uncertain_batch = r->s->batch;
+		return verdict;
+	}
+	n = name_find(pc, use->name, use->name_size);
+	if (n)
+		name_forget(request_world(r), pc, n);
+	name_drop(request_world(r), &pc->uncertain_name);
+	if (!is_parse)
+		return verdict;
+	n = name_new(NULL, use->name, use->name_size);
+	if (!n)
+		return PREPARED_NO_MEMORY;
+	n->batch = r->s->batch;
+	pc->uncertain_name = n;
+	pc->uncertain_name_server = r->s->peer.id;
+	return verdict;
+}
+
+/* ---- all messages ---- */
+
+bool prepared_is_incomplete(const struct pg_frame *f)
+{
+	struct statement_use use;
+
+	if (pg_frame_is_whole(f))
+		return false;
+	if (f->type == PGC_PARSE)
+		return f->size + PG_HEADER <= READ_BUFFER;
+	if (f->type != PGC_BIND && f->type != PGC_DESCRIBE && f->type != PGC_CLOSE)
+		return false;
+	return f->here < NAMES_END_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
+}
+
+/* DEALLOCATE ALL or DISCARD ALL may be in flight: the names of the client are known only after all answers. */
+static bool must_wait_for_deallocate(const struct prepared_request *r)
+{
+	if (!r->pc->deallocates)
+		return false;
+	if (ledger_depth(&r->s->ledger) > 0)
+		return true;
+	/* a portal ends with its transaction */
+	if (ledger_is_empty(&r->s->ledger) && r->s->status == 'I')
+		r->pc->deallocates = false;
+	return false;
+}
+
+enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	struct prepared_request r = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
+	struct statement_use use;
+
+	if (!r.pc || !r.ps)
+		return PREPARED_NO_MEMORY;
+	/* the server skips the message */
+	if (s->ledger.skipping && !ledger_may_surprise(&s->ledger))
+		return forward_unchanged(&r);
+	if ((f->type == PGC_DESCRIBE || f->type == PGC_CLOSE) && f->body[0] != PG_OF_STATEMENT)
+		return forward_unchanged(&r);
+	g->to = &s->peer.stream;
+	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
+	case PG_MORE:
+		return f->here < NAMES_END_MOST ? PREPARED_MORE : refuse(&r, OP_NAME_TOO_LONG, NULL);
+	case PG_BAD:
+		return f->size > NAMES_END_MOST ? refuse(&r, OP_NAME_TOO_LONG, NULL) : forward_unchanged(&r);
+	case PG_OK:
+		break;
+	}
+	/* also if the names have arrived: the result must not depend on the size of a read */
+	if ((size_t)((const uint8_t *)use.name - f->body) + use.name_size > NAMES_END_MOST)
+		return refuse(&r, OP_NAME_TOO_LONG, NULL);
+	if (!ledger_enters(&s->ledger))
+		return send_uncertain(&r, &use);
+	if (r.ps->has_uncertain && ledger_is_empty(&s->ledger))
+		prepared_parameters_changed(s, PARAMETERS_UNCHANGED);
+	if (use.name_size == 1) {
+		switch (f->type) {
+		case PGC_PARSE: return parse_unnamed(&r);
+		case PGC_CLOSE: return send_unnamed_change(&r);
+		default: return use_unnamed(&r);
+		}
+	}
+	if (request_world(&r)->conf->settings.max_prepared_statements == 0 && !r.pc->names)
+		return f->type == PGC_PARSE ? forward_parse(&r, &use) : forward_unchanged(&r);
+	if (must_wait_for_deallocate(&r))
+		return request_wait(&r);
+	switch (f->type) {
+	case PGC_PARSE: return parse_named(&r, &use);
+	case PGC_CLOSE: return close_named(&r, &use);
+	default: return use_named(&r, &use);
+	}
+}
