@@ -19,6 +19,7 @@
 
 #include "state/session_functions.h"
 #include "base/assert.h"
+#include "base/inline.h"
 #include "conn/world.h"
 #include "pg/build.h"
 #include "pg/message.h"
@@ -30,7 +31,7 @@
 
 /* ---- the end of an operation ---- */
 
-static void unnamed_ended(struct server *s, bool done)
+static ALWAYS_INLINE void unnamed_ended(struct server *s, bool done)
 {
 	struct prepared_server *ps = s->prepared;
 
@@ -70,7 +71,7 @@ static void types_received(const struct prepared_op *op, uint64_t types)
 }
 
 /* The operation succeeded (`done`), or failed or was skipped. */
-static void op_ended(struct server *s, struct client *c, const struct prepared_op *op, bool done)
+static ALWAYS_INLINE void op_ended(struct server *s, struct client *c, const struct prepared_op *op, bool done)
 {
 	struct world *w = s->peer.world;
 	const struct prepared_entry *e;
@@ -82,13 +83,20 @@ static void op_ended(struct server *s, struct client *c, const struct prepared_o
 		entry_change_ended(w, s->prepared, op, done);
 		break;
 	case OP_UNNAMED:
+		unnamed_ended(s, done);
+		if (c)
+			unnamed_change_ended(c->prepared, op, done);
+		break;
 	case OP_UNNAMED_REPARSE:
 		unnamed_ended(s, done);
+		break;
+	case OP_UNNAMED_QUERY:
+		if (c)
+			unnamed_change_ended(c->prepared, op, done);
 		break;
 	case OP_DESCRIBE:
 		describe_ended(s, c, op, done);
 		break;
-	case OP_UNNAMED_QUERY:
 	case OP_KNOWN:
 	case OP_CLOSE:
 	case OP_USE:
@@ -98,13 +106,9 @@ static void op_ended(struct server *s, struct client *c, const struct prepared_o
 	case OP_NAME_TOO_LONG:
 		break;
 	}
-	if (!c)
-		return;
-	if (op_changes_unnamed(op))
-		unnamed_change_ended(c->prepared, op, done);
-	if (op_changes_name(op))
+	if (c && op_changes_name(op))
 		name_change_ended(w, c->prepared, op->name, op->statement, done);
-	if (done && op->kind == OP_KNOWN && (e = entry_find(s->prepared, op->statement)) != NULL)
+	if (done && c && op->kind == OP_KNOWN && (e = entry_find(s->prepared, op->statement)) != NULL)
 		types_received(op, e->types);
 }
 
