@@ -14,17 +14,13 @@ ODD = [("code", 15.0), ("tests", 5.0), ("documents", 5.0)]
 # Names that a check of test/names.py finds and that are still to be changed. Remove a name here when it is gone; add none.
 KNOWN = {
     "predicates with an effect": """
-        access_is_guarded client_may_go_on derivation_may_ask entry_is_certain
-        has_room is_at_rest is_direct is_full is_length is_open
-        keys_password_is_proven list_is_empty may_ask_password
+        access_is_guarded client_may_go_on entry_is_certain has_room is_at_rest is_full is_open list_is_empty
         may_query name_is_certain name_is_escaped name_is_unknown pg_frame_is_here
-        readings_are readings_may_differ sending_names_may_go server_is_broken server_may_go_on session_question_is_elsewhere
-        session_state_is_in_doubt session_state_is_lost tls_is_wanted unnamed_is_sure
+        readings_are readings_may_differ sending_names_may_go server_is_broken server_may_go_on unnamed_is_sure
         """,
     "functions without a result named as a statement": """
-        entry_is_certain entry_was_read
-        name_is_certain name_is_unknown readings_are readings_may_differ server_is_broken
-        session_state_is_lost statement_ends unnamed_is_sure unnamed_was_skipped
+        entry_is_certain entry_was_read name_is_certain name_is_unknown readings_are readings_may_differ server_is_broken
+        statement_ends unnamed_is_sure unnamed_was_skipped
         """,
     "struct tags defined twice": """
         token word
@@ -33,7 +29,7 @@ KNOWN = {
         LEDGER_ PG_ PREPARED_ STEP_ STREAM_
         """,
     "names of two source files": """
-        check.c clock.c ldap.c limits.c message.c scram.c startup.c verbs.c
+        check.c clock.c ldap.c limits.c message.c scram.c startup.c
         """,
 }
 
@@ -44,7 +40,6 @@ def test_few_sentences_have_words_for_people(name, bound):
     assert len(found) > 1000, f"{name}: the reader of comments finds nothing"
     assert language.share(people, found) <= bound, "\n".join(f"{each[0]}: {each[1]}" for each in people)
 
-
 @pytest.mark.parametrize("name, bound", ODD, ids=[name for name, _ in ODD])
 def test_few_sentences_have_markers_of_odd_english(name, bound):
     found = language.group(name)
@@ -52,7 +47,6 @@ def test_few_sentences_have_markers_of_odd_english(name, bound):
     assert language.share(marked, found) <= bound, (
         f"{language.share(marked, found):.2f} % of the sentences of {name}; python3 test/language.py --list prints them, "
         "and takes the files that you have changed")
-
 
 @pytest.mark.parametrize("sentence", """
     Sends the cached error to every waiting client and closes the connection.
@@ -72,7 +66,6 @@ def test_few_sentences_have_markers_of_odd_english(name, bound):
     """.strip().split("\n"))
 def test_plain_english_has_no_marker(sentence):
     assert language.markers(sentence.strip(), True) == []
-
 
 @pytest.mark.parametrize("sentence, marker", [
     ("What the client has made there is nothing to another one.", "opening"),
@@ -97,16 +90,13 @@ def test_plain_english_has_no_marker(sentence):
 def test_odd_english_has_a_marker(sentence, marker):
     assert marker in language.markers(sentence, True)
 
-
 @pytest.fixture(scope="module")
 def found_names():
     return names.read()
 
-
 @pytest.mark.parametrize("check", KNOWN)
 def test_no_name_breaks_a_rule(check, found_names):
     assert sorted(found_names[check] - set(KNOWN[check].split())) == [], f"{check}; test/names.py has the rules"
-
 
 def test_names_are_judged_by_their_declarations():
     text = """
@@ -135,7 +125,6 @@ struct pool { struct inner { int a; } b; };
     assert names.tags(text) == ["pool", "inner"]
     assert names.twice([["a", "b"], ["a"], ["c", "c"]]) == {"a", "c"}
 
-
 @pytest.mark.parametrize("text, sentences", [
     ("/* A client that\n * nobody uses. It ends. */ char *s = \"/* who */\";", ["A client that nobody uses.", "It ends."]),
     ("int a; // one word\n// and whose\nint b;", ["one word and whose"]),
@@ -143,11 +132,9 @@ struct pool { struct inner { int a; } b; };
 def test_comments_of_c_are_read(text, sentences):
     assert [each for line, body in language.comments_of_c(text) for _, each in language.sentences(line, body)] == sentences
 
-
 def test_a_place_is_the_line_of_the_sentence():
     assert list(language.sentences(3, "It is first. Then\ncomes more.\n\n- An item\n  of two.")) == [
         (3, "It is first."), (3, "Then comes more."), (6, "- An item of two.")]
-
 
 def test_imperative_subjects_are_told():
     assert language.is_imperative("pool: close idle servers of a removed database")

@@ -5,35 +5,28 @@
 #include "conn/world.h"
 
 /*
- * A secret that a pool's own user has proven to know, with keys for it: one that auth_query has found, or a password that PAM or LDAP
- * has found right. Servers of the pool are logged in to with it, when the database has no password; with one that was found, when
- * the user list has none either.
+ * Secrets that logins of a pool's user have proven: the secret that auth_query has found (server_info.proven.found), and the password that PAM or
+ * LDAP has accepted (proven.shown). Servers of the pool are logged in to with the password of the database, else with `shown`, else with the secret
+ * of the user list, else with `found`. Promise: a secret is sent only to servers of the pool that it was proven in.
  */
 struct proven_secret {
 	struct secret *secret;
 	struct server_keys *keys;
-	uint64_t answer;		/* which look-up found it: the number of answers then; 0: one in another process, or none */
+	uint64_t answer;		/* number of the look-up that found it; 0: found in another process, or by no look-up */
 };
 
-/* The pool's user has logged in with this secret, which was in that answer (the number of answers): keeps a copy, in place of any
-   that an earlier one found. Without memory nothing is kept. A login at a server that failed with another secret does
-   not count any more. */
+/* The pool's user has logged in with this secret, which look-up number `answer` has found: stores a copy in place of an older secret. Without memory
+   nothing is stored. A server login that failed with another secret may succeed now. */
 void proven_secret_keep(struct pool *pool, struct world *world, const struct secret *secret, uint64_t answer);
-/* NULL: none. Good until the next proven_secret_keep. */
-const struct proven_secret *proven_secret_of(const struct pool *pool);
-/* Wipes and frees; sets *found to NULL, which is fine to begin with. */
-void proven_secret_free(struct proven_secret **found);
-
-/* PAM or LDAP has found this password of the pool's user to be right: keeps a copy, in place of an earlier one. Without memory nothing is
-   kept. A login at a server that failed with another secret does not count any more. */
+/* PAM or LDAP has accepted this password of the pool's user: stores a copy in the same way. */
 void shown_keep(struct pool *pool, struct world *world, const struct secret *password);
-/* The pool's user has proven itself by what is stored of it: that counts from now on. */
+/* The pool's user has logged in with a stored secret: forgets the password. */
 void shown_forget(struct pool *pool);
-/* NULL: none. Good until the next shown_keep or shown_forget. */
-const struct proven_secret *shown_of(const struct pool *pool);
+/* Wipes and frees. *proven may be NULL, and is NULL afterwards. */
+void proven_secret_free(struct proven_secret **proven);
 
-/* To the process that takes this one's place, and there; nothing is packed for NULL. */
-void proven_secret_pack(struct bytes *out, const struct proven_secret *found);
-void proven_secret_unpack(struct unpack *in, struct proven_secret **found);
+/* The record for the process that replaces this one; `proven` may be NULL. */
+void proven_secret_pack(struct bytes *out, const struct proven_secret *proven);
+void proven_secret_unpack(struct unpack *in, struct proven_secret **proven);
 
 #endif

@@ -5,34 +5,30 @@
 #include "pg/statement_sql.h"
 
 /*
- * Server connections that have become obsolete: those in use are closed when they are released, the others
- * at once, unless it is said otherwise.
+ * Obsolete server connections. Promise: an obsolete server is assigned to no further client; idle servers close at once, servers in use close when
+ * they are released.
  */
 
-/* Settings or TLS files that server connections depend on are others: every one retires, those over Unix
-   sockets, which know no TLS, only with unix_too. */
+/* TLS settings or files have changed: all servers are obsolete; servers over Unix sockets, which use no TLS, only with `unix_too`. */
 void retire_all(struct world *world, bool unix_too);
-/* Those that were marked as obsolete elsewhere and that no client uses, or that are being opened, end. */
+/* Closes the obsolete servers that are idle or are being opened. */
 void retire_unused(struct world *world);
-/* A client has changed with what sessions on the host of this server begin (ALTER ROLE or ALTER DATABASE ... SET), and its transaction is over:
-   all servers of this host are obsolete. Not more often than every RETIRE_PAUSE: a change within that time waits for retire_due(). */
+/* The transaction of a client has changed the defaults of new sessions on the host of this server (ALTER ROLE or ALTER DATABASE ... SET): all servers
+   of the host are obsolete. At most once in RETIRE_PAUSE: a later change waits for retire_tick(). */
 #define RETIRE_PAUSE USEC
 void retire_sessions(struct server *server);
-/* Ten times a second: carries out what has waited. */
-void retire_due(struct world *world);
-/* A client sends this text, `size` bytes, to the server. If the text drops or renames a database, the idle servers of that database end, because PostgreSQL
-   refuses to drop a database that has sessions. PostgreSQL waits for their end (5 s). */
+/* Called ten times a second: carries out changes that have waited; once a second lets the resolver watch the names of connected servers. */
+void retire_tick(struct world *world);
+/* A client sends this text, `size` bytes, to the server. If the text drops or renames a database, the idle servers of that database close, because
+   PostgreSQL refuses to drop a database that has sessions. PostgreSQL waits 5 seconds for the end of these sessions. */
 void retire_database(struct server *server, const uint8_t *text, size_t size);
 static inline void retire_for_text(struct server *s, const uint8_t *text, size_t size)
 {
 	if (statement_sql_may_end_database(text, size))
 		retire_database(s, text, size);
 }
-/* The resolver's dns_on_change; the context is the world: connections dialled by `name` with an address that
-   is not in the answer. Those that are being opened have a second left. */
+/* The resolver's dns_on_change; the context is the world. Servers that were dialled by `name`, and whose address is not in the answer, are obsolete;
+   servers that are being opened have one second. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);
-/* About once a second: has the resolver watch the names that server connections were dialled by, so that retire_moved hears of
-   changes while nothing is dialled. */
-void retire_watch(struct world *world);
 
 #endif

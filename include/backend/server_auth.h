@@ -4,9 +4,10 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
-/* What a server that is being opened asks for: see server_auth.c. */
+/* Authentication at a server. Promise: no password is sent to a server that server_require_auth or channel binding excludes. See server_auth.c. */
 
-/* An Authentication... message, as a whole. Answers, or takes AuthenticationOk (DIAL_PROVEN); the server may end. */
+/* An Authentication message of a server that is being opened, as a whole. Answers it, or accepts AuthenticationOk (DIAL_PROVEN); the server may
+   end. */
 void server_auth_request(struct server *server, const struct pg_frame *frame);
 
 #endif

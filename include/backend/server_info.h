@@ -10,30 +10,30 @@ struct proven_secret;
 
 /* Functions of a database that change the state of the session (state/session_functions.c); the pools of a database share them. */
 struct database_functions {
-	unsigned pools;			/* so many hold it */
-	struct state_functions *all;	/* as they were read last; NULL: never */
-	const struct state_functions *in_use;	/* the same; NULL also: none of them changes anything */
-	bool are_known;			/* nothing is known to have changed since then */
-	unsigned readings;		/* so many have found something new */
-	unsigned changes;		/* so many commands have changed definitions */
-	usec_t due;			/* they are to be read then; 0: at once */
-	usec_t reading_since;		/* a server reads them; 0: none does */
+	unsigned pools;			/* references */
+	struct state_functions *all;	/* of the last reading; NULL: never read */
+	const struct state_functions *in_use;	/* the same; NULL also if no function changes anything */
+	bool are_known;			/* no command has changed functions since the last reading */
+	unsigned readings;		/* number of readings that have found a change */
+	unsigned changes;		/* number of commands that have changed functions */
+	usec_t due;			/* time of the next reading; 0: at once */
+	usec_t reading_since;		/* when the present reading began; 0: none is under way */
 	int tokens;			/* readings that may begin at once ... */
 	usec_t tokens_at;		/* ... as of then */
 };
 
-/* The state of a new session, as servers have reported it. */
+/* The state of a new session, as reported by servers. */
 struct reported_session {
-	const struct params *defaults;	/* tracked parameters of a session that asked for none */
+	const struct params *defaults;	/* tracked parameters of a session without start-up parameters */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
-	struct welcome *welcome;	/* of the server that has logged in last (held); NULL: none has */
+	struct welcome *welcome;	/* of the last server that has logged in (a reference); NULL: none */
 };
 
 /* The last login at a server that failed. */
 struct server_login_failure {
 	char *text;			/* NULL: none has failed since the last success */
 	bool refused;			/* the text is the answer of the server */
-	char sqlstate[6];		/* of that answer; "": the last login failed otherwise */
+	char sqlstate[6];		/* of that answer; "": the last login failed for another reason */
 };
 
 /* Secrets of the user of the pool: see proven_secret.h. Each may be NULL. */
@@ -43,8 +43,8 @@ struct proven_secrets {
 };
 
 /*
- * What a pool has learned from its servers. `generation` is the generation of the pool when `reported`, `hosts` and `functions` were
- * learned; after a RELOAD that leads to other servers they are dropped.
+ * The facts that a pool has learned from its servers. `generation` is the generation of the pool when `reported`, `hosts` and `functions` were
+ * learned. Promise: after a RELOAD that leads to other servers these facts are not used.
  */
 struct server_info {
 	unsigned generation;
@@ -52,22 +52,22 @@ struct server_info {
 	struct server_login_failure failure;
 	struct proven_secrets proven;
 	struct hosts hosts;
-	struct notify_server *notify_server;	/* of clients that LISTEN; see notify_server.h; NULL: there are none */
-	struct database_functions *functions;	/* of all pools of the database, see session_functions.c; NULL: none has been read */
+	struct notify_server *notify_server;	/* see notify_server.h; NULL: no client of the pool LISTENs */
+	struct database_functions *functions;	/* shared by all pools of the database, see session_functions.c; NULL: never read */
 };
 /* Made on first use; NULL: no memory. */
 struct server_info *server_info_get(struct pool *pool, struct params_table *table);
-/* Frees it; its notify_server is freed before. */
+/* Frees it. Its notify_server is already freed. */
 void server_info_free(struct pool *pool, struct params_table *table);
-/* The holder of *functions gives them up; the last one frees them. Sets *functions to NULL. */
+/* Drops the reference; the last reference frees them. Sets *functions to NULL. */
 void database_functions_drop(struct database_functions **functions);
-/* A server login of its pool has ended without success: keeps the text, and tells the pool what that means for the next login. True: *failure
-   says what kind it was; false: it was no failure of the pool's servers, as when policy has ended it. */
+/* A server login has ended without success: stores the text and reports the failure to the pool. Sets *failure to its kind. False: the login did not
+   fail because of the server, for example it was ended by policy. */
 bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);
-/* True when the values of all parameters that `asked` leaves open are known. */
+/* Whether the values of all parameters that are not in `asked` are known. */
 bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked);
 
-/* The text of the server login that failed last; NULL: none has failed since the last success. */
+/* Returns the text of the last failed server login. NULL: none has failed since the last success. */
 const char *pool_login_error(const struct pool *pool);
 
 #endif

@@ -54,7 +54,7 @@ struct derivations;		/* backend/derivation.h */
 struct handshakes;		/* login/handshake.h */
 struct lookups;			/* auth/lookup.h */
 struct refusals;		/* auth/refusal.h */
-struct secrets;			/* backend/secrets.h */
+struct secrets;			/* backend/keys.h */
 struct successor;		/* cancel/predecessors.h */
 struct unknown;			/* auth/unknown.h */
 

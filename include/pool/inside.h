@@ -54,23 +54,14 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 
 /* life.c */
 int pool_clients(const struct pool *pool);		/* all clients on its lists, including cancel requests */
-bool pool_is_empty(const struct pool *pool);		/* no client, no server, no cancel request */
 /* Only internal requests use the pool: a server that is opened now counts as pool_server.for_internal. */
 bool pool_is_for_internal(const struct pool *pool);
 /* Clears pool_server.last where it is this client; `client` NULL: in all servers of the pool. */
 void pool_forget_last(struct pool *pool, const struct pool_client *client);
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
-/* Moves servers that are idle for longer than server_check_delay to USED. */
-void pool_age(struct pool *pool, usec_t now);
 
 /* schedule.c */
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */
-/* Returns the idle server to lend to this client, or NULL. */
-struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client);
-/* Returns the IDLE or USED server that is idle longest, or NULL. */
-struct pool_server *pool_longest_idle(const struct pool *pool);
-/* Opens a server for min_pool_size, or to probe a server that is down. Evicts no other server for these. */
-void pool_open_unasked(struct pool *pool, usec_t now);
 
 /* registry.c */
 /* The setting of a user, or CONF_UNSET; and the first of two settings that is set, or the global one. */
@@ -81,20 +72,13 @@ static inline int64_t first_set(int64_t a, int64_t b, int64_t global)
 		return a;
 	return b != CONF_UNSET ? b : global;
 }
-int64_t pool_floor(const struct pool *pool);		/* min_pool_size if it applies now, otherwise 0 */
+bool pool_is_forced(const struct pool *pool);		/* the database forces the user of this pool on its clients */
 /* Returns the allowance that the settings of the user, the database and [pgbouncer] give the pool now. */
 struct pool_allowance pool_allowance_of(const struct pool *pool);
 /* A client has logged in to an automatic database: from now on autodb_idle_timeout applies to it. */
 void database_register(struct database *database);
 /* Frees pools, automatic and removed databases and users that nothing has used for long enough. */
 void registry_sweep(struct pools *pools, usec_t now);
-/* Logs that a RELOAD or autodb_idle_timeout removes the database. */
-void database_log_dropped(const struct database *database);
-bool name_is_console(const char *name);
-
-/* verbs.c */
-/* Recomputes the allowances of the pools of a database after its settings have changed. */
-void database_renew_allowances(struct database *database);
 /* Closes the servers without a client, as PAUSE does. */
 void pool_close_idle(struct pool *pool);
 

@@ -50,7 +50,7 @@ enum login_failure {
 						   a later client causes a new attempt at once */
 };
 /* POOL_DRAIN_SERVERS: SHUTDOWN WAIT_FOR_SERVERS, no client gets a server. POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED: SHUTDOWN WAIT_FOR_CLIENTS,
-   or another process has taken over: connected clients are served, and room session refuses new clients. */
+   or another process has taken over: connected clients are served, and room core refuses new clients. */
 enum pool_drain { POOL_DRAIN_NO, POOL_DRAIN_SERVERS, POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED };
 const char *client_state_name(enum client_state state);		/* the name that SHOW prints */
 const char *server_state_name(enum server_state state);
@@ -211,7 +211,7 @@ struct pool_ops {
 
 struct pools {
 	const struct pool_ops *ops;
-	void *owner;				/* the world; room session sets and uses it */
+	void *owner;				/* the world; room core sets and uses it */
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */
 	struct user *users;
@@ -227,7 +227,7 @@ struct pools {
 						   internal servers */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	enum pool_drain draining;			/* SHUTDOWN; set by pools_drain */
-	uint32_t last_dedicated;			/* the last number that pools_next_dedicated returned */
+	uint32_t last_dedicated;			/* the last number that was used for `dedicated` */
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */
 	struct conf_database console;		/* the entry of the console's database */
 	usec_t stats_at;			/* when the current statistics period began */
@@ -267,15 +267,14 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size);
 #define POOL_TEXT (2 * PRINTABLE_NAME)
 
 /* Effective settings, from the most specific place: see also pool->allowed. */
-static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool->allowed.mode; }
 /* A client's session state is restored on each server that it gets (session_state = full). */
 static inline bool pool_keeps_state(const struct pool *pool) { return pool->allowed.state == STATE_FULL; }
 /* Whether only a server with the same start-up parameters fits a client: in session mode, and for a client with a `dedicated` number. */
-static inline bool pool_minds_startup(const struct pool *pool, bool dedicated) { return dedicated || pool_mode_of(pool) == MODE_SESSION; }
+static inline bool pool_minds_startup(const struct pool *pool, bool dedicated) { return dedicated || pool->allowed.mode == MODE_SESSION; }
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
 
-/* Returns why a further client is refused, or REASON_NONE. max_client_conn is not checked here, see pools_may_accept. An
+/* Returns why a further client is refused, or REASON_NONE. max_client_conn is checked earlier (login/startup.c). An
    administrator is always admitted to the console. */
 enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin);
 /* The servers of the pool were opened for look-ups, no client has logged in to its database, and no login needs a look-up: they
@@ -286,7 +285,6 @@ static inline bool pools_is_paused(const struct pools *pools, const struct datab
 {
 	return database ? database->paused : pools->paused || pools->suspended;
 }
-bool pools_may_accept(const struct pools *pools);	/* Whether max_client_conn admits a client that is initialised, and so counted, already. */
 
 /* The life of a client. init: unauthenticated, in STARTUP. join: assigns and counts it in a pool. become: the only writer of
    the state; asserts that the table allows the move, and moves the client between lists. CLIENT_DEAD removes it from all lists
@@ -303,8 +301,6 @@ void pool_server_dedicate(struct pool_server *server, uint32_t dedicated);
 /* Returns why a server that a client returns must be closed, or REASON_NONE if it can be kept. */
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now);
 
-/* Returns a new number for `dedicated`. */
-uint32_t pools_next_dedicated(struct pools *pools);
 /* A client has something to send. If a server is free and no other client waits, both become ACTIVE and are linked, and the
    server is returned. Otherwise the client goes to the end of the queue (WAITING), and NULL is returned. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);
@@ -334,7 +330,6 @@ void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now
 void pool_server_refused(const struct pool_server *server);
 /* A login that failed may succeed now: the next client does not wait for server_login_retry, and the cached error is cleared. */
 void pool_login_forgiven(struct pool *pool);
-void pools_forgive_logins(struct pools *pools);		/* the same for all pools */
 /* Something changed: the scheduler looks at this pool at the end of the turn. */
 void pool_mark(struct pool *pool);
 void pools_mark_all(struct pools *pools);

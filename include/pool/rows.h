@@ -51,8 +51,6 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 bool databases_each_row(const struct pools *pools, void (*give)(void *context, const struct database_row *row), void *context);
 /* Fills the row for any name, also of an unknown user. */
 void user_row_of(const struct pools *pools, const char *name, struct user_row *row);
-/* Calls give() for each user name in the configuration and in use, for some names twice. */
-void pools_each_user_name(const struct pools *pools, void (*give)(void *context, const char *name), void *context);
 /* Sums the statistics of all databases. Their periods end together; the first period of a new database is shorter and counts
    like the other periods. */
 void pools_sum_stats(const struct pools *pools, struct stats_history *sum);

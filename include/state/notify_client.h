@@ -50,8 +50,8 @@ struct subscription {
 
 extern const struct server_task task_mark, task_unlisten, task_relisten;
 
-/* The client's server has answered which channels it LISTENs to (answer->channels). `is_exact`: these are all channels of the client. False: no memory;
-   the client has ended. */
+/* The client's server has answered which channels it LISTENs to (answer->channels). `is_exact`: these are all channels of the client. False: no
+   memory; the client has ended. */
 bool notify_client_learn(struct client *client, const struct session_answer *answer, bool is_exact);
 /* The client ends, or has no channels any more. */
 void notify_client_forget(struct client *client);

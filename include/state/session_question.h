@@ -37,7 +37,7 @@ void session_answer_clear(struct session_answer *answer);
 /* Frees the answer. */
 void session_question_forget(struct server *server);
 /* After a handover: task_state is under way, and the first part of the answer may have come to the other process. False: no memory. */
-bool session_question_is_elsewhere(struct server *server);
+bool session_question_take_over(struct server *server);
 
 enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };
 /* The answer is complete: sets server->params to the values of the session, and client->params to the values of the client. Without success they

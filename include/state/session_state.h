@@ -62,8 +62,8 @@ bool session_state_text(struct server *server, struct client *client, const uint
 bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);
 /* That end has come: the next step of the client's channels is UNLISTEN. */
 void session_state_leave_channels(struct server *server, struct client *client);
-/* The server owes nothing. Values that are another client's are forgotten, or the values for which the client's next message asks, which has this text,
-   are found to be its own. */
+/* The server owes nothing. Values that are another client's are forgotten, or the values for which the client's next message asks, which has this
+   text, are found to be its own. */
 void session_values_begin(struct server *server, const uint8_t *text, size_t size);
 /* The client asks in the middle of a batch: gathers and enters DISCARD SEQUENCES. False: no memory, or a COPY is under way. */
 bool session_values_discard(struct server *server, struct gather *gather);
@@ -76,13 +76,13 @@ void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
 /* Whether statements of the client may use temporary objects, which no other client sees. */
 bool session_state_is_private(const struct server *server, const struct client *client);
 /* The client's transaction is over. True: it may have changed the state of the session, and the server must be asked. */
-bool session_state_is_in_doubt(struct server *server);
+bool session_state_check(struct server *server);
 /* Begins task_state, which asks for the facts in doubt. The server may end. */
 void session_state_ask(struct server *server);
 /* Nothing is in doubt. True: the client keeps the server after its transaction, or ends, because max_pinned is reached. */
 bool session_state_keeps_server(struct client *client);
 /* The ledger of the server is lost, and the session has state of the client: the client keeps the server until it leaves. It may end, as above. */
-void session_state_is_lost(struct client *client);
+void session_state_lose(struct client *client);
 /* After a hand-over: makes a session for the client of these facts, with a hold on `first`; `names` are `size` bytes. False: it cannot be so, or
    there is no memory. */
 bool session_state_restore(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);

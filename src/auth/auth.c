@@ -29,7 +29,6 @@
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/keys.h"
-#include "backend/secrets.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "net/tls.h"
@@ -523,7 +522,7 @@ static void check_password(struct client *c, const char *password)
 			auth_accept(c);
 		else
 			refuse(c);
-	} else if (keys_password_is_proven(keys_of(c), password, l->user, stored)) {
+	} else if (keys_password_check(keys_of(c), password, l->user, stored)) {
 		auth_accept(c);
 	} else if (scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX) {
 		derive(c, password, secret.salt, secret.salt_size, secret.iterations, on_password_derived);

@@ -299,7 +299,7 @@ static enum task_end on_query_done(struct server *s, bool failed)
 		return TASK_END_NOTHING;
 	}
 	/* the next client must not see changes of the session by a function of auth_query */
-	s->needs_reset = server_wants_reset(s, pool_mode_of(s->pooled.pool) == MODE_SESSION);
+	s->needs_reset = server_wants_reset(s, s->pooled.pool->allowed.mode == MODE_SESSION);
 	return TASK_END_RELEASE;
 }
 

@@ -14,7 +14,7 @@
 #include "auth/unknown.h"
 
 #include "auth/login_state.h"
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "pg/digest.h"

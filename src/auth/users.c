@@ -9,7 +9,7 @@
  */
 #include "auth/users.h"
 
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"

@@ -1,19 +1,19 @@
 /*
- * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or at once.
- * The start-up message and the password are in server_login.c.
+ * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or direct TLS. The start-up message and the password
+ * are in server_login.c.
  *
- * A way to a server is one address of one host. Hosts are tried in the order that hosts.c gives, and of
- * each all addresses in their order; a way that cannot be connected to, is silent for its part of
- * server_connect_timeout, breaks off, fails in TLS, or says that it is not ready (PostgreSQL starts, stops,
- * or is full) is followed by the next. Only when none is left the dial has failed. An answer that is final
- * (a refused password, no such database) is not asked for a second time elsewhere. Only one thing is waited
- * for at a time; nothing here ever blocks.
+ * Each address of each host is tried until one works: hosts in the order of hosts.c, addresses of a host in their order. The next address is tried if
+ * the present one refuses the connection, does not answer in its part of server_connect_timeout, closes the connection, fails in TLS, or says that it
+ * is not ready (PostgreSQL starts, stops, or is full). After a final answer (a refused password, no such database) no other address is tried.
+ *
+ * A server that is opened waits for one event at a time, and nothing here blocks. tbl/dial_step.tbl has the steps.
  */
 #include "backend/dial.h"
 
 #include "backend/server_login.h"
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "base/text.h"
 #include "pg/build.h"
 
@@ -21,20 +21,37 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WAY_LEAST (USEC / 2)		/* for one way; a name with very many addresses is not tried to its end */
-#define USELESS_MOST USEC		/* for a dial with a connection that would be closed as soon as it is open */
+#define WAY_LEAST (USEC / 2)		/* for one address; a name with very many addresses is not tried to the last address */
+#define USELESS_MOST USEC		/* for a dial whose server would be closed at once, because it has a close_reason */
 
-/* ---- where to ---- */
+#define D(id) (1u << DIAL_##id)
+static const struct state_row steps[DIAL_STEPS] = {
+#define DIAL_STEP(id, words, moves) [DIAL_##id] = { moves, words },
+#include "tbl/dial_step.tbl"
+#undef DIAL_STEP
+};
+#undef D
+
+void dial_step_to(struct dial *d, enum dial_step step)
+{
+	d->step = (enum dial_step)state_move(steps, DIAL_STEPS, d->step, step);
+}
+
+bool dial_step_reads_messages(enum dial_step step)
+{
+	return step >= DIAL_STARTUP && step != DIAL_DERIVE;
+}
+
+/* ---- hosts and addresses ---- */
 
 static void find_address(struct server *s);
 
-/* Each way to a server that is still to be tried gets an equal part of the time that is left, so that one
-   that swallows what is sent to it does not take the others' time. */
+/* Each remaining address gets an equal part of the remaining time, so that an address that does not answer does not use up the time of the others. */
 static void give_time(struct server *s)
 {
 	struct dial *d = s->dial;
 	usec_t limit = s->peer.world->conf->settings.server_connect_timeout, now = s->peer.world->now;
-	/* behind the present one */
+	/* after the present address */
 	usec_t ways = (usec_t)hosts_left(s) + (d->address_count - d->next_address);
 	usec_t part = (s->pooled.since + limit - now) / (ways + 1);
 
@@ -56,26 +73,21 @@ static bool is_last_way(const struct server *s)
 	return s->dial->next_address == s->dial->address_count && hosts_left(s) == 0;
 }
 
-/* The line that server_end writes when there is no other way. */
-static void log_way(const struct server *s, enum close_reason why, const char *detail)
+/* The present address does not work, and another one is tried: writes the log line that server_end() writes for the last address. A server that is
+   down is tried twice a second, so only changes are logged. */
+static void note_dead_address(struct server *s, enum close_reason why, const char *detail)
 {
 	const struct world *w = s->peer.world;
 	char who[256], text[REASON_LOG_TEXT];
+	/* without an address the name has failed */
+	bool is_news = s->dial->step == DIAL_NAME || hosts_note_address(s, false);
 
-	if (s->pooled.is_cancel || !w->conf->settings.log_disconnections)
-		return;
-	log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), close_reason_log_text(why, detail, text, sizeof(text)),
-		 (long long)(w->now_wall - s->peer.connected_at) / USEC);
+	if (is_news && !is_last_way(s) && !s->pooled.is_cancel && w->conf->settings.log_disconnections)
+		log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), close_reason_log_text(why, detail, text, sizeof(text)),
+			 (long long)(w->now_wall - s->peer.connected_at) / USEC);
 }
 
-/* The address that is being tried does not work. A server that is away is tried twice a second: only news is logged. */
-static void note_dead_address(struct server *s, enum close_reason why, const char *detail)
-{
-	if (hosts_note_address(s, false) && !is_last_way(s))
-		log_way(s, why, detail);
-}
-
-/* Goes on to the next host of the list. False: this was the last one. */
+/* Tries the next host of the list. False: there is none. */
 static bool try_next_host(struct server *s)
 {
 	hosts_note(s, false);
@@ -104,7 +116,7 @@ static bool connect_to_next(struct server *s)
 		dial_step_to(d, DIAL_CONNECT);
 		give_time(s);
 		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, w->ops->server_stream)) {
-			/* a new socket is read: SUSPEND still holds */
+			/* a new socket is read at first, but SUSPEND still applies */
 			if (s->peer.blocked)
 				flow_block(&s->peer, s->peer.blocked);
 			return true;
@@ -129,8 +141,7 @@ static void resolved(void *context, const struct dns_answer *answer)
 		const char *error = answer->error ? answer->error : "no address";
 
 		log_warning("DNS lookup failed: %s: result=0 (%s)", d->host, error);
-		if (!is_last_way(s))
-			log_way(s, REASON_DNS_FAILED, error);
+		note_dead_address(s, REASON_DNS_FAILED, error);
 		if (!try_next_host(s))
 			server_end(s, REASON_DNS_FAILED, error);
 		return;
@@ -175,6 +186,7 @@ static void find_address(struct server *s)
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
+/* Makes the data of a dial. False: no memory; the server has ended. */
 static bool prepare(struct server *s)
 {
 	s->dial = mem_try(sizeof(*s->dial));
@@ -199,17 +211,15 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		pool_login_failed(pool, FAILURE_PASSING, w->now);
 		return;
 	}
-	if (!server_info_get(pool, w->params) || !prepare(s)) {
+	if (!server_info_get(pool, w->params)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
+	if (!prepare(s))
+		return;
 	if (kept && bytes_size(kept) > 0)
 		bytes_append(&s->dial->kept, bytes_front(kept), bytes_size(kept));
-	if (s->dial->kept.failed) {
-		server_end(s, REASON_NO_MEMORY, NULL);
-		return;
-	}
-	if (!hosts_begin(s)) {
+	if (s->dial->kept.failed || !hosts_begin(s)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -221,9 +231,7 @@ struct server *dial_for_cancel(struct server *target, void (*connected)(struct s
 	struct world *w = target->peer.world;
 	struct server *s = server_new(target->pooled.pool, w, true, NULL);
 
-	if (!s)
-		return NULL;
-	if (!prepare(s))
+	if (!s || !prepare(s))
 		return NULL;
 	s->dial->connected = connected;
 	if (target->peer.stream.ssl)
@@ -239,26 +247,6 @@ struct server *dial_for_cancel(struct server *target, void (*connected)(struct s
 
 /* ---- connected ---- */
 
-static bool tls_is_wanted(struct server *s)
-{
-	struct tls_context *in_force = s->peer.world->server_tls;
-
-	if (!s->pooled.is_cancel && !s->dial->tls && in_force)
-		s->dial->tls = tls_context_hold(in_force);
-	return s->dial->tls && s->peer.remote.family != AF_UNIX;
-}
-
-/* Without an SSLRequest first. A cancel goes the way its target went. */
-static bool is_direct(struct server *s)
-{
-	int of_database = s->pooled.pool->database->conf->sslnegotiation;
-	int of_all = s->peer.world->conf->settings.server_tls_sslnegotiation;
-
-	if (!s->pooled.is_cancel)
-		s->tls_direct = (of_database == CONF_UNSET ? of_all : of_database) == SSLNEGOTIATION_DIRECT;
-	return s->tls_direct;
-}
-
 static void begin_tls(struct server *s)
 {
 	bool verify_name = s->peer.world->conf->settings.server_tls_sslmode == SSLMODE_VERIFY_FULL;
@@ -268,8 +256,8 @@ static void begin_tls(struct server *s)
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
-/* The connection stands: send the StartupMessage, or carry the cancel request. */
-static void established(struct server *s)
+/* The connection is established: sends the StartupMessage, or the cancel request. */
+static void begin_startup(struct server *s)
 {
 	if (s->pooled.is_cancel) {
 		s->dial->connected(s);
@@ -281,6 +269,8 @@ static void established(struct server *s)
 
 void dial_connected(struct server *s, const char *error)
 {
+	const struct settings *set = &s->peer.world->conf->settings;
+	int negotiation = s->pooled.pool->database->conf->sslnegotiation;
 	struct dial *d = s->dial;
 	struct brief_address local = { .family = 0 };
 	struct bytes out = BYTES_EMPTY;
@@ -295,16 +285,21 @@ void dial_connected(struct server *s, const char *error)
 		return;
 	}
 	hosts_note_reached(s);
-	if (s->peer.world->conf->settings.log_connections) {
+	if (set->log_connections) {
 		address_of_socket(s->peer.stream.fd, &local, s->peer.remote.port);
 		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),
 			 brief_address_and_port(&local, from, sizeof(from)));
 	}
-	if (!tls_is_wanted(s)) {
-		established(s);
+	/* a cancel request uses the TLS settings of its target */
+	if (!s->pooled.is_cancel && !d->tls && s->peer.world->server_tls)
+		d->tls = tls_context_hold(s->peer.world->server_tls);
+	if (!d->tls || s->peer.remote.family == AF_UNIX) {
+		begin_startup(s);
 		return;
 	}
-	if (is_direct(s)) {
+	if (!s->pooled.is_cancel)
+		s->tls_direct = (negotiation == CONF_UNSET ? set->server_tls_sslnegotiation : negotiation) == SSLNEGOTIATION_DIRECT;
+	if (s->tls_direct) {
 		begin_tls(s);
 		return;
 	}
@@ -316,37 +311,27 @@ void dial_connected(struct server *s, const char *error)
 		dial_give_way(s, REASON_CONNECT_FAILED, stream_error(&s->peer.stream));
 }
 
-/* Whether both mean PostgreSQL. Servers before 17 know no ALPN, and then it is the SSLRequest that says so. */
-static const char *alpn_fault(const struct server *s)
-{
-	switch (tls_agreed_alpn(s->peer.stream.ssl)) {
-	case TLS_ALPN_OTHER:
-		return "server agreed on another application protocol (ALPN)";
-	case TLS_ALPN_NONE:
-		return s->tls_direct ? "server does not confirm the application protocol (ALPN)" : NULL;
-	case TLS_ALPN_POSTGRESQL:
-		break;
-	}
-	return NULL;
-}
-
 void dial_secured(struct server *s, const char *error)
 {
 	char who[256], text[128];
+	enum tls_alpn alpn = error ? TLS_ALPN_NONE : tls_agreed_alpn(s->peer.stream.ssl);
 
-	if (!error)
-		error = alpn_fault(s);
+	/* servers before 17 do not know ALPN; the answer to SSLRequest has shown that they are PostgreSQL */
+	if (!error && alpn == TLS_ALPN_OTHER)
+		error = "server agreed on another application protocol (ALPN)";
+	else if (!error && alpn == TLS_ALPN_NONE && s->tls_direct)
+		error = "server does not confirm the application protocol (ALPN)";
 	if (error) {
 		dial_give_way(s, REASON_SERVER_TLS, error);
 		return;
 	}
 	if (s->peer.world->conf->settings.log_connections)
 		log_info("%s SSL established: %s", server_text(s, who, sizeof(who)), tls_agreed_text(s->peer.stream.ssl, text, sizeof(text)));
-	established(s);
+	begin_startup(s);
 }
 
-/* The one byte that answers SSLRequest. Only that byte is read: what came behind it in the clear (CVE-2021-23222)
-   would have to pass as a TLS record. */
+/* Reads the answer to SSLRequest, one byte. Bytes after it, which were not encrypted (CVE-2021-23222), are not read here: they fail as a TLS
+   record. */
 static void read_ssl_answer(struct server *s)
 {
 	int mode = s->peer.world->conf->settings.server_tls_sslmode;
@@ -360,8 +345,8 @@ static void read_ssl_answer(struct server *s)
 	} else if (answer == 'S') {
 		begin_tls(s);
 	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->pooled.is_cancel) {
-		/* a cancel's target has TLS, so its key is not for the eyes of others */
-		established(s);
+		/* the target of a cancel request has TLS, so its key must not be sent without TLS */
+		begin_startup(s);
 	} else if (answer == 'N') {
 		dial_give_way(s, REASON_SERVER_TLS, "server does not support SSL, but SSL was required");
 	} else {
@@ -386,19 +371,10 @@ void dial_read(struct server *s, bool from_socket)
 	}
 }
 
-/* ---- another way ---- */
+/* ---- the next address ---- */
 
-static void forget_login(struct dial *d)
-{
-	scram_prover_clear(&d->scram);
-	derivation_leave(&d->derivation);
-	bytes_wipe(&d->challenge);
-	bytes_free(&d->welcome);
-	d->refusal = SERVER_REFUSAL_OTHER;
-}
-
-/* What one server has said is nothing that another one need say. */
-static void forget_way(struct server *s)
+/* Discards everything that the server of this address has sent: another server may send other values. */
+static void discard_login(struct server *s)
 {
 	struct world *w = s->peer.world;
 
@@ -413,7 +389,11 @@ static void forget_way(struct server *s)
 	s->backend_pid = 0;
 	if (s->dial->request)
 		dns_cancel(&s->dial->request);
-	forget_login(s->dial);
+	scram_prover_clear(&s->dial->scram);
+	derivation_leave(&s->dial->derivation);
+	bytes_wipe(&s->dial->challenge);
+	bytes_free(&s->dial->welcome);
+	s->dial->refusal = SERVER_REFUSAL_OTHER;
 }
 
 void dial_give_way(struct server *s, enum close_reason why, const char *detail)
@@ -428,13 +408,9 @@ void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 		why = REASON_SERVER_TLS;
 		detail = stream_abuse(&s->peer.stream);
 	}
-	if (d->step == DIAL_NAME)
-		log_way(s, why, detail);
-	else
-		note_dead_address(s, why, detail);
-	forget_way(s);
-	/* what is on the stack above reads from the stream that has just been closed: begin again from a
-	   fresh one */
+	note_dead_address(s, why, detail);
+	discard_login(s);
+	/* the caller may still read from the closed stream: the next address is tried in a later turn */
 	dial_step_to(d, DIAL_NEXT);
 	d->way_ends = 0;
 	peer_come_again(&s->peer);
@@ -455,7 +431,7 @@ void dial_tick(struct server *s)
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
 		return;
 	if (!s->pooled.is_cancel)
-		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), dial_step_words(s->dial->step),
+		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), steps[s->dial->step].name,
 			    s->dial->host);
 	if (is_over)
 		server_end(s, why, NULL);
@@ -473,7 +449,10 @@ void dial_free(struct server *s)
 		return;
 	s->dial = NULL;
 	forget_addresses(d);
-	forget_login(d);
+	scram_prover_clear(&d->scram);
+	derivation_leave(&d->derivation);
+	bytes_wipe(&d->challenge);
+	bytes_free(&d->welcome);
 	mem_free(d->order);
 	bytes_free(&d->kept);
 	if (d->tls)

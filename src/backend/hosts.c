@@ -1,17 +1,15 @@
 /*
- * Hosts of a list, in the order in which a dial tries them.
+ * The hosts of a database, in the order in which a dial tries them.
  *
- * With load_balance_hosts=round-robin each dial begins with the next host, so that connections spread; with
- * disable each begins with the host that worked last, and another one's turn comes when that one fails. In
- * both, a host that was found not to work less than server_login_retry ago is tried after all others: one
- * that is dead costs a dial its time only once in a while, but is found when it is back, or when nothing
- * else works either. So are the addresses of a name, as far as a short memory goes.
+ * With load_balance_hosts=round-robin each dial begins with the next host, so that connections are distributed; with disable each dial begins with
+ * the host that worked last, and with the next host after a failure. In both cases a host that has failed within server_login_retry is tried after
+ * all others: it delays few dials, but is used again when it works, or when no other host works. Addresses of a name are treated in the same way;
+ * the last DEAD_MOST failed addresses are remembered.
  *
- * All pools share the result of connecting to a host (struct host). The result of a login belongs to the pool, because it may concern
- * one user or database: a role with too many connections must not mark a host as down for others.
+ * All pools share the result of connecting to a host (struct host). The result of a login belongs to the pool, because it may concern one user or
+ * database: a role with too many connections must not mark a host as down for others.
  *
- * Invariant: a dial tries every host once. Places in the list are checked against the list each time,
- * because a RELOAD may shorten it while a dial is under way.
+ * Invariant: a dial tries every host once. Places in the list are compared with the list each time, because a RELOAD may shorten it during a dial.
  */
 #include "backend/hosts.h"
 
@@ -26,7 +24,7 @@
 
 struct host_place {
 	struct host *host;		/* held */
-	usec_t failed_at;		/* a login of this pool failed there then; 0: it works, or was not tried */
+	usec_t failed_at;		/* time of the last failed login of this pool; 0: it works, or was not tried */
 };
 
 struct dead_address {
@@ -38,7 +36,8 @@ struct dead_address {
 
 #define PORT_MOST 16		/* digits of a port, and the colon before them */
 
-struct host *host_hold(struct host **table, const char *name, int port)
+/* Returns the host with this name and port, and adds a reference. NULL: no memory. */
+static struct host *host_hold(struct host **table, const char *name, int port)
 {
 	size_t size = strlen(name) + PORT_MOST, length;
 	struct host *made = mem_try(sizeof(*made) + size), *host;
@@ -62,7 +61,7 @@ struct host *host_hold(struct host **table, const char *name, int port)
 	return host;
 }
 
-void host_drop(struct host **place)
+static void host_drop(struct host **place)
 {
 	struct host *host = *place;
 
@@ -86,7 +85,7 @@ static struct hosts *hosts_of(const struct server *s)
 {
 	struct server_info *info = s->pooled.pool->server_cache;
 
-	/* of a pool that has been given another list meanwhile nothing is learned */
+	/* a RELOAD may have given the pool another list */
 	return info && s->dial->generation == s->pooled.pool->generation ? &info->hosts : NULL;
 }
 
@@ -99,30 +98,8 @@ void hosts_clear(struct hosts *hosts)
 	*hosts = (struct hosts){ .count = 0 };
 }
 
-/* Sets the places of the list, unless they are set. */
-static bool make_places(struct hosts *hosts, const struct server *s)
-{
-	const struct conf_database *conf = s->pooled.pool->database->conf;
-
-	if (hosts->count == conf->host_count)
-		return true;
-	hosts_clear(hosts);
-	hosts->places = mem_try(conf->host_count * sizeof(*hosts->places));
-	for (; hosts->places && hosts->count < conf->host_count; hosts->count++) {
-		const struct conf_host *host = &conf->hosts[hosts->count];
-
-		hosts->places[hosts->count].host = host_hold(&s->pooled.pool->pools->hosts, name_of(s, host), host->port);
-		if (!hosts->places[hosts->count].host)
-			break;
-	}
-	if (hosts->count == conf->host_count)
-		return true;
-	hosts_clear(hosts);
-	return false;
-}
-
-/* Puts the host in the order's present place into dial->host. False: the list has become shorter. */
-static bool take(struct server *s)
+/* Copies the host at the present place of the order to dial->host. False: the list has become shorter. */
+static bool use_host(struct server *s)
 {
 	const struct conf_database *conf = s->pooled.pool->database->conf;
 	struct dial *d = s->dial;
@@ -144,32 +121,45 @@ static bool is_recent(const struct server *s, usec_t failed_at)
 	return failed_at > 0 && w->now - failed_at < w->conf->settings.server_login_retry;
 }
 
-static bool does_not_work(const struct server *s, const struct host_place *place)
-{
-	return is_recent(s, place->failed_at) || is_recent(s, place->host->unreachable_since);
-}
-
 bool hosts_begin(struct server *s)
 {
 	struct dial *d = s->dial;
-	unsigned count = s->pooled.pool->database->conf->host_count, found = 0;
+	const struct conf_database *conf = s->pooled.pool->database->conf;
+	unsigned count = conf->host_count, found = 0;
 	struct hosts *hosts = hosts_of(s);
 
 	d->order = mem_try(count * sizeof(*d->order));
-	if (!hosts || !d->order || !make_places(hosts, s))
+	if (!hosts || !d->order)
 		return false;
+	/* the first dial of the pool makes the places */
+	if (hosts->count != count) {
+		hosts_clear(hosts);
+		hosts->places = mem_try(count * sizeof(*hosts->places));
+		for (; hosts->places && hosts->count < count; hosts->count++) {
+			const struct conf_host *host = &conf->hosts[hosts->count];
+
+			hosts->places[hosts->count].host = host_hold(&s->pooled.pool->pools->hosts, name_of(s, host), host->port);
+			if (!hosts->places[hosts->count].host)
+				break;
+		}
+		if (hosts->count != count) {
+			hosts_clear(hosts);
+			return false;
+		}
+	}
 	for (int dead = 0; dead < 2; dead++) {
 		for (unsigned i = 0; i < count; i++) {
 			unsigned at = (hosts->next + i) % count;
+			const struct host_place *place = &hosts->places[at];
 
-			if (does_not_work(s, &hosts->places[at]) == dead)
+			if ((is_recent(s, place->failed_at) || is_recent(s, place->host->unreachable_since)) == dead)
 				d->order[found++] = at;
 		}
 	}
 	d->order_count = count;
-	if (s->pooled.pool->database->conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
+	if (conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
 		hosts->next = (d->order[0] + 1) % count;
-	return take(s);
+	return use_host(s);
 }
 
 unsigned hosts_left(const struct server *s)
@@ -184,7 +174,7 @@ bool hosts_next(struct server *s)
 	if (hosts_left(s) == 0 || s->dial->generation != s->pooled.pool->generation)
 		return false;
 	s->dial->order_at++;
-	return take(s);
+	return use_host(s);
 }
 
 void hosts_note_reached(struct server *s)
@@ -228,16 +218,6 @@ static struct dead_address *find_dead(const struct hosts *hosts, const struct br
 	return NULL;
 }
 
-static struct dead_address *longest_dead(const struct hosts *hosts)
-{
-	struct dead_address *oldest = hosts->dead;
-
-	for (int i = 1; i < DEAD_MOST; i++)
-		if (hosts->dead[i].since < oldest->since)
-			oldest = &hosts->dead[i];
-	return oldest;
-}
-
 bool hosts_note_address(struct server *s, bool works)
 {
 	struct hosts *hosts = s->dial->order ? hosts_of(s) : NULL;
@@ -249,10 +229,13 @@ bool hosts_note_address(struct server *s, bool works)
 	dead = find_dead(hosts, &s->peer.remote);
 	was_dead = dead && dead->since > 0;
 	if (!dead && !works) {
-		/* without memory for it, it is only tried again earlier */
+		/* without memory the address is only tried again earlier; otherwise it replaces the oldest entry */
 		if (!hosts->dead)
 			hosts->dead = mem_try(DEAD_MOST * sizeof(*hosts->dead));
-		dead = hosts->dead ? longest_dead(hosts) : NULL;
+		dead = hosts->dead;
+		for (int i = 1; dead && i < DEAD_MOST; i++)
+			if (hosts->dead[i].since < dead->since)
+				dead = &hosts->dead[i];
 	}
 	if (dead)
 		*dead = (struct dead_address){ s->peer.remote, works ? 0 : s->peer.world->now };
@@ -265,7 +248,7 @@ void hosts_order_addresses(struct server *s)
 	const struct hosts *hosts = d->order ? hosts_of(s) : NULL;
 	int end = d->address_count;
 
-	/* each is looked at once; those that stay keep their order */
+	/* each address is examined once; working addresses keep their order */
 	for (int i = 0; hosts && hosts->dead && i < end;) {
 		struct address address = d->addresses[i];
 		struct brief_address brief;

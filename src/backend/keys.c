@@ -1,21 +1,20 @@
 /*
- * Keys that were expensive to get.
+ * Secrets of users: the user list, and SCRAM keys.
  *
- * SCRAM derives its keys by thousands of HMACs, on purpose. A pooler that did this at each login would be a
- * slow pooler, and one that any client or server could keep busy. So what was derived (derivation.c) is kept: the
- * verifier's secret for a plain password, the ClientKey for logging in at servers. A client that logs in with
- * SCRAM reveals its ClientKey to any party that holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
- * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
+ * SCRAM derives its keys by thousands of HMACs on purpose. A pooler that derives them for each login would be slow, and any client or server could
+ * keep it busy. Derived keys (derivation.c) are therefore stored: the verifier's secret for a plain password, and the ClientKey for logins at
+ * servers. A client that logs in with SCRAM reveals its ClientKey to any party that has the StoredKey (RFC 5802 section 3: ClientKey = ClientProof
+ * XOR ClientSignature). pgweir can log in at a server with the ClientKey, and no clear password is stored.
  *
- * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more. Keys of several
- * secrets are kept side by side, because two databases may have different passwords for one user, and a password that is being
- * changed is the old one here and the new one there.
+ * Each entry belongs to a stored secret, by a digest; after a change of the secret it is not found any more. Keys for several secrets are stored
+ * beside each other, because two databases may have different passwords for one user, and a password changes at different times in different
+ * places.
  *
- * Keys that were derived for a server login count as untested until the server has accepted them and proven itself. They are kept,
- * too, so that a server that refuses the password does not have the same key derived at each attempt. They have a list of their own,
- * so that a server that shows another salt each time displaces no keys that work.
+ * Keys that were derived for a server login are untested until the server has accepted them and has proven its own knowledge. They are stored too, so
+ * that a server that refuses the password does not cause a derivation for each attempt. They are in a list of their own, so that a server that sends
+ * another salt each time displaces no working keys.
  *
- * Everything here is wiped when it goes. An entry that is found stays where it is: one goes only for the sake of a new one.
+ * Everything is wiped before it is freed. A look-up does not remove an entry; only a new entry displaces an old one.
  */
 #include "backend/keys.h"
 
@@ -27,6 +26,8 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <string.h>
+
+#define FOUND_KEYS_MOST 1024		/* users found by auth_query with stored keys */
 
 /* Keys for one secret, salt and count. */
 struct salt_keys {
@@ -44,8 +45,8 @@ struct user_keys {
 	struct scram_secret of_plain;	/* verifier of a plain password */
 	uint8_t of_plain_tag[32];	/* keyed digest of that password */
 	bool has_plain;
-	struct salt_keys *salts;	/* the one used last comes first; KEYS_SALTS at most */
-	struct salt_keys *untested;	/* the same; KEYS_UNTESTED at most */
+	struct salt_keys *salts;	/* last used first; KEYS_SALTS at most */
+	struct salt_keys *untested;	/* last used first; KEYS_UNTESTED at most */
 	struct list by_use;
 	UT_hash_handle hh;
 	char name[];
@@ -53,10 +54,46 @@ struct user_keys {
 
 struct server_keys {
 	struct user_keys *users;
-	struct list by_use;		/* all of them, used longest ago first */
-	unsigned most;			/* 0: no bound */
-	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
+	struct list by_use;		/* all users, last used at the end */
+	unsigned most;			/* 0: no limit */
+	uint8_t seed[32];		/* key of the digests, valid in this process only */
 };
+
+/* ---- the secrets of all users ---- */
+
+struct secrets *secrets_new(void)
+{
+	struct secrets *all = mem_try(sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->keys = keys_new(0);
+	all->found_keys = keys_new(FOUND_KEYS_MOST);
+	if (!all->keys || !all->found_keys)
+		secrets_free(&all);
+	return all;
+}
+
+void secrets_free(struct secrets **place)
+{
+	struct secrets *all = *place;
+
+	if (!all)
+		return;
+	if (all->list)
+		userlist_free(&all->list);
+	keys_free(&all->keys);
+	keys_free(&all->found_keys);
+	mem_free(all);
+	*place = NULL;
+}
+
+const struct secret *secrets_listed(const struct secrets *all, const char *user)
+{
+	return all->list ? userlist_find(all->list, user) : NULL;
+}
+
+/* ---- keys ---- */
 
 struct server_keys *keys_new(unsigned most)
 {
@@ -84,7 +121,7 @@ static void clear_salts(struct salt_keys **first)
 	}
 }
 
-/* One that is in no table. */
+/* Frees an entry that is in no table. */
 static void discard(struct user_keys *u)
 {
 	clear_salts(&u->salts);
@@ -98,6 +135,14 @@ static void forget(struct server_keys *k, struct user_keys *u)
 	HASH_DEL(k->users, u);
 	list_remove(&u->by_use);
 	discard(u);
+}
+
+static struct user_keys *find(const struct server_keys *k, const char *user)
+{
+	struct user_keys *u = NULL;
+
+	HASH_FIND_STR(k->users, user, u);
+	return u;
 }
 
 static void clear(struct server_keys *k)
@@ -118,21 +163,8 @@ void keys_free(struct server_keys **keys)
 	*keys = NULL;
 }
 
-static struct user_keys *find(const struct server_keys *k, const char *user)
-{
-	struct user_keys *u = NULL;
-
-	HASH_FIND_STR(k->users, user, u);
-	return u;
-}
-
-static struct user_keys *user_at(struct list *node)
-{
-	return LIST_OBJECT(node, struct user_keys, by_use);
-}
-
-/* With a bound, the one that was used longest ago goes. Without one, the names are those of the user list and of forced users, so there are
-   not more than these. */
+/* Finds or makes the entry of the user and notes its use. With a limit the least recently used entry is removed. Without a limit the names come
+   from the user list and from forced users only. NULL: no memory. */
 static struct user_keys *get(struct server_keys *k, const char *user)
 {
 	struct user_keys *u = find(k, user);
@@ -144,7 +176,7 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 		return u;
 	}
 	if (k->most > 0 && HASH_COUNT(k->users) >= k->most)
-		forget(k, user_at(k->by_use.next));
+		forget(k, LIST_OBJECT(k->by_use.next, struct user_keys, by_use));
 	u = mem_try(sizeof(*u) + length + 1);
 	if (!u)
 		return NULL;
@@ -184,7 +216,7 @@ const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *
 	if (!u || !u->has_plain || u->of_plain.iterations != iterations || memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 || !keys_tag(k, password, "", now) ||
 	    !mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
 		return NULL;
-	/* was used now */
+	/* notes the use */
 	get(k, user);
 	return &u->of_plain;
 }
@@ -208,7 +240,7 @@ bool keys_keep_plain(struct server_keys *k, const char *user, const char *passwo
 	return ok;
 }
 
-/* What keys are found by. */
+/* The key of a look-up. */
 struct wanted {
 	uint8_t of_secret[32];
 	const uint8_t *salt;
@@ -216,19 +248,15 @@ struct wanted {
 	uint32_t iterations;
 };
 
-static bool is_of(const struct salt_keys *s, const uint8_t of_secret[32])
-{
-	return mem_equal_constant_time(s->of_secret, of_secret, sizeof(s->of_secret));
-}
-
-/* Moves the keys to the front of their list. NULL: there are none. */
+/* Finds the keys and moves them to the front of their list. NULL: not found. */
 static struct salt_keys *use(struct salt_keys **list, const struct wanted *wanted)
 {
 	for (struct salt_keys **place = list; *place; place = &(*place)->next) {
 		struct salt_keys *s = *place;
 
 		if (s->iterations != wanted->iterations || s->salt_size != wanted->salt_size ||
-		    memcmp(s->salt, wanted->salt, wanted->salt_size) != 0 || !is_of(s, wanted->of_secret))
+		    memcmp(s->salt, wanted->salt, wanted->salt_size) != 0 ||
+		    !mem_equal_constant_time(s->of_secret, wanted->of_secret, sizeof(s->of_secret)))
 			continue;
 		*place = s->next;
 		s->next = *list;
@@ -238,36 +266,31 @@ static struct salt_keys *use(struct salt_keys **list, const struct wanted *wante
 	return NULL;
 }
 
-/* A place for new ones, at the front of the list, which keeps `most`. NULL: no memory. */
-static struct salt_keys *add(struct salt_keys **list, const struct wanted *wanted, int most)
+/* Stores the keys at the front of the list, which has at most `most` entries. False: no memory. */
+static bool store(struct salt_keys **list, const struct wanted *wanted, int most, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
-	struct salt_keys *s = mem_try(sizeof(*s)), **last = list;
+	struct salt_keys *s = use(list, wanted), **last = list;
 
-	if (!s)
-		return NULL;
-	memcpy(s->of_secret, wanted->of_secret, sizeof(s->of_secret));
-	memcpy(s->salt, wanted->salt, wanted->salt_size);
-	s->salt_size = wanted->salt_size;
-	s->iterations = wanted->iterations;
-	s->next = *list;
-	*list = s;
-	for (int i = 0; i < most && *last; i++)
-		last = &(*last)->next;
-	clear_salts(last);
-	return s;
+	if (!s) {
+		s = mem_try(sizeof(*s));
+		if (!s)
+			return false;
+		memcpy(s->of_secret, wanted->of_secret, sizeof(s->of_secret));
+		memcpy(s->salt, wanted->salt, wanted->salt_size);
+		s->salt_size = wanted->salt_size;
+		s->iterations = wanted->iterations;
+		s->next = *list;
+		*list = s;
+		for (int i = 0; i < most && *last; i++)
+			last = &(*last)->next;
+		clear_salts(last);
+	}
+	memcpy(s->client_key, client_key, SCRAM_KEY);
+	memcpy(s->server_key, server_key, SCRAM_KEY);
+	return true;
 }
 
-/* Frees the keys that `use` has found, which are the first. */
-static void remove_first(struct salt_keys **list)
-{
-	struct salt_keys *rest = (*list)->next;
-
-	(*list)->next = NULL;
-	clear_salts(list);
-	*list = rest;
-}
-
-/* What is found by the stored secret, too. False: no memory. */
+/* Makes the key of a look-up. False: no memory. */
 static bool want(struct wanted *wanted, const struct server_keys *k, const char *stored, const uint8_t *salt, size_t salt_size, uint32_t iterations)
 {
 	wanted->salt = salt;
@@ -276,33 +299,23 @@ static bool want(struct wanted *wanted, const struct server_keys *k, const char 
 	return keys_tag(k, stored, "", wanted->of_secret);
 }
 
-static struct salt_keys *use_or_add(struct salt_keys **list, const struct wanted *wanted, int most)
-{
-	struct salt_keys *s = use(list, wanted);
-
-	return s ? s : add(list, wanted, most);
-}
-
-static bool fill(struct salt_keys *s, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
-{
-	if (!s)
-		return false;
-	memcpy(s->client_key, client_key, SCRAM_KEY);
-	memcpy(s->server_key, server_key, SCRAM_KEY);
-	return true;
-}
-
 bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = get(k, user);
+	struct salt_keys *tested;
 	struct wanted wanted;
 
 	if (!u || salt_size > SCRAM_SALT_MAX || !want(&wanted, k, stored, salt, salt_size, iterations))
 		return false;
-	if (use(&u->untested, &wanted))
-		remove_first(&u->untested);
-	return fill(use_or_add(&u->salts, &wanted, KEYS_SALTS), client_key, server_key);
+	/* the keys are tested now: removes them, the first of the other list */
+	tested = use(&u->untested, &wanted);
+	if (tested) {
+		u->untested = tested->next;
+		tested->next = NULL;
+		clear_salts(&tested);
+	}
+	return store(&u->salts, &wanted, KEYS_SALTS, client_key, server_key);
 }
 
 void keys_keep_untested(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
@@ -312,7 +325,7 @@ void keys_keep_untested(struct server_keys *k, const char *user, const char *sto
 	struct wanted wanted;
 
 	if (u && salt_size <= SCRAM_SALT_MAX && want(&wanted, k, stored, salt, salt_size, iterations) && !use(&u->salts, &wanted))
-		fill(use_or_add(&u->untested, &wanted, KEYS_UNTESTED), client_key, server_key);
+		store(&u->untested, &wanted, KEYS_UNTESTED, client_key, server_key);
 }
 
 bool keys_has(const struct server_keys *k, const char *user, const char *stored)
@@ -323,7 +336,7 @@ bool keys_has(const struct server_keys *k, const char *user, const char *stored)
 	if (!u || !u->salts || !keys_tag(k, stored, "", of_secret))
 		return false;
 	for (const struct salt_keys *s = u->salts; s; s = s->next)
-		if (is_of(s, of_secret))
+		if (mem_equal_constant_time(s->of_secret, of_secret, sizeof(of_secret)))
 			return true;
 	return false;
 }
@@ -345,7 +358,7 @@ bool keys_find(const struct server_keys *k, const char *user, const char *stored
 	return true;
 }
 
-bool keys_password_is_proven(struct server_keys *k, const char *password, const char *user, const char *stored)
+bool keys_password_check(struct server_keys *k, const char *password, const char *user, const char *stored)
 {
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
@@ -353,23 +366,11 @@ bool keys_password_is_proven(struct server_keys *k, const char *password, const 
 	if (!u || !u->salts || !keys_tag(k, stored, password, now))
 		return false;
 	for (const struct salt_keys *s = u->salts; s; s = s->next) {
-		/* it was used now */
+		/* notes the use */
 		if (s->has_proven && mem_equal_constant_time(s->proven, now, sizeof(now)))
 			return get(k, user) != NULL;
 	}
 	return false;
-}
-
-/* With the keys: a password that is known without them would never leave any. */
-static void remember(struct server_keys *k, const char *password, const char *user, const char *stored, const struct scram_secret *secret,
-		     const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
-{
-	struct salt_keys *s;
-
-	if (!keys_keep(k, user, stored, secret->salt, secret->salt_size, secret->iterations, client_key, server_key))
-		return;
-	s = find(k, user)->salts;
-	s->has_proven = keys_tag(k, stored, password, s->proven);
 }
 
 bool keys_password_prove(struct server_keys *k, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY])
@@ -379,15 +380,19 @@ bool keys_password_prove(struct server_keys *k, const char *password, const char
 	bool right = scram_secret_read(stored, &secret) && scram_keys_of_salted(salted, client_key, stored_key, server_key) &&
 		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
 
-	if (right)
-		remember(k, password, user, stored, &secret, client_key, server_key);
+	/* the digest of the password is stored with the keys, and is freed with them */
+	if (right && keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key)) {
+		struct salt_keys *s = find(k, user)->salts;
+
+		s->has_proven = keys_tag(k, stored, password, s->proven);
+	}
 	mem_wipe(client_key, sizeof(client_key));
 	mem_wipe(server_key, sizeof(server_key));
 	mem_wipe(&secret, sizeof(secret));
 	return right;
 }
 
-/* ---- to another process ---- */
+/* ---- online restart ---- */
 
 static void pack_salts(struct bytes *out, const struct salt_keys *first)
 {
@@ -435,7 +440,7 @@ static void unpack_salt(struct unpack *in, struct salt_keys *s)
 	unpack_exactly(in, s->proven, sizeof(s->proven));
 }
 
-/* In their order, `most` of them. */
+/* Reads at most `most` entries in their order. */
 static void unpack_salts(struct unpack *in, struct salt_keys **end, int most)
 {
 	clear_salts(end);
@@ -448,12 +453,6 @@ static void unpack_salts(struct unpack *in, struct salt_keys **end, int most)
 	}
 }
 
-static void unpack_user(struct unpack *in, struct user_keys *u)
-{
-	unpack_salts(in, &u->salts, KEYS_SALTS);
-	unpack_salts(in, &u->untested, KEYS_UNTESTED);
-}
-
 void keys_unpack(struct unpack *in, struct server_keys *k)
 {
 	const char *name;
@@ -464,10 +463,12 @@ void keys_unpack(struct unpack *in, struct server_keys *k)
 		struct user_keys *u = get(k, name);
 
 		in->bad |= !u;
-		if (u)
-			unpack_user(in, u);
+		if (!u)
+			continue;
+		unpack_salts(in, &u->salts, KEYS_SALTS);
+		unpack_salts(in, &u->untested, KEYS_UNTESTED);
 	}
-	/* half of a key is none */
+	/* an incomplete record is not used */
 	if (in->bad)
 		clear(k);
 }

@@ -1,33 +1,21 @@
 /*
- * Secrets that logins have proven: what auth_query has found, and passwords that PAM or LDAP has found right. The pool that needs
- * them keeps them, for as long as it lives.
+ * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or LDAP has accepted. The pool whose servers are
+ * logged in to with them keeps them, as long as it exists.
  *
- * A client that is looked up brings the only secret with which a server of its pool can be logged in to:
- * its own. It belongs to the pool, (database, user), and not to the name: the same name may have another
- * secret in another database, and a database that forces a user on its clients has a pool that is not
- * theirs, where their secrets have no business. It is kept only after the client has proven to know it.
- * When it has been changed since, the server says so, and the next login brings the new one. A login may take long: one that
- * was looked up before the change and ends after another's has nothing new to tell.
+ * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may have another secret in another database, and a
+ * database with a forced user has a pool of that user. The secret is stored only after the client has proven that it knows it. If the secret has
+ * changed, the server refuses it, and the next login brings the new secret. A login may take long: a secret of an older look-up does not replace a
+ * secret of a later one. For a SCRAM secret the ClientKey is stored with it (keys.c), for the same pool.
  *
- * With a SCRAM secret it is the ClientKey that logs in (keys.c), and it is the pool's for the same reasons.
- *
- * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept. It was sent to be used in one
- * database, and the server of another one must not get it: that may belong to a tenant and ask for it in clear text.
+ * PAM and LDAP have no secret that could be sent to a server, so the password itself is stored. The client has sent the password for one database.
+ * The server of another database must not receive it, because that server may belong to another tenant and ask for the password in clear text.
  */
 #include "backend/proven_secret.h"
 
-#include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 
 #include <string.h>
-
-const struct proven_secret *proven_secret_of(const struct pool *pool)
-{
-	const struct server_info *info = pool->server_cache;
-
-	return info ? info->proven.found : NULL;
-}
 
 void proven_secret_free(struct proven_secret **place)
 {
@@ -41,7 +29,7 @@ void proven_secret_free(struct proven_secret **place)
 	mem_free(f);
 }
 
-static struct proven_secret *found_new(const struct secret *secret)
+static struct proven_secret *proven_secret_new(const struct secret *secret)
 {
 	struct proven_secret *f = mem_try(sizeof(*f));
 
@@ -54,21 +42,7 @@ static struct proven_secret *found_new(const struct secret *secret)
 	return f;
 }
 
-/* The ClientKey that this login has revealed, or an earlier one. */
-static void keep_keys(const struct proven_secret *f, const struct server_keys *proven, const char *user)
-{
-	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
-	struct scram_secret scram;
-
-	if (scram_secret_read(f->secret->bytes, &scram) &&
-	    keys_find(proven, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key))
-		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key);
-	mem_wipe(&scram, sizeof(scram));
-	mem_wipe(client_key, sizeof(client_key));
-	mem_wipe(server_key, sizeof(server_key));
-}
-
-/* A login at a server that failed with another secret. */
+/* A server login that failed with another secret may succeed now. */
 static void forgive(struct pool *pool)
 {
 	if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
@@ -78,6 +52,9 @@ static void forgive(struct pool *pool)
 void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
 {
 	struct server_info *info = server_info_get(pool, w->params);
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct scram_secret scram;
+	const char *user = pool->user->name;
 	struct proven_secret *f;
 
 	if (!info || secret->length == 0)
@@ -85,24 +62,25 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 	if (!info->proven.found || !secret_is_same(info->proven.found->secret, secret)) {
 		if (info->proven.found && answer < info->proven.found->answer)
 			return;
-		f = found_new(secret);
+		f = proven_secret_new(secret);
 		if (!f)
 			return;
 		proven_secret_free(&info->proven.found);
 		info->proven.found = f;
 		forgive(pool);
 	}
-	if (answer > info->proven.found->answer)
-		info->proven.found->answer = answer;
-	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
-		keep_keys(info->proven.found, w->secrets->found_keys, pool->user->name);
-}
-
-const struct proven_secret *shown_of(const struct pool *pool)
-{
-	const struct server_info *info = pool->server_cache;
-
-	return info ? info->proven.shown : NULL;
+	f = info->proven.found;
+	if (answer > f->answer)
+		f->answer = answer;
+	if (secret_kind_of(secret->bytes) != SECRET_SCRAM)
+		return;
+	/* the ClientKey that this login or an earlier login has revealed */
+	if (scram_secret_read(f->secret->bytes, &scram) &&
+	    keys_find(w->secrets->found_keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key))
+		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key);
+	mem_wipe(&scram, sizeof(scram));
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
 }
 
 void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
@@ -112,7 +90,7 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 
 	if (!info || (info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
 		return;
-	f = found_new(password);
+	f = proven_secret_new(password);
 	if (!f)
 		return;
 	proven_secret_free(&info->proven.shown);

@@ -1,13 +1,11 @@
 /*
- * Server connections that lead where none would be opened any more: their TLS settings are others now, or
- * the name that they were dialled by has other addresses.
+ * Obsolete server connections: a new connection would use other TLS settings, or another address of the host name.
  *
- * No client is cut off for it. A connection in use is marked, and closed when its client gives it back; one
- * that no client uses ends at once. One that is being opened was told the earlier settings or addresses. Other settings
- * end it at once: it might yet send a password in the old way, and a waiting client would wait for it in vain. Other addresses only
- * mark it, and dial_tick ends it when it takes longer than a second: where each answer differs, one dial's question would end
- * all the others, and theirs that one. A pool that is content dials no server, so the names that its connections were dialled by are
- * watched.
+ * No client loses its server. A server in use is marked and closes when it is released; an idle server closes at once. A server that is being
+ * opened uses the earlier settings or addresses. After a change of settings it closes at once, because it might send a password with the old
+ * settings. After a change of addresses it is only marked, and dial_tick() closes it if the login takes longer than one second: if each answer of
+ * the name server is different, each dial would end all other dials. A pool without open logins looks up no names, so the names of connected
+ * servers are watched.
  */
 #include "backend/retire.h"
 
@@ -52,30 +50,35 @@ void retire_all(struct world *w, bool unix_too)
 	retire_unused(w);
 }
 
-static bool is_same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool is_on_host_of(const struct conf_database *one, const struct conf_database *other)
 {
-	return one->port == other->port && is_same_text(one->host, other->host);
+	return one->port == other->port && (one->host == other->host || (one->host && other->host && strcmp(one->host, other->host) == 0));
 }
 
-static void retire_host(struct world *w, const struct conf_database *conf)
+/* Marks the servers of all hosts whose session defaults have changed. */
+static void retire_due(struct world *w)
 {
-	int count = 0;
+	if (!w->sessions_changed || (w->sessions_retired != 0 && w->now - w->sessions_retired < RETIRE_PAUSE))
+		return;
+	w->sessions_changed = false;
+	w->sessions_retired = w->now;
+	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
+		int count = 0;
 
-	LIST_EACH(node, &w->servers) {
-		struct server *s = LIST_OBJECT(node, struct server, peer.node);
-
-		if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE || !is_on_host_of(s->pooled.pool->database->conf, conf))
+		if (!d->sessions_changed)
 			continue;
-		s->pooled.close_reason = REASON_OBSOLETE;
-		count++;
+		d->sessions_changed = false;
+		LIST_EACH(node, &w->servers) {
+			struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+			if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE || !is_on_host_of(s->pooled.pool->database->conf, d->conf))
+				continue;
+			s->pooled.close_reason = REASON_OBSOLETE;
+			count++;
+		}
+		log_info("ALTER ROLE or ALTER DATABASE: %d server connections are obsolete", count);
+		end_unused(&w->servers, false);
 	}
-	log_info("ALTER ROLE or ALTER DATABASE: %d server connections are obsolete", count);
-	end_unused(&w->servers, false);
 }
 
 void retire_sessions(struct server *s)
@@ -86,20 +89,6 @@ void retire_sessions(struct server *s)
 	d->sessions_changed = true;
 	w->sessions_changed = true;
 	retire_due(w);
-}
-
-void retire_due(struct world *w)
-{
-	if (!w->sessions_changed || (w->sessions_retired != 0 && w->now - w->sessions_retired < RETIRE_PAUSE))
-		return;
-	w->sessions_changed = false;
-	w->sessions_retired = w->now;
-	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
-		if (!d->sessions_changed)
-			continue;
-		d->sessions_changed = false;
-		retire_host(w, d->conf);
-	}
 }
 
 void retire_database(struct server *from, const uint8_t *text, size_t size)
@@ -123,25 +112,6 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 	}
 }
 
-static const char *name_of(const struct server *s)
-{
-	return s->dial ? s->dial->host : s->host;
-}
-
-static bool is_among(const struct address *a, const struct dns_answer *answer)
-{
-	for (int i = 0; i < answer->count; i++)
-		if (address_is_same_host(a, &answer->addresses[i]))
-			return true;
-	return false;
-}
-
-/* It waits for this very answer: the address that it has, if any, is that of the host before in its list. */
-static bool is_asking(const struct server *s)
-{
-	return s->dial && s->dial->step == DIAL_NAME;
-}
-
 void retire_moved(void *context, const char *name, const struct dns_answer *now)
 {
 	struct world *w = context;
@@ -150,10 +120,16 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	world_wake(w);
 	LIST_EACH(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		const char *dialled = name_of(s);
+		const char *dialled = s->dial ? s->dial->host : s->host;
+		bool is_among = false;
 
-		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 || is_asking(s) ||
-		    is_among(s->address, now))
+		/* a dial that waits for this answer still has the address of the previous host of its list */
+		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
+		    (s->dial && s->dial->step == DIAL_NAME))
+			continue;
+		for (int i = 0; !is_among && i < now->count; i++)
+			is_among = address_is_same_host(s->address, &now->addresses[i]);
+		if (is_among)
 			continue;
 		s->pooled.close_reason = REASON_OBSOLETE;
 		count++;
@@ -164,11 +140,12 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	end_unused(&w->servers, false);
 }
 
-void retire_watch(struct world *w)
+void retire_tick(struct world *w)
 {
 	const char *last = "";
 	struct address literal;
 
+	retire_due(w);
 	if (w->now - w->names_watched < USEC)
 		return;
 	w->names_watched = w->now;
@@ -176,7 +153,7 @@ void retire_watch(struct world *w)
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const char *name = s->pooled.close_reason == REASON_NONE && may_retire(s, false) ? s->host : NULL;
 
-		/* mostly one server after the other has the same */
+		/* servers beside each other usually have the same name */
 		if (!name || strcmp(name, last) == 0)
 			continue;
 		last = name;

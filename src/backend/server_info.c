@@ -1,10 +1,9 @@
 /*
- * What a pool has learned from its servers.
+ * The facts that a pool has learned from its servers: the parameters of a new session, with which clients are welcomed, and the text of the last
+ * failed login.
  *
- * A client is welcomed with the values that a real server of its pool has reported, and hears the words
- * with which a server refused the last login. All of it is of the servers that the pool's database names:
- * when a RELOAD names others, the generation of the pool has moved on, and what was learned before is void,
- * but for the last error, which stands until the next login.
+ * Invariant: the facts are about the servers that the pool's database names now. When a RELOAD names other servers, the generation of the pool
+ * changes, and older facts are dropped, except for the text of the last failed login, which is valid until the next login.
  */
 #include "backend/server_info.h"
 
@@ -19,7 +18,7 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 	struct server_info *info = pool->server_cache;
 
 	if (info && info->generation != pool->generation) {
-		/* a RELOAD leads to another server: what the old one said holds no more */
+		/* after a RELOAD the pool has other servers */
 		params_drop(table, &info->reported.defaults);
 		welcome_drop(&info->reported.welcome);
 		info->reported.defaults = params_none(table);
@@ -65,11 +64,11 @@ void database_functions_drop(struct database_functions **place)
 	mem_free(f);
 }
 
-/* A refusal of the server's, or an answer that cannot be accepted, is lasting. All else may pass by itself. */
+/* A refusal by the server and an invalid answer are lasting failures. Other failures may end without a change of the configuration. */
 static enum login_failure failure_of(const struct server *s, enum close_reason why)
 {
 	if (!s->dial)
-		return FAILURE_LASTING;		/* it lets us in, and is of no use then */
+		return FAILURE_LASTING;		/* the login was successful, but the server cannot be used */
 	if (s->dial->refusal != SERVER_REFUSAL_OTHER)
 		return s->dial->refusal == SERVER_REFUSAL_FULL ? FAILURE_FULL : FAILURE_BUSY;
 	switch (why) {
@@ -87,29 +86,23 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 	}
 }
 
-/* The client may have mistyped the name; or it is created next (invalid_catalog_name). */
-static bool is_database_missing(const struct pool *pool, const struct server_info *info)
-{
-	return pool->database->automatic && info && strcmp(info->failure.sqlstate, "3D000") == 0;
-}
-
 bool server_info_failed(struct server *s, enum close_reason why, const char *text, enum login_failure *failed)
 {
 	struct pool *pool = s->pooled.pool;
 	struct server_info *info = server_info_get(pool, s->peer.world->params);
 	enum login_failure failure;
 
-	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
+	/* a login that policy, an administrator or a client has ended says nothing about the server */
 	if ((close_reason_row(why)->fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_row(why)->fault == FAULT_CLIENT)
 		return false;
-	/* nor is it any of the new servers' when a RELOAD or the name server has meanwhile sent the pool elsewhere */
+	/* a RELOAD or a changed address has given the pool other servers meanwhile */
 	if (s->pooled.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))
 		return false;
 	failure = *failed = failure_of(s, why);
-	/* that of a secret that is not the server's is what the server itself would have said */
+	/* for an outdated secret the server would have answered with this SQLSTATE */
 	if (info && why != REASON_SERVER_SAID)
 		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_row(why)->sqlstate : "");
-	/* what the server refuses to one replication client it need not refuse to others */
+	/* the server may accept other clients than this replication client */
 	if (s->pooled.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
 		return true;
 	if (info) {
@@ -121,7 +114,10 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 		hosts_note(s, false);
 	if (failure == FAILURE_LASTING)
 		pool_server_refused(&s->pooled);
-	pool_login_failed(pool, is_database_missing(pool, info) ? FAILURE_MISSING : failure, s->peer.world->now);
+	/* invalid_catalog_name: a client has mistyped the name, or the database is created later */
+	if (pool->database->automatic && info && strcmp(info->failure.sqlstate, "3D000") == 0)
+		failure = FAILURE_MISSING;
+	pool_login_failed(pool, failure, s->peer.world->now);
 	return true;
 }
 

@@ -1,9 +1,9 @@
 /*
- * Logging in at a server: StartupMessage, the version of the protocol, authentication, parameters, BackendKeyData,
- * ReadyForQuery ("Start-up" in the documentation of the protocol). What authentication asks for is answered in server_auth.c.
+ * The login at a server: StartupMessage, version of the protocol, authentication, parameters, BackendKeyData, ReadyForQuery ("Start-up" in the
+ * documentation of the protocol). server_auth.c answers the Authentication messages.
  *
- * Everything a server may say here fits in WHOLE_MOST bytes and is read as a whole; a server that sends more, or
- * something else, or out of order, is refused with a precise reason. An ErrorResponse is passed on word for word to those that wait.
+ * A message of a server has at most WHOLE_MOST bytes here and is read as a whole. A server that sends a longer, unexpected or misplaced message is
+ * refused with a precise reason. The text of an ErrorResponse is passed on to the waiting clients.
  */
 #include "backend/server_login.h"
 
@@ -24,7 +24,7 @@
 
 /* ---- StartupMessage ---- */
 
-#define PAIRS_OWN 8		/* user, database, replication, and what the database's entry sets */
+#define PAIRS_OWN 8		/* user, database, replication, and parameters of the database entry */
 
 struct pairs {
 	const char **at;
@@ -45,51 +45,6 @@ void server_login_broken(struct server *s, const char *detail)
 	server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 }
 
-/* The minor version to ask for. */
-static uint8_t wanted_minor(const struct server *s)
-{
-	int of_database = s->pooled.pool->database->conf->max_protocol_version;
-	int newest = of_database == CONF_UNSET ? s->peer.world->conf->settings.server_max_protocol_version : of_database;
-
-	switch ((enum protocol_version)newest) {
-	case PROTOCOL_3_2:
-		return PG_MINOR_LONG_KEYS;
-	case PROTOCOL_LATEST:
-		return PG_MINOR_NEWEST;
-	case PROTOCOL_3_0:
-		break;
-	}
-	return 0;
-}
-
-static void add_kept(struct pairs *p, const struct bytes *kept)
-{
-	struct pg_cursor c;
-
-	/* mostly there is nothing, not even memory */
-	if (bytes_size(kept) == 0)
-		return;
-	c = pg_cursor_of(bytes_front(kept), bytes_size(kept));
-	while (c.at < c.end) {
-		const char *name = pg_read_string(&c), *value = pg_read_string(&c);
-
-		add(p, name, value);
-	}
-}
-
-/* A name that the server would cut to another one, which rules and limits here know nothing of. NULL: there is none. The user in
-   the database's entry, and its dbname, are what the configuration says. */
-static const char *name_fault(const struct pool *pool)
-{
-	const struct conf_database *conf = pool->database->conf;
-
-	if (strlen(pool->user->name) > CONF_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0))
-		return "the name of the user is longer than 63 bytes, and PostgreSQL would cut it";
-	if (strlen(pool->database->name) > CONF_NAME_MOST && !conf->dbname)
-		return "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)";
-	return NULL;
-}
-
 void server_login_begin(struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -105,11 +60,19 @@ void server_login_begin(struct server *s)
 	struct pairs pairs = {
 		.most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + params_others(startup) + REPLICATION_PAIRS)
 	};
+	int newest = conf->max_protocol_version == CONF_UNSET ? (int)w->conf->settings.server_max_protocol_version : (int)conf->max_protocol_version;
 	struct bytes out = BYTES_EMPTY;
+	struct pg_cursor kept;
 	bool sent;
 
-	if (name_fault(pool)) {
-		server_login_broken(s, name_fault(pool));
+	/* The server would cut a long name to another name, for which the rules and limits here do not apply. Names in the database entry come from
+	   the configuration and are sent unchanged. */
+	if (strlen(pool->user->name) > CONF_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0)) {
+		server_login_broken(s, "the name of the user is longer than 63 bytes, and PostgreSQL would cut it");
+		return;
+	}
+	if (strlen(pool->database->name) > CONF_NAME_MOST && !conf->dbname) {
+		server_login_broken(s, "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)");
 		return;
 	}
 	pairs.at = mem_try(pairs.most * sizeof(*pairs.at));
@@ -118,7 +81,7 @@ void server_login_begin(struct server *s)
 		return;
 	}
 	add(&pairs, "user", pool->user->name);
-	/* a walsender that streams all databases belongs to none */
+	/* physical replication has no database */
 	if (s->replication != REPLICATION_PHYSICAL)
 		add(&pairs, "database", conf->dbname ? conf->dbname : pool->database->name);
 	if (s->replication != REPLICATION_NONE)
@@ -130,8 +93,15 @@ void server_login_begin(struct server *s)
 		add(&pairs, params_name(w->params, i), params_get(startup, i));
 	for (size_t i = 0; i < params_others(startup); i++)
 		add(&pairs, params_other(startup, i).name, params_other(startup, i).value);
-	add_kept(&pairs, &s->dial->kept);
-	s->minor = wanted_minor(s);
+	if (bytes_size(&s->dial->kept) > 0) {
+		kept = pg_cursor_of(bytes_front(&s->dial->kept), bytes_size(&s->dial->kept));
+		while (kept.at < kept.end) {
+			const char *name = pg_read_string(&kept), *value = pg_read_string(&kept);
+
+			add(&pairs, name, value);
+		}
+	}
+	s->minor = newest == PROTOCOL_LATEST ? PG_MINOR_NEWEST : newest == PROTOCOL_3_2 ? PG_MINOR_LONG_KEYS : 0;
 	pg_build_startup(&out, 3 << 16 | s->minor, pairs.at, pairs.count);
 	mem_free(pairs.at);
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
@@ -142,8 +112,8 @@ void server_login_begin(struct server *s)
 
 /* ---- the version of the protocol ---- */
 
-/* NegotiateProtocolVersion, which comes before anything else: the server speaks an older version than was asked for. Options
-   were not asked for, so it cannot lack any. */
+/* NegotiateProtocolVersion, the first message: the server speaks an older version than requested. No protocol options were requested, so the list of
+   unknown options is empty. */
 static void negotiated(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
@@ -158,7 +128,7 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 		server_login_broken(s, "NegotiateProtocolVersion out of order");
 		return;
 	}
-	/* the message is described as holding the minor version alone; PostgreSQL puts the major one before it */
+	/* the documentation says that the message has the minor version; PostgreSQL sends the major version, too */
 	if ((version >> 16 != 3 && version >> 16 != 0) || minor > s->minor || minor != pg_minor_served((uint16_t)minor)) {
 		snprintf(detail, sizeof(detail), "server wants to speak protocol %u.%u", version >> 16, minor);
 		server_login_broken(s, detail);
@@ -168,31 +138,14 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 	s->minor = (uint8_t)minor;
 }
 
-/* ---- what follows AuthenticationOk ---- */
-
-static void parameter(struct server *s, const struct pg_frame *f)
-{
-	struct pg_cursor c = pg_cursor_of(f->body, f->size);
-	const char *name = pg_read_string(&c), *value = pg_read_string(&c);
-
-	if (c.bad) {
-		server_login_broken(s, "malformed ParameterStatus");
-		return;
-	}
-	if (params_index(s->peer.world->params, name) >= 0)
-		server_parameter(s, name, value);
-	else if (bytes_size(&s->dial->welcome) > WHOLE_MOST)
-		server_login_broken(s, "too many parameters");
-	else
-		pg_build_parameter_status(&s->dial->welcome, name, value);
-}
+/* ---- after AuthenticationOk ---- */
 
 static void backend_key(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
 
 	s->backend_pid = pg_read_u32(&c);
-	/* of the size that the server likes, whatever the version: it is the one that has to know the key again */
+	/* the server chooses the size, in every version of the protocol */
 	if (c.bad || c.end - c.at < PG_KEY_LEAST || c.end - c.at > PG_KEY_MOST) {
 		server_login_broken(s, "malformed BackendKeyData");
 		return;
@@ -208,10 +161,10 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 }
 
 /*
- * Whether the server minds what the client asked for at its start-up. Which SQLSTATE it has for that is up to each parameter, and to each
- * extension (an encoding that cannot be converted is 0A000, one that only superusers may set 42501), so those are told apart that are
- * surely not about it: connection, password, database, resources, the server's own state, its system, its bugs. To take such a one for
- * the client's would cost others of the pool a login more; the other way round its login would be tried again and again, in front of them.
+ * Whether the server has refused the start-up parameters of the client. Each parameter and each extension chooses its own SQLSTATE (0A000 for an
+ * encoding that cannot be converted, 42501 for a parameter of superusers), so this excludes the classes that are certainly not about parameters:
+ * connection, password, database, resources, state of the server, system, internal errors. A wrong yes costs the other clients of the pool one more
+ * login; a wrong no would repeat the login of this client again and again before theirs.
  */
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
@@ -223,30 +176,14 @@ static bool minds_parameters(const struct server *s, const struct pg_error *e)
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (text_starts(e->sqlstate, others[i]))
 			return false;
-	/* parameters are looked at behind AuthenticationOk */
+	/* the server examines parameters after AuthenticationOk */
 	return asked && s->dial->step == DIAL_PROVEN;
-}
-
-/* Those that asked for it are told what a direct connection would have told them. It is no failure of the server's, and
-   others of the pool have nothing to do with it. */
-static void refuse_askers(struct server *s, const char *words)
-{
-	static const enum client_state waiting[] = { CLIENT_WAITING_LOGIN, CLIENT_WAITING };
-
-	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
-		LIST_EACH_SAFE(node, &s->pooled.pool->clients[waiting[i]]) {
-			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
-
-			if (c->pooled.startup == s->pooled.startup)
-				client_end(c, REASON_SERVER_SAID, words);
-		}
-	}
-	server_end(s, REASON_STARTUP_VALUE, words);
 }
 
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
 	struct server_info *info = server_info_get(s->pooled.pool, s->peer.world->params);
+	static const enum client_state waiting[] = { CLIENT_WAITING_LOGIN, CLIENT_WAITING };
 	char who[256], text[PRINTABLE_TEXT];
 	struct pg_error e;
 
@@ -254,7 +191,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		server_login_broken(s, "malformed ErrorResponse");
 		return;
 	}
-	/* PgBouncer's line has no connection in front of it */
+	/* PgBouncer's log line does not begin with the connection */
 	log_warning("server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)),
 		    server_text(s, who, sizeof(who)));
 	if (info && strlen(e.sqlstate) < sizeof(info->failure.sqlstate))
@@ -265,15 +202,26 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		s->dial->refusal = SERVER_REFUSAL_AWAY;
 	else
 		s->dial->refusal = SERVER_REFUSAL_OTHER;
-	if (!s->pooled.dedicated && minds_parameters(s, &e))
-		refuse_askers(s, e.message);
-	else if (s->dial->refusal != SERVER_REFUSAL_OTHER)
+	if (!s->pooled.dedicated && minds_parameters(s, &e)) {
+		/* only clients with these parameters get the error; for the other clients of the pool the server has not failed */
+		for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+			LIST_EACH_SAFE(node, &s->pooled.pool->clients[waiting[i]]) {
+				struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+				if (c->pooled.startup == s->pooled.startup)
+					client_end(c, REASON_SERVER_SAID, e.message);
+			}
+		}
+		server_end(s, REASON_STARTUP_VALUE, e.message);
+		return;
+	}
+	if (s->dial->refusal != SERVER_REFUSAL_OTHER)
 		dial_give_way(s, REASON_SERVER_SAID, *e.message ? e.message : "server is not ready");
 	else
 		server_end(s, REASON_SERVER_SAID, *e.message ? e.message : "server login failed");
 }
 
-/* What this login has taught about sessions of this pool. */
+/* Stores the parameters of a new session of this pool. False: no memory. */
 static bool learn(struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -300,37 +248,26 @@ static bool learn(struct server *s)
 	return true;
 }
 
-/* What its clients are welcomed with. */
-static bool keep_welcome(struct server *s)
-{
-	struct server_info *info = server_info_get(s->pooled.pool, s->peer.world->params);
-
-	s->welcome = welcome_of(&s->dial->welcome, info ? info->reported.welcome : NULL);
-	return s->welcome != NULL;
-}
-
-/* Parameters of the start-up message that the server did not report have their values all the same. */
-static bool assume_unreported(struct server *s)
-{
-	struct world *w = s->peer.world;
-	const struct params *set = params_overlay(w->params, s->pooled.startup, s->params);
-
-	if (!set)
-		return false;
-	params_drop(w->params, &s->params);
-	s->params = set;
-	s->first_params = params_hold(set);
-	return true;
-}
-
 static void logged_in(struct server *s)
 {
 	struct world *w = s->peer.world;
 	struct pool *pool = s->pooled.pool;
-	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
-	bool is_current = s->pooled.close_reason == REASON_NONE;
-	bool learned = keep_welcome(s) && (!is_current || s->pooled.dedicated || learn(s)) && assume_unreported(s) && server_enlist(s);
+	struct server_info *info = server_info_get(pool, w->params);
+	/* parameters of the start-up message that the server has not reported have the requested values */
+	const struct params *set = params_overlay(w->params, s->pooled.startup, s->params);
+	bool learned;
 
+	if (set) {
+		params_drop(w->params, &s->params);
+		s->params = set;
+		s->first_params = params_hold(set);
+	}
+	s->welcome = welcome_of(&s->dial->welcome, info ? info->reported.welcome : NULL);
+	learned = s->welcome && set;
+	/* nothing is learned from a server that is to be closed: after a RELOAD it may be a server of the former configuration */
+	if (learned && s->pooled.close_reason == REASON_NONE && !s->pooled.dedicated)
+		learned = learn(s);
+	learned = learned && server_enlist(s);
 	hosts_note(s, true);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
@@ -342,7 +279,6 @@ static void logged_in(struct server *s)
 	}
 	s->pooled.opened = w->now;
 	pool_login_succeeded(pool);
-	pool_mark(pool);
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
@@ -350,27 +286,14 @@ static void logged_in(struct server *s)
 	}
 }
 
-static void ready(struct server *s, const struct pg_frame *f)
-{
-	if (s->dial->step != DIAL_PROVEN || f->size != 1 || f->body[0] != 'I') {
-		server_login_broken(s, "ReadyForQuery out of order");
-		return;
-	}
-	s->status = 'I';
-	dial_step_to(s->dial, DIAL_READY);
-}
-
-/* What may come behind ReadyForQuery, unasked: a last word, a parameter, a notice. */
-static bool may_be_unasked(uint8_t type)
-{
-	return type == PGS_ERROR || type == PGS_PARAMETER || type == PGS_NOTICE;
-}
-
 static void frame(struct server *s, const struct pg_frame *f)
 {
+	struct pg_cursor c = pg_cursor_of(f->body, f->size);
+	const char *name, *value;
 	char detail[64];
 
-	if (s->dial->step == DIAL_READY && !may_be_unasked(f->type)) {
+	/* after ReadyForQuery a server may only send an error, a parameter or a notice */
+	if (s->dial->step == DIAL_READY && f->type != PGS_ERROR && f->type != PGS_PARAMETER && f->type != PGS_NOTICE) {
 		snprintf(detail, sizeof(detail), "message type 0x%02x behind ReadyForQuery", f->type);
 		server_login_broken(s, detail);
 		return;
@@ -380,7 +303,16 @@ static void frame(struct server *s, const struct pg_frame *f)
 		server_auth_request(s, f);
 		return;
 	case PGS_PARAMETER:
-		parameter(s, f);
+		name = pg_read_string(&c);
+		value = pg_read_string(&c);
+		if (c.bad)
+			server_login_broken(s, "malformed ParameterStatus");
+		else if (params_index(s->peer.world->params, name) >= 0)
+			server_parameter(s, name, value);
+		else if (bytes_size(&s->dial->welcome) > WHOLE_MOST)
+			server_login_broken(s, "too many parameters");
+		else
+			pg_build_parameter_status(&s->dial->welcome, name, value);
 		return;
 	case PGS_KEY:
 		backend_key(s, f);
@@ -389,7 +321,12 @@ static void frame(struct server *s, const struct pg_frame *f)
 		refused_by_server(s, f);
 		return;
 	case PGS_READY:
-		ready(s, f);
+		if (s->dial->step != DIAL_PROVEN || f->size != 1 || f->body[0] != 'I') {
+			server_login_broken(s, "ReadyForQuery out of order");
+			return;
+		}
+		s->status = 'I';
+		dial_step_to(s->dial, DIAL_READY);
 		return;
 	case PGS_NEGOTIATION:
 		negotiated(s, f);
@@ -400,15 +337,6 @@ static void frame(struct server *s, const struct pg_frame *f)
 		snprintf(detail, sizeof(detail), "unexpected message type 0x%02x", f->type);
 		server_login_broken(s, detail);
 	}
-}
-
-/* A server that lets us in, and breaks off in the middle of what it says behind that, would do so again. */
-static void login_breaks_off(struct server *s)
-{
-	if (s->dial->step == DIAL_READY)
-		server_login_broken(s, "end of the connection within a message behind ReadyForQuery");
-	else
-		dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 }
 
 void server_login_read(struct server *s, bool from_socket)
@@ -426,12 +354,16 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
-			login_breaks_off(s);
+			/* a server that fails after ReadyForQuery would fail again */
+			if (s->dial->step == DIAL_READY)
+				server_login_broken(s, "end of the connection within a message behind ReadyForQuery");
+			else
+				dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 			return;
 		}
 	}
 	in = (struct pg_frames){ w->buffer, n + (size_t)r };
-	/* a server that is done with may have left something in the buffer, but is not read any more */
+	/* the rest of the buffer of a server that has ended is not read */
 	while (s->pooled.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step) &&
 	       (verdict = pg_frames_next(&in, WHOLE_MOST, &f)) == PG_OK)
 		frame(s, &f);
@@ -439,7 +371,7 @@ void server_login_read(struct server *s, bool from_socket)
 		server_login_broken(s, "malformed message");
 		return;
 	}
-	/* what came with it was said to no client: the server is lent to none before that has been looked at */
+	/* messages after ReadyForQuery are for no client: they are processed before the server is assigned to a client */
 	if (s->pooled.state == SERVER_LOGIN && s->dial->step == DIAL_READY && in.left == 0)
 		logged_in(s);
 	if (s->pooled.state == SERVER_DEAD || (s->dial && s->dial->step == DIAL_NEXT))

@@ -1,8 +1,8 @@
 /*
- * What a server has reported at its login of parameters that are not tracked, as ParameterStatus messages for its clients. Mostly
- * all servers of a pool report the same, and share it.
+ * Parameters that a server has reported at its login and that are not tracked, as ParameterStatus messages for its clients. Servers of a pool that
+ * report equal values share one object.
  *
- * Invariant: `standby` is what in_hot_standby has become since; that parameter alone is about the server, and no session can set it.
+ * Invariant: `standby` is the last reported value of in_hot_standby, which is a property of the server; no session can set it.
  */
 #include "backend/welcome.h"
 
@@ -14,24 +14,21 @@
 #include <string.h>
 
 struct welcome {
-	int users;			/* holds */
+	int users;			/* references */
 	struct bytes messages;
-	char *standby;			/* NULL: nothing else than the messages say */
+	char *standby;			/* NULL: as in the messages */
 };
 
-static bool says_the_same(const struct welcome *a, const struct bytes *messages)
-{
-	size_t size = bytes_size(messages);
-
-	return !a->standby && bytes_size(&a->messages) == size &&
-	       (size == 0 || memcmp(bytes_front(&a->messages), bytes_front(messages), size) == 0);
-}
+/* The only parameter of the server itself: a standby has become the primary. */
+#define STANDBY "in_hot_standby"
 
 struct welcome *welcome_of(struct bytes *messages, struct welcome *like)
 {
+	size_t size = bytes_size(messages);
 	struct welcome *made;
 
-	if (like && !messages->failed && says_the_same(like, messages)) {
+	if (like && !messages->failed && !like->standby && bytes_size(&like->messages) == size &&
+	    (size == 0 || memcmp(bytes_front(&like->messages), bytes_front(messages), size) == 0)) {
 		bytes_free(messages);
 		return welcome_hold(like);
 	}
@@ -64,19 +61,13 @@ void welcome_drop(struct welcome **place)
 	mem_free(welcome);
 }
 
-/* The one that no session can set: a standby has become the primary. */
-static bool is_of_server(const char *name)
-{
-	return strcmp(name, "in_hot_standby") == 0;
-}
-
 void welcome_reported(struct welcome *welcome, const char *name, const char *value)
 {
 	char *copy;
 
-	if (!is_of_server(name))
+	if (strcmp(name, STANDBY) != 0)
 		return;
-	/* without memory clients are welcomed with what was true before */
+	/* without memory clients get the older value */
 	copy = mem_copy_string(value);
 	if (!copy)
 		return;
@@ -84,30 +75,23 @@ void welcome_reported(struct welcome *welcome, const char *name, const char *val
 	welcome->standby = copy;
 }
 
-/* The messages, with this value of what the server itself reports. */
-static void build_messages(const struct bytes *messages, const char *value, struct bytes *fresh)
-{
-	struct pg_frames in = pg_frames_of(messages);
-	struct pg_frame f;
-
-	/* another process may have written them */
-	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
-		struct pg_cursor body = pg_cursor_of(f.body, f.size);
-		const char *name = pg_read_string(&body);
-
-		if (is_of_server(name))
-			pg_build_parameter_status(fresh, name, value);
-		else
-			bytes_append(fresh, f.body - PG_HEADER, PG_HEADER + f.size);
-	}
-}
-
+/* Inserts the reported value into the messages. */
 static NEVER_INLINE void renew(struct welcome *welcome)
 {
 	struct bytes fresh = BYTES_EMPTY;
+	struct pg_frames in = pg_frames_of(&welcome->messages);
+	struct pg_frame f;
 
-	if (bytes_size(&welcome->messages) > 0)
-		build_messages(&welcome->messages, welcome->standby, &fresh);
+	/* another process may have written the messages: they may be incomplete */
+	while (bytes_size(&welcome->messages) > 0 && pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+		const char *name = pg_read_string(&body);
+
+		if (strcmp(name, STANDBY) == 0)
+			pg_build_parameter_status(&fresh, name, welcome->standby);
+		else
+			bytes_append(&fresh, f.body - PG_HEADER, PG_HEADER + f.size);
+	}
 	mem_free(welcome->standby);
 	welcome->standby = NULL;
 	if (fresh.failed) {
@@ -120,7 +104,7 @@ static NEVER_INLINE void renew(struct welcome *welcome)
 
 const struct bytes *welcome_messages(struct welcome *welcome)
 {
-	/* mostly nothing has been reported: this is on the way of each login */
+	/* called for each login; usually nothing has been reported */
 	if (welcome->standby)
 		renew(welcome);
 	return &welcome->messages;

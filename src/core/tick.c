@@ -265,8 +265,7 @@ void world_tick(struct world *w)
 	lookups_tick(w->lookups);
 	verifiers_tick(w->verifiers, w->now);
 	derivations_tick(w->derivations, w->now);
-	retire_watch(w);
-	retire_due(w);
+	retire_tick(w);
 	refusals_tick(w->refusals, w->now);
 	tick_unauthenticated(w);
 	peers_tick(w);

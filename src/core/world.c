@@ -11,7 +11,7 @@
 #include "auth/users.h"
 #include "backend/derivation.h"
 #include "backend/retire.h"
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -274,7 +274,8 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	if (tls_changed || logins_changed)
 		retire_all(w, logins_changed);
 	if (tls_changed || logins_changed || timeout_changed)
-		pools_forgive_logins(w->pools);
+		LIST_EACH(node, &w->pools->all)
+			pool_login_forgiven(LIST_OBJECT(node, struct pool, node));
 	return true;
 }
 

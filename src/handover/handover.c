@@ -25,7 +25,6 @@
 #include "backend/keys.h"
 #include "backend/proven_secret.h"
 #include "backend/retire.h"
-#include "backend/secrets.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "conf/value.h"
@@ -217,7 +216,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_text(&out, pool->user->name);
 	/* a pool for auth_query: its user is not the user that the database forces on its clients */
 	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
-	pack_bool(&out, pool_mode_of(pool) == MODE_SESSION);
+	pack_bool(&out, pool->allowed.mode == MODE_SESSION);
 	pack_bool(&out, pool->login_failed);
 	pack_i64(&out, pool->login_failed_at);
 	pack_i64(&out, pool->login_failing_since);
@@ -267,7 +266,7 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	in->bad |= !h->pool;
 	if (in->bad)
 		return;
-	h->mode_differs = had_sessions != (pool_mode_of(h->pool) == MODE_SESSION);
+	h->mode_differs = had_sessions != (h->pool->allowed.mode == MODE_SESSION);
 	h->pool->login_failed = unpack_bool(in);
 	h->pool->login_failed_at = unpack_i64(in);
 	h->pool->login_failing_since = unpack_i64(in);

@@ -446,13 +446,15 @@ void login_proven(struct client *c)
 	}
 	if (l->replication && !database->is_console) {
 		c->replication = l->replication;
-		c->pooled.dedicated = pools_next_dedicated(w->pools);
+		if (++w->pools->last_dedicated == 0)
+			w->pools->last_dedicated = 1;
+		c->pooled.dedicated = w->pools->last_dedicated;
 	}
 	/* The start-up parameters of the client's servers. In session mode these are the parameters that the client asked for, so that RESET restores
 	   them. application_name is omitted, otherwise each program would need separate servers. */
 	if (c->replication)
 		c->pooled.startup = params_hold(l->asked);
-	else if (pool_mode_of(pool) != MODE_SESSION)
+	else if (pool->allowed.mode != MODE_SESSION)
 		c->pooled.startup = params_none(w->params);
 	else
 		c->pooled.startup = params_with(w->params, l->asked, PARAM_APPLICATION_NAME, NULL);

@@ -14,7 +14,7 @@
 #include "auth/auth.h"
 #include "auth/client_address.h"
 #include "auth/users.h"
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -306,7 +306,7 @@ static bool admit(struct client *c, const struct database *database)
 	}
 	if (is_console)
 		return true;
-	while (!pools_may_accept(pools)) {
+	while (pools->clients > pools->conf->settings.max_client_conn) {
 		if (displace_login(c, REASON_MAX_CLIENT_CONN))
 			continue;
 		client_end(c, REASON_MAX_CLIENT_CONN, NULL);

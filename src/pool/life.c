@@ -56,7 +56,8 @@ int pool_clients(const struct pool *pool)
 	return count;
 }
 
-bool pool_is_empty(const struct pool *pool)
+/* No client, no server, no cancel request. */
+static bool pool_is_empty(const struct pool *pool)
 {
 	return pool_clients(pool) == 0 && pool->live == 0 && pool->cancel_logins == 0 &&
 	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0;
@@ -352,56 +353,6 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 		client_become(server->pool->pools, client, CLIENT_IDLE, now);
 }
 
-/* Whether an idle server is idle for longer than server_check_delay. The comparison is strict: with a delay of 0, a server that
-   answered in this turn need not be tested again. */
-static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
-{
-	struct list *node = list_last(&pool->servers[SERVER_IDLE]);
-
-	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
-}
-
-/* A server that was opened for one client only is not tested: a walsender need not understand SQL, and its end is noticed by reading. */
-void pool_age(struct pool *pool, usec_t now)
-{
-	const char *check = pool->pools->conf->settings.server_check_query;
-	struct list *head = &pool->servers[SERVER_IDLE], *node = head->prev, *next;
-
-	for (; check && *check && is_stale(pool, now) && node != head; node = next) {
-		next = node->prev;
-		if (now - server_at(node)->since <= pool->pools->conf->settings.server_check_delay)
-			return;
-		if (!server_at(node)->dedicated)
-			pool_server_become(server_at(node), SERVER_USED, now);
-	}
-}
-
-uint32_t pools_next_dedicated(struct pools *pools)
-{
-	if (++pools->last_dedicated == 0)
-		pools->last_dedicated = 1;
-	return pools->last_dedicated;
-}
-
-struct pool_server *pool_want(struct pool_client *client, usec_t now)
-{
-	struct pool *pool = client->pool;
-	struct pool_server *server = NULL;
-
-	ASSERT(client->state == CLIENT_IDLE && pool);
-	if (is_stale(pool, now))
-		pool_age(pool, now);
-	if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
-		server = pool_idle_for(pool, client);
-	if (server) {
-		pool_link(server, client, now);
-		return server;
-	}
-	client->refused = false;
-	pool_client_become(pool->pools, client, CLIENT_WAITING, now);
-	return NULL;
-}
-
 void pool_login_succeeded(struct pool *pool)
 {
 	pool->login_failed = false;
@@ -441,12 +392,6 @@ void pool_login_forgiven(struct pool *pool)
 		client_at(node)->refused = false;
 	pool->login_failed = false;
 	pool_mark(pool);
-}
-
-void pools_forgive_logins(struct pools *pools)
-{
-	LIST_EACH(node, &pools->all)
-		pool_login_forgiven(pool_at(node));
 }
 
 void pool_mark(struct pool *pool)
@@ -588,10 +533,17 @@ static void check_server(const struct pool *pool, const struct pool_server *serv
 	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
 }
 
-static void check_clients(const struct pool *pool, int *dedicated)
+static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal)
 {
-	int pinned = 0, internal_requests = 0;
+	struct pool_allowance now = pool_allowance_of(pool);
+	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
+	int dedicated = 0, pinned = 0, internal_requests = 0, cancel_logins = 0, live = 0;
 
+	ASSERT(pool->pools == pools);
+	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
+	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
+	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
+	ASSERT(now.min_size == pool->allowed.min_size && now.max_pinned == pool->allowed.max_pinned);
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		usec_t since = INT64_MIN;
 		int count = 0;
@@ -604,22 +556,13 @@ static void check_clients(const struct pool *pool, int *dedicated)
 			if (state == CLIENT_WAITING)
 				ASSERT(client->since >= since);
 			since = client->since;
-			*dedicated += client->dedicated != 0;
+			dedicated += client->dedicated != 0;
 			pinned += client->pins != 0;
 			internal_requests += client->is_internal;
 			count++;
 		}
 		ASSERT(count == pool->client_count[state]);
 	}
-	ASSERT(pinned == pool->pinned);
-	ASSERT(internal_requests == pool->internal_requests);
-}
-
-static void check_servers(const struct pool *pool, int *dedicated, int *for_internal)
-{
-	int cancel_logins = 0, live = 0;
-	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
-
 	for (int state = 0; state < SERVER_STATES; state++) {
 		usec_t since = INT64_MAX;
 		int count = 0;
@@ -633,69 +576,17 @@ static void check_servers(const struct pool *pool, int *dedicated, int *for_inte
 			since = server->since;
 			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
 			live += !server->is_cancel;
-			*dedicated += server->dedicated != 0;
+			dedicated += server->dedicated != 0;
 			*for_internal += server->for_internal;
 			count++;
 		}
 		ASSERT(count == pool->server_count[state]);
 	}
-	ASSERT(cancel_logins == pool->cancel_logins);
-	ASSERT(live == pool->live);
 	if (used->next != used && idle->prev != idle)
 		ASSERT(pool->dedicated > 0 || server_at(used->next)->since <= server_at(idle->prev)->since);
-}
-
-static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal)
-{
-	struct pool_allowance now = pool_allowance_of(pool);
-	int dedicated = 0;
-
-	ASSERT(pool->pools == pools);
-	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
-	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
-	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
-	ASSERT(now.min_size == pool->allowed.min_size && now.max_pinned == pool->allowed.max_pinned);
-	check_clients(pool, &dedicated);
-	check_servers(pool, &dedicated, for_internal);
-	ASSERT(dedicated == pool->dedicated);
+	ASSERT(pinned == pool->pinned && internal_requests == pool->internal_requests);
+	ASSERT(cancel_logins == pool->cancel_logins && live == pool->live && dedicated == pool->dedicated);
 	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
-}
-
-static void check_database(const struct database *database)
-{
-	int servers = 0, clients = 0;
-
-	LIST_EACH(node, &database->members) {
-		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-
-		ASSERT(pool->database == database);
-		servers += pool->live;
-		for (int state = 0; state < CLIENT_STATES; state++) {
-			LIST_EACH(client, &pool->clients[state])
-				clients += client_at(client)->counted;
-		}
-	}
-	ASSERT(servers == database->servers);
-	ASSERT(clients == database->clients);
-	ASSERT(database->is_console || !database->removed || servers == 0);
-}
-
-/* Clients of a user can be in pools of other users (forced users), so they are summed over all pools. */
-static int check_user(const struct user *user)
-{
-	int servers = 0, pools = 0;
-
-	LIST_EACH(node, &user->members) {
-		const struct pool *pool = LIST_OBJECT(node, struct pool, of_user);
-
-		ASSERT(pool->user == user);
-		servers += pool->live;
-		pools++;
-	}
-	ASSERT(servers == user->servers);
-	ASSERT(pools == user->pools);
-	ASSERT(user->clients >= 0);
-	return user->clients;
 }
 
 void pools_check(const struct pools *pools)
@@ -723,10 +614,33 @@ void pools_check(const struct pools *pools)
 	ASSERT(for_internal == pools->internal_servers);
 	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
 	for (const struct database *database = pools->databases; database; database = database->hh.next) {
-		check_database(database);
+		int servers = 0, counted_here = 0;
+
+		LIST_EACH(node, &database->members) {
+			const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+			ASSERT(pool->database == database);
+			servers += pool->live;
+			for (int state = 0; state < CLIENT_STATES; state++) {
+				LIST_EACH(client, &pool->clients[state])
+					counted_here += client_at(client)->counted;
+			}
+		}
+		ASSERT(servers == database->servers && counted_here == database->clients);
+		ASSERT(database->is_console || !database->removed || servers == 0);
 		counted += database->clients;
 	}
-	for (const struct user *user = pools->users; user; user = user->hh.next)
-		of_users += check_user(user);
+	/* clients of a user can be in pools of other users (forced users), so they are summed over all pools */
+	for (const struct user *user = pools->users; user; user = user->hh.next) {
+		int servers = 0, members = 0;
+
+		LIST_EACH(node, &user->members) {
+			ASSERT(LIST_OBJECT(node, struct pool, of_user)->user == user);
+			servers += LIST_OBJECT(node, struct pool, of_user)->live;
+			members++;
+		}
+		ASSERT(servers == user->servers && members == user->pools && user->clients >= 0);
+		of_users += user->clients;
+	}
 	ASSERT(counted == of_users);
 }

@@ -1,26 +1,29 @@
 /*
- * The tables of databases by name, users by name and pools by (database, user), and their effective settings, each from the most
- * specific place that sets a value. Objects are created on first use and freed when they have been unused for the configured
- * time.
+ * The tables of databases by name, users by name and pools by (database, user), their effective settings, each from the most specific place that
+ * sets a value, and the commands of the console and of RELOAD for many pools. Objects are created on first use and freed when they have been unused
+ * for the configured time.
  *
- * Invariants: `allowed` of a pool equals what its user, its database and the global settings give (pools_check); all other limits
- * are read when they are needed, so a RELOAD or SET copies nothing. A pool is in five places (all, by key, the lists of its database and its user, and user->pools) or in none. A
- * database of the configuration exists as long as the configuration names it; an automatic database is kept while any of its
- * pools is used; a user is kept while it has pools or the configuration names it.
+ * Invariants: `allowed` of a pool equals what its user, its database and the global settings give (pools_check); all other limits are read when
+ * they are needed, so a RELOAD or SET copies nothing. A pool is in five places (all, by key, the lists of its database and its user, and
+ * user->pools) or in none. A database of the configuration exists as long as the configuration names it; an automatic database is kept while any of
+ * its pools is used; a user is kept while it has pools or the configuration names it.
  */
 #include "pool/inside.h"
 
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "conf/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static void database_renew_allowances(struct database *database);
+
 #define USER_GRACE (600 * USEC)		/* the name can be in use by a login that long, even without client_login_timeout */
 
-bool name_is_console(const char *name)
+static bool name_is_console(const char *name)
 {
 	return strcmp(name, "pgbouncer") == 0 || strcmp(name, "pgweir") == 0;
 }
@@ -63,7 +66,7 @@ static void pool_free(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
 
-	ASSERT(pool_is_empty(pool));
+	ASSERT(pool->idle_since != 0);
 	if (pools->ops->pool_end)
 		pools->ops->pool_end(pool);
 	HASH_DELETE(hh, pools->by_key, pool);
@@ -95,30 +98,10 @@ static void user_free(struct pools *pools, struct user *user)
 	mem_free(user);
 }
 
-static void console_make(struct pools *pools, usec_t now)
-{
-	pools->console = (struct conf_database){
-		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
-		.port = (int)pools->conf->settings.listen_port,
-		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
-		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
-		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
-		.pool_mode = MODE_STATEMENT, .session_link = CONF_UNSET, .session_state = CONF_UNSET, .load_balance_hosts = CONF_UNSET,
-		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
-		.require_auth = CONF_UNSET,
-	};
-	struct database *console = database_new(pools, pools->console.name, &pools->console, now);
-
-	if (!console) {
-		log_fatal("out of memory (console database)");
-		exit(1);
-	}
-	console->is_console = true;
-}
-
 struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now)
 {
 	struct pools *pools = mem_must(sizeof(*pools));
+	struct database *console;
 
 	pools->ops = ops;
 	pools->conf = conf_hold(conf);
@@ -127,7 +110,22 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	for (int state = 0; state < CLIENT_STATES; state++)
 		list_init(&pools->unauthenticated[state]);
 	pools->stats_at = pools->maintained_at = now;
-	console_make(pools, now);
+	pools->console = (struct conf_database){
+		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
+		.port = (int)conf->settings.listen_port,
+		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
+		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
+		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
+		.pool_mode = MODE_STATEMENT, .session_link = CONF_UNSET, .session_state = CONF_UNSET, .load_balance_hosts = CONF_UNSET,
+		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
+		.require_auth = CONF_UNSET,
+	};
+	console = database_new(pools, pools->console.name, &pools->console, now);
+	if (!console) {
+		log_fatal("out of memory (console database)");
+		exit(1);
+	}
+	console->is_console = true;
 	pools_reconfigure(pools, conf, now);
 	return pools;
 }
@@ -213,12 +211,13 @@ static struct database *find_or_make(struct pools *pools, const char *name, usec
 	return database;
 }
 
-static void log_registered(const struct database *database)
+void database_register(struct database *database)
 {
 	char name[PRINTABLE_NAME];
 
 	if (database->automatic)
 		log_info("registered new auto-database: %s", printable_name(database->name, name, sizeof(name)));
+	database->stray = false;
 }
 
 struct database *database_get(struct pools *pools, const char *name, usec_t now)
@@ -227,14 +226,8 @@ struct database *database_get(struct pools *pools, const char *name, usec_t now)
 	struct database *database = find_or_make(pools, name, now, &is_new);
 
 	if (is_new)
-		log_registered(database);
+		database_register(database);
 	return database;
-}
-
-void database_register(struct database *database)
-{
-	log_registered(database);
-	database->stray = false;
 }
 
 struct database *database_get_unauthenticated(struct pools *pools, const char *name, usec_t now)
@@ -335,38 +328,17 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 	return REASON_NONE;
 }
 
-/* The database was created for an unauthenticated client, and no client has logged in to it. */
-static bool pool_is_stray(const struct pool *pool)
-{
-	return pool->database->stray && pool->database->automatic;
-}
-
+/* The database was created for an unauthenticated client, no client has logged in to it, and no look-up uses the pool. */
 bool pool_is_unwanted(const struct pool *pool)
 {
-	return pool_is_stray(pool) && pool_clients(pool) == 0;
+	return pool->database->stray && pool->database->automatic && pool_clients(pool) == 0;
 }
 
-bool pools_may_accept(const struct pools *pools)
-{
-	return pools->clients <= pools->conf->settings.max_client_conn;
-}
-
-static bool pool_is_forced(const struct pool *pool)
+bool pool_is_forced(const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;
 
 	return forced && strcmp(forced, pool->user->name) == 0;
-}
-
-int64_t pool_floor(const struct pool *pool)
-{
-	int64_t least = pool->allowed.min_size, size = pool->allowed.size;
-
-	if (pool_is_paused(pool) || pool_is_stray(pool) || pool->database->removed || pool->pools->draining != POOL_DRAIN_NO)
-		return 0;
-	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
-		return 0;
-	return size > 0 && least > size ? size : least;
 }
 
 const char *pool_text(const struct pool *pool, char *buf, size_t size)
@@ -426,53 +398,13 @@ struct pool *pool_get_own(struct database *database, struct user *user, usec_t n
 	return pool;
 }
 
-void database_log_dropped(const struct database *database)
+/* RELOAD or autodb_idle_timeout removes the database. */
+static void database_log_dropped(const struct database *database)
 {
 	char name[PRINTABLE_TEXT];
 
 	log_warning("dropping database '%s' as it does not exist anymore or inactive auto-database",
 		    printable_text(database->name, name, sizeof(name)));
-}
-
-static void sweep_pools(struct pools *pools, usec_t now)
-{
-	usec_t timeout = pools->conf->settings.pool_idle_timeout;
-	char user[PRINTABLE_NAME], name[PRINTABLE_NAME], why[64];
-
-	LIST_EACH_SAFE(node, &pools->all) {
-		struct pool *pool = pool_at(node);
-		const struct database *database = pool->database;
-
-		if (pool->idle_since == 0 || now - pool->idle_since < timeout || database->is_console)
-			continue;
-		/* min_pool_size of a configured database with a forced user is kept filled without any client */
-		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)
-			continue;
-		close_reason_count(REASON_POOL_IDLE);
-		log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)",
-			 printable_name(pool->user->name, user, sizeof(user)), printable_name(database->name, name, sizeof(name)),
-			 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
-		pool_free(pool);
-	}
-}
-
-/* Returns when the last pool of the database became unused, or when the database was last looked up; 0: in use. */
-static usec_t database_idle_since(const struct database *database, usec_t now)
-{
-	usec_t since = database->idle_since;
-
-	/* it was in use at the last sweep, and its last pool was freed since then */
-	if (since == 0 && list_is_empty(&database->members))
-		return now;
-	LIST_EACH(node, &database->members) {
-		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-
-		if (pool->idle_since == 0)
-			return 0;
-		if (pool->idle_since > since)
-			since = pool->idle_since;
-	}
-	return since;
 }
 
 static void sweep_databases(struct pools *pools, usec_t now)
@@ -481,12 +413,26 @@ static void sweep_databases(struct pools *pools, usec_t now)
 	struct database *database, *next;
 
 	HASH_ITER(hh, pools->databases, database, next) {
+		bool is_used = false;
+		usec_t since;
+
 		if (!database->automatic && !database->removed)
 			continue;
 		/* A pause or disable by an operator would be lost with the database, and the next client would be admitted. */
 		if (database->paused || database->disabled)
 			continue;
-		database->idle_since = database_idle_since(database, now);
+		/* when the last pool became unused, or when the database was last looked up; if its last pool was freed since the last sweep: now */
+		since = database->idle_since;
+		if (since == 0 && list_is_empty(&database->members))
+			since = now;
+		LIST_EACH(node, &database->members) {
+			const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+			is_used |= pool->idle_since == 0;
+			if (pool->idle_since > since)
+				since = pool->idle_since;
+		}
+		database->idle_since = is_used ? 0 : since;
 		/* A caller may still hold a pointer in the turn in which the last connection ended. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
@@ -506,10 +452,25 @@ static void sweep_databases(struct pools *pools, usec_t now)
 void registry_sweep(struct pools *pools, usec_t now)
 {
 	usec_t login = pools->conf->settings.client_login_timeout, grace = login > 0 ? 2 * login : USER_GRACE;
+	usec_t timeout = pools->conf->settings.pool_idle_timeout;
+	char name[PRINTABLE_NAME], of_database[PRINTABLE_NAME], why[64];
 	struct user *user, *next;
 
-	if (pools->conf->settings.pool_idle_timeout > 0)
-		sweep_pools(pools, now);
+	LIST_EACH_SAFE(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+		const struct database *database = pool->database;
+
+		if (timeout <= 0 || pool->idle_since == 0 || now - pool->idle_since < timeout || database->is_console)
+			continue;
+		/* min_pool_size of a configured database with a forced user is kept filled without any client */
+		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)
+			continue;
+		close_reason_count(REASON_POOL_IDLE);
+		log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)",
+			 printable_name(pool->user->name, name, sizeof(name)), printable_name(database->name, of_database, sizeof(of_database)),
+			 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
+		pool_free(pool);
+	}
 	/* There may be as many users as rows in pg_authid: once a second is sufficient. */
 	if (now - pools->swept_at < USEC)
 		return;
@@ -524,4 +485,292 @@ void registry_sweep(struct pools *pools, usec_t now)
 		else if (now - user->idle_since >= grace)
 			user_free(pools, user);
 	}
+}
+
+/* ---- commands ---- */
+
+/*
+ * PAUSE, RESUME, RECONNECT, KILL and SHUTDOWN of the console. A command does at once everything that is possible and marks the rest: a paused pool
+ * closes servers when they are returned, and a server with a close_reason is closed when it is released. A command never waits; its caller polls
+ * until nothing is left.
+ *
+ * Invariant: ops->drop and ops->refuse remove the object from its list, or leave it there until the reap, and touch no other object of the list.
+ */
+
+/* Closes all servers in this state. In LOGIN, connections that carry cancel requests stay. */
+static void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why)
+{
+	LIST_EACH_SAFE(node, &pool->servers[state]) {
+		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
+			pool->pools->ops->drop(server_at(node), why);
+	}
+}
+
+/* Closes every client and server of the pool; a linked pair is closed together. */
+static void pool_kill(struct pool *pool, enum close_reason why)
+{
+	for (int state = 0; state < SERVER_STATES; state++)
+		pool_drop_all(pool, (enum server_state)state, why);
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN])	/* the remaining connections carry cancel requests */
+		pool->pools->ops->drop(server_at(node), why);
+	for (int state = 0; state < CLIENT_STATES; state++) {
+		LIST_EACH_SAFE(node, &pool->clients[state])
+			pool->pools->ops->refuse(client_at(node), why);
+	}
+}
+
+/* Closes unused servers at once with `idle_why`, and with `logins_too` servers that log in. Marks the others with `busy_why`: they
+   close when they are released, and logins after one second. */
+static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why, bool logins_too)
+{
+	static const enum server_state busy[] = {
+		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_LISTENING, SERVER_BEING_CANCELED
+	};
+
+	pool_drop_all(pool, SERVER_USED, idle_why);
+	pool_drop_all(pool, SERVER_IDLE, idle_why);
+	/* room core ends logins that take longer than a second; if all logins ended at once, no client would be admitted
+	   under repeated RECONNECT */
+	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
+		LIST_EACH(node, &pool->servers[busy[i]]) {
+			if (!server_at(node)->is_cancel)
+				server_at(node)->close_reason = (uint8_t)busy_why;
+		}
+	}
+	if (logins_too)
+		pool_drop_all(pool, SERVER_LOGIN, busy_why);
+}
+
+void pool_close_idle(struct pool *pool)
+{
+	pool_drop_all(pool, SERVER_USED, REASON_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_IDLE, REASON_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_LOGIN, REASON_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_LISTENING, REASON_PAUSE_MODE);
+}
+
+static bool is_meant(const struct pool *pool, const struct database *database)
+{
+	return database ? pool->database == database : !pool->database->is_console;
+}
+
+void pools_pause(struct pools *pools, struct database *database, bool on)
+{
+	if (database) {
+		database->paused = on;
+	} else {
+		pools->paused = on;
+		if (!on)
+			pools->suspended = false;
+	}
+	LIST_EACH(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+
+		if (!is_meant(pool, database))
+			continue;
+		if (on)
+			pool_close_idle(pool);
+		pool_mark(pool);
+	}
+}
+
+void pools_drain(struct pools *pools, enum pool_drain drain)
+{
+	pools->draining = drain;
+	pools_mark_all(pools);
+}
+
+void pools_reconnect(struct pools *pools, struct database *database)
+{
+	LIST_EACH(node, &pools->all) {
+		if (is_meant(pool_at(node), database))
+			pool_retire(pool_at(node), REASON_DATABASE_CHANGED, REASON_CLOSE_NEEDED, false);
+	}
+}
+
+void pools_kill(struct pools *pools, struct database *database)
+{
+	/* Pauses first, so that no marked pool opens a new server, and idle servers close with this reason too. */
+	if (database)
+		database->paused = true;
+	else
+		pools->paused = true;
+	LIST_EACH(node, &pools->all) {
+		if (!is_meant(pool_at(node), database))
+			continue;
+		pool_kill(pool_at(node), REASON_ADMIN_KILL);
+		pool_mark(pool_at(node));
+	}
+}
+
+bool pools_is_without_servers(const struct pools *pools, const struct database *database)
+{
+	if (database)
+		return database->servers == 0;
+	for (database = pools->databases; database; database = database->hh.next) {
+		if (database->servers > 0)
+			return false;
+	}
+	return true;
+}
+
+bool pools_is_without_close_needed(const struct pools *pools, const struct database *database)
+{
+	LIST_EACH(node, &pools->all) {
+		for (int state = 0; is_meant(pool_at(node), database) && state < SERVER_STATES; state++) {
+			LIST_EACH(server, &pool_at(node)->servers[state]) {
+				if (server_at(server)->close_reason != REASON_NONE)
+					return false;
+			}
+		}
+	}
+	return true;
+}
+
+/* ---- RELOAD ---- */
+
+/*
+ * RELOAD in room pool: applies a new snapshot that is complete and checked.
+ *
+ * First every database and user gets its entry in the new snapshot; then connections that do not fit any more are closed. When
+ * the host, port, name, user, password or start-up parameters of a database change, its servers close: idle servers now, others
+ * when they are released. Other servers stay, so a RELOAD without changes keeps every connection. Clients stay, unless their
+ * database was removed or its forced user changed: then their pool has the wrong user.
+ *
+ * A database that was removed from the file drops its clients even if "*" matches its name: when a client reconnects, it gets a
+ * database from "*" without the pause, the failed logins and the recorded server parameters of the removed database. A database
+ * that was created from "*" follows changes of "*".
+ *
+ * Invariant: after the RELOAD, only removed databases refer to the old snapshot, and they hold a reference to it.
+ */
+
+/* Recomputes the allowance of a pool. When the mode changes to or from session mode, the servers are closed: their sessions belong
+   to single clients in one mode and to all clients in the other. */
+static void renew(struct pool *pool)
+{
+	bool had_sessions = pool->allowed.mode == MODE_SESSION, kept_state = pool_keeps_state(pool);
+
+	pool->allowed = pool_allowance_of(pool);
+	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
+		pool_retire(pool, REASON_OBSOLETE, REASON_OBSOLETE, true);
+	/* clients have ended that the pool did not record while session_state was not full */
+	if (!kept_state && pool_keeps_state(pool))
+		pool_forget_last(pool, NULL);
+}
+
+static void database_renew_allowances(struct database *database)
+{
+	LIST_EACH(node, &database->members)
+		renew(LIST_OBJECT(node, struct pool, of_database));
+}
+
+static void database_follow(struct database *database, struct conf *conf, const struct conf_database *to)
+{
+	struct conf *old = database->conf_held;
+
+	database->conf = to;
+	database->conf_held = conf_hold(conf);
+	conf_drop(&old);
+	database_renew_allowances(database);
+}
+
+/* Discards the facts that the servers of the pool have shown, because they connect elsewhere from now on. */
+static void pool_unlearn(struct pool *pool)
+{
+	pool_login_forgiven(pool);
+	pool->logins_succeeded = 0;
+	pool->generation++;
+}
+
+/* The sweep frees the database later. Until then "*" or another RELOAD can reuse its name; it must then start without the old state. */
+static void database_remove(struct database *database, usec_t now)
+{
+	if (!database->stray)
+		database_log_dropped(database);
+	database->removed = true;
+	database->paused = database->disabled = false;
+	database->idle_since = now;
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		pool_kill(pool, REASON_DATABASE_REMOVED);
+		pool_unlearn(pool);
+		if (pool->pools->ops->pool_end)
+			pool->pools->ops->pool_end(pool);
+	}
+}
+
+void database_moves(struct database *database)
+{
+	const char *forced = database->conf->user;
+
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		pool_retire(pool, REASON_CONNECT_STRING, REASON_DATABASE_CHANGED, true);
+		pool_unlearn(pool);
+		for (int state = 0; state < CLIENT_STATES; state++) {
+			LIST_EACH_SAFE(other, &pool->clients[state]) {
+				struct pool_client *client = client_at(other);
+
+				if (!client->login_user || strcmp(forced ? forced : client->login_user->name, pool->user->name) == 0)
+					continue;
+				if (client->link)
+					pool->pools->ops->drop(client->link, REASON_DATABASE_CHANGED);
+				else
+					pool->pools->ops->refuse(client, REASON_DATABASE_CHANGED);
+			}
+		}
+	}
+}
+
+void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
+{
+	struct conf *old = pools->conf;
+	struct database *database, *next;
+
+	pools->conf = conf_hold(conf);
+	pools->console.port = (int)conf->settings.listen_port;
+	for (struct user *user = pools->users; user; user = user->hh.next)
+		user->conf = conf_user_find(conf, user->name);
+	pools->waits_differ = false;
+	for (size_t i = 0; i < conf->user_count; i++) {
+		user_get(pools, conf->users[i]->name);
+		pools->waits_differ |= conf->users[i]->query_wait_timeout != CONF_UNSET || conf->users[i]->query_timeout != CONF_UNSET;
+	}
+	HASH_ITER(hh, pools->databases, database, next) {
+		const struct conf_database *to = conf_database_find(conf, database->name);
+		bool moves;
+
+		if (database->is_console)
+			to = &pools->console;
+		else if (to)
+			database->automatic = database->removed = false;
+		else if (database->automatic && !database->removed)
+			to = conf->fallback;
+		if (!to) {
+			if (!database->removed)
+				database_remove(database, now);
+			continue;
+		}
+		moves = !database->is_console && value_rows_differ(&database_table, APPLIES_SERVERS, database->conf, to);
+		database_follow(database, conf, to);
+		if (moves)
+			database_moves(database);
+	}
+	/* after both users and databases have changed: a mixture of old and new settings must not change the mode of a pool */
+	LIST_EACH(node, &pools->all)
+		renew(pool_at(node));
+	for (size_t i = 0; i < conf->database_count; i++) {
+		const struct conf_database *entry = conf->databases[i];
+		int64_t least = first_set(CONF_UNSET, entry->min_pool_size, conf->settings.min_pool_size);
+		struct user *user;
+
+		database = name_is_console(entry->name) ? NULL : database_get(pools, entry->name, now);
+		/* With a forced user, min_pool_size is kept filled without any client, so the pool is created here. */
+		if (database && database->conf->user && least > 0 && (user = user_get(pools, database->conf->user)) != NULL)
+			pool_get(database, user, now);
+	}
+	conf_drop(&old);
+	pools_mark_all(pools);
 }

@@ -15,7 +15,10 @@
  */
 #include "pool/inside.h"
 
-#define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room session */
+#include "base/assert.h"
+#include "base/inline.h"
+
+#define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room core */
 #define FULL_LASTS (15 * USEC)		/* how long a server that was full gets one connection at a time */
 /* Time between two attempts to reach a server that refuses connections, is not ready or is full. */
 #define POOL_LOOK_EVERY (USEC / 2)
@@ -61,7 +64,8 @@ static struct pool_server *first_fitting(const struct pool *pool, enum server_st
 	return NULL;
 }
 
-struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client)
+/* Returns the idle server to assign to this client, or NULL. */
+static struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client)
 {
 	if (!pool->reads_sequences)
 		return first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
@@ -72,33 +76,13 @@ struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_cli
 	return first_fitting(pool, SERVER_IDLE, client, true);
 }
 
-/* Whether a connecting or tested server is available for the client: there are as many servers that fit it as clients of the
-   queue, up to this client, that ask for the same server. */
-static bool is_covered(const struct pool *pool, const struct pool_client *client)
-{
-	int under_way = 0, place = 0;
-
-	LIST_EACH(node, &pool->servers[SERVER_LOGIN])
-		under_way += !server_at(node)->is_cancel && matches(pool, server_at(node), client);
-	LIST_EACH(node, &pool->servers[SERVER_TESTED])
-		under_way += matches(pool, server_at(node), client);
-	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
-		const struct pool_client *other = client_at(node);
-
-		place += other->dedicated == client->dedicated &&
-			 (other->startup == client->startup || !pool_minds_startup(pool, client->dedicated));
-		if (other == client)
-			break;
-	}
-	return place <= under_way;
-}
-
 static void match_exact(const struct pool *pool, struct pool_match *match)
 {
 	struct pool_client *refused = NULL;
 
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
 		struct pool_client *client = client_at(node);
+		int under_way = 0, place = 0;
 
 		if (pool->server_count[SERVER_IDLE] > 0 && (match->idle = pool_idle_for(pool, client)) != NULL) {
 			match->matched = client;
@@ -106,7 +90,16 @@ static void match_exact(const struct pool *pool, struct pool_match *match)
 		}
 		if (match->unserved || (refused && client->refused))
 			continue;
-		if (is_covered(pool, client)) {
+		/* The client is covered if as many connecting or tested servers fit it as clients of the queue, up to this client, ask for the
+		   same server. */
+		LIST_EACH(at, &pool->servers[SERVER_LOGIN])
+			under_way += !server_at(at)->is_cancel && matches(pool, server_at(at), client);
+		LIST_EACH(at, &pool->servers[SERVER_TESTED])
+			under_way += matches(pool, server_at(at), client);
+		for (struct list *at = pool->clients[CLIENT_WAITING].next; at != node->next; at = at->next)
+			place += client_at(at)->dedicated == client->dedicated &&
+				 (client_at(at)->startup == client->startup || !pool_minds_startup(pool, client->dedicated));
+		if (place <= under_way) {
 			match->covered++;
 		} else if (client->refused) {
 			refused = client;
@@ -140,7 +133,8 @@ static void pool_match(const struct pool *pool, struct pool_match *match)
 		match->used = first_fitting(pool, SERVER_USED, match->unserved, false);
 }
 
-struct pool_server *pool_longest_idle(const struct pool *pool)
+/* Returns the IDLE or USED server that is idle longest, or NULL. */
+static struct pool_server *pool_longest_idle(const struct pool *pool)
 {
 	struct list *node = list_last(&pool->servers[SERVER_USED]);
 
@@ -183,12 +177,6 @@ static int count_usable(const struct pool *pool, bool with_logins)
 	return count;
 }
 
-/* An internal request or a client that waits for its welcome: both belong to logins. */
-static bool is_for_login(const struct pool_client *client)
-{
-	return client->is_internal || client->is_login;
-}
-
 /* Returns the next client that is to get the error of the failed login, or NULL if all clients wait or will be served by other
    servers. */
 static struct pool_client *pool_refusable(const struct pool *pool)
@@ -205,17 +193,61 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 		return client_first(pool, CLIENT_WAITING);
 	/* Otherwise a query that began to wait after the logins began to fail gets the error. The queue is in the order of arrival. */
 	for (struct list *node = queue->prev; !is_lasting && node != queue && client_at(node)->since > pool->login_failing_since; node = node->prev) {
-		if (!logins_wait || !is_for_login(client_at(node)))
+		if (!logins_wait || !(client_at(node)->is_internal || client_at(node)->is_login))
 			return client_at(node);
 	}
 	/* With server_down = wait, a login that came after a lasting failure waits for the next attempt. */
 	if (logins_wait)
 		return is_lasting && login && login->since <= pool->login_failed_at ? login : NULL;
 	LIST_EACH(node, queue) {
-		if (is_for_login(client_at(node)))
+		if (client_at(node)->is_internal || client_at(node)->is_login)
 			return client_at(node);
 	}
 	return login;
+}
+
+/* Whether an idle server is idle for longer than server_check_delay. The comparison is strict: with a delay of 0, a server that
+   answered in this turn need not be tested again. */
+static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
+{
+	struct list *node = list_last(&pool->servers[SERVER_IDLE]);
+
+	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
+}
+
+/* Moves servers that are idle for longer than server_check_delay to USED. A server that was opened for one client only is not tested: a walsender
+   need not understand SQL, and its end is noticed by reading. */
+static void pool_age(struct pool *pool, usec_t now)
+{
+	const char *check = pool->pools->conf->settings.server_check_query;
+	struct list *head = &pool->servers[SERVER_IDLE], *node = head->prev, *next;
+
+	for (; check && *check && is_stale(pool, now) && node != head; node = next) {
+		next = node->prev;
+		if (now - server_at(node)->since <= pool->pools->conf->settings.server_check_delay)
+			return;
+		if (!server_at(node)->dedicated)
+			pool_server_become(server_at(node), SERVER_USED, now);
+	}
+}
+
+struct pool_server *pool_want(struct pool_client *client, usec_t now)
+{
+	struct pool *pool = client->pool;
+	struct pool_server *server = NULL;
+
+	ASSERT(client->state == CLIENT_IDLE && pool);
+	if (is_stale(pool, now))
+		pool_age(pool, now);
+	if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
+		server = pool_idle_for(pool, client);
+	if (server) {
+		pool_link(server, client, now);
+		return server;
+	}
+	client->refused = false;
+	pool_client_become(pool->pools, client, CLIENT_WAITING, now);
+	return NULL;
 }
 
 /* ---- the view ---- */
@@ -347,24 +379,9 @@ static struct pool_verdict decide_room(const struct pool_view *v, bool for_login
 	return open;
 }
 
-/* Decides when no idle server fits. */
-static struct pool_verdict decide_open(const struct pool_view *v)
-{
-	bool for_query = v->waiting > v->covered;
-	struct pool_verdict next;
-
-	if (for_query && v->used_fitting > 0)
-		return verdict(POOL_TEST, LIMIT_NONE);
-	if (is_login_failing(v))
-		return verdict(v->refusable ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
-	if (!for_query && !wants_login(v))
-		return verdict(POOL_HOLD, LIMIT_NONE);
-	next = decide_room(v, !for_query);
-	return next.action != POOL_HOLD && v->logging_in >= v->logins_at_once ? verdict(POOL_HOLD, LIMIT_ONE_LOGIN) : next;
-}
-
 struct pool_verdict pool_decide(const struct pool_view *v)
 {
+	bool for_query = v->waiting > v->covered;
 	struct pool_verdict next;
 
 	if (v->waiting == 0 && v->waiting_login == 0)
@@ -381,7 +398,18 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 	}
 	if (v->waiting > 0 && v->idle_fitting > 0)
 		return verdict(POOL_LEND, LIMIT_NONE);
-	next = decide_open(v);
+	/* no idle server fits the first client */
+	if (for_query && v->used_fitting > 0) {
+		next = verdict(POOL_TEST, LIMIT_NONE);
+	} else if (is_login_failing(v)) {
+		next = verdict(v->refusable ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
+	} else if (!for_query && !wants_login(v)) {
+		next = verdict(POOL_HOLD, LIMIT_NONE);
+	} else {
+		next = decide_room(v, !for_query);
+		if (next.action != POOL_HOLD && v->logging_in >= v->logins_at_once)
+			next = verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
+	}
 	/* The first client cannot be served now, so a server that does not fit it is lent to a later client. */
 	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
 		return verdict(POOL_LEND, LIMIT_NONE);
@@ -398,38 +426,17 @@ static void set_held(struct list *held, struct list *node, bool is_held)
 		list_append(held, node);
 }
 
-static bool dial(struct pool *pool, const struct pool_match *match, const struct pool_verdict *verdict)
-{
-	struct pool_client *query = client_first(pool, CLIENT_WAITING), *login = client_first(pool, CLIENT_WAITING_LOGIN);
-	bool had_failed = pool->login_failed;
-	int live = pool->live;
-
-	if (verdict->from_reserve)
-		pool->pools->ops->take_reserve(pool, query ? query : login);
-	pool->pools->ops->dial(pool, verdict->for_login ? login : match->unserved);
-	return pool->live > live || (pool->login_failed && !had_failed);
-}
-
-static bool refuse(struct pool *pool, bool is_draining)
-{
-	struct pool_client *client = is_draining ? client_first(pool, CLIENT_WAITING) : pool_refusable(pool);
-
-	if (!client)
-		client = client_first(pool, CLIENT_WAITING_LOGIN);
-	pool->missed |= !is_draining;
-	pool->pools->ops->refuse(client, is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
-	return client->state == CLIENT_DEAD;
-}
-
 /* Carries out one verdict. Returns false when the pool is done for this turn. */
 static bool step(struct pool *pool, usec_t now)
 {
 	const struct pool_ops *ops = pool->pools->ops;
+	struct pool_client *query, *login, *refused;
 	struct pool_server *victim = NULL;
 	struct pool_view view;
 	struct pool_match match;
 	struct pool_verdict verdict;
-	bool is_hold;
+	bool is_hold, is_draining, had_failed = pool->login_failed;
+	int live = pool->live;
 
 	pool_look(pool, now, &view);
 	verdict = pool_decide(&view);
@@ -444,6 +451,8 @@ static bool step(struct pool *pool, usec_t now)
 			return false;
 		return pool->pinned > 0 && view.waiting > view.covered && ops->yield(pool);
 	}
+	query = client_first(pool, CLIENT_WAITING);
+	login = client_first(pool, CLIENT_WAITING_LOGIN);
 	pool_match(pool, &match);
 	switch (verdict.action) {
 	case POOL_LEND:
@@ -455,7 +464,10 @@ static bool step(struct pool *pool, usec_t now)
 		ops->test(match.used);
 		return true;
 	case POOL_DIAL:
-		return dial(pool, &match, &verdict);
+		if (verdict.from_reserve)
+			ops->take_reserve(pool, query ? query : login);
+		ops->dial(pool, verdict.for_login ? login : match.unserved);
+		return pool->live > live || (pool->login_failed && !had_failed);
 	case POOL_REPLACE:
 		return server_drop(pool_longest_idle(pool),
 				   match.unserved && match.unserved->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
@@ -464,32 +476,40 @@ static bool step(struct pool *pool, usec_t now)
 		evictable(pool, verdict.action == POOL_EVICT_FOR_USER, &victim);
 		return victim && server_drop(victim, REASON_EVICTED);
 	case POOL_REFUSE:
-		return refuse(pool, verdict.limit == LIMIT_DRAINING);
+		is_draining = verdict.limit == LIMIT_DRAINING;
+		refused = is_draining ? query : pool_refusable(pool);
+		if (!refused)
+			refused = login;
+		pool->missed |= !is_draining;
+		ops->refuse(refused, is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
+		return refused->state == CLIENT_DEAD;
 	case POOL_HOLD:
 		break;
 	}
 	return false;
 }
 
-static void schedule_cancels(struct pool *pool)
+static void schedule_pool(struct pool *pool, usec_t now)
 {
+	const struct pool_ops *ops = pool->pools->ops;
+	struct list *idle = &pool->servers[SERVER_IDLE], *node;
+	bool is_paused = pool_is_paused(pool);
 	int64_t size = pool->allowed.size;
-	struct pool_client *first;
+	struct pool_client *cancel;
 
-	while ((first = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL &&
+	while ((cancel = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL &&
 	       (size == 0 || pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
-		pool->pools->ops->dial_cancel(pool, first);
-		if (first->state == CLIENT_WAITING_CANCEL)
+		ops->dial_cancel(pool, cancel);
+		if (cancel->state == CLIENT_WAITING_CANCEL)
 			break;
 	}
-}
-
-/* Closes idle servers that are marked. */
-static void close_marked(struct pool *pool)
-{
-	struct list *node = pool->servers[SERVER_IDLE].next;
-
-	while (pool->idle_marked && node != &pool->servers[SERVER_IDLE]) {
+	while (pool->pinned > 0 && (is_paused || pool->pools->draining == POOL_DRAIN_SERVERS) && ops->yield(pool))
+		;
+	if (is_paused)
+		pool_close_idle(pool);
+	/* idle servers with a close_reason */
+	node = idle->next;
+	while (pool->idle_marked && node != idle) {
 		struct pool_server *server = server_at(node);
 		struct list *before = node->prev;
 
@@ -498,14 +518,12 @@ static void close_marked(struct pool *pool)
 		node = server->state == SERVER_IDLE ? node->next : before->next;
 	}
 	pool->idle_marked = false;
-}
-
-/* Closes servers that were opened for one client if that client has ended. */
-static void close_unwanted(struct pool *pool)
-{
-	struct list *node = pool->servers[SERVER_IDLE].next;
-
-	while (pool->dedicated > 0 && node != &pool->servers[SERVER_IDLE]) {
+	pool_age(pool, now);
+	while (step(pool, now))
+		;
+	/* servers that were opened for one client, if that client has ended */
+	node = idle->next;
+	while (pool->dedicated > 0 && node != idle) {
 		struct pool_server *server = server_at(node);
 		struct list *before = node->prev;
 		bool is_wanted = server->dedicated == 0;
@@ -516,22 +534,6 @@ static void close_unwanted(struct pool *pool)
 			server_drop(server, REASON_REPLICATION_OVER);
 		node = server->state == SERVER_IDLE ? node->next : before->next;
 	}
-}
-
-static void schedule_pool(struct pool *pool, usec_t now)
-{
-	bool is_paused = pool_is_paused(pool);
-
-	schedule_cancels(pool);
-	while (pool->pinned > 0 && (is_paused || pool->pools->draining == POOL_DRAIN_SERVERS) && pool->pools->ops->yield(pool))
-		;
-	if (is_paused)
-		pool_close_idle(pool);
-	close_marked(pool);
-	pool_age(pool, now);
-	while (step(pool, now))
-		;
-	close_unwanted(pool);
 }
 
 void pools_schedule_marked(struct pools *pools, usec_t now)
@@ -550,9 +552,65 @@ void pools_schedule_marked(struct pools *pools, usec_t now)
 	}
 }
 
-/* ---- servers that no waiting client asks for ---- */
+/* ---- periodic work ---- */
 
-void pool_open_unasked(struct pool *pool, usec_t now)
+/*
+ * Server lifetimes and idle timeouts, timeouts in the queue, min_pool_size, unused pools, ends of statistics periods. This is done several times a
+ * second for every pool, so a pool without due work must cost little: the lists are in order of time, and only their ends are examined.
+ *
+ * Invariant: this part closes only servers without a client and refuses only clients without a server.
+ */
+#define SETTINGS(pool) (&(pool)->pools->conf->settings)
+
+/* Closes unused servers that have reached server_lifetime, the server that was opened first at first. At least lifetime / size passes between two
+   closes, so that a pool does not lose all its servers at the same time. */
+static void close_aged(struct pool *pool, usec_t now)
+{
+	static const enum server_state states[] = { SERVER_USED, SERVER_IDLE };
+	usec_t lifetime = pool->allowed.server_lifetime, since_last = now - pool->pools->maintained_at;
+	int64_t size = pool->allowed.size > 0 ? pool->allowed.size : pool->live;
+	usec_t gap = size > 0 ? lifetime / size : 0, due = pool->last_lifetime_close;
+	usec_t grace = gap > since_last ? gap : since_last;
+
+	/* Closes that were due since the last maintenance are made up for, but not closes from an earlier quiet period. */
+	if (due < now - grace)
+		due = now - grace;
+	while (due + gap <= now) {
+		struct pool_server *oldest = NULL;
+
+		for (int i = 0; i < 2; i++) {
+			LIST_EACH(node, &pool->servers[states[i]]) {
+				struct pool_server *server = server_at(node);
+
+				/* With a lifetime of 0, a server that has not served a client yet may still serve one. */
+				if (lifetime == 0 ? !server->lent : now - server->opened < lifetime)
+					continue;
+				if (!oldest || server->opened < oldest->opened)
+					oldest = server;
+			}
+		}
+		if (!oldest || !server_drop(oldest, REASON_SERVER_LIFETIME))
+			return;
+		due += gap;
+		pool->last_lifetime_close = lifetime > 0 ? due : pool->last_lifetime_close;
+	}
+}
+
+/* Returns min_pool_size if it applies now, otherwise 0. */
+static int64_t pool_floor(const struct pool *pool)
+{
+	const struct database *database = pool->database;
+	int64_t least = pool->allowed.min_size, size = pool->allowed.size;
+
+	if (pool_is_paused(pool) || (database->stray && database->automatic) || database->removed || pool->pools->draining != POOL_DRAIN_NO)
+		return 0;
+	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
+		return 0;
+	return size > 0 && least > size ? size : least;
+}
+
+/* Opens a server for min_pool_size, or to probe a server that is down. Evicts no other server for these. */
+static void pool_open_unasked(struct pool *pool, usec_t now)
 {
 	const struct settings *settings = &pool->pools->conf->settings;
 	bool is_below_floor = pool->live < pool_floor(pool);
@@ -579,4 +637,131 @@ void pool_open_unasked(struct pool *pool, usec_t now)
 	pool->missed = false;
 	pool_match(pool, &match);
 	pool->pools->ops->dial(pool, match.unserved ? match.unserved : client_first(pool, CLIENT_WAITING_LOGIN));
+}
+
+static void maintain_servers(struct pool *pool, usec_t now)
+{
+	int64_t size = pool->allowed.size, most = size + pool->allowed.reserve;
+	usec_t timeout = SETTINGS(pool)->server_idle_timeout;
+	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE, SERVER_USED };
+	bool is_unwanted = pool_is_unwanted(pool);
+	struct pool_server *server;
+
+	/* Servers that only look-ups have used: if no client has logged in to the database and no login needs them, or, when a look-up of another
+	   pool waits for max_auth_query_connections, the idle servers. */
+	for (int i = 0; pool->pools->internal_servers > 0 && i < 4; i++) {
+		bool is_idle = states[i] == SERVER_IDLE || states[i] == SERVER_USED;
+
+		LIST_EACH_SAFE(node, &pool->servers[states[i]]) {
+			if (server_at(node)->is_cancel || !server_at(node)->for_internal)
+				continue;
+			if (is_unwanted)
+				server_drop(server_at(node), REASON_LOOKUP_OVER);
+			else if (pool->pools->internal_servers_missed && is_idle)
+				server_drop(server_at(node), REASON_INTERNAL_SERVERS);
+		}
+	}
+	pool_age(pool, now);
+	/* After pool_size was lowered. Reserve connections stay until their idle timeout. */
+	while (size > 0 && pool->live > most && (server = pool_longest_idle(pool)) != NULL && server_drop(server, REASON_TOO_MANY_SERVERS))
+		;
+	if (pool_longest_idle(pool))
+		close_aged(pool, now);
+	while (timeout > 0 && (server = pool_longest_idle(pool)) != NULL && pool->live > pool_floor(pool) && now - server->since >= timeout &&
+	       server_drop(server, REASON_SERVER_IDLE))
+		;
+	pool_open_unasked(pool, now);
+}
+
+static void refuse_overdue(struct pool *pool, enum client_state state, usec_t now)
+{
+	const struct settings *set = &pool->pools->conf->settings;
+	struct list *head = &pool->clients[state], *node = head->next;
+
+	while (node != head) {
+		struct pool_client *client = client_at(node);
+		const struct user *user = client->login_user;
+		usec_t query = first_set(OF_USER(user, query_timeout), CONF_UNSET, set->query_timeout);
+		usec_t wait = first_set(OF_USER(user, query_wait_timeout), pool->database->conf->query_wait_timeout, set->query_wait_timeout);
+		enum close_reason why = REASON_NONE;
+
+		/* query_timeout includes the wait and the time of a PAUSE; query_wait_timeout does not include a PAUSE */
+		if (query > 0 && now - client->since >= query)
+			why = REASON_QUERY_TIMEOUT_WAITING;
+		else if (wait > 0 && !pool_is_held(pool) && pool_waited(client, now) >= wait)
+			why = REASON_QUERY_WAIT_TIMEOUT;
+		/* The queue is in the order of deadlines, unless users have their own timeouts. */
+		if (why == REASON_NONE && !pool->pools->waits_differ)
+			return;
+		if (why == REASON_NONE) {
+			node = node->next;
+			continue;
+		}
+		pool->pools->ops->refuse(client, why);
+		if (client->state != CLIENT_DEAD)
+			return;
+		/* other clients may have ended too */
+		node = head->next;
+	}
+}
+
+static void maintain_clients(struct pool *pool, usec_t now)
+{
+	usec_t timeout = SETTINGS(pool)->cancel_wait_timeout, patience = SETTINGS(pool)->query_wait_notify;
+	struct list *head = &pool->clients[CLIENT_WAITING], *node;
+	struct pool_client *first;
+
+	if (pool_is_held(pool))
+		pool->held_until = now;
+	/* while suspended, the end of a client may not have been read yet */
+	if (!pool->pools->suspended) {
+		refuse_overdue(pool, CLIENT_WAITING, now);
+		refuse_overdue(pool, CLIENT_WAITING_LOGIN, now);
+	}
+	node = head->next;
+	while (patience > 0 && !pool_is_held(pool) && node != head) {
+		struct pool_client *client = client_at(node);
+		struct list *before = node->prev;
+
+		if (pool_waited(client, now) < patience)
+			break;
+		if (!client->notified) {
+			client->notified = true;
+			pool->pools->ops->notify(client, now - client->since);
+		}
+		/* The client may have ended while the notice was sent. */
+		node = client->state == CLIENT_WAITING ? node->next : before->next;
+	}
+	while (timeout > 0 && (first = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL && now - first->since >= timeout) {
+		pool->pools->ops->refuse(first, REASON_CANCEL_WAIT_TIMEOUT);
+		if (first->state != CLIENT_DEAD)
+			break;
+	}
+	/* The reserve pool and the end of server_login_retry depend on time only. */
+	if (pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] +
+	    pool->client_count[CLIENT_WAITING_CANCEL] > 0)
+		pool_mark(pool);
+}
+
+bool pools_maintain(struct pools *pools, usec_t now)
+{
+	LIST_EACH(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+
+		if (pool->database->is_console)
+			continue;
+		if (!pools->suspended)
+			maintain_servers(pool, now);
+		maintain_clients(pool, now);
+	}
+	if (!pools->suspended)
+		registry_sweep(pools, now);
+	pools->internal_servers_missed = false;
+	pools->maintained_at = now;
+	if (now - pools->stats_at < pools->conf->settings.stats_period)
+		return false;
+	pools->stats_at = now;
+	for (struct database *database = pools->databases; database; database = database->hh.next)
+		stats_period_end(&database->stats, now);
+	return true;
 }

@@ -68,7 +68,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 /* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
 static bool breaks_statement_mode(const struct server *s)
 {
-	return pool_mode_of(s->pooled.pool) == MODE_STATEMENT && s->pooled.link && s->status != 'I' && !s->task &&
+	return s->pooled.pool->allowed.mode == MODE_STATEMENT && s->pooled.link && s->status != 'I' && !s->task &&
 	       client_of(s->pooled.link)->shares_server;
 }
 
@@ -85,7 +85,7 @@ static void gather_local_replies(struct server *s, struct gather *g)
 /* ReadyForQuery, `size` bytes of body. */
 static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
 {
-	if (size != 1 || !pg_is_status(*body) || c->hears || pool_mode_of(s->pooled.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
+	if (size != 1 || !pg_is_status(*body) || c->hears || s->pooled.pool->allowed.mode == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
 	s->status = (char)*body;
 	client_ready(s, c);

@@ -19,7 +19,7 @@
    these statements. */
 bool link_will_share(const struct client *c)
 {
-	return !c->replication && (pool_mode_of(c->pooled.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
+	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION || (c->prepared && c->prepared->names));
 }
 
 void link_state_begin(struct server *s, struct client *c)

@@ -116,7 +116,7 @@ static ALWAYS_INLINE bool needs_reset(const struct server *s, const struct clien
 {
 	if (leaves_state)
 		return !server_has_lasting_query(s) && server_wants_reset(s, true);
-	return server_wants_reset(s, !c->shares_server || pool_mode_of(s->pooled.pool) == MODE_SESSION);
+	return server_wants_reset(s, !c->shares_server || s->pooled.pool->allowed.mode == MODE_SESSION);
 }
 
 static ALWAYS_INLINE struct release_view view_of(const struct server *s, const struct client *c)
@@ -196,7 +196,7 @@ void release_to_listener(struct server *s, struct client *c)
 {
 	pool_client_pin(&c->pooled, 0);
 	flow_unblock(&c->peer, FLOW_HELD);
-	part(s, c, server_wants_reset(s, pool_mode_of(s->pooled.pool) == MODE_SESSION));
+	part(s, c, server_wants_reset(s, s->pooled.pool->allowed.mode == MODE_SESSION));
 	pool_unlink(&s->pooled, SERVER_LISTENING, false, s->peer.world->now);
 	pool_mark(s->pooled.pool);
 }
@@ -268,7 +268,7 @@ void release_all_said(struct server *s)
 static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 {
 	session_state_leave_channels(s, c);
-	if (session_state_is_in_doubt(s)) {
+	if (session_state_check(s)) {
 		session_state_ask(s);
 		return true;
 	}
@@ -329,7 +329,7 @@ static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 	struct release release = decide_for_client(&view);
 
 	if (release.what == RELEASE_PIN) {
-		session_state_is_lost(c);
+		session_state_lose(c);
 		view = view_of(s, c);
 		release = decide_for_client(&view);
 	}

@@ -7,7 +7,7 @@
 #include "auth/client_address.h"
 #include "auth/refusal.h"
 #include "backend/derivation.h"
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "backend/server_info.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -323,9 +323,8 @@ struct user_names {
 	bool failed;
 };
 
-static void add_name(void *context, const char *name)
+static void add_name(struct user_names *names, const char *name)
 {
-	struct user_names *names = context;
 	const char **items = names->items;
 
 	if (names->count == names->capacity) {
@@ -355,7 +354,10 @@ static void collect_names(const struct world *world, struct user_names *names)
 	const struct userlist *list = world->secrets->list;
 	size_t kept = 0;
 
-	pools_each_user_name(world->pools, add_name, names);
+	for (const struct user *user = world->pools->users; user; user = user->hh.next)
+		add_name(names, user->name);
+	for (size_t i = 0; i < world->conf->user_count; i++)
+		add_name(names, world->conf->users[i]->name);
 	for (size_t i = 0; list && i < list->count; i++)
 		add_name(names, list->entries[i]->user);
 	if (names->count > 0)

@@ -236,7 +236,7 @@ void session_question_forget(struct server *s)
 	s->session.answer = NULL;
 }
 
-bool session_question_is_elsewhere(struct server *s)
+bool session_question_take_over(struct server *s)
 {
 	s->session.answer = mem_try(sizeof(*s->session.answer));
 	if (s->session.answer)

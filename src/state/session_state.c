@@ -19,10 +19,10 @@
  * The answer contains the parameters of the client from then on (struct params). The view pg_settings shows the parameters that are set in a session,
  * except those with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
  *
- * The server cannot be asked for some state: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the
- * server until the client leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by names in no text are taken
- * away by RESET ALL, before another client gets the server (session.doubted_by). Therefore the state of each server without a client is known, or the
- * server is reset before it is lent again.
+ * The server cannot be asked for some state: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink,
+ * setseed. It pins the server until the client leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by
+ * names in no text are taken away by RESET ALL, before another client gets the server (session.doubted_by). Therefore the state of each server
+ * without a client is known, or the server is reset before it is lent again.
  *
  * SQL is examined completely before it is sent. If a text does not fit the read buffer, its rest is not examined: then the server is asked for
  * everything, and if a command has set parameters, the client keeps its server.
@@ -100,9 +100,10 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 
 /*
  * currval and lastval return the last value that the session has drawn. If no client of a pool asks for values, the clients of a server share its
- * session, and pgweir does not know whose values the session has (values_of). After the first client has asked, a server discards the values of other
- * clients when it is assigned (UNKNOWN_SEQUENCES). The first client may ask in a transaction in which it has drawn a value. It gets the value if the
- * server proves that the client has drawn it (session.drawn); otherwise all values are discarded before the client's text, which then gets error 55000.
+ * session, and pgweir does not know whose values the session has (values_of). After the first client has asked, a server discards the values of
+ * other clients when it is assigned (UNKNOWN_SEQUENCES). The first client may ask in a transaction in which it has drawn a value. It gets the value
+ * if the server proves that the client has drawn it (session.drawn); otherwise all values are discarded before the client's text, which then gets
+ * error 55000.
  */
 
 static void keep_values(struct client *c)
@@ -135,8 +136,9 @@ static bool claim_values(struct server *s, struct client *c, unsigned said, unsi
 
 #define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
 
-/* Asks for the OIDs of the sequences from which the client has drawn the last value, and whether these are all sequences that it asks for. A sequence is
-   locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take other locks, too. */
+/* Asks for the OIDs of the sequences from which the client has drawn the last value, and whether these are all sequences that it asks for. A
+   sequence is locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take other locks, too.
+   */
 void session_values_begin(struct server *s, const uint8_t *text, size_t size)
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
@@ -520,7 +522,7 @@ bool session_state_is_private(const struct server *s, const struct client *c)
 	return (s->session.doubts | c->pooled.pins) & PIN_TEMPORARY;
 }
 
-bool session_state_is_in_doubt(struct server *s)
+bool session_state_check(struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
 
@@ -538,8 +540,8 @@ void session_state_ask(struct server *s)
 	struct client *c = client_of(s->pooled.link);
 	struct bytes sql = BYTES_EMPTY;
 
-	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until the
-	   client leaves. */
+	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until
+	   the client leaves. */
 	if (c->pooled.pins & FOREVER) {
 		bool was_reset = s->session.was_reset;
 
@@ -668,7 +670,7 @@ bool session_state_keeps_server(struct client *c)
 	return true;
 }
 
-void session_state_is_lost(struct client *c)
+void session_state_lose(struct client *c)
 {
 	keep_server(c, PIN_PARAMETERS, "it has sent a request into a COPY");
 	session_state_keeps_server(c);

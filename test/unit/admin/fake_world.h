@@ -14,7 +14,7 @@
 #include "auth/client_address.h"
 #include "auth/refusal.h"
 #include "backend/derivation.h"
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"

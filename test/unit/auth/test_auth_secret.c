@@ -5,7 +5,6 @@
 #include "auth/auth.h"
 
 #include "backend/keys.h"
-#include "backend/secrets.h"
 #include "derive.h"
 #include "login/login.h"
 #include "logins.h"

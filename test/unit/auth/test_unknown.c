@@ -1,7 +1,7 @@
 /* Authentication requests to unknown users: constant for a name, and in the proportions of the known users. */
 #include "auth/login_state.h"
 #include "auth/unknown.h"
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The users of auth_file: when the file is read again, the effects of a new list, and warnings about secrets. */
 #include "auth/users.h"
 
-#include "backend/secrets.h"
+#include "backend/keys.h"
 #include "tempfile.h"
 #include "unit.h"
 #include "whole.h"

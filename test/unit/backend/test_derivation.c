@@ -160,7 +160,7 @@ TEST(out_of_memory)
 	begin();
 	whole_memory_ends(0);
 	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFIERS_NO_MEMORY);
-	CHECK(!derivation_may_ask(whole.world, &q, &server, user));
+	CHECK(!derivation_take_budget(whole.world, &q, &server, user));
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(!waiter[0].wait.derivation);
 	CHECK(none_is_under_way());
@@ -174,7 +174,7 @@ static int granted(const struct address *from, const struct user *of, int most)
 	const struct derivation_question q = question("secret");
 	int count = 0;
 
-	while (count < most && derivation_may_ask(whole.world, &q, from, of))
+	while (count < most && derivation_take_budget(whole.world, &q, from, of))
 		count++;
 	return count;
 }
@@ -216,9 +216,9 @@ TEST(shared_derivation_does_not_count)
 	begin();
 	CHECK_INT(granted(&server, user, 100), 16);
 	ask(0, "secret");
-	CHECK(derivation_may_ask(whole.world, &q, &server, user));
+	CHECK(derivation_take_budget(whole.world, &q, &server, user));
 	house_settle(&whole);
-	CHECK(!derivation_may_ask(whole.world, &q, &server, user));
+	CHECK(!derivation_take_budget(whole.world, &q, &server, user));
 	whole_close();
 }
 

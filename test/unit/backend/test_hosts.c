@@ -182,7 +182,7 @@ TEST(unreachable_host_is_known_to_all_pools)
 
 	begin("a,b", BALANCE_DISABLE);
 	note("a", false);
-	a = host_hold(&pools.hosts, "a", 5432);
+	HASH_FIND_STR(pools.hosts, "a:5432", a);
 	REQUIRE(a);
 	CHECK_INT(a->unreachable_since, world.now);
 	note("a", true);
@@ -200,7 +200,6 @@ TEST(unreachable_host_is_known_to_all_pools)
 	CHECK_TEXT(tried(), "a b");
 	a->unreachable_since = world.now;
 	CHECK_TEXT(tried(), "b a");
-	host_drop(&a);
 	end();
 }
 
@@ -297,26 +296,6 @@ TEST(number_of_remembered_addresses_is_limited)
 	/* the oldest failure is forgotten when a new failure is stored */
 	CHECK_TEXT(ordered(18), "0 17 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
 	end();
-}
-
-TEST(name_and_port_identify_a_host)
-{
-	struct host *table = NULL;
-	struct host *a = host_hold(&table, "db1", 5432), *again = host_hold(&table, "db1", 5432);
-	struct host *other = host_hold(&table, "db1", 5433), *longer = host_hold(&table, "db12", 5432);
-
-	CHECK(a && a == again);
-	CHECK(other && other != a && longer && longer != a && longer != other);
-	CHECK_INT(HASH_COUNT(table), 3);
-	host_drop(&a);
-	CHECK(!a);
-	CHECK_INT(HASH_COUNT(table), 3);
-	host_drop(&again);
-	CHECK_INT(HASH_COUNT(table), 2);
-	host_drop(&other);
-	host_drop(&longer);
-	host_drop(&longer);
-	CHECK(!table);
 }
 
 UNIT_MAIN

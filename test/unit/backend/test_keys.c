@@ -240,13 +240,13 @@ TEST(password_match_stores_the_keys)
 	CHECK(matches(keys, "pencil", "ann", stored));
 	CHECK(finds(keys, "ann", stored));
 	/* cached now, and still no other password matches */
-	CHECK(keys_password_is_proven(keys, "pencil", "ann", stored));
-	CHECK(!keys_password_is_proven(keys, "crayon", "ann", stored));
-	CHECK(!keys_password_is_proven(keys, "", "ann", stored));
-	CHECK(!keys_password_is_proven(keys, "pencil", "bob", stored));
+	CHECK(keys_password_check(keys, "pencil", "ann", stored));
+	CHECK(!keys_password_check(keys, "crayon", "ann", stored));
+	CHECK(!keys_password_check(keys, "", "ann", stored));
+	CHECK(!keys_password_check(keys, "pencil", "bob", stored));
 	/* and a failed match does not remove the cached success */
 	CHECK(!matches(keys, "crayon", "ann", stored));
-	CHECK(keys_password_is_proven(keys, "pencil", "ann", stored));
+	CHECK(keys_password_check(keys, "pencil", "ann", stored));
 	keys_free(&keys);
 }
 
@@ -258,13 +258,13 @@ TEST(cached_success_belongs_to_its_secret)
 	secret_of("pencil", before);
 	secret_of("crayon", after);
 	CHECK(matches(keys, "pencil", "ann", before));
-	CHECK(!keys_password_is_proven(keys, "pencil", "ann", after));
+	CHECK(!keys_password_check(keys, "pencil", "ann", after));
 	CHECK(!matches(keys, "pencil", "ann", after));
 	CHECK(matches(keys, "crayon", "ann", after));
 	CHECK(!matches(keys, "crayon", "ann", before));
-	CHECK(!keys_password_is_proven(keys, "crayon", "ann", before));
-	CHECK(keys_password_is_proven(keys, "pencil", "ann", before));
-	CHECK(keys_password_is_proven(keys, "crayon", "ann", after));
+	CHECK(!keys_password_check(keys, "crayon", "ann", before));
+	CHECK(keys_password_check(keys, "pencil", "ann", before));
+	CHECK(keys_password_check(keys, "crayon", "ann", after));
 	keys_free(&keys);
 }
 
@@ -278,10 +278,10 @@ TEST(cached_success_includes_the_keys)
 	/* SCRAM logins with secrets of other databases */
 	for (uint8_t number = 1; number < KEYS_SALTS; number++)
 		keep_for_salt(keys, number);
-	CHECK(keys_password_is_proven(keys, "pencil", "ann", here));
+	CHECK(keys_password_check(keys, "pencil", "ann", here));
 	keep_for_salt(keys, KEYS_SALTS);
 	CHECK(!finds(keys, "ann", here));
-	CHECK(!keys_password_is_proven(keys, "pencil", "ann", here));
+	CHECK(!keys_password_check(keys, "pencil", "ann", here));
 	CHECK(matches(keys, "pencil", "ann", here));
 	CHECK(finds(keys, "ann", here));
 	keys_free(&keys);
@@ -297,7 +297,7 @@ TEST(least_recently_used_success_is_evicted)
 	keep(keys, "bob", stored);
 	CHECK(matches(keys, "pencil", "ann", stored));
 	keep(keys, "bob", stored);
-	CHECK(keys_password_is_proven(keys, "pencil", "ann", stored));
+	CHECK(keys_password_check(keys, "pencil", "ann", stored));
 	keep(keys, "eve", stored);
 	CHECK(keys_has(keys, "ann", stored));
 	CHECK(!keys_has(keys, "bob", stored));
@@ -353,7 +353,7 @@ TEST(keys_are_handed_over)
 	keys_unpack(&in, other);
 	CHECK(unpack_is_done(&in));
 	CHECK(finds(other, "ann", one) && !finds(other, "ann", two) && !finds(other, "bob", one));
-	CHECK(finds_for_salt(other, 7) && keys_password_is_proven(other, "one", "ann", one));
+	CHECK(finds_for_salt(other, 7) && keys_password_check(other, "one", "ann", one));
 	for (size_t n = 0; n < bytes_size(&bytes); n++) {
 		in = unpack_of(bytes_front(&bytes), n);
 		keys_unpack(&in, other);

@@ -9,6 +9,20 @@
 
 static struct pool *pool;
 
+static const struct proven_secret *found(void)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info ? info->proven.found : NULL;
+}
+
+static const struct proven_secret *shown(void)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info ? info->proven.shown : NULL;
+}
+
 static bool begin(void)
 {
 	struct house_end *end;
@@ -17,7 +31,7 @@ static bool begin(void)
 	whole_open(INI);
 	c = whole_login(&end);
 	pool = c ? c->pooled.pool : NULL;
-	CHECK(pool && !proven_secret_of(pool) && !shown_of(pool));
+	CHECK(pool && !found() && !shown());
 	return pool;
 }
 
@@ -53,16 +67,16 @@ TEST(latest_answer_is_used)
 {
 	REQUIRE(begin());
 	find("one", 5);
-	CHECK_TEXT(text_of(proven_secret_of(pool)), "one");
+	CHECK_TEXT(text_of(found()), "one");
 	find("old", 4);
-	CHECK_TEXT(text_of(proven_secret_of(pool)), "one");
+	CHECK_TEXT(text_of(found()), "one");
 	find("two", 5);
-	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	CHECK_TEXT(text_of(found()), "two");
 	find("two", 9);
 	find("three", 8);
-	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	CHECK_TEXT(text_of(found()), "two");
 	find("", 10);
-	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	CHECK_TEXT(text_of(found()), "two");
 	whole_close();
 }
 
@@ -70,12 +84,12 @@ TEST(cleartext_password_is_kept)
 {
 	REQUIRE(begin());
 	show("one");
-	CHECK_TEXT(text_of(shown_of(pool)), "one");
-	CHECK(!proven_secret_of(pool));
+	CHECK_TEXT(text_of(shown()), "one");
+	CHECK(!found());
 	show("two");
-	CHECK_TEXT(text_of(shown_of(pool)), "two");
+	CHECK_TEXT(text_of(shown()), "two");
 	shown_forget(pool);
-	CHECK(!shown_of(pool));
+	CHECK(!shown());
 	shown_forget(pool);
 	whole_close();
 }
@@ -115,12 +129,12 @@ TEST(out_of_memory_keeps_the_earlier_secret)
 		proven_secret_keep(pool, whole.world, two, 2);
 		shown_keep(pool, whole.world, two);
 		failed = whole_memory_is_back();
-		is_kept = strcmp(text_of(shown_of(pool)), "two") == 0;
+		is_kept = strcmp(text_of(shown()), "two") == 0;
 		CHECK(is_kept == (failed == 0));
-		CHECK(proven_secret_of(pool) && shown_of(pool));
+		CHECK(found() && shown());
 	}
 	CHECK(more > 2 && failed == 0);
-	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	CHECK_TEXT(text_of(found()), "two");
 	secret_free(&two);
 	whole_close();
 }
@@ -135,7 +149,7 @@ TEST(secret_is_handed_over)
 
 	REQUIRE(begin());
 	find("secret", 3);
-	proven_secret_pack(&packed, proven_secret_of(pool));
+	proven_secret_pack(&packed, found());
 	in = unpack_of(bytes_front(&packed), bytes_size(&packed));
 	proven_secret_unpack(&in, &got);
 	CHECK(!in.bad);

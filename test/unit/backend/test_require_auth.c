@@ -1,69 +1,88 @@
-/* The authentication methods that a server may request. */
-#include "backend/require_auth.h"
+/* The authentication methods that a server may request: server_require_auth and require_auth. */
+#include "backend/server_auth.h"
+
+#include "backend/server_login.h"
 #include "conf/value.h"
-#include "unit.h"
+#include "logins.h"
+#include "whole.h"
 
 #include <string.h>
 
+#define INI WHOLE_INI("", "")
+
+static char detail[512];
+
+/* The connection to the server, and the lists ("": none). */
 static struct {
-	struct world world;
-	struct conf conf;
-	struct conf_database of_database;
-	struct database database;
-	struct pool pool;
-	struct server server;
-	char detail[512];
+	int family;
+	uint8_t first, last;		/* bytes of its address */
+	bool with_tls;
+	const char *setting, *key;
 } scene;
 
-void server_end(struct server *s, enum close_reason why, const char *detail)
-{
-	CHECK(s == &scene.server);
-	CHECK_INT(why, REASON_SERVER_AUTH);
-	snprintf(scene.detail, sizeof(scene.detail), "%s", detail);
-}
-
-/* A server over `family`, with these lists ("": none). */
-static void begin(int family, bool with_tls, const char *setting, const char *key)
-{
-	static char name[] = "shop";
-	memset(&scene, 0, sizeof(scene));
-	CHECK_INT(value_read(value_find(&setting_table, "server_require_auth"), &scene.conf.settings, setting, NULL), VALUE_READ_OK);
-	CHECK_INT(value_read(value_find(&database_table, "require_auth"), &scene.of_database, key, NULL), VALUE_READ_OK);
-	scene.world.conf = &scene.conf;
-	scene.database.conf = &scene.of_database;
-	scene.database.name = name;
-	scene.pool.database = &scene.database;
-	scene.server.pooled.pool = &scene.pool;
-	scene.server.peer.world = &scene.world;
-	scene.server.peer.remote.family = (uint8_t)family;
-	scene.server.peer.stream.ssl = with_tls ? (void *)&scene : NULL;
-}
-
+/* Returns whether the server may request this method. No secret is stored: an allowed request fails later, with another reason. */
 static bool allows(enum server_method method)
 {
-	scene.detail[0] = '\0';
-	return require_auth_allows(&scene.server, method);
+	uint8_t body[8] = { 0, 0, 0, method == METHOD_PASSWORD ? 3 : method == METHOD_MD5 ? 5 : method == METHOD_SCRAM ? 10 : 0 };
+	uint32_t size = method == METHOD_MD5 ? 8 : 4;
+	struct pg_frame f = { .type = 'R', .body = body, .size = size, .here = size };
+	struct brief_address remote;
+	struct server *s;
+	bool is_refused;
+
+	login_open(INI, "");
+	whole.servers_answer = false;
+	login_name("v", "d");
+	s = whole_last_server();
+	FUZZ_CHECK(s && s->dial && s->dial->step == DIAL_STARTUP);
+	CHECK_INT(value_read(value_find(&setting_table, "server_require_auth"), &whole.world->conf->settings, scene.setting, NULL), VALUE_READ_OK);
+	CHECK_INT(value_read(value_find(&database_table, "require_auth"), (void *)(uintptr_t)s->pooled.pool->database->conf, scene.key, NULL),
+		  VALUE_READ_OK);
+	remote = s->peer.remote;
+	memset(&s->peer.remote.u, 0, sizeof(s->peer.remote.u));
+	s->peer.remote.family = (uint8_t)scene.family;
+	s->peer.remote.u.ip[0] = scene.first;
+	s->peer.remote.u.ip[scene.family == AF_INET ? 3 : 15] = scene.last;
+	s->peer.stream.ssl = scene.with_tls ? (void *)&scene : NULL;
+	server_auth_request(s, &f);
+	s->peer.stream.ssl = NULL;
+	s->peer.remote = remote;
+	is_refused = peer_is_ending(&s->peer) && s->peer.end_reason == REASON_SERVER_AUTH;
+	snprintf(detail, sizeof(detail), "%s", is_refused && s->peer.end_detail ? s->peer.end_detail : "");
+	whole_close();
+	return !is_refused;
+}
+
+static void begin(int family, bool with_tls, const char *setting, const char *key)
+{
+	memset(&scene, 0, sizeof(scene));
+	scene.family = family;
+	scene.first = 10;
+	scene.with_tls = with_tls;
+	scene.setting = setting;
+	scene.key = key;
 }
 
 TEST(without_a_list_cleartext_password_needs_a_private_connection)
 {
 	begin(AF_INET, false, "", "");
-	for (int method = 0; method < SERVER_METHODS; method++)
-		CHECK_INT(allows((enum server_method)method), method != METHOD_PASSWORD);
+	CHECK(!allows(METHOD_PASSWORD));
+	CHECK(allows(METHOD_MD5) && allows(METHOD_SCRAM) && allows(METHOD_NONE));
 	begin(AF_INET, true, "", "");
 	CHECK(allows(METHOD_PASSWORD));
 	begin(AF_UNIX, false, "", "");
 	CHECK(allows(METHOD_PASSWORD));
 	begin(AF_INET, false, "", "");
-	scene.server.peer.remote.u.ip[0] = 127;
-	scene.server.peer.remote.u.ip[3] = 9;
+	scene.first = 127;
+	scene.last = 9;
 	CHECK(allows(METHOD_PASSWORD));
-	scene.server.peer.remote.u.ip[0] = 128;
+	scene.first = 128;
 	CHECK(!allows(METHOD_PASSWORD));
 	begin(AF_INET6, false, "", "");
-	scene.server.peer.remote.u.ip[15] = 1;
+	scene.first = 0;
+	scene.last = 1;
 	CHECK(allows(METHOD_PASSWORD));
-	scene.server.peer.remote.u.ip[0] = 127;
+	scene.first = 127;
 	CHECK(!allows(METHOD_PASSWORD));
 }
 
@@ -72,7 +91,7 @@ TEST(a_list_that_names_password_allows_it_everywhere)
 	begin(AF_INET, false, "password, scram-sha-256", "");
 	CHECK(allows(METHOD_PASSWORD) && allows(METHOD_SCRAM) && allows(METHOD_NONE));
 	CHECK(!allows(METHOD_MD5));
-	CHECK_TEXT(scene.detail, "server asks for an MD5 hash of the password, but server_require_auth is \"password,scram-sha-256\"");
+	CHECK_TEXT(detail, "server asks for an MD5 hash of the password, but server_require_auth is \"password,scram-sha-256\"");
 }
 
 TEST(a_list_that_forbids_others_does_not_name_password)
@@ -80,8 +99,8 @@ TEST(a_list_that_forbids_others_does_not_name_password)
 	begin(AF_INET6, false, "!none", "");
 	CHECK(!allows(METHOD_NONE));
 	CHECK(!allows(METHOD_PASSWORD));
-	CHECK_TEXT(scene.detail, "server asks for the password in clear text over a connection without TLS, and server_require_auth "
-				 "does not name \"password\"");
+	CHECK_TEXT(detail, "server asks for the password in clear text over a connection without TLS, and server_require_auth "
+			   "does not name \"password\"");
 }
 
 TEST(database_key_overrides_the_setting)
@@ -89,7 +108,7 @@ TEST(database_key_overrides_the_setting)
 	begin(AF_INET, false, "md5", "scram-sha-256");
 	CHECK(allows(METHOD_SCRAM));
 	CHECK(!allows(METHOD_MD5));
-	CHECK_TEXT(scene.detail, "server asks for an MD5 hash of the password, but require_auth of database \"shop\" is \"scram-sha-256\"");
+	CHECK_TEXT(detail, "server asks for an MD5 hash of the password, but require_auth of database \"d\" is \"scram-sha-256\"");
 }
 
 UNIT_MAIN

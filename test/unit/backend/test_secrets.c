@@ -1,5 +1,5 @@
 /* The store of user secrets: it is created completely or not at all, and contains the secrets of the list. */
-#include "backend/secrets.h"
+#include "backend/keys.h"
 
 #include "base/mem.h"
 #include "tempfile.h"

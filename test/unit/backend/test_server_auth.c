@@ -6,7 +6,6 @@
 
 #include "backend/dial.h"
 #include "backend/keys.h"
-#include "backend/secrets.h"
 #include "backend/server_login.h"
 #include "derive.h"
 #include "logins.h"

@@ -332,7 +332,7 @@ TEST(handed_over_answer_is_incomplete)
 	REQUIRE(begin());
 	asked(PIN_CURSOR);
 	session_question_forget(server);
-	CHECK(session_question_is_elsewhere(server));
+	CHECK(session_question_take_over(server));
 	CHECK(server->session.answer->is_incomplete);
 	fails();
 	CHECK(strstr(whole_server_got(far), ";SELECT 2 WHERE"));
@@ -348,7 +348,7 @@ static bool begin_answer(const char *pairs, size_t size, size_t count)
 	whole_open(INI);
 	client = whole_in_transaction(&near, &far);
 	server = whole_last_server();
-	if (!client || !server || !session_question_is_elsewhere(server))
+	if (!client || !server || !session_question_take_over(server))
 		return false;
 	bytes_append(&server->session.answer->pairs, pairs, size);
 	server->session.answer->count = count;
@@ -377,7 +377,7 @@ TEST(parameters_that_are_no_longer_set_are_removed)
 	REQUIRE(ANSWERED("work_mem\0" "9MB\0", 1));
 	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
 	session_question_forget(server);
-	REQUIRE(session_question_is_elsewhere(server));
+	REQUIRE(session_question_take_over(server));
 	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
 	CHECK(!params_other_value(client->params, "work_mem") && !params_other_value(server->params, "work_mem"));
 	end_answer();

@@ -109,7 +109,7 @@ TEST(load_pins_until_the_client_disconnects)
 	CHECK_INT(client->pooled.pool->pinned, 1);
 	/* no query can show whether the library is still loaded */
 	server->session.doubts = EVERYTHING;
-	CHECK(!session_state_is_in_doubt(server));
+	CHECK(!session_state_check(server));
 	whole_close();
 }
 
