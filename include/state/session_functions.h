@@ -6,7 +6,8 @@
 #include "pg/frame.h"
 #include "pg/state_functions.h"
 
-/* Functions of a database that change the state of the session: see session_functions.c. */
+/* Functions of a database that change the state of the session. Promise: while they are not known, each text counts as one that may change anything.
+   See session_functions.c. */
 
 /* The known functions of the pool; NULL: no function changes anything, or they are not known. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)

@@ -4,7 +4,8 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
-/* The query about the session of a client, which keeps_state: see session_question.c. */
+/* The query about the session of a client with keeps_state. Promise: an answer that is incomplete or too large changes nothing. See
+   session_question.c. */
 struct client_session;
 
 /* How the server is asked for a fact (tbl/session_fact.tbl). */
@@ -14,19 +15,19 @@ enum session_ask { ASK_NOT, ASK_PARAMETERS, ASK_EXISTS, ASK_CHANNELS, ASK_ROLE }
 struct session_answer {
 	struct bytes pairs;		/* of parameters: name and value in turn, each with its NUL */
 	size_t count;
-	unsigned pins;			/* that the session still has something of */
-	struct bytes channels;		/* that the session listens to, each with its NUL */
+	unsigned pins;			/* facts that the session still has */
+	struct bytes channels;		/* names of the channels that the session LISTENs to, each with its NUL */
 	int channel_count;
 	char *role, *first_role;	/* notes (server_session.h) of the current role, and of the role at the start of the session; NULL: not received */
-	bool is_too_much;		/* not all of it could be kept */
-	bool are_channels_too_many;	/* not all could be kept, or one cannot be a name */
-	bool is_incomplete;		/* rows of it have come to another process */
-	int tries;			/* that have failed */
+	bool is_too_much;		/* some parameters could not be kept */
+	bool are_channels_too_many;	/* some channels could not be kept, or one has a malformed name */
+	bool is_incomplete;		/* another process has received a part of it */
+	int tries;			/* number of failed queries */
 };
 
-/* Whether the client has named this parameter, which has a dot: such ones are asked for by name. */
+/* Whether a text of the client has named this parameter, which has a dot. Such parameters are asked for by name. */
 bool session_asks_for(const struct client_session *state, const char *name);
-/* Adds this parameter. names.failed: no memory. */
+/* Adds the parameter. names.failed: no memory. */
 void session_will_ask_for(struct client_session *state, const char *name);
 /* Appends the SQL that asks the server for the facts in doubt, without a NUL. */
 void session_question_sql(const struct server *server, struct bytes *sql);
@@ -36,7 +37,7 @@ void session_question_row(struct server *server, const struct pg_frame *row);
 void session_answer_clear(struct session_answer *answer);
 /* Frees the answer. */
 void session_question_forget(struct server *server);
-/* After a handover: task_state is under way, and the first part of the answer may have come to the other process. False: no memory. */
+/* After a handover: task_state is under way, and the other process may have received the first part of the answer. False: no memory. */
 bool session_question_take_over(struct server *server);
 
 enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };

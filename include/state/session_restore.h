@@ -3,16 +3,17 @@
 
 #include "conn/world.h"
 
-/* A server gets the state of its client: see session_restore.c. */
+/* The state of a client on its server. Promise: a server executes no message of a client before its session has the client's parameters, role and
+   channels. See session_restore.c. */
 
-/* Sets the parameters of the session to the client's values; its end is session_restored(). task_encoding precedes it if values must be read in the
-   client's encoding. */
+/* Sets the parameters of the session to the client's values, and ends with session_restored(). task_encoding precedes it if values must be read in
+   the client's encoding. */
 extern const struct server_task task_params, task_encoding;
 
 /* Begins a task that gives the server the missing state of its client. True: the server has everything. False: a task has begun, or the server has
    ended. `encoding_is_set`: client_encoding is the client's already. */
 bool session_restore_begin(struct server *server, struct client *client, bool encoding_is_set);
-/* The server has executed that, or has refused it. TASK_END_RESTORED, TASK_END_PARTED or TASK_END_NOTHING. */
+/* The end of task_params; `failed`: the server has refused the values. Returns TASK_END_RESTORED, TASK_END_PARTED or TASK_END_NOTHING. */
 enum task_end session_restored(struct server *server, bool failed);
 
 /* The client has been told the parameters `told`, and has the parameters `now`: sends ParameterStatus for each difference among `which` (a bit for each

@@ -1,13 +1,13 @@
 /*
  * Functions of a database that change the state of the session (pg/state_functions.h): when they are read, and by which server.
  *
- * A server that has just been lent reads them before the client's first message goes there: the first of a database, the first after a
- * command that has changed definitions, and once in EVERY besides, because functions are made by connections as well that
- * pgweir does not see. One server of the database reads at a time; the clients of others go on meanwhile.
+ * A server that has just been assigned reads them before the client's first message is sent to it: the first server of a database, the first server
+ * after a command that has changed functions, and one server in each period EVERY, because connections that do not use pgweir create functions,
+ * too. One server of the database reads at a time; clients of other servers continue meanwhile.
  *
- * As long as they are not known (never read, changed since then, or not readable within the time that state_functions.c allows), each text is in
- * doubt (session_state.c). So nothing depends on when a reading begins, and readings have a rate: a client that changes definitions in a
- * loop makes the others of its database wait for RATE_BURST readings, and then for one in RATE.
+ * While the functions are not known (never read, changed since the last reading, or not readable within the time that state_functions.c allows),
+ * each text is in doubt (session_state.c). Correctness therefore does not depend on the time of a reading, and readings have a rate: if a client
+ * changes functions in a loop, the other clients of its database wait for RATE_BURST readings, and then for one reading in each RATE.
  */
 #include "state/session_functions.h"
 #include "state/session_state.h"
@@ -28,7 +28,7 @@ struct functions_question {
 	unsigned changes;		/* of->changes when it began */
 };
 
-/* Sends the next question; the server may end. False: there is none. */
+/* Sends the next query; the server may end. False: there is none. */
 static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
@@ -41,7 +41,7 @@ static bool send_question(struct server *s)
 	return true;
 }
 
-/* Returns the functions of the pool's database, which another pool may have already, or new ones. NULL: no memory. */
+/* Returns the functions of the pool's database, from another pool of the database or new ones. NULL: no memory. */
 static struct database_functions *functions_of(struct pool *pool, struct server_info *info)
 {
 	if (info->functions)
@@ -60,7 +60,7 @@ static struct database_functions *functions_of(struct pool *pool, struct server_
 	return info->functions;
 }
 
-/* When the next reading may begin. */
+/* Returns when the next reading may begin; 0: at once. */
 static usec_t next_reading(struct database_functions *f, usec_t now)
 {
 	int64_t fresh = (now - f->tokens_at) / RATE;
@@ -135,14 +135,14 @@ static void take_over(struct server *s, struct database_functions *known)
 	log_count(s->pooled.pool, known->all, before);
 }
 
-/* The answer is complete. True: the next question has been sent, or the server has ended. */
+/* The answer is complete. True: the next query has been sent, or the server has ended. */
 static bool learn(struct server *s)
 {
 	struct database_functions *known = s->session.functions ? s->session.functions->of : NULL;
 	bool failed = s->task_failed;
 	char name[POOL_TEXT];
 
-	/* asked in another process */
+	/* another process has sent the query */
 	if (!known)
 		return false;
 	if (!failed && !state_functions_are_same(s->session.functions->found, known->all)) {
@@ -170,8 +170,8 @@ void session_functions_forget(struct server *s)
 	forget(s);
 }
 
-/* At the beginning of a link the server gets the client's parameters next, unless a command has changed functions meanwhile. During a link it
-   has them. */
+/* At the beginning of a link the server gets the client's parameters next, unless a command has changed functions meanwhile. Later in a link it has
+   these parameters. */
 static enum task_end functions_done(struct server *s, bool failed)
 {
 	bool begins = s->session.unknown & UNKNOWN_FUNCTIONS;
