@@ -50,19 +50,7 @@ enum ledger_kind {
 	LEDGER_NOTHING		/* no entry */
 };
 
-/* The code that handles a message of a client, unless it is forwarded unread. */
-enum pg_client_taker {
-	TAKEN_BY_LOGIN,		/* login/ */
-	TAKEN_BY_QUERY,		/* relay/message.c, as the following: a query may set a role, and ends the unnamed statement */
-	TAKEN_BY_STATEMENT,	/* prepared/: the message may concern a prepared statement */
-	TAKEN_BY_REQUEST,	/* enter it in the ledger, and forward it */
-	TAKEN_BY_SYNC,		/* ... and end the batch */
-	TAKEN_BY_FLUSH,		/* ... and send local replies, too */
-	TAKEN_BY_COPY,		/* ... if a COPY is in progress, or may be */
-	TAKEN_BY_TERMINATE
-};
-
-/* When a complete message of a client may be forwarded by the fast path, without that code. */
+/* When a complete message of a client may be forwarded by the fast path: see the functions pass_... in relay/message.c. */
 enum pg_unread {
 	UNREAD_NEVER,
 	/* these may begin work: a client without a server gets one */
@@ -82,10 +70,10 @@ struct pg_client_message {
 	uint8_t phases;		/* of enum pg_phase */
 	uint8_t look;		/* bytes of the body that must have arrived before it is forwarded */
 	uint8_t owes;		/* enum ledger_kind */
-	uint8_t taken_by;	/* enum pg_client_taker */
 };
 extern const struct pg_client_message pg_client_messages[256];	/* by type */
-extern const uint8_t pg_client_unread[256];			/* enum pg_unread by type: a separate table, for speed */
+/* The message may begin work and may be forwarded unread: a client without a server gets one. By type. */
+extern const bool pg_client_begins[256];
 
 /* The code that handles a message of a server. */
 enum pg_server_taker {
@@ -133,6 +121,24 @@ enum ledger_effect {
 };
 /* enum ledger_effect by stage, entry and type; no answer fits LEDGER_NOTHING */
 extern const uint8_t pg_answers[STAGES][LEDGER_NOTHING + 1][256];
+
+/* What happens next with a message: from the prepared statements to the relay. */
+enum verdict {
+	VERDICT_PASS,		/* forward the message */
+	VERDICT_SWALLOW,	/* do not forward the message */
+	VERDICT_MORE,		/* more of the message must arrive */
+	VERDICT_WAIT,		/* the client gets no server yet, or its server must answer first; of a server: a ReadyForQuery is held back */
+	VERDICT_LATER,		/* in the next turn: the connection has used its share of this turn */
+	VERDICT_INVALID,	/* the server may not send the message now */
+	VERDICT_BROKEN,		/* the socket of the server is broken */
+	VERDICT_NO_MEMORY,	/* the ledger may be wrong */
+	VERDICT_GONE,		/* the client or the server has ended */
+	/* messages of servers */
+	VERDICT_READY,		/* a ReadyForQuery for the client */
+	VERDICT_REFUSE,		/* a ReadyForQuery that leaves a transaction open in statement mode */
+	VERDICT_FATAL,		/* an error that answers nothing: the server is about to end */
+	VERDICT_LAST		/* the answer to task_leave (relay/release.h), the last message of the server */
+};
 
 /* Returns the row of a message of a client in one of these phases; NULL: no message of this type is legal. */
 static inline const struct pg_client_message *pg_client_message(uint8_t type, unsigned phases)

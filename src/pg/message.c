@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread) \
-	[type] = { name, type, phases, look, LEDGER_##owes, TAKEN_BY_##taken_by },
+	[type] = { name, type, phases, look, LEDGER_##owes },
 #define SERVER_MESSAGE(id, type, name, phases, whole, taken_by)
 #define ANSWER(id, to, at, does)
 const struct pg_client_message pg_client_messages[256] = {
@@ -22,8 +22,9 @@ const struct pg_client_message pg_client_messages[256] = {
 };
 #undef CLIENT_MESSAGE
 
-#define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread) [type] = UNREAD_##unread,
-const uint8_t pg_client_unread[256] = {
+#define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread) \
+	[type] = UNREAD_##unread >= UNREAD_ALWAYS && UNREAD_##unread <= UNREAD_PORTAL,
+const bool pg_client_begins[256] = {
 #include "tbl/message.tbl"
 };
 #undef CLIENT_MESSAGE

@@ -39,37 +39,29 @@ static void flush(struct client *c, struct gather *g)
 	c->half_sent = false;
 }
 
-/* Looks at the frame at the front of n bytes, which is left in *f. STEP_PASS, STEP_DROP: it goes on, or nowhere; STEP_GONE: the client
-   has ended. Otherwise the walk stops in front of it. */
-static enum step look_at_frame(struct client *c, const uint8_t *at, size_t n, struct gather *g, struct pg_frame *f, size_t *skip)
+/* Takes the frame at the front of n bytes, and reads its header into *f. VERDICT_PASS, VERDICT_SWALLOW, VERDICT_GONE; with another verdict the walk
+   stops before the frame. */
+static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, struct gather *g, struct pg_frame *f, size_t *skip)
 {
-	enum pg_verdict verdict = pg_frame_look(at, n, (uint32_t)c->peer.world->conf->settings.max_packet_size, f);
+	enum pg_verdict read = pg_frame_look(at, n, (uint32_t)c->peer.world->conf->settings.max_packet_size, f);
 	const struct pg_client_message *row;
-	enum step step;
 	char type[8];
 
-	if (verdict == PG_MORE)
-		return STEP_MORE;
-	if (verdict == PG_BAD) {
+	if (read == PG_MORE)
+		return VERDICT_MORE;
+	if (read == PG_BAD) {
 		flush(c, g);
 		client_end_bad_header(c, at, PG_HEADER);
-		return STEP_GONE;
+		return VERDICT_GONE;
 	}
 	row = pg_client_message(f->type, PG_SESSION | PG_COPY);
 	if (!row || f->size < row->look) {
 		snprintf(type, sizeof(type), "%u", f->type);
 		flush(c, g);
 		client_end(c, REASON_BAD_PACKET, type);
-		return STEP_GONE;
+		return VERDICT_GONE;
 	}
-	if (f->here < row->look)
-		return STEP_MORE;
-	step = request_take(c, f, g, skip);
-	if (row->taken_by != TAKEN_BY_TERMINATE)
-		return step;
-	gather_flush(g);
-	client_end(c, REASON_CLIENT_CLOSE, NULL);
-	return STEP_GONE;
+	return f->here < row->look ? VERDICT_MORE : request_take(c, f, g, skip);
 }
 
 /* As request_pass_plain, for the first part of a large input. */
@@ -79,7 +71,7 @@ static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t 
 	size_t before = ledger_depth(l);
 	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 
-	if (plain.step != STEP_GONE)
+	if (plain.verdict != VERDICT_GONE)
 		*looks += (uint32_t)(ledger_depth(l) - before) / PLAIN_PER_LOOK;
 	return plain;
 }
@@ -89,17 +81,9 @@ static ALWAYS_INLINE struct walk pass_plain_again(struct client *c, const uint8_
 {
 	struct walk plain = n < PLAIN_LITTLE ? request_pass_plain(c, buf, n) : pass_some_plain(c, buf, n, looks);
 
-	if (plain.step != STEP_GONE && plain.used > 0)
+	if (plain.verdict != VERDICT_GONE && plain.used > 0)
 		gather_add(g, buf, plain.used);
 	return plain;
-}
-
-/* The result of a walk that ended with this step. */
-static enum step step_at_end(enum step step, const struct gather *g)
-{
-	if (g->broken)
-		return STEP_BROKEN;
-	return step == STEP_WAIT || step == STEP_LATER ? step : STEP_PASS;
 }
 
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
@@ -107,7 +91,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 {
 	struct world *w = c->peer.world;
 	struct gather g;
-	enum step step = STEP_PASS;
+	enum verdict verdict = VERDICT_PASS;
 	bool retry_fast = false;		/* about the last one: the next may be plain */
 	uint32_t looks = 0, looks_most = w->looks_each;
 
@@ -127,7 +111,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		if (retry_fast && c->pooled.link && !c->refused_until) {
 			struct walk plain = pass_plain_again(c, buf + at, n - at, &looks, &g);
 
-			if (plain.step == STEP_GONE)
+			if (plain.verdict == VERDICT_GONE)
 				return plain;
 			retry_fast = false;
 			at += plain.used;
@@ -137,48 +121,52 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			size_t used;
 
 			if (!request_take_without_server(c, buf + at, n - at, &used))
-				return (struct walk){ at, STEP_GONE };
+				return (struct walk){ at, VERDICT_GONE };
 			at += used;
 			if (at == n)
 				break;
 		}
 		retry_fast = true;
 		if (looks++ >= looks_most) {
-			step = STEP_LATER;
+			verdict = VERDICT_LATER;
 			break;
 		}
-		step = look_at_frame(c, buf + at, n - at, &g, &f, &skip);
-		if (step == STEP_GONE)
-			return (struct walk){ at, STEP_GONE };
-		if (step != STEP_PASS && step != STEP_DROP)
+		verdict = take_frame(c, buf + at, n - at, &g, &f, &skip);
+		if (verdict == VERDICT_GONE)
+			return (struct walk){ at, VERDICT_GONE };
+		if (verdict != VERDICT_PASS && verdict != VERDICT_SWALLOW)
 			break;
-		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
+		peer_begin_frame(&c->peer, &f, verdict == VERDICT_SWALLOW);
 		c->peer.passing -= (uint32_t)skip;
 		at += skip;
 		if (c->pooled.link)
 			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
 	flush(c, &g);
-	relay_looked(w, looks, step == STEP_LATER);
+	relay_looked(w, looks, verdict == VERDICT_LATER);
 	c->pooled.pool->database->stats.total.received += at;
-	return (struct walk){ at, step_at_end(step, &g) };
+	if (g.broken)
+		verdict = VERDICT_BROKEN;
+	else if (verdict != VERDICT_WAIT && verdict != VERDICT_LATER)
+		verdict = VERDICT_PASS;
+	return (struct walk){ at, verdict };
 }
 
-/* STEP_PASS, STEP_WAIT, STEP_LATER, STEP_BROKEN or STEP_GONE. */
+/* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
 static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
 {
-	struct walk plain = { 0, STEP_PASS };
+	struct walk plain = { 0, VERDICT_PASS };
 
 	if (c->peer.passing == 0 && !c->refused_until)
 		plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
-	if (plain.step != STEP_PASS)
+	if (plain.verdict != VERDICT_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
 		return walk_on(c, buf, plain.used, n);
 	/* mostly that is all */
 	c->pooled.pool->database->stats.total.received += n;
 	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
-		plain.step = STEP_BROKEN;
+		plain.verdict = VERDICT_BROKEN;
 	return plain;
 }
 
@@ -267,13 +255,13 @@ static bool waits_for_own_room(struct client *c)
 }
 
 /* After a walk: whether more may be read now. */
-static bool client_may_go_on(struct client *c, enum step step)
+static bool client_may_go_on(struct client *c, enum verdict verdict)
 {
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
 	if (s && s->ledger.lost)
 		release_if_over(s);
-	if (step == STEP_WAIT) {
+	if (verdict == VERDICT_WAIT) {
 		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
 		if (bytes_size(&c->peer.held) >= a_little(c))
 			flow_block(&c->peer, FLOW_HELD);
@@ -348,33 +336,33 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 	all = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
 	walk = walk_client(c, bytes_front(&all), bytes_size(&all));
-	if (walk.step == STEP_GONE)
+	if (walk.verdict == VERDICT_GONE)
 		bytes_free(&all);
-	else if (!peer_hold_rest_of(&c->peer, &all, walk.used, walk.step == STEP_LATER))
+	else if (!peer_hold_rest_of(&c->peer, &all, walk.used, walk.verdict == VERDICT_LATER))
 		client_end(c, REASON_NO_MEMORY, NULL);
-	else if (walk.step == STEP_BROKEN)
+	else if (walk.verdict == VERDICT_BROKEN)
 		server_is_broken(c);
-	else if (client_may_go_on(c, walk.step))
+	else if (client_may_go_on(c, walk.verdict))
 		peer_come_again(&c->peer);
 }
 
 /* After a walk over n bytes of the buffer that was not all there was to it. True: more may be read at once. */
 static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n, bool from_socket)
 {
-	if (walk.step == STEP_GONE)
+	if (walk.verdict == VERDICT_GONE)
 		return false;
 	if (!peer_hold(&c->peer, c->peer.world->buffer + walk.used, n - walk.used)) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	c->peer.held_first = walk.step == STEP_LATER;
-	if (walk.step == STEP_BROKEN) {
+	c->peer.held_first = walk.verdict == VERDICT_LATER;
+	if (walk.verdict == VERDICT_BROKEN) {
 		server_is_broken(c);
 		return false;
 	}
-	if (!client_may_go_on(c, walk.step))
+	if (!client_may_go_on(c, walk.verdict))
 		return false;
-	if (!c->collects && walk.step != STEP_LATER)
+	if (!c->collects && walk.verdict != VERDICT_LATER)
 		return from_socket;
 	peer_come_again(&c->peer);
 	return false;
@@ -406,7 +394,7 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 	if (n == 0)
 		return false;
 	walk = walk_client(c, w->buffer, n);
-	if (walk.step == STEP_PASS && walk.used == n && (size_t)r < room && awaits_answer(c))
+	if (walk.verdict == VERDICT_PASS && walk.used == n && (size_t)r < room && awaits_answer(c))
 		return false;
 	return end_round(c, walk, n, from_socket) && ((size_t)r == room || stream_has_buffered(&c->peer.stream));
 }

@@ -165,41 +165,22 @@ static void end_fatal(struct server *s, const struct gather *g, const struct pg_
 		client_resume(spared);
 }
 
-/* The gathered bytes have been sent, and the walk has ended, with this answer if it has one. Returns as walk_server. */
-static struct walk end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
-			    const uint8_t *buf, struct walk walk)
-{
-	if (verdict == PG_BAD) {
-		end_bad(s, buf[walk.used]);
-	} else if (answer == ANSWER_LAST_WORDS) {
-		end_fatal(s, g, f);
-	} else if (g->broken && s->pooled.link) {
-		client_end(client_of(s->pooled.link), REASON_CLIENT_EOF, NULL);
-		return walk;
-	} else if (answer == ANSWER_ALL_SAID) {
-		release_all_said(s);
-	} else {
-		return walk;
-	}
-	return (struct walk){ 0, STEP_GONE };
-}
-
 /* In statement mode an error replaces a ReadyForQuery that leaves a transaction open: it answers the statement that broke the rule, also if more
    statements follow. */
-static enum answer take_ready(struct server *s, struct client *c)
+static enum verdict take_ready(struct server *s, struct client *c)
 {
 	client_ready(s, c);
 	if (breaks_statement_mode(s))
-		return ANSWER_AGAINST_MODE;
-	return c->hears && notify_client_holds_ready(s, c) ? ANSWER_HELD_BACK : ANSWER_RELAY;
+		return VERDICT_REFUSE;
+	return c->hears && notify_client_holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
 static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
 	struct gather g;
-	enum pg_verdict verdict = PG_OK;
-	enum answer answer = ANSWER_RELAY;
+	enum verdict verdict = VERDICT_PASS;
+	struct walk walk;
 	struct pg_frame f = { 0, 0, NULL, 0 };
 	/* without a client it is read in small pieces instead */
 	uint32_t looks = 0, looks_most = s->pooled.link ? s->peer.world->looks_each : UINT32_MAX;
@@ -227,32 +208,46 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 		/* its error may be told in other words, at once */
 		if (buf[at] == PGS_ERROR && answer_may_be_told(s))
 			gather_flush(&g);
-		verdict = answer_look(s, buf + at, n - at, &f, &answer);
-		if (verdict != PG_OK)
+		verdict = answer_look(s, buf + at, n - at, &f);
+		if (verdict == VERDICT_MORE || verdict == VERDICT_INVALID)
 			break;
-		/* notifications may come between */
-		if (answer == ANSWER_READY && client_of(s->pooled.link)->hears)
-			gather_flush(&g);
-		if (answer == ANSWER_READY)
-			answer = take_ready(s, client_of(s->pooled.link));
-		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
-		if (answer == ANSWER_HELD_BACK) {
+		if (verdict == VERDICT_READY) {
+			/* notifications may precede it */
+			if (client_of(s->pooled.link)->hears)
+				gather_flush(&g);
+			verdict = take_ready(s, client_of(s->pooled.link));
+		}
+		peer_begin_frame(&s->peer, &f, verdict != VERDICT_PASS);
+		if (verdict == VERDICT_WAIT) {
 			at += gather_pass(&g, &s->peer, buf + at, n - at);
 			break;
 		}
-		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE || answer == ANSWER_ALL_SAID)
+		if (verdict == VERDICT_FATAL || verdict == VERDICT_REFUSE || verdict == VERDICT_LAST)
 			break;
 	}
-	if (s->peer.passing == 0 && answer != ANSWER_HELD_BACK)
+	if (s->peer.passing == 0 && verdict != VERDICT_WAIT)
 		gather_local_replies(s, &g);
 	/* the client gets these messages before it learns of the end of the connection */
 	gather_flush(&g);
 	s->pooled.pool->database->stats.total.sent += g.bytes;
 	relay_looked(s->peer.world, looks, is_cut);
-	return end_walk(s, &g, verdict, answer, &f, buf, (struct walk){ at, is_cut ? STEP_LATER : answer == ANSWER_HELD_BACK ? STEP_WAIT : STEP_PASS });
+	walk = (struct walk){ at, is_cut ? VERDICT_LATER : verdict == VERDICT_WAIT ? VERDICT_WAIT : VERDICT_PASS };
+	if (verdict == VERDICT_INVALID) {
+		end_bad(s, buf[at]);
+	} else if (verdict == VERDICT_FATAL) {
+		end_fatal(s, &g, &f);
+	} else if (g.broken && s->pooled.link) {
+		client_end(client_of(s->pooled.link), REASON_CLIENT_EOF, NULL);
+		return walk;
+	} else if (verdict == VERDICT_LAST) {
+		release_all_said(s);
+	} else {
+		return walk;
+	}
+	return (struct walk){ 0, VERDICT_GONE };
 }
 
-/* Walks n bytes. STEP_PASS, STEP_LATER, STEP_WAIT (a ReadyForQuery is held back) or STEP_GONE. */
+/* Walks n bytes. VERDICT_PASS, VERDICT_LATER, VERDICT_WAIT (a ReadyForQuery is held back) or VERDICT_GONE. */
 static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -264,7 +259,7 @@ static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *bu
 	s->pooled.pool->database->stats.total.sent += n;
 	if (!stream_write_bytes(&c->peer.stream, buf, n))
 		client_end(c, REASON_CLIENT_EOF, NULL);
-	return (struct walk){ n, STEP_PASS };
+	return (struct walk){ n, VERDICT_PASS };
 }
 
 /* Acts on the messages of a walk. False: no more input now. */
@@ -297,10 +292,10 @@ static bool server_may_go_on(struct server *s)
 }
 
 /* A walk has ended before the held bytes. */
-static NEVER_INLINE void stop_at(struct server *s, enum step step)
+static NEVER_INLINE void stop_at(struct server *s, enum verdict verdict)
 {
 	/* a ReadyForQuery is held back, and comes before that: POST_READY continues */
-	if (step == STEP_WAIT)
+	if (verdict == VERDICT_WAIT)
 		return;
 	s->peer.held_first = true;
 	if (server_may_go_on(s))
@@ -332,14 +327,14 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	if (n == 0)
 		return false;
 	walk = walk_server(s, w->buffer, n);
-	if (walk.step == STEP_GONE)
+	if (walk.verdict == VERDICT_GONE)
 		return false;
 	if (!peer_hold(&s->peer, w->buffer + walk.used, n - walk.used)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	if (walk.step != STEP_PASS) {
-		stop_at(s, walk.step);
+	if (walk.verdict != VERDICT_PASS) {
+		stop_at(s, walk.verdict);
 		return false;
 	}
 	s->peer.held_first = false;
@@ -363,11 +358,11 @@ static NEVER_INLINE void pass_held(struct server *s)
 
 	s->peer.held = (struct bytes)BYTES_EMPTY;
 	walk = walk_server(s, bytes_front(&all), bytes_size(&all));
-	if (walk.step == STEP_GONE)
+	if (walk.verdict == VERDICT_GONE)
 		bytes_free(&all);
-	else if (!peer_hold_rest_of(&s->peer, &all, walk.used, walk.step == STEP_LATER))
+	else if (!peer_hold_rest_of(&s->peer, &all, walk.used, walk.verdict == VERDICT_LATER))
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if (walk.step != STEP_WAIT && server_may_go_on(s) && (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
+	else if (walk.verdict != VERDICT_WAIT && server_may_go_on(s) && (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
 		peer_come_again(&s->peer);
 }
 

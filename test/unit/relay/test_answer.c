@@ -12,9 +12,6 @@
 
 #define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
 
-/* Results of answer_look in addition to the answers. */
-enum { BAD = -1, MORE = -2 };
-
 static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
@@ -49,14 +46,13 @@ static bool begin_query(void)
 static int look_at(size_t n)
 {
 	uint8_t *copy = fuzz_copy(bytes_front(&message), n);
-	enum answer answer = ANSWER_BROKEN;
 	struct pg_frame f;
-	enum pg_verdict verdict = answer_look(server, copy, n, &f, &answer);
+	enum verdict verdict = answer_look(server, copy, n, &f);
 
 	bytes_consume(&message, bytes_size(&message));
 	bytes_append(&message, copy, n);
 	free(copy);
-	return verdict == PG_OK ? (int)answer : verdict == PG_MORE ? MORE : BAD;
+	return (int)verdict;
 }
 
 /* Looks at the whole message, which is valid until the next one is built. */
@@ -108,12 +104,12 @@ static int look_at_error(const char *severity)
 TEST(answer_to_a_query)
 {
 	REQUIRE(begin_query());
-	CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+	CHECK_INT(look_at_tag("SELECT 1"), VERDICT_PASS);
 	server->status = 'I';
-	CHECK_INT(look_at_ready('T'), ANSWER_READY);
+	CHECK_INT(look_at_ready('T'), VERDICT_READY);
 	CHECK_INT(server->status, 'T');
 	/* no answer is pending */
-	CHECK_INT(look_at_tag("SELECT 1"), BAD);
+	CHECK_INT(look_at_tag("SELECT 1"), VERDICT_INVALID);
 	end();
 }
 
@@ -123,8 +119,8 @@ TEST(invalid_ready_for_query)
 
 	for (size_t i = 0; i < 3; i++) {
 		REQUIRE(begin_query());
-		CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
-		CHECK_INT(look_at_body('Z', bodies[i], i), BAD);
+		CHECK_INT(look_at_tag("SELECT 1"), VERDICT_PASS);
+		CHECK_INT(look_at_body('Z', bodies[i], i), VERDICT_INVALID);
 		server->status = 'T';
 		end();
 	}
@@ -133,8 +129,8 @@ TEST(invalid_ready_for_query)
 TEST(message_type_not_allowed_in_a_session)
 {
 	REQUIRE(begin_query());
-	CHECK_INT(look_at_body('R', "\0\0\0\0", 4), BAD);
-	CHECK_INT(look_at_body('K', "\0\0\0\0\0\0\0\0", 8), BAD);
+	CHECK_INT(look_at_body('R', "\0\0\0\0", 4), VERDICT_INVALID);
+	CHECK_INT(look_at_body('K', "\0\0\0\0\0\0\0\0", 8), VERDICT_INVALID);
 	end();
 }
 
@@ -143,9 +139,9 @@ TEST(server_without_a_client)
 	REQUIRE(begin());
 	whole_query(near, "C");
 	REQUIRE(!client->pooled.link);
-	CHECK_INT(look_at_tag("SELECT 1"), BAD);
-	CHECK_INT(look_at_empty('N'), ANSWER_DROP);
-	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
+	CHECK_INT(look_at_tag("SELECT 1"), VERDICT_INVALID);
+	CHECK_INT(look_at_empty('N'), VERDICT_SWALLOW);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_FATAL);
 	CHECK(server->said_fatal);
 	server->said_fatal = false;
 	end();
@@ -159,7 +155,7 @@ TEST(incomplete_header)
 	pg_build_ready(fresh(), 'T');
 	for (size_t n = 0; n < PG_HEADER; n++) {
 		pg_build_ready(fresh(), 'T');
-		CHECK_INT(look_at(n), MORE);
+		CHECK_INT(look_at(n), VERDICT_MORE);
 	}
 	end();
 }
@@ -168,15 +164,15 @@ TEST(messages_read_as_a_whole)
 {
 	REQUIRE(begin_query());
 	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
-	CHECK_INT(look_at(bytes_size(&message) - 1), MORE);
+	CHECK_INT(look_at(bytes_size(&message) - 1), VERDICT_MORE);
 	/* a long row is not collected */
 	bytes_append_text(fresh(), "D");
 	bytes_append_u32(&message, 1000000);
-	CHECK_INT(look(), ANSWER_RELAY);
+	CHECK_INT(look(), VERDICT_PASS);
 	/* an unexpected message whose size would need a large allocation is not collected either */
 	bytes_append_text(fresh(), "S");
 	bytes_append_u32(&message, 1000000);
-	CHECK_INT(look(), BAD);
+	CHECK_INT(look(), VERDICT_INVALID);
 	end();
 }
 
@@ -184,7 +180,7 @@ TEST(significant_command_tag)
 {
 	REQUIRE(begin_query());
 	pg_build_command_complete(fresh(), "DISCARD ALL");
-	CHECK_INT(look_at(bytes_size(&message) - 1), MORE);
+	CHECK_INT(look_at(bytes_size(&message) - 1), VERDICT_MORE);
 	end();
 }
 
@@ -197,10 +193,10 @@ TEST(beginning_of_an_error)
 	words[sizeof(words) - 1] = '\0';
 	REQUIRE(begin_query());
 	pg_build_error(fresh(), "FATAL", "57P01", words, NULL, NULL);
-	CHECK_INT(look_at(PG_HEADER + 127), MORE);
+	CHECK_INT(look_at(PG_HEADER + 127), VERDICT_MORE);
 	CHECK(!server->said_fatal);
 	pg_build_error(fresh(), "FATAL", "57P01", words, NULL, NULL);
-	CHECK_INT(look_at(PG_HEADER + 128), ANSWER_RELAY);
+	CHECK_INT(look_at(PG_HEADER + 128), VERDICT_PASS);
 	CHECK(server->said_fatal);
 	server->said_fatal = false;
 	end();
@@ -216,7 +212,7 @@ TEST(error_of_a_marked_message)
 	REQUIRE(begin());
 	CHECK(ledger_sent_marked(&server->ledger, 'P', 0, OWED_TO_POOLER, MARK_PREPARED));
 	pg_build_error(fresh(), "ERROR", "42601", words, NULL, NULL);
-	CHECK_INT(look_at(PG_HEADER + 128), MORE);
+	CHECK_INT(look_at(PG_HEADER + 128), VERDICT_MORE);
 	end();
 }
 
@@ -226,9 +222,9 @@ TEST(row_of_a_pooler_query)
 	bytes_append_text(fresh(), "D");
 	bytes_append_u32(&message, 60);
 	server->task = &task_note;
-	CHECK_INT(look(), MORE);
+	CHECK_INT(look(), VERDICT_MORE);
 	server->task = NULL;
-	CHECK_INT(look(), ANSWER_RELAY);
+	CHECK_INT(look(), VERDICT_PASS);
 	end();
 }
 
@@ -238,7 +234,7 @@ TEST(parameter_status)
 {
 	REQUIRE(begin_query());
 	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
-	CHECK_INT(look(), ANSWER_RELAY);
+	CHECK_INT(look(), VERDICT_PASS);
 	/* the client has changed the parameter itself: the client's value is updated */
 	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
 	CHECK_TEXT(params_get(server->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
@@ -252,8 +248,8 @@ TEST(malformed_parameter_status)
 
 	REQUIRE(begin_query());
 	for (size_t i = 0; i < 3; i++)
-		CHECK_INT(look_at_body('S', bodies[i], sizes[i]), BAD);
-	CHECK_INT(look_at_body('S', "a\0b", 4), ANSWER_RELAY);
+		CHECK_INT(look_at_body('S', bodies[i], sizes[i]), VERDICT_INVALID);
+	CHECK_INT(look_at_body('S', "a\0b", 4), VERDICT_PASS);
 	end();
 }
 
@@ -263,7 +259,7 @@ TEST(parameter_status_during_a_pooler_query)
 	REQUIRE(begin());
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
 	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
-	CHECK_INT(look(), ANSWER_DROP);
+	CHECK_INT(look(), VERDICT_SWALLOW);
 	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "UTC");
 	CHECK_TEXT(params_get(server->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
 	end();
@@ -272,7 +268,7 @@ TEST(parameter_status_during_a_pooler_query)
 TEST(an_error_that_is_not_fatal)
 {
 	REQUIRE(begin_query());
-	CHECK_INT(look_at_error("ERROR"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("ERROR"), VERDICT_PASS);
 	CHECK(!server->said_fatal);
 	end();
 }
@@ -281,9 +277,9 @@ TEST(an_error_that_is_not_fatal)
 TEST(ddl_changes_the_meaning_of_texts)
 {
 	REQUIRE(begin_query());
-	CHECK_INT(look_at_tag("INSERT 0 1000000"), ANSWER_RELAY);
+	CHECK_INT(look_at_tag("INSERT 0 1000000"), VERDICT_PASS);
 	CHECK(!server->session.changes);
-	CHECK_INT(look_at_tag("ALTER TABLE"), ANSWER_RELAY);
+	CHECK_INT(look_at_tag("ALTER TABLE"), VERDICT_PASS);
 	CHECK_INT(server->session.changes, CHANGES_MEANING);
 	server->session.changes = 0;
 	end();
@@ -301,9 +297,9 @@ TEST(all_prepared_statements_are_gone)
 		CHECK_INT(prepared_server_count(server), 1);
 		whole.holds_answers = true;
 		whole_query(near, "one");
-		CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+		CHECK_INT(look_at_tag("SELECT 1"), VERDICT_PASS);
 		CHECK_INT(prepared_server_count(server), 1);
-		CHECK_INT(look_at_tag(tags[i]), ANSWER_RELAY);
+		CHECK_INT(look_at_tag(tags[i]), VERDICT_PASS);
 		CHECK_INT(prepared_client_count(client), 0);
 		CHECK_INT(prepared_server_count(server), 0);
 		end();
@@ -317,7 +313,7 @@ TEST(discard_by_the_pooler_keeps_the_clients_names)
 	whole_say(near, 'P', "a\0one\0\0", 8);
 	whole_say(near, 'S', "", 0);
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
-	CHECK_INT(look_at_tag("DISCARD ALL"), ANSWER_DROP);
+	CHECK_INT(look_at_tag("DISCARD ALL"), VERDICT_SWALLOW);
 	CHECK_INT(prepared_client_count(client), 1);
 	CHECK_INT(prepared_server_count(server), 0);
 	end();
@@ -328,12 +324,12 @@ TEST(copy_with_a_lost_ledger)
 {
 	REQUIRE(begin_query());
 	server->status = 'I';
-	CHECK_INT(look_at_body('G', "\0\0\0", 3), ANSWER_RELAY);
+	CHECK_INT(look_at_body('G', "\0\0\0", 3), VERDICT_PASS);
 	CHECK_INT(server->status, 'I');
 	server->ledger.lost = true;
-	CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+	CHECK_INT(look_at_tag("SELECT 1"), VERDICT_PASS);
 	CHECK_INT(server->status, 'I');
-	CHECK_INT(look_at_body('G', "\0\0\0", 3), ANSWER_RELAY);
+	CHECK_INT(look_at_body('G', "\0\0\0", 3), VERDICT_PASS);
 	CHECK_INT(server->status, 'T');
 	end();
 }
@@ -344,22 +340,22 @@ TEST(fatal_error)
 {
 	REQUIRE(begin());
 	/* within a transaction the error is sent to the client */
-	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	server->status = 'I';
-	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_FATAL);
 	client->pooled.pins = PIN_LISTENING;
-	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	client->pooled.pins = 0;
 	client->shares_server = false;
-	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	client->shares_server = true;
 	server->task = &task_params;
-	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	server->task = NULL;
 	client->peer.passing = 1;
-	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	client->peer.passing_dropped = true;
-	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
+	CHECK_INT(look_at_error("FATAL"), VERDICT_FATAL);
 	client->peer.passing = 0;
 	client->peer.passing_dropped = false;
 	server->status = 'T';
@@ -370,10 +366,10 @@ TEST(fatal_error)
 TEST(notices)
 {
 	REQUIRE(begin());
-	CHECK_INT(look_at_empty('N'), ANSWER_RELAY);
+	CHECK_INT(look_at_empty('N'), VERDICT_PASS);
 	/* for pgweir's own statements */
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
-	CHECK_INT(look_at_empty('N'), ANSWER_DROP);
+	CHECK_INT(look_at_empty('N'), VERDICT_SWALLOW);
 	end();
 }
 
@@ -383,14 +379,14 @@ TEST(notification_has_the_clients_process_id)
 
 	REQUIRE(begin());
 	CHECK_INT(server->backend_pid, BACKEND_PID);
-	CHECK_INT(look_at_body('A', body, sizeof(body)), ANSWER_RELAY);
+	CHECK_INT(look_at_body('A', body, sizeof(body)), VERDICT_PASS);
 	CHECK_INT(pg_u32_at(bytes_front(&message) + PG_HEADER), client->cancel_pid);
 	CHECK(client->cancel_pid != BACKEND_PID);
 	CHECK(memcmp(bytes_front(&message) + PG_HEADER + 4, body + 4, 3) == 0);
-	CHECK_INT(look_at(PG_HEADER + 3), MORE);
+	CHECK_INT(look_at(PG_HEADER + 3), VERDICT_MORE);
 	/* during pgweir's own query the notification still goes to the client */
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
-	CHECK_INT(look_at_body('A', body, sizeof(body)), ANSWER_RELAY);
+	CHECK_INT(look_at_body('A', body, sizeof(body)), VERDICT_PASS);
 	end();
 }
 
@@ -400,16 +396,16 @@ TEST(answers_to_the_pooler)
 {
 	REQUIRE(begin());
 	CHECK(ledger_sent(&server->ledger, 'P', 0, OWED_TO_POOLER));
-	CHECK_INT(look_at_empty('1'), ANSWER_DROP);
+	CHECK_INT(look_at_empty('1'), VERDICT_SWALLOW);
 	/* an error in a message of pgweir: the server now skips the client's messages */
 	CHECK(ledger_sent(&server->ledger, 'P', 0, OWED_TO_POOLER));
-	CHECK_INT(look_at_error("ERROR"), ANSWER_RELAY);
+	CHECK_INT(look_at_error("ERROR"), VERDICT_PASS);
 	end();
 	/* only a task sends a Query */
 	REQUIRE(begin());
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
-	CHECK_INT(look_at_tag("SET"), ANSWER_DROP);
-	CHECK_INT(look_at_ready('T'), BAD);
+	CHECK_INT(look_at_tag("SET"), VERDICT_SWALLOW);
+	CHECK_INT(look_at_ready('T'), VERDICT_INVALID);
 	end();
 }
 
@@ -417,7 +413,7 @@ TEST(answer_without_a_task)
 {
 	REQUIRE(begin());
 	CHECK(ledger_sent_marked(&server->ledger, 'Q', 0, OWED_TO_POOLER, MARK_TASK));
-	CHECK_INT(look_at_tag("SELECT 1"), BAD);
+	CHECK_INT(look_at_tag("SELECT 1"), VERDICT_INVALID);
 	end();
 }
 
@@ -428,8 +424,8 @@ TEST(all_answers_are_sent)
 	REQUIRE(begin());
 	server->task = &task_leave;
 	bytes_append(fresh(), reply, sizeof(reply));
-	CHECK_INT(look(), ANSWER_ALL_SAID);
-	CHECK_INT(look_at(sizeof(reply) - 1), MORE);
+	CHECK_INT(look(), VERDICT_LAST);
+	CHECK_INT(look_at(sizeof(reply) - 1), VERDICT_MORE);
 	server->task = NULL;
 	end();
 }
