@@ -4,8 +4,8 @@
 #include "base/bytes.h"
 
 /*
- * Building messages. pg_begin() begins a message of this type and returns its mark, pg_end() writes the length. If there is no memory, out->failed is
- * set.
+ * Building messages. pg_begin() begins a message of this type (0: a packet without a type) and returns its mark, pg_end() writes the length. If there
+ * is no memory, out->failed is set.
  */
 size_t pg_begin(struct bytes *out, uint8_t type);
 void pg_end(struct bytes *out, size_t mark);

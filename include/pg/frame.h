@@ -41,7 +41,10 @@ static inline void pg_u32_put(uint8_t *p, uint32_t value)
 	p[3] = (uint8_t)value;
 }
 
-/* Reads the header of the frame at p, of which n bytes have arrived. PG_OK: the header is complete; PG_BAD: the length is below 4, or above
+/* Only this function, and pg_frame_is_here() for short messages, turn the length of a message into a size. The comparison before the subtraction
+   excludes a length of 0 to 3, which would become a huge size. The header suffices: a body of a gigabyte is forwarded as it arrives.
+
+   Reads the header of the frame at p, of which n bytes have arrived. PG_OK: the header is complete; PG_BAD: the length is below 4, or above
    max_length (which counts the length itself, and is at most 2^31-1). */
 static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
 {

@@ -171,8 +171,6 @@ static inline bool ledger_is_within_query(const struct ledger *l)
 {
 	return l->answered && l->used > 0 && ledger_head(l)->kind == LEDGER_QUERY;
 }
-/* The number of entries that may begin a COPY. */
-static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t)l->counts; }
 /* The kind of the oldest entry, or LEDGER_NOTHING; its mark, or LEDGER_UNMARKED. */
 static inline enum ledger_kind ledger_next_kind(const struct ledger *l)
 {
@@ -184,12 +182,6 @@ static inline enum ledger_mark ledger_next_mark(const struct ledger *l)
 }
 /* The number of pending answers, for limits. */
 static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
-/* The oldest entry has a mark. */
-static inline bool ledger_head_is_marked(const struct ledger *l)
-{
-	return l->used > 0 && ledger_head(l)->mark != LEDGER_UNMARKED;
-}
-
 void ledger_pack(struct bytes *out, const struct ledger *ledger);
 /* Unpacks into a ledger after ledger_init(). False: in->bad, or no memory; the ledger is then empty. */
 bool ledger_unpack(struct unpack *in, struct ledger *ledger);

@@ -202,12 +202,6 @@ static inline bool pg_tag_changes_meaning(enum pg_tag tag)
    sessions. */
 bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size);
 
-/* After the command, texts may have another meaning in the same session until the transaction ends: the tables may be temporary. */
-static inline bool pg_tag_is_definition(enum pg_tag tag)
-{
-	return pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL;
-}
-
 /* A message of a server with this type and this size of its body may have a tag of enum pg_tag. `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that
    concern every link. */
 static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)

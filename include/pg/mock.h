@@ -27,8 +27,6 @@ struct secret_shape {
 /* False: the secret is empty or unusable, and no login succeeds with it. */
 bool secret_shape_of(const struct secret *secret, struct secret_shape *shape);
 void secret_kinds_count(struct secret_kinds *kinds, const struct secret_shape *shape);
-/* Counts the shape of the secret, unless secret_shape_of() is false. */
-void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret);
 
 /* The key from which the secrets of a name follow. A name has different secrets in different sources of users. */
 struct mock_name {

@@ -81,11 +81,6 @@ static inline struct params_pair params_other(const struct params *set, size_t i
 }
 /* Returns the value of a parameter that is not tracked, by its name in any case. NULL: absent. */
 const char *params_other_value(const struct params *set, const char *name);
-/* The sets have the same other parameters with the same values. */
-bool params_same_others(const struct params *a, const struct params *b);
-/* Orders the i-th other parameter of a and the j-th of b by name: < 0: a is first; > 0: b is first; 0: equal names. The index may be the number
-   of parameters. */
-int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j);
 
 /* Each of these returns a reference to a set. NULL: no memory. */
 

@@ -37,7 +37,7 @@ struct statement {
 	bool changed;			/* a table was changed, and the result has another type: see statement_retire() */
 	bool deallocates;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */
 	bool configures;		/* the text has set_config of a parameter that may change the meaning of texts */
-	bool names_others;		/* the text names prepared statements of its client (pg/statement_sql.h), and therefore is private */
+	bool names_others;		/* the text names prepared statements of its client (pg/sql_commands.h), and therefore is private */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* the end of the name: the number as text */
 	uint64_t place;			/* the key begins here */
@@ -115,9 +115,6 @@ void statement_drop(struct statements *all, struct statement **statement);
 /* The result has another type ("cached plan must not change result type"): the next Parse of the text makes a new statement. A client that has this
    statement may have been told the old type, and gets the error that PostgreSQL would send. */
 void statement_retire(struct statements *all, struct statement *statement);
-/* The memory of all statements, for SHOW MEM. */
-static inline size_t statements_bytes(const struct statements *all) { return all->bytes; }
-
 /* Packs a statement for another process. */
 void statement_pack(struct bytes *out, const struct params_table *table, const struct statement *statement);
 /* Returns a reference to a statement with the same number, name and text; a number that another process gave is not used again. NULL: in->bad, or no

@@ -3,9 +3,8 @@
 
 #include "conn/gather.h"
 #include "pg/frame.h"
-#include "pg/meaning.h"
+#include "pg/sql_commands.h"
 #include "pg/statement.h"
-#include "pg/statement_sql.h"
 
 /*
  * Prepared statements of the protocol ("Extended Query" in the PostgreSQL documentation) for clients that share a server, and the

@@ -1,7 +1,7 @@
 #ifndef PREPARED_REWRITE_H
 #define PREPARED_REWRITE_H
 
-#include "pg/statement_sql.h"
+#include "pg/sql_commands.h"
 #include "prepared/statements.h"
 #include "state/session_state.h"
 

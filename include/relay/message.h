@@ -30,7 +30,7 @@ bool request_send_local_replies(struct client *client, struct server *server);
 /* The client may be told an ErrorResponse that arrives now in other words. */
 static inline bool answer_may_be_told(const struct server *s)
 {
-	return ledger_head_is_marked(&s->ledger) || (s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->names_sql);
+	return ledger_next_mark(&s->ledger) != LEDGER_UNMARKED || (s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->names_sql);
 }
 /* Takes the message at the front of n bytes, and reads its header into *frame. VERDICT_PASS, VERDICT_SWALLOW, VERDICT_MORE, VERDICT_INVALID (also
    without memory, with pooled.close_reason), VERDICT_FATAL, VERDICT_READY or VERDICT_LAST. */

@@ -3,7 +3,7 @@
 
 #include "conn/world.h"
 #include "pg/frame.h"
-#include "pg/meaning.h"
+#include "pg/sql_commands.h"
 
 /*
  * The session of a server connection between two clients: it runs connect_query, is reset and tested, and pgweir knows its parameters and its

@@ -18,7 +18,7 @@
 
 #include "auth/login_state.h"
 #include "base/log.h"
-#include "pg/digest.h"
+#include "pg/password.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
 #include "backend/keys.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "pg/digest.h"
+#include "pg/password.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -113,8 +113,12 @@ void users_replace(struct world *w, struct userlist *fresh)
 		userlist_free(&secrets->list);
 	secrets->list = fresh;
 	secrets->kinds = (struct secret_kinds){ .all = 0 };
-	for (size_t i = 0; fresh && i < fresh->count; i++)
-		secret_kinds_add(&secrets->kinds, fresh->entries[i]->secret);
+	for (size_t i = 0; fresh && i < fresh->count; i++) {
+		struct secret_shape shape;
+
+		if (secret_shape_of(fresh->entries[i]->secret, &shape))
+			secret_kinds_count(&secrets->kinds, &shape);
+	}
 }
 
 void users_refresh(struct world *w)

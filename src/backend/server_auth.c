@@ -28,7 +28,6 @@
 #include "net/address.h"
 #include "net/tls.h"
 #include "pg/build.h"
-#include "pg/digest.h"
 #include "pg/password.h"
 
 #include <openssl/rand.h>

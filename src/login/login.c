@@ -37,7 +37,7 @@
 #include "login/startup.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "pg/spelling.h"
+#include "pg/startup.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -24,7 +24,6 @@
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "pg/spelling.h"
 #include "pg/startup.h"
 
 #include <stdio.h>

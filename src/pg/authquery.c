@@ -194,21 +194,6 @@ static void take_description(struct authquery *q, const uint8_t *body, size_t si
 	q->described = !q->failed;
 }
 
-static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t length)
-{
-	if (length == NULL_LENGTH)
-		length = 0;
-	if (length > AUTHQUERY_SECRET_MOST || (length > 0 && memchr(secret, 0, length))) {
-		authquery_fail(q, "the secret is too long, or no text");
-		return;
-	}
-	q->secret = secret_new(secret, length);
-	if (!q->secret)
-		authquery_fail(q, "out of memory");
-	else
-		q->is_unusable = length > 0 && secret_kind_of(q->secret->bytes) == SECRET_NONE;
-}
-
 /* Takes the row of the query. A row with another name is not for this user: PostgreSQL truncates a long name, which is then the name of another user.
    A function with OUT parameters returns a row of NULLs for a user that it does not find. */
 static void take_row(struct authquery *q, const uint8_t *body, size_t size)
@@ -230,8 +215,12 @@ static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 		return;
 	else if (name_length != strlen(q->user) || memcmp(name, q->user, name_length) != 0)
 		q->other_name = true;
+	else if (secret && (secret_length > AUTHQUERY_SECRET_MOST || memchr(secret, 0, secret_length)))
+		authquery_fail(q, "the secret is too long, or no text");
+	else if (!(q->secret = secret_new(secret, secret ? secret_length : 0)))
+		authquery_fail(q, "out of memory");
 	else
-		take_secret(q, secret, secret_length);
+		q->is_unusable = q->secret->length > 0 && secret_kind_of(q->secret->bytes) == SECRET_NONE;
 }
 
 bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)

@@ -8,6 +8,8 @@
  */
 #include "pg/build.h"
 
+#include "pg/frame.h"
+
 #include <string.h>
 
 #define VERSION_SSL 0x04d2162fu		/* 1234.5679 */
@@ -18,46 +20,28 @@
 #define OID_TEXT 25
 #define OID_NUMERIC 1700
 
-/* Writes the length, which is at the mark and counts itself. */
-static void end_at(struct bytes *out, size_t mark)
-{
-	size_t length;
-	uint8_t *word;
-
-	if (out->failed)
-		return;
-	length = bytes_size(out) - mark;
-	if (length > INT32_MAX) {
-		out->failed = true;
-		return;
-	}
-	word = bytes_front(out) + mark;
-	word[0] = (uint8_t)(length >> 24);
-	word[1] = (uint8_t)(length >> 16);
-	word[2] = (uint8_t)(length >> 8);
-	word[3] = (uint8_t)length;
-}
-
-static size_t begin_untyped(struct bytes *out)
-{
-	size_t mark = bytes_size(out);
-
-	bytes_append_u32(out, 0);
-	return mark;
-}
-
 size_t pg_begin(struct bytes *out, uint8_t type)
 {
-	size_t mark = bytes_size(out);
+	size_t mark;
 
-	bytes_append_u8(out, type);
+	if (type)
+		bytes_append_u8(out, type);
+	mark = bytes_size(out);
 	bytes_append_u32(out, 0);
 	return mark;
 }
 
 void pg_end(struct bytes *out, size_t mark)
 {
-	end_at(out, mark + 1);
+	size_t length;
+
+	if (out->failed)
+		return;
+	length = bytes_size(out) - mark;
+	if (length > INT32_MAX)
+		out->failed = true;
+	else
+		pg_u32_put(bytes_front(out) + mark, (uint32_t)length);
 }
 
 /* Builds a message with one string as its body. */
@@ -188,31 +172,31 @@ void pg_build_terminate(struct bytes *out)
 
 void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pairs, size_t count)
 {
-	size_t mark = begin_untyped(out);
+	size_t mark = pg_begin(out, 0);
 
 	bytes_append_u32(out, version);
 	for (size_t i = 0; i < count; i++)
 		bytes_append_string(out, pairs[i]);
 	bytes_append_u8(out, 0);
-	end_at(out, mark);
+	pg_end(out, mark);
 }
 
 void pg_build_ssl_request(struct bytes *out)
 {
-	size_t mark = begin_untyped(out);
+	size_t mark = pg_begin(out, 0);
 
 	bytes_append_u32(out, VERSION_SSL);
-	end_at(out, mark);
+	pg_end(out, mark);
 }
 
 void pg_build_cancel(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size)
 {
-	size_t mark = begin_untyped(out);
+	size_t mark = pg_begin(out, 0);
 
 	bytes_append_u32(out, VERSION_CANCEL);
 	bytes_append_u32(out, pid);
 	bytes_append(out, key, key_size);
-	end_at(out, mark);
+	pg_end(out, mark);
 }
 
 struct column_type {

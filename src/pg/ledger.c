@@ -210,7 +210,8 @@ bool ledger_may_copy(const struct ledger *l)
 {
 	uint32_t past = l->stage == STAGE_ENDED && head_is(l, LEDGER_QUERY);
 
-	return l->lost || l->copy_in || ledger_copiers(l) > past;
+	/* an entry may begin a COPY */
+	return l->lost || l->copy_in || (uint32_t)l->counts > past;
 }
 
 /* Enters a message that the server handles separately, after all entries. */
@@ -379,19 +380,37 @@ static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 		l->open = l->executed = 1;
 }
 
-/* The head, an extended message, has failed: the server skips to the next Sync. */
-static void skip_to_sync(struct ledger *l)
+static enum ledger_verdict received_error(struct ledger *l)
 {
-	const struct ledger_entry *head = entry_at(l, 0);
-	bool in_doubt = l->copy_syncs != 0, lost = in_doubt && head->count > 1;
+	const struct ledger_entry *head;
+	bool in_doubt, lost;
 
+	if (!l->used) {
+		/* the server skips to the Sync, too, if a batch fails between two messages */
+		if (l->open)
+			l->skipping = 1;
+		return LEDGER_ASYNC;
+	}
+	head = entry_at(l, 0);
+	if (head->kind == LEDGER_SYNC || l->stage == STAGE_ENDED)
+		return LEDGER_ANSWER;
+	if (l->stage != STAGE_COPY_IN && l->stage != STAGE_COPY_BOTH)
+		l->copy_syncs = 0;
+	if (head->kind == LEDGER_QUERY || head->kind == LEDGER_CALL) {
+		l->stage = STAGE_ENDED;
+		l->copy_in = 0;
+		return LEDGER_ANSWER;
+	}
+	/* an extended message has failed: the server skips to the next Sync */
+	in_doubt = l->copy_syncs != 0;
+	lost = in_doubt && head->count > 1;
 	l->mark = head->mark;
 	l->mark_failed = head->mark != LEDGER_UNMARKED;
 	skip(l, head, head->count - 1u);
 	drop_head(l);
 	while (l->used && !head_is(l, LEDGER_SYNC)) {
 		head = entry_at(l, 0);
-		lost = lost || (in_doubt && !head_is(l, LEDGER_COPY_END));
+		lost = lost || (in_doubt && head->kind != LEDGER_COPY_END);
 		skip(l, head, head->count);
 		drop_head(l);
 	}
@@ -402,26 +421,6 @@ static void skip_to_sync(struct ledger *l)
 	} else if (!l->used) {
 		forget_entries(l);
 		l->skipping = 1;
-	}
-}
-
-static enum ledger_verdict received_error(struct ledger *l)
-{
-	if (!l->used) {
-		/* the server skips to the Sync, too, if a batch fails between two messages */
-		if (l->open)
-			l->skipping = 1;
-		return LEDGER_ASYNC;
-	}
-	if (head_is(l, LEDGER_SYNC) || l->stage == STAGE_ENDED)
-		return LEDGER_ANSWER;
-	if (l->stage != STAGE_COPY_IN && l->stage != STAGE_COPY_BOTH)
-		l->copy_syncs = 0;
-	if (head_is(l, LEDGER_QUERY) || head_is(l, LEDGER_CALL)) {
-		l->stage = STAGE_ENDED;
-		l->copy_in = 0;
-	} else {
-		skip_to_sync(l);
 	}
 	return LEDGER_ANSWER;
 }
@@ -554,7 +553,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 		bytes_append_u8(out, e->count);
 	}
 	bytes_append_u32(out, l->depth);
-	bytes_append_u32(out, ledger_copiers(l));
+	bytes_append_u32(out, (uint32_t)l->counts);
 	bytes_append_u32(out, l->copy_syncs);
 	bytes_append_u8(out, l->stage);
 	pack_bool(out, l->answered);
@@ -632,7 +631,7 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 	l->copy_synced = unpack_bool(in);
 	l->lost = unpack_bool(in);
 	in->bad = in->bad || depth != l->depth || !stage_fits(l, l->used ? ledger_head(l) : NULL) || (l->lost && l->used) ||
-		  (l->copy_in && (depth != 1 || ledger_copiers(l) != 1));
+		  (l->copy_in && (depth != 1 || (uint32_t)l->counts != 1));
 	if (in->bad)
 		ledger_clear(l);
 	else

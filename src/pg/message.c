@@ -1,5 +1,7 @@
 /*
- * The messages of protocol 3 by their type bytes, command tags, and errors ("Message Formats", "Error and Notice Message Fields").
+ * The messages of protocol 3 by their type bytes, cursors over bodies, command tags, and errors ("Message Formats", "Error and Notice Message Fields").
+ *
+ * A cursor never moves past the end of a body. After a read past the end it stays bad, so that a parser can read all fields before it checks.
  *
  * The rows of include/tbl/message.tbl are arrays with a place for each byte, so that the row of a message is one index; a byte without a row has no
  * name and no phases. pg_answers has a row for each stage of the answer to each entry of a ledger.
@@ -43,6 +45,55 @@ const struct pg_server_message pg_server_messages[256] = {
 const uint8_t pg_answers[STAGES][LEDGER_NOTHING + 1][256] = {
 #include "tbl/message.tbl"
 };
+
+/* ---- bodies ---- */
+
+const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size)
+{
+	const uint8_t *found = c->at;
+
+	if (c->bad || size > (size_t)(c->end - c->at)) {
+		c->bad = 1;
+		return NULL;
+	}
+	c->at += size;
+	return found;
+}
+
+uint8_t pg_read_u8(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 1);
+
+	return p ? p[0] : 0;
+}
+
+uint16_t pg_read_u16(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 2);
+
+	return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+}
+
+uint32_t pg_read_u32(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 4);
+
+	return p ? pg_u32_at(p) : 0;
+}
+
+const char *pg_read_string(struct pg_cursor *c)
+{
+	const uint8_t *text = c->at;
+	const uint8_t *nul;
+
+	nul = c->bad || c->at == c->end ? NULL : memchr(text, 0, (size_t)(c->end - text));
+	if (!nul) {
+		c->bad = 1;
+		return "";
+	}
+	c->at = nul + 1;
+	return (const char *)text;
+}
 
 /* ---- command tags ---- */
 

@@ -6,36 +6,12 @@
  */
 #include "pg/mock.h"
 
-#include "pg/digest.h"
 
 #include <string.h>
 
 #define ITERATIONS 4096			/* the default of PostgreSQL, if no users are counted */
 
 /* ---- counting ---- */
-
-static void add_shape(struct secret_kinds *kinds, uint32_t iterations, uint8_t salt_size)
-{
-	int at = 0;
-
-	while (at < SECRET_SHAPES && kinds->shapes[at].count > 0 &&
-	       (kinds->shapes[at].iterations < iterations ||
-		(kinds->shapes[at].iterations == iterations && kinds->shapes[at].salt_size < salt_size)))
-		at++;
-	if (at < SECRET_SHAPES && kinds->shapes[at].count > 0 && kinds->shapes[at].iterations == iterations &&
-	    kinds->shapes[at].salt_size == salt_size) {
-		kinds->shapes[at].count++;
-		return;
-	}
-	if (kinds->shapes[SECRET_SHAPES - 1].count > 0) {
-		kinds->shapes[0].count++;
-		return;
-	}
-	memmove(&kinds->shapes[at + 1], &kinds->shapes[at], (size_t)(SECRET_SHAPES - 1 - at) * sizeof(kinds->shapes[0]));
-	kinds->shapes[at].iterations = iterations;
-	kinds->shapes[at].salt_size = salt_size;
-	kinds->shapes[at].count = 1;
-}
 
 bool secret_shape_of(const struct secret *secret, struct secret_shape *shape)
 {
@@ -53,19 +29,29 @@ bool secret_shape_of(const struct secret *secret, struct secret_shape *shape)
 
 void secret_kinds_count(struct secret_kinds *kinds, const struct secret_shape *shape)
 {
+	int at = 0;
+
 	kinds->all++;
 	if (!shape->is_scram)
 		return;
 	kinds->scram++;
-	add_shape(kinds, shape->iterations, shape->salt_size);
-}
-
-void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret)
-{
-	struct secret_shape shape;
-
-	if (secret_shape_of(secret, &shape))
-		secret_kinds_count(kinds, &shape);
+	while (at < SECRET_SHAPES && kinds->shapes[at].count > 0 &&
+	       (kinds->shapes[at].iterations < shape->iterations ||
+		(kinds->shapes[at].iterations == shape->iterations && kinds->shapes[at].salt_size < shape->salt_size)))
+		at++;
+	if (at < SECRET_SHAPES && kinds->shapes[at].count > 0 && kinds->shapes[at].iterations == shape->iterations &&
+	    kinds->shapes[at].salt_size == shape->salt_size) {
+		kinds->shapes[at].count++;
+		return;
+	}
+	if (kinds->shapes[SECRET_SHAPES - 1].count > 0) {
+		kinds->shapes[0].count++;
+		return;
+	}
+	memmove(&kinds->shapes[at + 1], &kinds->shapes[at], (size_t)(SECRET_SHAPES - 1 - at) * sizeof(kinds->shapes[0]));
+	kinds->shapes[at].iterations = shape->iterations;
+	kinds->shapes[at].salt_size = shape->salt_size;
+	kinds->shapes[at].count = 1;
 }
 
 /* ---- drawing ---- */

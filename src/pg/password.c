@@ -1,5 +1,10 @@
 /*
- * Secrets in the forms in which PostgreSQL stores them ("Password Authentication", pg_authid), and SASLprep.
+ * Digests, and secrets in the forms in which PostgreSQL stores them ("Password Authentication", pg_authid); SASLprep.
+ *
+ * The calls of OpenSSL 3 can fail. On failure the digests return false, with an output of zeros, so that no caller uses an incomplete digest.
+ *
+ * Base64 is strict: RFC 4648 section 3.5 permits a decoder to refuse encodings with unused bits set, so that a value has exactly one encoding, and no
+ * two different SCRAM messages carry the same proof. OpenSSL's decoder skips blanks, and does not return the number of bytes before the padding.
  *
  * pg_authid.rolpassword, and a user list made from it, has for each role one of
  *
@@ -19,17 +24,94 @@
 #include "pg/password.h"
 
 #include "base/text.h"
-#include "pg/digest.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <idn-free.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stringprep.h>
 
 #define SCRAM_PREFIX "SCRAM-SHA-256$"
 #define MD5_SIZE 16
+
+bool digest_sha256(const void *data, size_t size, uint8_t out[SHA256_SIZE])
+{
+	unsigned got = 0;
+
+	if (EVP_Digest(data, size, out, &got, EVP_sha256(), NULL) == 1 && got == SHA256_SIZE)
+		return true;
+	memset(out, 0, SHA256_SIZE);
+	return false;
+}
+
+bool digest_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size, uint8_t out[SHA256_SIZE])
+{
+	unsigned got = 0;
+
+	if (key_size <= INT_MAX && HMAC(EVP_sha256(), key, (int)key_size, data, size, out, &got) && got == SHA256_SIZE)
+		return true;
+	memset(out, 0, SHA256_SIZE);
+	return false;
+}
+
+/* ---- base64 ---- */
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void base64_encode(char *to, const void *bytes, size_t size)
+{
+	const uint8_t *from = bytes;
+
+	for (; size >= 3; size -= 3, from += 3) {
+		*to++ = base64_digits[from[0] >> 2];
+		*to++ = base64_digits[((unsigned)from[0] << 4 | from[1] >> 4) & 63];
+		*to++ = base64_digits[((unsigned)from[1] << 2 | from[2] >> 6) & 63];
+		*to++ = base64_digits[from[2] & 63];
+	}
+	if (size > 0) {
+		unsigned second = size == 2 ? from[1] : 0;
+
+		*to++ = base64_digits[from[0] >> 2];
+		*to++ = base64_digits[((unsigned)from[0] << 4 | second >> 4) & 63];
+		*to++ = size == 2 ? base64_digits[second << 2 & 63] : '=';
+		*to++ = '=';
+	}
+	*to = '\0';
+}
+
+bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t length)
+{
+	uint8_t *out = to;
+	size_t padding = 0, done = 0;
+	uint32_t bits = 0;
+
+	if (length % 4 != 0)
+		return false;
+	while (padding < 2 && padding < length && text[length - 1 - padding] == '=')
+		padding++;
+	for (size_t i = 0; i < length - padding; i++) {
+		const char *digit = memchr(base64_digits, text[i], sizeof(base64_digits) - 1);
+
+		if (!digit)
+			return false;
+		bits = bits << 6 | (uint32_t)(digit - base64_digits);
+		/* of four base64_digits, the second, third and fourth each complete a byte */
+		if (i % 4 == 0)
+			continue;
+		if (done == size)
+			return false;
+		out[done++] = (uint8_t)(bits >> (6 - i % 4 * 2));
+	}
+	if ((padding == 1 && (bits & 3)) || (padding == 2 && (bits & 15)))
+		return false;
+	*got = done;
+	return true;
+}
+
+/* ---- secrets ---- */
 
 enum secret_kind secret_kind_of(const char *secret)
 {

@@ -28,7 +28,6 @@
  */
 #include "pg/scram.h"
 
-#include "pg/digest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -254,23 +253,6 @@ static enum scram_result take_client_first(struct scram_verifier *v, struct scan
 	return SCRAM_CONTINUE;
 }
 
-/* Takes "c=...,r=...[,extensions],p=..."; `signed_part` is the message without the proof. */
-static bool take_client_final(struct scan s, struct slice *binding, struct slice *nonce, struct slice *proof, struct slice *signed_part)
-{
-	char name;
-
-	signed_part->at = s.at;
-	if (!take(&s, 'c', binding) || !take(&s, 'r', nonce))
-		return false;
-	do {
-		/* without the comma before this attribute */
-		signed_part->size = (size_t)(s.at - 1 - signed_part->at);
-		if (!take_any(&s, &name, proof) || name == 'm')
-			return false;
-	} while (name != 'p');
-	return s.at == s.end;
-}
-
 /* Computes ClientKey from the proof, compares its hash with StoredKey, and appends server-final. */
 static enum scram_result check_proof(struct scram_verifier *v, const uint8_t proof[SCRAM_KEY],
 				     const char *auth_message, struct bytes *out, const char **why)
@@ -297,14 +279,23 @@ static enum scram_result check_proof(struct scram_verifier *v, const uint8_t pro
 
 static enum scram_result verify_client_final(struct scram_verifier *v, struct scan s, struct bytes *out, const char **why)
 {
-	struct slice binding, nonce, proof, signed_part;
+	struct slice binding, nonce, proof, signed_part = { s.at, 0 };
 	uint8_t proof_bytes[SCRAM_KEY];
-	char bound[BINDING_TEXT];
+	char bound[BINDING_TEXT], name;
 	enum scram_result result;
 	char *auth_message;
 	size_t got;
 
-	if (!take_client_final(s, &binding, &nonce, &proof, &signed_part))
+	/* c=...,r=...[,extensions],p=... */
+	if (!take(&s, 'c', &binding) || !take(&s, 'r', &nonce))
+		return invalid(why, malformed);
+	do {
+		/* without the comma before this attribute */
+		signed_part.size = (size_t)(s.at - 1 - signed_part.at);
+		if (!take_any(&s, &name, &proof) || name == 'm')
+			return invalid(why, malformed);
+	} while (name != 'p');
+	if (s.at != s.end)
 		return invalid(why, malformed);
 	write_binding(bound, v->gs2, &v->binding);
 	if (!slice_is(binding, bound)) {
@@ -404,48 +395,16 @@ static const char *server_first_fault(struct scram_prover *p, struct scan s, str
 	return skip_extensions(&s) ? NULL : malformed;
 }
 
-/* Writes the proof over p->auth_message in base64. */
-static bool make_proof(const struct scram_prover *p, char text[BASE64_SIZE(SCRAM_KEY) + 1])
-{
-	uint8_t stored_key[SCRAM_KEY], signature[SCRAM_KEY], proof[SCRAM_KEY];
-	bool ok = digest_sha256(p->client_key, SCRAM_KEY, stored_key) && sign(stored_key, p->auth_message, signature);
-
-	if (ok) {
-		xor(proof, p->client_key, signature);
-		base64_encode(text, proof, SCRAM_KEY);
-	}
-	mem_wipe(stored_key, sizeof(stored_key));
-	mem_wipe(signature, sizeof(signature));
-	return ok;
-}
-
-static enum scram_result send_client_final(struct scram_prover *p, struct slice server_first, struct slice nonce,
-					   struct bytes *out, const char **why)
-{
-	char unsigned_part[SCRAM_MESSAGE_MAX + BINDING_TEXT + 16], proof[BASE64_SIZE(SCRAM_KEY) + 1], bound[BINDING_TEXT];
-	int length;
-
-	write_binding(bound, p->gs2, &p->binding);
-	length = snprintf(unsigned_part, sizeof(unsigned_part), "c=%s,r=%.*s", bound, (int)nonce.size, nonce.at);
-	p->auth_message = make_auth_message(p->client_first_bare, server_first, (struct slice){ unsigned_part, (size_t)length });
-	if (!p->auth_message)
-		return invalid(why, no_memory);
-	if (!make_proof(p, proof))
-		return invalid(why, "could not calculate client proof");
-	bytes_append_text(out, unsigned_part);
-	bytes_append_text(out, ",p=");
-	bytes_append_text(out, proof);
-	if (out->failed)
-		return invalid(why, no_memory);
-	p->step = STEP_SIGNATURE;
-	return SCRAM_CONTINUE;
-}
-
+/* Takes server-first, and appends client-final. */
 static enum scram_result answer_server_first(struct scram_prover *p, struct slice message, scram_cached_keys *cached,
 					     void *context, struct bytes *out, const char **why)
 {
+	char unsigned_part[SCRAM_MESSAGE_MAX + BINDING_TEXT + 16], text[BASE64_SIZE(SCRAM_KEY) + 1], bound[BINDING_TEXT];
+	uint8_t stored_key[SCRAM_KEY], signature[SCRAM_KEY], proof[SCRAM_KEY];
 	struct slice nonce;
 	const char *fault = server_first_fault(p, (struct scan){ message.at, message.at + message.size }, &nonce);
+	int length;
+	bool ok;
 
 	if (fault)
 		return invalid(why, fault);
@@ -457,7 +416,27 @@ static enum scram_result answer_server_first(struct scram_prover *p, struct slic
 		p->step = STEP_FINAL;
 		return SCRAM_PENDING;
 	}
-	return send_client_final(p, message, nonce, out, why);
+	write_binding(bound, p->gs2, &p->binding);
+	length = snprintf(unsigned_part, sizeof(unsigned_part), "c=%s,r=%.*s", bound, (int)nonce.size, nonce.at);
+	p->auth_message = make_auth_message(p->client_first_bare, message, (struct slice){ unsigned_part, (size_t)length });
+	if (!p->auth_message)
+		return invalid(why, no_memory);
+	ok = digest_sha256(p->client_key, SCRAM_KEY, stored_key) && sign(stored_key, p->auth_message, signature);
+	if (ok) {
+		xor(proof, p->client_key, signature);
+		base64_encode(text, proof, SCRAM_KEY);
+	}
+	mem_wipe(stored_key, sizeof(stored_key));
+	mem_wipe(signature, sizeof(signature));
+	if (!ok)
+		return invalid(why, "could not calculate client proof");
+	bytes_append_text(out, unsigned_part);
+	bytes_append_text(out, ",p=");
+	bytes_append_text(out, text);
+	if (out->failed)
+		return invalid(why, no_memory);
+	p->step = STEP_SIGNATURE;
+	return SCRAM_CONTINUE;
 }
 
 static enum scram_result check_server_final(struct scram_prover *p, struct slice message, const char **why)

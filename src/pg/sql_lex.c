@@ -98,21 +98,6 @@ bool lex_skip_tag(struct sql_lexer *l)
 	return true;
 }
 
-/* Skips the text that is quoted by the tag before the lexer, and the second tag. */
-static void take_dollar_quoted(struct sql_lexer *l, struct lex_token *t)
-{
-	size_t size = (size_t)(l->at - t->at);
-
-	t->text = l->at;
-	while ((size_t)(l->end - l->at) >= size && memcmp(l->at, t->at, size) != 0)
-		l->at++;
-	t->text_size = (size_t)(l->at - t->text);
-	if ((size_t)(l->end - l->at) >= size)
-		l->at += size;
-	else
-		l->is_uncertain = true;
-}
-
 /* The lexer is at a quote. */
 static void take_quoted(struct sql_lexer *l, struct lex_token *t, bool has_escapes)
 {
@@ -157,8 +142,18 @@ struct lex_token lex_next(struct sql_lexer *l)
 		l->at++;
 		take_quoted(l, &t, true);
 	} else if (lex_skip_tag(l)) {
+		size_t size = (size_t)(l->at - t.at);
+
+		/* the same tag ends the string */
 		t.kind = LEX_STRING;
-		take_dollar_quoted(l, &t);
+		t.text = l->at;
+		while ((size_t)(l->end - l->at) >= size && memcmp(l->at, t.at, size) != 0)
+			l->at++;
+		t.text_size = (size_t)(l->at - t.text);
+		if ((size_t)(l->end - l->at) >= size)
+			l->at += size;
+		else
+			l->is_uncertain = true;
 	} else if (*l->at != '$' && lex_is_in_name(*l->at)) {
 		return lex_take(l, BYTE_IN_NAME);
 	} else {

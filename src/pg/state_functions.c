@@ -141,9 +141,25 @@ static const char dangers[] =
 	"AND b.refclassid=3079 AND b.deptype='e' AND x.oid=b.refobjid AND x.extname IN (" EXTENSIONS "))"
 #define ASCII(text) "CASE WHEN " text " ~ E'[^\\\\x01-\\\\x7F]' THEN regexp_replace(" text ",E'[^\\\\x01-\\\\x7F]','?','g') ELSE " text " END"
 
-/* 'n', oid, name, flags: functions and views. */
-static void ask_for_names(struct bytes *sql)
+/* The tree of a function in SQL that PostgreSQL has parsed (BEGIN ATOMIC). */
+#define TREE "(to_jsonb(s)->>'prosqlbody')"
+/* Objects that refer to a function, or to a view. */
+#define REFERS "pg_depend b LEFT JOIN pg_rewrite r ON b.classid=2618 AND r.oid=b.objid WHERE b.classid IN (1255,2618,2604,2606,1259,2620,3256,3466"
+#define CALLER "CASE b.classid WHEN 1255 THEN b.objid WHEN 2618 THEN r.ev_class ELSE 0 END"
+#define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
+	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
+
+bool state_functions_ask(struct state_functions *f, struct bytes *sql)
 {
+	if (f->rounds == 2)
+		return false;
+	bytes_append_text(sql, bounds);
+	bytes_append_text(sql, fingerprint);
+	if (f->rounds++ == 0) {
+		bytes_append_text(sql, end_of_timeout);
+		return true;
+	}
+	/* 'n', oid, name, flags: functions and views */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
 	bytes_append_text(sql,
 		"(SELECT 'n',p.oid::text," ASCII("p.proname::text") ",concat(CASE WHEN NOT (" IS_READ ") AND p.prokind<>'a' AND NOT (" IS_KNOWN_CODE
@@ -154,13 +170,9 @@ static void ask_for_names(struct bytes *sql)
 		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or(" DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
 		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' ')) THEN 's' WHEN bool_or(" NOTIFIES("r.ev_action") ") THEN 'o' END "
 		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
-}
 
-/* 's', oid, source, nothing. A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has a tree in place of a source, with the numbers of the
-   functions that it calls. Its definition is requested if it calls a dangerous function, and if the tree is not so large that PostgreSQL may fail. */
-#define TREE "(to_jsonb(s)->>'prosqlbody')"
-static void ask_for_sources(struct bytes *sql)
-{
+	/* 's', oid, source, nothing. A parsed function has a tree in place of a source, with the numbers of the functions that it calls. Its definition is
+	   requested if it calls a dangerous function, and if the tree is not so large that PostgreSQL may fail. */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s,", dangers);
 	bytes_append_text(sql,
 		"s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang "
@@ -168,18 +180,9 @@ static void ask_for_sources(struct bytes *sql)
 		"f AS (SELECT s.oid,CASE WHEN s.sent>" SOURCES_SENT " OR octet_length(s.prosrc)>" SOURCE_MOST " THEN NULL WHEN s.prosrc<>'' THEN s.prosrc "
 		"WHEN coalesce(NOT (" DANGEROUS(TREE) " OR " NOTIFIES(TREE) "),true) THEN ' ' WHEN octet_length(" TREE ")<=" SOURCE_MOST " THEN pg_get_functiondef(s.oid) END AS src "
 		"FROM s) SELECT 's',f.oid::text," ASCII("f.src") ",'' FROM f;");
-}
 
-/* Objects that refer to a function, or to a view. */
-#define REFERS "pg_depend b LEFT JOIN pg_rewrite r ON b.classid=2618 AND r.oid=b.objid WHERE b.classid IN (1255,2618,2604,2606,1259,2620,3256,3466"
-#define CALLER "CASE b.classid WHEN 1255 THEN b.objid WHEN 2618 THEN r.ev_class ELSE 0 END"
-#define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
-	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
-
-/* 'e', caller or 0, callee, kind of caller: 'f' a function or view, 'w' an object that writes use, 'r' an object that reads use. 'h', nothing,
-   nothing, 'w' or 'r': such an object calls a function of PostgreSQL that changes the session. */
-static void ask_for_calls(struct bytes *sql)
-{
+	/* 'e', caller or 0, callee, kind of caller: 'f' a function or view, 'w' an object that writes use, 'r' an object that reads use. 'h', nothing,
+	   nothing, 'w' or 'r': such an object calls a function of PostgreSQL that changes the session. */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
 	bytes_append_text(sql,
 		"(SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text," KIND " FROM " REFERS ") AND b.refclassid=1255 AND b.refobjid>=16384 LIMIT " ROWS_MOST ") "
@@ -197,19 +200,6 @@ static void ask_for_calls(struct bytes *sql)
 		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND (" DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
 		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND " DANGEROUS("t.tgqual") ") "
 		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND " DANGEROUS("y.typdefaultbin") ");");
-}
-
-bool state_functions_ask(struct state_functions *f, struct bytes *sql)
-{
-	if (f->rounds == 2)
-		return false;
-	bytes_append_text(sql, bounds);
-	bytes_append_text(sql, fingerprint);
-	if (f->rounds++ > 0) {
-		ask_for_names(sql);
-		ask_for_sources(sql);
-		ask_for_calls(sql);
-	}
 	bytes_append_text(sql, end_of_timeout);
 	return true;
 }
@@ -444,18 +434,6 @@ static void read_source(struct state_functions *f, struct state_function *e, con
 /* A column of a row; the text is NULL if the column is. */
 struct function_column { const uint8_t *text; uint32_t size; };
 
-/* False: the column is missing or incomplete. */
-static bool take_column(struct pg_cursor *row, struct function_column *c)
-{
-	c->size = pg_read_u32(row);
-	c->text = NULL;
-	if (row->bad)
-		return false;
-	if (c->size != UINT32_MAX)
-		c->text = pg_read_bytes(row, c->size);
-	return c->size == UINT32_MAX || !row->bad;
-}
-
 static bool has_flag(const struct function_column *c, char flag)
 {
 	return c->text && c->size > 0 && memchr(c->text, flag, c->size);
@@ -493,23 +471,6 @@ static struct state_function *find_oid(struct state_functions *f, const struct f
 	return found ? found->function : NULL;
 }
 
-/* Flags: 'x': the code is unknown; 'd': it calls a function that changes the session; 's': a view of pg_settings;
-   'o': it may NOTIFY. */
-static void name_row(struct state_functions *f, const struct function_column *oid, const struct function_column *name, const struct function_column *flags)
-{
-	struct by_oid place = { oid_of(oid), name->text ? entry_of(f, name->text, name->size) : NULL };
-
-	if (++f->functions >= atoi(ROWS_MOST))
-		f->is_incomplete = true;
-	if (!place.function)
-		return;
-	place.function->said |= (has_flag(flags, 'x') ? TEXT_DOUBTFUL : 0u) | (has_flag(flags, 'd') ? ANYTHING : 0u) | (has_flag(flags, 's') ? TEXT_SETS : 0u) |
-				 (has_flag(flags, 'o') ? TEXT_NOTIFIES : 0u);
-	bytes_append(&f->oids, &place, sizeof(place));
-	f->failed |= f->oids.failed;
-	f->are_oids_sorted = false;
-}
-
 static void source_row(struct state_functions *f, const struct function_column *oid, const struct function_column *source)
 {
 	struct state_function *e = find_oid(f, oid);
@@ -531,18 +492,6 @@ static void source_row(struct state_functions *f, const struct function_column *
 	bytes_free(&copy);
 }
 
-/* A function that was created in the meantime changes the next fingerprint. */
-static void call_row(struct state_functions *f, const struct function_column *caller, const struct function_column *callee, const struct function_column *kind)
-{
-	struct state_function *called = find_oid(f, callee);
-	struct state_function *from = has_flag(kind, 'w') ? &f->writes : has_flag(kind, 'r') ? &f->reads : find_oid(f, caller);
-
-	if (called && from)
-		note_call(f, from, called);
-	if (++f->edges >= atoi(ROWS_MOST))
-		f->is_incomplete = true;
-}
-
 void state_functions_row(struct state_functions *f, const struct pg_frame *frame)
 {
 	struct pg_cursor row = pg_cursor_of(frame->body, frame->here);
@@ -552,8 +501,12 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 
 	if (count != 1 && count != 4)
 		return;
-	for (unsigned i = 0; i < count && is_whole; i++)
-		is_whole = take_column(&row, &c[i]);
+	for (unsigned i = 0; i < count && is_whole; i++) {
+		c[i].size = pg_read_u32(&row);
+		if (!row.bad && c[i].size != UINT32_MAX)
+			c[i].text = pg_read_bytes(&row, c[i].size);
+		is_whole = !row.bad;
+	}
 	if (count == 1 && is_whole && c[0].text && c[0].size < FINGERPRINT_MOST) {
 		memcpy(f->fingerprint, c[0].text, c[0].size);
 		f->fingerprint[c[0].size] = '\0';
@@ -563,9 +516,25 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 	} else if (count == 4 && !is_whole) {
 		f->is_incomplete = true;
 	} else if (has_flag(&c[0], 'n')) {
-		name_row(f, &c[1], &c[2], &c[3]);
+		struct by_oid place = { oid_of(&c[1]), c[2].text ? entry_of(f, c[2].text, c[2].size) : NULL };
+
+		f->is_incomplete |= ++f->functions >= atoi(ROWS_MOST);
+		if (!place.function)
+			return;
+		/* the code is unknown; it calls a function that changes the session; a view of pg_settings; it may NOTIFY */
+		place.function->said |= (has_flag(&c[3], 'x') ? TEXT_DOUBTFUL : 0u) | (has_flag(&c[3], 'd') ? ANYTHING : 0u) |
+					(has_flag(&c[3], 's') ? TEXT_SETS : 0u) | (has_flag(&c[3], 'o') ? TEXT_NOTIFIES : 0u);
+		bytes_append(&f->oids, &place, sizeof(place));
+		f->failed |= f->oids.failed;
+		f->are_oids_sorted = false;
 	} else if (has_flag(&c[0], 'e')) {
-		call_row(f, &c[1], &c[2], &c[3]);
+		/* a function that was created in the meantime changes the next fingerprint */
+		struct state_function *called = find_oid(f, &c[2]);
+		struct state_function *from = has_flag(&c[3], 'w') ? &f->writes : has_flag(&c[3], 'r') ? &f->reads : find_oid(f, &c[1]);
+
+		if (called && from)
+			note_call(f, from, called);
+		f->is_incomplete |= ++f->edges >= atoi(ROWS_MOST);
 	} else if (has_flag(&c[0], 'h')) {
 		f->writes.said |= has_flag(&c[3], 'w') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
 		f->reads.said |= has_flag(&c[3], 'r') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;

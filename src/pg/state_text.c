@@ -141,23 +141,6 @@ static void read_name(struct reading *x)
 	report_name(x, &n);
 }
 
-static void read_set(struct reading *x)
-{
-	struct lex_token t = peek(x), after;
-	struct sql_lexer name = x->lexer;
-
-	if (lex_is(&t, "local") || lex_is(&t, "session")) {
-		lex_next(&x->lexer);
-		after = peek(x);
-		/* the word may also be the first part of a name */
-		if (lex_is_mark(&after, '.'))
-			x->lexer = name;
-		else if (lex_is(&t, "local"))
-			return;
-	}
-	read_name(x);
-}
-
 /* After the parenthesis of a call: the last argument is the word true, and nothing in the call makes the ends of its strings uncertain, neither a
    backslash nor a dollar quote. False also for a call that is too long. */
 static bool call_is_local(struct sql_lexer l)
@@ -242,12 +225,25 @@ static bool read_parameter(struct reading *x, const struct lex_token *t)
 		x->lexer.end = at + WINDOW;
 		x->lexer.is_cut = true;
 	}
-	if (sets)
-		read_set(x);
-	else if (resets)
-		read_name(x);
-	else
+	if (calls) {
 		read_call(x);
+		return true;
+	}
+	if (sets) {
+		struct sql_lexer name = x->lexer;
+		struct lex_token first = peek(x), after;
+
+		if (lex_is(&first, "local") || lex_is(&first, "session")) {
+			lex_next(&x->lexer);
+			after = peek(x);
+			/* the word may also be the first part of a name */
+			if (lex_is_mark(&after, '.'))
+				x->lexer = name;
+			else if (lex_is(&first, "local"))
+				return true;
+		}
+	}
+	read_name(x);
 	return true;
 }
 
@@ -439,28 +435,11 @@ bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *o
 	return true;
 }
 
-/* After set_config. True: the second argument is NULL; sets *name, in lower case, and *null. */
-static bool take_null(struct sql_lexer l, struct name *name, struct lex_token *null)
-{
-	struct lex_token opening = lex_next(&l), t = lex_next(&l), comma = take_after_cast(&l);
-
-	*null = lex_next(&l);
-	if (!lex_is_mark(&opening, '(') || t.kind != LEX_STRING || !lex_is_mark(&comma, ',') || !lex_is(null, "null"))
-		return false;
-	*name = (struct name){ .size = 0 };
-	append(name, t.text, t.text_size);
-	if (name->size > PARAMS_NAME_LONGEST)
-		return false;
-	name->text[name->size] = '\0';
-	return true;
-}
-
 bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *value_of, void *context, struct bytes *filled)
 {
 	struct sql_lexer l = lex_begin(text, size);
 	const char *begin = l.at, *copied = begin, *word;
 	struct lex_token null;
-	struct name name;
 	size_t length;
 
 	/* the text of a function, a comment or a quoted name may look like a call */
@@ -469,10 +448,22 @@ bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *v
 		return false;
 	while ((length = lex_next_word(&l.at, l.end, &word)) > 0) {
 		struct sql_lexer after = { .at = l.at, .end = l.end, .is_fragment = true };
+		struct lex_token opening, first, comma;
+		struct name name = { .size = 0 };
 		const char *value;
 
-		if (!lex_equal(word, length, "set_config") || !take_null(after, &name, &null))
+		if (!lex_equal(word, length, "set_config"))
 			continue;
+		opening = lex_next(&after);
+		first = lex_next(&after);
+		comma = take_after_cast(&after);
+		null = lex_next(&after);
+		if (!lex_is_mark(&opening, '(') || first.kind != LEX_STRING || !lex_is_mark(&comma, ',') || !lex_is(&null, "null"))
+			continue;
+		append(&name, first.text, first.text_size);
+		if (name.size > PARAMS_NAME_LONGEST)
+			continue;
+		name.text[name.size] = '\0';
 		value = value_of(context, name.text);
 		if (!value)
 			continue;

@@ -14,9 +14,8 @@
 #include "pg/statement.h"
 
 #include "base/mem.h"
-#include "pg/meaning.h"
+#include "pg/sql_commands.h"
 #include "pg/message.h"
-#include "pg/statement_sql.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -468,7 +468,7 @@ static NEVER_INLINE enum verdict note_query(struct client *c, struct server *s, 
 static ALWAYS_INLINE enum verdict pass_QUERY(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
 {
 	(void)type;
-	if (s->ledger.lost || role_query_may_keep(body, size) || prepared_query_may_name(c, body, size))
+	if (s->ledger.lost || (size > 3 && role_begins(body, "set")) || prepared_query_may_name(c, body, size))
 		return VERDICT_MORE;
 	prepared_note_settings(c, s, body, size);
 	retire_for_text(s, body, size);
@@ -613,7 +613,9 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
 	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
 		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
-	if (owner == OWED_TO_CLIENT && pg_tag_is_definition(tag))
+	/* texts may have another meaning until the transaction ends: the tables may be temporary */
+	if (owner == OWED_TO_CLIENT &&
+	    (pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL))
 		s->session.meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s, false);

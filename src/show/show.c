@@ -543,7 +543,7 @@ static void show_mem(const struct show *s)
 		{ "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0 },
 		{ "server_cache", sizeof(struct server), (size_t)connections.servers, 0 },
 		{ "client_cache", sizeof(struct client), (size_t)connections.clients, 0 },
-		{ "prepared_statement_cache", 1, statements_bytes(w->statements), 0 },
+		{ "prepared_statement_cache", 1, w->statements->bytes, 0 },
 		{ "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered },
 	};
 

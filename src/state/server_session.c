@@ -12,7 +12,7 @@
  * the session began with, in the same query as the parameters (session_restore.c). To save the round trip, this is done only after a possible
  * change of the role (UNKNOWN_ROLE):
  *
- *	- after CommandComplete with the tag SET or RESET, unless the text is plain (pg/meaning.h): a Query that was sent while no other
+ *	- after CommandComplete with the tag SET or RESET, unless the text is plain (pg/sql_commands.h): a Query that was sent while no other
  *	  message was pending (plain_set); or an Execute, if no text that may set a role was prepared on this server (roles_prepared);
  *	- after the server has reported session_authorization or is_superuser.
  *
@@ -385,7 +385,8 @@ static enum task_end reset_done(struct server *s, bool failed)
 	(void)failed;
 	s->needs_reset = false;
 	/* the operator sets this role between clients */
-	if (role_is_mentioned(s->peer.world->conf->settings.server_reset_query))
+	if (strcasestr(s->peer.world->conf->settings.server_reset_query, "role") ||
+	    strcasestr(s->peer.world->conf->settings.server_reset_query, "authorization"))
 		session_set_known(s, UNKNOWN_ROLE);
 	close_with_unknown_role(s);
 	return TASK_END_RELEASE;

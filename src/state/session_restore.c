@@ -86,6 +86,11 @@ static bool expect_params(struct server *s, struct client *c)
 	return true;
 }
 
+static bool same_others(const struct params *a, const struct params *b)
+{
+	return a->others == b->others && memcmp(&a->values[a->tracked], &b->values[b->tracked], 2 * a->others * sizeof(*a->values)) == 0;
+}
+
 /* The server has refused the parameters. The cause may be the state that another client has left in the session: a short statement_timeout, a
    parameter that cannot be reset, temporary tables after which temp_buffers cannot change. Then the server ends, and the client gets another one.
    Start-up parameters that no server has accepted yet do not end a server: the client gets the error. */
@@ -93,7 +98,7 @@ static enum task_end refuse_params(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
-	bool is_used = (s->told_pid != 0 && was_accepted) || !params_same_others(s->params, s->pooled.startup);
+	bool is_used = (s->told_pid != 0 && was_accepted) || !same_others(s->params, s->pooled.startup);
 
 	if (s->session.unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);

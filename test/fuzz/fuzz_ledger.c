@@ -71,7 +71,7 @@ static void check(const struct ledger *l)
 		FUZZ_CHECK(entry_at(l, i)->count > 0);
 		depth += entry_at(l, i)->kind == MARKER ? 0 : entry_at(l, i)->count;
 	}
-	FUZZ_CHECK(depth == l->depth && ledger_copiers(l) <= l->depth);
+	FUZZ_CHECK(depth == l->depth && (uint32_t)l->counts <= l->depth);
 	FUZZ_CHECK(!ledger_is_empty(l) || (l->depth == 0 && !ledger_local_reply_is_due(l)));
 }
 

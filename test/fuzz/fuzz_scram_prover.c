@@ -7,7 +7,6 @@
  */
 #include "fuzz.h"
 #include "derive.h"
-#include "pg/digest.h"
 #include "pg/scram.h"
 
 #include <stdlib.h>

@@ -338,7 +338,6 @@ TEST(others)
 	CHECK_TEXT(params_other(set, 0).name, "app.a");
 	CHECK_TEXT(params_other(set, 2).name, "work_mem");
 	CHECK_TEXT(params_other_value(set, "Work_Mem"), "2");
-	CHECK(params_same_others(set, same));
 	CHECK(params_other_value(set, "work") == NULL);
 	CHECK_INT(params_index(table, "work_mem"), -1);
 	with = params_with(table, set, PARAM_TIMEZONE, "UTC");

@@ -24,7 +24,7 @@ static void begin(void)
 static void end(void)
 {
 	CHECK_INT(all->count, 0);
-	CHECK_INT(statements_bytes(all), 0);
+	CHECK_INT(all->bytes, 0);
 	params_drop(table, &none);
 	CHECK_INT(HASH_COUNT(table->sets), 1);
 	statements_free(&all);
@@ -68,12 +68,12 @@ TEST(equal_texts_share_a_statement)
 	CHECK_INT(first->end_size, strlen(first->end) + 1);
 	CHECK_INT(first->size, 11);
 	CHECK(memcmp(first->body, "SELECT 1\0\0", 11) == 0);
-	bytes = statements_bytes(all);
+	bytes = all->bytes;
 	CHECK(bytes >= sizeof(*first) + 11);
 	second = take(BODY("SELECT 1"));
 	CHECK(second == first);
 	CHECK_INT(all->count, 1);
-	CHECK_INT(statements_bytes(all), bytes);
+	CHECK_INT(all->bytes, bytes);
 	statement_drop(all, &second);
 	CHECK(!second);
 	CHECK_INT(all->count, 1);
@@ -267,7 +267,7 @@ TEST(the_last_reference_frees)
 	statement_drop(all, &held);
 	CHECK(!held);
 	CHECK_INT(all->count, 0);
-	CHECK_INT(statements_bytes(all), 0);
+	CHECK_INT(all->bytes, 0);
 	statement_drop(all, &nothing);
 	end();
 }
@@ -324,7 +324,7 @@ TEST(retired_statement_is_not_found)
 
 	begin();
 	old = take(BODY("SELECT * FROM t"));
-	bytes = statements_bytes(all);
+	bytes = all->bytes;
 	CHECK(old->known && !old->changed);
 	statement_retire(all, old);
 	CHECK(!old->known && old->changed);
@@ -337,9 +337,9 @@ TEST(retired_statement_is_not_found)
 	CHECK_TEXT(old->end, "1");
 	CHECK_TEXT(new->end, "2");
 	CHECK_INT(all->count, 2);
-	CHECK_INT(statements_bytes(all), 2 * bytes);
+	CHECK_INT(all->bytes, 2 * bytes);
 	statement_drop(all, &old);
-	CHECK_INT(statements_bytes(all), bytes);
+	CHECK_INT(all->bytes, bytes);
 	again = take(BODY("SELECT * FROM t"));
 	CHECK(again == new);
 	statement_drop(all, &again);
