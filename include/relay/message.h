@@ -23,8 +23,8 @@ enum verdict request_take(struct client *client, const struct pg_frame *frame, s
 /* Takes the complete messages at the front of n bytes that may pass unread, and that the caller then sends. The client is between two messages and
    is not being refused. VERDICT_PASS: as far as possible; VERDICT_WAIT: no message has been taken; VERDICT_GONE. */
 struct walk request_pass_plain(struct client *client, const uint8_t *at, size_t n);
-/* Gives the client the local replies that are due (prepared_local_reply), between two messages of its server, as far as it takes
-   that: READ_BUFFER bytes that it does not take are enough. The rest goes when it has taken them. False: the client has ended. */
+/* Sends the client the local replies that are due (prepared_local_reply), between two messages of its server, up to READ_BUFFER unsent bytes; the
+   others follow when the client has read these. False: the client has ended. */
 bool request_send_local_replies(struct client *client, struct server *server);
 
 /* The client may be told an ErrorResponse that arrives now in other words. */

@@ -97,29 +97,6 @@ bool mock_is_scram(const struct secret_kinds *kinds, const struct mock_name *nam
 	return draw_below("kind of secret", name, kinds->all, &drawn) && drawn < kinds->scram;
 }
 
-/* Sets iterations and salt_size. */
-static bool draw_shape(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
-		       struct scram_secret *out, bool *is_plain)
-{
-	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0, total = plain + kinds->scram, drawn;
-	int at = 0;
-
-	out->iterations = plain_iterations > 0 && kinds->all > 0 ? plain_iterations : ITERATIONS;
-	out->salt_size = MOCK_SALT;
-	if (!draw_below("shape of secret", name, total, &drawn))
-		return false;
-	if (total == 0)
-		return true;
-	*is_plain = drawn < plain;
-	if (*is_plain)
-		return true;
-	for (drawn -= plain; at < SECRET_SHAPES - 1 && drawn >= kinds->shapes[at].count; at++)
-		drawn -= kinds->shapes[at].count;
-	out->iterations = kinds->shapes[at].iterations;
-	out->salt_size = kinds->shapes[at].salt_size;
-	return true;
-}
-
 bool mock_salt(const struct mock_name *name, uint8_t salt[MOCK_SALT])
 {
 	uint8_t digest[SHA256_SIZE];
@@ -134,13 +111,25 @@ bool mock_salt(const struct mock_name *name, uint8_t salt[MOCK_SALT])
 bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
 		 struct scram_secret *out, bool *is_plain)
 {
+	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0, total = plain + kinds->scram, drawn;
 	uint8_t digest[2 * SHA256_SIZE];
+	int at = 0;
 
 	_Static_assert(SCRAM_SALT_MAX <= 2 * SHA256_SIZE, "two digests make the longest salt");
 	memset(out, 0, sizeof(*out));
-	*is_plain = false;
+	out->iterations = plain_iterations > 0 && kinds->all > 0 ? plain_iterations : ITERATIONS;
+	out->salt_size = MOCK_SALT;
+	if (!draw_below("shape of secret", name, total, &drawn))
+		return false;
+	*is_plain = drawn < plain;
+	if (total > 0 && !*is_plain) {
+		for (drawn -= plain; at < SECRET_SHAPES - 1 && drawn >= kinds->shapes[at].count; at++)
+			drawn -= kinds->shapes[at].count;
+		out->iterations = kinds->shapes[at].iterations;
+		out->salt_size = kinds->shapes[at].salt_size;
+	}
 	/* the exchange refuses every proof, whatever the keys */
-	if (!draw_shape(kinds, name, plain_iterations, out, is_plain) || !draw("salt", name, digest) ||
+	if (!draw("salt", name, digest) ||
 	    !draw("rest of the salt", name, digest + SHA256_SIZE) || !draw("stored key", name, out->stored_key) ||
 	    !draw("server key", name, out->server_key))
 		return false;

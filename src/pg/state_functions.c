@@ -558,11 +558,11 @@ static void enqueue(struct state_function **queue, struct state_function *e)
 	*queue = e;
 }
 
-/* Adds effects to callers until nothing changes. The loop ends, because effects and names are bounded. */
-static void follow_calls(struct state_functions *f)
+bool state_functions_close(struct state_functions *f)
 {
 	struct state_function *queue = NULL, *e;
 
+	/* adds effects to callers until nothing changes; the loop ends, because effects and names are bounded */
 	for (e = f->table; e; e = e->hh.next)
 		if (e->said)
 			enqueue(&queue, e);
@@ -571,7 +571,6 @@ static void follow_calls(struct state_functions *f)
 		e->is_queued = false;
 		for (size_t at = 0; at < bytes_size(&e->callers); at += sizeof(struct state_function *)) {
 			struct state_function *caller;
-
 			unsigned before;
 			bool is_changed;
 
@@ -587,13 +586,8 @@ static void follow_calls(struct state_functions *f)
 				enqueue(&queue, caller);
 		}
 	}
-}
-
-bool state_functions_close(struct state_functions *f)
-{
-	follow_calls(f);
 	memset(f->sizes, 0, sizeof(f->sizes));
-	for (struct state_function *e = f->table; e; e = e->hh.next) {
+	for (e = f->table; e; e = e->hh.next) {
 		bytes_free(&e->callers);
 		e->said &= ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
 		if (!e->said)

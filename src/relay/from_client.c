@@ -64,35 +64,13 @@ static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, st
 	return f->here < row->look ? VERDICT_MORE : request_take(c, f, g, skip);
 }
 
-/* As request_pass_plain, for the first part of a large input. */
-static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
-{
-	const struct ledger *l = &server_of(c->pooled.link)->ledger;
-	size_t before = ledger_depth(l);
-	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
-
-	if (plain.verdict != VERDICT_GONE)
-		*looks += (uint32_t)(ledger_depth(l) - before) / PLAIN_PER_LOOK;
-	return plain;
-}
-
-/* The same for any size; gathers the passed messages. */
-static ALWAYS_INLINE struct walk pass_plain_again(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks, struct gather *g)
-{
-	struct walk plain = n < PLAIN_LITTLE ? request_pass_plain(c, buf, n) : pass_some_plain(c, buf, n, looks);
-
-	if (plain.verdict != VERDICT_GONE && plain.used > 0)
-		gather_add(g, buf, plain.used);
-	return plain;
-}
-
-/* The first `at` of n bytes have been dealt with, and are to be sent. */
+/* Continues a walk: the first `at` of n bytes are forwarded without a further look. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
 	struct world *w = c->peer.world;
 	struct gather g;
 	enum verdict verdict = VERDICT_PASS;
-	bool retry_fast = false;		/* about the last one: the next may be plain */
+	bool retry_fast = false;		/* the next message may pass unread */
 	uint32_t looks = 0, looks_most = w->looks_each;
 
 	gather_begin(&g, c->pooled.link ? &server_of(c->pooled.link)->peer.stream : NULL);
@@ -103,16 +81,22 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		size_t skip = 0;
 
 		if (c->peer.passing > 0) {
-			/* whatever ends the client before the flush leaves a server that waits for the rest */
+			/* if the client ends before the flush, its server waits for the rest of the message */
 			c->half_sent |= at == 0 && !c->peer.passing_dropped;
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
 		if (retry_fast && c->pooled.link && !c->refused_until) {
-			struct walk plain = pass_plain_again(c, buf + at, n - at, &looks, &g);
+			const struct ledger *l = &server_of(c->pooled.link)->ledger;
+			size_t left = n - at, depth = l->depth;
+			struct walk plain = request_pass_plain(c, buf + at, left < PLAIN_MOST ? left : PLAIN_MOST);
 
 			if (plain.verdict == VERDICT_GONE)
 				return plain;
+			if (left >= PLAIN_LITTLE)
+				looks += (uint32_t)(l->depth - depth) / PLAIN_PER_LOOK;
+			if (plain.used > 0)
+				gather_add(&g, buf + at, plain.used);
 			retry_fast = false;
 			at += plain.used;
 			continue;
@@ -163,7 +147,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 		return plain;
 	if (plain.used < n || n == 0)
 		return walk_on(c, buf, plain.used, n);
-	/* mostly that is all */
+	/* usually every message passes unread */
 	c->pooled.pool->database->stats.total.received += n;
 	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
 		plain.verdict = VERDICT_BROKEN;
@@ -172,8 +156,8 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 
 #define LAST_READS 64
 
-/* The server cannot be written to, but its last messages may still be readable, and the client may even have all its answers. They are read now,
-   beyond the share of this turn, because there is no later turn. Called last: the read buffer is overwritten. */
+/* Writing to the server has failed. Its last messages, perhaps all answers of the client, may still be readable. They are read now, beyond the share of
+   this turn, because there is no later turn. Called last: the read buffer is overwritten. */
 static void server_is_broken(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
@@ -194,7 +178,7 @@ static void server_is_broken(struct client *c)
 
 #define LITTLE_LEAST 256
 
-/* The number of bytes that a client without a server may make pgweir hold, about. */
+/* The approximate limit of bytes that pgweir holds for a client without a server. */
 static size_t a_little(const struct client *c)
 {
 	size_t little = (size_t)c->peer.world->conf->settings.pkt_buf;
@@ -204,23 +188,10 @@ static size_t a_little(const struct client *c)
 	return little < READ_BUFFER / 2 ? little : READ_BUFFER / 2;
 }
 
-/* The requests of the client must wait: it is in the queue, or its server is being prepared. */
-static bool must_wait(const struct client *c)
-{
-	return c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != NULL);
-}
-
-/* Whether the first message of a waiting client is Terminate. */
-static bool has_terminated(const struct client *c)
-{
-	struct pg_frame f;
-
-	return pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == PGC_TERMINATE;
-}
-
-/* Reads on a little while it waits, if only to see that it leaves. */
+/* Reads a little of a waiting client, at least to notice its end. */
 static NEVER_INLINE void read_waiting(struct client *c)
 {
+	struct pg_frame f;
 	uint8_t *to;
 	ssize_t r;
 
@@ -235,7 +206,9 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		return;
 	}
 	if (r < 0) {
-		client_end(c, has_terminated(c) ? REASON_CLIENT_CLOSE : REASON_CLIENT_EOF, NULL);
+		bool has_terminated = pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == PGC_TERMINATE;
+
+		client_end(c, has_terminated ? REASON_CLIENT_CLOSE : REASON_CLIENT_EOF, NULL);
 		return;
 	}
 	c->peer.held.end += (size_t)r;
@@ -245,7 +218,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		peer_come_again(&c->peer);
 }
 
-/* A client without a server that does not fetch its answers is not read either: whatever it asks for, they do not pile up. */
+/* A client without a server that does not read its answers is not read either, so that answers do not accumulate. */
 static bool waits_for_own_room(struct client *c)
 {
 	if (c->pooled.link || stream_unsent(&c->peer.stream) == 0)
@@ -262,7 +235,7 @@ static bool client_may_go_on(struct client *c, enum verdict verdict)
 	if (s && s->ledger.lost)
 		release_if_over(s);
 	if (verdict == VERDICT_WAIT) {
-		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
+		/* the socket is read up to the limit, to notice a client that leaves the queue */
 		if (bytes_size(&c->peer.held) >= a_little(c))
 			flow_block(&c->peer, FLOW_HELD);
 		return false;
@@ -327,7 +300,7 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 	struct bytes all;
 	struct walk walk;
 
-	/* an event of a client that the turn comes to anyway, once */
+	/* the client is on the list `again`, and the turn reads it from there */
 	if (from_socket && !list_is_empty(&c->peer.again))
 		return;
 	c->peer.held_first = false;
@@ -346,7 +319,7 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 		peer_come_again(&c->peer);
 }
 
-/* After a walk over n bytes of the buffer that was not all there was to it. True: more may be read at once. */
+/* Holds the rest of n bytes after a walk, and acts on the verdict. True: more may be read at once. */
 static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n, bool from_socket)
 {
 	if (walk.verdict == VERDICT_GONE)
@@ -382,7 +355,7 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
 	if (room > w->piece)
 		room = w->piece;
-	/* no room: a pipeline too deep to be taken on fills the buffer */
+	/* there is no room if a pipeline that has reached its limit fills the buffer */
 	if (from_socket && room > 0) {
 		r = stream_read(&c->peer.stream, w->buffer + held, room);
 		if (r < 0) {
@@ -411,7 +384,8 @@ static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
 void relay_from_client(struct client *c, bool from_socket)
 {
 	c->peer.world->has_traffic = true;
-	if (must_wait(c)) {
+	/* the client is in the queue, or its server executes a task */
+	if (c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != NULL)) {
 		if (from_socket)
 			read_waiting(c);
 		return;

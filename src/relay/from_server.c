@@ -48,7 +48,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	w->queries++;
 	if (c->query_started != 0)
 		total->query_time += (uint64_t)(w->now - c->query_started);
-	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
+	/* all requests are answered; the ledger may still have a doubt after a COPY */
 	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
 	c->in_transaction = s->status != 'I';
 	c->last_active = w->now;
@@ -65,7 +65,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	}
 }
 
-/* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
+/* A statement has left a transaction open in statement mode. */
 static bool breaks_statement_mode(const struct server *s)
 {
 	return s->pooled.pool->allowed.mode == MODE_STATEMENT && s->pooled.link && s->status != 'I' && !s->task &&
@@ -92,7 +92,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 	return true;
 }
 
-/* Crosses off the complete answers at the front that are the client's and need no look at their bodies. Returns the number of their bytes. */
+/* Crosses off the complete answers for the client at the front that pass unread. Returns the number of their bytes. */
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
@@ -175,14 +175,14 @@ static enum verdict take_ready(struct server *s, struct client *c)
 	return c->hears && notify_client_holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
 }
 
-/* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
+/* Continues a walk: the first `at` bytes are forwarded without a further look. Returns as walk_server(). */
 static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
 	struct gather g;
 	enum verdict verdict = VERDICT_PASS;
 	struct walk walk;
 	struct pg_frame f = { 0, 0, NULL, 0 };
-	/* without a client it is read in small pieces instead */
+	/* a server without a client is read in small pieces instead */
 	uint32_t looks = 0, looks_most = s->pooled.link ? s->peer.world->looks_each : UINT32_MAX;
 	bool is_cut = false, listens = s->pooled.state == SERVER_LISTENING;
 
@@ -205,7 +205,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 		if (is_cut)
 			break;
 		gather_local_replies(s, &g);
-		/* its error may be told in other words, at once */
+		/* the client may get the error in other words, at once */
 		if (buf[at] == PGS_ERROR && answer_may_be_told(s))
 			gather_flush(&g);
 		verdict = answer_look(s, buf + at, n - at, &f);
@@ -255,14 +255,14 @@ static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *bu
 
 	if (at < n || (s->prepared && ledger_local_reply_is_due(&s->ledger)))
 		return walk_on(s, buf, at, n);
-	/* mostly the reply is plain from its first byte to its last */
+	/* usually every answer passes unread */
 	s->pooled.pool->database->stats.total.sent += n;
 	if (!stream_write_bytes(&c->peer.stream, buf, n))
 		client_end(c, REASON_CLIENT_EOF, NULL);
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* Acts on the messages of a walk. False: no more input now. */
+/* Acts on the messages of a walk. False: the server is not read further now. */
 static bool server_may_go_on(struct server *s)
 {
 	struct client *c;
@@ -291,10 +291,10 @@ static bool server_may_go_on(struct server *s)
 	return !peer_is_stopped(&s->peer);
 }
 
-/* A walk has ended before the held bytes. */
+/* A walk has ended, and bytes are held. */
 static NEVER_INLINE void stop_at(struct server *s, enum verdict verdict)
 {
-	/* a ReadyForQuery is held back, and comes before that: POST_READY continues */
+	/* a ReadyForQuery is held back, and precedes these bytes: POST_READY continues */
 	if (verdict == VERDICT_WAIT)
 		return;
 	s->peer.held_first = true;
@@ -313,7 +313,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 
 	if (room > w->piece)
 		room = w->piece;
-	/* without a client all that it says is looked at, before there is one */
+	/* all messages of a server without a client are examined before it gets a client */
 	if (!s->pooled.link && room > (size_t)w->looks_each * PG_HEADER)
 		room = (size_t)w->looks_each * PG_HEADER;
 	if (from_socket) {
@@ -370,7 +370,7 @@ void relay_from_server(struct server *s, bool from_socket)
 {
 	s->peer.world->has_traffic = true;
 	if (s->peer.held_first) {
-		/* an event of a server that the turn comes to anyway, once */
+		/* otherwise the server is on the list `again`, and the turn reads it from there */
 		if (!from_socket || list_is_empty(&s->peer.again))
 			pass_held(s);
 	} else if (round_of(s, from_socket)) {

@@ -116,17 +116,17 @@ static enum verdict no_memory(struct client *c)
 	return VERDICT_GONE;
 }
 
-/* At least one is due. */
+/* Sends the local replies that are due. */
 static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 {
 	uint8_t out[REPLIES_AT_ONCE * PG_HEADER];
 	const void *reply;
 	size_t size, used;
 
-	/* before them comes a ReadyForQuery that is held back */
+	/* a ReadyForQuery that is held back precedes them */
 	if (s->task == &task_hear)
 		return true;
-	/* not into the middle of a message, nor more than a client that does not read may make us keep */
+	/* between two messages, and not more than pgweir keeps for a client that does not read */
 	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < READ_BUFFER) {
 		for (used = 0; used < sizeof(out) && (size = prepared_local_reply(s, &reply)) > 0; used += size)
 			memcpy(out + used, reply, size);
@@ -171,7 +171,7 @@ static bool text_lacks(const struct client *c, const struct pg_frame *f)
 	return is_text && pool_keeps_state(c->pooled.pool) && f->here < f->size && f->size <= READ_BUFFER - PG_HEADER;
 }
 
-/* The client is to have a server that is ready for this message. VERDICT_PASS: it has. */
+/* VERDICT_PASS: the client has a server that is ready for the message. */
 static enum verdict find_server(struct client *c, const struct pg_frame *f)
 {
 	bool is_of_copy = pg_client_messages[f->type].phases == PG_COPY;
@@ -188,7 +188,7 @@ static enum verdict find_server(struct client *c, const struct pg_frame *f)
 	s = server_of(c->pooled.link);
 	if (s->task != NULL || (s->ledger.lost && release_may_move(s)))
 		return VERDICT_WAIT;
-	/* left over from a COPY that failed */
+	/* the COPY of this message has failed */
 	if (is_of_copy && !ledger_may_copy(&s->ledger))
 		return VERDICT_SWALLOW;
 	return VERDICT_PASS;
@@ -570,7 +570,7 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 /* ---- messages of servers ---- */
 
 #define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
-#define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
+#define NOTIFIER 4		/* bytes of the process ID in a NotificationResponse */
 #define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
 
 /* ParameterStatus for the server's client, which has that value from now on. */
@@ -619,7 +619,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		s->session.meaning_in_doubt = true;
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s, false);
-		/* a connect_query does the same on each server, and changes nothing for what was parsed on another one */
+		/* a connect_query does the same on each server, and affects no text that another server has parsed */
 		if (owner == OWED_TO_CLIENT) {
 			s->peer.world->meanings++;
 			s->session.changes |= CHANGES_MEANING;
