@@ -128,11 +128,11 @@ enum verdict {
 	VERDICT_SWALLOW,	/* do not forward the message */
 	VERDICT_MORE,		/* more of the message must arrive */
 	VERDICT_WAIT,		/* the client gets no server yet, or its server must answer first; of a server: a ReadyForQuery is held back */
+	VERDICT_GONE,		/* the client or the server has ended */
+	VERDICT_NO_MEMORY,	/* the ledger may be wrong */
 	VERDICT_LATER,		/* in the next turn: the connection has used its share of this turn */
 	VERDICT_INVALID,	/* the server may not send the message now */
 	VERDICT_BROKEN,		/* the socket of the server is broken */
-	VERDICT_NO_MEMORY,	/* the ledger may be wrong */
-	VERDICT_GONE,		/* the client or the server has ended */
 	/* messages of servers */
 	VERDICT_READY,		/* a ReadyForQuery for the client */
 	VERDICT_REFUSE,		/* a ReadyForQuery that leaves a transaction open in statement mode */

@@ -64,6 +64,18 @@ static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, st
 	return f->here < row->look ? VERDICT_MORE : request_take(c, f, g, skip);
 }
 
+/* As request_pass_plain(), for the first part of a large input; counts its messages in *looks. */
+static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
+{
+	const struct ledger *l = &server_of(c->pooled.link)->ledger;
+	size_t before = ledger_depth(l);
+	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
+
+	if (plain.verdict != VERDICT_GONE)
+		*looks += (uint32_t)(ledger_depth(l) - before) / PLAIN_PER_LOOK;
+	return plain;
+}
+
 /* Continues a walk: the first `at` of n bytes are forwarded without a further look. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
@@ -87,14 +99,10 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			continue;
 		}
 		if (retry_fast && c->pooled.link && !c->refused_until) {
-			const struct ledger *l = &server_of(c->pooled.link)->ledger;
-			size_t left = n - at, depth = l->depth;
-			struct walk plain = request_pass_plain(c, buf + at, left < PLAIN_MOST ? left : PLAIN_MOST);
+			struct walk plain = n - at < PLAIN_LITTLE ? request_pass_plain(c, buf + at, n - at) : pass_some_plain(c, buf + at, n - at, &looks);
 
 			if (plain.verdict == VERDICT_GONE)
 				return plain;
-			if (left >= PLAIN_LITTLE)
-				looks += (uint32_t)(l->depth - depth) / PLAIN_PER_LOOK;
 			if (plain.used > 0)
 				gather_add(&g, buf + at, plain.used);
 			retry_fast = false;

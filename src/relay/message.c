@@ -199,9 +199,8 @@ static enum verdict find_server(struct client *c, const struct pg_frame *f)
 static enum verdict note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
 {
 	/* the server may be asked before the message: it owes nothing and is in no transaction. Otherwise the beginning of the link has asked. */
-	bool is_first = ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0;
-
-	if (s->session.doubts | c->pooled.pins && is_first && session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
+	if (s->session.doubts | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0 &&
+	    session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
 		session_functions_ask(s);
 	} else if (session_state_text(s, c, text, size, of)) {
 		return s->session.sets_null && !g ? VERDICT_MORE : VERDICT_PASS;
@@ -235,16 +234,15 @@ static NEVER_INLINE enum verdict note_parse(struct client *c, struct server *s, 
 	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
-static enum verdict verdict_of(struct client *c, enum prepared_verdict verdict)
+/* The verdicts of the room prepared have the same numbers; without room for a name, the client ends. */
+static ALWAYS_INLINE enum verdict verdict_of(struct client *c, enum prepared_verdict verdict)
 {
-	static const uint8_t verdicts[] = {
-		[PREPARED_PASS] = VERDICT_PASS, [PREPARED_SWALLOW] = VERDICT_SWALLOW, [PREPARED_MORE] = VERDICT_MORE, [PREPARED_WAIT] = VERDICT_WAIT,
-		[PREPARED_TOO_MUCH] = VERDICT_GONE, [PREPARED_NO_MEMORY] = VERDICT_NO_MEMORY,
-	};
-
+	_Static_assert((int)PREPARED_PASS == (int)VERDICT_PASS && (int)PREPARED_SWALLOW == (int)VERDICT_SWALLOW &&
+		       (int)PREPARED_MORE == (int)VERDICT_MORE && (int)PREPARED_WAIT == (int)VERDICT_WAIT &&
+		       (int)PREPARED_TOO_MUCH == (int)VERDICT_GONE && (int)PREPARED_NO_MEMORY == (int)VERDICT_NO_MEMORY, "one verdict");
 	if (verdict == PREPARED_TOO_MUCH)
 		client_end(c, REASON_PREPARED_MEMORY, NULL);
-	return (enum verdict)verdicts[verdict];
+	return (enum verdict)(int)verdict;
 }
 
 /*
@@ -316,22 +314,21 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 			return VERDICT_GONE;
 		verdict = verdict_of(c, prepared_send(c, s, f, g, skip));
 	}
-	switch (verdict) {
-	case VERDICT_WAIT:
+	if (verdict == VERDICT_PASS || verdict == VERDICT_SWALLOW)
+		return verdict;
+	if (verdict == VERDICT_WAIT)
 		return wait_for_answers(c);
-	case VERDICT_NO_MEMORY:
+	if (verdict == VERDICT_NO_MEMORY)
 		return no_memory(c);
-	case VERDICT_MORE:
+	if (verdict == VERDICT_MORE) {
 		/* the server of the client waits for the rest */
 		if (!prepared_is_incomplete(f))
 			count_request(c);
 		/* the text of a named Parse is needed as a whole; of other messages the names suffice */
 		if (f->type == PGC_PARSE && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > READ_BUFFER)
 			c->collects = f->size + PG_HEADER;
-		return verdict;
-	default:
-		return verdict;
 	}
+	return verdict;
 }
 
 /* Terminate ends the client before, and the messages of logins come to other code. */
@@ -342,7 +339,7 @@ static enum verdict take_NOTHING(struct client *c, struct server *s, const struc
 	return VERDICT_INVALID;
 }
 
-static enum verdict take(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+static ALWAYS_INLINE enum verdict take(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	switch (f->type) {
 #define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread) case (type): return take_##taken_by(c, s, f, g, skip);
