@@ -640,8 +640,6 @@ static enum prepared_verdict use_unnamed(const struct prepared_request *r)
 	/* a statement that was prepared before the transaction may call set_config in it */
 	if (r->f->type == PGC_BIND && pc->has_text)
 		prepared_note_settings(r->c, r->s, bytes_front(&pc->text), bytes_size(&pc->text));
-	else if (r->f->type == PGC_BIND)
-		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
 	if (pc->unnamed_deallocates) {
 		pc->deallocates = true;
 		verdict = use_unnamed_sql(r);
@@ -656,6 +654,8 @@ static enum prepared_verdict use_unnamed(const struct prepared_request *r)
 		verdict = restore_unnamed(r);
 		if (verdict != PREPARED_PASS)
 			return verdict;
+	} else if (r->f->type == PGC_BIND && !pc->has_text) {
+		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
 	}
 	if (r->f->type != PGC_DESCRIBE)
 		return forward_unchanged(r);
