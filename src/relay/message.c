@@ -743,6 +743,10 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 	enum ledger_kind kind = ledger_next_kind(&s->ledger);
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
 
+	/* Only a task changes parameters for pgweir. During other messages of pgweir the client's values are reported: the error of a Parse before a Query
+	   rolls back the client's SET. */
+	if (f->type == PGS_PARAMETER && mark != MARK_TASK)
+		owner = OWED_TO_CLIENT;
 	if (verdict == LEDGER_BROKEN || !take_note(s, c, f, verdict, owner))
 		return VERDICT_INVALID;
 	if (verdict == LEDGER_ASYNC)

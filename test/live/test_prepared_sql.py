@@ -9,8 +9,10 @@ from psycopg import pq
 
 from support import messages as m
 from support.front import Front
+from support.postgres import major_version
 from support.takeover import Replaced
 from support.until import until
+from support.wire import Client
 
 OK, ROWS, FAILED = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.FATAL_ERROR
 
@@ -168,6 +170,37 @@ def test_parsed_with_a_name(front, postgres):
 
     seen = same(front, postgres, script)
     assert seen[1][1] == [(b"first",)] and seen[8][1] == [(b"second",)] and seen[10] == GONE
+
+
+REPORTED = [("DateStyle", "SQL, DMY"), ("TimeZone", "Asia/Tokyo"), ("application_name", "mine"), ("search_path", "pg_catalog, public")]
+
+
+def reports(client, text):
+    """Returns the parameters that the server reports during the Query."""
+    return [tuple(m.read_cstrings(message.body)) for message in client.query(text).messages if message.type == "S"]
+
+
+@pytest.mark.parametrize("name, value", REPORTED)
+def test_parameters_that_a_failed_parse_rolls_back(front, postgres, table, name, value):
+    """The second server does not have s1: pgweir parses s1 ahead of EXECUTE. The Parse fails, and the server reports the old value after it."""
+    if name == "search_path" and major_version() < 18:
+        pytest.skip("PostgreSQL before 18 does not report search_path")
+    setting = "SET %s = %s" % (name, value if name == "search_path" else "'%s'" % value)
+    seen = []
+    for connect in (lambda: Client(postgres.port), front.weir.connect):
+        client, other = connect(), connect()
+        for one in (client, other):
+            one.login(user="app", database="p0", password="app-secret")
+        client.send(m.parse("SELECT n FROM kept", "s1") + m.sync())
+        assert not client.result().errors
+        other.query("BEGIN")
+        told = [reports(client, text) for text in ("BEGIN", setting, "DROP TABLE kept", "EXECUTE s1", "ROLLBACK")]
+        seen.append((told, client.query("SHOW " + name).value))
+        for one in (client, other):
+            one.quit()
+    direct, ours = seen
+    assert ours == direct
+    assert direct[0][1] == [(name, value)] and direct[0][3] == [(name, direct[1])]
 
 
 def test_a_pipeline(front, postgres):
