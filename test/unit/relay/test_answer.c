@@ -254,14 +254,25 @@ TEST(malformed_parameter_status)
 }
 
 /* A change that the client has not requested belongs to the server. */
-TEST(parameter_status_during_a_pooler_query)
+TEST(parameter_status_during_a_task)
 {
 	REQUIRE(begin());
-	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
+	CHECK(ledger_sent_marked(&server->ledger, 'Q', 0, OWED_TO_POOLER, MARK_TASK));
 	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
 	CHECK_INT(look(), VERDICT_SWALLOW);
 	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "UTC");
 	CHECK_TEXT(params_get(server->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
+	end();
+}
+
+/* The error of this Parse may roll back a SET of the client. */
+TEST(parameter_status_during_a_pooler_parse)
+{
+	REQUIRE(begin());
+	CHECK(ledger_sent_marked(&server->ledger, 'P', 0, OWED_TO_POOLER, MARK_PREPARED));
+	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
+	CHECK_INT(look(), VERDICT_PASS);
+	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
 	end();
 }
 
