@@ -3,6 +3,7 @@
 
 #include "conn/gather.h"
 #include "pg/frame.h"
+#include "pg/message.h"
 #include "pg/sql_commands.h"
 #include "pg/statement.h"
 
@@ -145,26 +146,19 @@ struct prepared_server {
 
 /* ---- messages of clients: request.c ---- */
 
-enum prepared_verdict {
-	PREPARED_PASS,			/* forward the frame without its first `skip` bytes: their replacement has been gathered */
-	PREPARED_SWALLOW,		/* drop the frame: a local reply or a gathered message stands for it */
-	PREPARED_MORE,			/* more of the frame is needed */
-	PREPARED_WAIT,			/* call again after more answers, or after the server has taken the bytes sent so far */
-	PREPARED_TOO_MUCH,		/* max_prepared_memory: close the client */
-	PREPARED_NO_MEMORY
-};
-
-/* Handles a Parse, Bind, Describe or Close of a client for its server: enters it in the ledger and gathers the messages before it. Sets *skip with
-   PREPARED_PASS. */
-enum prepared_verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
-				    size_t *skip);
+/* Handles a Parse, Bind, Describe or Close of a client for its server: enters it in the ledger and gathers the messages before it. VERDICT_PASS:
+   forward the frame without its first *skip bytes, whose replacement is gathered; SWALLOW: a local reply or a gathered message replaces the frame;
+   MORE: more of the frame is needed; WAIT: call again after more answers, or after the server has taken the bytes sent so far; GONE: the client has
+   ended, by max_prepared_memory; NO_MEMORY. */
+enum verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
+			   size_t *skip);
 /* More of such a message must arrive before it is handled, so its client needs no server yet. False for a Parse that is larger than the read buffer:
    it is collected or forwarded while the client has a server. */
 bool prepared_is_incomplete(const struct pg_frame *frame);
 /* Handles a complete Parse of the unnamed statement, which the caller forwards unchanged: `text` is its body after the name. False: no memory. */
 bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
 /* Handles a Query for which prepared_query_may_name() is true. */
-enum prepared_verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
+enum verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
 /* Enters any other Query in the ledger; the Query ends the unnamed statement. False: no memory. */
 bool prepared_send_query(struct client *client, struct server *server);
 
@@ -201,23 +195,18 @@ static inline void prepared_note_settings(const struct client *c, struct server 
 
 /* ---- answers of servers: answer.c ---- */
 
-enum prepared_answer {
-	PREPARED_NORMAL,		/* handle the answer by its owner in the ledger */
-	PREPARED_RELAY,			/* forward the answer to the client, whatever its owner in the ledger is */
-	PREPARED_DROP,			/* drop the answer: the client has got another message in its place, or needs none */
-	PREPARED_BROKEN			/* the server violated the protocol, or there is no memory */
-};
-
 /* Handles the ledger's result for messages with MARK_PREPARED after the answer `frame`. An ErrorResponse is complete, unless it is longer than the
-   relay reads. */
-enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
+   relay reads. VERDICT_PASS: forward the answer to the client, whatever its owner in the ledger is; SWALLOW: the client has another message in its
+   place, or needs none; MORE: its owner decides; INVALID: the server violated the protocol, or there is no memory. */
+enum verdict prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
 /* The same after ledger_passes(): the oldest message succeeded. */
 void prepared_passed(struct server *server, struct client *client);
 /* Stores the types in a ParameterDescription, RowDescription or NoData that answers a message with MARK_PREPARED. Called before
    prepared_answered(). */
 void prepared_described(struct server *server, const struct pg_frame *frame);
-/* Rewrites the server's error of SQL that names statements, and sends it to the client. */
-enum prepared_answer prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
+/* Rewrites the server's error of SQL that names statements, and sends it to the client: VERDICT_SWALLOW; VERDICT_PASS: the error needs no change;
+   VERDICT_INVALID: no memory. */
+enum verdict prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
 /* Crosses off the local reply that is due and returns its size; *from points to static bytes. 0: none is due. */
 size_t prepared_local_reply(struct server *server, const void **from);
 /* The ledger of the server is lost: the results of all messages in flight are unknown. */

@@ -15,7 +15,7 @@ struct prepared_request {
 	struct server *s;
 	const struct pg_frame *f;
 	struct gather *g;
-	size_t *skip;			/* see PREPARED_PASS */
+	size_t *skip;			/* see VERDICT_PASS */
 	struct prepared_client *pc;
 	struct prepared_server *ps;
 };
@@ -77,8 +77,8 @@ void request_insert(const struct prepared_request *r, uint8_t type, const char *
 /* Enters a message in the ledger with MARK_PREPARED, and in the journal. False: no memory. */
 bool request_enter(const struct prepared_request *r, uint8_t type, enum ledger_owner owner, enum op_kind kind, struct prepared_name *name,
 		   struct statement *statement);
-/* Returns PREPARED_WAIT. Gathers a Flush, because the server may delay its answers until a Flush, and the client's Sync waits with this message. */
-enum prepared_verdict request_wait(const struct prepared_request *r);
+/* Returns VERDICT_WAIT. Gathers a Flush, because the server may delay its answers until a Flush, and the client's Sync waits with this message. */
+enum verdict request_wait(const struct prepared_request *r);
 
 /* ---- statements ---- */
 
@@ -102,9 +102,9 @@ struct sql_plan {
 	unsigned count;
 	struct sql_name names[SQL_NAMES_MOST];
 };
-/* Sends the messages before the text of a Query (`is_query`) or Parse. PREPARED_PASS: send the text by sql_write(); PREPARED_MORE: the text names no
-   statement of the client and is sent unchanged; else PREPARED_WAIT or PREPARED_NO_MEMORY. */
-enum prepared_verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, const uint8_t *text, size_t size, bool is_query);
+/* Sends the messages before the text of a Query (`is_query`) or Parse. VERDICT_PASS: send the text by sql_write(); VERDICT_MORE: the text names no
+   statement of the client and is sent unchanged; else VERDICT_WAIT or VERDICT_NO_MEMORY. */
+enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, const uint8_t *text, size_t size, bool is_query);
 /* Gathers a Query, or a Parse of the unnamed statement, with the server's names. `body`, after the name, begins with the text of the plan. Plan
    NULL: unchanged. The caller keeps the body until the next flush. */
 void sql_write(const struct prepared_request *r, uint8_t type, const struct sql_plan *plan, const uint8_t *body, size_t size);

@@ -264,7 +264,7 @@ static void build_renamed(struct bytes *out, const struct pg_frame *f, const str
 }
 
 /* Sends the client this error in place of the error of the server, and frees it. */
-static enum prepared_answer send_error(struct client *c, struct bytes *error)
+static enum verdict send_error(struct client *c, struct bytes *error)
 {
 	bool failed = error->failed;
 
@@ -272,11 +272,11 @@ static enum prepared_answer send_error(struct client *c, struct bytes *error)
 	if (!failed)
 		stream_write_bytes(&c->peer.stream, error->data, bytes_size(error));
 	bytes_free(error);
-	return failed ? PREPARED_BROKEN : PREPARED_DROP;
+	return failed ? VERDICT_INVALID : VERDICT_SWALLOW;
 }
 
 /* An error of the operation: the client may get another one. */
-static enum prepared_answer op_failed(struct server *s, struct client *c, const struct pg_frame *f, const struct prepared_op *op)
+static enum verdict op_failed(struct server *s, struct client *c, const struct pg_frame *f, const struct prepared_op *op)
 {
 	struct statement *st = op->statement;
 	struct bytes out = BYTES_EMPTY;
@@ -284,7 +284,7 @@ static enum prepared_answer op_failed(struct server *s, struct client *c, const 
 	bool is_unknown;
 
 	if (!c || !pg_frame_is_whole(f))
-		return PREPARED_RELAY;
+		return VERDICT_PASS;
 	is_unknown = error_has(f, 'C', "26000");
 	if (op->kind == OP_NAME_TOO_LONG && is_unknown) {
 		pg_build_error(&out, "ERROR", "42622", "name of a prepared statement or portal is too long", NULL,
@@ -296,7 +296,7 @@ static enum prepared_answer op_failed(struct server *s, struct client *c, const 
 		return send_error(c, &out);
 	}
 	if (!op->name)
-		return PREPARED_RELAY;
+		return VERDICT_PASS;
 	if (op->kind == OP_USE && st) {
 		e = entry_find(s->prepared, st);
 		if (is_stale(f))
@@ -324,13 +324,13 @@ static bool is_of_types_that_differ(const struct prepared_sql *sql, const struct
 	return false;
 }
 
-enum prepared_answer prepared_sql_failed(struct server *s, struct client *c, const struct pg_frame *f)
+enum verdict prepared_sql_failed(struct server *s, struct client *c, const struct pg_frame *f)
 {
 	const struct prepared_sql *sql = c->prepared ? c->prepared->sql : NULL;
 	struct bytes out = BYTES_EMPTY;
 
 	if (!sql || !s->prepared || sql->server != s->peer.id || !pg_frame_is_whole(f))
-		return PREPARED_RELAY;
+		return VERDICT_PASS;
 	if (is_of_types_that_differ(sql, s->prepared, f))
 		build_types_differ(&out);
 	else
@@ -340,13 +340,13 @@ enum prepared_answer prepared_sql_failed(struct server *s, struct client *c, con
 
 /* ---- answers ---- */
 
-enum prepared_answer prepared_answered(struct server *s, struct client *c, const struct pg_frame *f)
+enum verdict prepared_answered(struct server *s, struct client *c, const struct pg_frame *f)
 {
 	uint32_t skipped = s->ledger.marks_skipped[MARK_PREPARED];
-	enum prepared_answer answer = PREPARED_NORMAL;
+	enum verdict answer = VERDICT_MORE;
 
 	if (!s->prepared || !s->prepared->op_count)
-		return PREPARED_BROKEN;
+		return VERDICT_INVALID;
 	if (s->ledger.mark == MARK_PREPARED) {
 		struct prepared_op op = op_take(s->prepared);
 
@@ -358,9 +358,9 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 				c->prepared->sql_waits = false;
 				c->prepared->awaited = 0;
 			}
-			answer = op.is_internal ? PREPARED_DROP : op_failed(s, c, f, &op);
+			answer = op.is_internal ? VERDICT_SWALLOW : op_failed(s, c, f, &op);
 		} else if (op.kind == OP_DUPLICATE || op.kind == OP_TYPES_DIFFER || op.kind == OP_NAME_TOO_LONG) {
-			answer = PREPARED_BROKEN;
+			answer = VERDICT_INVALID;
 		}
 		op_release(s->peer.world, &op);
 	}

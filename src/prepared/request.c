@@ -46,15 +46,15 @@ static void log_refused(const struct prepared_request *r, const struct statement
 
 /* ---- forwarding and refusing ---- */
 
-static enum prepared_verdict forward_entered(const struct prepared_request *r)
+static enum verdict forward_entered(const struct prepared_request *r)
 {
 	bool entered = ledger_sent(&r->s->ledger, r->f->type, r->f->here ? r->f->body[0] : 0, OWED_TO_CLIENT);
 
-	return entered ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return entered ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 /* The text of a Parse is not read: it may set a role. */
-static enum prepared_verdict forward_unchanged(const struct prepared_request *r)
+static enum verdict forward_unchanged(const struct prepared_request *r)
 {
 	bool may_parse = r->f->type == PGC_PARSE && (!r->s->ledger.skipping || ledger_may_surprise(&r->s->ledger));
 
@@ -64,7 +64,7 @@ static enum prepared_verdict forward_unchanged(const struct prepared_request *r)
 }
 
 /* max_prepared_statements is 0: a Parse with a name is forwarded unchanged. */
-static enum prepared_verdict forward_parse(const struct prepared_request *r, const struct statement_use *use)
+static enum verdict forward_parse(const struct prepared_request *r, const struct statement_use *use)
 {
 	const uint8_t *text = (const uint8_t *)use->name + use->name_size;
 	size_t here = r->f->here - (size_t)(text - r->f->body);
@@ -97,28 +97,28 @@ static void replace_name(const struct prepared_request *r, const struct statemen
 	statement_name(to, &r->ps->names, end, end_size);
 }
 
-static enum prepared_verdict reply_locally(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n, struct statement *st)
+static enum verdict reply_locally(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n, struct statement *st)
 {
-	return op_push(r->ps, kind, n, st) && ledger_local_reply(&r->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	return op_push(r->ps, kind, n, st) && ledger_local_reply(&r->s->ledger) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
 }
 
 /* Sends a Describe of a statement that does not exist in place of the message; answer.c replaces its error (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). */
-static enum prepared_verdict refuse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n)
+static enum verdict refuse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n)
 {
 	bool is_marked = ledger_enters(&r->s->ledger);
 
 	request_insert(r, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
 	if (is_marked && !op_push(r->ps, kind, n, NULL))
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	return ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, is_marked ? MARK_PREPARED : LEDGER_UNMARKED) ?
-		PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+		VERDICT_SWALLOW : VERDICT_NO_MEMORY;
 }
 
 /* ---- Parse with a name ---- */
 
 /* The client has this name. The server must report that, or another error of the message: it gets the message under a name that it has. Only without
    messages in flight is it certain that the client still has the name. */
-static enum prepared_verdict parse_duplicate(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n)
+static enum verdict parse_duplicate(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n)
 {
 	struct ledger *l = &r->s->ledger;
 
@@ -131,9 +131,9 @@ static enum prepared_verdict parse_duplicate(const struct prepared_request *r, c
 	replace_name(r, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
 	if (!ledger_sent(l, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) || !ledger_sent(l, PGC_PARSE, 0, OWED_TO_POOLER) ||
 	    !request_enter(r, PGC_PARSE, OWED_TO_CLIENT, OP_DUPLICATE, n, NULL))
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	ledger_watch_last(l);
-	return PREPARED_PASS;
+	return VERDICT_PASS;
 }
 
 /* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so pgweir answers only if the transaction has not failed and no
@@ -143,7 +143,7 @@ static bool may_reply_to_parse(const struct prepared_request *r)
 	return r->s->status != 'E' && ledger_is_one_batch(&r->s->ledger) && !ledger_may_copy(&r->s->ledger) && !ledger_may_surprise(&r->s->ledger);
 }
 
-static enum prepared_verdict parse_new(const struct prepared_request *r, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
+static enum verdict parse_new(const struct prepared_request *r, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(r->ps, st);
 
@@ -157,39 +157,41 @@ static enum prepared_verdict parse_new(const struct prepared_request *r, struct 
 		return reply_locally(r, OP_KNOWN, n, st);
 	}
 	if (!request_parse(r, OP_PARSE, n, st, plan))
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	/* SQL that names statements has the types of these */
-	return st->names_others || request_describe(r, n, st, false) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	return st->names_others || request_describe(r, n, st, false) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
 }
 
-static NEVER_INLINE enum prepared_verdict parse_new_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+static NEVER_INLINE enum verdict parse_new_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
 {
 	struct sql_plan plan;
-	enum prepared_verdict verdict = sql_plan(r, &plan, st->body, st->size, false);
+	enum verdict verdict = sql_plan(r, &plan, st->body, st->size, false);
 
-	if (verdict != PREPARED_PASS && verdict != PREPARED_MORE)
+	if (verdict != VERDICT_PASS && verdict != VERDICT_MORE)
 		return verdict;
 	if (r->pc->sql)
 		r->pc->sql->statement = st->number;
-	return parse_new(r, n, st, verdict == PREPARED_PASS ? &plan : NULL);
+	return parse_new(r, n, st, verdict == VERDICT_PASS ? &plan : NULL);
 }
 
-static enum prepared_verdict parse_named(const struct prepared_request *r, const struct statement_use *use)
+static enum verdict parse_named(const struct prepared_request *r, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
 	const uint8_t *body = (const uint8_t *)use->name + use->name_size;
 	size_t size = r->f->size - use->name_size, most = (size_t)request_world(r)->conf->settings.max_prepared_memory;
-	enum prepared_verdict verdict = PREPARED_WAIT;
+	enum verdict verdict = VERDICT_WAIT;
 	struct statement *st;
 	bool is_private;
 
 	/* before the text has arrived and takes memory */
-	if (most > 0 && r->pc->bytes + name_cost(use->name_size, size) > most)
-		return PREPARED_TOO_MUCH;
+	if (most > 0 && r->pc->bytes + name_cost(use->name_size, size) > most) {
+		client_end(r->c, REASON_PREPARED_MEMORY, NULL);
+		return VERDICT_GONE;
+	}
 	if (!pg_frame_is_whole(r->f))
-		return PREPARED_MORE;
+		return VERDICT_MORE;
 	if (request_name_in_doubt(r, n))
-		return PREPARED_WAIT;
+		return VERDICT_WAIT;
 	/* the journal holds the text until its answer, even if the name has another statement by then */
 	if (r->ps->journal_bytes > JOURNAL_MOST)
 		return request_wait(r);
@@ -202,11 +204,11 @@ static enum prepared_verdict parse_named(const struct prepared_request *r, const
 	is_private = !ledger_is_up_to_date(&r->s->ledger) || request_is_private(r);
 	st = (is_private ? statement_apart : statement_take)(request_world(r)->statements, request_place(r), r->c->params, body, size);
 	if (!st)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	if (!request_entry_in_doubt(r, entry_find(r->ps, st))) {
 		if (!n)
 			n = name_new(r->pc, use->name, use->name_size);
-		verdict = !n ? PREPARED_NO_MEMORY : st->names_others ? parse_new_sql(r, n, st) : parse_new(r, n, st, NULL);
+		verdict = !n ? VERDICT_NO_MEMORY : st->names_others ? parse_new_sql(r, n, st) : parse_new(r, n, st, NULL);
 	}
 	statement_drop(request_world(r)->statements, &st);
 	return verdict;
@@ -215,11 +217,11 @@ static enum prepared_verdict parse_named(const struct prepared_request *r, const
 /* ---- Bind and Describe with a name ---- */
 
 /* The client has no such statement on any server. */
-static enum prepared_verdict use_missing(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
+static enum verdict use_missing(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
 					 struct statement *st)
 {
 	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 /* The client may have made this name, which pgweir does not know, by PREPARE. */
@@ -230,9 +232,9 @@ static bool may_be_of_sql(const struct prepared_request *r, const struct stateme
 	return (r->s->status != 'I' || is_pinned) && strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0;
 }
 
-static enum prepared_verdict use_unknown(const struct prepared_request *r, const struct statement_use *use)
+static enum verdict use_unknown(const struct prepared_request *r, const struct statement_use *use)
 {
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 	struct prepared_name *n;
 
 	if (may_be_of_sql(r, use))
@@ -244,7 +246,7 @@ static enum prepared_verdict use_unknown(const struct prepared_request *r, const
 		return request_wait(r);
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	r->ps->missing_name_batch = r->s->batch + 1;
 	log_refused(r, use, "not found");
 	verdict = use_missing(r, use, n, NULL);
@@ -265,23 +267,23 @@ static bool must_flush(const struct prepared_request *r)
 }
 
 /* Uses a statement that may deallocate statements, change the meaning of texts, or name other statements; in the last case it is parsed again.
-   PREPARED_PASS: it may be used. */
-static NEVER_INLINE enum prepared_verdict use_named_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+   VERDICT_PASS: it may be used. */
+static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
 {
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 	struct sql_plan plan;
 
 	r->s->session.meaning_in_doubt |= st->configures;
 	r->pc->deallocates |= st->deallocates;
 	if (!st->names_others || sql_is_current(r, st->number))
-		return PREPARED_PASS;
+		return VERDICT_PASS;
 	verdict = sql_plan(r, &plan, st->body, st->size, false);
-	if (verdict != PREPARED_PASS && verdict != PREPARED_MORE)
+	if (verdict != VERDICT_PASS && verdict != VERDICT_MORE)
 		return verdict;
-	if (!request_parse(r, OP_REPARSE, n, st, verdict == PREPARED_PASS ? &plan : NULL))
-		return PREPARED_NO_MEMORY;
+	if (!request_parse(r, OP_REPARSE, n, st, verdict == VERDICT_PASS ? &plan : NULL))
+		return VERDICT_NO_MEMORY;
 	r->pc->sql->statement = st->number;
-	return PREPARED_PASS;
+	return VERDICT_PASS;
 }
 
 /* The statement was parsed for this request: nothing was executed since, so its validity does not matter. */
@@ -290,45 +292,45 @@ static bool is_usable_now(const struct prepared_request *r, const struct prepare
 	return entry_is_usable(e) || (e && e->sent && e->statement->number == r->pc->awaited);
 }
 
-/* The server lacks the statement, or its types may differ from the types that the client received. PREPARED_MORE: it may be used. */
-static NEVER_INLINE enum prepared_verdict make_usable(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
+/* The server lacks the statement, or its types may differ from the types that the client received. VERDICT_MORE: it may be used. */
+static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
 						      struct statement *st, struct prepared_entry *e)
 {
 	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
 	/* the types that the client's Parse has are not known before its answer */
 	if (e && e->describing && n->types)
-		return st->number == r->pc->awaited ? PREPARED_WAIT : request_wait(r);
+		return st->number == r->pc->awaited ? VERDICT_WAIT : request_wait(r);
 	if (is_usable_now(r, e)) {
 		if (n->types && e->types && e->types != n->types)
 			return refuse(r, OP_TYPES_DIFFER, n);
 		entry_used(r->ps, e);
-		return PREPARED_MORE;
+		return VERDICT_MORE;
 	}
 	if (st->changed)
 		return use_missing(r, use, n, st);
 	if (request_is_after_copy(r))
 		return request_wait(r);
 	if (!request_parse(r, OP_REPARSE, n, st, NULL) || !((st->names_others && !n->types) || request_describe(r, n, st, false)))
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	if (n->types == 0)
-		return PREPARED_MORE;
+		return VERDICT_MORE;
 	/* wait for the types, because an execution with other types cannot be undone */
 	gather_copy(r->g, flush, sizeof(flush));
 	r->pc->awaited = st->number;
-	return PREPARED_WAIT;
+	return VERDICT_WAIT;
 }
 
-static enum prepared_verdict use_statement(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
+static enum verdict use_statement(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
 					   struct statement *st, struct prepared_entry *e)
 {
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 
 	if (request_entry_in_doubt(r, e) || must_flush(r))
-		return PREPARED_WAIT;
+		return VERDICT_WAIT;
 	if (st->deallocates | st->configures) {
 		verdict = use_named_sql(r, n, st);
-		if (verdict != PREPARED_PASS)
+		if (verdict != VERDICT_PASS)
 			return verdict;
 		e = entry_find(r->ps, st);
 	}
@@ -336,25 +338,25 @@ static enum prepared_verdict use_statement(const struct prepared_request *r, con
 		entry_used(r->ps, e);
 	} else {
 		verdict = make_usable(r, use, n, st, e);
-		if (verdict != PREPARED_MORE)
+		if (verdict != VERDICT_MORE)
 			return verdict;
 	}
 	if (r->f->type == PGC_BIND)
 		request_stats(r)->bind_count++;
 	r->pc->awaited = 0;
 	replace_name(r, use, st->end, st->end_size);
-	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
-static enum prepared_verdict use_named(const struct prepared_request *r, const struct statement_use *use)
+static enum verdict use_named(const struct prepared_request *r, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 	struct prepared_entry *e;
 	struct statement *st;
 
 	if (request_name_in_doubt(r, n))
-		return PREPARED_WAIT;
+		return VERDICT_WAIT;
 	if (!n || !n->sent)
 		return use_unknown(r, use);
 	if (n->original)
@@ -364,7 +366,7 @@ static enum prepared_verdict use_named(const struct prepared_request *r, const s
 		return use_statement(r, use, n, n->sent, e);
 	st = request_statement(r, n);
 	if (!st)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	verdict = use_statement(r, use, n, st, entry_find(r->ps, st));
 	statement_drop(request_world(r)->statements, &st);
 	return verdict;
@@ -372,12 +374,12 @@ static enum prepared_verdict use_named(const struct prepared_request *r, const s
 
 /* ---- Close with a name ---- */
 
-static enum prepared_verdict close_named(const struct prepared_request *r, const struct statement_use *use)
+static enum verdict close_named(const struct prepared_request *r, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
 
 	if (request_name_in_doubt(r, n))
-		return PREPARED_WAIT;
+		return VERDICT_WAIT;
 	if (!n || !n->sent) {
 		n = NULL;
 		if (may_be_of_sql(r, use)) {
@@ -392,7 +394,7 @@ static enum prepared_verdict close_named(const struct prepared_request *r, const
 		return reply_locally(r, OP_CLOSE, n, NULL);
 	/* after a COPY only the server knows when the answer is due, so the server answers */
 	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	return request_enter(r, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return request_enter(r, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 /* ---- the unnamed statement: Parse, Close and Query ---- */
@@ -461,37 +463,37 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 }
 
 /* Sends a Close, or a Parse with a text that is not stored. */
-static enum prepared_verdict send_unnamed_change(const struct prepared_request *r)
+static enum verdict send_unnamed_change(const struct prepared_request *r)
 {
 	return change_unnamed(r->c, r->s, false) && ledger_sent_marked(&r->s->ledger, r->f->type, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ?
-		PREPARED_PASS : PREPARED_NO_MEMORY;
+		VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
-/* A Parse of a text that may name statements of the client. PREPARED_MORE: it names none. */
-static NEVER_INLINE enum prepared_verdict parse_unnamed_sql(const struct prepared_request *r)
+/* A Parse of a text that may name statements of the client. VERDICT_MORE: it names none. */
+static NEVER_INLINE enum verdict parse_unnamed_sql(const struct prepared_request *r)
 {
 	struct prepared_client *pc = r->pc;
 	const uint8_t *text = r->f->body + 1;
 	size_t size = r->f->size - 1;
 	struct sql_plan plan;
-	enum prepared_verdict verdict = sql_plan(r, &plan, text, size, false);
+	enum verdict verdict = sql_plan(r, &plan, text, size, false);
 
-	if (verdict == PREPARED_MORE && plan.count > 0)
+	if (verdict == VERDICT_MORE && plan.count > 0)
 		pc->sql->number = pc->number + 1;
-	if (verdict != PREPARED_PASS)
+	if (verdict != VERDICT_PASS)
 		return verdict;
 	sql_write(r, PGC_PARSE, &plan, text, size);
 	if (!prepared_send_unnamed_parse(r->c, r->s, text, size))
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	pc->unnamed_deallocates |= UNNAMED_SENT;
 	pc->sql->number = pc->number;
-	return PREPARED_SWALLOW;
+	return VERDICT_SWALLOW;
 }
 
-static enum prepared_verdict parse_unnamed(const struct prepared_request *r)
+static enum verdict parse_unnamed(const struct prepared_request *r)
 {
 	const struct pg_frame *f = r->f;
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 
 	if (f->size + PG_HEADER > READ_BUFFER) {
 		verdict = send_unnamed_change(r);
@@ -499,13 +501,13 @@ static enum prepared_verdict parse_unnamed(const struct prepared_request *r)
 		return verdict;
 	}
 	if (!pg_frame_is_whole(f))
-		return PREPARED_MORE;
+		return VERDICT_MORE;
 	if (r->pc->names && statement_sql_may_be_parsed(f->body + 1, f->size - 1)) {
 		verdict = parse_unnamed_sql(r);
-		if (verdict != PREPARED_MORE)
+		if (verdict != VERDICT_MORE)
 			return verdict;
 	}
-	return prepared_send_unnamed_parse(r->c, r->s, f->body + 1, f->size - 1) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return prepared_send_unnamed_parse(r->c, r->s, f->body + 1, f->size - 1) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server *s)
@@ -537,26 +539,26 @@ bool prepared_send_query(struct client *c, struct server *s)
 	return ledger_sent_query(&s->ledger);
 }
 
-enum prepared_verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+enum verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
 	struct prepared_request r = { c, s, f, g, NULL, c->prepared, prepared_server_of(s) };
-	enum prepared_verdict verdict = PREPARED_MORE;
+	enum verdict verdict = VERDICT_MORE;
 	struct sql_plan plan;
 
 	if (!r.ps)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	g->to = &s->peer.stream;
 	/* after messages without a Sync, pgweir can insert no Sync that the client does not know of */
 	if (pg_frame_is_whole(f) && ledger_enters(&s->ledger) && !ledger_may_surprise(&s->ledger) && !s->ledger.open)
 		verdict = sql_plan(&r, &plan, f->body, f->size, true);
-	if (verdict == PREPARED_PASS)
+	if (verdict == VERDICT_PASS)
 		sql_write(&r, PGC_QUERY, &plan, f->body, f->size);
-	else if (verdict != PREPARED_MORE)
+	else if (verdict != VERDICT_MORE)
 		return verdict;
 	c->prepared->deallocates |= deallocate_is_mentioned(f->body, f->here);
 	if (!prepared_send_query(c, s))
-		return PREPARED_NO_MEMORY;
-	return verdict == PREPARED_PASS ? PREPARED_SWALLOW : PREPARED_PASS;
+		return VERDICT_NO_MEMORY;
+	return verdict == VERDICT_PASS ? VERDICT_SWALLOW : VERDICT_PASS;
 }
 
 /* ---- the unnamed statement: Bind and Describe ---- */
@@ -574,20 +576,20 @@ static bool reparse_unnamed(const struct prepared_request *r, const struct sql_p
 }
 
 /* The text may name statements of the client, which may have changed since: it is parsed again, unless it was the last SQL with names.
-   PREPARED_PASS: the server's statement is right. */
-static NEVER_INLINE enum prepared_verdict use_unnamed_sql(const struct prepared_request *r)
+   VERDICT_PASS: the server's statement is right. */
+static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *r)
 {
 	struct prepared_client *pc = r->pc;
 	struct sql_plan plan;
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 
 	if (!pc->has_text || !pc->names || (sql_is_current(r, 0) && pc->sql->number == pc->number))
-		return PREPARED_PASS;
+		return VERDICT_PASS;
 	verdict = sql_plan(r, &plan, bytes_front(&pc->text), bytes_size(&pc->text), false);
-	if ((verdict != PREPARED_PASS && verdict != PREPARED_MORE) || plan.count == 0)
-		return verdict == PREPARED_MORE ? PREPARED_PASS : verdict;
+	if ((verdict != VERDICT_PASS && verdict != VERDICT_MORE) || plan.count == 0)
+		return verdict == VERDICT_MORE ? VERDICT_PASS : verdict;
 	pc->sql->number = pc->number;
-	return reparse_unnamed(r, verdict == PREPARED_PASS ? &plan : NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return reparse_unnamed(r, verdict == VERDICT_PASS ? &plan : NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 /* The text may have other types on this server than the client received, or, if it received none, than where it was parsed. */
@@ -601,14 +603,14 @@ static bool may_types_differ(const struct prepared_request *r)
 }
 
 /* The client's unnamed statement is on another server, or another client has replaced it on this server. */
-static NEVER_INLINE enum prepared_verdict restore_unnamed(const struct prepared_request *r)
+static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *r)
 {
 	static const uint8_t close[] = { PGC_CLOSE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
 	static const uint8_t describe[] = { PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0, PGC_FLUSH, 0, 0, 0, 4 };
 	struct prepared_client *pc = r->pc;
 
 	if (r->ps->unnamed_describing)
-		return PREPARED_WAIT;
+		return VERDICT_WAIT;
 	if (pc->has_text && may_types_differ(r))
 		return refuse(r, OP_TYPES_DIFFER, NULL);
 	if (request_is_after_copy(r))
@@ -617,25 +619,25 @@ static NEVER_INLINE enum prepared_verdict restore_unnamed(const struct prepared_
 		/* no statement, or an unknown one: the server must report that it does not exist */
 		r->s->unnamed_of = 0;
 		gather_copy(r->g, close, sizeof(close));
-		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 	}
 	if (!reparse_unnamed(r, NULL))
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	if (pc->unnamed_types.hash == 0)
-		return PREPARED_PASS;
+		return VERDICT_PASS;
 	/* wait for the types, because an execution with other types cannot be undone; until then the statement belongs to no client */
 	gather_copy(r->g, describe, sizeof(describe));
 	r->s->unnamed_of = 0;
 	r->ps->unnamed_describing = true;
 	return op_push(r->ps, OP_DESCRIBE, NULL, NULL) &&
-	       ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED) ? PREPARED_WAIT : PREPARED_NO_MEMORY;
+	       ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED) ? VERDICT_WAIT : VERDICT_NO_MEMORY;
 }
 
-static enum prepared_verdict use_unnamed(const struct prepared_request *r)
+static enum verdict use_unnamed(const struct prepared_request *r)
 {
 	struct prepared_client *pc = r->pc;
 	struct prepared_server *ps = r->ps;
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 
 	/* a statement that was prepared before the transaction may call set_config in it */
 	if (r->f->type == PGC_BIND && pc->has_text)
@@ -643,16 +645,16 @@ static enum prepared_verdict use_unnamed(const struct prepared_request *r)
 	if (pc->unnamed_deallocates) {
 		pc->deallocates = true;
 		verdict = use_unnamed_sql(r);
-		if (verdict != PREPARED_PASS)
+		if (verdict != VERDICT_PASS)
 			return verdict;
 	}
 	if (ps->unnamed_in_flight > 0 && !ps->unnamed_confirmed && ps->unnamed_batch != r->s->batch)
-		return PREPARED_WAIT;
+		return VERDICT_WAIT;
 	if (!has_server_unnamed(r->c, r->s)) {
 		if (pc->in_flight > 0 && pc->batch != r->s->batch)
-			return PREPARED_WAIT;
+			return VERDICT_WAIT;
 		verdict = restore_unnamed(r);
-		if (verdict != PREPARED_PASS)
+		if (verdict != VERDICT_PASS)
 			return verdict;
 	} else if (r->f->type == PGC_BIND && !pc->has_text) {
 		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
@@ -660,7 +662,7 @@ static enum prepared_verdict use_unnamed(const struct prepared_request *r)
 	if (r->f->type != PGC_DESCRIBE)
 		return forward_unchanged(r);
 	/* the journal notes the types in its answer */
-	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 /* ---- messages that a COPY may swallow ---- */
@@ -688,9 +690,9 @@ static bool uses_foreign_statement(const struct prepared_request *r, const struc
 }
 
 /* A COPY reads the message, or, if it has failed, the server executes the message: the client's statement is unknown afterwards. */
-static enum prepared_verdict send_uncertain(const struct prepared_request *r, const struct statement_use *use)
+static enum verdict send_uncertain(const struct prepared_request *r, const struct statement_use *use)
 {
-	enum prepared_verdict verdict = forward_unchanged(r);
+	enum verdict verdict = forward_unchanged(r);
 	struct prepared_client *pc = r->pc;
 	bool is_parse = r->f->type == PGC_PARSE;
 	struct prepared_name *n;
@@ -713,7 +715,7 @@ static enum prepared_verdict send_uncertain(const struct prepared_request *r, co
 		return verdict;
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	n->batch = r->s->batch;
 	pc->uncertain_name = n;
 	pc->uncertain_name_server = r->s->peer.id;
@@ -748,13 +750,13 @@ static bool must_wait_for_deallocate(const struct prepared_request *r)
 	return false;
 }
 
-enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+enum verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	struct prepared_request r = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
 	struct statement_use use;
 
 	if (!r.pc || !r.ps)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	/* the server skips the message */
 	if (s->ledger.skipping && !ledger_may_surprise(&s->ledger))
 		return forward_unchanged(&r);
@@ -763,7 +765,7 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	g->to = &s->peer.stream;
 	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
 	case PG_MORE:
-		return f->here < NAMES_END_MOST ? PREPARED_MORE : refuse(&r, OP_NAME_TOO_LONG, NULL);
+		return f->here < NAMES_END_MOST ? VERDICT_MORE : refuse(&r, OP_NAME_TOO_LONG, NULL);
 	case PG_BAD:
 		return f->size > NAMES_END_MOST ? refuse(&r, OP_NAME_TOO_LONG, NULL) : forward_unchanged(&r);
 	case PG_OK:

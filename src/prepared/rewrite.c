@@ -68,11 +68,11 @@ static bool enter_inserted(const struct prepared_request *r, uint8_t type, enum 
 	return ledger_sent_marked(&r->s->ledger, type, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED);
 }
 
-enum prepared_verdict request_wait(const struct prepared_request *r)
+enum verdict request_wait(const struct prepared_request *r)
 {
 	if (!ledger_local_reply_is_due(&r->s->ledger))
 		gather_copy(r->g, flush, sizeof(flush));
-	return PREPARED_WAIT;
+	return VERDICT_WAIT;
 }
 
 /* ---- statements ---- */
@@ -238,8 +238,8 @@ static bool end_inserted(const struct prepared_request *r, bool is_query)
 }
 
 /* Statements for EXECUTE that the server lacks are parsed and described first, because an execution with other types cannot be undone. This is tried
-   once. PREPARED_PASS: the server has all statements, or the attempt was made. */
-static enum prepared_verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql, bool is_query)
+   once. VERDICT_PASS: the server has all statements, or the attempt was made. */
+static enum verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql, bool is_query)
 {
 	bool some = false;
 
@@ -252,19 +252,19 @@ static enum prepared_verdict describe_missing(const struct prepared_request *r, 
 			continue;
 		st = request_statement(r, n->name);
 		if (!st)
-			return PREPARED_NO_MEMORY;
+			return VERDICT_NO_MEMORY;
 		if (!st->changed && !st->names_others && !entry_is_usable(entry_find(r->ps, st))) {
 			some = true;
 			done = parse_and_describe(r, n->name, st, is_query);
 		}
 		statement_drop(request_world(r)->statements, &st);
 		if (!done)
-			return PREPARED_NO_MEMORY;
+			return VERDICT_NO_MEMORY;
 	}
 	if (!some)
-		return PREPARED_PASS;
+		return VERDICT_PASS;
 	r->pc->sql_waits = true;
-	return end_inserted(r, is_query) ? PREPARED_WAIT : PREPARED_NO_MEMORY;
+	return end_inserted(r, is_query) ? VERDICT_WAIT : VERDICT_NO_MEMORY;
 }
 
 /* DEALLOCATE earlier in the same text has dropped the name. */
@@ -302,24 +302,24 @@ static struct prepared_sql *record_new(const struct prepared_request *r, const s
 	return sql;
 }
 
-enum prepared_verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, const uint8_t *text, size_t size, bool is_query)
+enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, const uint8_t *text, size_t size, bool is_query)
 {
-	enum prepared_verdict verdict;
+	enum verdict verdict;
 	struct prepared_sql *sql;
 	bool done = true;
 
 	plan->count = statement_sql_read(text, size, plan->names);
 	if (plan->count == 0)
-		return PREPARED_MORE;
+		return VERDICT_MORE;
 	if (ledger_depth(&r->s->ledger) > 0)
 		return request_wait(r);
 	sql = record_new(r, plan);
 	if (!sql)
-		return PREPARED_NO_MEMORY;
+		return VERDICT_NO_MEMORY;
 	if (!r->c->names_sql)
-		return PREPARED_MORE;
+		return VERDICT_MORE;
 	verdict = describe_missing(r, sql, is_query);
-	if (verdict != PREPARED_PASS)
+	if (verdict != VERDICT_PASS)
 		return verdict;
 	for (uint32_t i = 0; i < sql->count && done; i++) {
 		struct prepared_sql_name *n = &sql->names[i];
@@ -328,7 +328,7 @@ enum prepared_verdict sql_plan(const struct prepared_request *r, struct sql_plan
 			done = n->drops ? prepare_empty(r, n, i, is_query) : prepare_named(r, n, is_query);
 	}
 	r->pc->sql_waits = false;
-	return done && (!is_query || end_inserted(r, true)) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return done && (!is_query || end_inserted(r, true)) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
 bool sql_is_current(const struct prepared_request *r, uint64_t statement)

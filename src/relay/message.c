@@ -234,17 +234,6 @@ static NEVER_INLINE enum verdict note_parse(struct client *c, struct server *s, 
 	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
-/* The verdicts of the room prepared have the same numbers; without room for a name, the client ends. */
-static ALWAYS_INLINE enum verdict verdict_of(struct client *c, enum prepared_verdict verdict)
-{
-	_Static_assert((int)PREPARED_PASS == (int)VERDICT_PASS && (int)PREPARED_SWALLOW == (int)VERDICT_SWALLOW &&
-		       (int)PREPARED_MORE == (int)VERDICT_MORE && (int)PREPARED_WAIT == (int)VERDICT_WAIT &&
-		       (int)PREPARED_TOO_MUCH == (int)VERDICT_GONE && (int)PREPARED_NO_MEMORY == (int)VERDICT_NO_MEMORY, "one verdict");
-	if (verdict == PREPARED_TOO_MUCH)
-		client_end(c, REASON_PREPARED_MEMORY, NULL);
-	return (enum verdict)(int)verdict;
-}
-
 /*
  * The functions of the column `taken by` in message.tbl: each enters a message of a client in the ledger of its server, which is ready for the message.
  * The text of the message has been examined.
@@ -288,7 +277,7 @@ static enum verdict take_QUERY(struct client *c, struct server *s, const struct 
 		count_request(c);
 		return VERDICT_MORE;
 	}
-	verdict = verdict_of(c, prepared_send_sql(c, s, f, g));
+	verdict = prepared_send_sql(c, s, f, g);
 	if (verdict == VERDICT_PASS || verdict == VERDICT_SWALLOW)
 		role_query_sent(s, f->body, f->here);
 	return verdict == VERDICT_WAIT ? wait_for_answers(c) : verdict == VERDICT_NO_MEMORY ? no_memory(c) : verdict;
@@ -307,12 +296,12 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 	}
 	if (!c->shares_names)
 		return take_REQUEST(c, s, f, g, skip);
-	verdict = verdict_of(c, prepared_send(c, s, f, g, skip));
+	verdict = prepared_send(c, s, f, g, skip);
 	/* the awaited answer may be a local reply */
 	if (verdict == VERDICT_WAIT && ledger_local_reply_is_due(&s->ledger)) {
 		if (!request_send_local_replies(c, s))
 			return VERDICT_GONE;
-		verdict = verdict_of(c, prepared_send(c, s, f, g, skip));
+		verdict = prepared_send(c, s, f, g, skip);
 	}
 	if (verdict == VERDICT_PASS || verdict == VERDICT_SWALLOW)
 		return verdict;
@@ -730,11 +719,6 @@ static bool is_description(uint8_t type)
 	return type == PGS_PARAMETER_TYPES || type == PGS_ROW_DESCRIPTION || type == PGS_NO_DATA;
 }
 
-static enum verdict verdict_of_answer(enum prepared_answer answer)
-{
-	return answer == PREPARED_BROKEN ? VERDICT_INVALID : answer == PREPARED_DROP ? VERDICT_SWALLOW : VERDICT_PASS;
-}
-
 static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -755,12 +739,10 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 		prepared_described(s, f);
 	/* the answer may concern prepared statements; a client may have names that this server does not know */
 	if ((s->prepared || (c && c->prepared)) && (s->ledger.mark == MARK_PREPARED || s->ledger.marks_skipped[MARK_PREPARED] > 0)) {
-		enum prepared_answer answer = prepared_answered(s, c, f);
+		enum verdict answer = prepared_answered(s, c, f);
 
-		if (answer == PREPARED_RELAY && !c)
-			return VERDICT_SWALLOW;
-		if (answer != PREPARED_NORMAL)
-			return verdict_of_answer(answer);
+		if (answer != VERDICT_MORE)
+			return answer == VERDICT_PASS && !c ? VERDICT_SWALLOW : answer;
 	}
 	if (owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
 		return swallowed(s, f, mark);
@@ -768,7 +750,7 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 		return is_surplus(s, f, mark) ? VERDICT_SWALLOW : VERDICT_INVALID;
 	/* the client has named statements in SQL, which have other names on the server */
 	if (f->type == PGS_ERROR && c->names_sql)
-		return verdict_of_answer(prepared_sql_failed(s, c, f));
+		return prepared_sql_failed(s, c, f);
 	return f->type == PGS_READY ? VERDICT_READY : VERDICT_PASS;
 }
 

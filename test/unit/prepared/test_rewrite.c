@@ -43,7 +43,7 @@ static struct prepared_entry *entry(const char *text)
 
 TEST(message_header)
 {
-	uint8_t to[PG_HEADER];
+	uint8_t to[PG_HEADER] = { 0 };
 	struct unpack in = unpack_of(to, sizeof(to));
 
 	message_header(to, 'P', 0x01020304);
