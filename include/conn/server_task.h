@@ -15,7 +15,7 @@ enum task_end {
 	TASK_END_NOTHING,		/* nothing: the server has ended, or its next task has begun */
 	TASK_END_RELEASE,		/* the server has no client: server_release() */
 	TASK_END_RESUME,		/* the messages of the client continue */
-	TASK_END_LINK,			/* the state of the client is known: the link ends, or the messages of the client continue */
+	TASK_END_LINK,			/* the state of the client is known: the server is released, or else continues with the messages of the client */
 	TASK_END_RESTORE,		/* the server gets the state of the client next */
 	TASK_END_RESTORED,		/* the server has the state of the client */
 	TASK_END_PARTED			/* the server has ended, and its client gets another one */

@@ -55,7 +55,8 @@ struct release release_decide(const struct release_view *view);
 
 /* An empty query: its answer resolves a doubt of the ledger. */
 extern const struct server_task task_barrier;
-/* The owed answers are unknown: until the answer of this query, all messages of the server belong to its client. */
+/* A query that separates the answers for the client from later ones, when the ledger does not know which answers the server owes. The client gets
+   all messages of the server before the answer to the query. */
 extern const struct server_task task_leave;
 
 /* Ends the link if the server is free, or takes the next step towards that. Nothing for a server without a client, or in session mode. */

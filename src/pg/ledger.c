@@ -10,9 +10,9 @@
  *  - CopyDone and CopyFail add a marker. When CopyInResponse arrives, the Syncs before the marker were sent into the COPY. They leave the ledger and
  *    are counted in copy_syncs, as are Syncs that are sent while there is no marker (copy_in).
  *  - When the COPY succeeds, all of them were ignored.
- *  - When the COPY fails, the server may have read any number of them before. (COPY into a view fails between CopyInResponse and the first read.)
+ *  - When the COPY fails, the server may have ignored any number of these Syncs before the failure. (COPY into a view fails between CopyInResponse and the first read.)
  *    Then up to copy_syncs ReadyForQuery arrive in addition to the entries, and the ledger is not empty until the answer to a later message shows
- *    that the server has read all of them. It does not matter which of two ReadyForQuery is the additional one.
+ *    that the server has read all of these Syncs. It does not matter which of two ReadyForQuery is the additional one.
  *  - If the uncertainty reaches further, because the server may or may not have skipped later messages, the ledger is lost.
  *
  * The fast paths handle nearly all traffic. The effect of an answer on the oldest message is a row of pg_answers (include/tbl/message.tbl), and

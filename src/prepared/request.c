@@ -13,8 +13,8 @@
  * Answers of pgweir are local replies in the ledger: they come in order, and an earlier error skips them.
  *
  * The unnamed statement of a server belongs to the client that used it last (server->unnamed_of). Messages of that client are
- * forwarded unchanged. Before a Bind of another client its last text is parsed again. If that text is unknown, or was longer than the
- * read buffer, the unnamed statement is closed first, and the client gets the server's error.
+ * forwarded unchanged. Before a Bind of another client, pgweir parses the last text of that other client again. If this text is unknown,
+ * or was longer than the read buffer, pgweir closes the unnamed statement first, and the client gets the server's error.
  *
  * A text is parsed under the parameters of the session, so clients with equal parameters share the statement. While these parameters
  * may be changing, a Parse of a client makes a private statement, and a Parse by pgweir is PARSE_UNCERTAIN.

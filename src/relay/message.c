@@ -198,7 +198,7 @@ static enum verdict find_server(struct client *c, const struct pg_frame *f)
    one, and there is no `g`. */
 static enum verdict note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
 {
-	/* the server may be asked before the message: it owes nothing and is in no transaction. Otherwise the beginning of the link has asked. */
+	/* pgweir can ask the server before the first message of a link, when the server owes nothing and is in no transaction */
 	if (s->session.doubts | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0 &&
 	    session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
 		session_functions_ask(s);
@@ -710,7 +710,7 @@ static enum verdict unasked(struct server *s, struct client *c, const struct pg_
 		}
 		return VERDICT_PASS;
 	}
-	/* the client is told the values that pgweir's SET changed at the end of the SET; notices of the SET are for no client */
+	/* After its own SET pgweir reports the new values to the client itself. Notices of that SET are for no client. */
 	return owner == OWED_TO_POOLER ? VERDICT_SWALLOW : VERDICT_PASS;
 }
 

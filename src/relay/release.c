@@ -1,12 +1,13 @@
 /*
- * The release of a server. Only release_decide() decides whether the server of a link is free, and this file carries the verdict out.
+ * The release of a server. The two functions of release_decide() alone decide whether the server of a link is free, and this file carries the
+ * verdict out.
  *
  * A server is free when it owes nothing, is in no transaction, and both sides are between two messages. With session_state = full it must also have
  * no state of its client that is unknown or cannot move. A server without a client may still wait for cancel requests that are on their way to it,
  * and for server_reset_query (server_enter).
  *
- * A link ends in the mode in which it began (client->shares_server): a client that has got a session of its own may have filled it with state that no
- * other client may see.
+ * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed: the session of a link that began in session mode
+ * may have state that no other client may see.
  *
  * Invariant: a server without a client owes no client anything, and is in no transaction.
  */
@@ -64,7 +65,7 @@ static struct release decide_for_busy(const struct release_view *v)
 {
 	bool at_boundary = !v->in_transaction && !v->has_task && !v->in_message && !v->holds_first;
 
-	/* not within a batch: its answers may be missing, and no other server knows its first messages */
+	/* not within a batch: answers to the batch may be missing, and no other server has the first messages of the batch */
 	if (v->is_lost && at_boundary && !v->in_batch && !(v->has_state && v->is_pinned))
 		return v->has_state ? (struct release){ RELEASE_PIN, "the owed answers are unknown, and the session has state of the client" } :
 		       (struct release){ RELEASE_MOVE, "the owed answers are unknown" };
