@@ -13,7 +13,8 @@
  *
  * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That server LISTENs to the client's channels first
  * (notify_client_relisten): outside of transactions before such a text, otherwise before the text that begins the transaction. At the end of the link
- * the server is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs.
+ * the server is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs. In between the client receives its own notifications from
+ * the server: PostgreSQL omits the channels that a transaction leaves, the listener does not.
  */
 #include "state/notify_client.h"
 
@@ -350,6 +351,14 @@ static void marker_received(struct notify_server *l, const char *payload)
 	}
 }
 
+/* The notification is the client's own, and its server LISTENs to all channels that the client still has. */
+static bool is_from_own_server(const struct client *c, uint32_t pid)
+{
+	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
+
+	return s && s->session.channels_restored && pid != 0 && s->backend_pid == pid;
+}
+
 bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
 {
 	struct notify_server *l = notify_server_of(s->pooled.pool);
@@ -376,7 +385,7 @@ bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
 
 		if (sub->from_listener && message.failed)
 			client_end(sub->notify_client->client, REASON_NO_MEMORY, NULL);
-		else if (sub->from_listener)
+		else if (sub->from_listener && !is_from_own_server(sub->notify_client->client, n.pid))
 			deliver(sub->notify_client, &message, notify_sender_for(sub->notify_client->client, told));
 	}
 	bytes_free(&message);
@@ -400,7 +409,7 @@ bool notify_client_passes(struct client *c, const struct pg_frame *f)
 	channel = channel_find(h->notify_server, n.channel);
 	sub = channel ? subscription_of(h, channel) : NULL;
 	/* pgweir learns the channels of the last LISTEN at the end of the transaction */
-	return !sub || sub->from_server;
+	return !sub || sub->from_server || is_from_own_server(c, n.pid);
 }
 
 /* ---- the steps to the listener ---- */

@@ -201,6 +201,33 @@ def test_remaining_channels(scene, postgres, say, left):
     assert channels(first) == ["a"] and channels(other) == []
 
 
+@pytest.mark.parametrize("requests", [
+    [["BEGIN"], ["NOTIFY a, '1'"], ["NOTIFY b, '2'"], ["UNLISTEN a"], ["COMMIT"]],
+    [["BEGIN"], ["NOTIFY a, '1'"], ["NOTIFY b, '2'"], ["UNLISTEN *"], ["COMMIT", "SELECT 1"]],
+    [["BEGIN; NOTIFY a, '1'; NOTIFY b, '2'; UNLISTEN a; COMMIT"]],
+    [["NOTIFY a, '1'; NOTIFY b, '2'; UNLISTEN a"]],
+    [["BEGIN"], ["UNLISTEN a"], ["NOTIFY a, '1'"], ["ROLLBACK"]],
+    [["BEGIN"], ["SAVEPOINT s"], ["UNLISTEN a"], ["ROLLBACK TO s"], ["NOTIFY a, '1'"], ["COMMIT"]],
+    [["NOTIFY a, '1'"], ["UNLISTEN a"], ["NOTIFY a, '2'"]],
+])
+def test_own_notifications_and_unlisten_in_one_transaction(scene, postgres, requests):
+    """The client is told the same as on a direct connection: nothing from a channel that the transaction leaves."""
+    weir = full(scene, postgres)
+    first, mine, direct = weir.client(), weir.client(), Client(postgres.port)
+    direct.login(user="postgres", database="p1")
+    for client in (first, mine, direct):
+        client.query("LISTEN a; LISTEN b")
+    at_rest(weir)
+    for texts in requests:
+        told = []
+        for client in (direct, mine):
+            client.send(b"".join(m.query(text) for text in texts))
+            told.append([note for _ in texts for note in notes_of(client.result())])
+        assert told[1] == told[0]
+    at_rest(weir)
+    quiet(weir, mine)
+
+
 @pytest.mark.parametrize("way", ["query", "one query", "unnamed", "named"])
 def test_channels_in_a_transaction(scene, postgres, way):
     """pg_listening_channels() says what the transaction began with, as on a direct connection."""
