@@ -93,11 +93,13 @@ bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t 
 	while (padding < 2 && padding < length && text[length - 1 - padding] == '=')
 		padding++;
 	for (size_t i = 0; i < length - padding; i++) {
-		const char *digit = memchr(base64_digits, text[i], sizeof(base64_digits) - 1);
+		char c = text[i];
+		int digit = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52 :
+			    c == '+' ? 62 : c == '/' ? 63 : -1;
 
-		if (!digit)
+		if (digit < 0)
 			return false;
-		bits = bits << 6 | (uint32_t)(digit - base64_digits);
+		bits = bits << 6 | (uint32_t)digit;
 		/* of four base64_digits, the second, third and fourth each complete a byte */
 		if (i % 4 == 0)
 			continue;
