@@ -112,7 +112,7 @@ enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struc
 /* Sends; the rest of the answer follows in a later turn. */
 void caller_answer_later(struct caller *caller);
 
-/* verbs.c: runs the command, whose rows go to `result`. The caller's access and the form of the argument have been checked. */
+/* verbs.c: runs the command and writes its rows to `result`. The right to run the command and the form of its argument have been checked. */
 enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result);
 
 /* extended.c */

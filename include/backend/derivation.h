@@ -44,7 +44,7 @@ struct derivation_question {
 	size_t salt_size;		/* bytes, 1..SCRAM_SALT_MAX */
 	uint32_t iterations;		/* 1..SCRAM_ITERATIONS_MAX */
 };
-/* Asks for a derivation, or waits for an equal one that is under way. `done` is called from the event loop, not from this call. `source` is the
+/* Asks for a derivation, or waits for an equal derivation in progress. `done` is called from the event loop, not from this call. `source` is the
    address of a client, for which max_auth_queue applies; NULL: the question is for a login at the server at `server`, and all databases of one host
    share one turn. VERIFIERS_ASKED: the wait has begun; otherwise it has not. */
 enum verify_refusal derivation_ask(struct world *world, const struct derivation_question *question, const struct verify_source *source,

@@ -27,8 +27,8 @@ static inline void retire_for_text(struct server *s, const uint8_t *text, size_t
 	if (statement_sql_may_end_database(text, size))
 		retire_database(s, text, size);
 }
-/* The resolver's dns_on_change; the context is the world. Servers that were dialled by `name`, and whose address is not in the answer, are obsolete;
-   servers that are being opened have one second. */
+/* The resolver's dns_on_change; the context is the world. Retires servers that were dialled by `name` and whose address is not in
+   the answer; servers in login have one more second. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);
 
 #endif

@@ -6,7 +6,7 @@
 
 /*
  * A client that LISTENs (session_state = full). Promise: the client receives each notification of its channels once and in order, between two
- * messages and outside of transactions, on whatever server it is. See notify_client.c, and notify_server.h for the listener of its pool.
+ * messages and outside of transactions, on any server. See notify_client.c, and notify_server.h for the listener of its pool.
  */
 struct session_answer;
 

@@ -6,7 +6,7 @@
 #include "pg/frame.h"
 #include "pg/state_functions.h"
 
-/* Functions of a database that change the state of the session. Promise: while they are not known, each text counts as one that may change anything.
+/* Functions of a database that change the state of the session. Promise: while the functions are not known, each text may change anything.
    See session_functions.c. */
 
 /* The known functions of the pool; NULL: no function changes anything, or they are not known. */

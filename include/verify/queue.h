@@ -45,8 +45,8 @@ struct verify_fit {
 	bool (*place)(void *context, struct verify_place *place);
 	void *context;
 };
-/* Removes and returns the next place, or the next one that fits (`fit` NULL: any). NULL: the queue is empty, or no place fits; then all
-   places were walked. */
+/* Removes and returns the next place that `fit` accepts (`fit` NULL: the next place). NULL: the queue is empty, or `fit` accepts no place; then
+   all places were walked. */
 struct verify_place *verify_queue_next(struct verify_queue *queue, const struct verify_fit *fit);
 /* Removes and returns the place that must make room for a new one of `source`: the newest place of the fullest source in the
    fullest group, if the group of `source` would not be fuller than that group with the new place; otherwise of the fullest

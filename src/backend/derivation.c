@@ -6,7 +6,7 @@
  *
  * Questions of clients are in a bounded queue, in which addresses take turns. Questions of server logins have a queue of their own
  * (verify/verifier.c): the number of connections that log in bounds them, and clients with wrong passwords must not delay server logins. In this
- * queue hosts take turns, so that a host with a high iteration count does not delay other hosts, whatever the number of databases on it.
+ * queue hosts take turns, so that a host with a high iteration count does not delay other hosts, even with many databases.
  *
  * Invariant: a derivation is in derivations->under_way until its answer comes, or until nothing waits for it and no process works on it. A derivation
  * that a process works on is finished: this takes a bounded time, and starting another process takes time, too.

@@ -264,7 +264,7 @@ static void logged_in(struct server *s)
 	}
 	s->welcome = welcome_of(&s->dial->welcome, info ? info->reported.welcome : NULL);
 	learned = s->welcome && set;
-	/* nothing is learned from a server that is to be closed: after a RELOAD it may be a server of the former configuration */
+	/* ignore a server that must close: after a RELOAD it may belong to the old configuration */
 	if (learned && s->pooled.close_reason == REASON_NONE && !s->pooled.dedicated)
 		learned = learn(s);
 	learned = learned && server_enlist(s);

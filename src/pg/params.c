@@ -537,7 +537,7 @@ static enum params_step step_of(const char *have, const char *want, bool is_doub
 	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
 }
 
-/* Appends columns for the parameters that are not tracked, either for those that are reset (`back`) or for those that are set; all of these if `all`.
+/* Appends columns for untracked parameters: the parameters to reset (`back`), or the parameters to set; with `all` also the unchanged parameters.
    Returns their number. set_config with NULL is a RESET, and accepts names with a reserved word. */
 static int append_others(const struct params *have, const struct params *want, bool back, bool all, int before, struct bytes *sql)
 {

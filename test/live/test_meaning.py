@@ -66,15 +66,19 @@ TRANSACTIONS = ["BEGIN; " + CALL, "SELECT 1; BEGIN; " + CALL, "/* tenant */ BEGI
                 "; START TRANSACTION; " + CALL, "COMMIT; BEGIN; " + CALL, "BEGIN; SELECT U&\"set\\005fconfig\"('search_path', '{}', true)"]
 
 
+def insert_and_commit(connection, tenant):
+    run(connection, connection.pgconn.prepare(tenant.encode(), INSERT))
+    run(connection, connection.pgconn.exec_prepared(tenant.encode(), [MOMENT]))
+    run(connection, connection.pgconn.exec_(b"COMMIT"))
+
+
 @pytest.mark.parametrize("text", TRANSACTIONS)
 def test_transaction_that_begins_in_the_same_text(front, postgres, tenants, text):
     with psycopg.connect(autocommit=True, **front.parameters) as connection:
         pgconn = connection.pgconn
         for tenant in ("tn2", "tn1"):
             run(connection, pgconn.exec_(text.format(tenant).encode()))
-            run(connection, pgconn.prepare(tenant.encode(), INSERT))
-            run(connection, pgconn.exec_prepared(tenant.encode(), [MOMENT]))
-            run(connection, pgconn.exec_(b"COMMIT"))
+            insert_and_commit(connection, tenant)
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
@@ -86,9 +90,7 @@ def test_statement_that_was_prepared_before_the_transaction(front, postgres, ten
             run(connection, pgconn.prepare(b"", CALL.format(tenant).encode()))
             run(connection, pgconn.exec_prepared(b"begin", []))
             run(connection, pgconn.exec_prepared(b"", []))
-            run(connection, pgconn.prepare(tenant.encode(), INSERT))
-            run(connection, pgconn.exec_prepared(tenant.encode(), [MOMENT]))
-            run(connection, pgconn.exec_(b"COMMIT"))
+            insert_and_commit(connection, tenant)
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
