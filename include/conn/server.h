@@ -24,9 +24,8 @@ enum {
 #include "tbl/session_fact.tbl"
 };
 
-/* Special values of server->session.values_of: several clients have used the server; after a handover, the linked client. */
+/* Special value of server->session.values_of: several clients have used the server. */
 #define VALUES_MIXED UINT64_MAX
-#define VALUES_OF_LINK (UINT64_MAX - 1)
 
 /* Bits of session.doubts besides the PIN_ bits. FACT_CHANNELS: pgweir has sent LISTEN for the channels of the client, and must send UNLISTEN at the
    end of the link. */

@@ -28,6 +28,7 @@ struct client_session {
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
 	uint8_t notifies;		/* bit 1 << enum text_of: ... or a text that may send notifications */
 	bool draws;			/* ... or a statement that calls nextval */
+	bool draws_now;			/* one of its messages since the last release check may draw values */
 	bool sets_values;		/* it has called setval, or has prepared a statement that does */
 	bool reads_values;		/* it has asked for currval or lastval: it keeps its server even if other clients wait */
 	uint8_t pins_logged;		/* pins with a log line */

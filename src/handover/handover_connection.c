@@ -375,6 +375,7 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 	read.asked_at = unpack_i64(in);
 	read.unlistens = unpack_bool(in);
 	read.draws = unpack_bool(in);
+	read.draws_now = true;
 	read.reads_values = unpack_bool(in);
 	names = unpack_blob(in, &size);
 	in->bad = in->bad || !session_state_restore(c, &read, first, (const char *)names, size);
@@ -536,10 +537,9 @@ static void server_session_pack(struct bytes *out, const struct server *s)
 	handover_pack_welcome(out, s->welcome);
 	params_pack(out, w->params, s->pooled.startup);
 	params_pack_bits(out, w->params, s->session.reported);
-	/* client ids differ in the new process */
-	bytes_append_u8(out, (uint8_t)(s->session.unknown & ~UNKNOWN_SOURCES) | (s->session.doubted_by ? UNKNOWN_SESSION : 0));
-	pack_bool(out, s->session.values_of == 0);
-	pack_bool(out, s->pooled.link && (s->session.values_of == VALUES_OF_LINK || s->session.values_of == client_of(s->pooled.link)->peer.id));
+	bytes_append_u8(out, (uint8_t)(s->session.unknown & ~UNKNOWN_SOURCES));
+	pack_u64(out, s->session.doubted_by);
+	pack_u64(out, s->session.values_of);
 	bytes_append_u16(out, s->session.doubts);
 	pack_bool(out, s->session.was_reset);
 	pack_bool(out, s->session.text_was_cut);
@@ -625,9 +625,8 @@ static void server_session_unpack(struct unpack *in, struct server *s)
 	session_set_unknown(s, unpack_u8(in));
 	in->bad |= s->session.unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
 	s->session.has_failed = true;
-	s->session.values_of = unpack_bool(in) ? 0 : VALUES_MIXED;
-	if (unpack_bool(in))
-		s->session.values_of = VALUES_OF_LINK;
+	s->session.doubted_by = unpack_u64(in);
+	s->session.values_of = unpack_u64(in);
 	session_add_doubt(s, unpack_u16(in));
 	s->session.was_reset = unpack_bool(in);
 	s->session.text_was_cut = unpack_bool(in);

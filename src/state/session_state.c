@@ -108,6 +108,7 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 
 static void keep_values(struct client *c)
 {
+	c->session->draws_now = true;
 	log_pins(c, PIN_SEQUENCE);
 	pin(c, c->pooled.pins | PIN_SEQUENCE);
 }
@@ -116,7 +117,7 @@ static void keep_values(struct client *c)
    False: the session may have values of other clients, which must be discarded first. */
 static bool claim_values(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_doubtful)
 {
-	bool are_own = s->session.values_of == c->peer.id || s->session.values_of == VALUES_OF_LINK;
+	bool are_own = s->session.values_of == c->peer.id;
 	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
 	/* a statement with a name may be executed under another search_path, where a name is another sequence */
 	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
@@ -509,7 +510,9 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) {
 		s->session.values_of = c->peer.id;
 		c->session->reads_values = false;
-		pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
+		/* a later message of the pipeline, or a later statement of the Query, may have drawn values */
+		if (!c->session->draws_now && !c->session->draws)
+			pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
 	}
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
@@ -524,8 +527,10 @@ bool session_state_is_private(const struct server *s, const struct client *c)
 
 bool session_state_check(struct server *s)
 {
-	const struct client *c = client_of(s->pooled.link);
+	struct client *c = client_of(s->pooled.link);
 
+	if (c->session)
+		c->session->draws_now = false;
 	/* its settings need not be known, but a RESET must restore its start-up values */
 	if (c->pooled.pins & FOREVER)
 		return s->session.doubts & PARAMETERS && c->session && c->session->first != s->first_params;

@@ -266,6 +266,19 @@ def test_online_restart(scene, postgres):
     pinned(weir)
 
 
+def test_online_restart_of_a_client_with_unexamined_sql(scene, postgres):
+    """The new process knows whose state the session has: setting start-up parameters after a RESET must not clear it."""
+    weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
+    mine, other = weir.client(options="-c intervalstyle=postgres_verbose"), weir.client()
+    mine.query("DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 5)")
+    mine.query("DO $$ BEGIN PERFORM set_config('app.tenant', '1', false); END $$")
+    pinned(weir, "cursor with hold")
+    weir.replace()
+    mine.query("RESET ALL")
+    assert mine.query("MOVE 4 FROM c").tags == ["MOVE 4"] and mine.query("FETCH c").value == "5"
+    assert not other.query("SELECT name FROM pg_cursors").rows
+
+
 def test_online_restart_in_a_transaction(scene, postgres):
     weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
     mine, other = weir.client(), weir.client()
@@ -587,6 +600,30 @@ def test_a_value_that_nextval_has_drawn_is_not_lost(scene, drawn, text, read):
     assert mine.query(read).value == own
     mine.query("ROLLBACK")
     assert mine.query(read).value == own
+
+
+@pytest.mark.parametrize("reset", ["DISCARD ALL", "DISCARD SEQUENCES"])
+@pytest.mark.parametrize("way", ["queries", "statement", "one query"])
+def test_a_value_drawn_directly_after_discard_is_not_lost(scene, drawn, reset, way):
+    if (reset, way) == ("DISCARD ALL", "one query"):
+        pytest.skip("DISCARD ALL cannot run in a transaction block")
+    weir = full(scene, drawn, size=4)
+    asker, mine, other = weir.client(), weir.client(), weir.client()
+    asker.query("SELECT lastval()")
+    draw(mine, "mine")
+    if way == "queries":
+        mine.send(m.query(reset) + m.query("SELECT nextval('drawn_id_seq')"))
+        mine.result()
+        own = mine.result().value
+    elif way == "statement":
+        mine.send(m.query(reset) + m.run("SELECT nextval('drawn_id_seq')", name="n") + m.sync())
+        mine.result()
+        own = mine.result().value
+    else:
+        own = mine.query(reset + "; SELECT nextval('drawn_id_seq')").value
+    for _ in range(4):
+        draw(other, "other")
+    assert mine.query("SELECT lastval()").value == own
 
 
 def test_a_client_that_draws_yields_to_those_that_wait(scene, drawn):

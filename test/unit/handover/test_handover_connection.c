@@ -357,6 +357,8 @@ TEST(server_fields_are_handed_over)
 	server->session.was_reset = true;
 	server->session.changes = CHANGES_MEANING;
 	server->session.roles_prepared = true;
+	server->session.doubted_by = 16;
+	server->session.values_of = 17;
 	server->minor = 2;
 	server->told_pid = 14;
 	server->task_since = 15;
@@ -370,6 +372,8 @@ TEST(server_fields_are_handed_over)
 	CHECK_INT(took->pooled.opened, 12);
 	CHECK_INT(took->batch, 13);
 	CHECK_INT(took->session.unknown, UNKNOWN_SEQUENCES);
+	CHECK_INT(took->session.doubted_by, 16);
+	CHECK_INT(took->session.values_of, 17);
 	CHECK_INT(took->session.doubts, FACT_ROLE);
 	CHECK(took->session.was_reset && took->session.changes == CHANGES_MEANING && took->session.roles_prepared);
 	CHECK(!took->session.text_was_cut && !took->session.plain_set && !took->needs_reset && !took->said_fatal);
@@ -391,21 +395,7 @@ TEST(server_fields_are_handed_over)
 	CHECK(HASH_HAS(by_backend_pid, took));
 	server->session.doubts = 0;
 	server->session.unknown = 0;
-	worlds_close();
-}
-
-/* Ids of clients differ in the other process. */
-TEST(unknown_names)
-{
-	struct server *took;
-
-	REQUIRE(begin_idle());
-	server->session.doubted_by = 1;
-	pack_server();
 	server->session.doubted_by = 0;
-	took = take_server();
-	REQUIRE(took);
-	CHECK(took->session.unknown == UNKNOWN_SESSION && took->session.doubted_by == 0);
 	worlds_close();
 }
 

@@ -119,6 +119,10 @@ TEST(discarding_sequences_ends_their_pin)
 	CHECK(reads("SELECT lastval()", TEXT_OF_QUERY));
 	CHECK_INT(client->pooled.pins, PIN_SEQUENCE);
 	CHECK(client->pooled.pool->reads_sequences);
+	/* the client may have sent the text after DISCARD SEQUENCES */
+	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
+	CHECK_INT(client->pooled.pins, PIN_SEQUENCE);
+	session_state_check(server);
 	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
 	CHECK_INT(client->pooled.pins, 0);
 	CHECK_INT(client->pooled.pool->pinned, 0);
