@@ -297,21 +297,26 @@ static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, c
 						      struct statement *st, struct prepared_entry *e)
 {
 	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+	bool is_there;
 
 	/* the types that the client's Parse has are not known before its answer */
 	if (e && e->describing && n->types)
 		return st->number == r->pc->awaited ? VERDICT_WAIT : request_wait(r);
-	if (is_usable_now(r, e)) {
-		if (n->types && e->types && e->types != n->types)
-			return refuse(r, OP_TYPES_DIFFER, n);
+	is_there = is_usable_now(r, e);
+	if (is_there && n->types && e->types && e->types != n->types)
+		return refuse(r, OP_TYPES_DIFFER, n);
+	/* the types of the entry are unknown if a later Parse of the same statement, or its Describe, was skipped after an error */
+	if (is_there && (n->types == 0 || e->types != 0 || st->names_others || st->number == r->pc->awaited)) {
 		entry_used(r->ps, e);
 		return VERDICT_MORE;
 	}
-	if (st->changed)
+	if (!is_there && st->changed)
 		return use_missing(r, use, n, st);
 	if (request_is_after_copy(r))
 		return request_wait(r);
-	if (!request_parse(r, OP_REPARSE, n, st, NULL) || !((st->names_others && !n->types) || request_describe(r, n, st, false)))
+	if (!is_there && !request_parse(r, OP_REPARSE, n, st, NULL))
+		return VERDICT_NO_MEMORY;
+	if (!(st->names_others && !n->types) && !request_describe(r, n, st, false))
 		return VERDICT_NO_MEMORY;
 	if (n->types == 0)
 		return VERDICT_MORE;

@@ -188,11 +188,13 @@ static bool prepare_empty(const struct prepared_request *r, struct prepared_sql_
 	       enter_inserted(r, PGC_PARSE, OP_BEFORE_SQL, NULL, NULL, is_internal);
 }
 
-static bool parse_and_describe(const struct prepared_request *r, struct prepared_name *n, struct statement *st, bool is_internal)
+/* Parses the statement unless the server has it (`is_there`), and describes it. */
+static bool parse_and_describe(const struct prepared_request *r, struct prepared_name *n, struct statement *st, bool is_there, bool is_internal)
 {
-	if (!request_parse(r, OP_REPARSE, n, st, NULL))
+	if (!is_there && !request_parse(r, OP_REPARSE, n, st, NULL))
 		return false;
-	op_at(r->ps, r->ps->op_count - 1)->is_internal = is_internal;
+	if (!is_there)
+		op_at(r->ps, r->ps->op_count - 1)->is_internal = is_internal;
 	return st->names_others || request_describe(r, n, st, is_internal);
 }
 
@@ -210,8 +212,8 @@ static bool prepare_named(const struct prepared_request *r, struct prepared_sql_
 	r->pc->deallocates |= st->deallocates;
 	set_end(n, st->end);
 	e = entry_find(r->ps, st);
-	if (entry_is_usable(e))
-		n->types_differ = st->changed || (types && e->types && e->types != types);
+	if (entry_is_usable(e) && e->types != 0)
+		n->types_differ = st->changed || (types && e->types != types);
 	else
 		n->types_differ = st->changed || (types && r->pc->sql_waits);
 	if (n->types_differ)
@@ -219,7 +221,7 @@ static bool prepare_named(const struct prepared_request *r, struct prepared_sql_
 	else if (entry_is_usable(e))
 		entry_used(r->ps, e);
 	else
-		done = parse_and_describe(r, n->name, st, is_internal);
+		done = parse_and_describe(r, n->name, st, false, is_internal);
 	statement_drop(request_world(r)->statements, &st);
 	return done;
 }
@@ -237,14 +239,15 @@ static bool end_inserted(const struct prepared_request *r, bool is_query)
 	return true;
 }
 
-/* Statements for EXECUTE that the server lacks are parsed and described first, because an execution with other types cannot be undone. This is tried
-   once. VERDICT_PASS: the server has all statements, or the attempt was made. */
+/* Statements for EXECUTE that the server lacks, or whose types on the server are unknown, are parsed and described first, because an execution with
+   other types cannot be undone. This is tried once. VERDICT_PASS: the server has all statements, or the attempt was made. */
 static enum verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql, bool is_query)
 {
 	bool some = false;
 
 	for (uint32_t i = 0; i < sql->count && !r->pc->sql_waits; i++) {
 		struct prepared_sql_name *n = &sql->names[i];
+		const struct prepared_entry *e;
 		struct statement *st;
 		bool done = true;
 
@@ -253,9 +256,10 @@ static enum verdict describe_missing(const struct prepared_request *r, struct pr
 		st = request_statement(r, n->name);
 		if (!st)
 			return VERDICT_NO_MEMORY;
-		if (!st->changed && !st->names_others && !entry_is_usable(entry_find(r->ps, st))) {
+		e = entry_find(r->ps, st);
+		if (!st->changed && !st->names_others && !(entry_is_usable(e) && e->types != 0)) {
 			some = true;
-			done = parse_and_describe(r, n->name, st, is_query);
+			done = parse_and_describe(r, n->name, st, entry_is_usable(e), is_query);
 		}
 		statement_drop(request_world(r)->statements, &st);
 		if (!done)

@@ -198,3 +198,22 @@ def test_statement_behind_a_set_of_its_batch(weir):
     # PostgreSQL 18 reports search_path
     assert [each for each in got if each != "S"][-3:] == ["2", "D", "C"]
     client.query("COMMIT")
+
+
+@pytest.mark.parametrize("use", ["Bind", "EXECUTE"])
+def test_after_a_skipped_parse_of_the_same_statement(scene, postgres, use):
+    """The statement was to be evicted and parsed again in a batch that fails before: its types are compared nevertheless."""
+    postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); INSERT INTO mz VALUES (7); ALTER TABLE mz OWNER TO app", database="p0")
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, max_prepared_statements=2, session_state="off")
+    client = weir.client()
+    execution = m.bind("s") + m.execute()
+    client.send(m.parse("SELECT v FROM mz", "s") + m.describe("S", "s") + m.sync())
+    client.result()
+    postgres.execute("ALTER TABLE mz ALTER v TYPE real", database="p0")
+    weir.admin("RECONNECT")
+    client.send(execution + m.sync())
+    assert client.result().errors[0]["C"] == "0A000"
+    client.send(m.parse("SELECT v FROM nowhere", "a") + m.parse("SELECT 1", "b") + execution + m.sync())
+    assert client.result().errors[0]["C"] == "42P01"
+    client.send(execution + m.sync() if use == "Bind" else m.query("EXECUTE s"))
+    assert [error["C"] for error in client.result().errors] == ["0A000"]
