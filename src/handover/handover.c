@@ -224,6 +224,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_bool(&out, pool->logins_succeeded > 0);
 	pack_i64(&out, pool->last_lifetime_close);
 	pack_i64(&out, pool->held_until);
+	pack_bool(&out, pool->reads_sequences);
 	pack_bool(&out, info != NULL);
 	if (info) {
 		params_pack(&out, table, info->reported.defaults);
@@ -274,6 +275,7 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	h->pool->logins_succeeded = unpack_bool(in);
 	h->pool->last_lifetime_close = unpack_i64(in);
 	h->pool->held_until = unpack_i64(in);
+	h->pool->reads_sequences = unpack_bool(in);
 	if (!unpack_bool(in))
 		return;
 	info = server_info_get(h->pool, w->params);

@@ -341,7 +341,6 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 	if (in->bad)
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
-	h->pool->reads_sequences |= c->session && c->session->reads_values;
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
 		pool_client_become(w->pools, &c->pooled, CLIENT_WAITING, since);

@@ -653,6 +653,18 @@ def test_values_and_an_online_restart(scene, drawn):
     assert mine.query("SELECT currval('drawn_id_seq')").value == own
 
 
+def test_pool_is_known_to_ask_for_values_after_an_online_restart(scene, drawn):
+    weir = full(scene, drawn, Replaced, size=3, server_tls_sslmode="disable")
+    asker, mine, other = weir.client(), weir.client(), weir.client()
+    asker.query("SELECT lastval()")
+    asker.quit()
+    weir.replace()
+    own = draw(mine, "mine")
+    for _ in range(3):
+        draw(other, "other")
+    assert mine.query("SELECT lastval()").value == own
+
+
 def test_values_in_a_pool_that_is_known_to_ask_for_them(scene, drawn):
     """INSERT keeps the server, too."""
     weir = full(scene, drawn, size=4)

@@ -74,8 +74,6 @@ def test_same_answers_as_on_a_dedicated_connection(scene, prepared, seed):
                         renew(n)
                     hear.clear()
                     may_lose |= drawn - askers              # the pool takes their servers
-                elif command == "-R":
-                    has_asked = bool(askers)
                 told.append(command)
                 weir.replace() if command == "-R" else weir.admin(command)
             steps, texts = zip(*(sessions.draw_step(draw, k) for _ in range(draw.choice((1, 1, 1, 1, 2, 4)))))

@@ -200,6 +200,7 @@ TEST(pool_fields_are_handed_over)
 	pool()->login_failing_since = 12;
 	pool()->last_lifetime_close = 13;
 	pool()->held_until = 14;
+	pool()->reads_sequences = true;
 	CHECK(take_its_pool());
 	took = taking->pool;
 	REQUIRE(took);
@@ -210,6 +211,7 @@ TEST(pool_fields_are_handed_over)
 	CHECK_INT(took->login_failing_since, 12);
 	CHECK_INT(took->last_lifetime_close, 13);
 	CHECK_INT(took->held_until, 14);
+	CHECK(took->reads_sequences);
 	CHECK_INT(taking->no_place, REASON_NONE);
 	/* the parameters that servers have reported at login */
 	had = pool()->server_cache;
