@@ -204,7 +204,7 @@ static bool prepare_named(const struct prepared_request *r, struct prepared_sql_
 	struct statement *st = request_statement(r, n->name);
 	uint64_t types;
 	struct prepared_entry *e;
-	bool done = true;
+	bool is_there, done = true;
 
 	if (!st)
 		return false;
@@ -212,13 +212,15 @@ static bool prepare_named(const struct prepared_request *r, struct prepared_sql_
 	r->pc->deallocates |= st->deallocates;
 	set_end(n, st->end);
 	e = entry_find(r->ps, st);
-	if (entry_is_usable(e) && e->types != 0)
+	/* nothing was executed since describe_missing() sent a Parse */
+	is_there = entry_is_usable(e) || (e && e->sent && r->pc->sql_waits);
+	if (is_there && e->types != 0)
 		n->types_differ = st->changed || (types && e->types != types);
 	else
 		n->types_differ = st->changed || (types && r->pc->sql_waits);
 	if (n->types_differ)
 		set_end(n, STATEMENT_NOWHERE);
-	else if (entry_is_usable(e))
+	else if (is_there)
 		entry_used(r->ps, e);
 	else
 		done = parse_and_describe(r, n->name, st, false, is_internal);
