@@ -509,10 +509,12 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) {
 		s->session.values_of = c->peer.id;
-		c->session->reads_values = false;
-		/* a later message of the pipeline, or a later statement of the Query, may have drawn values */
-		if (!c->session->draws_now && !c->session->draws)
+		session_set_known(s, UNKNOWN_SEQUENCES);
+		/* a later message of the pipeline, or a later statement of the Query, may have drawn or read values */
+		if (!c->session->draws_now && !c->session->draws) {
+			c->session->reads_values = false;
 			pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
+		}
 	}
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");

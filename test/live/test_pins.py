@@ -603,14 +603,18 @@ def test_a_value_that_nextval_has_drawn_is_not_lost(scene, drawn, text, read):
 
 
 @pytest.mark.parametrize("reset", ["DISCARD ALL", "DISCARD SEQUENCES"])
-@pytest.mark.parametrize("way", ["queries", "statement", "one query"])
+@pytest.mark.parametrize("way", ["queries", "statement", "one query", "reading query", "first reading query"])
 def test_a_value_drawn_directly_after_discard_is_not_lost(scene, drawn, reset, way):
     if (reset, way) == ("DISCARD ALL", "one query"):
         pytest.skip("DISCARD ALL cannot run in a transaction block")
     weir = full(scene, drawn, size=4)
-    asker, mine, other = weir.client(), weir.client(), weir.client()
+    asker, mine, other = weir.client(), weir.client(options="-c intervalstyle=postgres_verbose"), weir.client()
     asker.query("SELECT lastval()")
-    draw(mine, "mine")
+    if way == "first reading query":
+        draw(other, "other")
+        mine.query("SELECT 1")
+    else:
+        draw(mine, "mine")
     if way == "queries":
         mine.send(m.query(reset) + m.query("SELECT nextval('drawn_id_seq')"))
         mine.result()
@@ -619,6 +623,11 @@ def test_a_value_drawn_directly_after_discard_is_not_lost(scene, drawn, reset, w
         mine.send(m.query(reset) + m.run("SELECT nextval('drawn_id_seq')", name="n") + m.sync())
         mine.result()
         own = mine.result().value
+    elif "reading" in way:
+        mine.send(m.query(reset) + m.query("SELECT coalesce(nextval('drawn_id_seq'), lastval())"))
+        mine.result()
+        own = mine.result().value
+        weir.admin("RECONNECT")
     else:
         own = mine.query(reset + "; SELECT nextval('drawn_id_seq')").value
     for _ in range(4):
