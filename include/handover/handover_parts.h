@@ -37,11 +37,16 @@ struct handover {
 /* How a rejected connection ends after the handover. */
 enum reject_way { REJECT_CLOSE, REJECT_TERMINATE, REJECT_TELL };
 
-/* handover.c */
-/* Takes the descriptor, which is closed at the end of the handover with the reason in h->no_place. */
-void handover_reject(struct handover *handover, int fd, enum reject_way way);
-/* Keeps bytes to be sent to this peer after the handover. False: no memory. */
-bool handover_put_by(struct handover *handover, struct peer *peer, const uint8_t *bytes, size_t size);
+struct unsent {
+	struct peer *peer;
+	struct bytes bytes;
+};
+
+struct rejected {
+	int fd;
+	enum reject_way way;
+	enum close_reason why;
+};
 
 /* The state of the old process while it sends the records. */
 struct sender {
@@ -56,8 +61,6 @@ struct sender {
 /* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
 void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
 struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
-/* No client of the pool waits for its listener. */
-bool listener_is_calm(const struct pool *pool);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
 void listeners_decide(const struct world *world);
 bool server_may_be_given(const struct server *server);

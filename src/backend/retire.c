@@ -19,19 +19,14 @@ static bool is_unused(const struct server *s, bool opening_too)
 	return s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED || (opening_too && s->pooled.state == SERVER_LOGIN);
 }
 
-static void end_unused(struct list *servers, bool opening_too)
+void retire_unused(struct world *w, bool opening_too)
 {
-	LIST_EACH_SAFE(node, servers) {
+	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (s->pooled.close_reason == REASON_OBSOLETE && is_unused(s, opening_too))
 			server_end(s, REASON_OBSOLETE, NULL);
 	}
-}
-
-void retire_unused(struct world *w)
-{
-	end_unused(&w->servers, true);
 }
 
 static bool may_retire(const struct server *s, bool unix_too)
@@ -47,7 +42,7 @@ void retire_all(struct world *w, bool unix_too)
 		if (may_retire(s, unix_too))
 			s->pooled.close_reason = REASON_OBSOLETE;
 	}
-	retire_unused(w);
+	retire_unused(w, true);
 }
 
 static bool is_on_host_of(const struct conf_database *one, const struct conf_database *other)
@@ -77,7 +72,7 @@ static void retire_due(struct world *w)
 			count++;
 		}
 		log_info("ALTER ROLE or ALTER DATABASE: %d server connections are obsolete", count);
-		end_unused(&w->servers, false);
+		retire_unused(w, false);
 	}
 }
 
@@ -137,7 +132,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	if (count == 0)
 		return;
 	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
-	end_unused(&w->servers, false);
+	retire_unused(w, false);
 }
 
 void retire_tick(struct world *w)

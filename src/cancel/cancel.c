@@ -404,14 +404,6 @@ void peers_tick(struct world *w)
 	}
 }
 
-static void peers_free(struct cancels *all)
-{
-	struct peer_line *line, *next;
-
-	HASH_ITER(hh, all->lines, line, next)
-		line_free(all, line);
-}
-
 struct peer_count peers_count(const struct cancels *all, int id)
 {
 	const struct peer_line *line;
@@ -471,12 +463,13 @@ struct cancels *cancels_new(void)
 void cancels_free(struct cancels **place)
 {
 	struct cancels *all = *place;
+	struct peer_line *line, *next;
 
 	if (!all)
 		return;
-	ASSERT(!all->by_pid);
-	peers_free(all);
-	predecessors_free(all);
+	ASSERT(!all->by_pid && list_is_empty(&all->predecessors));
+	HASH_ITER(hh, all->lines, line, next)
+		line_free(all, line);
 	mem_free(all);
 	*place = NULL;
 }

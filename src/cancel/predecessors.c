@@ -127,24 +127,20 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 
 /* ---- the successor ---- */
 
-void successor_free(struct successor **place)
+void predecessors_free(struct world *w)
 {
-	struct successor *s = *place;
+	struct successor *s = w->successor;
 
+	while (w->cancels && !list_is_empty(&w->cancels->predecessors))
+		predecessor_free(LIST_OBJECT(w->cancels->predecessors.next, struct predecessor, node));
 	if (!s)
 		return;
-	*place = NULL;
+	w->successor = NULL;
 	if (s->channel) {
 		event_del(&s->readable);
 		records_free(&s->channel);
 	}
 	mem_free(s);
-}
-
-void predecessors_free(struct cancels *all)
-{
-	while (!list_is_empty(&all->predecessors))
-		predecessor_free(LIST_OBJECT(all->predecessors.next, struct predecessor, node));
 }
 
 static void take_request(struct world *w, const struct record *r)

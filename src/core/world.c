@@ -195,8 +195,8 @@ void world_free(struct world **place)
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
 	lookups_free(&w->lookups);
 	world_stop_listening(w, true);
+	predecessors_free(w);
 	cancels_free(&w->cancels);
-	successor_free(&w->successor);
 	if (w->dns)
 		dns_close(&w->dns);
 	if (w->pools)

@@ -19,7 +19,6 @@
  */
 #include "handover/handover_parts.h"
 
-#include "auth/lookup.h"
 #include "auth/unknown.h"
 #include "backend/dial.h"
 #include "backend/keys.h"
@@ -35,17 +34,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct unsent {
-	struct peer *peer;
-	struct bytes bytes;
-};
-
-struct rejected {
-	int fd;
-	enum reject_way way;
-	enum close_reason why;
-};
 
 /* ---- the process ---- */
 
@@ -204,41 +192,6 @@ static void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-static bool pool_record_send(struct sender *s, const struct pool *pool)
-{
-	const char *forced = pool->database->conf->user;
-	struct params_table *table = s->world->params;
-	const struct server_info *info = pool->server_cache;
-	struct bytes out = BYTES_EMPTY;
-	bool sent;
-
-	pack_text(&out, pool->database->name);
-	pack_text(&out, pool->user->name);
-	/* a pool for auth_query: its user is not the user that the database forces on its clients */
-	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
-	pack_bool(&out, pool->allowed.mode == MODE_SESSION);
-	pack_bool(&out, pool->login_failed);
-	pack_i64(&out, pool->login_failed_at);
-	pack_i64(&out, pool->login_failing_since);
-	bytes_append_u8(&out, pool->login_failure);
-	pack_bool(&out, pool->logins_succeeded > 0);
-	pack_i64(&out, pool->last_lifetime_close);
-	pack_i64(&out, pool->held_until);
-	pack_bool(&out, pool->reads_sequences);
-	pack_bool(&out, info != NULL);
-	if (info) {
-		params_pack(&out, table, info->reported.defaults);
-		params_pack_bits(&out, table, info->reported.known);
-		handover_pack_welcome(&out, info->reported.welcome);
-		pack_text(&out, info->failure.text);
-		proven_secret_pack(&out, info->proven.found);
-		proven_secret_pack(&out, info->proven.shown);
-	}
-	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
-	bytes_wipe(&out);
-	return sent;
-}
-
 static void pool_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
@@ -342,9 +295,40 @@ static bool list_send(struct sender *s, const struct list *list, bool backwards,
 	return true;
 }
 
+/* Sends the pool and its connections. */
 static bool pool_send(struct sender *s, const struct pool *pool)
 {
-	return pool_record_send(s, pool) &&
+	const char *forced = pool->database->conf->user;
+	struct params_table *table = s->world->params;
+	const struct server_info *info = pool->server_cache;
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	pack_text(&out, pool->database->name);
+	pack_text(&out, pool->user->name);
+	/* a pool for auth_query: its user is not the user that the database forces on its clients */
+	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
+	pack_bool(&out, pool->allowed.mode == MODE_SESSION);
+	pack_bool(&out, pool->login_failed);
+	pack_i64(&out, pool->login_failed_at);
+	pack_i64(&out, pool->login_failing_since);
+	bytes_append_u8(&out, pool->login_failure);
+	pack_bool(&out, pool->logins_succeeded > 0);
+	pack_i64(&out, pool->last_lifetime_close);
+	pack_i64(&out, pool->held_until);
+	pack_bool(&out, pool->reads_sequences);
+	pack_bool(&out, info != NULL);
+	if (info) {
+		params_pack(&out, table, info->reported.defaults);
+		params_pack_bits(&out, table, info->reported.known);
+		handover_pack_welcome(&out, info->reported.welcome);
+		pack_text(&out, info->failure.text);
+		proven_secret_pack(&out, info->proven.found);
+		proven_secret_pack(&out, info->proven.shown);
+	}
+	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
+	bytes_wipe(&out);
+	return sent &&
 	       list_send(s, &pool->servers[SERVER_USED], true, server_send_away) &&
 	       list_send(s, &pool->servers[SERVER_IDLE], true, server_send_away) &&
 	       list_send(s, &pool->servers[SERVER_TESTED], false, server_send_away) &&
@@ -388,30 +372,6 @@ const char *handover_refusal(const struct world *w)
 		if (d->paused)
 			return "a database of it is paused: RESUME it first";
 	return NULL;
-}
-
-bool handover_is_calm(const struct world *w)
-{
-	const int *unauthenticated = w->pools->unauthenticated_count;
-
-	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] + unauthenticated[CLIENT_WAITING_CANCEL] > 0 || w->lookups->by_key)
-		return false;
-	/* posts are not in the records */
-	if (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
-		return false;
-	LIST_EACH(node, &w->pools->all) {
-		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
-
-		const int *clients = pool->client_count, *servers = pool->server_count;
-
-		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] + clients[CLIENT_ACTIVE_CANCEL] +
-		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + pool->cancel_logins > 0 || !listener_is_calm(pool))
-			return false;
-	}
-	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
-		if (!client_may_be_given(client_of(LIST_OBJECT(node, struct pool_client, node))))
-			return false;
-	return true;
 }
 
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
@@ -464,8 +424,7 @@ void handover_done(struct world *w, struct records **successor)
 {
 	listening_let_go(&w->listening, false);
 	let_connections_go(w, false);
-	predecessors_free(w->cancels);
-	successor_free(&w->successor);
+	predecessors_free(w);
 	/* remaining clients are served, but idle servers are closed */
 	pools_drain(w->pools, POOL_DRAIN_REPLACED);
 	if (!predecessors_follow(w, successor))
@@ -481,32 +440,6 @@ struct handover *handover_begin(struct world *w)
 	if (h)
 		h->world = w;
 	return h;
-}
-
-bool handover_put_by(struct handover *h, struct peer *peer, const uint8_t *bytes, size_t size)
-{
-	struct unsent *more = mem_resize(h->unsent, (h->unsent_count + 1) * sizeof(*more)), *u;
-
-	if (!more)
-		return false;
-	h->unsent = more;
-	u = &more[h->unsent_count++];
-	*u = (struct unsent){ .peer = peer, .bytes = BYTES_EMPTY };
-	bytes_append(&u->bytes, bytes, size);
-	return !u->bytes.failed;
-}
-
-void handover_reject(struct handover *h, int fd, enum reject_way way)
-{
-	struct rejected *more = mem_resize(h->rejected, (h->rejected_count + 1) * sizeof(*more));
-
-	if (!more) {
-		/* the connection has to end anyway, and does when this process closes it */
-		close(fd);
-		return;
-	}
-	h->rejected = more;
-	h->rejected[h->rejected_count++] = (struct rejected){ fd, way, h->no_place };
 }
 
 static void take(struct handover *h, const struct record *r, struct unpack *in)
@@ -617,8 +550,7 @@ void handover_undo(struct handover **place)
 	w = (*place)->world;
 	let_connections_go(w, true);
 	listening_let_go(&w->listening, true);
-	predecessors_free(w->cancels);
-	successor_free(&w->successor);
+	predecessors_free(w);
 	handover_free(place);
 }
 
@@ -728,7 +660,7 @@ void handover_finish(struct handover **place, struct records **predecessor)
 		database_moves(h->moved[i]);
 	if (h->tls_differs || h->logins_differ)
 		retire_all(w, h->logins_differ);
-	retire_unused(w);
+	retire_unused(w, true);
 	wake_all(&w->clients);
 	wake_all(&w->servers);
 	pools_mark_all(w->pools);

@@ -16,6 +16,7 @@
 #include "handover/handover_parts.h"
 
 #include "auth/client_address.h"
+#include "auth/lookup.h"
 #include "backend/server_info.h"
 #include "base/assert.h"
 #include "cancel/cancel.h"
@@ -97,13 +98,6 @@ static bool is_busy(const struct notify_server *l)
 	return l->server && (l->server->task || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
 }
 
-bool listener_is_calm(const struct pool *pool)
-{
-	const struct notify_server *l = notify_server_of(pool);
-
-	return !l || !is_busy(l);
-}
-
 void listeners_decide(const struct world *w)
 {
 	LIST_EACH(node, &w->pools->all) {
@@ -137,6 +131,30 @@ bool client_may_be_given(const struct client *c)
 	return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->pooled.pool));
 }
 
+bool handover_is_calm(const struct world *w)
+{
+	const int *unauthenticated = w->pools->unauthenticated_count;
+
+	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] + unauthenticated[CLIENT_WAITING_CANCEL] > 0 || w->lookups->by_key)
+		return false;
+	/* posts are not in the records */
+	if (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
+		return false;
+	LIST_EACH(node, &w->pools->all) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+		const struct notify_server *listener = notify_server_of(pool);
+		const int *clients = pool->client_count, *servers = pool->server_count;
+
+		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] + clients[CLIENT_ACTIVE_CANCEL] +
+		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + pool->cancel_logins > 0 || (listener && is_busy(listener)))
+			return false;
+	}
+	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
+		if (!client_may_be_given(client_of(LIST_OBJECT(node, struct pool_client, node))))
+			return false;
+	return true;
+}
+
 /* ---- members that clients and servers share ---- */
 
 static void peer_pack(struct bytes *out, const struct peer *peer)
@@ -150,6 +168,20 @@ static void peer_pack(struct bytes *out, const struct peer *peer)
 	pack_bool(out, peer->passing_dropped);
 	pack_blob(out, peer->held.data ? bytes_front(&peer->held) : NULL, bytes_size(&peer->held));
 	pack_blob(out, peer->stream.out.data ? bytes_front(&peer->stream.out) : NULL, stream_unsent(&peer->stream));
+}
+
+/* Keeps bytes to be sent to this peer after the handover. False: no memory. */
+static bool put_by(struct handover *h, struct peer *peer, const uint8_t *bytes, size_t size)
+{
+	struct unsent *more = mem_resize(h->unsent, (h->unsent_count + 1) * sizeof(*more)), *u;
+
+	if (!more)
+		return false;
+	h->unsent = more;
+	u = &more[h->unsent_count++];
+	*u = (struct unsent){ .peer = peer, .bytes = BYTES_EMPTY };
+	bytes_append(&u->bytes, bytes, size);
+	return !u->bytes.failed;
 }
 
 /* Keeps unsent bytes for handover_finish. */
@@ -170,7 +202,21 @@ static void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer
 	if (in->bad)
 		return;
 	bytes_append(&peer->held, held, held_size);
-	in->bad |= peer->held.failed || (unsent_size > 0 && !handover_put_by(h, peer, unsent, unsent_size));
+	in->bad |= peer->held.failed || (unsent_size > 0 && !put_by(h, peer, unsent, unsent_size));
+}
+
+/* Takes the descriptor, which is closed at the end of the handover with the reason in h->no_place. */
+static void reject(struct handover *h, int fd, enum reject_way way)
+{
+	struct rejected *more = mem_resize(h->rejected, (h->rejected_count + 1) * sizeof(*more));
+
+	if (!more) {
+		/* the connection has to end anyway, and does when this process closes it */
+		close(fd);
+		return;
+	}
+	h->rejected = more;
+	h->rejected[h->rejected_count++] = (struct rejected){ fd, way, h->no_place };
 }
 
 /* Looks at the record of a peer that is not unpacked. No other message can be sent to the peer after unsent bytes, and none to its
@@ -448,8 +494,7 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 		bool in_message, has_unsent;
 
 		peer_skim(*in, &has_unsent, &in_message);
-
-		handover_reject(h, fd, has_unsent || (state == CLIENT_ACTIVE && h->in_message) ? REJECT_CLOSE : REJECT_TELL);
+		reject(h, fd, has_unsent || (state == CLIENT_ACTIVE && h->in_message) ? REJECT_CLOSE : REJECT_TELL);
 		in->at = in->end;
 		return;
 	}
@@ -696,7 +741,7 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 
 	if (h->no_place != REASON_NONE) {
 		peer_skim(*in, &has_unsent, &h->in_message);
-		handover_reject(h, fd, state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE : REJECT_CLOSE);
+		reject(h, fd, state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE : REJECT_CLOSE);
 		in->at = in->end;
 		return;
 	}

@@ -95,10 +95,10 @@ TEST(connection_with_a_cancel_request_is_kept)
 TEST(marked_server_is_closed_when_idle)
 {
 	REQUIRE(begin(false));
-	retire_unused(whole.world);
+	retire_unused(whole.world, true);
 	CHECK_TEXT(fate(), "stays");
 	server->pooled.close_reason = REASON_OBSOLETE;
-	retire_unused(whole.world);
+	retire_unused(whole.world, true);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();
 }
