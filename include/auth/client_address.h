@@ -65,8 +65,6 @@ void address_key_of(struct address_key *key, const struct brief_address *address
 #define CLIENT_ADDRESS_TEXT 64			/* bytes for such a text */
 /* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
 const char *client_address_text(const struct address_key *key, char *buf, size_t size);
-/* NULL: no client is connected from there. */
-const struct client_address *client_address_find(const struct client_addresses *all, const struct address_key *key);
 /* Returns the address where this client is counted. NULL: it is not counted. */
 struct client_address *client_address_of(const struct client *client);
 /* The client's address and site for a queue: clients of different addresses take turns there. */

@@ -88,6 +88,11 @@ struct login {
 
 /* The only writer of login->step (client_address.c): asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
+/* Returns the reason of the client's delayed refusal; `otherwise` if there is none. */
+static inline enum close_reason refusal_or(const struct client *c, enum close_reason otherwise)
+{
+	return c->login && c->login->step == LOGIN_REFUSED ? c->login->refusal : otherwise;
+}
 /* The user is not in the user list, and auth_query was asked for it. */
 static inline bool login_user_was_looked_up(const struct login *l)
 {

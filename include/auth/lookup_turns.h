@@ -36,8 +36,18 @@ struct lookup_turns {
 
 /* NULL: no memory. */
 struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struct lookup_turn *turn));
-void lookup_turn_init(struct lookup_turn *turn);
-void lookup_asker_init(struct lookup_asker *asker);
+static inline void lookup_turn_init(struct lookup_turn *turn)
+{
+	*turn = (struct lookup_turn){ .state = TURN_NONE };
+	list_init(&turn->askers);
+	list_init(&turn->node);
+}
+static inline void lookup_asker_init(struct lookup_asker *asker)
+{
+	*asker = (struct lookup_asker){ .turn = NULL };
+	list_init(&asker->node);
+	verify_place_init(&asker->place);
+}
 /* Requests a turn to query this pool, for a client of this address; other clients may have requested it already, but it is not granted. False:
    no memory. Otherwise the state is TURN_HAS, or the asker waits and `granted` is called. */
 bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,

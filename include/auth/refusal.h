@@ -19,8 +19,6 @@ void refusals_free(struct refusals **refusals);
 /* The proof of the client was wrong, or its user is unknown: ends the client with `why`, now or after the delay. Called for known and unknown
    users alike. The client may end. */
 void refusal_begin(struct client *client, enum close_reason why);
-/* Returns the reason of the client's delayed refusal; `otherwise` if there is none. */
-enum close_reason refusal_or(const struct client *client, enum close_reason otherwise);
 /* The login ends, for any reason. */
 void refusal_forget(struct client *client);
 
@@ -29,7 +27,7 @@ void refusals_tick(struct refusals *refusals, usec_t now);
 /* Sends the refusal that has waited longest. False: no client waits. */
 bool refusals_hurry(struct refusals *refusals);
 
-/* For SHOW: the failures that are remembered for an address, and a visit to each address with failures. */
+/* For SHOW: the failures that are remembered for an address, and a visit to each address with failures and without clients. */
 uint32_t failures_of(const struct world *world, const struct address_key *key);
 void failures_each(const struct world *world, void (*visit)(void *context, const struct address_key *key, uint32_t count), void *context);
 

@@ -35,7 +35,11 @@ struct derivation_wait {
 	   end other waits. */
 	void (*done)(struct derivation_wait *wait, const struct verify_answer *answer);
 };
-void derivation_wait_init(struct derivation_wait *wait, struct peer *peer);
+static inline void derivation_wait_init(struct derivation_wait *wait, struct peer *peer)
+{
+	*wait = (struct derivation_wait){ .peer = peer };
+	list_init(&wait->node);
+}
 
 struct derivation_question {
 	const char *user;		/* for SHOW VERIFIERS */

@@ -28,6 +28,6 @@ void dial_free(struct server *server);
 /* The only writer of dial->step: asserts that tbl/dial_step.tbl allows the move. */
 void dial_step_to(struct dial *dial, enum dial_step step);
 /* Whether the StartupMessage has been sent and messages of the server are expected. */
-bool dial_step_reads_messages(enum dial_step step);
+static inline bool dial_step_reads_messages(enum dial_step step) { return step >= DIAL_STARTUP && step != DIAL_DERIVE; }
 
 #endif

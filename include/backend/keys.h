@@ -25,8 +25,6 @@ struct secrets {
 struct secrets *secrets_new(void);
 /* Wipes and frees. */
 void secrets_free(struct secrets **secrets);
-/* Returns the secret of the user in the user list. NULL: the user is not in the list, or there is no list. */
-const struct secret *secrets_listed(const struct secrets *secrets, const char *user);
 
 /* Keys of the `most` users that were used last; 0: of all users. NULL: no randomness. */
 struct server_keys *keys_new(unsigned most);

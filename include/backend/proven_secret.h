@@ -18,10 +18,9 @@ struct proven_secret {
 /* The pool's user has logged in with this secret, which look-up number `answer` has found: stores a copy in place of an older secret. Without memory
    nothing is stored. A server login that failed with another secret may succeed now. */
 void proven_secret_keep(struct pool *pool, struct world *world, const struct secret *secret, uint64_t answer);
-/* PAM or LDAP has accepted this password of the pool's user: stores a copy in the same way. */
+/* PAM or LDAP has accepted this password of the pool's user: stores a copy in the same way. NULL: the user has logged in with a stored secret, and
+   the password is forgotten. */
 void shown_keep(struct pool *pool, struct world *world, const struct secret *password);
-/* The pool's user has logged in with a stored secret: forgets the password. */
-void shown_forget(struct pool *pool);
 /* Wipes and frees. *proven may be NULL, and is NULL afterwards. */
 void proven_secret_free(struct proven_secret **proven);
 

@@ -64,8 +64,6 @@ void database_functions_drop(struct database_functions **functions);
 /* A server login has ended without success: stores the text and reports the failure to the pool. Sets *failure to its kind. False: the login did not
    fail because of the server, for example it was ended by policy. */
 bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);
-/* Whether the values of all parameters that are not in `asked` are known. */
-bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked);
 
 /* Returns the text of the last failed server login. NULL: none has failed since the last success. */
 const char *pool_login_error(const struct pool *pool);

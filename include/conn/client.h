@@ -91,8 +91,4 @@ bool client_send(struct client *client, const struct bytes *bytes);
 /* Writes "C-0xID: db/user@host:port" for the log, the names as printable_name() writes them; `size` is 256. Returns buf. */
 const char *client_text(const struct client *client, char *buf, size_t size);
 
-/* Whether the client may log in during a shutdown that waits for clients: it connected before the shutdown, or over TCP: TCP sockets
-   do not listen any more. */
-bool client_is_in_time(const struct client *client);
-
 #endif

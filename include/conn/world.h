@@ -194,6 +194,12 @@ static inline void client_resume(struct client *c)
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }
+/* Whether the client may log in during a shutdown that waits for clients: it connected before the shutdown, or over TCP: TCP sockets do not
+   listen any more. */
+static inline bool client_is_in_time(const struct client *c)
+{
+	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;
+}
 /* Whether the next turn has work without an event: the loop must not sleep. */
 static inline bool world_has_again(const struct world *w)
 {

@@ -648,7 +648,7 @@ void auth_begin(struct client *c)
 		return;
 	}
 	users_refresh(w);
-	listed = secrets_listed(w->secrets, l->user);
+	listed = userlist_find(w->secrets->list, l->user);
 	if (listed) {
 		l->sought = USER_LISTED;
 		l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);

@@ -131,14 +131,6 @@ struct client_addresses *client_addresses_new(void)
 	return all;
 }
 
-const struct client_address *client_address_find(const struct client_addresses *all, const struct address_key *key)
-{
-	const struct client_address *o;
-
-	HASH_FIND(hh, all->by_key, key, sizeof(*key), o);
-	return o;
-}
-
 /* A client has no pointer to its address, which would be 16 bytes of every idle client. */
 struct client_address *client_address_of(const struct client *c)
 {

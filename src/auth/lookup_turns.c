@@ -46,20 +46,6 @@ struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struc
 	return turns;
 }
 
-void lookup_turn_init(struct lookup_turn *turn)
-{
-	*turn = (struct lookup_turn){ .state = TURN_NONE };
-	list_init(&turn->askers);
-	list_init(&turn->node);
-}
-
-void lookup_asker_init(struct lookup_asker *asker)
-{
-	*asker = (struct lookup_asker){ .turn = NULL };
-	list_init(&asker->node);
-	verify_place_init(&asker->place);
-}
-
 /* ---- limits ---- */
 
 static bool has_turn_left(const struct lookup_turns *turns)

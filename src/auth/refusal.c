@@ -126,8 +126,10 @@ void failures_each(const struct world *w, void (*visit)(void *context, const str
 {
 	for (int i = 0; w->refusals->sets && i < SETS * WAYS; i++) {
 		const struct failure *f = &w->refusals->sets[i / WAYS][i % WAYS];
+		const struct client_address *connected;
 
-		if (f->is_whole && is_remembered(f, w->now))
+		HASH_FIND(hh, w->addresses->by_key, &f->key, sizeof(f->key), connected);
+		if (f->is_whole && is_remembered(f, w->now) && !connected)
 			visit(context, &f->key, f->count);
 	}
 }
@@ -176,11 +178,6 @@ void refusal_begin(struct client *c, enum close_reason why)
 	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
 	/* later messages are discarded, but a disconnect has to be noticed */
 	flow_unblock(&c->peer, FLOW_HELD);
-}
-
-enum close_reason refusal_or(const struct client *c, enum close_reason otherwise)
-{
-	return c->login && c->login->step == LOGIN_REFUSED ? c->login->refusal : otherwise;
 }
 
 void refusal_forget(struct client *c)

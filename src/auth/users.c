@@ -50,7 +50,7 @@ static void check_auth_user(const struct conf *conf, const struct userlist *list
 	if (!user || !*user)
 		return;
 	/* a certificate serves as a secret */
-	has_secret = (list && userlist_find(list, user)) || has_password(conf->fallback, user) || conf->settings.server_tls_cert_file;
+	has_secret = userlist_find(list, user) || has_password(conf->fallback, user) || conf->settings.server_tls_cert_file;
 	for (size_t i = 0; i < conf->database_count && !has_secret; i++)
 		has_secret = has_password(conf->databases[i], user);
 	if (!has_secret)
@@ -93,11 +93,6 @@ void users_check(const struct conf *conf, const struct userlist *list, struct co
 
 /* ---- the list ---- */
 
-static const struct secret *find(const struct userlist *list, const char *user)
-{
-	return list ? userlist_find(list, user) : NULL;
-}
-
 void users_replace(struct world *w, struct userlist *fresh)
 {
 	struct secrets *secrets = w->secrets;
@@ -106,7 +101,7 @@ void users_replace(struct world *w, struct userlist *fresh)
 	LIST_EACH(node, &w->pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
-		if (pool->login_failed && !secret_is_same(find(secrets->list, pool->user->name), find(fresh, pool->user->name)))
+		if (pool->login_failed && !secret_is_same(userlist_find(secrets->list, pool->user->name), userlist_find(fresh, pool->user->name)))
 			pool_login_forgiven(pool);
 	}
 	if (secrets->list)

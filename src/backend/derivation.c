@@ -44,12 +44,6 @@ struct derivation_budget {
 	UT_hash_handle hh;
 };
 
-void derivation_wait_init(struct derivation_wait *wait, struct peer *peer)
-{
-	*wait = (struct derivation_wait){ .peer = peer };
-	list_init(&wait->node);
-}
-
 static void on_answer(void *context, const struct verify_answer *answer)
 {
 	struct derivation *d = context;
@@ -63,7 +57,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 
 		list_remove(&wait->node);
 		wait->derivation = NULL;
-		if (!peer_is_stopped(wait->peer))
+		if (peer_wake(wait->peer))
 			wait->done(wait, answer);
 	}
 	mem_free(d);

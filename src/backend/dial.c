@@ -37,11 +37,6 @@ void dial_step_to(struct dial *d, enum dial_step step)
 	d->step = (enum dial_step)state_move(steps, DIAL_STEPS, d->step, step);
 }
 
-bool dial_step_reads_messages(enum dial_step step)
-{
-	return step >= DIAL_STARTUP && step != DIAL_DERIVE;
-}
-
 /* ---- hosts and addresses ---- */
 
 static void find_address(struct server *s);

@@ -61,17 +61,6 @@ static struct host *host_hold(struct host **table, const char *name, int port)
 	return host;
 }
 
-static void host_drop(struct host **place)
-{
-	struct host *host = *place;
-
-	*place = NULL;
-	if (!host || --host->users > 0)
-		return;
-	HASH_DELETE(hh, *host->table, host);
-	mem_free(host);
-}
-
 /* ---- the list of a pool ---- */
 
 static const char *name_of(const struct server *s, const struct conf_host *host)
@@ -91,8 +80,14 @@ static struct hosts *hosts_of(const struct server *s)
 
 void hosts_clear(struct hosts *hosts)
 {
-	for (unsigned i = 0; i < hosts->count; i++)
-		host_drop(&hosts->places[i].host);
+	for (unsigned i = 0; i < hosts->count; i++) {
+		struct host *host = hosts->places[i].host;
+
+		if (--host->users > 0)
+			continue;
+		HASH_DELETE(hh, *host->table, host);
+		mem_free(host);
+	}
 	mem_free(hosts->places);
 	mem_free(hosts->dead);
 	*hosts = (struct hosts){ .count = 0 };

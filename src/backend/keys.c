@@ -88,11 +88,6 @@ void secrets_free(struct secrets **place)
 	*place = NULL;
 }
 
-const struct secret *secrets_listed(const struct secrets *all, const char *user)
-{
-	return all->list ? userlist_find(all->list, user) : NULL;
-}
-
 /* ---- keys ---- */
 
 struct server_keys *keys_new(unsigned most)
@@ -422,34 +417,30 @@ void keys_pack(struct bytes *out, const struct server_keys *k)
 	pack_text(out, NULL);
 }
 
-static void unpack_salt(struct unpack *in, struct salt_keys *s)
-{
-	const uint8_t *salt;
-	size_t size;
-
-	unpack_exactly(in, s->of_secret, sizeof(s->of_secret));
-	salt = unpack_blob(in, &size);
-	in->bad |= size > sizeof(s->salt);
-	if (salt && !in->bad)
-		memcpy(s->salt, salt, size);
-	s->salt_size = in->bad ? 0 : size;
-	s->iterations = unpack_u32(in);
-	unpack_exactly(in, s->client_key, sizeof(s->client_key));
-	unpack_exactly(in, s->server_key, sizeof(s->server_key));
-	s->has_proven = unpack_bool(in);
-	unpack_exactly(in, s->proven, sizeof(s->proven));
-}
-
 /* Reads at most `most` entries in their order. */
 static void unpack_salts(struct unpack *in, struct salt_keys **end, int most)
 {
 	clear_salts(end);
-	for (int i = 0; unpack_bool(in) && !in->bad; i++, end = &(*end)->next) {
-		*end = mem_try(sizeof(**end));
-		in->bad |= !*end || i == most;
+	for (int i = 0; unpack_bool(in) && !in->bad; i++) {
+		struct salt_keys *s = *end = mem_try(sizeof(*s));
+		const uint8_t *salt;
+		size_t size;
+
+		in->bad |= !s || i == most;
 		if (in->bad)
 			return;
-		unpack_salt(in, *end);
+		end = &s->next;
+		unpack_exactly(in, s->of_secret, sizeof(s->of_secret));
+		salt = unpack_blob(in, &size);
+		in->bad |= size > sizeof(s->salt);
+		if (salt && !in->bad)
+			memcpy(s->salt, salt, size);
+		s->salt_size = in->bad ? 0 : size;
+		s->iterations = unpack_u32(in);
+		unpack_exactly(in, s->client_key, sizeof(s->client_key));
+		unpack_exactly(in, s->server_key, sizeof(s->server_key));
+		s->has_proven = unpack_bool(in);
+		unpack_exactly(in, s->proven, sizeof(s->proven));
 	}
 }
 

@@ -88,22 +88,16 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	struct server_info *info = server_info_get(pool, w->params);
 	struct proven_secret *f;
 
-	if (!info || (info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
+	if (!info || (password && info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
 		return;
-	f = proven_secret_new(password);
-	if (!f)
+	f = password ? proven_secret_new(password) : NULL;
+	if (password && !f)
 		return;
 	proven_secret_free(&info->proven.shown);
+	if (!f)
+		return;
 	info->proven.shown = f;
 	forgive(pool);
-}
-
-void shown_forget(struct pool *pool)
-{
-	struct server_info *info = pool->server_cache;
-
-	if (info)
-		proven_secret_free(&info->proven.shown);
 }
 
 void proven_secret_pack(struct bytes *out, const struct proven_secret *f)

@@ -79,7 +79,7 @@ static struct login_secret secret_of(const struct server *s)
 		return all;
 	}
 	if (!secret)
-		secret = secrets_listed(s->peer.world->secrets, pool->user->name);
+		secret = userlist_find(s->peer.world->secrets->list, pool->user->name);
 	if (!secret && found) {
 		secret = found->secret;
 		all.keys = found->keys;

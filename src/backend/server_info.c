@@ -121,16 +121,6 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	return true;
 }
 
-bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked)
-{
-	if (!info->reported.welcome)
-		return false;
-	for (int i = 0; i < params_count(table); i++)
-		if (!(info->reported.known & (uint64_t)1 << i) && !params_get(asked, i))
-			return false;
-	return true;
-}
-
 const char *pool_login_error(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;

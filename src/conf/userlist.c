@@ -127,7 +127,7 @@ struct userlist *userlist_load(const char *path, struct conf_problems *problems)
 
 const struct secret *userlist_find(const struct userlist *list, const char *user)
 {
-	const struct userlist_entry *entry = index_get(&list->storage->users, user);
+	const struct userlist_entry *entry = list ? index_get(&list->storage->users, user) : NULL;
 
 	return entry ? entry->secret : NULL;
 }

@@ -115,8 +115,3 @@ void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
 	text_hex(hex, at, n < 8 ? n : 8);
 	client_end(c, REASON_BAD_HEADER, hex);
 }
-
-bool client_is_in_time(const struct client *c)
-{
-	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;
-}

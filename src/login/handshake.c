@@ -123,6 +123,7 @@ void handshakes_turn(struct world *w, bool idle)
 {
 	struct handshakes *h = w->handshakes;
 	struct client *c;
+	bool stays;
 
 	h->is_busy = h->waiting.waiting > 0;
 	if (!h->is_busy || (update_reserved_time(w) && !idle))
@@ -130,10 +131,10 @@ void handshakes_turn(struct world *w, bool idle)
 	c = LIST_OBJECT(verify_queue_next(&h->waiting, NULL), struct login, handshake)->client;
 	/* the step counts for the next turn, and is the only one in it */
 	h->is_busy = true;
-	if (peer_is_stopped(&c->peer))
-		return;
-	if (c->login->step == LOGIN_TLS)
+	stays = peer_wake(&c->peer);
+	if (stays && c->login->step == LOGIN_TLS)
 		stream_secure_go_on(&c->peer.stream);
-	else
+	else if (stays)
 		begin(c);
+	world_set_current(w, NULL);
 }

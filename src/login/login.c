@@ -329,14 +329,20 @@ static const struct params *merged_params(const struct client *c, const struct p
 
 static void welcome_if_known(struct client *c)
 {
+	struct params_table *table = c->peer.world->params;
 	struct pool *pool = c->pooled.pool;
-	struct server_info *info = server_info_get(pool, c->peer.world->params);
+	struct server_info *info = server_info_get(pool, table);
+	bool is_known;
 
 	if (!info) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	if (!server_info_covers(info, c->peer.world->params, c->login->asked)) {
+	/* the values of all parameters that the client did not ask for */
+	is_known = info->reported.welcome != NULL;
+	for (int i = 0; i < params_count(table); i++)
+		is_known = is_known && (info->reported.known & (uint64_t)1 << i || params_get(c->login->asked, i));
+	if (!is_known) {
 		pool_mark(pool);
 		return;
 	}
@@ -407,7 +413,7 @@ static void keep_proven(struct client *c, struct pool *pool)
 	if (needs & AUTH_NEEDS_VERIFIER && is_own)
 		shown_keep(pool, c->peer.world, l->password);
 	if (needs & AUTH_NEEDS_SECRET) {
-		shown_forget(pool);
+		shown_keep(pool, c->peer.world, NULL);
 		if (l->sought == USER_FOUND)
 			unknown_user_proven(c->peer.world, l->source, l->user, l->stored);
 	}

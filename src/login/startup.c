@@ -173,7 +173,7 @@ static bool keep_name(struct client *c, char **place, const char *value)
 		size = database_name_size(w->conf, value);
 	} else if (size > CONF_NAME_MOST) {
 		users_refresh(w);
-		size = secrets_listed(w->secrets, value) ? size : CONF_NAME_MOST;
+		size = userlist_find(w->secrets->list, value) ? size : CONF_NAME_MOST;
 	}
 	*place = arena_copy(c->login->arena, value, size);
 	if (*place)

@@ -621,8 +621,6 @@ static void show_failure(void *context, const struct address_key *key, uint32_t 
 	const struct show *s = context;
 	char text[CLIENT_ADDRESS_TEXT];
 
-	if (client_address_find(s->world->addresses, key))
-		return;
 	client_address_text(key, text, sizeof(text));
 	address_row(s, text, NULL, count);
 }

@@ -15,7 +15,7 @@ static void write_users(const char *text)
 
 static const char *secret_of(const char *user)
 {
-	const struct secret *secret = secrets_listed(whole.world->secrets, user);
+	const struct secret *secret = userlist_find(whole.world->secrets->list, user);
 
 	return secret ? secret->bytes : "none";
 }

@@ -38,6 +38,7 @@ static struct peer peer;
 static void begin(void)
 {
 	whole_open(INI);
+	peer.world = whole.world;
 	user = user_get(whole.world->pools, "u");
 	memset(waiter, 0, sizeof(waiter));
 	for (int i = 0; i < 4; i++) {

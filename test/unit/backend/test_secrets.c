@@ -31,11 +31,11 @@ TEST(listed)
 	struct secrets *all = secrets_new();
 
 	REQUIRE(all);
-	CHECK(!secrets_listed(all, "u"));
+	CHECK(!userlist_find(all->list, "u"));
 	all->list = userlist_load(temp_write("users.txt", "\"u\" \"one\"\n"), &problems);
 	REQUIRE(all->list);
-	CHECK_TEXT(secrets_listed(all, "u")->bytes, "one");
-	CHECK(!secrets_listed(all, "v"));
+	CHECK_TEXT(userlist_find(all->list, "u")->bytes, "one");
+	CHECK(!userlist_find(all->list, "v"));
 	secrets_free(&all);
 }
 

@@ -18,7 +18,7 @@ static struct userlist *load(const char *text)
 /* Returns the secret of a user in the list, "-" for none. */
 static const char *secret_of(const struct userlist *list, const char *user)
 {
-	const struct secret *secret = list ? userlist_find(list, user) : NULL;
+	const struct secret *secret = userlist_find(list, user);
 
 	if (secret)
 		CHECK_INT(strlen(secret->bytes), secret->length);
