@@ -587,6 +587,16 @@ def test_values_of_others_are_never_read(scene, drawn, size, begin):
     assert mine.query("SELECT currval('drawn_id_seq')").errors[0]["C"] == "55000"
 
 
+def test_values_of_others_are_never_read_after_a_rollback_in_a_pipeline(scene, drawn):
+    weir = full(scene, drawn, size=1)
+    mine, other = weir.client(), weir.client()
+    draw(other, "other")
+    mine.query("BEGIN; SELECT 1/0")
+    mine.send(m.query("ROLLBACK") + m.query("SELECT lastval()"))
+    mine.result()
+    assert mine.result().errors[0]["C"] == "55000"
+
+
 @pytest.mark.parametrize("text", ["SELECT nextval('drawn_id_seq')", "SELECT setval('drawn_id_seq', nextval('drawn_id_seq'))", "prepared"])
 @pytest.mark.parametrize("read", ["SELECT lastval()", "BEGIN; SELECT lastval()", "SELECT currval('drawn_id_seq')"])
 def test_a_value_that_nextval_has_drawn_is_not_lost(scene, drawn, text, read):
