@@ -33,7 +33,10 @@ bool hosts_begin(struct server *server);
 /* Copies the next host to dial->host. False: there is none, or a RELOAD has changed the list. */
 bool hosts_next(struct server *server);
 /* Returns the number of hosts after the present host. */
-unsigned hosts_left(const struct server *server);
+static inline unsigned hosts_left(const struct server *s)
+{
+	return s->dial->order_count > 0 ? s->dial->order_count - 1 - s->dial->order_at : 0;
+}
 /* The present host has accepted the connection. */
 void hosts_note_reached(struct server *server);
 /* The present host works, or does not: later dials consider it. */

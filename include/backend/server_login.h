@@ -50,8 +50,6 @@ struct dial {
 
 /* The server is connected: sends the StartupMessage. */
 void server_login_begin(struct server *server);
-/* Ends the server, because it has violated the protocol. */
-void server_login_broken(struct server *server, const char *detail);
 /* Reads and processes messages of the server until ReadyForQuery. */
 void server_login_read(struct server *server, bool from_socket);
 

@@ -10,8 +10,9 @@ struct pidfile;
 /* Locks, and writes the process id to `path`. Replaces the file of a process that has ended, but not the file of a running process.
    Returns NULL with a text in `why`. Called in the final process: after daemon_start. */
 struct pidfile *pidfile_take(const char *path, char *why, size_t why_size);
-/* Removes both files, if they still are the files of this process. Sets *pidfile to NULL; *pidfile may be NULL. */
-void pidfile_release(struct pidfile **pidfile);
+/* `removes`: removes both files, if they still are the files of this process; otherwise they belong to another process. Sets *pidfile
+   to NULL; *pidfile may be NULL. */
+void pidfile_release(struct pidfile **pidfile, bool removes);
 
 /*
  * In an online restart the lock passes from process to process.
@@ -24,7 +25,5 @@ int pidfile_descriptor(const struct pidfile *pidfile);
 struct pidfile *pidfile_adopt(const char *path, int fd);
 /* Writes this process's id to the file. False with errno. */
 bool pidfile_write(const struct pidfile *pidfile);
-/* The files belong to another process now: removes nothing. Sets *pidfile to NULL; *pidfile may be NULL. */
-void pidfile_forget(struct pidfile **pidfile);
 
 #endif

@@ -358,7 +358,7 @@ static void on_secret_derived(struct derivation_wait *wait, const struct verify_
 		return;
 	}
 	if (!l->derived_for)
-		unknown_derived(c, l->derived_iterations);
+		unknown_derived(c, l->derived_iterations, true);
 	else
 		is_kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations,
 					  is_derived_here ? salted : answer->salted);
@@ -432,7 +432,7 @@ static enum found find_scram_secret(struct client *c, struct scram_secret *secre
 			return FOUND;
 	}
 	/* a password in clear text, or an imitation of one */
-	if (*is_made_up && unknown_was_derived(c, iterations))
+	if (*is_made_up && unknown_derived(c, iterations, false))
 		return FOUND;
 	derived = password ? keys_plain_secret(keys_of(c), l->user, password, salt, iterations) : NULL;
 	if (derived) {

@@ -195,38 +195,23 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 
 /* ---- derived secrets ---- */
 
-/* The bits of this name and count. False: no memory. */
-static bool places_of(const struct client *c, uint32_t iterations, uint32_t places[DERIVED_PLACES])
+bool unknown_derived(const struct client *c, uint32_t iterations, bool now)
 {
+	uint8_t *bits = c->peer.world->unknown->derived, digest[SHA256_SIZE];
 	const struct mock_name *name = name_of(c);
-	uint8_t digest[SHA256_SIZE];
+	uint32_t places[DERIVED_PLACES];
+	bool was = name && digest_hmac_sha256(name->key, sizeof(name->key), &iterations, sizeof(iterations), digest);
 
-	if (!name || !digest_hmac_sha256(name->key, sizeof(name->key), &iterations, sizeof(iterations), digest))
+	if (!was)
 		return false;
-	memcpy(places, digest, DERIVED_PLACES * sizeof(*places));
-	return true;
-}
-
-bool unknown_was_derived(const struct client *c, uint32_t iterations)
-{
-	const uint8_t *bits = c->peer.world->unknown->derived;
-	uint32_t places[DERIVED_PLACES];
-	bool all = places_of(c, iterations, places);
-
-	for (int i = 0; all && i < DERIVED_PLACES; i++)
-		all = bits[places[i] % DERIVED_BITS / 8] >> places[i] % 8 & 1;
-	return all;
-}
-
-void unknown_derived(const struct client *c, uint32_t iterations)
-{
-	uint8_t *bits = c->peer.world->unknown->derived;
-	uint32_t places[DERIVED_PLACES];
-
-	if (!places_of(c, iterations, places))
-		return;
-	for (int i = 0; i < DERIVED_PLACES; i++)
-		bits[places[i] % DERIVED_BITS / 8] |= (uint8_t)(1u << places[i] % 8);
+	/* the bits of this name and count */
+	memcpy(places, digest, sizeof(places));
+	for (int i = 0; i < DERIVED_PLACES; i++) {
+		was = was && bits[places[i] % DERIVED_BITS / 8] >> places[i] % 8 & 1;
+		if (now)
+			bits[places[i] % DERIVED_BITS / 8] |= (uint8_t)(1u << places[i] % 8);
+	}
+	return was;
 }
 
 /* ---- to another process ---- */

@@ -157,13 +157,6 @@ bool hosts_begin(struct server *s)
 	return use_host(s);
 }
 
-unsigned hosts_left(const struct server *s)
-{
-	const struct dial *d = s->dial;
-
-	return d->order_count > 0 ? d->order_count - 1 - d->order_at : 0;
-}
-
 bool hosts_next(struct server *s)
 {
 	if (hosts_left(s) == 0 || s->dial->generation != s->pooled.pool->generation)

@@ -116,7 +116,7 @@ static void answer_md5(struct server *s, const uint8_t *salt)
 	switch (secret.kind) {
 	case SECRET_PLAIN:
 		if (!md5_secret(secret.text, s->pooled.pool->user->name, hashed)) {
-			server_login_broken(s, "OpenSSL has no MD5 here");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN, "OpenSSL has no MD5 here");
 			return;
 		}
 		break;
@@ -128,7 +128,7 @@ static void answer_md5(struct server *s, const uint8_t *salt)
 		wrong_secret(s, "MD5 authentication: wrong password type (a SCRAM secret is stored)");
 		return;
 	case SECRET_NONE:
-		server_login_broken(s, "server asks for a password, but none is stored for this user");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "server asks for a password, but none is stored for this user");
 		return;
 	}
 	md5_answer(hashed, salt, text);
@@ -271,7 +271,7 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	if (ok)
 		sasl_step(s, bytes_front(&challenge), bytes_size(&challenge));
 	else
-		server_login_broken(s, "no key could be derived from the password");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "no key could be derived from the password");
 	bytes_wipe(&challenge);
 }
 
@@ -284,7 +284,8 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	enum verify_refusal refused;
 
 	if (!question.password || !derivation_take_budget(s->peer.world, &question, s->address, s->pooled.pool->user)) {
-		server_login_broken(s, question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN,
+			   question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
 		return;
 	}
 	bytes_append(&d->challenge, data, size);
@@ -293,7 +294,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	refused = d->challenge.failed ? VERIFIERS_NO_MEMORY :
 				       derivation_ask(s->peer.world, &question, NULL, s->address, &d->derivation);
 	if (refused == VERIFIERS_TOO_LONG) {
-		server_login_broken(s, "the password is too long for SCRAM");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "the password is too long for SCRAM");
 		return;
 	}
 	if (refused != VERIFIERS_ASKED) {
@@ -347,7 +348,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 	case SCRAM_UNBOUND:
 	case SCRAM_INVALID:
 		bytes_wipe(&out);
-		server_login_broken(s, why);
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, why);
 		return;
 	}
 }
@@ -366,18 +367,18 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 	const char *fault;
 
 	if (!may_ask(d)) {
-		server_login_broken(s, "server asked for the password twice");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "server asked for the password twice");
 		return;
 	}
 	if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
-		server_login_broken(s, "no randomness");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "no randomness");
 		return;
 	}
 	scram_prover_init(&d->scram, nonce);
 	dial_step_to(d, DIAL_SASL);
 	fault = choose_mechanism(s, body, size, &d->scram);
 	if (fault) {
-		server_login_broken(s, fault);
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, fault);
 		return;
 	}
 	switch (secret.kind) {
@@ -393,7 +394,7 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 		wrong_secret(s, "SCRAM authentication: wrong password type (an MD5 secret is stored)");
 		return;
 	case SECRET_NONE:
-		server_login_broken(s, "server asks for a password, but none is stored for this user");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "server asks for a password, but none is stored for this user");
 		return;
 	}
 	sasl_step(s, NULL, 0);
@@ -407,11 +408,12 @@ static void password_request(struct server *s, enum server_method method, const 
 	struct bytes out = BYTES_EMPTY;
 
 	if (binding_mode(s) == CHANNEL_BINDING_REQUIRE) {
-		server_login_broken(s, "channel binding is required, but the server asks for the password without");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN,
+			   "channel binding is required, but the server asks for the password without");
 		return;
 	}
 	if (!may_ask(s->dial)) {
-		server_login_broken(s, "server asked for the password twice");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "server asked for the password twice");
 		return;
 	}
 	dial_step_to(s->dial, DIAL_PASSWORD);
@@ -422,8 +424,9 @@ static void password_request(struct server *s, enum server_method method, const 
 		return;
 	}
 	if (secret.kind != SECRET_PLAIN) {
-		server_login_broken(s, secret.text ? "server wants the password in clear text, but only a hash of it is stored" :
-				    "server asks for a password, but none is stored for this user");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN,
+			   secret.text ? "server wants the password in clear text, but only a hash of it is stored" :
+					 "server asks for a password, but none is stored for this user");
 		return;
 	}
 	pg_build_password(&out, secret.text, strlen(secret.text) + 1);
@@ -439,20 +442,21 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 	char detail[64];
 
 	if (c.bad || d->step == DIAL_PROVEN) {
-		server_login_broken(s, "authentication message out of order");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "authentication message out of order");
 		return;
 	}
 	if ((code == 0 || code == 3 || code == 5) && rest != (code == 5 ? 4 : 0)) {
-		server_login_broken(s, "authentication request of a wrong length");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "authentication request of a wrong length");
 		return;
 	}
 	switch (code) {
 	case 0:
 		/* AuthenticationOk */
 		if (d->step == DIAL_SASL)
-			server_login_broken(s, "server ended SCRAM before its proof");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN, "server ended SCRAM before its proof");
 		else if (binding_mode(s) == CHANNEL_BINDING_REQUIRE && !(d->step == DIAL_SASL_DONE && d->scram.gs2 == 'p'))
-			server_login_broken(s, "channel binding is required, but the server lets us in without");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN,
+				   "channel binding is required, but the server lets us in without");
 		else if (!may_ask(d) || accept_method(s, METHOD_NONE))
 			dial_step_to(d, DIAL_PROVEN);
 		return;
@@ -469,12 +473,12 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 	case 11:
 	case 12:
 		if (d->step != DIAL_SASL && d->step != DIAL_SASL_DONE)
-			server_login_broken(s, "SASL message out of order");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN, "SASL message out of order");
 		else
 			sasl_step(s, c.at, rest);
 		return;
 	default:
 		snprintf(detail, sizeof(detail), "unknown authentication request %u", code);
-		server_login_broken(s, detail);
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 	}
 }

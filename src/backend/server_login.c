@@ -40,11 +40,6 @@ static void add(struct pairs *p, const char *name, const char *value)
 	p->at[p->count++] = value;
 }
 
-void server_login_broken(struct server *s, const char *detail)
-{
-	server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
-}
-
 void server_login_begin(struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -68,11 +63,13 @@ void server_login_begin(struct server *s)
 	/* The server would cut a long name to another name, for which the rules and limits here do not apply. Names in the database entry come from
 	   the configuration and are sent unchanged. */
 	if (strlen(pool->user->name) > CONF_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0)) {
-		server_login_broken(s, "the name of the user is longer than 63 bytes, and PostgreSQL would cut it");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN,
+			   "the name of the user is longer than 63 bytes, and PostgreSQL would cut it");
 		return;
 	}
 	if (strlen(pool->database->name) > CONF_NAME_MOST && !conf->dbname) {
-		server_login_broken(s, "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN,
+			   "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)");
 		return;
 	}
 	pairs.at = mem_try(pairs.most * sizeof(*pairs.at));
@@ -121,17 +118,17 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 	char detail[64];
 
 	if (c.bad || c.at != c.end || options > 0) {
-		server_login_broken(s, "malformed NegotiateProtocolVersion");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed NegotiateProtocolVersion");
 		return;
 	}
 	if (s->dial->step != DIAL_STARTUP) {
-		server_login_broken(s, "NegotiateProtocolVersion out of order");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "NegotiateProtocolVersion out of order");
 		return;
 	}
 	/* the documentation says that the message has the minor version; PostgreSQL sends the major version, too */
 	if ((version >> 16 != 3 && version >> 16 != 0) || minor > s->minor || minor != pg_minor_served((uint16_t)minor)) {
 		snprintf(detail, sizeof(detail), "server wants to speak protocol %u.%u", version >> 16, minor);
-		server_login_broken(s, detail);
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 		return;
 	}
 	dial_step_to(s->dial, DIAL_NEGOTIATED);
@@ -147,7 +144,7 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 	s->backend_pid = pg_read_u32(&c);
 	/* the server chooses the size, in every version of the protocol */
 	if (c.bad || c.end - c.at < PG_KEY_LEAST || c.end - c.at > PG_KEY_MOST) {
-		server_login_broken(s, "malformed BackendKeyData");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed BackendKeyData");
 		return;
 	}
 	mem_free(s->cancel_key);
@@ -188,7 +185,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	struct pg_error e;
 
 	if (pg_error_read(f->body, f->size, &e) != PG_OK) {
-		server_login_broken(s, "malformed ErrorResponse");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed ErrorResponse");
 		return;
 	}
 	/* PgBouncer's log line does not begin with the connection */
@@ -295,7 +292,7 @@ static void frame(struct server *s, const struct pg_frame *f)
 	/* after ReadyForQuery a server may only send an error, a parameter or a notice */
 	if (s->dial->step == DIAL_READY && f->type != PGS_ERROR && f->type != PGS_PARAMETER && f->type != PGS_NOTICE) {
 		snprintf(detail, sizeof(detail), "message type 0x%02x behind ReadyForQuery", f->type);
-		server_login_broken(s, detail);
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 		return;
 	}
 	switch (f->type) {
@@ -306,11 +303,11 @@ static void frame(struct server *s, const struct pg_frame *f)
 		name = pg_read_string(&c);
 		value = pg_read_string(&c);
 		if (c.bad)
-			server_login_broken(s, "malformed ParameterStatus");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed ParameterStatus");
 		else if (params_index(s->peer.world->params, name) >= 0)
 			server_parameter(s, name, value);
 		else if (bytes_size(&s->dial->welcome) > WHOLE_MOST)
-			server_login_broken(s, "too many parameters");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN, "too many parameters");
 		else
 			pg_build_parameter_status(&s->dial->welcome, name, value);
 		return;
@@ -322,7 +319,7 @@ static void frame(struct server *s, const struct pg_frame *f)
 		return;
 	case PGS_READY:
 		if (s->dial->step != DIAL_PROVEN || f->size != 1 || f->body[0] != 'I') {
-			server_login_broken(s, "ReadyForQuery out of order");
+			server_end(s, REASON_SERVER_LOGIN_BROKEN, "ReadyForQuery out of order");
 			return;
 		}
 		s->status = 'I';
@@ -335,7 +332,7 @@ static void frame(struct server *s, const struct pg_frame *f)
 		return;
 	default:
 		snprintf(detail, sizeof(detail), "unexpected message type 0x%02x", f->type);
-		server_login_broken(s, detail);
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 	}
 }
 
@@ -356,7 +353,8 @@ void server_login_read(struct server *s, bool from_socket)
 		if (r < 0) {
 			/* a server that fails after ReadyForQuery would fail again */
 			if (s->dial->step == DIAL_READY)
-				server_login_broken(s, "end of the connection within a message behind ReadyForQuery");
+				server_end(s, REASON_SERVER_LOGIN_BROKEN,
+					   "end of the connection within a message behind ReadyForQuery");
 			else
 				dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 			return;
@@ -368,7 +366,7 @@ void server_login_read(struct server *s, bool from_socket)
 	       (verdict = pg_frames_next(&in, WHOLE_MOST, &f)) == PG_OK)
 		frame(s, &f);
 	if (verdict == PG_BAD) {
-		server_login_broken(s, "malformed message");
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed message");
 		return;
 	}
 	/* messages after ReadyForQuery are for no client: they are processed before the server is assigned to a client */

@@ -295,10 +295,7 @@ static void give(struct giver *g)
 		return;
 	}
 	/* everything belongs to the new process; only clients that could not be handed over remain */
-	if (takes_pidfile)
-		pidfile_forget(g->pidfile);
-	else
-		pidfile_release(g->pidfile);
+	pidfile_release(g->pidfile, !takes_pidfile);
 	service_notify("MAINPID=%d", pid);
 	unsetenv(SERVICE_NOTIFY_SOCKET);
 	event_del(&g->asker->readable);

@@ -441,10 +441,7 @@ bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, stru
 	}
 	if (!is_done || !world_listen(w, NULL, 0, problems) || !confirm(t, has_old_pidfile, problems)) {
 		handover_undo(&h);
-		if (has_old_pidfile)
-			pidfile_forget(pidfile);
-		else
-			pidfile_release(pidfile);
+		pidfile_release(pidfile, !has_old_pidfile);
 		return false;
 	}
 	if (has_old_pidfile && !pidfile_write(*pidfile))

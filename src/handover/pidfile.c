@@ -98,22 +98,6 @@ static struct pidfile *pidfile_new(const char *path)
 	return p;
 }
 
-void pidfile_forget(struct pidfile **pidfile)
-{
-	struct pidfile *p = *pidfile;
-
-	*pidfile = NULL;
-	if (!p)
-		return;
-	if (p->fd >= 0)
-		close(p->fd);
-	if (p->lock >= 0)
-		close(p->lock);
-	mem_free(p->path);
-	mem_free(p->lock_path);
-	mem_free(p);
-}
-
 /* Called with the lock held: a process that opens the file now will notice that it was removed. */
 static void remove_lock(const struct pidfile *p)
 {
@@ -121,16 +105,25 @@ static void remove_lock(const struct pidfile *p)
 		unlink(p->lock_path);
 }
 
-void pidfile_release(struct pidfile **pidfile)
+void pidfile_release(struct pidfile **pidfile, bool removes)
 {
-	const struct pidfile *p = *pidfile;
+	struct pidfile *p = *pidfile;
 
+	*pidfile = NULL;
+	if (!p)
+		return;
 	/* an administrator may have removed it, and another process may have created it again */
-	if (p && is_same_file(p->fd, p->path))
+	if (removes && is_same_file(p->fd, p->path))
 		unlink(p->path);
-	if (p)
+	if (removes)
 		remove_lock(p);
-	pidfile_forget(pidfile);
+	if (p->fd >= 0)
+		close(p->fd);
+	if (p->lock >= 0)
+		close(p->lock);
+	mem_free(p->path);
+	mem_free(p->lock_path);
+	mem_free(p);
 }
 
 /* ---- locking ---- */
@@ -200,7 +193,7 @@ struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 			snprintf(why, why_size, "cannot write pidfile \"%s\": %s", p->path, strerror(errno));
 	}
 	remove_lock(p);
-	pidfile_forget(&p);
+	pidfile_release(&p, false);
 	return NULL;
 }
 
@@ -224,7 +217,7 @@ struct pidfile *pidfile_adopt(const char *path, int fd)
 		return p;
 	if (p->lock == fd)
 		p->lock = -1;
-	pidfile_forget(&p);
+	pidfile_release(&p, false);
 	return NULL;
 }
 

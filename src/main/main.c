@@ -355,7 +355,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	}
 	status = run(conf, &(struct start){ fds, fd_count, taker, &pidfile }, &ready_fd);
 	taker_free(&taker);
-	pidfile_release(&pidfile);
+	pidfile_release(&pidfile, true);
 	return status;
 }
 

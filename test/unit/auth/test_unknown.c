@@ -130,12 +130,12 @@ TEST(unknown_user_gets_a_constant_request_per_server)
 TEST(derived_keys_are_cached_by_name_and_iterations)
 {
 	begin();
-	CHECK(!unknown_was_derived(names(0, 7), 4096));
-	unknown_derived(names(0, 7), 4096);
-	CHECK(unknown_was_derived(names(0, 7), 4096));
-	CHECK(!unknown_was_derived(names(0, 7), 8192));
-	CHECK(!unknown_was_derived(names(0, 8), 4096));
-	CHECK(!unknown_was_derived(names(1, 7), 4096));
+	CHECK(!unknown_derived(names(0, 7), 4096, false));
+	unknown_derived(names(0, 7), 4096, true);
+	CHECK(unknown_derived(names(0, 7), 4096, false));
+	CHECK(!unknown_derived(names(0, 7), 8192, false));
+	CHECK(!unknown_derived(names(0, 8), 4096, false));
+	CHECK(!unknown_derived(names(1, 7), 4096, false));
 	end();
 }
 

@@ -101,10 +101,10 @@ TEST(written_and_removed)
 	REQUIRE(p);
 	CHECK_TEXT(read_file(), our_line());
 	CHECK(access(lock_path, F_OK) == 0);
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	CHECK(!p);
 	CHECK(access(path, F_OK) < 0 && access(lock_path, F_OK) < 0);
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	end();
 }
 
@@ -119,7 +119,7 @@ TEST(stale_one_is_replaced)
 	p = pidfile_take(path, why, sizeof why);
 	REQUIRE(p);
 	CHECK_TEXT(read_file(), our_line());
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	end();
 }
 
@@ -135,7 +135,7 @@ TEST(nonsense_is_replaced)
 		p = pidfile_take(path, why, sizeof why);
 		CHECK(p);
 		CHECK_TEXT(read_file(), our_line());
-		pidfile_release(&p);
+		pidfile_release(&p, true);
 		end();
 	}
 }
@@ -166,10 +166,10 @@ TEST(running_owner_with_a_lock)
 	/* our own process ID in the file would not be a reason to refuse; the lock is */
 	CHECK(!pidfile_take(path, why, sizeof why));
 	CHECK(strstr(why, "is running"));
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	p = pidfile_take(path, why, sizeof why);
 	CHECK(p);
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	end();
 }
 
@@ -184,7 +184,7 @@ TEST(pidfile_of_another_user_is_not_changed)
 	write_file("1\n");
 	unlink(lock_path);
 	REQUIRE(symlink(path, lock_path) == 0);
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	CHECK_TEXT(read_file(), "1\n");
 	CHECK(access(lock_path, F_OK) == 0);
 	end();
@@ -222,7 +222,7 @@ TEST(readable_by_all_writable_by_us)
 	CHECK_INT(s.st_mode & 0777, 0644);
 	REQUIRE(stat(lock_path, &s) == 0);
 	CHECK_INT(s.st_mode & 0777, 0600);
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	umask(saved);
 	end();
 }
@@ -294,7 +294,7 @@ TEST(pidfile_locked_by_another_user_does_not_prevent_a_start)
 		write_file(text);
 		p = pidfile_take(path, why, sizeof why);
 		REQUIRE(p);
-		pidfile_forget(&p);
+		pidfile_release(&p, false);
 		write_file(text);
 		child = locked_by_another_user(locks[i].lock, locks[i].how, &hold);
 		p = pidfile_take(path, why, sizeof why);
@@ -306,8 +306,8 @@ TEST(pidfile_locked_by_another_user_does_not_prevent_a_start)
 			struct pidfile *next = pidfile_adopt(path, fd);
 
 			CHECK(next && pidfile_write(next));
-			pidfile_forget(&p);
-			pidfile_release(&next);
+			pidfile_release(&p, false);
+			pidfile_release(&next, true);
 		}
 		close(hold);
 		waitpid(child, NULL, 0);
@@ -327,7 +327,7 @@ TEST(process_of_another_user_does_not_prevent_a_start)
 	p = pidfile_take(path, why, sizeof why);
 	CHECK(p);
 	CHECK_TEXT(read_file(), our_line());
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	end();
 }
 
@@ -342,7 +342,7 @@ TEST(mode_of_the_lock_file_is_set)
 	p = pidfile_take(path, why, sizeof why);
 	REQUIRE(p && stat(lock_path, &s) == 0);
 	CHECK_INT(s.st_mode & 0777, 0600);
-	pidfile_release(&p);
+	pidfile_release(&p, true);
 	end();
 }
 
@@ -402,7 +402,7 @@ TEST(pidfile_and_lock_are_handed_over)
 	new = pidfile_adopt(path, fd);
 	REQUIRE(new);
 	write_file("1\n");
-	pidfile_forget(&old);
+	pidfile_release(&old, false);
 	CHECK(!old);
 	/* the file still exists and is locked; also if an administrator has removed it */
 	third = pidfile_take(path, why, sizeof why);
@@ -414,7 +414,7 @@ TEST(pidfile_and_lock_are_handed_over)
 	REQUIRE(rename(elsewhere, path) == 0);
 	CHECK(pidfile_write(new));
 	CHECK_TEXT(read_file(), our_line());
-	pidfile_release(&new);
+	pidfile_release(&new, true);
 	CHECK(access(path, F_OK) != 0);
 	end();
 }
@@ -446,7 +446,7 @@ TEST(handed_over_by_an_earlier_version)
 	fd = open(path, O_RDWR);
 	CHECK(flock(fd, LOCK_EX | LOCK_NB) != 0);
 	close(fd);
-	pidfile_release(&new);
+	pidfile_release(&new, true);
 	CHECK(access(path, F_OK) != 0 && access(lock_path, F_OK) != 0);
 	end();
 	end_process(owner);
