@@ -409,15 +409,14 @@ static bool secure(struct stream *stream)
 bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *begun, size_t size)
 {
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	return stream_tls_begin(stream, context, true) && (!begun || stream_tls_begun(stream, begun, size)) && secure(stream);
+	return stream_tls_accept(stream, context, begun, size) && secure(stream);
 }
 
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
 			   SSL_SESSION *session)
 {
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	return stream_tls_begin(stream, context, false) &&
-	       stream_tls_set_peer(stream, server_name, verify_name, session) && secure(stream);
+	return stream_tls_connect(stream, context, server_name, verify_name, session) && secure(stream);
 }
 
 void stream_secure_go_on(struct stream *stream)

@@ -10,13 +10,12 @@
  * the functions of stream.c that this layer uses.
  */
 
-/* Creates stream->ssl. False: no memory; stream->reason says so. */
-bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting);
-/* Accepting side, before the first step of the handshake: applies the first bytes of stream_secure_accept. */
-bool stream_tls_begun(struct stream *stream, const void *begun, size_t size);
-
-/* Connecting side, between begin and the first step of the handshake: applies the arguments of stream_secure_connect. */
-bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session);
+/* Prepares the accepting side of the handshake, with the arguments of stream_secure_accept. False: no memory. */
+bool stream_tls_accept(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
+/* Prepares the connecting side of the handshake, with the arguments of stream_secure_connect. False: no memory, or no name to
+   verify; stream_error says which. */
+bool stream_tls_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
+			SSL_SESSION *session);
 
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };
 /* Whether the next message of the handshake may be expensive to process. */
@@ -28,6 +27,10 @@ ssize_t stream_tls_read(struct stream *stream, void *buffer, size_t size);
 bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int count);
 /* Sends close_notify if possible, and frees the TLS state. The socket is still open. */
 void stream_tls_end(struct stream *stream);
+
+/* Checks the body of a peer's Certificate message (RFC 8446 section 4.4.2; is_13 false: RFC 5246 section 7.4.2) for contents
+   that make certificates expensive to read. Returns a description of the fault, or NULL; the message may still be malformed. */
+const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13);
 
 /* Sends bytes unchanged, after the bytes in `out`; the bytes that the socket does not accept are appended to `out`. Does not
    register events. False, with write_failed set: the connection is broken, or no memory. */

@@ -1,5 +1,5 @@
 /* Certificates that are expensive to read: refused certificates in messages of both TLS versions, and the end of a handshake on both sides. */
-#include "net/tls_messages.h"
+#include "net/stream_tls.h"
 
 #include "net/tls_context.h"
 #include "secured.h"
