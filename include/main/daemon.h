@@ -26,9 +26,6 @@ void daemon_ready(int *fd);
 bool daemon_become_user(const char *user, char *why, size_t why_size);
 /* Returns the account of a user. NULL with a text in `why`: it does not exist, or it is root. */
 const struct passwd *daemon_find_user(const char *user, char *why, size_t why_size);
-/* core_dumps: whether the kernel may write a core file of this process, and other processes of its user may trace it. Must be
-   called again after a change of user, which resets this. Test builds always allow tracing, for the sanitizer. */
-void daemon_allow_core_dumps(bool allow);
 
 /* ---- limits of the operating system ---- */
 

@@ -21,9 +21,4 @@ struct options {
 bool options_read(struct options *options, int argc, char **argv);
 void options_print_help(FILE *to);
 
-/* ---- versions ---- */
-
-/* Prints the output of --version: the version that monitoring tools parse, then the versions of the libraries, one per line. */
-void version_print(FILE *to);
-
 #endif

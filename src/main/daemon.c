@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -132,14 +131,6 @@ bool daemon_become_user(const char *user, char *why, size_t why_size)
 		return false;
 	}
 	return true;
-}
-
-void daemon_allow_core_dumps(bool allow)
-{
-#ifdef PGWEIR_TEST_BUILD
-	allow = true;
-#endif
-	prctl(PR_SET_DUMPABLE, allow ? 1UL : 0UL, 0UL, 0UL, 0UL);
 }
 
 /* ---- limits of the operating system ---- */

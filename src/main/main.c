@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define INHERITED_MOST 64		/* maximum number of sockets from systemd */
@@ -79,13 +80,23 @@ static bool apply_log(const struct settings *s)
 	return log_configure(&config);
 }
 
+/* Whether the kernel may write a core file of this process, and other processes of its user may trace it. Must be called again
+   after a change of user, which resets this. Test builds always allow tracing, for the sanitizer. */
+static void allow_core_dumps(bool allow)
+{
+#ifdef PGWEIR_TEST_BUILD
+	allow = true;
+#endif
+	prctl(PR_SET_DUMPABLE, allow ? 1UL : 0UL, 0UL, 0UL, 0UL);
+}
+
 /* Applies a snapshot. Takes the reference. */
 static bool use(struct conf *conf, struct conf_problems *problems)
 {
 	bool ok = conf && world_reconfigure(pooler.world, conf, problems);
 
 	if (ok)
-		daemon_allow_core_dumps(conf->settings.core_dumps);
+		allow_core_dumps(conf->settings.core_dumps);
 	if (ok && !apply_log(&conf->settings))
 		log_warning("log file \"%s\": %s; going on with the old one", conf->settings.logfile, strerror(errno));
 	if (conf)
@@ -325,13 +336,13 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 		log_fatal("cannot go into the background: %s", strerror(errno));
 		return fail(problems);
 	}
-	daemon_allow_core_dumps(s->core_dumps);
+	allow_core_dumps(s->core_dumps);
 	limits_need_descriptors(descriptors_needed(conf));
 	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
 		log_fatal("%s", why);
 		return fail(problems);
 	}
-	daemon_allow_core_dumps(s->core_dumps);
+	allow_core_dumps(s->core_dumps);
 	if (!apply_log(s)) {
 		log_fatal("log file \"%s\": %s", s->logfile ? s->logfile : "", strerror(errno));
 		return fail(problems);
@@ -359,6 +370,31 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	return status;
 }
 
+/* Prints the output of --version: the version that monitoring tools parse, then the versions of the libraries at run time, one
+   per line. */
+static void print_versions(FILE *to)
+{
+	fprintf(to, "%s\n", PGWEIR_COMPATIBLE_VERSION);
+	fprintf(to, "libevent %s\n", event_get_version());
+	fprintf(to, "adns: c-ares %s\n", ares_version(NULL));
+	fprintf(to, "tls: %s\n", OpenSSL_version(OPENSSL_VERSION));
+#ifdef HAVE_PAM
+	fprintf(to, "pam: yes\n");
+#else
+	fprintf(to, "pam: no\n");
+#endif
+#ifdef HAVE_LDAP
+	fprintf(to, "ldap: yes\n");
+#else
+	fprintf(to, "ldap: no\n");
+#endif
+#ifdef HAVE_LIBSYSTEMD
+	fprintf(to, "systemd: yes\n");
+#else
+	fprintf(to, "systemd: no\n");
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	struct conf_problems problems = { .count = 0 };
@@ -384,7 +420,7 @@ int main(int argc, char **argv)
 		options_print_help(stdout);
 		return 0;
 	case OPTIONS_VERSION:
-		version_print(stdout);
+		print_versions(stdout);
 		return 0;
 	case OPTIONS_CHECK:
 		return config_report_check(&options);

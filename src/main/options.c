@@ -4,13 +4,8 @@
  */
 #include "main/options.h"
 
-#include <ares.h>
-#include <event2/event.h>
 #include <getopt.h>
-#include <openssl/crypto.h>
 #include <string.h>
-
-#include "base/version.h"
 
 enum { LONG_CHECK = 256, LONG_PRINT_CONFIG };
 
@@ -107,33 +102,4 @@ void options_print_help(FILE *to)
 	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
 	      "USR1 pauses, USR2 resumes.\n",
 	      to);
-}
-
-/* ---- versions ---- */
-
-/*
- * The version, and the environment of pgweir. Library versions are read at run time, not from the headers at build time.
- */
-
-void version_print(FILE *to)
-{
-	fprintf(to, "%s\n", PGWEIR_COMPATIBLE_VERSION);
-	fprintf(to, "libevent %s\n", event_get_version());
-	fprintf(to, "adns: c-ares %s\n", ares_version(NULL));
-	fprintf(to, "tls: %s\n", OpenSSL_version(OPENSSL_VERSION));
-#ifdef HAVE_PAM
-	fprintf(to, "pam: yes\n");
-#else
-	fprintf(to, "pam: no\n");
-#endif
-#ifdef HAVE_LDAP
-	fprintf(to, "ldap: yes\n");
-#else
-	fprintf(to, "ldap: no\n");
-#endif
-#ifdef HAVE_LIBSYSTEMD
-	fprintf(to, "systemd: yes\n");
-#else
-	fprintf(to, "systemd: no\n");
-#endif
 }
