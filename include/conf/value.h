@@ -40,8 +40,6 @@ extern const struct value_table setting_table, database_table, user_table, peer_
 const struct value_row *value_find(const struct value_table *table, const char *name);
 /* With this name, in any spelling, and this value a SET may hold a secret: the log must not have the value. */
 bool setting_may_be_secret(const char *name, const char *value);
-/* Returns the known name nearest to a misspelt name, or NULL. */
-const char *value_nearest(const struct value_table *table, const char *name);
 
 enum value_verdict { VALUE_READ_OK, VALUE_READ_WRONG, VALUE_READ_NO_MEMORY };
 
@@ -77,8 +75,8 @@ struct entry_place {
 	int behind_password;		/* the number of the key=value pair in its entry if an earlier pair is a password, otherwise 0 */
 };
 
-/* Writes `; did you mean "NAME"?` to buf, or "" if name is NULL. Returns buf. */
-const char *entry_suggest(const char *name, char *buf, size_t size);
+/* Writes `; did you mean "NAME"?` to buf, with the known name nearest to a misspelt key, or "" without such a name. Returns buf. */
+const char *entry_suggest(const struct value_table *table, const char *key, char *buf, size_t size);
 /* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
 enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
 				const struct entry_place *place, struct conf_problems *problems);

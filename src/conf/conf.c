@@ -196,7 +196,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 
 	if (!row) {
 		conf_problem_add(problems, false, NULL, 0, "unknown setting \"%.64s\"%s", name,
-				 entry_suggest(value_nearest(&setting_table, name), nearest, sizeof(nearest)));
+				 entry_suggest(&setting_table, name, nearest, sizeof(nearest)));
 		return NULL;
 	}
 	if (row->row.applies == APPLIES_START) {
@@ -283,7 +283,7 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 
 	if (!row) {
 		char nearest[96];
-		const char *hint = entry_suggest(value_nearest(&setting_table, line->key), nearest, sizeof(nearest));
+		const char *hint = entry_suggest(&setting_table, line->key, nearest, sizeof(nearest));
 
 		/* a key of another section */
 		if (value_find(&database_table, line->key))

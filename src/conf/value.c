@@ -36,7 +36,8 @@ bool setting_may_be_secret(const char *name, const char *value)
 
 #define NAMES_MOST 160		/* more than any table has */
 
-const char *value_nearest(const struct value_table *table, const char *name)
+/* Returns the known name nearest to a misspelt name, or NULL. */
+static const char *value_nearest(const struct value_table *table, const char *name)
 {
 	const char *names[NAMES_MOST];
 
@@ -470,8 +471,10 @@ static const char *owner_text(const struct entry_place *place, char *buf, size_t
 	return buf;
 }
 
-const char *entry_suggest(const char *name, char *buf, size_t size)
+const char *entry_suggest(const struct value_table *table, const char *key, char *buf, size_t size)
 {
+	const char *name = value_nearest(table, key);
+
 	buf[0] = '\0';
 	if (name)
 		snprintf(buf, size, "; did you mean \"%s\"?", name);
@@ -482,7 +485,7 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 				const struct entry_place *place, struct conf_problems *problems)
 {
 	enum value_verdict verdict = value_read(row, object, text, arena);
-	char owner[128], accepted[256], word[64], nearest[96];
+	char owner[128], accepted[256], word[64], nearest[96] = "";
 	const char *habit = "";
 
 	if (verdict != VALUE_READ_WRONG)
@@ -499,7 +502,8 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 		habit = " (without quotes)";
 	else if (strchr(text, ';') || strchr(text, '#'))
 		habit = " (a comment needs a line of its own)";
-	entry_suggest(value_nearest_word(row, text, word, sizeof(word)), nearest, sizeof(nearest));
+	if (value_nearest_word(row, text, word, sizeof(word)))
+		snprintf(nearest, sizeof(nearest), "; did you mean \"%s\"?", word);
 	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s",
 			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text, accepted, habit, nearest);
 	return verdict;
@@ -532,7 +536,7 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 					 "'single quotes')", owner, count);
 		} else if (!row) {
 			conf_problem_add(problems, false, line->file, line->line, "%sunknown key \"%.*s\"%s", owner, SHOWN_MOST, key,
-					 entry_suggest(value_nearest(table, key), nearest, sizeof(nearest)));
+					 entry_suggest(table, key, nearest, sizeof(nearest)));
 		} else {
 			if (seen[row - table->rows])
 				conf_problem_add(problems, true, line->file, line->line,
