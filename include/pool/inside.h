@@ -58,7 +58,6 @@ int pool_clients(const struct pool *pool);		/* all clients on its lists, includi
 bool pool_is_for_internal(const struct pool *pool);
 /* Clears pool_server.last where it is this client; `client` NULL: in all servers of the pool. */
 void pool_forget_last(struct pool *pool, const struct pool_client *client);
-void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
 
 /* schedule.c */
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/printable.h"
+#include "base/state.h"
 #include "conf/conf.h"
 #include "pool/close_reason.h"
 #include "pool/stats.h"
@@ -52,8 +53,8 @@ enum login_failure {
 /* POOL_DRAIN_SERVERS: SHUTDOWN WAIT_FOR_SERVERS, no client gets a server. POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED: SHUTDOWN WAIT_FOR_CLIENTS,
    or another process has taken over: connected clients are served, and room core refuses new clients. */
 enum pool_drain { POOL_DRAIN_NO, POOL_DRAIN_SERVERS, POOL_DRAIN_CLIENTS, POOL_DRAIN_REPLACED };
-const char *client_state_name(enum client_state state);		/* the name that SHOW prints */
-const char *server_state_name(enum server_state state);
+/* The allowed moves, and the names that SHOW prints. */
+extern const struct state_row client_state_rows[CLIENT_STATES], server_state_rows[SERVER_STATES];
 
 struct pool;
 struct pools;
@@ -248,10 +249,9 @@ void database_moves(struct database *database);
 size_t database_name_size(const struct conf *conf, const char *name);
 /* Returns the database of this name, and creates it if only "*" matches. NULL: no such database, or no memory. "pgbouncer" and
    "pgweir" give the console's database. pools_maintain frees databases, users and pools that are not used: the pointer is valid
-   until the end of this turn, and as long as a joined client or a server uses the object. */
-struct database *database_get(struct pools *pools, const char *name, usec_t now);
-/* The same for an unauthenticated client: a database that this call creates, and its servers, do not outlive that client. */
-struct database *database_get_unauthenticated(struct pools *pools, const char *name, usec_t now);
+   until the end of this turn, and as long as a joined client or a server uses the object. For an unauthenticated client
+   (`is_authenticated` false) a database that this call creates, and its servers, do not outlive that client. */
+struct database *database_get(struct pools *pools, const char *name, bool is_authenticated, usec_t now);
 /* The same without creating a database. */
 struct database *database_find(struct pools *pools, const char *name);
 /* Returns the entry of the configuration for a database of this name, which may be "*", or NULL. Creates nothing. */
@@ -297,7 +297,11 @@ void pool_client_become(struct pools *pools, struct pool_client *client, enum cl
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
 /* Sets `dedicated` (not 0) after init. */
-void pool_server_dedicate(struct pool_server *server, uint32_t dedicated);
+static inline void pool_server_dedicate(struct pool_server *server, uint32_t dedicated)
+{
+	server->dedicated = dedicated;
+	server->pool->dedicated++;
+}
 /* Returns why a server that a client returns must be closed, or REASON_NONE if it can be kept. */
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now);
 
@@ -312,8 +316,8 @@ const char *pins_text(unsigned pins, char *buf);
    `buf` has PIN_TEXT bytes. Returns NULL if no client is pinned. */
 const char *pool_pins_text(const struct pool *pool, char *buf);
 #define PIN_TEXT 512
-/* Restores a link from the process that this one replaces: client IDLE or WAITING, server IDLE, both of one pool. */
-void pool_relink(struct pool_server *server, struct pool_client *client, usec_t since);
+/* Links a client (IDLE or WAITING) and a server (IDLE) of one pool; counts the assignment. */
+void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
 /* Undoes a link: the client becomes IDLE, the server becomes `next` (IDLE, TESTED, BEING_CANCELED, DEAD). Marks the pool if a
    waiting client may use the server. `client_dies`: the client stays ACTIVE, and the caller ends it. */
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
@@ -376,15 +380,14 @@ static inline void pools_schedule(struct pools *pools, usec_t now)
    has ended. */
 bool pools_maintain(struct pools *pools, usec_t now);
 
-/* Console commands. They mark or close connections and do not wait; the caller calls the pools_is_without functions until they
-   return true. */
+/* Console commands. They mark or close connections and do not wait; the caller calls pools_is_without_servers until it
+   returns true. */
 void pools_pause(struct pools *pools, struct database *database, bool on);		/* database NULL: all */
 void pools_drain(struct pools *pools, enum pool_drain drain);
 void pools_reconnect(struct pools *pools, struct database *database);			/* marks every busy server with CLOSE_NEEDED */
 void pools_kill(struct pools *pools, struct database *database);			/* closes clients and servers, and pauses */
-/* Whether no server connection is left (PAUSE), or no server that is marked for closing (WAIT_CLOSE). */
-bool pools_is_without_servers(const struct pools *pools, const struct database *database);
-bool pools_is_without_close_needed(const struct pools *pools, const struct database *database);
+/* Whether no server connection is left (PAUSE), or with `marked` no server that is marked for closing (WAIT_CLOSE). */
+bool pools_is_without_servers(const struct pools *pools, const struct database *database, bool marked);
 
 /* Asserts the invariants of all pools. */
 void pools_check(const struct pools *pools);

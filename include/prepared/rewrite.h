@@ -38,10 +38,10 @@ static inline uint64_t request_place(const struct prepared_request *r)
 		d->statements = statements_new_place(request_world(r)->statements);
 	return d->statements;
 }
-/* In this session a text may have a meaning that it has in no other session. */
+/* In this session a text may have a meaning that it has in no other session, for example because it uses temporary objects. */
 static inline bool request_is_private(const struct prepared_request *r)
 {
-	return r->s->session.meaning_in_doubt || session_state_is_private(r->s, r->c);
+	return r->s->session.meaning_in_doubt || ((r->s->session.doubts | r->c->pooled.pins) & PIN_TEMPORARY);
 }
 /* An earlier batch may be a COPY that fails. Then only the server knows which answers belong to which batch, and the client gets all of them, so
    pgweir must not add messages. */

@@ -11,13 +11,8 @@
 /* The server and the client are ACTIVE and linked. True: the client's messages may be sent at once. False: the server gets the client's parameters
    first, or the pair has ended. */
 bool link_begin(struct server *server, struct client *client);
-/* A part of it, with session_state = full. */
-void link_state_begin(struct server *server, struct client *client);
 /* The client's next link, if it began now, would be for a transaction or statement, and end with it. */
 bool link_will_share(const struct client *client);
-/* The state of the client on this server is known: the link ends, or, if the client has sent a request meanwhile, continues. Then the server gets
-   the client's parameters, which a RESET may have changed to its own. */
-void link_resume(struct server *server, struct client *client);
 /* The ReadyForQuery of server->task has arrived: continues as its on_done says (enum task_end). */
 void link_task_over(struct server *server);
 /* The client has POST_READY or POST_LINK: see peer_post(). */

@@ -10,14 +10,6 @@
 /* The result of a walk over the read buffer: the bytes that are done, and what happens with the message after them. */
 struct walk { size_t used; enum verdict verdict; };
 
-/* A message of this type may be one for request_take_without_server. */
-static inline bool request_may_need_no_server(uint8_t type)
-{
-	return pg_client_messages[type].phases & PG_COPY && type != PGC_TERMINATE;
-}
-/* Answers the messages at the front of n bytes that need no server, of a client without a server: Sync, Flush, and complete messages left over
-   from a COPY. All answers are sent in one write. False: the client has ended. */
-bool request_take_without_server(struct client *client, const uint8_t *at, size_t n, size_t *used);
 /* Takes the next frame; the client may get a server. VERDICT_PASS: the frame is forwarded, and gathered bytes replace its first *skip bytes. */
 enum verdict request_take(struct client *client, const struct pg_frame *frame, struct gather *gather, size_t *skip);
 /* Takes the complete messages at the front of n bytes that may pass unread, and that the caller then sends. The client is between two messages and

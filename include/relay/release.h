@@ -50,7 +50,7 @@ struct release {
 	const char *why;
 };
 
-/* Pure. */
+/* Pure. For a client that stays and, with client_ends, for a client that ends. */
 struct release release_decide(const struct release_view *view);
 
 /* An empty query: its answer resolves a doubt of the ledger. */
@@ -69,8 +69,6 @@ static inline void release_if_over(struct server *s)
 }
 /* The client keeps the server for nothing that it needs (session_state_may_yield). True: the server was free, and has returned to its pool. */
 bool release_yielded(struct server *server);
-/* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
-void release_to_listener(struct server *server, struct client *client);
 /* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt without the client, or ends. */
 void release_ended_client(struct server *server);
 /* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete message. */

@@ -28,9 +28,7 @@ static inline enum server_state server_next_state(const struct server *s)
 		return SERVER_BEING_CANCELED;
 	return (s->needs_reset || s->notifies) ? SERVER_TESTED : SERVER_IDLE;
 }
-/* Moves a server without a client to this state and begins the work of the state. The server may end: server_lifetime, close_reason. */
-void server_enter(struct server *server, enum server_state next);
-/* Moves a server without a client to server_next_state(). */
+/* Moves a server without a client to server_next_state() and begins the work of that state. The server may end. */
 void server_release(struct server *server);
 
 /* A SET or RESET (`discarded` false) or DISCARD ALL is complete. Updates the role and the tracked parameters that the server does not report.
@@ -49,7 +47,11 @@ uint64_t server_unset_params(const struct server *server, const struct client *c
 void server_close_if_params_stay(struct server *server);
 
 /* A Query is sent to the server; `text` is its first `size` bytes. Called before it is entered in the ledger. */
-void role_query_sent(struct server *server, const uint8_t *text, size_t size);
+static inline void role_query_sent(struct server *s, const uint8_t *text, size_t size)
+{
+	if (ledger_is_empty(&s->ledger))
+		s->session.plain_set = (uint8_t)set_query_keeps(text, size);
+}
 /* A Parse is sent to the server; `text` is its first `size` bytes. */
 static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t size)
 {
@@ -69,8 +71,6 @@ void role_reported(struct server *server, const char *name);
 #define ROLE_HEX(name) "pg_catalog.encode(pg_catalog.convert_to(" name ",pg_catalog.getdatabaseencoding()),'hex')"
 /* Returns a copy of the text if it is a note, freed with mem_free. NULL: it is not a note, or there is no memory. */
 char *role_note_of(const uint8_t *text, size_t size);
-/* Whether the note says that the session acts as its user, which is also the user of the note `first`. */
-bool role_is_none(const char *note, const char *first);
 /* Appends two columns of a SELECT that set the role of the note (NULL: the role that a RESET restores), `for_transaction`: until the end of the
    transaction. False: it is not a note. */
 bool role_sql(const char *note, bool for_transaction, struct bytes *sql);

@@ -61,8 +61,6 @@ bool session_state_text(struct server *server, struct client *client, const uint
 /* The text resets parameters by set_config('name', NULL, ...), which would set the server's start-up values. Appends the text with the client's
    start-up values instead. False: they are the same. */
 bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);
-/* The end of the link: if the server has LISTENed for the client, the next step of its channels is UNLISTEN. */
-void session_state_leave_channels(struct server *server, struct client *client);
 /* The server owes nothing. Begins task_discard, which discards values of other clients, or task_drawn, which finds out whether the values that this
    text of the client asks for are its own. */
 void session_values_begin(struct server *server, const uint8_t *text, size_t size);
@@ -74,12 +72,10 @@ void session_values_discarded(struct server *server);
 bool session_state_may_yield(const struct client *client);
 /* A command of the client with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE: also a function call. */
 void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
-/* Whether statements of the client may use temporary objects, which are not visible to other clients. */
-bool session_state_is_private(const struct server *server, const struct client *client);
-/* The client's transaction is over. True: it may have changed the state of the session, and session_state_ask() must follow. */
-bool session_state_check(struct server *server);
-/* Begins task_state, which asks for the facts in doubt. The server may end. */
-void session_state_ask(struct server *server);
+/* The client's transaction is over. If it may have changed the state of the session, begins task_state, which asks for the facts in doubt, or
+   restores start-up parameters. True: a task has begun, or the server has ended. If the server has LISTENed for the client, the next step of the
+   channels is UNLISTEN. */
+bool session_state_ask(struct server *server);
 /* No fact is in doubt. True: the client keeps the server after its transaction, or ends because max_pinned is reached. */
 bool session_state_keeps_server(struct client *client);
 /* The ledger of the server is lost, and the session has state of the client: the client keeps the server until it leaves. The client may end

@@ -2,7 +2,6 @@
 #define STATE_TASK_H
 
 #include "conn/world.h"
-#include "pg/frame.h"
 
 /*
  * Server tasks (conn/server_task.h). Promise: a server executes one query of pgweir's own at a time, and the client does not see it. See task.c.
@@ -12,7 +11,5 @@
 bool server_run(struct server *server, const struct server_task *task, const char *sql);
 /* As server_run, for SQL without a NUL at its end; frees *sql. */
 bool server_run_and_free(struct server *server, const struct server_task *task, struct bytes *sql);
-/* A message that answers the query of server->task. True: the client gets this error, because the server ends. */
-bool server_task_heard(struct server *server, const struct pg_frame *frame);
 
 #endif

@@ -137,10 +137,10 @@ static enum wait_verdict wait_check(const struct caller *caller)
 	case WAIT_FOR_PAUSE:
 		if (database ? !database->paused : !pools->paused)
 			return WAIT_RESUMED;
-		is_over = pools_is_without_servers(pools, database);
+		is_over = pools_is_without_servers(pools, database, false);
 		break;
 	case WAIT_FOR_CLOSE:
-		is_over = pools_is_without_close_needed(pools, database);
+		is_over = pools_is_without_servers(pools, database, true);
 		break;
 	case WAIT_FOR_SUSPEND:
 		if (!pools->suspended)

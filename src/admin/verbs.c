@@ -86,7 +86,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 	if (!command->name)
 		return true;
 	/* creates it from "*": a PAUSE must apply to a database that no client has used yet */
-	*found = database_get(world->pools, command->name, world->now);
+	*found = database_get(world->pools, command->name, true, world->now);
 	if (!*found) {
 		caller_refuse(caller, CONSOLE_ERROR_NO_DATABASE, command->name, NULL, NULL);
 		return false;

@@ -128,8 +128,7 @@ static bool choose_source(const struct client *c, struct lookup_source *source)
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
-	struct database *database = source->is_of_client ? database_get_unauthenticated(w->pools, source->database, w->now) :
-							   database_get(w->pools, source->database, w->now);
+	struct database *database = database_get(w->pools, source->database, !source->is_of_client, w->now);
 	struct user *user;
 	char who[256], name[PRINTABLE_NAME];
 

@@ -20,7 +20,7 @@ static const char *state_of(const struct client *c)
 {
 	if (c->console_state != CONSOLE_READY)
 		return "active";
-	return client_state_name((enum client_state)c->pooled.state);
+	return client_state_rows[c->pooled.state].name;
 }
 
 static bool is_waiting(const struct client *c)
@@ -119,7 +119,7 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		.is_shown = true,
 		.user = s->pooled.pool->user->name,
 		.database = s->pooled.pool->database->name,
-		.state = server_state_name((enum server_state)s->pooled.state),
+		.state = server_state_rows[s->pooled.state].name,
 		.replication = pg_replication_name(s->replication),
 		.minor = s->minor,
 		.prepared = prepared_server_count(s),

@@ -170,7 +170,7 @@ static void database_unpack(struct unpack *in, struct handover *h)
 	in->bad |= !name || !connection;
 	if (in->bad)
 		return;
-	d = database_get(w->pools, name, w->now);
+	d = database_get(w->pools, name, true, w->now);
 	/* the database is not in this configuration, so its connections do not fit either */
 	if (!d)
 		return;
@@ -197,7 +197,7 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	struct world *w = h->world;
 	const char *database = unpack_text(in), *name = unpack_text(in);
 	bool for_internal = unpack_bool(in), had_sessions = unpack_bool(in);
-	struct database *d = database ? database_get(w->pools, database, w->now) : NULL;
+	struct database *d = database ? database_get(w->pools, database, true, w->now) : NULL;
 	struct user *user = d && name ? user_get(w->pools, name) : NULL;
 	const struct params *defaults;
 	struct server_info *info;

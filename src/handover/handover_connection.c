@@ -390,8 +390,13 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
 		pool_client_become(w->pools, &c->pooled, CLIENT_WAITING, since);
-	if (state == CLIENT_ACTIVE)
-		pool_relink(&h->server->pooled, &c->pooled, since);
+	if (state == CLIENT_ACTIVE) {
+		struct stats *total = &h->pool->database->stats.total, before = *total;
+
+		pool_link(&h->server->pooled, &c->pooled, since);
+		/* the previous process has counted this assignment */
+		*total = before;
+	}
 	c->pooled.notified = notified;
 	if (c->is_console)
 		in->bad |= !w->console->adopt(w->console_context, c);

@@ -431,7 +431,7 @@ void login_proven(struct client *c)
 
 	login_step_to(c, LOGIN_PROVEN);
 	client_address_login_over(c);
-	database = database_get(w->pools, l->database, w->now);
+	database = database_get(w->pools, l->database, true, w->now);
 	if (!database || database->removed) {
 		client_end(c, REASON_NO_DATABASE, l->database);
 		return;

@@ -9,13 +9,12 @@
 
 #include "base/assert.h"
 #include "base/inline.h"
-#include "base/state.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #define C(id) (1u << CLIENT_##id)
-static const struct state_row client_rows[CLIENT_STATES] = {
+const struct state_row client_state_rows[CLIENT_STATES] = {
 #define CLIENT_STATE(id, name, moves) [CLIENT_##id] = { moves, name },
 #include "tbl/client_state.tbl"
 #undef CLIENT_STATE
@@ -23,24 +22,12 @@ static const struct state_row client_rows[CLIENT_STATES] = {
 #undef C
 
 #define S(id) (1u << SERVER_##id)
-static const struct state_row server_rows[SERVER_STATES] = {
+const struct state_row server_state_rows[SERVER_STATES] = {
 #define SERVER_STATE(id, name, moves) [SERVER_##id] = { moves, name },
 #include "tbl/server_state.tbl"
 #undef SERVER_STATE
 };
 #undef S
-
-const char *client_state_name(enum client_state state)
-{
-	ASSERT((unsigned)state < CLIENT_STATES);
-	return client_rows[state].name;
-}
-
-const char *server_state_name(enum server_state state)
-{
-	ASSERT((unsigned)state < SERVER_STATES);
-	return server_rows[state].name;
-}
 
 static bool is_cancel_state(unsigned state)
 {
@@ -158,7 +145,7 @@ NEVER_INLINE void pool_forget_last(struct pool *pool, const struct pool_client *
 static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
 {
 	unsigned was = client->state;
-	uint8_t next = state_move(client_rows, CLIENT_STATES, was, state);
+	uint8_t next = state_move(client_state_rows, CLIENT_STATES, was, state);
 
 	ASSERT(state != CLIENT_ACTIVE || client->link);
 	ASSERT(was != CLIENT_ACTIVE || !client->link);
@@ -249,13 +236,6 @@ static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
 }
 
-void pool_server_dedicate(struct pool_server *server, uint32_t dedicated)
-{
-	ASSERT(server->dedicated == 0 && dedicated != 0);
-	server->dedicated = dedicated;
-	server->pool->dedicated++;
-}
-
 static void server_bury(struct pool_server *server, usec_t now)
 {
 	struct pool *pool = server->pool;
@@ -274,7 +254,7 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 {
 	struct pool *pool = server->pool;
 	unsigned was = server->state;
-	uint8_t next = state_move(server_rows, SERVER_STATES, was, state);
+	uint8_t next = state_move(server_state_rows, SERVER_STATES, was, state);
 
 	if (server->is_cancel) {
 		ASSERT(state == SERVER_ACTIVE_CANCEL || state == SERVER_DEAD);
@@ -324,15 +304,6 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	}
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
-}
-
-void pool_relink(struct pool_server *server, struct pool_client *client, usec_t since)
-{
-	struct stats before = server->pool->database->stats.total;
-
-	pool_link(server, client, since);
-	/* the previous process has counted this assignment */
-	server->pool->database->stats.total = before;
 }
 
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now)

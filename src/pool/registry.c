@@ -156,6 +156,15 @@ size_t database_name_size(const struct conf *conf, const char *name)
 	return size <= CONF_NAME_MOST || conf_database_find(conf, name) ? size : CONF_NAME_MOST;
 }
 
+void database_register(struct database *database)
+{
+	char name[PRINTABLE_NAME];
+
+	if (database->automatic)
+		log_info("registered new auto-database: %s", printable_name(database->name, name, sizeof(name)));
+	database->stray = false;
+}
+
 static struct database *database_by_name(struct pools *pools, const char *name)
 {
 	size_t size = database_name_size(pools->conf, name);
@@ -176,12 +185,11 @@ struct database *database_find(struct pools *pools, const char *name)
 	return database && !database->removed ? database : NULL;
 }
 
-static struct database *find_or_make(struct pools *pools, const char *name, usec_t now, bool *is_new)
+struct database *database_get(struct pools *pools, const char *name, bool is_authenticated, usec_t now)
 {
 	struct database *database = database_by_name(pools, name);
 	const struct conf_database *conf;
 
-	*is_new = false;
 	if (database && !database->removed) {
 		if (database->idle_since != 0)
 			database->idle_since = now;
@@ -206,38 +214,10 @@ static struct database *find_or_make(struct pools *pools, const char *name, usec
 			return NULL;
 	}
 	database->automatic = conf == pools->conf->fallback;
-	database->stray = false;
-	*is_new = true;
-	return database;
-}
-
-void database_register(struct database *database)
-{
-	char name[PRINTABLE_NAME];
-
-	if (database->automatic)
-		log_info("registered new auto-database: %s", printable_name(database->name, name, sizeof(name)));
-	database->stray = false;
-}
-
-struct database *database_get(struct pools *pools, const char *name, usec_t now)
-{
-	bool is_new;
-	struct database *database = find_or_make(pools, name, now, &is_new);
-
-	if (is_new)
+	/* otherwise it is registered when a client logs in to it (pool_client_join) */
+	database->stray = !is_authenticated && database->automatic;
+	if (is_authenticated)
 		database_register(database);
-	return database;
-}
-
-struct database *database_get_unauthenticated(struct pools *pools, const char *name, usec_t now)
-{
-	bool is_new;
-	struct database *database = find_or_make(pools, name, now, &is_new);
-
-	/* it is registered when a client logs in to it (pool_client_join) */
-	if (is_new)
-		database->stray = database->automatic;
 	return database;
 }
 
@@ -603,21 +583,14 @@ void pools_kill(struct pools *pools, struct database *database)
 	}
 }
 
-bool pools_is_without_servers(const struct pools *pools, const struct database *database)
-{
-	if (database)
-		return database->servers == 0;
-	for (database = pools->databases; database; database = database->hh.next) {
-		if (database->servers > 0)
-			return false;
-	}
-	return true;
-}
-
-bool pools_is_without_close_needed(const struct pools *pools, const struct database *database)
+bool pools_is_without_servers(const struct pools *pools, const struct database *database, bool marked)
 {
 	LIST_EACH(node, &pools->all) {
-		for (int state = 0; is_meant(pool_at(node), database) && state < SERVER_STATES; state++) {
+		if (!is_meant(pool_at(node), database))
+			continue;
+		if (!marked && pool_at(node)->live > 0)
+			return false;
+		for (int state = 0; marked && state < SERVER_STATES; state++) {
 			LIST_EACH(server, &pool_at(node)->servers[state]) {
 				if (server_at(server)->close_reason != REASON_NONE)
 					return false;
@@ -766,7 +739,7 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		int64_t least = first_set(CONF_UNSET, entry->min_pool_size, conf->settings.min_pool_size);
 		struct user *user;
 
-		database = name_is_console(entry->name) ? NULL : database_get(pools, entry->name, now);
+		database = name_is_console(entry->name) ? NULL : database_get(pools, entry->name, true, now);
 		/* With a forced user, min_pool_size is kept filled without any client, so the pool is created here. */
 		if (database && database->conf->user && least > 0 && (user = user_get(pools, database->conf->user)) != NULL)
 			pool_get(database, user, now);

@@ -6,7 +6,7 @@
  * socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a client waits for a server; then they are held in a
  * buffer until they can be sent.
  *
- * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call; walk_on
+ * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call; walk_client_frames
  * examines the others frame by frame (message.c).
  *
  * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read. A client without a server is read
@@ -37,6 +37,33 @@ static void flush(struct client *c, struct gather *g)
 {
 	gather_flush(g);
 	c->half_sent = false;
+}
+
+/* A message of this type may be one for take_without_server(). */
+static bool may_need_no_server(uint8_t type)
+{
+	return pg_client_messages[type].phases & PG_COPY && type != PGC_TERMINATE;
+}
+
+/* Answers the messages at the front of n bytes that need no server, of a client without a server: Sync, Flush, and complete messages left over
+   from a COPY. All answers are sent in one write. False: the client has ended. */
+static bool take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
+{
+	uint32_t most = (uint32_t)c->peer.world->conf->settings.max_packet_size;
+	struct bytes ready = BYTES_EMPTY;
+	struct pg_frame f;
+	bool sent;
+
+	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && may_need_no_server(f.type); *used += PG_HEADER + f.size) {
+		/* Sync and Flush have no body; a message of a COPY must be complete */
+		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
+			break;
+		if (f.type == PGC_SYNC)
+			pg_build_ready(&ready, 'I');
+	}
+	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
+	bytes_free(&ready);
+	return sent;
 }
 
 /* Takes the frame at the front of n bytes, and reads its header into *f. VERDICT_PASS, VERDICT_SWALLOW, VERDICT_GONE; with another verdict the walk
@@ -77,7 +104,7 @@ static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t 
 }
 
 /* Continues a walk: the first `at` of n bytes are forwarded without a further look. */
-static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
+static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
 	struct world *w = c->peer.world;
 	struct gather g;
@@ -109,10 +136,10 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += plain.used;
 			continue;
 		}
-		if (!c->pooled.link && !c->refused_until && request_may_need_no_server(buf[at])) {
+		if (!c->pooled.link && !c->refused_until && may_need_no_server(buf[at])) {
 			size_t used;
 
-			if (!request_take_without_server(c, buf + at, n - at, &used))
+			if (!take_without_server(c, buf + at, n - at, &used))
 				return (struct walk){ at, VERDICT_GONE };
 			at += used;
 			if (at == n)
@@ -154,7 +181,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 	if (plain.verdict != VERDICT_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
-		return walk_on(c, buf, plain.used, n);
+		return walk_client_frames(c, buf, plain.used, n);
 	/* usually every message passes unread */
 	c->pooled.pool->database->stats.total.received += n;
 	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))

@@ -1,7 +1,7 @@
 /*
  * The path of bytes from servers to clients (from_client.c has the other direction).
  *
- * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look at their bodies. walk_on examines the others frame by
+ * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look at their bodies. walk_server_frames examines the others frame by
  * frame (message.c).
  *
  * Invariant: the client gets everything received before the end of the connection, and learns of the end after that.
@@ -176,7 +176,7 @@ static enum verdict take_ready(struct server *s, struct client *c)
 }
 
 /* Continues a walk: the first `at` bytes are forwarded without a further look. Returns as walk_server(). */
-static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
+static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
 	struct gather g;
 	enum verdict verdict = VERDICT_PASS;
@@ -254,7 +254,7 @@ static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *bu
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
 
 	if (at < n || (s->prepared && ledger_local_reply_is_due(&s->ledger)))
-		return walk_on(s, buf, at, n);
+		return walk_server_frames(s, buf, at, n);
 	/* usually every answer passes unread */
 	s->pooled.pool->database->stats.total.sent += n;
 	if (!stream_write_bytes(&c->peer.stream, buf, n))

@@ -22,7 +22,8 @@ bool link_will_share(const struct client *c)
 	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION || (c->prepared && c->prepared->names));
 }
 
-void link_state_begin(struct server *s, struct client *c)
+/* With session_state = full: the link begins, or continues without state of the client. */
+static void begin_state(struct server *s, struct client *c)
 {
 	session_state_begin(s, c);
 	if (c->keeps_state && session_functions_are_due(c->pooled.pool, s->peer.world->now))
@@ -45,7 +46,7 @@ static bool bring_params(struct server *s, struct client *c)
 		return false;
 	/* the client has parameters now, and may have sent its first queries already */
 	if (c->login && pool_keeps_state(c->pooled.pool))
-		link_state_begin(s, c);
+		begin_state(s, c);
 	return session_restore_begin(s, c, false) && (!c->login || welcome(s, c));
 }
 
@@ -54,7 +55,7 @@ bool link_begin(struct server *s, struct client *c)
 	c->shares_server = c->shares_names = link_will_share(c);
 	c->keeps_state = false;
 	if (pool_keeps_state(c->pooled.pool))
-		link_state_begin(s, c);
+		begin_state(s, c);
 	else
 		s->session.values_of = VALUES_MIXED;
 	/* prepared statements of the client are then not recorded */
@@ -71,7 +72,9 @@ bool link_begin(struct server *s, struct client *c)
 
 /* ---- the pooler's own queries ---- */
 
-void link_resume(struct server *s, struct client *c)
+/* The state of the client on this server is known: the link ends, or, if the client has sent a request meanwhile, continues. Then the server gets
+   the client's parameters, which a RESET may have changed to its own. */
+static void resume(struct server *s, struct client *c)
 {
 	release_check(s);
 	/* on its way to the listener of the pool */
@@ -79,7 +82,7 @@ void link_resume(struct server *s, struct client *c)
 		return;
 	if (c->pooled.link) {
 		if (!c->pooled.pins)
-			link_state_begin(s, c);
+			begin_state(s, c);
 		if ((s->params != c->params || s->session.unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !session_restore_begin(s, c, false))
 			return;
 	}
@@ -101,7 +104,7 @@ void link_task_over(struct server *s)
 		server_release(s);
 		return;
 	case TASK_END_LINK:
-		link_resume(s, c);
+		resume(s, c);
 		return;
 	case TASK_END_RESTORED:
 		if (c->login && !welcome(s, c))

@@ -17,6 +17,7 @@
 #include "backend/welcome.h"
 #include "base/assert.h"
 #include "base/inline.h"
+#include "base/mem.h"
 #include "pg/build.h"
 #include "pg/message.h"
 #include "prepared/prepared.h"
@@ -30,30 +31,12 @@
 #include "state/session_state.h"
 #include "state/task.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- messages of clients ---- */
 
 #define REPLIES_AT_ONCE 1024	/* local replies in one write */
-
-bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
-{
-	uint32_t most = (uint32_t)c->peer.world->conf->settings.max_packet_size;
-	struct bytes ready = BYTES_EMPTY;
-	struct pg_frame f;
-	bool sent;
-
-	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && request_may_need_no_server(f.type); *used += PG_HEADER + f.size) {
-		/* Sync and Flush have no body; a message of a COPY must be complete */
-		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
-			break;
-		if (f.type == PGC_SYNC)
-			pg_build_ready(&ready, 'I');
-	}
-	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
-	bytes_free(&ready);
-	return sent;
-}
 
 /* The server executes a task first, or the client has ended. */
 static NEVER_INLINE enum verdict wait_for_server(const struct client *c)
@@ -615,6 +598,30 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	}
 }
 
+/* A message that answers the query of server->task. True: the client gets this error, because the server ends. */
+static bool hear_task(struct server *s, const struct pg_frame *f)
+{
+	struct pg_error e;
+	char what[80];
+
+	if (f->type == PGS_ERROR) {
+		s->task_failed = true;
+		/* fields of an incomplete message are empty */
+		pg_error_read(f->body, f->here, &e);
+		if (s->task->keeps_error && *e.message) {
+			mem_free(s->task_words);
+			s->task_words = mem_copy_string(e.message);
+		}
+		snprintf(what, sizeof(what), "%s failed", s->task->words);
+		server_log_error(s, what, &e);
+		return s->said_fatal && s->pooled.link;
+	}
+	if (f->type == PGS_ROW && s->task->on_row)
+		s->task->on_row(s, f);
+	s->task_answered |= f->type == PGS_READY;
+	return false;
+}
+
 /* An answer to a message of pgweir's own: it is dropped after the feature that marked the message has seen it. */
 static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
@@ -622,7 +629,7 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 	case MARK_TASK:
 		if (!s->task)
 			return VERDICT_INVALID;
-		return server_task_heard(s, f) ? VERDICT_PASS : VERDICT_SWALLOW;
+		return hear_task(s, f) ? VERDICT_PASS : VERDICT_SWALLOW;
 	case MARK_DISCARD:
 		if (f->type == PGS_COMPLETE)
 			session_values_discarded(s);

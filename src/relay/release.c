@@ -1,10 +1,9 @@
 /*
- * The release of a server. The two functions of release_decide() alone decide whether the server of a link is free, and this file carries the
- * verdict out.
+ * The release of a server. release_decide() alone decides whether the server of a link is free, and this file carries the verdict out.
  *
  * A server is free when it owes nothing, is in no transaction, and both sides are between two messages. With session_state = full it must also have
  * no state of its client that is unknown or cannot move. A server without a client may still wait for cancel requests that are on their way to it,
- * and for server_reset_query (server_enter).
+ * and for server_reset_query (server_release).
  *
  * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed: the session of a link that began in session mode
  * may have state that no other client may see.
@@ -46,7 +45,7 @@ static ALWAYS_INLINE struct release decide_return(const struct release_view *v)
 	return (struct release){ RELEASE_RETURN, "the server is free" };
 }
 
-static struct release decide_for_ended_client(const struct release_view *v)
+static ALWAYS_INLINE struct release decide_for_ended_client(const struct release_view *v)
 {
 	bool is_settling = v->has_task ? v->task_ends_alone : v->in_doubt;
 
@@ -74,8 +73,10 @@ static struct release decide_for_busy(const struct release_view *v)
 	return (struct release){ RELEASE_KEEP, "an answer, a transaction or a message is incomplete" };
 }
 
-static ALWAYS_INLINE struct release decide_for_client(const struct release_view *v)
+ALWAYS_INLINE struct release release_decide(const struct release_view *v)
 {
+	if (v->client_ends)
+		return decide_for_ended_client(v);
 	if (!v->shares_server)
 		return (struct release){ RELEASE_KEEP, "session mode" };
 	if (v->is_stopped)
@@ -88,11 +89,6 @@ static ALWAYS_INLINE struct release decide_for_client(const struct release_view 
 	if (v->has_state)
 		return (struct release){ RELEASE_ASK, "the session may have state of the client" };
 	return decide_return(v);
-}
-
-struct release release_decide(const struct release_view *view)
-{
-	return view->client_ends ? decide_for_ended_client(view) : decide_for_client(view);
 }
 
 /* ---- the view ---- */
@@ -190,10 +186,11 @@ static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum rel
 	next = server_next_state(s);
 	pool_unlink(&s->pooled, next, client_ends, s->peer.world->now);
 	if (next != SERVER_IDLE || what == RELEASE_CLOSE)
-		server_enter(s, next);
+		server_release(s);
 }
 
-void release_to_listener(struct server *s, struct client *c)
+/* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
+static void part_with_listener(struct server *s, struct client *c)
 {
 	pool_client_pin(&c->pooled, 0);
 	flow_unblock(&c->peer, FLOW_HELD);
@@ -268,16 +265,13 @@ void release_all_said(struct server *s)
 /* RELEASE_ASK: the transaction is over, and the client has state there, or may have. False: it has none that needs this server. */
 static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 {
-	session_state_leave_channels(s, c);
-	if (session_state_check(s)) {
-		session_state_ask(s);
+	if (session_state_ask(s))
 		return true;
-	}
 	switch (c->hears ? notify_client_move(s, c) : NOTIFY_MOVE_NONE) {
 	case NOTIFY_MOVE_NONE:
 		break;
 	case NOTIFY_MOVE_SERVER:
-		release_to_listener(s, c);
+		part_with_listener(s, c);
 		notify_server_begin(c->session->notify_client->notify_server, s, c->session->notify_client);
 		return true;
 	case NOTIFY_MOVE_CHANNELS:
@@ -327,18 +321,18 @@ static NEVER_INLINE void add_host(struct server *s, const struct client *c)
 static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 {
 	struct release_view view = view_of(s, c);
-	struct release release = decide_for_client(&view);
+	struct release release = release_decide(&view);
 
 	if (release.what == RELEASE_PIN) {
 		session_state_lose(c);
 		view = view_of(s, c);
-		release = decide_for_client(&view);
+		release = release_decide(&view);
 	}
 	if (release.what == RELEASE_ASK) {
 		if (must_continue(s, c))
 			return;
 		view.has_state = false;
-		release = decide_for_client(&view);
+		release = release_decide(&view);
 	}
 	switch (release.what) {
 	case RELEASE_KEEP:
@@ -376,7 +370,7 @@ void release_check(struct server *s)
 		return;
 	view = view_of(s, c);
 	/* nearly all links end so */
-	if (is_clean(&view) && decide_for_client(&view).what == RELEASE_RETURN) {
+	if (is_clean(&view) && release_decide(&view).what == RELEASE_RETURN) {
 		give_back(s, c, RELEASE_RETURN, false);
 		flow_unblock(&c->peer, FLOW_HELD);
 		return;
@@ -392,7 +386,7 @@ bool release_yielded(struct server *s)
 
 	/* its pins may be given up */
 	view.has_state = s->session.doubts;
-	release = decide_for_client(&view);
+	release = release_decide(&view);
 	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET && release.what != RELEASE_CLOSE)
 		return false;
 	pool_client_pin(&c->pooled, 0);
@@ -450,7 +444,7 @@ void release_ended_client(struct server *s)
 	view.leaves_state = view.has_state;
 	view.needs_reset = needs_reset(s, c, view.leaves_state);
 	was_clean = is_clean(&view);
-	release = decide_for_ended_client(&view);
+	release = release_decide(&view);
 	if (view.is_stream || (release.what == RELEASE_CLOSE && !was_clean)) {
 		end_server(s, c);
 		return;

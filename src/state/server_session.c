@@ -147,12 +147,6 @@ void server_close_if_params_stay(struct server *s)
 
 /* ---- the role ---- */
 
-void role_query_sent(struct server *s, const uint8_t *text, size_t size)
-{
-	if (ledger_is_empty(&s->ledger))
-		s->session.plain_set = (uint8_t)set_query_keeps(text, size);
-}
-
 /* connect_query may have set a role that is not known: another role cannot be set back. */
 static void close_with_unknown_role(struct server *s)
 {
@@ -235,13 +229,6 @@ char *role_note_of(const uint8_t *text, size_t size)
 	memcpy(note, text, size);
 	note[size] = '\0';
 	return is_role_note(note, size) ? mem_copy_string(note) : NULL;
-}
-
-bool role_is_none(const char *note, const char *first)
-{
-	size_t user = strcspn(note, ":");
-
-	return strcmp(note + user, ":6e6f6e65") == 0 && strncmp(note, first, user + 1) == 0;
 }
 
 bool server_restore_notes(struct server *s, const char *role, const char *search_path)
@@ -327,8 +314,9 @@ bool server_wants_reset(const struct server *s, bool had_session)
 	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
 }
 
-void server_enter(struct server *s, enum server_state next)
+void server_release(struct server *s)
 {
+	enum server_state next = server_next_state(s);
 	struct world *w = s->peer.world;
 	enum close_reason spent;
 
@@ -347,11 +335,6 @@ void server_enter(struct server *s, enum server_state next)
 		w->notifiers_due = true;
 		server_task_to(s, &task_hear);
 	}
-}
-
-void server_release(struct server *s)
-{
-	server_enter(s, server_next_state(s));
 }
 
 void server_begin(struct server *s)

@@ -258,6 +258,14 @@ struct learned {
 	size_t count;
 };
 
+/* Whether the note says that the session acts as its user, which is also the user of the note `first`. */
+static bool role_is_none(const char *note, const char *first)
+{
+	size_t user = strcspn(note, ":");
+
+	return strcmp(note + user, ":6e6f6e65") == 0 && strncmp(note, first, user + 1) == 0;
+}
+
 /* Looks up the parameters of the answer. False: no memory. */
 static bool look_up(const struct server *s, const struct client *c, struct learned *l)
 {

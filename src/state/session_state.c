@@ -355,18 +355,6 @@ static unsigned doubts_of(unsigned said)
 		;
 }
 
-void session_state_leave_channels(struct server *s, struct client *c)
-{
-	if (!(s->session.doubts & FACT_CHANNELS))
-		return;
-	session_clear_doubt(s, FACT_CHANNELS);
-	/* after DISCARD ALL there is none */
-	if (!c->hears)
-		return;
-	c->session->notify_client->step = NOTIFY_LEAVES;
-	pin(c, c->pooled.pins | PIN_LISTENING);
-}
-
 /* The statement may be executed in any later link. */
 static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum text_of of)
 {
@@ -523,53 +511,51 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
 }
 
-bool session_state_is_private(const struct server *s, const struct client *c)
-{
-	return (s->session.doubts | c->pooled.pins) & PIN_TEMPORARY;
-}
-
-bool session_state_check(struct server *s)
-{
-	struct client *c = client_of(s->pooled.link);
-
-	if (c->session)
-		c->session->draws_now = false;
-	/* its settings need not be known, but a RESET must restore its start-up values */
-	if (c->pooled.pins & FOREVER)
-		return s->session.doubts & PARAMETERS && c->session && c->session->first != s->first_params;
-	/* the link continues: the server was asked at the end of an earlier transaction */
-	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
-		doubt_prepared(s, c);
-	return s->session.doubts != 0;
-}
-
-void session_state_ask(struct server *s)
+bool session_state_ask(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
 	struct bytes sql = BYTES_EMPTY;
 
+	if (s->session.doubts & FACT_CHANNELS) {
+		session_clear_doubt(s, FACT_CHANNELS);
+		/* after DISCARD ALL there is none */
+		if (c->hears) {
+			c->session->notify_client->step = NOTIFY_LEAVES;
+			pin(c, c->pooled.pins | PIN_LISTENING);
+		}
+	}
+	if (c->session)
+		c->session->draws_now = false;
 	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until
 	   the client leaves. */
 	if (c->pooled.pins & FOREVER) {
 		bool was_reset = s->session.was_reset;
 
+		if (!(s->session.doubts & PARAMETERS) || !c->session || c->session->first == s->first_params)
+			return false;
 		session_clear_doubt(s, PARAMETERS);
 		s->session.was_reset = false;
 		session_state_keeps_server(c);
 		if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) > 0)
 			server_run_and_free(s, &task_params, &sql);
-		return;
+		return true;
 	}
+	/* the link continues: the server was asked at the end of an earlier transaction */
+	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
+		doubt_prepared(s, c);
+	if (s->session.doubts == 0)
+		return false;
 	ASSERT(!s->session.answer);
 	s->session.answer = mem_try(sizeof(*s->session.answer));
 	if (!s->session.answer) {
 		server_end(s, REASON_NO_MEMORY, NULL);
-		return;
+		return true;
 	}
 	session_question_sql(s, &sql);
 	server_run_and_free(s, &task_state, &sql);
 	c->session->asked_at = c->last_active;
 	c->pooled.pool->state_asks++;
+	return true;
 }
 
 /* ---- the answer ---- */

@@ -1,17 +1,13 @@
 /*
- * Server tasks: how a query of pgweir's own is sent to a server and answered.
+ * Server tasks: how a query of pgweir's own is sent to a server.
  *
  * Invariant: a server executes one task at a time.
  */
 #include "state/task.h"
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "conn/journal.h"
 #include "pg/build.h"
-#include "pg/message.h"
-
-#include <stdio.h>
 
 bool server_run(struct server *s, const struct server_task *task, const char *sql)
 {
@@ -43,27 +39,4 @@ bool server_run_and_free(struct server *s, const struct server_task *task, struc
 		sent = server_run(s, task, (const char *)bytes_front(sql));
 	bytes_free(sql);
 	return sent;
-}
-
-bool server_task_heard(struct server *s, const struct pg_frame *f)
-{
-	struct pg_error e;
-	char what[80];
-
-	if (f->type == PGS_ERROR) {
-		s->task_failed = true;
-		/* fields of an incomplete message are empty */
-		pg_error_read(f->body, f->here, &e);
-		if (s->task->keeps_error && *e.message) {
-			mem_free(s->task_words);
-			s->task_words = mem_copy_string(e.message);
-		}
-		snprintf(what, sizeof(what), "%s failed", s->task->words);
-		server_log_error(s, what, &e);
-		return s->said_fatal && s->pooled.link;
-	}
-	if (f->type == PGS_ROW && s->task->on_row)
-		s->task->on_row(s, f);
-	s->task_answered |= f->type == PGS_READY;
-	return false;
 }

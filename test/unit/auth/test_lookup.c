@@ -187,7 +187,7 @@ TEST(max_auth_queue_refuses_logins)
 	/* PAUSE holds the look-ups in the queue */
 	begin(QUEUE_INI);
 	login_name("w", "d");
-	database_get(whole.world->pools, "d", whole.world->now)->paused = true;
+	database_get(whole.world->pools, "d", true, whole.world->now)->paused = true;
 	sandbox_sleep(USEC);
 	CHECK(!login_name("x", "d")->is_gone);
 	whole_close();

@@ -258,7 +258,7 @@ static inline void fake_end(void)
 
 static inline struct pool *fake_pool(const char *database, const char *user)
 {
-	return pool_get(database_get(fake.pools, database, fake.now), user_get(fake.pools, user), fake.now);
+	return pool_get(database_get(fake.pools, database, true, fake.now), user_get(fake.pools, user), fake.now);
 }
 
 static inline struct fake_client *fake_client_new(void)
@@ -292,7 +292,7 @@ static inline struct fake_client *fake_join(const char *database, const char *us
 static inline struct fake_client *fake_internal_request(const char *database, const char *user)
 {
 	struct fake_client *client = calloc(1, sizeof(*client));
-	struct database *asked = database_get(fake.pools, database, fake.now);
+	struct database *asked = database_get(fake.pools, database, true, fake.now);
 
 	client->id = ++fake.client_count;
 	fake.clients[client->id] = client;

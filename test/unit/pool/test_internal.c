@@ -72,7 +72,7 @@ TEST(internal_request_ignores_the_forced_user)
 	struct pool *pool;
 
 	fake_start(TRANSACTION "min_pool_size = 1\n[databases]\napp = host=127.0.0.1 user=forced\n");
-	database = database_get(fake.pools, "app", fake.now);
+	database = database_get(fake.pools, "app", true, fake.now);
 	pool = pool_get_own(database, user_get(fake.pools, "asker"), fake.now);
 	REQUIRE(pool);
 	CHECK_TEXT(pool->user->name, "asker");
@@ -142,13 +142,13 @@ TEST(database_named_only_by_unauthenticated_client_is_freed)
 	struct database *database;
 
 	fake_start(TRANSACTION "[databases]\n* = host=127.0.0.1\n");
-	CHECK(database_get_unauthenticated(fake.pools, "nosuch", fake.now));
-	CHECK(database_get_unauthenticated(fake.pools, "real", fake.now));
-	database = database_get_unauthenticated(fake.pools, "real", fake.now);
+	CHECK(database_get(fake.pools, "nosuch", false, fake.now));
+	CHECK(database_get(fake.pools, "real", false, fake.now));
+	database = database_get(fake.pools, "real", false, fake.now);
 	fake_join("real", "bob");
 	CHECK(!database->stray);
 	/* a later unauthenticated client does not change the mark back */
-	CHECK(!database_get_unauthenticated(fake.pools, "real", fake.now)->stray);
+	CHECK(!database_get(fake.pools, "real", false, fake.now)->stray);
 	fake_leave(c(1));
 	fake_later(2);
 	fake_later(2);

@@ -5,10 +5,10 @@
 
 TEST(states_have_the_names_that_show_prints)
 {
-	CHECK_TEXT(client_state_name(CLIENT_WAITING_CANCEL), "waiting_cancel_req");
-	CHECK_TEXT(client_state_name(CLIENT_WAITING_LOGIN), "waiting");
-	CHECK_TEXT(server_state_name(SERVER_LOGIN), "new");
-	CHECK_TEXT(server_state_name(SERVER_BEING_CANCELED), "being_canceled");
+	CHECK_TEXT(client_state_rows[CLIENT_WAITING_CANCEL].name, "waiting_cancel_req");
+	CHECK_TEXT(client_state_rows[CLIENT_WAITING_LOGIN].name, "waiting");
+	CHECK_TEXT(server_state_rows[SERVER_LOGIN].name, "new");
+	CHECK_TEXT(server_state_rows[SERVER_BEING_CANCELED].name, "being_canceled");
 }
 
 TEST(a_client_is_counted_from_accept_to_end)
@@ -46,7 +46,7 @@ TEST(cancel_requests_count_for_no_limit)
 	CHECK_INT(user_get(fake.pools, "bob")->servers, 0);
 	fake_login(s(1));
 	pools_check(fake.pools);
-	CHECK(pools_is_without_servers(fake.pools, NULL));
+	CHECK(pools_is_without_servers(fake.pools, NULL, false));
 	fake_end();
 }
 
@@ -159,10 +159,10 @@ TEST(most_specific_setting_applies)
 TEST(database_is_found_by_name)
 {
 	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\nforced = user=carl\n");
-	CHECK(database_get(fake.pools, "nosuch", fake.now) == NULL);
+	CHECK(database_get(fake.pools, "nosuch", true, fake.now) == NULL);
 	CHECK(database_find(fake.pools, "app") != NULL);
-	CHECK(database_find(fake.pools, "app") == database_get(fake.pools, "app", fake.now));
-	CHECK(database_get(fake.pools, "pgweir", fake.now)->is_console);
+	CHECK(database_find(fake.pools, "app") == database_get(fake.pools, "app", true, fake.now));
+	CHECK(database_get(fake.pools, "pgweir", true, fake.now)->is_console);
 	CHECK(database_find(fake.pools, "pgbouncer") == database_find(fake.pools, "pgweir"));
 	CHECK(fake_pool("pgweir", "ann") == fake_pool("pgbouncer", "bob"));
 	CHECK(fake_pool("app", "ann") != fake_pool("app", "bob"));

@@ -350,8 +350,8 @@ TEST(paused_or_disabled_autodb_is_kept)
 
 	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
 	/* only an unauthenticated client has named the second database */
-	paused = database_get(fake.pools, "paused", fake.now);
-	disabled = database_get_unauthenticated(fake.pools, "disabled", fake.now);
+	paused = database_get(fake.pools, "paused", true, fake.now);
+	disabled = database_get(fake.pools, "disabled", false, fake.now);
 	pools_pause(fake.pools, paused, true);
 	disabled->disabled = true;
 	fake_later(1000);
@@ -363,7 +363,7 @@ TEST(paused_or_disabled_autodb_is_kept)
 	fake_later(2);
 	CHECK(!database_find(fake.pools, "paused") && !database_find(fake.pools, "disabled"));
 	/* unless "*" has been removed from the file */
-	pools_pause(fake.pools, database_get(fake.pools, "paused", fake.now), true);
+	pools_pause(fake.pools, database_get(fake.pools, "paused", true, fake.now), true);
 	fake_reload(HEAD APP);
 	fake_later(2);
 	CHECK_INT(HASH_COUNT(fake.pools->databases), 2);

@@ -100,7 +100,7 @@ TEST(a_removed_database_drops_its_clients)
 	CHECK_INT(c(1)->why, REASON_DATABASE_REMOVED);
 	CHECK_INT(c(2)->why, REASON_DATABASE_REMOVED);
 	CHECK(database_find(fake.pools, "app") == NULL);
-	CHECK(database_get(fake.pools, "app", fake.now) == NULL);
+	CHECK(database_get(fake.pools, "app", true, fake.now) == NULL);
 	fake_reap();
 	fake_later(0.1);
 	CHECK_INT(HASH_COUNT(fake.pools->databases), 2);	/* the client of the console and the client of the other database */
@@ -168,7 +168,7 @@ TEST(fallback_inherits_no_state_of_a_removed_database)
 	fill_with_lore();
 	before = fake_pool("app", "bob");
 	fake_reload(HEAD "* = host=127.0.0.2\n");
-	CHECK(database_get(fake.pools, "app", fake.now)->automatic);
+	CHECK(database_get(fake.pools, "app", true, fake.now)->automatic);
 	check_blank(before);
 	fake_end();
 }

@@ -17,17 +17,17 @@ TEST(pause_closes_idle_servers_now_and_busy_ones_at_release)
 	other = database_find(fake.pools, "other");
 	pools_pause(fake.pools, app, true);
 	CHECK_TEXT(fake_diary(), "drop s2 PAUSE_MODE, drop s1 PAUSE_MODE");
-	CHECK(!pools_is_without_servers(fake.pools, app));
+	CHECK(!pools_is_without_servers(fake.pools, app, false));
 	fake_want(c(2));
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_PAUSED);
 	CHECK_INT(fake_release(s(3)), REASON_PAUSE_MODE);
 	CHECK_TEXT(fake_schedule(), "");
-	CHECK(pools_is_without_servers(fake.pools, app));
-	CHECK(!pools_is_without_servers(fake.pools, NULL));
+	CHECK(pools_is_without_servers(fake.pools, app, false));
+	CHECK(!pools_is_without_servers(fake.pools, NULL, false));
 	/* The other database is not affected. */
 	CHECK(fake_want(c(4)));
-	CHECK(!pools_is_without_servers(fake.pools, other));
+	CHECK(!pools_is_without_servers(fake.pools, other, false));
 	pools_pause(fake.pools, app, false);
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	/* A server login in progress does not delay PAUSE, and is not counted as a failure. */
@@ -59,10 +59,10 @@ TEST(reconnect_retires_every_server)
 	fake_diary();
 	pools_reconnect(fake.pools, NULL);
 	CHECK_TEXT(fake_diary(), "drop s1 DATABASE_CHANGED");
-	CHECK(!pools_is_without_close_needed(fake.pools, NULL));
-	CHECK(pools_is_without_close_needed(fake.pools, database_find(fake.pools, "other")));
+	CHECK(!pools_is_without_servers(fake.pools, NULL, true));
+	CHECK(pools_is_without_servers(fake.pools, database_find(fake.pools, "other"), true));
 	CHECK_INT(fake_release(s(2)), REASON_CLOSE_NEEDED);
-	CHECK(pools_is_without_close_needed(fake.pools, NULL));
+	CHECK(pools_is_without_servers(fake.pools, NULL, true));
 	fake_end();
 }
 
@@ -110,7 +110,7 @@ TEST(shutdown_waits_for_servers)
 	fake_want(c(2));
 	CHECK_TEXT(fake_schedule(), "refuse c2 SERVER_SHUTTING_DOWN");
 	CHECK_INT(fake_release(s(2)), REASON_PAUSE_MODE);
-	CHECK(pools_is_without_servers(fake.pools, NULL));
+	CHECK(pools_is_without_servers(fake.pools, NULL, false));
 	fake_end();
 }
 

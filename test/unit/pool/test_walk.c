@@ -64,7 +64,7 @@ static struct fake_server *some_server(unsigned wanted_states)
 static void come(void)
 {
 	const char *name = database_names[chance(4)], *user = user_names[chance(3)];
-	struct database *database = database_get(fake.pools, name, fake.now);
+	struct database *database = database_get(fake.pools, name, true, fake.now);
 	struct fake_client *client;
 
 	if (!database || fake.pools->clients > 40 || fake.client_count + 2 > FAKE_MOST)

@@ -72,20 +72,16 @@ TEST(copy_data_without_a_copy_is_discarded)
 	whole_close();
 }
 
-TEST(only_complete_first_messages_are_processed)
+TEST(incomplete_messages_before_a_sync_are_discarded)
 {
-	static const uint8_t more[] = SYNC FLUSH "Q\0\0\0\5", cut[] = SYNC "d\0\0\0\6x";
-	size_t used;
-
 	REQUIRE(begin(INI));
-	CHECK(request_take_without_server(client, more, sizeof(more) - 1, &used));
-	CHECK_INT(used, 10);
-	CHECK(request_take_without_server(client, cut, sizeof(cut) - 1, &used));
-	CHECK_INT(used, 5);
-	CHECK(request_take_without_server(client, more + 10, 5, &used));
-	CHECK_INT(used, 0);
-	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(end), "Z(I) Z(I)");
+	SAY(SYNC FLUSH "d\0\0\0\6x");
+	CHECK_TEXT(whole_client_got(end), "Z(I)");
+	SAY("y" SYNC "d\0\0\0");
+	CHECK_TEXT(whole_client_got(end), "Z(I)");
+	SAY("\5x" SYNC);
+	CHECK_TEXT(whole_client_got(end), "Z(I)");
+	CHECK_TEXT(whole_server_got(server), "");
 	whole_close();
 }
 

@@ -109,7 +109,7 @@ TEST(load_pins_until_the_client_disconnects)
 	CHECK_INT(client->pooled.pool->pinned, 1);
 	/* no query can show whether the library is still loaded */
 	server->session.doubts = EVERYTHING;
-	CHECK(!session_state_check(server));
+	CHECK(!session_state_ask(server));
 	whole_close();
 }
 
@@ -122,7 +122,7 @@ TEST(discarding_sequences_ends_their_pin)
 	/* the client may have sent the text after DISCARD SEQUENCES */
 	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
 	CHECK_INT(client->pooled.pins, PIN_SEQUENCE);
-	session_state_check(server);
+	session_state_ask(server);
 	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
 	CHECK_INT(client->pooled.pins, 0);
 	CHECK_INT(client->pooled.pool->pinned, 0);
@@ -208,14 +208,13 @@ TEST(too_many_parameter_names)
 	whole_close();
 }
 
-TEST(statements_about_temporary_objects_are_private)
+TEST(statements_about_temporary_objects_are_in_doubt)
 {
 	REQUIRE(begin(INI));
-	CHECK(!session_state_is_private(server, client));
+	CHECK(!(server->session.doubts & PIN_TEMPORARY));
 	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_QUERY));
-	CHECK(session_state_is_private(server, client));
+	CHECK(server->session.doubts & PIN_TEMPORARY);
 	server->session.doubts = 0;
-	CHECK(!session_state_is_private(server, client));
 	whole_close();
 }
 
