@@ -29,12 +29,11 @@ struct session_answer {
 bool session_asks_for(const struct client_session *state, const char *name);
 /* Adds the parameter. names.failed: no memory. */
 void session_will_ask_for(struct client_session *state, const char *name);
-/* Appends the SQL that asks the server for the facts in doubt, without a NUL. */
-void session_question_sql(const struct server *server, struct bytes *sql);
+/* Appends the SQL that asks the server for the facts in doubt, without a NUL. Makes an empty answer, or empties that of a query that has failed.
+   False: no memory. */
+bool session_question_sql(struct server *server, struct bytes *sql);
 /* A DataRow of the answer. */
 void session_question_row(struct server *server, const struct pg_frame *row);
-/* Frees the content of an answer, for another try. */
-void session_answer_clear(struct session_answer *answer);
 /* Frees the answer. */
 void session_question_forget(struct server *server);
 /* After a handover: task_state is under way, and the other process may have received the first part of the answer. False: no memory. */

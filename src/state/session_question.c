@@ -85,11 +85,31 @@ static bool may_have_default_timeout(const struct server *s, const struct client
 	return !s->session.was_reset && (index >= 0 ? params_get(first, index) : params_other_value(first, "statement_timeout"));
 }
 
-void session_question_sql(const struct server *s, struct bytes *sql)
+/* Frees the content of an answer, for another try. */
+static void clear_answer(struct session_answer *a)
+{
+	bytes_free(&a->pairs);
+	bytes_free(&a->channels);
+	mem_free(a->role);
+	mem_free(a->first_role);
+	a->role = a->first_role = NULL;
+	a->count = 0;
+	a->pins = 0;
+	a->channel_count = 0;
+	a->is_incomplete = a->is_too_much = a->are_channels_too_many = false;
+}
+
+bool session_question_sql(struct server *s, struct bytes *sql)
 {
 	const struct client *c = client_of(s->pooled.link);
 	const char *names = bytes_size(&c->session->names) > 0 ? (const char *)bytes_front(&c->session->names) : "";
 
+	if (s->session.answer)
+		clear_answer(s->session.answer);
+	else
+		s->session.answer = mem_try(sizeof(*s->session.answer));
+	if (!s->session.answer)
+		return false;
 	bytes_append_text(sql, without_timeout);
 	for (size_t fact = 0; fact < sizeof(facts) / sizeof(*facts); fact++) {
 		if (!(s->session.doubts & facts[fact].fact))
@@ -126,6 +146,7 @@ void session_question_sql(const struct server *s, struct bytes *sql)
 			bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
 		}
 	}
+	return true;
 }
 
 /* ---- the answer ---- */
@@ -214,24 +235,11 @@ void session_question_row(struct server *s, const struct pg_frame *f)
 		channel_row(a, &row);
 }
 
-void session_answer_clear(struct session_answer *a)
-{
-	bytes_free(&a->pairs);
-	bytes_free(&a->channels);
-	mem_free(a->role);
-	mem_free(a->first_role);
-	a->role = a->first_role = NULL;
-	a->count = 0;
-	a->pins = 0;
-	a->channel_count = 0;
-	a->is_incomplete = a->is_too_much = a->are_channels_too_many = false;
-}
-
 void session_question_forget(struct server *s)
 {
 	if (!s->session.answer)
 		return;
-	session_answer_clear(s->session.answer);
+	clear_answer(s->session.answer);
 	mem_free(s->session.answer);
 	s->session.answer = NULL;
 }

@@ -546,12 +546,10 @@ bool session_state_ask(struct server *s)
 	if (s->session.doubts == 0)
 		return false;
 	ASSERT(!s->session.answer);
-	s->session.answer = mem_try(sizeof(*s->session.answer));
-	if (!s->session.answer) {
+	if (!session_question_sql(s, &sql)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return true;
 	}
-	session_question_sql(s, &sql);
 	server_run_and_free(s, &task_state, &sql);
 	c->session->asked_at = c->last_active;
 	c->pooled.pool->state_asks++;
@@ -575,7 +573,6 @@ static bool learn(struct server *s)
 			server_end(s, REASON_STATE_UNKNOWN, NULL);
 			return false;
 		}
-		session_answer_clear(a);
 		session_question_sql(s, &sql);
 		server_run_and_free(s, &task_state, &sql);
 		return false;
