@@ -637,16 +637,6 @@ static void database_renew_allowances(struct database *database)
 		renew(LIST_OBJECT(node, struct pool, of_database));
 }
 
-static void database_follow(struct database *database, struct conf *conf, const struct conf_database *to)
-{
-	struct conf *old = database->conf_held;
-
-	database->conf = to;
-	database->conf_held = conf_hold(conf);
-	conf_drop(&old);
-	database_renew_allowances(database);
-}
-
 /* Discards the facts that the servers of the pool have shown, because they connect elsewhere from now on. */
 static void pool_unlearn(struct pool *pool)
 {
@@ -727,7 +717,10 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 			continue;
 		}
 		moves = !database->is_console && value_rows_differ(&database_table, APPLIES_SERVERS, database->conf, to);
-		database_follow(database, conf, to);
+		conf_drop(&database->conf_held);
+		database->conf = to;
+		database->conf_held = conf_hold(conf);
+		database_renew_allowances(database);
 		if (moves)
 			database_moves(database);
 	}

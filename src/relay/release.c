@@ -395,18 +395,6 @@ bool release_yielded(struct server *s)
 	return true;
 }
 
-/* Why the server of an ended client cannot be kept: a query or transaction has not ended, or the client has sent another request together with the
-   last one. */
-static enum close_reason reason_unclean(const struct server *s)
-{
-	const struct client *c = client_of(s->pooled.link);
-
-	/* client_ready() sets both to the same time if further answers are owed after a ReadyForQuery */
-	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
-		return REASON_CLIENT_IN_QUERY;
-	return REASON_CLIENT_NOT_READY;
-}
-
 /* A walsender within a stream accepts a Terminate; without it, its log tells of a lost standby. */
 static void part_from_stream(struct server *s, const struct client *c)
 {
@@ -420,14 +408,21 @@ static void part_from_stream(struct server *s, const struct client *c)
 	bytes_free(&out);
 }
 
+/* The server of an ended client cannot be kept: a query or transaction has not ended, or the client has sent another request together with the last
+   one. */
 static void end_server(struct server *s, const struct client *c)
 {
-	bool is_over = c->replication && server_is_clean(s);
+	enum close_reason why = REASON_CLIENT_NOT_READY;
 
+	if (c->replication && server_is_clean(s))
+		why = REASON_REPLICATION_OVER;
+	/* client_ready() sets both to the same time if further answers are owed after a ReadyForQuery */
+	else if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
+		why = REASON_CLIENT_IN_QUERY;
 	/* a server that owes nothing gets its Terminate in the reap */
 	if (c->replication && !ledger_is_empty(&s->ledger))
 		part_from_stream(s, c);
-	server_end_leaving(s, is_over ? REASON_REPLICATION_OVER : reason_unclean(s), true);
+	server_end_leaving(s, why, true);
 }
 
 void release_ended_client(struct server *s)

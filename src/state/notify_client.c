@@ -71,13 +71,6 @@ static struct channel *channel_get(struct notify_server *l, const char *name)
 	return NULL;
 }
 
-static void channel_free(struct notify_server *l, struct channel *channel)
-{
-	list_remove(&channel->node);
-	HASH_DEL(l->channels, channel);
-	mem_free(channel);
-}
-
 void channel_changes(struct notify_server *l, struct channel *channel)
 {
 	bool is_wanted = !list_is_empty(&channel->subscriptions);
@@ -86,10 +79,12 @@ void channel_changes(struct notify_server *l, struct channel *channel)
 	if (channel->state == CHANNEL_ASKED || channel->state == CHANNEL_LEFT)
 		return;
 	list_remove(&channel->node);
-	if (is_wanted != (channel->state == CHANNEL_HEARD))
+	if (is_wanted != (channel->state == CHANNEL_HEARD)) {
 		list_append(&l->changed, &channel->node);
-	else if (!is_wanted)
-		channel_free(l, channel);
+	} else if (!is_wanted) {
+		HASH_DEL(l->channels, channel);
+		mem_free(channel);
+	}
 }
 
 /* Returns the subscription of the client to the channel, or NULL. Ends with the shorter one of the two lists. */

@@ -39,16 +39,6 @@ bool session_tell(struct client *c, const struct params *told, const struct para
 	return alive;
 }
 
-/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as a direct connection would have told it. */
-static bool tell_spelling(struct server *s, struct client *c)
-{
-	/* a client in its login gets the values with its welcome */
-	if (!c->login && !session_tell(c, c->params, s->params, UINT64_MAX))
-		return false;
-	params_replace(s->peer.world->params, &c->params, params_hold(s->params));
-	return true;
-}
-
 /*
  * The parameters of the session after the client's values are set (if that fails, it still has the old ones). They are the client's, except for
  * reported parameters: the server reports a value only if it changes in the server's own spelling. While "utf-8" is set over "UTF8" nothing is
@@ -128,7 +118,14 @@ enum task_end session_restored(struct server *s, bool failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return TASK_END_NOTHING;
 	}
-	return s->params == c->params || tell_spelling(s, c) ? TASK_END_RESTORED : TASK_END_NOTHING;
+	if (s->params == c->params)
+		return TASK_END_RESTORED;
+	/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as a direct connection would have told it. A
+	   client in its login gets the values with its welcome. */
+	if (!c->login && !session_tell(c, c->params, s->params, UINT64_MAX))
+		return TASK_END_NOTHING;
+	params_replace(s->peer.world->params, &c->params, params_hold(s->params));
+	return TASK_END_RESTORED;
 }
 
 static enum task_end encoding_done(struct server *s, bool failed)
