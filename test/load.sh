@@ -46,7 +46,12 @@ setup_build build
 build_step make -s bench-programs
 as_account mkdir "$room/load"
 port=$(free_port)
-postgres_start "$room/postgres" "$port"
+postgres_start "$room/postgres" "$port" -c max_connections=400
+# attackers that are connected directly, for comparison
+as_account sh -c 'echo "host attacked attacker 127.0.0.2/32 trust" | cat - "$1" >"$1.new" && mv "$1.new" "$1"' sh "$room/postgres/pg_hba.conf"
+as_account "$pgbin/pg_ctl" -D "$room/postgres" reload >/dev/null
+as_account env PGPASSWORD="$postgres_password" "$pgbin/psql" -qX -h 127.0.0.1 -p "$port" -U postgres \
+	-c 'CREATE ROLE attacker SUPERUSER LOGIN' -c 'CREATE DATABASE attacked' postgres
 say "Loading $(git -C "$top" describe --always --dirty --exclude='*' 2>/dev/null || echo 'no commit')"
 as_account env PYTHONPATH="$build/test" PYTHONDONTWRITEBYTECODE=1 PGWEIR_LOAD_PASSWORD="$postgres_password" \
 	/usr/bin/python3 "$build/test/bench/load.py" --build "$build" --room "$room/load" --psql "$pgbin/psql" --postgres "$port" "$@"

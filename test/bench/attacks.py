@@ -1,6 +1,7 @@
 """
 The effect of an attack on other clients: the p99 of 16 clients with queries, and of 4 clients that log in repeatedly, with and without the attack,
-alternately. Each attack is a process (attacker.py) at 127.0.0.2; the other clients come from 127.0.0.1.
+alternately. Each attack is a process (attacker.py) at 127.0.0.2; the other clients come from 127.0.0.1. Attackers that are logged in keep PostgreSQL
+busy, which shares the processors: without the attack, the same clients are connected to PostgreSQL directly.
 """
 import os
 import statistics
@@ -94,17 +95,21 @@ def measure(stage, server):
     return {"queries": stage.load(server, QUERIES)["p99_us"] / 1000, "logins": stage.load(server, LOGINS)["p99_us"] / 1000}
 
 
-def compare(stage, server, attacker):
-    """{measurement: (p99 without, p99 with the attack)} in milliseconds, medians of the turns; and connections of attackers a second."""
+def compare(stage, server, attacker, direct):
+    """
+    {measurement: (p99 without, p99 with the attack)} in milliseconds, medians of the turns; and connections of attackers a second. direct: None, or
+    attackers that are at work without pgweir while `attacker` is not.
+    """
     figures = {who: ([], []) for who in MORE_MS}
     connections = []
     for _ in range(TURNS):
-        for with_attack in (0, 1):
-            if with_attack:
-                attacker.say("on")
+        for with_attack, at_work in enumerate((direct, attacker)):
+            if at_work:
+                at_work.say("on")
             found = measure(stage, server)
-            if with_attack:
-                connections.append(int(attacker.say("off")[1]))
+            if at_work:
+                count = int(at_work.say("off")[1])
+                connections += [count] if with_attack else []
             for who, p99 in found.items():
                 figures[who][with_attack].append(p99)
     return {who: tuple(map(statistics.median, both)) for who, both in figures.items()}, statistics.median(connections)

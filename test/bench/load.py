@@ -218,16 +218,20 @@ class Load:
     def attack(self, kind):
         """The effect on other clients; fails beyond the bound, or if another client is refused."""
         title = attacks.KINDS[kind][0]
-        attacker = attacks.Attacker(kind)
+        attacker, direct = attacks.Attacker(kind), attacks.Attacker(kind) if kind in attacks.LOGGED_IN else None
         port, path = free_port(), self.stage.path(kind + ".pid.takeover")
         try:
             attacker.start(port, path)
+            if direct:
+                direct.start(self.options.postgres, path)
             settings, others = attacks.settings_of(kind, self.stage, attacker.server_port, self._postgres())
             with self.pooler(port=port, others=others, users={
                     "bench": SCRAM_SECRET, "asker": "asker", "attacker": "attacking" if kind == "salts" else attacks.WRONG}, **settings) as weir:
-                found, connections = attacks.compare(self.stage, weir.server, attacker)
+                found, connections = attacks.compare(self.stage, weir.server, attacker, direct)
         finally:
             attacker.stop()
+            if direct:
+                direct.stop()
         for who, (alone, beside) in found.items():
             most = attacks.bound(kind, who, alone)
             print("| %s | %s | %.1f | %.1f | %.1f | %.0f connections |" % (title, who, alone, beside, most, connections), flush=True)
