@@ -14,6 +14,20 @@
 #define SCRAM_MESSAGE_MAX 2048	/* the longest message accepted from a peer */
 #define SCRAM_BINDING_MAX 64	/* bytes of a channel binding: the longest hash of a certificate */
 
+#define SCRAM_PREFIX "SCRAM-SHA-256$"		/* of a secret as text */
+#define BASE64_SIZE(n) (((n) + 2) / 3 * 4)	/* characters for n bytes in base64 (RFC 4648 section 4), padded, without blanks and line breaks */
+
+/* False: the text is not a valid SCRAM secret. */
+bool scram_secret_read(const char *text, struct scram_secret *out);
+/* Writes "SCRAM-SHA-256$..." with a NUL; false: `size` is too small. */
+bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size);
+/* Computes SaltedPassword from the password after SASLprep (RFC 5802 section 3, RFC 7677), which takes long. False: no memory, or the size of the
+   salt or the count is out of bounds. */
+bool scram_salted_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations, uint8_t salted[SCRAM_KEY]);
+/* Computes the keys, which is fast. With ClientKey a client can log in at each server with this secret. False: no memory; the keys are then zeros. */
+bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY],
+			  uint8_t server_key[SCRAM_KEY]);
+
 /* Binds an exchange to its TLS connection: tls-server-end-point, RFC 5929. */
 struct scram_binding {
 	size_t size;		/* bytes; 0: there is no binding */

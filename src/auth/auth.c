@@ -34,7 +34,7 @@
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pg/frame.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 
 #include <errno.h>
 #include <openssl/rand.h>

@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "conn/world.h"
 #include "net/address.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 
 #include <string.h>
 

@@ -21,6 +21,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "pg/scram.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

@@ -14,6 +14,7 @@
 
 #include "backend/server_info.h"
 #include "base/mem.h"
+#include "pg/scram.h"
 
 #include <string.h>
 

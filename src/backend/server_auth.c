@@ -28,7 +28,7 @@
 #include "net/address.h"
 #include "net/tls.h"
 #include "pg/build.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -258,7 +258,7 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	/* bytes that are already buffered cause no event */
 	peer_come_again(&s->peer);
 	if (answer->verdict != VERIFIED_YES)
-		log_error("%s %s: %s", server_text(s, who, sizeof(who)), verify_method_name(VERIFY_SCRAM), answer->why);
+		log_error("%s %s: %s", server_text(s, who, sizeof(who)), verify_method_names[VERIFY_SCRAM], answer->why);
 	if (answer->verdict == VERIFIED_YES)
 		ok = scram_keys_of_salted(answer->salted, p->client_key, stored_key, p->server_key);
 	else if (question.password && derivation_in_loop(&question, salted))

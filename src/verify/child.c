@@ -13,6 +13,7 @@
 #include "verify/child.h"
 
 #include "base/text.h"
+#include "pg/scram.h"
 #include "verify/ldap.h"
 
 #include <errno.h>

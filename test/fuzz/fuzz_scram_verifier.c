@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/evp.h>
+
 enum { OFFER_PLUS = 1, OFFER_CHOSEN = 2, OFFER_MOCK = 4, OFFER_NOTHING_FIRST = 8 };
 
 static struct scram_secret secret;
@@ -45,7 +47,7 @@ static void prove(struct bytes *final, const struct scram_verifier *v)
 	FUZZ_CHECK(!auth.failed && digest_hmac_sha256(secret.stored_key, SCRAM_KEY, bytes_front(&auth), bytes_size(&auth), signature));
 	for (int i = 0; i < SCRAM_KEY; i++)
 		signature[i] ^= client_key[i];
-	base64_encode(text, signature, SCRAM_KEY);
+	EVP_EncodeBlock((unsigned char *)text, signature, SCRAM_KEY);
 	final->end--;
 	bytes_append_text(final, text);
 	bytes_free(&auth);

@@ -6,7 +6,7 @@
  */
 #include "conf/userlist.h"
 #include "fuzz.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 #include "sandbox.h"
 
 #include <stdlib.h>

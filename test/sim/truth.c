@@ -11,7 +11,7 @@
 
 #include "chance.h"
 #include "machine.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 #include "sim.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 /*
  * SCRAM secrets of passwords, for tests that are servers or clients of pgweir.
  */
-#include "pg/password.h"
+#include "pg/scram.h"
 
 #include <string.h>
 

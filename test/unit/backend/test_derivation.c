@@ -4,6 +4,7 @@
  */
 #include "backend/derivation.h"
 #include "conn/world.h"
+#include "pg/scram.h"
 #include "unit.h"
 #include "whole.h"
 

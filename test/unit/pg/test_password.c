@@ -2,12 +2,14 @@
  * Stored secrets: their formats, the derivation of SCRAM keys as in RFC 7677, MD5 secrets and responses, and the comparison of a password with each
  * kind.
  */
-#include "pg/password.h"
+#include "pg/scram.h"
 #include "base/text.h"
 #include "derive.h"
 #include "unit.h"
 
 #include <stdlib.h>
+
+#include <openssl/evp.h>
 
 /* "pencil" with the salt and count of RFC 7677 section 3. */
 static const char rfc_secret[] = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
@@ -230,22 +232,27 @@ TEST(secret_with_too_many_iterations_matches_nothing)
 
 /* ---- SASLprep ---- */
 
-static char shown[256];
-
-static const char *prepared(const char *password)
+/* The keys of the password are derived from these bytes. */
+static void check_prepared(const char *password, const char *want)
 {
-	struct secret *secret = saslprep(password);
+	static const uint8_t salt[16] = "0123456789abcde";
+	uint8_t have[SCRAM_KEY], expected[SCRAM_KEY];
 
-	snprintf(shown, sizeof(shown), "%s", secret ? secret->bytes : "(none)");
-	if (secret && secret->length != strlen(secret->bytes))
-		UNIT_FAIL("length of \"%s\" is %zu", password, secret->length);
-	secret_free(&secret);
-	return shown;
+	REQUIRE(scram_salted_derive(password, salt, sizeof(salt), 1, have));
+	REQUIRE(PKCS5_PBKDF2_HMAC(want, (int)strlen(want), salt, sizeof(salt), 1, EVP_sha256(), SCRAM_KEY, expected) == 1);
+	if (memcmp(have, expected, SCRAM_KEY) != 0)
+		UNIT_FAIL("\"%s\" is not prepared as \"%s\"", password, want);
 }
+
+#define CHECK_PREPARED(...) do { \
+	static const struct { const char *password, *want; } pairs[] = { __VA_ARGS__ }; \
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) \
+		check_prepared(pairs[i].password, pairs[i].want); \
+} while (0)
 
 TEST(rfc_4013_examples)
 {
-	CHECK_PAIRS(prepared,
+	CHECK_PREPARED(
 		{ "I\xC2\xADX", "IX" },
 		{ "user", "user" },
 		{ "USER", "USER" },
@@ -255,7 +262,7 @@ TEST(rfc_4013_examples)
 
 TEST(ascii_is_never_touched)
 {
-	CHECK_PAIRS(prepared,
+	CHECK_PREPARED(
 		{ "", "" },
 		{ "\x07", "\x07" },
 		{ "a b\tc\x7f", "a b\tc\x7f" });
@@ -263,7 +270,7 @@ TEST(ascii_is_never_touched)
 
 TEST(blanks_become_blank)
 {
-	CHECK_PAIRS(prepared,
+	CHECK_PREPARED(
 		{ "a\xC2\xA0" "b", "a b" },		/* no-break space */
 		{ "a\xE3\x80\x80" "b", "a b" },	/* ideographic space */
 		/* Zero width space is in the table of blanks and in the table of deleted characters: PostgreSQL applies blanks first. */
@@ -272,7 +279,7 @@ TEST(blanks_become_blank)
 
 TEST(normalised_to_kc)
 {
-	CHECK_PAIRS(prepared,
+	CHECK_PREPARED(
 		{ "e\xCC\x81", "\xC3\xA9" },		/* e + acute */
 		{ "\xEF\xBC\xA1", "A" },		/* fullwidth A */
 		{ "\xEF\xAC\x81", "fi" });		/* ligature */
@@ -280,12 +287,12 @@ TEST(normalised_to_kc)
 
 TEST(password_of_deleted_characters_is_raw)
 {
-	CHECK_TEXT(prepared("\xC2\xAD"), "\xC2\xAD");
+	check_prepared("\xC2\xAD", "\xC2\xAD");
 }
 
 TEST(prohibited_is_raw)
 {
-	CHECK_PAIRS(prepared,
+	CHECK_PREPARED(
 		{ "\xC2\xAA\x07", "\xC2\xAA\x07" },			/* control character */
 		{ "\xC2\xAA\xEE\x80\x80", "\xC2\xAA\xEE\x80\x80" },	/* private use */
 		{ "\xC2\xAA\xEF\xBF\xBD", "\xC2\xAA\xEF\xBF\xBD" },	/* replacement character */
@@ -295,13 +302,13 @@ TEST(prohibited_is_raw)
 
 TEST(unassigned_in_unicode_3_2_is_raw)
 {
-	CHECK_TEXT(prepared("\xC2\xAA\xC8\xA1"), "\xC2\xAA\xC8\xA1");			/* U+0221 */
-	CHECK_TEXT(prepared("\xC2\xAA\xF0\x9F\x98\x80"), "\xC2\xAA\xF0\x9F\x98\x80");	/* U+1F600 */
+	check_prepared("\xC2\xAA\xC8\xA1", "\xC2\xAA\xC8\xA1");			/* U+0221 */
+	check_prepared("\xC2\xAA\xF0\x9F\x98\x80", "\xC2\xAA\xF0\x9F\x98\x80");	/* U+1F600 */
 }
 
 TEST(mixed_directions_are_raw)
 {
-	CHECK_PAIRS(prepared,
+	CHECK_PREPARED(
 		{ "\xC2\xAA\xD8\xA7" "1", "\xC2\xAA\xD8\xA7" "1" },	/* both kinds */
 		{ "\xD8\xA7" "1\xC2\xA0", "\xD8\xA7" "1\xC2\xA0" },	/* does not end right to left */
 		{ "\xD8\xA7" "1\xC2\xAD\xD8\xA8", "\xD8\xA7" "1\xD8\xA8" },
@@ -317,84 +324,96 @@ TEST(invalid_utf8_is_raw)
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECK_TEXT(prepared(bad[i]), bad[i]);
+		check_prepared(bad[i], bad[i]);
 }
 
 TEST(too_long_to_prepare_is_raw)
 {
-	char *text = malloc(4099);
-	struct secret *secret;
+	char *text = malloc(4099), *want = malloc(4099);
 
-	REQUIRE(text);
+	REQUIRE(text && want);
 	memset(text, 'x', 4098);
 	memcpy(text, "\xC2\xAA", 2);
 	text[4096] = '\0';
-	secret = saslprep(text);
-	CHECK(secret && secret->length == 4095 && secret->bytes[0] == 'a');
-	secret_free(&secret);
+	/* two bytes become a letter */
+	strcpy(want, text + 1);
+	want[0] = 'a';
+	check_prepared(text, want);
 	text[4096] = 'x';
 	text[4097] = '\0';
-	secret = saslprep(text);
-	CHECK(secret && secret->length == 4097 && strcmp(secret->bytes, text) == 0);
-	secret_free(&secret);
+	check_prepared(text, text);
+	free(want);
 	free(text);
 }
 
 /* ---- base64 ---- */
 
+/* Reads a secret with this salt. */
+static bool reads_salt(const char *coded, struct scram_secret *secret)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "SCRAM-SHA-256$1:%s%s", coded, strchr(rfc_secret, '=') + 2);
+	return scram_secret_read(text, secret);
+}
+
 TEST(rfc_4648_vectors)
 {
 	static const struct { const char *plain, *coded; } rows[] = {
-		{ "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" },
-		{ "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" },
+		{ "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" }, { "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char coded[16], plain[16] = "";
-		size_t got = 99;
+		struct scram_secret secret;
 
-		base64_encode(coded, rows[i].plain, strlen(rows[i].plain));
-		CHECK_TEXT(coded, rows[i].coded);
-		CHECK(base64_decode(plain, sizeof(plain), &got, coded, strlen(coded)));
-		CHECK_INT(got, strlen(rows[i].plain));
-		CHECK(memcmp(plain, rows[i].plain, got) == 0);
+		REQUIRE(reads_salt(rows[i].coded, &secret));
+		CHECK_INT(secret.salt_size, strlen(rows[i].plain));
+		CHECK(memcmp(secret.salt, rows[i].plain, secret.salt_size) == 0);
 	}
 }
 
 TEST(all_bytes_round_trip)
 {
-	uint8_t all[256], back[256];
-	char coded[BASE64_SIZE(256) + 1];
+	struct scram_secret secret = { .iterations = 1 }, back;
+	char text[SCRAM_SECRET_TEXT];
 
-	for (size_t i = 0; i < 256; i++)
-		all[i] = (uint8_t)(i * 7);
-	for (size_t size = 0; size <= 256; size++) {
-		size_t got = 999;
-
-		base64_encode(coded, all, size);
-		CHECK_INT(strlen(coded), BASE64_SIZE(size));
-		CHECK(base64_decode(back, size, &got, coded, strlen(coded)));
-		CHECK_INT(got, size);
-		CHECK(memcmp(all, back, size) == 0);
-		/* A buffer that is one byte too small is refused. */
-		if (size > 0)
-			CHECK(!base64_decode(back, size - 1, &got, coded, strlen(coded)));
+	for (unsigned first = 0; first < 256; first += 16) {
+		for (size_t size = 1; size <= SCRAM_SALT_MAX; size++) {
+			for (size_t i = 0; i < size; i++)
+				secret.salt[i] = (uint8_t)((first + i) * 7);
+			secret.salt_size = size;
+			REQUIRE(scram_secret_write(&secret, text, sizeof(text)) && scram_secret_read(text, &back));
+			CHECK_INT(strcspn(strchr(text, ':') + 1, "$"), BASE64_SIZE(size));
+			CHECK_INT(back.salt_size, size);
+			CHECK(memcmp(back.salt, secret.salt, size) == 0);
+		}
 	}
+}
+
+TEST(longer_salt_than_its_buffer_is_refused)
+{
+	char coded[BASE64_SIZE(SCRAM_SALT_MAX + 1) + 1];
+	struct scram_secret secret;
+
+	memset(coded, 'A', sizeof(coded) - 1);
+	coded[sizeof(coded) - 1] = '\0';
+	coded[sizeof(coded) - 2] = '=';		/* 65 bytes */
+	CHECK(!reads_salt(coded, &secret));
+	coded[sizeof(coded) - 3] = '=';		/* 64 bytes */
+	CHECK(reads_salt(coded, &secret));
 }
 
 TEST(non_canonical_input_is_refused)
 {
 	static const char *const bad[] = {
-		"Zg=", "Zg", "Z", "Zm9", "=", "==", "====", "Z===", "Zg==Zg==", "Zm=v", "Zh==", "Zm9=", "Zm 9", "Zm9v\n",
+		"", "Zg=", "Zg", "Z", "Zm9", "=", "==", "====", "Z===", "Zg==Zg==", "Zm=v", "Zh==", "Zm9=", "Zm 9", "Zm9v\n",
 		"Zm9-", "Zm9_", "Zm9\x80", " Zm9v",
 	};
-	uint8_t out[16];
-	size_t got;
+	struct scram_secret secret;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (base64_decode(out, sizeof(out), &got, bad[i], strlen(bad[i])))
+		if (reads_salt(bad[i], &secret))
 			UNIT_FAIL("\"%s\" was accepted", bad[i]);
-	CHECK(!base64_decode(out, sizeof(out), &got, "Zm\0v", 4));
 }
 
 UNIT_MAIN
