@@ -22,7 +22,7 @@ void unknown_user_proven(struct world *world, struct unknown_source *source, con
 
 /* Whether the client, if its user is unknown, gets a SCRAM request with auth_type md5; false: MD5. */
 bool unknown_is_scram(const struct client *client);
-/* The made-up secret of that user, see mock_secret, and the salt for a password of the user that is stored in clear text, see mock_salt; `salt`
+/* The made-up secret of that user, see mock_secret, and the salt for a password of the user that is stored in clear text; `salt`
    may be NULL. False: no memory. */
 bool unknown_secret(const struct client *client, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain, uint8_t salt[MOCK_SALT]);
 /* Whether the client's made-up secret imitates a password in clear text, and its key was derived before. After very many names it may be true

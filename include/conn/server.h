@@ -32,7 +32,7 @@ enum {
 enum { FACT_ROLE = 1 << PINS, FACT_CHANNELS = 1 << (PINS + 2) };
 
 /* Effects of a command on other sessions after its transaction commits: the meaning of SQL texts (pg_tag_changes_meaning), the initial state of
-   sessions (pg_tag_changes_sessions), or functions of the database (a text may define functions or triggers without a tag that shows it). */
+   sessions (TAG_ALTER_SESSIONS), or functions of the database (a text may define functions or triggers without a tag that shows it). */
 enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4 };
 
 /* The known state of the session of a server; written by room state unless noted. */

@@ -16,10 +16,11 @@ enum authquery_verdict {
 	AUTHQUERY_FAILED	/* `why` is the reason; it is unknown whether the user exists */
 };
 
-/* One execution of the query. */
+/* One execution of the query. It begins with the first two members, and zeros. */
 struct authquery {
-	const char *user, *path;	/* not owned: must outlive the exchange */
-	struct secret *secret;	/* from the row; a caller that takes ownership sets NULL */
+	const char *user;	/* not owned, nor `path`: must outlive the exchange */
+	const char *path;	/* schemas of search_path besides pg_catalog and pg_temp, separated by commas; "" for none */
+	struct secret *secret;	/* from the row, owned by the caller */
 	unsigned ended;		/* statements of the batch that have ended */
 	unsigned rows;		/* of the statement in progress */
 	bool described;		/* the result has the required columns */
@@ -30,8 +31,6 @@ struct authquery {
 	char why[512];
 };
 
-/* `path`: schemas of search_path besides pg_catalog and pg_temp, separated by commas; "" for none. */
-void authquery_begin(struct authquery *query, const char *user, const char *path);
 /* Appends the batch with the query `sql` ($1 is the user). `resets`: `count` names of session parameters that get their initial values: letters,
    digits, _ and . only. `role`: SQL for columns that set the role of connect_query until the end of the transaction; NULL: connect_query has set no
    role, and the session gets the role of auth_user. If there is no memory, out->failed is set. */
@@ -44,7 +43,5 @@ bool authquery_take(struct authquery *query, uint8_t type, const uint8_t *body, 
 void authquery_fail(struct authquery *query, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns the result after the last answer, ReadyForQuery. */
 enum authquery_verdict authquery_end(struct authquery *query);
-/* Wipes and frees. */
-void authquery_clear(struct authquery *query);
 
 #endif

@@ -13,16 +13,15 @@ void pg_end(struct bytes *out, size_t mark);
 /* Whole messages, in the order of the protocol documentation. */
 void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size);
 void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
-void pg_build_command_complete(struct bytes *out, const char *tag);
+/* A message with one string as its body: CommandComplete ('C') with the tag, Query ('Q'). */
+void pg_build_string(struct bytes *out, uint8_t type, const char *text);
 /* ErrorResponse ('E') or NoticeResponse ('N') with fields S, V, C, M, and D and H where not NULL. */
-void pg_build_error(struct bytes *out, const char *severity, const char *sqlstate, const char *message,
-		    const char *detail, const char *hint);
-void pg_build_notice(struct bytes *out, const char *severity, const char *sqlstate, const char *message, const char *detail);
+void pg_build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate, const char *message,
+		     const char *detail, const char *hint);
 /* NegotiateProtocolVersion: the newest minor version served, and the names of the unknown options. */
 void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count);
 void pg_build_parameter_status(struct bytes *out, const char *name, const char *value);
 void pg_build_ready(struct bytes *out, char status);
-void pg_build_query(struct bytes *out, const char *sql);
 void pg_build_password(struct bytes *out, const void *data, size_t size);
 /* SASLInitialResponse. */
 void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size);

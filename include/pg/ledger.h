@@ -100,8 +100,6 @@ void ledger_check(const struct ledger *ledger);
 /* Enters, with MARK_PREPARED, a message that pgweir answers itself, and that the server does not get. An earlier error skips the entry as it would
    skip the message. */
 bool ledger_local_reply(struct ledger *ledger);
-/* Crosses off the local reply, which is sent between two messages of the server. */
-void ledger_local_reply_sent(struct ledger *ledger);
 /* The oldest entry is a local reply: it is due now. */
 static inline bool ledger_local_reply_is_due(const struct ledger *l)
 {
@@ -122,8 +120,14 @@ enum ledger_verdict {
    entry. */
 enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum ledger_owner *owner);
 
-/* Crosses off the oldest message; for ledger_passes(). */
+/* Crosses off the oldest message; for ledger_passes() and ledger_local_reply_sent(). */
 void ledger_cross_off(struct ledger *ledger);
+/* Crosses off the local reply, which is sent between two messages of the server. */
+static inline void ledger_local_reply_sent(struct ledger *l)
+{
+	ledger_cross_off(l);
+	l->mark = LEDGER_UNMARKED;
+}
 /* The fast path of ledger_received(): true if the answer fits, belongs to the client, and is not an error; `mark` is the only result. False: nothing
    has changed, call ledger_received(). */
 static inline bool ledger_passes(struct ledger *l, uint8_t type)

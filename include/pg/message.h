@@ -178,7 +178,8 @@ enum pg_tag {
 	TAG_CODE,		/* DO or CALL */
 	TAG_DISCARD_ALL,
 	TAG_DEALLOCATE_ALL,
-	TAG_ALTER,		/* ALTER of anything */
+	TAG_ALTER,		/* ALTER of anything else */
+	TAG_ALTER_SESSIONS,	/* ALTER ROLE or ALTER DATABASE, which may change the initial values of parameters of new sessions */
 	TAG_DROP,		/* DROP of anything */
 	TAG_CREATE,		/* CREATE of a table, an index or a sequence */
 	TAG_DEFINE,		/* CREATE of anything else: a view, a function, a type */
@@ -195,12 +196,8 @@ enum pg_tag {
    table, or a table of another schema, and temporary tables are created in each transaction. */
 static inline bool pg_tag_changes_meaning(enum pg_tag tag)
 {
-	return tag == TAG_ALTER || tag == TAG_DROP || tag == TAG_DEFINE;
+	return tag == TAG_ALTER || tag == TAG_ALTER_SESSIONS || tag == TAG_DROP || tag == TAG_DEFINE;
 }
-
-/* The tag, for which pg_tag_read() returned TAG_ALTER, is ALTER ROLE or ALTER DATABASE, which may change the initial values of parameters of new
-   sessions. */
-bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size);
 
 /* A message of a server with this type and this size of its body may have a tag of enum pg_tag. `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that
    concern every link. */

@@ -39,11 +39,10 @@ bool mock_name(struct mock_name *name, const uint8_t seed[32], const char *sourc
 bool mock_is_scram(const struct secret_kinds *kinds, const struct mock_name *name);
 /* Makes a SCRAM secret for the unknown user; no password has its keys. `plain_iterations`: the iterations for existing users with another kind of
    secret that log in with SCRAM, too; 0: they log in otherwise, and no unknown user looks like them. If no users are counted, the secret looks like a
-   secret of PostgreSQL. Sets *is_plain if the secret looks like a secret with plain_iterations. False: no memory. */
+   secret of PostgreSQL. Sets *is_plain if the secret looks like a secret with plain_iterations. `plain_salt`: the salt of this user for a secret that
+   is derived from a plain password; may be NULL. False: no memory. */
+#define MOCK_SALT 16		/* bytes */
 bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
-		 struct scram_secret *out, bool *is_plain);
-/* Makes the salt of this user for a secret that is derived from a plain password: 16 bytes. False: no memory. */
-#define MOCK_SALT 16
-bool mock_salt(const struct mock_name *name, uint8_t salt[MOCK_SALT]);
+		 struct scram_secret *out, bool *is_plain, uint8_t plain_salt[MOCK_SALT]);
 
 #endif

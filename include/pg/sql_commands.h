@@ -43,17 +43,16 @@ static inline bool role_parse_surely_keeps(const uint8_t *text, size_t size)
  * the beginning of a longer text. Commands in functions and DO blocks are not found.
  */
 
-/* The text has the word DEALLOCATE or DISCARD, also as a part of another word, a string or a comment; or the text is truncated. */
-bool deallocate_is_mentioned(const uint8_t *text, size_t size);
-/* The same, or the text has the word EXECUTE, so that statement_sql_read() may find a name. */
-bool deallocate_or_execute_is_mentioned(const uint8_t *text, size_t size);
+/* The text has the word DEALLOCATE or DISCARD, also as a part of another word, a string or a comment; or the text is truncated. With `or_execute`: or
+   the text has the word EXECUTE, so that statement_sql_read() may find a name. */
+bool deallocate_is_mentioned(const uint8_t *text, size_t size, bool or_execute);
 
 /* deallocate_is_mentioned() of the text of a Parse, which has only one statement: the first letter decides for most texts. */
 static inline bool deallocate_may_be_parsed(const uint8_t *text, size_t size)
 {
 	uint8_t first = size > 0 ? text[0] | 0x20 : 0;
 
-	return (first < 'a' || first > 'z' || first == 'd') && deallocate_is_mentioned(text, size);
+	return (first < 'a' || first > 'z' || first == 'd') && deallocate_is_mentioned(text, size, false);
 }
 
 /*
@@ -78,7 +77,7 @@ static inline bool statement_sql_may_be_parsed(const uint8_t *text, size_t size)
 {
 	uint8_t first = size > 0 ? text[0] | 0x20 : 0;
 
-	return (first < 'c' || first > 'e') && first >= 'a' && first <= 'z' ? false : deallocate_or_execute_is_mentioned(text, size);
+	return (first < 'c' || first > 'e') && first >= 'a' && first <= 'z' ? false : deallocate_is_mentioned(text, size, true);
 }
 
 /* Reads the name of the database in a text that begins with DROP DATABASE or ALTER DATABASE ... RENAME. False: the text is neither. */

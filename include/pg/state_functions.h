@@ -28,17 +28,20 @@ bool state_functions_are_same(const struct state_functions *functions, const str
 /* After the last round: adds the effects of functions to their callers. False: no memory, and the result is incomplete. */
 bool state_functions_close(struct state_functions *functions);
 
-size_t state_functions_count(const struct state_functions *functions);	/* of functions with effects */
-bool state_functions_are_incomplete(const struct state_functions *functions);	/* a limit was exceeded */
+struct state_functions_summary {
+	size_t count;			/* of functions with effects */
+	bool is_incomplete;		/* a limit was exceeded */
+	bool changes_something;		/* false: state_functions_read() returns no bit but TEXT_NOTIFIES for any text */
+};
+/* The result after the last round. */
+struct state_functions_summary state_functions_summary(const struct state_functions *functions);
 /* As state_text_read(), for the functions that the text names, and for triggers if the text may write to a table. Names in `told`, which is empty at
    first, are not reported again: the cost of a text does not depend on the number of names that its functions set. */
 unsigned state_functions_read(const struct state_functions *functions, const uint8_t *text, size_t size, struct state_names *told, setting_named *named,
 			      void *context);
 /* False: the text may call a function that is neither built in nor known (NULL: no function is known). */
 bool state_functions_know_calls(const struct state_functions *functions, const uint8_t *text, size_t size);
-/* The text calls a function that may NOTIFY, or writes where a trigger or rule may NOTIFY. */
+/* The text has the word NOTIFY or pg_notify, is truncated, calls a function that may NOTIFY, or writes where a trigger or rule may NOTIFY. */
 bool state_functions_may_notify(const struct state_functions *functions, const uint8_t *text, size_t size);
-/* False: state_functions_read() returns no bit but TEXT_NOTIFIES for any text. */
-bool state_functions_change_something(const struct state_functions *functions);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 	/* only of functions (pg/state_functions.h), because the command tag shows these effects of a text of a client */
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
 	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
-	TEXT_NOTIFIES = 65536,		/* NOTIFY or pg_notify; state_text_may_notify() finds them in a text of a client */
+	TEXT_NOTIFIES = 65536,		/* NOTIFY or pg_notify; state_functions_may_notify() finds them in a text of a client */
 	TEXT_DOUBTFUL = 4096,		/* any effect: the session must be reset before another client gets the server */
 	/* only of texts of clients */
 	TEXT_BEGINS = 1 << 18,		/* BEGIN or START: the text may begin a transaction */
@@ -48,9 +48,6 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
    NULL, the call is unchanged. False: nothing to replace, or the ends of strings are uncertain. */
 typedef const char *value_of_setting(void *context, const char *name);
 bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *value_of, void *context, struct bytes *filled);
-
-/* The text has the word NOTIFY or pg_notify, or is truncated. */
-bool state_text_may_notify(const uint8_t *text, size_t size);
 
 /* Appends, for each call of currval in the text, an SQL expression for the OID of its sequence (NULL: there is no sequence), and a comma. False: the text is
    not one SELECT, INSERT, UPDATE or DELETE, calls set_config, or names a sequence in another way than currval('name') or

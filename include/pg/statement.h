@@ -80,29 +80,28 @@ static inline size_t statement_name(void *to, const struct statement_names *name
 	return STATEMENT_HEAD + end_size;
 }
 
-/* `params`: the table of the sets; it must live longer. NULL: no memory. */
+/* `params`: the table of the sets; it must live longer. NULL: no memory. Free with mem_free() when no references are left. */
 struct statements *statements_new(struct params_table *params);
-/* Requires that no references are left. Sets *all to NULL. */
-void statements_free(struct statements **all);
 /* Returns a new place, not 0, which is never used again. */
-uint64_t statements_new_place(struct statements *all);
+static inline uint64_t statements_new_place(struct statements *all) { return ++all->last_number; }
 /* Returns a reference to the statement with this Parse body (after the name) in a place, for a session with these parameters; application_name, which
-   does not affect the meaning, is ignored. NULL: no memory. Drop with statement_drop(). */
-struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
-/* The same for a private statement, because the parameters under which the text will be parsed are unknown. */
-struct statement *statement_apart(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
+   does not affect the meaning, is ignored. `is_private`: to a new statement that no other Parse finds, because the parameters under which the text
+   will be parsed are unknown. NULL: no memory. Drop with statement_drop(). */
+struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size,
+				 bool is_private);
 /* The statement is for sessions with these parameters. */
 static inline bool statement_is_for(const struct statements *all, const struct statement *s, const struct params *params)
 {
 	return params_read_alike(all->params, s->params, params);
 }
-/* Returns a reference to the statement with the same text and types in this place for a session with these parameters: this statement, if it is for
-   them and the next Parse finds it. NULL: no memory. Drop with statement_drop(). */
-struct statement *statement_under(struct statements *all, struct statement *statement, uint64_t place, const struct params *params);
 /* The last number that was given to a statement or a place. */
 static inline uint64_t statements_last(const struct statements *all) { return all->last_number; }
 /* Numbers up to this number are used. */
-void statements_begin_behind(struct statements *all, uint64_t number);
+static inline void statements_begin_behind(struct statements *all, uint64_t number)
+{
+	if (number > all->last_number)
+		all->last_number = number;
+}
 /* The text may have another meaning under other parameters: it has a literal, or bytes that are not ASCII. */
 bool statement_may_differ(const struct statement *statement);
 static inline struct statement *statement_hold(struct statement *s)

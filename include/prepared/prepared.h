@@ -175,7 +175,7 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 /* The first `size` bytes of the text of a Query may name or deallocate prepared statements of the client: see prepared_send_sql(). */
 static inline bool prepared_query_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
-	return c->prepared && c->prepared->names && c->shares_names && deallocate_or_execute_is_mentioned(text, size);
+	return c->prepared && c->prepared->names && c->shares_names && deallocate_is_mentioned(text, size, true);
 }
 /* The same for the text of a Parse of the unnamed statement: see prepared_send(). */
 static inline bool prepared_parse_may_name(const struct client *c, const uint8_t *text, size_t size)

@@ -15,8 +15,7 @@ enum verify_method {
 	VERIFY_LDAP,
 	VERIFY_SCRAM			/* no service: derives a key, which takes some time */
 };
-/* "PAM", "LDAP", "SCRAM" */
-const char *verify_method_name(enum verify_method method);
+extern const char *const verify_method_names[];	/* by enum verify_method: "PAM", "LDAP", "SCRAM" */
 
 /* Maximum size of datagrams, in bytes. */
 #define VERIFY_QUESTION_MOST (96 * 1024)

@@ -30,8 +30,16 @@ struct verify_queue {
 	int waiting;			/* total number of places */
 };
 
-void verify_place_init(struct verify_place *place);
-void verify_queue_init(struct verify_queue *queue);
+static inline void verify_place_init(struct verify_place *place)
+{
+	place->share = NULL;
+	list_init(&place->node);
+}
+static inline void verify_queue_init(struct verify_queue *queue)
+{
+	*queue = (struct verify_queue){ .waiting = 0 };
+	list_init(&queue->turns);
+}
 /* Adds a place after the others of its source. False: no memory. */
 bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
 /* A client of another source shares the place: moves it to `source` if it is served earlier there. Does nothing if the place is

@@ -244,7 +244,7 @@ enum outcome caller_refuse(struct caller *caller, enum console_error why, const 
 	struct bytes text = BYTES_EMPTY;
 	const char *message = error_text(why, first, second, &text);
 
-	pg_build_error(&caller->out, "ERROR", errors[why].sqlstate, message, detail, NULL);
+	pg_build_report(&caller->out, 'E', "ERROR", errors[why].sqlstate, message, detail, NULL);
 	log_refusal(caller, message);
 	bytes_free(&text);
 	return OUTCOME_FAILED;
@@ -323,7 +323,7 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
-	pg_build_error(&caller->out, "ERROR", errors[CONSOLE_ERROR_INVALID].sqlstate,
+	pg_build_report(&caller->out, 'E', "ERROR", errors[CONSOLE_ERROR_INVALID].sqlstate,
 		       error_text(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told), NULL, command_suggest(statement, hint, sizeof(hint)));
 	/* the log gets less, because the statement may contain a secret */
 	log_refusal(caller, error_text(CONSOLE_ERROR_INVALID, command_brief(statement, brief), NULL, &logged));
@@ -339,7 +339,7 @@ static void give_rows(struct caller *caller, enum outcome outcome)
 	if (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON)
 		result_give(&caller->answer, 0, &caller->out);
 	if (outcome == OUTCOME_DONE)
-		pg_build_command_complete(&caller->out, caller->command.row->verb);
+		pg_build_string(&caller->out, 'C', caller->command.row->verb);
 	if (outcome != OUTCOME_GOES_ON)
 		close_statement(caller);
 }
@@ -459,7 +459,7 @@ static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 	case WAIT_LASTS:
 	case WAIT_OVER:
 		if (caller->wait.verb)
-			pg_build_command_complete(&caller->out, caller->wait.verb);
+			pg_build_string(&caller->out, 'C', caller->wait.verb);
 		break;
 	}
 	wait_forget(caller);

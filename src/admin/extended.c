@@ -408,7 +408,7 @@ static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 		caller_answer_later(caller);
 	} else {
 		p->state = PORTAL_OVER;
-		pg_build_command_complete(&caller->out, p->command.row->verb);
+		pg_build_string(&caller->out, 'C', p->command.row->verb);
 	}
 }
 

@@ -126,7 +126,7 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 		if (help.failed)
 			caller->out.failed = true;
 		else
-			pg_build_notice(&caller->out, "NOTICE", "00000", "Console usage", bytes_text(&help));
+			pg_build_report(&caller->out, 'N', "NOTICE", "00000", "Console usage", bytes_text(&help), NULL);
 		bytes_free(&help);
 	}
 	return caller->result->walk.goes_on ? OUTCOME_GOES_ON : OUTCOME_DONE;
@@ -289,10 +289,10 @@ static enum outcome report(struct caller *caller, bool is_good, enum console_err
 		append_problem(&text, &problems->items[i]);
 		bytes_append_u8(&text, 0);
 		if (bytes_text(&text) && problems->items[i].is_about_tls)
-			pg_build_notice(&caller->out, "NOTICE", "00000", "TLS settings could not be applied, still using old configuration",
-					bytes_text(&text));
+			pg_build_report(&caller->out, 'N', "NOTICE", "00000", "TLS settings could not be applied, still using old configuration",
+					bytes_text(&text), NULL);
 		else if (bytes_text(&text))
-			pg_build_notice(&caller->out, "WARNING", "01000", bytes_text(&text), NULL);
+			pg_build_report(&caller->out, 'N', "WARNING", "01000", bytes_text(&text), NULL, NULL);
 		bytes_free(&text);
 	}
 	for (size_t i = 0; !is_good && i < problems->count && told < PROBLEMS_TOLD; i++) {

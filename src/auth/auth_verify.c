@@ -25,7 +25,7 @@ static void log_failure(const struct client *c, enum verify_verdict verdict, con
 	char who[256], text[PRINTABLE_TEXT];
 
 	log_write(verdict == VERIFIED_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s", client_text(c, who, sizeof(who)),
-		  verify_method_name(c->login->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM), printable_text(why, text, sizeof(text)));
+		  verify_method_names[c->login->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM], printable_text(why, text, sizeof(text)));
 }
 
 /* Ends the client. VERIFIED_NO counts as a failure of the address, and the refusal may be delayed. */

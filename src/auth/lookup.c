@@ -329,7 +329,7 @@ static void run(struct lookup *l, struct server *s)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
-	authquery_begin(&l->answer, l->user, l->path);
+	l->answer = (struct authquery){ .user = l->user, .path = l->path };
 	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)), printable_inside(l->user, user, sizeof(user)));
 	if (!send_query(l, s))
 		server_end(s, REASON_SERVER_CRASHED, NULL);
@@ -390,7 +390,8 @@ static void query_over(struct lookup *l)
 	if (l->server)
 		l->server->lookup = NULL;
 	l->server = NULL;
-	authquery_clear(&l->answer);
+	secret_free(&l->answer.secret);
+	mem_wipe(&l->answer, sizeof(l->answer));
 	lookup_turn_over(l->world->lookups->turns, &l->turn);
 	phase_to(l, LOOKUP_DUE);
 	if (first_waiting(l))

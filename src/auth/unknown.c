@@ -190,7 +190,7 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 {
 	const struct mock_name *name = name_of(c);
 
-	return name && mock_secret(kinds_for(c), name, plain_iterations, secret, is_plain) && (!salt || mock_salt(name, salt));
+	return name && mock_secret(kinds_for(c), name, plain_iterations, secret, is_plain, salt);
 }
 
 /* ---- derived secrets ---- */

@@ -581,7 +581,7 @@ void cancel_refuse_waiting(struct client *c)
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)
 		c->refused_until = PGC_SYNC;
-	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
+	pg_build_report(&out, 'E', "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
 	client_send(c, &out);
 	bytes_free(&out);
 	flow_unblock(&c->peer, FLOW_HELD);

@@ -101,7 +101,7 @@ static void notify(struct pool_client *pc, usec_t waited)
 	if (pc->is_internal || client_of(pc)->login)
 		return;
 	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
-	pg_build_notice(&out, "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail);
+	pg_build_report(&out, 'N', "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail, NULL);
 	client_send(client_of(pc), &out);
 	bytes_free(&out);
 }

@@ -190,7 +190,7 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 		sqlstate = info->failure.sqlstate;	/* the error of the server is passed on */
 	else if (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE)
 		sqlstate = "08P01";
-	pg_build_error(&out, "FATAL", sqlstate, text, *detail ? detail : NULL, row->hint);
+	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, row->hint);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* with unread input the kernel would send a reset, which may arrive before the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)

@@ -207,7 +207,7 @@ void world_free(struct world **place)
 		tls_context_drop(&w->client_tls);
 	if (w->server_tls)
 		tls_context_drop(&w->server_tls);
-	statements_free(&w->statements);
+	mem_free(w->statements);
 	if (w->params)
 		params_table_free(&w->params);
 	secrets_free(&w->secrets);

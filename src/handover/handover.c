@@ -589,7 +589,7 @@ static void tell_rejected(const struct rejected *f)
 
 	close_reason_count(f->why);
 	if (f->way == REJECT_TELL)
-		pg_build_error(&out, "FATAL", "08P01", close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
+		pg_build_report(&out, 'E', "FATAL", "08P01", close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
 	else if (f->way == REJECT_TERMINATE)
 		pg_build_terminate(&out);
 	/* best effort: the buffer of the socket may be full */

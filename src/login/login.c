@@ -301,7 +301,7 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 		append_untracked(c, untracked);
 	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
-		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
+		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);
 	pg_build_ready(out, 'I');
 	c->last_active = w->now;
 	if (!finish(c))

@@ -59,11 +59,6 @@ static const char path_end[] = "'pg_temp'), true)";
 static const char set_role[] =
 	", pg_catalog.set_config('role', COALESCE(" OF_ROLE("role=", 5, 6) ", 'none'), true)";
 
-void authquery_begin(struct authquery *q, const char *user, const char *path)
-{
-	*q = (struct authquery){ .user = user, .path = path };
-}
-
 /* ---- messages ---- */
 
 /* Bind of the unnamed portal to the unnamed statement; `parameter` NULL: no parameter. */
@@ -274,10 +269,4 @@ enum authquery_verdict authquery_end(struct authquery *q)
 	if (q->failed)
 		return AUTHQUERY_FAILED;
 	return q->secret ? AUTHQUERY_USER : AUTHQUERY_NO_USER;
-}
-
-void authquery_clear(struct authquery *q)
-{
-	secret_free(&q->secret);
-	mem_wipe(q, sizeof(*q));
 }

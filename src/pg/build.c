@@ -44,8 +44,7 @@ void pg_end(struct bytes *out, size_t mark)
 		pg_u32_put(bytes_front(out) + mark, (uint32_t)length);
 }
 
-/* Builds a message with one string as its body. */
-static void build_string(struct bytes *out, uint8_t type, const char *text)
+void pg_build_string(struct bytes *out, uint8_t type, const char *text)
 {
 	size_t mark = pg_begin(out, type);
 
@@ -72,11 +71,6 @@ void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, s
 	pg_end(out, mark);
 }
 
-void pg_build_command_complete(struct bytes *out, const char *tag)
-{
-	build_string(out, 'C', tag);
-}
-
 static void append_field(struct bytes *out, char code, const char *text)
 {
 	if (!text)
@@ -85,8 +79,8 @@ static void append_field(struct bytes *out, char code, const char *text)
 	bytes_append_string(out, text);
 }
 
-static void build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate,
-			 const char *message, const char *detail, const char *hint)
+void pg_build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate, const char *message,
+		     const char *detail, const char *hint)
 {
 	size_t mark = pg_begin(out, type);
 
@@ -98,18 +92,6 @@ static void build_report(struct bytes *out, uint8_t type, const char *severity, 
 	append_field(out, 'H', hint);
 	bytes_append_u8(out, 0);
 	pg_end(out, mark);
-}
-
-void pg_build_error(struct bytes *out, const char *severity, const char *sqlstate, const char *message,
-		    const char *detail, const char *hint)
-{
-	build_report(out, 'E', severity, sqlstate, message, detail, hint);
-}
-
-void pg_build_notice(struct bytes *out, const char *severity, const char *sqlstate, const char *message,
-		     const char *detail)
-{
-	build_report(out, 'N', severity, sqlstate, message, detail, NULL);
 }
 
 void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count)
@@ -138,11 +120,6 @@ void pg_build_ready(struct bytes *out, char status)
 
 	bytes_append_u8(out, (uint8_t)status);
 	pg_end(out, mark);
-}
-
-void pg_build_query(struct bytes *out, const char *sql)
-{
-	build_string(out, 'Q', sql);
 }
 
 void pg_build_password(struct bytes *out, const void *data, size_t size)

@@ -521,12 +521,6 @@ void ledger_cross_off(struct ledger *l)
 	aim(l);
 }
 
-void ledger_local_reply_sent(struct ledger *l)
-{
-	ledger_cross_off(l);
-	l->mark = LEDGER_UNMARKED;
-}
-
 void ledger_watch_last(struct ledger *l)
 {
 	if (l->used)

@@ -104,6 +104,8 @@ const char *pg_read_string(struct pg_cursor *c)
 /* Reads a tag by its first words. */
 static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size)
 {
+	if (IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE"))
+		return TAG_ALTER_SESSIONS;
 	if (BEGINS(tag, size, "ALTER "))
 		return TAG_ALTER;
 	if (BEGINS(tag, size, "CREATE ")) {
@@ -151,11 +153,6 @@ enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size)
 		break;
 	}
 	return size > 0 && pg_tag_tells(tag, size) ? read_beginning(tag, size) : TAG_NOTHING;
-}
-
-bool pg_tag_changes_sessions(const uint8_t *tag, uint32_t size)
-{
-	return IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE");
 }
 
 /* ---- errors ---- */

@@ -6,6 +6,7 @@
  */
 #include "pg/mock.h"
 
+#include "pg/scram.h"
 
 #include <string.h>
 
@@ -97,25 +98,15 @@ bool mock_is_scram(const struct secret_kinds *kinds, const struct mock_name *nam
 	return draw_below("kind of secret", name, kinds->all, &drawn) && drawn < kinds->scram;
 }
 
-bool mock_salt(const struct mock_name *name, uint8_t salt[MOCK_SALT])
-{
-	uint8_t digest[SHA256_SIZE];
-
-	_Static_assert(MOCK_SALT <= SHA256_SIZE, "a digest makes a salt");
-	if (!draw("salt", name, digest))
-		return false;
-	memcpy(salt, digest, MOCK_SALT);
-	return true;
-}
-
 bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
-		 struct scram_secret *out, bool *is_plain)
+		 struct scram_secret *out, bool *is_plain, uint8_t plain_salt[MOCK_SALT])
 {
 	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0, total = plain + kinds->scram, drawn;
 	uint8_t digest[2 * SHA256_SIZE];
 	int at = 0;
 
 	_Static_assert(SCRAM_SALT_MAX <= 2 * SHA256_SIZE, "two digests make the longest salt");
+	_Static_assert(MOCK_SALT <= SHA256_SIZE, "a digest makes a salt");
 	memset(out, 0, sizeof(*out));
 	out->iterations = plain_iterations > 0 && kinds->all > 0 ? plain_iterations : ITERATIONS;
 	out->salt_size = MOCK_SALT;
@@ -134,5 +125,7 @@ bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name,
 	    !draw("server key", name, out->server_key))
 		return false;
 	memcpy(out->salt, digest, out->salt_size);
+	if (plain_salt)
+		memcpy(plain_salt, digest, MOCK_SALT);
 	return true;
 }

@@ -243,7 +243,7 @@ static ALWAYS_INLINE bool begins_with(const uint8_t *at, const uint8_t *end, con
 	return (size_t)(end - at) >= size && strncasecmp((const char *)at, word, size) == 0;
 }
 
-static ALWAYS_INLINE bool is_mentioned(const uint8_t *text, size_t size, bool also_execute)
+bool deallocate_is_mentioned(const uint8_t *text, size_t size, bool or_execute)
 {
 	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL;
 
@@ -253,20 +253,10 @@ static ALWAYS_INLINE bool is_mentioned(const uint8_t *text, size_t size, bool al
 		uint8_t letter = *text | 0x20;
 
 		if ((letter == 'd' && (begins_with(text, end, "DISCARD") || begins_with(text, end, "DEALLOCATE"))) ||
-		    (also_execute && letter == 'e' && (text[1] | 0x20) == 'x' && begins_with(text, end, "EXECUTE")))
+		    (letter == 'e' && or_execute && (text[1] | 0x20) == 'x' && begins_with(text, end, "EXECUTE")))
 			return true;
 	}
 	return false;
-}
-
-bool deallocate_or_execute_is_mentioned(const uint8_t *text, size_t size)
-{
-	return is_mentioned(text, size, true);
-}
-
-bool deallocate_is_mentioned(const uint8_t *text, size_t size)
-{
-	return is_mentioned(text, size, false);
 }
 
 /* ---- statements ---- */

@@ -665,12 +665,13 @@ bool state_functions_may_notify(const struct state_functions *f, const uint8_t *
 	const char *word;
 	size_t length;
 
-	if (f->reads.said & TEXT_NOTIFIES || f->is_incomplete)
+	if (f->reads.said & TEXT_NOTIFIES || f->is_incomplete || l.is_cut)
 		return true;
 	while ((length = lex_next_word(&l.at, l.end, &word)) > 0) {
 		const struct state_function *e = find_word(f, word, length);
 
-		if ((e && e->said & notifies) || (f->writes.said & notifies && is_one_of(word, length, writes)))
+		if ((e && e->said & notifies) || (f->writes.said & notifies && is_one_of(word, length, writes)) || lex_equal(word, length, "notify") ||
+		    lex_equal(word, length, "pg_notify"))
 			return true;
 	}
 	return false;
@@ -681,19 +682,11 @@ bool state_functions_know_calls(const struct state_functions *f, const uint8_t *
 	return state_text_calls_known(text, size, f ? has_name : NULL, f);
 }
 
-bool state_functions_change_something(const struct state_functions *f)
+struct state_functions_summary state_functions_summary(const struct state_functions *f)
 {
-	return f->count > 0 || ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) || f->is_incomplete;
-}
+	bool changes = f->count > 0 || ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) || f->is_incomplete;
 
-size_t state_functions_count(const struct state_functions *f)
-{
-	return f->count;
-}
-
-bool state_functions_are_incomplete(const struct state_functions *f)
-{
-	return f->is_incomplete;
+	return (struct state_functions_summary){ .count = f->count, .is_incomplete = f->is_incomplete, .changes_something = changes };
 }
 
 struct state_functions *state_functions_new(void)

@@ -351,18 +351,6 @@ bool state_text_begins(const uint8_t *text, size_t size)
 	return lex_is(&t, "begin") || lex_is(&t, "start");
 }
 
-bool state_text_may_notify(const uint8_t *text, size_t size)
-{
-	struct sql_lexer l = lex_begin(text, size);
-	const char *word;
-	size_t length;
-
-	while ((length = lex_next_word(&l.at, l.end, &word)) > 0)
-		if (lex_equal(word, length, "notify") || lex_equal(word, length, "pg_notify"))
-			return true;
-	return l.is_cut;
-}
-
 /* ---- arguments of functions ---- */
 
 /* The text is one statement, and all strings are between single quotes without escapes. */

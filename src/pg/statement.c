@@ -69,12 +69,6 @@ struct statements *statements_new(struct params_table *params)
 	return all;
 }
 
-void statements_free(struct statements **all)
-{
-	mem_free(*all);
-	*all = NULL;
-}
-
 static void release(struct statements *all, struct statement *s)
 {
 	params_drop(all->params, &s->params);
@@ -125,28 +119,20 @@ static void enlist(struct statements *all, struct statement *s, unsigned hash)
 	all->bytes += sizeof(*s) + s->size;
 }
 
-uint64_t statements_new_place(struct statements *all)
-{
-	return ++all->last_number;
-}
-
-static struct statement *begin_apart(struct statements *all, struct statement *s)
-{
-	name(s, ++all->last_number);
-	s->apart = true;
-	enlist(all, s, 0);
-	return s;
-}
-
-struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
+struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size,
+				 bool is_private)
 {
 	struct statement *s = new(all, place, params, body, size), *found;
 	unsigned hash;
 
 	if (!s)
 		return NULL;
-	if (s->names_others)
-		return begin_apart(all, s);
+	if (is_private || s->names_others) {
+		name(s, ++all->last_number);
+		s->apart = true;
+		enlist(all, s, 0);
+		return s;
+	}
 	hash = hash_of(&s->place, key_size(s));
 	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
 	if (found) {
@@ -157,26 +143,6 @@ struct statement *statement_take(struct statements *all, uint64_t place, const s
 	s->known = true;
 	enlist(all, s, hash);
 	return s;
-}
-
-struct statement *statement_apart(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
-{
-	struct statement *s = new(all, place, params, body, size);
-
-	return s ? begin_apart(all, s) : NULL;
-}
-
-struct statement *statement_under(struct statements *all, struct statement *s, uint64_t place, const struct params *params)
-{
-	if (s->known && s->place == place && statement_is_for(all, s, params))
-		return statement_hold(s);
-	return statement_take(all, place, params, s->body, s->size);
-}
-
-void statements_begin_behind(struct statements *all, uint64_t number)
-{
-	if (number > all->last_number)
-		all->last_number = number;
 }
 
 bool statement_may_differ(const struct statement *s)

@@ -112,16 +112,6 @@ static ALWAYS_INLINE void op_ended(struct server *s, struct client *c, const str
 		types_received(op, e->types);
 }
 
-/* A Parse of the unnamed statement failed. It has dropped the statement before, unless the message itself is malformed (a text that is not in the
-   client's encoding). The server's statement is unknown now, and may be another client's. */
-static void unnamed_parse_failed(struct server *s, struct client *c, const struct prepared_op *op)
-{
-	if (op->kind == OP_UNNAMED && c)
-		c->prepared->has_confirmed_text = false;
-	else if (op->kind == OP_UNNAMED_REPARSE)
-		s->unnamed_of = 0;
-}
-
 /* The `count` oldest operations were skipped. If the ledger is lost, they may have succeeded, and the client may know: then neither the new nor the old
    statement is right for the client. */
 static void ops_skipped(struct server *s, struct client *c, uint32_t count)
@@ -287,7 +277,7 @@ static enum verdict op_failed(struct server *s, struct client *c, const struct p
 		return VERDICT_PASS;
 	is_unknown = error_has(f, 'C', "26000");
 	if (op->kind == OP_NAME_TOO_LONG && is_unknown) {
-		pg_build_error(&out, "ERROR", "42622", "name of a prepared statement or portal is too long", NULL,
+		pg_build_report(&out, 'E', "ERROR", "42622", "name of a prepared statement or portal is too long", NULL,
 			       "PostgreSQL cuts names after 63 bytes.");
 		return send_error(c, &out);
 	}
@@ -350,8 +340,12 @@ enum verdict prepared_answered(struct server *s, struct client *c, const struct 
 	if (s->ledger.mark == MARK_PREPARED) {
 		struct prepared_op op = op_take(s->prepared);
 
-		if (s->ledger.mark_failed)
-			unnamed_parse_failed(s, c, &op);
+		/* A Parse of the unnamed statement that failed has dropped the statement before, unless the message itself is malformed (a text that is
+		   not in the client's encoding). The server's statement is unknown now, and may be another client's. */
+		if (s->ledger.mark_failed && op.kind == OP_UNNAMED && c)
+			c->prepared->has_confirmed_text = false;
+		if (s->ledger.mark_failed && op.kind == OP_UNNAMED_REPARSE)
+			s->unnamed_of = 0;
 		op_ended(s, c, &op, !s->ledger.mark_failed);
 		if (s->ledger.mark_failed) {
 			if (c && !op.is_internal) {
@@ -456,15 +450,12 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 
 /* ---- changed definitions ---- */
 
-static bool is_same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* Two databases of the configuration are one database of PostgreSQL. */
 static bool is_same_database(const struct database *a, const struct database *b)
 {
-	return a->conf->port == b->conf->port && is_same_text(a->conf->host, b->conf->host) &&
+	const char *one = a->conf->host, *other = b->conf->host;
+
+	return a->conf->port == b->conf->port && (one == other || (one && other && strcmp(one, other) == 0)) &&
 	       strcmp(a->conf->dbname ? a->conf->dbname : a->name, b->conf->dbname ? b->conf->dbname : b->name) == 0;
 }
 

@@ -63,18 +63,6 @@ static enum verdict forward_unchanged(const struct prepared_request *r)
 	return forward_entered(r);
 }
 
-/* max_prepared_statements is 0: a Parse with a name is forwarded unchanged. */
-static enum verdict forward_parse(const struct prepared_request *r, const struct statement_use *use)
-{
-	const uint8_t *text = (const uint8_t *)use->name + use->name_size;
-	size_t here = r->f->here - (size_t)(text - r->f->body);
-
-	role_parse_sent(r->s, text, here);
-	if (deallocate_may_be_parsed(text, here))
-		r->pc->deallocates = true;
-	return forward_entered(r);
-}
-
 /* Gathers the beginning of the frame with the server's name that has this end. */
 static void replace_name(const struct prepared_request *r, const struct statement_use *use, const char *end, size_t end_size)
 {
@@ -136,23 +124,19 @@ static enum verdict parse_duplicate(const struct prepared_request *r, const stru
 	return VERDICT_PASS;
 }
 
-/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so pgweir answers only if the transaction has not failed and no
-   message in flight can make it fail; and only if no message in flight can be DEALLOCATE ALL. */
-static bool may_reply_to_parse(const struct prepared_request *r)
-{
-	return r->s->status != 'E' && ledger_is_one_batch(&r->s->ledger) && !ledger_may_copy(&r->s->ledger) && !ledger_may_surprise(&r->s->ledger);
-}
-
 static enum verdict parse_new(const struct prepared_request *r, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(r->ps, st);
+	const struct ledger *l = &r->s->ledger;
 
 	if (request_is_after_copy(r))
 		return request_wait(r);
 	request_stats(r)->client_parse_count++;
 	name_change_sent(request_world(r), r->pc, n, st, r->s->batch);
 	n->types = entry_is_usable(e) ? e->types : 0;
-	if (entry_is_usable(e) && may_reply_to_parse(r)) {
+	/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so pgweir answers only if the transaction has not failed
+	   and no message in flight can make it fail; and only if no message in flight can be DEALLOCATE ALL */
+	if (entry_is_usable(e) && r->s->status != 'E' && ledger_is_one_batch(l) && !ledger_may_copy(l) && !ledger_may_surprise(l)) {
 		entry_used(r->ps, e);
 		return reply_locally(r, OP_KNOWN, n, st);
 	}
@@ -202,7 +186,7 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 	/* Parameters may have changed without a report yet, or the text may use temporary tables: no other client may share the statement, and no
 	   other server gets it. See request_statement(). */
 	is_private = !ledger_is_up_to_date(&r->s->ledger) || request_is_private(r);
-	st = (is_private ? statement_apart : statement_take)(request_world(r)->statements, request_place(r), r->c->params, body, size);
+	st = statement_take(request_world(r)->statements, request_place(r), r->c->params, body, size, is_private);
 	if (!st)
 		return VERDICT_NO_MEMORY;
 	if (!request_entry_in_doubt(r, entry_find(r->ps, st))) {
@@ -560,7 +544,7 @@ enum verdict prepared_send_sql(struct client *c, struct server *s, const struct 
 		sql_write(&r, PGC_QUERY, &plan, f->body, f->size);
 	else if (verdict != VERDICT_MORE)
 		return verdict;
-	c->prepared->deallocates |= deallocate_is_mentioned(f->body, f->here);
+	c->prepared->deallocates |= deallocate_is_mentioned(f->body, f->here, false);
 	if (!prepared_send_query(c, s))
 		return VERDICT_NO_MEMORY;
 	return verdict == VERDICT_PASS ? VERDICT_SWALLOW : VERDICT_PASS;
@@ -597,26 +581,21 @@ static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *
 	return reparse_unnamed(r, verdict == VERDICT_PASS ? &plan : NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
-/* The text may have other types on this server than the client received, or, if it received none, than where it was parsed. */
-static bool may_types_differ(const struct prepared_request *r)
-{
-	const struct unnamed_types *types = &r->pc->unnamed_types;
-
-	if (types->differ || types->hash)
-		return types->differ;
-	return types->in_doubt || types->meanings != request_world(r)->meanings || request_is_private(r);
-}
-
 /* The client's unnamed statement is on another server, or another client has replaced it on this server. */
 static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *r)
 {
 	static const uint8_t close[] = { PGC_CLOSE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
 	static const uint8_t describe[] = { PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0, PGC_FLUSH, 0, 0, 0, 4 };
 	struct prepared_client *pc = r->pc;
+	const struct unnamed_types *types = &pc->unnamed_types;
+	bool may_differ;
 
 	if (r->ps->unnamed_describing)
 		return VERDICT_WAIT;
-	if (pc->has_text && may_types_differ(r))
+	/* the text may have other types on this server than the client received, or, if it received none, than where it was parsed */
+	may_differ = types->hash ? types->differ : types->differ || types->in_doubt || types->meanings != request_world(r)->meanings ||
+						   request_is_private(r);
+	if (pc->has_text && may_differ)
 		return refuse(r, OP_TYPES_DIFFER, NULL);
 	if (request_is_after_copy(r))
 		return request_wait(r);
@@ -628,7 +607,7 @@ static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *
 	}
 	if (!reparse_unnamed(r, NULL))
 		return VERDICT_NO_MEMORY;
-	if (pc->unnamed_types.hash == 0)
+	if (types->hash == 0)
 		return VERDICT_PASS;
 	/* wait for the types, because an execution with other types cannot be undone; until then the statement belongs to no client */
 	gather_copy(r->g, describe, sizeof(describe));
@@ -742,19 +721,6 @@ bool prepared_is_incomplete(const struct pg_frame *f)
 	return f->here < NAMES_END_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
 }
 
-/* DEALLOCATE ALL or DISCARD ALL may be in flight: the names of the client are known only after all answers. */
-static bool must_wait_for_deallocate(const struct prepared_request *r)
-{
-	if (!r->pc->deallocates)
-		return false;
-	if (ledger_depth(&r->s->ledger) > 0)
-		return true;
-	/* a portal ends with its transaction */
-	if (ledger_is_empty(&r->s->ledger) && r->s->status == 'I')
-		r->pc->deallocates = false;
-	return false;
-}
-
 enum verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	struct prepared_request r = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
@@ -790,10 +756,23 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 		default: return use_unnamed(&r);
 		}
 	}
-	if (request_world(&r)->conf->settings.max_prepared_statements == 0 && !r.pc->names)
-		return f->type == PGC_PARSE ? forward_parse(&r, &use) : forward_unchanged(&r);
-	if (must_wait_for_deallocate(&r))
-		return request_wait(&r);
+	if (request_world(&r)->conf->settings.max_prepared_statements == 0 && !r.pc->names) {
+		const uint8_t *text = (const uint8_t *)use.name + use.name_size;
+		size_t here = f->here - (size_t)(text - f->body);
+
+		if (f->type != PGC_PARSE)
+			return forward_unchanged(&r);
+		role_parse_sent(s, text, here);
+		r.pc->deallocates |= deallocate_may_be_parsed(text, here);
+		return forward_entered(&r);
+	}
+	if (r.pc->deallocates) {
+		/* DEALLOCATE ALL or DISCARD ALL may be in flight: the names of the client are known only after all answers */
+		if (ledger_depth(&s->ledger) > 0)
+			return request_wait(&r);
+		/* a portal ends with its transaction */
+		r.pc->deallocates = !(ledger_is_empty(&s->ledger) && s->status == 'I');
+	}
 	switch (f->type) {
 	case PGC_PARSE: return parse_named(&r, &use);
 	case PGC_CLOSE: return close_named(&r, &use);

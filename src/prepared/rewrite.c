@@ -77,15 +77,6 @@ enum verdict request_wait(const struct prepared_request *r)
 
 /* ---- statements ---- */
 
-static bool is_full(const struct prepared_request *r, const struct statement *st)
-{
-	const struct settings *set = &request_world(r)->conf->settings;
-	int64_t most = set->max_prepared_statements > 0 ? set->max_prepared_statements : 1;
-	size_t bytes = (size_t)set->max_prepared_memory;
-
-	return r->ps->count >= most || (bytes > 0 && r->ps->bytes + entry_cost(st) > bytes);
-}
-
 static bool evict(const struct prepared_request *r, struct statement *st)
 {
 	request_insert(r, PGC_CLOSE, st->end, st->end_size, 0);
@@ -96,9 +87,13 @@ static bool evict(const struct prepared_request *r, struct statement *st)
    messages in order; a statement in doubt cannot. */
 static bool make_room(const struct prepared_request *r, const struct prepared_entry *e, const struct statement *st)
 {
+	const struct settings *set = &request_world(r)->conf->settings;
+	int64_t most = set->max_prepared_statements > 0 ? set->max_prepared_statements : 1;
+	size_t bytes = (size_t)set->max_prepared_memory;
+
 	if (e && e->sent)
 		return evict(r, e->statement);
-	while (r->ps->count > 0 && is_full(r, st)) {
+	while (r->ps->count > 0 && (r->ps->count >= most || (bytes > 0 && r->ps->bytes + entry_cost(st) > bytes))) {
 		struct prepared_entry *oldest = LIST_OBJECT(list_first(&r->ps->lru), struct prepared_entry, lru_link);
 
 		if (request_entry_in_doubt(r, oldest))
@@ -154,14 +149,20 @@ struct statement *request_statement(const struct prepared_request *r, struct pre
 {
 	struct statements *all = request_world(r)->statements;
 	struct statement *st;
+	uint64_t place;
+	bool is_private;
 
 	if (n->original)
 		request_move_back(r, n);
 	st = n->sent;
 	if (entry_is_usable(entry_find(r->ps, st)) || st->changed)
 		return statement_hold(st);
-	st = request_is_private(r) ? statement_apart(all, request_place(r), r->c->params, st->body, st->size) :
-				     statement_under(all, st, request_place(r), r->c->params);
+	is_private = request_is_private(r);
+	place = request_place(r);
+	/* the next Parse of the text finds the same statement */
+	if (!is_private && st->known && st->place == place && statement_is_for(all, st, r->c->params))
+		return statement_hold(st);
+	st = statement_take(all, place, r->c->params, st->body, st->size, is_private);
 	if (st && st != n->sent)
 		name_move(request_world(r), r->pc, n, st);
 	return st;

@@ -545,30 +545,24 @@ static void entries_forget(struct world *w, struct prepared_server *ps, struct l
 	}
 }
 
-/* Drops the next name of the client's SQL that DEALLOCATE names. */
-static void deallocate_next(struct server *s, struct client *c)
-{
-	struct prepared_sql *sql = c && c->prepared ? c->prepared->sql : NULL;
-	struct prepared_name *n;
-
-	if (!sql || sql->server != s->peer.id)
-		return;
-	while (sql->deallocated < sql->count && !sql->names[sql->deallocated].drops)
-		sql->deallocated++;
-	if (sql->deallocated == sql->count)
-		return;
-	n = sql->names[sql->deallocated++].name;
-	if (n)
-		name_forget(c->peer.world, c->prepared, n);
-}
-
 void prepared_deallocated(struct server *s, struct client *c, bool all)
 {
+	struct prepared_sql *sql = c && c->prepared ? c->prepared->sql : NULL;
 	struct prepared_server *ps = s->prepared;
+	struct prepared_name *n;
 	struct list *node;
 
 	if (!all) {
-		deallocate_next(s, c);
+		/* drops the next name of the client's SQL that DEALLOCATE names */
+		if (!sql || sql->server != s->peer.id)
+			return;
+		while (sql->deallocated < sql->count && !sql->names[sql->deallocated].drops)
+			sql->deallocated++;
+		if (sql->deallocated == sql->count)
+			return;
+		n = sql->names[sql->deallocated++].name;
+		if (n)
+			name_forget(c->peer.world, c->prepared, n);
 		return;
 	}
 	if (ps) {

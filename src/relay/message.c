@@ -593,7 +593,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 			s->peer.world->meanings++;
 			s->session.changes |= CHANGES_MEANING;
 		}
-		if (tag == TAG_ALTER && pg_tag_changes_sessions(f->body, f->size))
+		if (tag == TAG_ALTER_SESSIONS)
 			s->session.changes |= CHANGES_SESSIONS;
 	}
 }

@@ -102,17 +102,6 @@ static void functions_row(struct server *s, const struct pg_frame *row)
 		state_functions_row(s->session.functions->found, row);
 }
 
-static void log_count(const struct pool *pool, const struct state_functions *functions, size_t before)
-{
-	size_t count = state_functions_count(functions);
-	char name[POOL_TEXT];
-
-	if (count != before)
-		log_info("%s: functions of the database that change the session: %zu", pool_text(pool, name, sizeof(name)), count);
-	if (state_functions_are_incomplete(functions))
-		log_warning("%s: the database has more functions that change the session than can be kept", pool_text(pool, name, sizeof(name)));
-}
-
 static void forget(struct server *s)
 {
 	s->session.functions->of->reading_since = 0;
@@ -125,14 +114,20 @@ static void forget(struct server *s)
 /* The answer becomes the functions of the database. */
 static void take_over(struct server *s, struct database_functions *known)
 {
-	size_t before = known->all ? state_functions_count(known->all) : 0;
+	size_t before = known->all ? state_functions_summary(known->all).count : 0;
+	struct state_functions_summary found = state_functions_summary(s->session.functions->found);
+	char name[POOL_TEXT];
 
 	state_functions_free(&known->all);
 	known->all = s->session.functions->found;
 	known->readings++;
-	known->in_use = state_functions_change_something(known->all) ? known->all : NULL;
+	known->in_use = found.changes_something ? known->all : NULL;
 	s->session.functions->found = NULL;
-	log_count(s->pooled.pool, known->all, before);
+	pool_text(s->pooled.pool, name, sizeof(name));
+	if (found.count != before)
+		log_info("%s: functions of the database that change the session: %zu", name, found.count);
+	if (found.is_incomplete)
+		log_warning("%s: the database has more functions that change the session than can be kept", name);
 }
 
 /* The answer is complete. True: the next query has been sent, or the server has ended. */

@@ -420,8 +420,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 static NEVER_INLINE void note_notifier(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
-
-	bool may_notify = is_doubtful || state_text_may_notify(text, size) || state_functions_may_notify(info->functions->all, text, size);
+	bool may_notify = is_doubtful || state_functions_may_notify(info->functions->all, text, size);
 
 	if (of == TEXT_OF_UNNAMED)
 		c->session->notifies &= (uint8_t)~(1u << TEXT_OF_UNNAMED);
@@ -507,7 +506,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	}
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
-	if (s->session.text_was_cut && tag != TAG_ALTER)
+	if (s->session.text_was_cut && tag != TAG_ALTER && tag != TAG_ALTER_SESSIONS)
 		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
 }
 

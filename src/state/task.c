@@ -17,7 +17,7 @@ bool server_run(struct server *s, const struct server_task *task, const char *sq
 	if (peer_is_stopped(&s->peer))
 		return false;
 	ASSERT(!s->task && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
-	pg_build_query(&out, sql);
+	pg_build_string(&out, 'Q', sql);
 	sent = journal_send(s, MARK_TASK, &out);
 	bytes_free(&out);
 	if (!sent) {

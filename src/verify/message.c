@@ -15,12 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *verify_method_name(enum verify_method method)
-{
-	static const char *const names[] = { [VERIFY_PAM] = "PAM", [VERIFY_LDAP] = "LDAP", [VERIFY_SCRAM] = "SCRAM" };
-
-	return names[method];
-}
+const char *const verify_method_names[] = { [VERIFY_PAM] = "PAM", [VERIFY_LDAP] = "LDAP", [VERIFY_SCRAM] = "SCRAM" };
 
 void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict, const char *format, ...)
 {

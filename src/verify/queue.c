@@ -56,20 +56,6 @@ bool verify_source_same_group(const struct verify_source *a, const struct verify
 	return memcmp(&one, &other, sizeof(one)) == 0;
 }
 
-void verify_place_init(struct verify_place *place)
-{
-	list_init(&place->node);
-	place->share = NULL;
-}
-
-void verify_queue_init(struct verify_queue *q)
-{
-	list_init(&q->turns);
-	q->by_source = NULL;
-	q->by_group = NULL;
-	q->waiting = 0;
-}
-
 /* ---- shares and groups ---- */
 
 static struct verify_share *find(const struct verify_queue *q, const struct verify_source *source)

@@ -455,7 +455,7 @@ static void show_waiting(void *context, struct verify_place *place)
 	const struct visitor *to = context;
 	const struct verify_check *check = check_at(place);
 
-	to->visit(to->context, &(struct verify_view){ 0, "waiting", verify_method_name(check->method), check->user, check->since, 0 });
+	to->visit(to->context, &(struct verify_view){ 0, "waiting", verify_method_names[check->method], check->user, check->since, 0 });
 }
 
 void verifiers_each(const struct verifiers *v, void (*visit)(void *context, const struct verify_view *view), void *context)
@@ -464,7 +464,7 @@ void verifiers_each(const struct verifiers *v, void (*visit)(void *context, cons
 		const struct verifier *one = LIST_OBJECT(node, struct verifier, node);
 		const struct verify_check *check = one->check;
 
-		visit(context, &(struct verify_view){ (int)one->pid, "busy", verify_method_name(check->method), check->user, check->since,
+		visit(context, &(struct verify_view){ (int)one->pid, "busy", verify_method_names[check->method], check->user, check->since,
 						      one->answered });
 	}
 	LIST_EACH(node, &v->idle) {

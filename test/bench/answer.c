@@ -74,5 +74,5 @@ void answer_put_rows_tag(struct bytes *out, size_t rows)
 	char tag[40];
 
 	snprintf(tag, sizeof(tag), "SELECT %zu", rows);
-	pg_build_command_complete(out, tag);
+	pg_build_string(out, 'C', tag);
 }

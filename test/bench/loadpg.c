@@ -96,7 +96,7 @@ static bool measuring;
 
 static void put_query(struct request *r, const char *sql)
 {
-	pg_build_query(&r->bytes, sql);
+	pg_build_string(&r->bytes, 'Q', sql);
 	r->ready++;
 }
 

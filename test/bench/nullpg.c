@@ -80,7 +80,7 @@ static void forget_statements(struct session *s)
 
 static void fail(struct session *s, const char *sqlstate, const char *message)
 {
-	pg_build_error(&s->out, "ERROR", sqlstate, message, NULL, NULL);
+	pg_build_report(&s->out, 'E', "ERROR", sqlstate, message, NULL, NULL);
 	s->failed = true;
 	if (s->status == 'T')
 		s->status = 'E';
@@ -109,7 +109,7 @@ static void put_result(struct session *s, const struct answer *a)
 	if (a->status)
 		s->status = a->status;
 	if (a->tag) {
-		pg_build_command_complete(&s->out, a->tag);
+		pg_build_string(&s->out, 'C', a->tag);
 	} else if (a->rows == 0) {
 		answer_put_empty(&s->out, 'I');
 	} else if (a->rows * a->width >= LARGE) {

@@ -78,7 +78,7 @@ void backend_free(struct backend *b)
 
 static void fail(struct backend *b, const char *sqlstate, const char *text, struct bytes *out)
 {
-	pg_build_error(out, "ERROR", sqlstate, text, NULL, NULL);
+	pg_build_report(out, 'E', "ERROR", sqlstate, text, NULL, NULL);
 	if (b->status == 'T')
 		b->status = 'E';
 }
@@ -178,7 +178,7 @@ static void put_rows(struct bytes *out, const char *const *values, uint16_t colu
 	pg_build_row_description(out, names, columns);
 	for (int i = 0; i < rows; i++)
 		pg_build_data_row(out, values, columns);
-	pg_build_command_complete(out, "SELECT");
+	pg_build_string(out, 'C', "SELECT");
 }
 
 static void answer_question(const struct backend *b, const char *text, struct bytes *out)
@@ -249,7 +249,7 @@ static bool run_named(struct backend *b, const char **text, struct bytes *out)
 	if (!dropped)
 		return false;
 	name_forget(dropped);
-	pg_build_command_complete(out, "DEALLOCATE");
+	pg_build_string(out, 'C', "DEALLOCATE");
 	return true;
 }
 
@@ -269,7 +269,7 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		return false;
 	}
 	if (strncmp(text, FUNCTIONS, sizeof(FUNCTIONS) - 1) == 0) {
-		pg_build_command_complete(out, "SELECT");
+		pg_build_string(out, 'C', "SELECT");
 		return false;
 	}
 	if (run_named(b, &text, out))
@@ -277,7 +277,7 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 	notify(b, text, out);
 	if (strcmp(text, "UNLISTEN *") == 0) {
 		take_tag(b, "UNLISTEN");
-		pg_build_command_complete(out, "UNLISTEN");
+		pg_build_string(out, 'C', "UNLISTEN");
 		return false;
 	}
 	report_params(text, out);
@@ -289,10 +289,10 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 	case 'B':
 		if (b->status == 'I')
 			begin(b);
-		pg_build_command_complete(out, "BEGIN");
+		pg_build_string(out, 'C', "BEGIN");
 		return false;
 	case 'C':
-		pg_build_command_complete(out, b->status == 'E' ? "ROLLBACK" : "COMMIT");
+		pg_build_string(out, 'C', b->status == 'E' ? "ROLLBACK" : "COMMIT");
 		if (b->status == 'E')
 			roll_back(b);
 		b->status = 'I';
@@ -303,11 +303,11 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		if (strcmp(tag, "DISCARD ALL") == 0 || strcmp(tag, "DEALLOCATE ALL") == 0)
 			break;
 		take_tag(b, tag);
-		pg_build_command_complete(out, tag);
+		pg_build_string(out, 'C', tag);
 		return false;
 	case 'W':
 		set_work_mem(b, text + 1, strcspn(text + 1, "'\\"));
-		pg_build_command_complete(out, "SET");
+		pg_build_string(out, 'C', "SET");
 		return false;
 	case 'w':
 		text = b->work_mem;
@@ -317,7 +317,7 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 			break;
 		names_forget(b->statements);
 		take_tag(b, strncmp(text, "DEALLOCATE", 10) == 0 ? "" : "DISCARD ALL");
-		pg_build_command_complete(out, strncmp(text, "DEALLOCATE", 10) == 0 ? "DEALLOCATE ALL" : "DISCARD ALL");
+		pg_build_string(out, 'C', strncmp(text, "DEALLOCATE", 10) == 0 ? "DEALLOCATE ALL" : "DISCARD ALL");
 		return false;
 	case 'E':
 		fail(b, "42601", text, out);
@@ -331,13 +331,13 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		put_copy(out, 'H');
 		put_short(out, 'd');
 		put_short(out, 'c');
-		pg_build_command_complete(out, "COPY 1");
+		pg_build_string(out, 'C', "COPY 1");
 		return false;
 	}
 	if (describes)
 		pg_build_row_description(out, columns, 1);
 	pg_build_data_row(out, &text, 1);
-	pg_build_command_complete(out, "SELECT 1");
+	pg_build_string(out, 'C', "SELECT 1");
 	return false;
 }
 
@@ -458,7 +458,7 @@ static void end_copy(struct backend *b, bool fails, struct bytes *out)
 	if (fails)
 		fail(b, "57014", "COPY from stdin failed", out);
 	else
-		pg_build_command_complete(out, "COPY 1");
+		pg_build_string(out, 'C', "COPY 1");
 	if (b->in_query)
 		pg_build_ready(out, b->status);
 	else

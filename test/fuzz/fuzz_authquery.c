@@ -39,7 +39,7 @@ static void ask(struct authquery *query, struct ledger *ledger)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f;
 
-	authquery_begin(query, USER, "");
+	*query = (struct authquery){ .user = USER, .path = "" };
 	authquery_build(query, &out, "SELECT usename, passwd FROM users WHERE usename = $1", NULL, 0, NULL);
 	FUZZ_CHECK(!out.failed);
 	for (const char *type = "PBEPBEPBDES"; *type; type++) {
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(rows && query.secret->length == bytes_size(&known));
 		FUZZ_CHECK(query.secret->length == 0 || memcmp(query.secret->bytes, bytes_front(&known), query.secret->length) == 0);
 	}
-	authquery_clear(&query);
+	secret_free(&query.secret);
 	ledger_clear(&ledger);
 	bytes_free(&known);
 	return 0;

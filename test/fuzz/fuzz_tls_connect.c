@@ -91,7 +91,7 @@ static struct house_end *client_begin(struct house *h, const char *database)
 	struct bytes out = BYTES_EMPTY;
 
 	pg_build_startup(&out, 3 << 16, pairs, 4);
-	pg_build_query(&out, "one");
+	pg_build_string(&out, 'Q', "one");
 	house_send(h, client, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(h);

@@ -1,5 +1,6 @@
 /* Replaces the verifier processes: a key is derived here and delivered in the next turn; requests for PAM and LDAP get the answer in house_verifier. */
 #include "house.h"
+#include "pg/scram.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -52,7 +53,7 @@ enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const stru
 	(void)verifiers, (void)source, (void)now;
 	FUZZ_CHECK(*question->user && *question->password);
 	if (question->method != VERIFY_SCRAM) {
-		snprintf(house_verifier.asked, sizeof(house_verifier.asked), "%s %s/%s %s %s", verify_method_name(question->method), question->user,
+		snprintf(house_verifier.asked, sizeof(house_verifier.asked), "%s %s/%s %s %s", verify_method_names[question->method], question->user,
 			 question->password, question->service ? question->service : "-", question->remote ? question->remote : "-");
 		if (house_verifier.refusal != VERIFIERS_ASKED)
 			return house_verifier.refusal;

@@ -40,7 +40,7 @@ static void expect_row(struct bytes *want, const char *text, bool describes)
 	if (describes)
 		pg_build_row_description(want, columns, 1);
 	pg_build_data_row(want, &text, 1);
-	pg_build_command_complete(want, "SELECT 1");
+	pg_build_string(want, 'C', "SELECT 1");
 }
 
 /* Sends `out`, and checks that the answer is `want` followed by ReadyForQuery. Frees both. */
@@ -61,7 +61,7 @@ static void ask_for(struct house *h, struct house_end *e, const char *text, cons
 {
 	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY;
 
-	pg_build_query(&out, text);
+	pg_build_string(&out, 'Q', text);
 	expect_row(&want, value, true);
 	ask(h, e, &out, &want);
 }

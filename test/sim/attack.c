@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "pg/build.h"
+#include "pg/scram.h"
 #include "prove.h"
 #include "sim.h"
 
@@ -136,7 +137,7 @@ static void take_packet(struct victim *v, const uint8_t *at, uint32_t size)
 	} else if (plan.attack == ATTACK_SALTS && *at == 'p' && v->passwords++ == 0) {
 		challenge(v, (const char *)at + 5, size - 5);
 	} else if (plan.attack == ATTACK_SALTS && *at == 'p') {
-		pg_build_error(&v->out, "FATAL", "28P01", "simulated: attacked", NULL, NULL);
+		pg_build_report(&v->out, 'E', "FATAL", "28P01", "simulated: attacked", NULL, NULL);
 	}
 }
 

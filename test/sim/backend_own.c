@@ -37,7 +37,7 @@ static void note_role(struct backend *b)
 
 	work_for_pooler(b);
 	pg_build_data_row(&b->out, cells, 1);
-	pg_build_command_complete(&b->out, "SELECT 1");
+	pg_build_string(&b->out, 'C', "SELECT 1");
 }
 
 /* "SELECT pg_catalog.set_config('name',E'value',false),...;RESET name": how the pooler sets parameters. */
@@ -69,10 +69,10 @@ static void set_parameters(struct backend *b, const char *sql)
 		struct ask row = { .verb = ASK_ROWS };
 
 		backend_row(b, 'D', &row, 0, 0, 0);
-		pg_build_command_complete(&b->out, "SELECT 1");
+		pg_build_string(&b->out, 'C', "SELECT 1");
 	}
 	if (strstr(sql, "RESET "))
-		pg_build_command_complete(&b->out, "RESET");
+		pg_build_string(&b->out, 'C', "RESET");
 }
 
 void backend_own_query(struct backend *b, const char *sql)
@@ -85,13 +85,13 @@ void backend_own_query(struct backend *b, const char *sql)
 			backend_set(b, i, b->start_values[i], true);
 		b->role = 0;
 		b->was_reset = true;
-		pg_build_command_complete(&b->out, "DISCARD ALL");
+		pg_build_string(&b->out, 'C', "DISCARD ALL");
 	} else if (strcmp(sql, "select 1") == 0) {
 		/* connect_query is for a walsender as well */
 		if (!b->replication[0] || b->has_worked)
 			work_for_pooler(b);
 		b->has_worked = true;
-		pg_build_command_complete(&b->out, "SELECT 1");
+		pg_build_string(&b->out, 'C', "SELECT 1");
 	} else if (strstr(sql, "session_user")) {
 		note_role(b);
 	} else if (strstr(sql, "set_config(") || strncmp(sql, "RESET ", 6) == 0) {
@@ -223,7 +223,7 @@ static void say_found(struct backend *b, const char *name, const char *secret)
 	default:
 		say_pair(b, name, secret);
 	}
-	pg_build_command_complete(&b->out, "SELECT 1");
+	pg_build_string(&b->out, 'C', "SELECT 1");
 }
 
 static enum truth_answer meaning_of(enum lie lie)
@@ -278,6 +278,6 @@ bool backend_own_execute(struct backend *b, uint32_t rows)
 		return true;
 	}
 	backend_row(b, 'D', &row, 0, 0, 0);
-	pg_build_command_complete(&b->out, "SELECT 1");
+	pg_build_string(&b->out, 'C', "SELECT 1");
 	return true;
 }

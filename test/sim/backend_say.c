@@ -43,7 +43,7 @@ void backend_error(struct backend *b, const char *state, uint32_t client, uint32
 	char text[80];
 
 	snprintf(text, sizeof(text), "simulated %u %u", client, serial);
-	pg_build_error(&b->out, "ERROR", state, text, NULL, NULL);
+	pg_build_report(&b->out, 'E', "ERROR", state, text, NULL, NULL);
 	/* as PostgreSQL, which would pass over a Flush now */
 	backend_flush(b);
 }
@@ -61,7 +61,7 @@ void backend_send_async_messages(struct backend *b)
 		return;
 	switch (chance_below(3)) {
 	case 0:
-		pg_build_notice(&b->out, "NOTICE", "00000", "by the way", NULL);
+		pg_build_report(&b->out, 'N', "NOTICE", "00000", "by the way", NULL, NULL);
 		return;
 	case 1:
 		pg_build_parameter_status(&b->out, "in_hot_standby", "off");
@@ -137,7 +137,7 @@ int backend_parameter(const char *name)
 
 void backend_refuse(struct backend *b, const char *state, const char *text)
 {
-	pg_build_error(&b->out, "FATAL", state, text, NULL, NULL);
+	pg_build_report(&b->out, 'E', "FATAL", state, text, NULL, NULL);
 	backend_flush(b);
 	b->dies_after = (int64_t)bytes_size(&b->out);
 	b->phase = PHASE_DEAF;

@@ -42,7 +42,7 @@ static void end_stream(struct backend *b)
 	end_half(b);
 	b->streams = b->cancelled = false;
 	ask_tag(&b->copy, b->client, b->copy.serial, b->tx, tag, sizeof(tag));
-	pg_build_command_complete(&b->out, tag);
+	pg_build_string(&b->out, 'C', tag);
 	sim_counts.streams++;
 	backend_ready(b);
 }

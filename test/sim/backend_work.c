@@ -175,7 +175,7 @@ static bool execute(struct backend *b, const struct ask *ask, uint32_t client, u
 	if (b->tx == 'I' && before != 'I')
 		backend_drop_portals(b);
 	ask_tag(ask, client, serial, before, tag, sizeof(tag));
-	pg_build_command_complete(&b->out, tag);
+	pg_build_string(&b->out, 'C', tag);
 	sim_counts.queries++;
 	return true;
 }
@@ -399,7 +399,7 @@ static void end_copy(struct backend *b, char type)
 	if (type == 'c') {
 		SIM_CHECK(b->copy_next == b->copy.a, "%u of %u messages of COPY have come", b->copy_next, b->copy.a);
 		ask_tag(&b->copy, b->copy_client, b->copy_serial, b->tx, tag, sizeof(tag));
-		pg_build_command_complete(&b->out, tag);
+		pg_build_string(&b->out, 'C', tag);
 		sim_counts.copies++;
 	} else if (b->copies_simply) {
 		if (b->tx == 'T')

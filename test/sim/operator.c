@@ -57,7 +57,7 @@ static void say_next(struct console_end *e)
 		return;
 	SIM_TRACE("operator: %s", e->next);
 	sim_counts.commands++;
-	pg_build_query(&e->out, e->next);
+	pg_build_string(&e->out, 'Q', e->next);
 	e->next[0] = '\0';
 	e->is_busy = true;
 }

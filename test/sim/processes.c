@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "machine.h"
+#include "pg/scram.h"
 #include "sim.h"
 #include "verify/child.h"
 #include "verify/verifier.h"
@@ -75,7 +76,7 @@ static void take_question(struct process *p)
 	if (size == 0)
 		return;
 	SIM_CHECK(verify_question_read(at, size, &p->ticket, &question, &ldap), "a process got what is no question");
-	SIM_CHECK(question.method == VERIFY_SCRAM, "%s is asked", verify_method_name(question.method));
+	SIM_CHECK(question.method == VERIFY_SCRAM, "%s is asked", verify_method_names[question.method]);
 	check_attack(&question);
 	verify_answer_set(&p->answer, VERIFIED_YES, "%s", "");
 	p->answer.has_key = true;

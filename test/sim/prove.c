@@ -1,7 +1,7 @@
 /*
  * A fake client proves that it knows its password, in the way that it is asked for: see prove.h.
  */
-#include "pg/password.h"
+#include "pg/scram.h"
 #include "prove.h"
 
 #include "chance.h"

@@ -8,7 +8,7 @@
  *
  * Invariant: whatever a witness waits for, it is judged at its deadline, also if no answer ever comes.
  */
-#include "pg/password.h"
+#include "pg/scram.h"
 #include "attack.h"
 
 #include "base/list.h"
@@ -167,13 +167,13 @@ static void look_up(struct desk *d)
 		pg_end(&d->out, pg_begin(&d->out, '1'));
 		pg_end(&d->out, pg_begin(&d->out, '2'));
 		pg_build_data_row(&d->out, cells, 1);
-		pg_build_command_complete(&d->out, "SELECT 1");
+		pg_build_string(&d->out, 'C', "SELECT 1");
 	}
 	pg_end(&d->out, pg_begin(&d->out, '1'));
 	pg_end(&d->out, pg_begin(&d->out, '2'));
 	pg_build_row_description(&d->out, columns, 2);
 	say_secret(d);
-	pg_build_command_complete(&d->out, "SELECT 1");
+	pg_build_string(&d->out, 'C', "SELECT 1");
 	pg_build_ready(&d->out, 'I');
 }
 
@@ -185,7 +185,7 @@ static void take_packet(struct desk *d, const uint8_t *at)
 		d->is_in = true;
 		welcome(d);
 	} else if (*at == 'Q') {
-		pg_build_command_complete(&d->out, "SELECT 1");
+		pg_build_string(&d->out, 'C', "SELECT 1");
 		pg_build_ready(&d->out, 'I');
 	} else if (*at == 'S') {
 		look_up(d);
@@ -291,7 +291,7 @@ static bool take(struct witness *w, const uint8_t *at, uint32_t size)
 			pg_build_terminate(&w->out);
 			w->leaves = true;
 		} else {
-			pg_build_query(&w->out, "witness");
+			pg_build_string(&w->out, 'Q', "witness");
 		}
 		w->is_in = true;
 		break;

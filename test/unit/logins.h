@@ -106,7 +106,7 @@ static inline void login_put_prepared(struct bytes *out)
 		login_put_short(out, '1');
 		login_put_short(out, '2');
 		pg_build_data_row(out, cells, 1);
-		pg_build_command_complete(out, "SELECT 1");
+		pg_build_string(out, 'C', "SELECT 1");
 	}
 }
 
@@ -122,7 +122,7 @@ static inline void login_put_found(struct bytes *out, const char *user, const ch
 	pg_build_row_description(out, columns, 2);
 	if (user)
 		pg_build_data_row(out, cells, 2);
-	pg_build_command_complete(out, user ? "SELECT 1" : "SELECT 0");
+	pg_build_string(out, 'C', user ? "SELECT 1" : "SELECT 0");
 	pg_build_ready(out, 'I');
 }
 

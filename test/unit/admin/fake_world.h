@@ -330,7 +330,7 @@ static inline void fake_end(void)
 	}
 	pools_check(w->pools);
 	pools_free(&w->pools);
-	statements_free(&w->statements);
+	mem_free(w->statements);
 	params_table_free(&w->params);
 	dns_close(&w->dns);
 	conf_drop(&w->conf);

@@ -112,7 +112,7 @@ static void refuse(const char *sqlstate)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
+	pg_build_report(&out, 'E', "FATAL", sqlstate, "go away", NULL, NULL);
 	house_send(&whole, server, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	dispatch_ops.server_stream->on_readable(&s->peer.stream);

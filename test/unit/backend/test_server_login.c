@@ -85,7 +85,7 @@ TEST(login)
 	CHECK_INT(s->dial->step, DIAL_PROVEN);
 	pg_build_parameter_status(&out, "server_version", "15.9");
 	pg_build_parameter_status(&out, "DateStyle", "ISO, MDY");
-	pg_build_notice(&out, "NOTICE", "00000", "welcome", NULL);
+	pg_build_report(&out, 'N', "NOTICE", "00000", "welcome", NULL, NULL);
 	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
 	says(&out);
 	CHECK_INT(s->pooled.state, SERVER_LOGIN);
@@ -198,12 +198,12 @@ TEST(protocol_violations)
 	breaks(&out, "ReadyForQuery out of order");
 	begin(INI);
 	out = proven();
-	pg_build_command_complete(&out, "SELECT 1");
+	pg_build_string(&out, 'C', "SELECT 1");
 	breaks(&out, "unexpected message type 0x43");
 	begin(INI);
 	out = proven();
 	pg_build_ready(&out, 'I');
-	pg_build_command_complete(&out, "SELECT 1");
+	pg_build_string(&out, 'C', "SELECT 1");
 	breaks(&out, "message type 0x43 behind ReadyForQuery");
 	begin(INI);
 	bytes_append(&out, "Z\0\0\0\3", 5);
@@ -226,7 +226,7 @@ static void refuses(const char *sqlstate)
 	struct bytes out = BYTES_EMPTY;
 
 	begin(INI);
-	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
+	pg_build_report(&out, 'E', "FATAL", sqlstate, "go away", NULL, NULL);
 	says(&out);
 	CHECK(peer_is_ending(&s->peer));
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_SAID);

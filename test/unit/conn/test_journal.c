@@ -101,7 +101,7 @@ TEST(pooler_query)
 	struct bytes out = BYTES_EMPTY;
 
 	begin();
-	pg_build_query(&out, "SELECT 1");
+	pg_build_string(&out, 'Q', "SELECT 1");
 	CHECK(journal_send(&server, MARK_TASK, &out));
 	CHECK_INT(server.unnamed_of, 0);
 	CHECK_INT(server.batch, 3);

@@ -121,7 +121,7 @@ static void send_queries(int count)
 	struct bytes out = BYTES_EMPTY;
 
 	for (int i = 0; i < count; i++)
-		pg_build_query(&out, "SHOW VERSION");
+		pg_build_string(&out, 'Q', "SHOW VERSION");
 	CHECK_INT(write(scene.far, bytes_front(&out), bytes_size(&out)), bytes_size(&out));
 	bytes_free(&out);
 }
@@ -185,7 +185,7 @@ TEST(pipeline_after_a_waiting_command)
 		struct bytes out = BYTES_EMPTY;
 
 		for (int n = 0; n < 100; n++)
-			pg_build_query(&out, "SHOW VERSION");
+			pg_build_string(&out, 'Q', "SHOW VERSION");
 		if (write(scene.far, bytes_front(&out), bytes_size(&out)) == (ssize_t)bytes_size(&out))
 			sent += 100;
 		bytes_free(&out);

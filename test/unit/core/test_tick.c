@@ -173,7 +173,7 @@ TEST(incomplete_message_counts_as_query)
 	whole.holds_answers = true;
 	house_send(&whole, end, "d\0\1\0\0xxx", 8);
 	house_settle(&whole);
-	pg_build_error(&out, "ERROR", "22000", "no", NULL, NULL);
+	pg_build_report(&out, 'E', "ERROR", "22000", "no", NULL, NULL);
 	pg_build_ready(&out, 'I');
 	house_send(&whole, house_server(&whole), bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);

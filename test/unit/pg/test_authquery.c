@@ -33,7 +33,7 @@ TEST(batch_matches_its_ledger_entries)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	CHECK(!out.failed);
 	CHECK_TEXT(messages(&out, 'D', 0, &f), "PBEPBEPBDES");
@@ -48,7 +48,7 @@ TEST(the_name_is_a_parameter)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "o'h\\$1\"", "");
+	query = (struct authquery){ .user = "o'h\\$1\"", .path = "" };
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	messages(&out, 'P', 2, &f);
 	CHECK_INT(f.size, sizeof("\0SELECT $1\0\0") - 1 + 1);
@@ -69,7 +69,7 @@ TEST(session_is_prepared_first)
 	struct pg_frame f = { 0 };
 	const char *sql;
 
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	authquery_build(&query, &out, "SELECT $1", resets, 2, NULL);
 	messages(&out, 'P', 0, &f);
 	sql = (const char *)f.body + 1;
@@ -89,7 +89,7 @@ TEST(search_path_of_the_configuration_is_a_parameter)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "bob", "public, \"a\"");
+	query = (struct authquery){ .user = "bob", .path = "public, \"a\"" };
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	messages(&out, 'P', 1, &f);
 	CHECK(strstr((const char *)f.body + 1, ", $1::pg_catalog.text, 'pg_temp'), true)"));
@@ -104,7 +104,7 @@ TEST(role_of_connect_query_is_kept)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, "a_role, b_role");
 	messages(&out, 'P', 0, &f);
 	CHECK(strstr((const char *)f.body + 1, "SELECT a_role, b_role, pg_catalog.set_config('standard_"));
@@ -121,7 +121,7 @@ TEST(preparing_statements_are_schema_qualified)
 	struct pg_frame f = { 0 };
 	char name[65];
 
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	authquery_build(&query, &out, "SELECT $1", resets, 1, NULL);
 	for (int i = 0; i < 2; i++) {
 		messages(&out, 'P', i, &f);
@@ -146,8 +146,8 @@ static bool take(char type, const char *body, size_t size)
 /* The answers to the two statements before the query. */
 static void prepared(void)
 {
-	authquery_clear(&query);
-	authquery_begin(&query, "bob", "");
+	secret_free(&query.secret);
+	query = (struct authquery){ .user = "bob", .path = "" };
 	for (int i = 0; i < 2; i++) {
 		TAKE('1', "");
 		TAKE('2', "");
@@ -179,7 +179,7 @@ TEST(row_with_a_secret)
 	REQUIRE(query.secret);
 	CHECK_INT(query.secret->length, 5);
 	CHECK_TEXT(query.secret->bytes, "hello");
-	authquery_clear(&query);
+	secret_free(&query.secret);
 	CHECK(!query.secret);
 }
 
@@ -213,7 +213,7 @@ TEST(other_name_counts_as_unknown_user)
 		CHECK_INT(end(), AUTHQUERY_NO_USER);
 		CHECK(query.other_name);
 	}
-	authquery_clear(&query);
+	secret_free(&query.secret);
 }
 
 TEST(results_of_another_shape)
@@ -251,7 +251,7 @@ TEST(more_than_one_row)
 	TAKE('D', ROW(BOB, "\1a"));
 	TAKE('s', "");
 	CHECK(fails("more than one row"));
-	authquery_clear(&query);
+	secret_free(&query.secret);
 }
 
 TEST(long_secrets)
@@ -271,7 +271,7 @@ TEST(long_secrets)
 	TAKE('T', TWO_COLUMNS);
 	TAKE('D', ROW(BOB, "\3a\0b"));
 	CHECK(fails("too long, or no text"));
-	authquery_clear(&query);
+	secret_free(&query.secret);
 }
 
 TEST(malformed_rows)
@@ -320,7 +320,7 @@ TEST(errors)
 	TAKE('E', "Mtext");
 	CHECK(fails("malformed ErrorResponse"));
 	/* the preparation has failed: the server skips the rest */
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	TAKE('E', "SERROR\0Mno\0\0");
 	TAKE('Z', "I");
 	CHECK(fails("no"));
@@ -337,8 +337,8 @@ TEST(name_that_is_invalid_in_the_server_encoding)
 	TAKE('Z', "I");
 	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
 	/* not if the name plays no part */
-	authquery_clear(&query);
-	authquery_begin(&query, "bob", "");
+	secret_free(&query.secret);
+	query = (struct authquery){ .user = "bob", .path = "" };
 	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
 	TAKE('Z', "I");
 	CHECK(fails("22021"));
@@ -347,14 +347,14 @@ TEST(name_that_is_invalid_in_the_server_encoding)
 TEST(session_preparation_failed)
 {
 	/* the statement ended without a row: nothing was set */
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	TAKE('C', "SELECT 0\0");
 	CHECK(fails("could not be prepared"));
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	TAKE('I', "");
 	CHECK(fails("could not be prepared"));
 	/* no answer arrived */
-	authquery_begin(&query, "bob", "");
+	query = (struct authquery){ .user = "bob", .path = "" };
 	TAKE('Z', "I");
 	CHECK(fails("not answered"));
 }
@@ -374,7 +374,7 @@ TEST(answers_that_close_the_connection)
 	TAKE('C', "SELECT 1\0");
 	CHECK(!TAKE('Z', "T"));
 	CHECK(fails("left a transaction open"));
-	authquery_clear(&query);
+	secret_free(&query.secret);
 }
 
 UNIT_MAIN

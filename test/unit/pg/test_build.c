@@ -36,13 +36,13 @@ TEST(reports)
 {
 	struct bytes b = BYTES_EMPTY;
 
-	pg_build_error(&b, "FATAL", "08P01", "no", NULL, NULL);
+	pg_build_report(&b, 'E', "FATAL", "08P01", "no", NULL, NULL);
 	CHECK(IS(&b, "E\0\0\0\x1e" "SFATAL\0VFATAL\0C08P01\0Mno\0\0"));
-	pg_build_error(&b, "E", "1", "m", "d", "h");
+	pg_build_report(&b, 'E', "E", "1", "m", "d", "h");
 	CHECK(IS(&b, "E\0\0\0\x17SE\0VE\0C1\0Mm\0Dd\0Hh\0\0"));
-	pg_build_notice(&b, "N", "0", "m", "d");
+	pg_build_report(&b, 'N', "N", "0", "m", "d", NULL);
 	CHECK(IS(&b, "N\0\0\0\x14SN\0VN\0C0\0Mm\0Dd\0\0"));
-	pg_build_notice(&b, "N", "0", "m", NULL);
+	pg_build_report(&b, 'N', "N", "0", "m", NULL, NULL);
 	CHECK(IS(&b, "N\0\0\0\x11SN\0VN\0C0\0Mm\0\0"));
 }
 
@@ -51,7 +51,7 @@ TEST(server_side)
 	static const char *const options[] = { "_pq_.a", "_pq_.b" };
 	struct bytes b = BYTES_EMPTY;
 
-	pg_build_command_complete(&b, "SHOW");
+	pg_build_string(&b, 'C', "SHOW");
 	CHECK(IS(&b, "C\0\0\0\x09SHOW\0"));
 	pg_build_negotiate(&b, 0x30000, options, 2);
 	CHECK(IS(&b, "v\0\0\0\x1a\0\3\0\0\0\0\0\2_pq_.a\0_pq_.b\0"));
@@ -68,7 +68,7 @@ TEST(client_side)
 	static const char *const pairs[] = { "user", "joe" };
 	struct bytes b = BYTES_EMPTY;
 
-	pg_build_query(&b, "SELECT 1");
+	pg_build_string(&b, 'Q', "SELECT 1");
 	CHECK(IS(&b, "Q\0\0\0\x0dSELECT 1\0"));
 	pg_build_password(&b, "pw", 3);
 	CHECK(IS(&b, "p\0\0\0\7pw\0"));
@@ -118,7 +118,7 @@ TEST(lengths_survive_a_move)
 	text[sizeof(text) - 1] = '\0';
 	for (int i = 0; i < 200; i++) {
 		pg_build_ready(&b, 'I');
-		pg_build_query(&b, text);
+		pg_build_string(&b, 'Q', text);
 		REQUIRE(!b.failed);
 		REQUIRE(pg_frame_look(bytes_front(&b), bytes_size(&b), 1000, &f) == PG_OK);
 		CHECK_INT(f.type, i % 2 ? 'Q' : 'Z');
@@ -140,7 +140,7 @@ TEST(out_of_memory)
 	struct bytes b = BYTES_EMPTY;
 
 	b.failed = true;
-	pg_build_error(&b, "ERROR", "08P01", "no", "detail", "hint");
+	pg_build_report(&b, 'E', "ERROR", "08P01", "no", "detail", "hint");
 	pg_build_startup(&b, 0x30000, NULL, 0);
 	CHECK(b.failed);
 	CHECK_INT(bytes_size(&b), 0);

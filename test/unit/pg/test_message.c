@@ -227,6 +227,8 @@ TEST(significant_tags)
 	CHECK_INT(read_tag("CALL"), TAG_CODE);
 	CHECK_INT(read_tag("ALTER TABLE"), TAG_ALTER);
 	CHECK_INT(read_tag("ALTER TYPE"), TAG_ALTER);
+	CHECK_INT(read_tag("ALTER ROLE"), TAG_ALTER_SESSIONS);
+	CHECK_INT(read_tag("ALTER DATABASE"), TAG_ALTER_SESSIONS);
 	CHECK_INT(read_tag("DROP VIEW"), TAG_DROP);
 	CHECK_INT(read_tag("DROP TABLE"), TAG_DROP);
 	CHECK_INT(read_tag("DROP ACCESS METHOD"), TAG_DROP);
@@ -252,7 +254,7 @@ TEST(insignificant_tags)
 
 TEST(tags_that_change_the_meaning_of_texts)
 {
-	CHECK(pg_tag_changes_meaning(TAG_ALTER) && pg_tag_changes_meaning(TAG_DROP) && pg_tag_changes_meaning(TAG_DEFINE));
+	CHECK(pg_tag_changes_meaning(TAG_ALTER) && pg_tag_changes_meaning(TAG_ALTER_SESSIONS) && pg_tag_changes_meaning(TAG_DROP) && pg_tag_changes_meaning(TAG_DEFINE));
 	/* the statement may create a temporary table in each transaction */
 	CHECK(!pg_tag_changes_meaning(TAG_CREATE));
 	CHECK(!pg_tag_changes_meaning(TAG_NOTHING) && !pg_tag_changes_meaning(TAG_DISCARD_ALL) && !pg_tag_changes_meaning(TAG_SET));

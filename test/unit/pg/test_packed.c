@@ -308,8 +308,8 @@ TEST(statements_keep_their_numbers)
 	new = statements_new(there);
 	none = params_none(here);
 	statements_begin_behind(old, 41);
-	a = statement_take(old, 7, none, (const uint8_t *)BODY, sizeof BODY - 1);
-	b = statement_take(old, 7, none, (const uint8_t *)"x\0\0\0", 4);
+	a = statement_take(old, 7, none, (const uint8_t *)BODY, sizeof BODY - 1, false);
+	b = statement_take(old, 7, none, (const uint8_t *)"x\0\0\0", 4, false);
 	statement_retire(old, b);
 	statement_pack(&out, here, a);
 	statement_pack(&out, here, b);
@@ -325,10 +325,10 @@ TEST(statements_keep_their_numbers)
 	/* a client that parses the same text shares the statement; another text gets a new number */
 	params_drop(here, &none);
 	none = params_none(there);
-	found = statement_take(new, 7, none, (const uint8_t *)BODY, sizeof BODY - 1);
+	found = statement_take(new, 7, none, (const uint8_t *)BODY, sizeof BODY - 1, false);
 	CHECK(found == got_a);
 	statement_drop(new, &found);
-	found = statement_take(new, 7, none, (const uint8_t *)"x\0\0\0", 4);
+	found = statement_take(new, 7, none, (const uint8_t *)"x\0\0\0", 4, false);
 	CHECK_TEXT(found->end, "44");
 	statement_drop(new, &found);
 	params_drop(there, &none);
@@ -340,8 +340,8 @@ TEST(statements_keep_their_numbers)
 	statement_drop(old, &b);
 	CHECK_INT(new->count, 0);
 	bytes_free(&out);
-	statements_free(&old);
-	statements_free(&new);
+	mem_free(old);
+	mem_free(new);
 	params_table_free(&here);
 	params_table_free(&there);
 }

@@ -340,7 +340,7 @@ static bool ask_deallocates(const char *text, size_t size, bool *may_be_parsed)
 	if (!copy)
 		abort();
 	memcpy(copy, text, size);
-	answer = deallocate_is_mentioned(copy, size);
+	answer = deallocate_is_mentioned(copy, size, false);
 	*may_be_parsed = deallocate_may_be_parsed(copy, size);
 	free(copy);
 	return answer;

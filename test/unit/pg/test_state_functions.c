@@ -235,8 +235,8 @@ TEST(malformed_rows)
 	row_cut(f, 1, 1, (const char *const[]){ "10:20" });
 	row_cut(f, 0, 0, NULL);
 	CHECK(!state_functions_are_same(f, f));
-	CHECK_INT(state_functions_count(f), 0);
-	CHECK(!state_functions_are_incomplete(f));
+	CHECK_INT(state_functions_summary(f).count, 0);
+	CHECK(!state_functions_summary(f).is_incomplete);
 	state_functions_free(&f);
 }
 
@@ -250,11 +250,11 @@ TEST(too_many_functions)
 		snprintf(name, sizeof(name), "f%d", i);
 		add(f, name, "");
 	}
-	CHECK(!state_functions_are_incomplete(f));
+	CHECK(!state_functions_summary(f).is_incomplete);
 	add(f, "f0", "");
-	CHECK(!state_functions_are_incomplete(f));
+	CHECK(!state_functions_summary(f).is_incomplete);
 	add(f, "one_more", "");
-	CHECK(state_functions_are_incomplete(f));
+	CHECK(state_functions_summary(f).is_incomplete);
 	/* then each text may call one of the others */
 	CHECK(state_functions_close(f));
 	CHECK(read_text(f, "SELECT 1") & TEXT_SETS && read_text(f, "SELECT 1") & TEXT_DOUBTFUL);
@@ -335,7 +335,7 @@ TEST(overloaded_functions_count_as_one)
 {
 	struct state_functions *f = WITH({ "f", "", "SELECT set_config('a.b', '', false)" }, { "F", "", "LISTEN a" });
 
-	CHECK_INT(state_functions_count(f), 1);
+	CHECK_INT(state_functions_summary(f).count, 1);
 	CHECK_INT(read_text(f, "SELECT f()"), TEXT_SETS | TEXT_LISTENS);
 	CHECK_TEXT(names, "a.b");
 	state_functions_free(&f);
@@ -450,7 +450,7 @@ TEST(triggers_apply_to_writing_texts)
 	f = state_functions_new();
 	REQUIRE(f);
 	ROW(f, "h", "", "", "r");
-	CHECK(state_functions_close(f) && state_functions_change_something(f));
+	CHECK(state_functions_close(f) && state_functions_summary(f).changes_something);
 	CHECK(read_text(f, "SELECT 1") & TEXT_DOUBTFUL && !(read_text(f, "SELECT 1") & TEXT_SETS_UNNAMED));
 	state_functions_free(&f);
 	/* a function that is not a trigger */

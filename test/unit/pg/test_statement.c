@@ -3,6 +3,7 @@
  * at every byte.
  */
 #include "pg/statement.h"
+#include "base/mem.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -27,8 +28,7 @@ static void end(void)
 	CHECK_INT(all->bytes, 0);
 	params_drop(table, &none);
 	CHECK_INT(HASH_COUNT(table->sets), 1);
-	statements_free(&all);
-	CHECK(!all);
+	mem_free(all);
 	params_table_free(&table);
 }
 
@@ -37,7 +37,7 @@ static void end(void)
 
 static struct statement *take(const uint8_t *body, size_t size)
 {
-	return statement_take(all, HERE, none, body, size);
+	return statement_take(all, HERE, none, body, size, false);
 }
 
 /* Returns `none` with one value. */
@@ -48,7 +48,7 @@ static const struct params *with(int index, const char *value)
 
 static bool under(const struct params *params, const struct statement *as)
 {
-	struct statement *s = statement_take(all, HERE, params, BODY("SELECT 1"));
+	struct statement *s = statement_take(all, HERE, params, BODY("SELECT 1"), false);
 	bool same = s == as;
 
 	statement_drop(all, &s);
@@ -126,7 +126,7 @@ TEST(parameters_distinguish_statements)
 	named = with(PARAM_APPLICATION_NAME, "ann's");
 	iso_named = params_with(table, iso, PARAM_APPLICATION_NAME, "bob's");
 	plain = take(BODY("SELECT 1"));
-	in_iso = statement_take(all, HERE, iso, BODY("SELECT 1"));
+	in_iso = statement_take(all, HERE, iso, BODY("SELECT 1"), false);
 	CHECK(plain != in_iso);
 	CHECK(strcmp(plain->end, in_iso->end) != 0);
 	CHECK(under(iso, in_iso));
@@ -138,7 +138,7 @@ TEST(parameters_distinguish_statements)
 	statement_drop(all, &in_iso);
 	/* a statement with the initial parameters of `named` is not found either */
 	statement_drop(all, &plain);
-	plain = statement_take(all, HERE, named, BODY("SELECT 1"));
+	plain = statement_take(all, HERE, named, BODY("SELECT 1"), false);
 	CHECK(under(none, plain));
 	CHECK_TEXT(params_get(named, PARAM_APPLICATION_NAME), "ann's");
 	statement_drop(all, &plain);
@@ -151,7 +151,7 @@ TEST(parameters_distinguish_statements)
 
 static bool moved(struct statement *s, const struct params *params, const struct statement *to)
 {
-	struct statement *other = statement_under(all, s, HERE, params);
+	struct statement *other = statement_take(all, HERE, params, s->body, s->size, false);
 	bool same = other == to;
 
 	statement_drop(all, &other);
@@ -168,7 +168,7 @@ TEST(statement_under_changed_parameters)
 	iso = with(PARAM_DATESTYLE, "ISO");
 	named = with(PARAM_APPLICATION_NAME, "ann's");
 	plain = take(BODY("SELECT 1"));
-	in_iso = statement_under(all, plain, HERE, iso);
+	in_iso = statement_take(all, HERE, iso, plain->body, plain->size, false);
 	CHECK(in_iso != plain);
 	CHECK(under(iso, in_iso));
 	CHECK(moved(in_iso, iso, in_iso));
@@ -183,7 +183,7 @@ TEST(statement_under_changed_parameters)
 	CHECK(!moved(retired, named, retired));
 	CHECK(!moved(in_iso, none, retired));
 	/* a statement made apart belongs to its maker only, and has its own name */
-	apart = statement_apart(all, HERE, iso, BODY("SELECT 1"));
+	apart = statement_take(all, HERE, iso, BODY("SELECT 1"), true);
 	CHECK(apart != in_iso && strcmp(apart->end, in_iso->end) != 0 && !apart->known);
 	CHECK(apart->apart && !in_iso->apart);
 	CHECK(under(iso, in_iso));
@@ -205,12 +205,12 @@ TEST(statement_keeps_its_parameters)
 
 	begin();
 	iso = with(PARAM_DATESTYLE, "ISO");
-	s = statement_take(all, HERE, iso, BODY("SELECT 1"));
+	s = statement_take(all, HERE, iso, BODY("SELECT 1"), false);
 	params_drop(table, &iso);
 	CHECK_INT(HASH_COUNT(table->sets), 2);
 	CHECK_TEXT(params_get(s->params, PARAM_DATESTYLE), "ISO");
 	iso = with(PARAM_DATESTYLE, "ISO");
-	same = statement_take(all, HERE, iso, BODY("SELECT 1"));
+	same = statement_take(all, HERE, iso, BODY("SELECT 1"), false);
 	CHECK(same == s);
 	params_drop(table, &iso);
 	statement_drop(all, &same);
@@ -229,21 +229,21 @@ TEST(each_place_has_its_own_statements)
 	first = statements_new_place(all);
 	second = statements_new_place(all);
 	CHECK(first != 0 && second != 0 && first != second);
-	here = statement_take(all, first, none, BODY("SELECT $1"));
-	there = statement_take(all, second, none, BODY("SELECT $1"));
+	here = statement_take(all, first, none, BODY("SELECT $1"), false);
+	there = statement_take(all, second, none, BODY("SELECT $1"), false);
 	CHECK(here != there && here->number != there->number);
 	CHECK(here->number != first && here->number != second && there->number != first && there->number != second);
-	again = statement_take(all, first, none, BODY("SELECT $1"));
+	again = statement_take(all, first, none, BODY("SELECT $1"), false);
 	CHECK(again == here);
-	under = statement_under(all, here, first, none);
+	under = statement_take(all, first, none, here->body, here->size, false);
 	CHECK(under == here);
 	statement_drop(all, &under);
-	under = statement_under(all, here, second, none);
+	under = statement_take(all, second, none, here->body, here->size, false);
 	CHECK(under == there);
 	statement_drop(all, &again);
 	statement_retire(all, here);
 	CHECK(here->changed && !there->changed);
-	again = statement_take(all, second, none, BODY("SELECT $1"));
+	again = statement_take(all, second, none, BODY("SELECT $1"), false);
 	CHECK(again == there);
 	statement_drop(all, &here);
 	statement_drop(all, &there);
@@ -308,7 +308,7 @@ TEST(texts_whose_meaning_may_change)
 
 	begin();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct statement *s = statement_take(all, HERE, none, (const uint8_t *)rows[i].text, rows[i].size);
+		struct statement *s = statement_take(all, HERE, none, (const uint8_t *)rows[i].text, rows[i].size, false);
 
 		if (statement_may_differ(s) != rows[i].may)
 			UNIT_FAIL("%s", rows[i].text);

@@ -33,7 +33,7 @@ static inline void begin(void)
 	none = params_none(world.params);
 	for (int i = 1; i <= STATEMENTS; i++) {
 		body[7] = (char)('0' + i);
-		st[i] = statement_take(world.statements, 1, none, (const uint8_t *)body, sizeof(body));
+		st[i] = statement_take(world.statements, 1, none, (const uint8_t *)body, sizeof(body), false);
 	}
 	params_drop(world.params, &none);
 	mine = prepared_client_of(&client);
@@ -52,7 +52,7 @@ static inline void end(void)
 		statement_drop(world.statements, &st[i]);
 	}
 	CHECK_INT(world.statements->count, 0);
-	statements_free(&world.statements);
+	mem_free(world.statements);
 	CHECK_INT(HASH_COUNT(world.params->sets), 1);
 	params_table_free(&world.params);
 }

@@ -44,7 +44,7 @@ static void answer_error(const char *sqlstate, const char *message)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	pg_build_error(&out, "ERROR", sqlstate, message, NULL, NULL);
+	pg_build_report(&out, 'E', "ERROR", sqlstate, message, NULL, NULL);
 	answer((const char *)bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 }

@@ -360,8 +360,8 @@ static void check_event(enum parameter_event event, enum parse_validity confirme
 
 	begin();
 	none = params_none(world.params);
-	with[0] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '1'\0\0", 13);
-	with[1] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '2'\0\0", 13);
+	with[0] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '1'\0\0", 13, false);
+	with[1] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '2'\0\0", 13, false);
 	send_uncertain_reparse(st[1]);
 	send_uncertain_reparse(with[0]);
 	answer_reparse(st[1]);

@@ -89,13 +89,13 @@ static int look_at_ready(char status)
 
 static int look_at_tag(const char *tag)
 {
-	pg_build_command_complete(fresh(), tag);
+	pg_build_string(fresh(), 'C', tag);
 	return look();
 }
 
 static int look_at_error(const char *severity)
 {
-	pg_build_error(fresh(), severity, "57P01", "words", NULL, NULL);
+	pg_build_report(fresh(), 'E', severity, "57P01", "words", NULL, NULL);
 	return look();
 }
 
@@ -179,7 +179,7 @@ TEST(messages_read_as_a_whole)
 TEST(significant_command_tag)
 {
 	REQUIRE(begin_query());
-	pg_build_command_complete(fresh(), "DISCARD ALL");
+	pg_build_string(fresh(), 'C', "DISCARD ALL");
 	CHECK_INT(look_at(bytes_size(&message) - 1), VERDICT_MORE);
 	end();
 }
@@ -192,10 +192,10 @@ TEST(beginning_of_an_error)
 	memset(words, 'x', sizeof(words));
 	words[sizeof(words) - 1] = '\0';
 	REQUIRE(begin_query());
-	pg_build_error(fresh(), "FATAL", "57P01", words, NULL, NULL);
+	pg_build_report(fresh(), 'E', "FATAL", "57P01", words, NULL, NULL);
 	CHECK_INT(look_at(PG_HEADER + 127), VERDICT_MORE);
 	CHECK(!server->said_fatal);
-	pg_build_error(fresh(), "FATAL", "57P01", words, NULL, NULL);
+	pg_build_report(fresh(), 'E', "FATAL", "57P01", words, NULL, NULL);
 	CHECK_INT(look_at(PG_HEADER + 128), VERDICT_PASS);
 	CHECK(server->said_fatal);
 	server->said_fatal = false;
@@ -211,7 +211,7 @@ TEST(error_of_a_marked_message)
 	words[sizeof(words) - 1] = '\0';
 	REQUIRE(begin());
 	CHECK(ledger_sent_marked(&server->ledger, 'P', 0, OWED_TO_POOLER, MARK_PREPARED));
-	pg_build_error(fresh(), "ERROR", "42601", words, NULL, NULL);
+	pg_build_report(fresh(), 'E', "ERROR", "42601", words, NULL, NULL);
 	CHECK_INT(look_at(PG_HEADER + 128), VERDICT_MORE);
 	end();
 }

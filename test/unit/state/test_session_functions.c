@@ -64,9 +64,9 @@ static void answered(bool fails)
 	struct bytes out = BYTES_EMPTY;
 
 	if (fails)
-		pg_build_error(&out, "ERROR", "42501", "permission denied", NULL, NULL);
+		pg_build_report(&out, 'E', "ERROR", "42501", "permission denied", NULL, NULL);
 	else
-		pg_build_command_complete(&out, "SELECT");
+		pg_build_string(&out, 'C', "SELECT");
 	pg_build_ready(&out, 'I');
 	house_send(&whole, far, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
@@ -113,7 +113,7 @@ TEST(first_client_waits_for_the_functions)
 	learn_one("1");
 	CHECK(!server->task);
 	REQUIRE(session_functions_of(pool));
-	CHECK_INT(state_functions_count(session_functions_of(pool)), 1);
+	CHECK_INT(state_functions_summary(session_functions_of(pool)).count, 1);
 	CHECK(!is_due());
 	one_is_answered();
 	/* and no further query */

@@ -291,7 +291,7 @@ static void fails(void)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
+	pg_build_report(&out, 'E', "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
 	pg_build_ready(&out, 'T');
 	house_send(&whole, far, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
