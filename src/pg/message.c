@@ -104,10 +104,8 @@ const char *pg_read_string(struct pg_cursor *c)
 /* Reads a tag by its first words. */
 static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size)
 {
-	if (IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE"))
-		return TAG_ALTER_SESSIONS;
 	if (BEGINS(tag, size, "ALTER "))
-		return TAG_ALTER;
+		return IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE") ? TAG_ALTER_SESSIONS : TAG_ALTER;
 	if (BEGINS(tag, size, "CREATE ")) {
 		bool is_relation = IS(tag, size, "CREATE TABLE") || IS(tag, size, "CREATE INDEX") || IS(tag, size, "CREATE SEQUENCE");
 
