@@ -124,6 +124,7 @@ def test_keys_of_several_salts_are_cached(scene):
             client = weir.client(database="p%d" % n)
             assert client.query("x").value == "in"
             client.quit()
+            until(lambda: not weir.show("SERVERS"), "the server has ended")
     assert [len(fake.started) for fake in fakes] == [4, 4, 4]
     assert derivations(weir) == 3
 
