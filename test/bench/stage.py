@@ -178,7 +178,7 @@ class Stage:
     @staticmethod
     def _unknown_to_pgbouncer():
         """Debian's version stops at a setting that it does not know, so it cannot track prepared statements."""
-        return {"max_prepared_statements", "core_dumps", "busy_poll"}
+        return {"max_prepared_statements", "core_dumps", "busy_poll", "session_state"}
 
     def start_load(self, target, arguments):
         """loadpg at work, with pipes."""
