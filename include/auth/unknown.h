@@ -26,8 +26,8 @@ bool unknown_is_scram(const struct client *client);
    may be NULL. False: no memory. */
 bool unknown_secret(const struct client *client, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain, uint8_t salt[MOCK_SALT]);
 /* Whether the client's made-up secret imitates a password in clear text, and its key was derived before. After very many names it may be true
-   too early. `now`: notes that the key is derived. */
-bool unknown_derived(const struct client *client, uint32_t iterations, bool now);
+   too early. `is_new`: the key has been derived just now, and counts as derived after this call. */
+bool unknown_derived(const struct client *client, uint32_t iterations, bool is_new);
 
 /* The counts, for an online restart: sent by the old process, read by the new process. */
 void unknown_pack(struct bytes *out, const struct unknown *unknown);

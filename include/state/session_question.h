@@ -29,8 +29,8 @@ struct session_answer {
 bool session_asks_for(const struct client_session *state, const char *name);
 /* Adds the parameter. names.failed: no memory. */
 void session_will_ask_for(struct client_session *state, const char *name);
-/* Appends the SQL that asks the server for the facts in doubt, without a NUL. Makes an empty answer, or empties that of a query that has failed.
-   False: no memory. */
+/* Appends the SQL that asks the server for the facts in doubt, without a NUL. Creates session.answer, or clears session.answer for another
+   try. False: no memory. */
 bool session_question_sql(struct server *server, struct bytes *sql);
 /* A DataRow of the answer. */
 void session_question_row(struct server *server, const struct pg_frame *row);

@@ -128,8 +128,10 @@ void failures_each(const struct world *w, void (*visit)(void *context, const str
 		const struct failure *f = &w->refusals->sets[i / WAYS][i % WAYS];
 		const struct client_address *connected;
 
+		if (!f->is_whole || !is_remembered(f, w->now))
+			continue;
 		HASH_FIND(hh, w->addresses->by_key, &f->key, sizeof(f->key), connected);
-		if (f->is_whole && is_remembered(f, w->now) && !connected)
+		if (!connected)
 			visit(context, &f->key, f->count);
 	}
 }

@@ -195,7 +195,7 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 
 /* ---- derived secrets ---- */
 
-bool unknown_derived(const struct client *c, uint32_t iterations, bool now)
+bool unknown_derived(const struct client *c, uint32_t iterations, bool is_new)
 {
 	uint8_t *bits = c->peer.world->unknown->derived, digest[SHA256_SIZE];
 	const struct mock_name *name = name_of(c);
@@ -208,7 +208,7 @@ bool unknown_derived(const struct client *c, uint32_t iterations, bool now)
 	memcpy(places, digest, sizeof(places));
 	for (int i = 0; i < DERIVED_PLACES; i++) {
 		was = was && bits[places[i] % DERIVED_BITS / 8] >> places[i] % 8 & 1;
-		if (now)
+		if (is_new)
 			bits[places[i] % DERIVED_BITS / 8] |= (uint8_t)(1u << places[i] % 8);
 	}
 	return was;

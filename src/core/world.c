@@ -134,7 +134,7 @@ static bool make_parts(struct world *w, struct conf *conf)
 	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
 }
 
-/* Out of line: inlined into its one caller, which has the loop, it would cost each turn 10 instructions for its registers. */
+/* Not inlined: in the caller, run(), the inlined code would take registers from the event loop, which costs 10 instructions in each turn. */
 NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
 {
 	struct world *w = mem_must(sizeof(*w));

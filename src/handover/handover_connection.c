@@ -171,7 +171,7 @@ static void peer_pack(struct bytes *out, const struct peer *peer)
 }
 
 /* Keeps bytes to be sent to this peer after the handover. False: no memory. */
-static bool put_by(struct handover *h, struct peer *peer, const uint8_t *bytes, size_t size)
+static bool keep_unsent(struct handover *h, struct peer *peer, const uint8_t *bytes, size_t size)
 {
 	struct unsent *more = mem_resize(h->unsent, (h->unsent_count + 1) * sizeof(*more)), *u;
 
@@ -202,7 +202,7 @@ static void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer
 	if (in->bad)
 		return;
 	bytes_append(&peer->held, held, held_size);
-	in->bad |= peer->held.failed || (unsent_size > 0 && !put_by(h, peer, unsent, unsent_size));
+	in->bad |= peer->held.failed || (unsent_size > 0 && !keep_unsent(h, peer, unsent, unsent_size));
 }
 
 /* Takes the descriptor, which is closed at the end of the handover with the reason in h->no_place. */

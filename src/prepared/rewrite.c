@@ -242,8 +242,8 @@ static bool end_inserted(const struct prepared_request *r, bool is_query)
 	return true;
 }
 
-/* Statements for EXECUTE that the server lacks, or whose types on the server are unknown, are parsed and described first, because an execution with
-   other types cannot be undone. This is tried once. VERDICT_PASS: the server has all statements, or the attempt was made. */
+/* Statements for EXECUTE that the server lacks, or that have unknown types there, are parsed and described first, because an execution with other
+   types cannot be undone. This is tried once. VERDICT_PASS: the server has all statements, or the attempt was made. */
 static enum verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql, bool is_query)
 {
 	bool some = false;

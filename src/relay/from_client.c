@@ -6,8 +6,8 @@
  * socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a client waits for a server; then they are held in a
  * buffer until they can be sent.
  *
- * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call; walk_client_frames
- * examines the others frame by frame (message.c).
+ * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call.
+ * walk_client_frames examines the others frame by frame (message.c).
  *
  * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read. A client without a server is read
  * in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an incomplete message that must be seen further before it can

@@ -1,8 +1,8 @@
 /*
  * The path of bytes from servers to clients (from_client.c has the other direction).
  *
- * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look at their bodies. walk_server_frames examines the others frame by
- * frame (message.c).
+ * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look at their bodies.
+ * walk_server_frames examines the others frame by frame (message.c).
  *
  * Invariant: the client gets everything received before the end of the connection, and learns of the end after that.
  */

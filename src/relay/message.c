@@ -599,7 +599,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 }
 
 /* A message that answers the query of server->task. True: the client gets this error, because the server ends. */
-static bool hear_task(struct server *s, const struct pg_frame *f)
+static bool take_task_answer(struct server *s, const struct pg_frame *f)
 {
 	struct pg_error e;
 	char what[80];
@@ -629,7 +629,7 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 	case MARK_TASK:
 		if (!s->task)
 			return VERDICT_INVALID;
-		return hear_task(s, f) ? VERDICT_PASS : VERDICT_SWALLOW;
+		return take_task_answer(s, f) ? VERDICT_PASS : VERDICT_SWALLOW;
 	case MARK_DISCARD:
 		if (f->type == PGS_COMPLETE)
 			session_values_discarded(s);

@@ -190,7 +190,7 @@ static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum rel
 }
 
 /* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
-static void part_with_listener(struct server *s, struct client *c)
+static void become_listening(struct server *s, struct client *c)
 {
 	pool_client_pin(&c->pooled, 0);
 	flow_unblock(&c->peer, FLOW_HELD);
@@ -271,7 +271,7 @@ static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 	case NOTIFY_MOVE_NONE:
 		break;
 	case NOTIFY_MOVE_SERVER:
-		part_with_listener(s, c);
+		become_listening(s, c);
 		notify_server_begin(c->session->notify_client->notify_server, s, c->session->notify_client);
 		return true;
 	case NOTIFY_MOVE_CHANNELS:

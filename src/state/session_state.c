@@ -122,11 +122,11 @@ static bool claim_values(struct server *s, struct client *c, unsigned said, unsi
 	/* a statement with a name may be executed under another search_path, where a name is another sequence */
 	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
 	/* a transaction that has failed answers with its error only, unless an earlier message of the pipeline ends it */
-	bool has_failed = s->status == 'E' && (ledger_is_empty(&s->ledger) || s->ledger.open);
+	bool is_aborted = s->status == 'E' && (ledger_is_empty(&s->ledger) || s->ledger.open);
 
 	c->pooled.pool->reads_sequences = true;
 	s->session.values_are_own = false;
-	if (!are_own && !is_proven && !has_failed && s->session.discards_in != s->batch + 1) {
+	if (!are_own && !is_proven && !is_aborted && s->session.discards_in != s->batch + 1) {
 		session_set_unknown(s, UNKNOWN_SEQUENCES);
 		s->session.values_may_be_own = may_name && !is_doubtful && s->session.doubted_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
 		return false;

@@ -131,7 +131,7 @@ class Pair:
         self.portal = False
         self.tainted = False        # its unnamed statement may be SQL that names others, which has no types of its own
         self.is_pinned = False
-        self.hides = False          # it may have a temporary table: a statement that is parsed again finds it, and one that is not does not
+        self.hides = False          # the session may have a temporary table, which only a statement parsed again uses
 
     def quit(self):
         self.through.quit()
@@ -313,7 +313,7 @@ class Play:
             client.send(b"".join(m.close("S", name) for name in NAMES) + m.sync())
             answers(client, 1)
         pair.names.clear()
-        pair.status, pair.settings, pair.portal = b"I", False, False
+        pair.status, pair.settings, pair.portal, pair.hides = b"I", False, False, False
         if self.ddl_of == k:
             self.ddl_of = None
         self.diverged()
