@@ -117,7 +117,7 @@ const char *stream_abuse(const struct stream *stream);
  */
 ssize_t stream_read_rest(struct stream *stream, void *buffer, size_t size);
 ssize_t stream_read_nothing(struct stream *stream, ssize_t got);
-bool stream_write_later(struct stream *stream, const void *data, size_t size);
+bool stream_write_general(struct stream *stream, const void *data, size_t size);
 /* Completes a write: the socket was offered all bytes and accepted `sent` of them, or failed (-1, errno). */
 bool stream_write_rest(struct stream *stream, const void *data, size_t size, ssize_t sent);
 void stream_change_reading(struct stream *stream, bool on);
@@ -137,7 +137,7 @@ static inline bool stream_write_bytes(struct stream *stream, const void *data, s
 	ssize_t sent;
 
 	if (stream->phase != STREAM_OPEN || stream->ssl || stream->write_failed || stream_unsent(stream) > 0)
-		return stream_write_later(stream, data, size);
+		return stream_write_general(stream, data, size);
 	sent = send(stream->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return sent == (ssize_t)size || stream_write_rest(stream, data, size, sent);
 }

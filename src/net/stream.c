@@ -260,7 +260,7 @@ bool stream_write(struct stream *stream, const struct iovec *pieces, int count)
 	return arm(stream);
 }
 
-bool stream_write_later(struct stream *stream, const void *data, size_t size)
+bool stream_write_general(struct stream *stream, const void *data, size_t size)
 {
 	const struct iovec piece = { (void *)(uintptr_t)data, size };
 
