@@ -74,12 +74,12 @@ struct server_session {
 struct server {
 	struct pool_server pooled;	/* state, pool, client; written by room pool */
 	struct peer peer;
-	struct ledger ledger;		/* the unanswered messages; written by room relay and by journal_send() */
+	struct ledger ledger;		/* the unanswered messages; written by room relay and by server_send() */
 	struct prepared_server *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
 	uint32_t batch;			/* number of Syncs sent: the current batch of the extended protocol */
 	uint64_t unnamed_of;		/* id of the client that used the unnamed statement last; 0: unknown */
 	struct server_session session;
-	const struct params *params;	/* values of the tracked parameters in its session; written by server_parameter() */
+	const struct params *params;	/* the parameters of its session, as far as they are known: a shared set (pg/params.h) */
 	const struct params *first_params;	/* ... after its login; NULL before */
 	struct welcome *welcome;	/* other parameters reported at its login; NULL before. See backend/welcome.h */
 	struct dial *dial;		/* data needed only while the connection is opened; NULL after the login. Written by backend/dial.c */
@@ -117,6 +117,10 @@ bool server_enlist(struct server *server);
 /* Handles a ParameterStatus: stores the value of a tracked parameter. Without memory sets pooled.close_reason, because the session of the server is
    unknown then. */
 void server_parameter(struct server *server, const char *name, const char *value);
+/* Sends complete messages of pgweir after all bytes already sent to the server, and enters them in its ledger with this mark. The caller has flushed
+   the gathered bytes of a client; no message of the client is half sent, no COPY may begin before these messages (ledger_may_copy), and the server
+   does not skip messages until a Sync (ledger_enters). False: the connection is broken, or no memory; the caller ends the connection. */
+bool server_send(struct server *server, enum ledger_mark mark, const struct bytes *messages);
 /* Records that the server ends, and the reason, as client_end() does. If the server has sent too many TLS messages without data, that is the reason. Its client ends for the same reason, because no other server knows the session. */
 void server_end(struct server *server, enum close_reason why, const char *detail);
 /* Another process has received the sockets of the server and of its client: the reap closes both without a message. */

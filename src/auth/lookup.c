@@ -31,7 +31,6 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/state.h"
-#include "conn/journal.h"
 
 #include <string.h>
 
@@ -285,7 +284,7 @@ static bool send_query(struct lookup *l, struct server *s)
 		authquery_build(&l->answer, &out, l->sql, names, count, s->session.role ? (const char *)bytes_front(&role) : NULL);
 	out.failed |= role.failed;
 	bytes_free(&role);
-	sent = journal_send(s, MARK_TASK, &out);
+	sent = server_send(s, MARK_TASK, &out);
 	bytes_free(&out);
 	return sent;
 }

@@ -1,8 +1,12 @@
 /*
- * A server connection: creating it, and marking its end. Room backend opens the connection, room state runs the queries of pgweir, and room
- * relay uses the connection for clients.
+ * A server connection: creating it, sending messages of pgweir, and marking its end. Room backend opens the connection, room state runs the queries
+ * of pgweir, and room relay uses the connection for clients.
  *
- * Invariant: a server ends once (server_end), and its client ends with it, because no other server knows the session.
+ * Each message of pgweir is entered in the ledger, so that the relay removes its answers from the answers to the client, and passes them to the
+ * feature with this mark.
+ *
+ * Invariants: a server ends once (server_end), and its client ends with it, because no other server knows the session. After a Query, or a Parse
+ * without a name, of pgweir the unnamed statement of the server belongs to no client; each Sync ends a batch.
  */
 #include "conn/server.h"
 
@@ -10,6 +14,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "conn/world.h"
+#include "pg/frame.h"
 
 #include <string.h>
 
@@ -60,6 +65,26 @@ void server_parameter(struct server *s, const char *name, const char *value)
 		params_replace(w->params, &s->params, set);
 	else
 		s->pooled.close_reason = REASON_NO_MEMORY;
+}
+
+bool server_send(struct server *s, enum ledger_mark mark, const struct bytes *messages)
+{
+	struct pg_frames all = pg_frames_of(messages);
+	struct pg_frame f;
+
+	ASSERT(ledger_enters(&s->ledger));
+	if (messages->failed)
+		return false;
+	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		if (f.type == PGC_QUERY || (f.type == PGC_PARSE && f.body[0] == 0))
+			s->unnamed_of = 0;
+		if (f.type == PGC_SYNC)
+			s->batch++;
+		if (!ledger_sent_marked(&s->ledger, f.type, f.size > 0 ? f.body[0] : 0, OWED_TO_POOLER, mark))
+			return false;
+	}
+	ASSERT(all.left == 0);
+	return stream_write_bytes(&s->peer.stream, bytes_front(messages), bytes_size(messages));
 }
 
 void server_task_to(struct server *s, const struct server_task *task)

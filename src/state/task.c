@@ -6,7 +6,6 @@
 #include "state/task.h"
 
 #include "base/assert.h"
-#include "conn/journal.h"
 #include "pg/build.h"
 
 bool server_run(struct server *s, const struct server_task *task, const char *sql)
@@ -18,7 +17,7 @@ bool server_run(struct server *s, const struct server_task *task, const char *sq
 		return false;
 	ASSERT(!s->task && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
 	pg_build_string(&out, 'Q', sql);
-	sent = journal_send(s, MARK_TASK, &out);
+	sent = server_send(s, MARK_TASK, &out);
 	bytes_free(&out);
 	if (!sent) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
