@@ -33,7 +33,7 @@ struct client_names {
 struct client {
 	struct pool_client pooled;	/* state, pool, server; written by room pool */
 	struct peer peer;
-	const struct params *params;	/* values of the tracked parameters as reported to the client; NULL before its login */
+	const struct params *params;	/* the parameters of the client, as reported to it: a shared set (pg/params.h); NULL before its login */
 	struct client_session *session;	/* state of its session; NULL before its first link with keeps_state. See state/session_state.h */
 	struct prepared_client *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
 	uint32_t collects;		/* size in bytes of a message that is larger than the read buffer and must be received completely; 0: none */

@@ -13,10 +13,9 @@
  * The common part of client and server connections: the socket, the position in the current message, the reasons why the socket is not
  * read, and the mark that the connection ends.
  *
- * Bytes of a connection are in one of three places. The next `passing` bytes belong to a message that is forwarded (or dropped) without being
- * looked at. `held` are received bytes that cannot be handled yet: the beginning of a message, requests of a client that waits for a server, or
- * messages that exceed the share of this turn. All other received bytes are in the read buffer of the loop while they are handled. An idle
- * connection holds no bytes.
+ * Received bytes are in the read buffer of the loop while they are handled, or in `held` if they cannot be handled yet: the beginning of a message,
+ * requests of a client that waits for a server, or messages that exceed the share of this turn. The next `passing` received bytes belong to a message
+ * that is forwarded (or dropped) without being looked at. Bytes to be sent are in stream.out if the socket is full. An idle connection has none.
  *
  * The end of a connection is handled after all bytes that came before it: while held_first is set, the socket is not read, and the connection is on
  * world->again or waits for an event that puts it there.

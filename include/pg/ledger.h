@@ -54,7 +54,7 @@ struct ledger {
 	uint8_t open;		/* extended messages since the last Sync, Query or FunctionCall; also if `lost` */
 	uint8_t executed;	/* an Execute is among them */
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
-	uint8_t copy_in;	/* the server reads COPY data now */
+	uint8_t copy_in;	/* the server reads COPY data now, and no CopyDone or CopyFail has been sent */
 	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: if the server reads the Sync, no batch is open */
 	uint8_t lost;		/* the pending answers are unknown: forward all answers, and never reuse the server */
 	uint8_t is_particular;	/* skipping, copy_in, lost, copy_syncs, or a ring in memory of its own: no fast path */
@@ -78,7 +78,7 @@ void ledger_clear(struct ledger *ledger);
 
 /* Enters a message to the server, a client message type after login. `what` is the first body byte of Describe and Close ('S' or 'P'), else ignored.
    False: no memory, and the connection must be closed. A message that is illegal in the COPY IN in progress makes the ledger lost; then each message
-   that a server may send is LEDGER_ANSWER for the client.
+   that a server may send is LEDGER_ANSWER for the client, except for those of LEDGER_ASYNC.
    With a mark, ledger_received() reports the result in `mark`, `mark_failed` and `marks_skipped` for all messages with the mark in the order in which
    they were sent. A Query or FunctionCall fails with an ErrorResponse, and still ends with its ReadyForQuery. A message that is sent while the server
    skips to a Sync, or into a COPY IN, is not entered (see ledger_enters()). */

@@ -84,8 +84,8 @@ static inline size_t statement_name(void *to, const struct statement_names *name
 struct statements *statements_new(struct params_table *params);
 /* Returns a new place, not 0, which is never used again. */
 static inline uint64_t statements_new_place(struct statements *all) { return ++all->last_number; }
-/* Returns a reference to the statement with this Parse body (after the name) in a place, for a session with these parameters; application_name, which
-   does not affect the meaning, is ignored. `is_private`: to a new statement that no other Parse finds, because the parameters under which the text
+/* Returns a reference to the statement with this Parse body (after the name) in a place, for a session with these parameters; application_name and
+   names with a dot, which do not affect the meaning, are ignored. `is_private`: to a new statement that no other Parse finds, because the parameters under which the text
    will be parsed are unknown. NULL: no memory. Drop with statement_drop(). */
 struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size,
 				 bool is_private);

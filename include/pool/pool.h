@@ -81,7 +81,7 @@ struct database {
 	uint64_t meaning_changed_at;		/* the last statement number when a command changed the meaning of statement texts
 						   (pg_tag_changes_meaning) */
 	usec_t meaning_changed;			/* monotonic: the last such command */
-	uint64_t statements;			/* its index in the prepared statement table (pg/statement.h); 0: no statement since then */
+	uint64_t statements;			/* its place (pg/statement.h); 0: no statement since then */
 	bool sessions_changed;			/* see retire_sessions() */
 	usec_t idle_since;			/* 0: in use */
 	UT_hash_handle hh;
@@ -318,8 +318,8 @@ const char *pool_pins_text(const struct pool *pool, char *buf);
 #define PIN_TEXT 512
 /* Links a client (IDLE or WAITING) and a server (IDLE) of one pool; counts the assignment. */
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
-/* Undoes a link: the client becomes IDLE, the server becomes `next` (IDLE, TESTED, BEING_CANCELED, DEAD). Marks the pool if a
-   waiting client may use the server. `client_dies`: the client stays ACTIVE, and the caller ends it. */
+/* Undoes a link: the client becomes IDLE, the server becomes `next` (a state that server_state.tbl allows after ACTIVE). Marks
+   the pool if a waiting client may use the server. `client_dies`: the client stays ACTIVE, and the caller ends it. */
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
 /* A login at a server succeeded. */
 void pool_login_succeeded(struct pool *pool);

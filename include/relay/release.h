@@ -28,7 +28,7 @@ struct release_view {
 	bool is_about_to_send;		/* the client has sent a request that has not gone to the server */
 	bool is_canceled;		/* cancel requests are on their way to the server */
 	bool has_state;			/* the session has state of the client, or may have */
-	bool is_pinned;			/* the client keeps the server until it leaves */
+	bool is_pinned;			/* by PIN_PARAMETERS, as after RELEASE_PIN */
 	bool leaves_state;		/* the state stays in the session, because the client ends */
 	bool needs_reset;		/* server_reset_query is to run after the link */
 	bool is_spent;			/* the server is to be closed: server_lifetime, close_reason */
@@ -36,13 +36,13 @@ struct release_view {
 
 enum release_what {
 	RELEASE_KEEP,			/* the link continues */
-	RELEASE_PIN,			/* ... until the client leaves */
+	RELEASE_PIN,			/* ... until the client leaves: PIN_PARAMETERS */
 	RELEASE_ASK,			/* the server is asked for the state of the client */
 	RELEASE_SETTLE,			/* an empty query shows that nothing is owed */
 	RELEASE_MOVE,			/* the server ends after its answers, and the client gets another one */
-	RELEASE_RESET,			/* the server returns to its pool after server_reset_query */
-	RELEASE_RETURN,			/* the server returns to its pool */
-	RELEASE_CLOSE			/* the server is closed */
+	RELEASE_RESET,			/* the link ends; server_reset_query runs, then the server is idle */
+	RELEASE_RETURN,			/* the link ends; after cancel requests and listeners the server is idle (server_next_state) */
+	RELEASE_CLOSE			/* the link ends, and the server is closed */
 };
 
 struct release {
@@ -59,8 +59,10 @@ extern const struct server_task task_barrier;
    all messages of the server before the answer to the query. */
 extern const struct server_task task_leave;
 
-/* Ends the link if the server is free, or takes the next step towards that. Nothing for a server without a client, or in session mode. */
+/* Ends the link if the server is free, or takes the next step towards that. In session mode only sets application_name, if it lacks the address.
+   Nothing for a server without a client. */
 void release_check(struct server *server);
+/* release_check(), unless answers are pending. */
 static inline void release_if_over(struct server *s)
 {
 	/* mostly the server has not answered yet */

@@ -3,8 +3,8 @@
 
 #include "conn/world.h"
 
-/* The state of a client on its server. Promise: a server executes no message of a client before its session has the client's parameters, role and
-   channels. See session_restore.c. */
+/* The state of a client on its server. Promise: a server executes no message of a client before its session has the client's parameters and role,
+   and no text that may read or change channels before it has the client's channels. See session_restore.c. */
 
 /* Sets the parameters of the session to the client's values, and ends with session_restored(). task_encoding precedes it if values must be read in
    the client's encoding. */

@@ -2,7 +2,9 @@
  * Parameters that a server has reported at its login and that are not tracked, as ParameterStatus messages for its clients. Servers of a pool that
  * report equal values share one object.
  *
- * Invariant: `standby` is the last reported value of in_hot_standby, which is a property of the server; no session can set it.
+ * in_hot_standby is a property of the server; no session can set it.
+ *
+ * Invariant: `standby` is the value that a server with this object has reported last, until the messages have it.
  */
 #include "backend/welcome.h"
 

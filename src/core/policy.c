@@ -1,8 +1,8 @@
 /*
- * Carries out the decisions of room pool (struct pool_ops).
+ * The callbacks by which room pool acts on connections (struct pool_ops).
  *
- * The decisions are made only while the turn schedules or ticks, never within an event handler, so these functions end no
- * object that is in use on the stack.
+ * They are called only while the turn schedules or ticks, never within an event handler, so they end no object that is in use
+ * on the stack.
  */
 #include "core/world.h"
 

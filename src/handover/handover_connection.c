@@ -1,5 +1,5 @@
 /*
- * Connections in a handover: all members of the structs of clients and servers, and their sockets.
+ * Connections in a handover: the state of clients and servers, and their sockets.
  *
  * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle of a message, with owed
  * answers (the ledger belongs to its server), with unsent output. It cannot be handed over if a part of its state is elsewhere:

@@ -2,7 +2,7 @@
  * TLS inside a stream.
  *
  * OpenSSL uses a custom BIO. Writes to the BIO never block: records are collected in a shared buffer during a call and sent at
- * its end; bytes that the socket does not accept wait encrypted in the stream's `out`, like bytes without TLS. Therefore
+ * its end, or when the buffer is full; bytes that the socket does not accept wait encrypted in the stream's `out`, like bytes without TLS. Therefore
  * writing is the same with and without TLS, several records are sent with one system call, no SSL_write is ever repeated, and
  * TLS never waits for the socket to become writable, neither in a handshake nor when a read must answer (KeyUpdate). The owner
  * limits `out` as without TLS, by not reading from the other side while bytes wait.
@@ -203,8 +203,6 @@ static void on_own_event(const SSL *ssl, int where, int value)
 		SSL_set_shutdown(stream->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
-/* ---- beginning ---- */
-
 /* ---- certificates ---- */
 
 /*
@@ -369,7 +367,7 @@ static void on_message(int is_ours, int version, int kind, const void *data, siz
 	message.out[MESSAGE_HEADER] = 0xff;
 }
 
-/* ---- begin ---- */
+/* ---- beginning ---- */
 
 /* Handles a failed call of OpenSSL without any other reason; returns false. */
 static bool fail_without_memory(struct stream *stream)

@@ -7,8 +7,8 @@
  *
  * During COPY IN the server itself reads messages: it ignores a Sync, but answers a Sync that it reads after the COPY has failed. Therefore:
  *
- *  - CopyDone and CopyFail add a marker. When CopyInResponse arrives, the Syncs before the marker were sent into the COPY. They leave the ledger and
- *    are counted in copy_syncs, as are Syncs that are sent while there is no marker (copy_in).
+ *  - CopyDone and CopyFail that are sent before CopyInResponse arrives add a marker. When it arrives, the Syncs before the marker were sent into the
+ *    COPY. They leave the ledger and are counted in copy_syncs, as are Syncs that are sent later while the COPY has no end yet (copy_in).
  *  - When the COPY succeeds, all of them were ignored.
  *  - When the COPY fails, the server may have ignored any number of these Syncs before the failure. (COPY into a view fails between CopyInResponse and the first read.)
  *    Then up to copy_syncs ReadyForQuery arrive in addition to the entries, and the ledger is not empty until the answer to a later message shows

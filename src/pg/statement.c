@@ -5,9 +5,9 @@
  * counter, which is the end of its name, and two texts are equal only if all bytes are: neither a hash collision nor a removed statement can ever put
  * one text under the name of another.
  *
- * The key also has the parameters and the place. Literals are read under encoding, standard_conforming_strings, DateStyle and TimeZone of the session
- * that parses, so clients share a statement only if these are equal; because sets of parameters are unique, the key has one pointer. Tables of
- * different databases are different, so the key has the place, too.
+ * The key also has the parameters and the place. A text is read under the parameters of the session that parses (encoding, DateStyle, search_path), so
+ * clients share a statement only if all their parameters are equal, except for application_name and names with a dot (params_for_reading); because sets
+ * of parameters are unique, the key has one pointer. Tables of different databases are different, so the key has the place, too.
  *
  * Invariant: a statement is in the table exactly while it is `known`, and lives as long as it has references.
  */

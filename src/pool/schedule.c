@@ -1,5 +1,6 @@
 /*
- * The scheduler: once a turn, for each marked pool, match the waiting clients with servers, decide, and carry the verdict out.
+ * The scheduler: once a turn, for each marked pool, match the waiting clients with servers, decide, and carry the verdict out; the callbacks of
+ * struct pool_ops act on connections.
  *
  * The loop for a pool terminates: lending and refusing remove a client from the queue, testing removes a server from the USED
  * list, replacing and evicting close an idle server, and opening increases the number of servers. If an action had no such

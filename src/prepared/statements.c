@@ -1,6 +1,6 @@
 /*
  * The tables of prepared statements: a client's names and unnamed statement, a server's entries, and the journal of messages in
- * flight between them.
+ * flight between them. The statements themselves, which clients share, are in pg/statement.c.
  *
  * An error makes the server skip the rest of the batch, so a change is certain only after its answer. Each name, each entry and the
  * unnamed statement therefore has two values: `sent`, after the messages sent so far, and `confirmed`, after the last answer.

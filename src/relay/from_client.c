@@ -9,8 +9,8 @@
  * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call.
  * walk_client_frames examines the others frame by frame (message.c).
  *
- * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read. A client without a server is read
- * in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an incomplete message that must be seen further before it can
+ * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read; only a named Parse is collected as
+ * a whole (collect). A client without a server is read in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an incomplete message that must be seen further before it can
  * be sent and that fits the read buffer, because its rest may never arrive.
  *
  * release.c returns the server when it owes nothing, its transaction is over, and both sides are between two frames. See "Message Flow" and "Message

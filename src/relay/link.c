@@ -1,6 +1,6 @@
 /*
- * A link: a server is lent to a client. It begins when the server has the client's parameters, and continues after tasks of pgweir's own.
- * release.c ends it.
+ * A link: a server is lent to a client. link_begin() gives the server the client's parameters, and link_task_over() continues after each task of
+ * pgweir's own. release.c ends the link.
  */
 #include "relay/link.h"
 
@@ -39,7 +39,7 @@ static bool welcome(struct server *s, struct client *c)
 	return c->pooled.link != NULL;
 }
 
-/* The server has the parameters of another client, or unknown ones. As link_begin. */
+/* The server has the parameters of another client, or unknown ones. Returns what link_begin() returns. */
 static bool bring_params(struct server *s, struct client *c)
 {
 	if (c->login && !login_link_begin(s, c))

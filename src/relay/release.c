@@ -93,7 +93,7 @@ ALWAYS_INLINE struct release release_decide(const struct release_view *v)
 
 /* ---- the view ---- */
 
-/* Another message may be put before the client's next one. */
+/* The server has a part of a message of the client: it can get no other message before the rest, and is not free. */
 static ALWAYS_INLINE bool is_within_message(const struct client *c)
 {
 	return (c->peer.passing > 0 && !c->peer.passing_dropped) || c->half_sent;
@@ -177,7 +177,8 @@ static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset
 	s->session.meaning_in_doubt = false;
 }
 
-/* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. */
+/* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. After RELEASE_CLOSE it is idle until server_release() ends it, because
+   pool_server_is_spent() has a reason. */
 static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum release_what what, bool client_ends)
 {
 	enum server_state next;

@@ -23,7 +23,7 @@
  * encoding of the database. Notes are not kept in the session, because a client could change them there. If the first value is not known, the
  * server is closed when it is released with another value.
  *
- * Invariant: only this file moves a server without a client to TESTED, BEING_CANCELED or IDLE.
+ * Invariant: a server without a client becomes IDLE or BEING_CANCELED only in server_release(), or by a handover.
  */
 #include "state/server_session.h"
 

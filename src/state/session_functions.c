@@ -6,8 +6,9 @@
  * too. One server of the database reads at a time; clients of other servers continue meanwhile.
  *
  * While the functions are not known (never read, changed since the last reading, or not readable within the time that state_functions.c allows),
- * each text is in doubt (session_state.c). Correctness therefore does not depend on the time of a reading, and readings have a rate: if a client
- * changes functions in a loop, the other clients of its database wait for RATE_BURST readings, and then for one reading in each RATE.
+ * each text is in doubt (session_state.c). The isolation of clients therefore does not depend on the time of a reading, but state that such a text sets
+ * may be lost for its own client (doc/sessions.md, Limits). Readings have a rate: if a client changes functions in a loop, the other clients of its
+ * database wait for RATE_BURST readings, and then for one reading in each RATE.
  */
 #include "state/session_functions.h"
 #include "state/session_state.h"

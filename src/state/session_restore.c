@@ -1,6 +1,6 @@
 /*
- * The server of a link gets the state of its client: parameters, role and channels, before it gets the first message. The answer is awaited, because
- * a request that ran with the DateStyle or client_encoding of another client would have a wrong answer.
+ * The server of a link gets the parameters and the role of its client before the first message, and the channels before a text that may read or
+ * change them. The answer is awaited, because a request that ran with the DateStyle or client_encoding of another client would have a wrong answer.
  *
  * A server reads a query in the client_encoding that its session has when the query arrives. Therefore values beyond ASCII need client_encoding
  * first, in a query of its own (task_encoding).
@@ -40,9 +40,9 @@ bool session_tell(struct client *c, const struct params *told, const struct para
 }
 
 /*
- * The parameters of the session after the client's values are set (if that fails, it still has the old ones). They are the client's, except for
- * reported parameters: the server reports a value only if it changes in the server's own spelling. While "utf-8" is set over "UTF8" nothing is
- * reported; then the value counts as set, or it would be set again for each transaction.
+ * The client's values have been set: notes the parameters that the session has now. A parameter that the server does not report has the client's
+ * value. A reported one has the value that was reported last, in the server's spelling. After "utf-8" is set over "UTF8" the server reports nothing,
+ * because its value is the same: "UTF8" is noted, and the client gets it too (session_restored), or it would be set again for each transaction.
  */
 static bool expect_params(struct server *s, struct client *c)
 {
@@ -224,7 +224,7 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	params_sql(w->params, s->params, encoded, 0, false, &sql);
+	params_sql(w->params, s->params, encoded, 0, NULL, &sql);
 	params_drop(w->params, &encoded);
 	server_run_and_free(s, &task_encoding, &sql);
 	return false;

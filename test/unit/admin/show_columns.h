@@ -2,8 +2,8 @@
 #define SHOW_COLUMNS_H
 
 /*
- * The published interface of SHOW: command, columns with types in order, and command tag. The table is a separate copy of include/tbl/figure.tbl so
- * that the test detects changes of either.
+ * The published interface of SHOW: command, standard columns with types in order, and command tag. The table is a separate copy of the standard groups
+ * of include/tbl/figure.tbl so that the test detects changes of either.
  */
 static const struct {
 	const char *command, *columns, *tag;
