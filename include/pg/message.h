@@ -41,7 +41,7 @@ enum pg_phase {
 	PG_COPY = 4		/* of a client: within a COPY FROM. Messages that are legal only there are ignored in PG_SESSION: they may be late */
 };
 
-/* The entry of a message in the ledger of its server (pg/ledger.h). A hand-over sends these numbers. */
+/* The entry of a message in the ledger of its server (pg/ledger.h). A handover sends these numbers. */
 enum ledger_kind {
 	LEDGER_PARSE, LEDGER_BIND, LEDGER_DESCRIBE, LEDGER_DESCRIBE_STATEMENT, LEDGER_EXECUTE, LEDGER_CLOSE,
 	LEDGER_SYNC, LEDGER_QUERY, LEDGER_CALL,
@@ -93,7 +93,7 @@ struct pg_server_message {
 };
 extern const struct pg_server_message pg_server_messages[256];	/* by type */
 
-/* The progress of the answer to the oldest entry. A hand-over sends these numbers. */
+/* The progress of the answer to the oldest entry. A handover sends these numbers. */
 enum ledger_stage {
 	STAGE_BEGIN,		/* also: between the statements of a Query */
 	STAGE_TYPES,		/* after ParameterDescription, before RowDescription or NoData */

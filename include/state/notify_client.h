@@ -57,7 +57,7 @@ bool notify_client_learn(struct client *client, const struct session_answer *ans
 void notify_client_forget(struct client *client);
 /* Whether the listener delivers notifications to the client, or will. */
 bool notify_client_is_told(const struct notify_client *notify);
-/* After a hand-over: the client has this channel. False: no memory, or the client has the channel already. */
+/* After a handover: the client has this channel. False: no memory, or the client has the channel already. */
 bool notify_client_restore(struct client *client, const char *channel, bool from_server, bool from_listener);
 /* The channel has got its first subscription or lost its last one. The channel may be freed. */
 void channel_changes(struct notify_server *listener, struct channel *channel);

@@ -34,7 +34,7 @@ struct notify_server {
 	uint64_t sent, answered;	/* numbers of its last queries */
 	uint64_t asked_for, heard;	/* world->notified at the time of the last query, and of the last query that is answered */
 	uint32_t moves;			/* number of the last marker */
-	bool stays;			/* in this process, in a hand-over (handover_connection.c) */
+	bool stays;			/* in this process, in a handover (handover_connection.c) */
 	struct list changed;		/* channels for the next query: LISTEN or UNLISTEN */
 	struct list asked;		/* channels of the query that is not answered yet */
 	bool is_to_answer;		/* a query is sent even if no channel has changed */
@@ -61,7 +61,7 @@ void notify_server_work(struct notify_server *listener);
 void notify_server_tick(struct notify_server *listener);
 /* A server in SERVER_LISTENING ends. Clients that the listener delivers to end too, because they may have missed notifications. */
 void notify_server_end(struct server *server, enum close_reason why);
-/* After a hand-over: the pool's listener has this server and this marker. False: the marker is malformed, or there is no memory. */
+/* After a handover: the pool's listener has this server and this marker. False: the marker is malformed, or there is no memory. */
 bool notify_server_restore_server(struct server *server, const char *marker);
 
 /* Returns the process ID that clients of `to` know for server process `pid`: the ID that the present or last client of the process was told; `pid`

@@ -413,7 +413,7 @@ static bool confirm(struct taker *t, bool has_old_pidfile, struct conf_problems 
 	if (heard) {
 		snprintf(why, sizeof(why), "it has answered something that makes no sense here");
 	} else if (r.type == 0 && t->process >= 0 && poll(&died, 1, DEATH_PATIENCE) > 0 && died.revents & POLLIN) {
-		log_warning("process %d has died during the hand-over: going on in its place", (int)t->pid);
+		log_warning("process %d has died during the handover: going on in its place", (int)t->pid);
 		return true;
 	}
 	conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);

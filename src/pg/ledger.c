@@ -528,7 +528,7 @@ void ledger_watch_last(struct ledger *l)
 	aim(l);
 }
 
-/* ---- hand-over ---- */
+/* ---- handover ---- */
 
 #define ENTRY_PACKED 5			/* bytes */
 

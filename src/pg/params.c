@@ -645,7 +645,7 @@ int params_sql_after_reset(const struct params_table *table, const struct params
 	return count;
 }
 
-/* ---- hand-over ---- */
+/* ---- handover ---- */
 
 void params_pack(struct bytes *out, const struct params_table *table, const struct params *set)
 {

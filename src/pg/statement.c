@@ -221,7 +221,7 @@ bool statement_body_is_sound(const uint8_t *body, size_t size)
 	return !c.bad && c.at == c.end;
 }
 
-/* ---- hand-over ---- */
+/* ---- handover ---- */
 
 void statement_pack(struct bytes *out, const struct params_table *table, const struct statement *s)
 {

@@ -313,7 +313,7 @@ void notifiers_continue(struct world *w)
 	}
 }
 
-/* ---- ends, and the hand-over ---- */
+/* ---- ends, and the handover ---- */
 
 void notify_server_end(struct server *s, enum close_reason why)
 {

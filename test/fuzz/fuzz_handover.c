@@ -1,11 +1,11 @@
 /*
- * The hand-over of an online restart (session/handover*.c, net/records.c, pg/ledger.c and others): the records that one process writes and another reads.
+ * The handover of an online restart (src/handover, net/records.c, pg/ledger.c and others): the records that one process writes and another reads.
  *
  * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a new world takes over; or 'S', a byte of options, a stop
  * position, and a client's messages, for a world that hands over in the middle; or 'M', the same preceded by changes, each a position and the change,
  * to the records of such a world, which a new world then takes over: these records always have the current format. Properties: no record causes harm:
  * a refused record is undone completely, and a complete set can be served and ended; a client that was handed over gets the same bytes as without
- * hand-over.
+ * handover.
  *
  * With FUZZ_RECORDS in the environment, the records of an 'S' are written to standard output as an 'R' input, to make seeds.
  */

@@ -1,5 +1,5 @@
 """
-pgweir that is replaced by another process of it while it runs, and the hand-over between the two, played by the test.
+pgweir that is replaced by another process of it while it runs, and the handover between the two, played by the test.
 
     Replaced    starts its own successors; every process that was replaced has to end in good order, too
     Channel     one end of the conversation: records with descriptors over a Unix socket (src/net/records.c)
@@ -16,7 +16,7 @@ from .until import DEADLINE, until
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/handover/handover.h")
 with open(HEADER, encoding="utf-8") as lines:
-    VERSION = int(re.search(r"#define HANDOVER_VERSION (\d+)", lines.read())[1])       # of the hand-over
+    VERSION = int(re.search(r"#define HANDOVER_VERSION (\d+)", lines.read())[1])       # of the handover
 HELLO, REFUSAL, TAKE, PIDFILE, END, READY, GO = "H", "R", "t", "F", "Z", "r", "G"
 
 

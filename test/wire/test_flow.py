@@ -1,4 +1,4 @@
-"""Traps 48 to 52, 59 and 60: bytes that wait for an event that never comes, queues, hand-overs, descriptors."""
+"""Traps 48 to 52, 59 and 60: bytes that wait for an event that never comes, queues, handovers, descriptors."""
 import random
 import ssl
 import threading

@@ -2,7 +2,7 @@
 Online restart: a new process replaces the running one, and neither clients nor servers notice.
 
 Each scene brings a connection into some state, has pgweir replaced, and continues. weir.replace() waits until both processes have reported the
-hand-over.
+handover.
 """
 import os
 import re
@@ -563,7 +563,7 @@ def test_idle_console_is_handed_over(scene):
     preparing.expect_all("1Z")
     old = weir.replace()
     assert resting.query("SHOW VERSION").tags == ["SHOW"]
-    # statements prepared in a console session remain there; and the session does not delay the hand-over
+    # statements prepared in a console session remain there; and the session does not delay the handover
     gone(old)
     preparing.drain()
 

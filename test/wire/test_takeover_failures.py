@@ -416,7 +416,7 @@ def test_old_process_ends_between_ready_and_go(weir, people, dies):
         os.read(here, 1)
         new = weir.launch()
         if dies:
-            weir.wait_log("has died during the hand-over: going on in its place")
+            weir.wait_log("has died during the handover: going on in its place")
             weir.process = new
             people.pid = new.pid
             people.are_served()
@@ -433,7 +433,7 @@ def test_old_process_ends_between_ready_and_go(weir, people, dies):
 
 
 def ended_in_the_turn_of_the_hand_over(scene):
-    """False: the kernel has told of the client that leaves in another turn than of the hand-over, or the client was given away."""
+    """False: the kernel has told of the client that leaves in another turn than of the handover, or the client was given away."""
     weir = scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", default_pool_size=2)
     leaver, victim = weir.client(), weir.client()
     assert leaver.query("BEGIN").status == "T"
@@ -541,7 +541,7 @@ def test_an_old_process_of_an_earlier_version(weir, people):
 
 
 def test_random_bytes(weir):
-    """Records of a real hand-over, with a byte changed here and there: refused, or harmless."""
+    """Records of a real handover, with a byte changed here and there: refused, or harmless."""
     people = People(weir)
     records = capture(weir)
     people.are_served()

@@ -1,4 +1,4 @@
-/* Secrets that logins have proven: which secret is kept, integrity after an allocation failure, and hand-over to another process. */
+/* Secrets that logins have proven: which secret is kept, integrity after an allocation failure, and handover to another process. */
 #include "backend/proven_secret.h"
 
 #include "backend/server_info.h"

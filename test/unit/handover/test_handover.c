@@ -1,5 +1,5 @@
 /*
- * A complete hand-over: when it may begin, and the order and the counts of its records. The scenes between two processes are in
+ * A complete handover: when it may begin, and the order and the counts of its records. The scenes between two processes are in
  * test/wire/test_takeover.py and test_takeover_failures.py.
  */
 #include "two_worlds.h"
@@ -47,7 +47,7 @@ static bool take_all(void)
 	return true;
 }
 
-/* The hand-over in both processes. */
+/* The handover in both processes. */
 static void hand_over(void)
 {
 	CHECK(handover_send(whole.world, from, PATIENCE, &counts));

@@ -1,5 +1,5 @@
 /*
- * Connections in a hand-over: which clients and servers may be handed over, and that a connection has the same state in the other
+ * Connections in a handover: which clients and servers may be handed over, and that a connection has the same state in the other
  * process.
  */
 #include "auth/login_state.h"

@@ -1,5 +1,5 @@
 /*
- * Prepared statements of connections in a hand-over: a client's names, a server's statements, and pending messages are the same in the other process.
+ * Prepared statements of connections in a handover: a client's names, a server's statements, and pending messages are the same in the other process.
  */
 #include "prepared/statements.h"
 #include "two_worlds.h"

@@ -1,5 +1,5 @@
 /*
- * The process, its databases and its pools in a hand-over: the fields of their records, and the effect of a different configuration in the other
+ * The process, its databases and its pools in a handover: the fields of their records, and the effect of a different configuration in the other
  * process.
  */
 #include "backend/server_info.h"

@@ -37,7 +37,7 @@ static inline void other_end_close(void)
 	other_end = -1;
 }
 
-/* Ends the received connections silently and begins a new hand-over. */
+/* Ends the received connections silently and begins a new handover. */
 static inline void taken_undo(void)
 {
 	handover_undo(&taking);

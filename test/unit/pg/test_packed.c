@@ -1,4 +1,4 @@
-/* Parameters, ledgers and statements are unchanged after a hand-over; truncated records are refused. */
+/* Parameters, ledgers and statements are unchanged after a handover; truncated records are refused. */
 #include "unit.h"
 
 #include "base/mem.h"
