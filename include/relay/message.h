@@ -11,13 +11,13 @@
 struct walk { size_t used; enum verdict verdict; };
 
 /* Takes the next frame; the client may get a server. VERDICT_PASS: the frame is forwarded, and gathered bytes replace its first *skip bytes. */
-enum verdict request_take(struct client *client, const struct pg_frame *frame, struct gather *gather, size_t *skip);
+enum verdict relay_take(struct client *client, const struct pg_frame *frame, struct gather *gather, size_t *skip);
 /* Takes the complete messages at the front of n bytes that may pass unread, and that the caller then sends. The client is between two messages and
    is not being refused. VERDICT_PASS: as far as possible; VERDICT_WAIT: no message has been taken; VERDICT_GONE. */
-struct walk request_pass_plain(struct client *client, const uint8_t *at, size_t n);
+struct walk relay_pass_plain(struct client *client, const uint8_t *at, size_t n);
 /* Sends the client the local replies that are due (prepared_local_reply), between two messages of its server, up to READ_BUFFER unsent bytes; the
    others follow when the client has read these. False: the client has ended. */
-bool request_send_local_replies(struct client *client, struct server *server);
+bool relay_send_local_replies(struct client *client, struct server *server);
 
 /* The client may be told an ErrorResponse that arrives now in other words. */
 static inline bool answer_may_be_told(const struct server *s)

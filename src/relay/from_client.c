@@ -6,7 +6,7 @@
  * socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a client waits for a server; then they are held in a
  * buffer until they can be sent.
  *
- * Most reads bring complete messages that can pass unread. request_pass_plain takes them in one short loop, and they are sent in one call.
+ * Most reads bring complete messages that can pass unread. relay_pass_plain takes them in one short loop, and they are sent in one call.
  * walk_client_frames examines the others frame by frame (message.c).
  *
  * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read; only a named Parse is collected as
@@ -27,7 +27,7 @@
 
 #include <stdio.h>
 
-/* The largest input of one request_pass_plain call, below which its messages are not counted, and the number of its messages that count as one
+/* The largest input of one relay_pass_plain call, below which its messages are not counted, and the number of its messages that count as one
    examined message. */
 #define PLAIN_LITTLE 256
 #define PLAIN_MOST (8 * 1024)
@@ -88,15 +88,15 @@ static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, st
 		client_end(c, REASON_BAD_PACKET, type);
 		return VERDICT_GONE;
 	}
-	return f->here < row->look ? VERDICT_MORE : request_take(c, f, g, skip);
+	return f->here < row->look ? VERDICT_MORE : relay_take(c, f, g, skip);
 }
 
-/* As request_pass_plain(), for the first part of a large input; counts its messages in *looks. */
+/* As relay_pass_plain(), for the first part of a large input; counts its messages in *looks. */
 static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
 {
 	const struct ledger *l = &server_of(c->pooled.link)->ledger;
 	size_t before = ledger_depth(l);
-	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
+	struct walk plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 
 	if (plain.verdict != VERDICT_GONE)
 		*looks += (uint32_t)(ledger_depth(l) - before) / PLAIN_PER_LOOK;
@@ -126,7 +126,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			continue;
 		}
 		if (retry_fast && c->pooled.link && !c->refused_until) {
-			struct walk plain = n - at < PLAIN_LITTLE ? request_pass_plain(c, buf + at, n - at) : pass_some_plain(c, buf + at, n - at, &looks);
+			struct walk plain = n - at < PLAIN_LITTLE ? relay_pass_plain(c, buf + at, n - at) : pass_some_plain(c, buf + at, n - at, &looks);
 
 			if (plain.verdict == VERDICT_GONE)
 				return plain;
@@ -177,7 +177,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 	struct walk plain = { 0, VERDICT_PASS };
 
 	if (c->peer.passing == 0 && !c->refused_until)
-		plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
+		plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 	if (plain.verdict != VERDICT_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
@@ -438,7 +438,7 @@ void relay_client_drained(struct client *c)
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 	struct peer *from;
 
-	if (s && !request_send_local_replies(c, s))
+	if (s && !relay_send_local_replies(c, s))
 		return;
 	if (s && c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) && stream_unsent(&s->peer.stream) == 0)
 		client_resume(c);

@@ -1,7 +1,7 @@
 /*
  * Messages of clients and servers: where each goes, and its effects.
  *
- * A client's message goes one of two ways, with the same effect. request_take looks at one frame, possibly before it is complete. request_pass_plain
+ * A client's message goes one of two ways, with the same effect. relay_take looks at one frame, possibly before it is complete. relay_pass_plain
  * takes most traffic in one short loop: complete messages for a server that is ready, which may pass unread. Both go by the message's row in
  * include/tbl/message.tbl, which names the code that takes a message and the condition under which it may pass without that code.
  *
@@ -124,7 +124,7 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 	return true;
 }
 
-bool request_send_local_replies(struct client *c, struct server *s)
+bool relay_send_local_replies(struct client *c, struct server *s)
 {
 	return !ledger_local_reply_is_due(&s->ledger) || send_local_replies(c, s);
 }
@@ -137,7 +137,7 @@ static NEVER_INLINE enum verdict too_deep(struct client *c, struct server *s, st
 {
 	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
-	if (!request_send_local_replies(c, s))
+	if (!relay_send_local_replies(c, s))
 		return VERDICT_GONE;
 	if (ledger_depth(&s->ledger) < RELAY_DEEPEST)
 		return VERDICT_PASS;
@@ -241,7 +241,7 @@ static enum verdict take_FLUSH(struct client *c, struct server *s, const struct 
 {
 	enum verdict verdict = take_REQUEST(c, s, f, g, skip);
 
-	return verdict == VERDICT_PASS && !request_send_local_replies(c, s) ? VERDICT_GONE : verdict;
+	return verdict == VERDICT_PASS && !relay_send_local_replies(c, s) ? VERDICT_GONE : verdict;
 }
 
 static enum verdict take_QUERY(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
@@ -282,7 +282,7 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 	verdict = prepared_send(c, s, f, g, skip);
 	/* the awaited answer may be a local reply */
 	if (verdict == VERDICT_WAIT && ledger_local_reply_is_due(&s->ledger)) {
-		if (!request_send_local_replies(c, s))
+		if (!relay_send_local_replies(c, s))
 			return VERDICT_GONE;
 		verdict = prepared_send(c, s, f, g, skip);
 	}
@@ -359,7 +359,7 @@ static NEVER_INLINE enum verdict take_filled(struct client *c, struct server *s,
 	return verdict;
 }
 
-enum verdict request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
+enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	const struct pg_client_message *row = &pg_client_messages[f->type];
 	enum verdict verdict;
@@ -412,7 +412,7 @@ enum verdict request_take(struct client *c, const struct pg_frame *f, struct gat
 
 /*
  * The functions of the column `may pass unread` in message.tbl: each enters a complete message with a body of `size` bytes, if the message needs no
- * further examination. VERDICT_MORE: request_take() must take it, and nothing has happened.
+ * further examination. VERDICT_MORE: relay_take() must take it, and nothing has happened.
  */
 
 static ALWAYS_INLINE enum verdict pass_NEVER(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
@@ -500,7 +500,7 @@ static ALWAYS_INLINE enum verdict pass_unread(struct client *c, struct server *s
 	return VERDICT_MORE;
 }
 
-struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
+struct walk relay_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 {
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 	const uint8_t *at = buf, *end = buf + n;
