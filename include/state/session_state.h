@@ -81,9 +81,9 @@ bool session_state_keeps_server(struct client *client);
 /* The ledger of the server is lost, and the session has state of the client: the client keeps the server until it leaves. The client may end
    because of max_pinned. */
 void session_state_lose(struct client *client);
-/* After a hand-over: makes the session of the client from these facts, with a reference to `first`; `names` has `size` bytes. False: the names are
+/* After a handover: makes the session of the client from these facts, with a reference to `first`; `names` has `size` bytes. False: the names are
    malformed, or there is no memory. */
-bool session_state_restore(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);
+bool session_state_unpack(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);
 void session_state_free(struct client *client);
 
 #endif

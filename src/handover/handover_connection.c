@@ -428,7 +428,7 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 	read.draws_now = true;
 	read.reads_values = unpack_bool(in);
 	names = unpack_blob(in, &size);
-	in->bad = in->bad || !session_state_restore(c, &read, first, (const char *)names, size);
+	in->bad = in->bad || !session_state_unpack(c, &read, first, (const char *)names, size);
 	params_drop(c->peer.world->params, &first);
 	return pins;
 }

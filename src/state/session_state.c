@@ -666,9 +666,9 @@ void session_state_lose(struct client *c)
 	session_state_keeps_server(c);
 }
 
-/* ---- the hand-over ---- */
+/* ---- the handover ---- */
 
-bool session_state_restore(struct client *c, const struct client_session *facts, const struct params *first, const char *names, size_t size)
+bool session_state_unpack(struct client *c, const struct client_session *facts, const struct params *first, const char *names, size_t size)
 {
 	struct client_session *state = mem_try(sizeof(*state));
 

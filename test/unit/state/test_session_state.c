@@ -276,7 +276,7 @@ TEST(pin_limit)
 	whole_close();
 }
 
-/* ---- after a hand-over ---- */
+/* ---- after a handover ---- */
 
 static bool restores(const char *names, size_t size, int *count)
 {
@@ -287,7 +287,7 @@ static bool restores(const char *names, size_t size, int *count)
 		return false;
 	session_state_free(client);
 	CHECK(!client->session);
-	works = session_state_restore(client, &facts, client->params, names, size);
+	works = session_state_unpack(client, &facts, client->params, names, size);
 	*count = client->session ? client->session->count : -1;
 	CHECK(client->session && client->session->calls == PIN_LOCK && client->session->pins_logged == PIN_LISTENING);
 	client->session->calls = 0;
