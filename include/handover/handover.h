@@ -7,7 +7,6 @@
 #include "net/records.h"
 #include "pg/startup.h"
 
-#include <sys/un.h>
 
 /*
  * The handover of a running process's state to a new process: see handover.c. Only between processes with the same
@@ -70,46 +69,9 @@ void handover_undo(struct handover **handover);
 void handover_finish(struct handover **handover, struct records **predecessor);
 
 /*
- * Online restart (-R): the conversation between the running process and the process that replaces it. Its two sides are in
- * handover_give.c and handover_take.c, which also has the socket and HELLO.
- *
- * new                       old
- * HELLO
- *                           HELLO
- * TAKE                      ... logins and cancel requests in progress end, or a second passes
- *                           NOTIFY, PIDFILE, WORLD ... END
- * READY
- *                           GO
- *
- * Instead of HELLO, NOTIFY or GO, the old process may send a REFUSAL and continue to run; it also continues if the connection
- * ends before GO. The conversation after GO is in cancel/predecessors.c.
+ * Online restart (-R): the conversation between the running process and the process that replaces it (handover_conversation.c).
  */
 
-/* ---- the socket ---- */
-
-/* The socket of the running process. */
-struct handover_socket {
-	int fd;				/* -1: not open */
-	struct socket_file file;
-	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];	/* "": an abstract socket */
-};
-enum taker_found { TAKER_FOUND, TAKER_NOBODY, TAKER_REFUSED };
-
-/* Listens on a socket beside the pidfile, or else beside the Unix socket for clients; the descriptor is non-blocking. False
-   with a text. */
-bool handover_listen(struct handover_socket *to, const struct settings *settings, char *why, size_t why_size);
-/* Removes the file, if this process created it, and closes the socket. Sets fd to -1; does nothing if it is -1. */
-void handover_unlisten(struct handover_socket *to);
-/* Connects to the running process; the caller owns *fd, which is non-blocking. TAKER_NOBODY: no process listens; TAKER_REFUSED: a process
-   accepted no connection for some seconds, or the settings name no place; both with a text. */
-enum taker_found handover_connect(const struct settings *settings, int *fd, char *why, size_t why_size);
-
-/* ---- greeting ---- */
-
-/* Sends HELLO; both sides do. */
-bool handover_say_hello(struct records *records, int patience);
-/* Checks the HELLO of the other side. False: another version; `why` says which. */
-bool handover_read_hello(const struct record *record, char *why, size_t why_size);
 /* ---- the side of the old process ---- */
 
 struct giver;
@@ -127,9 +89,10 @@ void giver_close(struct giver **giver);
 /* ---- the side of the new process ---- */
 
 struct taker;
+enum taker_found { TAKER_FOUND, TAKER_NOBODY, TAKER_REFUSED };
 
 /* Finds the running process and checks that it has the same handover version. TAKER_NOBODY: no running process; TAKER_REFUSED: a handover
-   is not possible; both with a text. Waits for some seconds at most. */
+   is not possible, or the settings name no place for the socket; both with a text. Waits for some seconds at most. */
 enum taker_found taker_find(const struct settings *settings, struct taker **taker, char *why, size_t why_size);
 /* Takes everything into the world, which has its console but does not listen yet; then also opens the sockets of the
    configuration. *pidfile is set if the settings name one. True: the handover is complete, and the old process knows. False,

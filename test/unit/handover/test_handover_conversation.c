@@ -2,8 +2,13 @@
 #include "handover/handover.h"
 
 #include "base/bytes.h"
+#include "base/version.h"
 #include "unit.h"
 #include "whole.h"
+
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #define PATIENCE 20000
 /* an abstract socket: no file is left */
@@ -24,22 +29,43 @@ static struct record heard(uint8_t type)
 	return r;
 }
 
+/* Connects as a new process does. Returns a non-blocking descriptor, or -1. */
+static int connect_to_giver(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int size = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "pgweir-takeover/pgweir-test-give/.s.PGSQL.%u",
+			    (unsigned)whole.world->conf->settings.listen_port);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return connect(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)) == 0 ? fd : -1;
+}
+
 /* The other process connects and greets. */
 static bool begin(void)
 {
+	struct bytes out = BYTES_EMPTY;
 	struct record hello;
-	char why[128];
+	struct unpack in;
+	bool sent;
 	int fd;
 
 	whole_open(WHOLE_INI("", SOCKET));
 	due = false;
 	giver = giver_open(whole.base, whole.world, &pidfile, &due);
-	if (!giver || handover_connect(&whole.world->conf->settings, &fd, why, sizeof(why)) != TAKER_FOUND)
+	fd = giver ? connect_to_giver() : -1;
+	if (fd < 0)
 		return false;
 	asker = records_new(fd);
 	hello = heard(HANDOVER_HELLO);
-	CHECK(handover_read_hello(&hello, why, sizeof(why)));
-	return handover_say_hello(asker, PATIENCE);
+	in = unpack_of(hello.body, hello.size);
+	CHECK_TEXT(unpack_text(&in), "pgweir");
+	CHECK_INT(unpack_u32(&in), HANDOVER_VERSION);
+	pack_text(&out, "pgweir");
+	bytes_append_u32(&out, HANDOVER_VERSION);
+	pack_text(&out, PGWEIR_VERSION);
+	sent = records_send(asker, HANDOVER_HELLO, &out, -1, PATIENCE);
+	bytes_free(&out);
+	return sent;
 }
 
 static void end(void)

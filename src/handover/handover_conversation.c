@@ -1,0 +1,800 @@
+/*
+ * Online restart: the conversation of the running process with the process that replaces it, and the socket on which the running process listens.
+ *
+ * new                       old
+ * HELLO
+ *                           HELLO
+ * TAKE                      ... logins and cancel requests in progress end, or a second passes
+ *                           NOTIFY, PIDFILE, WORLD ... END
+ * READY
+ *                           GO
+ *
+ * Instead of HELLO, NOTIFY or GO, the old process may send a REFUSAL and continue to run; it also continues if the connection
+ * ends before GO. The conversation after GO is in cancel/predecessors.c.
+ */
+#include "handover/handover_parts.h"
+
+#include "auth/refusal.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/service.h"
+#include "base/version.h"
+#include "conn/listening.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define NAME "pgweir"			/* the name of the program in HELLO; another program might use the same socket name */
+#define GIVING_PATIENCE 5000		/* ms, for each message of the new process */
+#define TAKING_PATIENCE 10000		/* ms, for each message of the old process, which should give up first */
+#define DEATH_PATIENCE 2000		/* ms, from the end of a process's sockets to its end */
+#define CALM_MOST USEC			/* longest delay of new connections for logins in progress */
+#define ASKING_MOST (10 * USEC)		/* from the connection to the request */
+#define ACCEPTED_MOST 64			/* connections accepted per event */
+#define TELL_EVERY (60 * USEC)		/* between log lines about refused connections */
+
+/* ---- greeting ---- */
+
+/* Each process sends the name of the program and its handover version. */
+static bool say_hello(struct records *records, int patience)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool said;
+
+	pack_text(&out, NAME);
+	bytes_append_u32(&out, HANDOVER_VERSION);
+	pack_text(&out, PGWEIR_VERSION);
+	said = records_send(records, HANDOVER_HELLO, &out, -1, patience);
+	bytes_free(&out);
+	return said;
+}
+
+/* Checks the HELLO of the other side. False: another version; `why` says which. */
+static bool read_hello(const struct record *record, char *why, size_t why_size)
+{
+	struct unpack in = unpack_of(record->body, record->size);
+	const char *name = unpack_text(&in), *version;
+	uint32_t handover = unpack_u32(&in);
+
+	version = unpack_text(&in);
+	/* later versions may add fields after it; they are refused below */
+	if (record->type != HANDOVER_HELLO || in.bad || !name || !version || strcmp(name, NAME) != 0) {
+		snprintf(why, why_size, "the other process is no pgweir");
+		return false;
+	}
+	if (handover == HANDOVER_VERSION)
+		return true;
+	snprintf(why, why_size, "pgweir %.32s hands over in version %u, pgweir " PGWEIR_VERSION " in version %d", version,
+		 (unsigned)handover, HANDOVER_VERSION);
+	return false;
+}
+
+/* ---- the socket ---- */
+
+/*
+ * The name is derived from the file by which the two processes find each other: PIDFILE.takeover, or, without a pidfile,
+ * .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel lets no other user connect, and a user without write
+ * access to the directory cannot occupy the name. With an abstract socket, another user could fill its queue, flood the log by
+ * connecting, or bind the name first, and prevent online restarts.
+ *
+ * Only if unix_socket_dir names an abstract socket and there is no pidfile, there is no directory, and this socket is abstract
+ * too. Then every user can connect: accept_one() closes and counts connections of other users.
+ *
+ * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or of the Unix socket. The new
+ * process tries that name too, so it can replace such a process; if another user listens there, it is ignored. This version
+ * does not listen there: an earlier version that is started with -R finds no process, starts normally, and is refused by the
+ * pidfile.
+ */
+
+#define BACKLOG 128
+#define CONNECT_SECONDS 5		/* for a full queue */
+#define PATH_MOST 256
+
+/* Writes the file by which the socket is found, or "@..." for an abstract socket. False with a text: the settings name none. */
+static bool file_of(const struct settings *s, char *path, size_t size, char *why, size_t why_size)
+{
+	int length;
+
+	if (s->pidfile && *s->pidfile) {
+		length = snprintf(path, size, "%s", s->pidfile);
+	} else if (s->unix_socket_dir && *s->unix_socket_dir) {
+		length = snprintf(path, size, "%s/.s.PGSQL.%u", s->unix_socket_dir, (unsigned)s->listen_port);
+	} else {
+		snprintf(why, why_size, "neither pidfile nor unix_socket_dir is set");
+		return false;
+	}
+	if (length >= 0 && (size_t)length < size)
+		return true;
+	snprintf(why, why_size, "the path of the pidfile or the Unix socket is too long");
+	return false;
+}
+
+/* False: the name is too long. */
+static bool abstract_address(struct address *a, const char *name)
+{
+	char *path = a->u.local.sun_path;
+	int length;
+
+	memset(a, 0, sizeof(*a));
+	a->u.local.sun_family = AF_UNIX;
+	/* the first byte is NUL: an abstract name */
+	length = snprintf(path + 1, sizeof(a->u.local.sun_path) - 1, "pgweir-takeover/%s", name);
+	a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	return length >= 0 && (size_t)length < sizeof(a->u.local.sun_path) - 1;
+}
+
+static bool address_of(struct address *a, const char *file, char *why, size_t why_size)
+{
+	bool fits;
+	int length;
+
+	if (file[0] == '@') {
+		fits = abstract_address(a, file + 1);
+	} else {
+		memset(a, 0, sizeof(*a));
+		a->u.local.sun_family = AF_UNIX;
+		length = snprintf(a->u.local.sun_path, sizeof(a->u.local.sun_path), "%s.takeover", file);
+		a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length + 1);
+		fits = length >= 0 && (size_t)length < sizeof(a->u.local.sun_path);
+	}
+	if (!fits)
+		snprintf(why, why_size, "\"%.200s.takeover\" is too long for the name of a Unix socket", file);
+	return fits;
+}
+
+/* Whether the peer's user is the user of this process. */
+static bool check_user(int fd, int32_t *pid)
+{
+	uint32_t uid;
+
+	return address_unix_peer(fd, pid, &uid) && uid == geteuid();
+}
+
+/* ---- connecting ---- */
+
+/* -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first come first served. */
+static int connect_to(const struct address *a, int flags)
+{
+	const struct timeval patience = { .tv_sec = CONNECT_SECONDS };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), error;
+
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
+	    connect(fd, &a->u.any, a->size) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+		return fd;
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return -1;
+}
+
+/* Connects to the running process; the caller owns *fd, which is non-blocking. TAKER_NOBODY: no process listens; TAKER_REFUSED: a process
+   accepted no connection for some seconds, or the settings name no place; both with a text. */
+static enum taker_found connect_to_running(const struct settings *settings, int *fd, char *why, size_t why_size)
+{
+	char file[PATH_MOST], name[64];
+	struct address a;
+	struct stat s;
+	int32_t pid;
+
+	if (!file_of(settings, file, sizeof(file), why, why_size))
+		return TAKER_REFUSED;
+	if (!address_of(&a, file, why, why_size))
+		return TAKER_NOBODY;
+	*fd = connect_to(&a, 0);
+	if (*fd >= 0)
+		return TAKER_FOUND;
+	if (errno == EAGAIN) {
+		snprintf(why, why_size, "it accepts no connection");
+		return TAKER_REFUSED;
+	}
+	snprintf(why, why_size, "%s", strerror(errno));
+	/* An earlier version. Never blocks: the listening process may belong to another user. */
+	if (file[0] == '@' || stat(file, &s) != 0)
+		return TAKER_NOBODY;
+	snprintf(name, sizeof(name), "file-%llx-%llx", (unsigned long long)s.st_dev, (unsigned long long)s.st_ino);
+	*fd = abstract_address(&a, name) ? connect_to(&a, SOCK_NONBLOCK) : -1;
+	if (*fd >= 0 && check_user(*fd, &pid))
+		return TAKER_FOUND;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return TAKER_NOBODY;
+}
+
+/* ---- the old process ---- */
+
+/*
+ * One process at a time may ask. Nothing changes until its request. Then new connections wait in the kernel's queue, which is
+ * handed over too, until the logins and cancel requests in progress have ended: these cannot be handed over, and usually take
+ * some milliseconds. A client stays in this process if its login takes longer than CALM_MOST.
+ *
+ * The handover takes place in one turn: from the first record to the answer this process does nothing else, so the state that
+ * it sends does not change. It waits at most GIVING_PATIENCE for each message of the new process. The point of no return is GO: when
+ * the socket has accepted it, everything belongs to the new process and is closed here.
+ */
+
+/* The process that asks. */
+struct asker {
+	struct records *records;
+	struct event readable;
+	int32_t pid;
+	usec_t since;			/* when it connected, or when it sent the request */
+	bool is_known;			/* it has sent a valid HELLO */
+	bool wants;			/* it has sent TAKE */
+};
+
+struct giver {
+	struct event_base *base;
+	struct world *world;
+	struct pidfile **pidfile;
+	bool *due;
+	struct handover_socket {
+		int fd;			/* -1: not open, or closed after the handover */
+		struct socket_file file;
+		char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];	/* "": an abstract socket */
+	} socket;
+	struct event readable;
+	bool is_accept_failing;		/* accepting failed: waiting for the socket would spin */
+	struct asker *asker;
+	unsigned refused;		/* connections since the last log line about them */
+	usec_t told;			/* time of that line; 0: none yet */
+	char reason[96];		/* for the last of them */
+};
+
+/* ---- the process that asks ---- */
+
+static void asker_free(struct asker **place)
+{
+	struct asker *a = *place;
+
+	*place = NULL;
+	if (!a)
+		return;
+	if (a->records)
+		event_del(&a->readable);
+	records_free(&a->records);
+	mem_free(a);
+}
+
+static bool send_text(struct records *to, uint8_t type, const char *text, int patience)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	pack_text(&out, text);
+	sent = records_send(to, type, &out, -1, patience);
+	bytes_free(&out);
+	return sent;
+}
+
+/* Sends a refusal and closes the connection. */
+static void refuse(struct giver *g, const char *why)
+{
+	log_warning("process %d cannot take over: %s", (int)g->asker->pid, why);
+	send_text(g->asker->records, HANDOVER_REFUSAL, why, 0);
+	asker_free(&g->asker);
+}
+
+/* The handover failed: this process continues. */
+static void resume(struct giver *g, const char *why)
+{
+	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
+	if (g->asker->wants)
+		listening_set_accepting(&g->world->listening, true);
+	asker_free(&g->asker);
+}
+
+static void hear_asker(struct giver *g, const struct record *r)
+{
+	struct asker *a = g->asker;
+	const char *refusal;
+	char why[128] = "";
+
+	if (r->fd >= 0)
+		close(r->fd);
+	if (!a->is_known && read_hello(r, why, sizeof(why))) {
+		a->is_known = true;
+	} else if (!a->is_known) {
+		refuse(g, why);
+	} else if (r->type != HANDOVER_TAKE || a->wants) {
+		resume(g, "it has said something that makes no sense here");
+	} else if ((refusal = handover_refusal(g->world)) != NULL) {
+		refuse(g, refusal);
+	} else {
+		log_info("process %d is about to take over", (int)a->pid);
+		a->wants = true;
+		a->since = g->world->now;
+		listening_set_accepting(&g->world->listening, false);
+		*g->due = true;
+	}
+}
+
+static void on_asker(evutil_socket_t fd, short what, void *arg)
+{
+	struct giver *g = arg;
+	struct record r;
+
+	(void)fd, (void)what;
+	world_wake(g->world);
+	while (g->asker) {
+		switch (records_next(g->asker->records, &r)) {
+		case RECORDS_AGAIN:
+			return;
+		case RECORDS_OK:
+			hear_asker(g, &r);
+			continue;
+		case RECORDS_END:
+		case RECORDS_BROKEN:
+			resume(g, g->asker->records->error);
+		}
+	}
+}
+
+static struct asker *asker_new(struct giver *g, int fd, int32_t pid)
+{
+	struct asker *a = mem_try(sizeof(*a));
+
+	if (!a || !(a->records = records_new(fd))) {
+		mem_free(a);
+		close(fd);
+		return NULL;
+	}
+	a->pid = pid;
+	a->since = g->world->now;
+	event_assign(&a->readable, g->base, fd, EV_READ | EV_PERSIST, on_asker, g);
+	if (event_add(&a->readable, NULL) == 0)
+		return a;
+	asker_free(&a);
+	return NULL;
+}
+
+/* Logs the first refused connection at once, then at most one line a minute, because any user may be able to connect. */
+static void tell_refused(struct giver *g)
+{
+	usec_t now = g->world->now;
+
+	if (g->refused == 0 || (g->told != 0 && now - g->told < TELL_EVERY))
+		return;
+	log_warning("online restart: connections refused: %u, the last one %s", g->refused, g->reason);
+	g->refused = 0;
+	g->told = now;
+}
+
+/* Accepts a connection; only one process of this user may ask at a time. False: no connection, or accepting failed. */
+static bool accept_one(struct giver *g)
+{
+	int fd = accept4(g->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int32_t pid = 0;
+	uint32_t uid;
+
+	if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
+		return true;
+	if (fd < 0) {
+		g->is_accept_failing = errno != EAGAIN;
+		if (g->is_accept_failing)
+			event_del(&g->readable);
+		return false;
+	}
+	if (!address_unix_peer(fd, &pid, &uid)) {
+		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
+	} else if (uid != geteuid()) {
+		snprintf(g->reason, sizeof(g->reason), "of process %d, which is of user %u", (int)pid, (unsigned)uid);
+	} else if (g->asker) {
+		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)pid, (int)g->asker->pid);
+	} else {
+		g->asker = asker_new(g, fd, pid);
+		if (g->asker && !say_hello(g->asker->records, 0))
+			resume(g, g->asker->records->error);
+		return true;
+	}
+	g->refused++;
+	close(fd);
+	return true;
+}
+
+static void on_connection(evutil_socket_t listening, short what, void *arg)
+{
+	struct giver *g = arg;
+
+	(void)listening, (void)what;
+	world_wake(g->world);
+	for (int i = 0; i < ACCEPTED_MOST && accept_one(g); i++)
+		;
+	tell_refused(g);
+}
+
+/* Removes the file, if this process created it, and closes the socket, unless this was done already. */
+static void stop_listening(struct giver *g)
+{
+	struct handover_socket *s = &g->socket;
+
+	if (s->fd < 0)
+		return;
+	if (event_initialized(&g->readable))
+		event_del(&g->readable);
+	if (socket_file_is_still_ours(&s->file, s->path))
+		unlink(s->path);
+	close(s->fd);
+	s->fd = -1;
+}
+
+/* Listens on a socket beside the pidfile, or else beside the Unix socket for clients. False with a text: no process can take over from now on. */
+static bool start_listening(struct giver *g, char *why, size_t why_size)
+{
+	const struct settings *settings = &g->world->conf->settings;
+	struct handover_socket *s = &g->socket;
+	char file[PATH_MOST];
+	const char *problem;
+	bool is_abstract;
+	struct address a;
+
+	*s = (struct handover_socket){ .fd = -1 };
+	why[0] = '\0';
+	if (!file_of(settings, file, sizeof(file), why, why_size) || !address_of(&a, file, why, why_size))
+		return false;
+	is_abstract = a.u.local.sun_path[0] == '\0';
+	/* sockets from systemd may be elsewhere */
+	if (!(settings->pidfile && *settings->pidfile) && !is_abstract && access(file, F_OK) != 0) {
+		snprintf(why, why_size, "\"%s\": %s", file, strerror(errno));
+		return false;
+	}
+	problem = is_abstract ? NULL : socket_file_remove_stale(&a);
+	if (problem) {
+		snprintf(why, why_size, "\"%s\": %s", a.u.local.sun_path, problem);
+		return false;
+	}
+	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->fd >= 0 && bind(s->fd, &a.u.any, a.size) == 0) {
+		if (!is_abstract) {
+			memcpy(s->path, a.u.local.sun_path, sizeof(s->path));
+			socket_file_own(&s->file, s->path);
+		}
+		/* the mode before listen(): until then connect() fails, independent of the umask */
+		if ((is_abstract || socket_file_dress(s->path, 0600, NULL, why, why_size)) && listen(s->fd, BACKLOG) == 0) {
+			event_assign(&g->readable, g->base, s->fd, EV_READ | EV_PERSIST, on_connection, g);
+			if (event_add(&g->readable, NULL) == 0)
+				return true;
+			snprintf(why, why_size, "out of memory");
+		}
+	}
+	if (!why[0])
+		snprintf(why, why_size, "%s", strerror(errno));
+	stop_listening(g);
+	return false;
+}
+
+/* Waits for READY and sends GO. Returns NULL, or why the handover failed. */
+static const char *confirm_giving(struct giver *g, bool *takes_pidfile)
+{
+	struct records *channel = g->asker->records;
+	struct record r;
+	struct unpack in;
+	char why[256];
+
+	if (records_wait(channel, &r, GIVING_PATIENCE) != RECORDS_OK)
+		return channel->error;
+	if (r.fd >= 0)
+		close(r.fd);
+	in = unpack_of(r.body, r.size);
+	*takes_pidfile = unpack_bool(&in);
+	if (r.type != HANDOVER_READY || !unpack_is_done(&in))
+		return "it has answered something that makes no sense here";
+	/* stops listening before GO, so that the new process can bind the name */
+	stop_listening(g);
+	if (records_send(channel, HANDOVER_GO, NULL, -1, 0))
+		return NULL;
+	if (!start_listening(g, why, sizeof(why)))
+		log_warning("an online restart (-R) of this process is not possible any more: %s", why);
+	return channel->error;
+}
+
+static void give(struct giver *g)
+{
+	struct records *to = g->asker->records;
+	const char *notify = getenv(SERVICE_NOTIFY_SOCKET), *why;
+	struct handover_counts counts;
+	bool takes_pidfile = false;
+	int32_t pid = g->asker->pid;
+
+	if ((notify && !send_text(to, HANDOVER_NOTIFY, notify, GIVING_PATIENCE)) ||
+	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), GIVING_PATIENCE)) ||
+	    !handover_send(g->world, to, GIVING_PATIENCE, &counts)) {
+		resume(g, to->error);
+		return;
+	}
+	why = confirm_giving(g, &takes_pidfile);
+	if (why) {
+		/* the new process may be alive and still send READY: it must be told */
+		send_text(g->asker->records, HANDOVER_REFUSAL, why, GIVING_PATIENCE);
+		resume(g, why);
+		return;
+	}
+	/* everything belongs to the new process; only clients that could not be handed over remain */
+	pidfile_release(g->pidfile, !takes_pidfile);
+	service_notify("MAINPID=%d", pid);
+	unsetenv(SERVICE_NOTIFY_SOCKET);
+	event_del(&g->asker->readable);
+	g->asker->records = NULL;
+	asker_free(&g->asker);
+	handover_done(g->world, &to);
+	log_info("process %d has taken over: %u clients, %u servers, %u listening sockets; %u clients stay here to their end", (int)pid,
+		 counts.clients, counts.servers, counts.listeners, counts.staying);
+}
+
+void giver_turn(struct giver *g)
+{
+	const struct world *w;
+	struct asker *a;
+	usec_t most;
+
+	if (!g)
+		return;
+	if (g->is_accept_failing && g->socket.fd >= 0)
+		g->is_accept_failing = event_add(&g->readable, NULL) != 0;
+	tell_refused(g);
+	if (!g->asker)
+		return;
+	w = g->world;
+	a = g->asker;
+	if (!a->wants) {
+		if (w->now - a->since >= ASKING_MOST)
+			resume(g, "it does not say what it wants");
+		return;
+	}
+	/* a PAUSE or SHUTDOWN may have come since the request */
+	if (handover_refusal(w)) {
+		listening_set_accepting(&g->world->listening, true);
+		refuse(g, handover_refusal(w));
+		return;
+	}
+	/* a failed login that waits for its refusal is ended at once */
+	refusals_tick(g->world->refusals, INT64_MAX);
+	most = w->conf->settings.suspend_timeout;
+	if (most <= 0 || most > CALM_MOST)
+		most = CALM_MOST;
+	if (handover_is_calm(w) || w->now - a->since >= most)
+		give(g);
+}
+
+struct giver *giver_open(struct event_base *base, struct world *world, struct pidfile **pidfile, bool *due)
+{
+	struct giver *g = mem_try(sizeof(*g));
+	char why[256] = "no memory";
+
+	if (!g)
+		return NULL;
+	g->base = base;
+	g->world = world;
+	g->pidfile = pidfile;
+	g->due = due;
+	if (start_listening(g, why, sizeof(why)))
+		return g;
+	log_warning("an online restart (-R) of this process will not be possible: %s", why);
+	mem_free(g);
+	return NULL;
+}
+
+void giver_close(struct giver **giver)
+{
+	struct giver *g = *giver;
+
+	*giver = NULL;
+	if (!g)
+		return;
+	asker_free(&g->asker);
+	stop_listening(g);
+	mem_free(g);
+}
+
+/* ---- the new process ---- */
+
+/*
+ * Everything that can fail is done before the confirmation: the configuration is read and checked and the world created before
+ * the running process is asked; missing sockets are opened, the pidfile is locked and every connection is built before READY.
+ * After GO everything belongs to this process.
+ *
+ * If the connection ends between READY and GO, it matters whether the old process is alive. If it is, it has given up the
+ * handover and continues; if it has died, this process has everything and continues in its place. A descriptor of the old
+ * process, opened while it certainly was the peer (pidfd_open), tells the two cases apart.
+ */
+
+struct taker {
+	struct records *records;
+	int32_t pid;
+	int process;			/* pidfd of the old process; -1: not supported by the kernel */
+};
+
+void taker_free(struct taker **place)
+{
+	struct taker *t = *place;
+
+	*place = NULL;
+	if (!t)
+		return;
+	records_free(&t->records);
+	if (t->process >= 0)
+		close(t->process);
+	mem_free(t);
+}
+
+/* Waits for the answer to a request. False: a REFUSAL, or no answer. */
+static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, int patience)
+{
+	struct unpack in;
+	const char *text;
+
+	if (records_wait(t->records, r, patience) != RECORDS_OK) {
+		snprintf(why, why_size, "%s", t->records->error);
+		return false;
+	}
+	if (r->type != HANDOVER_REFUSAL)
+		return true;
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+	in = unpack_of(r->body, r->size);
+	text = unpack_text(&in);
+	snprintf(why, why_size, "%s", text ? text : "it says no");
+	return false;
+}
+
+enum taker_found taker_find(const struct settings *settings, struct taker **taker, char *why, size_t why_size)
+{
+	enum taker_found found;
+	struct taker *t;
+	struct record r;
+	int fd;
+
+	*taker = NULL;
+	found = connect_to_running(settings, &fd, why, why_size);
+	if (found != TAKER_FOUND)
+		return found;
+	t = mem_must(sizeof(*t));
+	t->process = -1;
+	t->records = records_new(fd);
+	if (!t->records)
+		close(fd);
+	if (t->records && check_user(fd, &t->pid)) {
+#ifdef SYS_pidfd_open
+		t->process = (int)syscall(SYS_pidfd_open, (pid_t)t->pid, 0u);
+#endif
+		if (!say_hello(t->records, TAKING_PATIENCE)) {
+			snprintf(why, why_size, "%s", t->records->error);
+		} else if (hear(t, &r, why, why_size, TAKING_PATIENCE)) {
+			if (r.fd >= 0)
+				close(r.fd);
+			if (read_hello(&r, why, why_size)) {
+				*taker = t;
+				return TAKER_FOUND;
+			}
+		}
+	} else {
+		snprintf(why, why_size, "it belongs to another user");
+	}
+	taker_free(&t);
+	return TAKER_REFUSED;
+}
+
+/* Requests and handles all records. False, with a problem: not all of them could be used. */
+static bool take_all(struct taker *t, struct world *w, struct handover *h, struct pidfile **pidfile, struct conf_problems *problems)
+{
+	const char *path = w->conf->settings.pidfile;
+	struct pidfile *had;
+	const char *address;
+	struct unpack in;
+	struct record r;
+	char why[256];
+
+	if (!records_send(t->records, HANDOVER_TAKE, NULL, -1, TAKING_PATIENCE)) {
+		conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, t->records->error);
+		return false;
+	}
+	while (!h->is_whole) {
+		if (!hear(t, &r, why, sizeof(why), TAKING_PATIENCE)) {
+			conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);
+			return false;
+		}
+		switch (r.type) {
+		case HANDOVER_NOTIFY:
+			if (r.fd >= 0)
+				close(r.fd);
+			in = unpack_of(r.body, r.size);
+			address = unpack_text(&in);
+			if (address)
+				setenv(SERVICE_NOTIFY_SOCKET, address, 1);
+			break;
+		case HANDOVER_PIDFILE:
+			/* The descriptor of the old process's lock, which is shared with it. Earlier versions send the pidfile's descriptor
+			   instead; pidfile_adopt() accepts both, so HANDOVER_VERSION did not change. */
+			had = *pidfile;
+			if (r.fd >= 0 && path && *path && !had)
+				*pidfile = pidfile_adopt(path, r.fd);
+			if (r.fd >= 0 && *pidfile == had)
+				close(r.fd);
+			break;
+		default:
+			if (!handover_take(h, &r, problems))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Sends READY, and waits for GO. */
+static bool confirm_taking(struct taker *t, bool has_old_pidfile, struct conf_problems *problems)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct record r = { .type = 0, .fd = -1 };
+	struct pollfd died = { .fd = t->process, .events = POLLIN };
+	char why[256] = "";
+	bool heard;
+
+	pack_bool(&out, has_old_pidfile);
+	records_send(t->records, HANDOVER_READY, &out, -1, TAKING_PATIENCE);
+	bytes_free(&out);
+	/* also if READY could not be sent: a REFUSAL may have arrived */
+	heard = hear(t, &r, why, sizeof(why), TAKING_PATIENCE);
+	if (!heard && r.type == 0) {
+		/* from now on GO cannot arrive any more, but it may have arrived before */
+		shutdown(t->records->fd, SHUT_RD);
+		heard = hear(t, &r, why, sizeof(why), 0);
+	}
+	if (r.fd >= 0)
+		close(r.fd);
+	if (heard && r.type == HANDOVER_GO)
+		return true;
+	if (heard) {
+		snprintf(why, sizeof(why), "it has answered something that makes no sense here");
+	} else if (r.type == 0 && t->process >= 0 && poll(&died, 1, DEATH_PATIENCE) > 0 && died.revents & POLLIN) {
+		log_warning("process %d has died during the handover: going on in its place", (int)t->pid);
+		return true;
+	}
+	conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);
+	return false;
+}
+
+bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, struct conf_problems *problems)
+{
+	const char *path = w->conf->settings.pidfile;
+	struct handover *h = handover_begin(w);
+	struct handover_counts counts;
+	bool has_old_pidfile, is_done;
+	char why[512];
+
+	if (!h) {
+		conf_problem_add(problems, false, NULL, 0, "out of memory");
+		return false;
+	}
+	is_done = take_all(t, w, h, pidfile, problems);
+	has_old_pidfile = *pidfile != NULL;
+	/* the sockets and the pidfile of the configuration that were not handed over */
+	if (is_done && path && *path && !*pidfile && !(*pidfile = pidfile_take(path, why, sizeof(why)))) {
+		conf_problem_add(problems, false, NULL, 0, "%s", why);
+		is_done = false;
+	}
+	if (!is_done || !world_listen(w, NULL, 0, problems) || !confirm_taking(t, has_old_pidfile, problems)) {
+		handover_undo(&h);
+		pidfile_release(pidfile, !has_old_pidfile);
+		return false;
+	}
+	if (has_old_pidfile && !pidfile_write(*pidfile))
+		log_warning("cannot write the pidfile: %s", strerror(errno));
+	counts = h->counts;
+	handover_finish(&h, &t->records);
+	log_info("took over from process %d: %u clients, %u servers, %u listening sockets; %u clients stay there to their end", (int)t->pid,
+		 counts.clients, counts.servers, counts.listeners, counts.staying);
+	return true;
+}
