@@ -90,6 +90,12 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
    the ident file is skipped. False: an error was added. */
 bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems);
 
+struct ini_line;
+struct value_table;
+/* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies `line->value`. False: no
+   memory. */
+bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, struct conf_problems *problems);
+
 /* PostgreSQL truncates longer names of users and databases in a start-up packet (NAMEDATALEN - 1). */
 #define CONF_NAME_MOST 63
 /* Looks up an exact name in a hash table. Returns NULL if unknown, never the fallback. */

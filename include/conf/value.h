@@ -63,26 +63,4 @@ bool value_rows_differ(const struct value_table *table, enum setting_applies whi
 /* Serialises the values of these rows: the bytes are equal exactly if the values are equal. Secrets are omitted. */
 void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which, const void *object);
 
-/* ---- entries of the file ---- */
-
-struct ini_line;
-
-/* The location of a value, for problems. */
-struct entry_place {
-	const char *file;
-	int line;
-	const char *noun, *owner;	/* "database", "mydb"; owner NULL: a setting */
-	int behind_password;		/* the number of the key=value pair in its entry if an earlier pair is a password, otherwise 0 */
-};
-
-/* Writes `; did you mean "NAME"?` to buf, with the known name nearest to a misspelt key, or "" without such a name. Returns buf. */
-const char *entry_suggest(const struct value_table *table, const char *key, char *buf, size_t size);
-/* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
-enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
-				const struct entry_place *place, struct conf_problems *problems);
-/* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies
-   `line->value`. False: no memory. */
-bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena,
-		struct conf_problems *problems);
-
 #endif

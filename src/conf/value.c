@@ -34,19 +34,6 @@ bool setting_may_be_secret(const char *name, const char *value)
 	return !value_find(&setting_table, name) || strcasestr(name, "ldap") || strcasestr(value, "passw") || strcasestr(value, "secret");
 }
 
-#define NAMES_MOST 160		/* more than any table has */
-
-/* Returns the known name nearest to a misspelt name, or NULL. */
-static const char *value_nearest(const struct value_table *table, const char *name)
-{
-	const char *names[NAMES_MOST];
-
-	ASSERT(table->count <= NAMES_MOST);
-	for (size_t i = 0; i < table->count; i++)
-		names[i] = table->rows[i].row.name;
-	return text_nearest(name, names, table->count);
-}
-
 static bool is_text(enum value_type type)
 {
 	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH || type == VALUE_NAMES;
@@ -326,28 +313,6 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 	return buf;
 }
 
-/* Writes the word of an enum that is nearest to a misspelt word to buf. Returns NULL for other types, or if no word is near. */
-static const char *value_nearest_word(const struct value_row *row, const char *text, char *buf, size_t size)
-{
-	char copies[16][WORD_MOST];
-	const char *names[16], *words = row->row.words, *word;
-	size_t count = 0, length;
-
-	if (row->type != VALUE_ENUM)
-		return NULL;
-	while ((length = next_word(&words, &word)) > 0) {
-		ASSERT(count < 16);
-		copy_word(copies[count], word, length);
-		names[count] = copies[count];
-		count++;
-	}
-	word = text_nearest(text, names, count);
-	if (!word)
-		return NULL;
-	text_copy(buf, size, word);
-	return buf;
-}
-
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size)
 {
 	const char *text, *words = row->row.words;
@@ -447,120 +412,6 @@ void value_rows_pack(struct bytes *out, const struct value_table *table, enum se
 		if (table->rows[i].row.applies == which)
 			pack_text(out, value_text(&table->rows[i], object, number, sizeof(number)));
 	}
-}
-
-/* ---- entries ---- */
-
-/*
- * An entry of the file: the value of a setting, or the key=value list of a database, a user or a peer. Most of the code words
- * the problems: the text that was found, the accepted values, the nearest known name.
- *
- * A problem must not contain a password. If an administrator forgets the quotes around a password, the rest of it looks like a
- * key or a value. Therefore no word after a password is repeated until the end of the entry: pairs are named by number, and
- * only names from the tables are printed.
- */
-
-#define SHOWN_MOST 64		/* bytes of a value that a problem shows */
-
-/* Writes `database "mydb": ` or "" to buf. Returns buf. */
-static const char *owner_text(const struct entry_place *place, char *buf, size_t size)
-{
-	buf[0] = '\0';
-	if (place->owner)
-		snprintf(buf, size, "%s \"%.*s\": ", place->noun, SHOWN_MOST, place->owner);
-	return buf;
-}
-
-const char *entry_suggest(const struct value_table *table, const char *key, char *buf, size_t size)
-{
-	const char *name = value_nearest(table, key);
-
-	buf[0] = '\0';
-	if (name)
-		snprintf(buf, size, "; did you mean \"%s\"?", name);
-	return buf;
-}
-
-enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
-				const struct entry_place *place, struct conf_problems *problems)
-{
-	enum value_verdict verdict = value_read(row, object, text, arena);
-	char owner[128], accepted[256], word[64], nearest[96] = "";
-	const char *habit = "";
-
-	if (verdict != VALUE_READ_WRONG)
-		return verdict;
-	value_accepted(row, accepted, sizeof(accepted));
-	if (place->behind_password) {
-		conf_problem_add(problems, false, place->file, place->line,
-				 "%s\"%s\" (key=value number %d, behind \"password\") must be %s",
-				 owner_text(place, owner, sizeof(owner)), row->row.name, place->behind_password, accepted);
-		return verdict;
-	}
-	/* syntax of other configuration files that pgweir does not support */
-	if (*text == '\'' || *text == '"')
-		habit = " (without quotes)";
-	else if (strchr(text, ';') || strchr(text, '#'))
-		habit = " (a comment needs a line of its own)";
-	if (value_nearest_word(row, text, word, sizeof(word)))
-		snprintf(nearest, sizeof(nearest), "; did you mean \"%s\"?", word);
-	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s",
-			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text, accepted, habit, nearest);
-	return verdict;
-}
-
-#define KEYS_MOST 64		/* more than any table has */
-
-bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena,
-		struct conf_problems *problems)
-{
-	struct entry_place place = { .file = line->file, .line = line->line, .noun = table->noun, .owner = line->key };
-	char *cursor = line->value, *key, *value, owner[128], where[96] = "", nearest[96];
-	const char *why, *last_key = NULL;
-	bool seen[KEYS_MOST] = { false };
-	enum connstr_verdict verdict;
-	int count = 0;
-
-	if (!value_read_defaults(table, object, arena))
-		return false;
-	owner_text(&place, owner, sizeof(owner));
-	while ((verdict = connstr_next(&cursor, &key, &value, &why)) == CONNSTR_PAIR) {
-		const struct value_row *row = value_find(table, key);
-
-		count++;
-		if (place.behind_password)
-			place.behind_password = count;
-		if (!row && place.behind_password) {
-			conf_problem_add(problems, false, line->file, line->line,
-					 "%sunknown key behind \"password\": key=value number %d (a value with blanks in it must stand in "
-					 "'single quotes')", owner, count);
-		} else if (!row) {
-			conf_problem_add(problems, false, line->file, line->line, "%sunknown key \"%.*s\"%s", owner, SHOWN_MOST, key,
-					 entry_suggest(table, key, nearest, sizeof(nearest)));
-		} else {
-			if (seen[row - table->rows])
-				conf_problem_add(problems, true, line->file, line->line,
-						 "%s\"%s\" is set twice; the last one counts", owner,
-						 row->row.name);
-			seen[row - table->rows] = true;
-			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_READ_NO_MEMORY)
-				return false;
-		}
-		/* a password, or a misspelt key for a password */
-		if (!row && value_nearest(table, key))
-			row = value_find(table, value_nearest(table, key));
-		if (row && row->type == VALUE_SECRET)
-			place.behind_password = count;
-		last_key = key;
-	}
-	if (verdict == CONNSTR_END)
-		return true;
-	if (place.behind_password)
-		snprintf(where, sizeof(where), "behind \"password\", at key=value number %d: ", count + 1);
-	else if (last_key)
-		snprintf(where, sizeof(where), "behind \"%.*s\": ", SHOWN_MOST, last_key);
-	conf_problem_add(problems, false, line->file, line->line, "%s%s%s", owner, where, why);
-	return true;
 }
 
 /* ---- lists of authentication methods ---- */

@@ -4,6 +4,7 @@
  * Input: a letter for the kind (d, u, p, l), the text. Properties: a parsed list, written again from its values, is parsed as the same; error
  * messages never contain the password in the text.
  */
+#include "conf/conf.h"
 #include "conf/ini.h"
 #include "conf/ldap.h"
 #include "conf/value.h"

@@ -1,6 +1,7 @@
 /* Contradictions between settings. */
 #include "conf/check.h"
 
+#include "sql_names.h"
 #include "tempfile.h"
 #include "unit.h"
 
@@ -439,9 +440,7 @@ TEST(teardown)
 /* Returns the found name, or "". */
 static const char *found_in(const char *sql)
 {
-	static char name[65];
-
-	return sql_unqualified_name(sql, false, name, sizeof(name)) ? name : "";
+	return unqualified_name("", "server_reset_query", "uses", sql);
 }
 
 TEST(operators)
@@ -495,11 +494,10 @@ TEST(functions)
 
 TEST(functions_alone)
 {
-	char name[65];
+	static const char lines[] = "auth_user = u\n";
 
-	CHECK(sql_unqualified_name("SELECT a FROM b WHERE c = f($1)", true, name, sizeof(name)));
-	CHECK_TEXT(name, "f");
-	CHECK(!sql_unqualified_name("SELECT a FROM b WHERE c = $1 AND d IN (e) AND nullif(a, b) = s.f(c)", true, name, sizeof(name)));
+	CHECK_TEXT(unqualified_name(lines, "auth_query", "calls", "SELECT a FROM b WHERE c = f($1)"), "f");
+	CHECK_TEXT(unqualified_name(lines, "auth_query", "calls", "SELECT a FROM b WHERE c = $1 AND d IN (e) AND nullif(a, b) = s.f(c)"), "");
 }
 
 TEST(texts_without_names)
@@ -532,10 +530,7 @@ TEST(unterminated_texts)
 
 TEST(long_name_is_truncated)
 {
-	char name[4];
-
-	CHECK(sql_unqualified_name("SELECT function(1)", false, name, sizeof(name)));
-	CHECK_TEXT(name, "fun");
+	CHECK_INT(strlen(found_in("SELECT f2345678901234567890123456789012345678901234567890123456789012345678901234567890(1)")), 64);
 }
 
 UNIT_MAIN

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "conf/conf.h"
 #include "conf/value.h"
+#include "tempfile.h"
 #include "unit.h"
 
 #include <ctype.h>
@@ -395,14 +396,13 @@ static const char *problem_of(const char *name, const char *value)
 {
 	static char text[400];
 	struct conf_problems problems = { .count = 0 };
-	const struct entry_place place = { .file = "f", .line = 1 };
-	struct arena *arena = arena_new(false);
-	struct settings s;
+	struct conf *conf;
 
-	CHECK_INT(entry_assign(value_find(&setting_table, name), &s, value, arena, &place, &problems), VALUE_READ_WRONG);
-	snprintf(text, sizeof(text), "%s", problems.count == 1 ? problems.items[0].text : "");
+	snprintf(text, sizeof(text), "[pgweir]\nauth_type = trust\n%s = %s\n", name, value);
+	conf = conf_load(temp_write("a.ini", text), &problems);
+	CHECK(!conf);
+	snprintf(text, sizeof(text), "%s", problems.count == 1 && problems.items[0].line == 3 ? problems.items[0].text : "");
 	conf_problems_free(&problems);
-	arena_free(&arena);
 	return text;
 }
 

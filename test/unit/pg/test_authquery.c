@@ -1,8 +1,8 @@
 /* The exchange of auth_query: the messages sent, byte by byte where that matters, and the interpretation of every form of answer. */
-#include "conf/check.h"
 #include "pg/authquery.h"
 #include "pg/build.h"
 #include "pg/frame.h"
+#include "sql_names.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -119,13 +119,12 @@ TEST(preparing_statements_are_schema_qualified)
 	static const char *const resets[] = { "DateStyle" };
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
-	char name[65];
 
 	query = (struct authquery){ .user = "bob", .path = "" };
 	authquery_build(&query, &out, "SELECT $1", resets, 1, NULL);
 	for (int i = 0; i < 2; i++) {
 		messages(&out, 'P', i, &f);
-		CHECK(!sql_unqualified_name((const char *)f.body + 1, false, name, sizeof(name)));
+		CHECK_TEXT(unqualified_name("", "server_reset_query", "uses", (const char *)f.body + 1), "");
 	}
 	bytes_free(&out);
 }
