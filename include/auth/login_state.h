@@ -5,7 +5,7 @@
 #include "backend/derivation.h"
 #include "conf/hba.h"
 #include "conn/world.h"
-#include "pg/mock.h"
+#include "pg/password.h"
 #include "pg/scram.h"
 #include "pg/startup.h"
 
@@ -60,8 +60,8 @@ struct login {
 	enum login_user sought;
 	uint64_t answer;		/* USER_FOUND: the number of the answer (lookups->answers) */
 	struct unknown_source *source;	/* the server that answered the look-up; NULL: none, or it does not have the database */
-	struct mock_name mock_name;	/* the seed of the values that are made up for an unknown user (unknown.c) */
-	bool has_mock_name;
+	uint8_t unknown_key[SHA256_SIZE];	/* of the values that are made up for an unknown user (unknown.c) */
+	bool has_unknown_key;
 	enum login_question question;
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* the connection began with TLS, without an SSLRequest */

@@ -4,7 +4,6 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "conf/userlist.h"
-#include "pg/mock.h"
 #include "pg/password.h"
 
 /*
@@ -12,6 +11,17 @@
  * valid only together with the stored secret that they belong to, and are wiped before their memory is freed.
  */
 struct server_keys;
+
+/* The secrets of the existing users, counted by the properties that a client can see. Zeros: no users. */
+#define SECRET_SHAPES 8			/* limit of different shapes; further ones count as the first */
+struct secret_kinds {
+	uint32_t all;			/* secrets except empty ones */
+	uint32_t scram;			/* of these, SCRAM secrets */
+	struct {
+		uint32_t iterations, count;
+		uint8_t salt_size;
+	} shapes[SECRET_SHAPES];	/* of SCRAM secrets, ordered by iterations and salt_size; count 0: unused, at the end */
+};
 
 struct secrets {
 	struct userlist *list;		/* NULL: no auth_file; set by users_replace (auth/users.h) ... */
@@ -37,15 +47,12 @@ const struct scram_secret *keys_plain_secret(struct server_keys *keys, const cha
 bool keys_keep_plain(struct server_keys *keys, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
 		     const uint8_t salted[SCRAM_KEY]);
 /* Stores the keys that a login as `user` with the stored secret `stored` has proved for this salt and count. The last KEYS_SALTS keys of a user are
-   kept, because servers of several clusters may know one user. False: no memory, or the salt is too long. */
+   kept, because servers of several clusters may know one user. With `are_tested` false the keys were derived for a login at a server and no server
+   has accepted them yet: the last KEYS_UNTESTED of a user are kept, and displace no tested keys. False: no memory, or the salt is too long. */
 #define KEYS_SALTS 8
-bool keys_keep(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
-	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY]);
-/* The same for keys that were derived for a login at a server and that no server has accepted yet. The last KEYS_UNTESTED of a user are kept; they
-   displace no keys of keys_keep. Without memory nothing is stored. */
 #define KEYS_UNTESTED 4
-void keys_keep_untested(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
-			uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY]);
+bool keys_keep(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+	       const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY], bool are_tested);
 /* Looks up the keys, tested or untested, for this user, stored secret, salt and count. */
 bool keys_find(const struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);

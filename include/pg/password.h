@@ -22,6 +22,7 @@ bool digest_hmac_sha256(const void *key, size_t key_size, const void *data, size
 #define MD5_SECRET 35		/* "md5" and 32 hex digits */
 #define SCRAM_KEY 32		/* SHA-256 */
 #define SCRAM_SALT_MAX 64	/* bytes; PostgreSQL uses 16 */
+#define MOCK_SALT 16		/* bytes of the salt of a secret that pgweir derives from a plain password */
 #define SCRAM_SECRET_TEXT 208	/* room for any SCRAM secret as text, and its NUL */
 /* Limit of the iterations of a derivation: a million take about a quarter of a second, which stops the event loop where pgweir derives keys itself,
    and are more than recommended anywhere (OWASP: 600,000; PostgreSQL: 4096). A secret with more iterations can be read and checked by a SCRAM

@@ -3,7 +3,7 @@
  * checks it without blocking other clients.
  *
  * The user need not be in the user list, and a secret in the list is ignored. A correct password is kept in memory by the pool, for logins at
- * its servers (proven_secret.c). An empty password is refused without a question, because many directories accept any name with it.
+ * its servers (server_info.c). An empty password is refused without a question, because many directories accept any name with it.
  *
  * Invariant: the client has a check exactly while its step is LOGIN_VERIFY.
  */

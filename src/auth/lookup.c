@@ -8,7 +8,7 @@
  * One look-up per user runs at a time. The logins that arrive during it wait together for the next one, so that many logins cost one query per
  * round trip, and each login gets an answer from a query that began after it: a changed password, a dropped or expired role takes effect
  * at once. Therefore no answer is kept for later logins; with SCRAM, whose request contains the salt, an old answer could not even be noticed.
- * (Proven passwords and keys are kept for logins at servers, which check them again: proven_secret.c.)
+ * (Proven passwords and keys are kept for logins at servers, which check them again: server_info.c.)
  *
  * The connection to an idle server may be lost unnoticed. If the server has not begun to answer, and was connected before the look-up began,
  * the query is sent again on another server.

@@ -10,6 +10,10 @@
  *
  * For a made-up secret that imitates a password in clear text a key is derived once, because the first login of a known user with such a password
  * takes that time. Bits that a keyed digest selects record this, so that other names cannot evict it.
+ *
+ * Each name of a source has a key, and each property of the made-up secret is a digest under that key, so that a visible property (the salt) reveals
+ * nothing about the others. A property with a distribution is a number on a scale of 2^32: the property of a name changes only if the distribution
+ * changes.
  */
 #include "auth/unknown.h"
 
@@ -17,14 +21,22 @@
 #include "backend/keys.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define USERS_MOST 4096
+#define ITERATIONS 4096			/* the default of PostgreSQL, if no users are counted */
 #define DERIVED_BITS (1u << 20)
 #define DERIVED_PLACES 4
+
+/* The properties of a secret that a client can see. */
+struct secret_shape {
+	bool is_scram;
+	uint8_t salt_size;		/* of SCRAM */
+	uint32_t iterations;
+};
 
 struct unknown_source {
 	struct secret_kinds kinds;
@@ -74,6 +86,56 @@ void unknown_free(struct unknown **unknown)
 
 /* ---- counting ---- */
 
+/* False: the secret is empty or unusable, and no login succeeds with it. */
+static bool shape_of(const struct secret *secret, struct secret_shape *shape)
+{
+	enum secret_kind kind = secret_kind_of(secret->bytes);
+	struct scram_secret scram;
+
+	*shape = (struct secret_shape){ .is_scram = kind == SECRET_SCRAM };
+	if (kind == SECRET_SCRAM && scram_secret_read(secret->bytes, &scram)) {
+		shape->iterations = scram.iterations;
+		shape->salt_size = (uint8_t)scram.salt_size;
+		mem_wipe(&scram, sizeof(scram));
+	}
+	return kind != SECRET_NONE;
+}
+
+static void add_shape(struct secret_kinds *kinds, const struct secret_shape *shape)
+{
+	int at = 0;
+
+	kinds->all++;
+	if (!shape->is_scram)
+		return;
+	kinds->scram++;
+	while (at < SECRET_SHAPES && kinds->shapes[at].count > 0 &&
+	       (kinds->shapes[at].iterations < shape->iterations ||
+		(kinds->shapes[at].iterations == shape->iterations && kinds->shapes[at].salt_size < shape->salt_size)))
+		at++;
+	if (at < SECRET_SHAPES && kinds->shapes[at].count > 0 && kinds->shapes[at].iterations == shape->iterations &&
+	    kinds->shapes[at].salt_size == shape->salt_size) {
+		kinds->shapes[at].count++;
+		return;
+	}
+	if (kinds->shapes[SECRET_SHAPES - 1].count > 0) {
+		kinds->shapes[0].count++;
+		return;
+	}
+	memmove(&kinds->shapes[at + 1], &kinds->shapes[at], (size_t)(SECRET_SHAPES - 1 - at) * sizeof(kinds->shapes[0]));
+	kinds->shapes[at].iterations = shape->iterations;
+	kinds->shapes[at].salt_size = shape->salt_size;
+	kinds->shapes[at].count = 1;
+}
+
+void unknown_count_secret(struct secret_kinds *kinds, const struct secret *secret)
+{
+	struct secret_shape shape;
+
+	if (shape_of(secret, &shape))
+		add_shape(kinds, &shape);
+}
+
 static struct unknown_source *source_get(struct unknown *u, const char *name)
 {
 	struct unknown_source *source;
@@ -119,9 +181,9 @@ static void count(struct unknown *u, struct unknown_source *source, uint64_t tag
 		source = user->source;
 		source->kinds = u->all = (struct secret_kinds){ .all = 0 };
 		for (const struct user_shape *each = u->users; each; each = each->hh.next) {
-			secret_kinds_count(&u->all, &each->shape);
+			add_shape(&u->all, &each->shape);
 			if (each->source == source)
-				secret_kinds_count(&source->kinds, &each->shape);
+				add_shape(&source->kinds, &each->shape);
 		}
 	}
 	if (user || source->users >= USERS_MOST || !(user = mem_try(sizeof(*user))))
@@ -135,20 +197,36 @@ static void count(struct unknown *u, struct unknown_source *source, uint64_t tag
 		return;
 	}
 	source->users++;
-	secret_kinds_count(&source->kinds, shape);
-	secret_kinds_count(&u->all, shape);
+	add_shape(&source->kinds, shape);
+	add_shape(&u->all, shape);
+}
+
+/* Makes the key from which the secrets of a name follow. False: no memory. */
+static bool key_of(uint8_t key[SHA256_SIZE], const uint8_t seed[32], const char *source, const char *user)
+{
+	size_t ns = strlen(source) + 1, nu = strlen(user);
+	char *text = mem_try(ns + nu + 1);
+	bool ok;
+
+	if (!text)
+		return false;
+	memcpy(text, source, ns);
+	memcpy(text + ns, user, nu);
+	ok = digest_hmac_sha256(seed, 32, text, ns + nu, key);
+	mem_free(text);
+	return ok;
 }
 
 void unknown_user_proven(struct world *w, struct unknown_source *source, const char *user, const struct secret *secret)
 {
 	struct secret_shape shape;
-	struct mock_name name;
+	uint8_t key[SHA256_SIZE];
 	uint64_t tag;
 
-	if (!source || !secret_shape_of(secret, &shape) || !mock_name(&name, w->seed, source->name, user))
+	if (!source || !shape_of(secret, &shape) || !key_of(key, w->seed, source->name, user))
 		return;
-	memcpy(&tag, name.key, sizeof(tag));
-	mem_wipe(&name, sizeof(name));
+	memcpy(&tag, key, sizeof(tag));
+	mem_wipe(key, sizeof(key));
 	count(w->unknown, source, tag, &shape);
 }
 
@@ -165,32 +243,79 @@ static const struct secret_kinds *kinds_for(const struct client *c)
 	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->secrets->kinds;
 }
 
-/* Returns the seed of all values that are made up for the client's name, which is constant during the login. NULL: no memory. */
-static const struct mock_name *name_of(const struct client *c)
+/* Returns the key of all values that are made up for the client's name, which is constant during the login. NULL: no memory. */
+static const uint8_t *key_for(const struct client *c)
 {
 	struct login *l = c->login;
 
-	if (!l->has_mock_name)
-		l->has_mock_name = mock_name(&l->mock_name, c->peer.world->seed, l->source ? l->source->name : "", l->user);
-	return l->has_mock_name ? &l->mock_name : NULL;
+	if (!l->has_unknown_key)
+		l->has_unknown_key = key_of(l->unknown_key, c->peer.world->seed, l->source ? l->source->name : "", l->user);
+	return l->has_unknown_key ? l->unknown_key : NULL;
+}
+
+/* Computes a digest of the name for this purpose. */
+static bool draw(const char *purpose, const uint8_t key[SHA256_SIZE], uint8_t digest[SHA256_SIZE])
+{
+	return digest_hmac_sha256(key, SHA256_SIZE, purpose, strlen(purpose), digest);
+}
+
+/* Draws a number below `total`; 0 if `total` is 0. */
+static bool draw_below(const char *purpose, const uint8_t key[SHA256_SIZE], uint32_t total, uint32_t *drawn)
+{
+	uint8_t digest[SHA256_SIZE];
+	uint32_t place;
+
+	if (!draw(purpose, key, digest))
+		return false;
+	memcpy(&place, digest, sizeof(place));
+	*drawn = (uint32_t)((uint64_t)place * total >> 32);
+	return true;
 }
 
 bool unknown_is_scram(const struct client *c)
 {
 	const struct secret_kinds *kinds = kinds_for(c);
-	const struct mock_name *name = name_of(c);
+	const uint8_t *key = key_for(c);
+	uint32_t drawn;
 
-	if (!name)
+	if (!key)
 		return false;
-	/* SCRAM, the default of PostgreSQL, until a secret is known */
-	return mock_is_scram(kinds, name) || (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
+	/* the same share of names as of known users; SCRAM, the default of PostgreSQL, until a secret is known */
+	return (draw_below("kind of secret", key, kinds->all, &drawn) && drawn < kinds->scram) ||
+	       (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
 }
 
-bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain, uint8_t salt[MOCK_SALT])
+bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *out, bool *is_plain, uint8_t plain_salt[MOCK_SALT])
 {
-	const struct mock_name *name = name_of(c);
+	const struct secret_kinds *kinds = kinds_for(c);
+	const uint8_t *key = key_for(c);
+	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0, total = plain + kinds->scram, drawn;
+	uint8_t digest[2 * SHA256_SIZE];
+	int at = 0;
 
-	return name && mock_secret(kinds_for(c), name, plain_iterations, secret, is_plain, salt);
+	_Static_assert(SCRAM_SALT_MAX <= 2 * SHA256_SIZE, "two digests make the longest salt");
+	_Static_assert(MOCK_SALT <= SHA256_SIZE, "a digest makes a salt");
+	memset(out, 0, sizeof(*out));
+	out->iterations = plain_iterations > 0 && kinds->all > 0 ? plain_iterations : ITERATIONS;
+	out->salt_size = MOCK_SALT;
+	if (!key || !draw_below("shape of secret", key, total, &drawn))
+		return false;
+	*is_plain = drawn < plain;
+	if (total > 0 && !*is_plain) {
+		for (drawn -= plain; at < SECRET_SHAPES - 1 && drawn >= kinds->shapes[at].count; at++)
+			drawn -= kinds->shapes[at].count;
+		out->iterations = kinds->shapes[at].iterations;
+		out->salt_size = kinds->shapes[at].salt_size;
+	}
+	/* the exchange refuses every proof, whatever the keys */
+	if (!draw("salt", key, digest) ||
+	    !draw("rest of the salt", key, digest + SHA256_SIZE) || !draw("stored key", key, out->stored_key) ||
+	    !draw("server key", key, out->server_key))
+		return false;
+	memcpy(out->salt, digest, out->salt_size);
+	if (plain_salt)
+		memcpy(plain_salt, digest, MOCK_SALT);
+	return true;
 }
 
 /* ---- derived secrets ---- */
@@ -198,9 +323,9 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 bool unknown_derived(const struct client *c, uint32_t iterations, bool is_new)
 {
 	uint8_t *bits = c->peer.world->unknown->derived, digest[SHA256_SIZE];
-	const struct mock_name *name = name_of(c);
+	const uint8_t *key = key_for(c);
 	uint32_t places[DERIVED_PLACES];
-	bool was = name && digest_hmac_sha256(name->key, sizeof(name->key), &iterations, sizeof(iterations), digest);
+	bool was = key && digest_hmac_sha256(key, SHA256_SIZE, &iterations, sizeof(iterations), digest);
 
 	if (!was)
 		return false;

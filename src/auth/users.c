@@ -9,6 +9,7 @@
  */
 #include "auth/users.h"
 
+#include "auth/unknown.h"
 #include "backend/keys.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -108,12 +109,8 @@ void users_replace(struct world *w, struct userlist *fresh)
 		userlist_free(&secrets->list);
 	secrets->list = fresh;
 	secrets->kinds = (struct secret_kinds){ .all = 0 };
-	for (size_t i = 0; fresh && i < fresh->count; i++) {
-		struct secret_shape shape;
-
-		if (secret_shape_of(fresh->entries[i]->secret, &shape))
-			secret_kinds_count(&secrets->kinds, &shape);
-	}
+	for (size_t i = 0; fresh && i < fresh->count; i++)
+		unknown_count_secret(&secrets->kinds, fresh->entries[i]->secret);
 }
 
 void users_refresh(struct world *w)

@@ -1,5 +1,6 @@
-/* Mock secrets of unknown users: similar to the known users' secrets, in the same proportions, and constant for a name. */
-#include "pg/mock.h"
+/* Made-up secrets of unknown users: similar to the known users' secrets, in the same proportions, and constant for a name. */
+#include "auth/login_state.h"
+#include "auth/unknown.h"
 #include "pg/scram.h"
 #include "unit.h"
 
@@ -8,14 +9,21 @@
 
 #define NAMES 4000
 
-static uint8_t seed[32] = { 1, 2, 3 };
+static struct conf conf;
+static struct secrets secrets;
+static struct world world = { .conf = &conf, .secrets = &secrets, .seed = { 1, 2, 3 } };
+static struct login login;
+static struct client client = { .peer.world = &world, .login = &login };
+static char user_name[64];
 
-static void count_secret(struct secret_kinds *kinds, const struct secret *secret)
+/* The client names this user, and the known users have secrets of these kinds. */
+static const struct client *names(const struct secret_kinds *kinds, const char *user)
 {
-	struct secret_shape shape;
-
-	if (secret_shape_of(secret, &shape))
-		secret_kinds_count(kinds, &shape);
+	secrets.kinds = *kinds;
+	snprintf(user_name, sizeof(user_name), "%s", user);
+	memset(&login, 0, sizeof(login));
+	login.user = user_name;
+	return &client;
 }
 
 /* Counts `count` SCRAM secrets of this shape. */
@@ -28,7 +36,7 @@ static void add_scram(struct secret_kinds *kinds, uint32_t iterations, uint8_t s
 	CHECK(scram_secret_write(&secret, text, sizeof(text)));
 	one = secret_new(text, strlen(text));
 	while (count-- > 0)
-		count_secret(kinds, one);
+		unknown_count_secret(kinds, one);
 	secret_free(&one);
 }
 
@@ -37,7 +45,7 @@ static void add(struct secret_kinds *kinds, const char *text, int count)
 	struct secret *one = secret_new(text, strlen(text));
 
 	while (count-- > 0)
-		count_secret(kinds, one);
+		unknown_count_secret(kinds, one);
 	secret_free(&one);
 }
 
@@ -49,25 +57,17 @@ static const char *name(int i)
 	return text;
 }
 
-static const struct mock_name *named(const char *user)
-{
-	static struct mock_name key;
-
-	CHECK(mock_name(&key, seed, "source", user));
-	return &key;
-}
-
 static struct scram_secret secret_for(const struct secret_kinds *kinds, const char *user, uint32_t plain_iterations)
 {
 	struct scram_secret secret;
 	bool is_plain;
 
-	CHECK(mock_secret(kinds, named(user), plain_iterations, &secret, &is_plain, NULL));
+	CHECK(unknown_secret(names(kinds, user), plain_iterations, &secret, &is_plain, NULL));
 	CHECK(!is_plain || (secret.iterations == plain_iterations && secret.salt_size == MOCK_SALT));
 	return secret;
 }
 
-TEST(mock_secret_is_constant_for_a_name)
+TEST(secret_is_constant_for_a_name)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	struct scram_secret one, again, other;
@@ -79,28 +79,50 @@ TEST(mock_secret_is_constant_for_a_name)
 	CHECK(memcmp(&one, &again, sizeof(one)) == 0);
 	other = secret_for(&kinds, "alicf", 5000);
 	CHECK(memcmp(one.salt, other.salt, 16) != 0);
-	seed[31] = 1;
+	world.seed[31] = 1;
 	other = secret_for(&kinds, "alice", 5000);
 	CHECK(memcmp(one.salt, other.salt, 16) != 0);
-	seed[31] = 0;
+	world.seed[31] = 0;
 }
 
-TEST(mock_secret_depends_on_the_place)
+/* The salt of a name in the databases of this server. */
+static struct scram_secret secret_at(const char *host, int port, const char *user)
 {
-	struct mock_name here, there, end;
+	struct secret_kinds none = { .all = 0 };
+	struct conf_database of_database = { .host = host, .port = port };
+	struct database database = { .conf = &of_database };
+	struct pool pool = { .database = &database };
+	struct scram_secret secret;
+	bool is_plain;
 
-	REQUIRE(mock_name(&here, seed, "a:1", "lice") && mock_name(&there, seed, "b:1", "lice") && mock_name(&end, seed, "a:", "1lice"));
-	CHECK(memcmp(&here, &there, sizeof(here)) != 0 && memcmp(&here, &end, sizeof(here)) != 0);
+	names(&none, user);
+	login.source = unknown_source_of(world.unknown, &pool);
+	CHECK(login.source && unknown_secret(&client, 0, &secret, &is_plain, NULL));
+	return secret;
 }
 
-TEST(mock_salt_equals_the_salt_of_the_derived_secret)
+TEST(secret_depends_on_the_place)
+{
+	const char *a = "a", *b = "b";
+	struct scram_secret here, there, end;
+
+	world.unknown = unknown_new();
+	here = secret_at(a, 1, "1lice");
+	there = secret_at(b, 1, "1lice");
+	/* source and name are not confused */
+	end = secret_at(a, 11, "lice");
+	CHECK(memcmp(here.salt, there.salt, 16) != 0 && memcmp(here.salt, end.salt, 16) != 0);
+	unknown_free(&world.unknown);
+}
+
+TEST(salt_equals_the_salt_of_the_derived_secret)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	struct scram_secret secret;
 	uint8_t salt[MOCK_SALT];
 	bool is_plain;
 
-	REQUIRE(mock_secret(&kinds, named("alice"), 0, &secret, &is_plain, salt));
+	REQUIRE(unknown_secret(names(&kinds, "alice"), 0, &secret, &is_plain, salt));
 	CHECK(memcmp(secret.salt, salt, MOCK_SALT) == 0);
 }
 
@@ -116,12 +138,12 @@ TEST(kinds_have_the_proportions_of_real_secrets)
 	for (int i = 0; i < NAMES; i++) {
 		const char *user = name(i);
 		struct scram_secret mock = secret_for(&quarter, user, 4096);
-		bool is_scram = mock_is_scram(&quarter, named(user));
+		bool is_scram = unknown_is_scram(names(&quarter, user));
 		uint32_t salt;
 
-		CHECK(!mock_is_scram(&none, named(user)));
-		CHECK(mock_is_scram(&all_scram, named(user)));
-		CHECK(!mock_is_scram(&no_scram, named(user)));
+		CHECK(!unknown_is_scram(names(&none, user)));
+		CHECK(unknown_is_scram(names(&all_scram, user)));
+		CHECK(!unknown_is_scram(names(&no_scram, user)));
 		scram += is_scram;
 		/* the salt, which is sent to the client, is independent of the kind */
 		memcpy(&salt, mock.salt, sizeof(salt));
@@ -157,7 +179,7 @@ TEST(shapes_have_the_proportions_of_real_secrets)
 	CHECK(plain > NAMES / 10 && plain < NAMES * 3 / 20);
 }
 
-TEST(changed_list_keeps_most_mock_secrets)
+TEST(changed_list_keeps_most_secrets)
 {
 	struct secret_kinds before = { .all = 0 }, after;
 	int changed = 0;
