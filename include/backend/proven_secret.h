@@ -21,8 +21,6 @@ void proven_secret_keep(struct pool *pool, struct world *world, const struct sec
 /* PAM or LDAP has accepted this password of the pool's user: stores a copy in the same way. NULL: the user has logged in with a stored secret, and
    the password is forgotten. */
 void shown_keep(struct pool *pool, struct world *world, const struct secret *password);
-/* Wipes and frees. *proven may be NULL, and is NULL afterwards. */
-void proven_secret_free(struct proven_secret **proven);
 
 /* The record for the process that replaces this one; `proven` may be NULL. */
 void proven_secret_pack(struct bytes *out, const struct proven_secret *proven);

@@ -5,13 +5,16 @@
 
 /*
  * The ParameterStatus messages of a server's login about parameters that are not tracked. Promise: in_hot_standby has the value that the server has
- * reported last. See welcome.c.
+ * reported last. See server_info.c.
  */
-struct welcome;
+struct welcome {
+	int users;			/* references */
+	struct bytes messages;
+	char *standby;			/* NULL: as in the messages */
+};
 
 /* Takes ownership of the messages. If `like` (NULL: none) has equal messages, returns another reference to it. NULL: no memory. */
 struct welcome *welcome_of(struct bytes *messages, struct welcome *like);
-struct welcome *welcome_hold(struct welcome *welcome);
 void welcome_drop(struct welcome **welcome);		/* *welcome may be NULL */
 /* A server with this welcome has reported a parameter. A parameter of the server itself, not of its session, changes the messages. */
 void welcome_reported(struct welcome *welcome, const char *name, const char *value);

@@ -10,7 +10,10 @@
 size_t pg_begin(struct bytes *out, uint8_t type);
 void pg_end(struct bytes *out, size_t mark);
 
-/* Whole messages, in the order of the protocol documentation. */
+/* Whole messages. */
+/* A message with these bytes as its body: ReadyForQuery ('Z'), PasswordMessage and SASLResponse ('p'), Terminate ('X'); without a type: SSLRequest. */
+void pg_build(struct bytes *out, uint8_t type, const void *body, size_t size);
+#define PG_SSL_REQUEST "\x04\xd2\x16\x2f"		/* the code 1234.5679 */
 void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size);
 void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
 /* A message with one string as its body: CommandComplete ('C') with the tag, Query ('Q'). */
@@ -21,14 +24,10 @@ void pg_build_report(struct bytes *out, uint8_t type, const char *severity, cons
 /* NegotiateProtocolVersion: the newest minor version served, and the names of the unknown options. */
 void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count);
 void pg_build_parameter_status(struct bytes *out, const char *name, const char *value);
-void pg_build_ready(struct bytes *out, char status);
-void pg_build_password(struct bytes *out, const void *data, size_t size);
 /* SASLInitialResponse. */
 void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size);
-void pg_build_terminate(struct bytes *out);
-/* Packets without a type: StartupMessage (name/value pairs, an even count), SSLRequest, CancelRequest. */
+/* Packets without a type: StartupMessage (name/value pairs, an even count), CancelRequest. */
 void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pairs, size_t count);
-void pg_build_ssl_request(struct bytes *out);
 void pg_build_cancel(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
 
 /* RowDescription of the console: columns as "name:type", with type text, int4, int8, numeric or 17 (bytea). */

@@ -58,8 +58,6 @@ struct sql_lexer lex_begin(const uint8_t *text, size_t size);
    is a blank, so that the content of the string is read as SQL. */
 struct lex_token lex_next(struct sql_lexer *lexer);
 void lex_skip_blanks(struct sql_lexer *lexer);			/* not comments */
-/* Skips the comment that begins at `at`. Returns whether there is one, and it ends before the end of the text. */
-bool lex_skip_comment(struct sql_lexer *lexer);
 /* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
 struct lex_token lex_take(struct sql_lexer *lexer, uint8_t properties);
 

@@ -2,11 +2,10 @@
 #define POOL_REASON_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 /*
  * The reasons why connections end and requests are refused. Call sites name a reason and have no error text: each row of
- * include/tbl/close_reason.tbl has the side at fault, the SQLSTATE and the text, and gets a counter.
+ * include/tbl/close_reason.tbl has the side at fault, the SQLSTATE and the text, and a counter in pools->ended.
  */
 enum close_reason {
 	REASON_NONE,
@@ -36,16 +35,13 @@ struct close_reason_row {
 	const char *hint;		/* for the client or its administrator; NULL: none */
 	const char *text;		/* may contain one %s */
 };
-/* The row of a reason; REASON_NONE has one too, with text "". */
-const struct close_reason_row *close_reason_row(enum close_reason why);
+/* The row of each reason; REASON_NONE has one too, with text "". */
+extern const struct close_reason_row close_reason_rows[REASONS];
 /* Writes the text for the client, with `detail` (NULL: "") in place of %s. Control bytes are kept. Returns buf. */
 const char *close_reason_text(enum close_reason why, const char *detail, char *buf, size_t size);
 /* Writes the text for the log, where the detail is printable and short: a name is written as by printable_name(), other text
    takes at most PRINTABLE_TEXT bytes. `size` is REASON_LOG_TEXT. Returns buf. */
 const char *close_reason_log_text(enum close_reason why, const char *detail, char *buf, size_t size);
 #define REASON_LOG_TEXT 640
-/* Increments the counter of a reason; close_reason_counted returns its value since the start. */
-void close_reason_count(enum close_reason why);
-uint64_t close_reason_counted(enum close_reason why);
 
 #endif

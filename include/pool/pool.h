@@ -227,11 +227,12 @@ struct pools {
 	bool internal_servers_missed;		/* an internal request waits because of max_auth_query_connections: pools_maintain closes idle
 						   internal servers */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
-	enum pool_drain draining;			/* SHUTDOWN; set by pools_drain */
+	enum pool_drain draining;			/* SHUTDOWN; call pools_mark_all() after a change */
 	uint32_t last_dedicated;			/* the last number that was used for `dedicated` */
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */
 	struct conf_database console;		/* the entry of the console's database */
 	usec_t stats_at;			/* when the current statistics period began */
+	uint64_t ended[REASONS];			/* connections and requests that each reason has ended since the start */
 	usec_t maintained_at, swept_at;		/* the last call of pools_maintain; the last look for unused objects */
 };
 
@@ -383,7 +384,6 @@ bool pools_maintain(struct pools *pools, usec_t now);
 /* Console commands. They mark or close connections and do not wait; the caller calls pools_is_without_servers until it
    returns true. */
 void pools_pause(struct pools *pools, struct database *database, bool on);		/* database NULL: all */
-void pools_drain(struct pools *pools, enum pool_drain drain);
 void pools_reconnect(struct pools *pools, struct database *database);			/* marks every busy server with CLOSE_NEEDED */
 void pools_kill(struct pools *pools, struct database *database);			/* closes clients and servers, and pauses */
 /* Whether no server connection is left (PAUSE), or with `marked` no server that is marked for closing (WAIT_CLOSE). */

@@ -369,7 +369,7 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 
 static void finish_query(struct caller *caller)
 {
-	pg_build_ready(&caller->out, 'I');
+	pg_build(&caller->out, 'Z', "I", 1);
 	bytes_free(&caller->rest);
 	caller->in_query = false;
 	caller_flush(caller);
@@ -513,7 +513,7 @@ static void on_welcome(void *context, struct client *client)
 			pg_build_parameter_status(&caller->out, p->name, p->value);
 	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key,
 			     client->cancel_key_size);
-	pg_build_ready(&caller->out, 'I');
+	pg_build(&caller->out, 'Z', "I", 1);
 	caller_flush(caller);
 }
 
@@ -541,7 +541,7 @@ static void on_message(void *context, struct client *client, uint8_t type, const
 		break;
 	case 'F':
 		caller_refuse(caller, CONSOLE_ERROR_FUNCTION_CALL, NULL, NULL, NULL);
-		pg_build_ready(&caller->out, 'I');
+		pg_build(&caller->out, 'Z', "I", 1);
 		caller_flush(caller);
 		break;
 	case 'X':

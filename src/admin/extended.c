@@ -497,7 +497,7 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 	case 'S':
 		caller->skips = false;
 		extended_end_transaction(caller);
-		pg_build_ready(&caller->out, 'I');
+		pg_build(&caller->out, 'Z', "I", 1);
 		caller_flush(caller);
 		break;
 	case 'H':

@@ -554,7 +554,7 @@ static void scram_message(struct client *c, const char *message, size_t size)
 		/* the keys of a secret that pgweir has made from a password fit no server */
 		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
 			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
-				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
+				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key, true);
 		auth_accept(c);
 		return;
 	case SCRAM_UNBOUND:

@@ -299,7 +299,7 @@ void dial_connected(struct server *s, const char *error)
 		return;
 	}
 	dial_step_to(d, DIAL_SSL_ANSWER);
-	pg_build_ssl_request(&out);
+	pg_build(&out, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)

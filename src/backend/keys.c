@@ -296,7 +296,7 @@ static bool want(struct wanted *wanted, const struct server_keys *k, const char 
 }
 
 bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
-	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY], bool are_tested)
 {
 	struct user_keys *u = get(k, user);
 	struct salt_keys *tested;
@@ -304,6 +304,8 @@ bool keys_keep(struct server_keys *k, const char *user, const char *stored, cons
 
 	if (!u || salt_size > SCRAM_SALT_MAX || !want(&wanted, k, stored, salt, salt_size, iterations))
 		return false;
+	if (!are_tested)
+		return use(&u->salts, &wanted) || store(&u->untested, &wanted, KEYS_UNTESTED, client_key, server_key);
 	/* the keys are tested now: removes them, the first of the other list */
 	tested = use(&u->untested, &wanted);
 	if (tested) {
@@ -312,16 +314,6 @@ bool keys_keep(struct server_keys *k, const char *user, const char *stored, cons
 		clear_salts(&tested);
 	}
 	return store(&u->salts, &wanted, KEYS_SALTS, client_key, server_key);
-}
-
-void keys_keep_untested(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
-			uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
-{
-	struct user_keys *u = get(k, user);
-	struct wanted wanted;
-
-	if (u && salt_size <= SCRAM_SALT_MAX && want(&wanted, k, stored, salt, salt_size, iterations) && !use(&u->salts, &wanted))
-		store(&u->untested, &wanted, KEYS_UNTESTED, client_key, server_key);
 }
 
 bool keys_has(const struct server_keys *k, const char *user, const char *stored)
@@ -377,7 +369,7 @@ bool keys_password_prove(struct server_keys *k, const char *password, const char
 		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
 
 	/* the digest of the password is stored with the keys, and is freed with them */
-	if (right && keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key)) {
+	if (right && keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key, true)) {
 		struct salt_keys *s = find(k, user)->salts;
 
 		s->has_proven = keys_tag(k, stored, password, s->proven);

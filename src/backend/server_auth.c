@@ -132,7 +132,7 @@ static void answer_md5(struct server *s, const uint8_t *salt)
 		return;
 	}
 	md5_answer(hashed, salt, text);
-	pg_build_password(&out, text, MD5_SECRET + 1);
+	pg_build(&out, 'p', text, MD5_SECRET + 1);
 	mem_wipe(hashed, sizeof(hashed));
 	answer(s, &out);
 }
@@ -266,7 +266,7 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	mem_wipe(salted, sizeof(salted));
 	/* a RELOAD may have changed the password meanwhile: the keys do not belong to the new one */
 	if (ok && secret.text && keys_tag(secret.keys, secret.text, "", tag) && memcmp(tag, d->derived_of, sizeof(tag)) == 0)
-		keys_keep_untested(secret.keys, question.user, secret.text, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key);
+		keys_keep(secret.keys, question.user, secret.text, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key, false);
 	p->have_keys = ok;
 	if (ok)
 		sasl_step(s, bytes_front(&challenge), bytes_size(&challenge));
@@ -320,7 +320,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 			pg_build_sasl_initial(&message, d->scram.gs2 == 'p' ? "SCRAM-SHA-256-PLUS" : "SCRAM-SHA-256", out.data,
 					      bytes_size(&out));
 		else
-			pg_build_password(&message, out.data, bytes_size(&out));
+			pg_build(&message, 'p', out.data, bytes_size(&out));
 		message.failed |= out.failed;
 		bytes_wipe(&out);
 		answer(s, &message);
@@ -333,7 +333,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		secret = secret_of(s);
 		if (d->scram.may_derive && secret.text)
 			keys_keep(secret.keys, s->pooled.pool->user->name, secret.text, d->scram.salt, d->scram.salt_size, d->scram.iterations,
-				  d->scram.client_key, d->scram.server_key);
+				  d->scram.client_key, d->scram.server_key, true);
 		bytes_wipe(&out);
 		return;
 	case SCRAM_NO_KEYS:
@@ -429,7 +429,7 @@ static void password_request(struct server *s, enum server_method method, const 
 					 "server asks for a password, but none is stored for this user");
 		return;
 	}
-	pg_build_password(&out, secret.text, strlen(secret.text) + 1);
+	pg_build(&out, 'p', secret.text, strlen(secret.text) + 1);
 	answer(s, &out);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The facts that a pool has learned from its servers: the parameters of a new session, with which clients are welcomed, and the text of the last
- * failed login.
+ * The facts that a pool has learned from its servers: the parameters of a new session, with which clients are welcomed, the secrets that logins have
+ * proven, and the text of the last failed login.
  *
  * Invariant: the facts are about the servers that the pool's database names now. When a RELOAD names other servers, the generation of the pool
  * changes, and older facts are dropped, except for the text of the last failed login, which is valid until the next login.
@@ -9,9 +9,246 @@
 
 #include "backend/proven_secret.h"
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "pg/scram.h"
 #include "pg/state_functions.h"
+
+#include <string.h>
+
+/* ---- what servers report at the login ---- */
+
+/*
+ * Parameters that a server has reported at its login and that are not tracked, as ParameterStatus messages for its clients. Servers of a pool that
+ * report equal values share one object.
+ *
+ * in_hot_standby is a property of the server; no session can set it.
+ *
+ * Invariant: `standby` is the value that a server with this object has reported last, until the messages have it.
+ */
+
+/* The only parameter of the server itself: a standby has become the primary. */
+#define STANDBY "in_hot_standby"
+
+struct welcome *welcome_of(struct bytes *messages, struct welcome *like)
+{
+	size_t size = bytes_size(messages);
+	struct welcome *made;
+
+	if (like && !messages->failed && !like->standby && bytes_size(&like->messages) == size &&
+	    (size == 0 || memcmp(bytes_front(&like->messages), bytes_front(messages), size) == 0)) {
+		bytes_free(messages);
+		like->users++;
+		return like;
+	}
+	made = messages->failed ? NULL : mem_try(sizeof(*made));
+	if (!made) {
+		bytes_free(messages);
+		return NULL;
+	}
+	made->users = 1;
+	made->messages = *messages;
+	*messages = (struct bytes)BYTES_EMPTY;
+	return made;
+}
+
+void welcome_drop(struct welcome **place)
+{
+	struct welcome *welcome = *place;
+
+	*place = NULL;
+	if (!welcome || --welcome->users > 0)
+		return;
+	bytes_free(&welcome->messages);
+	mem_free(welcome->standby);
+	mem_free(welcome);
+}
+
+void welcome_reported(struct welcome *welcome, const char *name, const char *value)
+{
+	char *copy;
+
+	if (strcmp(name, STANDBY) != 0)
+		return;
+	/* without memory clients get the older value */
+	copy = mem_copy_string(value);
+	if (!copy)
+		return;
+	mem_free(welcome->standby);
+	welcome->standby = copy;
+}
+
+/* Inserts the reported value into the messages. */
+static NEVER_INLINE void renew(struct welcome *welcome)
+{
+	struct bytes fresh = BYTES_EMPTY;
+	struct pg_frames in = pg_frames_of(&welcome->messages);
+	struct pg_frame f;
+
+	/* another process may have written the messages: they may be incomplete */
+	while (bytes_size(&welcome->messages) > 0 && pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+		const char *name = pg_read_string(&body);
+
+		if (strcmp(name, STANDBY) == 0)
+			pg_build_parameter_status(&fresh, name, welcome->standby);
+		else
+			bytes_append(&fresh, f.body - PG_HEADER, PG_HEADER + f.size);
+	}
+	mem_free(welcome->standby);
+	welcome->standby = NULL;
+	if (fresh.failed) {
+		bytes_free(&fresh);
+		return;
+	}
+	bytes_free(&welcome->messages);
+	welcome->messages = fresh;
+}
+
+const struct bytes *welcome_messages(struct welcome *welcome)
+{
+	/* called for each login; usually nothing has been reported */
+	if (welcome->standby)
+		renew(welcome);
+	return &welcome->messages;
+}
+
+/* ---- proven secrets ---- */
+
+/*
+ * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or LDAP has accepted. The pool whose servers are
+ * logged in to with them keeps them, as long as it exists.
+ *
+ * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may have another secret in another database, and a
+ * database with a forced user has a pool of that user. The secret is stored only after the client has proven that it knows it. If the secret has
+ * changed, the server refuses it, and the next login brings the new secret. A login may take long: a secret of an older look-up does not replace a
+ * secret of a later one. For a SCRAM secret the ClientKey is stored with it (keys.c), for the same pool.
+ *
+ * PAM and LDAP have no secret that could be sent to a server, so the password itself is stored. The client has sent the password for one database.
+ * The server of another database must not receive it, because that server may belong to another tenant and ask for the password in clear text.
+ */
+
+/* Wipes and frees. *place may be NULL, and is NULL afterwards. */
+static void proven_secret_free(struct proven_secret **place)
+{
+	struct proven_secret *f = *place;
+
+	if (!f)
+		return;
+	*place = NULL;
+	secret_free(&f->secret);
+	keys_free(&f->keys);
+	mem_free(f);
+}
+
+static struct proven_secret *proven_secret_new(const struct secret *secret)
+{
+	struct proven_secret *f = mem_try(sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->secret = secret_new(secret->bytes, secret->length);
+	f->keys = keys_new(1);
+	if (!f->secret || !f->keys)
+		proven_secret_free(&f);
+	return f;
+}
+
+/* A server login that failed with another secret may succeed now. */
+static void forgive(struct pool *pool)
+{
+	if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
+		pool_login_forgiven(pool);
+}
+
+void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
+{
+	struct server_info *info = server_info_get(pool, w->params);
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct scram_secret scram;
+	const char *user = pool->user->name;
+	struct proven_secret *f;
+
+	if (!info || secret->length == 0)
+		return;
+	if (!info->proven.found || !secret_is_same(info->proven.found->secret, secret)) {
+		if (info->proven.found && answer < info->proven.found->answer)
+			return;
+		f = proven_secret_new(secret);
+		if (!f)
+			return;
+		proven_secret_free(&info->proven.found);
+		info->proven.found = f;
+		forgive(pool);
+	}
+	f = info->proven.found;
+	if (answer > f->answer)
+		f->answer = answer;
+	if (secret_kind_of(secret->bytes) != SECRET_SCRAM)
+		return;
+	/* the ClientKey that this login or an earlier login has revealed */
+	if (scram_secret_read(f->secret->bytes, &scram) &&
+	    keys_find(w->secrets->found_keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key))
+		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key, true);
+	mem_wipe(&scram, sizeof(scram));
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
+}
+
+void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
+{
+	struct server_info *info = server_info_get(pool, w->params);
+	struct proven_secret *f;
+
+	if (!info || (password && info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
+		return;
+	f = password ? proven_secret_new(password) : NULL;
+	if (password && !f)
+		return;
+	proven_secret_free(&info->proven.shown);
+	if (!f)
+		return;
+	info->proven.shown = f;
+	forgive(pool);
+}
+
+void proven_secret_pack(struct bytes *out, const struct proven_secret *f)
+{
+	pack_bool(out, f != NULL);
+	if (!f)
+		return;
+	pack_blob(out, f->secret->bytes, f->secret->length);
+	keys_pack(out, f->keys);
+}
+
+void proven_secret_unpack(struct unpack *in, struct proven_secret **place)
+{
+	struct proven_secret *f;
+	size_t size;
+	const uint8_t *bytes;
+
+	if (!unpack_bool(in))
+		return;
+	bytes = unpack_blob(in, &size);
+	f = mem_try(sizeof(*f));
+	in->bad |= !f || !bytes;
+	if (in->bad) {
+		mem_free(f);
+		return;
+	}
+	f->secret = secret_new(bytes, size);
+	f->keys = keys_new(1);
+	in->bad |= !f->secret || !f->keys;
+	if (!in->bad)
+		keys_unpack(in, f->keys);
+	proven_secret_free(place);
+	*place = f;
+}
+
+/* ---- the facts ---- */
 
 struct server_info *server_info_get(struct pool *pool, struct params_table *table)
 {
@@ -93,7 +330,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	enum login_failure failure;
 
 	/* a login that policy, an administrator or a client has ended says nothing about the server */
-	if ((close_reason_row(why)->fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_row(why)->fault == FAULT_CLIENT)
+	if ((close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_rows[why].fault == FAULT_CLIENT)
 		return false;
 	/* a RELOAD or a changed address has given the pool other servers meanwhile */
 	if (s->pooled.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))
@@ -101,7 +338,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	failure = *failed = failure_of(s, why);
 	/* for an outdated secret the server would have answered with this SQLSTATE */
 	if (info && why != REASON_SERVER_SAID)
-		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_row(why)->sqlstate : "");
+		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_rows[why].sqlstate : "");
 	/* the server may accept other clients than this replication client */
 	if (s->pooled.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
 		return true;

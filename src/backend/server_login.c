@@ -239,7 +239,8 @@ static bool learn(struct server *s)
 		info->reported.known |= (uint64_t)1 << i;
 	}
 	welcome_drop(&info->reported.welcome);
-	info->reported.welcome = welcome_hold(s->welcome);
+	info->reported.welcome = s->welcome;
+	s->welcome->users++;
 	mem_free(info->failure.text);
 	info->failure.text = NULL;
 	return true;

@@ -123,7 +123,7 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		.replication = pg_replication_name(s->replication),
 		.minor = s->minor,
 		.prepared = prepared_server_count(s),
-		.close_reason = why != REASON_NONE ? close_reason_row(why)->text : NULL,
+		.close_reason = why != REASON_NONE ? close_reason_rows[why].text : NULL,
 		.task = s->task ? s->task->name : NULL,
 		.link_id = link ? link->id : 0,
 		.link_fd = link ? link->stream.fd : 0,

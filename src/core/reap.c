@@ -45,7 +45,7 @@ static void release_peer(struct peer *peer)
 
 static void log_server(const struct server *s, enum close_reason why, const char *detail)
 {
-	const struct close_reason_row *row = close_reason_row(why);
+	const struct close_reason_row *row = &close_reason_rows[why];
 	const struct settings *set = &s->peer.world->conf->settings;
 	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
 	char who[256], text[REASON_LOG_TEXT];
@@ -96,21 +96,21 @@ static void tell_server_end(struct server *s)
 	char text[1024];
 
 	close_reason_text(why, s->peer.end_detail, text, sizeof(text));
-	close_reason_count(why);
+	s->peer.world->pools->ended[why]++;
 	log_server(s, why, s->peer.end_detail);
 	if (s->lookup)
 		lookup_server_gone(s, why, text);
 	/* in the middle of a message the connection is just closed */
 	if (s->peer.stream.phase == STREAM_OPEN && !s->dial && !s->pooled.is_cancel && stream_unsent(&s->peer.stream) == 0 &&
 	    ledger_is_empty(&s->ledger)) {
-		pg_build_terminate(&out);
+		pg_build(&out, 'X', NULL, 0);
 		if (!out.failed)
 			stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 		bytes_free(&out);
 	}
 	/* by its own fault, before it served a client: opening another server at once would probably fail too */
 	failed_unused = !s->was_ended && !s->pooled.lent && s->pooled.opened > 0 && s->peer.world->now - s->pooled.opened < USEC &&
-			close_reason_row(why)->fault == FAULT_SERVER;
+			close_reason_rows[why].fault == FAULT_SERVER;
 	if (s->pooled.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !failed_unused))
 		return;
 	if (server_info_failed(s, why, text, &failure) && s->pooled.dedicated)
@@ -142,7 +142,7 @@ static void log_client(const struct client *c, enum close_reason why, const char
 	const struct settings *set = &c->peer.world->conf->settings;
 	const struct login *l = c->login;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
-	bool by_itself = close_reason_row(why)->told == TOLD_NOTHING;
+	bool by_itself = close_reason_rows[why].told == TOLD_NOTHING;
 	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
 	/* Health checks of load balancers leave before the first byte, several times a second. */
 	bool is_health_check = why == REASON_CLIENT_EOF && l && l->step == LOGIN_PACKET && !l->ssl_asked && !l->gss_asked && !l->direct &&
@@ -172,7 +172,7 @@ static void log_client(const struct client *c, enum close_reason why, const char
 /* Sends the client the error of its end. */
 static void say_why(struct client *c, enum close_reason why, const char *text)
 {
-	const struct close_reason_row *row = close_reason_row(why);
+	const struct close_reason_row *row = &close_reason_rows[why];
 	const struct pool *pool = c->pooled.pool;
 	const struct server_info *info = pool ? pool->server_cache : NULL;
 	const char *sqlstate = row->sqlstate;
@@ -225,7 +225,7 @@ static bool may_be_told(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
-	if (close_reason_row(c->peer.end_reason)->told == TOLD_NOTHING || c->error_sent || c->peer.stream.phase != STREAM_OPEN)
+	if (close_reason_rows[c->peer.end_reason].told == TOLD_NOTHING || c->error_sent || c->peer.stream.phase != STREAM_OPEN)
 		return false;
 	if (c->peer.ended_in == CLIENT_WAITING_CANCEL || c->peer.ended_in == CLIENT_ACTIVE_CANCEL)
 		return false;
@@ -245,7 +245,7 @@ static void reap_client(struct client *c)
 		reap_server(s);
 	is_told = has_ended && may_be_told(c);
 	if (has_ended) {
-		close_reason_count(why);
+		w->pools->ended[why]++;
 		log_client(c, why, c->peer.end_detail);
 	}
 	if (c->is_console && w->console)

@@ -400,7 +400,7 @@ void world_drain(struct world *w, enum world_drain how)
 		world_leave(w);
 	else
 		world_stop_listening(w, false);
-	pools_drain(w->pools, policy[how]);
+	w->pools->draining = policy[how];
 	pools_mark_all(w->pools);
 }
 

@@ -426,7 +426,8 @@ void handover_done(struct world *w, struct records **successor)
 	let_connections_go(w, false);
 	predecessors_free(w);
 	/* remaining clients are served, but idle servers are closed */
-	pools_drain(w->pools, POOL_DRAIN_REPLACED);
+	w->pools->draining = POOL_DRAIN_REPLACED;
+	pools_mark_all(w->pools);
 	if (!predecessors_follow(w, successor))
 		log_warning("out of memory: cancel requests for clients that stay will not arrive");
 }
@@ -582,16 +583,16 @@ static void sort(struct list *list)
 	mem_free(peers);
 }
 
-static void tell_rejected(const struct rejected *f)
+static void tell_rejected(struct world *w, const struct rejected *f)
 {
 	struct bytes out = BYTES_EMPTY;
 	char text[128];
 
-	close_reason_count(f->why);
+	w->pools->ended[f->why]++;
 	if (f->way == REJECT_TELL)
 		pg_build_report(&out, 'E', "FATAL", "08P01", close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
 	else if (f->way == REJECT_TERMINATE)
-		pg_build_terminate(&out);
+		pg_build(&out, 'X', NULL, 0);
 	/* best effort: the buffer of the socket may be full */
 	if (!out.failed && bytes_size(&out) > 0 && send(f->fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a connection that has no place here could not be told");
@@ -651,7 +652,7 @@ void handover_finish(struct handover **place, struct records **predecessor)
 	sort(&w->clients);
 	sort(&w->servers);
 	for (size_t i = 0; i < h->rejected_count; i++)
-		tell_rejected(&h->rejected[i]);
+		tell_rejected(w, &h->rejected[i]);
 	if (h->rejected_count > 0)
 		log_warning("%zu connections were closed: this configuration has no place for them", h->rejected_count);
 	for (size_t i = 0; i < h->unsent_count; i++)

@@ -625,7 +625,7 @@ void server_pack(struct bytes *out, const struct server *s)
 	bytes_append_u32(out, s->pooled.dedicated);
 	pack_bool(out, s->pooled.lent);
 	/* by name: the numbers differ between versions */
-	pack_text(out, s->pooled.close_reason != REASON_NONE ? close_reason_row((enum close_reason)s->pooled.close_reason)->name : NULL);
+	pack_text(out, s->pooled.close_reason != REASON_NONE ? close_reason_rows[s->pooled.close_reason].name : NULL);
 	server_session_pack(out, s);
 	bytes_append_u32(out, s->backend_pid);
 	bytes_append_u32(out, s->told_pid);
@@ -641,7 +641,7 @@ void server_pack(struct bytes *out, const struct server *s)
 static enum close_reason reason_of(const char *name)
 {
 	for (int why = REASON_NONE + 1; name && why < REASONS; why++)
-		if (strcmp(close_reason_row((enum close_reason)why)->name, name) == 0)
+		if (strcmp(close_reason_rows[why].name, name) == 0)
 			return (enum close_reason)why;
 	return name ? REASON_CLOSE_NEEDED : REASON_NONE;
 }

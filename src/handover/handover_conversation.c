@@ -482,7 +482,7 @@ static const char *confirm_giving(struct giver *g, bool *takes_pidfile)
 	struct records *channel = g->asker->records;
 	struct record r;
 	struct unpack in;
-	char why[256];
+	char why[512];
 
 	if (records_wait(channel, &r, GIVING_PATIENCE) != RECORDS_OK)
 		return channel->error;
@@ -572,7 +572,7 @@ void giver_turn(struct giver *g)
 struct giver *giver_open(struct event_base *base, struct world *world, struct pidfile **pidfile, bool *due)
 {
 	struct giver *g = mem_try(sizeof(*g));
-	char why[256] = "no memory";
+	char why[512] = "no memory";
 
 	if (!g)
 		return NULL;

@@ -302,7 +302,7 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);
-	pg_build_ready(out, 'I');
+	pg_build(out, 'Z', "I", 1);
 	c->last_active = w->now;
 	if (!finish(c))
 		return false;

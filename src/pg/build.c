@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#define VERSION_SSL 0x04d2162fu		/* 1234.5679 */
 #define VERSION_CANCEL 0x04d2162eu	/* 1234.5678 */
 #define OID_BYTEA 17
 #define OID_INT8 20
@@ -42,6 +41,15 @@ void pg_end(struct bytes *out, size_t mark)
 		out->failed = true;
 	else
 		pg_u32_put(bytes_front(out) + mark, (uint32_t)length);
+}
+
+void pg_build(struct bytes *out, uint8_t type, const void *body, size_t size)
+{
+	size_t mark = pg_begin(out, type);
+
+	if (size)
+		bytes_append(out, body, size);
+	pg_end(out, mark);
 }
 
 void pg_build_string(struct bytes *out, uint8_t type, const char *text)
@@ -114,23 +122,6 @@ void pg_build_parameter_status(struct bytes *out, const char *name, const char *
 	pg_end(out, mark);
 }
 
-void pg_build_ready(struct bytes *out, char status)
-{
-	size_t mark = pg_begin(out, 'Z');
-
-	bytes_append_u8(out, (uint8_t)status);
-	pg_end(out, mark);
-}
-
-void pg_build_password(struct bytes *out, const void *data, size_t size)
-{
-	size_t mark = pg_begin(out, 'p');
-
-	if (size)
-		bytes_append(out, data, size);
-	pg_end(out, mark);
-}
-
 void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size)
 {
 	size_t mark = pg_begin(out, 'p');
@@ -142,11 +133,6 @@ void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void 
 	pg_end(out, mark);
 }
 
-void pg_build_terminate(struct bytes *out)
-{
-	pg_end(out, pg_begin(out, 'X'));
-}
-
 void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pairs, size_t count)
 {
 	size_t mark = pg_begin(out, 0);
@@ -155,14 +141,6 @@ void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pa
 	for (size_t i = 0; i < count; i++)
 		bytes_append_string(out, pairs[i]);
 	bytes_append_u8(out, 0);
-	pg_end(out, mark);
-}
-
-void pg_build_ssl_request(struct bytes *out)
-{
-	size_t mark = pg_begin(out, 0);
-
-	bytes_append_u32(out, VERSION_SSL);
 	pg_end(out, mark);
 }
 

@@ -1,12 +1,11 @@
 /*
- * The reasons why pgweir ends a connection or refuses a request: a table with a counter for each row.
+ * The reasons why pgweir ends a connection or refuses a request: a table.
  *
  * Invariant: the number of a reason is the index of its row in include/tbl/close_reason.tbl, after REASON_NONE. Alerts and
  * drivers match the texts, so they must not change.
  */
 #include "pool/close_reason.h"
 
-#include "base/assert.h"
 #include "base/printable.h"
 #include "base/text.h"
 
@@ -15,7 +14,7 @@
 #define HINT_NONE NULL
 #define HINT_PARAMETERS "Parameters named in ignore_startup_parameters are passed over, those in track_extra_parameters are set."
 
-static const struct close_reason_row rows[REASONS] = {
+const struct close_reason_row close_reason_rows[REASONS] = {
 	[REASON_NONE] = { "NONE", FAULT_NOBODY, "00000", TOLD_ERROR, DETAIL_TEXT, NULL, "" },
 #define CLOSE_REASON(id, fault, sqlstate, told, detail, hint, text) \
 	[REASON_##id] = { #id, FAULT_##fault, sqlstate, TOLD_##told, DETAIL_##detail, HINT_##hint, text },
@@ -23,17 +22,9 @@ static const struct close_reason_row rows[REASONS] = {
 #undef CLOSE_REASON
 };
 
-static uint64_t counted[REASONS];
-
-const struct close_reason_row *close_reason_row(enum close_reason why)
-{
-	ASSERT((unsigned)why < REASONS);
-	return &rows[why];
-}
-
 const char *close_reason_text(enum close_reason why, const char *detail, char *buf, size_t size)
 {
-	const char *text = close_reason_row(why)->text, *hole = strstr(text, "%s");
+	const char *text = close_reason_rows[why].text, *hole = strstr(text, "%s");
 	const char *optional = detail ? NULL : strstr(text, " (%s)");
 	size_t used;
 
@@ -57,7 +48,7 @@ const char *close_reason_log_text(enum close_reason why, const char *detail, cha
 	char name[PRINTABLE_NAME], text[PRINTABLE_TEXT];
 
 	if (detail) {
-		switch (close_reason_row(why)->detail) {
+		switch (close_reason_rows[why].detail) {
 		case DETAIL_TEXT:
 			detail = printable_text(detail, text, sizeof(text));
 			break;
@@ -70,16 +61,4 @@ const char *close_reason_log_text(enum close_reason why, const char *detail, cha
 		}
 	}
 	return close_reason_text(why, detail, buf, size);
-}
-
-void close_reason_count(enum close_reason why)
-{
-	ASSERT((unsigned)why < REASONS);
-	counted[why]++;
-}
-
-uint64_t close_reason_counted(enum close_reason why)
-{
-	ASSERT((unsigned)why < REASONS);
-	return counted[why];
 }

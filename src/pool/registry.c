@@ -445,7 +445,7 @@ void registry_sweep(struct pools *pools, usec_t now)
 		/* min_pool_size of a configured database with a forced user is kept filled without any client */
 		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)
 			continue;
-		close_reason_count(REASON_POOL_IDLE);
+		pools->ended[REASON_POOL_IDLE]++;
 		log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)",
 			 printable_name(pool->user->name, name, sizeof(name)), printable_name(database->name, of_database, sizeof(of_database)),
 			 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
@@ -552,12 +552,6 @@ void pools_pause(struct pools *pools, struct database *database, bool on)
 			pool_close_idle(pool);
 		pool_mark(pool);
 	}
-}
-
-void pools_drain(struct pools *pools, enum pool_drain drain)
-{
-	pools->draining = drain;
-	pools_mark_all(pools);
 }
 
 void pools_reconnect(struct pools *pools, struct database *database)

@@ -403,7 +403,7 @@ static void part_from_stream(struct server *s, const struct client *c)
 
 	if (s->peer.stream.phase != STREAM_OPEN || c->peer.passing > 0 || stream_unsent(&s->peer.stream) > 0)
 		return;
-	pg_build_terminate(&out);
+	pg_build(&out, 'X', NULL, 0);
 	if (!out.failed)
 		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);

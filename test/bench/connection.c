@@ -84,7 +84,7 @@ void connection_leave(struct connection *c)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	pg_build_terminate(&out);
+	pg_build(&out, 'X', NULL, 0);
 	/* whether it arrives does not matter any more */
 	wire_write_all(&c->wire, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
@@ -138,7 +138,7 @@ void connection_dial(struct connection *c, const char *user, const char *databas
 		return;
 	}
 	c->phase = ASKING_TLS;
-	pg_build_ssl_request(&out);
+	pg_build(&out, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	send_and_free(c, &out);
 }
 
@@ -248,7 +248,7 @@ static void prove(struct connection *c, const uint8_t *message, size_t size)
 		if (is_first)
 			pg_build_sasl_initial(&out, "SCRAM-SHA-256", bytes_front(&answer), bytes_size(&answer));
 		else
-			pg_build_password(&out, bytes_front(&answer), bytes_size(&answer));
+			pg_build(&out, 'p', bytes_front(&answer), bytes_size(&answer));
 		send_and_free(c, &out);
 	} else if (result == SCRAM_DONE) {
 		keep_keys(c->prover);

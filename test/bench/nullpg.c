@@ -133,7 +133,7 @@ static void on_query(struct session *s, const char *sql)
 	if (s->stream.block)
 		s->stream.then_ready = true;
 	else
-		pg_build_ready(&s->out, s->status);
+		pg_build(&s->out, 'Z', &s->status, 1);
 }
 
 static struct statement *statement_find(struct session *s, const char *name)
@@ -250,7 +250,7 @@ static void on_sync(struct session *s)
 	s->failed = false;
 	if (s->status == 'I')
 		s->has_portal = false;
-	pg_build_ready(&s->out, s->status);
+	pg_build(&s->out, 'Z', &s->status, 1);
 }
 
 /* False: the connection is over. */
@@ -307,7 +307,7 @@ static void welcome(struct session *s)
 	pg_build_backend_key(&s->out, (uint32_t)s->wire.fd, key, sizeof(key));
 	s->status = 'I';
 	s->started = true;
-	pg_build_ready(&s->out, s->status);
+	pg_build(&s->out, 'Z', &s->status, 1);
 }
 
 /* The answer to a request for encryption is one byte, and not part of the TLS that follows. */
@@ -398,7 +398,7 @@ static ssize_t flush_stream(struct session *s)
 	}
 	answer_put_rows_tag(&s->out, stream->rows);
 	if (stream->then_ready)
-		pg_build_ready(&s->out, s->status);
+		pg_build(&s->out, 'Z', &s->status, 1);
 	free(stream->block);
 	*stream = (struct stream){ .block = NULL };
 	return 1;

@@ -353,7 +353,7 @@ static void query(struct backend *b, const char *text, struct bytes *out)
 	if (run(b, text, true, out))
 		return;
 	b->in_query = b->skips = false;
-	pg_build_ready(out, b->status);
+	pg_build(out, 'Z', &b->status, 1);
 }
 
 /* ---- the extended protocol ---- */
@@ -447,7 +447,7 @@ static void sync(struct backend *b, struct bytes *out)
 	b->skips = false;
 	if (b->status == 'I')
 		names_forget(b->portals);
-	pg_build_ready(out, b->status);
+	pg_build(out, 'Z', &b->status, 1);
 }
 
 /* ---- COPY from the client ---- */
@@ -460,7 +460,7 @@ static void end_copy(struct backend *b, bool fails, struct bytes *out)
 	else
 		pg_build_string(out, 'C', "COPY 1");
 	if (b->in_query)
-		pg_build_ready(out, b->status);
+		pg_build(out, 'Z', &b->status, 1);
 	else
 		b->skips = fails;
 	b->in_query = false;
@@ -492,7 +492,7 @@ static void call(struct backend *b, struct bytes *out)
 		bytes_append_u32(out, UINT32_MAX);
 		pg_end(out, mark);
 	}
-	pg_build_ready(out, b->status);
+	pg_build(out, 'Z', &b->status, 1);
 }
 
 static void take(struct backend *b, const struct pg_frame *f, struct bytes *out)
@@ -533,7 +533,7 @@ static void welcome(struct bytes *out)
 	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
 		pg_build_parameter_status(out, params[i][0], params[i][1]);
 	pg_build_backend_key(out, BACKEND_PID, (const uint8_t *)BACKEND_KEY, sizeof(BACKEND_KEY) - 1);
-	pg_build_ready(out, 'I');
+	pg_build(out, 'Z', "I", 1);
 }
 
 /* Bytes of the front that were a whole message. */

@@ -499,7 +499,7 @@ void house_secure(struct house *h, struct house_end *e, const struct secure_opti
 {
 	struct bytes out = BYTES_EMPTY;
 
-	pg_build_ssl_request(&out);
+	pg_build(&out, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	house_send(h, e, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(h);

@@ -50,7 +50,7 @@ static void ask(struct house *h, struct house_end *e, struct bytes *out, struct 
 
 	house_send(h, e, bytes_front(out), bytes_size(out));
 	house_settle(h);
-	pg_build_ready(want, 'I');
+	pg_build(want, 'Z', "I", 1);
 	news = house_news(e);
 	FUZZ_SAME(want, &news);
 	bytes_free(out);

@@ -34,7 +34,7 @@ void backend_ready(struct backend *b)
 	/* a portal does not outlive its transaction */
 	if (b->tx == 'I')
 		backend_drop_portals(b);
-	pg_build_ready(&b->out, b->tx);
+	pg_build(&b->out, 'Z', &b->tx, 1);
 	backend_flush(b);
 }
 

@@ -132,7 +132,7 @@ static void come(struct guest *c)
 		say_nonsense(c);
 		c->phase = CLIENT_LOGIN;
 	} else if (chance_one_in(10)) {
-		pg_build_ssl_request(&c->out);
+		pg_build(&c->out, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 		c->phase = CLIENT_TLS;
 	} else {
 		client_send_startup(c);

@@ -288,7 +288,7 @@ static void ask_walsender(struct guest *c)
 
 void client_send_terminate(struct guest *c)
 {
-	pg_build_terminate(&c->out);
+	pg_build(&c->out, 'X', NULL, 0);
 	c->leaves = true;
 	c->quits_after = (int64_t)bytes_size(&c->out);
 }

@@ -30,7 +30,7 @@ static bool scram_step(struct prover *p, const char *data, size_t size, struct b
 	}
 	p->scram_done = result == SCRAM_DONE;
 	if (result == SCRAM_CONTINUE && data)
-		pg_build_password(to, bytes_front(&out), bytes_size(&out));
+		pg_build(to, 'p', bytes_front(&out), bytes_size(&out));
 	else if (result == SCRAM_CONTINUE)
 		pg_build_sasl_initial(to, "SCRAM-SHA-256", bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
@@ -55,7 +55,7 @@ static bool say_md5(const struct prover *p, const uint8_t *salt, struct bytes *o
 
 	if (!md5_secret(p->password, p->user, stored) || !md5_answer(stored, salt, answer))
 		return false;
-	pg_build_password(out, answer, sizeof(answer));
+	pg_build(out, 'p', answer, sizeof(answer));
 	return true;
 }
 
@@ -67,7 +67,7 @@ bool prove(struct prover *p, const uint8_t *body, uint32_t size, struct bytes *o
 	switch (code) {
 	case 3:
 		p->proof = PROOF_PLAIN;
-		pg_build_password(out, p->password, strlen(p->password) + 1);
+		pg_build(out, 'p', p->password, strlen(p->password) + 1);
 		return is_first;
 	case 5:
 		p->proof = PROOF_MD5;

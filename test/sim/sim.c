@@ -181,13 +181,13 @@ static void judge_goodbye(const struct server *server, enum close_reason why, co
 	case REASON_IDLE_DIRTY:
 	case REASON_SERVER_PARAMETER:
 	case REASON_NO_MEMORY:
-		SIM_CHECK(false, "goodbye: %s", close_reason_row(why)->text);
+		SIM_CHECK(false, "goodbye: %s", close_reason_rows[why].text);
 		return;
 	case REASON_SERVER_LOGIN_BROKEN:
 		if (plan.attack == ATTACK_SALTS && strcmp(server->pooled.pool->database->name, "attacked") == 0)
 			return;
 		/* the secret may have been changed since the pooler learned it */
-		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", close_reason_row(why)->text, detail);
+		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", close_reason_rows[why].text, detail);
 		return;
 	default:
 		return;
@@ -198,7 +198,7 @@ void __real_server_end(struct server *server, enum close_reason why, const char 
 void __wrap_server_end(struct server *server, enum close_reason why, const char *detail);
 void __wrap_server_end(struct server *server, enum close_reason why, const char *detail)
 {
-	SIM_TRACE("pooler ends server %u: %s (%s)", server->backend_pid, close_reason_row(why)->text, detail ? detail : "");
+	SIM_TRACE("pooler ends server %u: %s (%s)", server->backend_pid, close_reason_rows[why].text, detail ? detail : "");
 	judge_goodbye(server, why, detail);
 	__real_server_end(server, why, detail);
 }

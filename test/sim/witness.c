@@ -136,7 +136,7 @@ static void welcome(struct desk *d)
 	pg_build_auth(&d->out, 0, NULL, 0);
 	pg_build_parameter_status(&d->out, "server_version", "17.0");
 	pg_build_backend_key(&d->out, 4712, key, sizeof(key));
-	pg_build_ready(&d->out, 'I');
+	pg_build(&d->out, 'Z', "I", 1);
 }
 
 /* A plain password, or a new SCRAM secret each time, so that a key must be derived. */
@@ -174,7 +174,7 @@ static void look_up(struct desk *d)
 	pg_build_row_description(&d->out, columns, 2);
 	say_secret(d);
 	pg_build_string(&d->out, 'C', "SELECT 1");
-	pg_build_ready(&d->out, 'I');
+	pg_build(&d->out, 'Z', "I", 1);
 }
 
 static void take_packet(struct desk *d, const uint8_t *at)
@@ -186,7 +186,7 @@ static void take_packet(struct desk *d, const uint8_t *at)
 		welcome(d);
 	} else if (*at == 'Q') {
 		pg_build_string(&d->out, 'C', "SELECT 1");
-		pg_build_ready(&d->out, 'I');
+		pg_build(&d->out, 'Z', "I", 1);
 	} else if (*at == 'S') {
 		look_up(d);
 	}
@@ -288,7 +288,7 @@ static bool take(struct witness *w, const uint8_t *at, uint32_t size)
 	case 'Z':
 		if (w->is_in) {
 			note_wait(loop_now() - w->began, bound());
-			pg_build_terminate(&w->out);
+			pg_build(&w->out, 'X', NULL, 0);
 			w->leaves = true;
 		} else {
 			pg_build_string(&w->out, 'Q', "witness");

@@ -123,7 +123,7 @@ static inline void login_put_found(struct bytes *out, const char *user, const ch
 	if (user)
 		pg_build_data_row(out, cells, 2);
 	pg_build_string(out, 'C', user ? "SELECT 1" : "SELECT 0");
-	pg_build_ready(out, 'I');
+	pg_build(out, 'Z', "I", 1);
 }
 
 /* The server answers its look-up with these values. */

@@ -24,7 +24,7 @@ static const char *ended_by(uint8_t type, const void *body, size_t size)
 	static char text[100];
 
 	fake_message(c, type, body, size);
-	snprintf(text, sizeof(text), "%s", close_reason_row(fake_of(c)->why)->name);
+	snprintf(text, sizeof(text), "%s", close_reason_rows[fake_of(c)->why].name);
 	fake_turn();
 	fake_end();
 	return text;

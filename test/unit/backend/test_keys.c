@@ -42,7 +42,7 @@ static void keep(struct server_keys *keys, const char *user, const char *stored)
 {
 	static const uint8_t key[SCRAM_KEY];
 
-	keys_keep(keys, user, stored, salt, sizeof(salt), FEW, key, key);
+	keys_keep(keys, user, stored, salt, sizeof(salt), FEW, key, key, true);
 }
 
 /* Looks the key up as a login does. Returns false if the key must be derived. */
@@ -104,7 +104,7 @@ static void keep_for_salt(struct server_keys *keys, uint8_t number)
 {
 	uint8_t own_salt[16] = { number }, key[SCRAM_KEY] = { number };
 
-	CHECK(keys_keep(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key));
+	CHECK(keys_keep(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key, true));
 }
 
 static bool finds_for_salt(struct server_keys *keys, uint8_t number)
@@ -141,7 +141,7 @@ TEST(keys_are_found_by_user_and_secret)
 	uint8_t client_key[SCRAM_KEY] = "client", server_key[SCRAM_KEY] = "server", c[SCRAM_KEY], s[SCRAM_KEY];
 
 	CHECK(!keys_has(keys, "ann", "stored"));
-	keys_keep(keys, "ann", "stored", salt, sizeof(salt), FEW, client_key, server_key);
+	keys_keep(keys, "ann", "stored", salt, sizeof(salt), FEW, client_key, server_key, true);
 	REQUIRE(keys_find(keys, "ann", "stored", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, client_key, SCRAM_KEY) == 0 && memcmp(s, server_key, SCRAM_KEY) == 0);
 	CHECK(keys_has(keys, "ann", "stored"));
@@ -160,15 +160,15 @@ TEST(keys_of_several_secrets_are_kept)
 	struct server_keys *keys = keys_new(0);
 	uint8_t one[SCRAM_KEY] = "one", two[SCRAM_KEY] = "two", c[SCRAM_KEY], s[SCRAM_KEY];
 
-	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, one, one);
-	keys_keep(keys, "ann", "after", salt, sizeof(salt), FEW, two, two);
+	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, one, one, true);
+	keys_keep(keys, "ann", "after", salt, sizeof(salt), FEW, two, two, true);
 	CHECK(keys_has(keys, "ann", "before") && keys_has(keys, "ann", "after"));
 	REQUIRE(keys_find(keys, "ann", "after", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
 	REQUIRE(keys_find(keys, "ann", "before", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, one, SCRAM_KEY) == 0);
 	/* new keys for a secret and salt replace the old keys */
-	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, two, two);
+	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, two, two, true);
 	REQUIRE(keys_find(keys, "ann", "before", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
 	keys_free(&keys);
@@ -178,7 +178,7 @@ static void keep_untested(struct server_keys *keys, uint8_t number)
 {
 	uint8_t own_salt[16] = { number }, key[SCRAM_KEY] = { number };
 
-	keys_keep_untested(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key);
+	keys_keep(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key, false);
 }
 
 /* A server that sends a different salt each time displaces no keys that work. */
@@ -213,7 +213,7 @@ TEST(salt_that_is_too_long_is_not_stored)
 	struct server_keys *keys = keys_new(0);
 	uint8_t key[SCRAM_KEY] = "key", much[SCRAM_SALT_MAX + 1] = { 1 };
 
-	keys_keep(keys, "ann", "stored", much, sizeof(much), FEW, key, key);
+	keys_keep(keys, "ann", "stored", much, sizeof(much), FEW, key, key, true);
 	CHECK(!keys_has(keys, "ann", "stored"));
 	keys_free(&keys);
 }

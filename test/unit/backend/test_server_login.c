@@ -91,7 +91,7 @@ TEST(login)
 	CHECK_INT(s->pooled.state, SERVER_LOGIN);
 	CHECK_INT(s->backend_pid, 4711);
 	CHECK(s->cancel_key_size == 4 && memcmp(s->cancel_key, "key!", 4) == 0);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	says(&out);
 	CHECK(!s->dial && !peer_is_stopped(&s->peer));
 	CHECK(s->pooled.state != SERVER_LOGIN);
@@ -108,7 +108,7 @@ TEST(fragmented_login)
 
 	begin(INI);
 	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	for (size_t i = 0; i < bytes_size(&out); i++) {
 		CHECK(s->dial);
 		house_send(&whole, server, bytes_front(&out) + i, 1);
@@ -125,7 +125,7 @@ TEST(connect_query)
 
 	begin(QUERY_INI);
 	whole_server_got(server);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	says(&out);
 	CHECK_INT(s->pooled.state, SERVER_TESTED);
 	CHECK(s->task == &task_connect_query);
@@ -190,11 +190,11 @@ TEST(protocol_violations)
 	struct bytes out = BYTES_EMPTY;
 
 	begin(INI);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	breaks(&out, "ReadyForQuery out of order");
 	begin(INI);
 	out = proven();
-	pg_build_ready(&out, 'T');
+	pg_build(&out, 'Z', "T", 1);
 	breaks(&out, "ReadyForQuery out of order");
 	begin(INI);
 	out = proven();
@@ -202,7 +202,7 @@ TEST(protocol_violations)
 	breaks(&out, "unexpected message type 0x43");
 	begin(INI);
 	out = proven();
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	pg_build_string(&out, 'C', "SELECT 1");
 	breaks(&out, "message type 0x43 behind ReadyForQuery");
 	begin(INI);
@@ -260,7 +260,7 @@ TEST(server_disconnects)
 	whole_close();
 	/* a server that completes the login and then disconnects within a message would do so again */
 	begin(INI);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	bytes_append_u8(&out, 'N');
 	says(&out);
 	house_hang_up(server);

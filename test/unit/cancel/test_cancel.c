@@ -56,10 +56,10 @@ static uint64_t counted_before[REASONS];
 static void count_from_here(void)
 {
 	for (int i = 0; i < REASONS; i++)
-		counted_before[i] = close_reason_counted((enum close_reason)i);
+		counted_before[i] = whole.world->pools->ended[i];
 }
 
-#define CHECK_ENDED(reason, times) CHECK_INT(close_reason_counted(reason) - counted_before[reason], times)
+#define CHECK_ENDED(reason, times) CHECK_INT(whole.world->pools->ended[reason] - counted_before[reason], times)
 
 /* ---- keys ---- */
 

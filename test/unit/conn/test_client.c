@@ -119,7 +119,7 @@ TEST(messages_to_the_client)
 
 	whole_open(INI);
 	REQUIRE(c = whole_login(&end));
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	CHECK(client_send(c, &out));
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(end), "Z(I)");

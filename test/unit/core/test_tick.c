@@ -174,7 +174,7 @@ TEST(incomplete_message_counts_as_query)
 	house_send(&whole, end, "d\0\1\0\0xxx", 8);
 	house_settle(&whole);
 	pg_build_report(&out, 'E', "ERROR", "22000", "no", NULL, NULL);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	house_send(&whole, house_server(&whole), bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(&whole);

@@ -483,7 +483,7 @@ TEST(server_of_another_pool_mode)
 /* A later version may send a reason that this version does not know. */
 TEST(unknown_close_reason)
 {
-	const char *name = close_reason_row(REASON_DATABASE_CHANGED)->name;
+	const char *name = close_reason_rows[REASON_DATABASE_CHANGED].name;
 	struct server *took;
 	uint8_t *at;
 

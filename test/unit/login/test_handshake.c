@@ -28,7 +28,7 @@ static void begin(int count)
 	secure_prepare();
 	house_open(&whole, INI);
 	h = whole.world->handshakes;
-	pg_build_ssl_request(&out);
+	pg_build(&out, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	for (int i = 0; i < count; i++) {
 		ends[i] = house_connect(&whole);
 		house_send(&whole, ends[i], bytes_front(&out), bytes_size(&out));

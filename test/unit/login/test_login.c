@@ -97,7 +97,7 @@ TEST(requested_parameters)
 	pg_build_auth(&out, 0, NULL, 0);
 	pg_build_parameter_status(&out, "DateStyle", "German, YMD");
 	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	login_send(house_server(&whole), &out);
 	client = house_connect(&whole);
 	out = (struct bytes)BYTES_EMPTY;

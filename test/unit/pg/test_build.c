@@ -59,7 +59,7 @@ TEST(server_side)
 	CHECK(IS(&b, "v\0\0\0\x0c\0\0\0\0\0\0\0\0"));
 	pg_build_parameter_status(&b, "TimeZone", "UTC");
 	CHECK(IS(&b, "S\0\0\0\x11TimeZone\0UTC\0"));
-	pg_build_ready(&b, 'I');
+	pg_build(&b, 'Z', "I", 1);
 	CHECK(IS(&b, "Z\0\0\0\5I"));
 }
 
@@ -70,17 +70,17 @@ TEST(client_side)
 
 	pg_build_string(&b, 'Q', "SELECT 1");
 	CHECK(IS(&b, "Q\0\0\0\x0dSELECT 1\0"));
-	pg_build_password(&b, "pw", 3);
+	pg_build(&b, 'p', "pw", 3);
 	CHECK(IS(&b, "p\0\0\0\7pw\0"));
 	pg_build_sasl_initial(&b, "SCRAM-SHA-256", "n,,", 3);
 	CHECK(IS(&b, "p\0\0\0\x19SCRAM-SHA-256\0\0\0\0\3n,,"));
-	pg_build_terminate(&b);
+	pg_build(&b, 'X', NULL, 0);
 	CHECK(IS(&b, "X\0\0\0\4"));
 	pg_build_startup(&b, 0x30000, pairs, 2);
 	CHECK(IS(&b, "\0\0\0\x12\0\3\0\0user\0joe\0\0"));
 	pg_build_startup(&b, 0x30000, NULL, 0);
 	CHECK(IS(&b, "\0\0\0\x09\0\3\0\0\0"));
-	pg_build_ssl_request(&b);
+	pg_build(&b, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	CHECK(IS(&b, "\0\0\0\x08\x04\xd2\x16\x2f"));
 	pg_build_cancel(&b, 7, (const uint8_t *)"abcd", 4);
 	CHECK(IS(&b, "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\7" "abcd"));
@@ -117,7 +117,7 @@ TEST(lengths_survive_a_move)
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	for (int i = 0; i < 200; i++) {
-		pg_build_ready(&b, 'I');
+		pg_build(&b, 'Z', "I", 1);
 		pg_build_string(&b, 'Q', text);
 		REQUIRE(!b.failed);
 		REQUIRE(pg_frame_look(bytes_front(&b), bytes_size(&b), 1000, &f) == PG_OK);

@@ -143,14 +143,14 @@ static inline void fake_test(struct pool_server *server)
 
 static inline void fake_drop(struct pool_server *server, enum close_reason why)
 {
-	fake_note("drop s%d %s", fake_server_of(server)->id, close_reason_row(why)->name);
+	fake_note("drop s%d %s", fake_server_of(server)->id, close_reason_rows[why].name);
 	fake_server_dies(fake_server_of(server), why);
 }
 
 static inline void fake_refuse(struct pool_client *client, enum close_reason why)
 {
 	ASSERT(!client->link);
-	fake_note("refuse c%d %s", fake_client_of(client)->id, close_reason_row(why)->name);
+	fake_note("refuse c%d %s", fake_client_of(client)->id, close_reason_rows[why].name);
 	fake_client_dies(fake_client_of(client), why);
 }
 

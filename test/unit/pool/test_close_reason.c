@@ -7,7 +7,7 @@
 TEST(every_close_reason_row_is_complete)
 {
 	for (int why = REASON_NONE + 1; why < REASONS; why++) {
-		const struct close_reason_row *row = close_reason_row((enum close_reason)why);
+		const struct close_reason_row *row = &close_reason_rows[why];
 
 		CHECK(row->name && row->name[0]);
 		CHECK(row->text && row->text[0]);
@@ -17,10 +17,10 @@ TEST(every_close_reason_row_is_complete)
 		const char *percent = strchr(row->text, '%');
 		CHECK(!percent || (percent[1] == 's' && !strchr(percent + 1, '%')));
 		for (int other = why + 1; other < REASONS; other++)
-			CHECK(strcmp(row->name, close_reason_row((enum close_reason)other)->name) != 0);
+			CHECK(strcmp(row->name, close_reason_rows[other].name) != 0);
 	}
-	CHECK_TEXT(close_reason_row(REASON_NONE)->text, "");
-	CHECK_INT(close_reason_row(REASON_SERVER_BROKEN)->fault, FAULT_SERVER);
+	CHECK_TEXT(close_reason_rows[REASON_NONE].text, "");
+	CHECK_INT(close_reason_rows[REASON_SERVER_BROKEN].fault, FAULT_SERVER);
 }
 
 TEST(close_reason_text_includes_detail)
@@ -62,15 +62,5 @@ TEST(log_details_are_escaped_and_truncated)
 		CHECK(strlen(buf) < sizeof(buf) - 1);
 	}
 }
-
-TEST(each_close_reason_has_a_counter)
-{
-	close_reason_count(REASON_PQEXEC);
-	close_reason_count(REASON_PQEXEC);
-	CHECK_INT(close_reason_counted(REASON_PQEXEC), 2);
-	CHECK_INT(close_reason_counted(REASON_STATEMENT_MODE), 0);
-}
-
-/* Pins: the number of clients of a pool that keep their server, the names of the pins, and the limits. */
 
 UNIT_MAIN

@@ -114,7 +114,8 @@ TEST(connection_limits_refuse_clients)
 	CHECK(fake.pools->clients <= fake.pools->conf->settings.max_client_conn);
 	pool->database->disabled = true;
 	CHECK_INT(pool_may_join(pool, eve, false), REASON_DATABASE_DISABLED);
-	pools_drain(fake.pools, POOL_DRAIN_SERVERS);
+	fake.pools->draining = POOL_DRAIN_SERVERS;
+	pools_mark_all(fake.pools);
 	CHECK_INT(pool_may_join(pool, eve, false), REASON_POOLER_SHUTTING_DOWN);
 	/* the admin console accepts connections, and administrators are not counted */
 	CHECK_INT(pool_may_join(fake_pool("pgweir", "ann"), user_get(fake.pools, "ann"), false), REASON_NONE);

@@ -105,7 +105,8 @@ TEST(shutdown_waits_for_servers)
 	fake_fill("app", "bob", 2);
 	fake_want(c(1));
 	fake_diary();
-	pools_drain(fake.pools, POOL_DRAIN_SERVERS);
+	fake.pools->draining = POOL_DRAIN_SERVERS;
+	pools_mark_all(fake.pools);
 	CHECK_TEXT(fake_schedule(), "drop s1 PAUSE_MODE");
 	fake_want(c(2));
 	CHECK_TEXT(fake_schedule(), "refuse c2 SERVER_SHUTTING_DOWN");
@@ -118,7 +119,8 @@ TEST(shutdown_wait_for_clients_continues_service)
 {
 	fake_start(HEAD TWO);
 	fake_fill("app", "bob", 1);
-	pools_drain(fake.pools, POOL_DRAIN_CLIENTS);
+	fake.pools->draining = POOL_DRAIN_CLIENTS;
+	pools_mark_all(fake.pools);
 	fake_diary();
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(fake_want(c(1)));

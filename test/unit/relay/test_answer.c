@@ -83,7 +83,7 @@ static int look_at_empty(uint8_t type)
 
 static int look_at_ready(char status)
 {
-	pg_build_ready(fresh(), status);
+	pg_build(fresh(), 'Z', &status, 1);
 	return look();
 }
 
@@ -152,9 +152,9 @@ TEST(server_without_a_client)
 TEST(incomplete_header)
 {
 	REQUIRE(begin_query());
-	pg_build_ready(fresh(), 'T');
+	pg_build(fresh(), 'Z', "T", 1);
 	for (size_t n = 0; n < PG_HEADER; n++) {
-		pg_build_ready(fresh(), 'T');
+		pg_build(fresh(), 'Z', "T", 1);
 		CHECK_INT(look_at(n), VERDICT_MORE);
 	}
 	end();

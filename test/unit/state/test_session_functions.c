@@ -67,7 +67,7 @@ static void answered(bool fails)
 		pg_build_report(&out, 'E', "ERROR", "42501", "permission denied", NULL, NULL);
 	else
 		pg_build_string(&out, 'C', "SELECT");
-	pg_build_ready(&out, 'I');
+	pg_build(&out, 'Z', "I", 1);
 	house_send(&whole, far, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(&whole);

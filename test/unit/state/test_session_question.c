@@ -292,7 +292,7 @@ static void fails(void)
 	struct bytes out = BYTES_EMPTY;
 
 	pg_build_report(&out, 'E', "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
-	pg_build_ready(&out, 'T');
+	pg_build(&out, 'Z', "T", 1);
 	house_send(&whole, far, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(&whole);
