@@ -9,10 +9,9 @@
  * they are released.
  */
 
-/* TLS settings or files have changed: all servers are obsolete; servers over Unix sockets, which use no TLS, only with `unix_too`. */
-void retire_all(struct world *world, bool unix_too);
-/* Closes the idle obsolete servers; with `opening_too` also the obsolete servers that are being opened. */
-void retire_unused(struct world *world, bool opening_too);
+/* Settings or files for connecting to servers have changed: servers over TCP or over Unix sockets, which use no TLS, are obsolete. Closes the obsolete
+   servers that are idle or being opened, also those that were obsolete before. */
+void retire_servers(struct world *world, bool over_tcp, bool over_unix);
 /* The transaction of a client has changed the defaults of new sessions on the host of this server (ALTER ROLE or ALTER DATABASE ... SET): all servers
    of the host are obsolete. At most once in RETIRE_PAUSE: a later change waits for retire_tick(). */
 #define RETIRE_PAUSE USEC

@@ -5,7 +5,11 @@
 #include <stddef.h>
 
 /* A file with the process id, and the lock on PATH.lock, held as long as the process runs: see pidfile.c. */
-struct pidfile;
+struct pidfile {
+	char *path, *lock_path;
+	int fd;				/* -1: not open */
+	int lock;			/* the descriptor that holds the lock: another process that receives it holds the lock too; -1: not locked */
+};
 
 /* Locks, and writes the process id to `path`. Replaces the file of a process that has ended, but not the file of a running process.
    Returns NULL with a text in `why`. Called in the final process: after daemon_start. */
@@ -17,8 +21,6 @@ void pidfile_release(struct pidfile **pidfile, bool removes);
 /*
  * In an online restart the lock passes from process to process.
  */
-/* Returns the descriptor that holds the lock: another process that receives it holds the lock too. Still owned by the pidfile. */
-int pidfile_descriptor(const struct pidfile *pidfile);
 /* Takes ownership of the descriptor from the old process: it holds the lock of the pidfile at this path, or, from earlier
    versions, it is the pidfile itself; then the lock is taken here. NULL: it is neither, or the lock is taken; the caller keeps
    the descriptor. The process id in the file does not change. */

@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct passwd;
-
 /*
  * Goes into the background: returns in a new process with a session of its own, while the calling process waits for
  * daemon_ready and then exits with status 0, or with 1 if the daemon ends before. Returns a descriptor for daemon_ready, or -1
@@ -20,12 +18,14 @@ void daemon_ready(int *fd);
 
 /*
  * Switches from root to the user of that name: groups, group, user. For users other than root, NULL, "" and their own name are
- * allowed and change nothing. False with a text in `why`: unknown user, not permitted, or the process would continue to run as
- * root.
+ * allowed and change nothing. Otherwise than with DAEMON_USER_TAKEN, `why` has a text.
  */
-bool daemon_become_user(const char *user, char *why, size_t why_size);
-/* Returns the account of a user. NULL with a text in `why`: it does not exist, or it is root. */
-const struct passwd *daemon_find_user(const char *user, char *why, size_t why_size);
+enum daemon_user {
+	DAEMON_USER_TAKEN,
+	DAEMON_USER_REFUSED,		/* not permitted, or the process would continue to run as root */
+	DAEMON_USER_UNUSABLE		/* no process can take it: the account does not exist, or it is root */
+};
+enum daemon_user daemon_become_user(const char *user, char *why, size_t why_size);
 
 /* ---- limits of the operating system ---- */
 

@@ -2,7 +2,6 @@
 #define MAIN_OPTIONS_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 /* The command line. */
 enum options_action { OPTIONS_RUN, OPTIONS_CHECK, OPTIONS_PRINT_CONFIG, OPTIONS_HELP, OPTIONS_VERSION };
@@ -17,8 +16,7 @@ struct options {
 };
 
 /* Parses the command line; the strings point into argv, which is reordered. False: invalid; stderr has the reason, and the
-   process should exit with status 1. */
+   process should exit with status 1. With OPTIONS_HELP the help is printed. */
 bool options_read(struct options *options, int argc, char **argv);
-void options_print_help(FILE *to);
 
 #endif

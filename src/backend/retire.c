@@ -19,7 +19,8 @@ static bool is_unused(const struct server *s, bool opening_too)
 	return s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED || (opening_too && s->pooled.state == SERVER_LOGIN);
 }
 
-void retire_unused(struct world *w, bool opening_too)
+/* Closes the idle obsolete servers; with `opening_too` also the obsolete servers that are being opened. */
+static void retire_unused(struct world *w, bool opening_too)
 {
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
@@ -29,17 +30,12 @@ void retire_unused(struct world *w, bool opening_too)
 	}
 }
 
-static bool may_retire(const struct server *s, bool unix_too)
-{
-	return !s->pooled.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
-}
-
-void retire_all(struct world *w, bool unix_too)
+void retire_servers(struct world *w, bool over_tcp, bool over_unix)
 {
 	LIST_EACH(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (may_retire(s, unix_too))
+		if (!s->pooled.is_cancel && (s->peer.remote.family == AF_UNIX ? over_unix : over_tcp))
 			s->pooled.close_reason = REASON_OBSOLETE;
 	}
 	retire_unused(w, true);
@@ -107,6 +103,12 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 	}
 }
 
+/* A server at an address that the resolver may find for its name. */
+static bool may_have_moved(const struct server *s)
+{
+	return !s->pooled.is_cancel && s->peer.remote.family != AF_UNIX;
+}
+
 void retire_moved(void *context, const char *name, const struct dns_answer *now)
 {
 	struct world *w = context;
@@ -119,7 +121,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		bool is_among = false;
 
 		/* a dial that waits for this answer still has the address of the previous host of its list */
-		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
+		if (!may_have_moved(s) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
 		    (s->dial && s->dial->step == DIAL_NAME))
 			continue;
 		for (int i = 0; !is_among && i < now->count; i++)
@@ -146,7 +148,7 @@ void retire_tick(struct world *w)
 	w->names_watched = w->now;
 	LIST_EACH(node, &w->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		const char *name = s->pooled.close_reason == REASON_NONE && may_retire(s, false) ? s->host : NULL;
+		const char *name = s->pooled.close_reason == REASON_NONE && may_have_moved(s) ? s->host : NULL;
 
 		/* servers beside each other usually have the same name */
 		if (!name || strcmp(name, last) == 0)

@@ -696,12 +696,6 @@ static void check_access(const struct access_checker *c, const struct conf_file 
 		    (unsigned)st.st_mode & 07777);
 }
 
-static void check_list(const struct access_checker *c, const struct conf_file *files)
-{
-	for (const struct conf_file *f = files; f; f = f->next)
-		check_access(c, f);
-}
-
 bool access_is_guarded(const char *setting, bool *is_secret)
 {
 	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
@@ -719,11 +713,14 @@ void access_check(const struct conf *conf, const char *user, struct conf_problem
 
 	owner_of(&c.own, user);
 	if (!conf->set) {
-		check_list(&c, conf->files);
+		for (const struct conf_file *file = conf->files; file; file = file->next)
+			check_access(&c, file);
 	} else if (access_is_guarded(conf->set, &f.is_secret)) {
 		f.path = value_text(value_find(&setting_table, conf->set), &conf->settings, NULL, 0);
 		check_access(&c, &f);
 	}
-	if (conf->hba && (!conf->set || text_list_has(SETTINGS_OF_RULES, conf->set, false)))
-		check_list(&c, hba_files(conf->hba));
+	if (!conf->hba || (conf->set && !text_list_has(SETTINGS_OF_RULES, conf->set, false)))
+		return;
+	for (const struct conf_file *file = hba_files(conf->hba); file; file = file->next)
+		check_access(&c, file);
 }

@@ -164,16 +164,11 @@ static int is_included(const struct dirent *entry)
 	return dot && entry->d_name[0] != '.' && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".ini") == 0);
 }
 
-static int by_bytes(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* Includes the files of a directory. Directories in it are not read. */
 static void read_directory(struct ini_reader *r, const char *path, const struct ini_source *at)
 {
 	struct dirent **entries;
-	int count = scandir(path, &entries, is_included, by_bytes);
+	int count = scandir(path, &entries, is_included, alphasort);
 	char *file;
 
 	if (count < 0) {

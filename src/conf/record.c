@@ -346,16 +346,11 @@ static int is_conf_file(const struct dirent *entry)
 	return entry->d_name[0] != '.' && size > 5 && strcmp(entry->d_name + size - 5, ".conf") == 0;
 }
 
-static int by_bytes(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static void include_directory(struct hba_record *record, const char *path)
 {
 	struct arena *arena = record->reader->arena;
 	struct dirent **entries;
-	int count = scandir(path, &entries, is_conf_file, by_bytes);
+	int count = scandir(path, &entries, is_conf_file, alphasort);
 	struct stat st;
 
 	if (count < 0) {

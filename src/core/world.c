@@ -274,7 +274,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
 	if (tls_changed || logins_changed)
-		retire_all(w, logins_changed);
+		retire_servers(w, true, logins_changed);
 	if (tls_changed || logins_changed || timeout_changed)
 		LIST_EACH(node, &w->pools->all)
 			pool_login_forgiven(LIST_OBJECT(node, struct pool, node));

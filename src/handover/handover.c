@@ -659,9 +659,7 @@ void handover_finish(struct handover **place, struct records **predecessor)
 		send_rest(&h->unsent[i]);
 	for (size_t i = 0; i < h->moved_count; i++)
 		database_moves(h->moved[i]);
-	if (h->tls_differs || h->logins_differ)
-		retire_all(w, h->logins_differ);
-	retire_unused(w, true);
+	retire_servers(w, h->tls_differs || h->logins_differ, h->logins_differ);
 	wake_all(&w->clients);
 	wake_all(&w->servers);
 	pools_mark_all(w->pools);

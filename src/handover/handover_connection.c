@@ -170,25 +170,12 @@ static void peer_pack(struct bytes *out, const struct peer *peer)
 	pack_blob(out, peer->stream.out.data ? bytes_front(&peer->stream.out) : NULL, stream_unsent(&peer->stream));
 }
 
-/* Keeps bytes to be sent to this peer after the handover. False: no memory. */
-static bool keep_unsent(struct handover *h, struct peer *peer, const uint8_t *bytes, size_t size)
-{
-	struct unsent *more = mem_resize(h->unsent, (h->unsent_count + 1) * sizeof(*more)), *u;
-
-	if (!more)
-		return false;
-	h->unsent = more;
-	u = &more[h->unsent_count++];
-	*u = (struct unsent){ .peer = peer, .bytes = BYTES_EMPTY };
-	bytes_append(&u->bytes, bytes, size);
-	return !u->bytes.failed;
-}
-
 /* Keeps unsent bytes for handover_finish. */
 static void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer)
 {
 	const uint8_t *held, *unsent;
 	size_t held_size, unsent_size;
+	struct unsent *more;
 
 	peer->remote.family = unpack_u8(in);
 	peer->remote.port = unpack_u16(in);
@@ -202,7 +189,18 @@ static void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer
 	if (in->bad)
 		return;
 	bytes_append(&peer->held, held, held_size);
-	in->bad |= peer->held.failed || (unsent_size > 0 && !keep_unsent(h, peer, unsent, unsent_size));
+	in->bad |= peer->held.failed;
+	if (in->bad || unsent_size == 0)
+		return;
+	more = mem_resize(h->unsent, (h->unsent_count + 1) * sizeof(*more));
+	in->bad |= !more;
+	if (!more)
+		return;
+	h->unsent = more;
+	more += h->unsent_count++;
+	*more = (struct unsent){ .peer = peer, .bytes = BYTES_EMPTY };
+	bytes_append(&more->bytes, unsent, unsent_size);
+	in->bad |= more->bytes.failed;
 }
 
 /* Takes the descriptor, which is closed at the end of the handover with the reason in h->no_place. */

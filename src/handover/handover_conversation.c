@@ -510,7 +510,7 @@ static void give(struct giver *g)
 	int32_t pid = g->asker->pid;
 
 	if ((notify && !send_text(to, HANDOVER_NOTIFY, notify, GIVING_PATIENCE)) ||
-	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), GIVING_PATIENCE)) ||
+	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, (*g->pidfile)->lock, GIVING_PATIENCE)) ||
 	    !handover_send(g->world, to, GIVING_PATIENCE, &counts)) {
 		resume(g, to->error);
 		return;

@@ -32,11 +32,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct pidfile {
-	char *path, *lock_path;
-	int fd, lock;			/* -1: not open; not locked */
-};
-
 /* ---- files ---- */
 
 static bool is_same_file(int fd, const char *path)
@@ -198,11 +193,6 @@ struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 }
 
 /* ---- online restart ---- */
-
-int pidfile_descriptor(const struct pidfile *p)
-{
-	return p->lock;
-}
 
 struct pidfile *pidfile_adopt(const char *path, int fd)
 {

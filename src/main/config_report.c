@@ -194,10 +194,16 @@ int config_report_check(const struct options *options)
 		user = options->user ? options->user : s->user;
 		/* As a start does before it reads or writes further files. An account that no start could become is an error; an
 		   account that only this process cannot become is a warning. */
-		if (user && *user && !daemon_find_user(user, why, sizeof(why)))
+		switch (daemon_become_user(user, why, sizeof(why))) {
+		case DAEMON_USER_UNUSABLE:
 			FAULT(&problems, "%s", why);
-		else if (!daemon_become_user(user, why, sizeof(why)))
+			break;
+		case DAEMON_USER_REFUSED:
 			WARNING(&problems, "a start by this account would fail: %s", why);
+			break;
+		case DAEMON_USER_TAKEN:
+			break;
+		}
 		if (s->logfile && *s->logfile && !may_write(s->logfile))
 			FAULT(&problems, "log file \"%s\": %s", s->logfile, strerror(errno));
 		/* and its lock file */

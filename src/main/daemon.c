@@ -90,47 +90,39 @@ void daemon_ready(int *fd)
 	*fd = -1;
 }
 
-const struct passwd *daemon_find_user(const char *user, char *why, size_t why_size)
-{
-	const struct passwd *who;
-
-	errno = 0;
-	who = getpwnam(user);
-	if (!who) {
-		snprintf(why, why_size, "user \"%s\": %s", user, errno ? strerror(errno) : "there is no such account");
-	} else if (who->pw_uid == 0) {
-		snprintf(why, why_size, "user \"%s\" is root: pgweir should not run as root", user);
-		who = NULL;
-	}
-	return who;
-}
-
-bool daemon_become_user(const char *user, char *why, size_t why_size)
+enum daemon_user daemon_become_user(const char *user, char *why, size_t why_size)
 {
 	const struct passwd *who;
 
 	if (!user || !*user) {
 		if (geteuid() != 0)
-			return true;
+			return DAEMON_USER_TAKEN;
 		snprintf(why, why_size,
 			 "pgweir should not run as root: name another account with the setting \"user\" or with -u");
-		return false;
+		return DAEMON_USER_REFUSED;
 	}
-	who = daemon_find_user(user, why, why_size);
-	if (!who)
-		return false;
+	errno = 0;
+	who = getpwnam(user);
+	if (!who) {
+		snprintf(why, why_size, "user \"%s\": %s", user, errno ? strerror(errno) : "there is no such account");
+		return DAEMON_USER_UNUSABLE;
+	}
+	if (who->pw_uid == 0) {
+		snprintf(why, why_size, "user \"%s\" is root: pgweir should not run as root", user);
+		return DAEMON_USER_UNUSABLE;
+	}
 	if (who->pw_uid == geteuid())
-		return true;
+		return DAEMON_USER_TAKEN;
 	if (initgroups(who->pw_name, who->pw_gid) < 0 || setgid(who->pw_gid) < 0 || setuid(who->pw_uid) < 0) {
 		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name, strerror(errno));
-		return false;
+		return DAEMON_USER_REFUSED;
 	}
 	/* becoming root again must be impossible */
 	if (setuid(0) == 0) {
 		snprintf(why, why_size, "user \"%s\" can become root again", who->pw_name);
-		return false;
+		return DAEMON_USER_REFUSED;
 	}
-	return true;
+	return DAEMON_USER_TAKEN;
 }
 
 /* ---- limits of the operating system ---- */

@@ -161,28 +161,20 @@ static void shut_down(void *context, enum world_drain how)
 
 /* ---- signals ---- */
 
-static enum signal_moment moment_of(const struct world *w)
-{
-	if (w->drain != DRAIN_OFF) {
-		bool is_held = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS;
-
-		return is_held ? MOMENT_SHUTDOWN_PAUSED : MOMENT_SHUTDOWN;
-	}
-	if (w->pools->suspended)
-		return MOMENT_SUSPENDED;
-	return w->pools->paused ? MOMENT_PAUSED : MOMENT_USUAL;
-}
-
 static void on_signal(void *context, int signum)
 {
 	struct conf_problems problems = { .count = 0 };
+	const struct world *w = pooler.world;
 	enum signal_moment moment;
 	enum signal_wish wish;
 	char text[128];
 
 	(void)context;
 	world_wake(pooler.world);
-	moment = moment_of(pooler.world);
+	if (w->drain != DRAIN_OFF)
+		moment = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS ? MOMENT_SHUTDOWN_PAUSED : MOMENT_SHUTDOWN;
+	else
+		moment = w->pools->suspended ? MOMENT_SUSPENDED : w->pools->paused ? MOMENT_PAUSED : MOMENT_USUAL;
 	wish = signal_decide(signum, moment, text, sizeof(text));
 	log_info("%s", text);
 	switch (wish) {
@@ -338,7 +330,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	}
 	allow_core_dumps(s->core_dumps);
 	limits_need_descriptors(descriptors_needed(conf));
-	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
+	if (daemon_become_user(options.user ? options.user : s->user, why, sizeof(why)) != DAEMON_USER_TAKEN) {
 		log_fatal("%s", why);
 		return fail(problems);
 	}
@@ -416,8 +408,7 @@ int main(int argc, char **argv)
 	hash_set_key(key);
 	mem_wipe(key, sizeof(key));
 	switch (options.action) {
-	case OPTIONS_HELP:
-		options_print_help(stdout);
+	case OPTIONS_HELP:		/* options_read() has printed it */
 		return 0;
 	case OPTIONS_VERSION:
 		print_versions(stdout);

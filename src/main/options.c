@@ -5,6 +5,7 @@
 #include "main/options.h"
 
 #include <getopt.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LONG_CHECK = 256, LONG_PRINT_CONFIG };
@@ -28,6 +29,29 @@ static bool complain(const char *what)
 		fprintf(stderr, "pgweir: %s\n", what);
 	fprintf(stderr, "Try \"pgweir --help\" for more information.\n");
 	return false;
+}
+
+static void print_help(void)
+{
+	fputs("pgweir is a connection pooler for PostgreSQL.\n"
+	      "\n"
+	      "Usage:\n"
+	      "  pgweir [OPTION]... FILE.ini\n"
+	      "\n"
+	      "Options:\n"
+	      "  -d, --daemon         run in the background; needs pidfile, and logfile or syslog\n"
+	      "  -q, --quiet          no log lines to standard error\n"
+	      "  -v, --verbose        log more; may be repeated\n"
+	      "  -u, --user=USER      become this user, instead of the one the file names\n"
+	      "  -R, --reboot         take the place of the running pgweir, with all its connections\n"
+	      "  -V, --version        print the versions of pgweir and its libraries\n"
+	      "  -h, --help           print this\n"
+	      "      --check          name every problem of the file; the status is 1 if there is any\n"
+	      "      --print-config   print every setting as the file sets it\n"
+	      "\n"
+	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
+	      "USR1 pauses, USR2 resumes.\n",
+	      stdout);
 }
 
 bool options_read(struct options *o, int argc, char **argv)
@@ -61,6 +85,7 @@ bool options_read(struct options *o, int argc, char **argv)
 			return true;
 		case 'h':
 			o->action = OPTIONS_HELP;
+			print_help();
 			return true;
 		case LONG_CHECK:
 			o->action = OPTIONS_CHECK;
@@ -79,27 +104,4 @@ bool options_read(struct options *o, int argc, char **argv)
 		return complain("one configuration file is enough");
 	o->file = argv[optind];
 	return true;
-}
-
-void options_print_help(FILE *to)
-{
-	fputs("pgweir is a connection pooler for PostgreSQL.\n"
-	      "\n"
-	      "Usage:\n"
-	      "  pgweir [OPTION]... FILE.ini\n"
-	      "\n"
-	      "Options:\n"
-	      "  -d, --daemon         run in the background; needs pidfile, and logfile or syslog\n"
-	      "  -q, --quiet          no log lines to standard error\n"
-	      "  -v, --verbose        log more; may be repeated\n"
-	      "  -u, --user=USER      become this user, instead of the one the file names\n"
-	      "  -R, --reboot         take the place of the running pgweir, with all its connections\n"
-	      "  -V, --version        print the versions of pgweir and its libraries\n"
-	      "  -h, --help           print this\n"
-	      "      --check          name every problem of the file; the status is 1 if there is any\n"
-	      "      --print-config   print every setting as the file sets it\n"
-	      "\n"
-	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
-	      "USR1 pauses, USR2 resumes.\n",
-	      to);
 }

@@ -181,20 +181,6 @@ out:
 	return prepared;
 }
 
-/* Returns a new secret, to be freed with secret_free(); NULL: no memory. */
-static struct secret *saslprep(const char *password)
-{
-	size_t length = strlen(password);
-	struct secret *prepared = NULL;
-	bool is_ascii = true;
-
-	for (const char *at = password; *at && is_ascii; at++)
-		is_ascii = (unsigned char)*at < 0x80;
-	if (length <= PREPARED_MAX && !is_ascii)
-		prepared = prepare(password, length);
-	return prepared ? prepared : secret_new(password, length);
-}
-
 /* ---- secrets ---- */
 
 /* Reads all `length` characters, which must be digits, as a count of 1 to 2^31-1. */
@@ -253,12 +239,18 @@ bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size
 
 bool scram_salted_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations, uint8_t salted[SCRAM_KEY])
 {
-	struct secret *prepared;
-	bool ok;
+	size_t length = strlen(password);
+	struct secret *prepared = NULL;
+	bool is_ascii = true, ok;
 
 	if (salt_size < 1 || salt_size > SCRAM_SALT_MAX || iterations < 1 || iterations > SCRAM_ITERATIONS_MAX)
 		return false;
-	prepared = saslprep(password);
+	for (const char *at = password; *at && is_ascii; at++)
+		is_ascii = (unsigned char)*at < 0x80;
+	if (length <= PREPARED_MAX && !is_ascii)
+		prepared = prepare(password, length);
+	if (!prepared)
+		prepared = secret_new(password, length);
 	ok = prepared && prepared->length <= INT32_MAX &&
 	     PKCS5_PBKDF2_HMAC(prepared->bytes, (int)prepared->length, salt, (int)salt_size, (int)iterations,
 			       EVP_sha256(), SCRAM_KEY, salted) == 1;

@@ -450,15 +450,6 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 
 /* ---- changed definitions ---- */
 
-/* Two databases of the configuration are one database of PostgreSQL. */
-static bool is_same_database(const struct database *a, const struct database *b)
-{
-	const char *one = a->conf->host, *other = b->conf->host;
-
-	return a->conf->port == b->conf->port && (one == other || (one && other && strcmp(one, other) == 0)) &&
-	       strcmp(a->conf->dbname ? a->conf->dbname : a->name, b->conf->dbname ? b->conf->dbname : b->name) == 0;
-}
-
 void prepared_meaning_changed(struct server *s, bool functions_only)
 {
 	struct world *w = s->peer.world;
@@ -473,7 +464,11 @@ void prepared_meaning_changed(struct server *s, bool functions_only)
 		altered->meaning_changed = w->now;
 	}
 	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
-		if (!is_same_database(d, altered))
+		const struct conf_database *one = d->conf, *other = altered->conf;
+
+		/* two databases of the configuration may be one database of PostgreSQL */
+		if (one->port != other->port || (one->host != other->host && !(one->host && other->host && strcmp(one->host, other->host) == 0)) ||
+		    strcmp(one->dbname ? one->dbname : d->name, other->dbname ? other->dbname : altered->name) != 0)
 			continue;
 		if (!functions_only)
 			d->statements = 0;

@@ -651,26 +651,20 @@ static enum verdict use_unnamed(const struct prepared_request *r)
 
 /* ---- messages that a COPY may swallow ---- */
 
-/* A Parse of the same statement that the server may execute is earlier in the same batch: if it succeeds, the statement is the client's; else the
-   server skips this message. */
-static bool follows_uncertain_parse(const struct prepared_request *r, const struct statement_use *use)
+/* If the server executes this Bind or Describe, it uses a statement of another client, unless a Parse of the same statement that the server may execute
+   is earlier in the same batch: if that Parse succeeds, the statement is the client's; else the server skips this message. */
+static bool uses_foreign_statement(const struct prepared_request *r, const struct statement_use *use)
 {
 	const struct prepared_client *pc = r->pc;
 	const struct prepared_name *n = pc->uncertain_name;
 
-	if (use->name_size == 1)
-		return pc->uncertain_server == r->s->peer.id && pc->uncertain_batch == r->s->batch;
-	return n && pc->uncertain_name_server == r->s->peer.id && n->batch == r->s->batch && name_is_same(n, use->name);
-}
-
-/* If the server executes this Bind or Describe, it uses a statement of another client. */
-static bool uses_foreign_statement(const struct prepared_request *r, const struct statement_use *use)
-{
-	if ((r->f->type != PGC_BIND && r->f->type != PGC_DESCRIBE) || follows_uncertain_parse(r, use))
+	if (r->f->type != PGC_BIND && r->f->type != PGC_DESCRIBE)
 		return false;
 	if (use->name_size == 1)
-		return !has_server_unnamed(r->c, r->s);
-	return name_find(r->pc, use->name, use->name_size) || !may_be_of_sql(r, use);
+		return !(pc->uncertain_server == r->s->peer.id && pc->uncertain_batch == r->s->batch) && !has_server_unnamed(r->c, r->s);
+	if (n && pc->uncertain_name_server == r->s->peer.id && n->batch == r->s->batch && name_is_same(n, use->name))
+		return false;
+	return name_find(pc, use->name, use->name_size) || !may_be_of_sql(r, use);
 }
 
 /* A COPY reads the message, or, if it has failed, the server executes the message: the client's statement is unknown afterwards. */

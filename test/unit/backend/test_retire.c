@@ -57,16 +57,16 @@ static const char *moved_to(const char *name, const char *ip)
 TEST(other_settings)
 {
 	REQUIRE(begin(false));
-	retire_all(whole.world, false);
+	retire_servers(whole.world, true, false);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();
 	REQUIRE(begin(true));
-	retire_all(whole.world, false);
+	retire_servers(whole.world, true, false);
 	CHECK_TEXT(fate(), "is marked");
 	whole_close();
 	/* the server might still send a password over the old connection */
 	REQUIRE(begin_login());
-	retire_all(whole.world, false);
+	retire_servers(whole.world, true, false);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();
 }
@@ -75,9 +75,9 @@ TEST(tls_settings_do_not_affect_unix_sockets)
 {
 	REQUIRE(begin(false));
 	server->peer.remote.family = AF_UNIX;
-	retire_all(whole.world, false);
+	retire_servers(whole.world, true, false);
 	CHECK_TEXT(fate(), "stays");
-	retire_all(whole.world, true);
+	retire_servers(whole.world, true, true);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();
 }
@@ -86,7 +86,7 @@ TEST(connection_with_a_cancel_request_is_kept)
 {
 	REQUIRE(begin(true));
 	server->pooled.is_cancel = true;
-	retire_all(whole.world, true);
+	retire_servers(whole.world, true, true);
 	CHECK_TEXT(fate(), "stays");
 	server->pooled.is_cancel = false;
 	whole_close();
@@ -95,10 +95,10 @@ TEST(connection_with_a_cancel_request_is_kept)
 TEST(marked_server_is_closed_when_idle)
 {
 	REQUIRE(begin(false));
-	retire_unused(whole.world, true);
+	retire_servers(whole.world, false, false);
 	CHECK_TEXT(fate(), "stays");
 	server->pooled.close_reason = REASON_OBSOLETE;
-	retire_unused(whole.world, true);
+	retire_servers(whole.world, false, false);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();
 }

@@ -302,7 +302,7 @@ TEST(pidfile_locked_by_another_user_does_not_prevent_a_start)
 		CHECK_TEXT(read_file(), our_line());
 		/* the pidfile does not prevent an online restart either */
 		if (p) {
-			int fd = dup(pidfile_descriptor(p));
+			int fd = dup(p->lock);
 			struct pidfile *next = pidfile_adopt(path, fd);
 
 			CHECK(next && pidfile_write(next));
@@ -396,7 +396,7 @@ TEST(pidfile_and_lock_are_handed_over)
 	begin();
 	old = pidfile_take(path, why, sizeof why);
 	REQUIRE(old);
-	fd = dup(pidfile_descriptor(old));
+	fd = dup(old->lock);
 	snprintf(elsewhere, sizeof elsewhere, "%s.other", path);
 	CHECK(!pidfile_adopt(elsewhere, fd));
 	new = pidfile_adopt(path, fd);

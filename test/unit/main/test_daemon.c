@@ -139,7 +139,7 @@ static int become(const char *user, struct identity *who)
 
 	memset(who, 0, sizeof *who);
 	if (child_fork(&child)) {
-		bool good = daemon_become_user(user, who->why, sizeof who->why);
+		bool good = daemon_become_user(user, who->why, sizeof who->why) == DAEMON_USER_TAKEN;
 
 		who->uid = getuid();
 		child_report(&child, who, sizeof *who);
