@@ -14,6 +14,10 @@
 
 /* Size of the read buffer, in bytes. */
 #define READ_BUFFER (128 * 1024)
+/* Maximum number of looks in a turn; with more connections each has a share of at least LEAST_LOOKS. A look is a message that is examined by itself, or
+   a word of an SQL text that is searched. */
+#define LOOKS_OF_TURN 4096
+#define LEAST_LOOKS 32
 
 /*
  * struct world contains the state of a running pgweir, and is passed down. Only the log, the key of hashes, the counts of SHOW REASONS, TLS, the memory
@@ -98,9 +102,10 @@ struct world {
 	bool is_shared;				/* limits apply: one of the following counts is not 0 */
 	uint32_t streams, streams_before;	/* connections with more than one read, in this turn and in the last turn */
 	uint32_t reads;				/* reads after which more bytes were waiting, in this turn */
-	uint32_t looks;				/* messages that were examined one by one, in this turn */
+	uint32_t looks;				/* messages that were examined one by one, and words of texts that were read, in this turn */
 	uint32_t cut;				/* walks over messages that were stopped at the limit, in this turn */
-	uint32_t looks_each;			/* limit of examined messages for a connection */
+	uint32_t looks_each;			/* limit of looks for a connection */
+	int64_t words_left;			/* words of texts that the client whose input is handled may still read in this turn */
 	size_t piece;				/* limit of bytes for one read of a connection */
 
 	/* Shared by all connections. */
@@ -205,6 +210,17 @@ static inline bool client_is_in_time(const struct client *c)
 static inline bool world_has_again(const struct world *w)
 {
 	return !list_is_empty(&w->again) || !list_is_empty(&w->notify_due) || w->notifiers_due;
+}
+
+/* Counts looks in this turn. Small numbers make no turn a shared one. */
+static inline void world_looked(struct world *w, uint32_t count)
+{
+	w->looks += count;
+	if (w->looks < LEAST_LOOKS)
+		return;
+	w->is_shared = true;
+	if (w->looks >= LOOKS_OF_TURN)
+		w->looks_each = LEAST_LOOKS;
 }
 
 #endif

@@ -2,6 +2,7 @@
 #define PG_STATE_TEXT_H
 
 #include "base/bytes.h"
+#include "pg/sql_lex.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,8 +42,28 @@ enum {
 /* Receives a name with a dot, in lower case, that SET, RESET or set_config in the text names. */
 typedef void setting_named(void *context, const char *name);
 
+/* A search of a text, which may continue later with the same text and size. `at` and `is_over` are zero at first. The search stops when `words` is used
+   up: a word costs 1, and more if it is long or is looked up. */
+#define TEXT_SEARCH_BYTES 32		/* cost 1 */
+struct text_search {
+	size_t at;			/* offset at which the search continues */
+	int64_t words;
+	bool is_over;
+};
+/* The same for state_text_read_some(). */
+struct text_reading {
+	struct text_search search;
+	unsigned said;			/* TEXT_ bits */
+	unsigned count;			/* words before `at` */
+	int parameters;			/* words SET, RESET and set_config after which a name was read */
+	size_t before, before_size, opening, opening_size;	/* the last word and the first one */
+	bool looked_for_comments, has_comments;
+};
+
 /* Returns TEXT_ bits. */
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
+/* The same in parts: reads until reading->search is over or has stopped. */
+void state_text_read_some(struct text_reading *reading, const uint8_t *text, size_t size, setting_named *named, void *context);
 
 /* Replaces each NULL in set_config('name', NULL, ...) by the value of the parameter, and appends the text with its NUL to `filled`. If value_of() returns
    NULL, the call is unchanged. False: nothing to replace, or the ends of strings are uncertain. */
@@ -63,7 +84,19 @@ bool state_text_may_tell(const uint8_t *text, size_t size);
 
 /* Returns whether the effects of the function with this name, of `size` bytes in lower case, are known. */
 typedef bool name_is_known(const void *context, const char *name, size_t size);
-/* False: the text may call a function that is neither built in nor `known` (NULL: no function is), or the text is truncated. */
-bool state_text_calls_known(const uint8_t *text, size_t size, name_is_known *known, const void *context);
+/* False: the text may call a function that is neither built in nor `known` (NULL: no function is), or the text is truncated. True also for a search that
+   has stopped. */
+bool state_text_calls_known(struct text_search *search, const uint8_t *text, size_t size, name_is_known *known, const void *context);
+
+/* As lex_next_word(); the search is over if there is no word. */
+static inline size_t text_search_word(struct text_search *search, const char **at, const char *end, const char **word)
+{
+	const char *from = *at;
+	size_t size = lex_next_word(at, end, word);
+
+	search->words -= 1 + (*at - from) / TEXT_SEARCH_BYTES;
+	search->is_over = size == 0;
+	return size;
+}
 
 #endif

@@ -12,9 +12,6 @@
 /* Maximum number of full reads in a turn; with more connections that stream, each has one smaller read of at least RELAY_LEAST_PIECE bytes. */
 #define RELAY_READS 16
 #define RELAY_LEAST_PIECE (16 * 1024)
-/* Maximum number of messages that are examined one by one in a turn; with more connections each has a share of at least RELAY_LEAST_LOOKS. */
-#define RELAY_LOOKS 4096
-#define RELAY_LEAST_LOOKS 32
 
 /* Processes the input of the client: the held bytes, then, with from_socket, the socket's. The client is not ending; it may be afterwards. */
 void relay_from_client(struct client *client, bool from_socket);
@@ -27,7 +24,7 @@ bool relay_one_more(struct world *world, int64_t rounds);
 void relay_looked_at_many(struct world *world, uint32_t count, bool is_cut);
 static inline void relay_looked(struct world *w, uint32_t count, bool is_cut)
 {
-	if (count >= RELAY_LEAST_LOOKS)
+	if (count >= LEAST_LOOKS || is_cut)
 		relay_looked_at_many(w, count, is_cut);
 }
 /* A turn begins: computes the share of each connection from the number of streams in the last turn. */

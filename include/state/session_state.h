@@ -35,6 +35,7 @@ struct client_session {
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
 	usec_t pinned_since;		/* monotonic; while pooled.pins is not 0 */
 	usec_t asked_at;		/* last_active at the last query of its state */
+	struct text_progress *progress;	/* of its next text, which takes more than one turn to read; NULL: none. See session_state.c */
 };
 
 /* Bits of client_session.calls besides PIN_ bits and FACT_ROLE: a prepared statement with any effect; a statement that may define functions or
@@ -55,9 +56,12 @@ extern const struct server_task task_state, task_drawn, task_discard;
 
 /* The server is assigned to the client, in any pool; sets keeps_state. */
 void session_state_begin(struct server *server, struct client *client);
-/* A Query or Parse is about to be sent; `text` is the first `size` bytes of its SQL. False: it must wait, because the session may have values of
-   sequences of another client (UNKNOWN_SEQUENCES: session_values_begin), or lacks the channels of the client. */
-bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* A Query or Parse is about to be sent; `text` is the first `size` bytes of its SQL. VERDICT_WAIT: it must wait, because the session may have values of
+   sequences of another client (UNKNOWN_SEQUENCES: session_values_begin), or lacks the channels of the client. VERDICT_LATER: the client has used its
+   share of this turn, and the same text is to be passed again in a later turn of the same link. */
+enum verdict session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* The client's next message has a text for which session_state_text() has returned VERDICT_LATER. */
+static inline bool session_is_searching(const struct client *c) { return c->session && c->session->progress; }
 /* The text resets parameters by set_config('name', NULL, ...), which would set the server's start-up values. Appends the text with the client's
    start-up values instead. False: they are the same. */
 bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);

@@ -418,11 +418,12 @@ static bool has_name(const void *context, const char *name, size_t size)
 static void read_source(struct state_functions *f, struct state_function *e, const uint8_t *source, size_t size)
 {
 	const char *at = (const char *)source, *end = at + size - 1, *word;
+	struct text_search calls = { .words = INT64_MAX };
 	size_t length;
 
 	e->said |= state_text_read(source, size, add_name, &(struct place){ f, e }) & ~(unsigned)TEXT_OF_CLIENTS;
 	e->said |= said_in_code(at, size - 1);
-	e->said |= state_text_calls_known(source, size, has_name, f) ? 0u : (unsigned)TEXT_DOUBTFUL;
+	e->said |= state_text_calls_known(&calls, source, size, has_name, f) ? 0u : (unsigned)TEXT_DOUBTFUL;
 	while ((length = lex_next_word(&at, end, &word)) > 0) {
 		struct state_function *called = find_word(f, word, length);
 
@@ -631,21 +632,23 @@ static unsigned tell_function(const struct state_functions *f, const struct stat
 static const char *const writes[] = { "insert", "update", "delete", "merge", "copy", "truncate", "create", "alter", "drop", "grant", "revoke",
 		"comment", "refresh", "reindex", "security", "import", "into", NULL };
 
-unsigned state_functions_read(const struct state_functions *f, const uint8_t *text, size_t size, struct state_names *told, setting_named *named, void *context)
+unsigned state_functions_read(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size, struct state_names *told,
+			      setting_named *named, void *context)
 {
-	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
+	struct sql_lexer l = lex_begin(text, size);
 	const struct state_function *odd = f->sizes[letter_of(NO_WORD)] & 2 ? find(f, NO_WORD, sizeof(NO_WORD) - 1) : NULL;
 	bool may_write = false;
 	unsigned said = f->is_incomplete ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0;
+	const char *word;
 	size_t length;
 
 	said |= tell_function(f, &f->reads, told, named, context);
-	for (const char *c = at; odd && c < end; c++)
+	for (const char *c = l.at; odd && search->at == 0 && c < l.end; c++)
 		if (*c == '"' || *c & 0x80) {
 			said |= tell_function(f, odd, told, named, context);
 			break;
 		}
-	while ((length = lex_next_word(&at, end, &word)) > 0) {
+	for (l.at += search->at; search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if (e)
@@ -655,31 +658,37 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 			said |= tell_function(f, &f->writes, told, named, context);
 		}
 	}
+	search->at = (size_t)(l.at - (const char *)text);
 	return said;
 }
 
-bool state_functions_may_notify(const struct state_functions *f, const uint8_t *text, size_t size)
+bool state_functions_may_notify(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
 {
 	const unsigned notifies = TEXT_NOTIFIES | TEXT_DOUBTFUL;
 	struct sql_lexer l = lex_begin(text, size);
 	const char *word;
 	size_t length;
 
-	if (f->reads.said & TEXT_NOTIFIES || f->is_incomplete || l.is_cut)
+	if (f->reads.said & TEXT_NOTIFIES || f->is_incomplete) {
+		search->is_over = true;
 		return true;
-	while ((length = lex_next_word(&l.at, l.end, &word)) > 0) {
+	}
+	for (l.at += search->at; search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if ((e && e->said & notifies) || (f->writes.said & notifies && is_one_of(word, length, writes)) || lex_equal(word, length, "notify") ||
-		    lex_equal(word, length, "pg_notify"))
+		    lex_equal(word, length, "pg_notify")) {
+			search->is_over = true;
 			return true;
+		}
 	}
+	search->at = (size_t)(l.at - (const char *)text);
 	return false;
 }
 
-bool state_functions_know_calls(const struct state_functions *f, const uint8_t *text, size_t size)
+bool state_functions_know_calls(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
 {
-	return state_text_calls_known(text, size, f ? has_name : NULL, f);
+	return state_text_calls_known(search, text, size, f ? has_name : NULL, f);
 }
 
 struct state_functions_summary state_functions_summary(const struct state_functions *f)

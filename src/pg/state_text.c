@@ -30,7 +30,6 @@
 
 #include "base/inline.h"
 #include "pg/params.h"
-#include "pg/sql_lex.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -40,6 +39,8 @@
 #define PARAMETERS_MOST 1000	/* names that are looked for in one text */
 #define CALL_MOST 24		/* tokens of a call of set_config that are read to find its last argument */
 #define IDENTIFIER_MOST 63	/* significant bytes of an identifier */
+#define NAME_WORDS 16		/* units of a text_search for a name of a parameter */
+#define CALL_WORDS 2		/* ... and for a call */
 
 /* ---- names of parameters ---- */
 
@@ -47,10 +48,8 @@ struct reading {
 	struct sql_lexer lexer;		/* after a word */
 	setting_named *named;
 	void *context;
-	unsigned said;
-	int parameters;			/* words SET, RESET and set_config after which a name was read */
+	struct text_reading *so_far;
 	const char *begin, *end;	/* the text */
-	bool looked_for_comments, has_comments;
 };
 
 struct name {
@@ -61,7 +60,7 @@ struct name {
 
 static void name_is_unknown(struct reading *x)
 {
-	x->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
+	x->so_far->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
 }
 
 static void append(struct name *n, const char *at, size_t size)
@@ -188,13 +187,13 @@ static void read_call(struct reading *x)
 	lex_next(&x->lexer);
 	if (call_is_local(x->lexer))
 		return;
-	x->said |= TEXT_SETS;
+	x->so_far->said |= TEXT_SETS;
 	first = lex_next(&x->lexer);
 	if (first.kind == LEX_STRING && !memchr(first.text, '\\', first.text_size)) {
 		t = take_after_cast(&x->lexer);
 		if (lex_is_mark(&t, ',')) {
 			t = lex_next(&x->lexer);
-			x->said |= lex_is(&t, "null") ? TEXT_SETS_NULL : 0u;
+			x->so_far->said |= lex_is(&t, "null") ? TEXT_SETS_NULL : 0u;
 			append(&n, first.text, first.text_size);
 			report_name(x, &n);
 			return;
@@ -212,12 +211,13 @@ static bool read_parameter(struct reading *x, const struct lex_token *t)
 
 	if (!sets && !resets && !calls)
 		return false;
-	if (x->said & TEXT_SETS_UNNAMED)
+	if (x->so_far->said & TEXT_SETS_UNNAMED)
 		return true;
-	if (x->parameters++ == PARAMETERS_MOST) {
+	if (x->so_far->parameters++ == PARAMETERS_MOST) {
 		name_is_unknown(x);
 		return true;
 	}
+	x->so_far->search.words -= NAME_WORDS;
 	/* the quote of "set_config" */
 	at += t->at > x->begin && t->at[-1] == '"' && at < x->end && *at == '"';
 	x->lexer = (struct sql_lexer){ .at = at, .end = x->end, .is_fragment = true };
@@ -294,11 +294,11 @@ static bool makes_temporary(struct reading *x, const struct lex_token *before, c
 	} else if (lex_is(before, "create") || lex_is(before, "replace") || lex_is(before, "global") || lex_is(before, "local")) {
 		return true;
 	}
-	if (!x->looked_for_comments) {
-		x->looked_for_comments = true;
-		x->has_comments = memmem(x->begin, (size_t)(x->end - x->begin), "/*", 2) || memmem(x->begin, (size_t)(x->end - x->begin), "--", 2);
+	if (!x->so_far->looked_for_comments) {
+		x->so_far->looked_for_comments = true;
+		x->so_far->has_comments = memmem(x->begin, (size_t)(x->end - x->begin), "/*", 2) || memmem(x->begin, (size_t)(x->end - x->begin), "--", 2);
 	}
-	return x->has_comments;
+	return x->so_far->has_comments;
 }
 
 /* Sizes of the words that matter, by their first letter, as bits; bit 31 is for 31 bytes and more. Nearly all words of a text have another size, and are
@@ -312,35 +312,53 @@ static const uint32_t sizes[256] = {
 #undef OF
 #undef FROM
 
-unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
+void state_text_read_some(struct text_reading *r, const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	struct sql_lexer l = lex_begin(text, size);
-	struct reading x = { .named = named, .context = context, .said = l.is_cut ? TEXT_CUT : 0, .begin = l.at, .end = l.end };
-	struct lex_token t = { .kind = LEX_WORD }, before = { .kind = LEX_END }, opening = before;
+	struct reading x = { .named = named, .context = context, .so_far = r, .begin = l.at, .end = l.end };
+	struct lex_token t = { .kind = LEX_WORD }, before = t, opening = t;
 
-	for (unsigned count = 0; (t.size = lex_next_word(&l.at, l.end, &t.at)) > 0; before = t, count++) {
-		uint8_t letter = (uint8_t)(*t.at | 0x20);
+	before.at = x.begin + r->before, before.size = r->before_size;
+	opening.at = x.begin + r->opening, opening.size = r->opening_size;
+	r->said |= l.is_cut ? (unsigned)TEXT_CUT : 0u;
+	l.at += r->search.at;
+	for (; r->search.words > 0; before = t, r->count++) {
+		uint8_t letter;
 
-		if (count == 0)
+		t.size = text_search_word(&r->search, &l.at, l.end, &t.at);
+		if (t.size == 0)
+			return;
+		letter = (uint8_t)(*t.at | 0x20);
+		if (r->count == 0)
 			opening = t;
 		if (!(sizes[letter] & 1u << (t.size < 31 ? t.size : 31)))
 			continue;
 		if (letter == 't') {
-			if (!(x.said & TEXT_TEMPORARY) && (lex_is(&t, "temp") || lex_is(&t, "temporary")) &&
-			    makes_temporary(&x, &before, &opening, count))
-				x.said |= TEXT_TEMPORARY;
+			if (!(r->said & TEXT_TEMPORARY) && (lex_is(&t, "temp") || lex_is(&t, "temporary")) &&
+			    makes_temporary(&x, &before, &opening, r->count))
+				r->said |= TEXT_TEMPORARY;
 		} else if (letter == 'i' && lex_is(&t, "into")) {
 			if (!((lex_is(&before, "insert") || lex_is(&before, "merge")) &&
 			    (lex_is(&opening, "explain") || lex_is(&opening, "prepare") || begins_statement(before.at, x.begin))))
-				x.said |= TEXT_SELECTS_INTO;
+				r->said |= TEXT_SELECTS_INTO;
 		} else if (letter == 'u' && lex_is(&t, "u")) {
 			if (lex_is_at(&l, "&\""))
 				name_is_unknown(&x);
 		} else if (!((letter == 's' || letter == 'r') && read_parameter(&x, &t))) {
-			x.said |= said_by(&t);
+			r->said |= said_by(&t);
 		}
 	}
-	return x.said;
+	r->search.at = (size_t)(l.at - x.begin);
+	r->before = (size_t)(before.at - x.begin), r->before_size = before.size;
+	r->opening = (size_t)(opening.at - x.begin), r->opening_size = opening.size;
+}
+
+unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
+{
+	struct text_reading r = { .search.words = INT64_MAX };
+
+	state_text_read_some(&r, text, size, named, context);
+	return r.said;
 }
 
 bool state_text_begins(const uint8_t *text, size_t size)
@@ -679,18 +697,28 @@ static bool look_up_call(const char *at, const char *begin, bool has_lines, name
 	return false;
 }
 
-bool state_text_calls_known(const uint8_t *text, size_t size, name_is_known *known, const void *context)
+bool state_text_calls_known(struct text_search *search, const uint8_t *text, size_t size, name_is_known *known, const void *context)
 {
 	struct sql_lexer l = lex_begin(text, size);
 	const char *begin = l.at;
 	bool has_lines = false, is_searched = false;
 
-	for (; l.at < l.end && (l.at = memchr(l.at, '(', (size_t)(l.end - l.at))) != NULL; l.at++) {
+	for (l.at += search->at; search->words > 0; l.at++) {
+		const char *from = l.at;
+
+		if (l.at >= l.end || (l.at = memchr(l.at, '(', (size_t)(l.end - l.at))) == NULL) {
+			search->is_over = true;
+			return !l.is_cut;
+		}
+		search->words -= CALL_WORDS + (l.at - from) / TEXT_SEARCH_BYTES;
 		if (!is_searched)
 			has_lines = memmem(begin, (size_t)(l.end - begin), "--", 2);
 		is_searched = true;
-		if (!look_up_call(l.at, begin, has_lines, known, context))
+		if (!look_up_call(l.at, begin, has_lines, known, context)) {
+			search->is_over = true;
 			return false;
+		}
 	}
-	return !l.is_cut;
+	search->at = (size_t)(l.at - begin);
+	return true;
 }

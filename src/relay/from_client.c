@@ -24,6 +24,7 @@
 #include "pg/message.h"
 #include "relay/release.h"
 #include "relay/message.h"
+#include "state/session_state.h"
 
 #include <stdio.h>
 
@@ -112,6 +113,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	bool retry_fast = false;		/* the next message may pass unread */
 	uint32_t looks = 0, looks_most = w->looks_each;
 
+	w->words_left = looks_most;
 	gather_begin(&g, c->pooled.link ? &server_of(c->pooled.link)->peer.stream : NULL);
 	if (at > 0)
 		gather_first(&g, buf, at);
@@ -343,7 +345,8 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 		return;
 	all = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	walk = walk_client(c, bytes_front(&all), bytes_size(&all));
+	/* request_pass_plain() does not continue the search of a text */
+	walk = session_is_searching(c) ? walk_client_frames(c, bytes_front(&all), 0, bytes_size(&all)) : walk_client(c, bytes_front(&all), bytes_size(&all));
 	if (walk.verdict == VERDICT_GONE)
 		bytes_free(&all);
 	else if (!peer_hold_rest_of(&c->peer, &all, walk.used, walk.verdict == VERDICT_LATER))
@@ -464,8 +467,8 @@ void relay_server_drained(struct server *s)
  * ---- the share of a connection in a turn ----
  *
  * A few streams pass RELAY_READS full reads of the buffer in a turn. With more streams each has one read, which is smaller, but at least
- * RELAY_LEAST_PIECE. Messages that are examined one by one are counted too: a walk over the buffer stops at its share of RELAY_LOOKS, and continues
- * in the next turn, because a read of tiny messages takes a hundred times as long as a read of bulk data.
+ * RELAY_LEAST_PIECE. Messages that are examined one by one are counted too, and words of SQL texts
+ * (state/session_state.c): a walk over the buffer stops at its share of LOOKS_OF_TURN, and continues in the next turn, because a read of tiny messages takes a hundred times as long as a read of bulk data.
  *
  * The streams of the last turn are counted, so that all have the same share: epoll reports the connections that it reported first last time first
  * again. state/notify_client.c counts notifications.
@@ -489,10 +492,8 @@ bool relay_one_more(struct world *w, int64_t rounds)
 void relay_looked_at_many(struct world *w, uint32_t count, bool is_cut)
 {
 	w->is_shared = true;
-	w->looks += count;
 	w->cut += is_cut;
-	if (w->looks >= RELAY_LOOKS)
-		w->looks_each = RELAY_LEAST_LOOKS;
+	world_looked(w, count);
 }
 
 void relay_share_turn(struct world *w)
@@ -505,6 +506,6 @@ void relay_share_turn(struct world *w)
 	if (w->streams_before > RELAY_READS && w->conf->settings.sbuf_loopcnt != 0)
 		piece = (size_t)READ_BUFFER * RELAY_READS / w->streams_before;
 	w->piece = piece > RELAY_LEAST_PIECE ? piece : RELAY_LEAST_PIECE;
-	w->looks_each = RELAY_LOOKS / cut > RELAY_LEAST_LOOKS ? RELAY_LOOKS / cut : RELAY_LEAST_LOOKS;
+	w->looks_each = LOOKS_OF_TURN / cut > LEAST_LOOKS ? LOOKS_OF_TURN / cut : LEAST_LOOKS;
 	w->is_shared = w->streams_before > 0 || cut > 1;
 }

@@ -177,19 +177,14 @@ static enum verdict find_server(struct client *c, const struct pg_frame *f)
 	return VERDICT_PASS;
 }
 
-/* Notes the state that the SQL may set on the server. VERDICT_WAIT: the server executes a task first. VERDICT_MORE: messages of pgweir must precede this
-   one, and there is no `g`. */
-static enum verdict note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
+static enum verdict note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of);
+
+/* session_state_text() has returned VERDICT_WAIT: the server executes a task first, or DISCARD SEQUENCES precedes the text. */
+static NEVER_INLINE enum verdict make_text_wait(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
 {
-	/* pgweir can ask the server before the first message of a link, when the server owes nothing and is in no transaction */
-	if (s->session.doubts | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0 &&
-	    session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
-		session_functions_ask(s);
-	} else if (session_state_text(s, c, text, size, of)) {
-		return s->session.sets_null && !g ? VERDICT_MORE : VERDICT_PASS;
-	} else if (wait_for_server(c) == VERDICT_GONE) {
+	if (wait_for_server(c) == VERDICT_GONE)
 		return VERDICT_GONE;
-	} else if (s->session.unknown & UNKNOWN_SEQUENCES && s->ledger.open) {
+	if (s->session.unknown & UNKNOWN_SEQUENCES && s->ledger.open) {
 		/* the session has values of another client, and the text reads values: DISCARD SEQUENCES precedes it */
 		if (!g)
 			return VERDICT_MORE;
@@ -197,14 +192,32 @@ static enum verdict note_text(struct client *c, struct server *s, struct gather 
 			return note_text(c, s, g, text, size, of);
 		server_end(s, REASON_STATE_UNKNOWN, NULL);
 		return VERDICT_GONE;
-	} else if (!ledger_is_empty(&s->ledger)) {
-		return wait_for_answers(c);
-	} else if (s->session.unknown & UNKNOWN_SEQUENCES) {
-		session_values_begin(s, text, size);
-	} else {
-		notify_client_relisten(s, c);
 	}
+	if (!ledger_is_empty(&s->ledger))
+		return wait_for_answers(c);
+	if (s->session.unknown & UNKNOWN_SEQUENCES)
+		session_values_begin(s, text, size);
+	else
+		notify_client_relisten(s, c);
 	return wait_for_server(c);
+}
+
+/* Notes the state that the SQL may set on the server. VERDICT_WAIT: the server executes a task first. VERDICT_LATER: the search of the text continues in
+   the next turn. VERDICT_MORE: messages of pgweir must precede this one, and there is no `g`. */
+static enum verdict note_text(struct client *c, struct server *s, struct gather *g, const uint8_t *text, size_t size, enum text_of of)
+{
+	enum verdict verdict;
+
+	/* pgweir can ask the server before the first message of a link, when the server owes nothing and is in no transaction */
+	if (s->session.doubts | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0 &&
+	    session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
+		session_functions_ask(s);
+		return wait_for_server(c);
+	}
+	verdict = session_state_text(s, c, text, size, of);
+	if (verdict == VERDICT_WAIT)
+		return make_text_wait(c, s, g, text, size, of);
+	return verdict == VERDICT_PASS && s->session.sets_null && !g ? VERDICT_MORE : verdict;
 }
 
 /* The SQL of a Parse comes after the name; an incomplete name is taken for SQL. */
@@ -531,7 +544,7 @@ struct walk relay_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 	if (at > buf)
 		count_request(c);
 	/* the messages before this one are sent first */
-	if (verdict == VERDICT_MORE || (verdict == VERDICT_WAIT && at > buf))
+	if (verdict == VERDICT_MORE || verdict == VERDICT_LATER || (verdict == VERDICT_WAIT && at > buf))
 		verdict = VERDICT_PASS;
 	return (struct walk){ (size_t)(at - buf), verdict };
 }

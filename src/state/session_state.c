@@ -303,6 +303,12 @@ static void doubt_prepared(struct server *s, const struct client *c)
 	session_add_doubt(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
 }
 
+static void forget_progress(struct client *c)
+{
+	mem_free(c->session->progress);
+	c->session->progress = NULL;
+}
+
 void session_state_begin(struct server *s, struct client *c)
 {
 	/* a client that this server welcomes has no state and no parameters yet (login/login.h) */
@@ -330,6 +336,8 @@ void session_state_begin(struct server *s, struct client *c)
 		s->notifies = true;
 	if (!c->keeps_state)
 		return;
+	/* the text that the client was reading may not be its next one */
+	forget_progress(c);
 	doubt_prepared(s, c);
 	if (c->session->draws)
 		keep_values(c);
@@ -371,23 +379,81 @@ static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum
 		c->session->prepared_as_of = (info && info->functions ? info->functions->readings : 0) + 1;
 }
 
-/* The text has one of the words, or the database has functions that change the session. */
-static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
-{
-	const struct state_functions *functions = session_functions_of(c->pooled.pool);
-	const struct server_info *info = c->pooled.pool->server_cache;
-	const struct notify_client *h = c->session->notify_client;
-	unsigned said = state_text_read(text, size, name_parameter, c), of_functions = 0, doubts;
+/* ---- the search of texts ---- */
 
-	if (functions) {
+/*
+ * A text of 128 KB that is full of names takes a millisecond. Therefore a client reads its texts only up to its share of a turn (world->words_left), and
+ * continues in the next turn, as it does with messages (relay/from_client.c). Short texts are read at once, and need no memory.
+ */
+#define SHORT_TEXT 4096		/* bytes of a text for which state_text_may_tell() may be called repeatedly */
+
+enum search { SEARCH_CALLS, SEARCH_WORDS, SEARCH_FUNCTIONS, SEARCH_NOTIFIERS, SEARCHES };
+
+struct text_progress {
+	size_t size;			/* of the text */
+	unsigned readings;		/* of the functions of the database, plus one; 0: the functions are not known */
+	struct text_search searches[SEARCHES];
+	struct text_reading words;	/* SEARCH_WORDS */
+	unsigned of_functions;		/* SEARCH_FUNCTIONS: TEXT_ bits */
+	bool is_doubtful;		/* SEARCH_CALLS */
+	bool may_notify;		/* SEARCH_NOTIFIERS */
+};
+
+static void begin_search(struct text_progress *p, const struct client *c, size_t size)
+{
+	const struct server_info *info = c->pooled.pool->server_cache;
+	unsigned readings = session_functions_are_known(c->pooled.pool) ? info->functions->readings + 1 : 0;
+
+	if (p->size != size || p->readings != readings)
+		*p = (struct text_progress){ .size = size, .readings = readings };
+	p->is_doubtful |= readings == 0;
+}
+
+/* Runs one search. False: the share of this turn is used up. */
+static bool search(struct text_progress *p, enum search which, struct client *c, const uint8_t *text, size_t size)
+{
+	const struct server_info *info = c->pooled.pool->server_cache;
+	struct text_search *s = which == SEARCH_WORDS ? &p->words.search : &p->searches[which];
+
+	if (s->is_over)
+		return true;
+	s->words = c->peer.world->words_left;
+	if (s->words <= 0)
+		return false;
+	switch (which) {
+	case SEARCH_CALLS:
+		p->is_doubtful |= !state_functions_know_calls(info->functions->all, s, text, size);
+		break;
+	case SEARCH_WORDS:
+		state_text_read_some(&p->words, text, size, name_parameter, c);
+		break;
+	case SEARCH_FUNCTIONS:
 		/* `told` has the names of functions that were found in earlier texts of this client */
 		if (c->session->told_of != info->functions->readings) {
 			c->session->told = (struct state_names){ { 0 } };
 			c->session->told_of = info->functions->readings;
 		}
-		of_functions = state_functions_read(functions, text, size, &c->session->told, name_parameter, c);
+		p->of_functions |= state_functions_read(session_functions_of(c->pooled.pool), s, text, size, &c->session->told, name_parameter, c);
+		break;
+	case SEARCH_NOTIFIERS:
+		p->may_notify |= state_functions_may_notify(info->functions->all, s, text, size);
+		break;
+	case SEARCHES:
+		break;
 	}
-	said |= of_functions | (said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u);
+	world_looked(c->peer.world, (uint32_t)(c->peer.world->words_left - s->words));
+	c->peer.world->words_left = s->words;
+	return s->is_over;
+}
+
+/* Notes what the text may change. False: it must wait; see session_state_text(). */
+static bool note_words(struct server *s, struct client *c, const struct text_progress *p, enum text_of of)
+{
+	const struct notify_client *h = c->session->notify_client;
+	unsigned said = p->words.said | p->of_functions, doubts;
+	bool is_doubtful = p->is_doubtful || said & TEXT_DOUBTFUL;
+
+	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
 	doubts = doubts_of(said);
 	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a command: the server must LISTEN to its channels first.
 	   LISTEN takes effect with the commit, so this is not possible in a transaction or within a batch. */
@@ -395,7 +461,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	    (s->status == 'I' || !ledger_is_empty(&s->ledger)) && notify_client_is_told(h))
 		return false;
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
-	if (said & TEXT_READS_SEQUENCES && !claim_values(s, c, said, of_functions, of, is_doubtful || said & (TEXT_DOUBTFUL | TEXT_PREPARES)))
+	if (said & TEXT_READS_SEQUENCES && !claim_values(s, c, said, p->of_functions, of, is_doubtful || said & TEXT_PREPARES))
 		return false;
 	s->session.sets_null = said & TEXT_SETS_NULL;
 	session_add_doubt(s, doubts);
@@ -406,7 +472,6 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
-	is_doubtful |= (said & TEXT_DOUBTFUL) != 0;
 	if (said & TEXT_DOUBTFUL)
 		s->session.changes |= CHANGES_FUNCTIONS;
 	if (is_doubtful)
@@ -417,11 +482,8 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 }
 
 /* Notes whether the text may send notifications. A statement with a name may send them in later links, and to listeners that come later. */
-static NEVER_INLINE void note_notifier(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool is_doubtful)
+static void note_notifier(struct server *s, struct client *c, enum text_of of, bool may_notify)
 {
-	const struct server_info *info = c->pooled.pool->server_cache;
-	bool may_notify = is_doubtful || state_functions_may_notify(info->functions->all, text, size);
-
 	if (of == TEXT_OF_UNNAMED)
 		c->session->notifies &= (uint8_t)~(1u << TEXT_OF_UNNAMED);
 	if (!may_notify)
@@ -430,22 +492,58 @@ static NEVER_INLINE void note_notifier(struct server *s, struct client *c, const
 	s->notifies |= !list_is_empty(&c->peer.world->listeners);
 }
 
-bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+/* Searches the text, for words too if it `tells`; sets *tells if other reasons need the words. False: the search continues in the next turn. */
+static bool search_text(struct text_progress *p, struct client *c, const uint8_t *text, size_t size, bool notifies, bool calls, bool *tells)
 {
-	const struct server_info *info = c->pooled.pool->server_cache;
-	/* most texts call nothing, and end with their NUL */
-	bool calls = size == 0 || text[size - 1] != 0 || memchr(text, '(', size);
-	bool is_doubtful = !session_functions_are_known(c->pooled.pool) || (calls && !state_functions_know_calls(info->functions->all, text, size));
+	if (calls && p->readings > 0 && !search(p, SEARCH_CALLS, c, text, size))
+		return false;
+	*tells |= p->is_doubtful || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears;
+	return (!*tells || (search(p, SEARCH_WORDS, c, text, size) &&
+			    (!session_functions_of(c->pooled.pool) || search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
+	       (!notifies || p->is_doubtful || search(p, SEARCH_NOTIFIERS, c, text, size));
+}
 
+static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool calls, bool tells)
+{
+	struct text_progress short_text = { 0 }, *p = c->session->progress ? c->session->progress : &short_text;
+	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners);
+
+	begin_search(p, c, size);
+	while (!search_text(p, c, text, size, notifies, calls, &tells)) {
+		if (p == &short_text && (p = mem_try(sizeof(*p))) != NULL) {
+			*p = short_text;
+			c->session->progress = p;
+		}
+		if (p)
+			return VERDICT_LATER;
+		/* without memory the text is read at once */
+		p = &short_text;
+		c->peer.world->words_left = INT32_MAX;
+	}
 	if (of == TEXT_OF_NAMED)
 		c->session->unlistens |= state_text_begins(text, size);
-	if (of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners))
-		note_notifier(s, c, text, size, of, is_doubtful);
-	if (is_doubtful || state_text_may_tell(text, size) || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
-		return read_text(s, c, text, size, of, is_doubtful);
+	if (notifies)
+		note_notifier(s, c, of, p->is_doubtful || p->may_notify);
+	if (tells && !note_words(s, c, p, of))
+		return VERDICT_WAIT;
+	if (!tells && of != TEXT_OF_QUERY)
+		note_prepared(c, 0, 0, of);
+	forget_progress(c);
+	return VERDICT_PASS;
+}
+
+enum verdict session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+{
+	/* most texts call nothing, and end with their NUL */
+	bool calls = size == 0 || text[size - 1] != 0 || memchr(text, '(', size);
+	bool tells = (size > SHORT_TEXT && c->session->progress) || state_text_may_tell(text, size);
+
+	if (tells || calls || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners) ||
+	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
+		return read_text(s, c, text, size, of, calls, tells);
 	if (of != TEXT_OF_QUERY)
 		note_prepared(c, 0, 0, of);
-	return true;
+	return VERDICT_PASS;
 }
 
 static const char *first_value(void *context, const char *name)
@@ -692,6 +790,7 @@ void session_state_free(struct client *c)
 	if (!c->session)
 		return;
 	notify_client_forget(c);
+	forget_progress(c);
 	params_drop(c->peer.world->params, &c->session->first);
 	bytes_free(&c->session->names);
 	bytes_free(&c->session->places);

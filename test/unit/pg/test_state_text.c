@@ -15,10 +15,12 @@ static void note(void *context, const char *name)
 	strcat(names, name);
 }
 
-/* Reads a text in an allocation of the exact size; returns the bits that functions can have, too. */
+/* Reads a text in an allocation of the exact size, at once and in parts of one word; returns the bits that functions can have, too. */
 static unsigned read_text(const char *text, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
+	struct text_reading parts = { 0 };
+	char all_names[sizeof(names)];
 	unsigned said;
 
 	if (!copy)
@@ -26,6 +28,14 @@ static unsigned read_text(const char *text, size_t size)
 	memcpy(copy, text, size);
 	*names = '\0';
 	said = state_text_read(copy, size, note, names);
+	strcpy(all_names, names);
+	*names = '\0';
+	while (!parts.search.is_over) {
+		parts.search.words = 1;
+		state_text_read_some(&parts, copy, size, note, names);
+	}
+	CHECK_INT(parts.said, said);
+	CHECK_TEXT(names, all_names);
 	/* the word PREPARE by itself sets nothing */
 	if (!state_text_may_tell(copy, size)) {
 		CHECK(!(said & ~(TEXT_PREPARES | TEXT_BEGINS | TEXT_FILLS)) && !*names);
@@ -313,6 +323,29 @@ TEST(many_names)
 	CHECK(!(read_text(text, 8 * 1000 + 1) & TEXT_SETS_UNNAMED));
 	memcpy(text + 8 * 1000, "set a.b ", 9);
 	CHECK(read_text(text, 8 * 1001 + 1) & TEXT_SETS_UNNAMED);
+}
+
+/* Long words, long gaps, names of parameters and calls cost more than other words. */
+TEST(cost_of_a_part)
+{
+	static const struct { const char *text; int64_t costs; } costs[] = {
+		{ "SELECT one", 2 + 1 },
+		{ "SELECT                                 one", 3 + 1 },
+		{ "SELECT a_word_of_more_than_thirty_two_bytes_", 3 + 1 },
+		{ "SET a.b = 1", 4 + 16 + 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
+		struct text_reading r = { .search.words = 100 };
+		struct text_search calls = { .words = 100 };
+
+		state_text_read_some(&r, (const uint8_t *)costs[i].text, strlen(costs[i].text) + 1, note, names);
+		CHECK(r.search.is_over);
+		CHECK_INT(100 - r.search.words, costs[i].costs);
+		CHECK(state_text_calls_known(&calls, (const uint8_t *)"SELECT abs(1), abs(2)", 22, NULL, NULL));
+		CHECK(calls.is_over);
+		CHECK_INT(100 - calls.words, 4);
+	}
 }
 
 UNIT_MAIN

@@ -100,20 +100,20 @@ static uint64_t looks_of_a_turn(int walks)
 TEST(processed_messages_are_shared_between_senders)
 {
 	begin(5);
-	CHECK_INT(looks_of_a_turn(1), RELAY_LOOKS);
+	CHECK_INT(looks_of_a_turn(1), LOOKS_OF_TURN);
 	for (int turn = 0; turn < 2; turn++)
-		CHECK(looks_of_a_turn(10) <= RELAY_LOOKS + 10 * RELAY_LEAST_LOOKS);
-	CHECK_INT(world.looks_each, RELAY_LOOKS / 10);
+		CHECK(looks_of_a_turn(10) <= LOOKS_OF_TURN + 10 * LEAST_LOOKS);
+	CHECK_INT(world.looks_each, LOOKS_OF_TURN / 10);
 	looks_of_a_turn(1000);
-	CHECK_INT(looks_of_a_turn(1000), 1000 * RELAY_LEAST_LOOKS);
+	CHECK_INT(looks_of_a_turn(1000), 1000 * LEAST_LOOKS);
 	looks_of_a_turn(1);
-	CHECK_INT(looks_of_a_turn(1), RELAY_LOOKS);
+	CHECK_INT(looks_of_a_turn(1), LOOKS_OF_TURN);
 }
 
 TEST(few_messages_are_not_counted)
 {
 	begin(5);
-	relay_looked(&world, RELAY_LEAST_LOOKS - 1, false);
+	relay_looked(&world, LEAST_LOOKS - 1, false);
 	CHECK_INT(world.looks, 0);
 	CHECK(!world.is_shared);
 }

@@ -1,6 +1,8 @@
 /* Client messages to the server: truncated anywhere, in sequence, too long, or invalid. */
 #include "relay/relay.h"
 
+#include "state/session_state.h"
+
 #include "unit.h"
 #include "whole.h"
 
@@ -154,6 +156,39 @@ TEST(invalid_message_after_a_query)
 	SAY(QUERY "?\0\0\0\4");
 	CHECK(near->is_gone);
 	CHECK_TEXT(whole_server_got(far), "Q(one)");
+	whole_close();
+}
+
+/* ---- a text that is read in parts ---- */
+
+#define FULL_INI "[databases]\nd = " HOUSE_SERVER "user=u pool_size=1 session_state=full" HOUSE_SETTINGS "auth_type=any\npool_mode=transaction\n"
+#define LONG "SET a.b = 1;"
+
+/* The messages after the text wait; the client may end while the text is read. */
+TEST(long_text_of_several_turns)
+{
+	static char message[100 * 1024];
+	size_t size = PG_HEADER;
+
+	whole_open(FULL_INI);
+	client = whole_login(&near);
+	REQUIRE(client);
+	while (size + sizeof(LONG) < sizeof(message)) {
+		memcpy(message + size, LONG, sizeof(LONG));
+		size += sizeof(LONG) - 1;
+	}
+	size++;
+	message[0] = PGC_QUERY;
+	pg_u32_put((uint8_t *)message + 1, (uint32_t)(size - 1));
+	house_send(&whole, near, message, size);
+	say(QUERY, sizeof(QUERY) - 1);
+	CHECK_TEXT(whole_client_got(near), ANSWER " " ANSWER);
+	CHECK(!client->session->progress);
+	CHECK(whole.world->cut == 0 && whole.world->looks_each == LOOKS_OF_TURN);
+	house_send(&whole, near, message, size);
+	house_hang_up(near);
+	house_settle(&whole);
+	CHECK(list_is_empty(&whole.world->clients));
 	whole_close();
 }
 

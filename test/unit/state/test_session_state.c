@@ -5,6 +5,7 @@
 #include "state/session_state.h"
 
 #include "pg/state_text.h"
+#include "state/session_functions.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -28,7 +29,8 @@ static bool begin(const char *ini)
 
 static bool reads(const char *text, enum text_of of)
 {
-	return session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, of);
+	whole.world->words_left = LOOKS_OF_TURN;
+	return session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, of) == VERDICT_PASS;
 }
 
 /* The only column of the only row of this result. */
@@ -175,12 +177,112 @@ TEST(prepared_texts)
 TEST(incomplete_text)
 {
 	REQUIRE(begin(INI));
-	CHECK(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY));
+	whole.world->words_left = LOOKS_OF_TURN;
+	CHECK_INT(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY), VERDICT_PASS);
 	CHECK_INT(server->session.doubts, EVERYTHING);
 	CHECK_INT(client->pooled.pins, 0);
 	/* the text sets a parameter whose name may be in the missing rest */
 	session_state_told(server, TAG_SET, false);
 	CHECK_INT(client->pooled.pins, PIN_PARAMETERS);
+	whole_close();
+}
+
+/* ---- long texts ---- */
+
+/* "SELECT " and so many times "abs(1),", and this end. */
+static size_t long_text(char *text, size_t count, const char *end)
+{
+	char *at = stpcpy(text, "SELECT ");
+
+	while (count-- > 0)
+		at = stpcpy(at, "abs(1),");
+	return (size_t)(stpcpy(at, end) - text) + 1;
+}
+
+/* Reads the text with a share of `words` in each turn. Returns the number of turns; 0: the text must wait. */
+static int turns(const char *text, size_t size, int64_t words)
+{
+	enum verdict verdict = VERDICT_LATER;
+	int count;
+
+	for (count = 0; verdict == VERDICT_LATER; count++) {
+		whole.world->looks = 0;
+		whole.world->words_left = words;
+		verdict = session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY);
+		/* the last word may cost more than is left */
+		CHECK(whole.world->looks <= words + 20);
+		CHECK((client->session->progress != NULL) == (verdict == VERDICT_LATER));
+	}
+	return verdict == VERDICT_PASS ? count : 0;
+}
+
+TEST(long_text_in_several_turns)
+{
+	static char text[10000];
+	size_t size = long_text(text, 1000, "set_config('a.b', '1', false)");
+
+	REQUIRE(begin(INI));
+	whole.world->words_left = 1 << 20;
+	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_PASS);
+	CHECK_INT(server->session.doubts, PIN_PARAMETERS | FACT_ROLE);
+	CHECK_INT(client->session->count, 1);
+	server->session.doubts = 0;
+	CHECK(turns(text, size, 100) > 20);
+	CHECK_INT(server->session.doubts, PIN_PARAMETERS | FACT_ROLE);
+	CHECK_INT(client->session->count, 1);
+	whole_close();
+}
+
+/* The share is at least that of a look, and each turn makes progress. */
+TEST(long_text_with_a_share_of_one_word)
+{
+	static char text[10000];
+	size_t size = long_text(text, 100, "pg_advisory_lock(1)");
+
+	REQUIRE(begin(INI));
+	CHECK(turns(text, size, 1) > 100);
+	CHECK_INT(server->session.doubts, PIN_LOCK);
+	whole_close();
+}
+
+/* What was read of a text says nothing about another text: the client has another server, or functions have changed. */
+TEST(long_text_is_read_again)
+{
+	static char text[10000], other[10000];
+	size_t size = long_text(text, 1000, "lock(12345678)"), other_size = long_text(other, 1000, "pg_advisory_lock(1)");
+
+	REQUIRE(begin(INI));
+	other[other_size - 1] = '\0';
+	size = other_size;
+	whole.world->words_left = 1900;
+	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_LATER);
+	REQUIRE(client->session->progress);
+	session_state_begin(server, client);
+	CHECK(!client->session->progress);
+	CHECK(turns(other, size, 100) > 0);
+	CHECK_INT(server->session.doubts & PIN_LOCK, PIN_LOCK);
+	/* a function is replaced meanwhile: its calls are not known */
+	server->session.doubts = 0;
+	server->session.doubted_by = 0;
+	whole.world->words_left = 1000;
+	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_LATER);
+	session_functions_changed(client->pooled.pool->database, whole.world->now);
+	CHECK(turns(text, size, 100) > 0);
+	CHECK(server->session.doubted_by != 0);
+	whole_close();
+}
+
+TEST(long_text_without_memory)
+{
+	static char text[10000];
+	size_t size = long_text(text, 1000, "pg_advisory_lock(1)");
+
+	REQUIRE(begin(INI));
+	whole_memory_ends(0);
+	whole.world->words_left = 100;
+	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_PASS);
+	CHECK(whole_memory_is_back() > 0);
+	CHECK_INT(server->session.doubts, PIN_LOCK);
 	whole_close();
 }
 
