@@ -21,7 +21,8 @@ struct client_session {
 	int count;
 	struct state_names told;	/* the names from functions of the database ... */
 	unsigned told_of;		/* ... at this reading: functions->readings */
-	unsigned prepared_as_of;	/* functions->readings when it prepared its statements, plus one; 0: it has none */
+	bool has_prepared;		/* it has prepared a statement */
+	uint64_t prepared_as_of;	/* ... when this was functions->hash */
 	uint16_t calls;			/* PIN_ bits, FACT_ROLE and CALLS_ bits that its prepared statements may change without a command tag */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct notify_client *notify_client;	/* its channels; NULL: none. See notify_client.h */
@@ -62,6 +63,8 @@ void session_state_begin(struct server *server, struct client *client);
 enum verdict session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
 /* The client's next message has a text for which session_state_text() has returned VERDICT_LATER. */
 static inline bool session_is_searching(const struct client *c) { return c->session && c->session->progress; }
+/* At the beginning of a link, and after its server has read the functions of the database: notes what prepared statements of the client may change. */
+void session_doubt_prepared(struct server *server, struct client *client);
 /* The text resets parameters by set_config('name', NULL, ...), which would set the server's start-up values. Appends the text with the client's
    start-up values instead. False: they are the same. */
 bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);

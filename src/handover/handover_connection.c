@@ -311,8 +311,12 @@ static void client_session_pack(struct bytes *out, const struct client *c)
 	pack_bool(out, session->pin_is_granted);
 	pack_i64(out, session->pinned_since);
 	pack_i64(out, session->asked_at);
+	pack_bool(out, session->has_prepared);
+	pack_u64(out, session->prepared_as_of);
 	pack_bool(out, session->unlistens);
+	bytes_append_u8(out, session->notifies);
 	pack_bool(out, session->draws);
+	pack_bool(out, session->sets_values);
 	pack_bool(out, session->reads_values);
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
@@ -421,8 +425,12 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 	read.pin_is_granted = unpack_bool(in);
 	read.pinned_since = unpack_i64(in);
 	read.asked_at = unpack_i64(in);
+	read.has_prepared = unpack_bool(in);
+	read.prepared_as_of = unpack_u64(in);
 	read.unlistens = unpack_bool(in);
+	read.notifies = unpack_u8(in);
 	read.draws = unpack_bool(in);
+	read.sets_values = unpack_bool(in);
 	read.draws_now = true;
 	read.reads_values = unpack_bool(in);
 	names = unpack_blob(in, &size);

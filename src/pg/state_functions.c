@@ -547,6 +547,15 @@ bool state_functions_are_same(const struct state_functions *f, const struct stat
 	return before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0;
 }
 
+uint64_t state_functions_hash(const struct state_functions *f)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);	/* FNV-1a */
+
+	for (const char *at = f->fingerprint; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * UINT64_C(1099511628211);
+	return hash;
+}
+
 /* The effects of a function for its callers. */
 #define FROM_CALLEES(said) ((said) & ~(unsigned)(TEXT_CUT | TEXT_PREPARES))
 

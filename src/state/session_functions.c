@@ -13,6 +13,7 @@
 #include "state/session_functions.h"
 #include "state/session_state.h"
 
+#include "state/server_session.h"
 #include "state/task.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -122,6 +123,7 @@ static void take_over(struct server *s, struct database_functions *known)
 	state_functions_free(&known->all);
 	known->all = s->session.functions->found;
 	known->readings++;
+	known->hash = state_functions_hash(known->all);
 	known->in_use = found.changes_something ? known->all : NULL;
 	s->session.functions->found = NULL;
 	pool_text(s->pooled.pool, name, sizeof(name));
@@ -185,6 +187,7 @@ static enum task_end functions_done(struct server *s, bool failed)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return TASK_END_NOTHING;
 	}
+	session_doubt_prepared(s, client_of(s->pooled.link));
 	return begins ? TASK_END_RESTORE : TASK_END_RESUME;
 }
 
@@ -203,5 +206,15 @@ void session_functions_changed(struct database *d, usec_t now)
 		info->functions->are_known = false;
 		info->functions->due = next_reading(info->functions, now);
 		info->functions->changes++;
+	}
+	/* these clients may call the new functions, also with messages that the servers have already */
+	LIST_EACH(node, &d->members) {
+		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_ACTIVE]) {
+			struct server *s = server_of(LIST_OBJECT(of_pool, struct pool_server, node));
+			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+			if (c && c->keeps_state)
+				server_doubt(s, c->peer.id);
+		}
 	}
 }

@@ -284,15 +284,19 @@ static void name_parameter(void *context, const char *name)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 }
 
-/* Prepared statements of the client may change these facts. Functions were looked up when the statements were prepared. */
-static void doubt_prepared(struct server *s, const struct client *c)
+/* Functions were looked up when the statements were prepared. If functions have changed since, the statements may change anything. */
+void session_doubt_prepared(struct server *s, struct client *c)
 {
 	struct client_session *state = c->session;
 	const struct server_info *info = c->pooled.pool->server_cache;
 	unsigned calls;
 
-	if (state->prepared_as_of && info && info->functions && state->prepared_as_of != info->functions->readings + 1) {
-		state->prepared_as_of = info->functions->readings + 1;
+	if (!c->keeps_state)
+		return;
+	if (state->has_prepared && !session_functions_are_known(c->pooled.pool)) {
+		server_doubt(s, c->peer.id);
+	} else if (state->has_prepared && state->prepared_as_of != info->functions->hash) {
+		state->prepared_as_of = info->functions->hash;
 		state->calls |= CALLS_ANYTHING;
 	}
 	calls = state->calls | state->unnamed_calls;
@@ -338,7 +342,7 @@ void session_state_begin(struct server *s, struct client *c)
 		return;
 	/* the text that the client was reading may not be its next one */
 	forget_progress(c);
-	doubt_prepared(s, c);
+	session_doubt_prepared(s, c);
 	if (c->session->draws)
 		keep_values(c);
 	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
@@ -375,8 +379,9 @@ static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum
 		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
 		c->session->draws |= said & TEXT_DRAWS;
 	}
-	if (!c->session->prepared_as_of)
-		c->session->prepared_as_of = (info && info->functions ? info->functions->readings : 0) + 1;
+	if (!c->session->has_prepared)
+		c->session->prepared_as_of = info && info->functions ? info->functions->hash : 0;
+	c->session->has_prepared = true;
 }
 
 /* ---- the search of texts ---- */
@@ -639,7 +644,7 @@ bool session_state_ask(struct server *s)
 	}
 	/* the link continues: the server was asked at the end of an earlier transaction */
 	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
-		doubt_prepared(s, c);
+		session_doubt_prepared(s, c);
 	if (s->session.doubts == 0)
 		return false;
 	ASSERT(!s->session.answer);

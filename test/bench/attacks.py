@@ -17,8 +17,8 @@ QUERIES = ["-c", "16", "-T", "2", "-w", "0.3"]
 LOGINS = ["-C", "-c", "4", "-T", "2", "-w", "0.3"]
 WRONG = scram.secret_text(scram.make_secret("never said", iterations=100000))
 
-# p99 of other clients during an attack, in milliseconds: at most FACTOR times the value without it, plus this amount. doc/performance.md gives the
-# reason.
+# p99 of other clients during an attack before a login, in milliseconds: at most FACTOR times the value without it, plus this amount. doc/performance.md
+# gives the reason.
 FACTOR = 3
 MORE_MS = {"queries": 10, "logins": 50}
 # Attackers that are logged in to another database, on a real PostgreSQL.
@@ -116,4 +116,4 @@ def compare(stage, server, attacker, direct):
 
 
 def bound(kind, who, alone):
-    return (FACTOR_LOGGED_IN if kind in LOGGED_IN else FACTOR) * alone + MORE_MS[who]
+    return FACTOR_LOGGED_IN * alone if kind in LOGGED_IN else FACTOR * alone + MORE_MS[who]

@@ -453,6 +453,59 @@ def test_a_prepared_call_of_a_function_that_sets(scene, postgres, tenants):
         assert shown(mine) == "4MB|" + tenant.decode()
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_prepared_call_of_a_function_that_is_replaced(scene, postgres, restarts):
+    """The function sets nothing when the statement is prepared."""
+    weir = full(scene, postgres, Replaced)
+    mine, other = weir.client(), weir.client()
+    define = "CREATE OR REPLACE FUNCTION replaced() RETURNS text LANGUAGE sql AS $$ SELECT %s $$"
+    try:
+        assert not other.query(define % "'1'::text").errors
+        mine.send(m.parse("SELECT replaced()", "s"), m.sync())
+        mine.result()
+        for count in range(2):
+            assert shown(other) == "4MB|"
+            mine.send(m.bind("s"), m.execute(), m.sync())
+            assert mine.result().value == "1"
+            if restarts and not count:
+                weir.replace()
+        assert not other.query(define % "set_config('app.tenant', 'theirs', false)").errors
+        mine.send(m.bind("s"), m.execute(), m.sync())
+        assert mine.result().value == "theirs"
+        assert shown(other) == "4MB|"
+    finally:
+        other.query("DROP FUNCTION replaced")
+
+
+@pytest.mark.parametrize("message", ["Query", "Parse", "Bind"])
+def test_a_function_that_is_replaced_during_a_transaction(scene, postgres, message):
+    """The client has its server already. The server notices the new function when the text locks a table."""
+    text = "SELECT late() FROM pg_class LIMIT 1"
+    messages = {"Query": m.query(text), "Parse": m.parse(text, "t") + m.bind("t") + m.execute() + m.sync(), "Bind": m.bind("s") + m.execute() + m.sync()}
+    weir = full(scene, postgres, default_pool_size=2)
+    mine, other, third = (weir.client() for _ in range(3))
+    define = "CREATE OR REPLACE FUNCTION late() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN %s; END $$"
+    try:
+        assert not other.query(define % "'1'::text").errors
+        assert not other.query("SELECT late()").errors
+        mine.send(m.parse(text, "s"), m.parse("COMMIT", "commit"), m.sync())
+        mine.result()
+        mine.query("BEGIN")
+        assert not other.query(define % "set_config('app.tenant', 'theirs', false)").errors
+        mine.send(messages[message])
+        assert mine.result().value == "theirs"
+        mine.send(m.bind("commit"), m.execute(), m.sync())
+        mine.result()
+        # the two servers
+        for client in (other, third):
+            client.query("BEGIN")
+        assert [shown(client) for client in (other, third)] == ["4MB|"] * 2
+        for client in (other, third):
+            client.query("COMMIT")
+    finally:
+        other.query("DROP FUNCTION late")
+
+
 @pytest.mark.parametrize("text, pin", [
     ("SELECT hold_lock()", "advisory lock"), ("SELECT scratch()", "temporary objects"),
 ])
