@@ -14,6 +14,7 @@ enum busy_poll_state {
 	BUSY_POLL_TRIAL,		/* auto: every other window polls */
 	BUSY_POLL_POLLS			/* auto: polling increases the rate of queries; or busy_poll is a number */
 };
+extern const char *const busy_poll_names[];	/* for SHOW, by state: "off" "sleeps" "trial" "polls" */
 
 struct busy_poll {
 	enum busy_poll_state state;
@@ -48,7 +49,5 @@ static inline bool busy_poll_is_on(const struct busy_poll *poll) { return poll->
 usec_t busy_poll_begin(struct busy_poll *poll, usec_t now, uint64_t queries);
 /* Records a wait of `waited` microseconds, including `polled` microseconds of polling. `has_traffic`: relayed bytes ended the wait. */
 void busy_poll_end(struct busy_poll *poll, usec_t waited, usec_t polled, bool has_traffic);
-/* Returns "off", "sleeps", "trial" or "polls", for SHOW. */
-const char *busy_poll_name(const struct busy_poll *poll);
 
 #endif

@@ -28,11 +28,10 @@ struct listening {
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
 /* Sets the socket options of the configuration (tcp_...) for connections that are accepted from now on. */
 void world_set_listen_options(struct world *world);
-/* Closes the TCP sockets; with `unix_too` also the Unix sockets. */
-void world_stop_listening(struct world *world, bool unix_too);
-/* Begins a shutdown that waits for clients: connections in progress are accepted, and other processes on the same port get new connections. The
-   TCP sockets close now or, in world_tick(), at leave_until. */
-void world_leave(struct world *world);
+/* Closes sockets. STOP_TCP_GENTLY: a shutdown waits for clients, so connections in progress are accepted, and other processes on the same port
+   get new connections; the TCP sockets close now or, if there may be such processes, in world_tick(), at leave_until. */
+enum stop_listening { STOP_TCP, STOP_TCP_GENTLY, STOP_ALL };
+void world_stop_listening(struct world *world, enum stop_listening how);
 /* Adds a socket of the process that this one replaces, before world_listen(), which keeps the sockets of the configuration, or all sockets if
    they came from systemd. `owns_file`: the other process has created the file of the Unix socket. False with problems. */
 bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);

@@ -11,6 +11,7 @@
  * not answer nor a failing AAAA query delays a login indefinitely.
  */
 struct dns;
+struct dns_answer;
 
 struct dns_config {
 	const char *resolv_conf;	/* NULL: /etc/resolv.conf; name servers may have ports */
@@ -19,6 +20,10 @@ struct dns_config {
 	usec_t nxdomain_ttl;		/* lifetime of a failure */
 	usec_t zone_check_period;	/* 0: zones are not checked */
 	usec_t timeout;			/* of a whole lookup; 0: 10 seconds */
+	/* Called from the event loop for a refreshed answer that has addresses but lacks some addresses of the previous answer. A failure does not
+	   count as a change, because a failing name server must not cut working connections. May be NULL. */
+	void (*changed)(void *context, const char *name, const struct dns_answer *now);
+	void *context;
 };
 
 /* Returns NULL with a text in `why`. Strings are copied. */
@@ -47,20 +52,17 @@ struct dns_request;
 struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done, void *context);
 /* Cancels the callback. Sets *request to NULL; *request may be NULL. Not allowed after the callback of the request has begun. */
 void dns_cancel(struct dns_request **request);
-/* Sets the callback, called from the event loop, for a refreshed answer that has addresses but lacks some addresses of the
-   previous answer. A failure does not count as a change, because a failing name server must not cut working connections. */
-void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
 
 /* The name is in use: its expired answer is refreshed, at most once a second, so that changes are noticed without a request.
    The caller calls this about once a second. If the name is not in the cache, the first answer counts as a change. A failed
    refresh keeps the expired answer. */
 void dns_watch(struct dns *dns, const char *name);
 
-/* Iterators for SHOW DNS_HOSTS, DNS_ZONES and LISTS; ttl is the remaining lifetime in seconds. */
+/* For SHOW DNS_HOSTS, DNS_ZONES and LISTS: visits each cached name, with its remaining lifetime in seconds, and each watched zone. Either visitor
+   may be NULL. */
 typedef void dns_host_visit(void *context, const char *name, int64_t ttl, const struct dns_answer *answer);
 typedef void dns_zone_visit(void *context, const char *zone, int64_t serial, int hosts);
-void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context);
-void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context);
+void dns_each(struct dns *dns, usec_t now, dns_host_visit *visit_host, dns_zone_visit *visit_zone, void *context);
 /* Numbers of cached names, watched zones, and queries in progress. */
 struct dns_counts { int hosts, zones, queries; };
 struct dns_counts dns_count(const struct dns *dns);

@@ -88,11 +88,10 @@ void listen_socket_close(struct listen_socket **l, bool unlink_file);
 
 /* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound now, otherwise why not. */
 const char *socket_file_remove_stale(const struct address *address);
-/* Records that this process created the file. */
-void socket_file_own(struct socket_file *file, const char *path);
+/* Records that this process created the file, and sets its mode (negative: unchanged, also the group), and the group by name or number (NULL, "":
+   unchanged). False with a text in `why`. */
+bool socket_file_own(struct socket_file *file, const char *path, int mode, const char *group, char *why, size_t why_size);
 bool socket_file_is_still_ours(const struct socket_file *file, const char *path);
-/* Sets the mode, and the group by name or number (NULL, "": unchanged). False with a text in `why`. */
-bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size);
 /* Whether this process may give a file to the group. False with a text in `why`. */
 bool socket_file_check_group(const char *group, char *why, size_t why_size);
 

@@ -12,6 +12,7 @@
 struct records {
 	int fd;				/* the socket; owned */
 	const char *error;		/* why the last call failed, for a log line; valid until the next call */
+	bool is_cut;			/* after a failed records_send: no further record can be sent */
 	/* only records.c uses these: */
 	int came;			/* the descriptor of the current record, or -1 */
 	uint8_t header[RECORD_HEADER];	/* of the current record */
@@ -40,15 +41,12 @@ struct records *records_new(int fd);
 /* Closes the socket and wipes the buffers. Sets *records to NULL; *records may be NULL. */
 void records_free(struct records **records);
 
-/* Reads the next available record without blocking. A descriptor is close-on-exec. */
-enum records_verdict records_next(struct records *records, struct record *record);
-/* The same, but waits for the peer. Gives up after `patience` milliseconds in which nothing arrives. */
-enum records_verdict records_wait(struct records *records, struct record *record, int patience);
+/* Reads the next record. Waits for the peer, but gives up after `patience` milliseconds in which nothing arrives; 0: does not wait, and returns
+   RECORDS_AGAIN if no complete record is available. A descriptor is close-on-exec. */
+enum records_verdict records_next(struct records *records, struct record *record, int patience);
 /* Sends a record; `body` may be NULL, `fd` may be -1. Waits for a full socket for at most `patience` milliseconds without
-   progress (0: does not wait). False: see `error`; the caller sends no further record, because this record may have been
-   sent in part. */
+   progress (0: does not wait). False: see `error`. If the record was sent in part, or the connection is lost, is_cut is true and no further record
+   can be sent. */
 bool records_send(struct records *records, uint8_t type, const struct bytes *body, int fd, int patience);
-/* Sends a record if this is possible at once. AGAIN: nothing was sent, and any record may be sent later. BROKEN: as above. */
-enum records_verdict records_try(struct records *records, uint8_t type, const struct bytes *body, int fd);
 
 #endif

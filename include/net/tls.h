@@ -29,14 +29,13 @@ struct tls_config {
 
 struct tls_context;
 
-/* Reads the files. Returns NULL with a text that names the faulty file or value. */
-struct tls_context *tls_context_new(const struct tls_config *config, char *why, size_t why_size);
+/* Reads the files. If neither the strings nor the contents of the files differ from `old`, returns `old` with one more reference; `old` may be NULL.
+   Returns NULL with a text that names the faulty file or value. */
+struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old, char *why, size_t why_size);
 struct tls_context *tls_context_hold(struct tls_context *context);
 void tls_context_drop(struct tls_context **context);
-/* Whether the files named in `config` have other contents, or the strings differ, compared with this context. */
-bool tls_context_differs(const struct tls_context *context, const struct tls_config *config);
-/* Returns the total time of all handshakes on the accepting side, over all contexts. */
-usec_t tls_accepting_spent(void);
+/* The total time of all handshakes on the accepting side, over all contexts; written by stream.c. */
+extern usec_t tls_accepting_spent;
 
 /* Results of the handshake. */
 #define TLS_ALPN "postgresql"
@@ -47,8 +46,6 @@ enum tls_alpn tls_agreed_alpn(const SSL *ssl);
    False: no certificate, or the hash is not defined for it. */
 #define TLS_END_POINT_MOST 64
 bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size);
-/* Writes version, cipher and, for an elliptic curve exchange, the group: TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519. Returns buf. */
-const char *tls_agreed_text(SSL *ssl, char *buf, size_t size);
 /* Writes the common name of the peer's certificate in UTF-8 to buf. False: no common name, too long, or it contains a NUL. */
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size);
 /* Whether the peer sent a certificate that was verified. */

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "pg/build.h"
 
+#include <openssl/err.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -306,6 +307,24 @@ void dial_connected(struct server *s, const char *error)
 		dial_give_way(s, REASON_CONNECT_FAILED, stream_error(&s->peer.stream));
 }
 
+/* Writes version, cipher and, for an elliptic curve exchange, the group: TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519. Returns buf. */
+static const char *agreed_text(SSL *ssl, char *buf, size_t size)
+{
+	EVP_PKEY *shared = NULL;
+	char group[64] = "";
+	size_t length;
+	bool is_curve = SSL_get_peer_tmp_key(ssl, &shared) == 1 && !EVP_PKEY_is_a(shared, "DH") &&
+			EVP_PKEY_get_group_name(shared, group, sizeof(group), &length) == 1;
+
+	/* X25519 and X448 are both the type of the key and its only group */
+	if (shared && !is_curve && !EVP_PKEY_is_a(shared, "DH"))
+		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(shared));
+	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl), *group ? "/ECDH=" : "", group);
+	EVP_PKEY_free(shared);
+	ERR_clear_error();
+	return buf;
+}
+
 void dial_secured(struct server *s, const char *error)
 {
 	char who[256], text[128];
@@ -321,7 +340,7 @@ void dial_secured(struct server *s, const char *error)
 		return;
 	}
 	if (s->peer.world->conf->settings.log_connections)
-		log_info("%s SSL established: %s", server_text(s, who, sizeof(who)), tls_agreed_text(s->peer.stream.ssl, text, sizeof(text)));
+		log_info("%s SSL established: %s", server_text(s, who, sizeof(who)), agreed_text(s->peer.stream.ssl, text, sizeof(text)));
 	begin_startup(s);
 }
 

@@ -53,7 +53,7 @@ static void on_predecessor(evutil_socket_t fd, short what, void *arg)
 	struct record r;
 
 	(void)fd, (void)what;
-	switch (records_next(e->channel, &r)) {
+	switch (records_next(e->channel, &r, 0)) {
 	case RECORDS_AGAIN:
 		return;
 	case RECORDS_OK:
@@ -108,13 +108,12 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 	pack_blob(&out, request->cancel_key, request->cancel_key_size);
 	LIST_EACH_SAFE(node, &all->predecessors) {
 		struct predecessor *e = LIST_OBJECT(node, struct predecessor, node);
-		enum records_verdict verdict = records_try(e->channel, PREDECESSOR_CANCEL, &out, fd);
 
-		if (verdict == RECORDS_OK)
+		if (records_send(e->channel, PREDECESSOR_CANCEL, &out, fd, 0))
 			continue;
 		reached_all = false;
 		log_warning("a cancel request does not reach a process that was replaced: %s", e->channel->error);
-		if (verdict != RECORDS_AGAIN)
+		if (e->channel->is_cut)
 			predecessor_free(e);
 	}
 	bytes_wipe(&out);
@@ -177,7 +176,7 @@ static void on_successor(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	world_wake(s->world);
 	for (;;) {
-		switch (records_next(s->channel, &r)) {
+		switch (records_next(s->channel, &r, 0)) {
 		case RECORDS_AGAIN:
 			return;
 		case RECORDS_OK:

@@ -22,6 +22,10 @@
 #define INTERVAL_MOST (16 * USEC)
 #define ALL_WAITS 256
 
+const char *const busy_poll_names[] = {
+	[BUSY_POLL_OFF] = "off", [BUSY_POLL_SLEEPS] = "sleeps", [BUSY_POLL_TRIAL] = "trial", [BUSY_POLL_POLLS] = "polls",
+};
+
 void busy_poll_set(struct busy_poll *b, int64_t setting, int64_t share, usec_t now)
 {
 	bool is_auto = setting == SETTING_AUTO;
@@ -122,13 +126,4 @@ void busy_poll_end(struct busy_poll *b, usec_t waited, usec_t polled, bool has_t
 	b->short_waits += ((has_traffic && waited <= b->longest ? ALL_WAITS : 0) - b->short_waits) / 16;
 	b->polled += polled;
 	b->polled_total += (uint64_t)polled;
-}
-
-const char *busy_poll_name(const struct busy_poll *b)
-{
-	static const char *const names[] = {
-		[BUSY_POLL_OFF] = "off", [BUSY_POLL_SLEEPS] = "sleeps", [BUSY_POLL_TRIAL] = "trial", [BUSY_POLL_POLLS] = "polls",
-	};
-
-	return names[b->state];
 }

@@ -285,28 +285,23 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 	return o.ok;
 }
 
-void world_leave(struct world *w)
+void world_stop_listening(struct world *w, enum stop_listening how)
 {
-	bool gently = false;
-
-	for (int i = 0; i < w->listening.count; i++)
-		gently |= !listen_socket_is_unix(w->listening.all[i]) && listen_socket_leave(w->listening.all[i]);
-	if (gently)
-		w->listening.leave_until = w->now + LEAVE_TIME;
-	else
-		world_stop_listening(w, false);
-}
-
-void world_stop_listening(struct world *w, bool unix_too)
-{
+	bool waits = false;
 	int kept = 0;
 
+	for (int i = 0; how == STOP_TCP_GENTLY && i < w->listening.count; i++)
+		waits |= !listen_socket_is_unix(w->listening.all[i]) && listen_socket_leave(w->listening.all[i]);
+	if (waits) {
+		w->listening.leave_until = w->now + LEAVE_TIME;
+		return;
+	}
 	w->listening.leave_until = 0;
 	for (int i = 0; w->drain == DRAIN_WAIT_CLIENTS && i < w->listening.count; i++)
 		if (!listen_socket_is_unix(w->listening.all[i]))
 			listen_socket_drain(w->listening.all[i]);
 	for (int i = 0; i < w->listening.count; i++) {
-		if (listen_socket_is_unix(w->listening.all[i]) && !unix_too)
+		if (listen_socket_is_unix(w->listening.all[i]) && how != STOP_ALL)
 			w->listening.all[kept++] = w->listening.all[i];
 		else
 			listen_socket_close(&w->listening.all[i], true);

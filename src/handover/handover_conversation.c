@@ -14,7 +14,7 @@
  */
 #include "handover/handover_parts.h"
 
-#include "auth/refusal.h"
+#include "auth/client_address.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -330,7 +330,7 @@ static void on_asker(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	world_wake(g->world);
 	while (g->asker) {
-		switch (records_next(g->asker->records, &r)) {
+		switch (records_next(g->asker->records, &r, 0)) {
 		case RECORDS_AGAIN:
 			return;
 		case RECORDS_OK:
@@ -458,12 +458,10 @@ static bool start_listening(struct giver *g, char *why, size_t why_size)
 	}
 	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (s->fd >= 0 && bind(s->fd, &a.u.any, a.size) == 0) {
-		if (!is_abstract) {
+		if (!is_abstract)
 			memcpy(s->path, a.u.local.sun_path, sizeof(s->path));
-			socket_file_own(&s->file, s->path);
-		}
 		/* the mode before listen(): until then connect() fails, independent of the umask */
-		if ((is_abstract || socket_file_dress(s->path, 0600, NULL, why, why_size)) && listen(s->fd, BACKLOG) == 0) {
+		if (socket_file_own(&s->file, s->path, 0600, NULL, why, why_size) && listen(s->fd, BACKLOG) == 0) {
 			event_assign(&g->readable, g->base, s->fd, EV_READ | EV_PERSIST, on_connection, g);
 			if (event_add(&g->readable, NULL) == 0)
 				return true;
@@ -484,7 +482,7 @@ static const char *confirm_giving(struct giver *g, bool *takes_pidfile)
 	struct unpack in;
 	char why[512];
 
-	if (records_wait(channel, &r, GIVING_PATIENCE) != RECORDS_OK)
+	if (records_next(channel, &r, GIVING_PATIENCE) != RECORDS_OK)
 		return channel->error;
 	if (r.fd >= 0)
 		close(r.fd);
@@ -561,7 +559,7 @@ void giver_turn(struct giver *g)
 		return;
 	}
 	/* a failed login that waits for its refusal is ended at once */
-	refusals_tick(g->world->refusals, INT64_MAX);
+	refusals_tick(g->world->addresses, INT64_MAX);
 	most = w->conf->settings.suspend_timeout;
 	if (most <= 0 || most > CALM_MOST)
 		most = CALM_MOST;
@@ -636,7 +634,7 @@ static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, 
 	struct unpack in;
 	const char *text;
 
-	if (records_wait(t->records, r, patience) != RECORDS_OK) {
+	if (records_next(t->records, r, patience) != RECORDS_OK) {
 		snprintf(why, why_size, "%s", t->records->error);
 		return false;
 	}
@@ -750,7 +748,7 @@ static bool confirm_taking(struct taker *t, bool has_old_pidfile, struct conf_pr
 	if (!heard && r.type == 0) {
 		/* from now on GO cannot arrive any more, but it may have arrived before */
 		shutdown(t->records->fd, SHUT_RD);
-		heard = hear(t, &r, why, sizeof(why), 0);
+		heard = hear(t, &r, why, sizeof(why), 1);
 	}
 	if (r.fd >= 0)
 		close(r.fd);

@@ -91,8 +91,6 @@ struct dns {
 	struct list ready, batch;	/* requests with a result */
 	struct list changes;		/* hosts */
 	struct dns_cache cache;
-	void (*changed)(void *context, const char *name, const struct dns_answer *now);
-	void *changed_context;
 };
 
 struct zone_query {
@@ -279,15 +277,6 @@ static void arm_zone_timer(struct dns *dns)
 		leave_zone(&dns->cache, LIST_OBJECT(node, struct dns_host, node));
 }
 
-void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
-{
-	LIST_EACH(node, &dns->cache.zones) {
-		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
-
-		visit(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
-	}
-}
-
 /* ---- requests ---- */
 
 /* A request begins with the address after the first address of the previous request. */
@@ -324,8 +313,8 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 		list_remove(node);
 		/* A lookup in the callback must not free the host and its name. */
 		host->used = clock_monotonic();
-		if (dns->changed)
-			dns->changed(dns->changed_context, host->name, &answer);
+		if (dns->config.changed)
+			dns->config.changed(dns->config.context, host->name, &answer);
 		dns_result_drop(&now);
 	}
 	/* Requests that become ready in the callbacks are handled in the next round of the event loop. */
@@ -486,13 +475,6 @@ void dns_cancel(struct dns_request **request)
 	*request = NULL;
 }
 
-void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now),
-		   void *context)
-{
-	dns->changed = changed;
-	dns->changed_context = context;
-}
-
 static void free_config(struct dns_config *config)
 {
 	union { const char *in; char *out; } resolv_conf = { config->resolv_conf }, servers = { config->servers };
@@ -550,6 +532,7 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 void dns_configure(struct dns *dns, const struct dns_config *config)
 {
 	usec_t now = clock_monotonic();
+	int status;
 
 	if (!copy_config(&dns->config, config)) {
 		log_warning("no memory for the resolver's configuration, the old one stays");
@@ -572,8 +555,9 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 			dns->queries--;
 		}
 	}
-	/* If this fails, the old servers are queried again. */
-	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
+	status = dns_channel_open(&dns->channel, dns->base, dns->config.resolv_conf, dns->config.servers);
+	if (status != ARES_SUCCESS)	/* the old servers are queried again */
+		log_warning("cannot read the resolver's configuration, the old one stays: %s", ares_strerror(status));
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
@@ -620,7 +604,7 @@ void dns_close(struct dns **where)
 	ares_library_cleanup();
 }
 
-void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context)
+void dns_each(struct dns *dns, usec_t now, dns_host_visit *visit_host, dns_zone_visit *visit_zone, void *context)
 {
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
@@ -629,7 +613,14 @@ void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *con
 
 		if (host->result)
 			answer = answer_of(host->result);
-		visit(context, host->name, host->result ? ttl : 0, &answer);
+		if (visit_host)
+			visit_host(context, host->name, host->result ? ttl : 0, &answer);
+	}
+	LIST_EACH(node, &dns->cache.zones) {
+		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
+
+		if (visit_zone)
+			visit_zone(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
 	}
 }
 

@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "net/address.h"
 
@@ -128,20 +127,27 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	dns_channel_arm(c);
 }
 
-static int open_ares(struct dns_channel *c, ares_channel *to, const char *resolv_conf, const char *servers)
+int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf, const char *servers)
 {
 	int mask = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES, status;
 	struct ares_options options = { .timeout = TRY_MS, .tries = TRIES, .sock_state_cb = on_socket_state,
 					.sock_state_cb_data = c };
+	ares_channel fresh;
 	char *listed = NULL;
 
+	if (!c->base) {
+		c->base = base;
+		list_init(&c->sockets);
+	}
+	if (!c->timer && !(c->timer = evtimer_new(base, on_timer, c)))
+		return ARES_ENOMEM;
 	if (resolv_conf) {
 		mask |= ARES_OPT_RESOLVCONF;
 		options.resolvconf_path = mem_copy_string(resolv_conf);
 		if (!options.resolvconf_path)
 			return ARES_ENOMEM;
 	}
-	status = ares_init_options(to, &options, mask);
+	status = ares_init_options(&fresh, &options, mask);
 	mem_free(options.resolvconf_path);
 	if (status != ARES_SUCCESS)
 		return status;
@@ -149,27 +155,17 @@ static int open_ares(struct dns_channel *c, ares_channel *to, const char *resolv
 	if (!servers && resolv_conf)
 		listed = dns_servers_read(resolv_conf);
 	if (servers || listed)
-		status = ares_set_servers_ports_csv(*to, servers ? servers : listed);
+		status = ares_set_servers_ports_csv(fresh, servers ? servers : listed);
 	mem_free(listed);
-	if (status != ARES_SUCCESS)
-		ares_destroy(*to);
-	return status;
-}
-
-int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf, const char *servers)
-{
-	int status;
-
-	memset(c, 0, sizeof(*c));
-	c->base = base;
-	list_init(&c->sockets);
-	c->timer = evtimer_new(base, on_timer, c);
-	if (!c->timer)
-		return ARES_ENOMEM;
-	status = open_ares(c, &c->ares, resolv_conf, servers);
-	if (status != ARES_SUCCESS)
-		c->ares = NULL;
-	return status;
+	if (status != ARES_SUCCESS) {
+		ares_destroy(fresh);
+		return status;
+	}
+	if (c->ares)
+		ares_destroy(c->ares);
+	c->ares = fresh;
+	dns_channel_arm(c);
+	return ARES_SUCCESS;
 }
 
 void dns_channel_close(struct dns_channel *c)
@@ -184,21 +180,6 @@ void dns_channel_close(struct dns_channel *c)
 	if (c->timer)
 		event_free(c->timer);
 	c->timer = NULL;
-}
-
-bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers)
-{
-	ares_channel fresh;
-	int status = open_ares(c, &fresh, resolv_conf, servers);
-
-	if (status != ARES_SUCCESS) {
-		log_warning("cannot read the resolver's configuration, the old one stays: %s", ares_strerror(status));
-		return false;
-	}
-	ares_destroy(c->ares);
-	c->ares = fresh;
-	dns_channel_arm(c);
-	return true;
 }
 
 /* ---- name servers with ports ---- */

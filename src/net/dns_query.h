@@ -23,15 +23,14 @@ struct dns_channel {
 	bool is_deaf;			/* no memory to watch one of c-ares's sockets */
 };
 
-/* `servers` as in struct dns_config. Returns a c-ares status; must be closed in any case. */
+/* Opens a zeroed channel, or reads the configuration of an open channel again: callbacks of queries in progress are called with
+   ARES_EDESTRUCTION, so this must not be called from a callback of c-ares. `servers` as in struct dns_config. Returns a c-ares
+   status; after a failure an open channel is unchanged. Must be closed in any case. */
 int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf, const char *servers);
 /* Callbacks of queries in progress are called with ARES_EDESTRUCTION. A zeroed channel is allowed. */
 void dns_channel_close(struct dns_channel *c);
 /* Must be called after each call of c-ares that may start or continue a query. */
 void dns_channel_arm(struct dns_channel *c);
-/* Reads the configuration again. Callbacks of queries in progress are called with ARES_EDESTRUCTION, so this must not be called
-   from a callback of c-ares. False, with a warning and without a change: the new channel cannot be opened. */
-bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers);
 
 /* If a "nameserver" line of the file has a port (192.0.2.1:5353, [2001:db8::1]:5353), returns all its name servers in the
    syntax of c-ares, separated by commas; free with mem_free. NULL: no line has a port, so c-ares can read the file itself; or

@@ -69,17 +69,6 @@ const char *socket_file_remove_stale(const struct address *a)
 	return unlink(path) == 0 || errno == ENOENT ? NULL : strerror(errno);
 }
 
-void socket_file_own(struct socket_file *f, const char *path)
-{
-	struct stat file;
-
-	if (!*path || stat(path, &file) != 0)
-		return;
-	f->ours = true;
-	f->device = file.st_dev;
-	f->inode = file.st_ino;
-}
-
 bool socket_file_is_still_ours(const struct socket_file *f, const char *path)
 {
 	struct stat file;
@@ -123,10 +112,17 @@ bool socket_file_check_group(const char *group, char *why, size_t why_size)
 	return false;
 }
 
-bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size)
+bool socket_file_own(struct socket_file *f, const char *path, int mode, const char *group, char *why, size_t why_size)
 {
+	struct stat file;
 	gid_t gid;
 
+	if (!*path)
+		return true;
+	if (stat(path, &file) == 0)
+		*f = (struct socket_file){ true, file.st_dev, file.st_ino };
+	if (mode < 0)
+		return true;
 	if (group && *group) {
 		if (!group_id(group, &gid)) {
 			snprintf(why, why_size, "group \"%s\" does not exist", group);
@@ -389,16 +385,6 @@ static bool start(struct listen_socket *l)
 	return true;
 }
 
-static bool dress_file(struct listen_socket *l, const struct listen_config *config, char *why, size_t why_size)
-{
-	const char *path = l->address.u.local.sun_path;
-
-	if (!*path)
-		return true;
-	socket_file_own(&l->file, path);
-	return socket_file_dress(path, config->unix_mode, config->unix_group, why, why_size);
-}
-
 static bool bind_address(int fd, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
 {
 	const char *problem;
@@ -436,8 +422,9 @@ static bool set_up(struct listen_socket *l, const struct address *a, const struc
 	if (!learn_socket(l))
 		goto fail;
 	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
-	if (listen_socket_is_unix(l) ? !dress_file(l, config, why, why_size) :
-				  !apply_options(l, &config->options, config->defer_accept))
+	if (listen_socket_is_unix(l) ?
+	    !socket_file_own(&l->file, l->address.u.local.sun_path, config->unix_mode, config->unix_group, why, why_size) :
+	    !apply_options(l, &config->options, config->defer_accept))
 		goto fail;
 	if (listen(l->fd, config->backlog) == 0 && start(l))
 		return true;
@@ -513,16 +500,16 @@ void listen_socket_succeed(struct listen_socket *l, const struct listen_config *
 {
 	char why[256] = "";
 
-	if (owns_file && listen_socket_is_unix(l))
-		socket_file_own(&l->file, l->address.u.local.sun_path);
+	if (owns_file && listen_socket_is_unix(l) &&
+	    !socket_file_own(&l->file, l->address.u.local.sun_path, config ? config->unix_mode : -1, config ? config->unix_group : NULL, why, sizeof why))
+		log_warning("%s: %s", l->text, why);
 	/* the previous owner may have called listen_socket_leave */
 	set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
 		return;
 	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
-	if (listen_socket_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
-				  !apply_options(l, &config->options, config->defer_accept))
-		log_warning("%s: %s", l->text, why[0] ? why : strerror(errno));
+	if (!listen_socket_is_unix(l) && !apply_options(l, &config->options, config->defer_accept))
+		log_warning("%s: %s", l->text, strerror(errno));
 	/* clients of a Unix socket see the credentials of the process that called listen last */
 	if (listen(l->fd, config->backlog) != 0)
 		log_warning("%s: %s", l->text, strerror(errno));

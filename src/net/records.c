@@ -142,7 +142,8 @@ static enum records_verdict read_body(struct records *r, size_t left)
 	return RECORDS_OK;
 }
 
-enum records_verdict records_next(struct records *r, struct record *record)
+/* Reads the next available record without blocking. */
+static enum records_verdict read_record(struct records *r, struct record *record)
 {
 	enum records_verdict verdict = RECORDS_OK;
 	size_t size;
@@ -183,12 +184,12 @@ static bool wait_for(const struct records *r, short events, int patience)
 	return ready > 0;
 }
 
-enum records_verdict records_wait(struct records *r, struct record *record, int patience)
+enum records_verdict records_next(struct records *r, struct record *record, int patience)
 {
 	for (;;) {
-		enum records_verdict verdict = records_next(r, record);
+		enum records_verdict verdict = read_record(r, record);
 
-		if (verdict != RECORDS_AGAIN)
+		if (verdict != RECORDS_AGAIN || patience == 0)
 			return verdict;
 		if (!wait_for(r, POLLIN, patience))
 			return broken(r, "the other process does not answer");
@@ -219,32 +220,19 @@ static ssize_t send_some(struct records *r, struct iovec *pieces, int fd)
 	return sendmsg(r->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* False: there was no memory for the body. */
-static bool begin_record(struct records *r, uint8_t header[RECORD_HEADER], struct iovec pieces[2], uint8_t type, const struct bytes *body, int fd)
+bool records_send(struct records *r, uint8_t type, const struct bytes *body, int fd, int patience)
 {
 	size_t size = body ? bytes_size(body) : 0;
+	uint8_t header[RECORD_HEADER] = { type, fd >= 0 };
+	struct iovec pieces[2] = { { header, RECORD_HEADER }, { size > 0 ? bytes_front(body) : NULL, size } };
 
+	r->is_cut = false;
 	if ((body && body->failed) || size > UINT32_MAX) {
 		broken(r, "out of memory");
 		return false;
 	}
-	memset(header, 0, RECORD_HEADER);
-	header[0] = type;
-	header[1] = fd >= 0;
 	for (int i = 0; i < 4; i++)
 		header[RECORD_HEADER - 1 - i] = (uint8_t)(size >> 8 * i);
-	pieces[0] = (struct iovec){ header, RECORD_HEADER };
-	pieces[1] = (struct iovec){ size > 0 ? bytes_front(body) : NULL, size };
-	return true;
-}
-
-bool records_send(struct records *r, uint8_t type, const struct bytes *body, int fd, int patience)
-{
-	uint8_t header[RECORD_HEADER];
-	struct iovec pieces[2];
-
-	if (!begin_record(r, header, pieces, type, body, fd))
-		return false;
 	while (pieces[0].iov_len + pieces[1].iov_len > 0) {
 		ssize_t sent = send_some(r, pieces, fd);
 
@@ -257,9 +245,11 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 			continue;
 		}
 		if (sent < 0) {
+			r->is_cut |= !is_to_wait(errno) && errno != ETOOMANYREFS && errno != ENOBUFS && errno != ENOMEM;
 			broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
 			return false;
 		}
+		r->is_cut = true;
 		for (int i = 0; i < 2; i++) {
 			size_t done = (size_t)sent < pieces[i].iov_len ? (size_t)sent : pieces[i].iov_len;
 
@@ -271,21 +261,4 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 		fd = -1;
 	}
 	return true;
-}
-
-enum records_verdict records_try(struct records *r, uint8_t type, const struct bytes *body, int fd)
-{
-	uint8_t header[RECORD_HEADER];
-	struct iovec pieces[2];
-	ssize_t sent;
-	int error;
-
-	if (!begin_record(r, header, pieces, type, body, fd))
-		return RECORDS_AGAIN;
-	sent = send_some(r, pieces, fd);
-	error = errno;
-	if (sent >= 0)
-		return (size_t)sent == RECORD_HEADER + pieces[1].iov_len ? RECORDS_OK : broken(r, "the other process does not read");
-	broken(r, is_to_wait(error) ? "the other process does not read" : strerror(error));
-	return is_to_wait(error) || error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM ? RECORDS_AGAIN : RECORDS_BROKEN;
 }

@@ -138,7 +138,8 @@ void stream_close(struct stream *stream)
 	event_del(&stream->event);
 	close(stream->fd);
 	bytes_free(&stream->out);
-	stream_set_reason(stream, NULL);
+	mem_free(stream->reason);
+	stream->reason = NULL;
 	stream->fd = -1;
 	stream->phase = STREAM_CLOSED;
 	stream->armed = 0;
@@ -317,7 +318,8 @@ static void step_of_handshake(struct stream *stream)
 	usec_t began = clock_monotonic();
 	enum stream_tls_step step = stream_tls_handshake(stream);
 
-	tls_context_spend(stream->context, clock_monotonic() - began);
+	if (stream->context->server_side)
+		tls_accepting_spent += clock_monotonic() - began;
 	if (step == STREAM_TLS_DONE)
 		stream->phase = STREAM_OPEN;
 	if (step != STREAM_TLS_FAILED && arm(stream)) {
@@ -335,13 +337,19 @@ static void step_of_handshake(struct stream *stream)
 static void on_securing_event(struct stream *stream, short what)
 {
 	enum stream_step step = (enum stream_step)stream->tls_step;
-	bool may_step = false;
+	bool may_step = false, may_be_expensive;
 
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
 		flush(stream);
 	/* asks the owner, once per step */
 	if (what & EV_READ) {
-		may_step = step == STREAM_STEP_GRANTED || !stream->ops->request_step || !stream_tls_is_expensive(stream);
+		/* An accepting side makes at most one expensive operation (signing, decryption, key agreement) before it sends its Finished.
+		   The message that causes it can be any message: with TLS 1.2 it may follow the first messages, with both versions it may
+		   follow a HelloRetryRequest, and it follows the last piece of a hello. With TLS 1.3, a requested client certificate follows
+		   the Finished. */
+		may_be_expensive = SSL_is_server(stream->ssl) && (SSL_get_finished(stream->ssl, NULL, 0) == 0 ||
+								  SSL_get_verify_mode(stream->ssl) != SSL_VERIFY_NONE);
+		may_step = step == STREAM_STEP_GRANTED || !stream->ops->request_step || !may_be_expensive;
 		stream->tls_step = STREAM_STEP_ASKS;
 		if (!may_step)
 			may_step = step == STREAM_STEP_ASKS && stream->ops->request_step(stream);
@@ -393,7 +401,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 
 /* ---- TLS ---- */
 
-static bool secure(struct stream *stream)
+bool stream_secure(struct stream *stream)
 {
 	stream->phase = STREAM_SECURING;
 	stream->tls_step = STREAM_STEP_GRANTED;
@@ -404,19 +412,6 @@ static bool secure(struct stream *stream)
 	/* The first step is made from the event loop too, and does not need a ready socket. */
 	event_active(&stream->event, EV_READ, 0);
 	return true;
-}
-
-bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *begun, size_t size)
-{
-	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	return stream_tls_accept(stream, context, begun, size) && secure(stream);
-}
-
-bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
-			   SSL_SESSION *session)
-{
-	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	return stream_tls_connect(stream, context, server_name, verify_name, session) && secure(stream);
 }
 
 void stream_secure_go_on(struct stream *stream)
@@ -431,10 +426,4 @@ void stream_secure_go_on(struct stream *stream)
 const char *stream_error(const struct stream *stream)
 {
 	return stream->reason ? stream->reason : strerror(stream->error);
-}
-
-void stream_set_reason(struct stream *stream, const char *text)
-{
-	mem_free(stream->reason);
-	stream->reason = text ? mem_copy_string(text) : NULL;
 }

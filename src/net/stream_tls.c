@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "net/tls_context.h"
@@ -53,6 +54,13 @@ static size_t allowance;
 /* Far more than any peer needs to update its keys; a KeyUpdate that requests an answer counts twice. */
 #define OWN_MOST 64
 static const char own_too_often[] = "too many TLS messages without data";
+
+/* Sets the text of stream_error. */
+static void set_reason(struct stream *stream, const char *text)
+{
+	mem_free(stream->reason);
+	stream->reason = mem_copy_string(text);
+}
 
 static void empty_wire(struct stream *stream)
 {
@@ -387,7 +395,7 @@ static bool begin(struct stream *stream, struct tls_context *context, bool accep
 		method = method_new("pgweir stream", bio_write, bio_read, bio_control, NULL);
 	bio = method ? BIO_new(method) : NULL;
 	ERR_clear_error();
-	stream->ssl = SSL_new(tls_context_ssl(context));
+	stream->ssl = SSL_new(context->ssl);
 	if (!stream->ssl || !bio) {
 		BIO_free(bio);
 		return fail_without_memory(stream);
@@ -409,16 +417,17 @@ static bool begin(struct stream *stream, struct tls_context *context, bool accep
 	return true;
 }
 
-bool stream_tls_accept(struct stream *stream, struct tls_context *context, const void *data, size_t size)
+bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *data, size_t size)
 {
 	static const BIO_METHOD *method;
 	struct begun *begun;
 	BIO *bio;
 
+	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
 	if (!begin(stream, context, true))
 		return false;
 	if (!data)
-		return true;
+		return stream_secure(stream);
 	begun = mem_try(sizeof *begun + size);
 	if (!method)
 		method = method_new("pgweir stream that has begun", NULL, begun_read, begun_control, begun_destroy);
@@ -433,8 +442,9 @@ bool stream_tls_accept(struct stream *stream, struct tls_context *context, const
 	BIO_set_data(bio, begun);
 	BIO_set_init(bio, 1);
 	SSL_set0_rbio(stream->ssl, bio);
-	tls_demand_alpn(stream->ssl);
-	return true;
+	/* demands ALPN */
+	SSL_set_app_data(stream->ssl, begun);
+	return stream_secure(stream);
 }
 
 /* ---- names ---- */
@@ -444,13 +454,14 @@ bool stream_tls_accept(struct stream *stream, struct tls_context *context, const
  * this name (RFC 6125).
  */
 
-bool stream_tls_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
-			SSL_SESSION *session)
+bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
+			   SSL_SESSION *session)
 {
 	struct in6_addr any;
 	bool named = server_name && *server_name;
 	bool ip = named && (inet_pton(AF_INET, server_name, &any) == 1 || inet_pton(AF_INET6, server_name, &any) == 1);
 
+	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
 	if (!begin(stream, context, false))
 		return false;
 	/* the macro SSL_set_tlsext_host_name removes const in a way that compilers warn about */
@@ -460,7 +471,7 @@ bool stream_tls_connect(struct stream *stream, struct tls_context *context, cons
 		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
 		SSL_set_hostflags(stream->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 		if (!named) {
-			stream_set_reason(stream, "no server name to verify");
+			set_reason(stream, "no server name to verify");
 			return false;
 		}
 		/* Checked after the handshake, because the common name of the certificate is used if there are no alternative names. */
@@ -473,7 +484,7 @@ bool stream_tls_connect(struct stream *stream, struct tls_context *context, cons
 		tls_sessions_use(stream->ssl, server_name, verify_name);
 	if (session)
 		SSL_set_session(stream->ssl, session);
-	return true;
+	return stream_secure(stream);
 }
 
 /* Looks for an address among the addresses of the certificate, or in the common name if the certificate has no alternative
@@ -513,20 +524,10 @@ static void keep_reason(struct stream *stream)
 			 X509_verify_cert_error_string(verified));
 	else
 		snprintf(text, sizeof text, "%s", reason ? reason : "TLS protocol error");
-	stream_set_reason(stream, text);
+	set_reason(stream, text);
 }
 
 /* ---- handshake ---- */
-
-/* An accepting side makes at most one expensive operation (signing, decryption, key agreement) before it sends its Finished.
-   The message that causes it can be any message: with TLS 1.2 it may follow the first messages, with both versions it may
-   follow a HelloRetryRequest, and it follows the last piece of a hello. With TLS 1.3, a requested client certificate follows
-   the Finished. */
-bool stream_tls_is_expensive(const struct stream *stream)
-{
-	return SSL_is_server(stream->ssl) &&
-	       (SSL_get_finished(stream->ssl, NULL, 0) == 0 || SSL_get_verify_mode(stream->ssl) != SSL_VERIFY_NONE);
-}
 
 enum stream_tls_step stream_tls_handshake(struct stream *stream)
 {
@@ -540,7 +541,7 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 	empty_wire(stream);
 	if (error == SSL_ERROR_NONE) {
 		if (stream->verify_ip && !is_made_out_to(stream, stream->verify_ip)) {
-			stream_set_reason(stream, "certificate verify failed: IP address mismatch");
+			set_reason(stream, "certificate verify failed: IP address mismatch");
 			return STREAM_TLS_FAILED;
 		}
 		if (from != to) {
@@ -556,7 +557,7 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 	if (error == SSL_ERROR_WANT_READ)
 		return stream->write_failed ? STREAM_TLS_FAILED : STREAM_TLS_MORE;
 	if (stream->tls_eof)
-		stream_set_reason(stream, "the peer closed the connection during the TLS handshake");
+		set_reason(stream, "the peer closed the connection during the TLS handshake");
 	else if (error == SSL_ERROR_SSL)
 		keep_reason(stream);
 	ERR_clear_error();
@@ -575,10 +576,10 @@ static ssize_t judge_read(struct stream *stream)
 		return STREAM_AGAIN;
 	stream->tls_end = STREAM_FAILED;
 	if (stream_abuse(stream))
-		stream_set_reason(stream, stream_abuse(stream));
+		set_reason(stream, stream_abuse(stream));
 	/* an incomplete record; "RB": the header was read completely, and nothing of the body */
 	else if (stream->tls_eof && (SSL_has_pending(stream->ssl) || strcmp(SSL_rstate_string(stream->ssl), "RB") == 0))
-		stream_set_reason(stream, "the connection ended within a TLS record");
+		set_reason(stream, "the connection ended within a TLS record");
 	else if (stream->tls_eof || error == SSL_ERROR_ZERO_RETURN)
 		stream->tls_end = STREAM_EOF;
 	else if (error == SSL_ERROR_SSL)

@@ -10,16 +10,7 @@
  * the functions of stream.c that this layer uses.
  */
 
-/* Prepares the accepting side of the handshake, with the arguments of stream_secure_accept. False: no memory. */
-bool stream_tls_accept(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
-/* Prepares the connecting side of the handshake, with the arguments of stream_secure_connect. False: no memory, or no name to
-   verify; stream_error says which. */
-bool stream_tls_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
-			SSL_SESSION *session);
-
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };
-/* Whether the next message of the handshake may be expensive to process. */
-bool stream_tls_is_expensive(const struct stream *stream);
 /* Continues the handshake with the available bytes. */
 enum stream_tls_step stream_tls_handshake(struct stream *stream);
 /* As stream_read and stream_write, in phase STREAM_OPEN. */
@@ -37,7 +28,7 @@ const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
 bool stream_send(struct stream *stream, const struct iovec *pieces, int count);
 /* Whether recv or send is to be repeated when the socket is ready: no real error. */
 static inline bool stream_is_to_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-/* Sets the text of stream_error; NULL: use errno. */
-void stream_set_reason(struct stream *stream, const char *text);
+/* Begins the handshake of stream->ssl. False: no memory. */
+bool stream_secure(struct stream *stream);
 
 #endif

@@ -37,17 +37,6 @@
 
 static const unsigned char alpn[] = "\012postgresql";
 
-enum { CA, CERTIFICATE, KEY, FILES };
-enum { PROTOCOLS = FILES, CIPHERS, TLS13_CIPHERS, CURVE, DH_PARAMS, STRINGS };
-
-struct tls_context {
-	int references;
-	SSL_CTX *ssl;
-	char *strings[STRINGS];		/* as configured; NULL and "" are equal */
-	unsigned char digests[FILES][EVP_MAX_MD_SIZE];
-	bool server_side, verify_peer, request_peer;
-};
-
 /* ---- protocols, ciphers and groups ---- */
 
 /*
@@ -346,15 +335,14 @@ void tls_sessions_use(SSL *ssl, const char *name, bool verify_name)
 
 /* ---- contexts ---- */
 
-/* Total time of handshakes in all accepting contexts. */
-static usec_t accepting_spent;
+usec_t tls_accepting_spent;
 
 static const char *config_string(const struct tls_config *config, int which)
 {
-	const char *const strings[STRINGS] = {
-		[CA] = config->ca_file, [CERTIFICATE] = config->cert_file, [KEY] = config->key_file,
-		[PROTOCOLS] = config->protocols, [CIPHERS] = config->ciphers, [TLS13_CIPHERS] = config->tls13_ciphers,
-		[CURVE] = config->ecdh_curve, [DH_PARAMS] = config->dh_params,
+	const char *const strings[TLS_STRINGS] = {
+		[TLS_CA] = config->ca_file, [TLS_CERTIFICATE] = config->cert_file, [TLS_KEY] = config->key_file,
+		[TLS_PROTOCOLS] = config->protocols, [TLS_CIPHERS] = config->ciphers, [TLS_TLS13_CIPHERS] = config->tls13_ciphers,
+		[TLS_CURVE] = config->ecdh_curve, [TLS_DH_PARAMS] = config->dh_params,
 	};
 
 	return strings[which] ? strings[which] : "";
@@ -395,16 +383,16 @@ static const char *library_reason(void)
 /* Uses the words of PgBouncer's messages. */
 static bool blame(int which, const char *path, const char *reason, char *why, size_t why_size)
 {
-	if (which == CA)
+	if (which == TLS_CA)
 		snprintf(why, why_size, "failed to load CA: %s (\"%s\")", reason, path);
 	else
-		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == KEY ? "private key" : "certificate", path, reason);
+		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == TLS_KEY ? "private key" : "certificate", path, reason);
 	return false;
 }
 
 static bool remember(struct tls_context *context, const struct tls_config *config, char *why, size_t why_size)
 {
-	for (int i = 0; i < STRINGS; i++) {
+	for (int i = 0; i < TLS_STRINGS; i++) {
 		const char *text = config_string(config, i);
 
 		context->strings[i] = mem_copy_string(text);
@@ -412,7 +400,7 @@ static bool remember(struct tls_context *context, const struct tls_config *confi
 			snprintf(why, why_size, "out of memory");
 			return false;
 		}
-		if (i < FILES && *text && !digest_file(text, context->digests[i])) {
+		if (i < TLS_FILES && *text && !digest_file(text, context->digests[i])) {
 			return blame(i, text, strerror(errno), why, why_size);
 		}
 	}
@@ -431,7 +419,7 @@ static int no_passphrase(char *buffer, int size, int writing, void *context)
 
 static bool load_own(struct tls_context *context, char *why, size_t why_size)
 {
-	const char *certificate = context->strings[CERTIFICATE], *key = context->strings[KEY];
+	const char *certificate = context->strings[TLS_CERTIFICATE], *key = context->strings[TLS_KEY];
 
 	if (context->server_side && !*certificate) {
 		snprintf(why, why_size, "no certificate file is set");
@@ -439,11 +427,11 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 	}
 	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
 	if (*certificate && SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1)
-		return blame(CERTIFICATE, certificate, library_reason(), why, why_size);
+		return blame(TLS_CERTIFICATE, certificate, library_reason(), why, why_size);
 	/* a key without a certificate is ignored */
 	if (*certificate && *key && (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1 ||
 				     SSL_CTX_check_private_key(context->ssl) != 1))
-		return blame(KEY, key, library_reason(), why, why_size);
+		return blame(TLS_KEY, key, library_reason(), why, why_size);
 	if (*certificate && !*key) {
 		snprintf(why, why_size, "certificate file \"%s\" has no key file", certificate);
 		return false;
@@ -453,12 +441,12 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 
 static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 {
-	const char *path = context->strings[CA];
+	const char *path = context->strings[TLS_CA];
 	STACK_OF(X509_NAME) *names = NULL;
 	int mode = SSL_VERIFY_NONE;
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
-		return blame(CA, path, library_reason(), why, why_size);
+		return blame(TLS_CA, path, library_reason(), why, why_size);
 	/* The connecting side may trust the system's CAs; the accepting side must not, because any of their certificates would
 	   admit a client. */
 	if (!*path && !context->server_side && context->verify_peer)
@@ -489,14 +477,6 @@ static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *ch
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* The address of this variable marks a connection that requires ALPN in the hello. */
-static char demanded;
-
-void tls_demand_alpn(SSL *ssl)
-{
-	SSL_set_app_data(ssl, &demanded);
-}
-
 /* choose_alpn checks offered protocols; OpenSSL does not call it if there are none. */
 static int on_client_hello(SSL *ssl, int *alert, void *context)
 {
@@ -504,7 +484,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 	size_t size;
 
 	(void)context;
-	if (SSL_get_app_data(ssl) != &demanded ||
+	if (!SSL_get_app_data(ssl) ||
 	    SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &extension, &size) == 1)
 		return SSL_CLIENT_HELLO_SUCCESS;
 	ERR_raise(ERR_LIB_SSL, SSL_R_NO_APPLICATION_PROTOCOL);
@@ -544,10 +524,34 @@ static bool set_up(SSL_CTX *ssl, bool server_side, bool verify_peer)
 	return SSL_CTX_set_session_id_context(ssl, alpn, sizeof alpn - 1) == 1;
 }
 
-struct tls_context *tls_context_new(const struct tls_config *config, char *why, size_t why_size)
+/* Whether the files named in `config` have other contents, or the strings differ, compared with this context. */
+static bool differs(const struct tls_context *context, const struct tls_config *config)
 {
-	struct tls_context *context = mem_try(sizeof *context);
+	unsigned char digest[EVP_MAX_MD_SIZE];
 
+	if (context->server_side != config->server_side || context->verify_peer != config->verify_peer ||
+	    context->request_peer != config->request_peer)
+		return true;
+	for (int i = 0; i < TLS_STRINGS; i++) {
+		const char *text = config_string(config, i);
+
+		if (strcmp(context->strings[i], text) != 0)
+			return true;
+		memset(digest, 0, sizeof digest);
+		if (i < TLS_FILES && *text &&
+		    (!digest_file(text, digest) || memcmp(digest, context->digests[i], sizeof digest) != 0))
+			return true;
+	}
+	return false;
+}
+
+struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old, char *why, size_t why_size)
+{
+	struct tls_context *context;
+
+	if (old && !differs(old, config))
+		return tls_context_hold(old);
+	context = mem_try(sizeof *context);
 	if (!context) {
 		snprintf(why, why_size, "out of memory");
 		return NULL;
@@ -589,45 +593,9 @@ void tls_context_drop(struct tls_context **context)
 	if (!gone || --gone->references > 0)
 		return;
 	SSL_CTX_free(gone->ssl);
-	for (int i = 0; i < STRINGS; i++)
+	for (int i = 0; i < TLS_STRINGS; i++)
 		mem_free(gone->strings[i]);
 	mem_free(gone);
-}
-
-bool tls_context_differs(const struct tls_context *context, const struct tls_config *config)
-{
-	unsigned char digest[EVP_MAX_MD_SIZE];
-
-	if (context->server_side != config->server_side || context->verify_peer != config->verify_peer ||
-	    context->request_peer != config->request_peer)
-		return true;
-	for (int i = 0; i < STRINGS; i++) {
-		const char *text = config_string(config, i);
-
-		if (strcmp(context->strings[i], text) != 0)
-			return true;
-		memset(digest, 0, sizeof digest);
-		if (i < FILES && *text &&
-		    (!digest_file(text, digest) || memcmp(digest, context->digests[i], sizeof digest) != 0))
-			return true;
-	}
-	return false;
-}
-
-usec_t tls_accepting_spent(void)
-{
-	return accepting_spent;
-}
-
-void tls_context_spend(const struct tls_context *context, usec_t time)
-{
-	if (context->server_side)
-		accepting_spent += time;
-}
-
-SSL_CTX *tls_context_ssl(const struct tls_context *context)
-{
-	return context->ssl;
 }
 
 /* ---- results of a handshake ---- */
@@ -680,23 +648,6 @@ enum tls_alpn tls_agreed_alpn(const SSL *ssl)
 	if (size == 0)
 		return TLS_ALPN_NONE;
 	return size == sizeof wanted - 1 && memcmp(agreed, wanted, size) == 0 ? TLS_ALPN_POSTGRESQL : TLS_ALPN_OTHER;
-}
-
-const char *tls_agreed_text(SSL *ssl, char *buf, size_t size)
-{
-	EVP_PKEY *shared = NULL;
-	char group[64] = "";
-	size_t length;
-	bool is_curve = SSL_get_peer_tmp_key(ssl, &shared) == 1 && !EVP_PKEY_is_a(shared, "DH") &&
-			EVP_PKEY_get_group_name(shared, group, sizeof(group), &length) == 1;
-
-	/* X25519 and X448 are both the type of the key and its only group */
-	if (shared && !is_curve && !EVP_PKEY_is_a(shared, "DH"))
-		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(shared));
-	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl), *group ? "/ECDH=" : "", group);
-	EVP_PKEY_free(shared);
-	ERR_clear_error();
-	return buf;
 }
 
 bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size)

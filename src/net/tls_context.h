@@ -3,15 +3,26 @@
 
 #include "net/tls.h"
 
+#include <openssl/evp.h>
+
 /*
- * Functions of a TLS context for streams. Other rooms use net/tls.h.
+ * A TLS context, for streams. Other rooms use net/tls.h.
  */
 
-SSL_CTX *tls_context_ssl(const struct tls_context *context);
-/* Adds the time of a handshake to tls_accepting_spent(), if the context accepts. */
-void tls_context_spend(const struct tls_context *context, usec_t time);
-/* Accepting side, before the handshake: the hello must offer application protocols (offered protocols are checked in any case). */
-void tls_demand_alpn(SSL *ssl);
+/* The strings of a configuration; the first ones are names of files. */
+enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
+enum { TLS_PROTOCOLS = TLS_FILES, TLS_CIPHERS, TLS_TLS13_CIPHERS, TLS_CURVE, TLS_DH_PARAMS, TLS_STRINGS };
+
+/* If a connection of the accepting side has application data (SSL_set_app_data), its hello must offer application protocols. Offered protocols are
+   checked in any case. */
+struct tls_context {
+	int references;
+	SSL_CTX *ssl;
+	char *strings[TLS_STRINGS];	/* as configured; NULL and "" are equal */
+	unsigned char digests[TLS_FILES][EVP_MAX_MD_SIZE];
+	bool server_side, verify_peer, request_peer;
+};
+
 /* Connecting side, before the handshake: offers the session of `name`, if there is one, and keeps the sessions that the server
    sends. Sessions of connections with and without a check of the name are not mixed. */
 void tls_sessions_use(SSL *ssl, const char *name, bool verify_name);

@@ -141,7 +141,7 @@ static void step(struct scene *s, struct fuzz_input *in, struct dns_config *conf
 		dns_configure(s->dns, config);
 		break;
 	case 7:
-		dns_each_host(s->dns, sandbox_now(), count_host, &seen);
+		dns_each(s->dns, sandbox_now(), count_host, NULL, &seen);
 		FUZZ_CHECK(seen <= dns_count(s->dns).hosts && dns_count(s->dns).zones <= dns_count(s->dns).hosts && dns_count(s->dns).queries >= 0);
 		break;
 	}
@@ -156,10 +156,11 @@ static void play(struct fuzz_input in)
 	struct scene s = { .count = 0 };
 	char why[256];
 
+	config.changed = on_change;
+	config.context = &s;
 	s.base = event_base_new();
 	s.dns = dns_open(s.base, &config, why, sizeof(why));
 	FUZZ_CHECK(s.dns);
-	dns_on_change(s.dns, on_change, &s);
 	for (int i = 0; i < STEPS_MOST && fuzz_left(&in) > 0; i++)
 		step(&s, &in, &config);
 	/* every request is answered in the end */

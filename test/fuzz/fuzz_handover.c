@@ -121,7 +121,7 @@ static void write_records(struct house *from, struct bytes *to)
 	in = records_new(fds[1]);
 	FUZZ_CHECK(out && in && handover_send(from->world, out, PATIENCE, &counts));
 	while (record.type != HANDOVER_END) {
-		FUZZ_CHECK(records_wait(in, &record, PATIENCE) == RECORDS_OK);
+		FUZZ_CHECK(records_next(in, &record, PATIENCE) == RECORDS_OK);
 		bytes_append_u8(to, record.type);
 		bytes_append_u32(to, (uint32_t)record.size + PG_LENGTH_WORD);
 		bytes_append(to, record.body, record.size);
@@ -151,7 +151,7 @@ static void hand_over(struct house *from, struct house *to)
 	if (shows)
 		putchar('R');
 	while (!handover->is_whole) {
-		FUZZ_CHECK(records_wait(in, &record, PATIENCE) == RECORDS_OK);
+		FUZZ_CHECK(records_next(in, &record, PATIENCE) == RECORDS_OK);
 		if (shows)
 			show(&record);
 		FUZZ_CHECK(handover_take(handover, &record, &problems));

@@ -54,9 +54,8 @@ bool listen_socket_leave(struct listen_socket *l) { (void)l; return chance_one_i
 
 /* There are no files of sockets, because there is no online restart. */
 const char *socket_file_remove_stale(const struct address *address) { (void)address; return NULL; }
-void socket_file_own(struct socket_file *file, const char *path) { (void)file, (void)path; }
+bool socket_file_own(struct socket_file *file, const char *path, int mode, const char *group, char *why, size_t why_size) { (void)file, (void)path, (void)mode, (void)group, (void)why, (void)why_size; return false; }
 bool socket_file_is_still_ours(const struct socket_file *file, const char *path) { (void)file, (void)path; return false; }
-bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size) { (void)path, (void)mode, (void)group, (void)why, (void)why_size; return false; }
 bool socket_file_check_group(const char *group, char *why, size_t why_size) { (void)group, (void)why, (void)why_size; return true; }
 
 void listen_socket_drain(struct listen_socket *l)
@@ -189,10 +188,8 @@ void dns_cancel(struct dns_request **request)
 
 const struct address *dns_answer_at(const struct dns_answer *answer, int i) { return &answer->addresses[i]; }
 void dns_configure(struct dns *dns, const struct dns_config *config) { (void)dns, (void)config; }
-void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context) { (void)dns, (void)changed, (void)context; }
 void dns_watch(struct dns *dns, const char *name) { (void)dns, (void)name; }
-void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context) { (void)dns, (void)now, (void)visit, (void)context; }
-void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context) { (void)dns, (void)visit, (void)context; }
+void dns_each(struct dns *dns, usec_t now, dns_host_visit *host, dns_zone_visit *zone, void *context) { (void)dns, (void)now, (void)host, (void)zone, (void)context; }
 struct dns_counts dns_count(const struct dns *dns) { return (struct dns_counts){ .queries = dns->count }; }
 
 bool rooms_are_empty(void)

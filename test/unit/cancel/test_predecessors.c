@@ -79,7 +79,7 @@ TEST(request_goes_to_all_predecessors)
 		size_t size;
 		const uint8_t *got;
 
-		REQUIRE(records_next(i ? second : first, &r) == RECORDS_OK);
+		REQUIRE(records_next(i ? second : first, &r, 0) == RECORDS_OK);
 		CHECK_INT(r.type, PREDECESSOR_CANCEL);
 		in = unpack_of(r.body, r.size);
 		CHECK_INT(unpack_u32(&in), 99);
@@ -186,7 +186,7 @@ TEST(predecessors_are_handed_over)
 	to = channel();
 	got = far;
 	CHECK(predecessors_send(whole.world->cancels, to, 'p', 1000));
-	while (records_next(got, &r) == RECORDS_OK) {
+	while (records_next(got, &r, 0) == RECORDS_OK) {
 		CHECK(r.type == 'p' && r.fd >= 0);
 		close(r.fd);
 		count++;

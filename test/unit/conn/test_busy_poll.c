@@ -52,7 +52,7 @@ TEST(off_never_polls)
 	run(&m, 2 * USEC);
 	CHECK(!busy_poll_is_on(&m.poll));
 	CHECK(m.polled == 0);
-	CHECK_TEXT(busy_poll_name(&m.poll), "off");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "off");
 }
 
 TEST(auto_polls_if_throughput_increases)
@@ -60,7 +60,7 @@ TEST(auto_polls_if_throughput_increases)
 	struct machine m = machine(SETTING_AUTO, 100, 5000, 10000);
 
 	run(&m, 500 * MS);
-	CHECK_TEXT(busy_poll_name(&m.poll), "polls");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "polls");
 	CHECK(m.poll.polled_total == (uint64_t)m.polled);
 }
 
@@ -69,7 +69,7 @@ TEST(auto_sleeps_if_throughput_does_not_increase)
 	struct machine m = machine(SETTING_AUTO, 100, 10000, 9000);
 
 	run(&m, 500 * MS);
-	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "sleeps");
 }
 
 TEST(auto_sleeps_if_the_gain_is_below_a_tenth)
@@ -77,7 +77,7 @@ TEST(auto_sleeps_if_the_gain_is_below_a_tenth)
 	struct machine m = machine(SETTING_AUTO, 100, 10000, 10800);
 
 	run(&m, 500 * MS);
-	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "sleeps");
 }
 
 TEST(trials_with_the_same_result_become_rare)
@@ -99,7 +99,7 @@ TEST(trial_with_another_result_makes_trials_frequent)
 	run(&m, 60 * USEC);
 	m.polling = 20000;
 	run(&m, 17 * USEC);
-	CHECK_TEXT(busy_poll_name(&m.poll), "polls");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "polls");
 	CHECK(m.poll.trial_interval < 16 * USEC);
 }
 
@@ -111,7 +111,7 @@ TEST(changed_load_is_tried_soon)
 	m.asleep = 3000;
 	m.polling = 6000;
 	run(&m, 2 * USEC);
-	CHECK_TEXT(busy_poll_name(&m.poll), "polls");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "polls");
 }
 
 TEST(low_load_never_polls)
@@ -119,7 +119,7 @@ TEST(low_load_never_polls)
 	struct machine m = machine(SETTING_AUTO, 100, 900, 1900);
 
 	run(&m, 5 * USEC);
-	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "sleeps");
 	CHECK(m.polled == 0);
 }
 
@@ -130,7 +130,7 @@ TEST(the_end_of_the_load_ends_polling)
 	run(&m, 500 * MS);
 	m.asleep = m.polling = 0;
 	run(&m, 200 * MS);
-	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "sleeps");
 	m.polled = 0;
 	run(&m, 5 * USEC);
 	CHECK(m.polled == 0);
@@ -140,7 +140,7 @@ TEST(fixed_time_polls_at_once)
 {
 	struct machine m = machine(200, 100, 500, 500);
 
-	CHECK_TEXT(busy_poll_name(&m.poll), "polls");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "polls");
 	CHECK(busy_poll_begin(&m.poll, m.now, 0) == 200);
 }
 
@@ -181,14 +181,14 @@ TEST(unchanged_setting_continues_and_changed_setting_restarts)
 
 	run(&m, 500 * MS);
 	busy_poll_set(&m.poll, SETTING_AUTO, 100, m.now);
-	CHECK_TEXT(busy_poll_name(&m.poll), "polls");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "polls");
 	total = m.poll.polled_total;
 	CHECK(total > 0);
 	busy_poll_set(&m.poll, 0, 100, m.now);
-	CHECK_TEXT(busy_poll_name(&m.poll), "off");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "off");
 	CHECK(m.poll.polled_total == total);
 	busy_poll_set(&m.poll, SETTING_AUTO, 50, m.now);
-	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+	CHECK_TEXT(busy_poll_names[m.poll.state], "sleeps");
 }
 
 /* Queries before the change do not count as load of the tick in which the setting changes. */
@@ -202,7 +202,7 @@ TEST(new_setting_ignores_earlier_queries)
 	busy_poll_set(&m.poll, SETTING_AUTO, 100, m.now);
 	for (int i = 0; i < 4; i++) {
 		run(&m, 50 * MS);
-		CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+		CHECK_TEXT(busy_poll_names[m.poll.state], "sleeps");
 	}
 }
 

@@ -156,9 +156,9 @@ TEST(a_unix_socket)
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, (int)set->listen_port);
 	CHECK(lstat(path, &st) == 0 && S_ISSOCK(st.st_mode));
 	/* a shutdown keeps the socket until the shutdown is complete */
-	world_stop_listening(whole.world, false);
+	world_stop_listening(whole.world, STOP_TCP);
 	CHECK_INT(count(), 1);
-	world_stop_listening(whole.world, true);
+	world_stop_listening(whole.world, STOP_ALL);
 	CHECK_INT(count(), 0);
 	end();
 	/* if the sandbox holds the files, the listener does not find its own */
@@ -246,10 +246,10 @@ TEST(sockets_close_at_shutdown)
 {
 	begin("127.0.0.1", "");
 	CHECK(listens());
-	world_leave(whole.world);
+	world_stop_listening(whole.world, STOP_TCP_GENTLY);
 	/* either connected clients are accepted for a moment, or the socket is closed */
 	CHECK((count() == 1) == (whole.world->listening.leave_until > whole.world->now));
-	world_stop_listening(whole.world, false);
+	world_stop_listening(whole.world, STOP_TCP);
 	CHECK_INT(count(), 0);
 	CHECK_INT(whole.world->listening.leave_until, 0);
 	CHECK(!whole.world->listening.all);

@@ -42,7 +42,7 @@ static bool take_all(void)
 	struct record r;
 
 	while (!taking->is_whole)
-		if (records_wait(to, &r, PATIENCE) != RECORDS_OK || !handover_take(taking, &r, &problems))
+		if (records_next(to, &r, PATIENCE) != RECORDS_OK || !handover_take(taking, &r, &problems))
 			return false;
 	return true;
 }
@@ -157,7 +157,7 @@ TEST(server_record_is_followed_by_its_client)
 	REQUIRE(whole_in_transaction(&near, &far));
 	CHECK(handover_send(whole.world, from, PATIENCE, &counts));
 	do {
-		REQUIRE(records_wait(to, &r, PATIENCE) == RECORDS_OK);
+		REQUIRE(records_next(to, &r, PATIENCE) == RECORDS_OK);
 		CHECK(handover_take(taking, &r, &problems));
 	} while (r.type != HANDOVER_SERVER);
 	CHECK(taking->server);

@@ -23,7 +23,7 @@ static struct record heard(uint8_t type)
 {
 	struct record r = { .type = 0 };
 
-	for (int i = 0; i < 100 && records_next(asker, &r) == RECORDS_AGAIN; i++)
+	for (int i = 0; i < 100 && records_next(asker, &r, 0) == RECORDS_AGAIN; i++)
 		house_settle(&whole);
 	CHECK_INT(r.type, type);
 	return r;

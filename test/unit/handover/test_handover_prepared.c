@@ -57,7 +57,7 @@ static void take_statements(void)
 	known_statements_free(whole.world->statements, &sender.sent);
 	sender = (struct sender){ .world = whole.world, .to = from, .patience = PATIENCE };
 	CHECK(statements_of_server_send(&sender, server) && statements_of_client_send(&sender, client));
-	while (records_next(to, &r) == RECORDS_OK) {
+	while (records_next(to, &r, 0) == RECORDS_OK) {
 		in = unpack_of(r.body, r.size);
 		known_statement_unpack(&in, taking);
 		CHECK(unpack_is_done(&in));
@@ -207,7 +207,7 @@ TEST(each_statement_is_sent_once)
 	REQUIRE(begin());
 	sender = (struct sender){ .world = whole.world, .to = from, .patience = PATIENCE };
 	CHECK(statements_of_server_send(&sender, server) && statements_of_client_send(&sender, client));
-	for (; records_next(to, &r) == RECORDS_OK; sent++) {
+	for (; records_next(to, &r, 0) == RECORDS_OK; sent++) {
 		CHECK_INT(r.type, HANDOVER_STATEMENT);
 		/* a number is received once, too */
 		for (int i = 0; i < 2; i++) {

@@ -56,7 +56,7 @@ static const char *walk(uint8_t type)
 
 	CHECK(handover_send(whole.world, from, PATIENCE, &counts));
 	bytes_consume(&record, bytes_size(&record));
-	while (records_next(to, &r) == RECORDS_OK) {
+	while (records_next(to, &r, 0) == RECORDS_OK) {
 		types[count++] = (char)r.type;
 		if (r.type == type) {
 			bytes_consume(&record, bytes_size(&record));

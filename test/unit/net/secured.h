@@ -32,8 +32,8 @@ static bool make_contexts(const struct scene *scene)
 		out.cert_file = scene->client->cert_file;
 		out.key_file = scene->client->key_file;
 	}
-	accepting = tls_context_new(&in, why, sizeof why);
-	connecting = tls_context_new(&out, why, sizeof why);
+	accepting = tls_context_new(&in, NULL, why, sizeof why);
+	connecting = tls_context_new(&out, NULL, why, sizeof why);
 	return accepting && connecting;
 }
 

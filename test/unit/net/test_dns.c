@@ -121,13 +121,13 @@ TEST(ttl_is_bounded_and_cannot_wrap)
 		open_all(&defaults);
 		records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = ttls[i] };
 		look_up("db.example.test");
-		dns_each_host(dns, clock_monotonic(), see_host, &seen);
+		dns_each(dns, clock_monotonic(), see_host, NULL, &seen);
 		CHECK_INT(seen.visits, 1);
 		CHECK_TEXT(seen.name, "db.example.test");
 		CHECK_TEXT(seen.text, "10.0.0.1");
 		CHECK(seen.ttl >= 0 && seen.ttl <= (ttls[i] == 5 ? 5 : 15));
 		/* Half an hour later. */
-		dns_each_host(dns, clock_monotonic() + 1800 * USEC, see_host, &seen);
+		dns_each(dns, clock_monotonic() + 1800 * USEC, see_host, NULL, &seen);
 		CHECK_INT(seen.ttl, 0);
 		close_all();
 	}
@@ -283,9 +283,9 @@ TEST(removed_addresses_are_reported)
 	struct dns_config config = defaults;
 
 	config.nxdomain_ttl = 0;
+	config.changed = on_changed;
 	open_all(&config);
 	changes = 0;
-	dns_on_change(dns, on_changed, NULL);
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1", "10.0.0.2" } };
 	look_up("db.example.test");
 	/* Another order and one more address: no address was removed. */
@@ -380,9 +380,9 @@ TEST(changed_serial_refreshes_the_zone)
 	struct dns_config config = defaults;
 
 	config.zone_check_period = USEC / 50;
+	config.changed = on_changed;
 	open_all(&config);
 	changes = 0;
-	dns_on_change(dns, on_changed, NULL);
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = 60 };
 	records[1] = (struct record){ .name = "example.test", .serial = 4294967295, .ttl = 60 };
 	records[2] = (struct record){ .name = "db2.example.test", .v4 = { "10.0.0.5" }, .ttl = 60 };
@@ -391,7 +391,7 @@ TEST(changed_serial_refreshes_the_zone)
 	CHECK_INT(dns_count(dns).zones, 1);
 	for (int seen = asked_soa; asked_soa < seen + 3;)
 		event_base_loop(base, EVLOOP_ONCE);
-	dns_each_zone(dns, see_zone, NULL);
+	dns_each(dns, clock_monotonic(), NULL, see_zone, NULL);
 	CHECK_INT(zone_serial, 4294967295);
 	CHECK_INT(zone_hosts, 2);
 	CHECK_INT(asked_a, 2);

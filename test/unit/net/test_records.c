@@ -64,17 +64,17 @@ TEST(each_descriptor_comes_with_its_record)
 	CHECK(records_send(sender, 'b', &body, null, 0));
 	CHECK(records_send(sender, 'c', NULL, null, 0));
 	CHECK(records_send(sender, 'd', &body, -1, 0));
-	CHECK(records_next(here, &r) == RECORDS_OK && r.type == 'a' && r.fd < 0 && r.size == 5);
-	CHECK(records_next(here, &r) == RECORDS_OK && r.type == 'b' && is_null_device(r.fd) && memcmp(r.body, "first", 5) == 0);
+	CHECK(records_next(here, &r, 0) == RECORDS_OK && r.type == 'a' && r.fd < 0 && r.size == 5);
+	CHECK(records_next(here, &r, 0) == RECORDS_OK && r.type == 'b' && is_null_device(r.fd) && memcmp(r.body, "first", 5) == 0);
 	CHECK(fcntl(r.fd, F_GETFD) == FD_CLOEXEC);
 	close(r.fd);
-	CHECK(records_next(here, &r) == RECORDS_OK && r.type == 'c' && is_null_device(r.fd) && r.size == 0);
+	CHECK(records_next(here, &r, 0) == RECORDS_OK && r.type == 'c' && is_null_device(r.fd) && r.size == 0);
 	close(r.fd);
-	CHECK(records_next(here, &r) == RECORDS_OK && r.type == 'd' && r.fd < 0);
-	CHECK(records_next(here, &r) == RECORDS_AGAIN);
+	CHECK(records_next(here, &r, 0) == RECORDS_OK && r.type == 'd' && r.fd < 0);
+	CHECK(records_next(here, &r, 0) == RECORDS_AGAIN);
 	records_free(&sender);
 	there = -1;
-	CHECK(records_next(here, &r) == RECORDS_END);
+	CHECK(records_next(here, &r, 0) == RECORDS_END);
 	bytes_free(&body);
 	close(null);
 	end();
@@ -90,7 +90,7 @@ TEST(a_record_may_come_byte_by_byte)
 		enum records_verdict verdict;
 
 		CHECK_INT(write(there, wire + i, 1), 1);
-		verdict = records_next(here, &r);
+		verdict = records_next(here, &r, 0);
 		if (i == 10)
 			CHECK(verdict == RECORDS_OK && r.type == 'x' && r.size == 3 && memcmp(r.body, "abc", 3) == 0);
 		else if (i == sizeof wire - 2)
@@ -127,12 +127,12 @@ TEST(records_may_be_larger_than_the_socket)
 	close(there);
 	there = -1;
 	for (int i = 0; i < 3; i++) {
-		REQUIRE(records_wait(here, &r, PATIENCE) == RECORDS_OK);
+		REQUIRE(records_next(here, &r, PATIENCE) == RECORDS_OK);
 		CHECK(r.size == size && r.body[0] == 'z' && r.body[size - 1] == 'z' && (r.fd >= 0) == (i == 1));
 		if (r.fd >= 0)
 			close(r.fd);
 	}
-	CHECK(records_wait(here, &r, PATIENCE) == RECORDS_END);
+	CHECK(records_next(here, &r, PATIENCE) == RECORDS_END);
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	end();
 }
@@ -146,7 +146,7 @@ TEST(end_of_stream_within_a_record_is_an_error)
 		CHECK_INT(write(there, "x\0\0\0\0\0\0\3abc", n), n);
 		close(there);
 		there = -1;
-		CHECK(records_next(here, &r) == RECORDS_BROKEN);
+		CHECK(records_next(here, &r, 0) == RECORDS_BROKEN);
 		CHECK_TEXT(here->error, "the other process has ended in the middle of a record");
 		end();
 	}
@@ -160,7 +160,7 @@ TEST(invalid_record_is_refused)
 	for (size_t i = 0; i < sizeof wires / sizeof wires[0]; i++) {
 		begin();
 		CHECK_INT(write(there, wires[i], 8), 8);
-		CHECK(records_next(here, &r) == RECORDS_BROKEN);
+		CHECK(records_next(here, &r, 0) == RECORDS_BROKEN);
 		end();
 	}
 }
@@ -171,7 +171,7 @@ TEST(announced_size_allocates_no_memory)
 
 	begin();
 	CHECK_INT(write(there, "x\0\0\0\xff\xff\xff\xff", 8), 8);
-	CHECK(records_next(here, &r) == RECORDS_AGAIN);
+	CHECK(records_next(here, &r, 0) == RECORDS_AGAIN);
 	end();
 }
 
@@ -192,7 +192,7 @@ TEST(unannounced_descriptor_is_refused_and_closed)
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &null, sizeof(int));
 	CHECK_INT(sendmsg(there, &message, 0), 8);
-	CHECK(records_next(here, &r) == RECORDS_BROKEN);
+	CHECK(records_next(here, &r, 0) == RECORDS_BROKEN);
 	end();
 	CHECK_INT(open_descriptors(), before - 2);
 	close(null);
@@ -224,26 +224,26 @@ TEST(record_that_does_not_fit_may_fit_later)
 
 	begin();
 	bytes_append(&body, "body", 4);
-	while (records_try(here, 'x', &body, null) == RECORDS_OK)
+	while (records_send(here, 'x', &body, null, 0))
 		sent++;
 	CHECK(sent > 0);
-	CHECK(records_try(here, 'x', &body, null) == RECORDS_AGAIN);
+	CHECK(!records_send(here, 'x', &body, null, 0) && !here->is_cut);
 	CHECK_TEXT(here->error, "the other process does not read");
 	other = records_new(there);
 	for (int i = 0; i < sent; i++) {
-		REQUIRE(records_next(other, &r) == RECORDS_OK);
+		REQUIRE(records_next(other, &r, 0) == RECORDS_OK);
 		CHECK(r.type == 'x' && r.size == 4 && r.fd >= 0);
 		close(r.fd);
 	}
-	CHECK(records_next(other, &r) == RECORDS_AGAIN);
-	CHECK(records_try(here, 'y', &none, -1) == RECORDS_AGAIN);
+	CHECK(records_next(other, &r, 0) == RECORDS_AGAIN);
+	CHECK(!records_send(here, 'y', &none, -1, 0) && !here->is_cut);
 	CHECK_TEXT(here->error, "out of memory");
-	CHECK(records_try(here, 'z', NULL, -1) == RECORDS_OK);
-	CHECK(records_next(other, &r) == RECORDS_OK);
+	CHECK(records_send(here, 'z', NULL, -1, 0));
+	CHECK(records_next(other, &r, 0) == RECORDS_OK);
 	CHECK(r.type == 'z' && r.size == 0 && r.fd == -1);
 	records_free(&other);
 	there = -1;
-	CHECK(records_try(here, 'z', NULL, -1) == RECORDS_BROKEN);
+	CHECK(!records_send(here, 'z', NULL, -1, 0) && here->is_cut);
 	bytes_free(&body);
 	close(null);
 	end();
@@ -258,7 +258,7 @@ TEST(send_to_a_closed_peer_fails)
 	there = -1;
 	CHECK(!records_send(here, 'x', NULL, -1, 0));
 	CHECK_TEXT(here->error, strerror(EPIPE));
-	CHECK(records_wait(here, &r, PATIENCE) == RECORDS_END);
+	CHECK(records_next(here, &r, PATIENCE) == RECORDS_END);
 	end();
 }
 

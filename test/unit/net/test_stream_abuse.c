@@ -166,7 +166,7 @@ TEST(records_per_call_are_limited)
 	int room = LEAST, left = 0;
 
 	REQUIRE(make_contexts(&plain));
-	REQUIRE(SSL_CTX_set_session_ticket_cb(tls_context_ssl(accepting), large_ticket, NULL, NULL) == 1);
+	REQUIRE(SSL_CTX_set_session_ticket_cb(accepting->ssl, large_ticket, NULL, NULL) == 1);
 	REQUIRE(shake(&plain, false));
 	stream_set_reading(&a.stream, false);
 	REQUIRE(setsockopt(a.stream.fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) == 0);

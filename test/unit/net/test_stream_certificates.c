@@ -173,7 +173,7 @@ static void check_refused(const char *version, bool is_client)
 
 	REQUIRE(make_contexts(&scene));
 	/* SSL_CTX_add_extra_chain_cert takes ownership */
-	SSL_CTX_add_extra_chain_cert(tls_context_ssl(is_client ? connecting : accepting), slow);
+	SSL_CTX_add_extra_chain_cert((is_client ? connecting : accepting)->ssl, slow);
 	REQUIRE(two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting, NULL, 0) &&
 		stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
 	UNTIL(other->secured);

@@ -13,7 +13,7 @@ static struct tls_config accepting(void)
 
 static bool makes(const struct tls_config *config)
 {
-	struct tls_context *context = tls_context_new(config, why, sizeof why);
+	struct tls_context *context = tls_context_new(config, NULL, why, sizeof why);
 	bool made = context != NULL;
 
 	tls_context_drop(&context);
@@ -57,13 +57,13 @@ TEST(settings_are_applied_to_the_context)
 
 	config.protocols = "tlsv1.3, tlsv1.1";
 	config.ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256";
-	context = tls_context_new(&config, why, sizeof why);
+	context = tls_context_new(&config, NULL, why, sizeof why);
 	REQUIRE(context);
-	CHECK_INT(SSL_CTX_get_min_proto_version(tls_context_ssl(context)), TLS1_1_VERSION);
-	CHECK_INT(SSL_CTX_get_max_proto_version(tls_context_ssl(context)), TLS1_3_VERSION);
-	CHECK(SSL_CTX_get_options(tls_context_ssl(context)) & SSL_OP_NO_TLSv1_2);
-	CHECK(!(SSL_CTX_get_options(tls_context_ssl(context)) & SSL_OP_NO_TLSv1_3));
-	ssl = SSL_new(tls_context_ssl(context));
+	CHECK_INT(SSL_CTX_get_min_proto_version(context->ssl), TLS1_1_VERSION);
+	CHECK_INT(SSL_CTX_get_max_proto_version(context->ssl), TLS1_3_VERSION);
+	CHECK(SSL_CTX_get_options(context->ssl) & SSL_OP_NO_TLSv1_2);
+	CHECK(!(SSL_CTX_get_options(context->ssl) & SSL_OP_NO_TLSv1_3));
+	ssl = SSL_new(context->ssl);
 	CHECK_TEXT(SSL_get_cipher_list(ssl, 3), "ECDHE-ECDSA-AES128-GCM-SHA256");	/* after the three ciphers of TLS 1.3 */
 	CHECK(!SSL_get_cipher_list(ssl, 4));
 	SSL_free(ssl);
@@ -72,10 +72,10 @@ TEST(settings_are_applied_to_the_context)
 	config.protocols = NULL;
 	config.ciphers = "default";
 	config.ecdh_curve = "none";
-	context = tls_context_new(&config, why, sizeof why);
+	context = tls_context_new(&config, NULL, why, sizeof why);
 	REQUIRE(context);
-	CHECK_INT(SSL_CTX_get_min_proto_version(tls_context_ssl(context)), TLS1_2_VERSION);
-	ssl = SSL_new(tls_context_ssl(context));
+	CHECK_INT(SSL_CTX_get_min_proto_version(context->ssl), TLS1_2_VERSION);
+	ssl = SSL_new(context->ssl);
 	for (int i = 0; SSL_get_cipher_list(ssl, i); i++)
 		CHECK(strncmp(SSL_get_cipher_list(ssl, i), "ECDHE-", 6) != 0);
 	SSL_free(ssl);
@@ -145,6 +145,16 @@ TEST(a_key_with_a_passphrase_is_refused_without_a_prompt)
 	CHECK(strstr(why, path));
 }
 
+/* Whether the configuration needs another context. */
+static bool differs(struct tls_context *context, const struct tls_config *config)
+{
+	struct tls_context *other = tls_context_new(config, context, why, sizeof why);
+	bool is_other = other != context;
+
+	tls_context_drop(&other);
+	return is_other;
+}
+
 TEST(contexts_differ_by_settings_or_file_contents)
 {
 	struct tls_config config = accepting();
@@ -157,38 +167,38 @@ TEST(contexts_differ_by_settings_or_file_contents)
 	PEM_write_X509(file, ca.x509);
 	fclose(file);
 	config.ca_file = path;
-	context = tls_context_new(&config, why, sizeof why);
+	context = tls_context_new(&config, NULL, why, sizeof why);
 	REQUIRE(context);
-	CHECK(!tls_context_differs(context, &config));
+	CHECK(!differs(context, &config));
 	config.protocols = "";
-	CHECK(!tls_context_differs(context, &config));	/* NULL and "" are equal */
+	CHECK(!differs(context, &config));	/* NULL and "" are equal */
 	config.protocols = "all";
-	CHECK(tls_context_differs(context, &config));
+	CHECK(differs(context, &config));
 	config.protocols = NULL;
 	config.verify_peer = true;
-	CHECK(tls_context_differs(context, &config));
+	CHECK(differs(context, &config));
 	config.verify_peer = false;
 	config.request_peer = true;
-	CHECK(tls_context_differs(context, &config));
+	CHECK(differs(context, &config));
 	config.request_peer = false;
 	/* Another file name with the same contents is another setting; the same file with other contents differs too, and back again. */
 	config.ca_file = ca.cert_file;
-	CHECK(tls_context_differs(context, &config));
+	CHECK(differs(context, &config));
 	config.ca_file = path;
 	file = fopen(path, "w");
 	PEM_write_X509(file, other_ca.x509);
 	fclose(file);
-	CHECK(tls_context_differs(context, &config));
+	CHECK(differs(context, &config));
 	unlink(path);
-	CHECK(tls_context_differs(context, &config));
+	CHECK(differs(context, &config));
 	file = fopen(path, "w");
 	PEM_write_X509(file, ca.x509);
 	fclose(file);
-	CHECK(!tls_context_differs(context, &config));
+	CHECK(!differs(context, &config));
 	held = tls_context_hold(context);
 	tls_context_drop(&context);
 	CHECK(!context);
-	CHECK(tls_context_ssl(held));
+	CHECK(held->ssl);
 	tls_context_drop(&held);
 	tls_context_drop(&held);
 }
@@ -202,9 +212,9 @@ TEST(large_ca_bundle_is_not_sent_to_clients)
 
 	config.request_peer = true;
 	config.ca_file = ca.cert_file;
-	context = tls_context_new(&config, why, sizeof why);
+	context = tls_context_new(&config, NULL, why, sizeof why);
 	REQUIRE(context);
-	CHECK_INT(sk_X509_NAME_num(SSL_CTX_get_client_CA_list(tls_context_ssl(context))), 1);
+	CHECK_INT(sk_X509_NAME_num(SSL_CTX_get_client_CA_list(context->ssl)), 1);
 	tls_context_drop(&context);
 	snprintf(path, sizeof path, "%s/bundle.crt", certs_dir);
 	file = fopen(path, "w");
@@ -219,9 +229,9 @@ TEST(large_ca_bundle_is_not_sent_to_clients)
 	}
 	fclose(file);
 	config.ca_file = path;
-	context = tls_context_new(&config, why, sizeof why);
+	context = tls_context_new(&config, NULL, why, sizeof why);
 	REQUIRE(context);
-	CHECK(sk_X509_NAME_num(SSL_CTX_get_client_CA_list(tls_context_ssl(context))) <= 0);
+	CHECK(sk_X509_NAME_num(SSL_CTX_get_client_CA_list(context->ssl)) <= 0);
 	tls_context_drop(&context);
 }
 

@@ -17,8 +17,8 @@ static bool make_contexts(const struct cert *own, const char *protocols)
 				 .protocols = protocols, .ciphers = "DEFAULT:@SECLEVEL=0" };
 	struct tls_config out = { .protocols = protocols, .ciphers = "DEFAULT:@SECLEVEL=0" };
 
-	accepting = tls_context_new(&in, why, sizeof why);
-	connecting = tls_context_new(&out, why, sizeof why);
+	accepting = tls_context_new(&in, NULL, why, sizeof why);
+	connecting = tls_context_new(&out, NULL, why, sizeof why);
 	return accepting && connecting && two_ends(&a, &b, false);
 }
 
@@ -113,7 +113,7 @@ TEST(alpn_of_another_protocol)
 
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		REQUIRE(make_contexts(&server, ""));
-		SSL_CTX_set_alpn_select_cb(tls_context_ssl(accepting), agree_on_first, NULL);
+		SSL_CTX_set_alpn_select_cb(accepting->ssl, agree_on_first, NULL);
 		REQUIRE(stream_secure_accept(&b.stream, accepting, NULL, 0));
 		connect_naming(others[i]);
 		UNTIL(a.secured && b.secured);
