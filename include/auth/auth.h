@@ -6,30 +6,13 @@
 
 /* Authentication of a client. tbl/auth_method.tbl lists the methods. */
 
-/* ---- for the room login ---- */
-
 /* The start-up packet has named user and database: chooses the method and begins it. The client may wait for a look-up, or end. */
 void auth_begin(struct client *client);
 /* The look-up of the user is over (login->wait): begins the method. The client may end. */
 void auth_looked_up(struct client *client);
 /* Handles the body of a PasswordMessage, SASLInitialResponse or SASLResponse. The client may end. */
 void auth_message(struct client *client, const uint8_t *body, size_t size);
-/* The login ends, for any reason: it does not wait for a verifier or a derivation any longer. */
-void auth_forget(struct client *client);
-/* client_login_timeout has passed: logs it if the login waits for a verifier or a derivation. */
-void auth_log_overdue(const struct client *client);
 /* Writes for the log which line of auth_hba_file refused the client, or that none matches. False: auth_hba_file was not used. */
 bool auth_rule_text(const struct client *client, char *buf, size_t size);
-
-/* ---- for the methods ---- */
-
-/* The client is authenticated: continues with the pool or the console. The client may end. */
-void auth_accept(struct client *client);
-/* Asks for a password in clear text, which auth_message hands to the method. */
-void auth_ask_password(struct client *client);
-
-/* PAM and LDAP, in the table: the first request, and the handling of a response. The client may end. */
-void auth_ask_ldap(struct client *client);
-void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 #ifndef AUTH_CLIENT_ADDRESS_H
 #define AUTH_CLIENT_ADDRESS_H
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "net/address.h"
@@ -12,7 +13,8 @@
 
 /*
  * Addresses of clients: for each, the number of connections and of logins in progress. They decide about max_client_conn_per_ip, and which login
- * ends when too many are in progress.
+ * ends when too many are in progress. Failed logins are counted by address and by user at the address: the more failures, the later the refusal is
+ * sent (login_failure_delay). Successful logins and other clients do not wait.
  */
 struct client;
 struct world;
@@ -47,26 +49,36 @@ struct client_address {
 	UT_hash_handle hh;
 };
 
-/* All addresses that have a connection. */
+/* Failed logins. */
+struct failure {
+	struct address_key key;
+	uint64_t tag;			/* keyed digest of address and user */
+	bool is_whole;			/* of the address, over all users */
+	uint32_t count;
+	usec_t last;			/* 0: the row is free */
+};
+
+/* All addresses that have a connection, and those with failed logins. */
 #define CLIENT_ADDRESS_CROWDS 32
+#define FAILURE_SETS 128
+#define FAILURE_WAYS 8
 struct client_addresses {
 	struct client_address *by_key;		/* uthash */
 	struct client_site *sites;		/* uthash */
-	int login_count;		/* logins in progress at all bounded addresses */
+	int login_count;		/* logins in progress at all bounded addresses, limited by max_login_clients or else max_client_conn */
 	struct list waited_for;		/* struct login of these: waits for its client, longest waiting first */
 	struct list crowds[CLIENT_ADDRESS_CROWDS];	/* [n]: sites with n logins in progress; in the last element, sites with n or more */
+	struct failure (*failures)[FAILURE_WAYS];	/* FAILURE_SETS of them; NULL: no login has failed yet */
+	struct list refused;		/* struct login with a delayed refusal, oldest first */
+	int refused_count;
 };
 /* NULL: no memory. */
 struct client_addresses *client_addresses_new(void);
+/* No client may be counted. Sets *addresses to NULL; *addresses may be NULL. */
+void client_addresses_free(struct client_addresses **addresses);
 /* Asserts that the counts match the clients. */
 void client_addresses_check(const struct world *world);
 
-void address_key_of(struct address_key *key, const struct brief_address *address);
-#define CLIENT_ADDRESS_TEXT 64			/* bytes for such a text */
-/* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
-const char *client_address_text(const struct address_key *key, char *buf, size_t size);
-/* Returns the address where this client is counted. NULL: it is not counted. */
-struct client_address *client_address_of(const struct client *client);
 /* The client's address and site for a queue: clients of different addresses take turns there. */
 struct verify_source client_address_source(const struct client *client);
 
@@ -82,13 +94,25 @@ void client_address_leave(struct client *client);
 bool client_address_may_have(const struct client *client, bool names_console);
 /* The client is an authenticated administrator of the console: sets client->is_admin. */
 void client_address_set_administrator(struct client *client);
-/* Whether more logins are in progress than allowed: max_login_clients, or else max_client_conn. Logins over a Unix socket by root and by the
-   user that runs pgweir are not counted. */
-bool client_address_is_crowded(const struct world *world);
 /* Ends another login, with reason `why`, to make room for this client's. It is the first of: a login that waits for its refusal; a login at
    the site with the most logins, if that site has more than the client's site; a login at another address of the client's site, if that
    address has more than the client's address; a login that has been silent for more than a second, at a site (or an address of the client's
    site) with as many logins. False: there is no such login. */
 bool displace_login(struct client *client, enum close_reason why);
+
+/* The proof of the client was wrong, or its user is unknown: ends the client with `why`, now or after the delay. Called for known and unknown
+   users alike. The client may end. */
+void refusal_begin(struct client *client, enum close_reason why);
+/* Sends the refusals that are due at `now`; INT64_MAX: all, because the process ends or is replaced. */
+void refusals_tick(struct client_addresses *addresses, usec_t now);
+/* A row of SHOW ADDRESSES. */
+#define CLIENT_ADDRESS_TEXT 64
+struct address_row {
+	const char *text;		/* "10.0.0.7", "2001:db8::/64", "unix:1000" */
+	int64_t clients, logins, refused;
+	int64_t failures;		/* remembered failed logins */
+};
+/* Calls give() for each address that has clients, and then for each address without clients that has failed logins. */
+void client_addresses_each_row(const struct world *world, void (*give)(void *context, const struct address_row *row), void *context);
 
 #endif

@@ -11,8 +11,6 @@ bool login_begin(struct client *client);
 void login_free(struct client *client);
 /* Handles the client's input. Before the login is over, the client may end. */
 void login_read(struct client *client, bool from_socket);
-/* The TLS handshake is over; `error` NULL: successfully. */
-void login_secured(struct client *client, const char *error);
 /* The client is authenticated: joins its pool, and gets its welcome now or as soon as the parameters of a server are known. */
 void login_proven(struct client *client);
 
@@ -24,8 +22,5 @@ bool login_link_begin(struct server *server, struct client *client);
 bool login_link_welcome(struct server *server, struct client *client);
 /* The server ended before the welcome: queues the client again. */
 void login_link_again(struct client *client);
-/* A server for a replication client has failed to log in, with this text: sends the error to the client, unless the client waits for another
-   attempt. */
-void login_server_failed(const struct server *server, enum login_failure failure, const char *text);
 
 #endif

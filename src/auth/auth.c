@@ -1,6 +1,6 @@
 /*
- * Authentication of a client: which method applies and which secret, the methods without a password, and the methods that check the user's
- * secret: password in clear text, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS. auth_verify.c has PAM and LDAP.
+ * Authentication of a client: which method applies and which secret, the methods without a password, the methods that check the user's
+ * secret (password in clear text, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS), PAM and LDAP.
  *
  * auth_begin chooses the method (auth_type, or the matching line of auth_hba_file), finds the user's secret, if necessary with a look-up,
  * and begins the method. tbl/auth_method.tbl lists the methods.
@@ -14,9 +14,8 @@
  *
  * A key derivation (SaltedPassword) takes milliseconds on purpose, so a process of the room verify executes it and the client waits in step
  * LOGIN_DERIVE. It is needed to compare a password in clear text with a SCRAM secret, and to make the SCRAM secret of a user with a password in clear
- * text. The results are kept (backend/keys.c). Where an unknown user imitates such a user, a key is derived for it too, once.
- *
- * A SCRAM login proves the ClientKey, which is kept because pgweir can log in at a server with it.
+ * text. The results are kept (backend/keys.c). Where an unknown user imitates such a user, a key is derived for it too, once. A SCRAM login
+ * proves the ClientKey, which is kept because pgweir can log in at a server with it.
  *
  * Invariant: before its proof an unknown user takes the same steps as a known user, so that a client cannot find out which names exist.
  *
@@ -25,11 +24,13 @@
  */
 #include "auth/auth.h"
 
-#include "auth/refusal.h"
+#include "auth/client_address.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/keys.h"
+#include "base/assert.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "net/tls.h"
 #include "pg/build.h"
@@ -44,7 +45,6 @@
 #include <unistd.h>
 
 #define NO_INITIAL_RESPONSE UINT32_MAX	/* length in SASLInitialResponse: -1 */
-
 _Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
 _Static_assert(SCRAM_ITERATIONS_MAX == 1000000, "the limit in the log message");
 
@@ -70,7 +70,7 @@ static bool is_console_name(const char *database)
 	return strcmp(database, "pgbouncer") == 0 || strcmp(database, "pgweir") == 0;
 }
 
-void auth_accept(struct client *c)
+static void accept_client(struct client *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
 	const struct login *l = c->login;
@@ -210,7 +210,7 @@ bool auth_rule_text(const struct client *c, char *buf, size_t size)
 static void begin_trust(struct client *c)
 {
 	if (c->login->stored)
-		auth_accept(c);
+		accept_client(c);
 	else
 		refusal_begin(c, login_user_was_looked_up(c->login) ? REASON_NO_USER : REASON_TRUST_FAILED);
 }
@@ -223,7 +223,7 @@ static void begin_any(struct client *c)
 	if (conf && !is_console_name(c->login->database) && !conf->user)
 		client_end(c, REASON_CONFIG_ERROR, NULL);
 	else
-		auth_accept(c);
+		accept_client(c);
 }
 
 static void begin_reject(struct client *c)
@@ -237,7 +237,7 @@ static void begin_certificate(struct client *c)
 	char who[256];
 
 	if (is_of_user && c->login->stored) {
-		auth_accept(c);
+		accept_client(c);
 		return;
 	}
 	if (!is_of_user && c->peer.stream.ssl && tls_peer_is_verified(c->peer.stream.ssl))
@@ -255,7 +255,7 @@ static void begin_peer(struct client *c)
 
 	if (c->peer.remote.family == AF_UNIX && getpwuid_r(c->peer.remote.u.peer.uid, &entry, space, sizeof(space), &found) == 0 && found &&
 	    hba_map_allows(l->hba, l->rule->map, entry.pw_name, l->user) && l->stored)
-		auth_accept(c);
+		accept_client(c);
 	else
 		client_end(c, REASON_UNIX_LOGIN_REJECTED, NULL);
 }
@@ -273,12 +273,9 @@ static void fail_derivation(struct client *c, const struct verify_answer *answer
 {
 	char who[256];
 
-	if (answer->verdict == VERIFIED_DISPLACED) {
-		client_end(c, REASON_AUTH_QUEUE, NULL);
-		return;
-	}
-	log_error("%s SCRAM: %s", client_text(c, who, sizeof(who)), answer->why);
-	client_end(c, REASON_PASSWORD_FAILED, NULL);
+	if (answer->verdict != VERIFIED_DISPLACED)
+		log_error("%s SCRAM: %s", client_text(c, who, sizeof(who)), answer->why);
+	client_end(c, answer->verdict == VERIFIED_DISPLACED ? REASON_AUTH_QUEUE : REASON_PASSWORD_FAILED, NULL);
 }
 
 /* Begins a derivation for the login and keeps the password; `done` is called with the result. The client may end. */
@@ -290,6 +287,7 @@ static void derive(struct client *c, const char *password, const uint8_t *salt, 
 	const struct derivation_question question = {
 		.user = l->user, .password = password, .salt = salt, .salt_size = salt_size, .iterations = iterations,
 	};
+	enum verify_refusal why;
 
 	secret_free(&l->password);
 	l->password = secret_new(password, strlen(password));
@@ -302,19 +300,11 @@ static void derive(struct client *c, const char *password, const uint8_t *salt, 
 		pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_AUTH, c->peer.world->now);
 	login_step_to(c, LOGIN_DERIVE);
 	l->derivation.done = done;
-	switch (derivation_ask(c->peer.world, &question, &source, NULL, &l->derivation)) {
-	case VERIFIERS_ASKED:
-		return;
-	case VERIFIERS_TOO_LONG:
+	why = derivation_ask(c->peer.world, &question, &source, NULL, &l->derivation);
+	if (why == VERIFIERS_TOO_LONG)
 		refuse(c);
-		return;
-	case VERIFIERS_TOO_MANY:
-		client_end(c, REASON_AUTH_QUEUE, NULL);
-		return;
-	case VERIFIERS_NO_MEMORY:
-		client_end(c, REASON_NO_MEMORY, NULL);
-		return;
-	}
+	else if (why != VERIFIERS_ASKED)
+		client_end(c, why == VERIFIERS_TOO_MANY ? REASON_AUTH_QUEUE : REASON_NO_MEMORY, NULL);
 }
 
 static void ask_scram(struct client *c);
@@ -336,7 +326,7 @@ static void on_password_derived(struct derivation_wait *wait, const struct verif
 		refuse(c);
 		return;
 	}
-	auth_accept(c);
+	accept_client(c);
 	/* no event announces messages that the client has sent during the derivation */
 	peer_come_again(&c->peer);
 }
@@ -374,7 +364,7 @@ static void on_secret_derived(struct derivation_wait *wait, const struct verify_
 
 /* ---- methods with a password: requests ---- */
 
-void auth_ask_password(struct client *c)
+static void ask_password(struct client *c)
 {
 	c->login->question = QUESTION_PASSWORD;
 	pg_build_auth(&c->login->out, 3, NULL, 0);
@@ -509,7 +499,6 @@ static void check_password(struct client *c, const char *password)
 	struct scram_secret secret;
 	const char *stored = NULL;
 	bool is_plain;
-
 	bool gets_scram = unknown_is_scram(c),
 	     is_made = unknown_secret(c, 0, &secret, &is_plain, NULL) && scram_secret_write(&secret, made_up_text, sizeof(made_up_text));
 
@@ -519,11 +508,11 @@ static void check_password(struct client *c, const char *password)
 		stored = made_up_text;
 	if (!stored || secret_kind_of(stored) != SECRET_SCRAM) {
 		if (stored && password_matches(password, l->user, stored))
-			auth_accept(c);
+			accept_client(c);
 		else
 			refuse(c);
 	} else if (keys_password_check(keys_of(c), password, l->user, stored)) {
-		auth_accept(c);
+		accept_client(c);
 	} else if (scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX) {
 		derive(c, password, secret.salt, secret.salt_size, secret.iterations, on_password_derived);
 	} else {
@@ -555,7 +544,7 @@ static void scram_message(struct client *c, const char *message, size_t size)
 		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
 			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
 				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key, true);
-		auth_accept(c);
+		accept_client(c);
 		return;
 	case SCRAM_UNBOUND:
 		/* a proxy or an attacker ends the TLS connection */
@@ -589,7 +578,7 @@ static void secret_message(struct client *c, const uint8_t *body, size_t size)
 		else if (l->question == QUESTION_PASSWORD && *answer)
 			check_password(c, answer);
 		else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
-			auth_accept(c);
+			accept_client(c);
 		else
 			refuse(c);
 		return;
@@ -609,6 +598,110 @@ static void secret_message(struct client *c, const uint8_t *body, size_t size)
 		refuse(c);
 	else
 		scram_message(c, (const char *)data, data ? length : 0);
+}
+
+/* ---- PAM and LDAP ---- */
+
+/*
+ * The client sends its password in clear text, and a verifier, a process of the room verify, checks the password without blocking other clients.
+ * The user need not be in the user list. A correct password is kept in memory by the pool, for logins at its servers (server_info.c). An empty
+ * password is refused without a question, because many directories accept any name with it.
+ * Invariant: the client has a check exactly while its step is LOGIN_VERIFY.
+ */
+
+#define PAM_SERVICE "pgbouncer"		/* the name of existing files in /etc/pam.d */
+
+/* Ends the client. VERIFIED_NO, a wrong password, is logged as a warning and counts as a failure of the address, and the refusal may be delayed.
+   A missing answer is an error. */
+static void fail_verification(struct client *c, enum verify_verdict verdict, const char *why)
+{
+	bool is_ldap = c->login->method == AUTH_LDAP;
+	enum close_reason reason = is_ldap ? REASON_LDAP_FAILED : REASON_PAM_FAILED;
+	char who[256], text[PRINTABLE_TEXT];
+
+	log_write(verdict == VERIFIED_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s", client_text(c, who, sizeof(who)), is_ldap ? "LDAP" : "PAM",
+		  printable_text(why, text, sizeof(text)));
+	if (verdict == VERIFIED_NO)
+		refusal_begin(c, reason);
+	else
+		client_end(c, reason, NULL);
+}
+
+static void ask_ldap(struct client *c)
+{
+	const struct ldap_options *of_setting = c->peer.world->conf->ldap;
+	struct login *l = c->login;
+
+	if (!l->rule && !of_setting) {
+		client_end(c, REASON_CONFIG_ERROR, NULL);
+		return;
+	}
+	/* the login holds the rule; the setting is copied, because a RELOAD may come before the password */
+	l->ldap = l->rule ? l->rule->ldap : ldap_options_copy(of_setting, l->arena);
+	if (l->ldap)
+		ask_password(c);
+	else
+		client_end(c, REASON_NO_MEMORY, NULL);
+}
+
+static void on_verified(void *context, const struct verify_answer *answer)
+{
+	struct client *c = context;
+
+	c->login->check = NULL;
+	if (!peer_wake(&c->peer))
+		return;
+	if (answer->verdict == VERIFIED_YES) {
+		accept_client(c);
+		/* no event announces messages that the client has sent during the check */
+		peer_come_again(&c->peer);
+	} else if (answer->verdict == VERIFIED_DISPLACED) {
+		client_end(c, REASON_AUTH_QUEUE, NULL);
+	} else {
+		fail_verification(c, answer->verdict, answer->why);
+	}
+}
+
+static void verify_message(struct client *c, const uint8_t *body, size_t size)
+{
+	struct world *w = c->peer.world;
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *password = pg_read_string(&cursor);
+	struct login *l = c->login;
+	const struct verify_source source = client_address_source(c);
+	struct verify_question question;
+	enum verify_refusal why;
+	char remote[80];
+
+	ASSERT(!l->check && !l->password);
+	if (cursor.bad || cursor.at != cursor.end) {
+		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
+		return;
+	}
+	if (!*password) {
+		fail_verification(c, VERIFIED_NO, "the password is empty");
+		return;
+	}
+	l->password = secret_new(password, strlen(password));
+	if (!l->password) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	question = (struct verify_question){
+		.method = l->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM,
+		.user = l->user,
+		.password = l->password->bytes,
+		.service = l->rule && l->rule->pam_service ? l->rule->pam_service : PAM_SERVICE,
+		.remote = c->peer.remote.family == AF_UNIX ? NULL : brief_address_text(&c->peer.remote, remote, sizeof(remote)),
+		.ldap = l->ldap,
+		.ldap_timeout = w->conf->settings.auth_ldap_timeout,
+	};
+	login_step_to(c, LOGIN_VERIFY);
+	why = verifiers_ask(w->verifiers, &question, &source, w->now, on_verified, c, &l->check);
+	if (why == VERIFIERS_TOO_LONG)
+		fail_verification(c, VERIFIED_NO, "name, password and options are too long together");
+	else if (why != VERIFIERS_ASKED)
+		client_end(c, why == VERIFIERS_TOO_MANY ? REASON_AUTH_QUEUE : REASON_NO_MEMORY, NULL);
 }
 
 /* ---- the method and the secret ---- */
@@ -637,7 +730,7 @@ void auth_begin(struct client *c)
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
 		client_address_set_administrator(c);
 		c->may_show = true;
-		auth_accept(c);
+		accept_client(c);
 		return;
 	}
 	l->method = (enum auth_type)set->auth_type;

@@ -1,5 +1,5 @@
 /*
- * Addresses of clients, the logins in progress at each, and which login ends when there are too many.
+ * Addresses of clients: the logins in progress at each, and which login ends when there are too many; failed logins, and the delay of their refusals.
  *
  * Every client that can reach the port can open connections and not log in. Such a client takes a descriptor and a place of max_client_conn
  * until client_login_timeout is over. Therefore the number of logins in progress is limited, and the limit must not lock out other clients:
@@ -18,9 +18,10 @@
 #include "auth/client_address.h"
 
 #include "auth/login_state.h"
-#include "auth/refusal.h"
 #include "base/assert.h"
+#include "base/log.h"
 #include "base/state.h"
+#include "pg/password.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -32,6 +33,14 @@
 #define SITE_OF_UIDS 2			/* 65,536 of them */
 #define EXAMINED_MOST 16		/* candidates to end that are examined in each list */
 #define SILENT_MOST USEC
+
+/* failures */
+#define FORGOTTEN (600 * USEC)
+#define FIRST_DELAY (USEC / 10)
+#define NAME_HASHED 1024		/* bytes; longer names do not pass the start-up packet */
+#define FREE_OF_USER 2
+#define FREE_OF_ADDRESS 20
+#define REFUSALS_MOST 256
 
 /* ---- addresses ---- */
 
@@ -48,7 +57,7 @@ static bool has_network(const uint8_t ip[16])
 	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !is_link_local(ip);
 }
 
-void address_key_of(struct address_key *key, const struct brief_address *a)
+static void address_key_of(struct address_key *key, const struct brief_address *a)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
@@ -89,7 +98,8 @@ static size_t site_prefix(const struct address_key *key)
 	return key->family == AF_UNIX && uid_of(key) > UINT16_MAX ? SITE_OF_UIDS : 0;
 }
 
-const char *client_address_text(const struct address_key *key, char *buf, size_t size)
+/* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
+static const char *address_text(const struct address_key *key, char *buf, size_t size)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
 
@@ -126,13 +136,22 @@ struct client_addresses *client_addresses_new(void)
 	if (!all)
 		return NULL;
 	list_init(&all->waited_for);
+	list_init(&all->refused);
 	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++)
 		list_init(&all->crowds[i]);
 	return all;
 }
 
+void client_addresses_free(struct client_addresses **place)
+{
+	if (*place)
+		mem_free((*place)->failures);
+	mem_free(*place);
+	*place = NULL;
+}
+
 /* A client has no pointer to its address, which would be 16 bytes of every idle client. */
-struct client_address *client_address_of(const struct client *c)
+static struct client_address *client_address_of(const struct client *c)
 {
 	struct client_address *o = NULL;
 	struct address_key key;
@@ -277,11 +296,26 @@ bool client_address_enter(struct client *c)
 	return true;
 }
 
+/* The login does not wait for its refusal any longer. */
+static void refusal_forget(struct client *c)
+{
+	struct login *l = c->login;
+
+	if (list_is_empty(&l->refusal_node))
+		return;
+	list_remove(&l->refusal_node);
+	c->peer.world->addresses->refused_count--;
+	client_address_of(c)->refused--;
+}
+
 void client_address_login_over(struct client *c)
 {
 	struct login *l = c->login;
 
-	if (!l || !l->address)
+	if (!l)
+		return;
+	refusal_forget(c);
+	if (!l->address)
 		return;
 	list_remove(&l->address_node);
 	list_remove(&l->waited_for_node);
@@ -326,11 +360,166 @@ void client_address_set_administrator(struct client *c)
 	c->is_admin = true;
 }
 
-bool client_address_is_crowded(const struct world *w)
-{
-	const struct settings *set = &w->conf->settings;
+/* ---- failed logins ---- */
 
-	return w->addresses->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
+/*
+ * Guessing passwords over the network must be slow for the attacker, and only for the attacker. Therefore refusals are delayed, never a
+ * request or a success: a client with the correct password logs in at once, whatever other clients of its address have done. The first failures of
+ * a user at an address are reported at once, because users mistype; the next ones after 0.1 s, 0.2 s, 0.4 s and so on up to
+ * login_failure_delay. The address is counted over all users too, with more failures before the first delay, so that trying one password with
+ * many names is slow as well. Failures are counted by name whether the user exists or not.
+ *
+ * A client that waits for its refusal takes only a descriptor: its messages are discarded, it is closed first when room is needed, and at most
+ * REFUSALS_MOST clients wait; the oldest is refused at once when there are more. An attacker that does not wait for the refusal has to make new
+ * connections, and the number of logins in progress is limited.
+ *
+ * The counts are a cache of fixed size: a keyed digest of address and user selects the set, and the row with the oldest failure is replaced. A row
+ * expires when there was no failure for FORGOTTEN. A restart clears the counts.
+ */
+
+/* Returns how long the n-th failure delays its refusal if the first `free` failures do not; at most `most`. */
+static usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most)
+{
+	usec_t delay = FIRST_DELAY;
+
+	if (n <= free)
+		return 0;
+	for (n -= free + 1; n > 0 && delay < most; n--)
+		delay *= 2;
+	return delay < most ? delay : most;
+}
+
+static bool is_remembered(const struct failure *f, usec_t now)
+{
+	return f->last > 0 && now - f->last < FORGOTTEN;
+}
+
+/* Returns the row of this address and user, or else the row to replace, with another tag. `user` NULL: the address as a whole. NULL: no digest. */
+static struct failure *find_row(const struct world *w, const struct address_key *key, const char *user, uint64_t *tag)
+{
+	uint8_t text[sizeof(*key) + 1 + NAME_HASHED], digest[SHA256_SIZE];
+	size_t length = user ? strnlen(user, NAME_HASHED) : 0;
+	struct failure *set, *oldest;
+
+	memcpy(text, key, sizeof(*key));
+	text[sizeof(*key)] = user != NULL;
+	if (length > 0)
+		memcpy(text + sizeof(*key) + 1, user, length);
+	if (!digest_hmac_sha256(w->seed, sizeof(w->seed), text, sizeof(*key) + 1 + length, digest))
+		return NULL;
+	memcpy(tag, digest, sizeof(*tag));
+	oldest = set = w->addresses->failures[digest[sizeof(*tag)] % FAILURE_SETS];
+	for (int i = 0; i < FAILURE_WAYS; i++) {
+		if (set[i].last > 0 && set[i].tag == *tag)
+			return &set[i];
+		if (set[i].last < oldest->last)
+			oldest = &set[i];
+	}
+	return oldest;
+}
+
+/* Counts a failure. Returns the number of failures, including this one. */
+static uint32_t count(const struct world *w, const struct address_key *key, const char *user)
+{
+	uint64_t tag;
+	struct failure *f = find_row(w, key, user, &tag);
+
+	if (!f)
+		return 0;
+	if (f->tag != tag || !is_remembered(f, w->now))
+		*f = (struct failure){ .key = *key, .tag = tag, .is_whole = !user };
+	f->last = w->now;
+	if (f->count < UINT32_MAX)
+		f->count++;
+	return f->count;
+}
+
+void client_addresses_each_row(const struct world *w, void (*give)(void *context, const struct address_row *row), void *context)
+{
+	const struct client_addresses *all = w->addresses;
+	char text[CLIENT_ADDRESS_TEXT];
+
+	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
+		struct address_row row = { address_text(&o->key, text, sizeof(text)), o->clients, o->login_count, o->refused, 0 };
+		uint64_t tag;
+		const struct failure *f = all->failures ? find_row(w, &o->key, NULL, &tag) : NULL;
+
+		if (f && f->tag == tag && is_remembered(f, w->now))
+			row.failures = f->count;
+		give(context, &row);
+	}
+	for (int i = 0; all->failures && i < FAILURE_SETS * FAILURE_WAYS; i++) {
+		const struct failure *f = &all->failures[i / FAILURE_WAYS][i % FAILURE_WAYS];
+		const struct client_address *connected;
+
+		if (!f->is_whole || !is_remembered(f, w->now))
+			continue;
+		HASH_FIND(hh, all->by_key, &f->key, sizeof(f->key), connected);
+		if (!connected)
+			give(context, &(struct address_row){ .text = address_text(&f->key, text, sizeof(text)), .failures = f->count });
+	}
+}
+
+/* Sends the refusal of a login. The reap sends it, so the login does not wait any longer. */
+static void refuse(struct login *l)
+{
+	refusal_forget(l->client);
+	client_end(l->client, l->refusal, NULL);
+}
+
+/* Sends the refusal that has waited longest. False: no client waits. */
+static bool refusals_hurry(struct client_addresses *all)
+{
+	struct list *first = list_first(&all->refused);
+
+	if (first)
+		refuse(LIST_OBJECT(first, struct login, refusal_node));
+	return first != NULL;
+}
+
+void refusals_tick(struct client_addresses *all, usec_t now)
+{
+	LIST_EACH_SAFE(node, &all->refused) {
+		struct login *l = LIST_OBJECT(node, struct login, refusal_node);
+
+		if (l->refused_at <= now)
+			refuse(l);
+	}
+}
+
+void refusal_begin(struct client *c, enum close_reason why)
+{
+	struct world *w = c->peer.world;
+	struct client_addresses *all = w->addresses;
+	usec_t most = w->conf->settings.login_failure_delay, delay = 0, of_address;
+	struct login *l = c->login;
+	struct address_key key;
+	char who[256];
+
+	if (most > 0 && (all->failures || (all->failures = mem_try(FAILURE_SETS * sizeof(*all->failures))))) {
+		address_key_of(&key, &c->peer.remote);
+		delay = refusal_delay(count(w, &key, l->user), FREE_OF_USER, most);
+		of_address = refusal_delay(count(w, &key, NULL), FREE_OF_ADDRESS, most);
+		if (of_address > delay)
+			delay = of_address;
+	}
+	if (delay == 0 || w->drain != DRAIN_OFF || w->successor) {
+		client_end(c, why, NULL);
+		return;
+	}
+	if (all->refused_count >= REFUSALS_MOST)
+		refusals_hurry(all);
+	if (c->pooled.state != CLIENT_AUTH)
+		pool_client_become(w->pools, &c->pooled, CLIENT_AUTH, w->now);
+	login_step_to(c, LOGIN_REFUSED);
+	l->refusal = why;
+	l->refused_at = w->now + delay;
+	list_append(&all->refused, &l->refusal_node);
+	all->refused_count++;
+	client_address_of(c)->refused++;
+	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
+	/* later messages are discarded, but a disconnect has to be noticed */
+	flow_unblock(&c->peer, FLOW_HELD);
 }
 
 /* ---- which login ends ---- */
@@ -445,7 +634,7 @@ bool displace_login(struct client *fresh, enum close_reason why)
 	int seen = 0;
 	struct client *c;
 
-	if (refusals_hurry(fresh->peer.world->refusals))
+	if (refusals_hurry(fresh->peer.world->addresses))
 		return true;
 	for (int i = CLIENT_ADDRESS_CROWDS - 1; i > 0 && !fullest; i--) {
 		LIST_EACH(node, &w->addresses->crowds[i]) {

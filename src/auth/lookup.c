@@ -306,8 +306,9 @@ static const struct server_task task_lookup = {
 };
 
 /* Takes the server from the request, to which it is linked, and sends the query. */
-static void run(struct lookup *l, struct server *s)
+void lookup_lent(struct server *s, struct pool_client *request)
 {
+	struct lookup *l = LIST_OBJECT(request, struct lookup, request);
 	struct world *w = l->world;
 	char who[256], user[PRINTABLE_NAME];
 
@@ -344,7 +345,7 @@ static void queue(struct lookup *l)
 	pool_client_become(w->pools, &l->request, CLIENT_IDLE, w->now);
 	idle = pool_want(&l->request, w->now);
 	if (idle)
-		run(l, server_of(idle));
+		lookup_lent(server_of(idle), &l->request);
 }
 
 /* Requests a turn for this client's address. Without memory the client's waiting is over. */
@@ -621,11 +622,6 @@ static enum close_reason reason_for_client(enum close_reason why)
 	default:
 		return REASON_AUTH_QUERY;
 	}
-}
-
-void lookup_lent(struct server *s, struct pool_client *request)
-{
-	run(LIST_OBJECT(request, struct lookup, request), s);
 }
 
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail)

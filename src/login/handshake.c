@@ -24,15 +24,6 @@
 #include "login/login.h"
 #include "net/tls.h"
 
-struct handshakes *handshakes_new(void)
-{
-	struct handshakes *h = mem_try(sizeof(*h));
-
-	if (h)
-		verify_queue_init(&h->waiting);
-	return h;
-}
-
 static void begin(struct client *c)
 {
 	struct login *l = c->login;
@@ -53,7 +44,7 @@ static void begin(struct client *c)
 static bool update_reserved_time(struct world *w)
 {
 	struct handshakes *h = w->handshakes;
-	usec_t spent = tls_accepting_spent(), now = clock_monotonic();
+	usec_t spent = tls_accepting_spent, now = clock_monotonic();
 
 	if (spent != h->spent)
 		h->next = now + spent - h->spent;
@@ -107,16 +98,6 @@ bool handshake_request_step(struct client *c)
 	if (!may)
 		wait(c);
 	return may;
-}
-
-void handshake_forget(struct client *c)
-{
-	struct login *l = c->login;
-
-	verify_queue_remove(&c->peer.world->handshakes->waiting, &l->handshake);
-	bytes_free(&l->hello);
-	if (l->tls)
-		tls_context_drop(&l->tls);
 }
 
 void handshakes_turn(struct world *w, bool idle)

@@ -26,7 +26,7 @@
 #include "login/login.h"
 
 #include "auth/auth.h"
-#include "auth/refusal.h"
+#include "auth/client_address.h"
 #include "auth/unknown.h"
 #include "backend/proven_secret.h"
 #include "backend/server_info.h"
@@ -35,6 +35,7 @@
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/startup.h"
+#include "net/tls.h"
 #include "pg/build.h"
 #include "pg/message.h"
 #include "pg/startup.h"
@@ -68,9 +69,13 @@ void login_free(struct client *c)
 	if (!l)
 		return;
 	client_address_login_over(c);
-	handshake_forget(c);
-	auth_forget(c);
-	refusal_forget(c);
+	verify_queue_remove(&c->peer.world->handshakes->waiting, &l->handshake);
+	bytes_free(&l->hello);
+	if (l->tls)
+		tls_context_drop(&l->tls);
+	verifiers_cancel(c->peer.world->verifiers, &l->check);
+	derivation_leave(&l->derivation);
+	secret_free(&l->password);
 	c->login = NULL;
 	lookup_leave(&l->wait);
 	if (l->question == QUESTION_SCRAM)
@@ -88,16 +93,6 @@ void login_free(struct client *c)
 }
 
 /* ---- reading ---- */
-
-void login_secured(struct client *c, const char *error)
-{
-	if (error) {
-		client_end(c, REASON_TLS_HANDSHAKE, error);
-		return;
-	}
-	login_step_to(c, LOGIN_PACKET);
-	login_read(c, true);
-}
 
 /* Handles a message of the password exchange at the front of n bytes. Returns its size, or 0. */
 static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
@@ -381,21 +376,6 @@ bool login_link_welcome(struct server *s, struct client *c)
 
 	c->pooled.is_login = false;
 	return welcome(c, welcome_messages(s->welcome), is_own ? s->backend_pid : 0);
-}
-
-/* A server that was opened for a replication client has failed to log in. */
-void login_server_failed(const struct server *s, enum login_failure failure, const char *text)
-{
-	if (failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT)
-		return;
-	LIST_EACH(node, &s->pooled.pool->clients[CLIENT_WAITING]) {
-		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
-
-		if (c->pooled.dedicated == s->pooled.dedicated) {
-			client_end(c, REASON_SERVER_SAID, text);
-			return;
-		}
-	}
 }
 
 /* ---- the pool ---- */

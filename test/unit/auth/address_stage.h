@@ -40,6 +40,7 @@ static struct client *come_from(const struct brief_address *address)
 	l->client = c;
 	list_init(&l->address_node);
 	list_init(&l->waited_for_node);
+	list_init(&l->refusal_node);
 	list_append(&scene.world.clients, &c->peer.node);
 	CHECK(client_address_enter(c));
 	client_addresses_check(&scene.world);
@@ -70,8 +71,7 @@ static void end(void)
 	for (int i = 0; i < scene.count; i++)
 		leave(&scene.clients[i]);
 	CHECK(!scene.world.addresses->by_key && !scene.world.addresses->sites);
-	mem_free(scene.world.addresses);
-	scene.world.addresses = NULL;
+	client_addresses_free(&scene.world.addresses);
 }
 
 #endif

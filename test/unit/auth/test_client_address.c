@@ -1,24 +1,32 @@
 /* Connections and logins in progress, counted by address: which connections share an address, the limits, and which login ends. */
 #include "address_stage.h"
 
-#include "auth/refusal.h"
 #include "child.h"
 
 #include <unistd.h>
 
-static struct address_key key_of(uint8_t family, const char *bytes, size_t size)
+/* The key of a client's address is in its source. */
+static struct address_key key_of(const struct brief_address *address)
 {
-	struct brief_address address = { .family = family };
+	const struct client client = { .peer.remote = *address };
+	struct verify_source source = client_address_source(&client);
 	struct address_key key;
 
-	memcpy(address.u.ip, bytes, size);
-	address_key_of(&key, &address);
+	memcpy(&key, source.bytes, sizeof(key));
 	return key;
+}
+
+static struct address_key key_of_ip(uint8_t family, const char *bytes, size_t size)
+{
+	struct brief_address address = { .family = family };
+
+	memcpy(address.u.ip, bytes, size);
+	return key_of(&address);
 }
 
 static bool is_same(const char *a, const char *b)
 {
-	struct address_key x = key_of(AF_INET6, a, 16), y = key_of(AF_INET6, b, 16);
+	struct address_key x = key_of_ip(AF_INET6, a, 16), y = key_of_ip(AF_INET6, b, 16);
 
 	return memcmp(&x, &y, sizeof(x)) == 0;
 }
@@ -29,16 +37,12 @@ TEST(connections_with_the_same_address)
 	static const char other[16] = "\x20\x01\x0d\xb8" "aaabbbbbcccc", local[16] = "\xfe\x80\0\0\0\0\0\0" "bbbbcccc";
 	static const char local_neighbour[16] = "\xfe\x80\0\0\0\0\0\0" "ddddeeee";
 	static const char mapped[16] = "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1";
-	struct address_key four = key_of(AF_INET, "\x0a\0\0\1", 4), six = key_of(AF_INET6, mapped, 16);
-	char text[CLIENT_ADDRESS_TEXT];
+	struct address_key four = key_of_ip(AF_INET, "\x0a\0\0\1", 4), six = key_of_ip(AF_INET6, mapped, 16);
 
 	CHECK(is_same(net, neighbour));
 	CHECK(!is_same(net, other));
 	CHECK(!is_same(local, local_neighbour));
 	CHECK(memcmp(&four, &six, sizeof(four)) == 0);
-	CHECK_TEXT(client_address_text(&four, text, sizeof(text)), "10.0.0.1");
-	six = key_of(AF_INET6, net, 16);
-	CHECK_TEXT(client_address_text(&six, text, sizeof(text)), "2001:db8:6161:6161::/64");
 }
 
 static int group_of(uint8_t family, const char *bytes, size_t size)
@@ -73,6 +77,61 @@ TEST(addresses_of_the_same_site)
 	CHECK_INT(group_of_uid(UINT32_MAX), 3);
 }
 
+static void keep_row(void *context, const struct address_row *row)
+{
+	CHECK(row->clients == 1 && row->logins == 1 && row->refused == 0 && row->failures == 0);
+	strcpy(context, row->text);
+}
+
+/* Returns the text of the row for a client with this address. */
+static const char *text_of_brief(const struct brief_address *brief)
+{
+	static char text[CLIENT_ADDRESS_TEXT];
+
+	begin(1);
+	come_from(brief);
+	client_addresses_each_row(&scene.world, keep_row, text);
+	end();
+	return text;
+}
+
+static const char *text_of(const char *ip, uint16_t port)
+{
+	struct address a;
+	struct brief_address brief;
+
+	address_from_ip(&a, ip, port);
+	brief_address_of(&brief, &a, 0);
+	return text_of_brief(&brief);
+}
+
+TEST(mapped_and_plain_addresses_are_equal)
+{
+	CHECK_TEXT(text_of("10.0.0.7", 1), "10.0.0.7");
+	CHECK_TEXT(text_of("::ffff:10.0.0.7", 2), "10.0.0.7");
+	CHECK_TEXT(text_of("::10.0.0.7", 3), "::10.0.0.7");
+	CHECK_TEXT(text_of("::1", 3), "::1");
+	CHECK_TEXT(text_of("fe80::1", 3), "fe80::1");
+	CHECK_TEXT(text_of("2001:db8:0:1:2::3", 3), "2001:db8:0:1::/64");
+	CHECK_TEXT(text_of("2001:db8::1", 4), "2001:db8::/64");
+	CHECK_TEXT(text_of("2001:db8:6161:6161:6262::6363", 4), "2001:db8:6161:6161::/64");
+}
+
+TEST(unix_users_are_separate)
+{
+	struct brief_address one = { .family = AF_UNIX, .port = 6432, .u.peer = { .pid = 7, .uid = 1000 } }, other = one;
+	struct address_key a, b;
+
+	other.u.peer.pid = 8;
+	a = key_of(&one);
+	b = key_of(&other);
+	CHECK_INT(memcmp(&a, &b, sizeof(a)), 0);
+	CHECK_TEXT(text_of_brief(&one), "unix:1000");
+	other.u.peer.uid = 1001;
+	b = key_of(&other);
+	CHECK(memcmp(&a, &b, sizeof(a)) != 0);
+}
+
 TEST(uids_of_one_range_share_a_site)
 {
 	begin(100);
@@ -81,7 +140,7 @@ TEST(uids_of_one_range_share_a_site)
 	come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = 1000 });
 	come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = 1001 });
 	CHECK_INT((int)HASH_COUNT(scene.world.addresses->sites), 3);
-	CHECK_INT(client_address_of(&scene.clients[0])->site->login_count, 10);
+	CHECK_INT(scene.clients[0].login->address->site->login_count, 10);
 	end();
 }
 
@@ -92,16 +151,16 @@ TEST(counts_follow_the_clients)
 	begin(2);
 	a = come(1);
 	b = come(1);
-	CHECK_INT(client_address_of(a)->clients, 2);
-	CHECK(!client_address_is_crowded(&scene.world));
+	CHECK_INT(a->login->address->clients, 2);
+	CHECK_INT(scene.world.addresses->login_count, 2);
 	come(2);
-	CHECK(client_address_is_crowded(&scene.world));
+	CHECK_INT(scene.world.addresses->login_count, 3);
 	client_address_login_over(b);
 	client_address_login_over(b);
-	CHECK(!client_address_is_crowded(&scene.world));
-	CHECK_INT(client_address_of(a)->clients, 2);
+	CHECK_INT(scene.world.addresses->login_count, 2);
+	CHECK_INT(a->login->address->clients, 2);
 	leave(b);
-	CHECK_INT(client_address_of(a)->clients, 1);
+	CHECK_INT(a->login->address->clients, 1);
 	end();
 }
 
@@ -118,10 +177,11 @@ TEST(trusted_unix_socket_users_are_not_limited)
 	c->peer.remote.u.peer.uid = geteuid();
 	list_init(&c->login->address_node);
 	list_init(&c->login->waited_for_node);
+	list_init(&c->login->refusal_node);
 	list_append(&scene.world.clients, &c->peer.node);
 	CHECK(client_address_enter(c));
 	come(1);
-	CHECK(!client_address_is_crowded(&scene.world));
+	CHECK_INT(scene.world.addresses->login_count, 1);
 	end();
 }
 
@@ -164,31 +224,29 @@ TEST(invalid_login_step_fails_the_assertion)
 
 /* ---- which login ends ---- */
 
-static struct {
-	const struct client *ended;
-	bool has_refusal;		/* a failed login waits for its refusal */
-} told;
+static const struct client *ended;
 
 void client_end(struct client *c, enum close_reason why, const char *detail)
 {
 	(void)why;
 	(void)detail;
-	told.ended = c;
+	ended = c;
 	c->peer.fate = PEER_ENDS;
 }
 
-bool refusals_hurry(struct refusals *refusals)
+const char *client_text(const struct client *c, char *buf, size_t size)
 {
-	(void)refusals;
-	return told.has_refusal;
+	(void)c;
+	(void)size;
+	return buf;
 }
 
 /* Returns the client whose login ends in favour of this client; NULL: the new client is refused. */
 static const struct client *displaced_by(struct client *fresh)
 {
-	told.ended = NULL;
-	CHECK_INT(displace_login(fresh, REASON_LOGIN_TIMEOUT), told.ended != NULL);
-	return told.ended;
+	ended = NULL;
+	CHECK_INT(displace_login(fresh, REASON_LOGIN_TIMEOUT), ended != NULL);
+	return ended;
 }
 
 TEST(youngest_login_of_the_fullest_address_ends)
@@ -255,16 +313,17 @@ TEST(login_that_waits_for_pgweir_is_not_silent)
 
 TEST(delayed_refusal_is_displaced_before_any_login)
 {
-	struct client *fresh;
+	struct client *refused, *fresh;
 
 	begin(1);
 	come(1);
 	come(1);
+	refused = come(3);
 	fresh = come(2);
-	told.has_refusal = true;
-	CHECK(displace_login(fresh, REASON_LOGIN_TIMEOUT));
-	CHECK(!told.ended);
-	told.has_refusal = false;
+	list_append(&scene.world.addresses->refused, &refused->login->refusal_node);
+	scene.world.addresses->refused_count = refused->login->address->refused = 1;
+	CHECK(displaced_by(fresh) == refused);
+	CHECK(scene.world.addresses->refused_count == 0 && refused->login->address->refused == 0);
 	end();
 }
 

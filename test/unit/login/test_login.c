@@ -67,7 +67,7 @@ TEST(failed_tls_handshake)
 	client = house_connect(&whole);
 	c = whole_last_client();
 	login_step_to(c, LOGIN_TLS);
-	login_secured(c, "no cipher");
+	whole.world->ops->client_stream->on_secured(&c->peer.stream, "no cipher");
 	house_settle(&whole);
 	/* after TLS was accepted, no cleartext message is sent */
 	CHECK(client->is_gone);
@@ -77,7 +77,7 @@ TEST(failed_tls_handshake)
 	client = house_connect(&whole);
 	c = whole_last_client();
 	login_step_to(c, LOGIN_TLS);
-	login_secured(c, NULL);
+	whole.world->ops->client_stream->on_secured(&c->peer.stream, NULL);
 	CHECK_INT(c->login->step, LOGIN_PACKET);
 	whole_close();
 }
