@@ -105,24 +105,21 @@ bool caller_flush(struct caller *caller);
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
 /* Initialises the result of a command with its columns. */
 void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result);
-/* Runs a command after checking the caller's access; verb_run runs it again for more rows. `result` must be initialised. */
-enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
 /* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was not paused before. */
 enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun);
 /* Sends; the rest of the answer follows in a later turn. */
 void caller_answer_later(struct caller *caller);
 
-/* verbs.c: runs the command and writes its rows to `result`. The right to run the command and the form of its argument have been checked. */
-enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result);
+/* verbs.c: checks that the caller may run the command (`is_first`), and runs it; or produces more rows (OUTCOME_GOES_ON). Writes the rows to
+   `result`, which is initialised. The form of the argument has been checked. */
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result, bool is_first);
 
 /* extended.c */
 /* Handles a message of the extended protocol: P B D E C S H. False: its body is malformed. */
 bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, size_t size);
 /* Continues the Execute of caller->portal. */
 void extended_continue(struct caller *caller);
-/* Closes all portals: the transaction ends with Sync or Query. */
-void extended_end_transaction(struct caller *caller);
-/* Closes all portals and statements. */
-void extended_end(struct caller *caller);
+/* Closes all portals: the transaction ends with Sync or Query. `also_statements`: and all statements. */
+void extended_end(struct caller *caller, bool also_statements);
 
 #endif

@@ -51,13 +51,11 @@ enum command_verdict { COMMAND_PARSE_OK, COMMAND_PARSE_INVALID, COMMAND_PARSE_NO
 /* Parses one statement from sql_next_statement; an empty one is OK. Call command_free in any case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
 void command_free(struct command *command);
-/* Writes a hint for a statement that cannot be parsed: the command that was probably meant, or the syntax of its verb. Returns
-   buf, or NULL without a hint. */
-const char *command_suggest(struct sql_span text, char *buf, size_t size);
-#define COMMAND_SUGGESTION 128
+#define COMMAND_HINT 128
 #define COMMAND_BRIEF 160
-/* The part of an unparsable statement that may be logged: only the verb and the word after it, because the rest may contain a secret. */
-const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF]);
+/* Explains a statement that cannot be parsed. `hint`: the command that was probably meant, or the syntax of its verb. Returns hint, or NULL without a
+   hint. `brief`: the part that may be logged, only the verb and the word after it, because the rest may contain a secret. */
+const char *command_explain(struct sql_span text, char hint[COMMAND_HINT], char brief[COMMAND_BRIEF]);
 
 /* The session parameters of the console; the name after the last is NULL. */
 struct console_param {

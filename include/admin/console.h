@@ -22,8 +22,7 @@ void console_free(struct console **console);
 /* Called once a turn: waiting commands (PAUSE, SUSPEND, KILL, WAIT_CLOSE) are answered when their condition holds. A SUSPEND
    ends with the last console connection. */
 void console_turn(struct console *console);
-/* The same commands from signals (USR1, USR2) and main, without a client. */
-void console_pause_all(struct console *console);
-void console_resume_all(struct console *console);
+/* PAUSE (`on`) and RESUME from signals (USR1, USR2), without a client. */
+void console_pause_all(struct console *console, bool on);
 
 #endif

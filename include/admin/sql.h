@@ -30,8 +30,4 @@ enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out);
    statement. */
 bool sql_next_statement(struct sql_span *rest, struct sql_span *out);
 
-/* Writes the value of a token, without quotes, and with doubled quotes reduced. Writes at most raw.size bytes to `to`, without
-   a NUL; returns their number. */
-size_t sql_unquote(enum sql_token token, struct sql_span raw, char *to);
-
 #endif

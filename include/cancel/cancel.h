@@ -8,14 +8,12 @@
 
 struct peer_line;
 
-/* State of cancel requests for the whole process. */
+/* State of cancel requests for the whole process. Initialise with zeros and list_init(). */
 struct cancels {
 	struct client *by_pid;		/* uthash: clients by the process number of their cancel key */
 	struct peer_line *lines;	/* uthash: requests for other poolers of the group; see cancel.c */
 	struct list predecessors;	/* processes that were replaced and still have clients; see predecessors.c */
 };
-/* NULL: no memory. */
-struct cancels *cancels_new(void);
 /* There must be no clients. */
 void cancels_free(struct cancels **cancels);
 
@@ -33,10 +31,8 @@ void cancel_refuse_waiting(struct client *client);
 void cancel_read(struct client *canceller);
 /* Handles input on the server connection that carries a cancel request. */
 void cancel_server_read(struct server *carrier);
-/* The carrier has taken too long. It is unknown whether the signal was sent, so the target is closed when it is released. */
-void cancel_timed_out(struct server *carrier);
-/* Callback of room pool: opens a connection for this request. */
-void cancel_dial(struct client *canceller);
+/* struct pool_ops: opens a connection for this request. */
+void cancel_dial(struct pool *pool, struct pool_client *request);
 /* The parameters of this client's server are set: cancel requests that waited for that can continue. */
 void cancel_release_waiting(struct client *target);
 /* The server has answered everything: requests without a connection yet have nothing to cancel. */

@@ -27,7 +27,7 @@
 /* Functions of room admin for console clients; set by main. */
 struct console_ops {
 	/* Handles a complete message, with a body of `size` bytes, of a client that is READY and logged in. Either answers with client_send(), or the
-	   client is not READY afterwards, is answered in later turns, and client_console_done() follows. */
+	   client is not READY afterwards and is answered in later turns; then the console puts it on world->again. */
 	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size);
 	/* Continues a long answer to a client that is not READY, after peer_come_again() or an event. */
 	void (*go_on)(void *context, struct client *client);
@@ -58,7 +58,6 @@ struct client_addresses;	/* auth/client_address.h */
 struct derivations;		/* backend/derivation.h */
 struct handshakes;		/* login/handshake.h */
 struct lookups;			/* auth/lookup.h */
-struct refusals;		/* auth/refusal.h */
 struct secrets;			/* backend/keys.h */
 struct successor;		/* cancel/predecessors.h */
 struct unknown;			/* auth/unknown.h */
@@ -134,7 +133,6 @@ struct world {
 	struct unknown *unknown;		/* secrets for users that do not exist */
 	struct verifiers *verifiers;		/* processes for PAM and LDAP */
 	struct derivations *derivations;	/* SCRAM keys that are being derived */
-	struct refusals *refusals;		/* failed logins */
 	struct randomness randomness;		/* for cancel keys and names of statements */
 	uint8_t seed[32];			/* random; for secrets of users that do not exist, and for digests that clients cannot predict */
 

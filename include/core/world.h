@@ -46,21 +46,17 @@ void world_check(const struct world *world);
 
 /* Handles the input of a console client after its login (console_client.c). `from_socket`: the socket may be readable. */
 void console_read(struct client *client, bool from_socket);
-/* The client is READY again: its next messages are read. */
-void client_console_done(struct client *client);
-/* SUSPEND and RESUME: no connection is read while `on`; world_is_flushed returns true when every buffer is empty. */
+/* SUSPEND and RESUME: no connection is read while `on`. */
 void world_suspend(struct world *world, bool on);
-bool world_is_flushed(const struct world *world);
-/* Closes connections with unsent bytes, for suspend_timeout. */
-void world_drop_unflushed(struct world *world);
+/* Returns the number of connections with bytes to be passed on. `drop`: closes them, for suspend_timeout, and returns 0. */
+size_t world_unflushed(struct world *world, bool drop);
 /* SHUTDOWN: closes the TCP listening sockets, at once or (WAIT_CLIENTS) after a moment. A shutdown in progress is never
    replaced by a gentler one. */
 void world_drain(struct world *world, enum world_drain how);
 /* Returns the number of clients or servers that a shutdown waits for. */
 size_t world_drain_left(const struct world *world);
-/* Whether a shutdown waits for no more clients or servers; false without a shutdown. */
-bool world_is_drained(const struct world *world);
-/* Whether another process has replaced this one, and all clients that could not be handed over have left. */
-bool world_is_deserted(const struct world *world);
+/* Whether the process has no more to do: a shutdown waits for no more clients or servers, or another process has replaced this one, and all clients
+   that could not be handed over have left. */
+bool world_is_over(const struct world *world);
 
 #endif

@@ -12,7 +12,6 @@ struct pooler {
 	struct console *console;
 	struct giver *giver;			/* waits for a process that replaces this one; NULL: not possible */
 	bool tick_due;				/* also set by the giver when a handover is requested */
-	bool has_stopped;			/* leave the event loop */
 	bool is_silent;				/* connections end without an error message */
 };
 

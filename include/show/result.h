@@ -45,12 +45,11 @@ struct result_format {
 void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count);
 void result_free(struct result *r);
 
-/* Adds a value to a text column. A NULL pointer is SQL null. */
+/* Adds a value to a text column. NULL: SQL null, for a column of any type. */
 void result_text(struct result *r, const char *text);
 /* Adds a value to an int4 (limited to its range), int8, numeric or text column. */
 void result_number(struct result *r, int64_t value);
 void result_count(struct result *r, uint64_t value);	/* values beyond INT64_MAX only for numeric columns */
-void result_null(struct result *r);
 /* Records that there was no memory for the values. */
 static inline void result_fail(struct result *r) { r->rows.failed = true; }
 

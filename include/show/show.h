@@ -34,7 +34,9 @@ struct figure {
 struct show_item {
 	const char *name;
 	bool for_monitor;			/* stats_users may see it too */
-	void (*fill)(const struct show *show);	/* NULL: no rows */
+	/* Writes rows to show->to, which result_init() has prepared with the standard or with all columns of the item. More rows are left if
+	   show->to->walk.goes_on; the next call gives them. NULL: no rows. */
+	void (*fill)(const struct show *show);
 	uint64_t standard, extra;		/* groups of figures */
 	const char *sentence;
 	size_t standard_columns, all_columns;	/* 0: no result */
@@ -46,7 +48,4 @@ struct show_item {
 const struct show_item *show_find(const char *name);
 /* All items, in the order of the table; NULL after the last. */
 const struct show_item *show_at(size_t index);
-/* Writes rows to show->to, which result_init() has prepared with the standard or with all columns of show->item. More rows are
-   left if show->to->walk.goes_on; the next call gives them. */
-void show_run(const struct show *show);
 #endif

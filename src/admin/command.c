@@ -61,14 +61,18 @@ static bool is_over(struct sql_span rest)
 	return sql_next_token(&rest, &none) == SQL_END;
 }
 
-/* Writes the value of a token at *to, which moves after it. */
+/* Writes the value of a token, without quotes and with doubled quotes reduced, at *to, which moves after it: at most raw.size bytes, and a NUL. */
 static const char *store(enum sql_token token, struct sql_span raw, char **to)
 {
 	char *text = *to;
-	size_t size = sql_unquote(token, raw, text);
+	bool is_quoted = token == SQL_IDENTIFIER || token == SQL_STRING;
 
-	text[size] = '\0';
-	*to += size + 1;
+	for (size_t i = is_quoted; i + is_quoted < raw.size; i++) {
+		*(*to)++ = raw.at[i];
+		if (is_quoted && raw.at[i] == raw.at[0])
+			i++;
+	}
+	*(*to)++ = '\0';
 	return text;
 }
 
@@ -198,51 +202,45 @@ static void upper(char *word)
 			*word -= 'a' - 'A';
 }
 
-const char *command_suggest(struct sql_span text, char *buf, size_t size)
+const char *command_explain(struct sql_span text, char hint[COMMAND_HINT], char brief[COMMAND_BRIEF])
 {
-	char word[NAME_MOST], item[NAME_MOST];
-	const struct command_row *row;
+	char word[NAME_MOST], argument[NAME_MOST];
 	const char *nearest, *verbs[COMMANDS];
+	const struct command_row *row;
+	struct sql_span rest;
+	bool has_argument;
 
+	snprintf(brief, COMMAND_BRIEF, "...");
 	if (!take_word(&text, word))
 		return NULL;
-	upper(word);
 	row = find_verb(word);
+	rest = text;
+	has_argument = take_word(&rest, argument);
+	if (is_over(text))
+		snprintf(brief, COMMAND_BRIEF, "%s", word);
+	else if (row && row->argument != ARGUMENT_SETTING && has_argument && is_over(rest))
+		snprintf(brief, COMMAND_BRIEF, "%s %s", word, argument);
+	else
+		snprintf(brief, COMMAND_BRIEF, "%s ...", word);
 	if (row && row->help) {
-		snprintf(buf, size, "The command is: %s", row->help);
-		return buf;
+		snprintf(hint, COMMAND_HINT, "The command is: %s", row->help);
+		return hint;
 	}
-	if (row && row->argument == ARGUMENT_ITEM && take_word(&text, item)) {
-		upper(item);
-		nearest = nearest_item(item);
-		snprintf(buf, size, "Did you mean \"SHOW %s\"?", nearest ? nearest : "");
-		return nearest ? buf : NULL;
+	if (row && row->argument == ARGUMENT_ITEM && has_argument) {
+		upper(argument);
+		nearest = nearest_item(argument);
+		snprintf(hint, COMMAND_HINT, "Did you mean \"SHOW %s\"?", nearest ? nearest : "");
+		return nearest ? hint : NULL;
 	}
+	upper(word);
 	for (size_t i = 0; i < COMMANDS; i++)
 		verbs[i] = command_rows[i].verb;
 	nearest = row ? NULL : text_nearest(word, verbs, COMMANDS);
 	if (nearest)
-		snprintf(buf, size, "Did you mean \"%s\"?", nearest);
+		snprintf(hint, COMMAND_HINT, "Did you mean \"%s\"?", nearest);
 	else if (!row && (nearest = nearest_item(word)) != NULL)
-		snprintf(buf, size, "Did you mean \"SHOW %s\"?", nearest);
-	return nearest ? buf : NULL;
-}
-
-const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF])
-{
-	char word[NAME_MOST], argument[NAME_MOST];
-	const struct command_row *row;
-
-	if (!take_word(&text, word))
-		return "...";
-	row = find_verb(word);
-	if (is_over(text))
-		snprintf(buf, COMMAND_BRIEF, "%s", word);
-	else if (row && row->argument != ARGUMENT_SETTING && take_word(&text, argument) && is_over(text))
-		snprintf(buf, COMMAND_BRIEF, "%s %s", word, argument);
-	else
-		snprintf(buf, COMMAND_BRIEF, "%s ...", word);
-	return buf;
+		snprintf(hint, COMMAND_HINT, "Did you mean \"SHOW %s\"?", nearest);
+	return nearest ? hint : NULL;
 }
 
 enum command_verdict command_parse(struct sql_span text, struct command *out)

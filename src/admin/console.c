@@ -145,9 +145,7 @@ static enum wait_verdict wait_check(const struct caller *caller)
 	case WAIT_FOR_SUSPEND:
 		if (!pools->suspended)
 			return WAIT_RESUMED;
-		if (most > 0 && world->now - wait->since >= most)
-			world_drop_unflushed(world);
-		is_over = world_is_flushed(world);
+		is_over = world_unflushed(world, most > 0 && world->now - wait->since >= most) == 0;
 		break;
 	case WAIT_FOR_NOTHING:
 		break;
@@ -221,7 +219,7 @@ static void caller_free(struct caller *caller)
 {
 	list_remove(&caller->node);
 	wait_forget(caller);
-	extended_end(caller);
+	extended_end(caller, true);
 	close_statement(caller);
 	bytes_free(&caller->out);
 	bytes_free(&caller->rest);
@@ -288,24 +286,6 @@ void caller_begin_result(const struct caller *caller, const struct command *comm
 	result_init(result, &result_wire, columns, count);
 }
 
-enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
-{
-	struct stats *total = &caller->client->pooled.pool->database->stats.total;
-	const struct client *client = caller->client;
-	bool may_run = client->is_admin;
-
-	if (!may_run && client->may_show && command->id == COMMAND_SHOW)
-		may_run = !command->show || command->show->for_monitor;
-	else if (!may_run && client->may_show)
-		may_run = command->row->for_monitor || (command->id == COMMAND_SET && console_param_find(command->name));
-	if (!may_run)
-		return caller_refuse(caller, CONSOLE_ERROR_ACCESS, NULL, NULL, NULL);
-	/* SHOW STATS lists the console as a database. */
-	total->query_count++;
-	total->xact_count++;
-	return verb_run(caller, command, result);
-}
-
 void caller_answer_later(struct caller *caller)
 {
 	if (caller_must_rest(caller))
@@ -319,14 +299,15 @@ void caller_answer_later(struct caller *caller)
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement)
 {
 	struct bytes text = BYTES_EMPTY, told = BYTES_EMPTY, logged = BYTES_EMPTY;
-	char hint[COMMAND_SUGGESTION], brief[COMMAND_BRIEF];
+	char place[COMMAND_HINT], brief[COMMAND_BRIEF];
+	const char *hint = command_explain(statement, place, brief);
 
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
 	pg_build_report(&caller->out, 'E', "ERROR", errors[CONSOLE_ERROR_INVALID].sqlstate,
-		       error_text(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told), NULL, command_suggest(statement, hint, sizeof(hint)));
+		       error_text(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told), NULL, hint);
 	/* the log gets less, because the statement may contain a secret */
-	log_refusal(caller, error_text(CONSOLE_ERROR_INVALID, command_brief(statement, brief), NULL, &logged));
+	log_refusal(caller, error_text(CONSOLE_ERROR_INVALID, brief, NULL, &logged));
 	bytes_free(&text);
 	bytes_free(&told);
 	bytes_free(&logged);
@@ -351,7 +332,7 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 	switch (command_parse(statement, &caller->command)) {
 	case COMMAND_PARSE_OK:
 		caller_begin_result(caller, &caller->command, &caller->answer);
-		outcome = caller_run(caller, &caller->command, &caller->answer);
+		outcome = verb_run(caller, &caller->command, &caller->answer, true);
 		if (caller->answer.column_count > 0 && (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON))
 			result_describe(&caller->answer, &caller->out);
 		give_rows(caller, outcome);
@@ -467,7 +448,7 @@ static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 	if (caller->in_query) {
 		/* the rows of the open statement, then the rest of the text */
 		if (caller->command.row) {
-			outcome = verb_run(caller, &caller->command, &caller->answer);
+			outcome = verb_run(caller, &caller->command, &caller->answer, false);
 			give_rows(caller, outcome);
 			is_postponed = postpone_rest(caller, outcome);
 		}
@@ -486,8 +467,11 @@ static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 		caller->skips |= !is_good;
 		caller_flush(caller);
 	}
-	if (caller_settle(caller))
-		client_console_done(caller->client);
+	if (!caller_settle(caller))
+		return;
+	/* its next messages are read */
+	flow_unblock(&caller->client->peer, FLOW_HELD);
+	peer_come_again(&caller->client->peer);
 }
 
 /* ---- the interface to room core ---- */
@@ -532,7 +516,7 @@ static void on_message(void *context, struct client *client, uint8_t type, const
 			client_end(client, REASON_BAD_PACKET, NULL);
 			break;
 		}
-		extended_end_transaction(caller);
+		extended_end(caller, false);
 		caller_query(caller, (struct sql_span){ (const char *)body, size - 1 }, false);
 		break;
 	case 'P': case 'B': case 'D': case 'E': case 'C': case 'S': case 'H':
@@ -646,7 +630,7 @@ void console_turn(struct console *console)
 	/* The client of the SUSPEND may have lost its connection, and only a RESUME would end the suspension. */
 	if (console->world->pools->suspended && !console->callers) {
 		log_info("admin disappeared when suspended, doing RESUME");
-		console_resume_all(console);
+		console_pause_all(console, false);
 	}
 	if (list_is_empty(&console->waiting))
 		return;
@@ -668,20 +652,12 @@ void console_turn(struct console *console)
 	}
 }
 
-void console_pause_all(struct console *console)
-{
-	struct pools *pools = console->world->pools;
-
-	if (!pools_is_paused(pools, NULL))
-		pools_pause(pools, NULL, true);
-}
-
-void console_resume_all(struct console *console)
+void console_pause_all(struct console *console, bool on)
 {
 	struct world *world = console->world;
 
-	if (world->pools->suspended)
+	if (!on && world->pools->suspended)
 		world_suspend(world, false);
-	if (pools_is_paused(world->pools, NULL))
-		pools_pause(world->pools, NULL, false);
+	if (pools_is_paused(world->pools, NULL) != on)
+		pools_pause(world->pools, NULL, on);
 }

@@ -171,17 +171,13 @@ static void held_count_rows(struct held *held, struct portal *p)
 
 /* ---- the end ---- */
 
-void extended_end_transaction(struct caller *caller)
+void extended_end(struct caller *caller, bool also_statements)
 {
 	LIST_EACH_SAFE(node, &caller->held.portals)
 		held_portal_drop(&caller->held, LIST_OBJECT(node, struct portal, node));
-}
-
-void extended_end(struct caller *caller)
-{
-	extended_end_transaction(caller);
 	LIST_EACH_SAFE(node, &caller->held.statements)
-		held_statement_drop(&caller->held, LIST_OBJECT(node, struct held_statement, node));
+		if (also_statements)
+			held_statement_drop(&caller->held, LIST_OBJECT(node, struct held_statement, node));
 }
 
 /* ---- Parse ---- */
@@ -275,6 +271,17 @@ static void refuse_number(struct caller *caller, enum console_error why, size_t 
 	fail(caller, why, first, second);
 }
 
+/* Sets the format codes of a Bind: none (all text), one for all columns, or one per column. False: another number of codes. The
+   codes must be of enum wire_format. */
+static bool set_formats(struct result *r, const uint16_t *codes, size_t count)
+{
+	if (count > 1 && count != r->column_count)
+		return false;
+	for (size_t i = 0; i < r->column_count; i++)
+		r->binary[i] = count > 0 && codes[count == 1 ? 0 : i] == WIRE_BINARY;
+	return true;
+}
+
 static bool on_bind(struct caller *caller, struct pg_cursor *c)
 {
 	struct held *held = &caller->held;
@@ -301,7 +308,7 @@ static bool on_bind(struct caller *caller, struct pg_cursor *c)
 	/* Without a result any formats are accepted, as in PostgreSQL. */
 	if (bind.bad_code)
 		refuse_number(caller, CONSOLE_ERROR_BIND_FORMAT_CODE, bind.bad_code, 0);
-	else if (p->result.column_count > 0 && !result_set_formats(&p->result, bind.code, bind.codes))
+	else if (p->result.column_count > 0 && !set_formats(&p->result, bind.code, bind.codes))
 		refuse_number(caller, CONSOLE_ERROR_BIND_FORMATS, bind.codes, p->result.column_count);
 	if (caller->skips)
 		held_portal_drop(held, p);
@@ -429,7 +436,7 @@ void extended_continue(struct caller *caller)
 		caller->portal = NULL;
 		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else {
-		verb_run(caller, &p->command, &p->result);
+		verb_run(caller, &p->command, &p->result, false);
 		open(caller, p, caller->portal_most);
 	}
 	if (caller->client->console_state == CONSOLE_RUNNING)
@@ -456,7 +463,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else if (p->state == PORTAL_READY) {
 		p->state = PORTAL_OVER;
-		outcome = caller_run(caller, &p->command, &p->result);
+		outcome = verb_run(caller, &p->command, &p->result, true);
 		if (caller_is_gone(caller))
 			return true;
 		if (outcome == OUTCOME_FAILED)
@@ -496,7 +503,7 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 		break;
 	case 'S':
 		caller->skips = false;
-		extended_end_transaction(caller);
+		extended_end(caller, false);
 		pg_build(&caller->out, 'Z', "I", 1);
 		caller_flush(caller);
 		break;

@@ -20,15 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool result_set_formats(struct result *r, const uint16_t *codes, size_t count)
-{
-	if (count > 1 && count != r->column_count)
-		return false;
-	for (size_t i = 0; i < r->column_count; i++)
-		r->binary[i] = count > 0 && codes[count == 1 ? 0 : i] == WIRE_BINARY;
-	return true;
-}
-
 void result_describe(const struct result *r, struct bytes *out)
 {
 	size_t mark = bytes_size(out), name;

@@ -145,19 +145,3 @@ bool sql_next_statement(struct sql_span *rest, struct sql_span *out)
 		end = token.at + token.size;
 	}
 }
-
-size_t sql_unquote(enum sql_token token, struct sql_span raw, char *to)
-{
-	size_t size = 0;
-
-	if (token != SQL_IDENTIFIER && token != SQL_STRING) {
-		memcpy(to, raw.at, raw.size);
-		return raw.size;
-	}
-	for (size_t i = 1; i + 1 < raw.size; i++) {
-		to[size++] = raw.at[i];
-		if (raw.at[i] == raw.at[0])
-			i++;
-	}
-	return size;
-}

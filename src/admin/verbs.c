@@ -33,10 +33,22 @@ static verb *const verbs[COMMANDS] = {
 
 /* ---- commands ---- */
 
-enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result)
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result, bool is_first)
 {
+	struct stats *total = &caller->client->pooled.pool->database->stats.total;
+	const struct client *client = caller->client;
+	bool may_run = client->is_admin || !is_first;
 	enum outcome outcome;
 
+	if (!may_run && client->may_show && command->id == COMMAND_SHOW)
+		may_run = !command->show || command->show->for_monitor;
+	else if (!may_run && client->may_show)
+		may_run = command->row->for_monitor || (command->id == COMMAND_SET && console_param_find(command->name));
+	if (!may_run)
+		return caller_refuse(caller, CONSOLE_ERROR_ACCESS, NULL, NULL, NULL);
+	/* SHOW STATS lists the console as a database */
+	total->query_count += is_first;
+	total->xact_count += is_first;
 	caller->result = result;
 	outcome = verbs[command->id](caller, command);
 	caller->result = NULL;
@@ -114,7 +126,7 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 	if (command->parameter) {
 		result_text(caller->result, command->value);
 	} else if (command->show->fill) {
-		show_run(&show);
+		show.item->fill(&show);
 	} else {
 		/* SHOW HELP: all items of SHOW, and the other commands, as a NOTICE */
 		for (size_t i = 0; (item = show_at(i)) != NULL; i++)

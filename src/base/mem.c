@@ -150,21 +150,6 @@ struct arena *arena_new(bool is_hidden)
 	return arena;
 }
 
-static struct block *arena_grow(struct arena *arena, size_t least)
-{
-	size_t size = arena->next_size < least ? least : arena->next_size;
-	struct block *block = arena->is_hidden ? mem_try_hidden(sizeof(*block) + size) : mem_try(sizeof(*block) + size);
-
-	if (!block)
-		return NULL;
-	block->size = size;
-	block->next = arena->blocks;
-	arena->blocks = block;
-	if (arena->next_size < BLOCK_MOST)
-		arena->next_size *= 2;
-	return block;
-}
-
 void *arena_take(struct arena *arena, size_t size)
 {
 	const size_t unit = sizeof(max_align_t);
@@ -175,10 +160,18 @@ void *arena_take(struct arena *arena, size_t size)
 		return NULL;
 	/* Sizes are multiples of the strictest alignment, so each allocation is aligned. */
 	size = (size ? size + unit - 1 : unit) / unit * unit;
-	if (!block || block->size - block->used < size)
-		block = arena_grow(arena, size);
-	if (!block)
-		return NULL;
+	if (!block || block->size - block->used < size) {
+		size_t room = arena->next_size < size ? size : arena->next_size;
+
+		block = arena->is_hidden ? mem_try_hidden(sizeof(*block) + room) : mem_try(sizeof(*block) + room);
+		if (!block)
+			return NULL;
+		block->size = room;
+		block->next = arena->blocks;
+		arena->blocks = block;
+		if (arena->next_size < BLOCK_MOST)
+			arena->next_size *= 2;
+	}
 	memory = (char *)block->memory + block->used;
 	block->used += size;
 	return memory;

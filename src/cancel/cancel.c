@@ -451,15 +451,6 @@ void peers_check(const struct world *w)
 
 /* ---- keys ---- */
 
-struct cancels *cancels_new(void)
-{
-	struct cancels *all = mem_try(sizeof(*all));
-
-	if (all)
-		list_init(&all->predecessors);
-	return all;
-}
-
 void cancels_free(struct cancels **place)
 {
 	struct cancels *all = *place;
@@ -657,9 +648,10 @@ static void connected(struct server *carrier)
 		server_end(carrier, REASON_SERVER_CRASHED, NULL);
 }
 
-void cancel_dial(struct client *canceller)
+void cancel_dial(struct pool *pool, struct pool_client *request)
 {
-	struct world *w = canceller->peer.world;
+	struct client *canceller = client_of(request);
+	struct world *w = pool->pools->owner;
 	struct server *carrier = dial_for_cancel(canceller->cancel_target, connected);
 
 	/* the time until the carrier is connected counts for cancel_wait_timeout */
@@ -679,16 +671,6 @@ void cancel_server_read(struct server *carrier)
 
 	if (r < 0)
 		server_end(carrier, REASON_CANCEL_SENT, NULL);
-}
-
-void cancel_timed_out(struct server *carrier)
-{
-	struct client *canceller = carrier->carries_for;
-
-	/* it is unknown whether the signal will still be sent */
-	if (canceller && canceller->cancel_target)
-		canceller->cancel_target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
-	server_end(carrier, REASON_CONNECT_TIMEOUT, NULL);
 }
 
 void cancel_release_waiting(struct client *target)

@@ -15,20 +15,6 @@ static int64_t unix_pid(const struct peer *peer)
 	return peer->remote.family == AF_UNIX ? peer->remote.u.peer.pid : 0;
 }
 
-/* A console client is shown as active while a command of it is being answered; it never has a server. */
-static const char *state_of(const struct client *c)
-{
-	if (c->console_state != CONSOLE_READY)
-		return "active";
-	return client_state_rows[c->pooled.state].name;
-}
-
-static bool is_waiting(const struct client *c)
-{
-	return c->pooled.state == CLIENT_WAITING || c->pooled.state == CLIENT_WAITING_LOGIN ||
-	       c->pooled.state == CLIENT_LOOKUP || c->pooled.state == CLIENT_WAITING_CANCEL;
-}
-
 static const char *user_of(const struct client *c)
 {
 	if (c->pooled.login_user)
@@ -36,13 +22,6 @@ static const char *user_of(const struct client *c)
 	if (c->pooled.state == CLIENT_LOOKUP)
 		return c->login->user;
 	return c->pooled.pool ? c->pooled.pool->user->name : "(nouser)";
-}
-
-static const char *database_of(const struct client *c)
-{
-	if (c->pooled.state == CLIENT_LOOKUP)
-		return c->login->database;
-	return c->pooled.pool ? c->pooled.pool->database->name : "(nodb)";
 }
 
 static bool is_unauthenticated(const struct client *c)
@@ -85,6 +64,9 @@ static void fill_client(struct connection_row *row, const struct client *c)
 {
 	const struct peer *link = c->pooled.link ? &server_of(c->pooled.link)->peer : NULL;
 	usec_t in_state = c->peer.world->now - c->pooled.since;
+	bool is_waiting = c->pooled.state == CLIENT_WAITING || c->pooled.state == CLIENT_WAITING_LOGIN || c->pooled.state == CLIENT_LOOKUP ||
+			  c->pooled.state == CLIENT_WAITING_CANCEL;
+	const char *database = c->pooled.pool ? c->pooled.pool->database->name : "(nodb)";
 
 	*row = (struct connection_row){
 		.is_authenticated = !is_unauthenticated(c),
@@ -92,15 +74,16 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.is_console = c->is_console,
 		.is_asking = c->console_state == CONSOLE_RUNNING,
 		.user = user_of(c),
-		.database = database_of(c),
-		.state = state_of(c),
+		.database = c->pooled.state == CLIENT_LOOKUP ? c->login->database : database,
+		/* a console client is shown as active while a command of it is being answered; it never has a server */
+		.state = c->console_state != CONSOLE_READY ? "active" : client_state_rows[c->pooled.state].name,
 		.replication = pg_replication_name(c->replication),
 		.minor = c->minor,
 		.prepared = prepared_client_count(c),
 		.link_id = link ? link->id : 0,
 		.link_fd = link ? link->stream.fd : 0,
 		.in_state = in_state,
-		.waits = is_waiting(c) ? in_state : 0,
+		.waits = is_waiting ? in_state : 0,
 		.remote_pid = unix_pid(&c->peer),
 		.cancel_pid = c->cancel_pid, .cancel_key = c->cancel_key, .cancel_key_size = c->cancel_key_size,
 	};
@@ -136,14 +119,6 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		fill_pins(row, client_of(s->pooled.link));
 }
 
-static void fill(struct connection_row *row, struct peer *peer)
-{
-	if (peer->is_client)
-		fill_client(row, LIST_OBJECT(peer, struct client, peer));
-	else
-		fill_server(row, LIST_OBJECT(peer, struct server, peer));
-}
-
 void connections_walk(const struct world *w, struct connection_walk *walk, enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context)
 {
@@ -162,7 +137,10 @@ void connections_walk(const struct world *w, struct connection_walk *walk, enum 
 			walk->goes_on = most-- == 0;
 			if (walk->goes_on)
 				return;
-			fill(&row, peer);
+			if (peer->is_client)
+				fill_client(&row, LIST_OBJECT(peer, struct client, peer));
+			else
+				fill_server(&row, LIST_OBJECT(peer, struct server, peer));
 			give(context, &row);
 			walk->behind = peer->id;
 		}

@@ -103,9 +103,3 @@ void console_read(struct client *c, bool from_socket)
 	if (!waits_for_room(c) && may_go_on(c))
 		peer_come_again(&c->peer);
 }
-
-void client_console_done(struct client *c)
-{
-	flow_unblock(&c->peer, FLOW_HELD);
-	peer_come_again(&c->peer);
-}

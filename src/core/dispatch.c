@@ -23,6 +23,38 @@
 
 #include <unistd.h>
 
+/* ---- both ---- */
+
+static void on_drained(struct stream *stream)
+{
+	struct peer *peer = LIST_OBJECT(stream, struct peer, stream);
+
+	if (!peer_wake(peer))
+		return;
+	if (peer->is_client)
+		relay_client_drained(LIST_OBJECT(peer, struct client, peer));
+	else
+		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
+}
+
+static void on_secured(struct stream *stream, const char *error)
+{
+	struct peer *peer = LIST_OBJECT(stream, struct peer, stream);
+
+	struct client *c = LIST_OBJECT(peer, struct client, peer);
+
+	if (!peer_wake(peer))
+		return;
+	if (!peer->is_client) {
+		dial_secured(LIST_OBJECT(peer, struct server, peer), error);
+	} else if (error) {
+		client_end(c, REASON_TLS_HANDSHAKE, error);
+	} else {
+		login_step_to(c, LOGIN_PACKET);
+		login_read(c, true);
+	}
+}
+
 /* ---- clients ---- */
 
 /* The client of an event; NULL: it is ending, and its events are ignored until the reap. */
@@ -84,22 +116,6 @@ static void on_client_readable(struct stream *stream)
 		client_readable(c, true);
 }
 
-static void on_client_drained(struct stream *stream)
-{
-	struct client *c = client_of_event(stream);
-
-	if (c)
-		relay_client_drained(c);
-}
-
-static void on_client_secured(struct stream *stream, const char *error)
-{
-	struct client *c = client_of_event(stream);
-
-	if (c)
-		login_secured(c, error);
-}
-
 static bool request_client_step(struct stream *stream)
 {
 	struct client *c = client_of_event(stream);
@@ -109,8 +125,8 @@ static bool request_client_step(struct stream *stream)
 
 static const struct stream_ops client_stream = {
 	.on_readable = on_client_readable,
-	.on_drained = on_client_drained,
-	.on_secured = on_client_secured,
+	.on_drained = on_drained,
+	.on_secured = on_secured,
 	.request_step = request_client_step,
 };
 
@@ -118,7 +134,9 @@ static const struct stream_ops client_stream = {
    reap. */
 static bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
 {
-	enum close_reason too_many = w->conf->settings.max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
+	const struct settings *set = &w->conf->settings;
+	enum close_reason too_many = set->max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
+	int64_t most = set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn;
 	struct client *c = mem_try(sizeof(*c));
 
 	if (c)
@@ -149,7 +167,7 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 	}
 	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
-	if (c->login && c->login->address && client_address_is_crowded(w) && !displace_login(c, too_many))
+	if (c->login && c->login->address && w->addresses->login_count > most && !displace_login(c, too_many))
 		client_end(c, too_many, NULL);
 	return true;
 }
@@ -201,14 +219,6 @@ static void on_server_readable(struct stream *stream)
 		server_readable(s, true);
 }
 
-static void on_server_drained(struct stream *stream)
-{
-	struct server *s = server_of_event(stream);
-
-	if (s)
-		relay_server_drained(s);
-}
-
 static void on_server_connected(struct stream *stream, const char *error)
 {
 	struct server *s = server_of_event(stream);
@@ -217,19 +227,11 @@ static void on_server_connected(struct stream *stream, const char *error)
 		dial_connected(s, error);
 }
 
-static void on_server_secured(struct stream *stream, const char *error)
-{
-	struct server *s = server_of_event(stream);
-
-	if (s)
-		dial_secured(s, error);
-}
-
 static const struct stream_ops server_stream = {
 	.on_readable = on_server_readable,
-	.on_drained = on_server_drained,
+	.on_drained = on_drained,
 	.on_connected = on_server_connected,
-	.on_secured = on_server_secured,
+	.on_secured = on_secured,
 };
 
 /* ---- the turn ---- */

@@ -106,12 +106,6 @@ static void notify(struct pool_client *pc, usec_t waited)
 	bytes_free(&out);
 }
 
-static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
-{
-	(void)pool;
-	cancel_dial(client_of(canceller));
-}
-
 /* The first of them. */
 static bool yield(struct pool *pool)
 {
@@ -142,7 +136,7 @@ const struct pool_ops policy_ops = {
 	.drop = drop,
 	.refuse = refuse,
 	.notify = notify,
-	.dial_cancel = dial_cancel_op,
+	.dial_cancel = cancel_dial,
 	.yield = yield,
 	.pool_end = pool_end,
 };

@@ -86,6 +86,22 @@ static void free_server(struct server *s)
 	mem_free(s);
 }
 
+/* A server for a replication client has failed to log in, with this text: sends the error to the client, unless the client waits for another
+   attempt. */
+static void refuse_replication(const struct server *s, enum login_failure failure, const char *text)
+{
+	if (failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT)
+		return;
+	LIST_EACH(node, &s->pooled.pool->clients[CLIENT_WAITING]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->pooled.dedicated == s->pooled.dedicated) {
+			client_end(c, REASON_SERVER_SAID, text);
+			return;
+		}
+	}
+}
+
 /* Logs the end of a server, sends Terminate, and notes a failed login. */
 static void tell_server_end(struct server *s)
 {
@@ -114,7 +130,7 @@ static void tell_server_end(struct server *s)
 	if (s->pooled.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !failed_unused))
 		return;
 	if (server_info_failed(s, why, text, &failure) && s->pooled.dedicated)
-		login_server_failed(s, failure, text);
+		refuse_replication(s, failure, text);
 }
 
 static void reap_server(struct server *s)

@@ -8,7 +8,7 @@
 
 #include "auth/auth.h"
 #include "auth/lookup.h"
-#include "auth/refusal.h"
+#include "auth/client_address.h"
 #include "backend/derivation.h"
 #include "backend/dial.h"
 #include "state/notify_server.h"
@@ -86,12 +86,12 @@ static enum close_reason overdue_active(const struct client *c)
 	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
 }
 
-static void tick_active(struct pool *pool)
+/* `walk`: the list of idle clients is not in the order of deadlines. */
+static void tick_clients(struct pool *pool, bool walk)
 {
 	LIST_EACH_SAFE(node, &pool->clients[CLIENT_ACTIVE]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 		enum close_reason why = overdue_active(c);
-
 		char text[PIN_TEXT];
 
 		if (why == REASON_CLIENT_IDLE || why == REASON_PINNED_IDLE)
@@ -99,11 +99,6 @@ static void tick_active(struct pool *pool)
 		else if (why != REASON_NONE)
 			server_end(server_of(c->pooled.link), why, NULL);
 	}
-}
-
-/* `walk`: the list is not in the order of deadlines. */
-static void tick_idle(struct pool *pool, bool walk)
-{
 	LIST_EACH_SAFE(node, &pool->clients[CLIENT_IDLE]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
@@ -114,6 +109,25 @@ static void tick_idle(struct pool *pool, bool walk)
 		else if (!walk)
 			return;
 	}
+}
+
+/* client_login_timeout has passed: logs it if the login waits for a verifier or a derivation. */
+static void log_overdue_login(const struct client *c)
+{
+	const struct login *l = c->login;
+	int process = l && l->check ? verify_check_process(l->check) : 0;
+	char who[256];
+
+	client_text(c, who, sizeof(who));
+	if (l && l->derivation.derivation)
+		log_error("%s SCRAM: %s", who, l->question == QUESTION_PASSWORD ?
+			  "the password could not be compared with the secret in client_login_timeout" :
+			  "the secret for SCRAM could not be derived in client_login_timeout");
+	else if (process > 0)
+		log_error("%s %s: no answer in client_login_timeout; the verifier at work on it (process %d) is ended", who,
+			  l->method == AUTH_LDAP ? "LDAP" : "PAM", process);
+	else if (l && l->check)
+		log_error("%s %s: no verifier was free in client_login_timeout (max_auth_processes)", who, l->method == AUTH_LDAP ? "LDAP" : "PAM");
 }
 
 /* Clients without a pool. */
@@ -127,7 +141,7 @@ static void tick_unauthenticated(struct world *w)
 
 			if (!is_over(w, c->login_since, set->client_login_timeout))
 				continue;
-			auth_log_overdue(c);
+			log_overdue_login(c);
 			client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
 		}
 	/* cancel requests on their way to a peer, or waiting for the parameters of their target */
@@ -191,9 +205,14 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+		const struct client *canceller = s->carries_for;
 
-		if (is_over(w, s->pooled.since, set->server_connect_timeout))
-			cancel_timed_out(s);
+		if (!is_over(w, s->pooled.since, set->server_connect_timeout))
+			continue;
+		/* it is unknown whether the signal will still be sent, so the target is closed when it is released */
+		if (canceller && canceller->cancel_target)
+			canceller->cancel_target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
+		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
 	}
 	if (!set->server_fast_close)
 		return;
@@ -261,12 +280,12 @@ void world_tick(struct world *w)
 	for (size_t i = 0; i < w->conf->user_count; i++)
 		idle_limits_differ |= w->conf->users[i]->client_idle_timeout != CONF_UNSET;
 	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
-		world_stop_listening(w, false);
+		world_stop_listening(w, STOP_TCP);
 	lookups_tick(w->lookups);
 	verifiers_tick(w->verifiers, w->now);
 	derivations_tick(w->derivations, w->now);
 	retire_tick(w);
-	refusals_tick(w->refusals, w->now);
+	refusals_tick(w->addresses, w->now);
 	tick_unauthenticated(w);
 	peers_tick(w);
 	if (w->notifiers_wait)
@@ -279,8 +298,7 @@ void world_tick(struct world *w)
 
 		if (!limits_hold)
 			break;
-		tick_active(pool);
-		tick_idle(pool, idle_limits_differ);
+		tick_clients(pool, idle_limits_differ);
 		tick_logins(pool, CLIENT_WAITING_LOGIN, w);
 		/* replication clients */
 		if (pool->dedicated > 0)

@@ -6,7 +6,6 @@
 #include "auth/auth.h"
 #include "auth/client_address.h"
 #include "auth/lookup.h"
-#include "auth/refusal.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/derivation.h"
@@ -43,16 +42,9 @@
 
 static void update_context(struct tls_context **place, bool wanted, const struct tls_config *config, bool may_keep, struct conf_problems *problems)
 {
-	struct tls_context *fresh;
 	char why[512];
+	struct tls_context *fresh = wanted ? tls_context_new(config, *place, why, sizeof(why)) : NULL;
 
-	if (*place && (!wanted || tls_context_differs(*place, config))) {
-		fresh = wanted ? tls_context_new(config, why, sizeof(why)) : NULL;
-	} else if (!*place && wanted) {
-		fresh = tls_context_new(config, why, sizeof(why));
-	} else {
-		return;
-	}
 	if (wanted && !fresh) {
 		conf_problem_add_tls(problems, may_keep && *place, NULL, 0, "%s (TLS with %s)", why,
 				     config->server_side ? "clients" : "servers");
@@ -97,11 +89,11 @@ static void process_limits(const struct settings *set, struct verify_limits *ver
 		derivers->processes = processors > 1 ? (int)processors - 1 : 1;
 }
 
-static struct dns_config dns_config_of(const struct settings *set)
+static struct dns_config dns_config_of(struct world *w, const struct settings *set)
 {
 	return (struct dns_config){
 		.resolv_conf = set->resolv_conf, .max_ttl = set->dns_max_ttl, .nxdomain_ttl = set->dns_nxdomain_ttl,
-		.zone_check_period = set->dns_zone_check_period,
+		.zone_check_period = set->dns_zone_check_period, .changed = retire_moved, .context = w,
 	};
 }
 
@@ -114,17 +106,18 @@ static bool make_parts(struct world *w, struct conf *conf)
 	w->buffer = mem_try_hidden(READ_BUFFER);
 	relay_share_turn(w);
 	w->addresses = client_addresses_new();
-	w->refusals = refusals_new();
-	w->handshakes = handshakes_new();
-	w->cancels = cancels_new();
+	w->handshakes = mem_try(sizeof(*w->handshakes));
+	w->cancels = mem_try(sizeof(*w->cancels));
 	w->secrets = secrets_new();
 	w->unknown = unknown_new();
 	w->verifiers = verifiers_new(w->base, &verifiers);
 	w->derivations = derivations_new(w->base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
-	if (!w->buffer || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
+	if (!w->buffer || !w->addresses || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
 	    !w->verifiers || !w->derivations || !w->params)
 		return false;
+	verify_queue_init(&w->handshakes->waiting);
+	list_init(&w->cancels->predecessors);
 	w->statements = statements_new(w->params);
 	w->pools = pools_new(&policy_ops, conf, w->now);
 	w->lookups = w->pools ? lookups_new(w->pools) : NULL;
@@ -139,7 +132,7 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 {
 	struct world *w = mem_must(sizeof(*w));
 	const struct settings *set = &conf->settings;
-	struct dns_config dns = dns_config_of(set);
+	struct dns_config dns = dns_config_of(w, set);
 	struct userlist *users;
 	char why[512];
 
@@ -160,8 +153,6 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	else if (!(w->dns = dns_open(base, &dns, why, sizeof(why))))
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	else
-		dns_on_change(w->dns, retire_moved, w);
 	if (problems->errors == 0)
 		tls_contexts_update(&w->client_tls, &w->server_tls, set, false, problems);
 	users = problems->errors == 0 && set->auth_file ? userlist_load(set->auth_file, problems) : NULL;
@@ -196,7 +187,7 @@ void world_free(struct world **place)
 		return;
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
 	lookups_free(&w->lookups);
-	world_stop_listening(w, true);
+	world_stop_listening(w, STOP_ALL);
 	predecessors_free(w);
 	cancels_free(&w->cancels);
 	if (w->dns)
@@ -212,11 +203,10 @@ void world_free(struct world **place)
 		params_table_free(&w->params);
 	secrets_free(&w->secrets);
 	unknown_free(&w->unknown);
-	mem_free(w->addresses);
+	client_addresses_free(&w->addresses);
 	mem_free(w->handshakes);
 	verifiers_free(&w->verifiers);
 	derivations_free(&w->derivations);
-	refusals_free(&w->refusals);
 	conf_drop(&w->conf);
 	mem_free_hidden(w->buffer, READ_BUFFER);
 	mem_free(w);
@@ -232,7 +222,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 {
 	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
 	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
-	struct dns_config dns = dns_config_of(&conf->settings);
+	struct dns_config dns = dns_config_of(w, &conf->settings);
 	struct verify_limits verifiers, derivers;
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
@@ -352,36 +342,32 @@ static bool is_flushed(const struct peer *peer)
 	return stream_unsent(&peer->stream) == 0 && !(peer->held_first && !list_is_empty(&peer->again));
 }
 
-bool world_is_flushed(const struct world *w)
+size_t world_unflushed(struct world *w, bool drop)
 {
-	LIST_EACH(node, &w->clients)
-		if (!is_flushed(&LIST_OBJECT(node, struct client, peer.node)->peer))
-			return false;
-	LIST_EACH(node, &w->servers)
-		if (!is_flushed(&LIST_OBJECT(node, struct server, peer.node)->peer))
-			return false;
-	return true;
-}
+	size_t count = 0;
 
-void world_drop_unflushed(struct world *w)
-{
 	LIST_EACH_SAFE(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (is_flushed(&c->peer))
 			continue;
 		/* the end of the server also ends its client */
-		if (c->pooled.link)
+		if (drop && c->pooled.link)
 			server_end(server_of(c->pooled.link), REASON_SUSPEND_TIMEOUT, NULL);
-		else
+		else if (drop)
 			client_end(c, REASON_SUSPEND_TIMEOUT, NULL);
+		count += !drop;
 	}
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (!is_flushed(&s->peer))
+		if (is_flushed(&s->peer))
+			continue;
+		if (drop)
 			server_end(s, REASON_SUSPEND_TIMEOUT, NULL);
+		count += !drop;
 	}
+	return count;
 }
 
 void world_drain(struct world *w, enum world_drain how)
@@ -395,45 +381,39 @@ void world_drain(struct world *w, enum world_drain how)
 	if (w->drain == DRAIN_OFF)
 		w->drain_since = w->now;
 	w->drain = how;
-	refusals_tick(w->refusals, INT64_MAX);
-	if (how == DRAIN_WAIT_CLIENTS)
-		world_leave(w);
-	else
-		world_stop_listening(w, false);
+	refusals_tick(w->addresses, INT64_MAX);
+	world_stop_listening(w, how == DRAIN_WAIT_CLIENTS ? STOP_TCP_GENTLY : STOP_TCP);
 	w->pools->draining = policy[how];
 	pools_mark_all(w->pools);
-}
-
-/* Whether a shutdown waits for this client: not for console clients, and not for clients that came after the shutdown began. */
-static bool is_waited_for(const struct client *c)
-{
-	return !c->is_console && (c->pooled.pool || client_is_in_time(c));
 }
 
 size_t world_drain_left(const struct world *w)
 {
 	size_t left = 0;
 
-	LIST_EACH(node, &w->clients)
-		left += w->drain == DRAIN_WAIT_CLIENTS && is_waited_for(LIST_OBJECT(node, struct client, peer.node));
+	/* not for console clients, and not for clients that came after the shutdown began */
+	LIST_EACH(node, &w->clients) {
+		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		left += w->drain == DRAIN_WAIT_CLIENTS && !c->is_console && (c->pooled.pool || client_is_in_time(c));
+	}
 	for (const struct database *d = w->pools->databases; w->drain == DRAIN_WAIT_SERVERS && d; d = d->hh.next)
 		left += (size_t)d->servers;
 	return left;
 }
 
-bool world_is_deserted(const struct world *w)
+bool world_is_over(const struct world *w)
 {
-	if (!w->successor)
-		return false;
+	bool is_deserted = w->successor != NULL;
+
 	/* console clients do not count */
 	LIST_EACH(node, &w->clients)
-		if (!LIST_OBJECT(node, struct client, peer.node)->is_console)
-			return false;
-	return true;
-}
-
-bool world_is_drained(const struct world *w)
-{
+		if (!LIST_OBJECT(node, struct client, peer.node)->is_console) {
+			is_deserted = false;
+			break;
+		}
+	if (is_deserted)
+		return true;
 	switch ((enum world_drain)w->drain) {
 	case DRAIN_OFF:
 		return false;

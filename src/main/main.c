@@ -184,10 +184,10 @@ static void on_signal(void *context, int signum)
 		conf_problems_free(&problems);
 		return;
 	case WISH_PAUSE:
-		console_pause_all(pooler.console);
+		console_pause_all(pooler.console, true);
 		return;
 	case WISH_RESUME:
-		console_resume_all(pooler.console);
+		console_pause_all(pooler.console, false);
 		return;
 	case WISH_SHUTDOWN_WAIT_FOR_CLIENTS:
 		shut_down(NULL, DRAIN_WAIT_CLIENTS);

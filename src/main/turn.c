@@ -111,11 +111,10 @@ bool turn(struct pooler *p)
 	if (p->tick_due) {
 		p->tick_due = false;
 		giver_turn(p->giver);
-		p->has_stopped = world_is_deserted(w);
 	}
 	reap_ending(w);
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif
-	return !p->has_stopped && (w->drain == DRAIN_OFF || !world_is_drained(w));
+	return (w->drain == DRAIN_OFF && !w->successor) || !world_is_over(w);
 }

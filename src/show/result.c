@@ -57,22 +57,14 @@ static void end(struct result *r)
 	r->row_count++;
 }
 
-void result_null(struct result *r)
-{
-	begin(r);
-	r->format->null(r);
-	end(r);
-}
-
 void result_text(struct result *r, const char *text)
 {
-	ASSERT(r->type[r->cell] == COLUMN_TEXT);
-	if (!text) {
-		result_null(r);
-		return;
-	}
+	ASSERT(!text || r->type[r->cell] == COLUMN_TEXT);
 	begin(r);
-	r->format->text(r, text, strlen(text));
+	if (text)
+		r->format->text(r, text, strlen(text));
+	else
+		r->format->null(r);
 	end(r);
 }
 

@@ -5,7 +5,6 @@
 #include "show/show.h"
 
 #include "auth/client_address.h"
-#include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "backend/keys.h"
 #include "backend/server_info.h"
@@ -45,7 +44,6 @@ struct memory_row { const char *name; size_t size, used, unused; };
 struct dns_host_row { const char *name, *addresses; int64_t ttl; };
 struct dns_zone_row { const char *name; int64_t serial, hosts; };
 struct stats_row { const char *database; struct stats total, average; };
-struct address_row { const char *text; int64_t clients, logins, refused, failures; };
 struct reason_row { const struct close_reason_row *row; const char *fault; uint64_t count; };
 struct fd_row {
 	int64_t fd, port, cancel, link;		/* link: descriptor of the connection at the other end; 0: none */
@@ -180,42 +178,40 @@ static void show_row(const struct show *s, const void *row)
 
 /* ---- connections, in the order in which they came ---- */
 
-static void walk(const struct show *s, enum connection_kinds kinds, void (*give)(void *show, const struct connection_row *c))
-{
-	struct show copy = *s;
+enum wanted { WANTED_ALL, WANTED_SHOWN, WANTED_ACTIVE, WANTED_PINNED };
 
-	connections_walk(s->world, &s->to->walk, kinds, ROWS_MOST, give, &copy);
+struct connection_show {
+	struct show show;
+	enum wanted wanted;
+};
+
+static void give_connection(void *context, const struct connection_row *c)
+{
+	const struct connection_show *to = context;
+	bool is_wanted = true;
+
+	if (to->wanted == WANTED_SHOWN)
+		is_wanted = c->is_shown;
+	else if (to->wanted == WANTED_ACTIVE)	/* a client is being served, or bytes are to be processed or sent */
+		is_wanted = c->link_id || c->is_asking || c->held > 0 || c->unsent > 0;
+	else if (to->wanted == WANTED_PINNED)
+		is_wanted = c->pins != 0;
+	if (is_wanted)
+		show_row(&to->show, c);
 }
 
-static void give_socket(void *show, const struct connection_row *c)
+static void show_connections(const struct show *s, enum connection_kinds kinds, enum wanted wanted)
 {
-	show_row(show, c);
+	struct connection_show to = { *s, wanted };
+
+	connections_walk(s->world, &s->to->walk, kinds, ROWS_MOST, give_connection, &to);
 }
 
-static void give_shown(void *show, const struct connection_row *c)
-{
-	if (c->is_shown)
-		show_row(show, c);
-}
-
-/* A client is being served, or bytes are to be processed or sent. */
-static void give_active_socket(void *show, const struct connection_row *c)
-{
-	if (c->link_id || c->is_asking || c->held > 0 || c->unsent > 0)
-		show_row(show, c);
-}
-
-static void give_pinned(void *show, const struct connection_row *c)
-{
-	if (c->pins)
-		show_row(show, c);
-}
-
-static void show_clients(const struct show *s) { walk(s, CONNECTION_CLIENTS, give_shown); }
-static void show_servers(const struct show *s) { walk(s, CONNECTION_SERVERS, give_shown); }
-static void show_sockets(const struct show *s) { walk(s, CONNECTION_ALL, give_socket); }
-static void show_active_sockets(const struct show *s) { walk(s, CONNECTION_ALL, give_active_socket); }
-static void show_pins(const struct show *s) { walk(s, CONNECTION_CLIENTS, give_pinned); }
+static void show_clients(const struct show *s) { show_connections(s, CONNECTION_CLIENTS, WANTED_SHOWN); }
+static void show_servers(const struct show *s) { show_connections(s, CONNECTION_SERVERS, WANTED_SHOWN); }
+static void show_sockets(const struct show *s) { show_connections(s, CONNECTION_ALL, WANTED_ALL); }
+static void show_active_sockets(const struct show *s) { show_connections(s, CONNECTION_ALL, WANTED_ACTIVE); }
+static void show_pins(const struct show *s) { show_connections(s, CONNECTION_CLIENTS, WANTED_PINNED); }
 
 /* ---- FDS ---- */
 
@@ -253,6 +249,8 @@ static void give_fd(void *context, const struct connection_row *c)
 
 static void show_fds(const struct show *s)
 {
+	struct show copy = *s;
+
 	s->to->is_secret = true;
 	for (int i = 0; i < s->world->listening.count && !s->to->walk.goes_on; i++) {
 		const struct listen_socket *l = s->world->listening.all[i];
@@ -269,7 +267,7 @@ static void show_fds(const struct show *s)
 		}
 		show_row(s, &(struct fd_row){ .fd = l->fd, .task = "pooler", .address = address, .port = l->port });
 	}
-	walk(s, CONNECTION_ALL, give_fd);
+	connections_walk(s->world, &s->to->walk, CONNECTION_ALL, ROWS_MOST, give_fd, &copy);
 }
 
 /* ---- pools, databases and users, and the limits in force (pool/rows.h) ---- */
@@ -483,7 +481,7 @@ static void show_state(const struct show *s)
 	text_row(s, "suspended", pools->suspended ? "yes" : "no");
 	/* rows that PgBouncer does not have: on demand, or while they say something */
 	if (w->conf->settings.show_extra_columns) {
-		text_row(s, "busy_poll", busy_poll_name(&w->busy_poll));
+		text_row(s, "busy_poll", busy_poll_names[w->busy_poll.state]);
 		snprintf(number, sizeof(number), "%" PRIu64, w->busy_poll.polled_total);
 		text_row(s, "busy_poll_time", number);
 	}
@@ -574,7 +572,7 @@ static void show_dns_hosts(const struct show *s)
 {
 	struct show copy = *s;
 
-	dns_each_host(s->world->dns, s->world->now, host_row, &copy);
+	dns_each(s->world->dns, s->world->now, host_row, NULL, &copy);
 }
 
 static void zone_row(void *context, const char *zone, int64_t serial, int hosts)
@@ -586,7 +584,7 @@ static void show_dns_zones(const struct show *s)
 {
 	struct show copy = *s;
 
-	dns_each_zone(s->world->dns, zone_row, &copy);
+	dns_each(s->world->dns, s->world->now, NULL, zone_row, &copy);
 }
 
 /* ---- VERIFIERS ---- */
@@ -603,36 +601,13 @@ static void show_verifiers(const struct show *s)
 
 /* ---- ADDRESSES ---- */
 
-static void address_row(const struct show *s, const char *text, const struct client_address *o, uint32_t failures)
-{
-	struct address_row row = { .text = text, .failures = failures };
-
-	if (o) {
-		row.clients = o->clients;
-		row.logins = o->login_count;
-		row.refused = o->refused;
-	}
-	show_row(s, &row);
-}
-
-/* Adds a row for an address with failed logins and without clients. */
-static void show_failure(void *context, const struct address_key *key, uint32_t count)
-{
-	const struct show *s = context;
-	char text[CLIENT_ADDRESS_TEXT];
-
-	client_address_text(key, text, sizeof(text));
-	address_row(s, text, NULL, count);
-}
+static void show_address(void *context, const struct address_row *row) { show_row(context, row); }
 
 static void show_addresses(const struct show *s)
 {
 	struct show copy = *s;
-	char text[CLIENT_ADDRESS_TEXT];
 
-	for (const struct client_address *o = s->world->addresses->by_key; o; o = o->hh.next)
-		address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
-	failures_each(s->world, show_failure, &copy);
+	client_addresses_each_row(s->world, show_address, &copy);
 }
 
 /* ---- REASONS ---- */
@@ -668,13 +643,14 @@ static struct show_item items[] = {
 };
 #define ITEMS (sizeof(items) / sizeof(items[0]))
 
-/* Finds the columns of an item at its first use: they depend only on the tables. The extra columns follow the others. */
-static const struct show_item *with_columns(struct show_item *item)
+/* The columns of an item are found at its first use: they depend only on the tables. The extra columns follow the others. */
+const struct show_item *show_at(size_t index)
 {
 	const size_t count = sizeof(figures) / sizeof(figures[0]);
+	struct show_item *item = index < ITEMS ? &items[index] : NULL;
 	size_t n = 0;
 
-	if (item->all_columns > 0)
+	if (!item || item->all_columns > 0)
 		return item;
 	for (size_t i = 0; i < 2 * count; i++) {
 		const struct figure *f = &figures[i % count];
@@ -691,21 +667,12 @@ static const struct show_item *with_columns(struct show_item *item)
 	return item;
 }
 
-const struct show_item *show_at(size_t index)
-{
-	return index < ITEMS ? with_columns(&items[index]) : NULL;
-}
-
 const struct show_item *show_find(const char *name)
 {
-	for (size_t i = 0; i < ITEMS; i++)
-		if (text_equal_fold(items[i].name, name))
-			return with_columns(&items[i]);
-	return NULL;
-}
+	const struct show_item *item;
 
-void show_run(const struct show *s)
-{
-	s->item->fill(s);
-	ASSERT(s->to->cell == 0);
+	for (size_t i = 0; (item = show_at(i)) != NULL; i++)
+		if (text_equal_fold(item->name, name))
+			return item;
+	return NULL;
 }

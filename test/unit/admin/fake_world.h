@@ -12,7 +12,6 @@
  */
 #include "admin/caller.h"
 #include "auth/client_address.h"
-#include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "backend/keys.h"
 #include "backend/server_info.h"
@@ -33,7 +32,6 @@ struct fake_client {
 	struct bytes got;
 	bool is_broken;				/* the next write to the socket fails */
 	enum close_reason why;			/* the client has ended */
-	int done;				/* number of calls of client_console_done */
 };
 
 static struct {
@@ -41,7 +39,6 @@ static struct {
 	struct world world;
 	struct derivations derivations;
 	struct secrets secrets;
-	struct client_addresses addresses;		/* no address has a connection */
 	struct console *console;
 	struct fake_client *clients[1200];
 	struct server *servers[64];
@@ -86,12 +83,6 @@ void client_end(struct client *c, enum close_reason why, const char *detail)
 	list_append(&fake.world.ending, &c->peer.node);
 }
 
-void client_console_done(struct client *c)
-{
-	CHECK_INT(c->console_state, CONSOLE_READY);
-	fake_of(c)->done++;
-}
-
 const char *client_text(const struct client *c, char *buf, size_t size)
 {
 	snprintf(buf, size, "C-0x%" PRIx64 ":", c->peer.id);
@@ -109,17 +100,12 @@ void world_suspend(struct world *w, bool on)
 	*(on ? &fake.suspended : &fake.resumed) += 1;
 }
 
-bool world_is_flushed(const struct world *w)
+size_t world_unflushed(struct world *w, bool drop)
 {
 	(void)w;
-	return fake.is_flushed;
-}
-
-void world_drop_unflushed(struct world *w)
-{
-	(void)w;
-	fake.dropped++;
-	fake.is_flushed = true;
+	fake.dropped += drop;
+	fake.is_flushed |= drop;
+	return !fake.is_flushed;
 }
 
 const char *pool_login_error(const struct pool *pool)
@@ -232,8 +218,7 @@ static inline void fake_start(const char *ini)
 	w->base = fake.base;
 	w->now = 1000 * USEC;
 	w->now_wall = 1600000000 * USEC;
-	w->addresses = &fake.addresses;
-	w->refusals = refusals_new();
+	w->addresses = client_addresses_new();		/* no address has a connection */
 	w->derivations = &fake.derivations;
 	w->secrets = &fake.secrets;
 	w->conf = fake_conf(ini);
@@ -336,7 +321,7 @@ static inline void fake_end(void)
 	conf_drop(&w->conf);
 	verifiers_free(&w->verifiers);
 	verifiers_free(&fake.derivations.derivers);
-	refusals_free(&w->refusals);
+	client_addresses_free(&w->addresses);
 	event_base_free(fake.base);
 }
 

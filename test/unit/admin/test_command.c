@@ -27,6 +27,19 @@ static const char *parsed(const char *text)
 	return out;
 }
 
+TEST(quotes)
+{
+	CHECK_PAIRS(parsed,
+		{ "PAUSE plain", "PAUSE plain" },
+		{ "PAUSE MixedCase", "PAUSE MixedCase" },
+		{ "PAUSE 'x'", "PAUSE x" },
+		{ "PAUSE ''", "PAUSE " },
+		{ "PAUSE 'it''s'", "PAUSE it's" },
+		{ "PAUSE ''''", "PAUSE '" },
+		{ "PAUSE \"a\"\"b\"", "PAUSE a\"b" },
+		{ "PAUSE \"it''s\"", "PAUSE it''s" });
+}
+
 TEST(verbs)
 {
 	CHECK_PAIRS(parsed,
@@ -143,11 +156,11 @@ TEST(suggestions)
 		{ "show", NULL },
 		{ "'x'", NULL },
 	};
-	char buf[COMMAND_SUGGESTION];
+	char buf[COMMAND_HINT], brief[COMMAND_BRIEF];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct sql_span text = { cases[i].text, strlen(cases[i].text) };
-		const char *hint = command_suggest(text, buf, sizeof(buf));
+		const char *hint = command_explain(text, buf, brief);
 
 		CHECK_TEXT(hint ? hint : "", cases[i].hint ? cases[i].hint : "");
 	}

@@ -57,17 +57,17 @@ TEST(signals)
 {
 	struct client *c = begin();
 
-	console_resume_all(fake.console);
+	console_pause_all(fake.console, false);
 	CHECK(!fake.world.pools->paused);
-	console_pause_all(fake.console);
+	console_pause_all(fake.console, true);
 	CHECK(fake.world.pools->paused);
-	console_pause_all(fake.console);
-	console_resume_all(fake.console);
+	console_pause_all(fake.console, true);
+	console_pause_all(fake.console, false);
 	CHECK(!fake.world.pools->paused);
 	fake_ask(c, "suspend");
-	console_pause_all(fake.console);
+	console_pause_all(fake.console, true);
 	CHECK(!fake.world.pools->paused && fake.world.pools->suspended);
-	console_resume_all(fake.console);
+	console_pause_all(fake.console, false);
 	CHECK(!fake.world.pools->suspended);
 	CHECK_INT(fake.resumed, 1);
 	fake_end();

@@ -118,7 +118,7 @@ TEST(show_works_with_any_result_format)
 
 		result_init(&r, &format, row->columns, row->all_columns);
 		if (row->fill)
-			show_run(&show);
+			show.item->fill(&show);
 		CHECK_INT(r.cell, 0);
 		bytes_append_u8(&r.rows, 0);
 		has_version |= !strcmp((const char *)bytes_front(&r.rows), "'PgBouncer 1.25.2 (pgweir 0.0.0)' ");

@@ -89,31 +89,6 @@ TEST(statements)
 		{ "a; b 'c; d", "[a][b 'c; d]" });
 }
 
-static const char *unquoted(const char *text)
-{
-	static char out[100];
-	struct sql_span rest = span(text), raw;
-	enum sql_token token = sql_next_token(&rest, &raw);
-	size_t size = sql_unquote(token, raw, out);
-
-	CHECK(size <= raw.size);
-	out[size] = '\0';
-	return out;
-}
-
-TEST(unquote)
-{
-	CHECK_PAIRS(unquoted,
-		{ "plain", "plain" },
-		{ "MixedCase", "MixedCase" },
-		{ "'x'", "x" },
-		{ "''", "" },
-		{ "'it''s'", "it's" },
-		{ "''''", "'" },
-		{ "\"a\"\"b\"", "a\"b" },
-		{ "\"it''s\"", "it''s" });
-}
-
 /* Walks the text in memory of exactly its size; every token must move on, stay inside and not
    overlap the one before. */
 static void walk(const char *text, size_t size)

@@ -195,7 +195,7 @@ TEST(pause_waits_for_servers)
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) Z(I)");
 	CHECK(c->console_state == CONSOLE_READY);
-	CHECK_INT(fake_of(c)->done, 1);
+	CHECK(!list_is_empty(&c->peer.again));
 	CHECK_TEXT(fake_ask(c, "PAUSE"), "");
 	release(other);
 	fake_turn();
@@ -215,7 +215,7 @@ TEST(resume_of_another_client_ends_a_pause)
 	CHECK_TEXT(fake_transcript(c), "E(08P01 PAUSE was ended by RESUME) Z(I)");
 	CHECK(c->console_state == CONSOLE_READY);
 	CHECK_TEXT(fake_ask(c, "pause"), "");
-	console_resume_all(fake.console);
+	console_pause_all(fake.console, false);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "E(08P01 PAUSE was ended by RESUME) Z(I)");
 	CHECK_TEXT(fake_ask(c, "kill shop"), "C(KILL) Z(I)");
@@ -250,7 +250,7 @@ TEST(cancel_reverts_a_pause)
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), TAKEN_BACK);
 	CHECK(!fake.world.pools->paused);
-	CHECK_INT(fake_of(c)->done, 2);
+	CHECK(!list_is_empty(&c->peer.again));
 	CHECK(!cancel(c));
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");

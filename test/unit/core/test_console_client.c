@@ -54,7 +54,8 @@ static void on_message(void *context, struct client *c, uint8_t type, const uint
 static void done(void)
 {
 	scene.client.console_state = CONSOLE_READY;
-	client_console_done(&scene.client);
+	flow_unblock(&scene.client.peer, FLOW_HELD);
+	peer_come_again(&scene.client.peer);
 }
 
 static void on_go_on(void *context, struct client *c)

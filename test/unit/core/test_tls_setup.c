@@ -42,7 +42,7 @@ static void teardown(void)
 
 static const char *verification(const struct tls_context *context)
 {
-	int mode = context ? SSL_CTX_get_verify_mode(tls_context_ssl(context)) : -1;
+	int mode = context ? SSL_CTX_get_verify_mode(context->ssl) : -1;
 
 	if (mode < 0)
 		return "no TLS";
@@ -116,8 +116,8 @@ TEST(each_side_has_its_own_settings)
 		 "server_tls_cert_file = %s\nserver_tls_key_file = %s\n", client.cert_file, client.key_file);
 	setup(lines);
 	REQUIRE(to_clients && to_servers);
-	clients = tls_context_ssl(to_clients);
-	servers = tls_context_ssl(to_servers);
+	clients = to_clients->ssl;
+	servers = to_servers->ssl;
 	CHECK_INT(SSL_CTX_get_min_proto_version(clients), TLS1_3_VERSION);
 	CHECK_INT(SSL_CTX_get_max_proto_version(servers), TLS1_2_VERSION);
 	CHECK(X509_cmp(SSL_CTX_get0_certificate(clients), server.x509) == 0);
@@ -143,7 +143,7 @@ TEST(unchanged_contexts_are_kept)
 	setup("client_tls_sslmode = require\nclient_tls_protocols = tlsv1.3\nserver_tls_sslmode = require\n");
 	CHECK(to_clients != clients && to_servers == servers);
 	/* A connection that began with the old context keeps it. */
-	CHECK_INT(SSL_CTX_get_min_proto_version(tls_context_ssl(clients)), TLS1_2_VERSION);
+	CHECK_INT(SSL_CTX_get_min_proto_version(clients->ssl), TLS1_2_VERSION);
 	tls_context_drop(&clients);
 	setup("client_tls_sslmode = disable\nserver_tls_sslmode = require\n");
 	CHECK(!to_clients && to_servers == servers);

@@ -51,7 +51,7 @@ TEST(nothing_is_read_while_suspended)
 	world_suspend(whole.world, true);
 	whole_query(near, "one");
 	CHECK_TEXT(whole_server_got(far), "");
-	CHECK(world_is_flushed(whole.world));
+	CHECK_INT(world_unflushed(whole.world, false), 0);
 	world_suspend(whole.world, false);
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(far), "Q(one)");
@@ -67,8 +67,8 @@ TEST(held_input_is_not_flushed)
 	whole_query(near, "one");
 	server->peer.held_first = true;
 	peer_come_again(&server->peer);
-	CHECK(!world_is_flushed(whole.world));
-	world_drop_unflushed(whole.world);
+	CHECK(world_unflushed(whole.world, false) > 0);
+	CHECK_INT(world_unflushed(whole.world, true), 0);
 	CHECK(peer_is_ending(&server->peer));
 	CHECK_INT(server->peer.end_reason, REASON_SUSPEND_TIMEOUT);
 	house_settle(&whole);
@@ -82,12 +82,12 @@ TEST(held_input_is_not_flushed)
 TEST(shutdown_waits_for_clients)
 {
 	REQUIRE(begin());
-	CHECK(!world_is_drained(whole.world));
+	CHECK(!world_is_over(whole.world));
 	CHECK_INT(world_drain_left(whole.world), 0);
 	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
 	CHECK_INT(whole.world->drain, DRAIN_WAIT_CLIENTS);
 	CHECK_INT(world_drain_left(whole.world), 1);
-	CHECK(!world_is_drained(whole.world));
+	CHECK(!world_is_over(whole.world));
 	house_hang_up(near);
 	house_settle(&whole);
 	CHECK_INT(world_drain_left(whole.world), 0);
@@ -99,12 +99,12 @@ TEST(shutdown_waits_for_servers)
 	REQUIRE(begin());
 	world_drain(whole.world, DRAIN_WAIT_SERVERS);
 	CHECK_INT(world_drain_left(whole.world), 1);
-	CHECK(!world_is_drained(whole.world));
+	CHECK(!world_is_over(whole.world));
 	/* the transaction ends, and the server is not kept */
 	whole_query(near, "C");
 	CHECK(far->is_gone);
 	CHECK_INT(world_drain_left(whole.world), 0);
-	CHECK(world_is_drained(whole.world));
+	CHECK(world_is_over(whole.world));
 	whole_close();
 }
 
@@ -112,7 +112,7 @@ TEST(gentler_shutdown_has_no_effect)
 {
 	REQUIRE(begin());
 	world_drain(whole.world, DRAIN_NOW);
-	CHECK(world_is_drained(whole.world));
+	CHECK(world_is_over(whole.world));
 	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
 	CHECK_INT(whole.world->drain, DRAIN_NOW);
 	whole_close();
@@ -121,10 +121,10 @@ TEST(gentler_shutdown_has_no_effect)
 TEST(process_is_not_replaced)
 {
 	REQUIRE(begin());
-	CHECK(!world_is_deserted(whole.world));
+	CHECK(!world_is_over(whole.world));
 	house_hang_up(near);
 	house_settle(&whole);
-	CHECK(!world_is_deserted(whole.world));
+	CHECK(!world_is_over(whole.world));
 	whole_close();
 }
 

@@ -67,7 +67,7 @@ TEST(row_is_written)
 	result_number(&r, INT64_MIN);
 	CHECK_INT(r.row_count, 0);
 	result_count(&r, UINT64_MAX);
-	result_null(&r);
+	result_text(&r, NULL);
 	CHECK_INT(r.row_count, 1);
 	CHECK_INT(r.cell, 0);
 	CHECK_TEXT(written(&r), "{a name text='x\n', i int4=-1, b int8=-9223372036854775808, n numeric=+18446744073709551615, y text=null}");
