@@ -37,10 +37,9 @@ static inline unsigned hosts_left(const struct server *s)
 {
 	return s->dial->order_count > 0 ? s->dial->order_count - 1 - s->dial->order_at : 0;
 }
-/* The present host has accepted the connection. */
-void hosts_note_reached(struct server *server);
-/* The present host works, or does not: later dials consider it. */
-void hosts_note(struct server *server, bool works);
+/* The present host has accepted the connection, works, or does not work: later dials consider it. */
+enum host_note { HOST_REACHED, HOST_WORKS, HOST_FAILS };
+void hosts_note(struct server *server, enum host_note note);
 /* The same for the address that is tried, one of the addresses of the host. Returns whether this is a change. */
 bool hosts_note_address(struct server *server, bool works);
 /* Moves addresses that did not work to the end of dial->addresses. */

@@ -258,10 +258,9 @@ struct database *database_find(struct pools *pools, const char *name);
 /* Returns the entry of the configuration for a database of this name, which may be "*", or NULL. Creates nothing. */
 const struct conf_database *database_conf_find(struct pools *pools, const char *name);
 struct user *user_get(struct pools *pools, const char *name);		/* creates it if needed; NULL: no memory */
-/* Returns the pool of the database and its forced user, or else `user`; creates it if needed. NULL: no memory. */
-struct pool *pool_get(struct database *database, struct user *user, usec_t now);
-/* The same for exactly this user, even if the database forces another user: for internal requests. */
-struct pool *pool_get_own(struct database *database, struct user *user, usec_t now);
+/* Returns the pool of the database and its forced user, or else `user`; creates it if needed. `is_internal`: for internal requests, of exactly this
+   user, even if the database forces another user. NULL: no memory. */
+struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now);
 
 /* Writes "database/user" in the format of log lines; `size` is POOL_TEXT. Returns buf. */
 const char *pool_text(const struct pool *pool, char *buf, size_t size);

@@ -149,7 +149,7 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 		return NULL;
 	}
 	user = user_get(w->pools, source->user);
-	return user ? pool_get_own(database, user, w->now) : NULL;
+	return user ? pool_get(database, user, true, w->now) : NULL;
 }
 
 /* ---- the life of a look-up ---- */

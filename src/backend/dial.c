@@ -86,7 +86,7 @@ static void note_dead_address(struct server *s, enum close_reason why, const cha
 /* Tries the next host of the list. False: there is none. */
 static bool try_next_host(struct server *s)
 {
-	hosts_note(s, false);
+	hosts_note(s, HOST_FAILS);
 	if (!hosts_next(s))
 		return false;
 	forget_addresses(s->dial);
@@ -280,7 +280,7 @@ void dial_connected(struct server *s, const char *error)
 		connect_to_next(s);
 		return;
 	}
-	hosts_note_reached(s);
+	hosts_note(s, HOST_REACHED);
 	if (set->log_connections) {
 		address_of_socket(s->peer.stream.fd, &local, s->peer.remote.port);
 		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),

@@ -165,24 +165,20 @@ bool hosts_next(struct server *s)
 	return use_host(s);
 }
 
-void hosts_note_reached(struct server *s)
-{
-	struct dial *d = s->dial;
-	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
-
-	d->is_reached = true;
-	if (hosts && d->order[d->order_at] < hosts->count)
-		hosts->places[d->order[d->order_at]].host->unreachable_since = 0;
-}
-
-void hosts_note(struct server *s, bool works)
+void hosts_note(struct server *s, enum host_note note)
 {
 	struct dial *d = s->dial;
 	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
 	unsigned at = hosts ? d->order[d->order_at] : 0;
+	bool works = note == HOST_WORKS;
 
+	d->is_reached |= note == HOST_REACHED;
 	if (!hosts || at >= hosts->count)
 		return;
+	if (note == HOST_REACHED) {
+		hosts->places[at].host->unreachable_since = 0;
+		return;
+	}
 	hosts->places[at].failed_at = works ? 0 : s->peer.world->now;
 	if (!d->is_reached)
 		hosts->places[at].host->unreachable_since = works ? 0 : s->peer.world->now;

@@ -348,7 +348,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 		info->failure.refused = why == REASON_SERVER_SAID;
 	}
 	if (s->dial)
-		hosts_note(s, false);
+		hosts_note(s, HOST_FAILS);
 	if (failure == FAILURE_LASTING)
 		pool_server_refused(&s->pooled);
 	/* invalid_catalog_name: a client has mistyped the name, or the database is created later */

@@ -266,7 +266,7 @@ static void logged_in(struct server *s)
 	if (learned && s->pooled.close_reason == REASON_NONE && !s->pooled.dedicated)
 		learned = learn(s);
 	learned = learned && server_enlist(s);
-	hosts_note(s, true);
+	hosts_note(s, HOST_WORKS);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);

@@ -606,34 +606,12 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
  * name service.
  */
 
-struct owner {
+/* The user that the pooler runs as, or will run as. */
+struct access_checker {
 	bool is_known;
 	uid_t uid;
 	gid_t groups[GROUPS_MOST];
 	int group_count;
-};
-
-/* `user` NULL or without an account: the user of this process, unknown if it is root. */
-static void owner_of(struct owner *own, const char *user)
-{
-	const struct passwd *account = user && *user ? getpwnam(user) : NULL;
-	gid_t group = account ? account->pw_gid : getegid();
-
-	*own = (struct owner){ .is_known = account || geteuid() != 0, .uid = account ? account->pw_uid : geteuid() };
-	if (account) {
-		own->group_count = GROUPS_MOST;
-		if (getgrouplist(user, group, own->groups, &own->group_count) < 0)
-			own->group_count = GROUPS_MOST;
-		return;
-	}
-	own->group_count = getgroups(GROUPS_MOST - 1, own->groups);
-	if (own->group_count < 0)
-		own->group_count = 0;
-	own->groups[own->group_count++] = group;
-}
-
-struct access_checker {
-	struct owner own;
 	struct conf_problems *problems;
 };
 
@@ -679,13 +657,13 @@ static void check_access(const struct access_checker *c, const struct conf_file 
 	others = excess(mode & 7, f->is_secret);
 	group = excess(mode >> 3 & 7, f->is_secret);
 	is_own_group = st.st_gid == 0;
-	for (int i = 0; i < c->own.group_count; i++)
-		is_own_group |= c->own.groups[i] == st.st_gid;
+	for (int i = 0; i < c->group_count; i++)
+		is_own_group |= c->groups[i] == st.st_gid;
 	if (others)
 		say(c, f, "every user of this machine can %s it (mode %04o)", others, mode);
-	if (group && c->own.is_known && !is_own_group && !(others && strlen(others) >= strlen(group)))
+	if (group && c->is_known && !is_own_group && !(others && strlen(others) >= strlen(group)))
 		say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st.st_gid, group, mode);
-	if (c->own.is_known && st.st_uid != 0 && st.st_uid != c->own.uid)
+	if (c->is_known && st.st_uid != 0 && st.st_uid != c->uid)
 		say(c, f, "it belongs to the user %u, which can change it", (unsigned)st.st_uid);
 	/* Users with write access to a directory can replace its files, unless the directory has the sticky bit, as /tmp has. */
 	if (slash && (size_t)(slash - f->path) >= sizeof(directory))
@@ -708,10 +686,23 @@ bool access_is_guarded(const char *setting, bool *is_secret)
 
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems)
 {
-	struct access_checker c = { .problems = problems };
+	const struct passwd *account = user && *user ? getpwnam(user) : NULL;
+	gid_t group = account ? account->pw_gid : getegid();
+	struct access_checker c = {
+		.is_known = account || geteuid() != 0, .uid = account ? account->pw_uid : geteuid(), .problems = problems,
+	};
 	struct conf_file f = { .setting = conf->set };
 
-	owner_of(&c.own, user);
+	if (account) {
+		c.group_count = GROUPS_MOST;
+		if (getgrouplist(user, group, c.groups, &c.group_count) < 0)
+			c.group_count = GROUPS_MOST;
+	} else {
+		c.group_count = getgroups(GROUPS_MOST - 1, c.groups);
+		if (c.group_count < 0)
+			c.group_count = 0;
+		c.groups[c.group_count++] = group;
+	}
 	if (!conf->set) {
 		for (const struct conf_file *file = conf->files; file; file = file->next)
 			check_access(&c, file);

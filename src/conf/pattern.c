@@ -81,19 +81,6 @@ static bool add_arc(struct pattern_net *net, uint16_t from, uint16_t to, const s
 
 static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16_t begin);
 
-static uint16_t build_choice(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
-{
-	uint16_t end;
-
-	if (!node->child->next)
-		return build(net, node->child, begin);
-	end = add_state(net);
-	for (struct pattern_node *child = node->child; child; child = child->next)
-		if (!add_arc(net, build(net, child, begin), end, NULL, PATTERN_ANYWHERE))
-			return NONE;
-	return end;
-}
-
 /* x{2,5} as xx(x(x(x)?)?)?, and x{2,} as xxx*. */
 static uint16_t build_repeat(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
 {
@@ -138,7 +125,14 @@ static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16
 			end = build(net, child, end);
 		break;
 	case PATTERN_NODE_CHOICE:
-		end = build_choice(net, node, begin);
+		if (!node->child->next) {
+			end = build(net, node->child, begin);
+			break;
+		}
+		end = add_state(net);
+		for (struct pattern_node *child = node->child; child && end != NONE; child = child->next)
+			if (!add_arc(net, build(net, child, begin), end, NULL, PATTERN_ANYWHERE))
+				end = NONE;
 		break;
 	case PATTERN_NODE_REPEAT:
 		end = build_repeat(net, node, begin);

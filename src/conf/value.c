@@ -158,28 +158,14 @@ static void copy_word(char to[WORD_MOST], const char *word, size_t size)
 	to[size] = '\0';
 }
 
-/* Finds a word in any case; *value is its index. */
-static bool read_word(const char *words, const char *text, int64_t *value)
-{
-	char copy[WORD_MOST];
-	const char *word;
-	size_t size;
-
-	for (int64_t i = 0; (size = next_word(&words, &word)) > 0; i++) {
-		copy_word(copy, word, size);
-		if (text_equal_fold(text, copy)) {
-			*value = i;
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool methods_read(const char *text, int64_t *list);
 
 static bool read_number(const struct value_row *row, const char *text, int64_t *value)
 {
 	int64_t unit = row->type == VALUE_SECONDS ? USEC : 1;
+	const char *words = row->row.words, *word;
+	char copy[WORD_MOST];
+	size_t size;
 
 	/* a key that may be unset: in PgBouncer's files -1 is the same as no key */
 	if (row->row.default_text[0] == '\0' && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS) && strcmp(text, "-1") == 0) {
@@ -190,7 +176,13 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 	case VALUE_BOOL:
 		return read_bool(text, value);
 	case VALUE_ENUM:
-		return read_word(row->row.words, text, value);
+		/* the index of the word, in any case */
+		for (*value = 0; (size = next_word(&words, &word)) > 0; ++*value) {
+			copy_word(copy, word, size);
+			if (text_equal_fold(text, copy))
+				return true;
+		}
+		return false;
 	case VALUE_METHODS:
 		return methods_read(text, value);
 	case VALUE_POLLING:

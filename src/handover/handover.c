@@ -202,7 +202,7 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	const struct params *defaults;
 	struct server_info *info;
 
-	h->pool = user ? (for_internal ? pool_get_own : pool_get)(d, user, w->now) : NULL;
+	h->pool = user ? pool_get(d, user, for_internal, w->now) : NULL;
 	h->server = NULL;
 	h->no_place = REASON_NONE;
 	in->bad |= !database || !name;
@@ -338,26 +338,6 @@ static bool pool_send(struct sender *s, const struct pool *pool)
 	       list_send(s, &pool->clients[CLIENT_WAITING], false, client_send_away);
 }
 
-/* Sends the databases, and the pools with their connections. */
-static bool send_pools(struct world *w, struct records *to, int patience, struct handover_counts *counts)
-{
-	struct sender s = { w, to, patience, counts, NULL };
-	bool sent = true;
-
-	/* stray databases have only connections of look-ups */
-	for (const struct database *d = w->pools->databases; sent && d; d = d->hh.next)
-		sent = d->removed || d->stray || database_send(&s, d);
-	for (struct list *node = w->pools->all.next; sent && node != &w->pools->all; node = node->next) {
-		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
-
-		sent = pool->database->stray || pool_send(&s, pool);
-	}
-	sent = sent && records_send(to, HANDOVER_UNAUTHENTICATED, NULL, -1, patience) &&
-	       list_send(&s, &w->pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
-	known_statements_free(w->statements, &s.sent);
-	return sent;
-}
-
 /* ---- the old process ---- */
 
 const char *handover_refusal(const struct world *w)
@@ -376,6 +356,7 @@ const char *handover_refusal(const struct world *w)
 
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
+	struct sender s = { w, to, patience, counts, NULL };
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -390,7 +371,19 @@ bool handover_send(struct world *w, struct records *to, int patience, struct han
 		bytes_free(&out);
 		counts->listeners++;
 	}
-	if (!sent || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) || !send_pools(w, to, patience, counts))
+	sent = sent && predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience);
+	/* stray databases have only connections of look-ups */
+	for (const struct database *d = w->pools->databases; sent && d; d = d->hh.next)
+		sent = d->removed || d->stray || database_send(&s, d);
+	for (struct list *node = w->pools->all.next; sent && node != &w->pools->all; node = node->next) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		sent = pool->database->stray || pool_send(&s, pool);
+	}
+	sent = sent && records_send(to, HANDOVER_UNAUTHENTICATED, NULL, -1, patience) &&
+	       list_send(&s, &w->pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
+	known_statements_free(w->statements, &s.sent);
+	if (!sent)
 		return false;
 	/* pools->clients does not include cancel requests */
 	counts->staying = (uint32_t)w->pools->clients - counts->clients;

@@ -343,24 +343,6 @@ static void on_asker(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-static struct asker *asker_new(struct giver *g, int fd, int32_t pid)
-{
-	struct asker *a = mem_try(sizeof(*a));
-
-	if (!a || !(a->records = records_new(fd))) {
-		mem_free(a);
-		close(fd);
-		return NULL;
-	}
-	a->pid = pid;
-	a->since = g->world->now;
-	event_assign(&a->readable, g->base, fd, EV_READ | EV_PERSIST, on_asker, g);
-	if (event_add(&a->readable, NULL) == 0)
-		return a;
-	asker_free(&a);
-	return NULL;
-}
-
 /* Logs the first refused connection at once, then at most one line a minute, because any user may be able to connect. */
 static void tell_refused(struct giver *g)
 {
@@ -377,6 +359,7 @@ static void tell_refused(struct giver *g)
 static bool accept_one(struct giver *g)
 {
 	int fd = accept4(g->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct asker *a;
 	int32_t pid = 0;
 	uint32_t uid;
 
@@ -395,9 +378,20 @@ static bool accept_one(struct giver *g)
 	} else if (g->asker) {
 		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)pid, (int)g->asker->pid);
 	} else {
-		g->asker = asker_new(g, fd, pid);
-		if (g->asker && !say_hello(g->asker->records, 0))
-			resume(g, g->asker->records->error);
+		a = mem_try(sizeof(*a));
+		if (!a || !(a->records = records_new(fd))) {
+			mem_free(a);
+			close(fd);
+			return true;
+		}
+		a->pid = pid;
+		a->since = g->world->now;
+		event_assign(&a->readable, g->base, fd, EV_READ | EV_PERSIST, on_asker, g);
+		g->asker = a;
+		if (event_add(&a->readable, NULL) != 0)
+			asker_free(&g->asker);
+		else if (!say_hello(a->records, 0))
+			resume(g, a->records->error);
 		return true;
 	}
 	g->refused++;

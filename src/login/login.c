@@ -420,7 +420,7 @@ void login_proven(struct client *c)
 		client_end(c, REASON_DATABASE_DISABLED, l->database);
 		return;
 	}
-	pool = user ? pool_get(database, user, w->now) : NULL;
+	pool = user ? pool_get(database, user, false, w->now) : NULL;
 	if (!pool) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;

@@ -330,19 +330,18 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size)
 	return buf;
 }
 
-struct pool *pool_get(struct database *database, struct user *user, usec_t now)
-{
-	if (database->conf->user && strcmp(database->conf->user, user->name) != 0)
-		user = user_get(database->pools, database->conf->user);
-	return user ? pool_get_own(database, user, now) : NULL;
-}
-
-struct pool *pool_get_own(struct database *database, struct user *user, usec_t now)
+struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now)
 {
 	struct pools *pools = database->pools;
-	struct { struct database *database; struct user *user; } key = { database, user };
+	struct { struct database *database; struct user *user; } key;
 	struct pool *pool;
 
+	if (!is_internal && database->conf->user && strcmp(database->conf->user, user->name) != 0)
+		user = user_get(pools, database->conf->user);
+	if (!user)
+		return NULL;
+	key.database = database;
+	key.user = user;
 	HASH_FIND(hh, pools->by_key, &key, sizeof(key), pool);
 	if (pool) {
 		if (pool->idle_since != 0)
@@ -729,7 +728,7 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		database = name_is_console(entry->name) ? NULL : database_get(pools, entry->name, true, now);
 		/* With a forced user, min_pool_size is kept filled without any client, so the pool is created here. */
 		if (database && database->conf->user && least > 0 && (user = user_get(pools, database->conf->user)) != NULL)
-			pool_get(database, user, now);
+			pool_get(database, user, false, now);
 	}
 	conf_drop(&old);
 	pools_mark_all(pools);

@@ -254,7 +254,7 @@ static inline struct client *fake_client_new(const char *database, const char *u
 	list_init(&c->peer.node);
 	list_append(&w->clients, &c->peer.node);
 	pool_client_init(w->pools, &c->pooled, w->now);
-	pool_client_join(&c->pooled, pool_get(database_get(w->pools, database, true, w->now), login_user, w->now), login_user);
+	pool_client_join(&c->pooled, pool_get(database_get(w->pools, database, true, w->now), login_user, false, w->now), login_user);
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	return c;
 }
@@ -278,7 +278,7 @@ static inline struct server *fake_server_new(const char *database, const char *u
 {
 	struct world *w = &fake.world;
 	struct server *s = calloc(1, sizeof(*s));
-	struct pool *pool = pool_get(database_get(w->pools, database, true, w->now), user_get(w->pools, user), w->now);
+	struct pool *pool = pool_get(database_get(w->pools, database, true, w->now), user_get(w->pools, user), false, w->now);
 
 	fake.servers[fake.server_count++] = s;
 	s->peer.world = w;

@@ -88,7 +88,7 @@ static void note(const char *host, bool works)
 			UNIT_FAIL("no host %s", host);
 			return;
 		}
-	hosts_note(&server, works);
+	hosts_note(&server, works ? HOST_WORKS : HOST_FAILS);
 }
 
 TEST(hosts_are_tried_one_after_another)
@@ -189,8 +189,8 @@ TEST(unreachable_host_is_known_to_all_pools)
 	CHECK_INT(a->unreachable_since, 0);
 	/* the host has accepted the connection: a later error may concern this user only */
 	dial_begins();
-	hosts_note_reached(&server);
-	hosts_note(&server, false);
+	hosts_note(&server, HOST_REACHED);
+	hosts_note(&server, HOST_FAILS);
 	CHECK_INT(a->unreachable_since, 0);
 	CHECK_TEXT(tried(), "b a");
 	/* and the result of another pool applies here */
@@ -211,8 +211,8 @@ TEST(changed_list)
 	set_list("x");
 	pool.generation++;
 	CHECK(!hosts_next(&server));
-	hosts_note(&server, false);
-	hosts_note_reached(&server);
+	hosts_note(&server, HOST_FAILS);
+	hosts_note(&server, HOST_REACHED);
 	CHECK(hosts_note_address(&server, false));
 	CHECK_TEXT(tried(), "x");
 	end();

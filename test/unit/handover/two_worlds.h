@@ -73,7 +73,7 @@ static inline void take_pool(void)
 {
 	struct pools *pools = fresh.world->pools;
 
-	taking->pool = pool_get(database_get(pools, "d", true, fresh.world->now), user_get(pools, "u"), fresh.world->now);
+	taking->pool = pool_get(database_get(pools, "d", true, fresh.world->now), user_get(pools, "u"), false, fresh.world->now);
 }
 
 static inline struct client *last_client(void)

@@ -258,7 +258,7 @@ static inline void fake_end(void)
 
 static inline struct pool *fake_pool(const char *database, const char *user)
 {
-	return pool_get(database_get(fake.pools, database, true, fake.now), user_get(fake.pools, user), fake.now);
+	return pool_get(database_get(fake.pools, database, true, fake.now), user_get(fake.pools, user), false, fake.now);
 }
 
 static inline struct fake_client *fake_client_new(void)
@@ -298,7 +298,7 @@ static inline struct fake_client *fake_internal_request(const char *database, co
 	fake.clients[client->id] = client;
 	client->pooled.is_internal = true;
 	pool_client_init(fake.pools, &client->pooled, fake.now);
-	pool_client_join(&client->pooled, pool_get_own(asked, user_get(fake.pools, user), fake.now), NULL);
+	pool_client_join(&client->pooled, pool_get(asked, user_get(fake.pools, user), true, fake.now), NULL);
 	pool_client_become(fake.pools, &client->pooled, CLIENT_IDLE, fake.now);
 	pool_want(&client->pooled, fake.now);
 	return client;

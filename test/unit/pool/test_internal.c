@@ -73,11 +73,11 @@ TEST(internal_request_ignores_the_forced_user)
 
 	fake_start(TRANSACTION "min_pool_size = 1\n[databases]\napp = host=127.0.0.1 user=forced\n");
 	database = database_get(fake.pools, "app", true, fake.now);
-	pool = pool_get_own(database, user_get(fake.pools, "asker"), fake.now);
+	pool = pool_get(database, user_get(fake.pools, "asker"), true, fake.now);
 	REQUIRE(pool);
 	CHECK_TEXT(pool->user->name, "asker");
-	CHECK_TEXT(pool_get(database, user_get(fake.pools, "asker"), fake.now)->user->name, "forced");
-	CHECK(pool_get_own(database, user_get(fake.pools, "asker"), fake.now) == pool);
+	CHECK_TEXT(pool_get(database, user_get(fake.pools, "asker"), false, fake.now)->user->name, "forced");
+	CHECK(pool_get(database, user_get(fake.pools, "asker"), true, fake.now) == pool);
 	/* min_pool_size applies to the pool of the forced user; the pool of another user has a minimum only while it has a client */
 	CHECK_TEXT(fake_later(0.1), "dial");
 	CHECK_INT(s(1)->pooled.pool == pool, 0);
