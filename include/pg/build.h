@@ -15,7 +15,8 @@ void pg_end(struct bytes *out, size_t mark);
 void pg_build(struct bytes *out, uint8_t type, const void *body, size_t size);
 #define PG_SSL_REQUEST "\x04\xd2\x16\x2f"		/* the code 1234.5679 */
 void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size);
-void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
+/* BackendKeyData ('K'); without a type: CancelRequest. */
+void pg_build_key(struct bytes *out, uint8_t type, uint32_t pid, const uint8_t *key, size_t key_size);
 /* A message with one string as its body: CommandComplete ('C') with the tag, Query ('Q'). */
 void pg_build_string(struct bytes *out, uint8_t type, const char *text);
 /* ErrorResponse ('E') or NoticeResponse ('N') with fields S, V, C, M, and D and H where not NULL. */
@@ -26,9 +27,8 @@ void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const 
 void pg_build_parameter_status(struct bytes *out, const char *name, const char *value);
 /* SASLInitialResponse. */
 void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size);
-/* Packets without a type: StartupMessage (name/value pairs, an even count), CancelRequest. */
+/* StartupMessage, a packet without a type: name/value pairs, an even count. */
 void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pairs, size_t count);
-void pg_build_cancel(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size);
 
 /* RowDescription of the console: columns as "name:type", with type text, int4, int8, numeric or 17 (bytea). */
 void pg_build_row_description(struct bytes *out, const char *const *columns, size_t count);

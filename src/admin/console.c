@@ -495,7 +495,7 @@ static void on_welcome(void *context, struct client *client)
 	for (const struct console_param *p = console_params; p->name; p++)
 		if (p->in_welcome)
 			pg_build_parameter_status(&caller->out, p->name, p->value);
-	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key,
+	pg_build_key(&caller->out, 'K', client->cancel_pid, client->cancel_key,
 			     client->cancel_key_size);
 	pg_build(&caller->out, 'Z', "I", 1);
 	caller_flush(caller);

@@ -162,7 +162,7 @@ static void on_connected(struct stream *stream, const char *error)
 	}
 	call->attempt_ends = 0;
 	call_become(call, CALL_HANDED_OVER);
-	pg_build_cancel(&out, call->pid, call->key, call->key_size);
+	pg_build_key(&out, 0, call->pid, call->key, call->key_size);
 	sent = !out.failed && stream_write_bytes(stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
 	if (!sent)
@@ -641,7 +641,7 @@ static void connected(struct server *carrier)
 		return;
 	}
 	pool_server_become(&carrier->pooled, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
-	pg_build_cancel(&out, target->backend_pid, target->cancel_key, target->cancel_key_size);
+	pg_build_key(&out, 0, target->backend_pid, target->cancel_key, target->cancel_key_size);
 	sent = !out.failed && stream_write_bytes(&carrier->peer.stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
 	if (!sent)

@@ -294,7 +294,7 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
 	if (bytes_size(untracked) > 0)
 		append_untracked(c, untracked);
-	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
+	pg_build_key(out, 'K', c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);
 	pg_build(out, 'Z', "I", 1);

@@ -234,26 +234,13 @@ static int fail(const struct conf_problems *problems)
 	return 1;
 }
 
-static struct event_base *new_base(void)
-{
-	struct event_config *config;
-	struct event_base *base = NULL;
-	long descriptors = sysconf(_SC_OPEN_MAX);
-
-	loop_memory_begin((size_t)(descriptors > 0 && descriptors < DESCRIPTORS_MOST ? descriptors : DESCRIPTORS_MOST));
-	config = event_config_new();
-	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
-		base = event_base_new_with_config(config);
-	if (config)
-		event_config_free(config);
-	return base;
-}
-
 /* Creates the world and runs the event loop until the end. */
 static int run(struct conf *conf, const struct start *start, int *ready_fd)
 {
 	struct conf_problems problems = { .count = 0 };
 	struct control control = { .reload = reload, .set = set, .shutdown = shut_down, .version = PGWEIR_COMPATIBLE_VERSION };
+	long descriptors = sysconf(_SC_OPEN_MAX);
+	struct event_config *config;
 	struct signals *signals = NULL;
 	int status = 1;
 
@@ -263,7 +250,12 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		goto out;
 	}
 	access_check(conf, NULL, &problems);
-	pooler.base = new_base();
+	loop_memory_begin((size_t)(descriptors > 0 && descriptors < DESCRIPTORS_MOST ? descriptors : DESCRIPTORS_MOST));
+	config = event_config_new();
+	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
+		pooler.base = event_base_new_with_config(config);
+	if (config)
+		event_config_free(config);
 	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
 	if (!pooler.world) {
 		fail(&problems);

@@ -70,10 +70,12 @@ void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t si
 	pg_end(out, mark);
 }
 
-void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size)
+void pg_build_key(struct bytes *out, uint8_t type, uint32_t pid, const uint8_t *key, size_t key_size)
 {
-	size_t mark = pg_begin(out, 'K');
+	size_t mark = pg_begin(out, type);
 
+	if (!type)
+		bytes_append_u32(out, VERSION_CANCEL);
 	bytes_append_u32(out, pid);
 	bytes_append(out, key, key_size);
 	pg_end(out, mark);
@@ -141,16 +143,6 @@ void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pa
 	for (size_t i = 0; i < count; i++)
 		bytes_append_string(out, pairs[i]);
 	bytes_append_u8(out, 0);
-	pg_end(out, mark);
-}
-
-void pg_build_cancel(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size)
-{
-	size_t mark = pg_begin(out, 0);
-
-	bytes_append_u32(out, VERSION_CANCEL);
-	bytes_append_u32(out, pid);
-	bytes_append(out, key, key_size);
 	pg_end(out, mark);
 }
 

@@ -577,21 +577,6 @@ void scram_prover_init(struct scram_prover *p, const uint8_t nonce[SCRAM_NONCE_R
 	base64_encode(p->nonce, nonce, SCRAM_NONCE_RAW);
 }
 
-static enum scram_result send_client_first(struct scram_prover *p, struct bytes *out, const char **why)
-{
-	char bare[sizeof(p->nonce) + 8];
-
-	/* PostgreSQL takes the user from the start-up message; libpq leaves the name empty, too. */
-	snprintf(bare, sizeof(bare), "n=,r=%s", p->nonce);
-	p->client_first_bare = mem_copy_string(bare);
-	bytes_append_text(out, gs2_header(p->gs2));
-	bytes_append_text(out, bare);
-	if (!p->client_first_bare || out->failed)
-		return invalid(why, no_memory);
-	p->step = STEP_FINAL;
-	return SCRAM_CONTINUE;
-}
-
 /* Reads server-first. Returns the error, or NULL. */
 static const char *server_first_fault(struct scram_prover *p, struct scan s, struct slice *nonce)
 {
@@ -692,12 +677,22 @@ enum scram_result scram_prover_step(struct scram_prover *p, const char *message,
 				    scram_cached_keys *cached, void *context, struct bytes *out, const char **why)
 {
 	struct slice whole = { message, size };
+	char bare[sizeof(p->nonce) + 8];
 	uint8_t step = p->step;
 	const char *fault;
 
 	p->step = STEP_OVER;
-	if (step == STEP_FIRST)
-		return send_client_first(p, out, why);
+	if (step == STEP_FIRST) {
+		/* PostgreSQL takes the user from the start-up message; libpq leaves the name empty, too. */
+		snprintf(bare, sizeof(bare), "n=,r=%s", p->nonce);
+		p->client_first_bare = mem_copy_string(bare);
+		bytes_append_text(out, gs2_header(p->gs2));
+		bytes_append_text(out, bare);
+		if (!p->client_first_bare || out->failed)
+			return invalid(why, no_memory);
+		p->step = STEP_FINAL;
+		return SCRAM_CONTINUE;
+	}
 	fault = message_fault(message, size);
 	if (fault)
 		return invalid(why, fault);

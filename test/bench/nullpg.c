@@ -304,7 +304,7 @@ static void welcome(struct session *s)
 	pg_build_auth(&s->out, 0, NULL, 0);
 	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
 		pg_build_parameter_status(&s->out, parameters[i][0], parameters[i][1]);
-	pg_build_backend_key(&s->out, (uint32_t)s->wire.fd, key, sizeof(key));
+	pg_build_key(&s->out, 'K', (uint32_t)s->wire.fd, key, sizeof(key));
 	s->status = 'I';
 	s->started = true;
 	pg_build(&s->out, 'Z', &s->status, 1);

@@ -532,7 +532,7 @@ static void welcome(struct bytes *out)
 	pg_build_auth(out, 0, NULL, 0);
 	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
 		pg_build_parameter_status(out, params[i][0], params[i][1]);
-	pg_build_backend_key(out, BACKEND_PID, (const uint8_t *)BACKEND_KEY, sizeof(BACKEND_KEY) - 1);
+	pg_build_key(out, 'K', BACKEND_PID, (const uint8_t *)BACKEND_KEY, sizeof(BACKEND_KEY) - 1);
 	pg_build(out, 'Z', "I", 1);
 }
 

@@ -111,17 +111,17 @@ static void request(struct house *h, const struct key *own, const struct key *as
 	int before = h->end_count;
 
 	FUZZ_CHECK(canceller != NULL);
-	pg_build_cancel(&out, asked->pid, asked->bytes, asked->size);
+	pg_build_key(&out, 0, asked->pid, asked->bytes, asked->size);
 	house_send(h, canceller, bytes_front(&out), bytes_size(&out));
 	house_settle(h);
 	if (is_own(own, asked, how & HOW_PEERS)) {
 		if (how & HOW_RUNS)
-			pg_build_cancel(&want, BACKEND_PID, (const uint8_t *)BACKEND_KEY, sizeof(BACKEND_KEY) - 1);
+			pg_build_key(&want, 0, BACKEND_PID, (const uint8_t *)BACKEND_KEY, sizeof(BACKEND_KEY) - 1);
 	} else if ((how & HOW_PEERS) && is_for_peer(asked)) {
 		struct key passed = *asked;
 
 		passed.bytes[1]--;
-		pg_build_cancel(&want, passed.pid, passed.bytes, passed.size);
+		pg_build_key(&want, 0, passed.pid, passed.bytes, passed.size);
 	}
 	expect(h, before, &want);
 	FUZZ_CHECK(canceller->is_gone && bytes_size(&canceller->got) == 0);

@@ -54,7 +54,7 @@ static void write_again(const struct pg_startup *s)
 		pg_build_startup(&out, (uint32_t)s->major << 16 | s->minor, pairs, count);
 	} else if (s->kind == STARTUP_CANCEL) {
 		FUZZ_CHECK(s->cancel_key_size >= PG_KEY_LEAST && s->cancel_key_size <= PG_KEY_MOST);
-		pg_build_cancel(&out, s->cancel_pid, s->cancel_key, s->cancel_key_size);
+		pg_build_key(&out, 0, s->cancel_pid, s->cancel_key, s->cancel_key_size);
 	} else {
 		return;
 	}

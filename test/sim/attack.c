@@ -118,7 +118,7 @@ static void welcome(struct victim *v)
 
 	pg_build_auth(&v->out, 0, NULL, 0);
 	pg_build_parameter_status(&v->out, "server_version", "17.0");
-	pg_build_backend_key(&v->out, 4711, key, sizeof(key));
+	pg_build_key(&v->out, 'K', 4711, key, sizeof(key));
 	pg_build(&v->out, 'Z', "I", 1);
 }
 

@@ -31,7 +31,7 @@ static void welcome(struct backend *b)
 		memcpy(b->start_values[i], b->values[i], sizeof(b->values[i]));
 	}
 	pg_build_parameter_status(&b->out, "standard_conforming_strings", "on");
-	pg_build_backend_key(&b->out, b->pid, b->key, b->key_size);
+	pg_build_key(&b->out, 'K', b->pid, b->key, b->key_size);
 	b->phase = PHASE_READY;
 	backend_ready(b);
 	sim_counts.server_logins++;

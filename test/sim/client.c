@@ -74,7 +74,7 @@ static void cancel(struct guest *c)
 	if (plan.neighbours && chance_one_in(4)) {
 		SIM_TRACE("somebody cancels a query of another pooler");
 		neighbours_draw_key(&pid, key, &size);
-		pg_build_cancel(&k->out, pid, key, size);
+		pg_build_key(&k->out, 0, pid, key, size);
 		actor_at(&k->actor, loop_now());
 		return;
 	}
@@ -90,7 +90,7 @@ static void cancel(struct guest *c)
 		/* the first two bytes may be the number of a pooler, and the hops that are left do not matter */
 		key[2 + chance_below((uint32_t)size - 2)] ^= (uint8_t)(1 + chance_below(255));
 	}
-	pg_build_cancel(&k->out, c->pid, key, size);
+	pg_build_key(&k->out, 0, c->pid, key, size);
 	actor_at(&k->actor, loop_now() + chance_spread(0, plan.slowness));
 }
 

@@ -135,7 +135,7 @@ static void welcome(struct desk *d)
 
 	pg_build_auth(&d->out, 0, NULL, 0);
 	pg_build_parameter_status(&d->out, "server_version", "17.0");
-	pg_build_backend_key(&d->out, 4712, key, sizeof(key));
+	pg_build_key(&d->out, 'K', 4712, key, sizeof(key));
 	pg_build(&d->out, 'Z', "I", 1);
 }
 

@@ -127,7 +127,7 @@ TEST(the_next_host)
 	CHECK_TEXT(s->dial->host, "127.0.0.1");
 	CHECK(s->dial->way_ends > 0);
 	pg_build_auth(&out, 0, NULL, 0);
-	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	pg_build_key(&out, 'K', 4711, (const uint8_t *)"key!", 4);
 	login_send(server, &out);
 	CHECK_INT(s->backend_pid, 4711);
 	refuse("57P03");

@@ -86,7 +86,7 @@ TEST(login)
 	pg_build_parameter_status(&out, "server_version", "15.9");
 	pg_build_parameter_status(&out, "DateStyle", "ISO, MDY");
 	pg_build_report(&out, 'N', "NOTICE", "00000", "welcome", NULL, NULL);
-	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	pg_build_key(&out, 'K', 4711, (const uint8_t *)"key!", 4);
 	says(&out);
 	CHECK_INT(s->pooled.state, SERVER_LOGIN);
 	CHECK_INT(s->backend_pid, 4711);
@@ -107,7 +107,7 @@ TEST(fragmented_login)
 	struct bytes out = proven();
 
 	begin(INI);
-	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	pg_build_key(&out, 'K', 4711, (const uint8_t *)"key!", 4);
 	pg_build(&out, 'Z', "I", 1);
 	for (size_t i = 0; i < bytes_size(&out); i++) {
 		CHECK(s->dial);
@@ -210,7 +210,7 @@ TEST(protocol_violations)
 	breaks(&out, "malformed message");
 	begin(INI);
 	out = proven();
-	pg_build_backend_key(&out, 1, (const uint8_t *)"k", 1);
+	pg_build_key(&out, 'K', 1, (const uint8_t *)"k", 1);
 	breaks(&out, "malformed BackendKeyData");
 	begin(INI);
 	out = proven();

@@ -38,7 +38,7 @@ static struct house_end *cancel_with(uint32_t pid, const uint8_t *key, size_t si
 	struct house_end *e = house_connect(&whole);
 	struct bytes out = BYTES_EMPTY;
 
-	pg_build_cancel(&out, pid, key, size);
+	pg_build_key(&out, 0, pid, key, size);
 	house_send(&whole, e, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(&whole);

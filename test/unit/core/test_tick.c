@@ -259,7 +259,7 @@ TEST(cancel_request_times_out)
 	whole_query(end, "SELECT 1");
 	whole.servers_answer = false;
 	canceller = house_connect(&whole);
-	pg_build_cancel(&out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
+	pg_build_key(&out, 0, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	house_send(&whole, canceller, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(&whole);

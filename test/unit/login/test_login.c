@@ -96,7 +96,7 @@ TEST(requested_parameters)
 	login_name("v", "d");
 	pg_build_auth(&out, 0, NULL, 0);
 	pg_build_parameter_status(&out, "DateStyle", "German, YMD");
-	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	pg_build_key(&out, 'K', 4711, (const uint8_t *)"key!", 4);
 	pg_build(&out, 'Z', "I", 1);
 	login_send(house_server(&whole), &out);
 	client = house_connect(&whole);

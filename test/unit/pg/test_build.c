@@ -28,7 +28,7 @@ TEST(auth_and_key)
 	CHECK(IS(&b, "R\0\0\0\x08\0\0\0\0"));
 	pg_build_auth(&b, 5, "salt", 4);
 	CHECK(IS(&b, "R\0\0\0\x0c\0\0\0\5salt"));
-	pg_build_backend_key(&b, 0x01020304, (const uint8_t *)"abcd", 4);
+	pg_build_key(&b, 'K', 0x01020304, (const uint8_t *)"abcd", 4);
 	CHECK(IS(&b, "K\0\0\0\x0c\1\2\3\4" "abcd"));
 }
 
@@ -82,7 +82,7 @@ TEST(client_side)
 	CHECK(IS(&b, "\0\0\0\x09\0\3\0\0\0"));
 	pg_build(&b, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	CHECK(IS(&b, "\0\0\0\x08\x04\xd2\x16\x2f"));
-	pg_build_cancel(&b, 7, (const uint8_t *)"abcd", 4);
+	pg_build_key(&b, 0, 7, (const uint8_t *)"abcd", 4);
 	CHECK(IS(&b, "\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\7" "abcd"));
 }
 
