@@ -339,10 +339,10 @@ usec_t tls_accepting_spent;
 
 static const char *config_string(const struct tls_config *config, int which)
 {
-	const char *const strings[TLS_STRINGS] = {
-		[TLS_CA] = config->ca_file, [TLS_CERTIFICATE] = config->cert_file, [TLS_KEY] = config->key_file,
-		[TLS_PROTOCOLS] = config->protocols, [TLS_CIPHERS] = config->ciphers, [TLS_TLS13_CIPHERS] = config->tls13_ciphers,
-		[TLS_CURVE] = config->ecdh_curve, [TLS_DH_PARAMS] = config->dh_params,
+	const char *const strings[CONTEXT_STRINGS] = {
+		[CONTEXT_CA] = config->ca_file, [CONTEXT_CERTIFICATE] = config->cert_file, [CONTEXT_KEY] = config->key_file,
+		[CONTEXT_PROTOCOLS] = config->protocols, [CONTEXT_CIPHERS] = config->ciphers, [CONTEXT_TLS13_CIPHERS] = config->tls13_ciphers,
+		[CONTEXT_CURVE] = config->ecdh_curve, [CONTEXT_DH_PARAMS] = config->dh_params,
 	};
 
 	return strings[which] ? strings[which] : "";
@@ -383,16 +383,16 @@ static const char *library_reason(void)
 /* Uses the words of PgBouncer's messages. */
 static bool blame(int which, const char *path, const char *reason, char *why, size_t why_size)
 {
-	if (which == TLS_CA)
+	if (which == CONTEXT_CA)
 		snprintf(why, why_size, "failed to load CA: %s (\"%s\")", reason, path);
 	else
-		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == TLS_KEY ? "private key" : "certificate", path, reason);
+		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == CONTEXT_KEY ? "private key" : "certificate", path, reason);
 	return false;
 }
 
 static bool remember(struct tls_context *context, const struct tls_config *config, char *why, size_t why_size)
 {
-	for (int i = 0; i < TLS_STRINGS; i++) {
+	for (int i = 0; i < CONTEXT_STRINGS; i++) {
 		const char *text = config_string(config, i);
 
 		context->strings[i] = mem_copy_string(text);
@@ -400,7 +400,7 @@ static bool remember(struct tls_context *context, const struct tls_config *confi
 			snprintf(why, why_size, "out of memory");
 			return false;
 		}
-		if (i < TLS_FILES && *text && !digest_file(text, context->digests[i])) {
+		if (i < CONTEXT_FILES && *text && !digest_file(text, context->digests[i])) {
 			return blame(i, text, strerror(errno), why, why_size);
 		}
 	}
@@ -419,7 +419,7 @@ static int no_passphrase(char *buffer, int size, int writing, void *context)
 
 static bool load_own(struct tls_context *context, char *why, size_t why_size)
 {
-	const char *certificate = context->strings[TLS_CERTIFICATE], *key = context->strings[TLS_KEY];
+	const char *certificate = context->strings[CONTEXT_CERTIFICATE], *key = context->strings[CONTEXT_KEY];
 
 	if (context->server_side && !*certificate) {
 		snprintf(why, why_size, "no certificate file is set");
@@ -427,11 +427,11 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 	}
 	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
 	if (*certificate && SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1)
-		return blame(TLS_CERTIFICATE, certificate, library_reason(), why, why_size);
+		return blame(CONTEXT_CERTIFICATE, certificate, library_reason(), why, why_size);
 	/* a key without a certificate is ignored */
 	if (*certificate && *key && (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1 ||
 				     SSL_CTX_check_private_key(context->ssl) != 1))
-		return blame(TLS_KEY, key, library_reason(), why, why_size);
+		return blame(CONTEXT_KEY, key, library_reason(), why, why_size);
 	if (*certificate && !*key) {
 		snprintf(why, why_size, "certificate file \"%s\" has no key file", certificate);
 		return false;
@@ -441,12 +441,12 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 
 static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 {
-	const char *path = context->strings[TLS_CA];
+	const char *path = context->strings[CONTEXT_CA];
 	STACK_OF(X509_NAME) *names = NULL;
 	int mode = SSL_VERIFY_NONE;
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
-		return blame(TLS_CA, path, library_reason(), why, why_size);
+		return blame(CONTEXT_CA, path, library_reason(), why, why_size);
 	/* The connecting side may trust the system's CAs; the accepting side must not, because any of their certificates would
 	   admit a client. */
 	if (!*path && !context->server_side && context->verify_peer)
@@ -532,13 +532,13 @@ static bool differs(const struct tls_context *context, const struct tls_config *
 	if (context->server_side != config->server_side || context->verify_peer != config->verify_peer ||
 	    context->request_peer != config->request_peer)
 		return true;
-	for (int i = 0; i < TLS_STRINGS; i++) {
+	for (int i = 0; i < CONTEXT_STRINGS; i++) {
 		const char *text = config_string(config, i);
 
 		if (strcmp(context->strings[i], text) != 0)
 			return true;
 		memset(digest, 0, sizeof digest);
-		if (i < TLS_FILES && *text &&
+		if (i < CONTEXT_FILES && *text &&
 		    (!digest_file(text, digest) || memcmp(digest, context->digests[i], sizeof digest) != 0))
 			return true;
 	}
@@ -593,7 +593,7 @@ void tls_context_drop(struct tls_context **context)
 	if (!gone || --gone->references > 0)
 		return;
 	SSL_CTX_free(gone->ssl);
-	for (int i = 0; i < TLS_STRINGS; i++)
+	for (int i = 0; i < CONTEXT_STRINGS; i++)
 		mem_free(gone->strings[i]);
 	mem_free(gone);
 }

@@ -10,16 +10,18 @@
  */
 
 /* The strings of a configuration; the first ones are names of files. */
-enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
-enum { TLS_PROTOCOLS = TLS_FILES, TLS_CIPHERS, TLS_TLS13_CIPHERS, TLS_CURVE, TLS_DH_PARAMS, TLS_STRINGS };
+enum {
+	CONTEXT_CA, CONTEXT_CERTIFICATE, CONTEXT_KEY, CONTEXT_FILES,
+	CONTEXT_PROTOCOLS = CONTEXT_FILES, CONTEXT_CIPHERS, CONTEXT_TLS13_CIPHERS, CONTEXT_CURVE, CONTEXT_DH_PARAMS, CONTEXT_STRINGS
+};
 
 /* If a connection of the accepting side has application data (SSL_set_app_data), its hello must offer application protocols. Offered protocols are
    checked in any case. */
 struct tls_context {
 	int references;
 	SSL_CTX *ssl;
-	char *strings[TLS_STRINGS];	/* as configured; NULL and "" are equal */
-	unsigned char digests[TLS_FILES][EVP_MAX_MD_SIZE];
+	char *strings[CONTEXT_STRINGS];	/* as configured; NULL and "" are equal */
+	unsigned char digests[CONTEXT_FILES][EVP_MAX_MD_SIZE];
 	bool server_side, verify_peer, request_peer;
 };
 

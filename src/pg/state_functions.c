@@ -671,7 +671,7 @@ unsigned state_functions_read(const struct state_functions *f, struct text_searc
 	return said;
 }
 
-bool state_functions_may_notify(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
+bool state_functions_find_notify(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
 {
 	const unsigned notifies = TEXT_NOTIFIES | TEXT_DOUBTFUL;
 	struct sql_lexer l = lex_begin(text, size);

@@ -441,7 +441,7 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		p->of_functions |= state_functions_read(session_functions_of(c->pooled.pool), s, text, size, &c->session->told, name_parameter, c);
 		break;
 	case SEARCH_NOTIFIERS:
-		p->may_notify |= state_functions_may_notify(info->functions->all, s, text, size);
+		p->may_notify |= state_functions_find_notify(info->functions->all, s, text, size);
 		break;
 	case SEARCHES:
 		break;
