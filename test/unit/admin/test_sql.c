@@ -1,5 +1,5 @@
 /* The lexer: tokens, statements, and every way to cut a text short. */
-#include "admin/sql.h"
+#include "admin/command.h"
 
 #include "unit.h"
 
