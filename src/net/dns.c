@@ -381,11 +381,11 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 
 	if (!has_addresses)
 		lifetime = dns->config.nxdomain_ttl;
-	else if (lifetime > dns->config.max_ttl)
+	else if (lifetime > dns->config.max_ttl || ttl == DNS_TTL_LOCAL)
 		lifetime = dns->config.max_ttl;
 	dns->queries--;
 	host_learns(dns, host, result, lifetime);
-	if (dns->config.zone_check_period > 0 && has_addresses && join_zone(&dns->cache, host))
+	if (dns->config.zone_check_period > 0 && has_addresses && ttl != DNS_TTL_LOCAL && join_zone(&dns->cache, host))
 		query_zone(dns, host->zone);
 }
 
@@ -393,13 +393,7 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 static bool query_host(struct dns *dns, struct dns_host *host)
 {
 	usec_t limit = dns->config.timeout > 0 ? dns->config.timeout : LOOKUP_LIMIT;
-	struct dns_result *local;
 
-	local = dns_answer_locally(&dns->channel, host->name);
-	if (local) {
-		host_learns(dns, host, local, dns->config.max_ttl);
-		return true;
-	}
 	host->dns = dns;
 	dns->queries++;
 	if (dns_query_start(&host->query, &dns->channel, host->name, limit, on_query_done, host))

@@ -432,32 +432,6 @@ static void on_v6(void *arg, int status, int timeouts, struct ares_addrinfo *inf
 	on_half(query, &query->v6, status, info);
 }
 
-bool dns_query_start(struct dns_query **where, struct dns_channel *channel, const char *name, usec_t limit,
-		     dns_query_done *done, void *context)
-{
-	struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM };
-	struct timeval tv = { .tv_sec = limit / USEC, .tv_usec = limit % USEC };
-	struct dns_query *query = mem_try(sizeof(*query));
-
-	if (!query)
-		return false;
-	*query = (struct dns_query){ .where = where, .done = done, .context = context, .halves = 2,
-				     .ttl = INT_MAX, .error = "timeout" };
-	query->clock = evtimer_new(channel->base, on_clock, query);
-	if (!query->clock || event_add(query->clock, &tv) != 0) {
-		free_query(query);
-		return false;
-	}
-	*where = query;
-	/* Each call may call back at once; only the last callback frees the query. */
-	hints.ai_family = AF_INET;
-	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v4, query);
-	hints.ai_family = AF_INET6;
-	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v6, query);
-	dns_channel_arm(channel);
-	return true;
-}
-
 /* Returns the addresses of the name in /etc/hosts for one family, or NULL. */
 static struct dns_result *read_hosts_file(struct dns_channel *channel, const char *name, int family)
 {
@@ -484,7 +458,8 @@ static struct dns_result *read_hosts_file(struct dns_channel *channel, const cha
 	return result;
 }
 
-struct dns_result *dns_answer_locally(struct dns_channel *channel, const char *name)
+/* Returns an answer that needs no query: for an address in text, or a name in /etc/hosts; otherwise NULL. */
+static struct dns_result *answer_locally(struct dns_channel *channel, const char *name)
 {
 	struct dns_result *v4, *v6, *joined = NULL;
 	struct address address;
@@ -502,4 +477,36 @@ struct dns_result *dns_answer_locally(struct dns_channel *channel, const char *n
 	dns_result_drop(&v4);
 	dns_result_drop(&v6);
 	return joined;
+}
+
+bool dns_query_start(struct dns_query **where, struct dns_channel *channel, const char *name, usec_t limit,
+		     dns_query_done *done, void *context)
+{
+	struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM };
+	struct timeval tv = { .tv_sec = limit / USEC, .tv_usec = limit % USEC };
+	struct dns_result *local = answer_locally(channel, name);
+	struct dns_query *query;
+
+	if (local) {
+		done(context, local, DNS_TTL_LOCAL);
+		return true;
+	}
+	query = mem_try(sizeof(*query));
+	if (!query)
+		return false;
+	*query = (struct dns_query){ .where = where, .done = done, .context = context, .halves = 2,
+				     .ttl = INT_MAX, .error = "timeout" };
+	query->clock = evtimer_new(channel->base, on_clock, query);
+	if (!query->clock || event_add(query->clock, &tv) != 0) {
+		free_query(query);
+		return false;
+	}
+	*where = query;
+	/* Each call may call back at once; only the last callback frees the query. */
+	hints.ai_family = AF_INET;
+	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v4, query);
+	hints.ai_family = AF_INET6;
+	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v6, query);
+	dns_channel_arm(channel);
+	return true;
 }

@@ -56,7 +56,8 @@ void dns_result_drop(struct dns_result **result);
 extern struct dns_result dns_no_memory;
 
 struct dns_query;
-/* Passes ownership of `result`; `ttl` in seconds, at least 0. */
+/* Passes ownership of `result`; `ttl` in seconds, at least 0. DNS_TTL_LOCAL: no query was needed, for an address in text or a name in /etc/hosts. */
+#define DNS_TTL_LOCAL (-1)
 typedef void dns_query_done(void *context, struct dns_result *result, int ttl);
 /* Queries both address families and calls `done` once, within `limit` and possibly before this call returns. *where points to
    the query until then. False, without a call of `done`: no memory. */
@@ -64,7 +65,5 @@ bool dns_query_start(struct dns_query **where, struct dns_channel *channel, cons
 		     dns_query_done *done, void *context);
 /* Cancels the call of `done`; sets the query's *where to NULL. */
 void dns_query_abandon(struct dns_query *query);
-/* Returns an answer that needs no query: for an address in text, or a name in /etc/hosts; otherwise NULL. */
-struct dns_result *dns_answer_locally(struct dns_channel *channel, const char *name);
 
 #endif
