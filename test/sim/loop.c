@@ -192,6 +192,11 @@ int event_assign(struct event *ev, struct event_base *base, evutil_socket_t fd, 
 	return 0;
 }
 
+int event_initialized(const struct event *ev)
+{
+	return ev->ev_evcallback.evcb_cb_union.evcb_callback != NULL;
+}
+
 struct event *event_new(struct event_base *base, evutil_socket_t fd, short events, event_callback_fn callback, void *arg)
 {
 	struct event *ev = mem_must(sizeof(*ev));
