@@ -12,12 +12,13 @@
  */
 enum {
 	SET_KEEPS_ROLE = 1,
-	SET_KEEPS_MEANING = 2
+	SET_KEEPS_MEANING = 2,
+	SET_IS_LOCAL = 4		/* SET LOCAL, of which nothing is left after the transaction */
 };
 
-/* Returns both bits if the text of a Query is one SET, with the command tag SET, that keeps both; 0 for any other command. */
+/* Returns the bits that hold if the text of a Query is one SET, with the command tag SET; 0 for any other command. */
 unsigned set_query_keeps(const uint8_t *text, size_t size);
-/* The same for the text of a Parse, which has only one statement; returns both bits if that is neither SET nor RESET. */
+/* SET_KEEPS_ROLE and SET_KEEPS_MEANING for the text of a Parse, which has only one statement; both bits if that is neither SET nor RESET. */
 unsigned set_parse_keeps(const uint8_t *text, size_t size);
 /* The text calls set_config for a parameter that is not known to be harmless, or with a name that is not a constant; or it has an escaped identifier,
    which may be set_config. */

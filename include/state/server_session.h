@@ -52,6 +52,11 @@ static inline void role_query_sent(struct server *s, const uint8_t *text, size_t
 	if (ledger_is_empty(&s->ledger))
 		s->session.plain_set = (uint8_t)set_query_keeps(text, size);
 }
+/* The answer with the tag SET is to a Query with a single SET LOCAL. */
+static inline bool server_set_is_local(const struct server *s)
+{
+	return s->session.plain_set & SET_IS_LOCAL && ledger_is_within_query(&s->ledger) && !s->ledger.lost;
+}
 /* A Parse is sent to the server; `text` is its first `size` bytes. */
 static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t size)
 {

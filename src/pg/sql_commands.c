@@ -294,7 +294,8 @@ unsigned set_query_keeps(const uint8_t *text, size_t size)
 	}
 	after = l;
 	second = take_after_blanks(&after, PLAIN);
-	return (!lex_is(&second, "constraints") && set_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (names_harmless(l) ? SET_KEEPS_MEANING : 0);
+	return (!lex_is(&second, "constraints") && set_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (names_harmless(l) ? SET_KEEPS_MEANING : 0) |
+	       (lex_is(&second, "local") && is_at_blank(&after) ? SET_IS_LOCAL : 0);
 }
 
 /* Skips blanks, semicolons and comments. False: the rest of a comment has not arrived. */

@@ -584,6 +584,7 @@ static void client_parameter(struct server *s, const char *name, const char *val
 static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
 {
 	enum pg_tag tag = pg_tag_read(f->body, f->size);
+	bool is_local = tag == TAG_SET && owner == OWED_TO_CLIENT && server_set_is_local(s);
 
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DEALLOCATE_ALL)
 		prepared_deallocated(s, owner == OWED_TO_CLIENT ? c : NULL, true);
@@ -593,7 +594,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		prepared_parameters_changed(s, PARAMETERS_SET);
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
-	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
+	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT && !is_local)
 		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
 	/* texts may have another meaning until the transaction ends: the tables may be temporary */
 	if (owner == OWED_TO_CLIENT &&

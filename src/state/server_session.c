@@ -176,7 +176,7 @@ void role_reported(struct server *s, const char *name)
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
 	/* connect_query sets start-up values, and the values that pgweir sets for a client are known */
-	bool may_change = for_client || s->task == &task_reset || s->task == &task_check, keeps_role;
+	bool may_change = (for_client && (discarded || !server_set_is_local(s))) || s->task == &task_reset || s->task == &task_check, keeps_role;
 
 	if (discarded || may_change)
 		s->session.set_there = 0;

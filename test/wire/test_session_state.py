@@ -162,6 +162,22 @@ def test_malformed_rows(scene, row):
     assert stage.query_of(stage.client, "mine") is None
 
 
+def test_set_local(scene):
+    """Nothing is left of it after the transaction, and the server is not asked."""
+    stage = Stage(scene, "SET LOCAL app.a = 1", asks=False)
+    assert stage.query_of(stage.client, "mine") is None
+    # not alone in its query, or in a batch: the tag may be of another SET
+    for last, messages, answers in (("Q", m.query("SET LOCAL app.a = 1; SET app.b = 1"), m.command_complete("SET")),
+                                    ("S", m.run("SET LOCAL app.a = 1") + m.sync(), m.parse_complete() + m.bind_complete() + m.no_data())):
+        stage.client.send(messages)
+        while stage.server.read().type != last:
+            pass
+        stage.server.send(answers, m.command_complete("SET"), m.ready())
+        stage.client.result()
+        stage.question()
+        stage.server.send(answer())
+
+
 def test_too_many_names(scene):
     stage = Stage(scene, ";".join("SET app.a%d = 1" % number for number in range(101)), asks=False)
     stage.weir.wait_log("keeps its server connection until it leaves: it has named too many parameters")

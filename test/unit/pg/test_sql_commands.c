@@ -50,6 +50,22 @@ TEST(queries)
 	CHECK(!ask(query_keeps_meaning, "SET work_mem = 1", 16));
 }
 
+static bool query_is_local(const uint8_t *text, size_t size)
+{
+	return set_query_keeps(text, size) & SET_IS_LOCAL;
+}
+
+TEST(settings_of_the_transaction)
+{
+	static const char *const local[] = { "SET LOCAL app.tenant = '7'", "set local ROLE a;", "SET\tLOCAL work_mem TO '1MB' ; ", NULL };
+	static const char *const others[] = { "SET local.a = 1", "SET \"local\".a = 1", "SET SESSION work_mem = 1", "SET work_mem = local", "SET LOCAL a = 1; SET b = 1",
+		"SET b = 1; SET LOCAL a = 1", "SET LOCAL", "SET SESSION LOCAL a = 1", "SELECT 1", "", NULL };
+
+	check(query_is_local, true, local);
+	check(query_is_local, false, others);
+	CHECK(!ask(query_is_local, "SET LOCAL a = 1", 15));
+}
+
 TEST(parsed_texts)
 {
 	static const char *const keep[] = { "SELECT 1", "SET LOCAL app.tenant = '7'", " ;RESET work_mem", "", "/* a */ SELECT 1", "setting",
