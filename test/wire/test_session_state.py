@@ -166,16 +166,8 @@ def test_set_local(scene):
     """Nothing is left of it after the transaction, and the server is not asked."""
     stage = Stage(scene, "SET LOCAL app.a = 1", asks=False)
     assert stage.query_of(stage.client, "mine") is None
-    # not alone in its query, or in a batch: the tag may be of another SET
-    for last, messages, answers in (("Q", m.query("SET LOCAL app.a = 1; SET app.b = 1"), m.command_complete("SET")),
-                                    ("S", m.run("SET LOCAL app.a = 1") + m.sync(), m.parse_complete() + m.bind_complete() + m.no_data())):
-        stage.client.send(messages)
-        while stage.server.read().type != last:
-            pass
-        stage.server.send(answers, m.command_complete("SET"), m.ready())
-        stage.client.result()
-        stage.question()
-        stage.server.send(answer())
+    # another SET may have the tag: Stage expects the question
+    Stage(scene, "SET LOCAL app.a = 1; SET app.b = 1")
 
 
 def test_too_many_names(scene):
