@@ -23,7 +23,7 @@ output=$1
 mkdir -p "$(dirname "$output")"
 {
 	echo "# Made by etc/files.sh."
-	list files_library src ! -path 'src/main/main.c' -name '*.c'
+	list files_library src ! -path 'src/main/main.c' ! -path 'src/web/page_data.c' -name '*.c'
 	list files_headers include src '(' -name '*.h' -o -name '*.tbl' ')'
 	list files_unit test/unit -name 'test_*.c' | sed 's/\.c\( \\\)*$/\1/'
 	list files_sim test/sim -name '*.[ch]'

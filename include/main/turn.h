@@ -4,12 +4,15 @@
 #include "admin/console.h"
 #include "handover/handover.h"
 
+struct web;
+
 /* The event loop and its objects. */
 struct pooler {
 	struct event_base *base;
 	struct event *tick;			/* fires about ten times a second */
 	struct world *world;
 	struct console *console;
+	struct web *web;			/* the HTTP endpoint */
 	struct giver *giver;			/* waits for a process that replaces this one; NULL: not possible */
 	bool tick_due;				/* also set by the giver when a handover is requested */
 	bool is_silent;				/* connections end without an error message */

@@ -36,6 +36,8 @@ const char *address_each_of_name(const char *name, void (*found)(void *context, 
 bool address_next_host(const char **list, char *host, size_t size);
 /* Makes the address <dir>/.s.PGSQL.<port> from "/dir" or "@name" and a port. False: too long. */
 bool address_from_unix(struct address *a, const char *dir, uint16_t port);
+/* Makes the address of a Unix socket from its whole name, "/dir/file" or "@name". False: too long. */
+bool address_from_unix_name(struct address *a, const char *name);
 /* Whether the hosts are equal, ignoring ports; for Unix sockets, whether the paths are equal. */
 bool address_is_same_host(const struct address *a, const struct address *b);
 /* Makes the short form of `a`; for Unix sockets the caller sets u.peer. */

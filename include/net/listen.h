@@ -28,7 +28,8 @@ struct socket_file {
  */
 
 struct listen_config {
-	const char *host;		/* IP address, "*" is not allowed; Unix: directory or "@name" */
+	const char *host;		/* IP address, "*" is not allowed; Unix: directory or "@name", or the whole name */
+	bool is_whole_name;		/* Unix: `host` is the name of the socket, and there is no port */
 	uint16_t port;
 	int backlog;
 	bool reuseport, defer_accept;

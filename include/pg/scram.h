@@ -17,6 +17,9 @@
 #define SCRAM_PREFIX "SCRAM-SHA-256$"		/* of a secret as text */
 #define BASE64_SIZE(n) (((n) + 2) / 3 * 4)	/* characters for n bytes in base64 (RFC 4648 section 4), padded, without blanks and line breaks */
 
+/* Decodes all `length` characters of `text` into at most `size` bytes, and sets *got to their number. False: a character that is not base64, wrong
+   padding, unused bits that are not zero, or too many bytes. */
+bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t length);
 /* False: the text is not a valid SCRAM secret. */
 bool scram_secret_read(const char *text, struct scram_secret *out);
 /* Writes "SCRAM-SHA-256$..." with a NUL; false: `size` is too small. */

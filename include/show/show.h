@@ -29,7 +29,10 @@ struct figure {
 	uint64_t group;				/* one bit */
 	uint8_t kind, unit;			/* enum figure_kind, figure_unit */
 	const char *sentence;
+	/* Name in /metrics; METRIC_LABEL: a label of all metrics of the row, as is each LABEL; NULL: "pgweir_" and the names of item and column. */
+	const char *metric;
 };
+#define METRIC_LABEL ""
 
 struct show_item {
 	const char *name;
@@ -48,4 +51,6 @@ struct show_item {
 const struct show_item *show_find(const char *name);
 /* All items, in the order of the table; NULL after the last. */
 const struct show_item *show_at(size_t index);
+/* Writes the next part of the rows: at most show->to->most. As fill() otherwise. */
+void show_part(const struct show *show);
 #endif

@@ -18,6 +18,7 @@
 #include "main/turn.h"
 #include "net/loop_memory.h"
 #include "verify/child.h"
+#include "web/web.h"
 
 #include <ares.h>
 #include <errno.h>
@@ -93,8 +94,11 @@ static void allow_core_dumps(bool allow)
 /* Applies a snapshot. Takes the reference. */
 static bool use(struct conf *conf, struct conf_problems *problems)
 {
-	bool ok = conf && world_reconfigure(pooler.world, conf, problems);
+	bool is_prepared = conf && web_prepare(pooler.web, conf, problems);
+	bool ok = is_prepared && world_reconfigure(pooler.world, conf, problems);
 
+	if (is_prepared)
+		web_decide(pooler.web, ok);
 	if (ok)
 		allow_core_dumps(conf->settings.core_dumps);
 	if (ok && !apply_log(&conf->settings))
@@ -223,6 +227,8 @@ static uint64_t descriptors_needed(const struct conf *conf)
 
 		servers += most > 0 && (uint64_t)most < all ? (uint64_t)most : all;
 	}
+	if (s->http_listen_port > 0 || s->http_unix_socket)
+		servers += (uint64_t)s->http_max_connections;
 	return (uint64_t)s->max_client_conn + servers + verifiers + OWN_DESCRIPTORS;
 }
 
@@ -262,14 +268,19 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		goto out;
 	}
 	pooler.console = console_new(pooler.world, &control);
+	pooler.web = web_new(pooler.world, control.version);
 	signals = signals_open(pooler.base, on_signal, NULL);
-	if (!pooler.console || !signals || !turn_begin(&pooler)) {
+	if (!pooler.console || !pooler.web || !signals || !turn_begin(&pooler)) {
 		log_fatal("out of memory");
 		goto out;
 	}
 	/* the listening sockets of the configuration and of the process to be replaced */
 	if (start->taker ? !taker_take(start->taker, pooler.world, start->pidfile, &problems) :
 			   !world_listen(pooler.world, start->fds, (int)start->fd_count, &problems)) {
+		fail(&problems);
+		goto out;
+	}
+	if (!web_start(pooler.web, start->taker, &problems)) {
 		fail(&problems);
 		goto out;
 	}
@@ -291,6 +302,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 out:
 	conf_problems_free(&problems);
 	giver_close(&pooler.giver);
+	web_free(&pooler.web);
 	console_free(&pooler.console);
 	if (pooler.world)
 		world_end_sessions(pooler.world, REASON_POOLER_SHUTTING_DOWN, pooler.is_silent);

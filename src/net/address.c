@@ -78,22 +78,29 @@ bool address_next_host(const char **list, char *host, size_t size)
 	return length > 0;
 }
 
-bool address_from_unix(struct address *a, const char *dir, uint16_t port)
+bool address_from_unix_name(struct address *a, const char *name)
 {
 	char *path = a->u.local.sun_path;
-	int length;
 
 	memset(a, 0, sizeof *a);
-	length = snprintf(path, sizeof a->u.local.sun_path, "%s/.s.PGSQL.%u", dir, (unsigned)port);
-	if (length < 0 || (size_t)length >= sizeof a->u.local.sun_path)
+	if (!text_copy(path, sizeof a->u.local.sun_path, name))
 		return false;
 	a->u.local.sun_family = AF_UNIX;
-	a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length);
+	a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 	if (path[0] == '@')
 		path[0] = '\0';
 	else
 		a->size++;
 	return true;
+}
+
+bool address_from_unix(struct address *a, const char *dir, uint16_t port)
+{
+	char name[sizeof a->u.local.sun_path];
+	int length = snprintf(name, sizeof name, "%s/.s.PGSQL.%u", dir, (unsigned)port);
+
+	memset(a, 0, sizeof *a);
+	return length >= 0 && (size_t)length < sizeof name && address_from_unix_name(a, name);
 }
 
 bool address_is_same_host(const struct address *a, const struct address *b)

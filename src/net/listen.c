@@ -443,7 +443,8 @@ struct listen_socket *listen_socket_open(struct event_base *base, const struct l
 	char problem[400];
 	int fd, error;
 
-	if (local ? !address_from_unix(&a, config->host, config->port) : !address_from_ip(&a, config->host, config->port)) {
+	if (config->is_whole_name ? !address_from_unix_name(&a, config->host) :
+	    local ? !address_from_unix(&a, config->host, config->port) : !address_from_ip(&a, config->host, config->port)) {
 		snprintf(why, why_size, local ? "the name of the socket in \"%s\" is too long" :
 						"\"%s\" is not an IP address", config->host);
 		errno = EINVAL;
@@ -462,7 +463,9 @@ struct listen_socket *listen_socket_open(struct event_base *base, const struct l
 	if (set_up(l, &a, config, problem, sizeof problem))
 		return l;
 	error = errno;
-	if (local)
+	if (config->is_whole_name)
+		snprintf(why, why_size, "cannot listen on unix:%s: %s", config->host, problem);
+	else if (local)
 		snprintf(why, why_size, "cannot listen on unix:%s/.s.PGSQL.%u: %s", config->host, (unsigned)config->port, problem);
 	else
 		snprintf(why, why_size, strchr(config->host, ':') ? "cannot listen on [%s]:%u: %s" : "cannot listen on %s:%u: %s",

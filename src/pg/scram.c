@@ -94,9 +94,7 @@ static void base64_encode(char *to, const void *bytes, size_t size)
 	*to = '\0';
 }
 
-/* Decodes all `length` characters of `text` into at most `size` bytes, and sets *got to their number. False: a character that is not base64, wrong
-   padding, unused bits that are not zero, or too many bytes. */
-static bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t length)
+bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t length)
 {
 	uint8_t *out = to;
 	size_t padding = 0, done = 0;

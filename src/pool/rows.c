@@ -104,9 +104,60 @@ static const char *const limits[] = {
 /* The queues: look-ups, queries and logins. */
 static const enum client_state queues[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
 
+static void fill_row(const struct pool *pool, usec_t now, struct pool_row *row)
+{
+	const int *clients = pool->client_count, *servers = pool->server_count;
+	int waiting = clients[CLIENT_STARTUP] + clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN];
+	const char *held_by = NULL;
+	usec_t longest = 0;
+
+	for (size_t w = 0; w < sizeof(queues) / sizeof(queues[0]); w++) {
+		const struct pool_client *first = client_first(pool, queues[w]);
+
+		if (first && now - first->since > longest)
+			longest = now - first->since;
+	}
+	if (waiting > 0 && pool->held_by != LIMIT_NONE)
+		held_by = limits[pool->held_by];
+	else if (clients[CLIENT_STARTUP] > 0)
+		held_by = limits[LIMIT_INTERNAL];
+	*row = (struct pool_row){
+		.pool = pool,
+		.database = pool->database->name,
+		.user = pool->user->name,
+		.clients = clients[CLIENT_ACTIVE] + clients[CLIENT_IDLE],
+		.waiting = waiting,
+		.active_cancel_requests = clients[CLIENT_ACTIVE_CANCEL],
+		.waiting_cancel_requests = clients[CLIENT_WAITING_CANCEL],
+		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP] + servers[SERVER_LISTENING],
+		.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->cancel_logins,
+		.being_canceled = servers[SERVER_BEING_CANCELED],
+		.idle = servers[SERVER_IDLE],
+		.used = servers[SERVER_USED],
+		.tested = servers[SERVER_TESTED],
+		.login = servers[SERVER_LOGIN] - pool->cancel_logins,
+		.longest_wait = longest,
+		.mode = setting_word(WORDS_POOL_MODE, pool->allowed.mode),
+		.load_balance = load_balance_of(pool->database),
+		.link = pool->allowed.mode == MODE_SESSION ? setting_word(WORDS_SESSION_LINK, pool->allowed.link) : NULL,
+		.state = pool->allowed.mode != MODE_SESSION ? setting_word(WORDS_SESSION_STATE, pool->allowed.state) : NULL,
+		.size = pool->allowed.size,
+		.min_size = pool->allowed.min_size,
+		.reserve = pool->allowed.reserve,
+		.pinned = pool->pinned,
+		.listening = pool->listening,
+		.notifications = pool->notifications,
+		.state_asks = pool->state_asks,
+		.state_restores = pool->state_restores,
+		.held_by = held_by,
+		.is_console = pool->database->is_console,
+	};
+}
+
 bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct pool_row *row), void *context)
 {
 	const struct pool **sorted = mem_try(((size_t)count_of(&pools->all) + 1) * sizeof(*sorted));
+	struct pool_row row;
 	size_t count = 0;
 
 	if (!sorted)
@@ -115,58 +166,33 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 		sorted[count++] = pool_at(node);
 	qsort(sorted, count, sizeof(*sorted), compare_pools);
 	for (size_t i = 0; i < count; i++) {
-		const struct pool *pool = sorted[i];
-		const int *clients = pool->client_count, *servers = pool->server_count;
-		int waiting = clients[CLIENT_STARTUP] + clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN];
-		const char *held_by = NULL;
-		usec_t longest = 0;
-		struct pool_row row;
-
-		for (size_t w = 0; w < sizeof(queues) / sizeof(queues[0]); w++) {
-			const struct pool_client *first = client_first(pool, queues[w]);
-
-			if (first && now - first->since > longest)
-				longest = now - first->since;
-		}
-		if (waiting > 0 && pool->held_by != LIMIT_NONE)
-			held_by = limits[pool->held_by];
-		else if (clients[CLIENT_STARTUP] > 0)
-			held_by = limits[LIMIT_INTERNAL];
-		row = (struct pool_row){
-			.pool = pool,
-			.database = pool->database->name,
-			.user = pool->user->name,
-			.clients = clients[CLIENT_ACTIVE] + clients[CLIENT_IDLE],
-			.waiting = waiting,
-			.active_cancel_requests = clients[CLIENT_ACTIVE_CANCEL],
-			.waiting_cancel_requests = clients[CLIENT_WAITING_CANCEL],
-			.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP] + servers[SERVER_LISTENING],
-			.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->cancel_logins,
-			.being_canceled = servers[SERVER_BEING_CANCELED],
-			.idle = servers[SERVER_IDLE],
-			.used = servers[SERVER_USED],
-			.tested = servers[SERVER_TESTED],
-			.login = servers[SERVER_LOGIN] - pool->cancel_logins,
-			.longest_wait = longest,
-			.mode = setting_word(WORDS_POOL_MODE, pool->allowed.mode),
-			.load_balance = load_balance_of(pool->database),
-			.link = pool->allowed.mode == MODE_SESSION ? setting_word(WORDS_SESSION_LINK, pool->allowed.link) : NULL,
-			.state = pool->allowed.mode != MODE_SESSION ? setting_word(WORDS_SESSION_STATE, pool->allowed.state) : NULL,
-			.size = pool->allowed.size,
-			.min_size = pool->allowed.min_size,
-			.reserve = pool->allowed.reserve,
-			.pinned = pool->pinned,
-			.listening = pool->listening,
-			.notifications = pool->notifications,
-			.state_asks = pool->state_asks,
-			.state_restores = pool->state_restores,
-			.held_by = held_by,
-			.is_console = pool->database->is_console,
-		};
+		fill_row(sorted[i], now, &row);
 		give(context, &row);
 	}
 	mem_free(sorted);
 	return true;
+}
+
+void pools_sum_row(const struct pools *pools, usec_t now, struct pool_row *sum)
+{
+	struct pool_row row;
+
+	*sum = (struct pool_row){ .pool = NULL };
+	LIST_EACH(node, &pools->all) {
+		fill_row(pool_at(node), now, &row);
+		if (row.is_console)
+			continue;
+		sum->clients += row.clients;
+		sum->waiting += row.waiting;
+		sum->active += row.active;
+		sum->idle += row.idle;
+		sum->used += row.used;
+		sum->tested += row.tested;
+		sum->login += row.login;
+		sum->pinned += row.pinned;
+		if (row.longest_wait > sum->longest_wait)
+			sum->longest_wait = row.longest_wait;
+	}
 }
 
 /* ---- databases ---- */

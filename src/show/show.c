@@ -152,7 +152,7 @@ enum group {
 #define PINS(value) pins_cell(s->to, value)
 #define SIZE(value) size_cell(s->to, value)
 #define PARAMETER(name) result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)
-#define FIGURE(group, name, type, kind, unit, write, sentence)				\
+#define FIGURE(group, name, type, kind, unit, write, ...)				\
 	static void group##_##name(const struct show *s, const void *of)		\
 	{										\
 		const ROW_##group *row = of;						\
@@ -164,7 +164,8 @@ enum group {
 #undef FIGURE
 
 static const struct figure figures[] = {
-#define FIGURE(group, name, type, kind, unit, write, sentence) { #name ":" #type, group##_##name, GROUP(group), kind, unit, sentence },
+#define FIGURE(group, name, type, kind, unit, write, ...) { #name ":" #type, group##_##name, GROUP(group), kind, unit, FIGURE_TEXTS(__VA_ARGS__, NULL, NULL) },
+#define FIGURE_TEXTS(sentence, metric, ...) sentence, metric
 #include "tbl/figure.tbl"
 #undef FIGURE
 };
@@ -172,11 +173,21 @@ static const struct figure figures[] = {
 /* Writes one row. `row`: the struct that the figures of the item read. */
 static void show_row(const struct show *s, const void *row)
 {
+	size_t index = s->to->index++;
+
+	if (s->to->most > 0 && (index < s->to->first || index - s->to->first >= s->to->most))
+		return;
 	for (size_t i = 0; i < s->to->column_count; i++)
 		s->item->figures[i]->cell(s, row);
 }
 
 /* ---- connections, in the order in which they came ---- */
+
+static void walk(const struct show *s, enum connection_kinds kinds, void (*give)(void *context, const struct connection_row *c), void *context)
+{
+	s->to->index = 0;
+	connections_walk(s->world, &s->to->walk, kinds, s->to->most > 0 ? (int)s->to->most : ROWS_MOST, give, context);
+}
 
 enum wanted { WANTED_ALL, WANTED_SHOWN, WANTED_ACTIVE, WANTED_PINNED };
 
@@ -204,7 +215,7 @@ static void show_connections(const struct show *s, enum connection_kinds kinds, 
 {
 	struct connection_show to = { *s, wanted };
 
-	connections_walk(s->world, &s->to->walk, kinds, ROWS_MOST, give_connection, &to);
+	walk(s, kinds, give_connection, &to);
 }
 
 static void show_clients(const struct show *s) { show_connections(s, CONNECTION_CLIENTS, WANTED_SHOWN); }
@@ -267,7 +278,7 @@ static void show_fds(const struct show *s)
 		}
 		show_row(s, &(struct fd_row){ .fd = l->fd, .task = "pooler", .address = address, .port = l->port });
 	}
-	connections_walk(s->world, &s->to->walk, CONNECTION_ALL, ROWS_MOST, give_fd, &copy);
+	walk(s, CONNECTION_ALL, give_fd, &copy);
 }
 
 /* ---- pools, databases and users, and the limits in force (pool/rows.h) ---- */
@@ -675,4 +686,20 @@ const struct show_item *show_find(const char *name)
 		if (text_equal_fold(item->name, name))
 			return item;
 	return NULL;
+}
+
+void show_part(const struct show *s)
+{
+	struct result *r = s->to;
+
+	r->index = 0;
+	s->item->fill(s);
+	ASSERT(r->cell == 0);
+	/* rows of connections are never more than `most`: the walk has its own position */
+	if (r->most > 0 && r->index > r->first + r->most) {
+		r->first += r->most;
+		r->walk.goes_on = true;
+	} else if (r->first > 0) {
+		r->walk.goes_on = false;
+	}
 }

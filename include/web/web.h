@@ -1,0 +1,27 @@
+#ifndef WEB_WEB_H
+#define WEB_WEB_H
+
+#include "conf/problem.h"
+
+#include <stdbool.h>
+
+/* The HTTP endpoint: metrics, health checks, the rows of SHOW as JSON, and the page. */
+struct conf;
+struct web;
+struct world;
+
+/* Opens no socket. `version` must outlive it. NULL: no memory. */
+struct web *web_new(struct world *world, const char *version);
+/* Closes everything. Sets *web to NULL; *web may be NULL. */
+void web_free(struct web **web);
+
+/* Opens the sockets of a configuration that is to be used, in addition to the present ones. False with problems: a socket cannot be opened, and
+   nothing has changed. */
+bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems *problems);
+/* After web_prepare: the configuration is in force, and sockets that it does not name are closed; or it is not used, and the new sockets are closed. */
+void web_decide(struct web *web, bool is_used);
+/* At the start: opens the sockets of world->conf. If this process replaces another one, it tries again until that process has closed its sockets.
+   False with problems. */
+bool web_start(struct web *web, bool replaces, struct conf_problems *problems);
+
+#endif

@@ -1,0 +1,94 @@
+#ifndef WEB_CONNECTION_H
+#define WEB_CONNECTION_H
+
+#include "web/history.h"
+#include "web/http.h"
+#include "web/web.h"
+
+#include "backend/derivation.h"
+#include "conn/world.h"
+
+/*
+ * An HTTP connection and the endpoint around it: for the files of room web.
+ */
+struct connection;
+struct web_socket;
+
+struct web {
+	struct world *world;
+	const char *version;
+	usec_t started_at;			/* wall clock */
+	struct web_socket *sockets, *next;	/* open; of a configuration that web_prepare() has seen, ... */
+	size_t socket_count, next_count;
+	struct list connections;		/* the one without progress for the longest time is first */
+	size_t count;				/* number of connections */
+	int accepts_left;			/* new connections that may be accepted until the next tick */
+	struct list ready;			/* connections with work to do, first come first served */
+	struct event work, tick;
+	usec_t work_at;				/* monotonic: no work before */
+	usec_t retry_until;			/* monotonic: opening the sockets is tried again at each tick; 0: it is not */
+	bool is_leaving;			/* another process has replaced this one */
+	struct history history;
+};
+
+enum web_phase {
+	WEB_READING,				/* a request, or nothing */
+	WEB_ASKING,				/* a SCRAM key of a password is being derived */
+	WEB_REFUSING,				/* the refusal of a wrong password is delayed */
+	WEB_ANSWERING,
+	WEB_CLOSING				/* the answer is sent; waits until the client closes */
+};
+
+struct answer {
+	int status;
+	const char *type;			/* Content-Type; constant */
+	char fields[320];			/* further header fields, each with CRLF */
+	struct bytes body;			/* the part to be sent next */
+	/* Appends the next part of the body, and sets is_whole after the last part. NULL: the body is whole. */
+	void (*more)(struct connection *c);
+	void (*drop)(void *state);		/* frees `state`; NULL: none */
+	void *state;
+	bool is_whole, has_head, is_chunked;
+};
+
+struct connection {
+	struct peer peer;			/* socket, address, world */
+	struct web *web;
+	struct list node, ready;
+	enum web_phase phase;
+	usec_t since;				/* monotonic: last progress, or when the request is to be refused */
+	struct bytes in;			/* received and not handled */
+	struct http_request request;
+	char user[HTTP_TEXT_MOST];		/* that has logged in; "": none */
+	struct secret *password;		/* WEB_ASKING */
+	struct derivation_wait derivation;
+	bool is_reader, is_admin;		/* has the rights of stats_users; of admin_users */
+	struct answer answer;
+};
+
+/* route.c: decides about the request, and begins its answer or waits. */
+void connection_route(struct connection *c);
+/* Sends the delayed refusal of a wrong password. */
+void connection_refuse(struct connection *c);
+/* The request does not wait for a derivation any more. */
+void connection_forget_password(struct connection *c);
+
+/* Begins an answer. The body is appended to c->answer.body, or made by c->answer.more. `type` is a constant text. */
+void connection_answer(struct connection *c, int status, const char *type);
+/* The same with a short text as its body. */
+void connection_tell(struct connection *c, int status, const char *text);
+/* Lets the work of this connection go on, in its turn. */
+void connection_go_on(struct connection *c);
+
+/* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists, separated by commas. */
+void json_answer(struct connection *c, const char *items);
+void metrics_answer(struct connection *c);
+
+/* Appends a text as a JSON string. */
+void json_text(struct bytes *out, const char *text, size_t size);
+
+/* The page, written by etc/embed.sh from page.html. */
+extern const char web_page[];
+extern const size_t web_page_size;
+
+#endif

@@ -1,0 +1,277 @@
+/*
+ * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
+ * is an object with an array for each of these. Two lists exist only here: `you`, the user and its rights, and `history`, arrays of the samples of
+ * the last hour (web/history.h) after ?since=SECONDS, with the names of their columns in the first. /api/ lists the names.
+ *
+ * An answer is made in parts of ROWS_MOST rows, so it is no snapshot: each row has the values of its moment.
+ *
+ * Invariant: between two parts the body is valid JSON up to that place.
+ */
+#include "web/connection.h"
+
+#include "base/mem.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "show/show.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define ITEMS_MOST 8			/* in one request */
+#define NAME_MOST 32
+#define ROWS_MOST 200			/* of a part */
+
+void json_text(struct bytes *out, const char *text, size_t size)
+{
+	size_t shown = printable_write(NULL, text, size);
+	char *copy = mem_try(shown + 1);
+
+	/* bytes that are no UTF-8 are written as \xNN, as on the console */
+	if (!copy) {
+		out->failed = true;
+		return;
+	}
+	printable_write(copy, text, size);
+	bytes_append_u8(out, '"');
+	for (size_t from = 0, n; from < shown; from += n) {
+		n = strcspn(copy + from, "\"\\");
+		n = n < shown - from ? n : shown - from;
+		bytes_append(out, copy + from, n);
+		if (from + n < shown) {
+			bytes_append_u8(out, '\\');
+			bytes_append_u8(out, (uint8_t)copy[from + n]);
+			n++;
+		}
+	}
+	bytes_append_u8(out, '"');
+	mem_free(copy);
+}
+
+enum own_list { OWN_NONE, OWN_YOU, OWN_HISTORY, OWN_NAMES };
+
+struct json_state {
+	struct { const struct show_item *show; enum own_list own; char name[NAME_MOST]; } items[ITEMS_MOST];
+	size_t count, at;		/* number of items; the current one */
+	bool has_begun;			/* the current item */
+	struct result result;		/* of its SHOW */
+	bool has_rows;			/* ... which has written a row */
+	uint64_t sample;		/* of history: the next one */
+};
+
+/* ---- the format of rows ---- */
+
+static void begin_row(struct result *r)
+{
+	struct json_state *s = LIST_OBJECT(r, struct json_state, result);
+
+	bytes_append_text(&r->rows, s->has_rows ? ",\n{" : "{");
+	s->has_rows = true;
+}
+
+/* Appends the name of the column. */
+static void begin_cell(struct result *r)
+{
+	const char *column = r->columns[r->cell];
+
+	bytes_append_text(&r->rows, r->cell > 0 ? ",\"" : "\"");
+	bytes_append(&r->rows, column, strcspn(column, ":"));
+	bytes_append_text(&r->rows, "\":");
+}
+
+static void add_null(struct result *r)
+{
+	begin_cell(r);
+	bytes_append_text(&r->rows, "null");
+}
+
+static void add_text(struct result *r, const char *text, size_t size)
+{
+	begin_cell(r);
+	json_text(&r->rows, text, size);
+}
+
+static void add_number(struct result *r, int64_t value)
+{
+	begin_cell(r);
+	bytes_append_format(&r->rows, "%" PRId64, value);
+}
+
+static void add_count(struct result *r, uint64_t value)
+{
+	begin_cell(r);
+	bytes_append_format(&r->rows, "%" PRIu64, value);
+}
+
+static void end_row(struct result *r)
+{
+	bytes_append_u8(&r->rows, '}');
+}
+
+static const struct result_format json_format = {
+	.begin_row = begin_row, .null = add_null, .text = add_text, .number = add_number, .count = add_count, .end_row = end_row,
+};
+
+/* ---- answers ---- */
+
+static void drop(void *state)
+{
+	struct json_state *s = state;
+
+	result_free(&s->result);
+	mem_free(s);
+}
+
+static void write_you(const struct connection *c, struct bytes *out)
+{
+	bytes_append_text(out, "{\"user\":");
+	json_text(out, c->user, strlen(c->user));
+	bytes_append_format(out, ",\"admin\":%s,\"version\":", c->is_admin ? "true" : "false");
+	json_text(out, c->web->version, strlen(c->web->version));
+	bytes_append_u8(out, '}');
+}
+
+static void write_names(const struct connection *c, struct bytes *out)
+{
+	const struct show_item *item;
+	const char *before = "";
+
+	for (size_t i = 0; (item = show_at(i)) != NULL; i++) {
+		if (!item->fill || !(item->for_monitor || c->is_admin))
+			continue;
+		bytes_append_format(out, "%s\"", before);
+		for (const char *at = item->name; *at; at++)
+			bytes_append_u8(out, (uint8_t)(*at >= 'A' && *at <= 'Z' ? *at | 0x20 : *at));
+		bytes_append_u8(out, '"');
+		before = ",";
+	}
+}
+
+/* Appends a part of the samples. Returns whether it was the last one. */
+static bool write_history(const struct connection *c, struct json_state *s, struct bytes *out)
+{
+	const struct history *h = &c->web->history;
+	char since[24];
+	int64_t from = 0;
+
+	if (!s->has_begun) {
+		if (http_parameter(&c->request, "since", since, sizeof(since)) && (!text_to_int64(since, &from) || from < 0))
+			from = 0;
+		s->sample = history_find(h, (uint64_t)from);
+#define X(name) "\"" #name "\","
+		bytes_append_text(out, "[" HISTORY_EACH(X));
+#undef X
+		out->end -= !out->failed;
+		bytes_append_text(out, s->sample < h->count ? "],\n" : "]");
+	}
+	s->sample = history_write(h, s->sample, ROWS_MOST, out);
+	return s->sample == h->count;
+}
+
+/* Appends a part of the rows. Returns whether it was the last one. */
+static bool write_rows(const struct connection *c, struct json_state *s, struct bytes *out)
+{
+	const struct show_item *item = s->items[s->at].show;
+	struct show show = { .world = c->peer.world, .version = c->web->version, .item = item, .to = &s->result };
+
+	if (!s->has_begun) {
+		result_init(&s->result, &json_format, item->columns, item->all_columns);
+		s->result.most = ROWS_MOST;
+		s->has_rows = false;
+	}
+	show_part(&show);
+	bytes_append(out, bytes_front(&s->result.rows), bytes_size(&s->result.rows));
+	out->failed |= s->result.rows.failed;
+	s->result.row_count = 0;
+	bytes_consume(&s->result.rows, bytes_size(&s->result.rows));
+	if (s->result.walk.goes_on)
+		return false;
+	result_free(&s->result);
+	return true;
+}
+
+static void write_part(struct connection *c)
+{
+	struct json_state *s = c->answer.state;
+	struct bytes *out = &c->answer.body;
+	bool is_over = true;
+
+	if (!s->has_begun && s->count > 1) {
+		bytes_append_text(out, s->at > 0 ? ",\n" : "{");
+		json_text(out, s->items[s->at].name, strlen(s->items[s->at].name));
+		bytes_append_u8(out, ':');
+	}
+	if (s->items[s->at].own == OWN_YOU) {
+		write_you(c, out);
+	} else {
+		if (!s->has_begun)
+			bytes_append_u8(out, '[');
+		if (s->items[s->at].own == OWN_NAMES)
+			write_names(c, out);
+		else if (s->items[s->at].own == OWN_HISTORY)
+			is_over = write_history(c, s, out);
+		else
+			is_over = write_rows(c, s, out);
+		if (is_over)
+			bytes_append_u8(out, ']');
+	}
+	s->has_begun = !is_over;
+	s->at += is_over;
+	if (s->at < s->count)
+		return;
+	bytes_append_text(out, s->count > 1 ? "}\n" : "\n");
+	c->answer.is_whole = true;
+}
+
+/* Adds an item. Returns 0, or the status of the answer. */
+static int add_item(const struct connection *c, struct json_state *s, const char *name)
+{
+	const struct show_item *show = show_find(name);
+
+	if (s->count == ITEMS_MOST)
+		return 404;
+	text_copy(s->items[s->count].name, NAME_MOST, name);
+	if (strcmp(name, "you") == 0)
+		s->items[s->count].own = OWN_YOU;
+	else if (strcmp(name, "history") == 0)
+		s->items[s->count].own = OWN_HISTORY;
+	else if (*name == '\0')
+		s->items[s->count].own = OWN_NAMES;
+	else if (!show || !show->fill)
+		return 404;
+	else if (!show->for_monitor && !c->is_admin)
+		return 403;
+	s->items[s->count++].show = show;
+	return 0;
+}
+
+void json_answer(struct connection *c, const char *items)
+{
+	struct json_state *s = mem_try(sizeof(*s));
+	char name[NAME_MOST];
+	int status = s ? 0 : 500;
+
+	for (const char *at = items; status == 0; at++) {
+		size_t size = strcspn(at, ",");
+
+		if (size >= sizeof(name)) {
+			status = 404;
+			break;
+		}
+		memcpy(name, at, size);
+		name[size] = '\0';
+		status = add_item(c, s, name);
+		at += size;
+		if (*at == '\0')
+			break;
+	}
+	if (status != 0) {
+		mem_free(s);
+		connection_tell(c, status, status == 404 ? "no such SHOW: /api/ lists them" : status == 403 ? "only admin_users may see this" :
+				"out of memory");
+		return;
+	}
+	connection_answer(c, 200, "application/json");
+	c->answer.state = s;
+	c->answer.drop = drop;
+	c->answer.more = write_part;
+}

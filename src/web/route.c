@@ -1,0 +1,360 @@
+/*
+ * What a request gets: who asks, whether that is allowed, and which answer begins.
+ *
+ * Rights are those of the console. A reader sees what stats_users see, and an administrator may change something. Passwords are checked against
+ * auth_file, whatever auth_type is; a wrong one is refused after login_failure_delay, as a login, and the answer does not tell whether the user
+ * exists.
+ *
+ * A command needs the header X-Pgweir and, from a browser, the Origin of this endpoint: a page of another site can send neither with the password
+ * that the browser remembers. Without a password, only a plain host name is served, or the DNS of another site could make its page read the answers.
+ */
+#include "web/connection.h"
+
+#include "auth/users.h"
+#include "backend/keys.h"
+#include "backend/server_info.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "core/world.h"
+#include "pg/scram.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DATABASE_MOST 256
+#define TOLD_MOST 400
+
+enum http_auth { HTTP_AUTH_OFF, HTTP_AUTH_AUTO, HTTP_AUTH_BASIC };
+
+static void route_known(struct connection *c);
+
+/* ---- who asks ---- */
+
+static const char *who_text(const struct connection *c, char *buf, size_t size)
+{
+	char address[64], user[PRINTABLE_NAME];
+
+	snprintf(buf, size, "HTTP: %s%s%s", brief_address_and_port(&c->peer.remote, address, sizeof(address)), c->user[0] ? " user " : "",
+		 c->user[0] ? printable_name(c->user, user, sizeof(user)) : "");
+	return buf;
+}
+
+static bool is_loopback(const struct brief_address *a)
+{
+	static const uint8_t mapped[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127 }, own[16] = { [15] = 1 };
+
+	if (a->family == AF_INET)
+		return a->u.ip[0] == 127;
+	return a->family == AF_INET6 && (memcmp(a->u.ip, own, sizeof(own)) == 0 || memcmp(a->u.ip, mapped, sizeof(mapped)) == 0);
+}
+
+static bool is_own_user(const struct connection *c)
+{
+	return c->peer.remote.family == AF_UNIX && c->peer.remote.u.peer.uid == (uint32_t)geteuid();
+}
+
+void connection_refuse(struct connection *c)
+{
+	char who[256];
+
+	log_warning("%s: password authentication failed", who_text(c, who, sizeof(who)));
+	connection_tell(c, 401, "wrong user or password");
+	text_copy(c->answer.fields, sizeof(c->answer.fields), "WWW-Authenticate: Basic realm=\"pgweir\", charset=\"UTF-8\"\r\n");
+}
+
+static void refuse_later(struct connection *c)
+{
+	c->phase = WEB_REFUSING;
+	c->since = c->peer.world->now + c->peer.world->conf->settings.login_failure_delay;
+}
+
+static void accept_user(struct connection *c)
+{
+	const struct settings *set = &c->peer.world->conf->settings;
+
+	c->is_admin = text_list_has(set->admin_users, c->user, false);
+	c->is_reader = c->is_admin || text_list_has(set->stats_users, c->user, false);
+	if (c->is_reader)
+		route_known(c);
+	else
+		connection_tell(c, 403, "this user is in neither admin_users nor stats_users");
+}
+
+void connection_forget_password(struct connection *c)
+{
+	derivation_leave(&c->derivation);
+	secret_free(&c->password);
+}
+
+static const char *stored_secret(const struct connection *c)
+{
+	const struct userlist *list = c->peer.world->secrets->list;
+	const struct secret *secret = list ? userlist_find(list, c->user) : NULL;
+
+	return secret ? secret->bytes : NULL;
+}
+
+static void on_derived(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct connection *c = LIST_OBJECT(wait, struct connection, derivation);
+	const char *stored = stored_secret(c);
+	bool is_right = answer->verdict == VERIFIED_YES && stored && secret_kind_of(stored) == SECRET_SCRAM &&
+			keys_password_prove(c->peer.world->secrets->keys, c->password->bytes, c->user, stored, answer->salted);
+
+	secret_free(&c->password);
+	if (is_right)
+		accept_user(c);
+	else
+		refuse_later(c);
+}
+
+static void ask_key(struct connection *c, const char *password, const struct scram_secret *secret)
+{
+	const struct derivation_question question = {
+		.user = c->user, .password = password, .salt = secret->salt, .salt_size = secret->salt_size, .iterations = secret->iterations,
+	};
+	struct verify_source source = { .bytes = { 0xfe } };
+
+	/* all HTTP clients take one turn together */
+	c->password = secret_new(password, strlen(password));
+	c->derivation.done = on_derived;
+	c->phase = WEB_ASKING;
+	if (c->password && derivation_ask(c->peer.world, &question, &source, NULL, &c->derivation) == VERIFIERS_ASKED)
+		return;
+	secret_free(&c->password);
+	refuse_later(c);
+}
+
+static void check_password(struct connection *c, const char *password)
+{
+	struct world *w = c->peer.world;
+	struct scram_secret secret;
+	const char *stored;
+	enum secret_kind kind;
+
+	users_refresh(w);
+	stored = stored_secret(c);
+	kind = stored ? secret_kind_of(stored) : SECRET_NONE;
+	if (kind == SECRET_NONE || !*password)
+		refuse_later(c);
+	else if (kind != SECRET_SCRAM && password_matches(password, c->user, stored))
+		accept_user(c);
+	else if (kind == SECRET_SCRAM && keys_password_check(w->secrets->keys, password, c->user, stored))
+		accept_user(c);
+	else if (kind == SECRET_SCRAM && scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX)
+		ask_key(c, password, &secret);
+	else
+		refuse_later(c);
+}
+
+void connection_route(struct connection *c)
+{
+	const struct settings *set = &c->peer.world->conf->settings;
+	bool is_near = c->peer.remote.family == AF_UNIX || (is_loopback(&c->peer.remote) && http_host_is_plain(&c->request));
+	char password[HTTP_TEXT_MOST];
+
+	c->user[0] = '\0';
+	c->is_admin = is_own_user(c);
+	c->is_reader = c->is_admin || set->http_auth == HTTP_AUTH_OFF || (set->http_auth == HTTP_AUTH_AUTO && is_near);
+	if (!c->request.authorization[0]) {
+		route_known(c);
+	} else if (!http_credentials(&c->request, c->user, password)) {
+		connection_tell(c, 400, "Authorization: only Basic is known");
+	} else {
+		check_password(c, password);
+		mem_wipe(password, sizeof(password));
+	}
+}
+
+/* ---- commands ---- */
+
+static void run_command(struct connection *c, const char *verb, struct database *database)
+{
+	struct world *w = c->peer.world;
+	char who[256], name[PRINTABLE_NAME];
+
+	if (database)
+		log_info("%s '%s' command issued (%s)", verb, printable_text(database->name, name, sizeof(name)), who_text(c, who, sizeof(who)));
+	else
+		log_info("%s command issued (%s)", verb, who_text(c, who, sizeof(who)));
+	if (strcmp(verb, "RECONNECT") == 0) {
+		pools_reconnect(w->pools, database);
+	} else if (strcmp(verb, "PAUSE") == 0) {
+		pools_pause(w->pools, database, true);
+	} else {
+		if (!database && w->pools->suspended)
+			world_suspend(w, false);
+		pools_pause(w->pools, database, false);
+	}
+}
+
+/* POST /api/pause, resume, reconnect: without ?db= for all databases. The answer does not wait until no server is in use. */
+static void command_answer(struct connection *c, const char *verb)
+{
+	struct world *w = c->peer.world;
+	struct database *database = NULL;
+	char name[DATABASE_MOST], told[TOLD_MOST];
+	bool is_paused;
+
+	if (!c->request.is_marked || !http_is_same_origin(&c->request)) {
+		connection_tell(c, 403, "a command needs the header X-Pgweir, and from a browser the Origin of this page");
+		return;
+	}
+	if (c->request.query[0]) {
+		if (http_parameter(&c->request, "db", name, sizeof(name)))
+			database = database_get(w->pools, name, true, w->now);
+		if (!database || database->is_console) {
+			connection_tell(c, 404, "no such database");
+			return;
+		}
+	}
+	is_paused = pools_is_paused(w->pools, database);
+	if (strcmp(verb, "PAUSE") == 0 ? is_paused || pools_is_paused(w->pools, NULL) : strcmp(verb, "RESUME") == 0 && !is_paused) {
+		connection_tell(c, 409, strcmp(verb, "PAUSE") == 0 ? "already paused" : "not paused");
+		return;
+	}
+	run_command(c, verb, database);
+	snprintf(told, sizeof(told), "%s", verb);
+	connection_tell(c, 200, told);
+}
+
+/* ---- health ---- */
+
+/* Why a client that connects now would not be served; NULL: it would be. */
+static const char *unready_reason(const struct world *w)
+{
+	if (w->successor)
+		return "replaced by another process";
+	if (w->drain != DRAIN_OFF)
+		return "shutting down";
+	if (w->pools->suspended)
+		return "suspended";
+	return w->pools->paused ? "paused" : NULL;
+}
+
+/* The same for a database. `buf` has room for TOLD_MOST bytes. */
+static const char *unready_database(const struct world *w, const char *name, char *buf)
+{
+	const struct database *d = database_find(w->pools, name);
+	const char *error = NULL;
+	int servers = 0;
+
+	if (!d)
+		return database_conf_find(w->pools, name) ? NULL : "no such database";
+	if (d->paused || d->disabled)
+		return d->paused ? "the database is paused" : "the database is disabled";
+	LIST_EACH(node, &d->members) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		servers += pool->live - pool->server_count[SERVER_LOGIN];
+		if (pool->login_failed)
+			error = pool_login_error(pool);
+	}
+	if (servers > 0 || !error)
+		return NULL;
+	snprintf(buf, TOLD_MOST, "no server connection: %s", error);
+	return buf;
+}
+
+static void ready_answer(struct connection *c)
+{
+	const char *why = unready_reason(c->peer.world);
+	char name[DATABASE_MOST], buf[TOLD_MOST];
+
+	if (!why && http_parameter(&c->request, "db", name, sizeof(name)))
+		why = unready_database(c->peer.world, name, buf);
+	connection_tell(c, why ? 503 : 200, why ? why : "ready");
+}
+
+/* ---- routes ---- */
+
+static void health_answer(struct connection *c)
+{
+	connection_tell(c, 200, "ok");
+}
+
+static void page_answer(struct connection *c)
+{
+	connection_answer(c, 200, "text/html; charset=utf-8");
+	bytes_append(&c->answer.body, web_page, web_page_size);
+	text_copy(c->answer.fields, sizeof(c->answer.fields), "Content-Security-Policy: default-src 'none'; connect-src 'self'; img-src data:; "
+		  "style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'\r\n");
+}
+
+/* A browser asks for user and password, and sends them with all further requests. */
+static void login_answer(struct connection *c)
+{
+	connection_tell(c, 303, "logged in");
+	text_copy(c->answer.fields, sizeof(c->answer.fields), "Location: ./\r\n");
+}
+
+static void pause_answer(struct connection *c) { command_answer(c, "PAUSE"); }
+static void resume_answer(struct connection *c) { command_answer(c, "RESUME"); }
+static void reconnect_answer(struct connection *c) { command_answer(c, "RECONNECT"); }
+static void items_answer(struct connection *c) { json_answer(c, c->request.path + strlen("/api/")); }
+
+enum need { NEEDS_NOTHING, NEEDS_READER_FOR_QUERY, NEEDS_READER, NEEDS_USER, NEEDS_ADMIN };
+
+static const struct route {
+	const char *path;
+	bool is_post;
+	enum need need;
+	void (*answer)(struct connection *c);
+} routes[] = {
+	{ "/", false, NEEDS_READER, page_answer },
+	{ "/login", false, NEEDS_USER, login_answer },
+	{ "/metrics", false, NEEDS_READER, metrics_answer },
+	{ "/healthz", false, NEEDS_NOTHING, health_answer },
+	{ "/readyz", false, NEEDS_READER_FOR_QUERY, ready_answer },
+	{ "/api/pause", true, NEEDS_ADMIN, pause_answer },
+	{ "/api/resume", true, NEEDS_ADMIN, resume_answer },
+	{ "/api/reconnect", true, NEEDS_ADMIN, reconnect_answer },
+	{ "/api/", false, NEEDS_READER, items_answer },
+};
+
+static bool is_allowed(const struct connection *c, enum need need)
+{
+	switch (need) {
+	case NEEDS_NOTHING:
+		return true;
+	case NEEDS_READER_FOR_QUERY:
+		return c->is_reader || !c->request.query[0];
+	case NEEDS_READER:
+		return c->is_reader;
+	case NEEDS_USER:
+		return c->user[0] != '\0';
+	case NEEDS_ADMIN:
+		return c->is_admin;
+	}
+	return false;
+}
+
+static const struct route *route_of(const char *path)
+{
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+		if (strcmp(path, routes[i].path) == 0 || (strcmp(routes[i].path, "/api/") == 0 && text_starts(path, "/api/")))
+			return &routes[i];
+	return NULL;
+}
+
+/* The rights of the client are known. */
+static void route_known(struct connection *c)
+{
+	const struct route *route = route_of(c->request.path);
+
+	if (!route) {
+		connection_tell(c, 404, "no such page: / /metrics /healthz /readyz /api/pools");
+	} else if (route->is_post != (c->request.method == HTTP_POST)) {
+		connection_tell(c, 405, http_reason(405));
+		text_copy(c->answer.fields, sizeof(c->answer.fields), route->is_post ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n");
+	} else if (is_allowed(c, route->need)) {
+		route->answer(c);
+	} else if (route->need == NEEDS_ADMIN && c->user[0]) {
+		connection_tell(c, 403, "only admin_users may do this");
+	} else {
+		connection_tell(c, 401, "log in as one of admin_users or stats_users");
+		text_copy(c->answer.fields, sizeof(c->answer.fields), "WWW-Authenticate: Basic realm=\"pgweir\", charset=\"UTF-8\"\r\n");
+	}
+}

@@ -1,0 +1,634 @@
+/*
+ * The HTTP endpoint: its sockets, its connections, and when they work.
+ *
+ * HTTP must cost queries nothing. All work for a request (reading, parsing, each part of an answer) is done in steps of on_work(), one connection
+ * after the other, and a step that takes a time is followed by a pause WORK_SHARE times as long: a flood of requests uses at most that share of the
+ * processor, and delays its own answers only. An event of a connection does nothing but queue it. New connections are bounded per tick and in sum, a
+ * request has a size, and a client that is slow to send or to take bytes is closed after http_timeout. An answer is made in parts: the next part is
+ * made when the socket has accepted the previous one.
+ *
+ * Invariant: a connection is on web->ready exactly while it has a step to do. The socket is read only in WEB_READING and WEB_CLOSING.
+ */
+#include "web/connection.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "net/listen.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WORK_SHARE 20			/* a twentieth of the time */
+#define WORK_PAUSE_MOST USEC
+#define TICK_MILLISECONDS 100
+#define ACCEPTS_MOST 32			/* new connections per tick */
+#define BACKLOG 64
+#define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
+#define HOST_MOST 256
+#define IN_MOST (HTTP_HEAD_MOST + HTTP_BODY_MOST)
+
+struct web_socket {
+	struct listen_socket *listener;
+	bool is_old;			/* of web->next: it is in web->sockets, too */
+};
+
+/* ---- work ---- */
+
+static void on_work(evutil_socket_t fd, short what, void *arg);
+
+static void plan_work(struct web *web)
+{
+	usec_t wait = web->work_at - clock_monotonic();
+	struct timeval delay = { 0 };
+
+	if (list_is_empty(&web->ready))
+		return;
+	if (wait > 0)
+		delay = (struct timeval){ .tv_sec = wait / USEC, .tv_usec = wait % USEC };
+	/* without memory for the timer the work is done at once */
+	if (event_add(&web->work, &delay) != 0)
+		event_active(&web->work, EV_TIMEOUT, 0);
+}
+
+void connection_go_on(struct connection *c)
+{
+	struct web *web = c->web;
+	bool was_idle = list_is_empty(&web->ready);
+
+	if (!list_is_empty(&c->ready))
+		return;
+	list_append(&web->ready, &c->ready);
+	if (was_idle)
+		plan_work(web);
+}
+
+/* ---- connections ---- */
+
+static size_t connections_most(const struct web *web)
+{
+	return (size_t)web->world->conf->settings.http_max_connections;
+}
+
+/* Whether a connection can be closed for another one. */
+static bool is_idle(const struct connection *c)
+{
+	return c->phase == WEB_READING || c->phase == WEB_CLOSING;
+}
+
+/* New connections wait in the queue of the kernel while all connections are being answered, and after a burst until the next tick. */
+static void update_accepting(struct web *web)
+{
+	bool has_room = web->count < connections_most(web);
+
+	LIST_EACH(node, &web->connections)
+		has_room = has_room || is_idle(LIST_OBJECT(node, struct connection, node));
+	for (size_t i = 0; i < web->socket_count; i++)
+		listen_socket_set_accepting(web->sockets[i].listener, has_room && web->accepts_left > 0);
+}
+
+/* The connection has made progress. */
+static void touch(struct connection *c)
+{
+	c->since = c->peer.world->now;
+	list_remove(&c->node);
+	list_append(&c->web->connections, &c->node);
+}
+
+static void drop_answer(struct answer *a)
+{
+	if (a->drop)
+		a->drop(a->state);
+	bytes_free(&a->body);
+	*a = (struct answer){ .status = 0 };
+}
+
+static void connection_close(struct connection *c)
+{
+	struct web *web = c->web;
+
+	connection_forget_password(c);
+	drop_answer(&c->answer);
+	bytes_wipe(&c->in);
+	mem_wipe(&c->request, sizeof(c->request));
+	list_remove(&c->node);
+	list_remove(&c->ready);
+	stream_close(&c->peer.stream);
+	mem_free(c);
+	web->count--;
+	update_accepting(web);
+}
+
+static void on_readable(struct stream *stream)
+{
+	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
+
+	world_wake(c->peer.world);
+	stream_set_reading(stream, false);
+	connection_go_on(c);
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
+
+	world_wake(c->peer.world);
+	touch(c);
+	connection_go_on(c);
+}
+
+static const struct stream_ops stream_ops = { .on_readable = on_readable, .on_drained = on_drained };
+
+/* Closes the connection that has waited longest for a request, or for its client to close. False: all are being answered. */
+static bool make_room(struct web *web)
+{
+	LIST_EACH_SAFE(node, &web->connections) {
+		struct connection *c = LIST_OBJECT(node, struct connection, node);
+
+		if (is_idle(c)) {
+			connection_close(c);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void on_accepted(void *context, int fd, const struct address *remote, struct listen_socket *from)
+{
+	struct web *web = context;
+	struct world *w = web->world;
+	struct connection *c;
+
+	world_wake(w);
+	web->accepts_left--;
+	c = web->count < connections_most(web) || make_room(web) ? mem_try(sizeof(*c)) : NULL;
+	if (!c || !stream_open(&c->peer.stream, w->base, fd, &stream_ops)) {
+		mem_free(c);
+		close(fd);
+		update_accepting(web);
+		return;
+	}
+	c->peer.world = w;
+	brief_address_of(&c->peer.remote, remote, 0);
+	if (listen_socket_is_unix(from)) {
+		c->peer.remote.family = AF_UNIX;
+		if (!address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
+			c->peer.remote.u.peer.uid = UINT32_MAX;
+	}
+	c->web = web;
+	c->since = w->now;
+	derivation_wait_init(&c->derivation, &c->peer);
+	list_init(&c->ready);
+	list_init(&c->node);
+	list_append(&web->connections, &c->node);
+	web->count++;
+	update_accepting(web);
+}
+
+/* ---- answers ---- */
+
+void connection_answer(struct connection *c, int status, const char *type)
+{
+	drop_answer(&c->answer);
+	c->answer.status = status;
+	c->answer.type = type;
+	c->phase = WEB_ANSWERING;
+	touch(c);
+	connection_go_on(c);
+}
+
+void connection_tell(struct connection *c, int status, const char *text)
+{
+	connection_answer(c, status, "text/plain; charset=utf-8");
+	bytes_append_text(&c->answer.body, text);
+	bytes_append_text(&c->answer.body, "\n");
+}
+
+static void write_head(const struct connection *c, struct bytes *out)
+{
+	const struct answer *a = &c->answer;
+
+	bytes_append_format(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s", a->status, http_reason(a->status), a->type, a->fields);
+	if (a->is_chunked)
+		bytes_append_text(out, "Transfer-Encoding: chunked\r\n");
+	else if (a->is_whole)
+		bytes_append_format(out, "Content-Length: %zu\r\n", bytes_size(&a->body));
+	bytes_append_format(out, "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: %s\r\n\r\n",
+			    c->request.keeps_alive ? "keep-alive" : "close");
+}
+
+/* Sends the next part. False: the connection is broken. */
+static bool send_part(struct connection *c)
+{
+	struct answer *a = &c->answer;
+	bool has_body = c->request.method != HTTP_HEAD;
+	struct bytes out = BYTES_EMPTY;
+	size_t size;
+	bool is_sent;
+
+	if (!a->more)
+		a->is_whole = true;
+	else if (has_body || !a->has_head)
+		a->more(c);
+	size = bytes_size(&a->body);
+	if (!a->has_head) {
+		a->is_chunked = !a->is_whole && !c->request.is_old;
+		c->request.keeps_alive = c->request.keeps_alive && !c->web->is_leaving && (a->is_whole || a->is_chunked);
+		write_head(c, &out);
+		a->has_head = true;
+	}
+	a->is_whole |= !has_body;
+	if (has_body) {
+		if (a->is_chunked && size > 0)
+			bytes_append_format(&out, "%zx\r\n", size);
+		bytes_append(&out, bytes_front(&a->body), size);
+		if (a->is_chunked && size > 0)
+			bytes_append_text(&out, "\r\n");
+		if (a->is_chunked && a->is_whole)
+			bytes_append_text(&out, "0\r\n\r\n");
+	}
+	is_sent = !out.failed && !a->body.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out));
+	bytes_consume(&a->body, size);
+	bytes_free(&out);
+	return is_sent;
+}
+
+/* Makes and sends the next part of the answer, if the socket has accepted the previous one. */
+static void step_answer(struct connection *c)
+{
+	if (stream_unsent(&c->peer.stream) > 0)
+		return;
+	if (!c->answer.is_whole) {
+		if (!send_part(c)) {
+			connection_close(c);
+			return;
+		}
+		if (stream_unsent(&c->peer.stream) == 0)
+			connection_go_on(c);
+		return;
+	}
+	touch(c);
+	drop_answer(&c->answer);
+	bytes_consume(&c->in, c->request.size);
+	mem_wipe(c->request.authorization, sizeof(c->request.authorization));
+	c->phase = c->request.keeps_alive ? WEB_READING : WEB_CLOSING;
+	if (c->phase == WEB_CLOSING) {
+		/* input that is not read would reset the connection before the client has read the answer */
+		shutdown(c->peer.stream.fd, SHUT_WR);
+		bytes_wipe(&c->in);
+	}
+	if (bytes_size(&c->in) > 0)
+		connection_go_on(c);
+	else
+		stream_set_reading(&c->peer.stream, true);
+	update_accepting(c->web);
+}
+
+/* ---- requests ---- */
+
+/* Reads and discards until the client closes. */
+static void step_closing(struct connection *c)
+{
+	ssize_t got = stream_read(&c->peer.stream, c->peer.world->buffer, IN_MOST);
+
+	if (got < 0)
+		connection_close(c);
+	else
+		stream_set_reading(&c->peer.stream, true);
+}
+
+static enum http_verdict read_request(struct connection *c, int *status)
+{
+	return http_read((const char *)bytes_front(&c->in), bytes_size(&c->in), &c->request, status);
+}
+
+static void step_reading(struct connection *c)
+{
+	struct world *w = c->peer.world;
+	int status;
+	enum http_verdict verdict = read_request(c, &status);
+	ssize_t got = 0;
+
+	if (verdict == HTTP_MORE) {
+		got = stream_read(&c->peer.stream, w->buffer, IN_MOST - bytes_size(&c->in));
+		/* the time for a request begins with its first byte */
+		if (got > 0 && bytes_size(&c->in) == 0)
+			touch(c);
+		if (got > 0)
+			bytes_append(&c->in, w->buffer, (size_t)got);
+		verdict = read_request(c, &status);
+	}
+	if (c->in.failed || (verdict == HTTP_MORE && got < 0)) {
+		connection_close(c);
+	} else if (verdict == HTTP_MORE) {
+		stream_set_reading(&c->peer.stream, true);
+	} else if (verdict == HTTP_BAD) {
+		c->request.keeps_alive = false;
+		c->request.size = bytes_size(&c->in);
+		connection_tell(c, status, http_reason(status));
+	} else {
+		connection_route(c);
+	}
+}
+
+static void step(struct connection *c)
+{
+	switch (c->phase) {
+	case WEB_READING:
+		step_reading(c);
+		return;
+	case WEB_ANSWERING:
+		step_answer(c);
+		return;
+	case WEB_CLOSING:
+		step_closing(c);
+		return;
+	case WEB_ASKING:
+	case WEB_REFUSING:
+		return;
+	}
+}
+
+static void on_work(evutil_socket_t fd, short what, void *arg)
+{
+	struct web *web = arg;
+	struct list *node = list_first(&web->ready);
+	usec_t began, spent;
+
+	(void)fd, (void)what;
+	if (!node)
+		return;
+	world_wake(web->world);
+	began = clock_monotonic();
+	list_remove(node);
+	step(LIST_OBJECT(node, struct connection, ready));
+	spent = clock_monotonic() - began;
+	web->work_at = began + spent + (spent * (WORK_SHARE - 1) < WORK_PAUSE_MOST ? spent * (WORK_SHARE - 1) : WORK_PAUSE_MOST);
+	plan_work(web);
+}
+
+/* ---- sockets ---- */
+
+/* A call of web_prepare. */
+struct preparation {
+	struct web *web;
+	const struct settings *settings;
+	struct conf_problems *problems;
+	bool may_fail, has_failed;
+};
+
+static bool add_next(struct web *web, struct listen_socket *l, bool is_old)
+{
+	struct web_socket *more = mem_resize(web->next, (web->next_count + 1) * sizeof(*more));
+
+	if (!more)
+		return false;
+	web->next = more;
+	web->next[web->next_count++] = (struct web_socket){ l, is_old };
+	return true;
+}
+
+/* Keeps the open socket with this text, or opens a socket. */
+static void want(struct preparation *p, const struct listen_config *config, const char *text)
+{
+	struct web *web = p->web;
+	struct listen_socket *l = NULL;
+	char why[256] = "no memory";
+	bool is_old = false;
+
+	for (size_t i = 0; i < web->next_count; i++)
+		if (strcmp(web->next[i].listener->text, text) == 0)
+			return;
+	for (size_t i = 0; i < web->socket_count && !is_old; i++) {
+		l = web->sockets[i].listener;
+		is_old = strcmp(l->text, text) == 0;
+	}
+	if (!is_old)
+		l = listen_socket_open(web->world->base, config, on_accepted, web, why, sizeof(why));
+	if (l && add_next(web, l, is_old))
+		return;
+	if (l && !is_old)
+		listen_socket_close(&l, true);
+	if (p->may_fail)
+		return;
+	p->has_failed = true;
+	conf_problem_add(p->problems, false, NULL, 0, "HTTP: %s", why);
+}
+
+static void want_address(void *context, const char *ip)
+{
+	struct preparation *p = context;
+	const struct settings *s = p->settings;
+	struct listen_config config = {
+		.host = ip, .port = (uint16_t)s->http_listen_port, .backlog = BACKLOG,
+		.options = { .keepalive = s->tcp_keepalive, .keepidle = (int)s->tcp_keepidle, .keepintvl = (int)s->tcp_keepintvl,
+			     .keepcnt = (int)s->tcp_keepcnt },
+	};
+	struct brief_address brief;
+	struct address a;
+	char text[128] = "";
+
+	if (address_from_ip(&a, ip, config.port)) {
+		brief_address_of(&brief, &a, 0);
+		brief_address_and_port(&brief, text, sizeof(text));
+	}
+	want(p, &config, text);
+}
+
+static void want_all(struct preparation *p)
+{
+	const struct settings *s = p->settings;
+	const char *at = s->http_listen_port > 0 ? s->http_listen_addr : NULL, *why;
+	struct listen_config config = {
+		.host = s->http_unix_socket, .is_whole_name = true, .backlog = BACKLOG, .unix_mode = (int)s->unix_socket_mode,
+		.unix_group = s->unix_socket_group,
+	};
+	char host[HOST_MOST], text[HOST_MOST];
+	struct address any;
+
+	while (at && address_next_host(&at, host, sizeof(host))) {
+		if (strcmp(host, "*") == 0) {
+			want_address(p, "0.0.0.0");
+			p->may_fail = true;
+			want_address(p, "::");
+			p->may_fail = false;
+		} else if (address_from_ip(&any, host, 0)) {
+			want_address(p, host);
+		} else if ((why = address_each_of_name(host, want_address, p)) != NULL) {
+			p->has_failed = true;
+			conf_problem_add(p->problems, false, NULL, 0, "HTTP: cannot listen on %s: %s", host, why);
+		}
+	}
+	if (s->http_unix_socket && *s->http_unix_socket) {
+		snprintf(text, sizeof(text), "unix:%s", s->http_unix_socket);
+		want(p, &config, text);
+	}
+}
+
+bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems *problems)
+{
+	struct preparation p = { .web = web, .settings = &conf->settings, .problems = problems };
+
+	ASSERT(!web->next);
+	/* the sockets belong to the other process now */
+	if (web->is_leaving)
+		return true;
+	want_all(&p);
+	if (p.has_failed)
+		web_decide(web, false);
+	return !p.has_failed;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg);
+
+void web_decide(struct web *web, bool is_used)
+{
+	static const struct timeval every = { .tv_usec = TICK_MILLISECONDS * 1000 };
+	struct web_socket *closed = is_used ? web->sockets : web->next;
+	size_t count = is_used ? web->socket_count : web->next_count;
+	bool is_kept;
+
+	for (size_t i = 0; i < count; i++) {
+		is_kept = !is_used && closed[i].is_old;
+		for (size_t n = 0; is_used && n < web->next_count; n++)
+			is_kept |= web->next[n].listener == closed[i].listener;
+		if (is_kept)
+			continue;
+		if (is_used)
+			log_info("HTTP: not listening on %s any more", closed[i].listener->text);
+		listen_socket_close(&closed[i].listener, true);
+	}
+	mem_free(closed);
+	for (size_t i = 0; is_used && i < web->next_count; i++)
+		if (!web->next[i].is_old)
+			log_info("HTTP: listening on %s", web->next[i].listener->text);
+	if (is_used) {
+		web->sockets = web->next;
+		web->socket_count = web->next_count;
+	}
+	web->next = NULL;
+	web->next_count = 0;
+	if (!is_used)
+		return;
+	while (web->count > connections_most(web) && make_room(web))
+		;
+	if (web->socket_count > 0 || web->count > 0 || web->retry_until > 0) {
+		if (!event_pending(&web->tick, EV_TIMEOUT, NULL) && event_add(&web->tick, &every) != 0)
+			log_warning("HTTP: out of memory");
+	} else {
+		history_free(&web->history);
+		event_del(&web->tick);
+	}
+}
+
+/* ---- time ---- */
+
+/* Another process has replaced this one and opens the same sockets: answers that have begun are completed. */
+static void leave(struct web *web)
+{
+	web->is_leaving = true;
+	web_decide(web, true);
+	LIST_EACH_SAFE(node, &web->connections) {
+		struct connection *c = LIST_OBJECT(node, struct connection, node);
+
+		if (c->phase == WEB_READING && bytes_size(&c->in) == 0)
+			connection_close(c);
+	}
+}
+
+static void retry(struct web *web)
+{
+	struct conf_problems problems = { .count = 0 };
+	bool is_last = web->world->now >= web->retry_until;
+
+	if (is_last || web_prepare(web, web->world->conf, &problems)) {
+		web->retry_until = 0;
+		if (!is_last)
+			web_decide(web, true);
+	}
+	if (is_last)
+		log_warning("HTTP: the sockets of the process that was replaced are still in use: RELOAD tries again");
+	conf_problems_free(&problems);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct web *web = arg;
+	struct world *w = web->world;
+
+	(void)fd, (void)what;
+	world_wake(w);
+	if (web->retry_until > 0)
+		retry(web);
+	if (w->successor && !web->is_leaving)
+		leave(web);
+	if (!web->is_leaving && (w->now >= web->history.due))
+		history_add(&web->history, w->pools, w->now, w->now_wall);
+	LIST_EACH_SAFE(node, &web->connections) {
+		struct connection *c = LIST_OBJECT(node, struct connection, node);
+
+		if (c->phase == WEB_REFUSING ? w->now >= c->since : w->now - c->since >= w->conf->settings.http_timeout) {
+			if (c->phase == WEB_REFUSING)
+				connection_refuse(c);
+			else
+				connection_close(c);
+		}
+	}
+	web->accepts_left = ACCEPTS_MOST;
+	update_accepting(web);
+}
+
+/* ---- life ---- */
+
+struct web *web_new(struct world *world, const char *version)
+{
+	struct web *web = mem_try(sizeof(*web));
+
+	if (!web)
+		return NULL;
+	web->world = world;
+	web->version = version;
+	web->started_at = world->now_wall;
+	web->accepts_left = ACCEPTS_MOST;
+	list_init(&web->connections);
+	list_init(&web->ready);
+	event_assign(&web->work, world->base, -1, 0, on_work, web);
+	event_assign(&web->tick, world->base, -1, EV_PERSIST, on_tick, web);
+	return web;
+}
+
+bool web_start(struct web *web, bool replaces, struct conf_problems *problems)
+{
+	struct conf_problems kept = { .count = 0 };
+	bool is_ready = web_prepare(web, web->world->conf, replaces ? &kept : problems);
+
+	conf_problems_free(&kept);
+	if (!is_ready && !replaces)
+		return false;
+	web->retry_until = is_ready ? 0 : web->world->now + RETRY_MOST;
+	web_decide(web, true);
+	return true;
+}
+
+void web_free(struct web **place)
+{
+	struct web *web = *place;
+
+	*place = NULL;
+	if (!web)
+		return;
+	web->accepts_left = 0;
+	while (!list_is_empty(&web->connections))
+		connection_close(LIST_OBJECT(web->connections.next, struct connection, node));
+	ASSERT(!web->next);
+	for (size_t i = 0; i < web->socket_count; i++)
+		listen_socket_close(&web->sockets[i].listener, true);
+	mem_free(web->sockets);
+	event_del(&web->work);
+	event_del(&web->tick);
+	history_free(&web->history);
+	mem_free(web);
+}
