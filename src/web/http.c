@@ -193,10 +193,12 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 	bool is_first = true;
 
 	*r = (struct http_request){ .size = 0 };
+	*status = 0;
+	if (size == 0)
+		return HTTP_MORE;
 	/* an empty line before a request is allowed */
 	while (at < end && (*at == '\r' || *at == '\n'))
 		at++;
-	*status = 0;
 	while (*status == 0 && (stop = memchr(at, '\n', (size_t)(end - at))) != NULL) {
 		struct span line = { at, (size_t)(stop - at) };
 

@@ -1,0 +1,610 @@
+"""
+The HTTP endpoint: metrics, health checks, rows of SHOW as JSON, commands, rights, limits, RELOAD and online restart.
+"""
+import base64
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as prometheus
+
+from support import messages as m
+from support.ports import free_port
+from support.scram import make_secret, secret_text
+from support.takeover import Replaced
+from support.until import DEADLINE, until
+
+MARK = {"X-Pgweir": "1"}
+
+
+def with_http(scene, databases, **settings):
+    """pgweir with an HTTP port, in transaction mode."""
+    settings = {"http_listen_port": free_port(), "pool_mode": "transaction", **settings}
+    weir = scene.weir(databases, **settings)
+    return weir, Http(settings["http_listen_port"])
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=DEADLINE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(DEADLINE)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+        self.text = self.body.decode()
+
+    def json(self):
+        assert self.status == 200, (self.status, self.text)
+        return json.loads(self.text)
+
+
+class Http:
+    """Requests to a port of 127.0.0.1, or to a Unix socket."""
+
+    def __init__(self, port=None, path=None, host="127.0.0.1"):
+        self.port, self.path, self.host = port, path, host
+
+    def ask(self, target, method="GET", user=None, password=None, **headers):
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        if user:
+            fields["Authorization"] = "Basic " + base64.b64encode(("%s:%s" % (user, password or user + "-secret")).encode()).decode()
+        connection = UnixConnection(self.path) if self.path else http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE)
+        with contextlib.closing(connection):
+            connection.request(method, target, headers=fields)
+            return Answer(connection.getresponse())
+
+    def post(self, target, **more):
+        return self.ask(target, "POST", **{**MARK, **more})
+
+    def connect(self):
+        sock = socket.create_connection((self.host, self.port), timeout=DEADLINE)
+        return sock
+
+    def say(self, data):
+        """Sends bytes and returns all that comes until the end of the connection."""
+        with self.connect() as sock:
+            sock.sendall(data)
+            return read_all(sock)
+
+
+def read_all(sock):
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while True:
+            more = sock.recv(65536)
+            if not more:
+                break
+            got += more
+    return got
+
+
+def samples(text, parse=prometheus):
+    """{(name, labels as a sorted tuple): value}"""
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for family in parse(text) for sample in family.samples}
+
+
+# --- metrics
+
+# The names of prometheus-community/pgbouncer_exporter, on which dashboards and alerts rely.
+POOLS = ["client_active_connections", "client_waiting_connections", "client_active_cancel_connections", "client_waiting_cancel_connections",
+         "server_active_connections", "server_idle_connections", "server_used_connections", "server_testing_connections",
+         "server_login_connections", "server_active_cancel_connections", "server_being_canceled_connections", "client_maxwait_seconds"]
+STATS = ["queries_pooled_total", "queries_duration_seconds_total", "received_bytes_total", "sent_bytes_total", "client_wait_seconds_total",
+         "server_in_transaction_seconds_total", "sql_transactions_pooled_total", "server_assignments_total"]
+DATABASES = ["pool_size", "reserve_pool_size", "current_connections", "max_connections", "paused", "disabled"]
+SINGLE = ["up", "databases", "users", "pools", "free_clients", "used_clients", "login_clients", "free_servers", "used_servers",
+          "in_flight_dns_queries", "cached_dns_names", "cached_dns_zones", "config_max_client_connections", "config_max_user_connections"]
+
+
+def test_metrics_have_the_names_of_the_exporter(scene):
+    fake = scene.mini()
+    weir, web = with_http(scene, fake, max_client_conn=77, server_idle_timeout=0)
+    client = weir.client()
+    for n in range(5):
+        client.query("query %d" % n)
+    answer = web.ask("/metrics")
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = samples(answer.text)
+    pool = (("database", "p0"), ("user", "app"))
+    for name in POOLS:
+        assert ("pgbouncer_pools_" + name, pool) in found
+    for name in STATS:
+        assert ("pgbouncer_stats_" + name, (("database", "p0"),)) in found
+    entry = (("database", "p0"), ("force_user", ""), ("host", "127.0.0.1"), ("name", "p0"), ("pool_mode", ""), ("port", str(fake.port)))
+    for name in DATABASES:
+        assert ("pgbouncer_databases_" + name, entry) in found
+    for name in SINGLE:
+        assert ("pgbouncer_" + name, ()) in found
+    assert any(name == "pgbouncer_version_info" for name, _ in found)
+    assert found["pgbouncer_stats_queries_pooled_total", (("database", "p0"),)] == 5
+    assert found["pgbouncer_pools_client_active_connections", pool] == 1
+    assert found["pgbouncer_pools_server_idle_connections", pool] == 1
+    assert found["pgbouncer_config_max_client_connections", ()] == 77
+    assert found["pgbouncer_up", ()] == 1
+    assert found["pgweir_queries_total", ()] == 5
+
+
+def test_metrics_equal_show(scene):
+    """Each column of SHOW POOLS and STATS_TOTALS that is measured, under some name, with the same value in base units."""
+    weir, web = with_http(scene, scene.mini(), show_extra_columns=1, server_idle_timeout=0)
+    client = weir.client()
+    client.query("once")
+    found = samples(web.ask("/metrics").text)
+    (row,) = [row for row in weir.show("STATS_TOTALS") if row["database"] == "p0"]
+    for column, name in (("bytes_received", "received_bytes_total"), ("bytes_sent", "sent_bytes_total"), ("xact_count", "sql_transactions_pooled_total"),
+                         ("server_assignment_count", "server_assignments_total")):
+        assert found["pgbouncer_stats_" + name, (("database", "p0"),)] == int(row[column]) > 0
+    assert found["pgbouncer_stats_queries_duration_seconds_total", (("database", "p0"),)] == pytest.approx(int(row["query_time"]) / 1e6)
+    (row,) = [row for row in weir.show("POOLS") if row["database"] == "p0"]
+    assert found["pgweir_pools_pool_size", (("database", "p0"), ("user", "app"))] == row["pool_size"] == 20
+    assert found["pgweir_memory_used_objects", (("name", "server_cache"),)] == 1
+
+
+def test_metrics_tell_how_long_a_client_waits(scene):
+    """A fraction of a second, although SHOW has seconds and microseconds in two columns."""
+    weir, web = with_http(scene, scene.mini(), default_pool_size=1)
+    weir.client().query("BEGIN")
+    weir.client().send(m.query("later"))
+    weir.wait_pool("p0", cl_waiting=1)
+    pool = (("database", "p0"), ("user", "app"))
+    until(lambda: 0 < samples(web.ask("/metrics").text)["pgbouncer_pools_client_maxwait_seconds", pool] < 1, "a fraction of a second")
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1"])
+def test_metrics_are_accepted_by_promtool(scene, accept):
+    weir, web = with_http(scene, {"p0": scene.mini(), '"o""d\\d"': "host=127.0.0.1 port=1"})
+    weir.client().query("once")
+    answer = web.ask("/metrics", Accept=accept)
+    if accept:
+        assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        assert answer.text.endswith("# EOF\n")
+        found = samples(answer.text, openmetrics)
+    else:
+        found = samples(answer.text)
+        done = subprocess.run(["promtool", "check", "metrics"], input=answer.text, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert any(dict(labels).get("name") == 'o"d\\d' for _, labels in found)
+
+
+def test_metrics_of_pools_beyond_the_limit_are_summed(scene):
+    fake = scene.mini()
+    weir, web = with_http(scene, {"p%d" % n: "host=127.0.0.1 port=%d" % fake.port for n in range(5)}, metrics_max_pools=2)
+    for n in range(5):
+        client = weir.client(database="p%d" % n)
+        for _ in range(n + 1):
+            client.query("query")
+    found = samples(web.ask("/metrics").text)
+    counts = {dict(labels)["database"]: value for (name, labels), value in found.items() if name == "pgbouncer_stats_queries_pooled_total"}
+    assert counts == {"p0": 1, "p1": 2, "other": 3 + 4 + 5}
+    clients = {labels: value for (name, labels), value in found.items() if name == "pgbouncer_pools_client_active_connections"}
+    assert clients[("database", "other"), ("user", "")] == 3
+    assert len(clients) == 3
+
+
+def test_reasons_of_ended_connections_are_counted(scene):
+    weir, web = with_http(scene, scene.mini())
+    name = "pgweir_ended_connections_total"
+
+    def count():
+        return sum(value for (metric, labels), value in samples(web.ask("/metrics").text).items()
+                   if metric == name and dict(labels)["fault"] == "client")
+    before = count()
+    weir.client().quit()
+    until(lambda: count() == before + 1, "the end is counted")
+
+
+# --- JSON
+
+def test_every_show_is_json(scene):
+    """The same rows and columns as on the console, with all extra columns; numbers are numbers."""
+    weir, web = with_http(scene, scene.mini(), show_extra_columns=1)
+    weir.client().query("once")
+    console = weir.console()
+    names = web.ask("/api/").json()
+    assert "pools" in names and "fds" not in names
+    # without its own console
+    names.remove("active_sockets")
+    for name in names:
+        rows = web.ask("/api/" + name).json()
+        with console.cursor() as cursor:
+            cursor.execute("SHOW " + name.upper())
+            expected = cursor.fetchall()
+            columns = [column.name for column in cursor.description]
+            numbers = [column.name for column in cursor.description if column.type_code in (20, 23, 1700)]
+        assert len(rows) == len(expected), name
+        for row in rows:
+            assert list(row) == columns, name
+            assert all(row[column] is None or isinstance(row[column], int) for column in numbers), name
+    (pool,) = [row for row in web.ask("/api/pools").json() if row["database"] == "p0"]
+    assert (pool["cl_active"], pool["pool_mode"], pool["held_by"]) == (1, "transaction", None)
+    # several at once are an object
+    both = web.ask("/api/version,State").json()
+    assert list(both) == ["version", "State"] and both["version"][0]["version"].startswith("PgBouncer")
+    assert [web.ask(target).status for target in ("/api/help", "/api/nothing", "/api/pools,", "/api/" + ",".join(["state"] * 9))] == [404, 404, 200, 404]
+
+
+def test_strange_texts_in_json(scene):
+    name = 'quote " back \\ umlaut ä'
+    weir, web = with_http(scene, {'"%s"' % name.replace('"', '""'): "host=127.0.0.1 port=1", "bytes": "host=127.0.0.1 port=1 dbname='\x01\t'"})
+    rows = {row["name"]: row for row in web.ask("/api/databases").json()}
+    assert name in rows
+    assert rows["bytes"]["database"] == "\\x01\\x09"
+
+
+def test_many_rows_come_in_parts(scene):
+    fake = scene.mini()
+    weir, web = with_http(scene, {"*": "host=127.0.0.1 port=%d" % fake.port}, max_client_conn=1000)
+    clients = [weir.client(database="db%03d" % n) for n in range(450)]
+    rows = web.ask("/api/pools").json()
+    assert [row["database"] for row in rows] == ["db%03d" % n for n in range(450)]
+    assert len([row for row in web.ask("/api/clients").json() if row["database"] != "pgbouncer"]) == len(clients)
+    assert len([labels for name, labels in samples(web.ask("/metrics").text) if name == "pgweir_pools_pool_size"]) == 450
+
+
+def test_secrets_are_never_shown(scene):
+    weir, web = with_http(scene, scene.mini())
+    weir.client().query("once")
+    assert web.ask("/api/fds").status == 403
+    rows = web.ask("/api/fds", user="admin").json()
+    assert {row["password"] for row in rows} == {None}
+
+
+def test_history(scene):
+    weir, web = with_http(scene, scene.mini())
+    client = weir.client()
+    for n in range(3):
+        client.query("query %d" % n)
+    rows = until(lambda: (lambda got: got if len(got) > 2 and got[-1][1] >= 3 else None)(web.ask("/api/history").json()), "a sample with queries")
+    assert rows[0][:3] == ["time", "queries", "transactions"]
+    values = dict(zip(rows[0], rows[-1]))
+    assert (values["clients"], values["waiting"], values["logins"] >= 1) == (1, 0, True)
+    assert [row[0] for row in rows[1:]] == sorted({row[0] for row in rows[1:]})
+    later = web.ask("/api/history?since=%d" % rows[-1][0]).json()
+    assert all(row[0] > rows[-1][0] for row in later[1:])
+
+
+# --- health
+
+def test_health_checks(scene):
+    weir, web = with_http(scene, {"p0": scene.mini(), "p1": "host=127.0.0.1 port=1"}, http_auth="basic")
+    assert (web.ask("/healthz").status, web.ask("/healthz").text) == (200, "ok\n")
+    assert (web.ask("/readyz").status, web.ask("/readyz").text) == (200, "ready\n")
+    # the name of a database is for readers
+    assert web.ask("/readyz?db=p0").status == 401
+
+    def ready(database):
+        answer = web.ask("/readyz?db=" + database, user="stats")
+        return answer.status, answer.text.strip()
+    assert ready("p0") == (200, "ready")
+    assert ready("nowhere") == (503, "no such database")
+    weir.admin("PAUSE p0")
+    assert ready("p0") == (503, "the database is paused")
+    assert web.ask("/readyz").status == 200
+    weir.admin("RESUME p0")
+    weir.admin("DISABLE p0")
+    assert ready("p0") == (503, "the database is disabled")
+    weir.admin("PAUSE")
+    assert web.ask("/readyz").text == "paused\n"
+    weir.admin("RESUME")
+    refused = weir.connect()
+    refused.send(m.startup(user="app", database="p1"))
+    until(lambda: ready("p1")[0] == 503, "no server of p1")
+    assert ready("p1")[1].startswith("no server connection: ")
+
+
+def test_a_shutdown_that_waits_is_not_ready(scene):
+    weir, web = with_http(scene, scene.mini())
+    client = weir.client()
+    client.query("once")
+    weir.admin("SHUTDOWN WAIT_FOR_CLIENTS")
+    assert (web.ask("/readyz").status, web.ask("/readyz").text) == (503, "shutting down\n")
+    assert web.ask("/healthz").status == 200
+    client.quit()
+    assert weir.wait_exit() == 0
+
+
+# --- rights
+
+def test_rights(scene):
+    weir, web = with_http(scene, scene.mini(), http_auth="basic")
+    for target in ("/", "/metrics", "/api/pools"):
+        answer = web.ask(target)
+        assert answer.status == 401
+        assert answer.headers["WWW-Authenticate"].startswith('Basic realm="pgweir"')
+        assert web.ask(target, user="stats").status == web.ask(target, user="admin").status == 200
+        assert web.ask(target, user="admin", password="wrong").status == 401
+        assert web.ask(target, user="nobody").status == 401
+        # a user with the right password, who is in no list
+        assert web.ask(target, user="app").status == 403
+    weir.wait_log(r"WARNING HTTP: 127.0.0.1:\d+ user admin: password authentication failed", times=3)
+    assert web.ask("/api/you", user="stats").json()["admin"] is False
+    assert web.ask("/api/you", user="admin").json()["admin"] is True
+    assert web.ask("/metrics", Authorization="Bearer abc").status == 400
+    assert web.ask("/metrics", Authorization="Basic !!!").status == 400
+    weir.admin("SET http_auth = 'off'")
+    assert web.ask("/metrics").status == 200
+    assert web.post("/api/pause").status == 401
+
+
+def test_readers_on_this_machine_need_no_password(scene):
+    """But for a page of another site, whose name its DNS server leads here."""
+    weir, web = with_http(scene, scene.mini())
+    assert web.ask("/metrics").status == 200
+    assert [web.ask("/metrics", Host=host).status for host in ("localhost:1", "127.0.0.1", "[::1]:80", "evil.example", "127.0.0.1.evil.example")] == \
+        [200, 200, 200, 401, 401]
+    assert web.ask("/metrics", Host="evil.example", user="stats").status == 200
+    assert web.ask("/login").status == 401
+    answer = web.ask("/login", user="admin")
+    assert (answer.status, answer.headers["Location"]) == (303, "./")
+
+
+def test_other_machines_need_a_password(scene):
+    """Another address of this machine stands for them."""
+    addresses = [line.split()[3].split("/")[0] for line in subprocess.run(["ip", "-o", "-4", "address"], capture_output=True, text=True, check=False)
+                 .stdout.splitlines()]
+    others = [address for address in addresses if not address.startswith("127.")]
+    if not others:
+        pytest.skip("this machine has only loopback")
+    weir, web = with_http(scene, scene.mini(), http_listen_addr="*")
+    other = Http(web.port, host=others[0])
+    assert web.ask("/metrics").status == 200
+    assert other.ask("/metrics").status == 401
+    assert other.ask("/metrics", user="stats").status == 200
+    assert other.ask("/readyz").status == 200
+
+
+def test_scram_secrets(scene):
+    """The first check derives the key in another process, later ones compare."""
+    weir, web = with_http(scene, scene.mini(), http_auth="basic", login_failure_delay=0.5)
+    weir.users["stats"] = secret_text(make_secret("stats-secret"))
+    weir.write_users()
+    weir.admin("RELOAD")
+    assert [web.ask("/metrics", user="stats").status for _ in range(3)] == [200] * 3
+    assert web.ask("/metrics", user="stats", password="wrong").status == 401
+    assert web.ask("/metrics", user="stats").status == 200
+
+
+def test_unix_socket(scene, directory):
+    """The user of the process has all rights there."""
+    path = os.path.join(directory, "http.sock")
+    weir = scene.weir(scene.mini(), http_unix_socket=path, unix_socket_mode="0700")
+    web = Http(path=path)
+    assert os.stat(path).st_mode & 0o777 == 0o700
+    assert web.ask("/api/you").json()["admin"] is True
+    assert web.post("/api/pause?db=p0").status == 200
+    weir.admin("SET http_unix_socket = ''")
+    assert not os.path.exists(path)
+    weir.wait_log(r"HTTP: not listening on unix:.* any more")
+
+
+# --- commands
+
+def test_commands(scene):
+    fake = scene.mini()
+    weir, web = with_http(scene, fake, server_idle_timeout=0)
+    client = weir.client()
+    client.query("once")
+    admin = {"user": "admin"}
+    assert web.post("/api/pause?db=p0", **admin).text == "PAUSE\n"
+    weir.wait_pool("p0", sv_idle=0)
+    client.send(m.query("later"))
+    weir.wait_pool("p0", cl_waiting=1)
+    assert web.post("/api/pause?db=p0", **admin).status == 409
+    assert web.post("/api/resume?db=p0", **admin).status == 200
+    assert client.result().value == "later"
+    assert web.post("/api/resume?db=p0", **admin).status == 409
+    assert web.post("/api/reconnect?db=p0", **admin).status == 200
+    weir.wait_pool("p0", sv_idle=0)
+    assert web.post("/api/pause", **admin).status == 200
+    assert weir.show("STATE")[1]["value"] == "yes"
+    assert web.post("/api/resume", **admin).status == 200
+    assert [web.post("/api/pause?db=" + name, **admin).status for name in ("nowhere", "pgbouncer", "%zz", "")] == [404] * 4
+    weir.wait_log(r"LOG PAUSE 'p0' command issued \(HTTP: 127.0.0.1:\d+ user admin\)")
+    weir.wait_log(r"LOG RECONNECT 'p0' command issued \(HTTP: ")
+
+
+def test_commands_need_an_administrator_and_the_page(scene):
+    weir, web = with_http(scene, scene.mini())
+    assert web.post("/api/pause").status == 401
+    assert web.post("/api/pause", user="stats").status == 403
+    assert web.ask("/api/pause", user="admin").status == 405
+    # a page of another site can send neither the header nor this Origin
+    assert web.ask("/api/pause", "POST", user="admin").status == 403
+    assert web.post("/api/pause", user="admin", Origin="http://evil.example").status == 403
+    assert web.post("/api/pause", user="admin", Origin="http://127.0.0.1:%d" % web.port).status == 200
+    assert web.ask("/metrics", "POST", user="admin").status == 405
+    assert web.ask("/metrics", "DELETE", user="admin").status == 501
+
+
+# --- the protocol
+
+@pytest.mark.parametrize("request_, status", [
+    (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505), (b"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    (b"GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400),
+    (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+    (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400),
+    (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400), (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4097\r\n\r\n", 413),
+    (b"GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET /" + b"a" * 600 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
+    (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 9000, 431), (b"\r\n" * 5000, 431), (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", 400),
+], ids=range(17))
+def test_bad_requests(scene, request_, status):
+    weir, web = with_http(scene, scene.mini())
+    answer = web.say(request_)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert b"Connection: close" in answer
+    assert web.ask("/healthz").status == 200
+
+
+def test_requests_on_one_connection(scene):
+    """Pipelined, in pieces, HEAD, a body that is ignored, HTTP/1.0, and a client that closes its side."""
+    weir, web = with_http(scene, scene.mini())
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    got = web.say(one * 3 + b"GET /healthz HTTP/1.1\nHost: localhost\nConnection: close\n\n")
+    assert got.count(b"HTTP/1.1 200 OK") == got.count(b"\r\n\r\nok\n") == 4
+    with web.connect() as sock:
+        for at in range(len(one)):
+            sock.sendall(one[at:at + 1])
+        assert b"ok\n" in sock.recv(65536)
+        sock.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = sock.recv(65536)
+        assert head.endswith(b"\r\n\r\n") and b"200 OK" in head
+        sock.sendall(b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello" + one)
+        sock.shutdown(socket.SHUT_WR)
+        got = read_all(sock)
+        assert b"405" in got and got.endswith(b"ok\n")
+    got = web.say(b"GET /api/state HTTP/1.0\r\n\r\n")
+    assert b"Connection: close" in got and b"chunked" not in got
+    assert json.loads(got.partition(b"\r\n\r\n")[2])[0]["key"] == "active"
+    got = web.say(b"GET /metrics HTTP/1.0\r\n\r\n")
+    assert b"chunked" not in got and got.endswith(b"\n")
+    assert samples(got.partition(b"\r\n\r\n")[2].decode())
+
+
+def test_page(scene):
+    weir, web = with_http(scene, scene.mini())
+    answer = web.ask("/")
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "connect-src 'self'" in answer.headers["Content-Security-Policy"]
+    # it refers to no other address
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", answer.text)
+    assert web.ask("/other").status == 404
+
+
+# --- limits
+
+def test_slow_clients_are_closed(scene):
+    """Those that do not send, send slowly, or do not read."""
+    weir, web = with_http(scene, scene.mini(), http_timeout=1)
+    with web.connect() as silent, web.connect() as slow, web.connect() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+
+        def drip():
+            with contextlib.suppress(OSError):
+                slow.sendall(b"x")
+                return False
+            return True
+        until(drip, "a client that sends a byte now and then is closed")
+        assert read_all(silent) == b""
+        until(lambda: weir.descriptors() and not connections(weir, web), "the client that does not read is closed, too")
+    assert web.ask("/healthz").status == 200
+
+
+def connections(weir, web):
+    """Number of established connections to the HTTP port, on the side of pgweir."""
+    with open("/proc/%d/net/tcp" % weir.pid, encoding="ascii") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    inodes = {os.readlink("/proc/%d/fd/%s" % (weir.pid, fd)) for fd in os.listdir("/proc/%d/fd" % weir.pid)
+              if os.path.exists("/proc/%d/fd/%s" % (weir.pid, fd))}
+    return sum(1 for row in rows if int(row[1].split(":")[1], 16) == web.port and row[3] == "01" and "socket:[%s]" % row[9] in inodes)
+
+
+def test_connections_are_bounded(scene):
+    """More connections displace those without a request; a request is served all the same."""
+    weir, web = with_http(scene, scene.mini(), http_max_connections=4)
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(web.connect())
+        assert web.ask("/healthz").status == 200
+        assert connections(weir, web) <= 4
+        weir.admin("SET http_max_connections = 1")
+        assert connections(weir, web) <= 1
+        assert web.ask("/healthz").status == 200
+
+
+def test_memory_runs_out_of_descriptors(scene):
+    weir, web = with_http(scene, scene.mini(), http_max_connections=1000, nofile=100, allow="file descriptors|accept")
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(web.connect())
+        weir.wait_log("cannot accept connections on 127.0.0.1:%d" % web.port)
+        client = weir.client()
+        assert client.query("still").value == "still"
+
+
+# --- life
+
+def test_reload_changes_the_address(scene):
+    weir, web = with_http(scene, scene.mini())
+    with web.connect() as held:
+        second = free_port()
+        weir.admin("SET http_listen_port = %d" % second)
+        other = Http(second)
+        assert other.ask("/healthz").status == 200
+        with pytest.raises(ConnectionRefusedError):
+            web.ask("/healthz")
+        # an open connection goes on
+        held.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"ok\n" in held.recv(65536)
+    weir.wait_log("HTTP: not listening on 127.0.0.1:%d any more" % web.port)
+    weir.wait_log("HTTP: listening on 127.0.0.1:%d" % second)
+    # a port that is in use changes nothing
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        weir.settings["http_listen_port"] = taken.getsockname()[1]
+        weir.write_ini()
+        with pytest.raises(Exception, match="RELOAD"):
+            weir.admin("RELOAD")
+        weir.wait_log("HTTP: cannot listen on 127.0.0.1:%d: Address already in use" % taken.getsockname()[1])
+    assert other.ask("/healthz").status == 200
+    weir.settings["http_listen_port"] = 0
+    weir.write_ini()
+    weir.admin("RELOAD")
+    with pytest.raises(ConnectionRefusedError):
+        other.ask("/healthz")
+    weir.settings["http_listen_port"] = second
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert other.ask("/healthz").status == 200
+
+
+def test_a_port_in_use_prevents_the_start(scene):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        weir = scene.weir(scene.mini(), http_listen_port=port, wait=False, allow="not started")
+        weir.expected_status = 1
+        assert weir.wait_exit() == 1
+        assert "HTTP: cannot listen on 127.0.0.1:%d" % port in weir.log()
+
+
+def test_online_restart(scene):
+    """The new process listens as soon as the old one has closed its sockets; an answer that has begun is completed."""
+    directory = scene.directory
+    settings = {"http_listen_port": free_port(), "http_unix_socket": os.path.join(directory, "http.sock")}
+    weir = scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", **settings)
+    web, local = Http(settings["http_listen_port"]), Http(path=settings["http_unix_socket"])
+    client = weir.client()
+    client.query("once")
+    with web.connect() as idle:
+        old = weir.replace()
+        assert read_all(idle) == b""
+
+    def answers(http):
+        with contextlib.suppress(OSError):
+            return samples(http.ask("/metrics").text).get(("process_start_time_seconds", ()))
+        return None
+    started = until(lambda: (lambda now: now if now and "HTTP: listening" in weir.log_of(weir.process) else None)(answers(web)), "the new process answers")
+    assert answers(local) == started
+    assert old.wait(DEADLINE) == 0
+    # it has not removed the file of the new process
+    assert answers(local) == started
+    assert client.query("still").value == "still"
