@@ -236,7 +236,7 @@ static bool send_part(struct connection *c)
 	size = bytes_size(&a->body);
 	if (!a->has_head) {
 		a->is_chunked = !a->is_whole && !c->request.is_old;
-		c->request.keeps_alive = c->request.keeps_alive && !c->web->is_leaving && (a->is_whole || a->is_chunked);
+		c->request.keeps_alive = c->request.keeps_alive && c->web->socket_count > 0 && (a->is_whole || a->is_chunked);
 		write_head(c, &out);
 		a->has_head = true;
 	}
@@ -515,6 +515,13 @@ void web_decide(struct web *web, bool is_used)
 		return;
 	while (web->count > connections_most(web) && make_room(web))
 		;
+	/* without sockets the endpoint is off; answers that have begun are completed */
+	LIST_EACH_SAFE(node, &web->connections) {
+		struct connection *c = LIST_OBJECT(node, struct connection, node);
+
+		if (web->socket_count == 0 && c->phase == WEB_READING && bytes_size(&c->in) == 0)
+			connection_close(c);
+	}
 	if (web->socket_count > 0 || web->count > 0 || web->retry_until > 0) {
 		if (!event_pending(&web->tick, EV_TIMEOUT, NULL) && event_add(&web->tick, &every) != 0)
 			log_warning("HTTP: out of memory");
@@ -525,19 +532,6 @@ void web_decide(struct web *web, bool is_used)
 }
 
 /* ---- time ---- */
-
-/* Another process has replaced this one and opens the same sockets: answers that have begun are completed. */
-static void leave(struct web *web)
-{
-	web->is_leaving = true;
-	web_decide(web, true);
-	LIST_EACH_SAFE(node, &web->connections) {
-		struct connection *c = LIST_OBJECT(node, struct connection, node);
-
-		if (c->phase == WEB_READING && bytes_size(&c->in) == 0)
-			connection_close(c);
-	}
-}
 
 static void retry(struct web *web)
 {
@@ -563,8 +557,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	world_wake(w);
 	if (web->retry_until > 0)
 		retry(web);
-	if (w->successor && !web->is_leaving)
-		leave(web);
+	/* another process has replaced this one and opens the same sockets */
+	if (w->successor && !web->is_leaving) {
+		web->is_leaving = true;
+		web_decide(web, true);
+	}
 	if (!web->is_leaving && (w->now >= web->history.due))
 		history_add(&web->history, w->pools, w->now, w->now_wall);
 	LIST_EACH_SAFE(node, &web->connections) {

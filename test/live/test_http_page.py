@@ -1,0 +1,250 @@
+"""
+The live page in a real browser: headless Chromium, which clicks.
+
+PGWEIR_SCREENSHOTS: a directory for pictures of the page, to be looked at.
+"""
+import contextlib
+import os
+import threading
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from support import messages as m
+from support.ports import free_port
+from support.until import until
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1300,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    yield driver
+    driver.quit()
+
+
+def picture(browser, name):
+    directory = os.environ.get("PGWEIR_SCREENSHOTS")
+    if directory:
+        browser.save_screenshot(os.path.join(directory, name + ".png"))
+
+
+class Page:
+    """The page of a pgweir, opened by a user."""
+
+    def __init__(self, browser, weir, user=None):
+        self.browser = browser
+        port = weir.settings["http_listen_port"]
+        browser.get("about:blank")
+        browser.get_log("browser")
+        browser.get_log("performance")
+        if user:
+            browser.get("http://%s:%s-secret@127.0.0.1:%d/login" % (user, user, port))
+        else:
+            browser.get("http://127.0.0.1:%d/" % port)
+        self.wait_state("active")
+
+    def text(self, selector):
+        return self.browser.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def wait_state(self, state):
+        until(lambda: self.text("#state") == state, "the state is shown: " + state)
+
+    def rows(self):
+        """The shown pools: a list of the texts of the cells."""
+        return self.browser.execute_script("return [...document.querySelectorAll('#pools tbody tr')].map(r => [...r.children].map(c => c.innerText))")
+
+    def names(self):
+        return [row[0] for row in self.rows()]
+
+    def click(self, selector):
+        self.browser.find_element(By.CSS_SELECTOR, selector).click()
+
+    def has_no_faults(self):
+        """Neither the console of the browser nor its network has anything unexpected: no other address was asked."""
+        faults = [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE" and "status of 4" not in entry["message"]]
+        assert not faults, faults
+        asked = [entry["message"] for entry in self.browser.get_log("performance") if '"Network.requestWillBeSent"' in entry["message"]]
+        assert asked and all("127.0.0.1" in message or "data:," in message or "about:blank" in message for message in asked)
+
+
+def with_page(scene, databases, **settings):
+    return scene.weir(databases, http_listen_port=free_port(), pool_mode="transaction", server_idle_timeout=0, **settings)
+
+
+@contextlib.contextmanager
+def load(weir, databases, clients=2):
+    """Clients that query all the time."""
+    over = threading.Event()
+
+    def work(client):
+        while not over.is_set():
+            client.query("query")
+            over.wait(0.005)
+    threads = [threading.Thread(target=work, args=(weir.client(database=database),)) for database in databases for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_pools_sort_and_filter(scene, browser):
+    """Waiting clients come first; headings sort, with the mouse and the keyboard."""
+    fake = scene.mini()
+    target = "host=127.0.0.1 port=%d" % fake.port
+    weir = with_page(scene, {"alpha": target, "beta": target, "gamma": target + " pool_size=1"})
+    with load(weir, ["alpha", "beta"]):
+        holder, waiter = weir.client(database="gamma"), weir.client(database="gamma")
+        holder.query("BEGIN")
+        waiter.send(m.query("later"))
+        page = Page(browser, weir)
+        until(lambda: page.names()[:1] == ["gamma"], "the pool with a waiting client is first")
+        (row,) = [row for row in page.rows() if row[0] == "gamma"]
+        assert row[1:4] == ["app", "transaction", "1"] and row[11] == "pool_size"
+        assert "gamma/app: 1 client waits, the first for " in page.text("#why")
+        assert "1 of 1 servers of the pool are open, 1 in use" in page.text("#why")
+        page.click("#pools thead th:nth-child(1) button")
+        assert page.names() == ["alpha", "beta", "gamma"]
+        heading = browser.find_element(By.CSS_SELECTOR, "#pools thead th:nth-child(1) button")
+        heading.send_keys(Keys.ENTER)
+        assert page.names() == ["gamma", "beta", "alpha"]
+        assert browser.find_element(By.CSS_SELECTOR, "#pools thead th:nth-child(1)").get_attribute("aria-sort") == "descending"
+        browser.find_element(By.ID, "filter").send_keys("ALP")
+        assert page.names() == ["alpha"]
+        assert page.text("#pool-count") == "1 of 3"
+        browser.find_element(By.ID, "filter").clear()
+        holder.query("COMMIT")
+        until(lambda: not browser.find_element(By.ID, "why-section").is_displayed(), "no client waits any more")
+        # queries are drawn
+        until(lambda: any(float(part) > 50 for part in label(browser, 0).replace(",", "").split() if part.replace(".", "").isdigit()), "queries per second")
+        picture(browser, "pools")
+        assert not browser.find_element(By.ID, "all-actions").is_displayed()
+        assert not browser.find_elements(By.CSS_SELECTOR, "#pools tbody td:not([hidden]) button")
+        page.has_no_faults()
+
+
+def label(browser, number):
+    return browser.find_elements(By.CSS_SELECTOR, "#charts [role=img]")[number].get_attribute("aria-label") or ""
+
+
+def test_an_administrator_pauses_and_resumes(scene, browser):
+    """With a question before each command; Escape and Cancel change nothing."""
+    fake = scene.mini()
+    weir = with_page(scene, {"alpha": "host=127.0.0.1 port=%d" % fake.port})
+    client = weir.client(database="alpha")
+    client.query("once")
+    page = Page(browser, weir, "admin")
+    assert browser.current_url.endswith("/") and "admin (administrator)" in page.text("#you")
+    until(lambda: page.names() == ["alpha"], "the pool")
+    pause = "#pools tbody button[data-verb=pause]"
+    page.click(pause)
+    assert page.text("#question-title") == "Pause database alpha?"
+    assert browser.switch_to.active_element.get_attribute("id") == "question-no"
+    picture(browser, "question")
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    page.click(pause)
+    page.click("#question-no")
+    assert weir.show("DATABASES")[0]["paused"] == 0
+    page.click(pause)
+    page.click("#question-yes")
+    page.wait_state("1 paused")
+    assert weir.show("DATABASES")[0]["paused"] == 1
+    assert page.text("#message") == "PAUSE alpha: done"
+    client.send(m.query("later"))
+    until(lambda: "the database is paused: RESUME ends it" in page.text("#why"), "why the client waits")
+    page.click("#pools tbody button[data-verb=resume]")
+    page.click("#question-yes")
+    page.wait_state("active")
+    assert client.result().value == "later"
+    page.click("#pools tbody button[data-verb=reconnect]")
+    page.click("#question-yes")
+    until(lambda: page.text("#message") == "RECONNECT alpha: done", "RECONNECT")
+    page.click("#all-actions button[data-verb=pause]")
+    assert page.text("#question-title") == "Pause all databases?"
+    page.click("#question-yes")
+    page.wait_state("paused")
+    page.click("#all-actions button[data-verb=resume]")
+    page.click("#question-yes")
+    page.wait_state("active")
+    weir.wait_log(r"LOG PAUSE 'alpha' command issued \(HTTP: 127.0.0.1:\d+ user admin\)")
+    page.has_no_faults()
+
+
+def test_a_pooler_that_ends_is_noticed(scene, browser):
+    weir = with_page(scene, scene.mini())
+    page = Page(browser, weir)
+    weir.admin("SET http_listen_port = 0")
+    page.wait_state("no answer")
+    assert page.text("#message").startswith("No answer for ")
+    weir.admin("SET http_listen_port = %d" % weir.settings["http_listen_port"])
+    page.wait_state("active")
+    assert page.text("#message") == ""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone(scene, browser, scheme):
+    """Nothing is wider than a phone, in both colour schemes; graphs follow the width."""
+    fake = scene.mini()
+    weir = with_page(scene, {"alpha": "host=127.0.0.1 port=%d" % fake.port})
+    weir.client(database="alpha").query("once")
+    try:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
+        page = Page(browser, weir)
+        until(lambda: page.names() == ["alpha"], "the pool")
+        width = "return Math.max(document.documentElement.scrollWidth, ...[...document.querySelectorAll('#charts canvas')].map(c => c.clientWidth))"
+        assert browser.execute_script(width) <= 390
+        back = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (int(back.strip("rgb()").split(",")[0]) < 128) == (scheme == "dark")
+        picture(browser, "phone-" + scheme)
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 1300, "height": 1400, "deviceScaleFactor": 1, "mobile": False})
+        until(lambda: browser.execute_script("return document.querySelector('#charts canvas').clientWidth") > 390, "wider graphs")
+        picture(browser, "wide-" + scheme)
+        page.has_no_faults()
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_for_screen_readers(scene, browser):
+    """Each control has a name, each table its headings, and the time shown is a state."""
+    fake = scene.mini()
+    weir = with_page(scene, {"alpha": "host=127.0.0.1 port=%d" % fake.port})
+    weir.client(database="alpha").query("once")
+    page = Page(browser, weir, "admin")
+    until(lambda: page.names() == ["alpha"], "the pool")
+    nameless = browser.execute_script("return [...document.querySelectorAll('button, a, input')].filter(e => !(e.getAttribute('aria-label') || "
+                                      "e.innerText || e.textContent || e.labels?.length)).map(e => e.outerHTML)")
+    assert nameless == []
+    assert browser.execute_script("return [...document.querySelectorAll('thead th')].every(h => h.scope == 'col')")
+    assert browser.find_element(By.CSS_SELECTOR, "#pools tbody th").get_attribute("scope") == "row"
+    until(lambda: label(browser, 1).startswith("Waiting clients, now: waiting "), "a graph tells its values")
+    five = browser.find_element(By.CSS_SELECTOR, "button[data-span='300']")
+    five.click()
+    assert five.get_attribute("aria-pressed") == "true"
+    assert [len(browser.find_elements(By.CSS_SELECTOR, "h1")), len(browser.find_elements(By.CSS_SELECTOR, "main"))] == [1, 1]
+
+
+def test_a_thousand_pools(scene, browser):
+    """The page shows some rows, all of them on demand, and stays quick."""
+    fake = scene.mini()
+    weir = with_page(scene, {"*": "host=127.0.0.1 port=%d" % fake.port}, max_client_conn=1100)
+    clients = [weir.client(database="db%04d" % n) for n in range(1000)]
+    page = Page(browser, weir)
+    until(lambda: len(page.names()) == 200, "the first rows")
+    assert page.text("#show-all") == "Show all 1000"
+    page.click("#show-all")
+    until(lambda: len(page.names()) == 1000, "all rows")
+    spent = browser.execute_script("const from = performance.now(); drawPools(); return performance.now() - from")
+    assert spent < 200
+    assert len(clients) == 1000
+    page.has_no_faults()
