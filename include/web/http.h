@@ -12,7 +12,7 @@
 #define HTTP_BODY_MOST 4096		/* bytes of a body, which is ignored */
 #define HTTP_TEXT_MOST 512		/* bytes of a path, a query or a value, and a NUL */
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST };
+enum http_method { HTTP_METHOD_GET, HTTP_METHOD_HEAD, HTTP_METHOD_POST };
 
 struct http_request {
 	enum http_method method;
@@ -26,14 +26,14 @@ struct http_request {
 	char host[HTTP_TEXT_MOST], origin[HTTP_TEXT_MOST], authorization[HTTP_TEXT_MOST];	/* "": absent */
 };
 
-enum http_verdict { HTTP_OK, HTTP_MORE, HTTP_BAD };
-/* Reads the request at the beginning of the input. HTTP_BAD: *status is the status of the answer, and the rest of the input is unusable. */
+enum http_verdict { HTTP_READ_OK, HTTP_READ_MORE, HTTP_READ_BAD };
+/* Reads the request at the beginning of the input. HTTP_READ_BAD: *status is the status of the answer, and the rest of the input is unusable. */
 enum http_verdict http_read(const char *input, size_t size, struct http_request *request, int *status);
 /* Finds a parameter of the query and decodes its value. False: it is missing, malformed or longer than the buffer. */
 bool http_parameter(const struct http_request *request, const char *name, char *value, size_t size);
 /* Reads user and password of HTTP Basic (RFC 7617). `user` and `password` have room for HTTP_TEXT_MOST bytes. False: malformed. */
 bool http_credentials(const struct http_request *request, char *user, char *password);
-/* Whether the host that the client asked for is an IP address, localhost or absent: a name may be one that another site's DNS leads here. */
+/* Whether the Host field is an IP address, localhost or absent: another site's DNS server may resolve a name of that site to this machine. */
 bool http_host_is_plain(const struct http_request *request);
 /* Whether the request comes from a page of this endpoint, or from no page. */
 bool http_is_same_origin(const struct http_request *request);

@@ -18,7 +18,8 @@ void web_free(struct web **web);
 /* Opens the sockets of a configuration that is to be used, in addition to the present ones. False with problems: a socket cannot be opened, and
    nothing has changed. */
 bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems *problems);
-/* After web_prepare: the configuration is in force, and sockets that it does not name are closed; or it is not used, and the new sockets are closed. */
+/* After web_prepare: with `is_used` the configuration is in force, and sockets that it does not name are closed; otherwise the new sockets are
+   closed. */
 void web_decide(struct web *web, bool is_used);
 /* At the start: opens the sockets of world->conf. If this process replaces another one, it tries again until that process has closed its sockets.
    False with problems. */

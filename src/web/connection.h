@@ -20,7 +20,7 @@ struct web {
 	usec_t started_at;			/* wall clock */
 	struct web_socket *sockets, *next;	/* open; of a configuration that web_prepare() has seen, ... */
 	size_t socket_count, next_count;
-	struct list connections;		/* the one without progress for the longest time is first */
+	struct list connections;		/* in the order of their last progress */
 	size_t count;				/* number of connections */
 	int accepts_left;			/* new connections that may be accepted until the next tick */
 	struct list ready;			/* connections with work to do, first come first served */
@@ -39,7 +39,7 @@ enum web_phase {
 	WEB_CLOSING				/* the answer is sent; waits until the client closes */
 };
 
-struct answer {
+struct web_answer {
 	int status;
 	const char *type;			/* Content-Type; constant */
 	char fields[320];			/* further header fields, each with CRLF */
@@ -63,7 +63,7 @@ struct connection {
 	struct secret *password;		/* WEB_ASKING */
 	struct derivation_wait derivation;
 	bool is_reader, is_admin;		/* has the rights of stats_users; of admin_users */
-	struct answer answer;
+	struct web_answer answer;
 };
 
 /* route.c: decides about the request, and begins its answer or waits. */

@@ -14,11 +14,12 @@
 #include "pg/scram.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
-struct span { const char *at; size_t size; };
+struct http_span { const char *at; size_t size; };
 
-static bool span_is(struct span s, const char *text)
+static bool span_is(struct http_span s, const char *text)
 {
 	char copy[64];
 
@@ -29,7 +30,7 @@ static bool span_is(struct span s, const char *text)
 	return strlen(copy) == s.size && text_equal_fold(copy, text);
 }
 
-static bool span_copy(struct span s, char *to, size_t size)
+static bool span_copy(struct http_span s, char *to, size_t size)
 {
 	if (s.size >= size || memchr(s.at, 0, s.size))
 		return false;
@@ -44,7 +45,7 @@ static bool is_blank(char c)
 }
 
 /* Whether the comma-separated list has this word; parameters after a semicolon are ignored. */
-static bool list_has(struct span list, const char *word)
+static bool list_has(struct http_span list, const char *word)
 {
 	const char *at = list.at, *end = list.at + list.size;
 
@@ -58,7 +59,7 @@ static bool list_has(struct span list, const char *word)
 			at++;
 		while (last > at && is_blank(last[-1]))
 			last--;
-		if (span_is((struct span){ at, (size_t)(last - at) }, word))
+		if (span_is((struct http_span){ at, (size_t)(last - at) }, word))
 			return true;
 		at = stop + (stop < end);
 	}
@@ -82,7 +83,7 @@ static int hex_value(const char *at)
 }
 
 /* Decodes %XX, and with `is_form` a plus sign as a blank. False: malformed, a NUL, or too long. */
-static bool decode(struct span from, bool is_form, char *to, size_t size)
+static bool decode(struct http_span from, bool is_form, char *to, size_t size)
 {
 	size_t used = 0;
 
@@ -106,32 +107,32 @@ static bool decode(struct span from, bool is_form, char *to, size_t size)
 /* ---- the request line ---- */
 
 /* Returns 0, or the status of the answer. */
-static int read_line(struct span line, struct http_request *r)
+static int read_line(struct http_span line, struct http_request *r)
 {
-	static const char *const methods[] = { [HTTP_GET] = "GET", [HTTP_HEAD] = "HEAD", [HTTP_POST] = "POST" };
+	static const char *const methods[] = { [HTTP_METHOD_GET] = "GET", [HTTP_METHOD_HEAD] = "HEAD", [HTTP_METHOD_POST] = "POST" };
 	const char *end = line.at + line.size, *first = memchr(line.at, ' ', line.size), *second, *mark;
-	struct span method, target, version;
+	struct http_span method, target, version;
 
 	second = first ? memchr(first + 1, ' ', (size_t)(end - first - 1)) : NULL;
 	if (!second)
 		return 400;
-	method = (struct span){ line.at, (size_t)(first - line.at) };
-	target = (struct span){ first + 1, (size_t)(second - first - 1) };
-	version = (struct span){ second + 1, (size_t)(end - second - 1) };
+	method = (struct http_span){ line.at, (size_t)(first - line.at) };
+	target = (struct http_span){ first + 1, (size_t)(second - first - 1) };
+	version = (struct http_span){ second + 1, (size_t)(end - second - 1) };
 	if (version.size != 8 || memcmp(version.at, "HTTP/", 5) != 0)
 		return 400;
 	if (memcmp(version.at, "HTTP/1.", 7) != 0)
 		return 505;
 	r->is_old = version.at[7] == '0';
 	r->keeps_alive = !r->is_old;
-	r->method = HTTP_GET;
+	r->method = HTTP_METHOD_GET;
 	while (strlen(methods[r->method]) != method.size || memcmp(methods[r->method], method.at, method.size) != 0)
-		if (++r->method > HTTP_POST)
+		if (++r->method > HTTP_METHOD_POST)
 			return 501;
 	mark = memchr(target.at, '?', target.size);
 	if (target.size == 0 || target.at[0] != '/')
 		return 400;
-	if (mark && !span_copy((struct span){ mark + 1, (size_t)(target.at + target.size - mark - 1) }, r->query, sizeof(r->query)))
+	if (mark && !span_copy((struct http_span){ mark + 1, (size_t)(target.at + target.size - mark - 1) }, r->query, sizeof(r->query)))
 		return 414;
 	target.size = mark ? (size_t)(mark - target.at) : target.size;
 	return decode(target, false, r->path, sizeof(r->path)) ? 0 : target.size >= sizeof(r->path) ? 414 : 400;
@@ -145,20 +146,20 @@ struct fields {
 	bool has_host, closes;
 };
 
-static int read_field(struct span line, struct http_request *r, struct fields *had)
+static int read_field(struct http_span line, struct http_request *r, struct fields *had)
 {
 	const char *end = line.at + line.size, *colon = memchr(line.at, ':', line.size);
-	struct span name, value;
+	struct http_span name, value;
 	char number[24];
 
 	if (!colon || colon == line.at || is_blank(line.at[0]) || is_blank(colon[-1]) || memchr(line.at, 0, line.size))
 		return 400;
-	name = (struct span){ line.at, (size_t)(colon - line.at) };
+	name = (struct http_span){ line.at, (size_t)(colon - line.at) };
 	for (colon++; colon < end && is_blank(*colon); colon++)
 		;
 	while (end > colon && is_blank(end[-1]))
 		end--;
-	value = (struct span){ colon, (size_t)(end - colon) };
+	value = (struct http_span){ colon, (size_t)(end - colon) };
 	if (span_is(name, "Host")) {
 		if (had->has_host || !span_copy(value, r->host, sizeof(r->host)))
 			return 400;
@@ -195,12 +196,12 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 	*r = (struct http_request){ .size = 0 };
 	*status = 0;
 	if (size == 0)
-		return HTTP_MORE;
+		return HTTP_READ_MORE;
 	/* an empty line before a request is allowed */
 	while (at < end && (*at == '\r' || *at == '\n'))
 		at++;
 	while (*status == 0 && (stop = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-		struct span line = { at, (size_t)(stop - at) };
+		struct http_span line = { at, (size_t)(stop - at) };
 
 		at = stop + 1;
 		if (line.size > 0 && line.at[line.size - 1] == '\r')
@@ -214,12 +215,12 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 			*status = 400;
 		} else {
 			r->size = (size_t)(at - input) + (had.body > 0 ? (size_t)had.body : 0);
-			return r->size <= size ? HTTP_OK : HTTP_MORE;
+			return r->size <= size ? HTTP_READ_OK : HTTP_READ_MORE;
 		}
 	}
 	if (*status == 0 && size > HTTP_HEAD_MOST)
 		*status = 431;
-	return *status ? HTTP_BAD : HTTP_MORE;
+	return *status ? HTTP_READ_BAD : HTTP_READ_MORE;
 }
 
 /* ---- values ---- */
@@ -233,7 +234,7 @@ bool http_parameter(const struct http_request *r, const char *name, char *value,
 
 		if (label == strlen(name) && memcmp(at, name, label) == 0) {
 			label += label < length;
-			return decode((struct span){ at + label, length - label }, true, value, size);
+			return decode((struct http_span){ at + label, length - label }, true, value, size);
 		}
 		at += length;
 		at += *at == '&';
@@ -269,18 +270,16 @@ bool http_credentials(const struct http_request *r, char *user, char *password)
 
 bool http_host_is_plain(const struct http_request *r)
 {
-	char name[HTTP_TEXT_MOST], *end;
+	bool has_brackets = r->host[0] == '[';
+	size_t size = strcspn(r->host, has_brackets ? "]" : ":");
+	char name[INET6_ADDRSTRLEN];
 	struct in6_addr any;
 
-	text_copy(name, sizeof(name), r->host);
-	if (name[0] == '[') {
-		end = strchr(name, ']');
-		if (!end)
-			return false;
-		*end = '\0';
-		return inet_pton(AF_INET6, name + 1, &any) == 1;
-	}
-	name[strcspn(name, ":")] = '\0';
+	if (size >= sizeof(name) || (has_brackets && r->host[size] != ']'))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)(size - has_brackets), r->host + has_brackets);
+	if (has_brackets)
+		return inet_pton(AF_INET6, name, &any) == 1;
 	return name[0] == '\0' || text_equal_fold(name, "localhost") || inet_pton(AF_INET, name, &any) == 1;
 }
 

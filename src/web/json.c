@@ -3,7 +3,7 @@
  * is an object with an array for each of these. Two lists exist only here: `you`, the user and its rights, and `history`, arrays of the samples of
  * the last hour (web/history.h) after ?since=SECONDS, with the names of their columns in the first. /api/ lists the names.
  *
- * An answer is made in parts of ROWS_MOST rows, so it is no snapshot: each row has the values of its moment.
+ * An answer is made in parts of ROWS_MOST rows, and each row has the values at the time of its part.
  *
  * Invariant: between two parts the body is valid JSON up to that place.
  */
@@ -26,7 +26,7 @@ void json_text(struct bytes *out, const char *text, size_t size)
 	size_t shown = printable_write(NULL, text, size);
 	char *copy = mem_try(shown + 1);
 
-	/* bytes that are no UTF-8 are written as \xNN, as on the console */
+	/* other bytes than UTF-8 are written as \xNN, as on the console */
 	if (!copy) {
 		out->failed = true;
 		return;

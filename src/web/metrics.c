@@ -2,12 +2,12 @@
  * /metrics: the text formats of Prometheus (0.0.4) and of OpenMetrics (1.0), by the Accept field. The values are the rows of SHOW, and
  * tbl/figure.tbl has the names.
  *
- * Both formats want all series of a metric together, and SHOW gives rows. So the rows of one SHOW are collected first, as labels and numbers, in
- * parts of ROWS_MOST rows; then the columns are written, in parts of LINES_MOST lines, and the next SHOW is collected. An answer holds the numbers of
- * one SHOW and one part of the text.
+ * The formats require that all series of a metric are together, and SHOW gives rows. First the rows of one SHOW are collected as labels and numbers,
+ * in parts of ROWS_MOST rows. Then the columns are written in parts of LINES_MOST lines, and the next SHOW is collected. An answer holds the numbers
+ * of one SHOW and one part of the text.
  *
- * metrics_max_pools bounds the rows of a SHOW: the others are added up in one row, whose first label is "other" and whose other labels are empty.
- * Times are not added; the longest one counts.
+ * metrics_max_pools limits the rows of a SHOW. The remaining rows are added up in one row with the first label "other" and empty other labels; of
+ * times, that row has the longest.
  */
 #include "web/connection.h"
 
@@ -24,8 +24,11 @@
 #define LINES_MOST 300
 #define NAME_MOST 128
 
-/* The SHOWs whose columns are metrics. LISTS has a metric for each row. */
-static const char *const sources[] = { "DATABASES", "POOLS", "STATS_TOTALS", "USERS", "PEER_POOLS", "MEM", "REASONS_ALL", "DNS_HOSTS", "LISTS" };
+/* The SHOWs with metrics: a metric for each column, for LISTS a metric for each row. */
+static const struct { const char *show; bool is_limited; } sources[] = {
+	{ "DATABASES", true }, { "POOLS", true }, { "STATS_TOTALS", true }, { "USERS", true }, { "DNS_HOSTS", true },
+	{ "PEER_POOLS", false }, { "MEM", false }, { "REASONS_ALL", false }, { "LISTS", false },
+};
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))
 
 static const struct { const char *row, *metric, *help; } lists[] = {
@@ -220,13 +223,13 @@ static void keep_other(struct collection *t)
 }
 
 /* Collects a part of the rows. Returns whether it was the last one. */
-static bool collect(const struct connection *c, struct collection *t, const char *source)
+static bool collect(const struct connection *c, struct collection *t, size_t source)
 {
 	struct show show = { .world = c->peer.world, .version = c->web->version, .to = &t->result };
 
 	if (!t->item) {
-		t->item = show_find(source);
-		t->most = c->peer.world->conf->settings.metrics_max_pools;
+		t->item = show_find(sources[source].show);
+		t->most = sources[source].is_limited ? c->peer.world->conf->settings.metrics_max_pools : INT64_MAX;
 		result_init(&t->result, &collection_format, t->item->columns, t->item->all_columns);
 		t->result.most = ROWS_MOST;
 	}
@@ -355,11 +358,11 @@ static void write_part(struct connection *c)
 	if (!s->is_collected) {
 		if (s->source == 0 && !t->item)
 			write_first(c, s->is_open, out);
-		s->is_collected = collect(c, t, sources[s->source]);
+		s->is_collected = collect(c, t, s->source);
 		out->failed |= t->labels.failed || t->values.failed || t->result.rows.failed;
 		return;
 	}
-	if (strcmp(sources[s->source], "LISTS") == 0) {
+	if (strcmp(sources[s->source].show, "LISTS") == 0) {
 		write_lists(s, out);
 		s->column = t->result.column_count;
 	}

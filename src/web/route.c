@@ -1,12 +1,13 @@
 /*
- * What a request gets: who asks, whether that is allowed, and which answer begins.
+ * Requests: authentication, rights, and the choice of the answer.
  *
- * Rights are those of the console. A reader sees what stats_users see, and an administrator may change something. Passwords are checked against
- * auth_file, whatever auth_type is; a wrong one is refused after login_failure_delay, as a login, and the answer does not tell whether the user
- * exists.
+ * The rights are the rights of the console: readers have the rights of stats_users, administrators are admin_users. Passwords are checked against
+ * auth_file, independent of auth_type. A wrong password is refused after login_failure_delay, as in a login, and the answer does not reveal whether
+ * the user exists.
  *
- * A command needs the header X-Pgweir and, from a browser, the Origin of this endpoint: a page of another site can send neither with the password
- * that the browser remembers. Without a password, only a plain host name is served, or the DNS of another site could make its page read the answers.
+ * A command needs the header X-Pgweir and, from a browser, the Origin of this endpoint. A page of another site can send neither, although the
+ * browser would add the password that it remembers. Clients without a password must use a plain host name: otherwise a page of another site, with a
+ * name that its DNS server resolves to this machine, could read the answers.
  */
 #include "web/connection.h"
 
@@ -30,7 +31,7 @@ enum http_auth { HTTP_AUTH_OFF, HTTP_AUTH_AUTO, HTTP_AUTH_BASIC };
 
 static void route_known(struct connection *c);
 
-/* ---- who asks ---- */
+/* ---- authentication ---- */
 
 static const char *who_text(const struct connection *c, char *buf, size_t size)
 {
@@ -346,7 +347,7 @@ static void route_known(struct connection *c)
 
 	if (!route) {
 		connection_tell(c, 404, "no such page: / /metrics /healthz /readyz /api/pools");
-	} else if (route->is_post != (c->request.method == HTTP_POST)) {
+	} else if (route->is_post != (c->request.method == HTTP_METHOD_POST)) {
 		connection_tell(c, 405, http_reason(405));
 		text_copy(c->answer.fields, sizeof(c->answer.fields), route->is_post ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n");
 	} else if (is_allowed(c, route->need)) {

@@ -2,8 +2,8 @@
  * The HTTP endpoint: its sockets, its connections, and when they work.
  *
  * HTTP must cost queries nothing. All work for a request (reading, parsing, each part of an answer) is done in steps of on_work(), one connection
- * after the other, and a step that takes a time is followed by a pause WORK_SHARE times as long: a flood of requests uses at most that share of the
- * processor, and delays its own answers only. An event of a connection does nothing but queue it. New connections are bounded per tick and in sum, a
+ * after the other, and steps that took more than WORK_BURST are followed by a pause, so that they use at most 1 / WORK_SHARE of the time: a flood of
+ * requests delays its own answers only. An event of a connection does nothing but queue it. New connections are bounded per tick and in sum, a
  * request has a size, and a client that is slow to send or to take bytes is closed after http_timeout. An answer is made in parts: the next part is
  * made when the socket has accepted the previous one.
  *
@@ -22,7 +22,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WORK_SHARE 20			/* a twentieth of the time */
+#define WORK_SHARE 20			/* 5 % of the time */
+#define WORK_BURST 2000			/* microseconds of work without a pause */
 #define WORK_PAUSE_MOST USEC
 #define TICK_MILLISECONDS 100
 #define ACCEPTS_MOST 32			/* new connections per tick */
@@ -49,7 +50,7 @@ static void plan_work(struct web *web)
 		return;
 	if (wait > 0)
 		delay = (struct timeval){ .tv_sec = wait / USEC, .tv_usec = wait % USEC };
-	/* without memory for the timer the work is done at once */
+	/* without a pause, in the next turn; without memory for the timer, in this turn */
 	if (event_add(&web->work, &delay) != 0)
 		event_active(&web->work, EV_TIMEOUT, 0);
 }
@@ -98,12 +99,12 @@ static void touch(struct connection *c)
 	list_append(&c->web->connections, &c->node);
 }
 
-static void drop_answer(struct answer *a)
+static void drop_answer(struct web_answer *a)
 {
 	if (a->drop)
 		a->drop(a->state);
 	bytes_free(&a->body);
-	*a = (struct answer){ .status = 0 };
+	*a = (struct web_answer){ .status = 0 };
 }
 
 static void connection_close(struct connection *c)
@@ -209,7 +210,7 @@ void connection_tell(struct connection *c, int status, const char *text)
 
 static void write_head(const struct connection *c, struct bytes *out)
 {
-	const struct answer *a = &c->answer;
+	const struct web_answer *a = &c->answer;
 
 	bytes_append_format(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s", a->status, http_reason(a->status), a->type, a->fields);
 	if (a->is_chunked)
@@ -223,8 +224,8 @@ static void write_head(const struct connection *c, struct bytes *out)
 /* Sends the next part. False: the connection is broken. */
 static bool send_part(struct connection *c)
 {
-	struct answer *a = &c->answer;
-	bool has_body = c->request.method != HTTP_HEAD;
+	struct web_answer *a = &c->answer;
+	bool has_body = c->request.method != HTTP_METHOD_HEAD;
 	struct bytes out = BYTES_EMPTY;
 	size_t size;
 	bool is_sent;
@@ -312,7 +313,7 @@ static void step_reading(struct connection *c)
 	enum http_verdict verdict = read_request(c, &status);
 	ssize_t got = 0;
 
-	if (verdict == HTTP_MORE) {
+	if (verdict == HTTP_READ_MORE) {
 		got = stream_read(&c->peer.stream, w->buffer, IN_MOST - bytes_size(&c->in));
 		/* the time for a request begins with its first byte */
 		if (got > 0 && bytes_size(&c->in) == 0)
@@ -321,11 +322,11 @@ static void step_reading(struct connection *c)
 			bytes_append(&c->in, w->buffer, (size_t)got);
 		verdict = read_request(c, &status);
 	}
-	if (c->in.failed || (verdict == HTTP_MORE && got < 0)) {
+	if (c->in.failed || (verdict == HTTP_READ_MORE && got < 0)) {
 		connection_close(c);
-	} else if (verdict == HTTP_MORE) {
+	} else if (verdict == HTTP_READ_MORE) {
 		stream_set_reading(&c->peer.stream, true);
-	} else if (verdict == HTTP_BAD) {
+	} else if (verdict == HTTP_READ_BAD) {
 		c->request.keeps_alive = false;
 		c->request.size = bytes_size(&c->in);
 		connection_tell(c, status, http_reason(status));
@@ -365,8 +366,10 @@ static void on_work(evutil_socket_t fd, short what, void *arg)
 	began = clock_monotonic();
 	list_remove(node);
 	step(LIST_OBJECT(node, struct connection, ready));
-	spent = clock_monotonic() - began;
-	web->work_at = began + spent + (spent * (WORK_SHARE - 1) < WORK_PAUSE_MOST ? spent * (WORK_SHARE - 1) : WORK_PAUSE_MOST);
+	spent = (clock_monotonic() - began) * WORK_SHARE;
+	if (web->work_at < began - WORK_BURST * WORK_SHARE)
+		web->work_at = began - WORK_BURST * WORK_SHARE;
+	web->work_at += spent < WORK_PAUSE_MOST ? spent : WORK_PAUSE_MOST;
 	plan_work(web);
 }
 

@@ -63,7 +63,9 @@ class Http:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         if user:
             fields["Authorization"] = "Basic " + base64.b64encode(("%s:%s" % (user, password or user + "-secret")).encode()).decode()
-        connection = UnixConnection(self.path) if self.path else http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE)
+        if self.path:
+            connection = UnixConnection(self.path)
         with contextlib.closing(connection):
             connection.request(method, target, headers=fields)
             return Answer(connection.getresponse())
@@ -146,7 +148,8 @@ def test_metrics_equal_show(scene):
     client.query("once")
     found = samples(web.ask("/metrics").text)
     (row,) = [row for row in weir.show("STATS_TOTALS") if row["database"] == "p0"]
-    for column, name in (("bytes_received", "received_bytes_total"), ("bytes_sent", "sent_bytes_total"), ("xact_count", "sql_transactions_pooled_total"),
+    for column, name in (("bytes_received", "received_bytes_total"), ("bytes_sent", "sent_bytes_total"),
+                         ("xact_count", "sql_transactions_pooled_total"),
                          ("server_assignment_count", "server_assignments_total")):
         assert found["pgbouncer_stats_" + name, (("database", "p0"),)] == int(row[column]) > 0
     assert found["pgbouncer_stats_queries_duration_seconds_total", (("database", "p0"),)] == pytest.approx(int(row["query_time"]) / 1e6)
@@ -235,7 +238,8 @@ def test_every_show_is_json(scene):
     # several at once are an object
     both = web.ask("/api/version,State").json()
     assert list(both) == ["version", "State"] and both["version"][0]["version"].startswith("PgBouncer")
-    assert [web.ask(target).status for target in ("/api/help", "/api/nothing", "/api/pools,", "/api/" + ",".join(["state"] * 9))] == [404, 404, 200, 404]
+    too_many = ",".join(["state"] * 9)
+    assert [web.ask("/api/" + items).status for items in ("help", "nothing", "pools,", too_many)] == [404, 404, 200, 404]
 
 
 def test_strange_texts_in_json(scene):
@@ -329,7 +333,7 @@ def test_rights(scene):
         assert web.ask(target, user="stats").status == web.ask(target, user="admin").status == 200
         assert web.ask(target, user="admin", password="wrong").status == 401
         assert web.ask(target, user="nobody").status == 401
-        # a user with the right password, who is in no list
+        # the right password of a user in no list
         assert web.ask(target, user="app").status == 403
     weir.wait_log(r"WARNING HTTP: 127.0.0.1:\d+ user admin: password authentication failed", times=3)
     assert web.ask("/api/you", user="stats").json()["admin"] is False
@@ -342,11 +346,11 @@ def test_rights(scene):
 
 
 def test_readers_on_this_machine_need_no_password(scene):
-    """But for a page of another site, whose name its DNS server leads here."""
+    """A page of another site does: its DNS server may resolve its name to this machine."""
     weir, web = with_http(scene, scene.mini())
     assert web.ask("/metrics").status == 200
-    assert [web.ask("/metrics", Host=host).status for host in ("localhost:1", "127.0.0.1", "[::1]:80", "evil.example", "127.0.0.1.evil.example")] == \
-        [200, 200, 200, 401, 401]
+    hosts = {"localhost:1": 200, "127.0.0.1": 200, "[::1]:80": 200, "evil.example": 401, "127.0.0.1.evil.example": 401}
+    assert {host: web.ask("/metrics", Host=host).status for host in hosts} == hosts
     assert web.ask("/metrics", Host="evil.example", user="stats").status == 200
     assert web.ask("/login").status == 401
     answer = web.ask("/login", user="admin")
@@ -434,7 +438,8 @@ def test_commands_need_an_administrator_and_the_page(scene):
 # --- the protocol
 
 @pytest.mark.parametrize("request_, status", [
-    (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505), (b"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+    (b"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     (b"GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400),
     (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
@@ -489,7 +494,7 @@ def test_page(scene):
 # --- limits
 
 def test_slow_clients_are_closed(scene):
-    """Those that do not send, send slowly, or do not read."""
+    """Clients that do not send, send slowly, or do not read."""
     weir, web = with_http(scene, scene.mini(), http_timeout=1)
     with web.connect() as silent, web.connect() as slow, web.connect() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -516,7 +521,7 @@ def connections(weir, web):
 
 
 def test_connections_are_bounded(scene):
-    """More connections displace those without a request; a request is served all the same."""
+    """More connections displace connections without a request, and a request is served."""
     weir, web = with_http(scene, scene.mini(), http_max_connections=4)
     with contextlib.ExitStack() as stack:
         for _ in range(100):
@@ -587,7 +592,7 @@ def test_a_port_in_use_prevents_the_start(scene):
 
 
 def test_online_restart(scene):
-    """The new process listens as soon as the old one has closed its sockets; an answer that has begun is completed."""
+    """The new process listens as soon as the old process has closed its sockets."""
     directory = scene.directory
     settings = {"http_listen_port": free_port(), "http_unix_socket": os.path.join(directory, "http.sock")}
     weir = scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", **settings)
@@ -602,7 +607,8 @@ def test_online_restart(scene):
         with contextlib.suppress(OSError):
             return samples(http.ask("/metrics").text).get(("process_start_time_seconds", ()))
         return None
-    started = until(lambda: (lambda now: now if now and "HTTP: listening" in weir.log_of(weir.process) else None)(answers(web)), "the new process answers")
+    until(lambda: "HTTP: listening" in weir.log_of(weir.process), "the new process listens")
+    started = until(lambda: answers(web), "the new process answers")
     assert answers(local) == started
     assert old.wait(DEADLINE) == 0
     # it has not removed the file of the new process
