@@ -74,10 +74,10 @@ static size_t connections_most(const struct web *web)
 	return (size_t)web->world->conf->settings.http_max_connections;
 }
 
-/* Whether a connection can be closed for another one. */
+/* Whether a connection can be closed for another one: it has sent no request that waits for its turn. */
 static bool is_idle(const struct connection *c)
 {
-	return c->phase == WEB_READING || c->phase == WEB_CLOSING;
+	return c->phase == WEB_CLOSING || (c->phase == WEB_READING && list_is_empty(&c->ready));
 }
 
 /* New connections wait in the queue of the kernel while all connections are being answered, and after a burst until the next tick. */

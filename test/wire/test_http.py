@@ -9,6 +9,8 @@ import os
 import re
 import socket
 import subprocess
+import threading
+import time
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
@@ -614,3 +616,59 @@ def test_online_restart(scene):
     # it has not removed the file of the new process
     assert answers(local) == started
     assert client.query("still").value == "still"
+
+
+# --- load
+
+@contextlib.contextmanager
+def flood(web, request_, connections_=12):
+    """Clients that send this request again and again, without waiting, and read what comes. Yields the count of bytes that came."""
+    over, got = threading.Event(), [0]
+
+    def work():
+        while not over.is_set():
+            with contextlib.suppress(OSError), web.connect() as sock:
+                sock.settimeout(0.2)
+                while not over.is_set():
+                    with contextlib.suppress(socket.timeout):
+                        sock.sendall(request_ * 20)
+                        more = sock.recv(1 << 20)
+                        got[0] += len(more)
+                        if not more:
+                            break
+    threads = [threading.Thread(target=work) for _ in range(connections_)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield got
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def cpu_seconds(weir):
+    with open("/proc/%d/stat" % weir.pid, encoding="ascii") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("request_", [b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"x\r\n\r\n",
+                                      b"G"], ids=["metrics", "health", "malformed", "bytes"])
+def test_a_flood_costs_queries_little(scene, request_):
+    """Whatever comes, HTTP gets its share of the processor; queries are answered meanwhile, and so is another HTTP client."""
+    fake = scene.mini()
+    weir, web = with_http(scene, {"*": "host=127.0.0.1 port=%d" % fake.port}, max_client_conn=400)
+    clients = [weir.client(database="db%03d" % n) for n in range(200)]
+    with flood(web, request_):
+        until(lambda: connections(weir, web) > 5, "they are connected")
+        before, began = cpu_seconds(weir), time.monotonic()
+        answers = 0
+        while time.monotonic() - began < 2:
+            assert clients[answers % 200].query("query %d" % answers).value == "query %d" % answers
+            answers += 1
+        share = (cpu_seconds(weir) - before) / (time.monotonic() - began)
+        assert web.ask("/healthz").status == 200
+    assert answers > 20
+    # the queries themselves cost more than the 5 % of HTTP
+    assert share < 0.6, (share, answers)
