@@ -30,6 +30,8 @@ void bytes_append_text(struct bytes *b, const char *text);
 /* Appends the text and its NUL. */
 void bytes_append_string(struct bytes *b, const char *text);
 void bytes_append_format(struct bytes *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends a number in decimal digits, several times as fast as bytes_append_format(). */
+void bytes_append_decimal(struct bytes *b, uint64_t value);
 /* Network byte order. */
 void bytes_append_u8(struct bytes *b, uint8_t value);
 void bytes_append_u16(struct bytes *b, uint16_t value);

@@ -106,6 +106,16 @@ void bytes_append_format(struct bytes *b, const char *format, ...)
 	b->end += (size_t)length;
 }
 
+void bytes_append_decimal(struct bytes *b, uint64_t value)
+{
+	char text[20], *end = text + sizeof(text), *at = end;
+
+	do
+		*--at = (char)('0' + value % 10);
+	while (value /= 10);
+	bytes_append(b, at, (size_t)(end - at));
+}
+
 void bytes_append_u8(struct bytes *b, uint8_t value)
 {
 	bytes_append(b, &value, 1);

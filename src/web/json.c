@@ -1,7 +1,8 @@
 /*
  * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
- * is an object with an array for each of these. Two lists exist only here: `you`, the user and its rights, and `history`, arrays of the samples of
- * the last hour (web/history.h) after ?since=SECONDS, with the names of their columns in the first. /api/ lists the names.
+ * is an object with an array for each of these. Three lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
+ * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns. /api/ lists the
+ * names.
  *
  * An answer is made in parts of ROWS_MOST rows, and each row has the values at the time of its part.
  *
@@ -21,44 +22,53 @@
 #define NAME_MOST 32
 #define ROWS_MOST 200			/* of a part */
 
-void json_text(struct bytes *out, const char *text, size_t size)
+/* Appends printable bytes in quotes. */
+static void quote(struct bytes *out, const char *text, size_t size)
 {
-	size_t shown = printable_write(NULL, text, size);
-	char *copy = mem_try(shown + 1);
-
-	/* other bytes than UTF-8 are written as \xNN, as on the console */
-	if (!copy) {
-		out->failed = true;
-		return;
-	}
-	printable_write(copy, text, size);
 	bytes_append_u8(out, '"');
-	for (size_t from = 0, n; from < shown; from += n) {
-		n = strcspn(copy + from, "\"\\");
-		n = n < shown - from ? n : shown - from;
-		bytes_append(out, copy + from, n);
-		if (from + n < shown) {
+	for (size_t from = 0, n; from < size; from += n) {
+		for (n = 0; from + n < size && text[from + n] != '"' && text[from + n] != '\\'; n++)
+			;
+		bytes_append(out, text + from, n);
+		if (from + n < size) {
 			bytes_append_u8(out, '\\');
-			bytes_append_u8(out, (uint8_t)copy[from + n]);
+			bytes_append_u8(out, (uint8_t)text[from + n]);
 			n++;
 		}
 	}
 	bytes_append_u8(out, '"');
+}
+
+void json_text(struct bytes *out, const char *text, size_t size)
+{
+	size_t shown = printable_write(NULL, text, size);
+	char *copy = shown == size ? NULL : mem_try(shown);
+
+	/* other bytes than UTF-8 are written as \xNN, as on the console */
+	if (copy)
+		printable_write(copy, text, size);
+	if (copy || shown == size)
+		quote(out, copy ? copy : text, shown);
+	else
+		out->failed = true;
 	mem_free(copy);
 }
 
-enum own_list { OWN_NONE, OWN_YOU, OWN_HISTORY, OWN_NAMES };
+/* ---- the format of rows ---- */
+
+enum own_list { OWN_NONE, OWN_YOU, OWN_HISTORY, OWN_NAMES, OWN_PAUSED };
 
 struct json_state {
 	struct { const struct show_item *show; enum own_list own; char name[NAME_MOST]; } items[ITEMS_MOST];
 	size_t count, at;		/* number of items; the current one */
 	bool has_begun;			/* the current item */
 	struct result result;		/* of its SHOW */
-	bool has_rows;			/* ... which has written a row */
+	struct bytes names;		/* ,"column": for each column, ... */
+	uint16_t name_at[RESULT_COLUMNS + 1];	/* ... its position, and the end */
+	bool has_rows;			/* a row was written */
 	uint64_t sample;		/* of history: the next one */
 };
 
-/* ---- the format of rows ---- */
 
 static void begin_row(struct result *r)
 {
@@ -71,11 +81,10 @@ static void begin_row(struct result *r)
 /* Appends the name of the column. */
 static void begin_cell(struct result *r)
 {
-	const char *column = r->columns[r->cell];
+	const struct json_state *s = LIST_OBJECT(r, struct json_state, result);
+	size_t at = s->name_at[r->cell] + (r->cell == 0);
 
-	bytes_append_text(&r->rows, r->cell > 0 ? ",\"" : "\"");
-	bytes_append(&r->rows, column, strcspn(column, ":"));
-	bytes_append_text(&r->rows, "\":");
+	bytes_append(&r->rows, bytes_front(&s->names) + at, s->name_at[r->cell + 1] - at);
 }
 
 static void add_null(struct result *r)
@@ -93,13 +102,15 @@ static void add_text(struct result *r, const char *text, size_t size)
 static void add_number(struct result *r, int64_t value)
 {
 	begin_cell(r);
-	bytes_append_format(&r->rows, "%" PRId64, value);
+	if (value < 0)
+		bytes_append_u8(&r->rows, '-');
+	bytes_append_decimal(&r->rows, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 static void add_count(struct result *r, uint64_t value)
 {
 	begin_cell(r);
-	bytes_append_format(&r->rows, "%" PRIu64, value);
+	bytes_append_decimal(&r->rows, value);
 }
 
 static void end_row(struct result *r)
@@ -118,6 +129,7 @@ static void drop(void *state)
 	struct json_state *s = state;
 
 	result_free(&s->result);
+	bytes_free(&s->names);
 	mem_free(s);
 }
 
@@ -146,6 +158,19 @@ static void write_names(const struct connection *c, struct bytes *out)
 	}
 }
 
+static void write_paused(const struct connection *c, struct bytes *out)
+{
+	const char *before = "";
+
+	for (const struct database *d = c->peer.world->pools->databases; d; d = d->hh.next) {
+		if (!d->paused)
+			continue;
+		bytes_append_text(out, before);
+		json_text(out, d->name, strlen(d->name));
+		before = ",";
+	}
+}
+
 /* Appends a part of the samples. Returns whether it was the last one. */
 static bool write_history(const struct connection *c, struct json_state *s, struct bytes *out)
 {
@@ -167,6 +192,18 @@ static bool write_history(const struct connection *c, struct json_state *s, stru
 	return s->sample == h->count;
 }
 
+static void write_column_names(struct json_state *s, const struct show_item *item)
+{
+	bytes_free(&s->names);
+	for (size_t i = 0; i < item->all_columns; i++) {
+		s->name_at[i] = (uint16_t)bytes_size(&s->names);
+		bytes_append_format(&s->names, ",\"%.*s\":", (int)strcspn(item->columns[i], ":"), item->columns[i]);
+		s->name_at[i + 1] = (uint16_t)bytes_size(&s->names);
+	}
+	if (s->names.failed)
+		result_fail(&s->result);
+}
+
 /* Appends a part of the rows. Returns whether it was the last one. */
 static bool write_rows(const struct connection *c, struct json_state *s, struct bytes *out)
 {
@@ -176,9 +213,11 @@ static bool write_rows(const struct connection *c, struct json_state *s, struct 
 	if (!s->has_begun) {
 		result_init(&s->result, &json_format, item->columns, item->all_columns);
 		s->result.most = ROWS_MOST;
+		write_column_names(s, item);
 		s->has_rows = false;
 	}
-	show_part(&show);
+	if (!s->names.failed)
+		show_part(&show);
 	bytes_append(out, bytes_front(&s->result.rows), bytes_size(&s->result.rows));
 	out->failed |= s->result.rows.failed;
 	s->result.row_count = 0;
@@ -207,6 +246,8 @@ static void write_part(struct connection *c)
 			bytes_append_u8(out, '[');
 		if (s->items[s->at].own == OWN_NAMES)
 			write_names(c, out);
+		else if (s->items[s->at].own == OWN_PAUSED)
+			write_paused(c, out);
 		else if (s->items[s->at].own == OWN_HISTORY)
 			is_over = write_history(c, s, out);
 		else
@@ -234,6 +275,8 @@ static int add_item(const struct connection *c, struct json_state *s, const char
 		s->items[s->count].own = OWN_YOU;
 	else if (strcmp(name, "history") == 0)
 		s->items[s->count].own = OWN_HISTORY;
+	else if (strcmp(name, "paused") == 0)
+		s->items[s->count].own = OWN_PAUSED;
 	else if (*name == '\0')
 		s->items[s->count].own = OWN_NAMES;
 	else if (!show || !show->fill)

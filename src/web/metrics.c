@@ -270,12 +270,16 @@ static const char *metric_name(const struct show_item *item, size_t column, char
 	return buf;
 }
 
+/* Appends a value: of microseconds as seconds. */
 static void write_value(struct bytes *out, int64_t value, bool is_micro)
 {
+	uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+	bytes_append_text(out, value < 0 ? " -" : " ");
+	bytes_append_decimal(out, is_micro ? size / USEC : size);
 	if (is_micro)
-		bytes_append_format(out, " %" PRId64 ".%06d\n", value / USEC, (int)(value % USEC));
-	else
-		bytes_append_format(out, " %" PRId64 "\n", value);
+		bytes_append_format(out, ".%06d", (int)(size % USEC));
+	bytes_append_u8(out, '\n');
 }
 
 /* Appends at most `most` lines of the current column. Returns whether the column is complete. */
@@ -287,6 +291,7 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 	bool has_fraction = s->column + 1 < t->result.column_count && is_fraction(t->item, s->column + 1);
 	char name[NAME_MOST];
 	const char *metric = metric_name(t->item, s->column, name, sizeof(name)), *label;
+	size_t metric_size = strlen(metric), label_size;
 
 	if (s->line == 0 && t->rows > 0)
 		write_about(out, metric, s->is_open, f->kind == COUNTER, f->sentence);
@@ -294,11 +299,13 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 		int64_t value = values[s->line * t->result.column_count + s->column];
 
 		label = (const char *)bytes_front(&t->labels) + s->label_at;
-		s->label_at += strlen(label) + 1;
+		label_size = strlen(label);
+		s->label_at += label_size + 1;
 		if (value == NOTHING)
 			continue;
-		bytes_append_format(out, "%s{", metric);
-		bytes_append_text(out, label);
+		bytes_append(out, metric, metric_size);
+		bytes_append_u8(out, '{');
+		bytes_append(out, label, label_size);
 		bytes_append_u8(out, '}');
 		write_value(out, value, has_fraction || f->unit == MICROSECONDS);
 	}

@@ -243,4 +243,18 @@ TEST(impossible_times_are_rejected)
 	bytes_free(&out);
 }
 
+TEST(decimal)
+{
+	struct bytes b = BYTES_EMPTY;
+
+	bytes_append_decimal(&b, 0);
+	bytes_append_u8(&b, ' ');
+	bytes_append_decimal(&b, 1234567890);
+	bytes_append_u8(&b, ' ');
+	bytes_append_decimal(&b, UINT64_MAX);
+	bytes_append_u8(&b, 0);
+	CHECK_TEXT((const char *)bytes_front(&b), "0 1234567890 18446744073709551615");
+	bytes_free(&b);
+}
+
 UNIT_MAIN
