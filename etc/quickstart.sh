@@ -3,10 +3,11 @@
 # Shows pgweir at work: builds it, puts it in front of a PostgreSQL, listens on 127.0.0.1:6432, sends pgbench through,
 # shows the pools, and stays up until Ctrl-C.
 #
-#	sh etc/quickstart.sh [--once] [--listen PORT] [--host HOST] [--port PORT] [--dbname NAME] [--user NAME]
+#	sh etc/quickstart.sh [--once] [--listen PORT] [--page PORT] [--host HOST] [--port PORT] [--dbname NAME] [--user NAME]
 #
 #	--once		end after pgbench
 #	--listen PORT	listen there instead of on 6432
+#	--page PORT	serve the live page there instead of on 8432
 #	--host, --port, --dbname, --user
 #			an existing PostgreSQL (any of them: the rest are localhost, 5432, the user, and you); its password is
 #			taken from PGPASSWORD, or asked for. Nothing is written there.
@@ -18,7 +19,7 @@ set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/etc/setup.sh"
 
-once=no listen=6432 existing=no
+once=no listen=6432 page=8432 existing=no
 host=localhost port=5432 dbname='' user=''
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -44,6 +45,7 @@ while [ $# -gt 0 ]; do
 	shift
 	case $option in
 	--listen) listen=$value ;;
+	--page) page=$value ;;
 	--host) host=$value existing=yes ;;
 	--port) port=$value existing=yes ;;
 	--dbname) dbname=$value existing=yes ;;
@@ -104,6 +106,7 @@ write_configuration() {
 		[pgweir]
 		listen_addr = 127.0.0.1
 		listen_port = $listen
+		http_listen_port = $page
 		unix_socket_dir = $room
 		auth_type = $auth_type
 		auth_file = $room/userlist.txt
@@ -204,6 +207,7 @@ if [ "$once" = yes ]; then
 	exit 0
 fi
 say "It works. Up until Ctrl-C; log: $room/pgweir.log; console: the same command with database pgweir."
+say "Live page: http://127.0.0.1:$page/"
 say "Type next, in another terminal:"
 echo "psql 'postgresql://$(uri "$user")${PGPASSWORD:+:$(uri "$PGPASSWORD")}@127.0.0.1:$listen/$(uri "$dbname")'"
 # in the background, because a shell hears of a signal only while it waits, not while a program runs
