@@ -22,6 +22,9 @@ bool world_reconfigure(struct world *world, struct conf *conf, struct conf_probl
 void tls_contexts_update(struct tls_context **client, struct tls_context **server, const struct settings *settings, bool may_keep,
 			 struct conf_problems *problems);
 
+/* The settings client_tls_... */
+struct tls_config tls_config_of_clients(const struct settings *settings);
+
 /* Functions that lower rooms call: events of connections (dispatch.c), and decisions of the pool (policy.c). */
 extern const struct world_ops dispatch_ops;
 extern const struct pool_ops policy_ops;

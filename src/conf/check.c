@@ -306,6 +306,8 @@ static void check_tls(const struct checker *c)
 	if (s->client_tls_sslmode >= SSLMODE_VERIFY_CA && !s->client_tls_ca_file)
 		SAY(c, false, "client_tls_sslmode", "\"client_tls_sslmode\" verify-ca and verify-full need "
 		    "\"client_tls_ca_file\", to check the clients' certificates with");
+	if (s->http_tls && !(s->client_tls_cert_file && s->client_tls_key_file))
+		SAY(c, false, "http_tls", "\"http_tls\" needs \"client_tls_cert_file\" and \"client_tls_key_file\"");
 	if (s->auth_type == AUTH_CERT && s->client_tls_sslmode != SSLMODE_VERIFY_FULL)
 		SAY(c, false, "auth_type", "\"auth_type\" cert needs \"client_tls_sslmode\" verify-full");
 	if (s->server_tls_sslmode >= SSLMODE_VERIFY_CA && !s->server_tls_ca_file)

@@ -55,11 +55,11 @@ static void update_context(struct tls_context **place, bool wanted, const struct
 	*place = fresh;
 }
 
-void tls_contexts_update(struct tls_context **client, struct tls_context **server, const struct settings *s, bool may_keep,
-			 struct conf_problems *problems)
+struct tls_config tls_config_of_clients(const struct settings *s)
 {
 	static const char *const dh_words[] = { "auto", "none", "legacy" };
-	const struct tls_config of_client = {
+
+	return (struct tls_config){
 		.server_side = true,
 		.ca_file = s->client_tls_ca_file, .cert_file = s->client_tls_cert_file, .key_file = s->client_tls_key_file,
 		.protocols = s->client_tls_protocols, .ciphers = s->client_tls_ciphers, .tls13_ciphers = s->client_tls13_ciphers,
@@ -67,6 +67,12 @@ void tls_contexts_update(struct tls_context **client, struct tls_context **serve
 		.verify_peer = s->client_tls_sslmode >= SSLMODE_VERIFY_CA,
 		.request_peer = s->client_tls_ca_file != NULL,
 	};
+}
+
+void tls_contexts_update(struct tls_context **client, struct tls_context **server, const struct settings *s, bool may_keep,
+			 struct conf_problems *problems)
+{
+	const struct tls_config of_client = tls_config_of_clients(s);
 	const struct tls_config of_server = {
 		.ca_file = s->server_tls_ca_file, .cert_file = s->server_tls_cert_file, .key_file = s->server_tls_key_file,
 		.protocols = s->server_tls_protocols, .ciphers = s->server_tls_ciphers, .tls13_ciphers = s->server_tls13_ciphers,

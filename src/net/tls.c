@@ -35,7 +35,7 @@
 /* Four full records and their overhead: the maximum of one recv. The buffer is freed when it is empty. */
 #define READ_AHEAD (66 * 1024)
 
-static const unsigned char alpn[] = "\012postgresql";
+static const unsigned char alpn[] = "\012postgresql", http_alpn[] = "\010http/1.1";
 
 /* ---- protocols, ciphers and groups ---- */
 
@@ -470,8 +470,9 @@ static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *ch
 {
 	unsigned char *found;
 
-	(void)ssl, (void)context;
-	if (SSL_select_next_proto(&found, chosen_size, alpn, sizeof alpn - 1, offered, offered_size) != OPENSSL_NPN_NEGOTIATED)
+	(void)ssl;
+	/* the first byte of the list of one protocol is the size of its name */
+	if (SSL_select_next_proto(&found, chosen_size, context, *(const unsigned char *)context + 1u, offered, offered_size) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*chosen = found;
 	return SSL_TLSEXT_ERR_OK;
@@ -504,24 +505,26 @@ static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsi
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-static bool set_up(SSL_CTX *ssl, bool server_side, bool verify_peer)
+static bool set_up(SSL_CTX *ssl, const struct tls_config *config)
 {
+	const unsigned char *own = config->is_http ? http_alpn : alpn;
+
 	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_read_ahead(ssl, 1);
 	SSL_CTX_set_default_read_buffer_len(ssl, READ_AHEAD);
-	if (!server_side)
+	if (!config->server_side)
 		return SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn - 1) == 0 && attach_sessions(ssl);
 	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
-	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, NULL);
+	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, (void *)(uintptr_t)own);
 	SSL_CTX_set_client_hello_cb(ssl, on_client_hello, NULL);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory per client */
 	/* If every client must send a certificate, no ticket could be used. */
-	SSL_CTX_set_num_tickets(ssl, verify_peer ? 0 : 1);
-	if (verify_peer)
+	SSL_CTX_set_num_tickets(ssl, config->verify_peer ? 0 : 1);
+	if (config->verify_peer)
 		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
 	SSL_CTX_set_session_ticket_cb(ssl, NULL, judge_ticket, NULL);
-	return SSL_CTX_set_session_id_context(ssl, alpn, sizeof alpn - 1) == 1;
+	return SSL_CTX_set_session_id_context(ssl, own, *own + 1u) == 1;
 }
 
 /* Whether the files named in `config` have other contents, or the strings differ, compared with this context. */
@@ -561,7 +564,7 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct tls_
 	if (!remember(context, config, why, why_size))
 		goto fail;
 	context->ssl = SSL_CTX_new(config->server_side ? TLS_server_method() : TLS_client_method());
-	if (!context->ssl || !set_up(context->ssl, config->server_side, config->verify_peer)) {
+	if (!context->ssl || !set_up(context->ssl, config)) {
 		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());
 		goto fail;
 	}

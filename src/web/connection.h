@@ -18,6 +18,7 @@ struct web {
 	struct world *world;
 	const char *version;
 	usec_t started_at;			/* wall clock */
+	struct tls_context *tls, *next_tls;	/* of the TCP sockets; of a configuration that web_prepare() has seen; NULL: no TLS */
 	struct web_socket *sockets, *next;	/* open; of a configuration that web_prepare() has seen, ... */
 	size_t socket_count, next_count;
 	struct list connections;		/* in the order of their last progress */
@@ -32,6 +33,7 @@ struct web {
 };
 
 enum web_phase {
+	WEB_SECURING,				/* a TLS handshake */
 	WEB_READING,				/* a request, or nothing */
 	WEB_ASKING,				/* a SCRAM key of a password is being derived */
 	WEB_REFUSING,				/* the refusal of a wrong password is delayed */

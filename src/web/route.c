@@ -18,6 +18,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "core/world.h"
+#include "net/tls.h"
 #include "pg/scram.h"
 
 #include <stdio.h>
@@ -156,6 +157,13 @@ void connection_route(struct connection *c)
 	bool is_near = c->peer.remote.family == AF_UNIX || (is_loopback(&c->peer.remote) && http_host_is_plain(&c->request));
 	char password[HTTP_TEXT_MOST];
 
+	c->user[0] = '\0';
+	if (c->peer.stream.ssl && !c->request.authorization[0] && tls_peer_is_verified(c->peer.stream.ssl) &&
+	    tls_peer_common_name(c->peer.stream.ssl, c->user, sizeof(c->user)) &&
+	    (text_list_has(set->admin_users, c->user, false) || text_list_has(set->stats_users, c->user, false))) {
+		accept_user(c);
+		return;
+	}
 	c->user[0] = '\0';
 	c->is_admin = is_own_user(c);
 	c->is_reader = c->is_admin || set->http_auth == HTTP_AUTH_OFF || (set->http_auth == HTTP_AUTH_AUTO && is_near);

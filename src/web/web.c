@@ -15,7 +15,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "core/world.h"
 #include "net/listen.h"
+#include "net/tls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,7 @@
 #define WORK_BURST 2000			/* microseconds of work without a pause */
 #define WORK_PAUSE_MOST USEC
 #define TICK_MILLISECONDS 100
+#define HANDSHAKE_COST 2000		/* microseconds of work that a step of a TLS handshake counts as */
 #define ACCEPTS_MOST 32			/* new connections per tick */
 #define BACKLOG 64
 #define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
@@ -77,7 +80,7 @@ static size_t connections_most(const struct web *web)
 /* Whether a connection can be closed for another one: it has sent no request that waits for its turn. */
 static bool is_idle(const struct connection *c)
 {
-	return c->phase == WEB_CLOSING || (c->phase == WEB_READING && list_is_empty(&c->ready));
+	return c->phase == WEB_CLOSING || ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
 }
 
 /* New connections wait in the queue of the kernel while all connections are being answered, and after a burst until the next tick. */
@@ -141,7 +144,33 @@ static void on_drained(struct stream *stream)
 	connection_go_on(c);
 }
 
-static const struct stream_ops stream_ops = { .on_readable = on_readable, .on_drained = on_drained };
+static void on_secured(struct stream *stream, const char *error)
+{
+	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
+
+	world_wake(c->peer.world);
+	if (error) {
+		log_debug("HTTP: TLS: %s", error);
+		connection_close(c);
+		return;
+	}
+	c->phase = WEB_READING;
+	stream_set_reading(stream, true);
+}
+
+/* A step of a handshake may take a millisecond: it waits for its turn. */
+static bool request_step(struct stream *stream)
+{
+	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
+
+	world_wake(c->peer.world);
+	connection_go_on(c);
+	return false;
+}
+
+static const struct stream_ops stream_ops = {
+	.on_readable = on_readable, .on_drained = on_drained, .on_secured = on_secured, .request_step = request_step,
+};
 
 /* Closes the connection that has waited longest for a request, or for its client to close. False: all are being answered. */
 static bool make_room(struct web *web)
@@ -186,6 +215,14 @@ static void on_accepted(void *context, int fd, const struct address *remote, str
 	list_init(&c->node);
 	list_append(&web->connections, &c->node);
 	web->count++;
+	c->phase = WEB_READING;
+	if (web->tls && !listen_socket_is_unix(from)) {
+		c->phase = WEB_SECURING;
+		if (!stream_secure_accept(&c->peer.stream, web->tls, NULL, 0)) {
+			connection_close(c);
+			return;
+		}
+	}
 	update_accepting(web);
 }
 
@@ -276,6 +313,10 @@ static void step_answer(struct connection *c)
 	bytes_consume(&c->in, c->request.size);
 	mem_wipe(c->request.authorization, sizeof(c->request.authorization));
 	c->phase = c->request.keeps_alive ? WEB_READING : WEB_CLOSING;
+	if (c->phase == WEB_CLOSING && c->peer.stream.ssl) {
+		connection_close(c);
+		return;
+	}
 	if (c->phase == WEB_CLOSING) {
 		/* input that is not read would reset the connection before the client has read the answer */
 		shutdown(c->peer.stream.fd, SHUT_WR);
@@ -338,6 +379,11 @@ static void step_reading(struct connection *c)
 static void step(struct connection *c)
 {
 	switch (c->phase) {
+	case WEB_SECURING:
+		/* the step is made from the event loop, after this one */
+		c->web->work_at += HANDSHAKE_COST * WORK_SHARE;
+		stream_secure_go_on(&c->peer.stream);
+		return;
 	case WEB_READING:
 		step_reading(c);
 		return;
@@ -471,6 +517,28 @@ static void want_all(struct preparation *p)
 	}
 }
 
+/* The TLS context of a configuration: after a SET of another setting, the present one. */
+static void want_tls(struct preparation *p, const struct conf *conf)
+{
+	struct tls_config config = tls_config_of_clients(&conf->settings);
+	struct web *web = p->web;
+	bool is_about = !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "http_");
+	char why[512];
+
+	config.is_http = true;
+	config.verify_peer = false;
+	if (!conf->settings.http_tls)
+		return;
+	if (web->tls && (!is_about || !tls_context_differs(web->tls, &config)))
+		web->next_tls = tls_context_hold(web->tls);
+	else
+		web->next_tls = tls_context_new(&config, why, sizeof(why));
+	if (web->next_tls)
+		return;
+	p->has_failed = true;
+	conf_problem_add_tls(p->problems, false, NULL, 0, "%s (TLS with HTTP clients)", why);
+}
+
 bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems *problems)
 {
 	struct preparation p = { .web = web, .settings = &conf->settings, .problems = problems };
@@ -480,6 +548,7 @@ bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems 
 	if (web->is_leaving)
 		return true;
 	want_all(&p);
+	want_tls(&p, conf);
 	if (p.has_failed)
 		web_decide(web, false);
 	return !p.has_failed;
@@ -508,10 +577,14 @@ void web_decide(struct web *web, bool is_used)
 	for (size_t i = 0; is_used && i < web->next_count; i++)
 		if (!web->next[i].is_old)
 			log_info("HTTP: listening on %s", web->next[i].listener->text);
+	if (is_used ? web->tls != NULL : web->next_tls != NULL)
+		tls_context_drop(is_used ? &web->tls : &web->next_tls);
 	if (is_used) {
 		web->sockets = web->next;
 		web->socket_count = web->next_count;
+		web->tls = web->next_tls;
 	}
+	web->next_tls = NULL;
 	web->next = NULL;
 	web->next_count = 0;
 	if (!is_used)
@@ -627,6 +700,8 @@ void web_free(struct web **place)
 	for (size_t i = 0; i < web->socket_count; i++)
 		listen_socket_close(&web->sockets[i].listener, true);
 	mem_free(web->sockets);
+	if (web->tls)
+		tls_context_drop(&web->tls);
 	event_del(&web->work);
 	event_del(&web->tick);
 	history_free(&web->history);

@@ -19,8 +19,9 @@ from support.until import until
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(worker_directory):
     options = webdriver.ChromeOptions()
+    options.add_argument("--user-data-dir=" + os.path.join(worker_directory, "browser"))
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1300,1000"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})

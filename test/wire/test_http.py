@@ -8,6 +8,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -60,14 +61,18 @@ class Http:
 
     def __init__(self, port=None, path=None, host="127.0.0.1"):
         self.port, self.path, self.host = port, path, host
+        self.tls = None             # a context
 
     def ask(self, target, method="GET", user=None, password=None, **headers):
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         if user:
             fields["Authorization"] = "Basic " + base64.b64encode(("%s:%s" % (user, password or user + "-secret")).encode()).decode()
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE)
         if self.path:
             connection = UnixConnection(self.path)
+        elif self.tls:
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=DEADLINE, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=DEADLINE)
         with contextlib.closing(connection):
             connection.request(method, target, headers=fields)
             return Answer(connection.getresponse())
@@ -77,7 +82,7 @@ class Http:
 
     def connect(self):
         sock = socket.create_connection((self.host, self.port), timeout=DEADLINE)
-        return sock
+        return self.tls.wrap_socket(sock, server_hostname=self.host) if self.tls else sock
 
     def say(self, data):
         """Sends bytes and returns all that comes until the end of the connection."""
@@ -491,6 +496,80 @@ def test_page(scene):
     # it refers to no other address
     assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", answer.text)
     assert web.ask("/other").status == 404
+
+
+# --- TLS
+
+def https(authority, port, certificate=None, protocols=("h2", "http/1.1")):
+    context = ssl.create_default_context(cafile=authority.cert("ca"))
+    context.set_alpn_protocols(protocols)
+    if certificate:
+        context.load_cert_chain(authority.cert(certificate), authority.key(certificate))
+    web = Http(port)
+    web.tls = context
+    return web
+
+
+def with_tls(scene, authority, **settings):
+    return with_http(scene, scene.mini(), http_tls=1, client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"),
+                     **settings)
+
+
+def test_tls(scene, authority):
+    """The port speaks TLS only; the Unix socket does not."""
+    path = os.path.join(scene.directory, "http.sock")
+    weir, web = with_tls(scene, authority, http_unix_socket=path)
+    secure = https(authority, web.port)
+    assert secure.ask("/healthz").text == "ok\n"
+    assert samples(secure.ask("/metrics").text)["pgbouncer_up", ()] == 1
+    assert secure.ask("/metrics", Connection="close").headers["Connection"] == "close"
+    assert Http(path=path).ask("/healthz").status == 200
+    assert web.say(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").find(b"HTTP/1.1 200") == -1
+    # the protocol of PostgreSQL is another
+    with pytest.raises(ssl.SSLError):
+        https(authority, web.port, protocols=("postgresql",)).ask("/healthz")
+    with secure.connect() as sock:
+        assert sock.selected_alpn_protocol() == "http/1.1"
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /readyz HTTP/1.0\r\n\r\n")
+        got = read_all(sock)
+        assert b"ok\n" in got and got.endswith(b"ready\n")
+
+
+def test_client_certificates(scene, authority):
+    """The common name of a verified certificate is the user."""
+    for name in ("admin", "stats", "app"):
+        authority.issue("http-" + name, name)
+    authority.issue("http-forged", "admin", by="other")
+    weir, web = with_tls(scene, authority, http_auth="basic", client_tls_ca_file=authority.cert("ca"))
+    assert https(authority, web.port, "http-admin").ask("/api/you").json()["admin"] is True
+    assert https(authority, web.port, "http-stats").ask("/api/you").json()["user"] == "stats"
+    assert https(authority, web.port, "http-stats").ask("/metrics", user="admin").status == 200
+    assert https(authority, web.port, "http-app").ask("/metrics").status == 401
+    assert https(authority, web.port).ask("/metrics").status == 401
+    with pytest.raises((ssl.SSLError, OSError)):
+        https(authority, web.port, "http-forged").ask("/metrics")
+
+
+def test_reload_of_a_certificate(scene, authority):
+    weir, web = with_tls(scene, authority)
+    authority.issue("renewed", "localhost", names="IP:127.0.0.1")
+
+    def serial():
+        with https(authority, web.port).connect() as sock:
+            return sock.getpeercert()["serialNumber"]
+    before = serial()
+    weir.settings.update(client_tls_cert_file=authority.cert("renewed"), client_tls_key_file=authority.key("renewed"))
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert serial() != before
+    # files that do not fit together change nothing
+    weir.settings["client_tls_key_file"] = authority.key("server")
+    weir.write_ini()
+    with pytest.raises(Exception, match="RELOAD"):
+        weir.admin("RELOAD")
+    assert https(authority, web.port).ask("/healthz").status == 200
+    weir.admin("SET http_tls = 0")
+    assert web.ask("/healthz").status == 200
 
 
 # --- limits
