@@ -30,6 +30,7 @@
 #define TICK_MILLISECONDS 100
 #define HANDSHAKE_COST 2000		/* microseconds of work that a step of a TLS handshake counts as */
 #define ACCEPTS_MOST 32			/* new connections per tick */
+#define GRACE (USEC / 10)		/* a new connection, or one that was answered, is not closed for another one */
 #define BACKLOG 64
 #define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
 #define HOST_MOST 256
@@ -77,9 +78,11 @@ static size_t connections_most(const struct web *web)
 	return (size_t)web->world->conf->settings.http_max_connections;
 }
 
-/* Whether a connection can be closed for another one: it has sent no request that waits for its turn. */
+/* Whether a connection can be closed for another one: it has had the time to send a request, and no request waits for its turn. */
 static bool is_idle(const struct connection *c)
 {
+	if (c->peer.world->now - c->since < GRACE)
+		return false;
 	return c->phase == WEB_CLOSING || ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
 }
 
@@ -589,8 +592,6 @@ void web_decide(struct web *web, bool is_used)
 	web->next_count = 0;
 	if (!is_used)
 		return;
-	while (web->count > connections_most(web) && make_room(web))
-		;
 	/* without sockets the endpoint is off; answers that have begun are completed */
 	LIST_EACH_SAFE(node, &web->connections) {
 		struct connection *c = LIST_OBJECT(node, struct connection, node);
@@ -650,6 +651,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 				connection_close(c);
 		}
 	}
+	/* after a change of the limit */
+	while (web->count > connections_most(web) && make_room(web))
+		;
 	web->accepts_left = ACCEPTS_MOST;
 	update_accepting(web);
 }
