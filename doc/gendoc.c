@@ -254,7 +254,7 @@ static int write_manual(const char *template)
 /* The columns of these groups as a list. The title comes first if there are any. */
 static void write_columns(const struct show_item *item, uint64_t groups, const char *title)
 {
-	char first[64];
+	char first[64], text[TEXT_MOST];
 	bool is_first = true;
 
 	for (size_t i = 0; i < item->all_columns; i++) {
@@ -266,7 +266,9 @@ static void write_columns(const struct show_item *item, uint64_t groups, const c
 			printf("\n%s", title);
 		is_first = false;
 		snprintf(first, sizeof(first), "- `%.*s`: ", (int)(strrchr(f->column, ':') - f->column), f->column);
-		write_wrapped(first, "  ", f->sentence);
+		snprintf(text, sizeof(text), "%s%s%s%s", f->sentence, f->metric && *f->metric ? " `" : "", f->metric ? f->metric : "",
+			 f->metric && *f->metric ? "`" : "");
+		write_wrapped(first, "  ", text);
 	}
 }
 
@@ -280,7 +282,8 @@ static void write_show(void)
 	      "\n"
 	      "The columns of each `SHOW` command, in the order of the console. `man 5 pgweir-console` describes the commands,\n"
 	      "`doc/operating.md` their use. Extra columns follow the others with `show_extra_columns = 1`. Counters begin with the process.\n"
-	      "A server is a server connection; a limit of 0 means no limit.\n"
+	      "A server is a server connection; a limit of 0 means no limit. A name in backquotes at the end is the metric in `/metrics`; the other\n"
+	      "figures have metrics with names of SHOW and column, such as `pgweir_pools_pool_size`.\n"
 	      "\n"
 	      "This page is written from `include/tbl/figure.tbl` and `include/tbl/show.tbl`: `make docs`.\n", stdout);
 	for (size_t i = 0; (item = show_at(i)) != NULL; i++) {

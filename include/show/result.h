@@ -21,7 +21,8 @@ struct result {
 	struct bytes rows;		/* not returned yet */
 	size_t row_count;		/* number of these rows */
 	struct connection_walk walk;	/* the position of a SHOW that returns its rows in several turns */
-	size_t most;			/* rows of one call of show_part(); 0: connections in parts, all other rows at once. Set by the caller */
+	size_t most;			/* rows of one call of show_part(), which increases it if there are many; 0: connections in parts, all
+					   other rows at once. Set by the caller */
 	size_t first, index;		/* of a SHOW in parts that walks over no connections: the first row of this part, and of the next row */
 	bool is_secret;			/* wiped when freed */
 	/* used by the format: */

@@ -30,6 +30,7 @@
 
 #define ADDRESS_TEXT 64
 #define ROWS_MOST 500			/* connections per turn */
+#define PARTS_MOST 8			/* of a SHOW in parts, roughly */
 
 /* ---- rows ---- */
 
@@ -699,6 +700,9 @@ void show_part(const struct show *s)
 	if (r->most > 0 && r->index > r->first + r->most) {
 		r->first += r->most;
 		r->walk.goes_on = true;
+		/* each part walks over all objects */
+		if (r->index / PARTS_MOST > r->most)
+			r->most = r->index / PARTS_MOST;
 	} else if (r->first > 0) {
 		r->walk.goes_on = false;
 	}

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WORK_SHARE 20			/* 5 % of the time */
@@ -30,7 +31,7 @@
 #define TICK_MILLISECONDS 100
 #define HANDSHAKE_COST 2000		/* microseconds of work that a step of a TLS handshake counts as */
 #define ACCEPTS_MOST 32			/* new connections per tick */
-#define GRACE (USEC / 10)		/* a new connection, or one that was answered, is not closed for another one */
+#define GRACE (USEC / 10)		/* from its last progress on, a connection is not closed for another one */
 #define BACKLOG 64
 #define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
 #define HOST_MOST 256
@@ -250,9 +251,14 @@ void connection_tell(struct connection *c, int status, const char *text)
 
 static void write_head(const struct connection *c, struct bytes *out)
 {
+	const time_t now = (time_t)(c->peer.world->now_wall / USEC);
 	const struct web_answer *a = &c->answer;
+	struct tm parts;
+	char date[40];
 
-	bytes_append_format(out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s", a->status, http_reason(a->status), a->type, a->fields);
+	if (!gmtime_r(&now, &parts) || strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &parts) == 0)
+		date[0] = '\0';
+	bytes_append_format(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n%s", a->status, http_reason(a->status), date, a->type, a->fields);
 	if (a->is_chunked)
 		bytes_append_text(out, "Transfer-Encoding: chunked\r\n");
 	else if (a->is_whole)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -61,6 +62,30 @@ def page(url):
 def figures(text):
     """{metric{labels}: value} of a page of Prometheus."""
     return {name: float(value) for name, value in re.findall(r"^([^#\s].*) (\S+)$", text, re.M)}
+
+
+# --- Prometheus
+
+def test_prometheus_scrapes_the_endpoint(scene, postgres):
+    """A real Prometheus accepts /metrics, and a query of a dashboard for the exporter has the right answer."""
+    metrics, port = free_port(), free_port()
+    weir = scene.weir({"p0": postgres.target("p0")}, pool_mode="transaction", http_listen_port=metrics, http_auth="basic")
+    clients = busy(weir)
+    with open(weir.path("prometheus.yml"), "w", encoding="ascii") as f:
+        f.write("global: { scrape_interval: 1s }\nscrape_configs:\n  - job_name: pgweir\n"
+                "    static_configs: [{ targets: ['127.0.0.1:%d'] }]\n"
+                "    basic_auth: { username: stats, password: stats-secret }\n" % metrics)
+
+    def ask(query):
+        text = page("http://127.0.0.1:%d/api/v1/query?query=%s" % (port, urllib.parse.quote(query)))
+        rows = json.loads(text)["data"]["result"] if text else []
+        return float(rows[0]["value"][1]) if rows else None
+    with running([program("prometheus"), "--config.file=" + weir.path("prometheus.yml"), "--storage.tsdb.path=" + weir.path("tsdb"),
+                  "--web.listen-address=127.0.0.1:%d" % port]):
+        until(lambda: ask("up") == 1, "Prometheus has scraped")
+        assert ask("pgbouncer_up") == 1
+        assert ask('sum by (database) (pgbouncer_stats_queries_pooled_total{database="p0"})') == len(clients) * QUERIES
+        assert ask('pgbouncer_pools_client_active_connections{database="p0",user="app"}') == len(clients)
 
 
 # --- exporters

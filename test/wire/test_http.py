@@ -3,6 +3,7 @@ The HTTP endpoint: metrics, health checks, rows of SHOW as JSON, commands, right
 """
 import base64
 import contextlib
+import email.utils
 import http.client
 import json
 import os
@@ -492,6 +493,7 @@ def test_page(scene):
     weir, web = with_http(scene, scene.mini())
     answer = web.ask("/")
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert email.utils.parsedate_to_datetime(answer.headers["Date"])
     assert "connect-src 'self'" in answer.headers["Content-Security-Policy"]
     # it refers to no other address
     assert not re.findall(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", answer.text)
@@ -511,8 +513,8 @@ def https(authority, port, certificate=None, protocols=("h2", "http/1.1")):
 
 
 def with_tls(scene, authority, **settings):
-    return with_http(scene, scene.mini(), http_tls=1, client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"),
-                     **settings)
+    return with_http(scene, scene.mini(), http_tls=1, client_tls_cert_file=authority.cert("server"),
+                     client_tls_key_file=authority.key("server"), **settings)
 
 
 def test_tls(scene, authority):
@@ -701,7 +703,7 @@ def test_online_restart(scene):
 
 @contextlib.contextmanager
 def flood(web, request_, connections_=12):
-    """Clients that send this request again and again, without waiting, and read what comes. Yields the count of bytes that came."""
+    """Clients that send this request again and again, and read. Yields the number of bytes that they have read."""
     over, got = threading.Event(), [0]
 
     def work():
