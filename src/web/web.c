@@ -538,10 +538,10 @@ static void want_tls(struct preparation *p, const struct conf *conf)
 	config.verify_peer = false;
 	if (!conf->settings.http_tls)
 		return;
-	if (web->tls && (!is_about || !tls_context_differs(web->tls, &config)))
+	if (web->tls && !is_about)
 		web->next_tls = tls_context_hold(web->tls);
 	else
-		web->next_tls = tls_context_new(&config, why, sizeof(why));
+		web->next_tls = tls_context_new(&config, web->tls, why, sizeof(why));
 	if (web->next_tls)
 		return;
 	p->has_failed = true;
