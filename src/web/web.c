@@ -27,6 +27,7 @@
 
 #define WORK_SHARE 20			/* 5 % of the time */
 #define WORK_BURST 2000			/* microseconds of work without a pause */
+#define WORK_LEAST 100			/* microseconds that a step counts as at least: its events and its turn take time, too */
 #define WORK_PAUSE_MOST USEC
 #define TICK_MILLISECONDS 100
 #define HANDSHAKE_COST 2000		/* microseconds of work that a step of a TLS handshake counts as */
@@ -303,21 +304,11 @@ static bool send_part(struct connection *c)
 	return is_sent;
 }
 
-/* Makes and sends the next part of the answer, if the socket has accepted the previous one. */
-static void step_answer(struct connection *c)
+/* The answer is sent: waits for the next request, or for the client to close. */
+static void finish_answer(struct connection *c)
 {
-	if (stream_unsent(&c->peer.stream) > 0)
-		return;
-	if (!c->answer.is_whole) {
-		if (!send_part(c)) {
-			connection_close(c);
-			return;
-		}
-		if (stream_unsent(&c->peer.stream) == 0)
-			connection_go_on(c);
-		return;
-	}
 	touch(c);
+	list_remove(&c->ready);
 	drop_answer(&c->answer);
 	bytes_consume(&c->in, c->request.size);
 	mem_wipe(c->request.authorization, sizeof(c->request.authorization));
@@ -338,6 +329,24 @@ static void step_answer(struct connection *c)
 	update_accepting(c->web);
 }
 
+/* Makes and sends the next part of the answer, if the socket has accepted the previous part. */
+static void step_answer(struct connection *c)
+{
+	if (stream_unsent(&c->peer.stream) > 0)
+		return;
+	if (!c->answer.is_whole && !send_part(c)) {
+		connection_close(c);
+		return;
+	}
+	/* otherwise on_drained() continues */
+	if (stream_unsent(&c->peer.stream) > 0)
+		return;
+	if (c->answer.is_whole)
+		finish_answer(c);
+	else
+		connection_go_on(c);
+}
+
 /* ---- requests ---- */
 
 /* Reads and discards until the client closes. */
@@ -356,7 +365,8 @@ static enum http_verdict read_request(struct connection *c, int *status)
 	return http_read((const char *)bytes_front(&c->in), bytes_size(&c->in), &c->request, status);
 }
 
-static void step_reading(struct connection *c)
+/* Returns whether an answer has begun. */
+static bool step_reading(struct connection *c)
 {
 	struct world *w = c->peer.world;
 	int status;
@@ -374,7 +384,9 @@ static void step_reading(struct connection *c)
 	}
 	if (c->in.failed || (verdict == HTTP_READ_MORE && got < 0)) {
 		connection_close(c);
-	} else if (verdict == HTTP_READ_MORE) {
+		return false;
+	}
+	if (verdict == HTTP_READ_MORE) {
 		stream_set_reading(&c->peer.stream, true);
 	} else if (verdict == HTTP_READ_BAD) {
 		c->request.keeps_alive = false;
@@ -383,6 +395,7 @@ static void step_reading(struct connection *c)
 	} else {
 		connection_route(c);
 	}
+	return c->phase == WEB_ANSWERING;
 }
 
 static void step(struct connection *c)
@@ -394,7 +407,8 @@ static void step(struct connection *c)
 		stream_secure_go_on(&c->peer.stream);
 		return;
 	case WEB_READING:
-		step_reading(c);
+		if (step_reading(c))
+			step_answer(c);
 		return;
 	case WEB_ANSWERING:
 		step_answer(c);
@@ -421,7 +435,8 @@ static void on_work(evutil_socket_t fd, short what, void *arg)
 	began = clock_monotonic();
 	list_remove(node);
 	step(LIST_OBJECT(node, struct connection, ready));
-	spent = (clock_monotonic() - began) * WORK_SHARE;
+	spent = clock_monotonic() - began;
+	spent = (spent > WORK_LEAST ? spent : WORK_LEAST) * WORK_SHARE;
 	if (web->work_at < began - WORK_BURST * WORK_SHARE)
 		web->work_at = began - WORK_BURST * WORK_SHARE;
 	web->work_at += spent < WORK_PAUSE_MOST ? spent : WORK_PAUSE_MOST;

@@ -737,19 +737,18 @@ def cpu_seconds(weir):
 @pytest.mark.parametrize("request_", [b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"x\r\n\r\n",
                                       b"G"], ids=["metrics", "health", "malformed", "bytes"])
 def test_a_flood_costs_queries_little(scene, request_):
-    """Whatever comes, HTTP gets its share of the processor; queries are answered meanwhile, and so is another HTTP client."""
+    """Whatever comes, HTTP uses its share of the processor; queries are answered meanwhile, and so is another HTTP client."""
     fake = scene.mini()
-    weir, web = with_http(scene, {"*": "host=127.0.0.1 port=%d" % fake.port}, max_client_conn=400)
+    weir, web = with_http(scene, {"*": "host=127.0.0.1 port=%d" % fake.port}, max_client_conn=400, busy_poll="off")
     clients = [weir.client(database="db%03d" % n) for n in range(200)]
     with flood(web, request_):
         until(lambda: connections(weir, web) > 5, "they are connected")
         before, began = cpu_seconds(weir), time.monotonic()
-        answers = 0
-        while time.monotonic() - began < 2:
-            assert clients[answers % 200].query("query %d" % answers).value == "query %d" % answers
-            answers += 1
+        # the flood is the only work
+        until(lambda: time.monotonic() - began > 1.5, "a second and a half")
         share = (cpu_seconds(weir) - before) / (time.monotonic() - began)
+        for n, client in enumerate(clients):
+            assert client.query("query %d" % n).value == "query %d" % n
         assert web.ask("/healthz").status == 200
-    assert answers > 20
-    # the queries themselves cost more than the 5 % of HTTP
-    assert share < 0.6, (share, answers)
+    # 5 % for the work, and what the kernel takes for the events
+    assert share < 0.3, share
