@@ -19,6 +19,7 @@
 #include "net/listen.h"
 #include "net/tls.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -464,6 +465,37 @@ static bool add_next(struct web *web, struct listen_socket *l, bool is_old)
 	return true;
 }
 
+/* Sets SO_REUSEPORT of the open sockets with this port. Returns their number. */
+static size_t share_port(const struct web *web, uint16_t port, int on)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < web->socket_count; i++) {
+		const struct listen_socket *l = web->sockets[i].listener;
+
+		if (!listen_socket_is_unix(l) && l->port == port)
+			count += setsockopt(l->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0;
+	}
+	return count;
+}
+
+/* Opens a socket at an address that covers the address of an open socket, or is covered by it, as * and 127.0.0.1: the kernel permits this while
+   both sockets have SO_REUSEPORT. NULL: no open socket has this port, or as listen_socket_open(). */
+static struct listen_socket *open_beside(struct web *web, const struct listen_config *config, char *why, size_t why_size)
+{
+	struct listen_config shared = *config;
+	struct listen_socket *l = NULL;
+	int off = 0;
+
+	shared.reuseport = true;
+	if (share_port(web, config->port, 1) > 0)
+		l = listen_socket_open(web->world->base, &shared, on_accepted, web, why, why_size);
+	if (l)
+		setsockopt(l->fd, SOL_SOCKET, SO_REUSEPORT, &off, sizeof(off));
+	share_port(web, config->port, 0);
+	return l;
+}
+
 /* Keeps the open socket with this text, or opens a socket. */
 static void want(struct preparation *p, const struct listen_config *config, const char *text)
 {
@@ -481,6 +513,8 @@ static void want(struct preparation *p, const struct listen_config *config, cons
 	}
 	if (!is_old)
 		l = listen_socket_open(web->world->base, config, on_accepted, web, why, sizeof(why));
+	if (!l && errno == EADDRINUSE && !config->is_whole_name)
+		l = open_beside(web, config, why, sizeof(why));
 	if (l && add_next(web, l, is_old))
 		return;
 	if (l && !is_old)

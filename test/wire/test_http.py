@@ -663,6 +663,17 @@ def test_reload_changes_the_address(scene):
     assert other.ask("/healthz").status == 200
 
 
+def test_reload_covers_the_address(scene):
+    """From one address to all addresses with the same port, and back."""
+    weir, web = with_http(scene, scene.mini())
+    for address in ("*", "127.0.0.1", "0.0.0.0"):
+        weir.admin("SET http_listen_addr = '%s'" % address)
+        assert web.ask("/healthz").status == 200
+        with socket.socket() as other, pytest.raises(OSError):
+            other.bind(("127.0.0.1", web.port))
+    weir.wait_log(r"HTTP: listening on 0.0.0.0:%d" % web.port, times=2)
+
+
 def test_a_port_in_use_prevents_the_start(scene):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
