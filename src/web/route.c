@@ -304,7 +304,8 @@ static void resume_answer(struct connection *c) { command_answer(c, "RESUME"); }
 static void reconnect_answer(struct connection *c) { command_answer(c, "RECONNECT"); }
 static void items_answer(struct connection *c) { json_answer(c, c->request.path + strlen("/api/")); }
 
-enum need { NEEDS_NOTHING, NEEDS_READER_FOR_QUERY, NEEDS_READER, NEEDS_USER, NEEDS_ADMIN };
+/* NEEDS_LOGIN: of an administrator; the browser asks again while it has the password of another user. */
+enum need { NEEDS_NOTHING, NEEDS_READER_FOR_QUERY, NEEDS_READER, NEEDS_LOGIN, NEEDS_ADMIN };
 
 static const struct route {
 	const char *path;
@@ -313,7 +314,7 @@ static const struct route {
 	void (*answer)(struct connection *c);
 } routes[] = {
 	{ "/", false, NEEDS_READER, page_answer },
-	{ "/login", false, NEEDS_USER, login_answer },
+	{ "/login", false, NEEDS_LOGIN, login_answer },
 	{ "/metrics", false, NEEDS_READER, metrics_answer },
 	{ "/healthz", false, NEEDS_NOTHING, health_answer },
 	{ "/readyz", false, NEEDS_READER_FOR_QUERY, ready_answer },
@@ -332,8 +333,7 @@ static bool is_allowed(const struct connection *c, enum need need)
 		return c->is_reader || !c->request.query[0];
 	case NEEDS_READER:
 		return c->is_reader;
-	case NEEDS_USER:
-		return c->user[0] != '\0';
+	case NEEDS_LOGIN:
 	case NEEDS_ADMIN:
 		return c->is_admin;
 	}
