@@ -251,7 +251,8 @@ analyse() {
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind procps postgresql openssl \
-	python3-venv ca-certificates php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger pg-activity pgtop prometheus-pgbouncer-exporter prometheus chromium chromium-driver \
+	python3-venv ca-certificates php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger pg-activity pgtop prometheus-pgbouncer-exporter \
+	prometheus chromium chromium-driver \
 	systemd libseccomp2
 postgres_find
 setup_room
