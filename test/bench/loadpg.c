@@ -47,7 +47,7 @@
 #define LOGIN_SECONDS 120
 #define LATENCY_STEP 1.005
 #define LATENCY_STEPS 4000	/* 1.005^4000 us are some minutes */
-#define STEPS_MOST 3
+#define STEPS_MOST 4
 
 enum role { WORKER, IDLER, STREAMER, BURDEN };		/* BURDEN + enum burden_kind: one of these */
 enum mode { SIMPLE, EXTENDED, PREPARED, TRANSACTION, LOCAL };
@@ -139,15 +139,15 @@ static void build_requests(void)
 	put_parse(&first_prepared.bytes, "s1", option.sql);
 	put_run(&first_prepared, "s1");
 	if (option.mode == TRANSACTION || option.mode == LOCAL) {
-		put_query(&steps[0], "BEGIN");
+		step_count = 0;
+		put_query(&steps[step_count++], "BEGIN");
 		if (option.mode == LOCAL) {
-			put_query(&steps[0], "SET LOCAL app.tenant = '7'");
-			put_run(&steps[1], "s1");
+			put_query(&steps[step_count++], "SET LOCAL app.tenant = '7'");
+			put_run(&steps[step_count++], "s1");
 		} else {
-			put_query(&steps[1], option.sql);
+			put_query(&steps[step_count++], option.sql);
 		}
-		put_query(&steps[2], "COMMIT");
-		step_count = 3;
+		put_query(&steps[step_count++], "COMMIT");
 		return;
 	}
 	for (unsigned i = 0; i < option.depth; i++) {
