@@ -92,7 +92,7 @@ static struct scram_secret secret_at(const char *host, int port, const char *use
 	struct conf_database of_database = { .host = host, .port = port };
 	struct database database = { .conf = &of_database };
 	struct pool pool = { .database = &database };
-	struct scram_secret secret;
+	struct scram_secret secret = { .iterations = 0 };
 	bool is_plain;
 
 	names(&none, user);
