@@ -218,7 +218,8 @@ static bool write_rows(const struct connection *c, struct json_state *s, struct 
 	}
 	if (!s->names.failed)
 		show_part(&show);
-	bytes_append(out, bytes_front(&s->result.rows), bytes_size(&s->result.rows));
+	if (bytes_size(&s->result.rows) > 0)
+		bytes_append(out, bytes_front(&s->result.rows), bytes_size(&s->result.rows));
 	out->failed |= s->result.rows.failed;
 	s->result.row_count = 0;
 	bytes_consume(&s->result.rows, bytes_size(&s->result.rows));

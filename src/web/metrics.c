@@ -172,7 +172,8 @@ static void add_to_other(struct collection *t)
 static void keep_row(struct collection *t)
 {
 	bytes_append_u8(&t->label, 0);
-	bytes_append(&t->labels, bytes_front(&t->label), bytes_size(&t->label));
+	if (!t->label.failed)
+		bytes_append(&t->labels, bytes_front(&t->label), bytes_size(&t->label));
 	bytes_append(&t->values, t->row, t->result.column_count * sizeof(t->row[0]));
 	t->labels.failed |= t->label.failed;
 	t->rows++;
@@ -286,7 +287,7 @@ static void write_value(struct bytes *out, int64_t value, bool is_micro)
 static bool write_column(struct metrics_state *s, size_t most, struct bytes *out)
 {
 	const struct collection *t = &s->collection;
-	const int64_t *values = (const void *)bytes_front(&t->values);
+	const int64_t *values = t->rows > 0 ? (const void *)bytes_front(&t->values) : NULL;
 	const struct figure *f = t->item->figures[s->column];
 	bool has_fraction = s->column + 1 < t->result.column_count && is_fraction(t->item, s->column + 1);
 	char name[NAME_MOST];
@@ -316,8 +317,8 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 static void write_lists(const struct metrics_state *s, struct bytes *out)
 {
 	const struct collection *t = &s->collection;
-	const int64_t *values = (const void *)bytes_front(&t->values);
-	const char *label = (const char *)bytes_front(&t->labels);
+	const int64_t *values = t->rows > 0 ? (const void *)bytes_front(&t->values) : NULL;
+	const char *label = t->rows > 0 ? (const char *)bytes_front(&t->labels) : NULL;
 	char wanted[64];
 
 	for (size_t row = 0; row < t->rows; row++, label += strlen(label) + 1)

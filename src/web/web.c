@@ -290,16 +290,17 @@ static bool send_part(struct connection *c)
 		a->has_head = true;
 	}
 	a->is_whole |= !has_body;
-	if (has_body) {
-		if (a->is_chunked && size > 0)
+	if (has_body && size > 0) {
+		if (a->is_chunked)
 			bytes_append_format(&out, "%zx\r\n", size);
 		bytes_append(&out, bytes_front(&a->body), size);
-		if (a->is_chunked && size > 0)
+		if (a->is_chunked)
 			bytes_append_text(&out, "\r\n");
-		if (a->is_chunked && a->is_whole)
-			bytes_append_text(&out, "0\r\n\r\n");
 	}
-	is_sent = !out.failed && !a->body.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out));
+	if (has_body && a->is_chunked && a->is_whole)
+		bytes_append_text(&out, "0\r\n\r\n");
+	is_sent = !out.failed && !a->body.failed &&
+		  (bytes_size(&out) == 0 || stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out)));
 	bytes_consume(&a->body, size);
 	bytes_free(&out);
 	return is_sent;
@@ -363,7 +364,7 @@ static void step_closing(struct connection *c)
 
 static enum http_verdict read_request(struct connection *c, int *status)
 {
-	return http_read((const char *)bytes_front(&c->in), bytes_size(&c->in), &c->request, status);
+	return bytes_size(&c->in) > 0 ? http_read((const char *)bytes_front(&c->in), bytes_size(&c->in), &c->request, status) : HTTP_READ_MORE;
 }
 
 /* Returns whether an answer has begun. */
