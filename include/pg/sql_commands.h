@@ -13,7 +13,7 @@
 enum {
 	SET_KEEPS_ROLE = 1,
 	SET_KEEPS_MEANING = 2,
-	SET_IS_LOCAL = 4		/* SET LOCAL, of which nothing is left after the transaction */
+	SET_IS_LOCAL = 4		/* SET LOCAL: the end of the transaction undoes it */
 };
 
 /* Returns the bits that hold if the text of a Query is one SET, with the command tag SET; 0 for any other command. */

@@ -307,7 +307,7 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 		out->iterations = kinds->shapes[at].iterations;
 		out->salt_size = kinds->shapes[at].salt_size;
 	}
-	/* the exchange refuses every proof, whatever the keys */
+	/* the exchange refuses every proof with any keys */
 	if (!draw("salt", key, digest) ||
 	    !draw("rest of the salt", key, digest + SHA256_SIZE) || !draw("stored key", key, out->stored_key) ||
 	    !draw("server key", key, out->server_key))

@@ -10,8 +10,8 @@
  * walk_client_frames examines the others frame by frame (message.c).
  *
  * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read; only a named Parse is collected as
- * a whole (collect). A client without a server is read in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an incomplete message that must be seen further before it can
- * be sent and that fits the read buffer, because its rest may never arrive.
+ * a whole (collect). A client without a server is read in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an
+ * incomplete message that must be seen further before it can be sent and that fits the read buffer, because its rest may never arrive.
  *
  * release.c returns the server when it owes nothing, its transaction is over, and both sides are between two frames. See "Message Flow" and "Message
  * Formats" of the PostgreSQL documentation.
@@ -345,7 +345,7 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 		return;
 	all = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	/* request_pass_plain() does not continue the search of a text */
+	/* relay_pass_plain() does not continue the search of a text */
 	walk = session_is_searching(c) ? walk_client_frames(c, bytes_front(&all), 0, bytes_size(&all)) : walk_client(c, bytes_front(&all), bytes_size(&all));
 	if (walk.verdict == VERDICT_GONE)
 		bytes_free(&all);
@@ -467,8 +467,9 @@ void relay_server_drained(struct server *s)
  * ---- the share of a connection in a turn ----
  *
  * A few streams pass RELAY_READS full reads of the buffer in a turn. With more streams each has one read, which is smaller, but at least
- * RELAY_LEAST_PIECE. Messages that are examined one by one are counted too, and words of SQL texts
- * (state/session_state.c): a walk over the buffer stops at its share of LOOKS_OF_TURN, and continues in the next turn, because a read of tiny messages takes a hundred times as long as a read of bulk data.
+ * RELAY_LEAST_PIECE. Messages that are examined one by one are counted too, and words of SQL texts (state/session_state.c): a walk over the buffer
+ * stops at its share of LOOKS_OF_TURN, and continues in the next turn, because a read of tiny messages takes a hundred times as long as a read of
+ * bulk data.
  *
  * The streams of the last turn are counted, so that all have the same share: epoll reports the connections that it reported first last time first
  * again. state/notify_client.c counts notifications.

@@ -392,12 +392,12 @@ static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum
  */
 #define SHORT_TEXT 4096		/* bytes of a text for which state_text_may_tell() may be called repeatedly */
 
-enum search { SEARCH_CALLS, SEARCH_WORDS, SEARCH_FUNCTIONS, SEARCH_NOTIFIERS, SEARCHES };
+enum search { SEARCH_CALLS, SEARCH_FUNCTIONS, SEARCH_NOTIFIERS, SEARCH_WORDS };
 
 struct text_progress {
 	size_t size;			/* of the text */
 	unsigned readings;		/* of the functions of the database, plus one; 0: the functions are not known */
-	struct text_search searches[SEARCHES];
+	struct text_search searches[SEARCH_WORDS];
 	struct text_reading words;	/* SEARCH_WORDS */
 	unsigned of_functions;		/* SEARCH_FUNCTIONS: TEXT_ bits */
 	bool is_doubtful;		/* SEARCH_CALLS */
@@ -442,8 +442,6 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		break;
 	case SEARCH_NOTIFIERS:
 		p->may_notify |= state_functions_find_notify(info->functions->all, s, text, size);
-		break;
-	case SEARCHES:
 		break;
 	}
 	world_looked(c->peer.world, (uint32_t)(c->peer.world->words_left - s->words));

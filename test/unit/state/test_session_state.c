@@ -233,7 +233,7 @@ TEST(long_text_in_several_turns)
 	whole_close();
 }
 
-/* The share is at least that of a look, and each turn makes progress. */
+/* Each turn makes progress, even with the smallest share. */
 TEST(long_text_with_a_share_of_one_word)
 {
 	static char text[10000];
@@ -245,7 +245,7 @@ TEST(long_text_with_a_share_of_one_word)
 	whole_close();
 }
 
-/* What was read of a text says nothing about another text: the client has another server, or functions have changed. */
+/* The search begins again when the client has another server, or functions have changed: the next text may be another one. */
 TEST(long_text_is_read_again)
 {
 	static char text[10000], other[10000];
