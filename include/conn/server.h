@@ -57,7 +57,7 @@ struct server_session {
 	uint32_t discards_in;		/* server->batch plus 1 when DISCARD SEQUENCES was sent; 0: not sent */
 	uint64_t reported;		/* bit i: the server reports tracked parameter i (ParameterStatus); written by server_parameter() */
 	uint64_t set_there;		/* bit i: the session has set tracked parameter i, so a RESET may change the parameter */
-	uint64_t doubted_by;		/* id of the client that may have left unknown state; 0: none */
+	uint64_t unproven_by;		/* id of the client that may have left unknown state; 0: none */
 	uint64_t values_of;		/* id of the only client that used the server since its session had no values of sequences; 0: none */
 	char *drawn;			/* OIDs of the sequences from which its client took the last value of this session, with commas; NULL: unknown */
 	struct session_answer *answer;	/* of task_state; NULL: the task is not running */

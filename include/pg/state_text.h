@@ -31,7 +31,7 @@ enum {
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
 	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
 	TEXT_NOTIFIES = 65536,		/* NOTIFY or pg_notify; state_functions_find_notify() finds them in a text of a client */
-	TEXT_DOUBTFUL = 4096,		/* any effect: the session must be reset before another client gets the server */
+	TEXT_ANY_EFFECT = 4096,		/* any effect: the session must be reset before another client gets the server */
 	/* only of texts of clients */
 	TEXT_BEGINS = 1 << 18,		/* BEGIN or START: the text may begin a transaction */
 	TEXT_FILLS = 1 << 19,		/* INSERT, MERGE or COPY: the default of a column may call nextval */

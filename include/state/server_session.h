@@ -38,9 +38,9 @@ void server_parameters_told(struct server *server, bool discarded, bool for_clie
 bool server_has_lasting_query(const struct server *server);
 /* A reset undoes the settings of connect_query: returns whether there may be any, and then marks the server to be closed when it is released. */
 bool server_close_if_reset(struct server *server);
-/* This client may have left unknown state: the session is reset before another client gets the server. If a reset would undo the settings of
+/* The client has run an unproven text and may have left unknown state: the session is reset before another client gets the server. If a reset would undo the settings of
    connect_query, the server is closed when it is released. */
-void server_doubt(struct server *server, uint64_t client);
+void server_note_unproven(struct server *server, uint64_t client);
 /* Returns bit i if the client has set tracked parameter i to the value that the server has without a SET. 0 for most clients. */
 uint64_t server_unset_params(const struct server *server, const struct client *client);
 /* If a client's settings cannot be undone for the next client, the server is closed when it is released. */

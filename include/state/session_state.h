@@ -64,7 +64,7 @@ enum verdict session_state_text(struct server *server, struct client *client, co
 /* The client's next message has a text for which session_state_text() has returned VERDICT_LATER. */
 static inline bool session_is_searching(const struct client *c) { return c->session && c->session->progress; }
 /* At the beginning of a link, and after its server has read the functions of the database: notes what prepared statements of the client may change. */
-void session_doubt_prepared(struct server *server, struct client *client);
+void session_note_prepared(struct server *server, struct client *client);
 /* The text resets parameters by set_config('name', NULL, ...), which would set the server's start-up values. Appends the text with the client's
    start-up values instead. False: they are the same. */
 bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);

@@ -593,7 +593,7 @@ static void server_session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->pooled.startup);
 	params_pack_bits(out, w->params, s->session.reported);
 	bytes_append_u8(out, (uint8_t)(s->session.unknown & ~UNKNOWN_SOURCES));
-	pack_u64(out, s->session.doubted_by);
+	pack_u64(out, s->session.unproven_by);
 	pack_u64(out, s->session.values_of);
 	bytes_append_u16(out, s->session.doubts);
 	pack_bool(out, s->session.was_reset);
@@ -680,7 +680,7 @@ static void server_session_unpack(struct unpack *in, struct server *s)
 	session_set_unknown(s, unpack_u8(in));
 	in->bad |= s->session.unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
 	s->session.has_failed = true;
-	s->session.doubted_by = unpack_u64(in);
+	s->session.unproven_by = unpack_u64(in);
 	s->session.values_of = unpack_u64(in);
 	session_add_doubt(s, unpack_u16(in));
 	s->session.was_reset = unpack_bool(in);

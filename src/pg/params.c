@@ -526,11 +526,11 @@ enum params_step {
 	STEP_RESET,
 };
 
-static enum params_step step_of(const char *have, const char *want, bool is_doubtful, bool is_noted, bool is_fixed)
+static enum params_step step_of(const char *have, const char *want, bool is_unknown, bool is_noted, bool is_fixed)
 {
 	if (want)
-		return have && !is_doubtful && strcmp(have, want) == 0 ? STEP_NONE : STEP_SET;
-	if (!have && !is_doubtful)
+		return have && !is_unknown && strcmp(have, want) == 0 ? STEP_NONE : STEP_SET;
+	if (!have && !is_unknown)
 		return STEP_NONE;
 	if (is_noted)
 		return STEP_NOTED;

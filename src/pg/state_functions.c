@@ -6,11 +6,11 @@
  *
  * The text of the client has no word of session state in it, and the command tag is SELECT. So the sources of functions are read from the catalogue
  * (pg_proc), like the texts of clients (state_text.c), and the names of functions with such words become words of session state. A function that
- * cannot be read, because it is in another language than SQL and PL/pgSQL or has EXECUTE in its source, may have any effect (TEXT_DOUBTFUL). A
+ * cannot be read, because it is in another language than SQL and PL/pgSQL or has EXECUTE in its source, may have any effect (TEXT_ANY_EFFECT). A
  * function, a view or an aggregate that calls a function has its effects, too. Functions that triggers, defaults, constraints and indexes call count
  * for each text that may write; functions that policies, domains, operators and casts call count for each text.
  *
- * Most functions in C of the extensions below have no effect. The code of other functions in C is unknown: their names are doubtful. Operators, casts
+ * Most functions in C of the extensions below have no effect. The code of other functions in C is unknown: texts with their names are unproven. Operators, casts
  * and types with such functions are not, because only superusers create them.
  *
  * In names and sources a question mark replaces each character that is not ASCII, because the client_encoding of the session may lack the character.
@@ -356,8 +356,8 @@ static unsigned said_in_code(const char *source, size_t size)
 {
 	static const struct { const char *word; unsigned says; } words[] = {
 		{ "listen", TEXT_LISTENS }, { "unlisten", TEXT_LISTENS }, { "prepare", TEXT_MAKES_STATEMENTS },
-		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "notify", TEXT_NOTIFIES }, { "pg_notify", TEXT_NOTIFIES }, { "execute", TEXT_DOUBTFUL }, { "create", TEXT_DOUBTFUL }, { "alter", TEXT_DOUBTFUL },
-		{ "import", TEXT_DOUBTFUL },
+		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "notify", TEXT_NOTIFIES }, { "pg_notify", TEXT_NOTIFIES }, { "execute", TEXT_ANY_EFFECT }, { "create", TEXT_ANY_EFFECT }, { "alter", TEXT_ANY_EFFECT },
+		{ "import", TEXT_ANY_EFFECT },
 	};
 	/* after DO, in ON CONFLICT and in rules */
 	static const char *const no_code[] = { "nothing", "update", "instead", "also", NULL };
@@ -377,7 +377,7 @@ static unsigned said_in_code(const char *source, size_t size)
 		}
 		if (lex_equal(word, length, "do")) {
 			next_length = lex_next_word(&ahead, end, &next);
-			said |= is_one_of(next, next_length, no_code) ? 0u : (unsigned)TEXT_DOUBTFUL;
+			said |= is_one_of(next, next_length, no_code) ? 0u : (unsigned)TEXT_ANY_EFFECT;
 		}
 		if (lex_equal(word, length, "load")) {
 			for (ahead = at; ahead < end && lex_is_blank(*ahead); ahead++)
@@ -391,7 +391,7 @@ static unsigned said_in_code(const char *source, size_t size)
 
 /* The effects of a function whose source is unknown. */
 #define ANYTHING \
-	(TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | TEXT_MAKES_STATEMENTS | TEXT_DOUBTFUL)
+	(TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | TEXT_MAKES_STATEMENTS | TEXT_ANY_EFFECT)
 
 static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
 
@@ -423,7 +423,7 @@ static void read_source(struct state_functions *f, struct state_function *e, con
 
 	e->said |= state_text_read(source, size, add_name, &(struct place){ f, e }) & ~(unsigned)TEXT_OF_CLIENTS;
 	e->said |= said_in_code(at, size - 1);
-	e->said |= state_text_calls_known(&calls, source, size, has_name, f) ? 0u : (unsigned)TEXT_DOUBTFUL;
+	e->said |= state_text_calls_known(&calls, source, size, has_name, f) ? 0u : (unsigned)TEXT_ANY_EFFECT;
 	while ((length = lex_next_word(&at, end, &word)) > 0) {
 		struct state_function *called = find_word(f, word, length);
 
@@ -523,7 +523,7 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 		if (!place.function)
 			return;
 		/* the code is unknown; it calls a function that changes the session; a view of pg_settings; it may NOTIFY */
-		place.function->said |= (has_flag(&c[3], 'x') ? TEXT_DOUBTFUL : 0u) | (has_flag(&c[3], 'd') ? ANYTHING : 0u) |
+		place.function->said |= (has_flag(&c[3], 'x') ? TEXT_ANY_EFFECT : 0u) | (has_flag(&c[3], 'd') ? ANYTHING : 0u) |
 					(has_flag(&c[3], 's') ? TEXT_SETS : 0u) | (has_flag(&c[3], 'o') ? TEXT_NOTIFIES : 0u);
 		bytes_append(&f->oids, &place, sizeof(place));
 		f->failed |= f->oids.failed;
@@ -673,7 +673,7 @@ unsigned state_functions_read(const struct state_functions *f, struct text_searc
 
 bool state_functions_find_notify(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
 {
-	const unsigned notifies = TEXT_NOTIFIES | TEXT_DOUBTFUL;
+	const unsigned notifies = TEXT_NOTIFIES | TEXT_ANY_EFFECT;
 	struct sql_lexer l = lex_begin(text, size);
 	const char *word;
 	size_t length;

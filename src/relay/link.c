@@ -65,7 +65,7 @@ bool link_begin(struct server *s, struct client *c)
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	if (s->session.doubted_by && s->session.doubted_by != c->peer.id)
+	if (s->session.unproven_by && s->session.unproven_by != c->peer.id)
 		session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
 	return (s->params == c->params && !s->session.unknown) || bring_params(s, c);
 }

@@ -118,9 +118,9 @@ bool server_close_if_reset(struct server *s)
 	return true;
 }
 
-void server_doubt(struct server *s, uint64_t client)
+void server_note_unproven(struct server *s, uint64_t client)
 {
-	s->session.doubted_by = client;
+	s->session.unproven_by = client;
 	/* the next link executes RESET ALL */
 	server_close_if_reset(s);
 }
@@ -191,7 +191,7 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 			session_set_unknown(s, UNKNOWN_PARAMS);
 		/* a later message of the client may have changed the session before this answer is processed */
 		if (!for_client) {
-			s->session.doubted_by = 0;
+			s->session.unproven_by = 0;
 			session_set_known(s, UNKNOWN_SESSION);
 		}
 		return;

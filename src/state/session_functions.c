@@ -6,7 +6,7 @@
  * too. One server of the database reads at a time; clients of other servers continue meanwhile.
  *
  * While the functions are not known (never read, changed since the last reading, or not readable within the time that state_functions.c allows),
- * each text is in doubt (session_state.c). The isolation of clients therefore does not depend on the time of a reading, but state that such a text sets
+ * each text is unproven (session_state.c). The isolation of clients therefore does not depend on the time of a reading, but state that such a text sets
  * may be lost for its own client (doc/sessions.md, Limits). Readings have a rate: if a client changes functions in a loop, the other clients of its
  * database wait for RATE_BURST readings, and then for one reading in each RATE.
  */
@@ -187,7 +187,7 @@ static enum task_end functions_done(struct server *s, bool failed)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return TASK_END_NOTHING;
 	}
-	session_doubt_prepared(s, client_of(s->pooled.link));
+	session_note_prepared(s, client_of(s->pooled.link));
 	return begins ? TASK_END_RESTORE : TASK_END_RESUME;
 }
 
@@ -214,7 +214,7 @@ void session_functions_changed(struct database *d, usec_t now)
 			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 			if (c && c->keeps_state)
-				server_doubt(s, c->peer.id);
+				server_note_unproven(s, c->peer.id);
 		}
 	}
 }

@@ -64,7 +64,7 @@ static bool expect_params(struct server *s, struct client *c)
 	}
 	params_replace(w->params, &s->params, expected);
 	if (s->session.unknown & UNKNOWN_SESSION)
-		s->session.doubted_by = 0;
+		s->session.unproven_by = 0;
 	if (s->session.unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
 		s->session.values_of = c->peer.id;
 	has_channels = s->session.unknown & UNKNOWN_CHANNELS;
@@ -164,7 +164,7 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 	const struct params *has = s->params, *encoded;
 	const char *encoding = params_get(has, PARAM_CLIENT_ENCODING), *wanted = params_get(c->params, PARAM_CLIENT_ENCODING);
 	const char *role = params_other_value(c->params, PARAMS_ROLE);
-	bool is_doubtful = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE), is_ascii = true;
+	bool is_unknown = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE), is_ascii = true;
 	/* some parameters can be set only by the role that the session began with */
 	bool role_moves = has != c->params || s->session.unknown & UNKNOWN_ROLE;
 	uint64_t unknown;
@@ -184,10 +184,10 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		bytes_append_text(&sql, reset);
 		changes++;
 		has = s->pooled.startup;
-		is_doubtful = false;
+		is_unknown = false;
 		s->session.set_there = 0;
 	}
-	unknown = (is_doubtful ? ~s->session.reported : 0) | server_unset_params(s, c);
+	unknown = (is_unknown ? ~s->session.reported : 0) | server_unset_params(s, c);
 	changes += params_sql(w->params, has, c->params, unknown, s->session.search_path, &sql);
 	if (role && role_moves) {
 		bytes_append_text(&sql, ";SELECT ");

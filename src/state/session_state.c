@@ -21,7 +21,7 @@
  *
  * The server cannot be asked for some state: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink,
  * setseed. It pins the server until the client leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by
- * names in no text are taken away by RESET ALL, before another client gets the server (session.doubted_by). Therefore the state of each server
+ * names in no text are taken away by RESET ALL, before another client gets the server (session.unproven_by). Therefore the state of each server
  * without a client is known, or the server is reset before it is lent again.
  *
  * SQL is examined completely before it is sent. If a text does not fit the read buffer, its rest is not examined: then the server is asked for
@@ -115,7 +115,7 @@ static void keep_values(struct client *c)
 
 /* The text asks for the last value of a sequence, by its own words (`said`) or by functions that it calls. The client keeps the server from here on.
    False: the session may have values of other clients, which must be discarded first. */
-static bool claim_values(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_doubtful)
+static bool claim_values(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_unproven)
 {
 	bool are_own = s->session.values_of == c->peer.id;
 	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
@@ -128,7 +128,7 @@ static bool claim_values(struct server *s, struct client *c, unsigned said, unsi
 	s->session.values_are_own = false;
 	if (!are_own && !is_proven && !is_aborted && s->session.discards_in != s->batch + 1) {
 		session_set_unknown(s, UNKNOWN_SEQUENCES);
-		s->session.values_may_be_own = may_name && !is_doubtful && s->session.doubted_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
+		s->session.values_may_be_own = may_name && !is_unproven && s->session.unproven_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
 		return false;
 	}
 	c->session->reads_values = true;
@@ -285,7 +285,7 @@ static void name_parameter(void *context, const char *name)
 }
 
 /* Functions were looked up when the statements were prepared. If functions have changed since, the statements may change anything. */
-void session_doubt_prepared(struct server *s, struct client *c)
+void session_note_prepared(struct server *s, struct client *c)
 {
 	struct client_session *state = c->session;
 	const struct server_info *info = c->pooled.pool->server_cache;
@@ -294,14 +294,14 @@ void session_doubt_prepared(struct server *s, struct client *c)
 	if (!c->keeps_state)
 		return;
 	if (state->has_prepared && !session_functions_are_known(c->pooled.pool)) {
-		server_doubt(s, c->peer.id);
+		server_note_unproven(s, c->peer.id);
 	} else if (state->has_prepared && state->prepared_as_of != info->functions->hash) {
 		state->prepared_as_of = info->functions->hash;
 		state->calls |= CALLS_ANYTHING;
 	}
 	calls = state->calls | state->unnamed_calls;
 	if (calls & CALLS_ANYTHING)
-		server_doubt(s, c->peer.id);
+		server_note_unproven(s, c->peer.id);
 	if (calls & CALLS_DEFINES)
 		s->session.changes |= CHANGES_FUNCTIONS;
 	session_add_doubt(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
@@ -342,7 +342,7 @@ void session_state_begin(struct server *s, struct client *c)
 		return;
 	/* the text that the client was reading may not be its next one */
 	forget_progress(c);
-	session_doubt_prepared(s, c);
+	session_note_prepared(s, c);
 	if (c->session->draws)
 		keep_values(c);
 	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
@@ -400,7 +400,7 @@ struct text_progress {
 	struct text_search searches[SEARCH_WORDS];
 	struct text_reading words;	/* SEARCH_WORDS */
 	unsigned of_functions;		/* SEARCH_FUNCTIONS: TEXT_ bits */
-	bool is_doubtful;		/* SEARCH_CALLS */
+	bool is_unproven;		/* SEARCH_CALLS */
 	bool may_notify;		/* SEARCH_NOTIFIERS */
 };
 
@@ -411,7 +411,7 @@ static void begin_search(struct text_progress *p, const struct client *c, size_t
 
 	if (p->size != size || p->readings != readings)
 		*p = (struct text_progress){ .size = size, .readings = readings };
-	p->is_doubtful |= readings == 0;
+	p->is_unproven |= readings == 0;
 }
 
 /* Runs one search. False: the share of this turn is used up. */
@@ -427,7 +427,7 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		return false;
 	switch (which) {
 	case SEARCH_CALLS:
-		p->is_doubtful |= !state_functions_know_calls(info->functions->all, s, text, size);
+		p->is_unproven |= !state_functions_know_calls(info->functions->all, s, text, size);
 		break;
 	case SEARCH_WORDS:
 		state_text_read_some(&p->words, text, size, name_parameter, c);
@@ -454,7 +454,7 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 {
 	const struct notify_client *h = c->session->notify_client;
 	unsigned said = p->words.said | p->of_functions, doubts;
-	bool is_doubtful = p->is_doubtful || said & TEXT_DOUBTFUL;
+	bool is_unproven = p->is_unproven || said & TEXT_ANY_EFFECT;
 
 	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
 	doubts = doubts_of(said);
@@ -464,7 +464,7 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	    (s->status == 'I' || !ledger_is_empty(&s->ledger)) && notify_client_is_told(h))
 		return false;
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
-	if (said & TEXT_READS_SEQUENCES && !claim_values(s, c, said, p->of_functions, of, is_doubtful || said & TEXT_PREPARES))
+	if (said & TEXT_READS_SEQUENCES && !claim_values(s, c, said, p->of_functions, of, is_unproven || said & TEXT_PREPARES))
 		return false;
 	s->session.sets_null = said & TEXT_SETS_NULL;
 	session_add_doubt(s, doubts);
@@ -475,12 +475,12 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
-	if (said & TEXT_DOUBTFUL)
+	if (said & TEXT_ANY_EFFECT)
 		s->session.changes |= CHANGES_FUNCTIONS;
-	if (is_doubtful)
-		server_doubt(s, c->peer.id);
+	if (is_unproven)
+		server_note_unproven(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
-		note_prepared(c, said, doubts | (is_doubtful ? CALLS_ANYTHING : 0u) | (said & TEXT_DOUBTFUL ? CALLS_DEFINES : 0u), of);
+		note_prepared(c, said, doubts | (is_unproven ? CALLS_ANYTHING : 0u) | (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u), of);
 	return true;
 }
 
@@ -500,10 +500,10 @@ static bool search_text(struct text_progress *p, struct client *c, const uint8_t
 {
 	if (calls && p->readings > 0 && !search(p, SEARCH_CALLS, c, text, size))
 		return false;
-	*tells |= p->is_doubtful || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears;
+	*tells |= p->is_unproven || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears;
 	return (!*tells || (search(p, SEARCH_WORDS, c, text, size) &&
 			    (!session_functions_of(c->pooled.pool) || search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
-	       (!notifies || p->is_doubtful || search(p, SEARCH_NOTIFIERS, c, text, size));
+	       (!notifies || p->is_unproven || search(p, SEARCH_NOTIFIERS, c, text, size));
 }
 
 static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool calls, bool tells)
@@ -526,7 +526,7 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 	if (of == TEXT_OF_NAMED)
 		c->session->unlistens |= state_text_begins(text, size);
 	if (notifies)
-		note_notifier(s, c, of, p->is_doubtful || p->may_notify);
+		note_notifier(s, c, of, p->is_unproven || p->may_notify);
 	if (tells && !note_words(s, c, p, of))
 		return VERDICT_WAIT;
 	if (!tells && of != TEXT_OF_QUERY)
@@ -594,7 +594,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_CODE) {
 		s->notifies |= !list_is_empty(&c->peer.world->listeners);
 		s->session.changes |= CHANGES_FUNCTIONS;
-		server_doubt(s, c->peer.id);
+		server_note_unproven(s, c->peer.id);
 	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) {
 		s->session.values_of = c->peer.id;
@@ -642,7 +642,7 @@ bool session_state_ask(struct server *s)
 	}
 	/* the link continues: the server was asked at the end of an earlier transaction */
 	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
-		session_doubt_prepared(s, c);
+		session_note_prepared(s, c);
 	if (s->session.doubts == 0)
 		return false;
 	ASSERT(!s->session.answer);
@@ -709,7 +709,7 @@ static bool learn(struct server *s)
 	}
 	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
 	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
-		server_doubt(s, c->peer.id);
+		server_note_unproven(s, c->peer.id);
 	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = false;

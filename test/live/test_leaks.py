@@ -129,7 +129,7 @@ def test_unreadable_catalogue(scene, made, postgres):
 
 
 def test_cancelled_reading_of_the_catalogue(scene, made, postgres):
-    """The cancel request of the client hits the query for the functions. Texts are in doubt then."""
+    """The cancel request of the client hits the query for the functions. Texts are unproven then."""
     made(SETS)
     weir = full(scene, postgres, show_extra_columns=1)
     blocker = postgres.connect(database="p0")

@@ -5,7 +5,7 @@
  * A look-up is answered according to truth.h, which records the moment; or, in a world of lies, with something else: no row, another name, too many
  * columns. All messages of such a batch up to its Sync must come from the pooler.
  *
- * When the pooler releases a server, it asks after all messages of the client for the doubtful session state.
+ * When the pooler releases a server, it asks after all messages of the client for the session state in doubt.
  */
 #include "backend.h"
 

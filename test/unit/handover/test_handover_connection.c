@@ -357,7 +357,7 @@ TEST(server_fields_are_handed_over)
 	server->session.was_reset = true;
 	server->session.changes = CHANGES_MEANING;
 	server->session.roles_prepared = true;
-	server->session.doubted_by = 16;
+	server->session.unproven_by = 16;
 	server->session.values_of = 17;
 	server->minor = 2;
 	server->told_pid = 14;
@@ -372,7 +372,7 @@ TEST(server_fields_are_handed_over)
 	CHECK_INT(took->pooled.opened, 12);
 	CHECK_INT(took->batch, 13);
 	CHECK_INT(took->session.unknown, UNKNOWN_SEQUENCES);
-	CHECK_INT(took->session.doubted_by, 16);
+	CHECK_INT(took->session.unproven_by, 16);
 	CHECK_INT(took->session.values_of, 17);
 	CHECK_INT(took->session.doubts, FACT_ROLE);
 	CHECK(took->session.was_reset && took->session.changes == CHANGES_MEANING && took->session.roles_prepared);
@@ -395,7 +395,7 @@ TEST(server_fields_are_handed_over)
 	CHECK(HASH_HAS(by_backend_pid, took));
 	server->session.doubts = 0;
 	server->session.unknown = 0;
-	server->session.doubted_by = 0;
+	server->session.unproven_by = 0;
 	worlds_close();
 }
 

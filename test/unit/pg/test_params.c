@@ -267,7 +267,7 @@ TEST(sql)
 #define NOTED_61 "SELECT pg_catalog.set_config('search_path',pg_catalog.convert_from(pg_catalog.decode('61','hex')," \
 	"pg_catalog.getdatabaseencoding()),false) IS NULL"
 
-/* The known value of a doubtful parameter is ignored. */
+/* The value of a parameter in doubt is unknown. */
 TEST(sql_in_doubt)
 {
 	begin("extra.name");

@@ -199,7 +199,7 @@ TEST(effects_of_a_source)
 		{ "", "SELECT set_config('app.tenant', $1, false)", TEXT_SETS, "app.tenant" },
 		{ "", "SELECT set_config($1, $2, false)", TEXT_SETS | TEXT_SETS_UNNAMED, "" },
 		{ "", "SELECT set_config('app.tenant', $1, true)", 0, "" },
-		{ "x", "SELECT 1", TEXT_DOUBTFUL, "" },
+		{ "x", "SELECT 1", TEXT_ANY_EFFECT, "" },
 		{ "", "SELECT set_config('app.gr??e', $1, false)", TEXT_SETS | TEXT_SETS_UNNAMED, "" },
 		{ "", "BEGIN SET work_mem = '5MB'; END", TEXT_SETS, "" },
 		{ "", "SELECT 1; set Work_Mem = '5MB'", TEXT_SETS, "" },
@@ -212,15 +212,15 @@ TEST(effects_of_a_source)
 		{ "", "UPDATE \"t\" SET a = 1", 0, "" },
 		{ "", "INSERT INTO t (a) VALUES (1) ON CONFLICT DO UPDATE SET a = 1", 0, "" },
 		{ "", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", 0, "" },
-		{ "", "DO E'BEGIN PERFORM \\x73et_config(); END'", TEXT_DOUBTFUL, "" },
-		{ "", "EXECUTE a", TEXT_DOUBTFUL, "" },
-		{ "", "SELECT query_to_xml($1, true, true, '')", TEXT_DOUBTFUL, "" },
-		{ "", "CREATE TEMP TABLE t (a int)", TEXT_TEMPORARY | TEXT_DOUBTFUL, "" },
+		{ "", "DO E'BEGIN PERFORM \\x73et_config(); END'", TEXT_ANY_EFFECT, "" },
+		{ "", "EXECUTE a", TEXT_ANY_EFFECT, "" },
+		{ "", "SELECT query_to_xml($1, true, true, '')", TEXT_ANY_EFFECT, "" },
+		{ "", "CREATE TEMP TABLE t (a int)", TEXT_TEMPORARY | TEXT_ANY_EFFECT, "" },
 		{ "", "SELECT pg_advisory_lock(1)", TEXT_LOCKS, "" },
 		{ "", "LISTEN a", TEXT_LISTENS, "" },
-		{ "", "EXECUTE 'UNLISTEN *'", TEXT_LISTENS | TEXT_UNLISTENS | TEXT_DOUBTFUL, "" },
-		{ "", "EXECUTE 'PREPARE a AS SELECT 1'", TEXT_MAKES_STATEMENTS | TEXT_DOUBTFUL, "" },
-		{ "", "EXECUTE 'DEALLOCATE a'", TEXT_MAKES_STATEMENTS | TEXT_DOUBTFUL, "" },
+		{ "", "EXECUTE 'UNLISTEN *'", TEXT_LISTENS | TEXT_UNLISTENS | TEXT_ANY_EFFECT, "" },
+		{ "", "EXECUTE 'PREPARE a AS SELECT 1'", TEXT_MAKES_STATEMENTS | TEXT_ANY_EFFECT, "" },
+		{ "", "EXECUTE 'DEALLOCATE a'", TEXT_MAKES_STATEMENTS | TEXT_ANY_EFFECT, "" },
 		{ "", "LOAD 'auto_explain'", TEXT_STAYS, "" },
 		{ "", "-- how to load it", 0, "" },
 		{ "", "PERFORM setseed(0.5)", TEXT_STAYS, "" },
@@ -248,7 +248,7 @@ TEST(missing_source)
 	row_cut(f, 9, 4, (const char *const[]){ "s", "20000", "SELECT 1", "" });
 	CHECK(state_functions_close(f));
 	said = read_text(f, "SELECT f()");
-	CHECK((said & TEXT_SETS) && (said & TEXT_SETS_UNNAMED) && (said & TEXT_TEMPORARY) && (said & TEXT_LOCKS) && (said & TEXT_LISTENS) && (said & TEXT_DOUBTFUL));
+	CHECK((said & TEXT_SETS) && (said & TEXT_SETS_UNNAMED) && (said & TEXT_TEMPORARY) && (said & TEXT_LOCKS) && (said & TEXT_LISTENS) && (said & TEXT_ANY_EFFECT));
 	state_functions_free(&f);
 }
 
@@ -291,7 +291,7 @@ TEST(too_many_functions)
 	CHECK(state_functions_summary(f).is_incomplete);
 	/* then each text may call one of the others */
 	CHECK(state_functions_close(f));
-	CHECK(read_text(f, "SELECT 1") & TEXT_SETS && read_text(f, "SELECT 1") & TEXT_DOUBTFUL);
+	CHECK(read_text(f, "SELECT 1") & TEXT_SETS && read_text(f, "SELECT 1") & TEXT_ANY_EFFECT);
 	state_functions_free(&f);
 }
 
@@ -485,7 +485,7 @@ TEST(triggers_apply_to_writing_texts)
 	REQUIRE(f);
 	ROW(f, "h", "", "", "r");
 	CHECK(state_functions_close(f) && state_functions_summary(f).changes_something);
-	CHECK(read_text(f, "SELECT 1") & TEXT_DOUBTFUL && !(read_text(f, "SELECT 1") & TEXT_SETS_UNNAMED));
+	CHECK(read_text(f, "SELECT 1") & TEXT_ANY_EFFECT && !(read_text(f, "SELECT 1") & TEXT_SETS_UNNAMED));
 	state_functions_free(&f);
 	/* a function that is not a trigger */
 	f = with("on_write", "", "SELECT set_config('a.b', 'x', false)");

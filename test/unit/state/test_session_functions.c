@@ -174,7 +174,7 @@ TEST(one_client_waits_after_a_command)
 	CHECK(is_due());
 	whole_query(near, "one");
 	CHECK(is_asked());
-	/* other clients continue, and their session state is doubtful */
+	/* other clients continue, and their texts are unproven */
 	CHECK(!is_due() && !session_functions_are_known(pool));
 	learn_none("2");
 	CHECK(!is_due() && !session_functions_of(pool) && session_functions_are_known(pool));
@@ -238,7 +238,7 @@ TEST(rate_of_readings)
 	CHECK_INT(readings, 7);
 	whole_query(near, "one");
 	one_is_answered();
-	CHECK(!session_functions_are_known(pool) && server->session.doubted_by == whole_last_client()->peer.id);
+	CHECK(!session_functions_are_known(pool) && server->session.unproven_by == whole_last_client()->peer.id);
 	house_tick(&whole, USEC);
 	CHECK(is_due());
 	end();

@@ -1,5 +1,5 @@
 /*
- * Changes that clients make to their sessions: the facts that become doubtful, the effect of the server's answer, and the setting and clearing of
+ * Changes that clients make to their sessions: the facts in doubt, the effect of the server's answer, and the setting and clearing of
  * pins.
  */
 #include "state/session_state.h"
@@ -99,7 +99,7 @@ TEST(command_tags)
 		CHECK_INT(doubts_after(tags[i].tag, tags[i].pins), tags[i].doubts_of_pinned);
 	}
 	server->session.doubts = 0;
-	server->session.doubted_by = 0;
+	server->session.unproven_by = 0;
 	whole_close();
 }
 
@@ -263,12 +263,12 @@ TEST(long_text_is_read_again)
 	CHECK_INT(server->session.doubts & PIN_LOCK, PIN_LOCK);
 	/* a function is replaced meanwhile: its calls are not known */
 	server->session.doubts = 0;
-	server->session.doubted_by = 0;
+	server->session.unproven_by = 0;
 	whole.world->words_left = 1000;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_LATER);
 	session_functions_changed(client->pooled.pool->database, whole.world->now);
 	CHECK(turns(text, size, 100) > 0);
-	CHECK(server->session.doubted_by != 0);
+	CHECK(server->session.unproven_by != 0);
 	whole_close();
 }
 
