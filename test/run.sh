@@ -6,15 +6,15 @@
 #	--keep		keep the work directory, and print its name
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the unit tests of builds
-#			without optional features; each fuzz target for three seconds; and static analysis (test/analysis.sh), each tool one item
+#	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the unit tests with clang
+#			and of builds without optional features; each fuzz target for three seconds; and static analysis (test/analysis.sh), each tool one item
 #	--times N	repeats the pytest part N times: for tests that fail occasionally
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
 # As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once as for an
 # installation. These tests run:
 #
-#	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc and clang
+#	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc, with --deep of clang as well
 #	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the installation binary
@@ -280,8 +280,13 @@ if [ "$clang" = yes ] && [ "${PGWEIR_ROUNDS-}" = full ]; then
 	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
 fi
 if [ "$clang" = yes ]; then
-	say "The same with clang"
-	build_and_check clang CC=clang CFLAGS="-O0 -g1" --enable-sanitizers --enable-werror || finish
+	if [ "${PGWEIR_ROUNDS-}" = full ]; then
+		say "The same with clang"
+		build_and_check clang CC=clang CFLAGS="-O0 -g1" --enable-sanitizers --enable-werror || finish
+	else
+		say "Building with clang and sanitizers"
+		build clang CC=clang CFLAGS="-O0 -g1" --enable-sanitizers --enable-werror || finish
+	fi
 fi
 say "Building as it is meant to be installed"
 build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
