@@ -92,9 +92,10 @@ bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_star
 
 struct ini_line;
 struct value_table;
-/* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies `line->value`. False: no
-   memory. */
-bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, struct conf_problems *problems);
+/* Parses the list of a database, user or peer into `object`, which is set to the defaults first. Adds every problem. Modifies `line->value`.
+   *has_password: the line contains a password. False: no memory. */
+bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, bool *has_password,
+		struct conf_problems *problems);
 
 /* PostgreSQL truncates longer names of users and databases in a start-up packet (NAMEDATALEN - 1). */
 #define CONF_NAME_MOST 63

@@ -8,6 +8,7 @@
 #include "conf/conf.h"
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "conf/check.h"
@@ -16,6 +17,7 @@
 #include "conf/value.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The storage of a snapshot. */
@@ -239,16 +241,92 @@ static const char *nearest_word(const struct value_row *row, const char *text, c
 	return text_nearest(text, names, count);
 }
 
+#define VARIABLE "${"
+#define VARIABLE_NAME "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789"
+
+/* Whether the whole text is ${NAME}. */
+static bool is_variable(const char *text)
+{
+	return text_starts(text, VARIABLE) && strcmp(text + 2 + strspn(text + 2, VARIABLE_NAME), "}") == 0;
+}
+
+/* Adds a problem about the variable at `name`; `length` 0: there is no name. */
+static void complain_of_variable(const struct value_row *row, const char *text, const char *name, size_t length,
+				 const struct entry_place *place, struct conf_problems *problems)
+{
+	char owner[128], at[64] = "", what[160];
+
+	if (place->behind_password)
+		snprintf(at, sizeof(at), " (key=value number %d, behind \"password\")", place->behind_password);
+	/* the name may be a part of a password */
+	if (length == 0)
+		snprintf(what, sizeof(what), "expected ${NAME} with the name of an environment variable; a literal ${ is written $${");
+	else if (place->behind_password || (row->type == VALUE_SECRET && !is_variable(text)))
+		snprintf(what, sizeof(what), "an environment variable in ${} is not set; a literal ${ is written $${");
+	else
+		snprintf(what, sizeof(what), "the environment variable \"%.*s\" is not set", SHOWN_MOST < length ? SHOWN_MOST : (int)length, name);
+	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\"%s: %s", owner_text(place, owner, sizeof(owner)), row->row.name, at,
+			 what);
+}
+
+/* Replaces ${NAME} by the value of the environment variable, and $${ by ${. Returns `text`, or a copy in the arena. NULL: *verdict
+   says why; VALUE_READ_WRONG has added a problem. */
+static const char *expand(const struct value_row *row, const char *text, struct arena *arena, const struct entry_place *place,
+			  struct conf_problems *problems, enum value_verdict *verdict)
+{
+	struct bytes out = BYTES_EMPTY;
+	const char *from = text, *at, *result;
+
+	*verdict = VALUE_READ_OK;
+	if (!strstr(text, VARIABLE))
+		return text;
+	for (; *verdict == VALUE_READ_OK && (at = strstr(from, VARIABLE)) != NULL;) {
+		const char *name = at + 2, *value;
+		size_t length = strspn(name, VARIABLE_NAME);
+		char *copy;
+
+		if (at > from && at[-1] == '$') {
+			bytes_append(&out, from, (size_t)(at - 1 - from));
+			bytes_append_text(&out, VARIABLE);
+			from = name;
+			continue;
+		}
+		if (name[length] != '}' || (*name >= '0' && *name <= '9'))
+			length = 0;
+		copy = arena_copy(arena, name, length);
+		value = copy && length ? getenv(copy) : NULL;
+		*verdict = !copy ? VALUE_READ_NO_MEMORY : value ? VALUE_READ_OK : VALUE_READ_WRONG;
+		if (*verdict == VALUE_READ_WRONG)
+			complain_of_variable(row, text, name, length, place, problems);
+		if (!value)
+			break;
+		bytes_append(&out, from, (size_t)(at - from));
+		bytes_append_text(&out, value);
+		from = name + length + 1;
+	}
+	bytes_append_string(&out, from);
+	result = *verdict == VALUE_READ_OK && !out.failed ? arena_copy(arena, bytes_front(&out), bytes_size(&out) - 1) : NULL;
+	if (*verdict == VALUE_READ_OK && !result)
+		*verdict = VALUE_READ_NO_MEMORY;
+	bytes_wipe(&out);
+	return result;
+}
+
 /* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
 static enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
 				       const struct entry_place *place, struct conf_problems *problems)
 {
-	enum value_verdict verdict = value_read(row, object, text, arena);
 	char owner[128], accepted[256], words[256], nearest[96] = "";
+	enum value_verdict verdict;
+	/* SET has no access to the environment */
+	const char *value = place->file ? expand(row, text, arena, place, problems, &verdict) : text;
 	const char *habit = "", *word;
 
-	if (verdict != VALUE_READ_WRONG)
+	if (value)
+		verdict = value_read(row, object, value, arena);
+	if (!value || verdict != VALUE_READ_WRONG)
 		return verdict;
+	/* The problem shows the text of the file: the value of a variable may be a secret. */
 	value_accepted(row, accepted, sizeof(accepted));
 	if (place->behind_password) {
 		conf_problem_add(problems, false, place->file, place->line,
@@ -271,7 +349,8 @@ static enum value_verdict entry_assign(const struct value_row *row, void *object
 
 #define KEYS_MOST 64		/* more than any table has */
 
-bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, struct conf_problems *problems)
+bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, bool *has_password,
+		struct conf_problems *problems)
 {
 	struct entry_place place = { .file = line->file, .line = line->line, .noun = table->noun, .owner = line->key };
 	char *cursor = line->value, *key, *value, owner[128], where[96] = "", nearest[96];
@@ -280,6 +359,7 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 	enum connstr_verdict verdict;
 	int count = 0;
 
+	*has_password = false;
 	if (!value_read_defaults(table, object, arena))
 		return false;
 	owner_text(&place, owner, sizeof(owner));
@@ -308,8 +388,10 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 		/* a password, or a misspelt key for a password */
 		if (!row && value_nearest(table, key))
 			row = value_find(table, value_nearest(table, key));
-		if (row && row->type == VALUE_SECRET)
+		if (row && row->type == VALUE_SECRET) {
+			*has_password |= *value && !is_variable(value);
 			place.behind_password = count;
+		}
 		last_key = key;
 	}
 	if (verdict == CONNSTR_END)
@@ -419,6 +501,7 @@ struct loader {
 	struct arena *scratch;		/* freed after loading */
 	struct conf_problems *problems;
 	struct setting_place *places;	/* one for each setting */
+	bool has_ldap_password;		/* the file contains a password in auth_ldap_options */
 	struct index peers;
 	read_entry *read;		/* for the current section; NULL: unknown section, entries are skipped */
 	bool is_out_of_memory;
@@ -456,6 +539,12 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 				 row->row.name, place->line, place->file);
 	place->file = arena_copy(l->scratch, line->file, strlen(line->file));
 	place->line = line->line;
+	if (strcmp(row->row.name, "auth_ldap_options") == 0) {
+		static const char key[] = "ldapbindpasswd";
+		const char *password = strstr(line->value, key);
+
+		l->has_ldap_password = password && !text_starts(password + sizeof(key) - 1 + strspn(password + sizeof(key) - 1, " =\""), VARIABLE);
+	}
 	return place->file && entry_assign(row, &l->conf->settings, line->value, l->arena, &at, l->problems) !=
 	       VALUE_READ_NO_MEMORY;
 }
@@ -465,10 +554,13 @@ static void *read_object(struct loader *l, const struct ini_line *line, const st
 			 size_t size, const char **name)
 {
 	void *object = arena_take(l->arena, size);
+	bool has_password;
 
 	*name = arena_copy(l->arena, line->key, strlen(line->key));
-	if (!object || !*name || !entry_read(table, object, line, l->arena, l->problems))
+	if (!object || !*name || !entry_read(table, object, line, l->arena, &has_password, l->problems))
 		return NULL;
+	if (has_password)
+		access_note_secret(l->conf->files, line->file, line->line);
 	return object;
 }
 
@@ -491,8 +583,6 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	database->name = name;
 	if (!make_hosts(l->conf, database))
 		return false;
-	if (database->password)
-		access_note_secret(l->conf->files, line->file, line->line);
 	if (is_fallback) {
 		l->conf->fallback = database;
 		return true;
@@ -612,7 +702,7 @@ static bool finish(struct loader *l)
 		if (*f.path && !access_note_file(&conf->files, &f, l->arena))
 			return false;
 	}
-	if (conf->ldap && conf->ldap->bind_password && ldap->file)
+	if (conf->ldap && conf->ldap->bind_password && l->has_ldap_password)
 		access_note_secret(conf->files, ldap->file, ldap->line);
 	return true;
 }

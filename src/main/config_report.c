@@ -248,8 +248,15 @@ int config_report_print(const struct options *options)
 		return 1;
 	}
 	printf("[pgweir]\n");
-	for (size_t i = 0; i < setting_table.count; i++)
-		printf("%s = %s\n", setting_table.rows[i].row.name, setting_value_shown(&conf->settings, i, value, sizeof(value)));
+	for (size_t i = 0; i < setting_table.count; i++) {
+		const char *text = setting_value_shown(&conf->settings, i, value, sizeof(value));
+
+		printf("%s = ", setting_table.rows[i].row.name);
+		/* a literal ${ is doubled: see conf.c */
+		for (; *text; text++)
+			printf(text[0] == '$' && text[1] == '{' ? "$%c" : "%c", *text);
+		printf("\n");
+	}
 	conf_drop(&conf);
 	conf_problems_free(&problems);
 	return 0;

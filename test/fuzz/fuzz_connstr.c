@@ -45,7 +45,7 @@ static void write_list(const struct value_table *table, const void *object, stru
 			continue;
 		bytes_append_format(out, " %s = '", row->row.name);
 		for (; *text; text++)
-			bytes_append_format(out, *text == '\'' ? "''" : "%c", *text);
+			bytes_append_format(out, *text == '\'' ? "''" : *text == '$' && text[1] == '{' ? "$%c" : "%c", *text);
 		bytes_append_text(out, "'");
 	}
 	bytes_append_u8(out, 0);
@@ -57,10 +57,10 @@ static bool read_list(const struct value_table *table, void *object, const char 
 	char *copy = strdup(text);
 	struct ini_line line = { .file = "x", .line = 1, .section = table->section, .key = copy, .value = copy };
 	char key[] = "name";
-	bool read;
+	bool read, has_password;
 
 	line.key = key;
-	read = entry_read(table, object, &line, arena, &problems);
+	read = entry_read(table, object, &line, arena, &has_password, &problems);
 	FUZZ_CHECK(read);
 	for (size_t i = 0; i < problems.count; i++)
 		FUZZ_CHECK(!holds_secret(text, "password=") || !strstr(problems.items[i].text, SECRET_WORD));

@@ -200,10 +200,11 @@ def test_job_name_is_accepted_without_effect(files, scene, postgres, name):
 
 
 def test_print_config(files):
-    status, out, _ = run("--print-config", files.write(default_pool_size=7, pool_mode="transaction"))
+    status, out, _ = run("--print-config", files.write(default_pool_size=7, pool_mode="transaction", auth_dbname="$${x}$1"))
     assert status == 0
     printed = dict(line.split(" = ", 1) for line in out.splitlines() if " = " in line)
     assert (printed["default_pool_size"], printed["pool_mode"]) == ("7", "transaction")
+    assert printed["auth_dbname"] == "$${x}$1"          # as the file has to write it
     assert printed["server_reset_query"] == "DISCARD ALL" and len(printed) > 80
 
 

@@ -8,6 +8,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,6 +149,11 @@ TEST(the_configuration_itself)
 	CHECK_INT(check(write_with("a.ini", text, 0604), NULL), 1);
 	CHECK(says(0, 3, "a password stands in this file"));
 	CHECK(!strstr(problems.items[0].text, "secret"));
+	/* a password from the environment does not stand in the file */
+	CHECK(setenv("WEIR_PW", "secret", 1) == 0);
+	CHECK_INT(check(write_with("a.ini", SETTINGS "auth_ldap_options = ldapserver=x ldapbasedn=y ldapbinddn=z ldapbindpasswd=${WEIR_PW}\n"
+						    "[databases]\na = password=${WEIR_PW}\n", 0644), NULL), 0);
+	CHECK_INT(check(write_with("a.ini", SETTINGS "[databases]\na = password=x${WEIR_PW}\n", 0644), NULL), 1);
 }
 
 TEST(rules_and_included_files)

@@ -6,6 +6,9 @@
 #include "tempfile.h"
 #include "unit.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static struct conf_problems problems;
 
 static struct conf *load(const char *text)
@@ -79,6 +82,67 @@ TEST(settings_of_a_whole_file)
 	CHECK_INT(conf->settings.query_wait_timeout, 120 * USEC);
 	conf_drop(&conf);
 	CHECK(!conf);
+	conf_drop(&conf);
+}
+
+TEST(values_from_the_environment)
+{
+	struct conf *conf;
+	const struct conf_database *d;
+
+	setenv("WEIR_PORT", "7432", 1);
+	setenv("WEIR_PW", "it's \"${b}\" $$", 1);
+	setenv("WEIR_EMPTY", "", 1);
+	conf = load("[pgweir]\nauth_type = trust\nlisten_port = ${WEIR_PORT}\nunix_socket_dir = /a${WEIR_PORT}b${WEIR_EMPTY}$${c}$$$x$\n"
+		    "auth_dbname = $$${WEIR_PORT}${WEIR_PORT}\n[databases]\na = password=${WEIR_PW} port=${WEIR_PORT} user='${WEIR_PW} x'\n"
+		    "[users]\nu = pool_size=${WEIR_PORT}\n[peers]\n1 = host=h${WEIR_PORT}\n");
+	REQUIRE(conf);
+	CHECK_INT(problems.errors, 0);
+	CHECK_INT(conf->settings.listen_port, 7432);
+	CHECK_TEXT(conf->settings.unix_socket_dir, "/a7432b${c}$$$x$");
+	CHECK_TEXT(conf->settings.auth_dbname, "$${WEIR_PORT}7432");
+	d = conf_database_find(conf, "a");
+	REQUIRE(d && d->password);
+	CHECK_TEXT(d->password->bytes, "it's \"${b}\" $$");
+	CHECK_INT(d->port, 7432);
+	CHECK_TEXT(d->user, "it's \"${b}\" $$ x");
+	CHECK_INT(conf_user_find(conf, "u")->pool_size, 7432);
+	CHECK_TEXT(conf->peers[0]->host, "h7432");
+	conf_drop(&conf);
+}
+
+TEST(problems_of_variables)
+{
+	unsetenv("WEIR_NOT");
+	setenv("WEIR_WORD", "hUnTeR2", 1);
+	CHECK(!load("[pgweir]\nauth_type = trust\nlisten_port = ${WEIR_NOT}\nlogfile = ${\npidfile = ${1A}\nuser = ${A\n"
+		    "auth_user = ${}\nlisten_backlog = ${WEIR_WORD}\n[databases]\na = password=${WEIR_NOT}\n"
+		    "b = password=hUn${TeR2}\nc = password=x port=${TeR3}\nd = port=${WEIR_NOT} host=${WEIR_NOT}\n"));
+	CHECK_INT(problems.errors, 11);
+	CHECK_ERROR(3, "\"listen_port\": the environment variable \"WEIR_NOT\" is not set");
+	CHECK_ERROR(4, "\"logfile\": expected ${NAME} with the name of an environment variable; a literal ${ is written $${");
+	CHECK_ERROR(5, "\"pidfile\": expected ${NAME}");
+	CHECK_ERROR(6, "\"user\": expected ${NAME}");
+	CHECK_ERROR(7, "\"auth_user\": expected ${NAME}");
+	CHECK_ERROR(8, "\"listen_backlog\" is \"${WEIR_WORD}\", but must be a whole number");
+	CHECK_ERROR(10, "database \"a\": \"password\": the environment variable \"WEIR_NOT\" is not set");
+	CHECK_ERROR(11, "database \"b\": \"password\": an environment variable in ${} is not set");
+	CHECK_ERROR(12, "\"port\" (key=value number 2, behind \"password\"): an environment variable in ${} is not set");
+	CHECK_ERROR(13, "database \"d\": \"host\": the environment variable \"WEIR_NOT\" is not set");
+	for (size_t i = 0; i < problems.count; i++)
+		CHECK(!strstr(problems.items[i].text, "TeR"));
+}
+
+TEST(set_does_not_read_the_environment)
+{
+	struct conf *conf = load("[pgweir]\nauth_type = trust\n"), *fresh;
+
+	REQUIRE(conf);
+	setenv("WEIR_WORD", "hUnTeR2", 1);
+	fresh = conf_with(conf, "auth_dbname", "${WEIR_WORD}", &problems);
+	REQUIRE(fresh);
+	CHECK_TEXT(fresh->settings.auth_dbname, "${WEIR_WORD}");
+	conf_drop(&fresh);
 	conf_drop(&conf);
 }
 
