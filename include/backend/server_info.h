@@ -53,7 +53,7 @@ struct server_info {
 	struct server_login_failure failure;
 	struct proven_secrets proven;
 	struct hosts hosts;
-	struct notify_server *notify_server;	/* see notify_server.h; NULL: no client of the pool LISTENs */
+	struct notify_server *notify_server;	/* see notify.h; NULL: no client of the pool LISTENs */
 	struct database_functions *functions;	/* shared by all pools of the database, see session_functions.c; NULL: never read */
 };
 /* Made on first use; NULL: no memory. */

@@ -41,7 +41,7 @@ enum flow_block {
 	FLOW_ROOM = 1,			/* bytes for the other side of the link, or without a link for the client itself, are unsent */
 	FLOW_ANSWERS = 2,		/* the next message of the client must wait for earlier answers of the server */
 	FLOW_HELD = 4,			/* the connection holds the maximum number of bytes, and waits for an event */
-	FLOW_READY = 8,			/* server: a ReadyForQuery is withheld until the listener has answered (state/notify_client.c) */
+	FLOW_READY = 8,			/* server: a ReadyForQuery is withheld until the listener has answered (state/notify.c) */
 	FLOW_SUSPENDED = 16,		/* SUSPEND */
 	FLOW_TLS_TURN = 32,		/* client: its TLS handshake waits for its turn (login/handshake.c) */
 	FLOW_KEY = 64,			/* server: a SCRAM key is being derived */

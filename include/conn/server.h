@@ -97,7 +97,7 @@ struct server {
 	uint8_t replication;		/* enum pg_replication: the kind of connection */
 	bool tls_direct;		/* TLS begins without an SSLRequest, also for cancel requests */
 	uint32_t backend_pid;		/* process ID in its BackendKeyData; 0: none */
-	uint32_t told_pid;		/* cancel_pid of its last client; 0: no client yet. See state/notify_server.c */
+	uint32_t told_pid;		/* cancel_pid of its last client; 0: no client yet. See server_session.c */
 	bool notifies;			/* its client may have sent notifications: the server is not assigned again before all listeners have them ... */
 	uint64_t notified;		/* ... and this is the value of world->notified when the client left */
 	UT_hash_handle by_backend_pid;	/* in world->by_backend_pid */

@@ -88,11 +88,11 @@ struct world {
 #endif
 
 	/* Notifications: room state. */
-	struct list listeners;			/* notification servers of pools (state/notify_server.h) */
-	uint64_t notified;			/* number of clients that left their servers after possible notifications (state/notify_server.c) */
+	struct list listeners;			/* notification servers of pools (state/notify.h) */
+	uint64_t notified;			/* number of clients that left their servers after possible notifications (server_session.c) */
 	bool notifiers_due;			/* servers begin to wait until listeners have their notifications */
 	bool notifiers_wait;			/* servers wait for this */
-	struct list notify_due;			/* clients with notifications to send after the events (state/notify_client.c) */
+	struct list notify_due;			/* clients with notifications to send after the events (state/notify.c) */
 	uint32_t deliveries;			/* notifications delivered to clients in this turn */
 	bool notify_waits;			/* clients of notify_due were left over from the last turn */
 

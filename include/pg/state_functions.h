@@ -25,12 +25,11 @@ bool state_functions_ask(struct state_functions *functions, struct bytes *sql);
 void state_functions_row(struct state_functions *functions, const struct pg_frame *row);
 /* After the first round: the catalogue is the same as for `before`. */
 bool state_functions_are_same(const struct state_functions *functions, const struct state_functions *before);
-/* Returns a hash of the fingerprint: the same for the same functions, also in another process. */
-uint64_t state_functions_hash(const struct state_functions *functions);
 /* After the last round: adds the effects of functions to their callers. False: no memory, and the result is incomplete. */
 bool state_functions_close(struct state_functions *functions);
 
 struct state_functions_summary {
+	uint64_t hash;			/* of the fingerprint: the same for the same functions, also in another process */
 	size_t count;			/* of functions with effects */
 	bool is_incomplete;		/* a limit was exceeded */
 	bool changes_something;		/* false: state_functions_read() returns no bit but TEXT_NOTIFIES for any text */

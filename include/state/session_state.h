@@ -25,7 +25,7 @@ struct client_session {
 	uint64_t prepared_as_of;	/* ... when this was functions->hash */
 	uint16_t calls;			/* PIN_ bits, FACT_ROLE and CALLS_ bits that its prepared statements may change without a command tag */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
-	struct notify_client *notify_client;	/* its channels; NULL: none. See notify_client.h */
+	struct notify_client *notify_client;	/* its channels; NULL: none. See notify.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
 	uint8_t notifies;		/* bit 1 << enum text_of: ... or a text that may send notifications */
 	bool draws;			/* ... or a statement that calls nextval */

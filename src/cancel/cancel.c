@@ -502,7 +502,7 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	return NULL;
 }
 
-/* Draws a process number that no other client has. Other clients are not told this number (state/notify_server.c). */
+/* Draws a process number that no other client has. Other clients are not told this number (state/server_session.c). */
 static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;

@@ -17,8 +17,7 @@
 #include "login/login.h"
 #include "relay/link.h"
 #include "relay/relay.h"
-#include "state/notify_server.h"
-#include "state/notify_client.h"
+#include "state/notify.h"
 #include "state/server_session.h"
 
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include "backend/dial.h"
 #include "backend/server_info.h"
 #include "state/server_session.h"
-#include "state/notify_server.h"
+#include "state/notify.h"
 #include "state/session_state.h"
 #include "state/task.h"
 #include "base/log.h"

@@ -16,7 +16,7 @@
 #include "auth/client_address.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"
-#include "state/notify_server.h"
+#include "state/notify.h"
 #include "state/session_functions.h"
 #include "state/session_question.h"
 #include "state/session_state.h"

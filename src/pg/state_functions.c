@@ -547,15 +547,6 @@ bool state_functions_are_same(const struct state_functions *f, const struct stat
 	return before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0;
 }
 
-uint64_t state_functions_hash(const struct state_functions *f)
-{
-	uint64_t hash = UINT64_C(14695981039346656037);	/* FNV-1a */
-
-	for (const char *at = f->fingerprint; *at; at++)
-		hash = (hash ^ (uint8_t)*at) * UINT64_C(1099511628211);
-	return hash;
-}
-
 /* The effects of a function for its callers. */
 #define FROM_CALLEES(said) ((said) & ~(unsigned)(TEXT_CUT | TEXT_PREPARES))
 
@@ -702,9 +693,12 @@ bool state_functions_know_calls(const struct state_functions *f, struct text_sea
 
 struct state_functions_summary state_functions_summary(const struct state_functions *f)
 {
-	bool changes = f->count > 0 || ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) || f->is_incomplete;
+	struct state_functions_summary summary = { .hash = UINT64_C(14695981039346656037), .count = f->count, .is_incomplete = f->is_incomplete };
 
-	return (struct state_functions_summary){ .count = f->count, .is_incomplete = f->is_incomplete, .changes_something = changes };
+	summary.changes_something = f->count > 0 || ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) || f->is_incomplete;
+	for (const char *at = f->fingerprint; *at; at++)
+		summary.hash = (summary.hash ^ (uint8_t)*at) * UINT64_C(1099511628211);	/* FNV-1a */
+	return summary;
 }
 
 struct state_functions *state_functions_new(void)

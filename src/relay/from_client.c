@@ -472,7 +472,7 @@ void relay_server_drained(struct server *s)
  * bulk data.
  *
  * The streams of the last turn are counted, so that all have the same share: epoll reports the connections that it reported first last time first
- * again. state/notify_client.c counts notifications.
+ * again. state/notify.c counts notifications.
  *
  * Invariant: a connection with input has at least one read in each turn, and one message is examined.
  */

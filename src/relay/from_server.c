@@ -12,8 +12,9 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "state/notify_client.h"
+#include "state/notify.h"
 #include "state/server_session.h"
+#include "state/session_state.h"
 #include "backend/retire.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"
@@ -165,6 +166,31 @@ static void end_fatal(struct server *s, const struct gather *g, const struct pg_
 		client_resume(spared);
 }
 
+/* The ReadyForQuery of a client that listens has arrived, and everything before it was sent. Notifications come before it. True: it is withheld until
+   the listener has answered (task_hear); the client gets POST_READY then. */
+static NEVER_INLINE bool holds_ready(struct server *s, struct client *c)
+{
+	struct notify_client *h = c->session->notify_client;
+	struct notify_server *l = h->notify_server;
+
+	if (s->status != 'I')
+		return false;
+	if (s->task || !l->server) {
+		notify_client_flush(c);
+		return false;
+	}
+	h->barrier = l->sent + 1;
+	list_append(&l->barriers, &h->waiting);
+	notify_server_work(l);
+	server_task_to(s, &task_hear);
+	/* answers to later messages of the client come after the ReadyForQuery */
+	if (!ledger_is_empty(&s->ledger)) {
+		flow_block(&s->peer, FLOW_READY);
+		list_remove(&s->peer.again);
+	}
+	return true;
+}
+
 /* In statement mode an error replaces a ReadyForQuery that leaves a transaction open: it answers the statement that broke the rule, also if more
    statements follow. */
 static enum verdict take_ready(struct server *s, struct client *c)
@@ -172,7 +198,7 @@ static enum verdict take_ready(struct server *s, struct client *c)
 	client_ready(s, c);
 	if (breaks_statement_mode(s))
 		return VERDICT_REFUSE;
-	return c->hears && notify_client_holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
+	return c->hears && holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
 }
 
 /* Continues a walk: the first `at` bytes are forwarded without a further look. Returns as walk_server(). */

@@ -4,13 +4,14 @@
  */
 #include "relay/link.h"
 
+#include "base/assert.h"
 #include "base/inline.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
 #include "state/server_session.h"
-#include "state/notify_client.h"
+#include "state/notify.h"
 #include "state/session_functions.h"
 #include "state/session_restore.h"
 #include "state/session_state.h"
@@ -124,12 +125,31 @@ void link_task_over(struct server *s)
 	client_resume(c);
 }
 
+/* POST_READY: sends the notifications and the ReadyForQuery. */
+static void send_ready(struct server *s, struct client *c)
+{
+	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
+
+	ASSERT(s->task == &task_hear);
+	server_task_to(s, NULL);
+	bytes_append(&c->session->notify_client->pending, ready, sizeof(ready));
+	notify_client_flush(c);
+	if (stream_unsent(&c->peer.stream) > 0)
+		flow_block(&s->peer, FLOW_ROOM);
+	if (s->peer.blocked & FLOW_READY) {
+		s->peer.held_first = bytes_size(&s->peer.held) > 0;
+		flow_unblock(&s->peer, FLOW_READY);
+		if (!(s->peer.blocked & FLOW_ROOM))
+			peer_come_again(&s->peer);
+	}
+}
+
 void link_posted(struct client *c, unsigned posted)
 {
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
 	if (posted & POST_READY && s) {
-		notify_client_send_ready(s, c);
+		send_ready(s, c);
 		release_if_over(s);
 		c->peer.held_first = bytes_size(&c->peer.held) > 0;
 		flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);

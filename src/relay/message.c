@@ -25,9 +25,9 @@
 #include "relay/relay.h"
 #include "relay/release.h"
 #include "state/server_session.h"
-#include "state/notify_client.h"
-#include "state/notify_server.h"
+#include "state/notify.h"
 #include "state/session_functions.h"
+#include "state/session_restore.h"
 #include "state/session_state.h"
 #include "state/task.h"
 
@@ -198,7 +198,7 @@ static NEVER_INLINE enum verdict make_text_wait(struct client *c, struct server 
 	if (s->session.unknown & UNKNOWN_SEQUENCES)
 		session_values_begin(s, text, size);
 	else
-		notify_client_relisten(s, c);
+		session_restore_channels(s, c);
 	return wait_for_server(c);
 }
 

@@ -19,8 +19,7 @@
 #include "pg/frame.h"
 #include "prepared/prepared.h"
 #include "state/server_session.h"
-#include "state/notify_client.h"
-#include "state/notify_server.h"
+#include "state/notify.h"
 #include "state/session_state.h"
 #include "state/task.h"
 

@@ -123,7 +123,7 @@ static void take_over(struct server *s, struct database_functions *known)
 	state_functions_free(&known->all);
 	known->all = s->session.functions->found;
 	known->readings++;
-	known->hash = state_functions_hash(known->all);
+	known->hash = found.hash;
 	known->in_use = found.changes_something ? known->all : NULL;
 	s->session.functions->found = NULL;
 	pool_text(s->pooled.pool, name, sizeof(name));

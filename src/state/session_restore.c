@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "base/printable.h"
 #include "pg/build.h"
-#include "state/notify_client.h"
+#include "state/notify.h"
 #include "state/server_session.h"
 #include "state/session_functions.h"
 #include "state/session_state.h"
@@ -38,6 +38,59 @@ bool session_tell(struct client *c, const struct params *told, const struct para
 	bytes_free(&out);
 	return alive;
 }
+
+/* ---- channels ---- */
+
+/*
+ * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That server LISTENs to the client's channels first
+ * (session_restore_channels()): outside of transactions before such a text, otherwise before the text that begins the transaction. At the end of the
+ * link the server is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs. In between the client receives its own notifications
+ * from the server: PostgreSQL omits the channels that a transaction leaves, the listener does not.
+ */
+
+/* The server has LISTENed to all channels of the client that the listener delivers: it must UNLISTEN at the end of the link. */
+static void note_channels(struct server *s, struct client *c)
+{
+	s->session.channels_restored = true;
+	/* with the pin the server already had channels of the client */
+	if (!(c->pooled.pins & PIN_LISTENING))
+		session_add_doubt(s, FACT_CHANNELS);
+}
+
+static enum task_end relisten_done(struct server *s, bool failed)
+{
+	if (failed || s->said_fatal) {
+		server_end(s, s->said_fatal ? REASON_SERVER_CRASHED : REASON_STATE_UNKNOWN, NULL);
+		return TASK_END_NOTHING;
+	}
+	note_channels(s, client_of(s->pooled.link));
+	return TASK_END_RESUME;
+}
+
+const struct server_task task_relisten = {
+	.name = "listen", .words = "LISTEN to the channels of the client", .states = TASK_IN(ACTIVE), .on_done = relisten_done,
+};
+
+/* Appends LISTEN for all channels that the listener delivers to this client. */
+static void append_channels(const struct notify_client *h, struct bytes *sql)
+{
+	LIST_EACH(node, &h->subscriptions) {
+		const struct subscription *sub = LIST_OBJECT(node, struct subscription, of_client);
+
+		if (!sub->from_server)
+			channel_sql(sql, "LISTEN ", sub->channel->name);
+	}
+}
+
+void session_restore_channels(struct server *s, struct client *c)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	append_channels(c->session->notify_client, &sql);
+	server_run_and_free(s, &task_relisten, &sql);
+}
+
+/* ---- parameters ---- */
 
 /*
  * The client's values have been set: notes the parameters that the session has now. A parameter that the server does not report has the client's
@@ -71,7 +124,7 @@ static bool expect_params(struct server *s, struct client *c)
 	/* in the middle of a link, in which the client may have set a role */
 	session_set_known(s, c->pooled.pins ? ~(unsigned)UNKNOWN_ROLE : UINT8_MAX);
 	if (has_channels)
-		notify_client_note_channels(s, c);
+		note_channels(s, c);
 	server_close_if_params_stay(s);
 	return true;
 }
@@ -200,7 +253,7 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 	}
 	if (s->session.unknown & UNKNOWN_CHANNELS) {
 		bytes_append_u8(&sql, ';');
-		notify_client_sql(c->session->notify_client, &sql);
+		append_channels(c->session->notify_client, &sql);
 		changes++;
 	}
 	if (changes == 0) {

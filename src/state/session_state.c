@@ -29,7 +29,7 @@
  */
 #include "state/session_state.h"
 
-#include "state/notify_client.h"
+#include "state/notify.h"
 #include "state/server_session.h"
 #include "state/session_functions.h"
 #include "state/session_question.h"

@@ -4,8 +4,7 @@
  */
 #include "auth/login_state.h"
 #include "cancel/cancel.h"
-#include "state/notify_client.h"
-#include "state/notify_server.h"
+#include "state/notify.h"
 #include "state/session_state.h"
 #include "two_worlds.h"
 #include "unit.h"

@@ -1,7 +1,7 @@
 /* The LISTEN server of a pool: its allowed states, the statements sent on it, and the delivery of notifications to clients. */
-#include "state/notify_server.h"
+#include "state/notify.h"
+#include "state/server_session.h"
 
-#include "state/notify_client.h"
 #include "state/session_state.h"
 #include "unit.h"
 #include "whole.h"

@@ -1,8 +1,7 @@
 /* A client that LISTENs moves from its server to the LISTEN server of its pool. */
-#include "state/notify_client.h"
+#include "state/notify.h"
 #include "state/server_session.h"
 
-#include "state/notify_server.h"
 #include "state/session_state.h"
 #include "unit.h"
 #include "whole.h"

@@ -1,12 +1,69 @@
-#ifndef STATE_NOTIFY_CLIENT_H
-#define STATE_NOTIFY_CLIENT_H
+#ifndef STATE_NOTIFY_H
+#define STATE_NOTIFY_H
 
-#include "state/notify_server.h"
+#include "conn/world.h"
 #include "pg/frame.h"
 
 /*
+ * The listener of a pool: a server connection that LISTENs for all clients of the pool (session_state = full). Promise: a notification that was
+ * committed before a server is assigned to its next client is delivered with the process ID of the client that sent it. See notify.c.
+ */
+struct notify_client;
+
+#define LISTENER_MARKER 24		/* size of the name of the marker channel, with its NUL */
+
+/* The state of a channel on the listener: not LISTENed to; LISTEN is sent; LISTENed to; UNLISTEN is sent. */
+enum channel_state { CHANNEL_NEW, CHANNEL_ASKED, CHANNEL_HEARD, CHANNEL_LEFT };
+
+struct channel {
+	struct list subscriptions;	/* in order of time */
+	uint8_t state;			/* enum channel_state */
+	struct list node;		/* notify_server->changed or ->asked; else empty */
+	UT_hash_handle hh;		/* by name, with its NUL */
+	char name[];
+};
+
+/* The listener of a pool. */
+struct notify_server {
+	struct server *server;		/* in SERVER_LISTENING; NULL: none yet, or the last one has ended */
+	struct pool *pool;
+	struct channel *channels;	/* uthash */
+	struct list clients, barriers, movers;
+	struct list of_world;		/* world->listeners, while it has a server; else empty */
+	uint64_t sent, answered;	/* numbers of its last queries */
+	uint64_t asked_for, heard;	/* world->notified at the time of the last query, and of the last query that is answered */
+	uint32_t moves;			/* number of the last marker */
+	bool stays;			/* in this process, in a handover (handover_connection.c) */
+	struct list changed;		/* channels for the next query: LISTEN or UNLISTEN */
+	struct list asked;		/* channels of the query that is not answered yet */
+	bool is_to_answer;		/* a query is sent even if no channel has changed */
+	bool marker_is_heard;		/* the server LISTENs to the marker channel */
+	char marker[LISTENER_MARKER];
+};
+
+extern const struct server_task task_listen;
+
+/* Returns the listener of the pool. NULL: no client of the pool listens. */
+struct notify_server *notify_server_of(const struct pool *pool);
+/* Frees a listener without clients. */
+void notify_server_free(struct notify_server **listener);
+/* Whether the limits of pool, database and user allow `more` additional listeners besides one server for queries. */
+bool notify_server_has_room(const struct pool *pool, int64_t more);
+/* The pool's listener has no server. This server, which its client has left, has all channels of the client and becomes the listener's server. */
+void notify_server_begin(struct notify_server *listener, struct server *server, struct notify_client *first);
+/* Sends the server of the listener its next query, unless a query is executed: LISTEN and UNLISTEN, or an empty query for barriers. A listener
+   without clients is freed, and its server returns to the pool. */
+void notify_server_work(struct notify_server *listener);
+/* Called regularly: sends pending notifications to idle clients, and a query if there was none for server_check_delay. */
+void notify_server_tick(struct notify_server *listener);
+/* A server in SERVER_LISTENING ends. Clients that the listener delivers to end too, because they may have missed notifications. */
+void notify_server_end(struct server *server, enum close_reason why);
+/* After a handover: the pool's listener has this server and this marker. False: the marker is malformed, or there is no memory. */
+bool notify_server_restore_server(struct server *server, const char *marker);
+
+/*
  * A client that LISTENs (session_state = full). Promise: the client receives each notification of its channels once and in order, between two
- * messages and outside of transactions, on any server. See notify_client.c, and notify_server.h for the listener of its pool.
+ * messages and outside of transactions, on any server. See notify.c.
  */
 struct session_answer;
 
@@ -48,7 +105,7 @@ struct subscription {
 	bool is_there;			/* the last answer of the server has the channel */
 };
 
-extern const struct server_task task_mark, task_unlisten, task_relisten;
+extern const struct server_task task_mark, task_unlisten;
 
 /* The client's server has answered which channels it LISTENs to (answer->channels). `is_exact`: these are all channels of the client. False: no
    memory; the client has ended. */
@@ -59,23 +116,17 @@ void notify_client_forget(struct client *client);
 bool notify_client_is_told(const struct notify_client *notify);
 /* After a handover: the client has this channel. False: no memory, or the client has the channel already. */
 bool notify_client_restore(struct client *client, const char *channel, bool from_server, bool from_listener);
-/* The channel has got its first subscription or lost its last one. The channel may be freed. */
-void channel_changes(struct notify_server *listener, struct channel *channel);
 /* Appends `command "name";`. */
 void channel_sql(struct bytes *sql, const char *command, const char *name);
 
 /* Delivers a NotificationResponse, here as a whole, of the listener's server to the clients. False: the message is malformed. */
 bool notify_clients_deliver(struct server *server, const struct pg_frame *frame);
-/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID that does not reveal another client's. */
-uint32_t notify_sender_for(const struct client *client, uint32_t told);
 /* Once a turn: sends delivered notifications to a bounded number of clients; the other clients follow in the next turns. */
 void notify_clients_flush(struct world *world);
 /* Whether a listener may deliver more in this turn. False: its socket is not read until a later turn. */
 static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
 /* Sends the client its pending notifications; the client is between two messages and in no transaction. */
 void notify_client_flush(struct client *client);
-/* The same, if the client is between two messages and in no transaction. */
-void notify_client_flush_if_idle(struct client *client);
 /* A NotificationResponse has come from the client's own server. False: the listener delivers it, or it is the marker. */
 bool notify_client_passes(struct client *client, const struct pg_frame *frame);
 
@@ -86,16 +137,5 @@ enum notify_move {
 	NOTIFY_MOVE_CHANNELS		/* the client keeps the server until the step is over */
 };
 enum notify_move notify_client_move(struct server *server, struct client *client);
-/* The ReadyForQuery of the client has arrived, and everything before it was sent. Notifications come before it. True: it is withheld until the
-   listener has answered (task_hear); the client gets POST_READY then. */
-bool notify_client_holds_ready(struct server *server, struct client *client);
-/* POST_READY: sends the notifications and the ReadyForQuery. */
-void notify_client_send_ready(struct server *server, struct client *client);
-/* The server has LISTENed to all channels of the client that the listener delivers: it must UNLISTEN at the end of the link. */
-void notify_client_note_channels(struct server *server, struct client *client);
-/* The next message of the client may UNLISTEN or begin a transaction: the server LISTENs to the client's channels first. */
-void notify_client_relisten(struct server *server, struct client *client);
-/* Appends LISTEN for all channels that the listener delivers to this client. */
-void notify_client_sql(const struct notify_client *notify, struct bytes *sql);
 
 #endif

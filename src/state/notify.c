@@ -1,5 +1,19 @@
 /*
- * A client that LISTENs (session_state = full): its channels, and the delivery of notifications to it. notify_server.c describes both sides.
+ * The listener of a pool (session_state = full): a server connection that LISTENs to the channels of all listening clients of the pool. Its
+ * notifications are delivered to each of these clients, whether the client has a server or not.
+ *
+ * A client LISTENs on its own server and keeps this server (PIN_LISTENING) while its channels move to the listener. The first such server of a pool
+ * becomes the listener's server. For the next clients:
+ *
+ *	the listener		LISTEN "a"				(step WAITS)
+ *	the client's server	LISTEN marker; NOTIFY marker, '7'	(step MARKS)
+ *	the client's server	UNLISTEN *				(step LEAVES)
+ *
+ * All servers receive notifications in the order of commits ("NOTIFY" in the documentation of PostgreSQL). The client therefore receives the
+ * notifications before the marker from its own server and the notifications after the marker from the listener: none is lost or comes twice.
+ *
+ * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have changed since the last query, or an empty query. After
+ * its answer the listener has received everything that was committed before the query was sent (notify_client.barrier, heard).
  *
  * A notification is sent between two messages and outside of transactions, as PostgreSQL does; other notifications are pending until the next
  * ReadyForQuery. A client must receive its own NOTIFY before the ReadyForQuery of its commit: the ReadyForQuery waits for the answer of the listener
@@ -8,19 +22,16 @@
  * One message of the listener can be for many clients. Messages are delivered into buffers, and each client's buffer is sent once a turn. The number
  * of deliveries in a turn is bounded (notify_clients_have_share), so that other clients are served in between.
  *
- * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told this number in a notification. All other clients
- * are told a hash of the number, which is the same for all of them until an online restart.
- *
- * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That server LISTENs to the client's channels first
- * (notify_client_relisten): outside of transactions before such a text, otherwise before the text that begins the transaction. At the end of the link
- * the server is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs. In between the client receives its own notifications from
- * the server: PostgreSQL omits the channels that a transaction leaves, the listener does not.
+ * Invariant: while a listener has a server, each channel with a subscription from_listener is CHANNEL_HEARD.
  */
-#include "state/notify_client.h"
+#include "state/notify.h"
 
+#include "backend/server_info.h"
 #include "base/assert.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "pg/message.h"
 #include "state/server_session.h"
 #include "state/session_question.h"
@@ -37,6 +48,7 @@ struct notification { uint32_t pid; const char *channel, *payload; };
 #define FLUSHES_MOST 16		/* clients to which notifications are sent in one turn */
 #define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread */
 
+static struct notify_client *notify_client_at(struct list *node) { return LIST_OBJECT(node, struct notify_client, node); }
 static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
 static struct subscription *of_channel_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_channel); }
 
@@ -71,7 +83,8 @@ static struct channel *channel_get(struct notify_server *l, const char *name)
 	return NULL;
 }
 
-void channel_changes(struct notify_server *l, struct channel *channel)
+/* The channel has got its first subscription or lost its last one. The channel may be freed. */
+static void channel_changes(struct notify_server *l, struct channel *channel)
 {
 	bool is_wanted = !list_is_empty(&channel->subscriptions);
 
@@ -86,6 +99,106 @@ void channel_changes(struct notify_server *l, struct channel *channel)
 		mem_free(channel);
 	}
 }
+
+void channel_sql(struct bytes *sql, const char *command, const char *name)
+{
+	bytes_append_text(sql, command);
+	bytes_append_u8(sql, '"');
+	for (; *name; name++) {
+		if (*name == '"')
+			bytes_append_u8(sql, '"');
+		bytes_append_u8(sql, (uint8_t)*name);
+	}
+	bytes_append_text(sql, "\";");
+}
+
+/* ---- listeners ---- */
+
+struct notify_server *notify_server_of(const struct pool *pool)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info ? info->notify_server : NULL;
+}
+
+/* The same; makes the listener on first use. NULL: no memory. */
+static struct notify_server *notify_server_get(struct pool *pool, struct params_table *table)
+{
+	struct server_info *info = server_info_get(pool, table);
+
+	if (!info || info->notify_server)
+		return info ? info->notify_server : NULL;
+	info->notify_server = mem_try(sizeof(*info->notify_server));
+	if (!info->notify_server)
+		return NULL;
+	info->notify_server->pool = pool;
+	list_init(&info->notify_server->clients);
+	list_init(&info->notify_server->barriers);
+	list_init(&info->notify_server->movers);
+	list_init(&info->notify_server->changed);
+	list_init(&info->notify_server->asked);
+	list_init(&info->notify_server->of_world);
+	return info->notify_server;
+}
+
+void notify_server_free(struct notify_server **place)
+{
+	ASSERT(!*place || (list_is_empty(&(*place)->clients) && !(*place)->channels));
+	mem_free(*place);
+	*place = NULL;
+}
+
+/* Returns how many servers of these pools are servers of listeners. */
+static int64_t count_listening(const struct list *pools, size_t offset)
+{
+	int64_t count = 0;
+
+	LIST_EACH(node, pools)
+		count += ((const struct pool *)(const void *)((const char *)node - offset))->server_count[SERVER_LISTENING];
+	return count;
+}
+
+/* Whether the limits allow `more` additional listeners and one server for work. */
+bool notify_server_has_room(const struct pool *pool, int64_t more)
+{
+	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
+
+	return pool_keeps_state(pool) && pool->allowed.mode != MODE_SESSION && size != 1 &&
+	       (of_database == 0 || of_database > count_listening(&pool->database->members, offsetof(struct pool, of_database)) + more) &&
+	       (of_user == 0 || of_user > count_listening(&pool->user->members, offsetof(struct pool, of_user)) + more);
+}
+
+/* Without a server no channel is LISTENed to. */
+static void forget_server(struct notify_server *l)
+{
+	struct channel *channel, *next;
+
+	l->server = NULL;
+	list_remove(&l->of_world);
+	HASH_ITER(hh, l->channels, channel, next) {
+		channel->state = CHANNEL_NEW;
+		channel_changes(l, channel);
+	}
+}
+
+/* Returns the server of a listener without clients and without work to its pool, and frees the listener. True: the listener is freed. */
+static bool rest(struct notify_server *l)
+{
+	struct server *s = l->server;
+	struct server_info *info = l->pool->server_cache;
+
+	if (!list_is_empty(&l->clients) || (s && (s->task || s->pooled.state != SERVER_LISTENING)))
+		return false;
+	forget_server(l);
+	notify_server_free(&info->notify_server);
+	if (s) {
+		pool_server_become(&s->pooled, SERVER_TESTED, s->peer.world->now);
+		server_run(s, &task_unlisten, "UNLISTEN *");
+	}
+	return true;
+}
+
+/* ---- the channels of a client ---- */
 
 /* Returns the subscription of the client to the channel, or NULL. Ends with the shorter one of the two lists. */
 static struct subscription *subscription_of(const struct notify_client *h, const struct channel *channel)
@@ -263,7 +376,8 @@ void notify_client_flush(struct client *c)
 	bytes_free(pending);
 }
 
-void notify_client_flush_if_idle(struct client *c)
+/* Sends the pending notifications if the client is between two messages and in no transaction. */
+static void flush_if_idle(struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
@@ -278,23 +392,10 @@ void notify_clients_flush(struct world *w)
 
 	for (int count = 0; count < FLUSHES_MOST && (node = list_first(&w->notify_due)) != NULL; count++) {
 		list_remove(node);
-		notify_client_flush_if_idle(LIST_OBJECT(node, struct notify_client, due)->client);
+		flush_if_idle(LIST_OBJECT(node, struct notify_client, due)->client);
 	}
 	w->deliveries = 0;
 	w->notify_waits = !list_is_empty(&w->notify_due);
-}
-
-uint32_t notify_sender_for(const struct client *c, uint32_t told)
-{
-	const uint32_t text[] = { 0x6e746679, told };
-	uint32_t public = told;
-
-	if (told == c->cancel_pid)
-		return told;
-	/* IDs of server processes are not secret */
-	if (told > SERVER_PID_MOST)
-		public = (hash_of(text, sizeof(text)) & INT32_MAX) | (SERVER_PID_MOST + 1);
-	return public == c->cancel_pid ? public ^ 1 : public;
 }
 
 /* Appends the message, with this process ID, to the pending notifications of the client. */
@@ -514,96 +615,162 @@ const struct server_task task_unlisten = {
 	.name = "listen", .words = "UNLISTEN", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .on_done = unlisten_done,
 };
 
-/* ---- before a ReadyForQuery ---- */
+/* ---- the server of a listener ---- */
 
-bool notify_client_holds_ready(struct server *s, struct client *c)
+static void take_server(struct notify_server *l, struct server *s)
 {
-	struct notify_client *h = c->session->notify_client;
-	struct notify_server *l = h->notify_server;
+	l->server = s;
+	l->heard = 0;
+	list_append(&s->peer.world->listeners, &l->of_world);
+}
 
-	if (s->status != 'I')
-		return false;
-	if (s->task || !l->server) {
-		notify_client_flush(c);
-		return false;
+void notify_server_begin(struct notify_server *l, struct server *s, struct notify_client *first)
+{
+	struct world *w = s->peer.world;
+	uint8_t random[8];
+	char who[256];
+
+	ASSERT(!l->server && s->pooled.state == SERVER_LISTENING);
+	take_server(l, s);
+	l->marker_is_heard = false;
+	if (!randomness_draw(&w->randomness, random, sizeof(random)))
+		memcpy(random, &w->last_id, sizeof(random));
+	memcpy(l->marker, "pgweir_", 7);
+	text_hex(l->marker + 7, random, sizeof(random));
+	LIST_EACH(node, &first->subscriptions) {
+		struct subscription *sub = of_client_at(node);
+
+		sub->from_server = false;
+		sub->from_listener = true;
+		sub->channel->state = CHANNEL_HEARD;
+		channel_changes(l, sub->channel);
 	}
-	h->barrier = l->sent + 1;
-	list_append(&l->barriers, &h->waiting);
+	first->step = NOTIFY_RESTS;
+	log_info("%s listens for the clients of its pool", server_text(s, who, sizeof(who)));
 	notify_server_work(l);
-	server_task_to(s, &task_hear);
-	/* answers to later messages of the client come after the ReadyForQuery */
-	if (!ledger_is_empty(&s->ledger)) {
-		flow_block(&s->peer, FLOW_READY);
-		list_remove(&s->peer.again);
-	}
-	return true;
 }
 
-void notify_client_send_ready(struct server *s, struct client *c)
+void notify_server_work(struct notify_server *l)
 {
-	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
-
-	ASSERT(s->task == &task_hear);
-	server_task_to(s, NULL);
-	bytes_append(&c->session->notify_client->pending, ready, sizeof(ready));
-	notify_client_flush(c);
-	if (stream_unsent(&c->peer.stream) > 0)
-		flow_block(&s->peer, FLOW_ROOM);
-	if (s->peer.blocked & FLOW_READY) {
-		s->peer.held_first = bytes_size(&s->peer.held) > 0;
-		flow_unblock(&s->peer, FLOW_READY);
-		if (!(s->peer.blocked & FLOW_ROOM))
-			peer_come_again(&s->peer);
-	}
-}
-
-/* ---- UNLISTEN ---- */
-
-void notify_client_note_channels(struct server *s, struct client *c)
-{
-	s->session.channels_restored = true;
-	/* with the pin the server already had channels of the client */
-	if (!(c->pooled.pins & PIN_LISTENING))
-		session_add_doubt(s, FACT_CHANNELS);
-}
-
-static enum task_end relisten_done(struct server *s, bool failed)
-{
-	if (failed || s->said_fatal) {
-		server_end(s, s->said_fatal ? REASON_SERVER_CRASHED : REASON_STATE_UNKNOWN, NULL);
-		return TASK_END_NOTHING;
-	}
-	notify_client_note_channels(s, client_of(s->pooled.link));
-	return TASK_END_RESUME;
-}
-
-const struct server_task task_relisten = {
-	.name = "listen", .words = "LISTEN to the channels of the client", .states = TASK_IN(ACTIVE), .on_done = relisten_done,
-};
-
-void channel_sql(struct bytes *sql, const char *command, const char *name)
-{
-	bytes_append_text(sql, command);
-	bytes_append_u8(sql, '"');
-	for (; *name; name++) {
-		if (*name == '"')
-			bytes_append_u8(sql, '"');
-		bytes_append_u8(sql, (uint8_t)*name);
-	}
-	bytes_append_text(sql, "\";");
-}
-
-void notify_client_sql(const struct notify_client *h, struct bytes *sql)
-{
-	LIST_EACH(node, &h->subscriptions)
-		if (!of_client_at(node)->from_server)
-			channel_sql(sql, "LISTEN ", of_client_at(node)->channel->name);
-}
-
-void notify_client_relisten(struct server *s, struct client *c)
-{
+	struct server *s = l->server;
 	struct bytes sql = BYTES_EMPTY;
 
-	notify_client_sql(c->session->notify_client, &sql);
-	server_run_and_free(s, &task_relisten, &sql);
+	if ((s && s->task) || rest(l) || !s)
+		return;
+	if (!l->marker_is_heard)
+		channel_sql(&sql, "LISTEN ", l->marker);
+	LIST_EACH_SAFE(node, &l->changed) {
+		struct channel *channel = LIST_OBJECT(node, struct channel, node);
+		bool is_new = channel->state == CHANNEL_NEW;
+
+		channel_sql(&sql, is_new ? "LISTEN " : "UNLISTEN ", channel->name);
+		channel->state = is_new ? CHANNEL_ASKED : CHANNEL_LEFT;
+		list_remove(node);
+		list_append(&l->asked, node);
+	}
+	if (bytes_size(&sql) == 0 && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))
+		return;
+	l->is_to_answer = false;
+	l->sent++;
+	l->asked_for = s->peer.world->notified;
+	server_run_and_free(s, &task_listen, &sql);
+}
+
+/* The listener has answered a query and has received everything that was committed before. Clients whose ReadyForQuery waits for the answer get it;
+   clients whose channels are LISTENed to now can send their marker. */
+static enum task_end listen_done(struct server *s, bool failed)
+{
+	struct notify_server *l = notify_server_of(s->pooled.pool);
+	bool has_changed;
+
+	ASSERT(l && l->server == s);
+	if (failed || s->said_fatal) {
+		server_end(s, s->said_fatal ? REASON_SERVER_CRASHED : REASON_TEST_FAILED, NULL);
+		return TASK_END_NOTHING;
+	}
+	has_changed = !l->marker_is_heard || !list_is_empty(&l->asked);
+	l->answered = l->sent;
+	l->heard = l->asked_for;
+	l->marker_is_heard = true;
+	LIST_EACH_SAFE(node, &l->movers) {
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
+
+		/* the marker would have arrived before this answer if both servers were of one database */
+		if (h->heard_by > 0 && h->heard_by <= l->answered)
+			client_end(h->client, REASON_LISTENER_LOST, "the client has LISTENed on another server");
+	}
+	LIST_EACH_SAFE(node, &l->asked) {
+		struct channel *channel = LIST_OBJECT(node, struct channel, node);
+
+		channel->state = channel->state == CHANNEL_ASKED ? CHANNEL_HEARD : CHANNEL_NEW;
+		channel_changes(l, channel);
+	}
+	LIST_EACH_SAFE(node, &l->barriers) {
+		struct notify_client *h = LIST_OBJECT(node, struct notify_client, waiting);
+
+		if (h->barrier > l->answered)
+			continue;
+		list_remove(node);
+		peer_post(&h->client->peer, POST_READY);
+	}
+	if (has_changed)
+		LIST_EACH(node, &l->clients)
+			if (notify_client_at(node)->step == NOTIFY_WAITS)
+				peer_post(&notify_client_at(node)->client->peer, POST_LINK);
+	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
+	notify_server_work(l);
+	return TASK_END_NOTHING;
+}
+
+/* LISTEN or UNLISTEN, or an empty query. */
+const struct server_task task_listen = {
+	.name = "listen", .words = "LISTEN for the clients of the pool", .states = TASK_IN(LISTENING), .on_done = listen_done,
+};
+
+void notify_server_tick(struct notify_server *l)
+{
+	const struct world *w = l->server->peer.world;
+
+	if (l->server->task == NULL && w->now - l->server->task_since > w->conf->settings.server_check_delay) {
+		l->is_to_answer = true;
+		notify_server_work(l);
+	}
+	LIST_EACH(node, &l->clients)
+		flush_if_idle(notify_client_at(node)->client);
+}
+
+/* ---- ends, and the handover ---- */
+
+void notify_server_end(struct server *s, enum close_reason why)
+{
+	struct notify_server *l = notify_server_of(s->pooled.pool);
+	char words[256];
+
+	if (!l || l->server != s)
+		return;
+	close_reason_text(why, NULL, words, sizeof(words));
+	LIST_EACH(node, &l->clients) {
+		struct notify_client *h = notify_client_at(node);
+
+		flush_if_idle(h->client);
+		if (notify_client_is_told(h) || !list_is_empty(&h->waiting))
+			client_end(h->client, REASON_LISTENER_LOST, words);
+		else if (h->step != NOTIFY_RESTS)
+			h->step = NOTIFY_WAITS;
+	}
+	forget_server(l);
+	rest(l);
+	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
+}
+
+bool notify_server_restore_server(struct server *s, const char *marker)
+{
+	struct notify_server *l = notify_server_get(s->pooled.pool, s->peer.world->params);
+
+	if (!l || l->server || strlen(marker) != LISTENER_MARKER - 1)
+		return false;
+	take_server(l, s);
+	memcpy(l->marker, marker, LISTENER_MARKER);
+	l->marker_is_heard = true;
+	return true;
 }
