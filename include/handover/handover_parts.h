@@ -65,22 +65,21 @@ struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
 void listeners_decide(const struct world *world);
 bool server_may_be_given(const struct server *server);
 bool client_may_be_given(const struct client *client);
-void server_pack(struct bytes *out, const struct server *server);
-void client_pack(struct bytes *out, const struct client *client);
+/* Send the statements that the record refers to, and pack the record. */
+void server_pack(struct sender *sender, struct bytes *out, const struct server *server);
+void client_pack(struct sender *sender, struct bytes *out, const struct client *client);
 /* Take the descriptor. */
 void server_unpack(struct unpack *in, struct handover *handover, int fd);
 void client_unpack(struct unpack *in, struct handover *handover, int fd);
 
 /* handover_prepared.c */
-/* Send the statements of the connection that have not been sent yet. False: the channel is broken, or no memory. */
-bool statements_of_server_send(struct sender *sender, const struct server *server);
-bool statements_of_client_send(struct sender *sender, const struct client *client);
 void known_statement_unpack(struct unpack *in, struct handover *handover);
 void known_statements_free(struct statements *all, struct known_statement **table);
-void prepared_server_pack(struct bytes *out, const struct server *server);
+/* Send the statements of the connection that have not been sent yet, and pack the rest. out->failed: the channel is broken, or no memory. */
+void prepared_server_pack(struct sender *sender, struct bytes *out, const struct server *server);
 void prepared_server_unpack(struct unpack *in, struct handover *handover, struct server *server);
 /* Includes the journal of the client's server, which refers to the client's names. */
-void prepared_client_pack(struct bytes *out, const struct client *client);
+void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *client);
 void prepared_client_unpack(struct unpack *in, struct handover *handover, struct client *client);
 
 #endif

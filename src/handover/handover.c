@@ -261,9 +261,7 @@ static bool client_send_away(struct sender *s, struct list *node)
 
 	if (!c || !client_may_be_given(c))
 		return true;
-	if (!statements_of_client_send(s, c))
-		return false;
-	client_pack(&out, c);
+	client_pack(s, &out, c);
 	sent = records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->clients++;
@@ -278,9 +276,7 @@ static bool server_send_away(struct sender *s, struct list *node)
 
 	if (!server_may_be_given(server))
 		return true;
-	if (!statements_of_server_send(s, server))
-		return false;
-	server_pack(&out, server);
+	server_pack(s, &out, server);
 	sent = records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->servers++;

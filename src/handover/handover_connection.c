@@ -320,7 +320,7 @@ static void client_session_pack(struct bytes *out, const struct client *c)
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
-void client_pack(struct bytes *out, const struct client *c)
+void client_pack(struct sender *sender, struct bytes *out, const struct client *c)
 {
 	const struct world *w = c->peer.world;
 
@@ -358,7 +358,7 @@ void client_pack(struct bytes *out, const struct client *c)
 	params_or_none_pack(out, w->params, c->params);
 	params_or_none_pack(out, w->params, c->pooled.startup);
 	client_session_pack(out, c);
-	prepared_client_pack(out, c);
+	prepared_client_pack(sender, out, c);
 	notify_client_pack(out, c);
 }
 
@@ -618,7 +618,7 @@ static void server_session_pack(struct bytes *out, const struct server *s)
 	bytes_append_u8(out, s->replication);
 }
 
-void server_pack(struct bytes *out, const struct server *s)
+void server_pack(struct sender *sender, struct bytes *out, const struct server *s)
 {
 	const struct notify_server *listener = s->pooled.state == SERVER_LISTENING ? notify_server_of(s->pooled.pool) : NULL;
 
@@ -637,7 +637,7 @@ void server_pack(struct bytes *out, const struct server *s)
 	pack_blob(out, s->cancel_key, s->cancel_key ? s->cancel_key_size : 0);
 	pack_text(out, s->host);
 	pack_blob(out, s->address ? &s->address->u : NULL, s->address ? s->address->size : 0);
-	prepared_server_pack(out, s);
+	prepared_server_pack(sender, out, s);
 	pack_text(out, listener ? listener->marker : NULL);
 }
 

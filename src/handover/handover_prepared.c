@@ -69,8 +69,6 @@ static bool statement_send(struct sender *s, struct statement *st)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	if (!st)
-		return true;
 	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
 	if (known)
 		return true;
@@ -111,42 +109,18 @@ static struct statement *known_statement(struct unpack *in, const struct handove
 	return known ? known->statement : NULL;
 }
 
-bool statements_of_server_send(struct sender *s, const struct server *server)
+/* Packs the number of the statement, which is sent first unless it has been sent; 0 for NULL. */
+static void number_pack(struct sender *s, struct bytes *out, struct statement *st)
 {
-	const struct prepared_server *ps = server->prepared;
-
-	for (const struct prepared_entry *e = ps ? ps->entries : NULL; e; e = e->hh.next)
-		if (!statement_send(s, e->statement))
-			return false;
-	for (uint32_t i = 0; ps && i < ps->op_count; i++) {
-		const struct prepared_op *op = op_at(ps, i);
-
-		if (!statement_send(s, op->statement))
-			return false;
-		if (op->name && !(statement_send(s, op->name->sent) && statement_send(s, op->name->confirmed)))
-			return false;
-	}
-	return true;
-}
-
-bool statements_of_client_send(struct sender *s, const struct client *c)
-{
-	for (const struct prepared_name *n = c->prepared ? c->prepared->names : NULL; n; n = n->hh.next)
-		if (!statement_send(s, n->sent) || !statement_send(s, n->confirmed) || !statement_send(s, n->original))
-			return false;
-	return true;
-}
-
-static uint64_t number_of(const struct statement *st)
-{
-	return st ? st->number : 0;
+	out->failed = out->failed || (st && !statement_send(s, st));
+	pack_u64(out, st ? st->number : 0);
 }
 
 /* ---- a server's set ---- */
 
-static void entry_pack(struct bytes *out, const struct prepared_entry *e)
+static void entry_pack(struct sender *sender, struct bytes *out, const struct prepared_entry *e)
 {
-	pack_u64(out, number_of(e->statement));
+	number_pack(sender, out, e->statement);
 	bytes_append_u32(out, e->in_flight);
 	bytes_append_u32(out, e->batch);
 	pack_bool(out, e->sent);
@@ -156,7 +130,7 @@ static void entry_pack(struct bytes *out, const struct prepared_entry *e)
 	pack_bool(out, e->describing);
 }
 
-void prepared_server_pack(struct bytes *out, const struct server *s)
+void prepared_server_pack(struct sender *sender, struct bytes *out, const struct server *s)
 {
 	const struct prepared_server *ps = s->prepared;
 
@@ -166,10 +140,10 @@ void prepared_server_pack(struct bytes *out, const struct server *s)
 	/* in the order of their last use */
 	bytes_append_u32(out, HASH_COUNT(ps->entries));
 	LIST_EACH(node, &ps->lru)
-		entry_pack(out, LIST_OBJECT(node, struct prepared_entry, lru_link));
+		entry_pack(sender, out, LIST_OBJECT(node, struct prepared_entry, lru_link));
 	for (const struct prepared_entry *e = ps->entries; e; e = e->hh.next)
 		if (!e->sent)
-			entry_pack(out, e);
+			entry_pack(sender, out, e);
 	pack_u64(out, s->unnamed_of);
 	bytes_append_u32(out, ps->unnamed_number);
 	bytes_append_u32(out, ps->unnamed_in_flight);
@@ -273,7 +247,7 @@ static bool collect(struct names *names, const struct prepared_client *pc, const
 	return true;
 }
 
-static void names_pack(struct bytes *out, const struct names *names)
+static void names_pack(struct sender *sender, struct bytes *out, const struct names *names)
 {
 	bytes_append_u32(out, names->count);
 	bytes_append_u32(out, names->listed);
@@ -282,9 +256,9 @@ static void names_pack(struct bytes *out, const struct names *names)
 
 		/* a name has only its terminating NUL, which the key of the table includes */
 		pack_text(out, n->text);
-		pack_u64(out, number_of(n->sent));
-		pack_u64(out, number_of(n->confirmed));
-		pack_u64(out, n->in_table ? number_of(n->original) : 0);
+		number_pack(sender, out, n->sent);
+		number_pack(sender, out, n->confirmed);
+		number_pack(sender, out, n->in_table ? n->original : NULL);
 		bytes_append_u32(out, n->in_flight);
 		bytes_append_u32(out, n->batch);
 		pack_u64(out, n->types);
@@ -318,7 +292,7 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 
 /* ---- the journal ---- */
 
-static void journal_pack(struct bytes *out, const struct prepared_server *ps)
+static void journal_pack(struct sender *sender, struct bytes *out, const struct prepared_server *ps)
 {
 	uint32_t count = ps ? ps->op_count : 0;
 
@@ -335,7 +309,7 @@ static void journal_pack(struct bytes *out, const struct prepared_server *ps)
 		if (op->text)
 			pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
 		bytes_append_u32(out, op->name ? op->name->handover_index : NO_NAME);
-		pack_u64(out, number_of(op->statement));
+		number_pack(sender, out, op->statement);
 	}
 }
 
@@ -441,7 +415,7 @@ static void sql_unpack(struct unpack *in, struct prepared_client *pc, struct pre
 
 /* ---- a client ---- */
 
-void prepared_client_pack(struct bytes *out, const struct client *c)
+void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *c)
 {
 	const struct prepared_server *ps = c->pooled.link ? server_of(c->pooled.link)->prepared : NULL;
 	const struct prepared_client *pc = c->prepared;
@@ -454,8 +428,8 @@ void prepared_client_pack(struct bytes *out, const struct client *c)
 		out->failed = true;
 		return;
 	}
-	names_pack(out, &names);
-	journal_pack(out, ps);
+	names_pack(sender, out, &names);
+	journal_pack(sender, out, ps);
 	sql_pack(out, pc->sql);
 	pack_bool(out, c->names_sql);
 	mem_free(names.items);

@@ -16,6 +16,7 @@
 static struct house fresh;
 static struct handover *taking;
 static struct bytes record;
+static struct sender sender;
 static int other_end = -1;		/* of the last received descriptor */
 static struct house_end *near, *far;
 static struct client *client;
@@ -104,14 +105,14 @@ static inline bool take_n(void (*unpack)(struct unpack *, struct handover *, int
 static inline void pack_client(void)
 {
 	bytes_consume(&record, bytes_size(&record));
-	client_pack(&record, client);
+	client_pack(&sender, &record, client);
 	CHECK(!record.failed);
 }
 
 static inline void pack_server(void)
 {
 	bytes_consume(&record, bytes_size(&record));
-	server_pack(&record, server);
+	server_pack(&sender, &record, server);
 	CHECK(!record.failed);
 }
 
