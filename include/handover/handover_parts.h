@@ -55,6 +55,7 @@ struct sender {
 	int patience;
 	struct handover_counts *counts;
 	struct known_statement *sent;	/* statements that have been sent */
+	bool is_broken;			/* a statement could not be sent: records->error has the reason */
 };
 
 /* handover_connection.c */

@@ -57,10 +57,6 @@ struct sql_lexer lex_begin(const uint8_t *text, size_t size);
 /* Returns the next token. In a fragment each quote begins or ends a string, a backslash escapes only in E'...', and the tag of a dollar-quoted string
    is a blank, so that the content of the string is read as SQL. */
 struct lex_token lex_next(struct sql_lexer *lexer);
-void lex_skip_blanks(struct sql_lexer *lexer);			/* not comments */
-/* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
-struct lex_token lex_take(struct sql_lexer *lexer, uint8_t properties);
-
 /* The lexer is at the $tag$ that begins or ends a dollar-quoted string, and skips the tag. False: there is no tag; '$' belongs to a parameter, or has
    no meaning. */
 bool lex_skip_tag(struct sql_lexer *lexer);
@@ -75,8 +71,6 @@ static inline bool lex_is_mark(const struct lex_token *t, char c)
 {
 	return t->kind == LEX_MARK && *t->at == c;
 }
-/* The rest of the text begins with these bytes, which are compared with regard to case. */
-bool lex_is_at(const struct sql_lexer *lexer, const char *bytes);
 
 /* Returns the size of the next word at or after *at, and moves *at after the word; 0: there is none. */
 static inline size_t lex_next_word(const char **at, const char *end, const char **word)

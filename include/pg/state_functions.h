@@ -36,7 +36,7 @@ struct state_functions_summary {
 };
 /* The result after the last round. */
 struct state_functions_summary state_functions_summary(const struct state_functions *functions);
-/* As state_text_read_some(), for the functions that the text names, and for triggers if the text may write to a table. Returns the TEXT_ bits of this part.
+/* As state_text_read(), for the functions that the text names, and for triggers if the text may write to a table. Returns the TEXT_ bits of this part.
    Names in `told`, which is empty at first, are not reported again: the cost of a text does not depend on the number of names that its functions set. */
 unsigned state_functions_read(const struct state_functions *functions, struct text_search *search, const uint8_t *text, size_t size, struct state_names *told,
 			      setting_named *named, void *context);

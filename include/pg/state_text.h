@@ -50,7 +50,7 @@ struct text_search {
 	int64_t words;
 	bool is_over;
 };
-/* The same for state_text_read_some(). */
+/* The same for state_text_read(). */
 struct text_reading {
 	struct text_search search;
 	unsigned said;			/* TEXT_ bits */
@@ -60,10 +60,8 @@ struct text_reading {
 	bool looked_for_comments, has_comments;
 };
 
-/* Returns TEXT_ bits. */
-unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
-/* The same in parts: reads until reading->search is over or has stopped. */
-void state_text_read_some(struct text_reading *reading, const uint8_t *text, size_t size, setting_named *named, void *context);
+/* Reads until reading->search is over or has stopped; adds TEXT_ bits to reading->said. */
+void state_text_read(struct text_reading *reading, const uint8_t *text, size_t size, setting_named *named, void *context);
 
 /* Replaces each NULL in set_config('name', NULL, ...) by the value of the parameter, and appends the text with its NUL to `filled`. If value_of() returns
    NULL, the call is unchanged. False: nothing to replace, or the ends of strings are uncertain. */
@@ -78,7 +76,7 @@ bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *o
 /* The first token of the text, which is one whole statement, is BEGIN or START. */
 bool state_text_begins(const uint8_t *text, size_t size);
 
-/* False: state_text_read() returns no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing. True for each truncated text, and for
+/* False: state_text_read() finds no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing. True for each truncated text, and for
    some others. */
 bool state_text_may_tell(const uint8_t *text, size_t size);
 

@@ -262,7 +262,7 @@ static bool client_send_away(struct sender *s, struct list *node)
 	if (!c || !client_may_be_given(c))
 		return true;
 	client_pack(s, &out, c);
-	sent = records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
+	sent = !s->is_broken && records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->clients++;
 	return sent;
@@ -277,7 +277,7 @@ static bool server_send_away(struct sender *s, struct list *node)
 	if (!server_may_be_given(server))
 		return true;
 	server_pack(s, &out, server);
-	sent = records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
+	sent = !s->is_broken && records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->servers++;
 	return sent && (!server->pooled.link || client_send_away(s, &server->pooled.link->node));
@@ -352,7 +352,7 @@ const char *handover_refusal(const struct world *w)
 
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
-	struct sender s = { w, to, patience, counts, NULL };
+	struct sender s = { .world = w, .to = to, .patience = patience, .counts = counts };
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 

@@ -67,7 +67,6 @@ static bool statement_send(struct sender *s, struct statement *st)
 {
 	struct known_statement *known;
 	struct bytes out = BYTES_EMPTY;
-	bool sent;
 
 	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
 	if (known)
@@ -75,9 +74,9 @@ static bool statement_send(struct sender *s, struct statement *st)
 	if (!remember(&s->sent, st))
 		return false;
 	statement_pack(&out, s->world->params, st);
-	sent = records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
+	s->is_broken = !records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
 	bytes_free(&out);
-	return sent;
+	return !s->is_broken;
 }
 
 void known_statement_unpack(struct unpack *in, struct handover *h)

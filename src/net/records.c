@@ -226,9 +226,6 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 	uint8_t header[RECORD_HEADER] = { type, fd >= 0 };
 	struct iovec pieces[2] = { { header, RECORD_HEADER }, { size > 0 ? bytes_front(body) : NULL, size } };
 
-	/* a record that had to precede this one could not be sent */
-	if (body && body->failed && r->error)
-		return false;
 	r->is_cut = false;
 	if ((body && body->failed) || size > UINT32_MAX) {
 		broken(r, "out of memory");

@@ -43,20 +43,23 @@ bool lex_equal(const char *at, size_t size, const char *word)
 	return size == strlen(word) && strncasecmp(at, word, size) == 0;
 }
 
-bool lex_is_at(const struct sql_lexer *l, const char *bytes)
+/* The rest of the text begins with these bytes, which are compared with regard to case. */
+static bool lex_is_at(const struct sql_lexer *l, const char *bytes)
 {
 	size_t size = strlen(bytes);
 
 	return (size_t)(l->end - l->at) >= size && memcmp(l->at, bytes, size) == 0;
 }
 
-void lex_skip_blanks(struct sql_lexer *l)
+/* Does not skip comments. */
+static void lex_skip_blanks(struct sql_lexer *l)
 {
 	while (l->at < l->end && lex_is_blank(*l->at))
 		l->at++;
 }
 
-struct lex_token lex_take(struct sql_lexer *l, uint8_t properties)
+/* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
+static struct lex_token lex_take(struct sql_lexer *l, uint8_t properties)
 {
 	struct lex_token t = { .kind = LEX_WORD, .at = l->at, .text = l->at };
 

@@ -418,10 +418,12 @@ static bool has_name(const void *context, const char *name, size_t size)
 static void read_source(struct state_functions *f, struct state_function *e, const uint8_t *source, size_t size)
 {
 	const char *at = (const char *)source, *end = at + size - 1, *word;
+	struct text_reading reading = { .search.words = INT64_MAX };
 	struct text_search calls = { .words = INT64_MAX };
 	size_t length;
 
-	e->said |= state_text_read(source, size, add_name, &(struct place){ f, e }) & ~(unsigned)TEXT_OF_CLIENTS;
+	state_text_read(&reading, source, size, add_name, &(struct place){ f, e });
+	e->said |= reading.said & ~(unsigned)TEXT_OF_CLIENTS;
 	e->said |= said_in_code(at, size - 1);
 	e->said |= state_text_calls_known(&calls, source, size, has_name, f) ? 0u : (unsigned)TEXT_ANY_EFFECT;
 	while ((length = lex_next_word(&at, end, &word)) > 0) {

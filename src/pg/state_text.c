@@ -116,6 +116,12 @@ static bool is_word(const struct lex_token *t)
 	return t->kind == LEX_WORD || t->kind == LEX_QUOTED_WORD;
 }
 
+/* After U: the token is the beginning of U&"an identifier". */
+static bool begins_escaped_name(const struct sql_lexer *l)
+{
+	return l->end - l->at >= 2 && memcmp(l->at, "&\"", 2) == 0;
+}
+
 /* After RESET, or SET [ SESSION ]: parts with dots between them. */
 static void read_name(struct reading *x)
 {
@@ -124,7 +130,7 @@ static void read_name(struct reading *x)
 
 	while (is_word(&t)) {
 		lex_next(&x->lexer);
-		if (lex_is(&t, "u") && lex_is_at(&x->lexer, "&\"")) {
+		if (lex_is(&t, "u") && begins_escaped_name(&x->lexer)) {
 			name_is_unknown(x);
 			return;
 		}
@@ -312,7 +318,7 @@ static const uint32_t sizes[256] = {
 #undef OF
 #undef FROM
 
-void state_text_read_some(struct text_reading *r, const uint8_t *text, size_t size, setting_named *named, void *context)
+void state_text_read(struct text_reading *r, const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	struct sql_lexer l = lex_begin(text, size);
 	struct reading x = { .named = named, .context = context, .so_far = r, .begin = l.at, .end = l.end };
@@ -342,7 +348,7 @@ void state_text_read_some(struct text_reading *r, const uint8_t *text, size_t si
 			    (lex_is(&opening, "explain") || lex_is(&opening, "prepare") || begins_statement(before.at, x.begin))))
 				r->said |= TEXT_SELECTS_INTO;
 		} else if (letter == 'u' && lex_is(&t, "u")) {
-			if (lex_is_at(&l, "&\""))
+			if (begins_escaped_name(&l))
 				name_is_unknown(&x);
 		} else if (!((letter == 's' || letter == 'r') && read_parameter(&x, &t))) {
 			r->said |= said_by(&t);
@@ -351,14 +357,6 @@ void state_text_read_some(struct text_reading *r, const uint8_t *text, size_t si
 	r->search.at = (size_t)(l.at - x.begin);
 	r->before = (size_t)(before.at - x.begin), r->before_size = before.size;
 	r->opening = (size_t)(opening.at - x.begin), r->opening_size = opening.size;
-}
-
-unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
-{
-	struct text_reading r = { .search.words = INT64_MAX };
-
-	state_text_read_some(&r, text, size, named, context);
-	return r.said;
 }
 
 bool state_text_begins(const uint8_t *text, size_t size)
@@ -423,11 +421,16 @@ bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *o
 {
 	struct sql_lexer l = lex_begin(text, size);
 	struct lex_token first = { .kind = LEX_WORD }, t = first;
+	const char *begin;
 
 	if (l.is_cut || !is_plain(l.at, l.end))
 		return false;
-	lex_skip_blanks(&l);
-	first = lex_take(&l, BYTE_IN_WORD);
+	while (l.at < l.end && lex_is_blank(*l.at))
+		l.at++;
+	begin = l.at;
+	first.size = lex_next_word(&l.at, l.end, &first.at);
+	if (first.at != begin)
+		return false;
 	if (!lex_is(&first, "select") && !lex_is(&first, "insert") && !lex_is(&first, "update") && !lex_is(&first, "delete"))
 		return false;
 	while ((t.size = lex_next_word(&l.at, l.end, &t.at)) > 0) {

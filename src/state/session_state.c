@@ -430,7 +430,7 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		p->is_unproven |= !state_functions_know_calls(info->functions->all, s, text, size);
 		break;
 	case SEARCH_WORDS:
-		state_text_read_some(&p->words, text, size, name_parameter, c);
+		state_text_read(&p->words, text, size, name_parameter, c);
 		break;
 	case SEARCH_FUNCTIONS:
 		/* `told` has the names of functions that were found in earlier texts of this client */

@@ -15,6 +15,15 @@ static void note(void *context, const char *name)
 	strcat(names, name);
 }
 
+/* Returns TEXT_ bits. */
+static unsigned at_once(const uint8_t *text, size_t size)
+{
+	struct text_reading reading = { .search.words = INT64_MAX };
+
+	state_text_read(&reading, text, size, note, names);
+	return reading.said;
+}
+
 /* Reads a text in an allocation of the exact size, at once and in parts of one word; returns the bits that functions can have, too. */
 static unsigned read_text(const char *text, size_t size)
 {
@@ -27,12 +36,12 @@ static unsigned read_text(const char *text, size_t size)
 		abort();
 	memcpy(copy, text, size);
 	*names = '\0';
-	said = state_text_read(copy, size, note, names);
+	said = at_once(copy, size);
 	strcpy(all_names, names);
 	*names = '\0';
 	while (!parts.search.is_over) {
 		parts.search.words = 1;
-		state_text_read_some(&parts, copy, size, note, names);
+		state_text_read(&parts, copy, size, note, names);
 	}
 	CHECK_INT(parts.said, said);
 	CHECK_TEXT(names, all_names);
@@ -175,9 +184,9 @@ TEST(texts)
 
 TEST(beginnings_of_transactions)
 {
-	CHECK_INT(state_text_read(OF("select 1; Begin"), note, names), TEXT_BEGINS);
-	CHECK_INT(state_text_read(OF("START TRANSACTION READ ONLY"), note, names), TEXT_BEGINS);
-	CHECK_INT(state_text_read(OF("SELECT beginning, restart FROM t"), note, names), 0);
+	CHECK_INT(at_once(OF("select 1; Begin")), TEXT_BEGINS);
+	CHECK_INT(at_once(OF("START TRANSACTION READ ONLY")), TEXT_BEGINS);
+	CHECK_INT(at_once(OF("SELECT beginning, restart FROM t")), 0);
 	CHECK(state_text_begins(OF("BEGIN")) && state_text_begins(OF(" /* a */ start transaction")));
 	CHECK(!state_text_begins(OF("SELECT begin FROM t")) && !state_text_begins(OF("\"begin\"")) && !state_text_begins(OF("")));
 }
@@ -232,12 +241,12 @@ TEST(sequences_that_a_text_asks_for)
 
 TEST(texts_that_write)
 {
-	CHECK_INT(state_text_read(OF("explain INSERT INTO t VALUES (1)"), note, names), TEXT_FILLS);
-	CHECK_INT(state_text_read(OF("WITH a AS (SELECT 1) MERGE INTO t USING a"), note, names), TEXT_FILLS | TEXT_SELECTS_INTO);
-	CHECK_INT(state_text_read(OF("COPY t FROM stdin"), note, names), TEXT_FILLS);
-	CHECK_INT(state_text_read(OF("SELECT a INTO b FROM t"), note, names), TEXT_SELECTS_INTO);
-	CHECK_INT(state_text_read(OF("SELECT 1; INSERT INTO t (insert) SELECT insert INTO b"), note, names), TEXT_FILLS | TEXT_SELECTS_INTO);
-	CHECK_INT(state_text_read(OF("SELECT inserted, intone FROM t"), note, names), 0);
+	CHECK_INT(at_once(OF("explain INSERT INTO t VALUES (1)")), TEXT_FILLS);
+	CHECK_INT(at_once(OF("WITH a AS (SELECT 1) MERGE INTO t USING a")), TEXT_FILLS | TEXT_SELECTS_INTO);
+	CHECK_INT(at_once(OF("COPY t FROM stdin")), TEXT_FILLS);
+	CHECK_INT(at_once(OF("SELECT a INTO b FROM t")), TEXT_SELECTS_INTO);
+	CHECK_INT(at_once(OF("SELECT 1; INSERT INTO t (insert) SELECT insert INTO b")), TEXT_FILLS | TEXT_SELECTS_INTO);
+	CHECK_INT(at_once(OF("SELECT inserted, intone FROM t")), 0);
 }
 
 /* The quick search finds a word at every position. */
@@ -339,7 +348,7 @@ TEST(cost_of_a_part)
 		struct text_reading r = { .search.words = 100 };
 		struct text_search calls = { .words = 100 };
 
-		state_text_read_some(&r, (const uint8_t *)costs[i].text, strlen(costs[i].text) + 1, note, names);
+		state_text_read(&r, (const uint8_t *)costs[i].text, strlen(costs[i].text) + 1, note, names);
 		CHECK(r.search.is_over);
 		CHECK_INT(100 - r.search.words, costs[i].costs);
 		CHECK(state_text_calls_known(&calls, (const uint8_t *)"SELECT abs(1), abs(2)", 22, NULL, NULL));

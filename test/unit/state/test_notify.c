@@ -211,9 +211,13 @@ TEST(names_are_quoted)
 	/* a channel that the server already listens to is omitted */
 	LIST_OBJECT(hearing()->subscriptions.prev, struct subscription, of_client)->from_server = true;
 	whole_server_got(far);
+	whole.holds_answers = true;
+	server->status = 'I';
 	session_restore_channels(server, client);
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(far), "Q(LISTEN \"a\"\"b\";LISTEN \"c\";)");
+	whole.holds_answers = false;
+	server->task = NULL;
 	whole_close();
 }
 
