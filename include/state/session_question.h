@@ -25,23 +25,18 @@ struct session_answer {
 	int tries;			/* number of failed queries */
 };
 
-/* Whether a text of the client has named this parameter, which has a dot. Such parameters are asked for by name. */
-bool session_asks_for(const struct client_session *state, const char *name);
-/* Adds the parameter. names.failed: no memory. */
-void session_will_ask_for(struct client_session *state, const char *name);
-/* Appends the SQL that asks the server for the facts in doubt, without a NUL. Creates session.answer, or clears session.answer for another
-   try. False: no memory. */
-bool session_question_sql(struct server *server, struct bytes *sql);
-/* A DataRow of the answer. */
-void session_question_row(struct server *server, const struct pg_frame *row);
+/* A text of the client has named this parameter, which has a dot: it is asked for by name from now on. False: the client has named
+   SESSION_NAMES_MOST others. names.failed: no memory. */
+bool session_will_ask_for(struct client_session *state, const char *name);
+/* The client's transaction is over. If it may have changed the state of the session, begins task_state, which asks for the facts in doubt, or
+   restores start-up parameters. True: a task has begun, or the server has ended. If the server has LISTENed for the client, the next step of the
+   channels is UNLISTEN. */
+bool session_state_ask(struct server *server);
+/* The server is asked for the state of its client. */
+extern const struct server_task task_state;
 /* Frees the answer. */
 void session_question_forget(struct server *server);
 /* After a handover: task_state is under way, and the other process may have received the first part of the answer. False: no memory. */
 bool session_question_take_over(struct server *server);
-
-enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };
-/* The answer is complete: sets server->params to the values of the session, and client->params to the values of the client. Without success they
-   do not change. */
-enum session_taking session_learn(struct server *server, struct client *client);
 
 #endif

@@ -52,8 +52,8 @@ static inline void session_clear_doubt(struct server *s, unsigned facts) { s->se
 /* The message of a text: a Query, a Parse without a name, a Parse with a name. */
 enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 
-/* The server is asked for the state of its client; asked which sequences the transaction has used; DISCARD SEQUENCES. */
-extern const struct server_task task_state, task_drawn, task_discard;
+/* The server is asked which sequences the transaction has used; DISCARD SEQUENCES. */
+extern const struct server_task task_drawn, task_discard;
 
 /* The server is assigned to the client, in any pool; sets keeps_state. */
 void session_state_begin(struct server *server, struct client *client);
@@ -79,15 +79,12 @@ void session_values_discarded(struct server *server);
 bool session_state_may_yield(const struct client *client);
 /* A command of the client with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE: also a function call. */
 void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
-/* The client's transaction is over. If it may have changed the state of the session, begins task_state, which asks for the facts in doubt, or
-   restores start-up parameters. True: a task has begun, or the server has ended. If the server has LISTENed for the client, the next step of the
-   channels is UNLISTEN. */
-bool session_state_ask(struct server *server);
+/* Sets the pins of the client; the log has a line for each new reason. */
+void session_pin(struct client *client, unsigned pins);
+/* The client keeps its server until it leaves. `words`: the reason, for the log. */
+void session_keep_server(struct client *client, enum pin why, const char *words);
 /* No fact is in doubt. True: the client keeps the server after its transaction, or ends because max_pinned is reached. */
 bool session_state_keeps_server(struct client *client);
-/* The ledger of the server is lost, and the session has state of the client: the client keeps the server until it leaves. The client may end
-   because of max_pinned. */
-void session_state_lose(struct client *client);
 /* After a handover: makes the session of the client from these facts, with a reference to `first`; `names` has `size` bytes. False: the names are
    malformed, or there is no memory. */
 bool session_state_unpack(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);

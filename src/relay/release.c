@@ -20,6 +20,7 @@
 #include "prepared/prepared.h"
 #include "state/server_session.h"
 #include "state/notify.h"
+#include "state/session_question.h"
 #include "state/session_state.h"
 #include "state/task.h"
 
@@ -324,7 +325,9 @@ static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 	struct release release = release_decide(&view);
 
 	if (release.what == RELEASE_PIN) {
-		session_state_lose(c);
+		/* the ledger is lost, and the session has state of the client */
+		session_keep_server(c, PIN_PARAMETERS, "it has sent a request into a COPY");
+		session_state_keeps_server(c);
 		view = view_of(s, c);
 		release = release_decide(&view);
 	}

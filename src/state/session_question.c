@@ -7,12 +7,16 @@
  *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
  *	SELECT note of the role			one column: the current role, and in a second row the role at the start of the session
  *
- * The query asks only for facts in doubt (session.doubts). session_state.c uses the answer.
+ * The query asks only for facts in doubt (session.doubts).
  */
 #include "state/session_question.h"
 
+#include "state/notify.h"
 #include "state/server_session.h"
+#include "state/session_functions.h"
+#include "state/session_restore.h"
 #include "state/session_state.h"
+#include "state/task.h"
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -20,6 +24,10 @@
 
 #include <string.h>
 
+#define TRIES 3				/* of one question to a server */
+#define PARAMETERS PIN_PARAMETERS	/* a doubt: the client may have set parameters */
+#define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
+#define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
 #define ANSWER_MOST (64 * 1024)		/* bytes of names and values that are kept of one answer */
 #define CHANNELS_MOST 500		/* of a client: more keep their server */
 
@@ -28,7 +36,8 @@
 /* The hash of a name and its place in the names of a client: a text may contain one of many long names very often. */
 struct session_place { uint32_t hash, at; };
 
-bool session_asks_for(const struct client_session *state, const char *name)
+/* Whether a text of the client has named this parameter. */
+static bool asks_for(const struct client_session *state, const char *name)
 {
 	uint32_t hash = (uint32_t)hash_of(name, strlen(name));
 	struct session_place place;
@@ -41,14 +50,19 @@ bool session_asks_for(const struct client_session *state, const char *name)
 	return false;
 }
 
-void session_will_ask_for(struct client_session *state, const char *name)
+bool session_will_ask_for(struct client_session *state, const char *name)
 {
 	struct session_place place = { (uint32_t)hash_of(name, strlen(name)), (uint32_t)bytes_size(&state->names) };
 
+	if (asks_for(state, name))
+		return true;
+	if (state->count == SESSION_NAMES_MOST)
+		return false;
 	bytes_append_string(&state->names, name);
 	bytes_append(&state->places, &place, sizeof(place));
 	state->names.failed |= state->places.failed;
 	state->count++;
+	return true;
 }
 
 /* The client's statement_timeout must not end the query. The change ends with this query, which is one transaction; pgweir.timeout keeps the old
@@ -99,7 +113,9 @@ static void clear_answer(struct session_answer *a)
 	a->is_incomplete = a->is_too_much = a->are_channels_too_many = false;
 }
 
-bool session_question_sql(struct server *s, struct bytes *sql)
+/* Appends the SQL that asks the server for the facts in doubt, without a NUL. Creates session.answer, or clears session.answer for another try. False: no
+   memory. */
+static bool question_sql(struct server *s, struct bytes *sql)
 {
 	const struct client *c = client_of(s->pooled.link);
 	const char *names = bytes_size(&c->session->names) > 0 ? (const char *)bytes_front(&c->session->names) : "";
@@ -128,7 +144,7 @@ bool session_question_sql(struct server *s, struct bytes *sql)
 			for (size_t i = 0; i < params_others(c->params); i++) {
 				const char *name = params_other(c->params, i).name;
 
-				if (strchr(name, '.') && !session_asks_for(c->session, name))
+				if (strchr(name, '.') && !asks_for(c->session, name))
 					bytes_append_format(sql, BY_NAME, name, name);
 			}
 			break;
@@ -220,7 +236,7 @@ static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool 
 	a->count++;
 }
 
-void session_question_row(struct server *s, const struct pg_frame *f)
+static void question_row(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor row = pg_cursor_of(f->body, f->here);
 	struct session_answer *a = s->session.answer;
@@ -258,6 +274,8 @@ bool session_question_take_over(struct server *s)
  * The answer updates the parameters of the session and of its client. The server is asked for parameters that are set in the session; all others have
  * the start-up values of the session, or of the client.
  */
+
+enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };
 
 /* The answer. A RESET of a parameter with a dot leaves an empty value; the client has its start-up value then. */
 struct learned {
@@ -356,7 +374,8 @@ static enum session_taking store(struct server *s, struct client *c, const struc
 	return taking;
 }
 
-enum session_taking session_learn(struct server *s, struct client *c)
+/* Sets server->params to the values of the session, and client->params to the values of the client. Without success they do not change. */
+static enum session_taking take_params(struct server *s, struct client *c)
 {
 	struct learned l = { NULL, NULL, 0 };
 	enum session_taking taking = SESSION_TOO_MUCH;
@@ -366,4 +385,128 @@ enum session_taking session_learn(struct server *s, struct client *c)
 	mem_free(l.values);
 	mem_free(l.others);
 	return taking;
+}
+
+/* The answer is complete. True: the server and the client have its parameters, and the client its pins. False: the server is asked again, or
+   has ended. */
+static bool learn(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct session_answer *a = s->session.answer;
+	unsigned asked = s->session.doubts, pins;
+	struct bytes sql = BYTES_EMPTY;
+
+	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
+		/* asked once more, because a cancel request of the client may have hit the query */
+		if (s->said_fatal || ++a->tries == TRIES) {
+			server_end(s, REASON_STATE_UNKNOWN, NULL);
+			return false;
+		}
+		question_sql(s, &sql);
+		server_run_and_free(s, &task_state, &sql);
+		return false;
+	}
+	if (asked & PARAMETERS) {
+		const struct params *told = params_hold(c->params);
+		enum session_taking taking = take_params(s, c);
+		/* after a RESET the client was told the server's default, and has its start-up value */
+		bool alive = taking != SESSION_TAKEN || session_tell(c, told, c->params, s->session.reported);
+
+		params_drop(s->peer.world->params, &told);
+		if (!alive)
+			return false;
+		switch (taking) {
+		case SESSION_NO_MEMORY:
+			server_end(s, REASON_NO_MEMORY, NULL);
+			return false;
+		case SESSION_TOO_MUCH:
+			session_keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
+			break;
+		case SESSION_TAKEN:
+			session_set_known(s, UNKNOWN_PARAMS);
+			if (asked & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(a->role, a->first_role) == 0))
+				session_set_known(s, UNKNOWN_ROLE);
+			server_close_if_params_stay(s);
+		}
+	}
+	if (asked & PIN_LISTENING) {
+		/* with too many channels the client stays at this server */
+		if (a->are_channels_too_many && c->session->notify_client)
+			c->session->notify_client->step = NOTIFY_RESTS;
+		if (!a->are_channels_too_many && !notify_client_learn(c, a, s->session.channels_restored))
+			return false;
+	}
+	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
+	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
+		server_note_unproven(s, c->peer.id);
+	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
+	session_clear_doubt(s, UINT16_MAX);
+	s->session.was_reset = s->session.text_was_cut = false;
+	session_question_forget(s);
+	session_pin(c, pins);
+	return true;
+}
+
+static enum task_end state_done(struct server *s, bool failed)
+{
+	(void)failed;
+	if (!s->pooled.link) {
+		session_question_forget(s);
+		return TASK_END_RELEASE;
+	}
+	if (!learn(s))
+		return TASK_END_NOTHING;
+	if (client_of(s->pooled.link)->hears)
+		notify_client_flush(client_of(s->pooled.link));
+	return TASK_END_LINK;
+}
+
+const struct server_task task_state = {
+	.name = "state", .words = "asking for the session's settings", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
+	.ends_alone = true, .on_row = question_row, .on_done = state_done,
+};
+
+bool session_state_ask(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct bytes sql = BYTES_EMPTY;
+
+	if (s->session.doubts & FACT_CHANNELS) {
+		session_clear_doubt(s, FACT_CHANNELS);
+		/* after DISCARD ALL there is none */
+		if (c->hears) {
+			c->session->notify_client->step = NOTIFY_LEAVES;
+			session_pin(c, c->pooled.pins | PIN_LISTENING);
+		}
+	}
+	if (c->session)
+		c->session->draws_now = false;
+	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until
+	   the client leaves. */
+	if (c->pooled.pins & FOREVER) {
+		bool was_reset = s->session.was_reset;
+
+		if (!(s->session.doubts & PARAMETERS) || !c->session || c->session->first == s->first_params)
+			return false;
+		session_clear_doubt(s, PARAMETERS);
+		s->session.was_reset = false;
+		session_state_keeps_server(c);
+		if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) > 0)
+			server_run_and_free(s, &task_params, &sql);
+		return true;
+	}
+	/* the link continues: the server was asked at the end of an earlier transaction */
+	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
+		session_note_prepared(s, c);
+	if (s->session.doubts == 0)
+		return false;
+	ASSERT(!s->session.answer);
+	if (!question_sql(s, &sql)) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return true;
+	}
+	server_run_and_free(s, &task_state, &sql);
+	c->session->asked_at = c->last_active;
+	c->pooled.pool->state_asks++;
+	return true;
 }

@@ -45,10 +45,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRIES 3				/* of one question to a server */
-#define PARAMETERS PIN_PARAMETERS	/* a doubt: the client may have set parameters */
-#define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
-#define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
 /* Facts that the server can be asked for. */
 enum {
 	ASKABLE = 0
@@ -59,32 +55,34 @@ enum {
 
 /* ---- pins ---- */
 
-static void pin(struct client *c, unsigned pins)
-{
-	bool is_first = !c->pooled.pins && pins;
-
-	pool_client_pin(&c->pooled, pins);
-	if (!is_first || !c->session)
-		return;
-	c->session->pinned_since = c->peer.world->now;
-	c->session->pin_is_granted = false;
-}
-
 /* One line for a client and reason. */
 static void log_pins(struct client *c, unsigned pins)
 {
-	unsigned fresh = c->session ? pins & ~c->session->pins_logged : pins;
+	unsigned fresh = pins & ~c->session->pins_logged;
 	char who[256], text[PIN_TEXT];
 
 	if (!fresh)
 		return;
-	if (c->session)
-		c->session->pins_logged |= (uint8_t)fresh;
+	c->session->pins_logged |= (uint8_t)fresh;
 	log_info("%s keeps its server connection: %s", client_text(c, who, sizeof(who)), pins_text(fresh, text));
 }
 
-/* The client keeps its server from now on. */
-static void keep_server(struct client *c, enum pin why, const char *words)
+void session_pin(struct client *c, unsigned pins)
+{
+	bool is_first = !c->pooled.pins && pins;
+
+	pool_client_pin(&c->pooled, pins);
+	if (!c->session)
+		return;
+	/* LISTEN keeps the server only until the listener has the channels */
+	log_pins(c, pins & ~(unsigned)PIN_LISTENING);
+	if (is_first) {
+		c->session->pinned_since = c->peer.world->now;
+		c->session->pin_is_granted = false;
+	}
+}
+
+void session_keep_server(struct client *c, enum pin why, const char *words)
 {
 	char who[256];
 
@@ -93,7 +91,29 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 	log_info("%s keeps its server connection until it leaves: %s", client_text(c, who, sizeof(who)), words);
 	if (c->session)
 		c->session->pins_logged |= (uint8_t)why;
-	pin(c, c->pooled.pins | why);
+	session_pin(c, c->pooled.pins | why);
+}
+
+bool session_state_keeps_server(struct client *c)
+{
+	const struct pool *pool = c->pooled.pool;
+	int64_t most = pool->allowed.max_pinned;
+	char text[PIN_TEXT];
+
+	/* other clients wait for the server, or it is to be closed */
+	if (session_state_may_yield(c) &&
+	    (pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
+	     c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most)))
+		session_pin(c, 0);
+	if (!c->pooled.pins)
+		return false;
+	if (!c->session || c->session->pin_is_granted)
+		return true;
+	c->session->pin_is_granted = true;
+	log_pins(c, c->pooled.pins);
+	if (most > 0 && pool->pinned > most)
+		client_end(c, REASON_MAX_PINNED, pins_text(c->pooled.pins, text));
+	return true;
 }
 
 /* ---- values of sequences ---- */
@@ -109,8 +129,7 @@ static void keep_server(struct client *c, enum pin why, const char *words)
 static void keep_values(struct client *c)
 {
 	c->session->draws_now = true;
-	log_pins(c, PIN_SEQUENCE);
-	pin(c, c->pooled.pins | PIN_SEQUENCE);
+	session_pin(c, c->pooled.pins | PIN_SEQUENCE);
 }
 
 /* The text asks for the last value of a sequence, by its own words (`said`) or by functions that it calls. The client keeps the server from here on.
@@ -273,15 +292,12 @@ static void name_parameter(void *context, const char *name)
 	struct client_session *state = c->session;
 
 	/* a client that is pinned for parameters is not asked for their names */
-	if (c->pooled.pins & PIN_PARAMETERS || session_asks_for(state, name))
+	if (c->pooled.pins & PIN_PARAMETERS)
 		return;
-	if (state->count == SESSION_NAMES_MOST) {
-		keep_server(c, PIN_PARAMETERS, "it has named too many parameters");
-		return;
-	}
-	session_will_ask_for(state, name);
-	if (state->names.failed)
-		keep_server(c, PIN_PARAMETERS, "out of memory");
+	if (!session_will_ask_for(state, name))
+		session_keep_server(c, PIN_PARAMETERS, "it has named too many parameters");
+	else if (state->names.failed)
+		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 }
 
 /* Functions were looked up when the statements were prepared. If functions have changed since, the statements may change anything. */
@@ -323,7 +339,7 @@ void session_state_begin(struct server *s, struct client *c)
 		c->session->first = params_hold(c->params);
 	c->keeps_state = may_keep && c->session;
 	if (may_keep && !c->keeps_state)
-		keep_server(c, PIN_PARAMETERS, "out of memory");
+		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.sets_null = false;
 	if (s->session.values_of != c->peer.id) {
@@ -472,9 +488,9 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)))
 		keep_values(c);
 	if (said & TEXT_SETS_UNNAMED)
-		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
+		session_keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
-		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
+		session_keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
 	if (said & TEXT_ANY_EFFECT)
 		s->session.changes |= CHANGES_FUNCTIONS;
 	if (is_unproven)
@@ -602,169 +618,13 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		/* a later message of the pipeline, or a later statement of the Query, may have drawn or read values */
 		if (!c->session->draws_now && !c->session->draws) {
 			c->session->reads_values = false;
-			pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
+			session_pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
 		}
 	}
 	if (tag == TAG_LOAD)
-		keep_server(c, PIN_LIBRARY, "it uses LOAD");
+		session_keep_server(c, PIN_LIBRARY, "it uses LOAD");
 	if (s->session.text_was_cut && tag != TAG_ALTER && tag != TAG_ALTER_SESSIONS)
-		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
-}
-
-bool session_state_ask(struct server *s)
-{
-	struct client *c = client_of(s->pooled.link);
-	struct bytes sql = BYTES_EMPTY;
-
-	if (s->session.doubts & FACT_CHANNELS) {
-		session_clear_doubt(s, FACT_CHANNELS);
-		/* after DISCARD ALL there is none */
-		if (c->hears) {
-			c->session->notify_client->step = NOTIFY_LEAVES;
-			pin(c, c->pooled.pins | PIN_LISTENING);
-		}
-	}
-	if (c->session)
-		c->session->draws_now = false;
-	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until
-	   the client leaves. */
-	if (c->pooled.pins & FOREVER) {
-		bool was_reset = s->session.was_reset;
-
-		if (!(s->session.doubts & PARAMETERS) || !c->session || c->session->first == s->first_params)
-			return false;
-		session_clear_doubt(s, PARAMETERS);
-		s->session.was_reset = false;
-		session_state_keeps_server(c);
-		if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) > 0)
-			server_run_and_free(s, &task_params, &sql);
-		return true;
-	}
-	/* the link continues: the server was asked at the end of an earlier transaction */
-	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
-		session_note_prepared(s, c);
-	if (s->session.doubts == 0)
-		return false;
-	ASSERT(!s->session.answer);
-	if (!session_question_sql(s, &sql)) {
-		server_end(s, REASON_NO_MEMORY, NULL);
-		return true;
-	}
-	server_run_and_free(s, &task_state, &sql);
-	c->session->asked_at = c->last_active;
-	c->pooled.pool->state_asks++;
-	return true;
-}
-
-/* ---- the answer ---- */
-
-/* The answer is complete. True: the server and the client have its parameters, and the client its pins. False: the server is asked again, or
-   has ended. */
-static bool learn(struct server *s)
-{
-	struct client *c = client_of(s->pooled.link);
-	struct session_answer *a = s->session.answer;
-	unsigned asked = s->session.doubts, pins;
-	struct bytes sql = BYTES_EMPTY;
-
-	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
-		/* asked once more, because a cancel request of the client may have hit the query */
-		if (s->said_fatal || ++a->tries == TRIES) {
-			server_end(s, REASON_STATE_UNKNOWN, NULL);
-			return false;
-		}
-		session_question_sql(s, &sql);
-		server_run_and_free(s, &task_state, &sql);
-		return false;
-	}
-	if (asked & PARAMETERS) {
-		const struct params *told = params_hold(c->params);
-		enum session_taking taking = session_learn(s, c);
-		/* after a RESET the client was told the server's default, and has its start-up value */
-		bool alive = taking != SESSION_TAKEN || session_tell(c, told, c->params, s->session.reported);
-
-		params_drop(s->peer.world->params, &told);
-		if (!alive)
-			return false;
-		switch (taking) {
-		case SESSION_NO_MEMORY:
-			server_end(s, REASON_NO_MEMORY, NULL);
-			return false;
-		case SESSION_TOO_MUCH:
-			keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
-			break;
-		case SESSION_TAKEN:
-			session_set_known(s, UNKNOWN_PARAMS);
-			if (asked & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(a->role, a->first_role) == 0))
-				session_set_known(s, UNKNOWN_ROLE);
-			server_close_if_params_stay(s);
-		}
-	}
-	if (asked & PIN_LISTENING) {
-		/* with too many channels the client stays at this server */
-		if (a->are_channels_too_many && c->session->notify_client)
-			c->session->notify_client->step = NOTIFY_RESTS;
-		if (!a->are_channels_too_many && !notify_client_learn(c, a, s->session.channels_restored))
-			return false;
-	}
-	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
-	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
-		server_note_unproven(s, c->peer.id);
-	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
-	session_clear_doubt(s, UINT16_MAX);
-	s->session.was_reset = s->session.text_was_cut = false;
-	session_question_forget(s);
-	/* LISTEN keeps the server only until the listener has the channels */
-	log_pins(c, pins & ~(unsigned)PIN_LISTENING);
-	pin(c, pins);
-	return true;
-}
-
-static enum task_end state_done(struct server *s, bool failed)
-{
-	(void)failed;
-	if (!s->pooled.link) {
-		session_question_forget(s);
-		return TASK_END_RELEASE;
-	}
-	if (!learn(s))
-		return TASK_END_NOTHING;
-	if (client_of(s->pooled.link)->hears)
-		notify_client_flush(client_of(s->pooled.link));
-	return TASK_END_LINK;
-}
-
-const struct server_task task_state = {
-	.name = "state", .words = "asking for the session's settings", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
-	.ends_alone = true, .on_row = session_question_row, .on_done = state_done,
-};
-
-bool session_state_keeps_server(struct client *c)
-{
-	const struct pool *pool = c->pooled.pool;
-	int64_t most = pool->allowed.max_pinned;
-	char text[PIN_TEXT];
-
-	/* other clients wait for the server, or it is to be closed */
-	if (session_state_may_yield(c) &&
-	    (pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
-	     c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most)))
-		pin(c, 0);
-	if (!c->pooled.pins)
-		return false;
-	if (!c->session || c->session->pin_is_granted)
-		return true;
-	c->session->pin_is_granted = true;
-	log_pins(c, c->pooled.pins);
-	if (most > 0 && pool->pinned > most)
-		client_end(c, REASON_MAX_PINNED, pins_text(c->pooled.pins, text));
-	return true;
-}
-
-void session_state_lose(struct client *c)
-{
-	keep_server(c, PIN_PARAMETERS, "it has sent a request into a COPY");
-	session_state_keeps_server(c);
+		session_keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
 }
 
 /* ---- the handover ---- */
@@ -781,9 +641,8 @@ bool session_state_unpack(struct client *c, const struct client_session *facts, 
 	if (size > 0 && names[size - 1] != '\0')
 		return false;
 	for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
-		if (!strchr(names + at, '.') || !params_is_settable(names + at) || state->count == SESSION_NAMES_MOST)
+		if (!strchr(names + at, '.') || !params_is_settable(names + at) || !session_will_ask_for(state, names + at))
 			return false;
-		session_will_ask_for(state, names + at);
 	}
 	return !state->names.failed;
 }

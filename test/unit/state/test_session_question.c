@@ -63,7 +63,7 @@ static void row(size_t missing, size_t count, const char *const *columns)
 	f.body = bytes_front(&body);
 	f.size = (uint32_t)bytes_size(&body);
 	f.here = f.size - (uint32_t)missing;
-	session_question_row(server, &f);
+	task_state.on_row(server, &f);
 	bytes_free(&body);
 }
 
@@ -125,11 +125,10 @@ TEST(custom_parameters_are_queried_by_name)
 	const char *text, *found;
 
 	REQUIRE(begin());
-	CHECK(!session_asks_for(client->session, "app.tenant"));
+	CHECK_INT(client->session->count, 0);
 	reads("SET app.tenant = 'a'");
 	reads("SELECT set_config('app.tenant', 'b', false), set_config('app.other', 'c', false)");
-	CHECK(session_asks_for(client->session, "app.tenant") && session_asks_for(client->session, "app.other"));
-	CHECK(!session_asks_for(client->session, "app.ten") && !session_asks_for(client->session, "tenant"));
+	CHECK_INT(client->session->count, 2);
 	text = asked(PIN_PARAMETERS);
 	found = strstr(text, " UNION ALL SELECT 'app.tenant',pg_catalog.current_setting('app.tenant',true)");
 	CHECK(found && !strstr(found + 12, "SELECT 'app.tenant'"));
@@ -275,7 +274,7 @@ TEST(malformed_row)
 
 	REQUIRE(begin());
 	asked(PIN_CURSOR);
-	session_question_row(server, &f);
+	task_state.on_row(server, &f);
 	CHECK_INT(server->session.answer->pins, 0);
 	ROW("8");
 	CHECK_INT(server->session.answer->pins, 0);
@@ -351,8 +350,11 @@ static bool begin_answer(const char *pairs, size_t size, size_t count)
 	server = whole_last_server();
 	if (!client || !server || !session_question_take_over(server))
 		return false;
+	server->session.answer->is_incomplete = false;
 	bytes_append(&server->session.answer->pairs, pairs, size);
 	server->session.answer->count = count;
+	server->session.doubts = PIN_PARAMETERS;
+	server_task_to(server, &task_state);
 	return true;
 }
 #define ANSWERED(pairs, count) begin_answer(pairs, sizeof(pairs) - 1, count)
@@ -366,7 +368,7 @@ static void end_answer(void)
 TEST(set_parameters_are_stored_for_both)
 {
 	REQUIRE(ANSWERED("work_mem\0" "9MB\0app.x\0a\0", 2));
-	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
+	CHECK_INT(server_task_end(server), TASK_END_LINK);
 	CHECK_TEXT(params_other_value(server->params, "work_mem"), "9MB");
 	CHECK_TEXT(params_other_value(client->params, "work_mem"), "9MB");
 	CHECK_TEXT(params_other_value(client->params, "app.x"), "a");
@@ -376,10 +378,13 @@ TEST(set_parameters_are_stored_for_both)
 TEST(parameters_that_are_no_longer_set_are_removed)
 {
 	REQUIRE(ANSWERED("work_mem\0" "9MB\0", 1));
-	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
-	session_question_forget(server);
+	CHECK_INT(server_task_end(server), TASK_END_LINK);
+	CHECK(params_other_value(client->params, "work_mem") && !server->session.answer);
 	REQUIRE(session_question_take_over(server));
-	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
+	server->session.answer->is_incomplete = false;
+	server->session.doubts = PIN_PARAMETERS;
+	server_task_to(server, &task_state);
+	CHECK_INT(server_task_end(server), TASK_END_LINK);
 	CHECK(!params_other_value(client->params, "work_mem") && !params_other_value(server->params, "work_mem"));
 	end_answer();
 }
@@ -391,7 +396,8 @@ TEST(answer_that_could_not_be_stored)
 	REQUIRE(ANSWERED("work_mem\0" "9MB\0", 1));
 	had = client->params;
 	server->session.answer->is_too_much = true;
-	CHECK_INT(session_learn(server, client), SESSION_TOO_MUCH);
+	CHECK_INT(server_task_end(server), TASK_END_LINK);
+	CHECK_INT(client->pooled.pins, PIN_PARAMETERS);
 	CHECK(client->params == had);
 	end_answer();
 }
@@ -399,12 +405,11 @@ TEST(answer_that_could_not_be_stored)
 TEST(role_is_stored)
 {
 	REQUIRE(ANSWERED("", 0));
-	server->session.doubts = FACT_ROLE;
+	server->session.doubts |= FACT_ROLE;
 	server->session.answer->role = mem_copy_string("75:61");
 	server->session.answer->first_role = mem_copy_string("75:6e6f6e65");
-	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
+	CHECK_INT(server_task_end(server), TASK_END_LINK);
 	CHECK_TEXT(params_other_value(client->params, PARAMS_ROLE), "75:61");
-	server->session.doubts = 0;
 	end_answer();
 }
 
@@ -416,9 +421,10 @@ TEST(out_of_memory_changes_nothing)
 		REQUIRE(ANSWERED("app.x\0a\0", 1));
 		had = client->params;
 		whole_memory_ends(more);
-		CHECK_INT(session_learn(server, client), SESSION_NO_MEMORY);
+		CHECK_INT(server_task_end(server), TASK_END_NOTHING);
 		CHECK(whole_memory_is_back() > 0);
-		CHECK(client->params == had);
+		CHECK(client->params == had && peer_is_ending(&server->peer));
+		CHECK_INT(server->peer.end_reason, REASON_NO_MEMORY);
 		end_answer();
 	}
 }

@@ -2,6 +2,7 @@
  * Changes that clients make to their sessions: the facts in doubt, the effect of the server's answer, and the setting and clearing of
  * pins.
  */
+#include "state/session_question.h"
 #include "state/session_state.h"
 
 #include "pg/state_text.h"
