@@ -108,7 +108,5 @@ enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, c
 /* Gathers a Query, or a Parse of the unnamed statement, with the server's names. `body`, after the name, begins with the text of the plan. Plan
    NULL: unchanged. The caller keeps the body until the next flush. */
 void sql_write(const struct prepared_request *r, uint8_t type, const struct sql_plan *plan, const uint8_t *body, size_t size);
-/* The last SQL with names was this statement (by number; 0: the unnamed statement), and its names have the same statements. */
-bool sql_is_current(const struct prepared_request *r, uint64_t statement);
 
 #endif

@@ -28,6 +28,10 @@ enum op_kind {
 	OP_NAME_TOO_LONG	/* in place of a message with a long name: fails */
 };
 
+static inline bool op_changes_entry(const struct prepared_op *op)
+{
+	return op->kind == OP_PARSE || op->kind == OP_REPARSE || op->kind == OP_EVICT;
+}
 static inline bool op_changes_unnamed(const struct prepared_op *op)
 {
 	return op->kind == OP_UNNAMED || op->kind == OP_UNNAMED_QUERY;
@@ -46,8 +50,6 @@ struct prepared_server *prepared_server_of(struct server *server);
 /* A change (OP_UNNAMED, OP_UNNAMED_QUERY) is sent: enters it in the journal. With `has_text` the caller appends the new text to client->text, which is
    empty now. False: no memory. */
 bool unnamed_change_sent(struct prepared_client *client, struct prepared_server *server, enum op_kind kind, bool has_text, uint32_t batch);
-/* The oldest change succeeded (`done`), or failed or was skipped. */
-void unnamed_change_ended(struct prepared_client *client, const struct prepared_op *op, bool done);
 /* The text is unknown from now on, except for changes in flight. */
 static inline void unnamed_forget(struct prepared_client *c)
 {
@@ -79,13 +81,10 @@ struct prepared_name *name_new(struct prepared_client *client, const char *text,
 void name_drop(struct world *world, struct prepared_name **name);
 /* A message is sent after which the name has this statement (NULL: none). */
 void name_change_sent(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *statement, uint32_t batch);
-/* The oldest change, to this statement, succeeded (`done`), or failed or was skipped. A name without a statement is freed, unless the journal has a
-   reference. */
-void name_change_ended(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *statement, bool done);
 /* The name has this statement of the same text from now on; while a change is in flight, only until its answer. Keeps the first statement in
    `original`, unless that is private. */
 void name_move(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *statement);
-/* The statement is unknown from now on, except for changes in flight. The name may be freed, as above. */
+/* The statement is unknown from now on, except for changes in flight. The name may be freed, as by op_change_ended(). */
 void name_forget(struct world *world, struct prepared_client *client, struct prepared_name *name);
 /* Sets the statements of a new name of the table from a handover; NULL is allowed. */
 void name_restore(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *sent, struct statement *confirmed);
@@ -120,8 +119,6 @@ static inline void entry_used(struct prepared_server *s, struct prepared_entry *
 }
 /* A Parse (`present`) or Close of the statement is sent. False: no memory; a Close does not fail. */
 bool entry_change_sent(struct prepared_server *server, struct statement *statement, bool present, uint32_t batch);
-/* The oldest change of op->statement succeeded (`done`), or failed or was skipped. Frees an entry that is absent. */
-void entry_change_ended(struct world *world, struct prepared_server *server, const struct prepared_op *op, bool done);
 /* Sets the confirmed state. */
 void entry_confirm(struct prepared_server *server, struct prepared_entry *entry, bool present, enum parse_validity validity);
 
@@ -139,5 +136,8 @@ enum parse_validity op_validity(const struct prepared_server *server, uint32_t i
 /* Removes the oldest operation and returns it with its current validity; op_release() frees it. */
 struct prepared_op op_take(struct prepared_server *server);
 void op_release(struct world *world, struct prepared_op *op);
+/* The changes of the operation that was taken succeeded (`done`), or failed or were skipped. Frees an entry that is absent, and a name without a
+   statement unless the journal has a reference. Client NULL: the client has gone. */
+void op_change_ended(struct world *world, struct prepared_server *server, struct prepared_client *client, const struct prepared_op *op, bool done);
 
 #endif

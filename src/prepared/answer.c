@@ -73,41 +73,16 @@ static void types_received(const struct prepared_op *op, uint64_t types)
 /* The operation succeeded (`done`), or failed or was skipped. */
 static ALWAYS_INLINE void op_ended(struct server *s, struct client *c, const struct prepared_op *op, bool done)
 {
-	struct world *w = s->peer.world;
 	const struct prepared_entry *e;
 
-	switch ((enum op_kind)op->kind) {
-	case OP_PARSE:
-	case OP_REPARSE:
-	case OP_EVICT:
-		entry_change_ended(w, s->prepared, op, done);
-		break;
-	case OP_UNNAMED:
+	/* nearly every operation */
+	if (op->kind == OP_USE)
+		return;
+	if (op->kind == OP_UNNAMED || op->kind == OP_UNNAMED_REPARSE)
 		unnamed_ended(s, done);
-		if (c)
-			unnamed_change_ended(c->prepared, op, done);
-		break;
-	case OP_UNNAMED_REPARSE:
-		unnamed_ended(s, done);
-		break;
-	case OP_UNNAMED_QUERY:
-		if (c)
-			unnamed_change_ended(c->prepared, op, done);
-		break;
-	case OP_DESCRIBE:
+	else if (op->kind == OP_DESCRIBE)
 		describe_ended(s, c, op, done);
-		break;
-	case OP_KNOWN:
-	case OP_CLOSE:
-	case OP_USE:
-	case OP_DUPLICATE:
-	case OP_BEFORE_SQL:
-	case OP_TYPES_DIFFER:
-	case OP_NAME_TOO_LONG:
-		break;
-	}
-	if (c && op_changes_name(op))
-		name_change_ended(w, c->prepared, op->name, op->statement, done);
+	op_change_ended(s->peer.world, s->prepared, c ? c->prepared : NULL, op, done);
 	if (done && c && op->kind == OP_KNOWN && (e = entry_find(s->prepared, op->statement)) != NULL)
 		types_received(op, e->types);
 }

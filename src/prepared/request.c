@@ -250,6 +250,22 @@ static bool must_flush(const struct prepared_request *r)
 	return false;
 }
 
+/* The last SQL with names was this statement (by number; 0: the unnamed statement), and its names have the same statements. */
+static bool sql_is_current(const struct prepared_request *r, uint64_t statement)
+{
+	const struct prepared_sql *sql = r->pc->sql;
+
+	if (!sql || sql->server != r->s->peer.id || sql->batch != r->s->batch || sql->statement != statement || sql->deallocated > 0)
+		return false;
+	for (uint32_t i = 0; i < sql->count; i++) {
+		const struct prepared_sql_name *n = &sql->names[i];
+
+		if (n->name && (!n->name->sent || (!n->drops && strcmp(n->name->sent->end, n->end) != 0)))
+			return false;
+	}
+	return true;
+}
+
 /* Uses a statement that may deallocate statements, change the meaning of texts, or name other statements; in the last case it is parsed again.
    VERDICT_PASS: it may be used. */
 static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)

@@ -338,21 +338,6 @@ enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, c
 	return done && (!is_query || end_inserted(r, true)) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
-bool sql_is_current(const struct prepared_request *r, uint64_t statement)
-{
-	const struct prepared_sql *sql = r->pc->sql;
-
-	if (!sql || sql->server != r->s->peer.id || sql->batch != r->s->batch || sql->statement != statement || sql->deallocated > 0)
-		return false;
-	for (uint32_t i = 0; i < sql->count; i++) {
-		const struct prepared_sql_name *n = &sql->names[i];
-
-		if (n->name && (!n->name->sent || (!n->drops && strcmp(n->name->sent->end, n->end) != 0)))
-			return false;
-	}
-	return true;
-}
-
 /* ---- SQL: the text ---- */
 
 /* Returns by how many bytes the server's names are longer; 0 without a plan. */

@@ -133,7 +133,7 @@ bool unnamed_change_sent(struct prepared_client *pc, struct prepared_server *ps,
 	return true;
 }
 
-void unnamed_change_ended(struct prepared_client *pc, const struct prepared_op *op, bool done)
+static ALWAYS_INLINE void unnamed_change_ended(struct prepared_client *pc, const struct prepared_op *op, bool done)
 {
 	pc->in_flight--;
 	if (done) {
@@ -279,7 +279,7 @@ static void name_settle(struct world *w, struct prepared_client *pc, struct prep
 		name_remove(w, pc, n);
 }
 
-void name_change_ended(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st, bool done)
+static ALWAYS_INLINE void name_change_ended(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st, bool done)
 {
 	if (done) {
 		name_confirm(w, pc, n, st);
@@ -414,7 +414,7 @@ void entry_confirm(struct prepared_server *ps, struct prepared_entry *e, bool pr
 	ps->has_uncertain = true;
 }
 
-void entry_change_ended(struct world *w, struct prepared_server *ps, const struct prepared_op *op, bool done)
+static ALWAYS_INLINE void entry_change_ended(struct world *w, struct prepared_server *ps, const struct prepared_op *op, bool done)
 {
 	struct prepared_entry *e = entry_find(ps, op->statement);
 
@@ -487,6 +487,16 @@ struct prepared_op op_take(struct prepared_server *ps)
 	ps->op_first++;
 	ps->op_count--;
 	return op;
+}
+
+void op_change_ended(struct world *w, struct prepared_server *ps, struct prepared_client *pc, const struct prepared_op *op, bool done)
+{
+	if (op_changes_entry(op))
+		entry_change_ended(w, ps, op, done);
+	if (pc && op_changes_unnamed(op))
+		unnamed_change_ended(pc, op, done);
+	if (pc && op_changes_name(op))
+		name_change_ended(w, pc, op->name, op->statement, done);
 }
 
 void op_release(struct world *w, struct prepared_op *op)

@@ -118,23 +118,12 @@ static inline void send_unnamed(const char *text)
 
 /* ---- answers ---- */
 
-static inline void answer_entry(const struct prepared_op *op, bool done)
-{
-	if (op->kind != OP_PARSE && op->kind != OP_REPARSE && op->kind != OP_EVICT)
-		return;
-	entry_change_ended(&world, has, op, done);
-}
-
 /* The oldest operation in progress. */
 static inline void answer(bool done)
 {
 	struct prepared_op op = op_take(has);
 
-	if (op_changes_unnamed(&op))
-		unnamed_change_ended(mine, &op, done);
-	answer_entry(&op, done);
-	if (op_changes_name(&op))
-		name_change_ended(&world, mine, op.name, op.statement, done);
+	op_change_ended(&world, has, mine, &op, done);
 	op_release(&world, &op);
 }
 

@@ -347,7 +347,7 @@ static void answer_reparse(struct statement *statement)
 	struct prepared_op op = op_take(has);
 
 	CHECK(op.statement == statement);
-	entry_change_ended(&world, has, &op, true);
+	op_change_ended(&world, has, mine, &op, true);
 	op_release(&world, &op);
 }
 
