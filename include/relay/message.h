@@ -5,7 +5,7 @@
 #include "pg/message.h"
 
 /*
- * Messages of clients and servers: see message.c.
+ * Messages of clients (message.c), and answers of servers (from_server.c).
  */
 /* The result of a walk over the read buffer: the bytes that are done, and what happens with the message after them. */
 struct walk { size_t used; enum verdict verdict; };

@@ -80,7 +80,5 @@ bool release_may_move(const struct server *server);
 /* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave, which follows all others. PG_OK: it is; PG_MORE:
    more bytes are needed; PG_BAD: it is not. */
 enum pg_verdict release_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
-/* The answer to task_leave has arrived, and the client has all earlier messages. The server ends. */
-void release_all_said(struct server *server);
 
 #endif

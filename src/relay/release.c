@@ -250,19 +250,6 @@ enum pg_verdict release_look_for_reply(const struct server *s, const uint8_t *at
 	return look < sizeof(reply) ? PG_MORE : PG_OK;
 }
 
-void release_all_said(struct server *s)
-{
-	struct client *c = client_of(s->pooled.link);
-
-	/* no other server would know its transaction */
-	if (s->status != 'I' || s->ledger.answered || s->said_fatal) {
-		server_end(s, REASON_ACCOUNT_LOST, NULL);
-		return;
-	}
-	server_end_leaving(s, REASON_ACCOUNT_LOST, false);
-	client_resume(c);
-}
-
 /* RELEASE_ASK: the transaction is over, and the client has state there, or may have. False: it has none that needs this server. */
 static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 {
