@@ -46,10 +46,9 @@ struct hba_line {
 };
 
 /* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the logins that it could concern
-   (rule.is_faulty). False: the record has no fields, and there is no line. Call hba_line_clear in any case. `tls` as for
+   (rule.is_faulty). False: the record has no fields, and there is no line; `line` may have contents in any case. `tls` as for
    hba_load. */
 bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
-void hba_line_clear(struct hba_line *line);
 
 
 #endif

@@ -64,7 +64,5 @@ struct record_word *record_word(struct hba_record *record, enum record_comma com
 void record_fault(struct hba_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* No memory for this record: the result of the whole reading cannot be used. */
 void record_no_memory(struct hba_record *record);
-/* Adds a warning; the record is used. */
-void record_warn(struct hba_record *record, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

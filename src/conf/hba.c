@@ -151,6 +151,19 @@ struct hba {
 
 /* ---- reading ---- */
 
+static void clear_names(struct hba_names *names)
+{
+	for (struct hba_pattern *node = names->patterns; node; node = node->next)
+		pattern_free(&node->pattern);
+	index_clear(&names->exact);
+}
+
+static void hba_line_clear(struct hba_line *l)
+{
+	clear_names(&l->databases);
+	clear_names(&l->users);
+}
+
 static void take_hba(void *context, struct hba_record *record)
 {
 	struct hba *hba = context;

@@ -30,6 +30,9 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+/* The record is used. */
+#define WARN(record, ...) conf_problem_add((record)->reader->problems, true, (record)->file, (record)->line, __VA_ARGS__)
+
 /* ---- the first field ---- */
 
 static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tls tls)
@@ -55,7 +58,7 @@ static bool read_type(struct hba_line *l, struct hba_record *record, enum hba_tl
 	}
 	l->transports = types[i].transports;
 	if (l->transports == TRANSPORT_TLS && tls == HBA_TLS_OFF)
-		record_warn(record, "hostssl fits nobody while \"client_tls_sslmode\" is disable");
+		WARN(record, "hostssl fits nobody while \"client_tls_sslmode\" is disable");
 	return true;
 }
 
@@ -340,7 +343,7 @@ static void take_option(struct hba_line *l, struct hba_record *record, struct ld
 		l->rule.pam_service = value;
 	} else if (method == AUTH_PAM && strcmp(name, "pam_use_hostname") == 0) {
 		if (strcmp(value, "1") == 0)
-			record_warn(record, "\"pam_use_hostname\" has no effect: PAM gets the address");
+			WARN(record, "\"pam_use_hostname\" has no effect: PAM gets the address");
 	} else if (!ldap) {
 		record_fault(record, "\"%.64s\" is no option of %s", name, auth_methods[method].keyword);
 	} else if (!ldap_options_take(ldap, name, value, record->reader->arena, why, sizeof(why))) {
@@ -366,7 +369,7 @@ static void read_options(struct hba_line *l, struct hba_record *record)
 	if (!record->is_faulty && ldap && !ldap_options_check(ldap, why, sizeof(why)))
 		record_fault(record, "%s", why);
 	if (!record->is_faulty && ldap && ldap_options_lack(ldap))
-		record_warn(record, "ldap lets nobody in: %s", ldap_options_lack(ldap));
+		WARN(record, "ldap lets nobody in: %s", ldap_options_lack(ldap));
 	l->rule.ldap = ldap;
 }
 
@@ -416,15 +419,15 @@ static bool read_fields(struct hba_line *l, struct hba_record *record, enum hba_
 
 		/* the line stays in force: without it, a later line with a weaker method could apply */
 		if (row->lacks)
-			record_warn(record, "%s lets nobody in: this pgweir was built without %s", row->keyword, row->lacks);
+			WARN(record, "%s lets nobody in: this pgweir was built without %s", row->keyword, row->lacks);
 		if (row->needs & AUTH_NEEDS_UNIX_SOCKET && l->transports != TRANSPORT_LOCAL)
-			record_warn(record, "%s lets nobody in but over a Unix socket", row->keyword);
+			WARN(record, "%s lets nobody in but over a Unix socket", row->keyword);
 		if (row->needs & AUTH_NEEDS_CERTIFICATE && !(l->transports & TRANSPORT_TLS))
-			record_warn(record, "%s lets nobody in without TLS", row->keyword);
+			WARN(record, "%s lets nobody in without TLS", row->keyword);
 	}
 	if (!record->is_faulty && tls == HBA_TLS_ON &&
 	    (auth_methods[l->rule.method].needs & AUTH_NEEDS_CERTIFICATE || l->rule.certificate != HBA_CERTIFICATE_NONE))
-		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
+		WARN(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
 	if (!record->is_faulty)
 		return true;
 	if (has_loose_comma(record->text))
@@ -463,17 +466,4 @@ bool hba_line_read(struct hba_line *l, struct hba_record *record, enum hba_tls t
 		.file = l->rule.file, .line = l->rule.line, .is_unknown = true, .is_faulty = l->rule.is_faulty, .method = AUTH_REJECT,
 	};
 	return true;
-}
-
-static void clear_names(struct hba_names *names)
-{
-	for (struct hba_pattern *node = names->patterns; node; node = node->next)
-		pattern_free(&node->pattern);
-	index_clear(&names->exact);
-}
-
-void hba_line_clear(struct hba_line *l)
-{
-	clear_names(&l->databases);
-	clear_names(&l->users);
 }

@@ -70,17 +70,6 @@ void record_fault(struct hba_record *record, const char *format, ...)
 /* The same, and the rest of the record cannot be read. */
 #define FAULT_AND_STOP(record, ...) (record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
 
-void record_warn(struct hba_record *record, const char *format, ...)
-{
-	char text[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	conf_problem_add(record->reader->problems, true, record->file, record->line, "%s", text);
-}
-
 void record_no_memory(struct hba_record *record)
 {
 	record->reader->is_out_of_memory = true;
