@@ -56,8 +56,6 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 int pool_clients(const struct pool *pool);		/* all clients on its lists, including cancel requests */
 /* Only internal requests use the pool: a server that is opened now counts as pool_server.for_internal. */
 bool pool_is_for_internal(const struct pool *pool);
-/* Clears pool_server.last where it is this client; `client` NULL: in all servers of the pool. */
-void pool_forget_last(struct pool *pool, const struct pool_client *client);
 
 /* schedule.c */
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */

@@ -132,11 +132,12 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 	}
 }
 
-NEVER_INLINE void pool_forget_last(struct pool *pool, const struct pool_client *client)
+/* Clears pool_server.last where it is this client. */
+static NEVER_INLINE void forget_last(struct pool *pool, const struct pool_client *client)
 {
 	for (int state = 0; state < SERVER_STATES; state++) {
 		LIST_EACH(node, &pool->servers[state])
-			if (!client || server_at(node)->last == client)
+			if (server_at(node)->last == client)
 				server_at(node)->last = NULL;
 	}
 }
@@ -151,7 +152,7 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 	ASSERT(was != CLIENT_ACTIVE || !client->link);
 	ASSERT(state != CLIENT_DEAD || !client->link);
 	if (state == CLIENT_DEAD && client->pool && pool_keeps_state(client->pool))
-		pool_forget_last(client->pool, client);
+		forget_last(client->pool, client);
 	client_delist(pools, client);
 	client->state = next;
 	client->since = now;

@@ -620,8 +620,10 @@ static void renew(struct pool *pool)
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
 		pool_retire(pool, REASON_OBSOLETE, REASON_OBSOLETE, true);
 	/* clients have ended that the pool did not record while session_state was not full */
-	if (!kept_state && pool_keeps_state(pool))
-		pool_forget_last(pool, NULL);
+	for (int state = 0; !kept_state && pool_keeps_state(pool) && state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state])
+			server_at(node)->last = NULL;
+	}
 }
 
 static void database_renew_allowances(struct database *database)

@@ -86,9 +86,6 @@ void connection_go_on(struct connection *c);
 void json_answer(struct connection *c, const char *items);
 void metrics_answer(struct connection *c);
 
-/* Appends a text as a JSON string. */
-void json_text(struct bytes *out, const char *text, size_t size);
-
 /* The page, written by etc/embed.sh from page.html. */
 extern const char web_page[];
 extern const size_t web_page_size;

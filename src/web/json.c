@@ -39,7 +39,7 @@ static void quote(struct bytes *out, const char *text, size_t size)
 	bytes_append_u8(out, '"');
 }
 
-void json_text(struct bytes *out, const char *text, size_t size)
+static void json_text(struct bytes *out, const char *text, size_t size)
 {
 	size_t shown = printable_write(NULL, text, size);
 	char *copy = shown == size ? NULL : mem_try(shown);
