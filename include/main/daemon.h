@@ -36,40 +36,4 @@ void limits_need_descriptors(uint64_t count);
 /* Logs the limit and the necessary number, and how to raise the limit if it is too low. Called when the log file is open. */
 void limits_log(uint64_t count, int64_t max_client_conn);
 
-/* ---- signals ---- */
-
-struct event_base;
-
-/* The action that a signal requests; named like console commands. */
-enum signal_wish {
-	WISH_NOTHING,
-	WISH_RELOAD,
-	WISH_PAUSE,
-	WISH_RESUME,
-	WISH_SHUTDOWN_WAIT_FOR_CLIENTS,
-	WISH_SHUTDOWN_WAIT_FOR_SERVERS,
-	WISH_SHUTDOWN
-};
-
-/* The state of the process, which determines the meaning of a signal. A shutdown may have been requested by a signal or on the
-   console. */
-enum signal_moment {
-	MOMENT_USUAL,
-	MOMENT_PAUSED,
-	MOMENT_SUSPENDED,
-	MOMENT_SHUTDOWN,
-	MOMENT_SHUTDOWN_PAUSED,			/* also while the shutdown waits for servers, so that no server is lent */
-	MOMENTS
-};
-
-/* Returns the action, and writes the line for the log, without a line feed: "got SIGTERM, shutting down, ...". */
-enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text, size_t size);
-
-/* Calls `on_signal` from the event loop for each signal, and ignores SIGPIPE. NULL: no memory. */
-struct signals;
-typedef void signals_on_signal(void *context, int signum);
-struct signals *signals_open(struct event_base *base, signals_on_signal *on_signal, void *context);
-/* The process is about to end: ignores signals from now on. Sets *signals to NULL; *signals may be NULL. */
-void signals_close(struct signals **signals);
-
 #endif

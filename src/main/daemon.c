@@ -1,5 +1,5 @@
 /*
- * The process as a daemon: going into the background, switching from root to another user, limits, and signals.
+ * The process as a daemon: going into the background, switching from root to another user, and limits.
  *
  * As usual there are two forks: the first child starts a session and ends; the second is not a session leader and can never get
  * a controlling terminal. The calling process waits until the daemon listens, so its exit status tells whether the start
@@ -9,12 +9,10 @@
 #include "main/daemon.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,106 +160,4 @@ void limits_log(uint64_t count, int64_t max_client_conn)
 		log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64 " are allowed: raise the limit "
 			    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower max_client_conn or the pool sizes",
 			    count, (uint64_t)have.rlim_cur);
-}
-
-/* ---- signals ---- */
-
-/*
- * Signals, with one row each. The event loop delivers them, so handlers have no restrictions. A second TERM or INT during a
- * shutdown ends the process at once. The log lines are PgBouncer's.
- */
-
-/* The action in a state of the process, and the text after the signal's name in the log. */
-struct answer {
-	enum signal_wish wish;
-	const char *text;
-};
-
-#define ALWAYS(wish, text) { { wish, text }, { wish, text }, { wish, text }, { wish, text }, { wish, text } }
-#define TWICE(wish, text) { { wish, text }, { wish, text }, { wish, text }, SECOND, SECOND }
-#define SECOND { WISH_SHUTDOWN, " while shutting down, fast exit" }
-#define PAUSING { WISH_PAUSE, ", pausing all activity" }
-#define PAUSED { WISH_NOTHING, ", but already paused/suspended" }
-#define IGNORED { WISH_NOTHING, " while shutting down, ignoring" }
-
-static const struct signal_row {
-	int signum;
-	const char *name;
-	struct answer answers[MOMENTS];
-} signal_rows[] = {
-	{ SIGHUP, "SIGHUP", ALWAYS(WISH_RELOAD, ", re-reading config") },
-	{ SIGTERM, "SIGTERM", TWICE(WISH_SHUTDOWN_WAIT_FOR_CLIENTS, ", shutting down, waiting for all clients disconnect") },
-	{ SIGINT, "SIGINT",
-	  TWICE(WISH_SHUTDOWN_WAIT_FOR_SERVERS, ", shutting down, waiting for all servers connections to be released") },
-	{ SIGQUIT, "SIGQUIT", ALWAYS(WISH_SHUTDOWN, ", fast exit") },
-	{ SIGUSR1, "SIGUSR1", { PAUSING, PAUSED, PAUSED, PAUSING, PAUSED } },
-	{ SIGUSR2, "SIGUSR2",
-	  { { WISH_NOTHING, ", but not paused/suspended" }, { WISH_RESUME, ", continuing from PAUSE" },
-	    { WISH_RESUME, ", continuing from SUSPEND" }, IGNORED, IGNORED } },
-};
-#define SIGNAL_ROWS (sizeof signal_rows / sizeof *signal_rows)
-
-struct signals {
-	struct event *events[SIGNAL_ROWS];
-	signals_on_signal *on_signal;
-	void *context;
-};
-
-enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text, size_t size)
-{
-	const struct signal_row *row = signal_rows;
-
-	while (row < signal_rows + SIGNAL_ROWS && row->signum != signum)
-		row++;
-	if (row == signal_rows + SIGNAL_ROWS) {
-		snprintf(text, size, "got signal");
-		return WISH_NOTHING;
-	}
-	snprintf(text, size, "got %s%s", row->name, row->answers[moment].text);
-	return row->answers[moment].wish;
-}
-
-static void on_event(evutil_socket_t signum, short what, void *context)
-{
-	struct signals *signals = context;
-
-	(void)what;
-	signals->on_signal(signals->context, (int)signum);
-}
-
-struct signals *signals_open(struct event_base *base, signals_on_signal *on_signal, void *context)
-{
-	struct signals *signals = mem_try(sizeof *signals);
-
-	if (!signals)
-		return NULL;
-	signals->on_signal = on_signal;
-	signals->context = context;
-	for (size_t i = 0; i < SIGNAL_ROWS; i++) {
-		signals->events[i] = evsignal_new(base, signal_rows[i].signum, on_event, signals);
-		if (!signals->events[i] || event_add(signals->events[i], NULL) < 0) {
-			signals_close(&signals);
-			return NULL;
-		}
-	}
-	/* errno reports both: the reader has gone, or the log has reached the limit of file size */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	return signals;
-}
-
-void signals_close(struct signals **signals)
-{
-	struct signals *s = *signals;
-
-	*signals = NULL;
-	if (!s)
-		return;
-	for (size_t i = 0; i < SIGNAL_ROWS; i++)
-		if (s->events[i]) {
-			event_free(s->events[i]);
-			/* a second signal must not kill a process that is ending */
-			signal(signal_rows[i].signum, SIG_IGN);
-		}
-	mem_free(s);
 }

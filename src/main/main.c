@@ -26,6 +26,7 @@
 #include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,7 +166,75 @@ static void shut_down(void *context, enum world_drain how)
 
 /* ---- signals ---- */
 
-static void on_signal(void *context, int signum)
+/* The action that a signal requests; named like console commands. */
+enum signal_wish {
+	WISH_NOTHING,
+	WISH_RELOAD,
+	WISH_PAUSE,
+	WISH_RESUME,
+	WISH_SHUTDOWN_WAIT_FOR_CLIENTS,
+	WISH_SHUTDOWN_WAIT_FOR_SERVERS,
+	WISH_SHUTDOWN
+};
+
+/* The state of the process, which determines the meaning of a signal. A shutdown may have been requested by a signal or on the
+   console. */
+enum signal_moment {
+	MOMENT_USUAL,
+	MOMENT_PAUSED,
+	MOMENT_SUSPENDED,
+	MOMENT_SHUTDOWN,
+	MOMENT_SHUTDOWN_PAUSED,			/* also while the shutdown waits for servers, so that no server is lent */
+	MOMENTS
+};
+
+/*
+ * Signals, with one row each. The event loop delivers them, so handlers have no restrictions. A second TERM or INT during a
+ * shutdown ends the process at once. The log lines are PgBouncer's.
+ */
+
+/* The action in a state of the process, and the text after the signal's name in the log. */
+struct answer {
+	enum signal_wish wish;
+	const char *text;
+};
+
+#define ALWAYS(wish, text) { { wish, text }, { wish, text }, { wish, text }, { wish, text }, { wish, text } }
+#define TWICE(wish, text) { { wish, text }, { wish, text }, { wish, text }, SECOND, SECOND }
+#define SECOND { WISH_SHUTDOWN, " while shutting down, fast exit" }
+#define PAUSING { WISH_PAUSE, ", pausing all activity" }
+#define PAUSED { WISH_NOTHING, ", but already paused/suspended" }
+#define IGNORED { WISH_NOTHING, " while shutting down, ignoring" }
+
+static const struct signal_row {
+	int signum;
+	const char *name;
+	struct answer answers[MOMENTS];
+} signal_rows[] = {
+	{ SIGHUP, "SIGHUP", ALWAYS(WISH_RELOAD, ", re-reading config") },
+	{ SIGTERM, "SIGTERM", TWICE(WISH_SHUTDOWN_WAIT_FOR_CLIENTS, ", shutting down, waiting for all clients disconnect") },
+	{ SIGINT, "SIGINT",
+	  TWICE(WISH_SHUTDOWN_WAIT_FOR_SERVERS, ", shutting down, waiting for all servers connections to be released") },
+	{ SIGQUIT, "SIGQUIT", ALWAYS(WISH_SHUTDOWN, ", fast exit") },
+	{ SIGUSR1, "SIGUSR1", { PAUSING, PAUSED, PAUSED, PAUSING, PAUSED } },
+	{ SIGUSR2, "SIGUSR2",
+	  { { WISH_NOTHING, ", but not paused/suspended" }, { WISH_RESUME, ", continuing from PAUSE" },
+	    { WISH_RESUME, ", continuing from SUSPEND" }, IGNORED, IGNORED } },
+};
+#define SIGNAL_ROWS (sizeof signal_rows / sizeof *signal_rows)
+
+/* Returns the action, and writes the line for the log. */
+static enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text, size_t size)
+{
+	const struct signal_row *row = signal_rows;
+
+	while (row->signum != signum)
+		row++;
+	snprintf(text, size, "got %s%s", row->name, row->answers[moment].text);
+	return row->answers[moment].wish;
+}
+
+static void on_signal(evutil_socket_t signum, short what, void *context)
 {
 	struct conf_problems problems = { .count = 0 };
 	const struct world *w = pooler.world;
@@ -173,13 +242,14 @@ static void on_signal(void *context, int signum)
 	enum signal_wish wish;
 	char text[128];
 
+	(void)what;
 	(void)context;
 	world_wake(pooler.world);
 	if (w->drain != DRAIN_OFF)
 		moment = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS ? MOMENT_SHUTDOWN_PAUSED : MOMENT_SHUTDOWN;
 	else
 		moment = w->pools->suspended ? MOMENT_SUSPENDED : w->pools->paused ? MOMENT_PAUSED : MOMENT_USUAL;
-	wish = signal_decide(signum, moment, text, sizeof(text));
+	wish = signal_decide((int)signum, moment, text, sizeof(text));
 	log_info("%s", text);
 	switch (wish) {
 	case WISH_RELOAD:
@@ -207,6 +277,31 @@ static void on_signal(void *context, int signum)
 	case WISH_NOTHING:
 		return;
 	}
+}
+
+/* Handles signals in the event loop, and ignores SIGPIPE. False: no memory. */
+static bool signals_open(struct event_base *base, struct event *events[SIGNAL_ROWS])
+{
+	for (size_t i = 0; i < SIGNAL_ROWS; i++) {
+		events[i] = evsignal_new(base, signal_rows[i].signum, on_signal, NULL);
+		if (!events[i] || event_add(events[i], NULL) < 0)
+			return false;
+	}
+	/* errno reports both: the reader has gone, or the log has reached the limit of file size */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	return true;
+}
+
+/* The process is about to end: ignores signals from now on. */
+static void signals_close(struct event *events[SIGNAL_ROWS])
+{
+	for (size_t i = 0; i < SIGNAL_ROWS; i++)
+		if (events[i]) {
+			event_free(events[i]);
+			/* a second signal must not kill a process that is ending */
+			signal(signal_rows[i].signum, SIG_IGN);
+		}
 }
 
 /* ---- the process ---- */
@@ -247,7 +342,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	struct control control = { .reload = reload, .set = set, .shutdown = shut_down, .version = PGWEIR_COMPATIBLE_VERSION };
 	long descriptors = sysconf(_SC_OPEN_MAX);
 	struct event_config *config;
-	struct signals *signals = NULL;
+	struct event *signals[SIGNAL_ROWS] = { NULL };
 	int status = 1;
 
 	/* as the user that will read them again */
@@ -269,8 +364,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	}
 	pooler.console = console_new(pooler.world, &control);
 	pooler.web = web_new(pooler.world, control.version);
-	signals = signals_open(pooler.base, on_signal, NULL);
-	if (!pooler.console || !pooler.web || !signals || !turn_begin(&pooler)) {
+	if (!pooler.console || !pooler.web || !signals_open(pooler.base, signals) || !turn_begin(&pooler)) {
 		log_fatal("out of memory");
 		goto out;
 	}
@@ -307,7 +401,7 @@ out:
 	if (pooler.world)
 		world_end_sessions(pooler.world, REASON_POOLER_SHUTTING_DOWN, pooler.is_silent);
 	world_free(&pooler.world);
-	signals_close(&signals);
+	signals_close(signals);
 	if (pooler.tick)
 		event_free(pooler.tick);
 	if (pooler.base)

@@ -157,6 +157,57 @@ def test_usr2_is_ignored_while_shutting_down(scene, postgres):
     assert weir.wait_exit() == 0
 
 
+def test_each_signal_is_logged_with_its_action(scene, postgres):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction")
+    client = weir.client()
+    hold(client)
+    # ignored: both kill a process by default
+    weir.signal(signal.SIGPIPE)
+    weir.signal(signal.SIGXFSZ)
+    counts = {}
+
+    def signals(number, line):
+        counts[line] = counts.get(line, 0) + 1
+        weir.signal(number)
+        weir.wait_log("got " + line, times=counts[line])
+
+    signals(signal.SIGHUP, "SIGHUP, re-reading config")
+    signals(signal.SIGUSR2, "SIGUSR2, but not paused/suspended")
+    signals(signal.SIGUSR1, "SIGUSR1, pausing all activity")
+    signals(signal.SIGUSR1, "SIGUSR1, but already paused/suspended")
+    signals(signal.SIGUSR2, "SIGUSR2, continuing from PAUSE")
+    assert weir.admin("SUSPEND") == "SUSPEND"
+    signals(signal.SIGUSR1, "SIGUSR1, but already paused/suspended")
+    signals(signal.SIGUSR2, "SIGUSR2, continuing from SUSPEND")
+    signals(signal.SIGTERM, "SIGTERM, shutting down, waiting for all clients disconnect")
+    signals(signal.SIGHUP, "SIGHUP, re-reading config")
+    signals(signal.SIGUSR2, "SIGUSR2 while shutting down, ignoring")
+    signals(signal.SIGUSR1, "SIGUSR1, pausing all activity")
+    signals(signal.SIGUSR1, "SIGUSR1, but already paused/suspended")
+    signals(signal.SIGUSR2, "SIGUSR2 while shutting down, ignoring")
+    signals(signal.SIGTERM, "SIGTERM while shutting down, fast exit")
+    assert weir.wait_exit() == 0
+
+
+@pytest.mark.parametrize("first, line", [
+    (signal.SIGINT, "SIGINT, shutting down, waiting for all servers connections to be released"),
+    (signal.SIGTERM, "SIGTERM, shutting down, waiting for all clients disconnect")])
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_shutdown_from_a_pause_is_logged(scene, postgres, first, line, paused):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction")
+    client = weir.client()
+    hold(client)
+    if paused:
+        weir.signal(signal.SIGUSR1)
+        weir.wait_log("got SIGUSR1, pausing all activity")
+    weir.signal(first)
+    weir.wait_log("got " + line)
+    second, name = (signal.SIGQUIT, "SIGQUIT, fast exit") if paused else (signal.SIGINT, "SIGINT while shutting down, fast exit")
+    weir.signal(second)
+    weir.wait_log("got " + name)
+    assert weir.wait_exit() == 0
+
+
 # --- systemd
 
 # LISTEN_PID has to be the number of the process that becomes pgweir.
