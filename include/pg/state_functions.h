@@ -19,12 +19,15 @@ struct state_names { uint64_t bits[STATE_NAMES_WORDS]; };
 struct state_functions *state_functions_new(void);		/* without functions; NULL: no memory */
 void state_functions_free(struct state_functions **functions);	/* NULL is allowed */
 
-/* Appends the Query of the next round, without its NUL. False: there is no further round. */
-bool state_functions_ask(struct state_functions *functions, struct bytes *sql);
+/* Appends the Query of the next round, without its NUL. `before`: functions that were read earlier, or NULL. */
+enum state_functions_round {
+	STATE_FUNCTIONS_NEXT,		/* the Query has been appended */
+	STATE_FUNCTIONS_SAME,		/* the first round has found the catalogue of `before` */
+	STATE_FUNCTIONS_LAST		/* there is no further round */
+};
+enum state_functions_round state_functions_ask(struct state_functions *functions, const struct state_functions *before, struct bytes *sql);
 /* Takes a DataRow of the answer, which may be truncated. */
 void state_functions_row(struct state_functions *functions, const struct pg_frame *row);
-/* After the first round: the catalogue is the same as for `before`. */
-bool state_functions_are_same(const struct state_functions *functions, const struct state_functions *before);
 /* After the last round: adds the effects of functions to their callers. False: no memory, and the result is incomplete. */
 bool state_functions_close(struct state_functions *functions);
 

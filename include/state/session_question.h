@@ -21,7 +21,6 @@ struct session_answer {
 	char *role, *first_role;	/* notes (server_session.h) of the current role, and of the role at the start of the session; NULL: not received */
 	bool is_too_much;		/* some parameters could not be kept */
 	bool are_channels_too_many;	/* some channels could not be kept, or one has a malformed name */
-	bool is_incomplete;		/* another process has received a part of it */
 	int tries;			/* number of failed queries */
 };
 
@@ -36,7 +35,4 @@ bool session_state_ask(struct server *server);
 extern const struct server_task task_state;
 /* Frees the answer. */
 void session_question_forget(struct server *server);
-/* After a handover: task_state is under way, and the other process may have received the first part of the answer. False: no memory. */
-bool session_question_take_over(struct server *server);
-
 #endif

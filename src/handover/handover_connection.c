@@ -697,7 +697,6 @@ static void server_session_unpack(struct unpack *in, struct server *s)
 	in->bad |= task >= TASKS || (task > 0 && !tasks[task]);
 	if (!in->bad && task > 0)
 		server_task_to(s, tasks[task]);
-	in->bad |= !in->bad && s->task == &task_state && !session_question_take_over(s);
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);
 	s->needs_reset = unpack_bool(in);

@@ -149,15 +149,17 @@ static const char dangers[] =
 #define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
 	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
 
-bool state_functions_ask(struct state_functions *f, struct bytes *sql)
+enum state_functions_round state_functions_ask(struct state_functions *f, const struct state_functions *before, struct bytes *sql)
 {
+	if (before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0)
+		return STATE_FUNCTIONS_SAME;
 	if (f->rounds == 2)
-		return false;
+		return STATE_FUNCTIONS_LAST;
 	bytes_append_text(sql, bounds);
 	bytes_append_text(sql, fingerprint);
 	if (f->rounds++ == 0) {
 		bytes_append_text(sql, end_of_timeout);
-		return true;
+		return STATE_FUNCTIONS_NEXT;
 	}
 	/* 'n', oid, name, flags: functions and views */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
@@ -201,7 +203,7 @@ bool state_functions_ask(struct state_functions *f, struct bytes *sql)
 		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND " DANGEROUS("t.tgqual") ") "
 		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND " DANGEROUS("y.typdefaultbin") ");");
 	bytes_append_text(sql, end_of_timeout);
-	return true;
+	return STATE_FUNCTIONS_NEXT;
 }
 
 /* ---- answers ---- */
@@ -542,11 +544,6 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 		f->writes.said |= has_flag(&c[3], 'w') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
 		f->reads.said |= has_flag(&c[3], 'r') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
 	}
-}
-
-bool state_functions_are_same(const struct state_functions *f, const struct state_functions *before)
-{
-	return before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0;
 }
 
 /* The effects of a function for its callers. */

@@ -30,17 +30,15 @@ struct functions_question {
 	unsigned changes;		/* of->changes when it began */
 };
 
-/* Sends the next query; the server may end. False: there is none. */
-static bool send_question(struct server *s)
+/* Sends the query of the next round, if there is one; the server may end. */
+static enum state_functions_round send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
+	enum state_functions_round round = state_functions_ask(s->session.functions->found, s->session.functions->of->all, &sql);
 
-	if (!state_functions_ask(s->session.functions->found, &sql) && !sql.failed) {
-		bytes_free(&sql);
-		return false;
-	}
-	server_run_and_free(s, &task_functions, &sql);
-	return true;
+	if (round == STATE_FUNCTIONS_NEXT)
+		server_run_and_free(s, &task_functions, &sql);
+	return round;
 }
 
 /* Returns the functions of the pool's database, from another pool of the database or new ones. NULL: no memory. */
@@ -137,15 +135,18 @@ static void take_over(struct server *s, struct database_functions *known)
 static bool learn(struct server *s)
 {
 	struct database_functions *known = s->session.functions ? s->session.functions->of : NULL;
+	enum state_functions_round round = STATE_FUNCTIONS_SAME;
 	bool failed = s->task_failed;
 	char name[POOL_TEXT];
 
 	/* another process has sent the query */
 	if (!known)
 		return false;
-	if (!failed && !state_functions_are_same(s->session.functions->found, known->all)) {
-		if (send_question(s))
-			return true;
+	if (!failed)
+		round = send_question(s);
+	if (round == STATE_FUNCTIONS_NEXT)
+		return true;
+	if (round == STATE_FUNCTIONS_LAST) {
 		failed = !state_functions_close(s->session.functions->found);
 		if (!failed)
 			take_over(s, known);

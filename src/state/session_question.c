@@ -110,23 +110,25 @@ static void clear_answer(struct session_answer *a)
 	a->count = 0;
 	a->pins = 0;
 	a->channel_count = 0;
-	a->is_incomplete = a->is_too_much = a->are_channels_too_many = false;
+	a->is_too_much = a->are_channels_too_many = false;
 }
 
-/* Appends the SQL that asks the server for the facts in doubt, without a NUL. Creates session.answer, or clears session.answer for another try. False: no
-   memory. */
-static bool question_sql(struct server *s, struct bytes *sql)
+/* Asks the server for the facts in doubt. Creates session.answer, or clears session.answer for another try. False: no memory; the server has ended. */
+static bool send_question(struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
+	struct bytes sql = BYTES_EMPTY;
 	const char *names = bytes_size(&c->session->names) > 0 ? (const char *)bytes_front(&c->session->names) : "";
 
 	if (s->session.answer)
 		clear_answer(s->session.answer);
 	else
 		s->session.answer = mem_try(sizeof(*s->session.answer));
-	if (!s->session.answer)
+	if (!s->session.answer) {
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
-	bytes_append_text(sql, without_timeout);
+	}
+	bytes_append_text(&sql, without_timeout);
 	for (size_t fact = 0; fact < sizeof(facts) / sizeof(*facts); fact++) {
 		if (!(s->session.doubts & facts[fact].fact))
 			continue;
@@ -134,34 +136,35 @@ static bool question_sql(struct server *s, struct bytes *sql)
 		case ASK_NOT:
 			break;
 		case ASK_PARAMETERS:
-			bytes_append_text(sql, parameters);
+			bytes_append_text(&sql, parameters);
 			if (!may_have_default_timeout(s, c))
-				bytes_append_text(sql, without_default_timeout);
+				bytes_append_text(&sql, without_default_timeout);
 			/* parameters with a dot are asked for by name: the names that the client has used, and the names of values from its
 			   start-up or from another process */
 			for (const char *at = names, *end = at + bytes_size(&c->session->names); at < end; at += strlen(at) + 1)
-				bytes_append_format(sql, BY_NAME, at, at);
+				bytes_append_format(&sql, BY_NAME, at, at);
 			for (size_t i = 0; i < params_others(c->params); i++) {
 				const char *name = params_other(c->params, i).name;
 
 				if (strchr(name, '.') && !asks_for(c->session, name))
-					bytes_append_format(sql, BY_NAME, name, name);
+					bytes_append_format(&sql, BY_NAME, name, name);
 			}
 			break;
 		case ASK_EXISTS:
-			bytes_append_format(sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", (int)fact, facts[fact].where);
+			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", (int)fact, facts[fact].where);
 			break;
 		case ASK_CHANNELS:
-			bytes_append_text(sql, channels);
+			bytes_append_text(&sql, channels);
 			break;
 		case ASK_ROLE:
 			/* The role at the start of the session comes last, because it may see less than the client's role. The RESET ends with
 			   this query. */
-			bytes_append_text(sql, ";SELECT " ROLE_NOTE ";SELECT ");
-			role_sql(s->session.role, true, sql);
-			bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
+			bytes_append_text(&sql, ";SELECT " ROLE_NOTE ";SELECT ");
+			role_sql(s->session.role, true, &sql);
+			bytes_append_text(&sql, ",1;SELECT " ROLE_NOTE);
 		}
 	}
+	server_run_and_free(s, &task_state, &sql);
 	return true;
 }
 
@@ -258,14 +261,6 @@ void session_question_forget(struct server *s)
 	clear_answer(s->session.answer);
 	mem_free(s->session.answer);
 	s->session.answer = NULL;
-}
-
-bool session_question_take_over(struct server *s)
-{
-	s->session.answer = mem_try(sizeof(*s->session.answer));
-	if (s->session.answer)
-		s->session.answer->is_incomplete = true;
-	return s->session.answer;
 }
 
 /* ---- the effect of the answer ---- */
@@ -394,16 +389,14 @@ static bool learn(struct server *s)
 	struct client *c = client_of(s->pooled.link);
 	struct session_answer *a = s->session.answer;
 	unsigned asked = s->session.doubts, pins;
-	struct bytes sql = BYTES_EMPTY;
 
-	if (s->task_failed || a->is_incomplete || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
+	/* without `a` another process has received a part of the answer */
+	if (s->task_failed || !a || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
 		/* asked once more, because a cancel request of the client may have hit the query */
-		if (s->said_fatal || ++a->tries == TRIES) {
+		if (s->said_fatal || (a && ++a->tries == TRIES))
 			server_end(s, REASON_STATE_UNKNOWN, NULL);
-			return false;
-		}
-		question_sql(s, &sql);
-		server_run_and_free(s, &task_state, &sql);
+		else
+			send_question(s);
 		return false;
 	}
 	if (asked & PARAMETERS) {
@@ -501,11 +494,8 @@ bool session_state_ask(struct server *s)
 	if (s->session.doubts == 0)
 		return false;
 	ASSERT(!s->session.answer);
-	if (!question_sql(s, &sql)) {
-		server_end(s, REASON_NO_MEMORY, NULL);
+	if (!send_question(s))
 		return true;
-	}
-	server_run_and_free(s, &task_state, &sql);
 	c->session->asked_at = c->last_active;
 	c->pooled.pool->state_asks++;
 	return true;

@@ -79,8 +79,6 @@ void connection_forget_password(struct connection *c);
 void connection_answer(struct connection *c, int status, const char *type);
 /* The same with a short text as its body. */
 void connection_tell(struct connection *c, int status, const char *text);
-/* Lets the work of this connection go on, in its turn. */
-void connection_go_on(struct connection *c);
 
 /* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists, separated by commas. */
 void json_answer(struct connection *c, const char *items);

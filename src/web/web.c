@@ -62,7 +62,7 @@ static void plan_work(struct web *web)
 		event_active(&web->work, EV_TIMEOUT, 0);
 }
 
-void connection_go_on(struct connection *c)
+static void connection_go_on(struct connection *c)
 {
 	struct web *web = c->web;
 	bool was_idle = list_is_empty(&web->ready);
