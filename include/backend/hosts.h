@@ -28,15 +28,6 @@ struct hosts {
 };
 void hosts_clear(struct hosts *hosts);
 
-/* Sorts the list into the order in which this dial tries it, and copies its first host to dial->host. False: no memory. */
-bool hosts_begin(struct server *server);
-/* Copies the next host to dial->host. False: there is none, or a RELOAD has changed the list. */
-bool hosts_next(struct server *server);
-/* Returns the number of hosts after the present host. */
-static inline unsigned hosts_left(const struct server *s)
-{
-	return s->dial->order_count > 0 ? s->dial->order_count - 1 - s->dial->order_at : 0;
-}
 /* The present host has accepted the connection, works, or does not work: later dials consider it. */
 enum host_note { HOST_REACHED, HOST_WORKS, HOST_FAILS };
 void hosts_note(struct server *server, enum host_note note);

@@ -2,110 +2,109 @@
  * The order in which a dial tries the hosts of a list: each host once, hosts that failed recently last; load_balance_hosts sets the first host of the
  * next dial.
  */
-#include "backend/hosts.h"
-#include "backend/server_info.h"
+#include "backend/dial.h"
+
+#include "conn/server.h"
 #include "unit.h"
+#include "whole.h"
 
 #define RETRY (15 * USEC)
+#define LIST(hosts, balance) "[databases]\nd = " hosts " port=5432 user=u load_balance_hosts=" balance HOUSE_SETTINGS "auth_type=any\nserver_login_retry=15\n"
+#define A_B_C "host=127.0.0.1,127.0.0.2,127.0.0.3"
 
-static struct conf_database conf;
-static struct pools pools;
-static struct database database = { .conf = &conf };
-static struct server_info info;
-static struct pool pool = { .pools = &pools, .database = &database, .server_cache = &info };
-static struct conf settings = { .settings.server_login_retry = RETRY };
-static struct world world = { .conf = &settings };
-static struct server server;
-static struct dial dial;
+static struct pool *pool;
+static struct server *server;
 
-static char list[200];
-static struct conf_host hosts[8];
-
-/* Sets the list of the database, as conf.c does. */
-static void set_list(const char *text)
+static void begin(const char *ini)
 {
-	conf.hosts = hosts;
-	conf.host_count = 0;
-	snprintf(list, sizeof(list), "%s", text);
-	for (char *name = strtok(list, ","); name; name = strtok(NULL, ","))
-		hosts[conf.host_count++] = (struct conf_host){ .name = name, .port = 5432 };
-	if (conf.host_count == 0)
-		hosts[conf.host_count++] = (struct conf_host){ .port = 5432 };
+	struct pools *pools;
+
+	whole_open(ini);
+	whole.servers_answer = false;
+	pools = whole.world->pools;
+	pool = pool_get(database_get(pools, "d", true, whole.world->now), user_get(pools, "u"), false, whole.world->now);
+	server = NULL;
 }
 
-static void begin(const char *text, enum load_balance balance)
-{
-	conf = (struct conf_database){ .load_balance_hosts = balance };
-	set_list(text);
-	memset(&info, 0, sizeof(info));
-	world.now = 1000 * USEC;
-	pool.generation = 7;
-	server = (struct server){ .pooled.pool = &pool, .peer.world = &world, .dial = &dial };
-	memset(&dial, 0, sizeof(dial));
-}
-
+/* An administrator ends the dial, which says nothing about its host. */
 static void dial_over(void)
 {
-	mem_free(dial.order);
-	memset(&dial, 0, sizeof(dial));
+	if (server)
+		server_end(server, REASON_ADMIN_KILL, NULL);
+	house_settle(&whole);
+	server = NULL;
+}
+
+static void pass(usec_t time)
+{
+	dial_over();
+	house_tick(&whole, time);
 }
 
 static void end(void)
 {
 	dial_over();
-	hosts_clear(&info.hosts);
-	CHECK(!pools.hosts);
+	whole_close();
 }
 
 static void dial_begins(void)
 {
 	dial_over();
-	dial.generation = pool.generation;
-	CHECK(hosts_begin(&server));
-	CHECK_INT(dial.port, 5432);
+	dial_begin(pool, whole.world, NULL, NULL);
+	server = whole_last_server();
+	CHECK(server && server->dial && server->dial->order);
+	CHECK_INT(server->dial->port, 5432);
 }
 
-/* Returns all hosts that one dial tries if none works and none is known to fail. */
+/* Returns the hosts in the order in which the next dial tries them: "a" for 127.0.0.1, "b" for 127.0.0.2, ... */
 static const char *tried(void)
 {
-	static char seen[200];
+	static char seen[20];
+	const struct conf_database *conf = pool->database->conf;
 	size_t size = 0;
 
 	dial_begins();
-	do {
-		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%s%s", size ? " " : "", dial.host);
-	} while (hosts_next(&server));
-	CHECK_INT(hosts_left(&server), 0);
+	CHECK_TEXT(server->dial->host, conf->hosts[server->dial->order[0]].name);
+	for (unsigned i = 0; i < server->dial->order_count; i++) {
+		const char *name = conf->hosts[server->dial->order[i]].name;
+
+		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%s%c", size ? " " : "", name[strlen(name) - 1] - '1' + 'a');
+	}
 	return seen;
 }
 
 /* A dial connects to this host, or fails. */
-static void note(const char *host, bool works)
+static void note(char host, bool works)
 {
 	dial_begins();
-	while (strcmp(dial.host, host) != 0)
-		if (!hosts_next(&server)) {
-			UNIT_FAIL("no host %s", host);
+	while (server->dial->order[server->dial->order_at] != (unsigned)(host - 'a'))
+		if (++server->dial->order_at == server->dial->order_count) {
+			UNIT_FAIL("no host %c", host);
 			return;
 		}
-	hosts_note(&server, works ? HOST_WORKS : HOST_FAILS);
+	hosts_note(server, works ? HOST_WORKS : HOST_FAILS);
 }
 
 TEST(hosts_are_tried_one_after_another)
 {
-	begin("a,b,c", BALANCE_DISABLE);
+	begin(LIST(A_B_C, "disable"));
 	CHECK_TEXT(tried(), "a b c");
 	CHECK_TEXT(tried(), "a b c");
+	/* each host once, and then none */
 	dial_begins();
-	CHECK_INT(hosts_left(&server), 2);
-	CHECK(hosts_next(&server));
-	CHECK_INT(hosts_left(&server), 1);
+	for (int i = 0; i < 2; i++) {
+		dial_give_way(server, REASON_CONNECT_FAILED, "down");
+		house_settle(&whole);
+		CHECK_TEXT(server->dial->host, i == 0 ? "127.0.0.2" : "127.0.0.3");
+	}
+	dial_give_way(server, REASON_CONNECT_FAILED, "down");
+	CHECK(peer_is_ending(&server->peer));
 	end();
 }
 
 TEST(round_robin)
 {
-	begin("a,b,c", BALANCE_ROUND_ROBIN);
+	begin(LIST(A_B_C, "round-robin"));
 	CHECK_TEXT(tried(), "a b c");
 	CHECK_TEXT(tried(), "b c a");
 	CHECK_TEXT(tried(), "c a b");
@@ -115,9 +114,9 @@ TEST(round_robin)
 
 TEST(one_host)
 {
-	begin("a", BALANCE_ROUND_ROBIN);
+	begin(LIST("host=127.0.0.1", "round-robin"));
 	CHECK_TEXT(tried(), "a");
-	note("a", false);
+	note('a', false);
 	/* there is no other host */
 	CHECK_TEXT(tried(), "a");
 	end();
@@ -125,35 +124,37 @@ TEST(one_host)
 
 TEST(empty_host_is_the_socket_directory)
 {
-	begin("", BALANCE_DISABLE);
-	CHECK_TEXT(tried(), "/tmp");
+	begin("[databases]\nd = port=5432 user=u" HOUSE_SETTINGS "auth_type=any\nunix_socket_dir=/nonexistent\n");
+	dial_begin(pool, whole.world, NULL, NULL);
+	house_settle(&whole);
+	CHECK(pool->login_failed);
+	CHECK(HASH_COUNT(pool->pools->hosts) == 1 && strcmp(pool->pools->hosts->key, "/nonexistent:5432") == 0);
 	end();
-	begin("", BALANCE_DISABLE);
-	settings.settings.unix_socket_dir = "/run/x";
-	CHECK_TEXT(tried(), "/run/x");
-	settings.settings.unix_socket_dir = NULL;
+	begin("[databases]\nd = port=5432 user=u" HOUSE_SETTINGS "auth_type=any\n");
+	dial_begin(pool, whole.world, NULL, NULL);
+	CHECK(HASH_COUNT(pool->pools->hosts) == 1 && strcmp(pool->pools->hosts->key, "/tmp:5432") == 0);
 	end();
 }
 
 TEST(failed_host_comes_last_for_a_while)
 {
-	begin("a,b,c", BALANCE_ROUND_ROBIN);
-	note("a", false);
+	begin(LIST(A_B_C, "round-robin"));
+	note('a', false);
 	CHECK_TEXT(tried(), "b c a");
 	CHECK_TEXT(tried(), "c b a");
-	world.now += RETRY - 1;
+	pass(RETRY - 1);
 	CHECK_TEXT(tried(), "b c a");
-	world.now++;
+	pass(1);
 	CHECK_TEXT(tried(), "c a b");
 	end();
 }
 
 TEST(recovered_host)
 {
-	begin("a,b", BALANCE_ROUND_ROBIN);
-	note("a", false);
+	begin(LIST("host=127.0.0.1,127.0.0.2", "round-robin"));
+	note('a', false);
 	CHECK_TEXT(tried(), "b a");
-	note("a", true);
+	note('a', true);
 	CHECK_TEXT(tried(), "a b");
 	CHECK_TEXT(tried(), "b a");
 	end();
@@ -161,17 +162,17 @@ TEST(recovered_host)
 
 TEST(without_round_robin_the_working_host_is_kept)
 {
-	begin("a,b,c", BALANCE_DISABLE);
-	note("b", true);
+	begin(LIST(A_B_C, "disable"));
+	note('b', true);
 	CHECK_TEXT(tried(), "b c a");
 	/* the failure of another host changes nothing */
-	note("c", false);
+	note('c', false);
 	CHECK_TEXT(tried(), "b a c");
-	world.now += RETRY;
+	pass(RETRY);
 	CHECK_TEXT(tried(), "b c a");
-	note("b", false);
+	note('b', false);
 	CHECK_TEXT(tried(), "c a b");
-	world.now += RETRY;
+	pass(RETRY);
 	CHECK_TEXT(tried(), "c a b");
 	end();
 }
@@ -180,52 +181,65 @@ TEST(unreachable_host_is_known_to_all_pools)
 {
 	struct host *a;
 
-	begin("a,b", BALANCE_DISABLE);
-	note("a", false);
-	HASH_FIND_STR(pools.hosts, "a:5432", a);
+	begin(LIST("host=127.0.0.1,127.0.0.2", "disable"));
+	note('a', false);
+	HASH_FIND_STR(pool->pools->hosts, "127.0.0.1:5432", a);
 	REQUIRE(a);
-	CHECK_INT(a->unreachable_since, world.now);
-	note("a", true);
+	CHECK_INT(a->unreachable_since, whole.world->now);
+	note('a', true);
 	CHECK_INT(a->unreachable_since, 0);
 	/* the host has accepted the connection: a later error may concern this user only */
 	dial_begins();
-	hosts_note(&server, HOST_REACHED);
-	hosts_note(&server, HOST_FAILS);
+	hosts_note(server, HOST_REACHED);
+	hosts_note(server, HOST_FAILS);
 	CHECK_INT(a->unreachable_since, 0);
 	CHECK_TEXT(tried(), "b a");
 	/* and the result of another pool applies here */
-	world.now += RETRY;
+	pass(RETRY);
 	CHECK_TEXT(tried(), "b a");
-	note("a", true);
+	note('a', true);
 	CHECK_TEXT(tried(), "a b");
-	a->unreachable_since = world.now;
+	a->unreachable_since = whole.world->now;
 	CHECK_TEXT(tried(), "b a");
 	end();
 }
 
+/* A RELOAD has changed the list: the results of this dial are ignored. */
 TEST(changed_list)
 {
-	begin("a,b,c", BALANCE_DISABLE);
+	begin(LIST(A_B_C, "disable"));
 	dial_begins();
-	/* a RELOAD has shortened the list: the results of this dial are ignored */
-	set_list("x");
-	pool.generation++;
-	CHECK(!hosts_next(&server));
-	hosts_note(&server, HOST_FAILS);
-	hosts_note(&server, HOST_REACHED);
-	CHECK(hosts_note_address(&server, false));
-	CHECK_TEXT(tried(), "x");
+	pool->generation++;
+	hosts_note(server, HOST_FAILS);
+	hosts_note(server, HOST_REACHED);
+	CHECK(hosts_note_address(server, false));
+	dial_give_way(server, REASON_CONNECT_FAILED, "down");
+	house_settle(&whole);
+	CHECK_INT(pool->server_count[SERVER_LOGIN], 0);
+	server = NULL;
+	CHECK_TEXT(tried(), "a b c");
 	end();
 }
 
 /* A shorter list with the same generation: indexes are checked against the list each time. */
 TEST(index_beyond_a_shorter_list)
 {
-	begin("a,b,c", BALANCE_DISABLE);
+	struct conf_database *conf;
+	size_t count;
+
+	begin(LIST(A_B_C, "disable"));
+	conf = (struct conf_database *)(uintptr_t)pool->database->conf;
+	count = conf->host_count;
 	dial_begins();
-	set_list("a,b");
-	CHECK(hosts_next(&server));
-	CHECK(!hosts_next(&server));
+	conf->host_count = 2;
+	dial_give_way(server, REASON_CONNECT_FAILED, "down");
+	house_settle(&whole);
+	CHECK_TEXT(server->dial->host, "127.0.0.2");
+	dial_give_way(server, REASON_CONNECT_FAILED, "down");
+	house_settle(&whole);
+	CHECK_INT(pool->server_count[SERVER_LOGIN], 0);
+	server = NULL;
+	conf->host_count = count;
 	end();
 }
 
@@ -239,13 +253,13 @@ static void set_address(int i)
 
 	snprintf(text, sizeof(text), "10.0.0.%d", i);
 	CHECK(address_from_ip(&addresses[i], text, 5432));
-	brief_address_of(&server.peer.remote, &addresses[i], 5432);
+	brief_address_of(&server->peer.remote, &addresses[i], 5432);
 }
 
 static bool note_address(int i, bool works)
 {
 	set_address(i);
-	return hosts_note_address(&server, works);
+	return hosts_note_address(server, works);
 }
 
 /* Returns the last parts of these addresses, in the order of the dial. */
@@ -259,9 +273,11 @@ static const char *ordered(int count)
 		set_address(i);
 		own[i] = addresses[i];
 	}
-	dial.addresses = own;
-	dial.address_count = count;
-	hosts_order_addresses(&server);
+	server->dial->addresses = own;
+	server->dial->address_count = count;
+	hosts_order_addresses(server);
+	server->dial->addresses = &server->dial->one;
+	server->dial->address_count = 1;
 	for (int i = 0; i < count; i++)
 		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%s%d", i ? " " : "",
 					 ((const uint8_t *)&own[i].u.v4.sin_addr)[3]);
@@ -270,7 +286,7 @@ static const char *ordered(int count)
 
 TEST(addresses_that_failed_come_last)
 {
-	begin("a", BALANCE_DISABLE);
+	begin(LIST("host=127.0.0.1", "disable"));
 	dial_begins();
 	CHECK_TEXT(ordered(4), "0 1 2 3");
 	/* a result is reported only if it is new */
@@ -280,18 +296,18 @@ TEST(addresses_that_failed_come_last)
 	CHECK_TEXT(ordered(4), "1 3 0 2");
 	CHECK(note_address(0, true) && !note_address(0, true));
 	CHECK_TEXT(ordered(4), "0 1 3 2");
-	world.now += RETRY;
+	whole.world->now += RETRY;
 	CHECK_TEXT(ordered(4), "0 1 2 3");
 	end();
 }
 
 TEST(number_of_remembered_addresses_is_limited)
 {
-	begin("a", BALANCE_DISABLE);
+	begin(LIST("host=127.0.0.1", "disable"));
 	dial_begins();
 	for (int i = 0; i < 17; i++) {
 		note_address(i, false);
-		world.now++;
+		whole.world->now++;
 	}
 	/* the oldest failure is forgotten when a new failure is stored */
 	CHECK_TEXT(ordered(18), "0 17 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
