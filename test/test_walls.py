@@ -18,7 +18,7 @@ LIBC = {
     "arpa", "assert", "ctype", "dirent", "endian", "errno", "execinfo", "fcntl", "fnmatch", "getopt", "glob", "grp",
     "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "sched",
     "signal", "spawn", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string",
-    "strings", "sys", "syslog", "time", "unistd",
+    "strings", "sys", "syslog", "termios", "time", "unistd",
 }
 ROOMS = {
     "base": (set(), {"uthash", "systemd"}),

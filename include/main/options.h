@@ -4,12 +4,14 @@
 #include <stdbool.h>
 
 /* The command line. */
-enum options_action { OPTIONS_RUN, OPTIONS_CHECK, OPTIONS_PRINT_CONFIG, OPTIONS_HELP, OPTIONS_VERSION };
+enum options_action { OPTIONS_RUN, OPTIONS_CHECK, OPTIONS_PRINT_CONFIG, OPTIONS_HASH_PASSWORD, OPTIONS_HELP, OPTIONS_VERSION };
 
 struct options {
 	enum options_action action;
-	const char *file;		/* the ini file; NULL only with HELP and VERSION */
+	const char *file;		/* the ini file; NULL only with HASH_PASSWORD, HELP and VERSION */
 	const char *user;		/* -u: overrides the setting `user`; may be NULL */
+	const char *secret_user;	/* HASH_PASSWORD: the user; NULL: none, not with MD5 */
+	bool wants_md5;			/* HASH_PASSWORD: an MD5 secret instead of a SCRAM secret */
 	int verbose;			/* number of -v */
 	bool daemon, quiet;
 	bool takeover;			/* -R: replace the running process, if there is one */

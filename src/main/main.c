@@ -14,6 +14,7 @@
 #include "conf/value.h"
 #include "main/config_report.h"
 #include "main/daemon.h"
+#include "main/hash_password.h"
 #include "main/options.h"
 #include "main/turn.h"
 #include "net/loop_memory.h"
@@ -511,6 +512,8 @@ int main(int argc, char **argv)
 	case OPTIONS_VERSION:
 		print_versions(stdout);
 		return 0;
+	case OPTIONS_HASH_PASSWORD:
+		return hash_password(&options);
 	case OPTIONS_CHECK:
 		return config_report_check(&options);
 	case OPTIONS_PRINT_CONFIG:

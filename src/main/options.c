@@ -1,6 +1,6 @@
 /*
- * The command line: the options of PgBouncer, so that service files and scripts written for it work, and two options of pgweir
- * that check or print a configuration without running it. Options may come before or after the file.
+ * The command line: the options of PgBouncer, so that service files and scripts written for it work, and options of pgweir
+ * that check or print a configuration or hash a password without running it. Options may come before or after the file.
  */
 #include "main/options.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONG_CHECK = 256, LONG_PRINT_CONFIG };
+enum { LONG_CHECK = 256, LONG_PRINT_CONFIG, LONG_HASH_PASSWORD };
 
 static const struct option long_options[] = {
 	{ "daemon", no_argument, NULL, 'd' },
@@ -20,6 +20,7 @@ static const struct option long_options[] = {
 	{ "help", no_argument, NULL, 'h' },
 	{ "check", no_argument, NULL, LONG_CHECK },
 	{ "print-config", no_argument, NULL, LONG_PRINT_CONFIG },
+	{ "hash-password", no_argument, NULL, LONG_HASH_PASSWORD },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -37,6 +38,7 @@ static void print_help(void)
 	      "\n"
 	      "Usage:\n"
 	      "  pgweir [OPTION]... FILE.ini\n"
+	      "  pgweir --hash-password [md5|scram-sha-256] [USER]\n"
 	      "\n"
 	      "Options:\n"
 	      "  -d, --daemon         run in the background; needs pidfile, and logfile or syslog\n"
@@ -48,10 +50,28 @@ static void print_help(void)
 	      "  -h, --help           print this\n"
 	      "      --check          name every problem of the file; the status is 1 if there is any\n"
 	      "      --print-config   print every setting as the file sets it\n"
+	      "      --hash-password  read a password from standard input, and print its secret or USER's line of auth_file\n"
 	      "\n"
 	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
 	      "USR1 pauses, USR2 resumes.\n",
 	      stdout);
+}
+
+/* Reads the words after --hash-password. */
+static bool read_secret_words(struct options *o, int count, char **words)
+{
+	if (count > 0 && (strcmp(words[0], "md5") == 0 || strcmp(words[0], "scram-sha-256") == 0)) {
+		o->wants_md5 = strcmp(words[0], "md5") == 0;
+		count--;
+		words++;
+	}
+	if (count > 0)
+		o->secret_user = words[0];
+	if (count > 1)
+		return complain("one user is enough");
+	if (o->secret_user && (!*o->secret_user || strchr(o->secret_user, '\n')))
+		return complain("a user's name is empty or contains a line break");
+	return o->secret_user || !o->wants_md5 || complain("an MD5 secret contains the user's name: --hash-password md5 USER");
 }
 
 bool options_read(struct options *o, int argc, char **argv)
@@ -93,11 +113,16 @@ bool options_read(struct options *o, int argc, char **argv)
 		case LONG_PRINT_CONFIG:
 			o->action = OPTIONS_PRINT_CONFIG;
 			break;
+		case LONG_HASH_PASSWORD:
+			o->action = OPTIONS_HASH_PASSWORD;
+			break;
 		default:
 			/* getopt has printed the reason */
 			return complain(NULL);
 		}
 	}
+	if (o->action == OPTIONS_HASH_PASSWORD)
+		return read_secret_words(o, argc - optind, argv + optind);
 	if (optind == argc)
 		return complain("the configuration file is missing");
 	if (optind + 1 < argc)

@@ -1,16 +1,20 @@
 """The command line, the pidfile, the background, the log file: pgweir as a process."""
+import hashlib
 import os
 import pwd
 import re
 import resource
 import signal
 import subprocess
+import termios
 
+import psycopg2
 import pytest
 
 from support.live import pid_of
 from support.pgweir import binary
 from support.ports import free_port
+from support.postgres import SECRETS
 from support.until import DEADLINE, until
 
 ENVIRONMENT = dict(os.environ, TZ="UTC", ASAN_OPTIONS="exitcode=99")
@@ -343,3 +347,64 @@ def test_descriptors_are_raised_to_what_is_needed(scene, postgres):
     with open("/proc/%d/limits" % weir.pid, encoding="ascii") as f:
         (soft,) = re.findall(r"^Max open files\s+(\d+)", f.read(), re.M)
     assert int(soft) >= wanted
+
+
+# --- --hash-password
+
+def hashed(password, *arguments):
+    """(status, stdout, stderr) with the password on standard input."""
+    done = subprocess.run([binary(), "--hash-password", *arguments], input=password, capture_output=True, timeout=DEADLINE, check=False)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize("password", ["simple", "I\u00adX \u2168 \u00aa", "it's \"quoted\" \\ $", "\u0007", "x" * 4000])
+@pytest.mark.parametrize("method", [(), ("scram-sha-256",), ("md5",)])
+def test_hashed_password_is_accepted_by_postgresql_and_pgweir(scene, postgres, password, method):
+    status, line, err = hashed(password.encode() + b"\nrest", *method, 'ha"sh')
+    assert (status, err) == (0, "")
+    user, secret = re.fullmatch(r'"(ha""sh)" "([^"]*)"\n', line).groups()
+    assert secret.startswith("md5" if method == ("md5",) else "SCRAM-SHA-256$4096:")
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d dbname=p0 user=app password=%s" % (postgres.port, SECRETS["app"])}, auth_type="md5")
+    with open(weir.path("userlist.txt"), "a", encoding="utf-8") as f:
+        f.write(line)
+    weir.admin("RELOAD")
+    client = psycopg2.connect(host="127.0.0.1", port=weir.port, user=user.replace('""', '"'), password=password, dbname="p0")
+    client.cursor().execute("SELECT 1")
+    client.close()
+    if method == ("md5",):
+        assert secret == "md5" + hashlib.md5((password + 'ha"sh').encode()).hexdigest()
+        return
+    postgres.execute('CREATE ROLE "ha""sh" LOGIN PASSWORD \'%s\'' % secret)
+    try:
+        psycopg2.connect(host=postgres.host, port=postgres.port, user='ha"sh', password=password, dbname="p0").close()
+    finally:
+        postgres.execute('DROP ROLE "ha""sh"')
+
+
+def test_hashed_password_without_user():
+    first, second = hashed(b"secret"), hashed(b"secret\r\n")
+    assert first[0] == second[0] == 0 and first[1].startswith("SCRAM-SHA-256$4096:")
+    assert first[1] != second[1]                # another salt
+
+
+@pytest.mark.parametrize("given, why", [(b"", "empty"), (b"\n", "empty"), (b"a\0b\n", "NUL"), (b"x" * 4096, "too long")])
+def test_password_that_cannot_be_hashed(given, why):
+    status, out, err = hashed(given, "alice")
+    assert (status, out) == (1, "") and why in err
+
+
+@pytest.mark.parametrize("again, status", [(b"secret\n", 0), (b"secrets\n", 1)])
+def test_password_of_the_terminal_has_no_echo(again, status):
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([binary(), "--hash-password", "alice"], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    for question, answer in ((b"Password: ", b"secret\n"), (b"again: ", again)):
+        while not shown.endswith(question):
+            shown += os.read(ours, 100)
+        os.write(ours, answer)
+    out, _ = process.communicate(timeout=DEADLINE)
+    assert process.returncode == status and out.startswith(b'"alice" "SCRAM') == (status == 0)
+    assert b"secret" not in shown
+    assert termios.tcgetattr(ours)[3] & termios.ECHO
+    os.close(ours)

@@ -74,6 +74,17 @@ TEST(actions)
 	CHECK_TEXT(got.file, "my.ini");
 	REQUIRE(parse("pgweir --print-config my.ini"));
 	CHECK_INT(got.action, OPTIONS_PRINT_CONFIG);
+	REQUIRE(parse("pgweir --hash-password"));
+	CHECK_INT(got.action, OPTIONS_HASH_PASSWORD);
+	CHECK(!got.wants_md5 && !got.secret_user && !got.file);
+	REQUIRE(parse("pgweir --hash-password md5 alice"));
+	CHECK(got.wants_md5);
+	CHECK_TEXT(got.secret_user, "alice");
+	REQUIRE(parse("pgweir --hash-password scram-sha-256 md5"));
+	CHECK(!got.wants_md5);
+	CHECK_TEXT(got.secret_user, "md5");
+	REQUIRE(parse("pgweir --hash-password alice"));
+	CHECK_TEXT(got.secret_user, "alice");
 	REQUIRE(parse("pgweir -V"));
 	CHECK_INT(got.action, OPTIONS_VERSION);
 	REQUIRE(parse("pgweir --version"));
@@ -95,12 +106,16 @@ TEST(invalid_command_lines)
 	CHECK(!parse("pgweir --user= a.ini"));
 	CHECK(strstr(said, "--user needs a name"));
 	CHECK(!parse("pgweir a.ini -u"));
+	CHECK(!parse("pgweir --hash-password md5"));
+	CHECK(strstr(said, "an MD5 secret contains the user's name"));
+	CHECK(!parse("pgweir --hash-password alice bob"));
+	CHECK(strstr(said, "one user is enough"));
 }
 
 TEST(help_names_every_option)
 {
 	static const char *const names[] = { "-d, --daemon", "-q, --quiet", "-v, --verbose", "-u, --user=", "-R, --reboot",
-					     "-V, --version", "-h, --help", "--check", "--print-config" };
+					     "-V, --version", "-h, --help", "--check", "--print-config", "--hash-password" };
 	char text[4096];
 	int saved = dup(STDOUT_FILENO);
 	FILE *to = tmpfile();
