@@ -317,7 +317,7 @@ static enum value_verdict entry_assign(const struct value_row *row, void *object
 				       const struct entry_place *place, struct conf_problems *problems)
 {
 	char owner[128], accepted[256], words[256], nearest[96] = "";
-	enum value_verdict verdict;
+	enum value_verdict verdict = VALUE_READ_WRONG;
 	/* SET has no access to the environment */
 	const char *value = place->file ? expand(row, text, arena, place, problems, &verdict) : text;
 	const char *habit = "", *word;
