@@ -3,6 +3,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import shutil
@@ -17,11 +18,14 @@ import urllib.request
 import pytest
 
 from support.exporter import debian_exporter
+from support.live import ask, hold, let_go
 from support.ports import free_port
 from support.postgres import major_version, tool
 from support.until import DEADLINE, until
 
 QUERIES = 20
+ETC = pathlib.Path(__file__).resolve().parents[2] / "etc"
+RULES = ETC / "prometheus-rules.yml"
 
 
 @contextlib.contextmanager
@@ -66,26 +70,88 @@ def figures(text):
 
 # --- Prometheus
 
-def test_prometheus_scrapes_the_endpoint(scene, postgres):
-    """A real Prometheus accepts /metrics, and a query of a dashboard for the exporter has the right answer."""
-    metrics, port = free_port(), free_port()
-    weir = scene.weir({"p0": postgres.target("p0")}, pool_mode="transaction", http_listen_port=metrics, http_auth="basic")
-    clients = busy(weir)
-    with open(weir.path("prometheus.yml"), "w", encoding="ascii") as f:
-        f.write("global: { scrape_interval: 1s }\nscrape_configs:\n  - job_name: pgweir\n"
-                "    static_configs: [{ targets: ['127.0.0.1:%d'] }]\n"
-                "    basic_auth: { username: stats, password: stats-secret }\n" % metrics)
+class Prometheus:
+    """A real Prometheus with etc/prometheus-rules.yml, which scrapes and evaluates once a second."""
 
-    def ask(query):
-        text = page("http://127.0.0.1:%d/api/v1/query?query=%s" % (port, urllib.parse.quote(query)))
-        rows = json.loads(text)["data"]["result"] if text else []
+    def __init__(self, weir, port):
+        self.port = free_port()
+        with open(weir.path("prometheus.yml"), "w", encoding="utf-8") as f:
+            f.write("global: { scrape_interval: 1s, evaluation_interval: 1s }\nrule_files: [%s]\nscrape_configs:\n  - job_name: pgweir\n"
+                    "    static_configs: [{ targets: ['127.0.0.1:%d'] }]\n"
+                    "    basic_auth: { username: stats, password: stats-secret }\n" % (RULES, port))
+        self.command = [program("prometheus"), "--config.file=" + weir.path("prometheus.yml"), "--storage.tsdb.path=" + weir.path("tsdb"),
+                        "--web.listen-address=127.0.0.1:%d" % self.port]
+
+    def _api(self, path):
+        text = page("http://127.0.0.1:%d/api/v1/%s" % (self.port, path))
+        return json.loads(text)["data"] if text else None
+
+    def rows(self, query):
+        found = self._api("query?query=" + urllib.parse.quote(query))
+        return found["result"] if found else []
+
+    def value(self, query):
+        rows = self.rows(query)
         return float(rows[0]["value"][1]) if rows else None
-    with running([program("prometheus"), "--config.file=" + weir.path("prometheus.yml"), "--storage.tsdb.path=" + weir.path("tsdb"),
-                  "--web.listen-address=127.0.0.1:%d" % port]):
-        until(lambda: ask("up") == 1, "Prometheus has scraped")
-        assert ask("pgbouncer_up") == 1
-        assert ask('sum by (database) (pgbouncer_stats_queries_pooled_total{database="p0"})') == len(clients) * QUERIES
-        assert ask('pgbouncer_pools_client_active_connections{database="p0",user="app"}') == len(clients)
+
+    def rules(self):
+        return [rule for group in self._api("rules")["groups"] for rule in group["rules"]]
+
+
+def dashboard():
+    """The queries of etc/grafana.json by panel, for all processes and databases."""
+    variables = {"$job": ".*", "$instance": ".*", "$database": ".*", "$__rate_interval": "1m"}
+    return [(panel["title"], re.sub(r"\$\w+", lambda name: variables[name.group()], target["expr"]))
+            for panel in json.loads((ETC / "grafana.json").read_text(encoding="utf-8"))["panels"] for target in panel["targets"]]
+
+
+def test_prometheus_dashboard_and_alerts(scene, postgres):
+    """Each query of the dashboard has an answer under load, and Prometheus evaluates each alert. A client that waits is pending."""
+    metrics = free_port()
+    weir = scene.weir({"p0": postgres.target("p0", pool_size=3)}, pool_mode="transaction", http_listen_port=metrics, http_auth="basic")
+    clients = busy(weir)
+    prometheus = Prometheus(weir, metrics)
+    with running(prometheus.command):
+        until(lambda: prometheus.value("up") == 1, "Prometheus has scraped")
+        assert prometheus.value('sum by (database) (pgbouncer_stats_queries_pooled_total{database="p0"})') == len(clients) * QUERIES
+        assert prometheus.value('pgbouncer_pools_client_active_connections{database="p0",user="app"}') == len(clients)
+        for client in clients:
+            hold(client)
+        weir.client().quit()
+        waiting = weir.client()
+        ask(waiting)
+        until(lambda: [rule["state"] for rule in prometheus.rules() if rule["name"] == "PgweirPoolFull"] == ["pending"], "the alert is pending")
+        until(lambda: not [title for title, query in dashboard() if not prometheus.rows(query)], "each panel has data")
+        assert {rule["health"] for rule in prometheus.rules()} == {"ok"}
+        let_go(clients[0])
+        assert waiting.result().value
+
+
+def test_metrics_of_dashboard_and_alerts_exist(scene, postgres):
+    metrics = free_port()
+    weir = scene.weir({"p0": postgres.target("p0")}, http_listen_port=metrics)
+    busy(weir)
+    text = page("http://127.0.0.1:%d/metrics" % metrics)
+    exist = set(re.findall(r"^(\w+)[ {]", text, re.M)) | {"up", "ALERTS"}
+    reasons = set(re.findall(r'reason="(\w+)"', text))
+    expressions = [query for _, query in dashboard()] + re.findall(r"expr: ((?:.|\n)*?)\n        (?:for|labels):", RULES.read_text(encoding="utf-8"))
+    assert len(expressions) > 14
+    for expression in expressions:
+        named = set(re.findall(r"\b(?:pgweir_|pgbouncer_|process_|up\b|ALERTS)\w*", re.sub(r'"[^"]*"', "", expression)))
+        assert named and named <= exist, expression
+        for alternatives in re.findall(r'reason=~"([^"]*)"', expression):
+            assert set(alternatives.split("|")) <= reasons, expression
+
+
+def test_alerts():
+    """Nothing fires for a healthy pooler; each alert fires for its fault, and says what to do."""
+    subprocess.run([program("promtool"), "check", "rules", RULES], check=True, capture_output=True, timeout=DEADLINE)
+    done = subprocess.run([program("promtool"), "test", "rules", ETC.parent / "test" / "support" / "alerts.yml"], capture_output=True,
+                          text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    alerts = re.split(r"- alert: ", RULES.read_text(encoding="utf-8"))[1:]
+    assert len(alerts) == len(re.findall(r"alertname=\"(\w+)\"", (ETC.parent / "test" / "support" / "alerts.yml").read_text(encoding="utf-8")))
+    assert not [alert for alert in alerts if "summary: " not in alert or "action: " not in alert]
 
 
 # --- exporters
