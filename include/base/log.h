@@ -1,12 +1,14 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
-#include <stdbool.h>
+#include "base/clock.h"
+
 #include <stdarg.h>
+#include <stdbool.h>
 
 /*
- * One event, one line: "2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE", written at once to stderr, a file and syslog, as
- * configured. Unprintable bytes are written as \xNN, so that a peer cannot forge a line; a line longer than PIPE_BUF bytes is
+ * One event, one line: "2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE", or with log_config.json a JSON object, written at once to
+ * stderr, a file and syslog, as configured. Unprintable bytes are written as \xNN, so that a peer cannot forge a line; a line longer than PIPE_BUF bytes is
  * truncated. Callers pass names and texts of peers through printable_name(), printable_inside() or printable_text(), so that
  * these are short and cannot forge a field. Logging never blocks: a line that cannot be written at once is lost and counted,
  * and the count is logged as soon as writing succeeds again.
@@ -19,6 +21,8 @@ struct log_config {
 	const char *syslog_path;	/* socket of the daemon, not copied; NULL: /dev/log */
 	const char *syslog_ident;	/* copied; NULL: "pgweir" */
 	const char *syslog_facility;	/* daemon user auth authpriv local0..local7 */
+	bool json;			/* one object a line, also for syslog */
+	usec_t fold;			/* log_repeatable() lines are folded for this time; 0: never */
 	int verbose;			/* 0: up to LOG, 1: + DEBUG, 2 and more: + NOISE */
 	bool quiet;			/* no output to stderr */
 };
@@ -31,6 +35,23 @@ bool log_reopen(void);
 /* Whether a line of this level would be written. */
 bool log_is_on(enum log_level level);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* As log_write(), for a line that may repeat in a flood. Within log_config.fold after such a line, lines with the same `format`, `kind` and names
+   of a log_subject() are only counted, and then the count and the last of them are written. `kind` tells apart the errors that one format
+   reports, such as an enum close_reason. LOG_EVERY: the line is never folded. */
+#define LOG_EVERY (-1)
+void log_repeatable(enum log_level level, int64_t kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Writes the counts of lines that log_config.fold has held back. Called several times a second. */
+void log_tick(usec_t now);
+
+/*
+ * A connection or pool that the next line may name. `text` is how the line writes the subject: "C-0x1f: db/user@10.0.0.1:5432". A line that
+ * contains the text of the last subject of a kind has its names as fields of the JSON object, and is folded only with lines of the same database
+ * and user. The strings are copied.
+ */
+enum log_subject_kind { LOG_CLIENT, LOG_SERVER, LOG_POOL, LOG_SUBJECTS };
+struct log_subject { const char *text, *database, *user, *address; };
+void log_subject(enum log_subject_kind kind, const struct log_subject *subject);
+
 /* Closes file and syslog and frees the memory of the log. Later lines go to stderr, unless it is detached. */
 void log_close(void);
 

@@ -68,6 +68,7 @@ enum channel_binding { CHANNEL_BINDING_DISABLE, CHANNEL_BINDING_PREFER, CHANNEL_
 enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
 enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE };
 /* Returns the word for a value of one of these enums; NULL for CONF_UNSET. */

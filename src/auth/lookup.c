@@ -28,6 +28,7 @@
 #include "auth/unknown.h"
 #include "backend/server_info.h"
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/state.h"
@@ -417,8 +418,8 @@ static void log_lookup(const struct lookup *l, enum log_level level, const char 
 {
 	char pool[POOL_TEXT], user[PRINTABLE_NAME], shown[PRINTABLE_TEXT];
 
-	log_write(level, "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
-		  printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
+	log_repeatable(level, hash_of(action, strlen(action)), "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
+		       printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
 }
 
 /* Handles a message; ReadyForQuery ends the query. False: the server has ended. */

@@ -10,6 +10,7 @@
 #include "backend/dial.h"
 #include "backend/server_auth.h"
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -189,8 +190,8 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	/* PgBouncer's log line does not begin with the connection */
-	log_warning("server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)),
-		    server_text(s, who, sizeof(who)));
+	log_repeatable(LEVEL_WARNING, hash_of(e.sqlstate, strlen(e.sqlstate)), "server login failed: %.20s %s (%s)",
+		       *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)), server_text(s, who, sizeof(who)));
 	if (info && strlen(e.sqlstate) < sizeof(info->failure.sqlstate))
 		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), e.sqlstate);
 	if (strcmp(e.sqlstate, "53300") == 0)

@@ -2,6 +2,7 @@
  * The log: one event, one line, one write(2).
  *
  * 2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE
+ * {"time":"2026-11-21T02:01:23.820Z","level":"LEVEL","pid":PID,"client":"C-0x1f","database":"d","user":"u","address":"A","message":"MESSAGE"}
  *
  * A complete line is written with one call, to a file opened with O_APPEND: lines of several processes do not mix, no buffer is
  * lost when the process dies, and a rotated file is complete. A message may contain bytes from a peer (a database name, an
@@ -11,6 +12,9 @@
  *
  * Logging never fails and never blocks its caller: with a full disk, a pipe without a reader or a syslog daemon that hangs,
  * lines are lost, but no connections. Each sink counts the lines that it lost, and logs the count when it accepts lines again.
+ *
+ * Folding: `repeats` has the lines of which the first was written less than log_config.fold ago. A line that is not there is written at once. If
+ * there is no room, the oldest entry is ended early: a flood of many kinds is folded less, and no first line is ever held back.
  */
 #include "base/log.h"
 
@@ -25,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -36,6 +41,32 @@
 
 #define LINE_MOST PIPE_BUF	/* longer lines are truncated and end in "..." */
 #define LOSS "lines of the log that could not be written: %llu"
+
+#define REPEATS_MOST 64
+#define SUBJECT_TEXT 256
+
+/* The copy of a struct log_subject; the names are printable. */
+struct subject {
+	char text[SUBJECT_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME], address[PRINTABLE_NAME];
+};
+
+/* What a line is about: the subjects that it contains. NULL: none of the kind. */
+struct about {
+	const struct subject *of[LOG_SUBJECTS];
+};
+
+/* A line that was written, and how often it was repeated since then. */
+struct repeat {
+	const char *format;		/* NULL: unused */
+	int64_t kind;
+	enum log_level level;
+	usec_t since;			/* the first line */
+	unsigned long long count;	/* lines that were not written */
+	char tenant[2 * PRINTABLE_NAME + 2];
+	bool has[LOG_SUBJECTS];		/* `subjects` of the last line are set */
+	struct subject subjects[LOG_SUBJECTS];
+	char last[PRINTABLE_TEXT];	/* the last of these lines */
+};
 
 struct sink {
 	int fd;			/* -1: none */
@@ -55,8 +86,14 @@ static struct {
 	uint64_t syslog_lost;	/* lines; kept over a RELOAD */
 	bool syslog_on;
 	bool quiet;
+	bool json;
 	int verbose;
+	usec_t fold;
+	int repeat_count;	/* entries of `repeats` in use */
 } logger = { .out = { .fd = -1 }, .err = { .fd = STDERR_FILENO }, .syslog = SYSLOG_SOCKET(NULL) };
+
+static struct subject subjects[LOG_SUBJECTS];
+static struct repeat repeats[REPEATS_MOST];
 
 static const struct {
 	const char *name;
@@ -122,6 +159,8 @@ bool log_configure(const struct log_config *config)
 			if (strcmp(facilities[i].name, config->syslog_facility) == 0)
 				logger.facility = facilities[i].code;
 		logger.quiet = config->quiet;
+		logger.json = config->json;
+		logger.fold = config->fold;
 		logger.verbose = config->verbose;
 		return true;
 	}
@@ -176,26 +215,94 @@ static size_t put(struct sink *sink, const char *text, size_t size)
 	return done;
 }
 
-/* Writes the beginning of a line: time, process, level. */
-static size_t begin_line(char *line, size_t size, enum log_level level)
-{
-	char when[64];
+/* ---- lines ---- */
 
-	clock_format(clock_wall(), 1, when, sizeof(when));
-	return (size_t)snprintf(line, size, "%s [%ld] %s ", when, (long)getpid(), levels[level].name);
+static size_t json_field(char *to, const char *name, const char *value)
+{
+	char quoted[2 * PRINTABLE_NAME];
+
+	return (size_t)sprintf(to, "\"%s\":\"%s\",", name, printable_inside(value, quoted, sizeof(quoted)));
+}
+
+/* Writes the beginning of a line: time, process, level; as JSON also the subjects and the number of folded lines, if it is not 0, up to
+   "message":. `to` has room for LINE_MOST bytes; at most half of them are used. */
+static size_t begin_line(char *to, enum log_level level, const struct about *about, unsigned long long folded)
+{
+	static const char *const ids[] = { [LOG_CLIENT] = "client", [LOG_SERVER] = "server", [LOG_POOL] = NULL };
+	usec_t now = clock_wall();
+	time_t seconds = (time_t)(now / USEC);
+	const struct subject *first = NULL;
+	struct tm parts = { .tm_year = 0 };
+	char when[64], id[32];
+	size_t size;
+
+	if (!logger.json)
+		return (size_t)sprintf(to, "%s [%ld] %s ", clock_format(now, 1, when, sizeof(when)), (long)getpid(), levels[level].name);
+	gmtime_r(&seconds, &parts);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &parts);
+	size = (size_t)sprintf(to, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"pid\":%ld,", when, (int)(now % USEC / 1000), levels[level].name,
+			       (long)getpid());
+	for (int kind = 0; kind < LOG_SUBJECTS; kind++) {
+		const struct subject *subject = about->of[kind];
+
+		if (subject && ids[kind])
+			size += json_field(to + size, ids[kind], (snprintf(id, sizeof(id), "%.*s", (int)strcspn(subject->text, ":"), subject->text), id));
+		if (subject && !first)
+			first = subject;
+	}
+	if (first && *first->database)
+		size += json_field(to + size, "database", first->database);
+	if (first && *first->user)
+		size += json_field(to + size, "user", first->user);
+	if (first && *first->address)
+		size += json_field(to + size, "address", first->address);
+	if (folded > 0)
+		size += (size_t)sprintf(to + size, "\"folded\":%llu,", folded);
+	return size;
+}
+
+/* Writes a line of at most LINE_MOST - 1 bytes and a NUL. Returns its length. *shown: the part for syslog, which adds time and process itself. */
+static size_t make_line(char *line, enum log_level level, const struct about *about, unsigned long long folded, const char *message,
+			const char **shown)
+{
+	size_t size = begin_line(line, level, about, folded), prefix;
+	char text[LINE_MOST];
+
+	/* a message that was truncated before is truncated again: it does not fit after the beginning of the line */
+	printable_text(message, text, sizeof(text) - size);
+	*shown = line;
+	if (!logger.json) {
+		*shown = line + size;
+		size += strlen(strcpy(line + size, text));
+	} else {
+		message = text;
+		/* the fields have it */
+		for (int kind = 0; kind < LOG_SUBJECTS && folded == 0; kind++) {
+			prefix = about->of[kind] ? strlen(about->of[kind]->text) : 0;
+			if (prefix > 0 && strncmp(message, about->of[kind]->text, prefix) == 0 && message[prefix] == ' ')
+				message += prefix + 1;
+		}
+		size += (size_t)sprintf(line + size, "\"message\":\"");
+		printable_inside(message, line + size, LINE_MOST - size - 2);
+		size += strlen(line + size);
+		size += (size_t)sprintf(line + size, "\"}");
+	}
+	return size;
 }
 
 /* Writes a line, after the number of lost lines if there are any. */
 static void write_line(struct sink *sink, const char *line, size_t size)
 {
-	char loss[192];
+	char loss[LINE_MOST + 1], text[96];
+	const char *shown;
 	size_t loss_size = 0, took;
 
 	if (sink->lost > 0) {
 		if (sink->is_cut)
 			loss[loss_size++] = '\n';
-		loss_size += begin_line(loss + loss_size, 128, LEVEL_WARNING);
-		loss_size += (size_t)snprintf(loss + loss_size, sizeof(loss) - loss_size, LOSS "\n", (unsigned long long)sink->lost);
+		snprintf(text, sizeof(text), LOSS, (unsigned long long)sink->lost);
+		loss_size += make_line(loss + loss_size, LEVEL_WARNING, &(struct about){ .of = { NULL } }, 0, text, &shown);
+		loss[loss_size++] = '\n';
 		took = put(sink, loss, loss_size);
 		if (took > 0)
 			sink->is_cut = took < loss_size;
@@ -210,47 +317,168 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 	sink->lost += took < size;
 }
 
-__attribute__((format(printf, 2, 0)))
-void log_write(enum log_level level, const char *format, ...)
+static void write_to_all(enum log_level level, const struct about *about, unsigned long long folded, const char *message)
 {
-	char message[LINE_MOST + 1], line[LINE_MOST], loss[96];
-	int saved = errno, length;
-	va_list args;
-	char *text;
+	static const struct about nothing = { .of = { NULL } };
+	char line[LINE_MOST + 1], loss[96];
+	const char *shown;
 	size_t size;
 
-	if (!log_is_on(level))
-		return;
-	va_start(args, format);
-	length = vsnprintf(message, sizeof(message), format, args);
-	va_end(args);
-	if (length < 0)
-		text_copy(message, sizeof(message), format);
-	size = begin_line(line, 128, level);
-	text = line + size;
-	/* a message that was truncated before is truncated again: it does not fit after the beginning of the line */
-	printable_text(message, text, sizeof(line) - size);
-	size += strlen(text);
-	if (logger.syslog_on) {
-		/* syslog adds its own time */
+	if (logger.syslog_on && logger.syslog_lost > 0) {
 		snprintf(loss, sizeof(loss), LOSS, (unsigned long long)logger.syslog_lost);
-		if (logger.syslog_lost > 0 && syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident, loss))
+		make_line(line, LEVEL_WARNING, &nothing, 0, loss, &shown);
+		if (syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident, shown))
 			logger.syslog_lost = 0;
-		if (logger.syslog_lost > 0 ||
-		    !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority, logger.ident, text))
-			logger.syslog_lost++;
 	}
+	size = make_line(line, level, about, folded, message, &shown);
+	if (logger.syslog_on && (logger.syslog_lost > 0 ||
+				 !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority, logger.ident, shown)))
+		logger.syslog_lost++;
 	line[size++] = '\n';
 	if (!logger.quiet)
 		write_line(&logger.err, line, size);
 	if (logger.out.fd >= 0)
 		write_line(&logger.out, line, size);
+}
+
+/* ---- subjects ---- */
+
+void log_subject(enum log_subject_kind kind, const struct log_subject *subject)
+{
+	struct subject *copy = &subjects[kind];
+
+	if (!logger.json && logger.fold == 0)
+		return;
+	text_copy(copy->text, sizeof(copy->text), subject->text);
+	printable_text(subject->database ? subject->database : "", copy->database, sizeof(copy->database));
+	printable_text(subject->user ? subject->user : "", copy->user, sizeof(copy->user));
+	printable_text(subject->address ? subject->address : "", copy->address, sizeof(copy->address));
+}
+
+static struct about subjects_of(const char *message)
+{
+	struct about about;
+
+	for (int kind = 0; kind < LOG_SUBJECTS; kind++) {
+		const char *text = subjects[kind].text;
+		bool is_named = (logger.json || logger.fold > 0) && *text && strstr(message, text);
+
+		about.of[kind] = is_named ? &subjects[kind] : NULL;
+	}
+	return about;
+}
+
+/* ---- folding ---- */
+
+/* Forgets an entry, after writing the count of its folded lines. */
+static void end_repeat(struct repeat *r)
+{
+	char message[PRINTABLE_TEXT + 96];
+	struct about about;
+
+	for (int kind = 0; kind < LOG_SUBJECTS; kind++)
+		about.of[kind] = r->has[kind] ? &r->subjects[kind] : NULL;
+	r->format = NULL;
+	logger.repeat_count--;
+	if (r->count == 0)
+		return;
+	snprintf(message, sizeof(message), "%llu more in %lld s, the last one: %s", r->count, (long long)((clock_monotonic() - r->since) / USEC), r->last);
+	write_to_all(r->level, &about, r->count, message);
+}
+
+void log_tick(usec_t now)
+{
+	for (struct repeat *r = repeats; logger.repeat_count > 0 && r < repeats + REPEATS_MOST; r++)
+		if (r->format && now - r->since >= logger.fold)
+			end_repeat(r);
+}
+
+/* Returns whether the line is a repetition, which is only counted; otherwise it is the first line of a new entry. */
+static bool count_repeat(const struct repeat *key, const struct about *about, const char *message)
+{
+	struct repeat *r, *entry = repeats;
+	usec_t now = clock_monotonic();
+
+	log_tick(now);
+	for (r = repeats; r < repeats + REPEATS_MOST; r++) {
+		if (r->format == key->format && r->kind == key->kind && r->level == key->level && strcmp(r->tenant, key->tenant) == 0)
+			break;
+		if (entry->format && (!r->format || r->since < entry->since))
+			entry = r;
+	}
+	if (r == repeats + REPEATS_MOST) {
+		if (entry->format)
+			end_repeat(entry);
+		*entry = *key;
+		entry->since = now;
+		logger.repeat_count++;
+		return false;
+	}
+	r->count++;
+	for (int kind = 0; kind < LOG_SUBJECTS; kind++) {
+		r->has[kind] = about->of[kind] != NULL;
+		if (about->of[kind])
+			r->subjects[kind] = *about->of[kind];
+	}
+	printable_text(message, r->last, sizeof(r->last));
+	return true;
+}
+
+/* Fills the key of `r`: two lines with the same key are repetitions. */
+static void make_key(struct repeat *r, enum log_level level, int64_t kind, const char *format, const struct about *about)
+{
+	const struct subject *subject = NULL;
+
+	for (int i = LOG_SUBJECTS - 1; i >= 0; i--)
+		if (about->of[i])
+			subject = about->of[i];
+	*r = (struct repeat){ .format = format, .kind = kind, .level = level };
+	if (subject)
+		snprintf(r->tenant, sizeof(r->tenant), "%s\n%s", subject->database, subject->user);
+}
+
+__attribute__((format(printf, 3, 0)))
+static void write_arguments(enum log_level level, int64_t kind, const char *format, va_list args)
+{
+	char message[LINE_MOST + 1];
+	int saved = errno;
+	struct about about;
+	struct repeat key;
+
+	if (!log_is_on(level))
+		return;
+	if (vsnprintf(message, sizeof(message), format, args) < 0)
+		text_copy(message, sizeof(message), format);
+	about = subjects_of(message);
+	if (kind != LOG_EVERY && logger.fold > 0)
+		make_key(&key, level, kind, format, &about);
+	if (kind == LOG_EVERY || logger.fold == 0 || !count_repeat(&key, &about, message))
+		write_to_all(level, &about, 0, message);
 	/* The caller may use errno after logging. */
 	errno = saved;
 }
 
+void log_write(enum log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	write_arguments(level, LOG_EVERY, format, args);
+	va_end(args);
+}
+
+void log_repeatable(enum log_level level, int64_t kind, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	write_arguments(level, kind, format, args);
+	va_end(args);
+}
+
 void log_close(void)
 {
+	log_tick(INT64_MAX);
 	if (logger.out.fd >= 0)
 		close(logger.out.fd);
 	syslog_socket_close(&logger.syslog);
@@ -258,7 +486,8 @@ void log_close(void)
 	mem_free(logger.ident);
 	logger.file = logger.ident = NULL;
 	logger.out = (struct sink){ .fd = -1 };
-	logger.syslog_on = logger.quiet = false;
+	logger.syslog_on = logger.quiet = logger.json = false;
+	logger.fold = 0;
 	logger.verbose = 0;
 }
 

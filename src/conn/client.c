@@ -43,6 +43,7 @@ const char *client_text(const struct client *c, char *buf, size_t size)
 		 database ? printable_name(database, shown[0], sizeof(shown[0])) : "(nodb)",
 		 user ? printable_name(user, shown[1], sizeof(shown[1])) : "(nouser)",
 		 brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	log_subject(LOG_CLIENT, &(struct log_subject){ .text = buf, .database = database, .user = user, .address = where });
 	return buf;
 }
 

@@ -11,6 +11,7 @@
 #include "conn/server.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "conn/world.h"
@@ -118,6 +119,8 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 
 	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id, pool_text(s->pooled.pool, pool, sizeof(pool)),
 		 brief_address_and_port(&s->peer.remote, where, sizeof(where)));
+	log_subject(LOG_SERVER, &(struct log_subject){ .text = buf, .database = s->pooled.pool->database->name, .user = s->pooled.pool->user->name,
+						       .address = where });
 	return buf;
 }
 
@@ -125,8 +128,9 @@ void server_log_error(const struct server *s, const char *context, const struct 
 {
 	char who[256], text[PRINTABLE_TEXT];
 
-	log_warning("%s %s: %.20s %s", server_text(s, who, sizeof(who)), context, *e->severity ? e->severity : "ERROR",
-		    printable_text(e->message, text, sizeof(text)));
+	log_repeatable(LEVEL_WARNING, (int64_t)(hash_of(e->sqlstate, strlen(e->sqlstate)) ^ hash_of(context, strlen(context))),
+		       "%s %s: %.20s %s", server_text(s, who, sizeof(who)), context, *e->severity ? e->severity : "ERROR",
+		       printable_text(e->message, text, sizeof(text)));
 }
 
 static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)

@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
 #include "pg/build.h"
@@ -53,9 +54,9 @@ static void log_server(const struct server *s, enum close_reason why, const char
 	server_text(s, who, sizeof(who));
 	close_reason_log_text(why == REASON_SERVER_SECRET ? REASON_AUTHREQ_FAILED : why, detail, text, sizeof(text));
 	if (set->log_disconnections)
-		log_info("%s closing because: %s (age=%llds)", who, text, age);
+		log_repeatable(LEVEL_LOG, row->fault == FAULT_SERVER ? (int64_t)why : LOG_EVERY, "%s closing because: %s (age=%llds)", who, text, age);
 	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->peer.ended_in != SERVER_LOGIN)
-		log_warning("%s server trouble: %s", who, text);
+		log_repeatable(LEVEL_WARNING, why, "%s server trouble: %s", who, text);
 }
 
 static void free_server(struct server *s)
@@ -159,6 +160,8 @@ static void log_client(const struct client *c, enum close_reason why, const char
 	const struct login *l = c->login;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
 	bool by_itself = close_reason_rows[why].told == TOLD_NOTHING;
+	/* rules that ban addresses count the lines about these reasons (etc/fail2ban) */
+	bool is_repeatable = !by_itself && why != REASON_NO_DATABASE && !text_starts(close_reason_rows[why].sqlstate, "28");
 	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
 	/* Health checks of load balancers leave before the first byte, several times a second. */
 	bool is_health_check = why == REASON_CLIENT_EOF && l && l->step == LOGIN_PACKET && !l->ssl_asked && !l->gss_asked && !l->direct &&
@@ -174,15 +177,16 @@ static void log_client(const struct client *c, enum close_reason why, const char
 		log_info("%s no such user: %s", who, printable_name(l->user, user, sizeof(user)));
 	if (!by_itself && was_logging_in && l && l->user && l->database) {
 		if (set->log_connections)
-			log_info("%s login failed: db=%s user=%s", who, printable_name(l->database, database, sizeof(database)),
-				 printable_name(l->user, user, sizeof(user)));
+			log_repeatable(LEVEL_LOG, is_repeatable ? (int64_t)why : LOG_EVERY, "%s login failed: db=%s user=%s", who,
+				       printable_name(l->database, database, sizeof(database)), printable_name(l->user, user, sizeof(user)));
 		if (auth_rule_text(c, rule, sizeof(rule)))
 			log_info("%s %s", who, rule);
 	}
 	if (set->log_disconnections)
-		log_write(is_health_check ? LEVEL_DEBUG : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
+		log_repeatable(is_health_check ? LEVEL_DEBUG : LEVEL_LOG, is_repeatable ? (int64_t)why : LOG_EVERY,
+			       "%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)
-		log_warning("%s pooler error: %s", who, text);
+		log_repeatable(LEVEL_WARNING, is_repeatable ? (int64_t)why : LOG_EVERY, "%s pooler error: %s", who, text);
 }
 
 /* Sends the client the error of its end. */

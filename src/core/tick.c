@@ -309,5 +309,6 @@ void world_tick(struct world *w)
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)
 		log_stats(w->pools, w->now);
+	log_tick(w->now);
 	give_back_memory(w);
 }

@@ -77,6 +77,7 @@ static bool apply_log(const struct settings *s)
 	struct log_config config = {
 		.file = s->logfile, .syslog = s->syslog, .syslog_ident = s->syslog_ident,
 		.syslog_facility = value_text(value_find(&setting_table, "syslog_facility"), s, facility, sizeof(facility)),
+		.json = s->log_format == LOG_FORMAT_JSON, .fold = s->log_fold_time,
 		.verbose = (int)s->verbose + options.verbose, .quiet = options.quiet,
 	};
 

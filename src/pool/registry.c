@@ -327,6 +327,7 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size)
 
 	snprintf(buf, size, "%s/%s", printable_name(pool->database->name, database, sizeof(database)),
 		 printable_name(pool->user->name, user, sizeof(user)));
+	log_subject(LOG_POOL, &(struct log_subject){ .text = buf, .database = pool->database->name, .user = pool->user->name });
 	return buf;
 }
 

@@ -27,6 +27,7 @@
 #include "state/server_session.h"
 #include "base/assert.h"
 #include "base/inline.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
 
@@ -41,7 +42,8 @@ static void log_refused(const struct prepared_request *r, const struct statement
 {
 	char who[256], name[PRINTABLE_TEXT];
 
-	log_error("%s prepared statement '%s' %s", client_text(r->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), why);
+	log_repeatable(LEVEL_ERROR, hash_of(why, strlen(why)), "%s prepared statement '%s' %s", client_text(r->c, who, sizeof(who)),
+		       printable_text(use->name, name, sizeof(name)), why);
 }
 
 /* ---- forwarding and refusing ---- */

@@ -175,7 +175,7 @@ class Pgweir:
         reports = [self._read(name) for name in sorted(os.listdir(self.directory)) if name.startswith("sanitizer")]
         reports += re.findall(r".*runtime error:.*", self.stderr())
         assert not reports, "\n".join(reports)
-        bad = [line for line in self.log().splitlines() if re.search(r"^\S+ \S+ \S+ \[\d+\] FATAL |ASSERT|assertion", line)
+        bad = [line for line in self.log().splitlines() if re.search(r'^\d\S+ \S+ \S+ \[\d+\] FATAL |"level":"FATAL"|ASSERT|assertion', line)
                and not (self.allow and re.search(self.allow, line))]
         assert not bad, bad
         assert status == self.expected_status, "exit status %s: %s" % (status, self.stderr()[-2000:])

@@ -217,6 +217,152 @@ TEST(errno_survives_a_log_line)
 	log_close();
 }
 
+static bool as_json(usec_t fold)
+{
+	struct log_config config = { .file = path, .quiet = true, .json = true, .fold = fold };
+
+	return log_configure(&config);
+}
+
+static const char *about(enum log_subject_kind kind, const char *text, const char *database, const char *user)
+{
+	log_subject(kind, &(struct log_subject){ .text = text, .database = database, .user = user, .address = "10.0.0.1:5" });
+	return text;
+}
+
+static void check_log(const char *pattern)
+{
+	char *text = text_read_file(path, 1000000, NULL);
+
+	REQUIRE(text);
+	if (!matches(text, pattern))
+		printf("%s\n", text);
+	CHECK(matches(text, pattern));
+	mem_free(text);
+}
+
+TEST(json_has_time_pid_level_and_message)
+{
+	char pattern[200];
+
+	setup();
+	CHECK(as_json(0));
+	log_warning("a \"b\" \\ c\n\xff \xc3\xa9");
+	snprintf(pattern, sizeof(pattern),
+		 "^\\{\"time\":\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z\",\"level\":\"WARNING\",\"pid\":%ld,"
+		 "\"message\":\"a \\\\\"b\\\\\" \\\\\\\\ c\\\\\\\\x0a\\\\\\\\xff \xc3\xa9\"\\}\n$", (long)getpid());
+	check_log(pattern);
+	teardown();
+}
+
+TEST(json_has_the_subjects_of_the_line)
+{
+	setup();
+	CHECK(as_json(0));
+	log_info("%s closing because: x", about(LOG_CLIENT, "C-0x1f: \"a b\"/u@10.0.0.1:5", "a b", "u\"\xff"));
+	log_info("login failed (%s)", about(LOG_SERVER, "S-0x2: d/u@10.0.0.1:5", "d", "u"));
+	log_info("a line without a subject");
+	check_log("^[^\n]*,\"client\":\"C-0x1f\",\"database\":\"a b\",\"user\":\"u\\\\\"\\\\\\\\xff\",\"address\":\"10.0.0.1:5\","
+		  "\"message\":\"closing because: x\"\\}\n"
+		  "[^\n]*,\"server\":\"S-0x2\",\"database\":\"d\",\"user\":\"u\",\"address\":\"10.0.0.1:5\","
+		  "\"message\":\"login failed \\(S-0x2: d/u@10.0.0.1:5\\)\"\\}\n"
+		  "[^\n]*\"pid\":[0-9]+,\"message\":\"a line without a subject\"\\}\n$");
+	teardown();
+}
+
+TEST(json_of_the_longest_line_is_complete)
+{
+	char *text, *message = mem_must(100001), name[200];
+	size_t size = 0;
+
+	memset(message, '"', 100000);
+	message[100000] = '\0';
+	memset(name, '\x01', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	setup();
+	CHECK(as_json(0));
+	log_info("%s %s", about(LOG_CLIENT, "C-0x1: d/u@a", name, name), message);
+	text = text_read_file(path, 100000, &size);
+	REQUIRE(text);
+	CHECK(size <= PIPE_BUF && size > PIPE_BUF - 10);
+	CHECK(matches(text, "^\\{[^\n]*\\\\\"\\.\\.\\.\"\\}\n$"));
+	mem_free(text);
+	mem_free(message);
+	teardown();
+}
+
+static void repeat(int64_t kind, const char *database)
+{
+	log_repeatable(LEVEL_WARNING, kind, "%s error", about(LOG_CLIENT, "C-0x1: d/u@10.0.0.1:5", database, "u"));
+}
+
+TEST(repeated_lines_are_counted)
+{
+	struct log_config config = { .file = path, .quiet = true, .fold = 3600 * USEC };
+	usec_t now = clock_monotonic();
+
+	setup();
+	CHECK(log_configure(&config));
+	for (int i = 0; i < 98; i++)
+		repeat(1, "d");
+	log_tick(now + 3599 * USEC);
+	check_log("^[^\n]* WARNING C-0x1: d/u@10.0.0.1:5 error\n$");
+	log_tick(now + 7200 * USEC);
+	check_log("^[^\n]* error\n[^\n]* WARNING 97 more in 0 s, the last one: C-0x1: d/u@10.0.0.1:5 error\n$");
+	/* the time begins again with the next line */
+	repeat(1, "d");
+	log_tick(now + 7200 * USEC);
+	check_log("^[^\n]* error\n[^\n]* 97 more [^\n]*\n[^\n]* WARNING C-0x1: d/u@10.0.0.1:5 error\n$");
+	teardown();
+}
+
+TEST(a_first_line_is_never_folded)
+{
+	struct log_config config = { .file = path, .quiet = true, .fold = 3600 * USEC };
+	char *text;
+	int lines = 0;
+
+	setup();
+	CHECK(log_configure(&config));
+	for (int i = 0; i < 2; i++) {
+		repeat(1, "d");
+		repeat(2, "d");
+		repeat(1, "another");
+		log_repeatable(LEVEL_WARNING, 1, "%s another format", "C-0x1: d/u@10.0.0.1:5");
+		log_repeatable(LEVEL_ERROR, 1, "no subject");
+		log_repeatable(LEVEL_ERROR, LOG_EVERY, "every");
+		log_warning("every");
+	}
+	check_log("^([^\n]*\n){9}$");
+	/* more kinds than there is room for: the counts of the oldest are written early */
+	for (int kind = 0; kind < 1000; kind++) {
+		repeat(1000 + kind, "d");
+		repeat(1000 + kind, "d");
+	}
+	log_close();
+	text = text_read_file(path, 10000000, NULL);
+	REQUIRE(text);
+	for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+		lines++;
+	CHECK_INT(lines, 9 + 5 + 2 * 1000);
+	mem_free(text);
+	teardown();
+}
+
+TEST(the_count_as_json)
+{
+	setup();
+	CHECK(as_json(3600 * USEC));
+	repeat(1, "d");
+	repeat(1, "d");
+	CHECK(as_json(0));
+	repeat(1, "d");
+	repeat(1, "d");
+	check_log("^[^\n]*\n[^\n]*\"client\":\"C-0x1\",\"database\":\"d\",[^\n]*,\"folded\":1,\"message\":\"1 more in 0 s, the last one: C-0x1: "
+		  "[^\n]*\n[^\n]*\n[^\n]*\n$");
+	teardown();
+}
+
 /* Runs `body` in a child with a pipe as stderr. Returns the output of the child, which the caller frees. */
 static char *child_stderr(void (*body)(void), int *status)
 {
