@@ -34,8 +34,11 @@ struct conf_database {
 	usec_t server_lifetime, query_wait_timeout, pinned_idle_timeout;	/* or CONF_UNSET */
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 	int load_balance_hosts;
-	int max_protocol_version, sslnegotiation, channel_binding;	/* or CONF_UNSET */
+	int max_protocol_version, sslnegotiation, channel_binding, sslmode;	/* or CONF_UNSET */
+	const char *sslrootcert, *sslcert, *sslkey;	/* NULL: as in the settings; see conf_server_tls() */
 	int require_auth;		/* list of methods (conf/settings.h), or CONF_UNSET */
+	const char *file;		/* the place of the entry, for problems */
+	int line;
 };
 struct conf_user {
 	const char *name;
@@ -96,6 +99,14 @@ struct value_table;
    *has_password: the line contains a password. False: no memory. */
 bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, bool *has_password,
 		struct conf_problems *problems);
+
+/* TLS with the servers of a database: its own values, or the values of the settings. */
+struct conf_server_tls {
+	bool is_own;			/* the database has a value of its own */
+	int sslmode;			/* enum sslmode */
+	const char *ca_file, *cert_file, *key_file;	/* NULL: none */
+};
+struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *database);
 
 /* PostgreSQL truncates longer names of users and databases in a start-up packet (NAMEDATALEN - 1). */
 #define CONF_NAME_MOST 63

@@ -70,7 +70,7 @@ enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
-enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE };
+enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE, WORDS_SSLMODE };
 /* Returns the word for a value of one of these enums; NULL for CONF_UNSET. */
 const char *setting_word(enum setting_words words, int value);
 

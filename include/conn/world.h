@@ -65,6 +65,16 @@ struct unknown;			/* auth/unknown.h */
 /* The clients that a shutdown waits for, in ascending order of urgency. */
 enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW };
 
+/* The TLS contexts of a configuration (core/world.h); each is held. */
+struct tls_contexts {
+	struct tls_context *clients, *servers;	/* NULL: TLS is off */
+	struct database_tls {			/* of a database with values of its own: see conf_server_tls() */
+		char *name;			/* of the entry; "*" for the fallback */
+		struct tls_context *context;	/* NULL: TLS is off */
+	} *own;
+	size_t own_count;
+};
+
 struct world {
 	/* The event loop and its clock. */
 	struct event_base *base;
@@ -123,7 +133,7 @@ struct world {
 	bool sessions_changed;			/* ALTER DATABASE or ROLE has changed the initial state of sessions (backend/retire.c) */
 	usec_t sessions_retired;		/* monotonic: when servers were last replaced for this reason */
 	usec_t names_watched;			/* monotonic: last dns_watch() of the host names in use */
-	struct tls_context *client_tls, *server_tls;	/* NULL: TLS is off */
+	struct tls_contexts tls;
 	struct handshakes *handshakes;		/* TLS handshakes of clients that wait for their turn */
 
 	/* Authentication. */

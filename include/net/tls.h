@@ -33,6 +33,8 @@ struct tls_context;
 /* Reads the files. If neither the strings nor the contents of the files differ from `old`, returns `old` with one more reference; `old` may be NULL.
    Returns NULL with a text that names the faulty file or value. */
 struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old, char *why, size_t why_size);
+/* Whether the context has the strings, and was made of the present contents of the files. */
+bool tls_context_fits(const struct tls_context *context, const struct tls_config *config);
 struct tls_context *tls_context_hold(struct tls_context *context);
 void tls_context_drop(struct tls_context **context);
 /* The total time of all handshakes on the accepting side, over all contexts; written by stream.c. */

@@ -31,7 +31,7 @@ struct database_row {
 	int port;
 	int64_t size, min_size, reserve;
 	usec_t server_lifetime;
-	const char *mode, *link, *state, *load_balance;	/* NULL: not set; otherwise as in struct pool_row */
+	const char *mode, *link, *state, *load_balance, *sslmode;	/* NULL: not set; otherwise as in struct pool_row */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
 	int servers, clients, pools;
 	bool is_paused, is_disabled, is_automatic, is_removed;

@@ -53,7 +53,7 @@ static void check_auth_user(const struct conf *conf, const struct userlist *list
 	/* a certificate serves as a secret */
 	has_secret = userlist_find(list, user) || has_password(conf->fallback, user) || conf->settings.server_tls_cert_file;
 	for (size_t i = 0; i < conf->database_count && !has_secret; i++)
-		has_secret = has_password(conf->databases[i], user);
+		has_secret = has_password(conf->databases[i], user) || conf->databases[i]->sslcert;
 	if (!has_secret)
 		conf_problem_add(problems, true, conf->path, 0, "\"auth_user\" is \"%s\", which has no secret in auth_file: the look-up of users "
 				 "fails, unless servers ask it for none", printable_inside(user, name, sizeof(name)));

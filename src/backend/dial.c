@@ -491,9 +491,28 @@ struct server *dial_for_cancel(struct server *target, void (*connected)(struct s
 
 /* ---- connected ---- */
 
+static int sslmode_of(const struct server *s)
+{
+	return conf_server_tls(&s->peer.world->conf->settings, s->pooled.pool->database->conf).sslmode;
+}
+
+/* Returns the TLS context for the server's database. NULL: none. */
+static struct tls_context *context_for(const struct server *s)
+{
+	const struct tls_contexts *tls = &s->peer.world->tls;
+	const struct conf_database *d = s->pooled.pool->database->conf;
+
+	if (!conf_server_tls(&s->peer.world->conf->settings, d).is_own)
+		return tls->servers;
+	for (size_t i = 0; i < tls->own_count; i++)
+		if (strcmp(tls->own[i].name, d->name) == 0)
+			return tls->own[i].context;
+	return NULL;
+}
+
 static void begin_tls(struct server *s)
 {
-	bool verify_name = s->peer.world->conf->settings.server_tls_sslmode == SSLMODE_VERIFY_FULL;
+	bool verify_name = sslmode_of(s) == SSLMODE_VERIFY_FULL;
 
 	dial_step_to(s->dial, DIAL_TLS);
 	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, verify_name, NULL))
@@ -535,8 +554,9 @@ void dial_connected(struct server *s, const char *error)
 			 brief_address_and_port(&local, from, sizeof(from)));
 	}
 	/* a cancel request uses the TLS settings of its target */
-	if (!s->pooled.is_cancel && !d->tls && s->peer.world->server_tls)
-		d->tls = tls_context_hold(s->peer.world->server_tls);
+	if (!s->pooled.is_cancel && !d->tls && context_for(s))
+		d->tls = tls_context_hold(context_for(s));
+	ASSERT(d->tls || s->pooled.is_cancel || sslmode_of(s) == SSLMODE_DISABLE);
 	if (!d->tls || s->peer.remote.family == AF_UNIX) {
 		begin_startup(s);
 		return;
@@ -596,7 +616,7 @@ void dial_secured(struct server *s, const char *error)
    record. */
 static void read_ssl_answer(struct server *s)
 {
-	int mode = s->peer.world->conf->settings.server_tls_sslmode;
+	int mode = sslmode_of(s);
 	char answer = 0;
 	ssize_t r = stream_read(&s->peer.stream, &answer, 1);
 

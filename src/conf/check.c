@@ -459,6 +459,7 @@ static void check_server_login(const struct checker *c, const struct conf_databa
 	const struct settings *s = &c->conf->settings;
 	int list = d->require_auth == CONF_UNSET ? s->server_require_auth : d->require_auth;
 	int binding = d->channel_binding == CONF_UNSET ? s->server_channel_binding : d->channel_binding;
+	struct conf_server_tls tls = conf_server_tls(s, d);
 	bool allows_scram = methods_allow(list, METHOD_SCRAM);
 	bool allows_others = methods_allow(list, METHOD_PASSWORD) || methods_allow(list, METHOD_MD5) ||
 			     methods_allow(list, METHOD_NONE);
@@ -468,8 +469,8 @@ static void check_server_login(const struct checker *c, const struct conf_databa
 	/* Channel binding needs TLS, so a Unix socket or a connection without TLS cannot have it. */
 	if (!d->host || is_socket_dir(d->host))
 		why = "a Unix socket has none";
-	else if (s->server_tls_sslmode == SSLMODE_DISABLE)
-		why = "\"server_tls_sslmode\" is disable";
+	else if (tls.sslmode == SSLMODE_DISABLE)
+		why = d->sslmode == CONF_UNSET ? "\"server_tls_sslmode\" is disable" : "\"sslmode\" is disable";
 	if (binding == CHANNEL_BINDING_REQUIRE && why)
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
@@ -481,10 +482,30 @@ static void check_server_login(const struct checker *c, const struct conf_databa
 	if (why)
 		conf_problem_add(c->problems, false, c->conf->path, 0, "database \"%s\": \"require_auth\" is \"%s\", but %s",
 				 d->name, methods_text(list, words, sizeof(words)), why);
-	if (methods_name(list, METHOD_PASSWORD) && s->server_tls_sslmode < SSLMODE_VERIFY_FULL && has_remote(d))
+	if (methods_name(list, METHOD_PASSWORD) && tls.sslmode < SSLMODE_VERIFY_FULL && has_remote(d))
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"require_auth\" names password, and \"server_tls_sslmode\" is not "
 				 "verify-full: a machine between pgweir and the server can ask for passwords in clear text", d->name);
+}
+
+static void check_database_tls(const struct checker *c, const struct conf_database *d)
+{
+	const struct settings *s = &c->conf->settings;
+	struct conf_server_tls tls = conf_server_tls(s, d);
+	int negotiation = d->sslnegotiation == CONF_UNSET ? s->server_tls_sslnegotiation : d->sslnegotiation;
+
+	if (negotiation == SSLNEGOTIATION_DIRECT && tls.sslmode < SSLMODE_REQUIRE && (tls.is_own || d->sslnegotiation != CONF_UNSET))
+		conf_problem_add(c->problems, false, d->file, d->line,
+				 "database \"%s\": \"sslnegotiation\" direct needs \"%s\" require, verify-ca or verify-full", d->name,
+				 d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
+	if (!d->sslcert != !d->sslkey)
+		conf_problem_add(c->problems, false, d->file, d->line, "database \"%s\": \"sslcert\" and \"sslkey\" need each other", d->name);
+	if (tls.is_own && tls.sslmode >= SSLMODE_VERIFY_CA && !tls.ca_file)
+		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": neither \"sslrootcert\" nor \"server_tls_ca_file\" is set: "
+				 "whoever has a certificate of an authority that the system trusts counts as a server", d->name);
+	if (tls.sslmode == SSLMODE_DISABLE && (d->sslrootcert || d->sslcert))
+		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": the files for TLS have no effect while \"%s\" is disable",
+				 d->name, d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
 }
 
 static void check_database(const struct checker *c, const struct conf_database *d)
@@ -508,10 +529,7 @@ static void check_database(const struct checker *c, const struct conf_database *
 	if (d->host_count == 1 && is_socket_dir(d->host) && !fits_socket(d->host, d->port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
-	if (d->sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
-		conf_problem_add(c->problems, false, c->conf->path, 0,
-				 "database \"%s\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require, "
-				 "verify-ca or verify-full", d->name);
+	check_database_tls(c, d);
 	check_server_login(c, d);
 	schemas = d->auth_search_path ? d->auth_search_path : s->auth_search_path;
 	if (d->auth_query && !d->auth_dbname && !s->auth_dbname && lookup_fault(d->auth_query, schemas, fault, sizeof(fault)))
@@ -529,7 +547,7 @@ static bool may_relay(const struct conf *conf, const struct conf_database *d)
 {
 	int binding = d->channel_binding == CONF_UNSET ? conf->settings.server_channel_binding : d->channel_binding;
 
-	return has_remote(d) && (binding != CHANNEL_BINDING_REQUIRE || conf->settings.server_tls_sslmode != SSLMODE_VERIFY_FULL);
+	return has_remote(d) && (binding != CHANNEL_BINDING_REQUIRE || conf_server_tls(&conf->settings, d).sslmode != SSLMODE_VERIFY_FULL);
 }
 
 /* Without channel binding, a server that receives a SCRAM login can relay it to another server. */

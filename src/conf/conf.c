@@ -127,6 +127,13 @@ static void *copy_object(struct conf *to, const struct value_table *table, const
 	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy : NULL;
 }
 
+static struct conf_database *copy_database(struct conf *to, const struct conf_database *from)
+{
+	struct conf_database *copy = copy_object(to, &database_table, from, sizeof(*copy));
+
+	return copy && (copy->name = copy_text(to, from->name)) && (copy->file = copy_text(to, from->file)) && make_hosts(to, copy) ? copy : NULL;
+}
+
 /* Copies the settings, databases, users and peers, and holds the HBA rules. False: no memory. */
 static bool copy_members(struct conf *to, const struct conf *from)
 {
@@ -143,16 +150,15 @@ static bool copy_members(struct conf *to, const struct conf *from)
 	if (!to->databases || !to->users || !to->peers)
 		return false;
 	for (size_t i = 0; i < from->database_count; i++) {
-		struct conf_database *copy = copy_object(to, &database_table, from->databases[i], sizeof(*copy));
+		struct conf_database *copy = copy_database(to, from->databases[i]);
 
-		if (!copy || !(copy->name = copy_text(to, copy->name)) || !make_hosts(to, copy) ||
-		    !index_put(&s->databases, s->arena, copy->name, copy))
+		if (!copy || !index_put(&s->databases, s->arena, copy->name, copy))
 			return false;
 		to->databases[to->database_count++] = copy;
 	}
 	if (from->fallback) {
-		to->fallback = copy_object(to, &database_table, from->fallback, sizeof(*to->fallback));
-		if (!to->fallback || !(to->fallback->name = copy_text(to, from->fallback->name)) || !make_hosts(to, to->fallback))
+		to->fallback = copy_database(to, from->fallback);
+		if (!to->fallback)
 			return false;
 	}
 	for (size_t i = 0; i < from->user_count; i++) {
@@ -169,6 +175,17 @@ static bool copy_members(struct conf *to, const struct conf *from)
 		to->peer_count++;
 	}
 	return true;
+}
+
+struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *d)
+{
+	return (struct conf_server_tls){
+		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey,
+		.sslmode = d->sslmode == CONF_UNSET ? s->server_tls_sslmode : d->sslmode,
+		.ca_file = d->sslrootcert ? d->sslrootcert : s->server_tls_ca_file,
+		.cert_file = d->sslcert ? d->sslcert : s->server_tls_cert_file,
+		.key_file = d->sslkey ? d->sslkey : s->server_tls_key_file,
+	};
 }
 
 /* ---- values and entries ---- */
@@ -564,6 +581,25 @@ static void *read_object(struct loader *l, const struct ini_line *line, const st
 	return object;
 }
 
+/* Notes the files for TLS with the servers of the database. False: no memory. */
+static bool note_tls_files(struct loader *l, const struct conf_database *d)
+{
+	const struct conf_file files[] = {
+		{ .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
+		{ .path = d->sslkey, .setting = "sslkey", .is_secret = true },
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct conf_file f = files[i];
+
+		f.file = d->file;
+		f.line = d->line;
+		if (f.path && !access_note_file(&l->conf->files, &f, l->arena))
+			return false;
+	}
+	return true;
+}
+
 static bool read_database(struct loader *l, const struct ini_line *line)
 {
 	bool is_fallback = strcmp(line->key, "*") == 0;
@@ -581,7 +617,9 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	if (!database)
 		return false;
 	database->name = name;
-	if (!make_hosts(l->conf, database))
+	database->file = arena_copy(l->arena, line->file, strlen(line->file));
+	database->line = line->line;
+	if (!database->file || !make_hosts(l->conf, database) || !note_tls_files(l, database))
 		return false;
 	if (is_fallback) {
 		l->conf->fallback = database;

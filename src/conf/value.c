@@ -605,11 +605,12 @@ const char *setting_value_shown(const struct settings *s, size_t index, char *bu
 
 const char *setting_word(enum setting_words which, int value)
 {
-	static const char *const all[][4] = {
+	static const char *const all[][6] = {
 		[WORDS_POOL_MODE] = { "session", "transaction", "statement" }, [WORDS_SESSION_LINK] = { "first_query", "login" },
 		[WORDS_SESSION_STATE] = { "off", "full" }, [WORDS_LOAD_BALANCE] = { "round-robin", "disable" },
+		[WORDS_SSLMODE] = { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" },
 	};
 
-	return value < 0 || value >= 4 ? NULL : all[which][value];
+	return value < 0 || value >= 6 ? NULL : all[which][value];
 }
 

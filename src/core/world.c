@@ -40,19 +40,27 @@
  * require encrypt without verification, verify-ca verifies the chain, verify-full the host name too (dial.c).
  */
 
-static void update_context(struct tls_context **place, bool wanted, const struct tls_config *config, bool may_keep, struct conf_problems *problems)
+static struct tls_context *hold(struct tls_context *context)
 {
-	char why[512];
-	struct tls_context *fresh = wanted ? tls_context_new(config, *place, why, sizeof(why)) : NULL;
+	return context ? tls_context_hold(context) : NULL;
+}
 
-	if (wanted && !fresh) {
-		conf_problem_add_tls(problems, may_keep && *place, NULL, 0, "%s (TLS with %s)", why,
-				     config->server_side ? "clients" : "servers");
-		return;
-	}
-	if (*place)
-		tls_context_drop(place);
-	*place = fresh;
+/* Returns a context: `old` or `similar` (may be NULL) if one of them fits. The peer is "clients" or "servers of ..."; file and line are for
+   problems. */
+static struct tls_context *make_context(const struct tls_config *config, bool wanted, struct tls_context *old, struct tls_context *similar,
+					bool may_keep, const char *peer, const char *file, int line, struct conf_problems *problems)
+{
+	bool uses_similar = wanted && similar && !(old && tls_context_fits(old, config)) && tls_context_fits(similar, config);
+	struct tls_context *fresh;
+	char why[512];
+
+	if (!wanted)
+		return NULL;
+	fresh = uses_similar ? tls_context_hold(similar) : tls_context_new(config, old, why, sizeof(why));
+	if (fresh)
+		return fresh;
+	conf_problem_add_tls(problems, may_keep && old, file, line, "%s (TLS with %s)", why, peer);
+	return hold(old);
 }
 
 struct tls_config tls_config_of_clients(const struct settings *s)
@@ -69,18 +77,104 @@ struct tls_config tls_config_of_clients(const struct settings *s)
 	};
 }
 
-void tls_contexts_update(struct tls_context **client, struct tls_context **server, const struct settings *s, bool may_keep,
-			 struct conf_problems *problems)
+static struct tls_config tls_config_of_servers(const struct settings *s, const struct conf_server_tls *tls)
 {
-	const struct tls_config of_client = tls_config_of_clients(s);
-	const struct tls_config of_server = {
-		.ca_file = s->server_tls_ca_file, .cert_file = s->server_tls_cert_file, .key_file = s->server_tls_key_file,
+	return (struct tls_config){
+		.ca_file = tls->ca_file, .cert_file = tls->cert_file, .key_file = tls->key_file,
 		.protocols = s->server_tls_protocols, .ciphers = s->server_tls_ciphers, .tls13_ciphers = s->server_tls13_ciphers,
-		.verify_peer = s->server_tls_sslmode >= SSLMODE_VERIFY_CA,
+		.verify_peer = tls->sslmode >= SSLMODE_VERIFY_CA,
 	};
+}
 
-	update_context(client, s->client_tls_sslmode != SSLMODE_DISABLE, &of_client, may_keep, problems);
-	update_context(server, s->server_tls_sslmode != SSLMODE_DISABLE, &of_server, may_keep, problems);
+/* Appends a context, which it takes. */
+static void add_own(struct tls_contexts *t, const char *name, struct tls_context *context, struct conf_problems *problems)
+{
+	struct database_tls *more = mem_resize(t->own, (t->own_count + 1) * sizeof(*more));
+	char *copy = mem_copy_string(name);
+
+	t->own = more ? more : t->own;
+	if (more && copy) {
+		t->own[t->own_count++] = (struct database_tls){ copy, context };
+		return;
+	}
+	conf_problem_add(problems, false, NULL, 0, "out of memory");
+	mem_free(copy);
+	if (context)
+		tls_context_drop(&context);
+}
+
+static void make_own(struct tls_contexts *fresh, const struct tls_contexts *old, const struct settings *s, const struct conf_database *d,
+		     bool may_keep, struct conf_problems *problems)
+{
+	struct conf_server_tls tls = conf_server_tls(s, d);
+	struct tls_config config = tls_config_of_servers(s, &tls);
+	struct tls_context *before = NULL, *similar = fresh->own_count > 0 ? fresh->own[fresh->own_count - 1].context : fresh->servers;
+	char peer[160];
+
+	if (!tls.is_own)
+		return;
+	for (size_t i = 0; i < old->own_count; i++)
+		if (strcmp(old->own[i].name, d->name) == 0)
+			before = old->own[i].context;
+	snprintf(peer, sizeof(peer), "servers of database \"%.100s\"", d->name);
+	add_own(fresh, d->name, make_context(&config, tls.sslmode != SSLMODE_DISABLE, before, similar, may_keep, peer, d->file, d->line, problems),
+		problems);
+}
+
+void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *old, const struct conf *conf, bool may_keep,
+		       struct conf_problems *problems)
+{
+	const struct settings *s = &conf->settings;
+	const struct conf_database usual = { .sslmode = CONF_UNSET };
+	const struct conf_server_tls tls = conf_server_tls(s, &usual);
+	const struct tls_config of_client = tls_config_of_clients(s), of_server = tls_config_of_servers(s, &tls);
+
+	fresh->clients = make_context(&of_client, s->client_tls_sslmode != SSLMODE_DISABLE, old->clients, NULL, may_keep, "clients", NULL, 0,
+				      problems);
+	fresh->servers = make_context(&of_server, s->server_tls_sslmode != SSLMODE_DISABLE, old->servers, NULL, may_keep, "servers", NULL, 0,
+				      problems);
+	for (size_t i = 0; i < conf->database_count; i++)
+		make_own(fresh, old, s, conf->databases[i], may_keep, problems);
+	if (conf->fallback)
+		make_own(fresh, old, s, conf->fallback, may_keep, problems);
+}
+
+void tls_contexts_drop(struct tls_contexts *t)
+{
+	if (t->clients)
+		tls_context_drop(&t->clients);
+	if (t->servers)
+		tls_context_drop(&t->servers);
+	for (size_t i = 0; i < t->own_count; i++) {
+		mem_free(t->own[i].name);
+		if (t->own[i].context)
+			tls_context_drop(&t->own[i].context);
+	}
+	mem_free(t->own);
+	*t = (struct tls_contexts){ .clients = NULL };
+}
+
+/* Marks the servers over TCP of databases whose own context has changed. Returns whether there is such a database. */
+static bool retire_changed(struct world *w, const struct tls_contexts *old)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < w->tls.own_count; i++) {
+		const struct database_tls *now = &w->tls.own[i];
+		bool is_same = true;
+
+		for (size_t j = 0; j < old->own_count && is_same; j++)
+			is_same = strcmp(old->own[j].name, now->name) != 0 || old->own[j].context == now->context;
+		any |= !is_same;
+		LIST_EACH(node, &w->servers) {
+			struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+			if (!is_same && !s->pooled.is_cancel && s->peer.remote.family != AF_UNIX &&
+			    strcmp(s->pooled.pool->database->conf->name, now->name) == 0)
+				s->pooled.close_reason = REASON_OBSOLETE;
+		}
+	}
+	return any;
 }
 
 /* ---- creating and freeing ---- */
@@ -160,7 +254,7 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 	else if (!(w->dns = dns_open(base, &dns, why, sizeof(why))))
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	if (problems->errors == 0)
-		tls_contexts_update(&w->client_tls, &w->server_tls, set, false, problems);
+		tls_contexts_make(&w->tls, &(struct tls_contexts){ .clients = NULL }, conf, false, problems);
 	users = problems->errors == 0 && set->auth_file ? userlist_load(set->auth_file, problems) : NULL;
 	if (users)
 		users_replace(w, users);
@@ -200,10 +294,7 @@ void world_free(struct world **place)
 		dns_close(&w->dns);
 	if (w->pools)
 		pools_free(&w->pools);
-	if (w->client_tls)
-		tls_context_drop(&w->client_tls);
-	if (w->server_tls)
-		tls_context_drop(&w->server_tls);
+	tls_contexts_drop(&w->tls);
 	mem_free(w->statements);
 	if (w->params)
 		params_table_free(&w->params);
@@ -226,40 +317,34 @@ static bool differ(const struct settings *a, const struct settings *b, enum sett
 
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
 {
-	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
-	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
+	struct tls_contexts tls = { .clients = NULL }, old_tls;
 	struct dns_config dns = dns_config_of(w, &conf->settings);
 	struct verify_limits verifiers, derivers;
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
-	bool tls_changed, logins_changed, timeout_changed;
+	bool tls_changed, own_changed, logins_changed, timeout_changed;
+	/* not after a SET of another setting, because TLS files may not fit together until the next SET of one of them */
+	bool is_about_tls = !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls");
 
 	process_limits(&conf->settings, &verifiers, &derivers);
-	/* not after a SET of another setting, because TLS files may not fit together until the next SET of one of them */
-	if (!conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls"))
-		tls_contexts_update(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
+	if (is_about_tls)
+		tls_contexts_make(&tls, &w->tls, conf, conf->set && conf_is_tls_file(conf->set), problems);
 	if (conf->settings.auth_file)
 		users = userlist_load(conf->settings.auth_file, problems);
 	users_check(conf, users, problems);
 	if (problems->errors > 0) {
-		if (client_tls)
-			tls_context_drop(&client_tls);
-		if (server_tls)
-			tls_context_drop(&server_tls);
+		tls_contexts_drop(&tls);
 		if (users)
 			userlist_free(&users);
 		return false;
 	}
-	tls_changed = (server_tls || w->server_tls) &&
-		      (server_tls != w->server_tls || differ(&old->settings, &conf->settings, APPLIES_TCP_SERVERS));
+	old_tls = w->tls;
+	if (is_about_tls)
+		w->tls = tls;
+	tls_changed = (w->tls.servers || old_tls.servers) &&
+		      (w->tls.servers != old_tls.servers || differ(&old->settings, &conf->settings, APPLIES_TCP_SERVERS));
 	logins_changed = differ(&old->settings, &conf->settings, APPLIES_SERVERS);
 	timeout_changed = old->settings.server_connect_timeout != conf->settings.server_connect_timeout;
-	if (w->client_tls)
-		tls_context_drop(&w->client_tls);
-	if (w->server_tls)
-		tls_context_drop(&w->server_tls);
-	w->client_tls = client_tls;
-	w->server_tls = server_tls;
 	users_replace(w, users);
 	w->conf = conf_hold(conf);
 	world_set_listen_options(w);
@@ -269,9 +354,12 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	verifiers_renew(w->derivations->derivers, &derivers);
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
-	if (tls_changed || logins_changed)
-		retire_servers(w, true, logins_changed);
-	if (tls_changed || logins_changed || timeout_changed)
+	own_changed = is_about_tls && retire_changed(w, &old_tls);
+	if (is_about_tls)
+		tls_contexts_drop(&old_tls);
+	if (tls_changed || own_changed || logins_changed)
+		retire_servers(w, tls_changed || logins_changed, logins_changed);
+	if (tls_changed || own_changed || logins_changed || timeout_changed)
 		LIST_EACH(node, &w->pools->all)
 			pool_login_forgiven(LIST_OBJECT(node, struct pool, node));
 	return true;

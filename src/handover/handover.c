@@ -60,8 +60,8 @@ static struct bytes tls_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	pack_bool(&out, w->server_tls != NULL);
-	if (w->server_tls)
+	pack_bool(&out, w->tls.servers != NULL);
+	if (w->tls.servers || w->tls.own_count > 0)
 		value_rows_pack(&out, &setting_table, APPLIES_TCP_SERVERS, &w->conf->settings);
 	return out;
 }

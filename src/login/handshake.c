@@ -75,7 +75,7 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 	struct login *l = c->login;
 
 	if (!l->tls)
-		l->tls = tls_context_hold(w->client_tls);
+		l->tls = tls_context_hold(w->tls.clients);
 	if (size > 0)
 		bytes_append(&l->hello, hello, size);
 	if (l->hello.failed) {

@@ -393,7 +393,7 @@ static bool say_byte(struct client *c, char answer)
 
 static bool offers_tls(const struct client *c)
 {
-	return c->peer.world->client_tls && c->peer.remote.family != AF_UNIX;
+	return c->peer.world->tls.clients && c->peer.remote.family != AF_UNIX;
 }
 
 /* SSLRequest: starts TLS, or another start-up packet may follow in clear. */
@@ -414,7 +414,7 @@ static void ssl_packet(struct client *c, bool more_has_come)
 		return;
 	/* the next bytes are the hello, and no bytes are read before */
 	login_step_to(c, LOGIN_TLS_HELLO);
-	c->login->tls = tls_context_hold(c->peer.world->client_tls);
+	c->login->tls = tls_context_hold(c->peer.world->tls.clients);
 }
 
 size_t startup_packet(struct client *c, const uint8_t *at, size_t n)

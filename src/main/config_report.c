@@ -182,7 +182,7 @@ int config_report_check(const struct options *options)
 {
 	struct conf_problems problems = { .count = 0 };
 	struct conf *conf = conf_load(options->file, &problems);
-	struct tls_context *client = NULL, *server = NULL;
+	struct tls_contexts tls = { .clients = NULL };
 	const struct settings *s;
 	const char *user;
 	struct userlist *users;
@@ -214,7 +214,7 @@ int config_report_check(const struct options *options)
 			FAULT(&problems, LACKS_FOR_DAEMON, options->file);
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, user, &problems);
-		tls_contexts_update(&client, &server, &conf->settings, false, &problems);
+		tls_contexts_make(&tls, &(struct tls_contexts){ .clients = NULL }, conf, false, &problems);
 		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
 		users_check(conf, users, &problems);
 		if (users)
@@ -226,10 +226,7 @@ int config_report_check(const struct options *options)
 		       options->file);
 	status = conf && problems.errors == 0 ? 0 : 1;
 	printf("%s: %s\n", options->file, status == 0 ? "the configuration is usable" : "the configuration is not usable");
-	if (client)
-		tls_context_drop(&client);
-	if (server)
-		tls_context_drop(&server);
+	tls_contexts_drop(&tls);
 	if (conf)
 		conf_drop(&conf);
 	conf_problems_free(&problems);

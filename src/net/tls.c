@@ -527,32 +527,31 @@ static bool set_up(SSL_CTX *ssl, const struct tls_config *config)
 	return SSL_CTX_set_session_id_context(ssl, own, *own + 1u) == 1;
 }
 
-/* Whether the files named in `config` have other contents, or the strings differ, compared with this context. */
-static bool differs(const struct tls_context *context, const struct tls_config *config)
+bool tls_context_fits(const struct tls_context *context, const struct tls_config *config)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 
 	if (context->server_side != config->server_side || context->verify_peer != config->verify_peer ||
 	    context->request_peer != config->request_peer)
-		return true;
+		return false;
 	for (int i = 0; i < CONTEXT_STRINGS; i++) {
 		const char *text = config_string(config, i);
 
 		if (strcmp(context->strings[i], text) != 0)
-			return true;
+			return false;
 		memset(digest, 0, sizeof digest);
 		if (i < CONTEXT_FILES && *text &&
 		    (!digest_file(text, digest) || memcmp(digest, context->digests[i], sizeof digest) != 0))
-			return true;
+			return false;
 	}
-	return false;
+	return true;
 }
 
 struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old, char *why, size_t why_size)
 {
 	struct tls_context *context;
 
-	if (old && !differs(old, config))
+	if (old && tls_context_fits(old, config))
 		return tls_context_hold(old);
 	context = mem_try(sizeof *context);
 	if (!context) {

@@ -117,7 +117,7 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
 		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
 		.pool_mode = MODE_STATEMENT, .session_link = CONF_UNSET, .session_state = CONF_UNSET, .load_balance_hosts = CONF_UNSET,
-		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
+		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET, .sslmode = CONF_UNSET,
 		.require_auth = CONF_UNSET,
 	};
 	console = database_new(pools, pools->console.name, &pools->console, now);

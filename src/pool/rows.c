@@ -233,6 +233,7 @@ bool databases_each_row(const struct pools *pools, void (*give)(void *context, c
 			.mode = setting_word(WORDS_POOL_MODE, conf->pool_mode),
 			.link = setting_word(WORDS_SESSION_LINK, conf->session_link),
 			.state = setting_word(WORDS_SESSION_STATE, conf->session_state),
+			.sslmode = setting_word(WORDS_SSLMODE, conf->sslmode),
 			.load_balance = load_balance_of(d),
 			.max_servers = database_max_servers(d),
 			.max_clients = first_set(CONF_UNSET, conf->max_db_client_connections, set->max_db_client_connections),

@@ -1,4 +1,5 @@
 """TLS between pgweir and PostgreSQL: sslmodes, names, certificates, negotiation, and changes by a RELOAD."""
+import re
 import shutil
 
 import psycopg2
@@ -160,6 +161,109 @@ def test_cancel_goes_over_tls_too(scene, postgres):
     ask_long(client)
     with weir.cancel(client):
         assert client.result().errors[0]["C"] == "57014"
+
+
+# --- values of one database
+
+def place(postgres, database="p0", more=""):
+    return "host=127.0.0.1 port=%d dbname=%s %s" % (postgres.port, database, more)
+
+
+def test_each_database_has_its_sslmode(scene, postgres, authority):
+    weir = scene.weir({"p0": place(postgres), "p1": place(postgres, "p1", "sslmode=require"), "p2": place(postgres, "p2", "sslmode=disable"),
+                       "p3": place(postgres, "p3", "sslmode=verify-full sslrootcert=" + authority.cert("ca")),
+                       "*": place(postgres, "p0", "sslmode=require")},
+                      server_tls_sslmode="disable", show_extra_columns=1)
+    assert [tls_of(weir.client(database=name))[0] for name in ("p0", "p1", "p2", "p3", "star")] == ["f", "t", "f", "t", "t"]
+    modes = {row["name"]: row["sslmode"] for row in weir.show("DATABASES")}
+    assert modes["p0"] is None and (modes["p1"], modes["p3"], modes["star"]) == ("require", "verify-full", "require")
+
+
+def test_verification_of_one_database(scene, postgres, authority):
+    weir = scene.weir({"p0": place(postgres), "p1": place(postgres, "p1", "sslrootcert=" + authority.cert("other")),
+                       "p2": place(postgres, "p2", "sslmode=require sslrootcert=" + authority.cert("other"))},
+                      server_tls_sslmode="verify-full", server_tls_ca_file=authority.cert("ca"), server_down="fail")
+    assert tls_of(weir.client())[0] == tls_of(weir.client(database="p2"))[0] == "t"
+    assert "certificate verify failed" in weir.connect().refused(user="app", database="p1")["M"]
+
+
+def test_name_in_the_certificate_is_checked_for_one_database(scene, authority):
+    authority.issue("elsewhere", "pgweir test", names="DNS:elsewhere.example")
+    fake = scene.mini(tls=authority.server_context("elsewhere"))
+    weir = scene.weir({"p0": place(fake), "p1": place(fake, "p1", "sslmode=verify-full")}, server_tls_sslmode="verify-ca",
+                      server_tls_ca_file=authority.cert("ca"), server_down="fail")
+    assert weir.client().query("fine").value == "fine"
+    assert "mismatch" in weir.connect().refused(user="app", database="p1")["M"]
+
+
+@pytest.mark.parametrize("sslmode", ["require", "verify-full"])
+def test_server_without_tls_is_refused_for_one_database(scene, authority, sslmode):
+    fake = scene.mini()
+    weir = scene.weir({"p0": place(fake), "p1": place(fake, "p1", "sslmode=%s sslrootcert=%s" % (sslmode, authority.cert("ca")))},
+                      server_tls_sslmode="disable", server_down="fail")
+    assert weir.client().query("fine").value == "fine"
+    assert "does not support SSL, but SSL was required" in weir.connect().refused(user="app", database="p1")["M"]
+
+
+def test_certificate_for_one_database(scene, authority):
+    server = scene.postgres(authority=authority)
+    server.write_hba("hostssl p1 app 127.0.0.1/32 cert\n" + HBA)
+    server.execute("SELECT pg_reload_conf()")
+    own = "sslcert=%s sslkey=%s" % (authority.cert("client"), authority.key("client"))
+    weir = scene.weir({"p0": place(server), "p1": place(server, "p1", own)}, server_tls_sslmode="require")
+    sql = "SELECT coalesce(client_dn, 'none') FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+    assert [weir.client(database=name).query(sql).value for name in ("p0", "p1")] == ["none", "/CN=app"]
+
+
+def test_cancel_uses_the_context_of_its_database(scene, postgres, authority):
+    weir = scene.weir({"p0": place(postgres, "p0", "sslmode=verify-full sslrootcert=" + authority.cert("ca"))}, server_tls_sslmode="disable")
+    client = weir.client()
+    ask_long(client)
+    with weir.cancel(client):
+        assert client.result().errors[0]["C"] == "57014"
+    connections = re.findall("SSL established", weir.log())
+    assert len(connections) == 2, weir.log()
+
+
+def test_changed_file_of_one_database(scene, postgres, authority):
+    path = scene.directory + "/ca"
+    shutil.copy(authority.cert("ca"), path)
+    weir = scene.weir({"p0": place(postgres), "p1": place(postgres, "p1", "sslmode=verify-ca sslrootcert=" + path)}, pool_mode="transaction",
+                      server_tls_sslmode="require", server_idle_timeout=NEVER, show_extra_columns=1)
+    clients = [weir.client(database=name) for name in ("p0", "p1")]
+    pids = [pid_of(client) for client in clients]
+    weir.admin("RELOAD")
+    assert [pid_of(client) for client in clients] == pids
+    with open(path, "ab") as f, open(authority.cert("other"), "rb") as more:
+        f.write(more.read())
+    weir.admin("RELOAD")
+    assert pid_of(clients[0]) == pids[0] and pid_of(clients[1]) != pids[1]
+    # a file that cannot be used changes nothing, and the problem has the line
+    with open(path, "w", encoding="ascii") as f:
+        f.write("no PEM")
+    with pytest.raises(psycopg2.Error, match=r"failed to load CA.*servers of database \"p1\".*"):
+        weir.admin("RELOAD")
+    weir.wait_log(r"ERROR .*failed to load CA: .*servers of database \"p1\"\) \(.*pgweir.ini:3\)")
+    assert [pid_of(client) for client in clients][0] == pids[0]
+
+
+def test_reload_changes_the_sslmode_of_one_database(scene, postgres):
+    weir = scene.weir({"p0": place(postgres), "p1": place(postgres, "p1", "sslmode=disable")}, pool_mode="transaction",
+                      server_tls_sslmode="disable")
+    clients = [weir.client(database=name) for name in ("p0", "p1")]
+    pids = [pid_of(client) for client in clients]
+    weir.databases["p1"] = place(postgres, "p1", "sslmode=require")
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert [tls_of(client)[0] for client in clients] == ["f", "t"]
+    assert pid_of(clients[0]) == pids[0] and pid_of(clients[1]) != pids[1]
+    weir.admin("SET server_tls_sslmode = 'require'")
+    weir.databases["p1"] = place(postgres, "p1", "sslmode=disable")
+    assert [tls_of(client)[0] for client in clients] == ["t", "t"]
+    weir.settings["server_tls_sslmode"] = "require"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert [tls_of(client)[0] for client in clients] == ["t", "f"]
 
 
 # --- RELOAD

@@ -117,6 +117,12 @@ TEST(each_file_setting_is_checked)
 		CHECK_INT(check_text(text), 1);
 		CHECK(says(0, 3, "can change it (mode 0646)"));
 	}
+	snprintf(text, sizeof(text), SETTINGS "[databases]\na = sslcert=%s sslkey=%s\n", write_with("f", "", 0600), write_with("k", "", 0604));
+	CHECK_INT(check_text(text), 1);
+	CHECK(says(0, 4, "can read it (mode 0604)") && strstr(problems.items[0].text, "sslkey"));
+	snprintf(text, sizeof(text), SETTINGS "[databases]\na = sslrootcert=%s\n", write_with("f", "", 0646));
+	CHECK_INT(check_text(text), 1);
+	CHECK(says(0, 4, "can change it (mode 0646)") && strstr(problems.items[0].text, "sslrootcert"));
 	CHECK(!access_is_guarded("logfile", &is_secret) && !access_is_guarded("pidfile", &is_secret));
 	/* a device is not reported as a file that others can change */
 	snprintf(text, sizeof(text), SETTINGS "client_tls_ca_file = /dev/null\n");

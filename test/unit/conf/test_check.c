@@ -273,13 +273,30 @@ TEST(direct_tls_excludes_fallback_to_plaintext)
 		CHECK_ERROR(3, "\"server_tls_sslnegotiation\" direct needs \"server_tls_sslmode\" require");
 		snprintf(text, sizeof(text), TRUST "server_tls_sslmode = %s\n[databases]\n* = sslnegotiation=direct\n", weak[i]);
 		CHECK(!accepts(text));
-		CHECK_ERROR(0, "database \"*\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require");
+		CHECK_ERROR(5, "database \"*\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require");
 	}
 	for (size_t i = 0; i < sizeof(strong) / sizeof(strong[0]); i++) {
 		snprintf(text, sizeof(text), TRUST "server_tls_sslnegotiation = direct\nserver_tls_sslmode = %s\n"
 			 "server_tls_ca_file = /dev/null\n[databases]\na = sslnegotiation=direct\n", strong[i]);
 		CHECK(accepts(text));
 	}
+}
+
+TEST(tls_of_one_database)
+{
+	CHECK(accepts(TRUST "server_tls_sslmode = disable\n[databases]\na = host=x sslmode=require sslnegotiation=direct channel_binding=require\n"));
+	CHECK(!accepts(TRUST "server_tls_sslmode = require\nserver_tls_sslnegotiation = direct\n[databases]\na = host=x sslmode=prefer\n"));
+	CHECK_ERROR(6, "database \"a\": \"sslnegotiation\" direct needs \"sslmode\" require");
+	CHECK(!accepts(TRUST "server_tls_sslmode = require\n[databases]\na = host=x sslmode=disable channel_binding=require\n"));
+	CHECK_ERROR(0, "database \"a\": \"channel_binding\" require needs TLS, and \"sslmode\" is disable");
+	CHECK(!accepts(TRUST "[databases]\na = host=x sslcert=/dev/null\n"));
+	CHECK_ERROR(4, "database \"a\": \"sslcert\" and \"sslkey\" need each other");
+	CHECK(!accepts(TRUST "[databases]\na =\nb = sslkey=/dev/null\n"));
+	CHECK_ERROR(5, "database \"b\": \"sslcert\" and \"sslkey\" need each other");
+	CHECK(accepts(TRUST "[databases]\na = host=x sslmode=verify-full\n"));
+	CHECK_WARNING(4, "database \"a\": neither \"sslrootcert\" nor \"server_tls_ca_file\" is set");
+	CHECK(accepts(TRUST "[databases]\na = host=x sslmode=disable sslrootcert=/dev/null\n"));
+	CHECK_WARNING(4, "database \"a\": the files for TLS have no effect while \"sslmode\" is disable");
 }
 
 TEST(channel_binding_requires_tls)

@@ -562,6 +562,10 @@ TEST(keys_that_change_the_connection)
 	CHECK(differ("port=1", "port=2"));
 	CHECK(differ("max_protocol_version=3.2", ""));
 	CHECK(differ("sslnegotiation=postgres", ""));
+	CHECK(differ("sslmode=require", ""));
+	CHECK(differ("sslrootcert=x", "sslrootcert=y"));
+	CHECK(differ("sslcert=x sslkey=z", "sslcert=y sslkey=z"));
+	CHECK(differ("sslcert=x sslkey=z", "sslcert=x sslkey=y"));
 	CHECK(differ("channel_binding=prefer", "channel_binding=disable"));
 	CHECK(differ("", "require_auth=md5"));
 	CHECK(!differ("require_auth=md5,none", "require_auth='none, md5'"));

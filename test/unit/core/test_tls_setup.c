@@ -9,7 +9,9 @@
 #include "tempfile.h"
 #include "unit.h"
 
-static struct tls_context *to_clients, *to_servers;
+static struct tls_contexts contexts;
+#define to_clients contexts.clients
+#define to_servers contexts.servers
 static struct conf_problems problems;
 
 /* Sets both contexts up with these lines, which follow the lines required for a TLS server. */
@@ -26,17 +28,19 @@ static void setup(const char *lines)
 	conf = conf_load(temp_write("a.ini", text), &problems);
 	for (size_t i = 0; i < problems.count; i++)
 		UNIT_FAIL("line %d: %s", problems.items[i].line, problems.items[i].text);
-	if (conf)
-		tls_contexts_update(&to_clients, &to_servers, &conf->settings, may_keep, &problems);
+	if (conf) {
+		struct tls_contexts fresh = { .clients = NULL };
+
+		tls_contexts_make(&fresh, &contexts, conf, may_keep, &problems);
+		tls_contexts_drop(&contexts);
+		contexts = fresh;
+	}
 	conf_drop(&conf);
 }
 
 static void teardown(void)
 {
-	if (to_clients)
-		tls_context_drop(&to_clients);
-	if (to_servers)
-		tls_context_drop(&to_servers);
+	tls_contexts_drop(&contexts);
 	conf_problems_free(&problems);
 }
 
@@ -174,6 +178,52 @@ TEST(error_keeps_the_old_contexts)
 	CHECK_INT(problems.errors, 1);
 	REQUIRE(problems.count == 2);
 	CHECK(problems.items[0].is_warning && problems.items[0].is_about_tls && !problems.items[1].is_warning);
+	teardown();
+}
+
+static struct tls_context *own(const char *name)
+{
+	for (size_t i = 0; i < contexts.own_count; i++)
+		if (strcmp(contexts.own[i].name, name) == 0)
+			return contexts.own[i].context;
+	return NULL;
+}
+
+TEST(contexts_of_databases)
+{
+	struct tls_context *a, *b, *servers;
+	char lines[2048];
+
+	snprintf(lines, sizeof(lines), "server_tls_sslmode = prefer\n[databases]\na = sslmode=verify-ca sslrootcert=%s\n"
+		 "b = sslcert=%s sslkey=%s\nc = host=x\nd = sslmode=disable\ne = sslmode=require\n* = sslmode=verify-full sslrootcert=%s\n",
+		 ca.cert_file, client.cert_file, client.key_file, ca.cert_file);
+	setup(lines);
+	CHECK_INT(contexts.own_count, 5);
+	servers = to_servers;
+	a = own("a");
+	b = own("b");
+	REQUIRE(servers && a && b);
+	CHECK_TEXT(verification(a), "demanded");
+	CHECK_TEXT(verification(b), "not asked");
+	CHECK(X509_cmp(SSL_CTX_get0_certificate(b->ssl), client.x509) == 0 && !SSL_CTX_get0_certificate(a->ssl));
+	CHECK(!own("c") && !own("d"));
+	CHECK_TEXT(verification(own("*")), "demanded");
+	setup(lines);
+	CHECK(to_servers == servers && own("a") == a && own("b") == b);
+	snprintf(lines, sizeof(lines), "server_tls_sslmode = disable\n[databases]\nb = sslcert=%s sslkey=%s sslmode=require\n"
+		 "a = sslmode=verify-ca sslrootcert=%s\n* = sslmode=verify-full sslrootcert=%s\n",
+		 client.cert_file, client.key_file, ca.cert_file, ca.cert_file);
+	setup(lines);
+	CHECK(!to_servers && own("a") == a && own("b") == b);
+	/* databases with equal values share a context */
+	CHECK(contexts.own_count == 3 && own("*") != b);
+	/* an error names the line, and the old context stays */
+	snprintf(lines, sizeof(lines), "[databases]\na = sslmode=verify-ca sslrootcert=%s\n", temp_write("garbage", "this is no PEM\n"));
+	setup(lines);
+	CHECK(own("a") == a);
+	REQUIRE(problems.count == 1);
+	CHECK_INT(problems.items[0].line, 6);
+	CHECK(!problems.items[0].is_warning && strstr(problems.items[0].text, "TLS with servers of database \"a\""));
 	teardown();
 }
 
