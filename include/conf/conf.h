@@ -35,7 +35,7 @@ struct conf_database {
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 	int load_balance_hosts;
 	int max_protocol_version, sslnegotiation, channel_binding, sslmode;	/* or CONF_UNSET */
-	const char *sslrootcert, *sslcert, *sslkey;	/* NULL: as in the settings; see conf_server_tls() */
+	const char *sslrootcert, *sslcert, *sslkey, *sslcrl;	/* NULL: as in the settings; see conf_server_tls() */
 	int require_auth;		/* list of methods (conf/settings.h), or CONF_UNSET */
 	const char *file;		/* the place of the entry, for problems */
 	int line;
@@ -104,7 +104,7 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 struct conf_server_tls {
 	bool is_own;			/* the database has a value of its own */
 	int sslmode;			/* enum sslmode */
-	const char *ca_file, *cert_file, *key_file;	/* NULL: none */
+	const char *ca_file, *cert_file, *key_file, *crl_file;	/* NULL: none */
 };
 struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *database);
 

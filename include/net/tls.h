@@ -16,6 +16,7 @@ struct tls_config {
 	bool server_side;		/* pgweir accepts connections (of clients) instead of connecting (to servers) */
 	bool is_http;			/* accepting side: the application protocol is http/1.1, not PostgreSQL's */
 	const char *ca_file, *cert_file, *key_file;	/* NULL: none */
+	const char *crl_file;		/* lists of revoked certificates of peers, from each authority of a chain; NULL: no check */
 	/* "secure" (TLS 1.2 and 1.3; also "default", NULL, ""), "all" and "legacy" (TLS 1.0 and later), or names tlsv1.0 ...
 	   tlsv1.3 separated by commas, blanks or ':'; a '!' before a name removes it. TLS 1.0 and 1.1 also need "@SECLEVEL=0"
 	   in `ciphers`. */

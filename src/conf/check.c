@@ -51,8 +51,8 @@ static struct setting_place place_of(const struct checker *c, const char *name)
 
 bool conf_is_tls_file(const char *setting)
 {
-	return text_list_has("client_tls_ca_file, client_tls_cert_file, client_tls_key_file, "
-			     "server_tls_ca_file, server_tls_cert_file, server_tls_key_file", setting, false);
+	return text_list_has("client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, client_tls_key_file, "
+			     "server_tls_ca_file, server_tls_cert_file, server_tls_crl_file, server_tls_key_file", setting, false);
 }
 
 void check_file(const struct settings *s, size_t index, const struct setting_place *place,
@@ -82,8 +82,8 @@ void check_file(const struct settings *s, size_t index, const struct setting_pla
 	/* Uses the same words as for a TLS file that is readable but cannot be used. */
 	if (!is_tls_file || is_unused)
 		conf_problem_add(problems, is_unused, file, line, "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
-	else if (strstr(name, "_ca_"))
-		conf_problem_add_tls(problems, false, file, line, "failed to load CA: %s (\"%s\")", why, path);
+	else if (strstr(name, "_ca_") || strstr(name, "_crl_"))
+		conf_problem_add_tls(problems, false, file, line, "failed to load %s: %s (\"%s\")", strstr(name, "_ca_") ? "CA" : "CRL", why, path);
 	else
 		conf_problem_add_tls(problems, false, file, line, "failed to load %s \"%s\": %s",
 				     strstr(name, "_key_") ? "private key file" : "certificate file", path, why);
@@ -306,6 +306,11 @@ static void check_tls(const struct checker *c)
 	if (s->client_tls_sslmode >= SSLMODE_VERIFY_CA && !s->client_tls_ca_file)
 		SAY(c, false, "client_tls_sslmode", "\"client_tls_sslmode\" verify-ca and verify-full need "
 		    "\"client_tls_ca_file\", to check the clients' certificates with");
+	if (s->client_tls_crl_file && !s->client_tls_ca_file && !c->conf->set)
+		SAY(c, true, "client_tls_crl_file", "\"client_tls_crl_file\" has no effect without \"client_tls_ca_file\"");
+	if (s->server_tls_crl_file && s->server_tls_sslmode < SSLMODE_VERIFY_CA && !c->conf->set)
+		SAY(c, true, "server_tls_crl_file", "\"server_tls_crl_file\" has no effect while \"server_tls_sslmode\" is neither verify-ca nor "
+		    "verify-full");
 	if (s->http_tls && !(s->client_tls_cert_file && s->client_tls_key_file))
 		SAY(c, false, "http_tls", "\"http_tls\" needs \"client_tls_cert_file\" and \"client_tls_key_file\"");
 	if (s->auth_type == AUTH_CERT && s->client_tls_sslmode != SSLMODE_VERIFY_FULL)
@@ -503,7 +508,10 @@ static void check_database_tls(const struct checker *c, const struct conf_databa
 	if (tls.is_own && tls.sslmode >= SSLMODE_VERIFY_CA && !tls.ca_file)
 		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": neither \"sslrootcert\" nor \"server_tls_ca_file\" is set: "
 				 "whoever has a certificate of an authority that the system trusts counts as a server", d->name);
-	if (tls.sslmode == SSLMODE_DISABLE && (d->sslrootcert || d->sslcert))
+	if (tls.sslmode != SSLMODE_DISABLE && tls.sslmode < SSLMODE_VERIFY_CA && d->sslcrl)
+		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": \"sslcrl\" has no effect while \"%s\" is neither verify-ca "
+				 "nor verify-full", d->name, d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
+	if (tls.sslmode == SSLMODE_DISABLE && (d->sslrootcert || d->sslcert || d->sslcrl))
 		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": the files for TLS have no effect while \"%s\" is disable",
 				 d->name, d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
 }
@@ -697,8 +705,8 @@ static void check_access(const struct access_checker *c, const struct conf_file 
 bool access_is_guarded(const char *setting, bool *is_secret)
 {
 	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
-	static const char others[] = "resolv_conf, client_tls_ca_file, client_tls_cert_file, server_tls_ca_file, "
-				     "server_tls_cert_file";
+	static const char others[] = "resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
+				     "server_tls_cert_file, server_tls_crl_file";
 
 	*is_secret = text_list_has(secrets, setting, false);
 	return *is_secret || text_list_has(others, setting, false);

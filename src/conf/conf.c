@@ -180,11 +180,12 @@ static bool copy_members(struct conf *to, const struct conf *from)
 struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *d)
 {
 	return (struct conf_server_tls){
-		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey,
+		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey || d->sslcrl,
 		.sslmode = d->sslmode == CONF_UNSET ? s->server_tls_sslmode : d->sslmode,
 		.ca_file = d->sslrootcert ? d->sslrootcert : s->server_tls_ca_file,
 		.cert_file = d->sslcert ? d->sslcert : s->server_tls_cert_file,
 		.key_file = d->sslkey ? d->sslkey : s->server_tls_key_file,
+		.crl_file = d->sslcrl ? d->sslcrl : s->server_tls_crl_file,
 	};
 }
 
@@ -586,7 +587,7 @@ static bool note_tls_files(struct loader *l, const struct conf_database *d)
 {
 	const struct conf_file files[] = {
 		{ .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
-		{ .path = d->sslkey, .setting = "sslkey", .is_secret = true },
+		{ .path = d->sslcrl, .setting = "sslcrl" }, { .path = d->sslkey, .setting = "sslkey", .is_secret = true },
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -70,6 +70,7 @@ struct tls_config tls_config_of_clients(const struct settings *s)
 	return (struct tls_config){
 		.server_side = true,
 		.ca_file = s->client_tls_ca_file, .cert_file = s->client_tls_cert_file, .key_file = s->client_tls_key_file,
+		.crl_file = s->client_tls_crl_file,
 		.protocols = s->client_tls_protocols, .ciphers = s->client_tls_ciphers, .tls13_ciphers = s->client_tls13_ciphers,
 		.ecdh_curve = s->client_tls_ecdhcurve, .dh_params = dh_words[s->client_tls_dheparams],
 		.verify_peer = s->client_tls_sslmode >= SSLMODE_VERIFY_CA,
@@ -80,7 +81,7 @@ struct tls_config tls_config_of_clients(const struct settings *s)
 static struct tls_config tls_config_of_servers(const struct settings *s, const struct conf_server_tls *tls)
 {
 	return (struct tls_config){
-		.ca_file = tls->ca_file, .cert_file = tls->cert_file, .key_file = tls->key_file,
+		.ca_file = tls->ca_file, .cert_file = tls->cert_file, .key_file = tls->key_file, .crl_file = tls->crl_file,
 		.protocols = s->server_tls_protocols, .ciphers = s->server_tls_ciphers, .tls13_ciphers = s->server_tls13_ciphers,
 		.verify_peer = tls->sslmode >= SSLMODE_VERIFY_CA,
 	};

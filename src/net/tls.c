@@ -341,6 +341,7 @@ static const char *config_string(const struct tls_config *config, int which)
 {
 	const char *const strings[CONTEXT_STRINGS] = {
 		[CONTEXT_CA] = config->ca_file, [CONTEXT_CERTIFICATE] = config->cert_file, [CONTEXT_KEY] = config->key_file,
+		[CONTEXT_CRL] = config->crl_file,
 		[CONTEXT_PROTOCOLS] = config->protocols, [CONTEXT_CIPHERS] = config->ciphers, [CONTEXT_TLS13_CIPHERS] = config->tls13_ciphers,
 		[CONTEXT_CURVE] = config->ecdh_curve, [CONTEXT_DH_PARAMS] = config->dh_params,
 	};
@@ -383,8 +384,8 @@ static const char *library_reason(void)
 /* Uses the words of PgBouncer's messages. */
 static bool blame(int which, const char *path, const char *reason, char *why, size_t why_size)
 {
-	if (which == CONTEXT_CA)
-		snprintf(why, why_size, "failed to load CA: %s (\"%s\")", reason, path);
+	if (which == CONTEXT_CA || which == CONTEXT_CRL)
+		snprintf(why, why_size, "failed to load %s: %s (\"%s\")", which == CONTEXT_CA ? "CA" : "CRL", reason, path);
 	else
 		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == CONTEXT_KEY ? "private key" : "certificate", path, reason);
 	return false;
@@ -436,6 +437,21 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 		snprintf(why, why_size, "certificate file \"%s\" has no key file", certificate);
 		return false;
 	}
+	return true;
+}
+
+static bool load_crls(struct tls_context *context, char *why, size_t why_size)
+{
+	const char *path = context->strings[CONTEXT_CRL];
+	X509_STORE *store = SSL_CTX_get_cert_store(context->ssl);
+	X509_LOOKUP *lookup;
+
+	if (!*path)
+		return true;
+	lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+	if (!lookup || X509_load_crl_file(lookup, path, X509_FILETYPE_PEM) < 1)
+		return blame(CONTEXT_CRL, path, library_reason(), why, why_size);
+	X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
 	return true;
 }
 
@@ -568,7 +584,7 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct tls_
 		goto fail;
 	}
 	if (!apply_options(context->ssl, config, why, why_size) || !load_own(context, why, why_size) ||
-	    !load_cas(context, why, why_size))
+	    !load_cas(context, why, why_size) || !load_crls(context, why, why_size))
 		goto fail;
 	if (!bound_dh(context->ssl, config)) {
 		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());

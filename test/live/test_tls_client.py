@@ -316,3 +316,33 @@ def test_reload_turns_tls_on_and_off(scene, postgres, authority):
     assert pid_of(plain)
     assert pid_of(tls_client(weir, authority.client_context()))
     assert weir.connect().refused(user="app", database="p0")["M"] == "SSL required"
+
+
+# --- revoked certificates
+
+def test_revoked_certificate(scene, postgres, authority):
+    authority.issue("revoked", "app")
+    path = scene.directory + "/crl"
+    shutil.copy(authority.revoke("none"), path)
+    weir = scene.weir({"p0": postgres}, allow="RELOAD", **settings(authority, client_tls_crl_file=path))
+    revoked = tls_client(weir, authority.client_context("revoked"))
+    shutil.copy(authority.revoke("one", "revoked"), path)
+    weir.admin("RELOAD")
+    with pytest.raises((ssl.SSLError, Closed, ConnectionError)):
+        tls_client(weir, authority.client_context("revoked"))
+    weir.wait_log("TLS handshake failed: .*revoked")
+    assert pid_of(tls_client(weir, authority.client_context("client")))
+    assert pid_of(revoked)              # connected before
+    # a list of another authority says nothing about this one
+    shutil.copy(authority.revoke("foreign", by="other"), path)
+    weir.admin("RELOAD")
+    with pytest.raises((ssl.SSLError, Closed, ConnectionError)):
+        tls_client(weir, authority.client_context("client"))
+    weir.wait_log("TLS handshake failed: .*unable to get certificate CRL")
+    weir.admin("SET client_tls_crl_file = ''")
+    assert pid_of(tls_client(weir, authority.client_context("revoked")))
+    with open(path, "w", encoding="ascii") as f:
+        f.write("no list")
+    with pytest.raises(psycopg2.Error, match="RELOAD failed"):
+        weir.admin("RELOAD")
+    weir.wait_log("ERROR TLS setup failed: failed to load CRL: ")

@@ -5,6 +5,7 @@ import shutil
 import psycopg2
 import pytest
 
+from support import messages as m
 from support.live import NEVER, ask_long, pid_of
 from support.postgres import HBA
 
@@ -301,3 +302,27 @@ def test_changed_file_reconnects(scene, postgres, authority):
         f.write(more.read())
     weir.admin("RELOAD")
     assert pid_of(client) != pid
+
+
+# --- revoked certificates
+
+def test_revoked_certificate_of_a_server(scene, postgres, authority):
+    none, server = authority.revoke("none"), authority.revoke("server", "server")
+    path = scene.directory + "/crl"
+    shutil.copy(none, path)
+    weir = scene.weir({"p0": place(postgres), "p1": place(postgres, "p1", "sslcrl=" + server),
+                       "p2": place(postgres, "p2", "sslmode=require sslcrl=" + server)}, pool_mode="transaction",
+                      server_tls_sslmode="verify-ca", server_tls_ca_file=authority.cert("ca"), server_tls_crl_file=path, server_down="fail")
+    client = weir.client()
+    pid = pid_of(client)
+    assert tls_of(weir.client(database="p2"))[0] == "t"
+    assert "revoked" in weir.connect().refused(user="app", database="p1")["M"]
+    weir.admin("RELOAD")
+    assert pid_of(client) == pid
+    shutil.copy(server, path)
+    weir.admin("RELOAD")
+    client.send(m.query("SELECT 1"))
+    weir.wait_log("p0/app@.*closing because: server TLS: certificate verify failed: certificate revoked")
+    shutil.copy(none, path)
+    weir.admin("RELOAD")
+    assert client.result().value == "1"

@@ -58,6 +58,17 @@ class Authority:
         self._openssl("x509", "-req", "-in", self.path(name + ".csr"), *signer, "-" + digest,
                       "-days", "3650", "-out", self.cert(name), *extra)
 
+    def revoke(self, name, *certificates, by="ca"):
+        """Makes a list `name` of a CA's revoked certificates."""
+        index = self.path(name + ".index")
+        with open(index, "w", encoding="ascii"), open(self.path(name + ".cnf"), "w", encoding="ascii") as f:
+            f.write("[ca]\ndefault_ca = x\n[x]\ndatabase = %s\ndefault_md = sha256\ndefault_crl_days = 3650\n" % index)
+        authority = ("-config", self.path(name + ".cnf"), "-keyfile", self.key(by), "-cert", self.cert(by))
+        for certificate in certificates:
+            self._openssl("ca", *authority, "-revoke", self.cert(certificate))
+        self._openssl("ca", *authority, "-gencrl", "-out", self.path(name + ".crl"))
+        return self.path(name + ".crl")
+
     def server_context(self, name="server"):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.cert(name), self.key(name))

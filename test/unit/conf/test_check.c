@@ -282,6 +282,16 @@ TEST(direct_tls_excludes_fallback_to_plaintext)
 	}
 }
 
+TEST(revocation_lists)
+{
+	CHECK(accepts(TRUST "client_tls_crl_file = /dev/null\n"));
+	CHECK_WARNING(3, "\"client_tls_crl_file\" has no effect without \"client_tls_ca_file\"");
+	CHECK(accepts(TRUST "server_tls_crl_file = /dev/null\n"));
+	CHECK_WARNING(3, "\"server_tls_crl_file\" has no effect while \"server_tls_sslmode\" is neither verify-ca nor verify-full");
+	CHECK(!accepts(TRUST "server_tls_crl_file = /nonexistent\nserver_tls_sslmode = verify-ca\nserver_tls_ca_file = /dev/null\n"));
+	CHECK_ERROR(3, "failed to load CRL: No such file or directory (\"/nonexistent\")");
+}
+
 TEST(tls_of_one_database)
 {
 	CHECK(accepts(TRUST "server_tls_sslmode = disable\n[databases]\na = host=x sslmode=require sslnegotiation=direct channel_binding=require\n"));
@@ -293,6 +303,8 @@ TEST(tls_of_one_database)
 	CHECK_ERROR(4, "database \"a\": \"sslcert\" and \"sslkey\" need each other");
 	CHECK(!accepts(TRUST "[databases]\na =\nb = sslkey=/dev/null\n"));
 	CHECK_ERROR(5, "database \"b\": \"sslcert\" and \"sslkey\" need each other");
+	CHECK(accepts(TRUST "[databases]\na = host=x sslmode=require sslcrl=/dev/null\n"));
+	CHECK_WARNING(4, "database \"a\": \"sslcrl\" has no effect while \"sslmode\" is neither verify-ca nor verify-full");
 	CHECK(accepts(TRUST "[databases]\na = host=x sslmode=verify-full\n"));
 	CHECK_WARNING(4, "database \"a\": neither \"sslrootcert\" nor \"server_tls_ca_file\" is set");
 	CHECK(accepts(TRUST "[databases]\na = host=x sslmode=disable sslrootcert=/dev/null\n"));

@@ -563,6 +563,7 @@ TEST(keys_that_change_the_connection)
 	CHECK(differ("max_protocol_version=3.2", ""));
 	CHECK(differ("sslnegotiation=postgres", ""));
 	CHECK(differ("sslmode=require", ""));
+	CHECK(differ("sslcrl=x", ""));
 	CHECK(differ("sslrootcert=x", "sslrootcert=y"));
 	CHECK(differ("sslcert=x sslkey=z", "sslcert=y sslkey=z"));
 	CHECK(differ("sslcert=x sslkey=z", "sslcert=x sslkey=y"));
