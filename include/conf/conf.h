@@ -27,6 +27,7 @@ struct conf_database {
 	unsigned host_count;
 	const char *user;		/* forced user, or NULL */
 	struct secret *password;	/* may be NULL */
+	const char *password_file;	/* the file that `password` comes from; may be NULL */
 	const char *auth_user, *auth_dbname, *auth_query, *auth_search_path;
 	const char *connect_query;
 	const char *client_encoding, *datestyle, *timezone, *application_name;	/* start-up parameters for the server; may be NULL */

@@ -16,6 +16,7 @@
 #include "conf/ini.h"
 #include "conf/value.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -525,6 +526,8 @@ struct loader {
 	bool is_out_of_memory;
 };
 
+#define PASSWORD_FILE_MOST (64 << 10)
+
 static void say_twice(struct loader *l, const struct ini_line *line, const char *noun)
 {
 	conf_problem_add(l->problems, true, line->file, line->line,
@@ -582,11 +585,40 @@ static void *read_object(struct loader *l, const struct ini_line *line, const st
 	return object;
 }
 
-/* Notes the files for TLS with the servers of the database. False: no memory. */
-static bool note_tls_files(struct loader *l, const struct conf_database *d)
+/* Reads the password of password_file. False: no memory. */
+static bool read_password_file(struct loader *l, struct conf_database *d)
+{
+	size_t size = 0;
+	char *text = text_read_file(d->password_file, PASSWORD_FILE_MOST, &size), owner[128];
+	const struct entry_place place = { .noun = database_table.noun, .owner = d->name };
+	const char *why = text ? NULL : errno == EFBIG ? "it is longer than 64 KiB" : strerror(errno);
+	enum value_verdict verdict = VALUE_READ_OK;
+
+	owner_text(&place, owner, sizeof(owner));
+	if (d->password)
+		conf_problem_add(l->problems, false, d->file, d->line, "%s\"password\" and \"password_file\" exclude each other", owner);
+	if (text && strlen(text) != size)
+		why = "it contains a NUL byte";
+	if (text)
+		text[strcspn(text, "\r\n")] = '\0';
+	if (!why && !*text)
+		why = "its first line is empty";
+	if (why)
+		conf_problem_add(l->problems, false, d->file, d->line, "%s\"password_file\" names \"%s\", which cannot be used: %s", owner,
+				 d->password_file, why);
+	else
+		verdict = value_read(value_find(&database_table, "password"), d, text, l->arena);
+	if (text)
+		mem_wipe(text, size);
+	mem_free(text);
+	return verdict == VALUE_READ_OK;
+}
+
+/* Notes the files that the entry of a database names. False: no memory. */
+static bool note_files_of_database(struct loader *l, const struct conf_database *d)
 {
 	const struct conf_file files[] = {
-		{ .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
+		{ .path = d->password_file, .setting = "password_file", .is_secret = true }, { .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
 		{ .path = d->sslcrl, .setting = "sslcrl" }, { .path = d->sslkey, .setting = "sslkey", .is_secret = true },
 	};
 
@@ -620,7 +652,8 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	database->name = name;
 	database->file = arena_copy(l->arena, line->file, strlen(line->file));
 	database->line = line->line;
-	if (!database->file || !make_hosts(l->conf, database) || !note_tls_files(l, database))
+	if (!database->file || !make_hosts(l->conf, database) || !note_files_of_database(l, database) ||
+	    (database->password_file && !read_password_file(l, database)))
 		return false;
 	if (is_fallback) {
 		l->conf->fallback = database;

@@ -1,7 +1,9 @@
-"""Values and secrets that do not stand in the ini file: environment variables."""
+"""Values and secrets that do not stand in the ini file: environment variables, files with a password."""
 import psycopg2
 import pytest
 
+from support.live import NEVER, pid_of
+from support.pgweir import private
 from support.postgres import SECRETS
 
 
@@ -36,3 +38,43 @@ def test_reload_with_a_variable_that_is_not_set(scene, postgres):
     with pytest.raises(psycopg2.Error, match=r'pgweir.ini:\d+: "auth_dbname": the environment variable "WEIR_NOT_SET" is not set'):
         weir.admin("RELOAD")
     assert shown(weir, "default_pool_size") == "20"
+
+
+# --- password_file
+
+def write(path, text):
+    with private(path) as f:
+        f.write(text)
+
+
+def test_password_from_a_file(scene, postgres):
+    path = scene.directory + "/password"
+    write(path, SECRETS["app"] + "\n")
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d user=app password_file=%s" % (postgres.port, path)}, pool_mode="transaction",
+                      server_idle_timeout=NEVER, users={"app": "elsewhere"}, auth_type="scram-sha-256")
+    client = weir.client(password="elsewhere")
+    pid = pid_of(client)
+    weir.admin("RELOAD")
+    assert pid_of(client) == pid
+    postgres.execute("ALTER ROLE app PASSWORD 'another'")
+    try:
+        write(path, "another\n")
+        weir.admin("RELOAD")
+        assert pid_of(client) != pid
+    finally:
+        postgres.execute("ALTER ROLE app PASSWORD '%s'" % SECRETS["app"])
+    text = str([weir.show(what) for what in ("CONFIG", "DATABASES", "POOLS")]) + weir.log()
+    assert "another" not in text and SECRETS["app"] not in text
+
+
+def test_reload_without_the_file_changes_nothing(scene, postgres):
+    path = scene.directory + "/password"
+    write(path, SECRETS["app"])
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d user=app password_file=%s" % (postgres.port, path)})
+    write(path, "")
+    weir.settings["default_pool_size"] = 7
+    weir.write_ini()
+    with pytest.raises(psycopg2.Error, match=r'pgweir.ini:2: database "p0": "password_file" names ".*", which cannot be used: its first line is empty'):
+        weir.admin("RELOAD")
+    assert shown(weir, "default_pool_size") == "20"
+    assert weir.client().query("SELECT current_user").value == "app"

@@ -111,6 +111,36 @@ TEST(values_from_the_environment)
 	conf_drop(&conf);
 }
 
+TEST(password_files)
+{
+	const struct conf_database *d;
+	struct conf *conf;
+	char text[1024];
+
+	snprintf(text, sizeof(text), "[pgweir]\nauth_type = trust\n[databases]\na = password_file='%s'\n* = password_file='%s'\n",
+		 temp_write("one", "it's a ${secret}\"\r\nmore\n"), temp_write("two", " two"));
+	conf = load(text);
+	REQUIRE(conf);
+	CHECK_INT(problems.count, 0);
+	d = conf_database_find(conf, "a");
+	REQUIRE(d && d->password && conf->fallback->password);
+	CHECK_TEXT(d->password->bytes, "it's a ${secret}\"");
+	CHECK_TEXT(conf->fallback->password->bytes, " two");
+	conf_drop(&conf);
+	temp_write("one", "\nsecret\n");
+	CHECK(!load(text));
+	CHECK_ERROR(4, "database \"a\": \"password_file\" names \"");
+	CHECK_ERROR(4, "which cannot be used: its first line is empty");
+	temp_write_bytes("one", "sec\0ret", 7);
+	CHECK(!load(text));
+	CHECK_ERROR(4, "it contains a NUL byte");
+	CHECK(!load("[pgweir]\nauth_type = trust\n[databases]\na = password_file=/nonexistent\n"));
+	CHECK_ERROR(4, "names \"/nonexistent\", which cannot be used: No such file or directory");
+	snprintf(text, sizeof(text), "[pgweir]\nauth_type = trust\n[databases]\na = password=x password_file=%s\n", temp_path("two"));
+	CHECK(!load(text));
+	CHECK_ERROR(4, "database \"a\": \"password\" and \"password_file\" exclude each other");
+}
+
 TEST(problems_of_variables)
 {
 	unsetenv("WEIR_NOT");
