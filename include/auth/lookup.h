@@ -15,7 +15,7 @@ struct lookups {
 	struct lookup *by_key;		/* uthash: users that are being looked up now */
 	uint64_t answers;		/* number of answers so far: of two answers for a user, the greater number is the later one */
 	struct list dead;		/* freed by the next tick */
-	struct lookup_turns *turns;
+	struct lookup_turns turns;
 };
 /* NULL: no memory. */
 struct lookups *lookups_new(struct pools *pools);

@@ -34,8 +34,6 @@ struct lookup_turns {
 	void (*granted)(struct lookup_turn *turn);	/* called when a waiting look-up gets its turn */
 };
 
-/* NULL: no memory. */
-struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struct lookup_turn *turn));
 static inline void lookup_turn_init(struct lookup_turn *turn)
 {
 	*turn = (struct lookup_turn){ .state = TURN_NONE };

@@ -58,8 +58,6 @@ bool keys_find(const struct server_keys *keys, const char *user, const char *sto
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
 /* Whether there are tested keys for this user and stored secret. */
 bool keys_has(const struct server_keys *keys, const char *user, const char *stored);
-/* Computes a keyed digest of two texts (HMAC-SHA-256), for the comparison with secrets that are not stored. False: no memory. */
-bool keys_tag(const struct server_keys *keys, const char *a, const char *b, uint8_t out[32]);
 /* Whether keys_password_prove() has accepted this password for this user and SCRAM secret, and the keys are still stored. */
 bool keys_password_check(struct server_keys *keys, const char *password, const char *user, const char *stored);
 /* Returns whether `salted`, the SaltedPassword of `password`, belongs to the SCRAM secret `stored`. If it does, stores the ClientKey and a keyed

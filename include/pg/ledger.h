@@ -72,8 +72,7 @@ static inline const struct ledger_entry *ledger_head(const struct ledger *l)
 	return l->entries ? &l->entries[l->head] : &l->small[l->head];
 }
 
-void ledger_init(struct ledger *ledger);
-/* Frees the ring and removes all entries. */
+/* Frees the ring and removes all entries; also makes a zeroed ledger ready. */
 void ledger_clear(struct ledger *ledger);
 
 /* Enters a message to the server, a client message type after login. `what` is the first body byte of Describe and Close ('S' or 'P'), else ignored.
@@ -187,7 +186,7 @@ static inline enum ledger_mark ledger_next_mark(const struct ledger *l)
 /* The number of pending answers, for limits. */
 static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
 void ledger_pack(struct bytes *out, const struct ledger *ledger);
-/* Unpacks into a ledger after ledger_init(). False: in->bad, or no memory; the ledger is then empty. */
+/* Unpacks into a ledger after ledger_clear(). False: in->bad, or no memory; the ledger is then empty. */
 bool ledger_unpack(struct unpack *in, struct ledger *ledger);
 
 #endif

@@ -23,13 +23,12 @@ void state_functions_free(struct state_functions **functions);	/* NULL is allowe
 enum state_functions_round {
 	STATE_FUNCTIONS_NEXT,		/* the Query has been appended */
 	STATE_FUNCTIONS_SAME,		/* the first round has found the catalogue of `before` */
-	STATE_FUNCTIONS_LAST		/* there is no further round */
+	STATE_FUNCTIONS_COMPLETE,	/* there is no further round; the effects of functions are added to their callers */
+	STATE_FUNCTIONS_NO_MEMORY	/* the same, and the result is incomplete */
 };
 enum state_functions_round state_functions_ask(struct state_functions *functions, const struct state_functions *before, struct bytes *sql);
 /* Takes a DataRow of the answer, which may be truncated. */
 void state_functions_row(struct state_functions *functions, const struct pg_frame *row);
-/* After the last round: adds the effects of functions to their callers. False: no memory, and the result is incomplete. */
-bool state_functions_close(struct state_functions *functions);
 
 struct state_functions_summary {
 	uint64_t hash;			/* of the fingerprint: the same for the same functions, also in another process */

@@ -49,9 +49,10 @@ struct lookups *lookups_new(struct pools *pools)
 	if (!all)
 		return NULL;
 	list_init(&all->dead);
-	all->turns = lookup_turns_new(pools, on_turn);
-	if (!all->turns)
-		lookups_free(&all);
+	all->turns.pools = pools;
+	all->turns.granted = on_turn;
+	verify_queue_init(&all->turns.waiting);
+	list_init(&all->turns.taken);
 	return all;
 }
 
@@ -73,7 +74,6 @@ void lookups_free(struct lookups **place)
 		return;
 	reap(all);
 	ASSERT(!all->by_key);
-	mem_free(all->turns);
 	mem_free(all);
 	*place = NULL;
 }
@@ -81,7 +81,7 @@ void lookups_free(struct lookups **place)
 void lookups_tick(struct lookups *all)
 {
 	reap(all);
-	lookup_turns_grant(all->turns);
+	lookup_turns_grant(&all->turns);
 }
 
 /* ---- where users are looked up ---- */
@@ -253,7 +253,7 @@ static void answer_clients(struct list *waits, enum close_reason refused, const 
 static void give_up(struct lookup *l, enum close_reason why)
 {
 	answer_clients(&l->waiting, why, NULL);
-	lookup_turn_over(l->world->lookups->turns, &l->turn);
+	lookup_turn_over(&l->world->lookups->turns, &l->turn);
 	lookup_end(l);
 }
 
@@ -355,7 +355,7 @@ static void want_turn(struct lookup_wait *wait)
 	struct lookup *l = wait->lookup;
 	struct verify_source source = client_address_source(wait->client);
 
-	if (!lookup_turn_ask(l->world->lookups->turns, &l->turn, l->pool, &wait->asker, &source))
+	if (!lookup_turn_ask(&l->world->lookups->turns, &l->turn, l->pool, &wait->asker, &source))
 		end_wait(wait, REASON_NO_MEMORY, NULL);
 }
 
@@ -393,7 +393,7 @@ static void query_over(struct lookup *l)
 	l->server = NULL;
 	secret_free(&l->answer.secret);
 	mem_wipe(&l->answer, sizeof(l->answer));
-	lookup_turn_over(l->world->lookups->turns, &l->turn);
+	lookup_turn_over(&l->world->lookups->turns, &l->turn);
 	phase_to(l, LOOKUP_DUE);
 	if (first_waiting(l))
 		peer_come_again(&first_waiting(l)->client->peer);
@@ -596,7 +596,7 @@ void lookup_leave(struct lookup_wait *wait)
 		return;
 	wait->lookup = NULL;
 	list_remove(&wait->node);
-	lookup_asker_leave(l->world->lookups->turns, &wait->asker);
+	lookup_asker_leave(&l->world->lookups->turns, &wait->asker);
 	if (l->phase == LOOKUP_RUNNING)
 		return;
 	if (first_waiting(l)) {
@@ -607,7 +607,7 @@ void lookup_leave(struct lookup_wait *wait)
 	}
 	if (l->phase != LOOKUP_DUE)
 		request_over(l);
-	lookup_turn_over(l->world->lookups->turns, &l->turn);
+	lookup_turn_over(&l->world->lookups->turns, &l->turn);
 	lookup_end(l);
 }
 

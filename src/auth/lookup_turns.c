@@ -33,19 +33,6 @@ static int64_t part(const struct lookup_turns *turns, int divisor)
 	return most > 0 ? most : 1;
 }
 
-struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struct lookup_turn *turn))
-{
-	struct lookup_turns *turns = mem_try(sizeof(*turns));
-
-	if (!turns)
-		return NULL;
-	turns->pools = pools;
-	turns->granted = granted;
-	verify_queue_init(&turns->waiting);
-	list_init(&turns->taken);
-	return turns;
-}
-
 /* ---- limits ---- */
 
 static bool has_turn_left(const struct lookup_turns *turns)

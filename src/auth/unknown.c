@@ -201,29 +201,13 @@ static void count(struct unknown *u, struct unknown_source *source, uint64_t tag
 	add_shape(&u->all, shape);
 }
 
-/* Makes the key from which the secrets of a name follow. False: no memory. */
-static bool key_of(uint8_t key[SHA256_SIZE], const uint8_t seed[32], const char *source, const char *user)
-{
-	size_t ns = strlen(source) + 1, nu = strlen(user);
-	char *text = mem_try(ns + nu + 1);
-	bool ok;
-
-	if (!text)
-		return false;
-	memcpy(text, source, ns);
-	memcpy(text + ns, user, nu);
-	ok = digest_hmac_sha256(seed, 32, text, ns + nu, key);
-	mem_free(text);
-	return ok;
-}
-
 void unknown_user_proven(struct world *w, struct unknown_source *source, const char *user, const struct secret *secret)
 {
 	struct secret_shape shape;
 	uint8_t key[SHA256_SIZE];
 	uint64_t tag;
 
-	if (!source || !shape_of(secret, &shape) || !key_of(key, w->seed, source->name, user))
+	if (!source || !shape_of(secret, &shape) || !digest_hmac_texts(w->seed, source->name, user, key))
 		return;
 	memcpy(&tag, key, sizeof(tag));
 	mem_wipe(key, sizeof(key));
@@ -249,7 +233,7 @@ static const uint8_t *key_for(const struct client *c)
 	struct login *l = c->login;
 
 	if (!l->has_unknown_key)
-		l->has_unknown_key = key_of(l->unknown_key, c->peer.world->seed, l->source ? l->source->name : "", l->user);
+		l->has_unknown_key = digest_hmac_texts(c->peer.world->seed, l->source ? l->source->name : "", l->user, l->unknown_key);
 	return l->has_unknown_key ? l->unknown_key : NULL;
 }
 

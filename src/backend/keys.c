@@ -23,8 +23,6 @@
 #include "base/mem.h"
 #include "pg/scram.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <string.h>
 
@@ -186,30 +184,13 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 	return u;
 }
 
-bool keys_tag(const struct server_keys *k, const char *a, const char *b, uint8_t out[32])
-{
-	unsigned size = 32;
-	size_t na = strlen(a) + 1, nb = strlen(b);
-	uint8_t *both = mem_try(na + nb + 1);
-	bool ok;
-
-	if (!both)
-		return false;
-	memcpy(both, a, na);
-	memcpy(both + na, b, nb);
-	ok = HMAC(EVP_sha256(), k->seed, sizeof(k->seed), both, na + nb, out, &size) != NULL;
-	mem_wipe(both, na + nb);
-	mem_free(both);
-	return ok;
-}
-
 const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT],
 					     uint32_t iterations)
 {
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
 
-	if (!u || !u->has_plain || u->of_plain.iterations != iterations || memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 || !keys_tag(k, password, "", now) ||
+	if (!u || !u->has_plain || u->of_plain.iterations != iterations || memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 || !digest_hmac_texts(k->seed, password, "", now) ||
 	    !mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
 		return NULL;
 	/* notes the use */
@@ -223,7 +204,7 @@ bool keys_keep_plain(struct server_keys *k, const char *user, const char *passwo
 	struct user_keys *u = get(k, user);
 	struct scram_secret fresh = { .iterations = iterations, .salt_size = MOCK_SALT };
 	uint8_t client_key[SCRAM_KEY];
-	bool ok = u && scram_keys_of_salted(salted, client_key, fresh.stored_key, fresh.server_key) && keys_tag(k, password, "", u->of_plain_tag);
+	bool ok = u && scram_keys_of_salted(salted, client_key, fresh.stored_key, fresh.server_key) && digest_hmac_texts(k->seed, password, "", u->of_plain_tag);
 
 	if (ok) {
 		memcpy(fresh.salt, salt, MOCK_SALT);
@@ -292,7 +273,7 @@ static bool want(struct wanted *wanted, const struct server_keys *k, const char 
 	wanted->salt = salt;
 	wanted->salt_size = salt_size;
 	wanted->iterations = iterations;
-	return keys_tag(k, stored, "", wanted->of_secret);
+	return digest_hmac_texts(k->seed, stored, "", wanted->of_secret);
 }
 
 bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
@@ -321,7 +302,7 @@ bool keys_has(const struct server_keys *k, const char *user, const char *stored)
 	const struct user_keys *u = find(k, user);
 	uint8_t of_secret[32];
 
-	if (!u || !u->salts || !keys_tag(k, stored, "", of_secret))
+	if (!u || !u->salts || !digest_hmac_texts(k->seed, stored, "", of_secret))
 		return false;
 	for (const struct salt_keys *s = u->salts; s; s = s->next)
 		if (mem_equal_constant_time(s->of_secret, of_secret, sizeof(of_secret)))
@@ -351,7 +332,7 @@ bool keys_password_check(struct server_keys *k, const char *password, const char
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
 
-	if (!u || !u->salts || !keys_tag(k, stored, password, now))
+	if (!u || !u->salts || !digest_hmac_texts(k->seed, stored, password, now))
 		return false;
 	for (const struct salt_keys *s = u->salts; s; s = s->next) {
 		/* notes the use */
@@ -372,7 +353,7 @@ bool keys_password_prove(struct server_keys *k, const char *password, const char
 	if (right && keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key, true)) {
 		struct salt_keys *s = find(k, user)->salts;
 
-		s->has_proven = keys_tag(k, stored, password, s->proven);
+		s->has_proven = digest_hmac_texts(k->seed, stored, password, s->proven);
 	}
 	mem_wipe(client_key, sizeof(client_key));
 	mem_wipe(server_key, sizeof(server_key));

@@ -265,7 +265,7 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 		ok = scram_keys_of_salted(salted, p->client_key, stored_key, p->server_key);
 	mem_wipe(salted, sizeof(salted));
 	/* a RELOAD may have changed the password meanwhile: the keys do not belong to the new one */
-	if (ok && secret.text && keys_tag(secret.keys, secret.text, "", tag) && memcmp(tag, d->derived_of, sizeof(tag)) == 0)
+	if (ok && secret.text && digest_hmac_texts(s->peer.world->seed, secret.text, "", tag) && memcmp(tag, d->derived_of, sizeof(tag)) == 0)
 		keys_keep(secret.keys, question.user, secret.text, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key, false);
 	p->have_keys = ok;
 	if (ok)
@@ -289,7 +289,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 		return;
 	}
 	bytes_append(&d->challenge, data, size);
-	d->challenge.failed |= !keys_tag(secret.keys, secret.text, "", d->derived_of);
+	d->challenge.failed |= !digest_hmac_texts(s->peer.world->seed, secret.text, "", d->derived_of);
 	d->derivation.done = derived;
 	refused = d->challenge.failed ? VERIFIERS_NO_MEMORY :
 				       derivation_ask(s->peer.world, &question, NULL, s->address, &d->derivation);

@@ -36,7 +36,7 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->pooled.startup = client && pool_minds_startup(pool, client->pooled.dedicated) ? params_hold(client->pooled.startup) : params_none(w->params);
 	s->pooled.dedicated = client ? client->pooled.dedicated : 0;
 	s->replication = client ? client->replication : 0;
-	ledger_init(&s->ledger);
+	ledger_clear(&s->ledger);
 	list_init(&s->peer.again);
 	list_init(&s->peer.node);
 	list_append(&w->servers, &s->peer.node);

@@ -123,17 +123,12 @@ static void forget_entries(struct ledger *l)
 	l->stage = STAGE_BEGIN;
 }
 
-void ledger_init(struct ledger *l)
-{
-	memset(l, 0, sizeof(*l));
-	l->capacity = LEDGER_SMALL;
-	aim(l);
-}
-
 void ledger_clear(struct ledger *l)
 {
 	mem_free(l->entries);
-	ledger_init(l);
+	memset(l, 0, sizeof(*l));
+	l->capacity = LEDGER_SMALL;
+	aim(l);
 }
 
 /* The pending answers are unknown from now on. Whether a batch is open depends only on the messages sent. */

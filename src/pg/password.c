@@ -44,6 +44,22 @@ bool digest_hmac_sha256(const void *key, size_t key_size, const void *data, size
 	return false;
 }
 
+bool digest_hmac_texts(const uint8_t key[32], const char *a, const char *b, uint8_t out[SHA256_SIZE])
+{
+	size_t a_size = strlen(a) + 1, b_size = strlen(b);
+	uint8_t *both = mem_try(a_size + b_size);
+	bool ok;
+
+	if (!both)
+		return false;
+	memcpy(both, a, a_size);
+	memcpy(both + a_size, b, b_size);
+	ok = digest_hmac_sha256(key, 32, both, a_size + b_size, out);
+	mem_wipe(both, a_size + b_size);
+	mem_free(both);
+	return ok;
+}
+
 /* ---- secrets ---- */
 
 enum secret_kind secret_kind_of(const char *secret)

@@ -149,12 +149,16 @@ static const char dangers[] =
 #define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
 	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
 
+static void close_callers(struct state_functions *f);
+
 enum state_functions_round state_functions_ask(struct state_functions *f, const struct state_functions *before, struct bytes *sql)
 {
 	if (before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0)
 		return STATE_FUNCTIONS_SAME;
-	if (f->rounds == 2)
-		return STATE_FUNCTIONS_LAST;
+	if (f->rounds == 2) {
+		close_callers(f);
+		return f->failed ? STATE_FUNCTIONS_NO_MEMORY : STATE_FUNCTIONS_COMPLETE;
+	}
 	bytes_append_text(sql, bounds);
 	bytes_append_text(sql, fingerprint);
 	if (f->rounds++ == 0) {
@@ -558,7 +562,8 @@ static void enqueue(struct state_function **queue, struct state_function *e)
 	*queue = e;
 }
 
-bool state_functions_close(struct state_functions *f)
+/* Adds the effects of functions to their callers. */
+static void close_callers(struct state_functions *f)
 {
 	struct state_function *queue = NULL, *e;
 
@@ -598,7 +603,6 @@ bool state_functions_close(struct state_functions *f)
 	/* otherwise each client would need a server of its own */
 	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
 	bytes_free(&f->oids);
-	return !f->failed;
 }
 
 /* ---- texts ---- */

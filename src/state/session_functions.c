@@ -146,11 +146,9 @@ static bool learn(struct server *s)
 		round = send_question(s);
 	if (round == STATE_FUNCTIONS_NEXT)
 		return true;
-	if (round == STATE_FUNCTIONS_LAST) {
-		failed = !state_functions_close(s->session.functions->found);
-		if (!failed)
-			take_over(s, known);
-	}
+	if (round == STATE_FUNCTIONS_COMPLETE)
+		take_over(s, known);
+	failed |= round == STATE_FUNCTIONS_NO_MEMORY;
 	if (failed)
 		log_warning("%s: functions of the database are not known: its server connections are reset between clients",
 			    pool_text(s->pooled.pool, name, sizeof(name)));

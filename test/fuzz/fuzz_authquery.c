@@ -58,11 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes known = BYTES_EMPTY;
 	struct authquery query;
-	struct ledger ledger;
+	struct ledger ledger = { .used = 0 };
 	struct pg_frame f;
 	bool rows = false;
 
-	ledger_init(&ledger);
+	ledger_clear(&ledger);
 	ask(&query, &ledger);
 	while (!ledger_is_empty(&ledger) && pg_frame_look(data, size, 1 << 20, &f) == PG_OK && pg_frame_is_whole(&f)) {
 		uint8_t *body = fuzz_copy(f.body, f.size);

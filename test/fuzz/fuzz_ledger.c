@@ -132,13 +132,13 @@ static void receive(struct ledger *l, uint8_t type)
 static void pack(struct ledger *l)
 {
 	struct bytes out = BYTES_EMPTY, again = BYTES_EMPTY;
-	struct ledger other;
+	struct ledger other = { .used = 0 };
 	struct unpack in;
 
 	ledger_pack(&out, l);
 	FUZZ_CHECK(!out.failed);
 	in = unpack_of(bytes_front(&out), bytes_size(&out));
-	ledger_init(&other);
+	ledger_clear(&other);
 	FUZZ_CHECK(ledger_unpack(&in, &other) && unpack_is_done(&in));
 	compare(l, &other);
 	ledger_pack(&again, &other);
@@ -153,9 +153,9 @@ static void pack(struct ledger *l)
 static void unpack_anything(const uint8_t *data, size_t size)
 {
 	struct unpack in = unpack_of(data, size);
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	if (ledger_unpack(&in, &l)) {
 		check(&l);
 		pack(&l);
@@ -192,7 +192,7 @@ static bool step(struct ledger *l, uint8_t how, uint8_t type)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_input in = fuzz_input_of(data, size);
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
 	if (size > 2 * STEPS_MOST)
 		return 0;
@@ -200,7 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unpack_anything(data + 1, size - 1);
 		return 0;
 	}
-	ledger_init(&l);
+	ledger_clear(&l);
 	while (fuzz_left(&in) > 1) {
 		uint8_t how = fuzz_u8(&in);
 

@@ -108,11 +108,11 @@ TEST(only_client_disconnects_before_the_query)
 	whole.servers_answer = false;
 	client = login_name("v", "d");
 	CHECK_INT(lookup_of_last()->phase, LOOKUP_QUEUED);
-	CHECK_INT(lookups()->turns->taken_count, 1);
+	CHECK_INT(lookups()->turns.taken_count, 1);
 	house_hang_up(client);
 	house_settle(&whole);
 	CHECK_INT(lookup_count(), 0);
-	CHECK_INT(lookups()->turns->taken_count, 0);
+	CHECK_INT(lookups()->turns.taken_count, 0);
 	CHECK(!list_is_empty(&lookups()->dead));
 	house_tick(&whole, USEC / 10);
 	CHECK(list_is_empty(&lookups()->dead));
@@ -164,7 +164,7 @@ TEST(client_disconnects_while_it_waits_for_a_turn)
 	house_hang_up(other);
 	house_settle(&whole);
 	CHECK_INT(lookup_count(), 1);
-	CHECK_INT(lookups()->turns->waiting.waiting, 0);
+	CHECK_INT(lookups()->turns.waiting.waiting, 0);
 	whole_close();
 }
 

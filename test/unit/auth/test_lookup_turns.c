@@ -14,7 +14,7 @@ static struct conf_database database_conf[POOLS];
 static struct database databases[POOLS];
 static struct pools pools = { .conf = &conf };
 static struct pool pool[POOLS];
-static struct lookup_turns *turns;
+static struct lookup_turns turns;
 static struct lookup_turn turn[MOST];
 static struct lookup_asker asker[MOST];
 static char granted[200];
@@ -41,13 +41,14 @@ static void begin(int most)
 		pool[i].database = &databases[i];
 		pool[i].pools = &pools;
 	}
-	turns = lookup_turns_new(&pools, on_granted);
+	turns = (struct lookup_turns){ .pools = &pools, .granted = on_granted };
+	verify_queue_init(&turns.waiting);
+	list_init(&turns.taken);
 	for (int i = 0; i < MOST; i++) {
 		lookup_turn_init(&turn[i]);
 		lookup_asker_init(&asker[i]);
 	}
 	granted[0] = 0;
-	CHECK(turns);
 }
 
 /* All look-ups have ended, and no count or list is left. */
@@ -55,13 +56,12 @@ static void end(void)
 {
 	for (int i = 0; i < MOST; i++)
 		if (turn[i].state == TURN_WAITS)
-			lookup_turn_over(turns, &turn[i]);
+			lookup_turn_over(&turns, &turn[i]);
 	for (int i = 0; i < MOST; i++)
-		lookup_turn_over(turns, &turn[i]);
-	CHECK_INT(turns->taken_count, 0);
-	CHECK(list_is_empty(&turns->taken));
-	CHECK_INT(turns->waiting.waiting, 0);
-	mem_free(turns);
+		lookup_turn_over(&turns, &turn[i]);
+	CHECK_INT(turns.taken_count, 0);
+	CHECK(list_is_empty(&turns.taken));
+	CHECK_INT(turns.waiting.waiting, 0);
 }
 
 #define OF_SITE 0x40			/* addresses from this index on belong to one site */
@@ -72,7 +72,7 @@ static bool ask(int i, int in, int address)
 	const struct verify_source alone = { .bytes = { (uint8_t)address } }, of_site = { .bytes = { OF_SITE, (uint8_t)address }, .group = 1 },
 				  source = address < OF_SITE ? alone : of_site;
 
-	CHECK(lookup_turn_ask(turns, &turn[i], &pool[in], &asker[i], &source));
+	CHECK(lookup_turn_ask(&turns, &turn[i], &pool[in], &asker[i], &source));
 	CHECK((turn[i].state == TURN_HAS) == list_is_empty(&turn[i].askers));
 	CHECK((turn[i].state == TURN_HAS) == !asker[i].turn);
 	return turn[i].state == TURN_HAS;
@@ -95,9 +95,9 @@ TEST(total_look_up_limit)
 		CHECK(ask(i, i, i));
 	CHECK(!ask(8, 0, 8));
 	CHECK_TEXT(news(), "");
-	lookup_turn_over(turns, &turn[3]);
+	lookup_turn_over(&turns, &turn[3]);
 	CHECK_TEXT(news(), "8");
-	CHECK_INT(turns->taken_count, 8);
+	CHECK_INT(turns.taken_count, 8);
 	end();
 }
 
@@ -108,9 +108,9 @@ TEST(pool_gets_a_quarter_of_the_turns)
 	CHECK(!ask(2, 0, 2));
 	/* look-ups of other pools do not wait */
 	CHECK(ask(3, 1, 3));
-	lookup_turn_over(turns, &turn[3]);
+	lookup_turn_over(&turns, &turn[3]);
 	CHECK_TEXT(news(), "");
-	lookup_turn_over(turns, &turn[0]);
+	lookup_turn_over(&turns, &turn[0]);
 	CHECK_TEXT(news(), "2");
 	end();
 }
@@ -122,9 +122,9 @@ TEST(address_gets_half_of_the_turns)
 		CHECK(ask(i, i, 9));
 	CHECK(!ask(4, 4, 9));
 	CHECK(ask(5, 4, 1));
-	lookup_turn_over(turns, &turn[5]);
+	lookup_turn_over(&turns, &turn[5]);
 	CHECK_TEXT(news(), "");
-	lookup_turn_over(turns, &turn[0]);
+	lookup_turn_over(&turns, &turn[0]);
 	CHECK_TEXT(news(), "4");
 	end();
 }
@@ -136,7 +136,7 @@ TEST(site_gets_half_of_the_turns)
 		CHECK(ask(i, i, OF_SITE + i));
 	CHECK(!ask(4, 4, OF_SITE + 4));
 	CHECK(ask(5, 4, 1));
-	lookup_turn_over(turns, &turn[0]);
+	lookup_turn_over(&turns, &turn[0]);
 	CHECK_TEXT(news(), "4");
 	end();
 }
@@ -146,7 +146,7 @@ TEST(each_share_is_at_least_one)
 	begin(1);
 	CHECK(ask(0, 0, 0));
 	CHECK(!ask(1, 1, 1));
-	lookup_turn_over(turns, &turn[0]);
+	lookup_turn_over(&turns, &turn[0]);
 	CHECK_TEXT(news(), "1");
 	end();
 }
@@ -159,7 +159,7 @@ TEST(look_ups_get_half_of_a_limited_database)
 	CHECK(ask(0, 0, 0) && ask(1, 1, 1));
 	CHECK(!ask(2, 0, 2) && !ask(3, 1, 3));
 	CHECK(ask(4, 2, 4));
-	lookup_turn_over(turns, &turn[1]);
+	lookup_turn_over(&turns, &turn[1]);
 	CHECK_TEXT(news(), "2");
 	end();
 	/* one look-up is always allowed */
@@ -184,7 +184,7 @@ TEST(connections_used_by_look_ups_only)
 	CHECK(ask(2, 2, 2));
 	CHECK_TEXT(news(), "");
 	pools.internal_servers = 3;
-	lookup_turns_grant(turns);
+	lookup_turns_grant(&turns);
 	CHECK_TEXT(news(), "0");
 	end();
 }
@@ -198,7 +198,7 @@ TEST(addresses_take_turns)
 	for (int i = 0; i < 5; i++)
 		for (int k = 0; k < 5; k++)
 			if (turn[k].state == TURN_HAS) {
-				lookup_turn_over(turns, &turn[k]);
+				lookup_turn_over(&turns, &turn[k]);
 				break;
 			}
 	CHECK_TEXT(news(), "1 4 2 3");
@@ -211,10 +211,10 @@ TEST(address_at_its_limit_does_not_block_a_pool)
 	CHECK(ask(0, 0, 5) && ask(1, 1, 5));
 	CHECK(!ask(2, 2, 5));
 	CHECK(ask(3, 2, 6));
-	lookup_turn_over(turns, &turn[0]);
+	lookup_turn_over(&turns, &turn[0]);
 	/* now the address has room, and the pool has none */
 	CHECK_TEXT(news(), "");
-	lookup_turn_over(turns, &turn[3]);
+	lookup_turn_over(&turns, &turn[3]);
 	CHECK_TEXT(news(), "2");
 	end();
 }
@@ -226,12 +226,12 @@ TEST(clients_of_several_addresses_share_a_look_up)
 
 	begin(4);
 	CHECK(ask(0, 0, 5) && ask(1, 1, 5) && !ask(2, 2, 5));
-	CHECK(lookup_turn_ask(turns, &turn[2], &pool[2], &asker[3], &other));
+	CHECK(lookup_turn_ask(&turns, &turn[2], &pool[2], &asker[3], &other));
 	CHECK_INT(turn[2].state, TURN_HAS);
 	/* the turn counts for the address that had room, and the first client no longer waits */
 	CHECK_INT(turn[2].source.bytes[0], 6);
 	CHECK(!asker[2].turn);
-	CHECK_INT(turns->waiting.waiting, 0);
+	CHECK_INT(turns.waiting.waiting, 0);
 	end();
 }
 
@@ -242,13 +242,13 @@ TEST(first_waiting_client_with_room_gets_the_turn)
 	begin(2);
 	CHECK(ask(0, 0, 5) && ask(1, 1, 7));
 	CHECK(!ask(2, 2, 5));
-	CHECK(lookup_turn_ask(turns, &turn[2], &pool[2], &asker[3], &other));
+	CHECK(lookup_turn_ask(&turns, &turn[2], &pool[2], &asker[3], &other));
 	CHECK_INT(turn[2].state, TURN_WAITS);
-	CHECK_INT(turns->waiting.waiting, 2);
-	lookup_turn_over(turns, &turn[1]);
+	CHECK_INT(turns.waiting.waiting, 2);
+	lookup_turn_over(&turns, &turn[1]);
 	CHECK_TEXT(news(), "2");
 	CHECK_INT(turn[2].source.bytes[0], 6);
-	CHECK_INT(turns->waiting.waiting, 0);
+	CHECK_INT(turns.waiting.waiting, 0);
 	end();
 }
 
@@ -257,16 +257,16 @@ TEST(waiting_look_up_ends)
 	begin(1);
 	CHECK(ask(0, 0, 0));
 	CHECK(!ask(1, 1, 1) && !ask(2, 2, 2));
-	lookup_asker_leave(turns, &asker[1]);
-	lookup_asker_leave(turns, &asker[1]);
+	lookup_asker_leave(&turns, &asker[1]);
+	lookup_asker_leave(&turns, &asker[1]);
 	CHECK(!asker[1].turn);
-	lookup_turn_over(turns, &turn[1]);
+	lookup_turn_over(&turns, &turn[1]);
 	CHECK_INT(turn[1].state, TURN_NONE);
-	lookup_turn_over(turns, &turn[0]);
+	lookup_turn_over(&turns, &turn[0]);
 	CHECK_TEXT(news(), "2");
 	/* ending is allowed in every state */
-	lookup_turn_over(turns, &turn[0]);
-	CHECK_INT(turns->taken_count, 1);
+	lookup_turn_over(&turns, &turn[0]);
+	CHECK_INT(turns.taken_count, 1);
 	end();
 }
 

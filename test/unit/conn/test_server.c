@@ -157,7 +157,7 @@ static void begin_bare(void)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
 	bare = (struct server){ .peer.stream = { .fd = pair[0], .phase = STREAM_OPEN }, .unnamed_of = 7, .batch = 3 };
 	other = pair[1];
-	ledger_init(&bare.ledger);
+	ledger_clear(&bare.ledger);
 }
 
 static void end_bare(void)

@@ -75,10 +75,10 @@ static enum ledger_verdict receive_both(struct ledger *l, uint8_t type, enum led
 /* Watched messages never pass unread; others do. */
 TEST(watched)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 	enum ledger_owner owner;
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	CHECK(ledger_sent_plain_marked(&l, 'P') && ledger_passes(&l, '1'));
 	CHECK_INT(l.mark, MARK_PREPARED);
 	CHECK(ledger_sent_plain_marked(&l, 'P'));
@@ -94,10 +94,10 @@ TEST(copy_data)
 	static const char begins[] = { 'H', 'W' };
 
 	for (size_t i = 0; i < sizeof(begins); i++) {
-		struct ledger l;
+		struct ledger l = { .used = 0 };
 		enum ledger_owner owner;
 
-		ledger_init(&l);
+		ledger_clear(&l);
 		CHECK(ledger_sent_query(&l) && !ledger_passes(&l, 'd') && !ledger_passes(&l, (uint8_t)begins[i]));
 		CHECK(ledger_received(&l, (uint8_t)begins[i], &owner) == LEDGER_ANSWER);
 		ledger_check(&l);
@@ -190,10 +190,10 @@ static struct ledger play_through(const char *script)
 {
 	struct sender from = { OWED_TO_CLIENT, false };
 	bool client = true;
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
 	owners_count = news_count = 0;
-	ledger_init(&l);
+	ledger_clear(&l);
 	for (const char *c = script; *c; c++) {
 		if (*c == '>' || *c == '<')
 			client = *c == '>';
@@ -450,9 +450,9 @@ TEST(marks_near_a_copy)
 TEST(marked_sync_before_a_copy)
 {
 	enum ledger_owner owner;
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	CHECK(ledger_sent(&l, 'E', 0, OWED_TO_CLIENT) && ledger_sent_marked(&l, 'S', 0, OWED_TO_POOLER, MARK_TASK));
 	CHECK_INT(ledger_received(&l, 'G', &owner), LEDGER_ANSWER);
 	CHECK(l.mark == LEDGER_UNMARKED && l.marks_skipped[MARK_TASK] == 1 && l.marks_skipped[MARK_PREPARED] == 0);
@@ -625,10 +625,10 @@ TEST(pending_messages_of_a_query)
 
 TEST(pending_messages_that_may_copy)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 	enum ledger_owner owner;
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	CHECK(!ledger_may_copy(&l));
 	send_both(&l, 'P', 0, OWED_TO_CLIENT);
 	send_both(&l, 'S', 0, OWED_TO_CLIENT);
@@ -654,10 +654,10 @@ TEST(pending_messages_that_may_copy)
 /* Equal neighbours need no memory, different ones grow the ring, and an empty ledger is small again. */
 TEST(depth_and_memory)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 	enum ledger_owner owner;
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	for (int i = 0; i < 1000; i++)
 		CHECK(send_both(&l, 'S', 0, OWED_TO_CLIENT));
 	CHECK_INT(ledger_depth(&l), 1000);
@@ -685,10 +685,10 @@ TEST(depth_and_memory)
 /* Marked messages and promises are counted like others, but merged only with equal entries. */
 TEST(depth_of_marks_and_promises)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 	enum ledger_owner owner;
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	for (int i = 0; i < 1000; i++)
 		CHECK(ledger_local_reply(&l));
 	CHECK_INT(ledger_depth(&l), 1000);
@@ -721,10 +721,10 @@ static void check_invariants(const struct ledger *l)
 {
 	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
 	size_t marker, depth = 0;
-	struct ledger probe;
+	struct ledger probe = { .used = 0 };
 
 	/* The kind of the marker: the entry that CopyDone leaves after a Query. */
-	ledger_init(&probe);
+	ledger_clear(&probe);
 	send_both(&probe, 'Q', 0, OWED_TO_CLIENT);
 	send_both(&probe, 'c', 0, OWED_TO_CLIENT);
 	marker = probe.small[1].kind;
@@ -1110,7 +1110,7 @@ static void model(bool syncs_in_copy, struct world *w)
 	w->syncs_in_copy = syncs_in_copy;
 	for (unsigned round = 0; round < 3000 && !unit_faults; round++) {
 		seed = round * 2 + syncs_in_copy;
-		ledger_init(&w->l);
+		ledger_clear(&w->l);
 		memset(&w->b, 0, sizeof(w->b));
 		w->told_count = w->compared = 0;
 		for (unsigned turn = 0; turn < 20 + round % 200; turn++)
@@ -1130,9 +1130,9 @@ TEST(random_messages_keep_the_invariants)
 	seed = 1;
 	for (int round = 0; round < 500 && !unit_faults; round++) {
 		enum ledger_owner owner;
-		struct ledger l;
+		struct ledger l = { .used = 0 };
 
-		ledger_init(&l);
+		ledger_clear(&l);
 		for (int turn = 0; turn < 100; turn++) {
 			unsigned marked = marked_in(&l), what = chance(8);
 

@@ -96,13 +96,13 @@ TEST(messages_that_may_pass_unread)
 	static const uint8_t unread[256] = {
 #include "tbl/message.tbl"
 	};
-	struct ledger fast, careful;
+	struct ledger fast = { .used = 0 }, careful = { .used = 0 };
 
 	for (int c = 0; c < 256; c++) {
 		const struct pg_client_message *m = &pg_client_messages[c];
 
-		ledger_init(&fast);
-		ledger_init(&careful);
+		ledger_clear(&fast);
+		ledger_clear(&careful);
 		CHECK_INT(ledger_sent_plain(&fast, (uint8_t)c), m->name && unread[c] != UNREAD_NEVER && m->owes <= LEDGER_SYNC);
 		CHECK(ledger_sent(&careful, (uint8_t)c, PG_OF_PORTAL, OWED_TO_CLIENT));
 		if (fast.used > 0) {

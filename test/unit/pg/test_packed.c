@@ -110,9 +110,9 @@ TEST(parameters_that_are_no_longer_tracked)
 
 static void read_ledger(struct unpack *in)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	ledger_unpack(in, &l);
 	CHECK(!in->bad || ledger_is_empty(&l));
 	ledger_clear(&l);
@@ -150,9 +150,9 @@ static void answer(struct ledger *l, const char *types, const char *owners)
 
 TEST(ledger_continues_after_a_move_anywhere)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	CHECK(ledger_sent(&l, 'P', 0, OWED_TO_POOLER));
 	CHECK(ledger_sent_marked(&l, 'B', 0, OWED_TO_CLIENT, MARK_PREPARED));
 	CHECK(ledger_sent(&l, 'D', 'S', OWED_TO_CLIENT));
@@ -168,9 +168,9 @@ TEST(ledger_continues_after_a_move_anywhere)
 
 TEST(watched_answer_remains_watched)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	CHECK(ledger_sent(&l, 'E', 0, OWED_TO_CLIENT));
 	ledger_watch_last(&l);
 	CHECK(ledger_sent(&l, 'E', 0, OWED_TO_CLIENT));
@@ -182,9 +182,9 @@ TEST(watched_answer_remains_watched)
 TEST(copies_errors_and_doubts_are_kept)
 {
 	enum ledger_owner owner;
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	CHECK(ledger_sent(&l, 'P', 0, OWED_TO_CLIENT) && ledger_sent(&l, 'B', 0, OWED_TO_CLIENT) && ledger_sent(&l, 'E', 0, OWED_TO_CLIENT));
 	answer(&l, "12G", "ccc");
 	CHECK(ledger_sent(&l, 'S', 0, OWED_TO_CLIENT));
@@ -204,9 +204,9 @@ TEST(copies_errors_and_doubts_are_kept)
 /* More entries than the struct itself holds, in a ring whose head is in the middle. */
 TEST(long_pipelines_are_kept)
 {
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 
-	ledger_init(&l);
+	ledger_clear(&l);
 	for (int i = 0; i < 50; i++)
 		CHECK(ledger_sent(&l, i % 2 ? 'P' : 'B', 0, OWED_TO_CLIENT));
 	for (int i = 0; i < 30; i++)
@@ -241,7 +241,7 @@ TEST(impossible_entries_are_refused)
 static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t stage, bool answered, bool copy_in, bool lost)
 {
 	struct bytes out = BYTES_EMPTY;
-	struct ledger l;
+	struct ledger l = { .used = 0 };
 	struct unpack in;
 	bool taken;
 
@@ -261,7 +261,7 @@ static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t sta
 	pack_bool(&out, false);
 	pack_bool(&out, lost);
 	in = unpack_of(bytes_front(&out), bytes_size(&out));
-	ledger_init(&l);
+	ledger_clear(&l);
 	taken = ledger_unpack(&in, &l);
 	CHECK(taken == unpack_is_done(&in) && (taken || ledger_is_empty(&l)));
 	ledger_clear(&l);

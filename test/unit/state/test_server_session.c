@@ -288,7 +288,7 @@ static void begin_role(const char *ini)
 static void end_role(void)
 {
 	ledger_clear(&server->ledger);
-	ledger_init(&server->ledger);
+	ledger_clear(&server->ledger);
 	server->session.unknown = 0;
 	server->pooled.close_reason = REASON_NONE;
 	whole_close();
