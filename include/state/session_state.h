@@ -58,7 +58,7 @@ extern const struct server_task task_drawn, task_discard;
 /* The server is assigned to the client, in any pool; sets keeps_state. */
 void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse is about to be sent; `text` is the first `size` bytes of its SQL. VERDICT_WAIT: it must wait, because the session may have values of
-   sequences of another client (UNKNOWN_SEQUENCES: session_values_begin), or lacks the channels of the client. VERDICT_LATER: the client has used its
+   sequences of another client (UNKNOWN_SEQUENCES), or lacks the channels of the client. VERDICT_LATER: the client has used its
    share of this turn, and the same text is to be passed again in a later turn of the same link. */
 enum verdict session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
 /* The client's next message has a text for which session_state_text() has returned VERDICT_LATER. */
@@ -68,9 +68,9 @@ void session_note_prepared(struct server *server, struct client *client);
 /* The text resets parameters by set_config('name', NULL, ...), which would set the server's start-up values. Appends the text with the client's
    start-up values instead. False: they are the same. */
 bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);
-/* The server owes nothing. Begins task_discard, which discards values of other clients, or task_drawn, which finds out whether the values that this
-   text of the client asks for are its own. */
-void session_values_begin(struct server *server, const uint8_t *text, size_t size);
+/* session_state_text() has returned VERDICT_WAIT, and the server owes nothing. Begins the task that the text waits for: task_discard, which discards
+   values of other clients; task_drawn, which finds out whether the values that the text asks for are the client's own; or task_relisten. */
+void session_text_prepare(struct server *server, struct client *client, const uint8_t *text, size_t size);
 /* The client asks in the middle of a batch: gathers and enters DISCARD SEQUENCES. False: no memory, or a COPY is under way. */
 bool session_values_discard(struct server *server, struct gather *gather);
 /* The DISCARD SEQUENCES of session_values_discard() is complete. */

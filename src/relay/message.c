@@ -23,7 +23,6 @@
 #include "state/server_session.h"
 #include "state/notify.h"
 #include "state/session_functions.h"
-#include "state/session_restore.h"
 #include "state/session_state.h"
 #include "state/task.h"
 
@@ -191,10 +190,7 @@ static NEVER_INLINE enum verdict make_text_wait(struct client *c, struct server 
 	}
 	if (!ledger_is_empty(&s->ledger))
 		return wait_for_answers(c);
-	if (s->session.unknown & UNKNOWN_SEQUENCES)
-		session_values_begin(s, text, size);
-	else
-		session_restore_channels(s, c);
+	session_text_prepare(s, c, text, size);
 	return wait_for_server(c);
 }
 

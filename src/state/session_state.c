@@ -160,7 +160,7 @@ static bool claim_values(struct server *s, struct client *c, unsigned said, unsi
 /* Asks for the OIDs of the sequences from which the client has drawn the last value, and whether these are all sequences that it asks for. A
    sequence is locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take other locks, too.
    */
-void session_values_begin(struct server *s, const uint8_t *text, size_t size)
+static void begin_values(struct server *s, const uint8_t *text, size_t size)
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
 
@@ -563,6 +563,14 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 	if (of != TEXT_OF_QUERY)
 		note_prepared(c, 0, 0, of);
 	return VERDICT_PASS;
+}
+
+void session_text_prepare(struct server *s, struct client *c, const uint8_t *text, size_t size)
+{
+	if (s->session.unknown & UNKNOWN_SEQUENCES)
+		begin_values(s, text, size);
+	else
+		session_restore_channels(s, c);
 }
 
 static const char *first_value(void *context, const char *name)
