@@ -33,6 +33,7 @@ struct listen_config {
 	uint16_t port;
 	int backlog;
 	bool reuseport, defer_accept;
+	bool uses_reserve;		/* accepts also with the last descriptors, which are reserved for server connections */
 	int unix_mode;			/* 0777; ignored for TCP and abstract names */
 	const char *unix_group;		/* NULL: unchanged */
 	struct socket_options options;
@@ -87,12 +88,6 @@ void listen_socket_drain(struct listen_socket *l);
 /* Closes the socket; with `unlink_file` the file of a Unix socket is removed if this process created it. Sets *l to NULL. */
 void listen_socket_close(struct listen_socket **l, bool unlink_file);
 
-/* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound now, otherwise why not. */
-const char *socket_file_remove_stale(const struct address *address);
-/* Records that this process created the file, and sets its mode (negative: unchanged, also the group), and the group by name or number (NULL, "":
-   unchanged). False with a text in `why`. */
-bool socket_file_own(struct socket_file *file, const char *path, int mode, const char *group, char *why, size_t why_size);
-bool socket_file_is_still_ours(const struct socket_file *file, const char *path);
 /* Whether this process may give a file to the group. False with a text in `why`. */
 bool socket_file_check_group(const char *group, char *why, size_t why_size);
 

@@ -33,7 +33,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define NAME "pgweir"			/* the name of the program in HELLO; another program might use the same socket name */
@@ -42,7 +41,6 @@
 #define DEATH_PATIENCE 2000		/* ms, from the end of a process's sockets to its end */
 #define CALM_MOST USEC			/* longest delay of new connections for logins in progress */
 #define ASKING_MOST (10 * USEC)		/* from the connection to the request */
-#define ACCEPTED_MOST 64			/* connections accepted per event */
 #define TELL_EVERY (60 * USEC)		/* between log lines about refused connections */
 
 /* ---- greeting ---- */
@@ -90,7 +88,7 @@ static bool read_hello(const struct record *record, char *why, size_t why_size)
  * connecting, or bind the name first, and prevent online restarts.
  *
  * Only if unix_socket_dir names an abstract socket and there is no pidfile, there is no directory, and this socket is abstract
- * too. Then every user can connect: accept_one() closes and counts connections of other users.
+ * too. Then every user can connect: on_connection() closes and counts connections of other users.
  *
  * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or of the Unix socket. The new
  * process tries that name too, so it can replace such a process; if another user listens there, it is ignored. This version
@@ -121,37 +119,19 @@ static bool file_of(const struct settings *s, char *path, size_t size, char *why
 	return false;
 }
 
-/* False: the name is too long. */
-static bool abstract_address(struct address *a, const char *name)
+#define ABSTRACT "@pgweir-takeover/"
+
+/* Writes the name of the socket that is found by this file, with "@" for an abstract one. False with a text: the name is too long. */
+static bool name_of(char *name, const char *file, char *why, size_t why_size)
 {
-	char *path = a->u.local.sun_path;
-	int length;
+	bool is_abstract = file[0] == '@';
+	int length = snprintf(name, PATH_MOST, is_abstract ? ABSTRACT "%s" : "%s.takeover", file + is_abstract);
+	struct address a;
 
-	memset(a, 0, sizeof(*a));
-	a->u.local.sun_family = AF_UNIX;
-	/* the first byte is NUL: an abstract name */
-	length = snprintf(path + 1, sizeof(a->u.local.sun_path) - 1, "pgweir-takeover/%s", name);
-	a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-	return length >= 0 && (size_t)length < sizeof(a->u.local.sun_path) - 1;
-}
-
-static bool address_of(struct address *a, const char *file, char *why, size_t why_size)
-{
-	bool fits;
-	int length;
-
-	if (file[0] == '@') {
-		fits = abstract_address(a, file + 1);
-	} else {
-		memset(a, 0, sizeof(*a));
-		a->u.local.sun_family = AF_UNIX;
-		length = snprintf(a->u.local.sun_path, sizeof(a->u.local.sun_path), "%s.takeover", file);
-		a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length + 1);
-		fits = length >= 0 && (size_t)length < sizeof(a->u.local.sun_path);
-	}
-	if (!fits)
-		snprintf(why, why_size, "\"%.200s.takeover\" is too long for the name of a Unix socket", file);
-	return fits;
+	if (length >= 0 && length < PATH_MOST && address_from_unix_name(&a, name))
+		return true;
+	snprintf(why, why_size, "\"%.200s.takeover\" is too long for the name of a Unix socket", file);
+	return false;
 }
 
 /* Whether the peer's user is the user of this process. */
@@ -164,14 +144,17 @@ static bool check_user(int fd, int32_t *pid)
 
 /* ---- connecting ---- */
 
-/* -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first come first served. */
-static int connect_to(const struct address *a, int flags)
+/* Connects to the socket with this name, which must fit. -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first come first served. */
+static int connect_to(const char *name, int flags)
 {
 	const struct timeval patience = { .tv_sec = CONNECT_SECONDS };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), error;
+	struct address a;
+	int fd, error;
 
+	address_from_unix_name(&a, name);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
-	    connect(fd, &a->u.any, a->size) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+	    connect(fd, &a.u.any, a.size) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
 		return fd;
 	error = errno;
 	if (fd >= 0)
@@ -184,16 +167,15 @@ static int connect_to(const struct address *a, int flags)
    accepted no connection for some seconds, or the settings name no place; both with a text. */
 static enum taker_found connect_to_running(const struct settings *settings, int *fd, char *why, size_t why_size)
 {
-	char file[PATH_MOST], name[64];
-	struct address a;
+	char file[PATH_MOST], name[PATH_MOST];
 	struct stat s;
 	int32_t pid;
 
 	if (!file_of(settings, file, sizeof(file), why, why_size))
 		return TAKER_REFUSED;
-	if (!address_of(&a, file, why, why_size))
+	if (!name_of(name, file, why, why_size))
 		return TAKER_NOBODY;
-	*fd = connect_to(&a, 0);
+	*fd = connect_to(name, 0);
 	if (*fd >= 0)
 		return TAKER_FOUND;
 	if (errno == EAGAIN) {
@@ -204,8 +186,8 @@ static enum taker_found connect_to_running(const struct settings *settings, int 
 	/* An earlier version. Never blocks: the listening process may belong to another user. */
 	if (file[0] == '@' || stat(file, &s) != 0)
 		return TAKER_NOBODY;
-	snprintf(name, sizeof(name), "file-%llx-%llx", (unsigned long long)s.st_dev, (unsigned long long)s.st_ino);
-	*fd = abstract_address(&a, name) ? connect_to(&a, SOCK_NONBLOCK) : -1;
+	snprintf(name, sizeof(name), ABSTRACT "file-%llx-%llx", (unsigned long long)s.st_dev, (unsigned long long)s.st_ino);
+	*fd = connect_to(name, SOCK_NONBLOCK);
 	if (*fd >= 0 && check_user(*fd, &pid))
 		return TAKER_FOUND;
 	if (*fd >= 0)
@@ -241,13 +223,7 @@ struct giver {
 	struct world *world;
 	struct pidfile **pidfile;
 	bool *due;
-	struct handover_socket {
-		int fd;			/* -1: not open, or closed after the handover */
-		struct socket_file file;
-		char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];	/* "": an abstract socket */
-	} socket;
-	struct event readable;
-	bool is_accept_failing;		/* accepting failed: waiting for the socket would spin */
+	struct listen_socket *socket;	/* NULL: not open, or closed after the handover */
 	struct asker *asker;
 	unsigned refused;		/* connections since the last log line about them */
 	usec_t told;			/* time of that line; 0: none yet */
@@ -355,22 +331,16 @@ static void tell_refused(struct giver *g)
 	g->told = now;
 }
 
-/* Accepts a connection; only one process of this user may ask at a time. False: no connection, or accepting failed. */
-static bool accept_one(struct giver *g)
+/* A process has connected. Only one process of this user may ask at a time. */
+static void on_connection(void *context, int fd, const struct address *peer, struct listen_socket *from)
 {
-	int fd = accept4(g->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct giver *g = context;
 	struct asker *a;
 	int32_t pid = 0;
 	uint32_t uid;
 
-	if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
-		return true;
-	if (fd < 0) {
-		g->is_accept_failing = errno != EAGAIN;
-		if (g->is_accept_failing)
-			event_del(&g->readable);
-		return false;
-	}
+	(void)peer, (void)from;
+	world_wake(g->world);
 	if (!address_unix_peer(fd, &pid, &uid)) {
 		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
 	} else if (uid != geteuid()) {
@@ -382,7 +352,7 @@ static bool accept_one(struct giver *g)
 		if (!a || !(a->records = records_new(fd))) {
 			mem_free(a);
 			close(fd);
-			return true;
+			return;
 		}
 		a->pid = pid;
 		a->since = g->world->now;
@@ -392,80 +362,29 @@ static bool accept_one(struct giver *g)
 			asker_free(&g->asker);
 		else if (!say_hello(a->records, 0))
 			resume(g, a->records->error);
-		return true;
+		return;
 	}
 	g->refused++;
 	close(fd);
-	return true;
-}
-
-static void on_connection(evutil_socket_t listening, short what, void *arg)
-{
-	struct giver *g = arg;
-
-	(void)listening, (void)what;
-	world_wake(g->world);
-	for (int i = 0; i < ACCEPTED_MOST && accept_one(g); i++)
-		;
 	tell_refused(g);
-}
-
-/* Removes the file, if this process created it, and closes the socket, unless this was done already. */
-static void stop_listening(struct giver *g)
-{
-	struct handover_socket *s = &g->socket;
-
-	if (s->fd < 0)
-		return;
-	if (event_initialized(&g->readable))
-		event_del(&g->readable);
-	if (socket_file_is_still_ours(&s->file, s->path))
-		unlink(s->path);
-	close(s->fd);
-	s->fd = -1;
 }
 
 /* Listens on a socket beside the pidfile, or else beside the Unix socket for clients. False with a text: no process can take over from now on. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
 	const struct settings *settings = &g->world->conf->settings;
-	struct handover_socket *s = &g->socket;
-	char file[PATH_MOST];
-	const char *problem;
-	bool is_abstract;
-	struct address a;
+	char file[PATH_MOST], name[PATH_MOST];
+	struct listen_config config = { .host = name, .is_whole_name = true, .backlog = BACKLOG, .uses_reserve = true, .unix_mode = 0600 };
 
-	*s = (struct handover_socket){ .fd = -1 };
-	why[0] = '\0';
-	if (!file_of(settings, file, sizeof(file), why, why_size) || !address_of(&a, file, why, why_size))
+	if (!file_of(settings, file, sizeof(file), why, why_size) || !name_of(name, file, why, why_size))
 		return false;
-	is_abstract = a.u.local.sun_path[0] == '\0';
 	/* sockets from systemd may be elsewhere */
-	if (!(settings->pidfile && *settings->pidfile) && !is_abstract && access(file, F_OK) != 0) {
+	if (!(settings->pidfile && *settings->pidfile) && *file != '@' && access(file, F_OK) != 0) {
 		snprintf(why, why_size, "\"%s\": %s", file, strerror(errno));
 		return false;
 	}
-	problem = is_abstract ? NULL : socket_file_remove_stale(&a);
-	if (problem) {
-		snprintf(why, why_size, "\"%s\": %s", a.u.local.sun_path, problem);
-		return false;
-	}
-	s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (s->fd >= 0 && bind(s->fd, &a.u.any, a.size) == 0) {
-		if (!is_abstract)
-			memcpy(s->path, a.u.local.sun_path, sizeof(s->path));
-		/* the mode before listen(): until then connect() fails, independent of the umask */
-		if (socket_file_own(&s->file, s->path, 0600, NULL, why, why_size) && listen(s->fd, BACKLOG) == 0) {
-			event_assign(&g->readable, g->base, s->fd, EV_READ | EV_PERSIST, on_connection, g);
-			if (event_add(&g->readable, NULL) == 0)
-				return true;
-			snprintf(why, why_size, "out of memory");
-		}
-	}
-	if (!why[0])
-		snprintf(why, why_size, "%s", strerror(errno));
-	stop_listening(g);
-	return false;
+	g->socket = listen_socket_open(g->base, &config, on_connection, g, why, why_size);
+	return g->socket;
 }
 
 /* Waits for READY and sends GO. Returns NULL, or why the handover failed. */
@@ -485,7 +404,7 @@ static const char *confirm_giving(struct giver *g, bool *takes_pidfile)
 	if (r.type != HANDOVER_READY || !unpack_is_done(&in))
 		return "it has answered something that makes no sense here";
 	/* stops listening before GO, so that the new process can bind the name */
-	stop_listening(g);
+	listen_socket_close(&g->socket, true);
 	if (records_send(channel, HANDOVER_GO, NULL, -1, 0))
 		return NULL;
 	if (!start_listening(g, why, sizeof(why)))
@@ -534,8 +453,6 @@ void giver_turn(struct giver *g)
 
 	if (!g)
 		return;
-	if (g->is_accept_failing && g->socket.fd >= 0)
-		g->is_accept_failing = event_add(&g->readable, NULL) != 0;
 	tell_refused(g);
 	if (!g->asker)
 		return;
@@ -587,7 +504,7 @@ void giver_close(struct giver **giver)
 	if (!g)
 		return;
 	asker_free(&g->asker);
-	stop_listening(g);
+	listen_socket_close(&g->socket, true);
 	mem_free(g);
 }
 

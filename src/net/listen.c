@@ -49,7 +49,8 @@ static bool set_option(int fd, int level, int name, int value)
  * may have replaced it.
  */
 
-const char *socket_file_remove_stale(const struct address *a)
+/* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound now, otherwise why not. */
+static const char *socket_file_remove_stale(const struct address *a)
 {
 	const char *path = a->u.local.sun_path;
 	struct stat file;
@@ -69,7 +70,7 @@ const char *socket_file_remove_stale(const struct address *a)
 	return unlink(path) == 0 || errno == ENOENT ? NULL : strerror(errno);
 }
 
-bool socket_file_is_still_ours(const struct socket_file *f, const char *path)
+static bool socket_file_is_still_ours(const struct socket_file *f, const char *path)
 {
 	struct stat file;
 
@@ -112,7 +113,9 @@ bool socket_file_check_group(const char *group, char *why, size_t why_size)
 	return false;
 }
 
-bool socket_file_own(struct socket_file *f, const char *path, int mode, const char *group, char *why, size_t why_size)
+/* Records that this process created the file, and sets its mode (negative: unchanged, also the group), and the group by name or number (NULL, "":
+   unchanged). False with a text in `why`. */
+static bool socket_file_own(struct socket_file *f, const char *path, int mode, const char *group, char *why, size_t why_size)
 {
 	struct stat file;
 	gid_t gid;
@@ -422,6 +425,7 @@ static bool set_up(struct listen_socket *l, const struct address *a, const struc
 	if (!learn_socket(l))
 		goto fail;
 	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
+	l->ceiling = config->uses_reserve ? RLIM_INFINITY : 0;
 	if (listen_socket_is_unix(l) ?
 	    !socket_file_own(&l->file, l->address.u.local.sun_path, config->unix_mode, config->unix_group, why, why_size) :
 	    !apply_options(l, &config->options, config->defer_accept))

@@ -53,9 +53,6 @@ void listen_socket_set_options(struct listen_socket *l, const struct socket_opti
 bool listen_socket_leave(struct listen_socket *l) { (void)l; return chance_one_in(2); }
 
 /* There are no files of sockets, because there is no online restart. */
-const char *socket_file_remove_stale(const struct address *address) { (void)address; return NULL; }
-bool socket_file_own(struct socket_file *file, const char *path, int mode, const char *group, char *why, size_t why_size) { (void)file, (void)path, (void)mode, (void)group, (void)why, (void)why_size; return false; }
-bool socket_file_is_still_ours(const struct socket_file *file, const char *path) { (void)file, (void)path; return false; }
 bool socket_file_check_group(const char *group, char *why, size_t why_size) { (void)group, (void)why, (void)why_size; return true; }
 
 void listen_socket_drain(struct listen_socket *l)

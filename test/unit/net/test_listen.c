@@ -401,14 +401,19 @@ static int run_out_of_descriptors(const char *log_file)
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
 	struct rlimit limit;
 	struct log_config quiet = { .file = log_file, .quiet = true };
-	int clients[20];
+	struct listen_socket *urgent;
+	int clients[20], late, before;
 
 	begin();
 	if (!log_configure(&quiet))
 		return 1;
 	listening = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
-	if (!listening)
+	config.uses_reserve = true;
+	urgent = listen_socket_open(base, &config, on_accept, NULL, why, sizeof why);
+	if (!listening || !urgent)
 		return 2;
+	listen_socket_set_accepting(urgent, false);
+	late = dial(urgent);
 	for (int i = 0; i < 20; i++)
 		clients[i] = dial(listening);
 	/* Room for five more, below the quarter that is reserved. */
@@ -422,19 +427,27 @@ static int run_out_of_descriptors(const char *log_file)
 		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	if (count != 5 || accepts != 5)
 		return 4;
+	/* the reserve is for this socket, too */
+	listen_socket_set_accepting(urgent, true);
+	event_base_loop(base, EVLOOP_ONCE);
+	if (count != 6)
+		return 7;
+	before = accepts;
 	/* After the pause the situation is unchanged, and no further line is logged. */
 	event_base_loop(base, EVLOOP_ONCE);	/* the timer */
 	event_base_loop(base, EVLOOP_ONCE);	/* the queue */
-	if (count != 5 || accepts != 5)
+	if (count != 6 || accepts != before)
 		return 5;
 	/* One more than necessary: below the reserve, no descriptor would be available to test whether a connection waits. */
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 17; i++)
 		close(clients[i]);
-	until(20);
+	until(21);
 	if (lines_with(log_file, "accepting connections") != 1 || lines_with(log_file, "cannot accept") != 1)
 		return 6;
-	for (int i = 16; i < 20; i++)
+	for (int i = 17; i < 20; i++)
 		close(clients[i]);
+	close(late);
+	listen_socket_close(&urgent, false);
 	end();
 	log_close();
 	return 0;
