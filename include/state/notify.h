@@ -127,8 +127,9 @@ void notify_clients_flush(struct world *world);
 static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
 /* Sends the client its pending notifications; the client is between two messages and in no transaction. */
 void notify_client_flush(struct client *client);
-/* A NotificationResponse has come from the client's own server. False: the listener delivers it, or it is the marker. */
-bool notify_client_passes(struct client *client, const struct pg_frame *frame);
+/* A NotificationResponse has come from the client's own server: replaces the process ID in it by the one that the client knows. False: the listener
+   delivers the notification, or it is the marker. */
+bool notify_client_passes(const struct server *server, struct client *client, const struct pg_frame *frame);
 
 /* The client, which listens, and its server are at the end of a link, and no fact is in doubt: begins the next step. */
 enum notify_move {

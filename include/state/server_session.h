@@ -85,8 +85,6 @@ bool server_restore_notes(struct server *server, const char *role, const char *s
 /* Returns the process ID that clients of `to` know for server process `pid`: the ID that the present or last client of the process was told; `pid`
    if the process belongs to no server connection of pgweir, or has had no client. */
 uint32_t notify_sender(const struct server *to, uint32_t pid);
-/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID that does not reveal another client's. */
-uint32_t notify_sender_for(const struct client *client, uint32_t told);
 /* If servers wait for listeners (world->notifiers_due): sends each of these listeners a query, and releases the servers whose notifications have
    arrived. Called once a turn, and after each answer of a listener. */
 void notifiers_continue(struct world *world);

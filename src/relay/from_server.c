@@ -202,18 +202,8 @@ static enum verdict unasked(struct server *s, struct client *c, const struct pg_
 	/* messages before the client's welcome are for no client */
 	if (!c || c->login)
 		return VERDICT_SWALLOW;
-	if (f->type == PGS_NOTIFICATION) {
-		if (c->hears && !notify_client_passes(c, f))
-			return VERDICT_SWALLOW;
-		if (f->here >= NOTIFIER) {
-			/* The client knows another process ID for that session. The frame is in the read buffer or in the held bytes: both may be changed. */
-			uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
-			uint32_t told = notify_sender(s, pg_u32_at(pid));
-
-			pg_u32_put(pid, notify_sender_for(c, told));
-		}
-		return VERDICT_PASS;
-	}
+	if (f->type == PGS_NOTIFICATION)
+		return notify_client_passes(s, c, f) ? VERDICT_PASS : VERDICT_SWALLOW;
 	/* After its own SET pgweir reports the new values to the client itself. Notices of that SET are for no client. */
 	return owner == OWED_TO_POOLER ? VERDICT_SWALLOW : VERDICT_PASS;
 }

@@ -22,6 +22,9 @@
  * One message of the listener can be for many clients. Messages are delivered into buffers, and each client's buffer is sent once a turn. The number
  * of deliveries in a turn is bounded (notify_clients_have_share), so that other clients are served in between.
  *
+ * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told this number in a notification. All other clients
+ * are told a hash of the number, which is the same for all of them until an online restart.
+ *
  * Invariant: while a listener has a server, each channel with a subscription from_listener is CHANNEL_HEARD.
  */
 #include "state/notify.h"
@@ -398,6 +401,20 @@ void notify_clients_flush(struct world *w)
 	w->notify_waits = !list_is_empty(&w->notify_due);
 }
 
+/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID that does not reveal another client's. */
+static uint32_t sender_for(const struct client *c, uint32_t told)
+{
+	const uint32_t text[] = { 0x6e746679, told };
+	uint32_t public = told;
+
+	if (told == c->cancel_pid)
+		return told;
+	/* IDs of server processes are not secret */
+	if (told > SERVER_PID_MOST)
+		public = (hash_of(text, sizeof(text)) & INT32_MAX) | (SERVER_PID_MOST + 1);
+	return public == c->cancel_pid ? public ^ 1 : public;
+}
+
 /* Appends the message, with this process ID, to the pending notifications of the client. */
 static void deliver(struct notify_client *h, const struct bytes *message, uint32_t pid)
 {
@@ -482,30 +499,36 @@ bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
 		if (sub->from_listener && message.failed)
 			client_end(sub->notify_client->client, REASON_NO_MEMORY, NULL);
 		else if (sub->from_listener && !is_from_own_server(sub->notify_client->client, n.pid))
-			deliver(sub->notify_client, &message, notify_sender_for(sub->notify_client->client, told));
+			deliver(sub->notify_client, &message, sender_for(sub->notify_client->client, told));
 	}
 	bytes_free(&message);
 	return true;
 }
 
-bool notify_client_passes(struct client *c, const struct pg_frame *f)
+bool notify_client_passes(const struct server *s, struct client *c, const struct pg_frame *f)
 {
-	struct notify_client *h = c->session->notify_client;
+	const struct notify_client *h = c->hears ? c->session->notify_client : NULL;
+	/* the frame is in the read buffer or in the held bytes: both may be changed */
+	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
+	const struct channel *channel;
+	const struct subscription *sub;
 	struct notification n;
-	struct channel *channel;
-	struct subscription *sub;
 
-	if (!notification_read(f, &n))
-		return true;
-	if (strcmp(n.channel, h->notify_server->marker) == 0) {
-		LIST_EACH(node, &h->subscriptions)
-			of_client_at(node)->from_server = false;
-		return false;
+	if (h && notification_read(f, &n)) {
+		if (strcmp(n.channel, h->notify_server->marker) == 0) {
+			LIST_EACH(node, &h->subscriptions)
+				of_client_at(node)->from_server = false;
+			return false;
+		}
+		channel = channel_find(h->notify_server, n.channel);
+		sub = channel ? subscription_of(h, channel) : NULL;
+		/* without `sub`: pgweir learns the channels of the last LISTEN at the end of the transaction */
+		if (sub && !sub->from_server && !is_from_own_server(c, n.pid))
+			return false;
 	}
-	channel = channel_find(h->notify_server, n.channel);
-	sub = channel ? subscription_of(h, channel) : NULL;
-	/* pgweir learns the channels of the last LISTEN at the end of the transaction */
-	return !sub || sub->from_server || is_from_own_server(c, n.pid);
+	if (f->here >= NOTIFICATION_HEAD)
+		pg_u32_put(pid, sender_for(c, notify_sender(s, pg_u32_at(pid))));
+	return true;
 }
 
 /* ---- the steps to the listener ---- */

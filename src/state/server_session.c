@@ -404,9 +404,6 @@ const struct server_task task_hear = {
  * server, when it is pinned or in session mode, can still come later.
  *
  * Servers are found by process ID and address: two clusters may have processes with the same ID.
- *
- * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told this number in a notification. All other clients
- * are told a hash of the number, which is the same for all of them until an online restart.
  */
 
 static bool is_same_cluster(const struct server *a, const struct server *b)
@@ -437,19 +434,6 @@ uint32_t notify_sender(const struct server *to, uint32_t pid)
 	if (c && c->has_cancel_key)
 		return c->cancel_pid;
 	return from && from->told_pid != 0 ? from->told_pid : pid;
-}
-
-uint32_t notify_sender_for(const struct client *c, uint32_t told)
-{
-	const uint32_t text[] = { 0x6e746679, told };
-	uint32_t public = told;
-
-	if (told == c->cancel_pid)
-		return told;
-	/* IDs of server processes are not secret */
-	if (told > SERVER_PID_MOST)
-		public = (hash_of(text, sizeof(text)) & INT32_MAX) | (SERVER_PID_MOST + 1);
-	return public == c->cancel_pid ? public ^ 1 : public;
 }
 
 void notifiers_continue(struct world *w)

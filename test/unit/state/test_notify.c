@@ -78,7 +78,7 @@ static bool passes(const char *channel)
 	bytes_append_string(&body, "");
 	f.body = bytes_front(&body);
 	f.size = f.here = (uint32_t)bytes_size(&body);
-	does = notify_client_passes(client, &f);
+	does = notify_client_passes(server, client, &f);
 	bytes_free(&body);
 	return does;
 }

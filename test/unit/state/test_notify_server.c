@@ -246,22 +246,33 @@ TEST(out_of_memory)
 	whole_close();
 }
 
+/* Returns the process ID that this client gets in a notification of process `pid` from its own server. */
+static uint32_t told_to(int i, uint32_t pid)
+{
+	uint8_t body[] = "pid_c\0";
+	const struct pg_frame f = { .type = 'A', .body = body, .size = sizeof(body), .here = sizeof(body) };
+
+	pg_u32_put(body, pid);
+	CHECK(notify_client_passes(servers[i], clients[i], &f));
+	return pg_u32_at(body);
+}
+
 TEST(only_the_client_itself_is_told_its_number)
 {
 	uint32_t told, public;
 
 	begin_two();
 	told = clients[1]->cancel_pid;
-	public = notify_sender_for(clients[0], told);
+	public = told_to(0, 2000);
 	CHECK(told > SERVER_PID_MOST && public > SERVER_PID_MOST && public <= INT32_MAX && public != told);
-	CHECK_INT(notify_sender_for(clients[1], told), told);
-	CHECK(notify_sender_for(clients[0], told) == public && notify_sender_for(clients[1], clients[0]->cancel_pid) != public);
+	CHECK_INT(told_to(1, 2000), told);
+	CHECK(told_to(0, 2000) == public && told_to(1, 1000) != public);
 	/* the number of a client that equals the hash of another number */
 	told = clients[0]->cancel_pid;
 	clients[0]->cancel_pid = public;
-	CHECK_INT(notify_sender_for(clients[0], clients[1]->cancel_pid), public ^ 1);
+	CHECK_INT(told_to(0, 2000), public ^ 1);
 	clients[0]->cancel_pid = told;
-	CHECK_INT(notify_sender_for(clients[0], SERVER_PID_MOST), SERVER_PID_MOST);
+	CHECK_INT(told_to(0, SERVER_PID_MOST), SERVER_PID_MOST);
 	whole_close();
 }
 
