@@ -24,6 +24,7 @@ static bool is_choosy(const struct value_row *row)
 {
 	switch (row->type) {
 	case VALUE_ENUM:
+	case VALUE_FRACTION:
 	case VALUE_METHODS:
 	case VALUE_OCTAL:
 	case VALUE_POLLING:

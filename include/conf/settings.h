@@ -21,6 +21,7 @@ typedef int64_t setting_COUNT;		/* whole number from least to most */
 typedef int64_t setting_OCTAL;		/* as 0777 */
 typedef usec_t setting_SECONDS;		/* "120", "0.5"; stored in microseconds; bounds in seconds */
 typedef int64_t setting_MILLIS;		/* whole milliseconds */
+typedef int64_t setting_FRACTION;	/* "0.25"; stored in millionths */
 typedef int64_t setting_POLLING;	/* whole microseconds, off (0) or auto (SETTING_AUTO) */
 typedef const char *setting_TEXT;	/* NULL when empty, unless the default says otherwise */
 typedef const char *setting_SQL;	/* "" is stored as "" (no query); "<empty>" is an empty query */
@@ -30,6 +31,7 @@ typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see enum server_method */
 
 #define SETTING_AUTO (-2)
+#define FRACTION_ONE 1000000
 
 struct settings {
 #define SETTING(name, type, ...) setting_##type name;

@@ -11,7 +11,7 @@
  * offset of its field. All functions that read, write, compare or copy values iterate over rows.
  */
 enum value_type {
-	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_POLLING, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
+	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_FRACTION, VALUE_POLLING, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
 	VALUE_NAMES, VALUE_ENUM,
 	VALUE_METHODS,		/* list of authentication methods: see conf/settings.h */
 	VALUE_PORT,		/* a COUNT in an int */

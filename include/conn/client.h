@@ -60,6 +60,7 @@ struct client {
 	bool is_counted;		/* counted for its address (auth/client_address.c); cancel requests are not */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
+	char *query_text;		/* the beginning of the query that runs (relay/duration.c); NULL: none, or unknown */
 	usec_t login_since;		/* monotonic: when it connected */
 	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
 	/* Cancel requests only; written by cancel/cancel.c. */
@@ -70,6 +71,12 @@ struct client {
 
 static inline const struct client_names *client_names(const struct client *c) { return (const struct client_names *)(const void *)c->login; }
 static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, pooled); }
+
+/* Whether ordinary events of the client are logged: it belongs to the fraction `sample` (log_sample) of all clients. */
+static inline bool client_is_sampled(const struct client *c, int64_t sample)
+{
+	return (c->peer.id * 0x9e3779b97f4a7c15 >> 32) * FRACTION_ONE >> 32 < (uint64_t)sample;
+}
 
 /* Creates a client for a socket received from another process, in world->clients and in state STARTUP; the caller sets its id. NULL: no memory, and the
    socket is closed. */

@@ -85,6 +85,10 @@ struct world {
 	bool clock_is_old;			/* the loop waits for events; the next callback reads the clock */
 	bool has_traffic;			/* bytes were relayed since the loop began to wait */
 	struct busy_poll busy_poll;
+	struct durations_logged {		/* written by world_set_logging() */
+		usec_t query, transaction;		/* such durations are passed to duration_log(); INT64_MAX: none */
+		bool texts;				/* texts of queries are noted: duration_note_text() */
+	} durations_logged;
 	uint64_t queries;			/* number of answered queries since the start */
 	struct last_tick {			/* core/tick.c */
 		int peak_clients;			/* maximum number of clients since freed memory was returned to the system */

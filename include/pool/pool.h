@@ -191,7 +191,8 @@ struct pool_server {
    the other ends of their links have changed, and no other states. A server that ops->drop closes does not count as a failed
    login. */
 struct pool_ops {
-	void (*lend)(struct pool_server *server, struct pool_client *client);	/* both are ACTIVE and linked already */
+	/* Both are ACTIVE and linked already; the client has waited for this time. */
+	void (*lend)(struct pool_server *server, struct pool_client *client, usec_t waited);
 	/* Opens a server, with the start-up parameters and the `dedicated` number of `whom` unless it is NULL. Calls
 	   pool_login_failed if this fails at once. */
 	void (*dial)(struct pool *pool, struct pool_client *whom);

@@ -162,7 +162,7 @@ static bool methods_read(const char *text, int64_t *list);
 
 static bool read_number(const struct value_row *row, const char *text, int64_t *value)
 {
-	int64_t unit = row->type == VALUE_SECONDS ? USEC : 1;
+	int64_t unit = row->type == VALUE_SECONDS || row->type == VALUE_FRACTION ? USEC : 1;
 	const char *words = row->row.words, *word;
 	char copy[WORD_MOST];
 	size_t size;
@@ -197,6 +197,7 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 			return false;
 		break;
 	case VALUE_SECONDS:
+	case VALUE_FRACTION:
 		if (!read_seconds(text, value))
 			return false;
 		break;
@@ -279,6 +280,9 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 	case VALUE_MILLIS:
 		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);
 		break;
+	case VALUE_FRACTION:
+		snprintf(buf, size, "a number from %" PRId64 " to %" PRId64 ", with a fraction", least, most);
+		break;
 	case VALUE_POLLING:
 		snprintf(buf, size, "auto, off or microseconds from %" PRId64 " to %" PRId64, least, most);
 		break;
@@ -318,10 +322,12 @@ const char *value_text(const struct value_row *row, const void *object, char *bu
 		return text ? text : "";
 	}
 	number = number_get(row, object);
-	if (number == CONF_UNSET)
+	/* settings with -1 as a value have no unset state */
+	if (number == CONF_UNSET && row->row.least >= 0)
 		return "";
 	switch (row->type) {
 	case VALUE_SECONDS:
+	case VALUE_FRACTION:
 		/* without the zeros at the end of a fraction */
 		snprintf(buf, size, "%" PRId64 ".%06" PRId64, number / USEC, number % USEC);
 		length = strlen(buf);

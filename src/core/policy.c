@@ -17,6 +17,7 @@
 #include "cancel/cancel.h"
 #include "login/login.h"
 #include "pg/build.h"
+#include "relay/duration.h"
 #include "relay/link.h"
 #include "relay/release.h"
 #include "relay/relay.h"
@@ -24,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void lend(struct pool_server *ps, struct pool_client *pc)
+static void lend(struct pool_server *ps, struct pool_client *pc, usec_t waited)
 {
 	struct server *s = server_of(ps);
 	struct client *c = client_of(pc);
@@ -33,6 +34,7 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 		lookup_lent(s, pc);
 		return;
 	}
+	duration_log(c, DURATION_WAIT, waited);
 	if (!link_begin(s, c))
 		return;
 	flow_unblock(&c->peer, FLOW_HELD);

@@ -168,6 +168,8 @@ static void log_client(const struct client *c, enum close_reason why, const char
 			       bytes_size(&c->peer.held) == 0;
 	char who[256], text[REASON_LOG_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME], rule[512];
 
+	if (by_itself && !client_is_sampled(c, set->log_sample))
+		return;
 	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
 		return;
 	client_text(c, who, sizeof(who));
@@ -234,6 +236,7 @@ static void free_client(struct client *c)
 	if (c->params)
 		params_drop(w->params, &c->params);
 	session_state_free(c);
+	mem_free(c->query_text);
 	if (c->pooled.startup)
 		params_drop(w->params, &c->pooled.startup);
 	release_peer(&c->peer);

@@ -318,7 +318,7 @@ static void log_attempt(const struct client *c)
 {
 	char who[256], database[PRINTABLE_NAME], user[PRINTABLE_NAME], tls[96], more[48] = "";
 
-	if (!c->peer.world->conf->settings.log_connections)
+	if (!c->peer.world->conf->settings.log_connections || !client_is_sampled(c, c->peer.world->conf->settings.log_sample))
 		return;
 	/* the values that used to be the only ones are omitted, so that log parsers find the familiar line */
 	if (c->minor > 0)

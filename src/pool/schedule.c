@@ -438,6 +438,7 @@ static bool step(struct pool *pool, usec_t now)
 	struct pool_verdict verdict;
 	bool is_hold, is_draining, had_failed = pool->login_failed;
 	int live = pool->live;
+	usec_t waiting_since;
 
 	pool_look(pool, now, &view);
 	verdict = pool_decide(&view);
@@ -457,8 +458,9 @@ static bool step(struct pool *pool, usec_t now)
 	pool_match(pool, &match);
 	switch (verdict.action) {
 	case POOL_LEND:
+		waiting_since = match.matched->since;
 		pool_link(match.idle, match.matched, now);
-		ops->lend(match.idle, match.matched);
+		ops->lend(match.idle, match.matched, now - waiting_since);
 		return true;
 	case POOL_TEST:
 		pool_server_become(match.used, SERVER_TESTED, now);

@@ -24,6 +24,7 @@
 #include "pg/message.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
+#include "relay/duration.h"
 #include "relay/message.h"
 #include "relay/release.h"
 #include "state/notify.h"
@@ -302,11 +303,16 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
 	struct stats *total = &c->pooled.pool->database->stats.total;
+	usec_t took;
 
 	total->query_count++;
 	w->queries++;
-	if (c->query_started != 0)
-		total->query_time += (uint64_t)(w->now - c->query_started);
+	if (c->query_started != 0) {
+		took = w->now - c->query_started;
+		total->query_time += (uint64_t)took;
+		if (took >= w->durations_logged.query)
+			duration_log(c, DURATION_QUERY, took);
+	}
 	/* all requests are answered; the ledger may still have a doubt after a COPY */
 	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
 	c->in_transaction = s->status != 'I';
@@ -316,8 +322,12 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 		cancel_query_over(s);
 	if (s->status == 'I') {
 		total->xact_count++;
-		if (c->transaction_started != 0)
-			total->xact_time += (uint64_t)(w->now - c->transaction_started);
+		if (c->transaction_started != 0) {
+			took = w->now - c->transaction_started;
+			total->xact_time += (uint64_t)took;
+			if (took >= w->durations_logged.transaction)
+				duration_log(c, DURATION_TRANSACTION, took);
+		}
 		c->transaction_started = c->query_started;
 		if (s->session.changes)
 			apply_changes(s);

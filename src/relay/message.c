@@ -17,6 +17,7 @@
 #include "pg/build.h"
 #include "pg/message.h"
 #include "prepared/prepared.h"
+#include "relay/duration.h"
 #include "relay/link.h"
 #include "relay/relay.h"
 #include "relay/release.h"
@@ -54,12 +55,16 @@ static ALWAYS_INLINE enum verdict want_server(struct client *c)
 	return VERDICT_PASS;
 }
 
-static ALWAYS_INLINE void count_request(struct client *c)
+/* A request begins with the message whose body is at `body`. */
+static ALWAYS_INLINE void count_request(struct client *c, uint8_t type, const uint8_t *body, size_t here)
 {
 	struct world *w = c->peer.world;
 
-	if (c->query_started == 0)
+	if (c->query_started == 0) {
 		c->query_started = w->now;
+		if (w->durations_logged.texts)
+			duration_note_text(c, type, body, here);
+	}
 	if (c->transaction_started == 0)
 		c->transaction_started = w->now;
 }
@@ -262,7 +267,7 @@ static enum verdict take_QUERY(struct client *c, struct server *s, const struct 
 	}
 	/* the names of prepared statements of the client are replaced */
 	if (!pg_frame_is_whole(f) && f->size <= READ_BUFFER - PG_HEADER) {
-		count_request(c);
+		count_request(c, f->type, f->body, f->here);
 		return VERDICT_MORE;
 	}
 	verdict = prepared_send_sql(c, s, f, g);
@@ -300,7 +305,7 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 	if (verdict == VERDICT_MORE) {
 		/* the server of the client waits for the rest */
 		if (!prepared_is_incomplete(f))
-			count_request(c);
+			count_request(c, f->type, f->body, f->here);
 		/* the text of a named Parse is needed as a whole; of other messages the names suffice */
 		if (f->type == PGC_PARSE && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > READ_BUFFER)
 			c->collects = f->size + PG_HEADER;
@@ -411,7 +416,7 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 	verdict = c->keeps_state && s->session.sets_null ? take_filled(c, s, f, g, skip) : take(c, s, f, g, skip);
 	/* the client waits for an answer */
 	if ((verdict == VERDICT_PASS || verdict == VERDICT_SWALLOW) && row->owes < LEDGER_COPY_END)
-		count_request(c);
+		count_request(c, f->type, f->body, f->here);
 	return verdict;
 }
 
@@ -534,7 +539,7 @@ struct walk relay_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 		at += PG_HEADER + (size_t)size;
 	}
 	if (at > buf)
-		count_request(c);
+		count_request(c, *buf, buf + PG_HEADER, pg_u32_at(buf + 1) - PG_LENGTH_WORD);
 	/* the messages before this one are sent first */
 	if (verdict == VERDICT_MORE || verdict == VERDICT_LATER || (verdict == VERDICT_WAIT && at > buf))
 		verdict = VERDICT_PASS;

@@ -150,3 +150,115 @@ def test_errors_of_servers_are_folded_by_sqlstate(scene):
     for _ in range(4):
         weir.connect().refused(user="app", database="p0")
     assert len(lines_with(weir, "server login failed: FATAL not now (S-0x")) == 2
+
+
+# --- durations
+
+
+DURATION = r"LOG C-0x\w+: p0/app@127\.0\.0\.1:\d+ %s duration: \d+\.\d{3} ms \(server pid \d+\)"
+
+
+def durations(weir, what):
+    return re.findall(DURATION % what + "(.*)", weir.log())
+
+
+def test_no_duration_is_logged_by_default(scene):
+    weir = scene.weir(scene.mini(), log_query_text=1)
+    weir.client().query("one")
+    assert "duration" not in weir.log()
+
+
+@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+@pytest.mark.parametrize("state", ("off", "full"))
+def test_durations_of_queries_and_transactions(scene, mode, state):
+    weir = scene.weir(scene.mini(), pool_mode=mode, session_state=state, log_min_duration_query=0, log_min_duration_transaction=0)
+    client = weir.client()
+    client.query("one")
+    texts = ("BEGIN", "one", "COMMIT") if mode != "statement" else ("one",)
+    for text in texts:
+        client.query(text)
+    client.send(m.run("one"), m.sync())
+    client.result()
+    # no text without log_query_text
+    assert durations(weir, "query") == [""] * (2 + len(texts))
+    assert durations(weir, "transaction") == [""] * 3
+    # above every duration
+    weir.admin("SET log_min_duration_query = 1000000000")
+    weir.admin("SET log_min_duration_transaction = -1")
+    client.query("one")
+    assert len(durations(weir, "query")) == 2 + len(texts) and len(durations(weir, "transaction")) == 3
+    shown = {row["key"]: row["value"] for row in weir.show("CONFIG")}
+    assert (shown["log_min_duration_query"], shown["log_min_duration_transaction"]) == ("1000000000", "-1")
+
+
+def test_durations_of_waits(scene):
+    weir = scene.weir(scene.mini(), pool_mode="transaction", default_pool_size=1, log_min_duration_wait=0)
+    holder, waiting = weir.client(), weir.client()
+    holder.query("BEGIN")
+    before = len(durations(weir, "wait"))
+    waiting.send(m.query("one"))
+    weir.wait_pool("p0", cl_waiting=1)
+    holder.query("COMMIT")
+    waiting.result()
+    assert len(durations(weir, "wait")) == before + 1
+
+
+def test_texts_of_queries(scene):
+    """Only if asked for, cut, and without values of parameters. Each kind of request."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction", max_prepared_statements=10, log_min_duration_query=0, log_query_text=1)
+    client = weir.client()
+    client.query("one /* \x1b \n */")
+    client.send(m.parse("one /* named */", "s1"), m.sync())
+    client.result()
+    client.send(m.bind("s1"), m.describe("P"), m.execute(), m.sync())
+    client.result()
+    client.send(m.run("one /* unnamed */"), m.sync())
+    client.result()
+    client.query("one /* %s */" % ("x" * 5000))
+    texts = durations(weir, "query")
+    assert texts[:4] == [" statement: one /* \\x1b \\x0a */", " statement: one /* named */", " statement: one /* named */",
+                         " statement: one /* unnamed */"]
+    assert texts[4].endswith("xx...") and len(texts[4]) < 1024
+    weir.admin("SET log_query_text = 0")
+    client.query("one /* secret */")
+    assert durations(weir, "query")[5] == "" and "secret" not in weir.log()
+
+
+def test_no_text_of_another_query(scene):
+    """Of a pipeline only the first text is known; the next requests have none."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction", log_min_duration_query=0, log_query_text=1)
+    client = weir.client()
+    client.send(m.query("one /* first */"), m.query("one /* second */"))
+    client.result()
+    client.result()
+    texts = durations(weir, "query")
+    assert texts[0] == " statement: one /* first */" and texts[1:] == [""]
+
+
+def test_values_of_parameters_are_not_logged(scene):
+    weir = scene.weir(scene.mini(), pool_mode="transaction", log_min_duration_query=0, log_query_text=1, verbose=3)
+    client = weir.client()
+    client.send(m.parse("one"), m.message("B", b"\0\0\0\0\0\1\0\0\0\6secret\0\0"), m.execute(), m.sync())
+    client.result()
+    client.query("one")
+    assert len(durations(weir, "query")) == 2 and "secret" not in weir.log()
+
+
+def test_the_fraction_of_logged_clients(scene):
+    """Errors are logged of each client."""
+    weir = scene.weir(scene.mini(), auth_type="plain", log_sample="0", log_min_duration_query=0)
+    client = weir.client()
+    client.query("one")
+    client.quit()
+    costs(weir, packet(b"app", b"p0"), m.password("wrong"))
+    assert "duration" not in weir.log() and "login attempt" not in weir.log() and "client close request" not in weir.log()
+    assert len(lines_with(weir, "closing because: password authentication failed")) == 1
+    weir.admin("SET log_sample = 0.5")
+    before = len(lines_with(weir, "login attempt"))
+    for _ in range(64):
+        weir.client().quit()
+    weir.barrier()
+    attempts = [line.split()[5] for line in lines_with(weir, "login attempt: db=p0")]
+    ends = [line.split()[5] for line in lines_with(weir, "closing because: client close request")]
+    assert before == 0 and 10 < len(attempts) < 54 and set(ends) <= set(attempts)
+    assert {row["key"]: row["value"] for row in weir.show("CONFIG")}["log_sample"] == "0.5"

@@ -28,7 +28,7 @@ union any {
 static bool is_number(const struct value_row *row)
 {
 	return row->type == VALUE_COUNT || row->type == VALUE_OCTAL || row->type == VALUE_SECONDS ||
-	       row->type == VALUE_MILLIS || row->type == VALUE_POLLING || row->type == VALUE_PORT;
+	       row->type == VALUE_MILLIS || row->type == VALUE_FRACTION || row->type == VALUE_POLLING || row->type == VALUE_PORT;
 }
 
 static bool is_text(const struct value_row *row)
@@ -95,16 +95,17 @@ TEST(numbers_outside_their_bounds_are_refused)
 
 			if (!is_number(row))
 				continue;
-			CHECK(row->row.least >= 0 && row->row.least < row->row.most);
+			CHECK(row->row.least < row->row.most);
 			check_bound(row, row->row.least, VALUE_READ_OK, arena);
 			check_bound(row, row->row.most, VALUE_READ_OK, arena);
 			check_bound(row, row->row.most + 1, VALUE_READ_WRONG, arena);
 			if (row->row.least > 0)
 				check_bound(row, row->row.least - 1, VALUE_READ_WRONG, arena);
 			for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
-				/* -1 is unset for a number that may be unset */
-				bool is_unset = strcmp(wrong[k], "-1") == 0 && !*row->row.default_text &&
-						(row->type == VALUE_COUNT || row->type == VALUE_SECONDS);
+				/* -1 is unset for a number that may be unset, and a value of others */
+				bool is_unset = strcmp(wrong[k], "-1") == 0 &&
+						(row->row.least < 0 || (!*row->row.default_text &&
+									(row->type == VALUE_COUNT || row->type == VALUE_SECONDS)));
 
 				if (value_read(row, &object, wrong[k], arena) != (is_unset ? VALUE_READ_OK : VALUE_READ_WRONG))
 					UNIT_FAIL("%s takes \"%s\"", row->row.name, wrong[k]);

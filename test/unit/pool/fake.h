@@ -95,8 +95,9 @@ static inline void fake_server_dies(struct fake_server *server, enum close_reaso
 	}
 }
 
-static inline void fake_lend(struct pool_server *server, struct pool_client *client)
+static inline void fake_lend(struct pool_server *server, struct pool_client *client, usec_t waited)
 {
+	ASSERT(waited >= 0);
 	fake_note("lend s%d c%d", fake_server_of(server)->id, fake_client_of(client)->id);
 	ASSERT(server->link == client && client->link == server);
 }
