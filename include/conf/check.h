@@ -9,10 +9,8 @@ struct setting_place {
 	int line;
 };
 
-/* Checks that the file named by a setting is readable, if it must exist. `index` is the row of the setting; `place` may be NULL. */
-void check_file(const struct settings *s, size_t index, const struct setting_place *place,
-		struct conf_problems *problems);
-/* Checks for contradictions between settings, databases and peers. `places` has one element per setting, or is NULL. */
+/* Checks that the files which settings name are readable, if they must exist, and for contradictions between settings, databases and peers.
+   `places` has one element per setting, or is NULL. */
 void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems);
 
 /* ---- files that others can read or change ---- */

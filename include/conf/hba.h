@@ -50,18 +50,9 @@ enum hba_tls {				/* the TLS support that clients get */
 	HBA_TLS_CERTIFICATES		/* and clients are asked for a certificate */
 };
 
-/* Reads both files (ident_file may be NULL: no maps). Adds a warning for lines that need more than `tls`, and an error with
-   file, line and reason for each line that cannot be used. A faulty line of the HBA file becomes a rule that refuses
-   (is_faulty); a faulty line of the ident file is skipped. Returns NULL with an error if a file cannot be read at all, or
-   without memory. Release with hba_drop. */
-struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems);
 struct hba *hba_hold(struct hba *hba);
 /* Releases a reference and sets *hba to NULL; *hba may be NULL. */
 void hba_drop(struct hba **hba);
-
-/* Whether `fresh` may replace `running` (may be NULL): it has no faulty lines, or exactly the faulty lines of `running`. A
-   RELOAD therefore adds no mistake, and a file with faulty lines from the start can be read again. */
-bool hba_may_replace(const struct hba *fresh, const struct hba *running);
 
 /* Returns the files that the rules and maps were read from, including included files. */
 const struct conf_file *hba_files(const struct hba *hba);

@@ -46,8 +46,8 @@ struct hba_line {
 };
 
 /* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the logins that it could concern
-   (rule.is_faulty). False: the record has no fields, and there is no line; `line` may have contents in any case. `tls` as for
-   hba_load. */
+   (rule.is_faulty). False: the record has no fields, and there is no line; `line` may have contents in any case. `tls`: of
+   the settings. */
 bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
 
 

@@ -55,11 +55,12 @@ bool conf_is_tls_file(const char *setting)
 			     "server_tls_ca_file, server_tls_cert_file, server_tls_crl_file, server_tls_key_file", setting, false);
 }
 
-void check_file(const struct settings *s, size_t index, const struct setting_place *place,
-		struct conf_problems *problems)
+/* Checks that the file which a setting names is readable, if it must exist. */
+static void check_file(const struct checker *c, const struct value_row *row)
 {
 	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, resolv_conf";
-	const struct value_row *row = &setting_table.rows[index];
+	const struct settings *s = &c->conf->settings;
+	const struct setting_place *place = c->places ? &c->places[row - setting_table.rows] : NULL;
 	const char *name = row->row.name, *path, *why = NULL, *file = place ? place->file : NULL;
 	bool is_tls_file = conf_is_tls_file(name), is_unused = false;
 	int line = place ? place->line : 0;
@@ -81,11 +82,11 @@ void check_file(const struct settings *s, size_t index, const struct setting_pla
 		is_unused = (text_starts(name, "client_tls_") ? s->client_tls_sslmode : s->server_tls_sslmode) == SSLMODE_DISABLE;
 	/* Uses the same words as for a TLS file that is readable but cannot be used. */
 	if (!is_tls_file || is_unused)
-		conf_problem_add(problems, is_unused, file, line, "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
+		conf_problem_add(c->problems, is_unused, file, line, "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
 	else if (strstr(name, "_ca_") || strstr(name, "_crl_"))
-		conf_problem_add_tls(problems, false, file, line, "failed to load %s: %s (\"%s\")", strstr(name, "_ca_") ? "CA" : "CRL", why, path);
+		conf_problem_add_tls(c->problems, false, file, line, "failed to load %s: %s (\"%s\")", strstr(name, "_ca_") ? "CA" : "CRL", why, path);
 	else
-		conf_problem_add_tls(problems, false, file, line, "failed to load %s \"%s\": %s",
+		conf_problem_add_tls(c->problems, false, file, line, "failed to load %s \"%s\": %s",
 				     strstr(name, "_key_") ? "private key file" : "certificate file", path, why);
 }
 
@@ -590,6 +591,10 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	const struct conf_database *without_user = NULL;
 	const struct settings *s = &conf->settings;
 
+	/* after a SET only the file that the setting names */
+	for (const struct value_row *row = setting_table.rows; row < setting_table.rows + setting_table.count; row++)
+		if (!conf->set || strcmp(row->row.name, conf->set) == 0)
+			check_file(c, row);
 	check_tls(c);
 	check_login(c);
 	check_names(c);

@@ -469,7 +469,6 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 	    VALUE_READ_NO_MEMORY)
 		conf_problem_add(problems, false, NULL, 0, "out of memory");
 	if (problems->errors == errors) {
-		check_file(&fresh->settings, (size_t)(row - setting_table.rows), NULL, problems);
 		read_ldap(fresh, NULL, problems);
 		check_whole(fresh, NULL, problems);
 	}
@@ -759,8 +758,6 @@ static bool finish(struct loader *l)
 	conf->peers = (struct conf_peer **)index_objects(&l->peers, l->arena, &conf->peer_count);
 	if (!conf->databases || !conf->users || !conf->peers)
 		return false;
-	for (size_t i = 0; i < setting_table.count; i++)
-		check_file(s, i, &l->places[i], l->problems);
 	read_ldap(conf, ldap, l->problems);
 	check_whole(conf, l->places, l->problems);
 	/* Note the files that settings name, and the files that contain a password. */

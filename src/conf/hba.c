@@ -143,7 +143,7 @@ struct hba {
 	struct hba_line *lines, **lines_end;
 	struct ident_line *maps, **maps_end;
 	enum hba_tls tls;		/* used while the files are read */
-	size_t hba_problems;		/* the index of the first problem of hba_load that is not about a line of the HBA file */
+	size_t hba_problems;		/* the index of the first problem of read_rules() that is not about a line of the HBA file */
 	size_t faults;
 	uint64_t fingerprint;		/* of the faulty records */
 	struct conf_file *files;
@@ -215,7 +215,11 @@ static bool has_map(const struct hba *hba, const char *name)
 	return false;
 }
 
-struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
+/* Reads both files (ident_file may be NULL: no maps). Adds a warning for lines that need more than `tls`, and an error with
+   file, line and reason for each line that cannot be used. A faulty line of the HBA file becomes a rule that refuses
+   (is_faulty); a faulty line of the ident file is skipped. Returns NULL with an error if a file cannot be read at all, or
+   without memory. Release with hba_drop. */
+static struct hba *read_rules(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
 {
 	struct arena *arena = arena_new(true);
 	size_t before = problems->count;
@@ -287,7 +291,9 @@ void hba_drop(struct hba **place)
 	arena_free(&arena);
 }
 
-bool hba_may_replace(const struct hba *fresh, const struct hba *running)
+/* Whether `fresh` may replace `running` (may be NULL): it has no faulty lines, or exactly the faulty lines of `running`. A
+   RELOAD therefore adds no mistake, and a file with faulty lines from the start can be read again. */
+static bool may_replace(const struct hba *fresh, const struct hba *running)
 {
 	return fresh->faults == 0 ||
 	       (running && fresh->faults == running->faults && fresh->fingerprint == running->fingerprint);
@@ -306,8 +312,8 @@ bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_star
 		return true;
 	if (s->client_tls_sslmode == SSLMODE_DISABLE)
 		tls = HBA_TLS_OFF;
-	conf->hba = hba_load(s->auth_hba_file, s->auth_ident_file, tls, &found);
-	may_pass = conf->hba && (is_start || hba_may_replace(conf->hba, running ? running->hba : NULL));
+	conf->hba = read_rules(s->auth_hba_file, s->auth_ident_file, tls, &found);
+	may_pass = conf->hba && (is_start || may_replace(conf->hba, running ? running->hba : NULL));
 	for (size_t i = 0; i < found.count; i++) {
 		const struct conf_problem *p = &found.items[i];
 		const char *effect = "";

@@ -8,6 +8,7 @@
  * a '#', which makes the rest a comment. Therefore lines with a '#' are not tried, but slips that insert one are.
  */
 #include "fuzz.h"
+#include "hba_read.h"
 #include "rules.h"
 #include "sandbox.h"
 
@@ -33,9 +34,9 @@ static struct hba *load(const uint8_t *line, size_t size, bool *is_usable)
 	bytes_append(&text, line, size);
 	bytes_append_text(&text, open_to_all);
 	sandbox_file(SANDBOX_MAIN, bytes_front(&text), bytes_size(&text));
-	hba = hba_load(SANDBOX_MAIN, NULL, HBA_TLS_CERTIFICATES, &problems);
+	hba = hba_read(SANDBOX_MAIN, NULL, HBA_TLS_CERTIFICATES, NULL, &problems);
 	FUZZ_CHECK(hba);
-	*is_usable = hba_may_replace(hba, NULL);
+	*is_usable = problems.errors == 0;
 	conf_problems_free(&problems);
 	bytes_free(&text);
 	return hba;

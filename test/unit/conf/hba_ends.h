@@ -4,6 +4,7 @@
 /* Rules from text and clients to match them, for the tests of HBA and ident files. */
 #include "conf/hba.h"
 
+#include "../../fuzz/hba_read.h"
 #include "tempfile.h"
 #include "unit.h"
 
@@ -18,7 +19,7 @@ static struct hba *rules(const char *hba, const char *ident)
 	const char *hba_path = temp_write("hba", hba), *ident_path = ident ? temp_write("ident", ident) : NULL;
 
 	conf_problems_free(&problems);
-	return hba_load(hba_path, ident_path, HBA_TLS_CERTIFICATES, &problems);
+	return hba_read(hba_path, ident_path, HBA_TLS_CERTIFICATES, NULL, &problems);
 }
 
 /* A machine that has none of the addresses. */

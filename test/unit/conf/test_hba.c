@@ -303,7 +303,7 @@ TEST(hostssl_without_tls_causes_a_warning)
 	struct hba *hba;
 
 	conf_problems_free(&problems);
-	hba = hba_load(temp_write("hba", "hostssl all all all md5\n"), NULL, HBA_TLS_OFF, &problems);
+	hba = hba_read(temp_write("hba", "hostssl all all all md5\n"), NULL, HBA_TLS_OFF, NULL, &problems);
 	REQUIRE(hba && problems.count == 1);
 	CHECK(problems.items[0].is_warning && strstr(problems.items[0].text, "client_tls_sslmode"));
 	hba_drop(&hba);
@@ -319,7 +319,7 @@ TEST(certificates_that_are_not_requested_cause_a_warning)
 		struct hba *hba;
 
 		conf_problems_free(&problems);
-		hba = hba_load(temp_write("hba", lines[i]), NULL, HBA_TLS_ON, &problems);
+		hba = hba_read(temp_write("hba", lines[i]), NULL, HBA_TLS_ON, NULL, &problems);
 		REQUIRE(hba);
 		CHECK_INT(problems.errors, 0);
 		CHECK_INT(problems.count, i < 2);
@@ -416,28 +416,37 @@ TEST(samehost_and_samenet_refuse_when_addresses_are_unknown)
 	hba_drop(&hba);
 }
 
+/* Whether these files may replace the running rules. */
+static bool may_replace(struct hba *running, const char *hba, const char *ident)
+{
+	const char *hba_path = temp_write("hba", hba), *ident_path = ident ? temp_write("ident", ident) : NULL;
+	struct conf_problems found = { .count = 0 };
+	struct hba *fresh = hba_read(hba_path, ident_path, HBA_TLS_CERTIFICATES, running, &found);
+	bool may = found.errors == 0;
+
+	CHECK(fresh);
+	conf_problems_free(&found);
+	hba_drop(&fresh);
+	CHECK(!fresh);
+	hba_drop(&fresh);
+	return may;
+}
+
 TEST(allowed_replacements_of_rules)
 {
-	struct hba *good = rules("host all all all md5\n", NULL), *bad = rules("host all all all md5\nhost bad\n", NULL);
-	struct hba *same = rules("# moved down\n\nhost bad\nhost all all all trust\n", NULL);
-	struct hba *other = rules("host all all all md5\nhost worse\n", NULL);
-	struct hba *more = rules("host bad\nhost bad\n", NULL);
+	static const char good[] = "host all all all md5\n", bad[] = "host all all all md5\nhost bad\n";
+	struct hba *good_runs = rules(good, NULL), *bad_runs = rules(bad, NULL);
 
-	REQUIRE(good && bad && same && other && more);
-	CHECK(hba_may_replace(good, NULL));
-	CHECK(hba_may_replace(good, bad));
-	CHECK(!hba_may_replace(bad, NULL));
-	CHECK(!hba_may_replace(bad, good));
-	CHECK(hba_may_replace(same, bad));
-	CHECK(!hba_may_replace(other, bad));
-	CHECK(!hba_may_replace(more, bad));
-	hba_drop(&good);
-	hba_drop(&bad);
-	hba_drop(&same);
-	hba_drop(&other);
-	hba_drop(&more);
-	CHECK(!more);
-	hba_drop(&more);
+	REQUIRE(good_runs && bad_runs);
+	CHECK(may_replace(NULL, good, NULL));
+	CHECK(may_replace(bad_runs, good, NULL));
+	CHECK(!may_replace(NULL, bad, NULL));
+	CHECK(!may_replace(good_runs, bad, NULL));
+	CHECK(may_replace(bad_runs, "# moved down\n\nhost bad\nhost all all all trust\n", NULL));
+	CHECK(!may_replace(bad_runs, "host all all all md5\nhost worse\n", NULL));
+	CHECK(!may_replace(bad_runs, "host bad\nhost bad\n", NULL));
+	hba_drop(&good_runs);
+	hba_drop(&bad_runs);
 }
 
 TEST(snapshot_is_freed_with_its_last_reference)
@@ -452,14 +461,14 @@ TEST(snapshot_is_freed_with_its_last_reference)
 TEST(missing_file)
 {
 	conf_problems_free(&problems);
-	CHECK(!hba_load("/nonexistent/hba", NULL, HBA_TLS_ON, &problems));
+	CHECK(!hba_read("/nonexistent/hba", NULL, HBA_TLS_ON, NULL, &problems));
 	CHECK_INT(problems.errors, 1);
 	CHECK(strstr(problems.items[0].text, "No such file"));
 	conf_problems_free(&problems);
-	CHECK(!hba_load(temp_write("hba", ""), "/nonexistent/ident", HBA_TLS_ON, &problems));
+	CHECK(!hba_read(temp_write("hba", ""), "/nonexistent/ident", HBA_TLS_ON, NULL, &problems));
 	CHECK_INT(problems.errors, 1);
 	conf_problems_free(&problems);
-	CHECK(!hba_load("/", NULL, HBA_TLS_ON, &problems));
+	CHECK(!hba_read("/", NULL, HBA_TLS_ON, NULL, &problems));
 	CHECK(strstr(problems.items[0].text, "no regular file"));
 }
 
@@ -603,13 +612,14 @@ TEST(invalid_line_admits_no_client)
 
 TEST(problems_of_the_ident_file_are_counted)
 {
-	struct hba *good = rules("local all all peer\n", "m a b\n"), *bad = rules("local all all peer\n", "m a b\nm\n");
+	static const char line[] = "local all all peer\n", good[] = "m a b\n", bad[] = "m a b\nm\n";
+	struct hba *good_runs = rules(line, good), *bad_runs = rules(line, bad);
 
-	REQUIRE(good && bad);
-	CHECK(!hba_may_replace(bad, good));
-	CHECK(hba_may_replace(good, bad));
-	hba_drop(&good);
-	hba_drop(&bad);
+	REQUIRE(good_runs && bad_runs);
+	CHECK(!may_replace(good_runs, line, bad));
+	CHECK(may_replace(bad_runs, line, good));
+	hba_drop(&good_runs);
+	hba_drop(&bad_runs);
 }
 
 UNIT_MAIN

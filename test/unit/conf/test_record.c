@@ -123,7 +123,8 @@ TEST(recursive_includes_end)
 	/* without the limit there would be four million files */
 	temp_write("fan", "include fan\ninclude fan\ninclude fan\ninclude fan\n");
 	CHECK_INT(line_in("include fan\n", "10.0.0.1", "d", "u"), -1);
-	CHECK(problems.errors > 500 && problems.errors < 10000);
+	/* the list of problems is full */
+	CHECK_INT(problems.errors, 500);
 }
 
 TEST(file_size_is_limited)
@@ -172,7 +173,7 @@ TEST(nul_bytes_are_an_error)
 	struct hba *hba;
 
 	conf_problems_free(&problems);
-	hba = hba_load(temp_write_bytes("hba", text, sizeof(text) - 1), NULL, HBA_TLS_ON, &problems);
+	hba = hba_read(temp_write_bytes("hba", text, sizeof(text) - 1), NULL, HBA_TLS_ON, NULL, &problems);
 	REQUIRE(hba);
 	CHECK_INT(problems.errors, 2);
 	CHECK(strstr(problems.items[0].text, "NUL"));
@@ -233,8 +234,8 @@ TEST(random_files)
 				text[f][(size_t)random() % used[f]] = (char)random();
 		}
 		conf_problems_free(&problems);
-		hba = hba_load(temp_write_bytes("hba", text[0], used[0]), temp_write_bytes("ident", text[1], used[1]),
-			       turn % 2 ? HBA_TLS_ON : HBA_TLS_OFF, &problems);
+		hba = hba_read(temp_write_bytes("hba", text[0], used[0]), temp_write_bytes("ident", text[1], used[1]),
+			       turn % 2 ? HBA_TLS_ON : HBA_TLS_OFF, NULL, &problems);
 		REQUIRE(hba);
 		hba_find(hba, &c);
 		hba_map_allows(hba, "m", "names", "all");
