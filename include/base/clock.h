@@ -12,8 +12,6 @@ typedef int64_t usec_t;
 usec_t clock_monotonic(void);
 /* Reads the wall clock: microseconds since 1970-01-01 00:00:00 UTC. */
 usec_t clock_wall(void);
-/* Returns the processor time of this process. */
-usec_t clock_processor(void);
 /* Writes wall time `when` as "2026-11-21 02:01:23 UTC" (local zone) into buf, or with
    milliseconds ("...23.820 UTC") when `millis`. Always terminates. Returns buf. */
 char *clock_format(usec_t when, int millis, char *buf, size_t size);

@@ -29,8 +29,6 @@ void cancel_request(struct client *canceller, const struct pg_startup *request);
 void cancel_refuse_waiting(struct client *client);
 /* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);
-/* Handles input on the server connection that carries a cancel request. */
-void cancel_server_read(struct server *carrier);
 /* struct pool_ops: opens a connection for this request. */
 void cancel_dial(struct pool *pool, struct pool_client *request);
 /* The parameters of this client's server are set: cancel requests that waited for that can continue. */

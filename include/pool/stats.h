@@ -23,8 +23,6 @@ struct stats_history {
 };
 
 void stats_add(struct stats *sum, const struct stats *more);
-/* A period ends at `now`. */
-void stats_period_end(struct stats_history *history, usec_t now);
 /* Averages from the start of the last full period, or a second before the history began, until `now`: counts and bytes per second; times per
    transaction (xact_time), per query (query_time) and per assignment (wait_time) in microseconds. */
 void stats_average(const struct stats_history *history, usec_t now, struct stats *out);

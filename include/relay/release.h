@@ -75,8 +75,6 @@ bool release_yielded(struct server *server);
 void release_ended_client(struct server *server);
 /* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete message. */
 bool server_is_clean(const struct server *server);
-/* The ledger is lost, and the client may get another server (RELEASE_MOVE). */
-bool release_may_move(const struct server *server);
 /* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave, which follows all others. PG_OK: it is; PG_MORE:
    more bytes are needed; PG_BAD: it is not. */
 enum pg_verdict release_look_for_reply(const struct server *server, const uint8_t *at, size_t n);

@@ -25,11 +25,6 @@ usec_t clock_wall(void)
 	return read_clock(CLOCK_REALTIME);
 }
 
-usec_t clock_processor(void)
-{
-	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
-
 char *clock_format(usec_t when, int millis, char *buf, size_t size)
 {
 	usec_t fraction = when % USEC;

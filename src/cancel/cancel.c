@@ -664,15 +664,6 @@ void cancel_dial(struct pool *pool, struct pool_client *request)
 	carrier->carries_for = canceller;
 }
 
-void cancel_server_read(struct server *carrier)
-{
-	char scrap[512];
-	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
-
-	if (r < 0)
-		server_end(carrier, REASON_CANCEL_SENT, NULL);
-}
-
 void cancel_release_waiting(struct client *target)
 {
 	struct server *s = target->pooled.link ? server_of(target->pooled.link) : NULL;

@@ -181,6 +181,16 @@ static ALWAYS_INLINE struct server *server_of_event(struct stream *stream)
 	return peer_wake(&s->peer) ? s : NULL;
 }
 
+/* The server connection carries a cancel request. PostgreSQL answers by closing it. */
+static void carrier_readable(struct server *carrier)
+{
+	char scrap[512];
+	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
+
+	if (r < 0)
+		server_end(carrier, REASON_CANCEL_SENT, NULL);
+}
+
 /* As client_readable. */
 static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 {
@@ -191,7 +201,7 @@ static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 			server_begin(s);
 		return;
 	case SERVER_ACTIVE_CANCEL:
-		cancel_server_read(s);
+		carrier_readable(s);
 		return;
 	case SERVER_LOOKUP:
 		lookup_read(s, from_socket);

@@ -29,14 +29,6 @@ void stats_add(struct stats *sum, const struct stats *more)
 #undef X
 }
 
-void stats_period_end(struct stats_history *history, usec_t now)
-{
-	history->older = history->newer;
-	history->older_at = history->newer_at;
-	history->newer = history->total;
-	history->newer_at = now;
-}
-
 static uint64_t each(uint64_t time, uint64_t count)
 {
 	return count ? time / count : 0;

@@ -764,7 +764,13 @@ bool pools_maintain(struct pools *pools, usec_t now)
 	if (now - pools->stats_at < pools->conf->settings.stats_period)
 		return false;
 	pools->stats_at = now;
-	for (struct database *database = pools->databases; database; database = database->hh.next)
-		stats_period_end(&database->stats, now);
+	for (struct database *database = pools->databases; database; database = database->hh.next) {
+		struct stats_history *history = &database->stats;
+
+		history->older = history->newer;
+		history->older_at = history->newer_at;
+		history->newer = history->total;
+		history->newer_at = now;
+	}
 	return true;
 }

@@ -154,6 +154,14 @@ static bool text_lacks(const struct client *c, const struct pg_frame *f)
 	return is_text && pool_keeps_state(c->pooled.pool) && f->here < f->size && f->size <= READ_BUFFER - PG_HEADER;
 }
 
+/* The ledger is lost: the client may get another server (RELEASE_MOVE). */
+static bool may_move(const struct server *s)
+{
+	const struct client *c = client_of(s->pooled.link);
+
+	return s->status == 'I' && !s->ledger.open && c->shares_server && !(s->session.doubts | c->pooled.pins);
+}
+
 /* VERDICT_PASS: the client has a server that is ready for the message. */
 static enum verdict find_server(struct client *c, const struct pg_frame *f)
 {
@@ -169,7 +177,7 @@ static enum verdict find_server(struct client *c, const struct pg_frame *f)
 			return verdict;
 	}
 	s = server_of(c->pooled.link);
-	if (s->task != NULL || (s->ledger.lost && release_may_move(s)))
+	if (s->task != NULL || (s->ledger.lost && may_move(s)))
 		return VERDICT_WAIT;
 	/* the COPY of this message has failed */
 	if (is_of_copy && !ledger_may_copy(&s->ledger))

@@ -234,13 +234,6 @@ static NEVER_INLINE void move_client(struct server *s)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
-bool release_may_move(const struct server *s)
-{
-	const struct client *c = client_of(s->pooled.link);
-
-	return !s->task && s->status == 'I' && !s->ledger.open && c->shares_server && !(s->session.doubts | c->pooled.pins);
-}
-
 enum pg_verdict release_look_for_reply(const struct server *s, const uint8_t *at, size_t n)
 {
 	size_t look = n < sizeof(reply) ? n : sizeof(reply);

@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define ROWS_MOST 200
 #define LINES_MOST 300
@@ -342,9 +343,11 @@ static void write_one(struct bytes *out, const char *metric, bool is_open, bool 
 /* The metrics of the process. */
 static void write_first(const struct connection *c, bool is_open, struct bytes *out)
 {
+	struct timespec used = { 0, 0 };
 	const struct world *w = c->peer.world;
 	const struct settings *set = &w->conf->settings;
 
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
 	write_one(out, "pgbouncer_up", is_open, false, "1: the pooler answers", 1, false);
 	bytes_append_format(out, "# HELP pgbouncer_version_info version\n# TYPE pgbouncer_version_info gauge\npgbouncer_version_info{version=\"%s\"} 1\n",
 			    c->web->version);
@@ -353,7 +356,7 @@ static void write_first(const struct connection *c, bool is_open, struct bytes *
 	write_one(out, "pgweir_paused", is_open, false, "1 after PAUSE or SUSPEND of all databases", w->pools->paused || w->pools->suspended, false);
 	write_one(out, "pgweir_shutting_down", is_open, false, "1 while a shutdown waits for clients or servers", w->drain != DRAIN_OFF, false);
 	write_one(out, "pgweir_queries_total", is_open, true, "answered queries", (int64_t)w->queries, false);
-	write_one(out, "process_cpu_seconds_total", is_open, true, "processor time", clock_processor(), true);
+	write_one(out, "process_cpu_seconds_total", is_open, true, "processor time", (int64_t)used.tv_sec * USEC + used.tv_nsec / 1000, true);
 	write_one(out, "process_start_time_seconds", is_open, false, "when the process started", c->web->started_at, true);
 }
 

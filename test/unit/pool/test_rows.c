@@ -168,6 +168,20 @@ TEST(averages_begin_a_second_before_the_history)
 	CHECK(memcmp(&average, &zero, sizeof(zero)) == 0);
 }
 
+/* The end of a period of a database with this history. */
+static void end_period(struct stats_history *history, usec_t now)
+{
+	struct stats_history *of_database;
+
+	begin();
+	of_database = &database_find(fake.pools, "app")->stats;
+	*of_database = *history;
+	fake.pools->stats_at = 0;
+	CHECK(pools_maintain(fake.pools, now));
+	*history = *of_database;
+	fake_end();
+}
+
 TEST(averages_begin_with_the_last_full_period)
 {
 	struct stats_history history = { .newer_at = 100 * USEC };
@@ -177,7 +191,7 @@ TEST(averages_begin_with_the_last_full_period)
 		.server_assignment_count = 40, .xact_count = 80, .query_count = 160, .received = 4000, .sent = 8000,
 		.xact_time = 800, .query_time = 1600, .wait_time = 400, .bind_count = 2,
 	};
-	stats_period_end(&history, 104 * USEC);
+	end_period(&history, 104 * USEC);
 	stats_average(&history, 104 * USEC, &average);
 	CHECK_INT(average.server_assignment_count, 10);
 	CHECK_INT(average.xact_count, 20);
@@ -192,7 +206,7 @@ TEST(averages_begin_with_the_last_full_period)
 	history.total.xact_count += 7;
 	stats_average(&history, 104 * USEC + USEC / 2, &average);
 	CHECK_INT(average.xact_count, 19);
-	stats_period_end(&history, 105 * USEC);
+	end_period(&history, 105 * USEC);
 	stats_average(&history, 105 * USEC, &average);
 	CHECK_INT(average.xact_count, 7);
 	CHECK_INT(average.query_count, 0);
@@ -205,7 +219,7 @@ TEST(large_numbers_do_not_overflow)
 	struct stats average;
 
 	history.total.sent = UINT64_C(1) << 60;
-	stats_period_end(&history, 1025 * USEC);
+	end_period(&history, 1025 * USEC);
 	stats_average(&history, 1025 * USEC, &average);
 	CHECK(average.sent == UINT64_C(1) << 50);
 }
