@@ -49,8 +49,6 @@ void world_check(const struct world *world);
 
 /* Console commands. */
 
-/* Handles the input of a console client after its login (console_client.c). `from_socket`: the socket may be readable. */
-void console_read(struct client *client, bool from_socket);
 /* SUSPEND and RESUME: no connection is read while `on`. */
 void world_suspend(struct world *world, bool on);
 /* Returns the number of connections with bytes to be passed on. `drop`: closes them, for suspend_timeout, and returns 0. */

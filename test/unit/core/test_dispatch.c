@@ -156,43 +156,6 @@ TEST(too_many_logins)
 
 /* ---- where events go ---- */
 
-TEST(client_that_logs_in)
-{
-	struct bytes out = BYTES_EMPTY;
-
-	whole_open(INI);
-	near = house_connect(&whole);
-	house_settle(&whole);
-	client = whole_last_client();
-	hello(&out);
-	house_send(&whole, near, bytes_front(&out), bytes_size(&out));
-	bytes_free(&out);
-	house_settle(&whole);
-	CHECK_INT(client->pooled.state, CLIENT_IDLE);
-	CHECK(!client->login);
-	whole_close();
-}
-
-TEST(client_that_has_logged_in)
-{
-	whole_open(INI);
-	CHECK(whole_login(&near));
-	CHECK_TEXT(whole_ask(near, "one"), ANSWER);
-	whole_close();
-}
-
-TEST(console_client)
-{
-	whole_open(INI);
-	near = house_login(&whole, "admin", "pgbouncer", 0);
-	REQUIRE(near);
-	whole_client_got(near);
-	/* no server is assigned */
-	CHECK(strstr(whole_ask(near, "SHOW VERSION"), "C(SHOW)"));
-	CHECK(!house_server(&whole));
-	whole_close();
-}
-
 TEST(stopped_client)
 {
 	whole_open(INI);
@@ -232,33 +195,6 @@ TEST(client_with_a_cancel_request)
 }
 
 /* ---- servers ---- */
-
-TEST(linked_server)
-{
-	whole_open(INI);
-	REQUIRE(whole_in_transaction(&near, &far));
-	server = whole_last_server();
-	house_send(&whole, far, "N\0\0\0\5", 6);
-	house_settle(&whole);
-	CHECK(bytes_size(&near->got) - near->seen == 6);
-	near->seen = bytes_size(&near->got);
-	whole_close();
-}
-
-TEST(idle_server)
-{
-	whole_open(INI);
-	CHECK(whole_login(&near));
-	CHECK_TEXT(whole_ask(near, "one"), ANSWER);
-	server = whole_last_server();
-	far = house_server(&whole);
-	REQUIRE(server && server->pooled.state == SERVER_IDLE);
-	/* this message is not allowed without a request */
-	house_send(&whole, far, "1\0\0\0\4", 5);
-	house_settle(&whole);
-	CHECK(far->is_gone && !near->is_gone);
-	whole_close();
-}
 
 TEST(stopped_server)
 {

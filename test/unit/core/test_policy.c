@@ -8,8 +8,6 @@
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "")
-#define EMPTY_INI WHOLE_INI("pool_size=1", "server_check_query=<empty>\n")
-#define QUERY_INI WHOLE_INI("pool_size=1", "server_check_query=SELECT 7\n")
 
 static struct house_end *end;
 static struct client *client;
@@ -90,32 +88,6 @@ TEST(client_in_its_login_gets_no_notice)
 }
 
 /* ---- servers ---- */
-
-static const char *tested_with(const char *ini)
-{
-	static char text[100];
-	struct server *s;
-
-	if (!begin(ini))
-		return "";
-	s = whole_last_server();
-	end = house_server(&whole);
-	whole_server_got(end);
-	pool_server_become(&s->pooled, SERVER_TESTED, whole.world->now);
-	policy_ops.test(&s->pooled);
-	CHECK(s->task == &task_check);
-	house_settle(&whole);
-	snprintf(text, sizeof(text), "%s", whole_server_got(end));
-	CHECK_INT(s->pooled.state, SERVER_IDLE);
-	whole_close();
-	return text;
-}
-
-TEST(server_check_query)
-{
-	CHECK_TEXT(tested_with(QUERY_INI), "Q(SELECT 7)");
-	CHECK_TEXT(tested_with(EMPTY_INI), "Q()");
-}
 
 TEST(dropped_server_has_the_given_reason)
 {

@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 
 #define INI WHOLE_INI("pool_size=1", "")
-#define SESSION_INI WHOLE_INI("pool_size=1 pool_mode=session", "")
 
 /* Ends the client and reaps. Returns the messages to the client. */
 static const char *end_client(struct client *c, struct house_end *end, enum close_reason why, const char *detail)
@@ -52,31 +51,6 @@ TEST(marked_connection_exists_until_the_reap)
 	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
 	world_reap(whole.world);
 	CHECK(list_is_empty(&whole.world->ending));
-	check_no_client();
-	whole_close();
-}
-
-TEST(sqlstate_after_login_is_known_to_drivers)
-{
-	struct house_end *end;
-	struct client *c;
-
-	whole_open(INI);
-	c = whole_login(&end);
-	REQUIRE(c);
-	CHECK_TEXT(end_client(c, end, REASON_POOLER_SHUTTING_DOWN, NULL), "E(08P01 pooler is shutting down)");
-	whole_close();
-}
-
-TEST(sqlstate_before_login_is_of_the_reason)
-{
-	struct house_end *end;
-
-	whole_open(INI);
-	end = house_connect(&whole);
-	CHECK_TEXT(end_client(whole_last_client(), end, REASON_POOLER_SHUTTING_DOWN, NULL), "E(57P01 pooler is shutting down)");
-	end = house_connect(&whole);
-	CHECK_TEXT(end_client(whole_last_client(), end, REASON_NO_DATABASE, "x"), "E(3D000 no such database: x)");
 	check_no_client();
 	whole_close();
 }
@@ -185,47 +159,6 @@ TEST(close_reasons_are_counted)
 
 /* ---- the server of a client that ends ---- */
 
-TEST(server_in_a_transaction_ends_with_its_client)
-{
-	struct house_end *end, *server;
-	struct client *c;
-
-	whole_open(INI);
-	c = whole_in_transaction(&end, &server);
-	REQUIRE(c);
-	end_client(c, end, REASON_ADMIN_KILL, NULL);
-	CHECK(list_is_empty(&whole.world->servers));
-	/* the error is sent between two messages */
-	CHECK_TEXT(whole_server_got(server), "X");
-	CHECK(server->is_gone);
-	whole_close();
-}
-
-TEST(clean_server_is_kept)
-{
-	struct house_end *end, *server;
-	struct client *c;
-	struct server *s;
-
-	whole_open(SESSION_INI);
-	c = whole_login(&end);
-	REQUIRE(c);
-	whole_ask(end, "SELECT 1");
-	server = house_server(&whole);
-	whole_server_got(server);
-	s = server_of(c->pooled.link);
-	client_end(c, REASON_CLIENT_CLOSE, NULL);
-	CHECK(peer_is_stopped(&s->peer) && !peer_is_ending(&s->peer));
-	world_reap(whole.world);
-	CHECK(!peer_is_stopped(&s->peer) && !s->pooled.link);
-	house_settle(&whole);
-	CHECK_INT(s->pooled.state, SERVER_IDLE);
-	CHECK(!server->is_gone);
-	/* the session belonged to this client alone */
-	CHECK_TEXT(whole_server_got(server), "Q(DISCARD ALL)");
-	whole_close();
-}
-
 TEST(server_with_pending_answers_gets_no_terminate)
 {
 	struct house_end *end, *server;
@@ -246,24 +179,6 @@ TEST(server_with_pending_answers_gets_no_terminate)
 }
 
 /* ---- a server that ends ---- */
-
-TEST(client_gets_the_reason_of_its_server)
-{
-	struct house_end *end, *server;
-	struct client *c;
-
-	whole_open(INI);
-	c = whole_in_transaction(&end, &server);
-	REQUIRE(c);
-	server_end(server_of(c->pooled.link), REASON_QUERY_TIMEOUT, NULL);
-	CHECK(peer_is_ending(&c->peer));
-	world_reap(whole.world);
-	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(end), "E(08P01 query timeout)");
-	check_no_client();
-	CHECK(list_is_empty(&whole.world->servers));
-	whole_close();
-}
 
 TEST(server_error_is_not_repeated)
 {

@@ -46,29 +46,6 @@ TEST(query_resets_the_idle_time)
 	whole_close();
 }
 
-TEST(login_timeout)
-{
-	struct house_end *end;
-
-	whole_open(INI);
-	end = house_connect(&whole);
-	check_limit(end, 10 * USEC, "E(08P01 client_login_timeout)");
-	whole_close();
-}
-
-TEST(login_timeout_while_waiting_for_a_server)
-{
-	struct house_end *end;
-
-	whole_open(INI);
-	whole.servers_answer = false;
-	CHECK(!house_login(&whole, "u", "d", 0));
-	end = &whole.ends[0];
-	CHECK_INT(whole_last_client()->pooled.state, CLIENT_WAITING_LOGIN);
-	check_limit(end, 10 * USEC, "E(08P01 client_login_timeout (server down))");
-	whole_close();
-}
-
 TEST(limits_of_users)
 {
 	struct house_end *u, *v, *w;
@@ -105,46 +82,6 @@ TEST(no_limits)
 
 /* ---- clients with a server ---- */
 
-TEST(query_timeout)
-{
-	struct house_end *end, *server;
-
-	whole_open(INI);
-	REQUIRE(whole_login(&end));
-	server = house_server(&whole);
-	whole.holds_answers = true;
-	whole_query(end, "SELECT 1");
-	check_limit(end, 30 * USEC, "E(08P01 query timeout)");
-	CHECK(server->is_gone);
-	whole_close();
-}
-
-TEST(idle_transaction_timeout)
-{
-	struct house_end *end, *server;
-
-	whole_open(INI);
-	REQUIRE(whole_in_transaction(&end, &server));
-	check_limit(end, 20 * USEC, "E(08P01 idle transaction timeout)");
-	CHECK(server->is_gone);
-	whole_close();
-}
-
-TEST(transaction_timeout)
-{
-	struct house_end *end, *server;
-
-	whole_open(INI);
-	REQUIRE(whole_in_transaction(&end, &server));
-	house_tick(&whole, 19 * USEC);
-	whole_ask(end, "SELECT 1");
-	house_tick(&whole, 19 * USEC);
-	whole_ask(end, "SELECT 1");
-	/* neither the query nor the idle time was too long */
-	check_limit(end, 2 * USEC, "E(08P01 transaction timeout)");
-	whole_close();
-}
-
 TEST(idle_session_keeps_its_server)
 {
 	struct house_end *end, *server;
@@ -156,31 +93,6 @@ TEST(idle_session_keeps_its_server)
 	check_limit(end, 50 * USEC, "E(08P01 client_idle_timeout)");
 	CHECK(!server->is_gone);
 	CHECK_INT(whole_last_server()->pooled.state, SERVER_IDLE);
-	whole_close();
-}
-
-/* COPY fails in the middle of a CopyData message: the client has all its answers, and the server waits for the rest. */
-TEST(incomplete_message_counts_as_query)
-{
-	struct bytes out = BYTES_EMPTY;
-	struct house_end *end;
-	struct client *c;
-
-	whole_open(SESSION_INI);
-	c = whole_login(&end);
-	REQUIRE(c);
-	CHECK_TEXT(whole_ask(end, "GO"), "G");
-	whole.holds_answers = true;
-	house_send(&whole, end, "d\0\1\0\0xxx", 8);
-	house_settle(&whole);
-	pg_build_report(&out, 'E', "ERROR", "22000", "no", NULL, NULL);
-	pg_build(&out, 'Z', "I", 1);
-	house_send(&whole, house_server(&whole), bytes_front(&out), bytes_size(&out));
-	bytes_free(&out);
-	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(end), "E(22000 no) Z(I)");
-	REQUIRE(c->query_started == 0 && c->peer.passing > 0);
-	check_limit(end, 30 * USEC, "E(08P01 query timeout)");
 	whole_close();
 }
 
@@ -198,27 +110,6 @@ TEST(replication_stream_has_no_timeout)
 	house_tick(&whole, 1000 * USEC);
 	CHECK(!end->is_gone);
 	c->replication = REPLICATION_NONE;
-	house_tick(&whole, 1);
-	CHECK(end->is_gone);
-	whole_close();
-}
-
-/* ---- limits that are deferred ---- */
-
-TEST(suspended)
-{
-	struct house_end *end;
-
-	whole_open(INI);
-	REQUIRE(whole_login(&end));
-	house_tick(&whole, 1);
-	whole.world->pools->suspended = true;
-	house_tick(&whole, 100 * USEC);
-	CHECK(!end->is_gone);
-	/* input received meanwhile is read before the limit applies: in the tick after the next */
-	whole.world->pools->suspended = false;
-	house_tick(&whole, 1);
-	CHECK(!end->is_gone);
 	house_tick(&whole, 1);
 	CHECK(end->is_gone);
 	whole_close();
@@ -243,31 +134,6 @@ TEST(unanswered_reset_query)
 	house_tick(&whole, 1);
 	CHECK(server->is_gone);
 	CHECK(list_is_empty(&whole.world->servers));
-	whole_close();
-}
-
-TEST(cancel_request_times_out)
-{
-	struct house_end *end, *canceller;
-	struct bytes out = BYTES_EMPTY;
-	struct client *c;
-
-	whole_open(INI);
-	c = whole_login(&end);
-	REQUIRE(c);
-	whole.holds_answers = true;
-	whole_query(end, "SELECT 1");
-	whole.servers_answer = false;
-	canceller = house_connect(&whole);
-	pg_build_key(&out, 0, c->cancel_pid, c->cancel_key, c->cancel_key_size);
-	house_send(&whole, canceller, bytes_front(&out), bytes_size(&out));
-	bytes_free(&out);
-	house_settle(&whole);
-	CHECK(!canceller->is_gone);
-	house_tick(&whole, 15 * USEC - 1);
-	CHECK(!canceller->is_gone);
-	house_tick(&whole, 1);
-	CHECK(canceller->is_gone && !end->is_gone);
 	whole_close();
 }
 

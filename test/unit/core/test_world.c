@@ -22,17 +22,6 @@ static bool begin(void)
 
 /* ---- all of them ---- */
 
-TEST(all_sessions_end)
-{
-	REQUIRE(begin());
-	world_end_sessions(whole.world, REASON_ADMIN_KILL, false);
-	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(near), "E(08P01 admin forced disconnect)");
-	CHECK(near->is_gone && far->is_gone);
-	CHECK(list_is_empty(&whole.world->clients) && list_is_empty(&whole.world->servers));
-	whole_close();
-}
-
 TEST(all_sessions_end_silently)
 {
 	REQUIRE(begin());
@@ -44,20 +33,6 @@ TEST(all_sessions_end_silently)
 }
 
 /* ---- SUSPEND ---- */
-
-TEST(nothing_is_read_while_suspended)
-{
-	REQUIRE(begin());
-	world_suspend(whole.world, true);
-	whole_query(near, "one");
-	CHECK_TEXT(whole_server_got(far), "");
-	CHECK_INT(world_unflushed(whole.world, false), 0);
-	world_suspend(whole.world, false);
-	house_settle(&whole);
-	CHECK_TEXT(whole_server_got(far), "Q(one)");
-	CHECK_TEXT(whole_client_got(near), "T D C(SELECT 1) Z(T)");
-	whole_close();
-}
 
 /* Input that was read but not forwarded. */
 TEST(held_input_is_not_flushed)
@@ -115,16 +90,6 @@ TEST(gentler_shutdown_has_no_effect)
 	CHECK(world_is_over(whole.world));
 	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
 	CHECK_INT(whole.world->drain, DRAIN_NOW);
-	whole_close();
-}
-
-TEST(process_is_not_replaced)
-{
-	REQUIRE(begin());
-	CHECK(!world_is_over(whole.world));
-	house_hang_up(near);
-	house_settle(&whole);
-	CHECK(!world_is_over(whole.world));
 	whole_close();
 }
 
