@@ -7,6 +7,7 @@
 #include "base/state.h"
 #include "conf/conf.h"
 #include "pool/close_reason.h"
+#include "pool/latency.h"
 #include "pool/stats.h"
 
 /*
@@ -125,6 +126,8 @@ struct pool {
 	bool reads_sequences;			/* a client with session_state = full has called currval or lastval. From then on a client gets
 						   the server that it had last, which has its sequence values, or else the server that is idle
 						   longest */
+	uint64_t served_at_once;		/* clients that got a server without waiting */
+	struct latencies *latencies;		/* NULL: none yet */
 	uint64_t state_asks, state_restores;	/* queries for the session state of servers; times that a server was set to the session state of
 						   its client */
 	int dedicated;			/* clients and servers with a `dedicated` number */
@@ -233,9 +236,28 @@ struct pools {
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */
 	struct conf_database console;		/* the entry of the console's database */
 	usec_t stats_at;			/* when the current statistics period began */
+	struct latency_sums latency_sums;
 	uint64_t ended[REASONS];			/* connections and requests that each reason has ended since the start */
 	usec_t maintained_at, swept_at;		/* the last call of pools_maintain; the last look for unused objects */
 };
+
+/* latency_add() for each query and transaction. */
+static ALWAYS_INLINE void latency_add_fast(struct pool *pool, enum latency which, usec_t usec)
+{
+	unsigned bucket = latency_bucket(usec), place = which * LATENCY_BUCKETS_ROUND + bucket;
+	struct latencies *l = pool->latencies;
+	uint16_t *counter;
+
+	(&pool->pools->latency_sums.count[0][0])[place]++;
+	if (__builtin_expect(l != NULL, 1)) {
+		counter = &l->block[(&l->places[0][0])[place / LATENCY_STEPS]].current[bucket % LATENCY_STEPS];
+		if (__builtin_expect(*counter < l->limit, 1)) {
+			++*counter;
+			return;
+		}
+	}
+	latency_add_slowly(pool, which, bucket);
+}
 
 struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now);
 /* All clients and servers must have been detached. */

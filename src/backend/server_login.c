@@ -277,6 +277,7 @@ static void logged_in(struct server *s)
 		return;
 	}
 	s->pooled.opened = w->now;
+	latency_add(pool, LATENCY_CONNECT, w->now - s->pooled.since);
 	pool_login_succeeded(pool);
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));

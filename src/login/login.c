@@ -266,6 +266,8 @@ static bool finish(struct client *c)
 	if (!c->pooled.link)
 		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	c->pooled.pool->database->stats.total.client_login_count++;
+	if (!c->pooled.pool->database->is_console)
+		latency_add(c->pooled.pool, LATENCY_LOGIN, w->now - c->login_since);
 	if (!client_send(c, &c->login->out))
 		return false;
 	login_free(c);

@@ -287,15 +287,19 @@ void pool_server_become(struct pool_server *server, enum server_state state, use
 	server_become(server, state, now);
 }
 
+static NEVER_INLINE void count_wait(struct pool *pool, usec_t waited)
+{
+	pool->database->stats.total.wait_time += (uint64_t)waited;
+	latency_add(pool, LATENCY_WAIT, waited);
+}
+
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now)
 {
 	struct pool *pool = server->pool;
-	struct stats *total = &pool->database->stats.total;
+	usec_t waited = client->state == CLIENT_WAITING ? now - client->since : 0;
 
 	ASSERT(client->pool == pool && !client->link && !server->link);
-	total->server_assignment_count++;
-	if (client->state == CLIENT_WAITING && now > client->since)
-		total->wait_time += (uint64_t)(now - client->since);
+	pool->database->stats.total.server_assignment_count++;
 	server->link = client;
 	client->link = server;
 	server->lent = true;
@@ -305,6 +309,10 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	}
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
+	if (waited > 0)
+		count_wait(pool, waited);
+	else
+		pool->served_at_once++;
 }
 
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now)

@@ -77,6 +77,8 @@ static void pool_free(struct pool *pool)
 	list_remove(&pool->held_by_database);
 	list_remove(&pool->held_by_user);
 	pool->user->pools--;
+	pools->latency_sums.at_once += pool->served_at_once;
+	mem_free(pool->latencies);
 	mem_free(pool);
 }
 

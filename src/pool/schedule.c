@@ -20,6 +20,7 @@
 #include "base/inline.h"
 
 #define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room core */
+#define PERIODS_MOST 200			/* pools whose latency period ends in one tick: a microsecond or two each */
 #define FULL_LASTS (15 * USEC)		/* how long a server that was full gets one connection at a time */
 /* Time between two attempts to reach a server that refuses connections, is not ready or is full. */
 #define POOL_LOOK_EVERY (USEC / 2)
@@ -748,6 +749,8 @@ static void maintain_clients(struct pool *pool, usec_t now)
 
 bool pools_maintain(struct pools *pools, usec_t now)
 {
+	int periods = 0;
+
 	LIST_EACH(node, &pools->all) {
 		struct pool *pool = pool_at(node);
 
@@ -756,6 +759,9 @@ bool pools_maintain(struct pools *pools, usec_t now)
 		if (!pools->suspended)
 			maintain_servers(pool, now);
 		maintain_clients(pool, now);
+		/* the remaining pools follow in the next ticks */
+		if (periods < PERIODS_MOST)
+			periods += latency_period_end(pool, now);
 	}
 	if (!pools->suspended)
 		registry_sweep(pools, now);

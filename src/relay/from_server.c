@@ -303,13 +303,17 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
 	struct stats *total = &c->pooled.pool->database->stats.total;
+	enum latency kind = LATENCY_QUERY;
 	usec_t took;
 
 	total->query_count++;
 	w->queries++;
+	if (s->status == 'I' && c->transaction_started == c->query_started)
+		kind = LATENCY_SINGLE;
 	if (c->query_started != 0) {
 		took = w->now - c->query_started;
 		total->query_time += (uint64_t)took;
+		latency_add_fast(c->pooled.pool, kind, took);
 		if (took >= w->durations_logged.query)
 			duration_log(c, DURATION_QUERY, took);
 	}
@@ -325,6 +329,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 		if (c->transaction_started != 0) {
 			took = w->now - c->transaction_started;
 			total->xact_time += (uint64_t)took;
+			if (kind != LATENCY_SINGLE)
+				latency_add_fast(c->pooled.pool, LATENCY_TRANSACTION, took);
 			if (took >= w->durations_logged.transaction)
 				duration_log(c, DURATION_TRANSACTION, took);
 		}

@@ -45,6 +45,7 @@ struct memory_row { const char *name; size_t size, used, unused; };
 struct dns_host_row { const char *name, *addresses; int64_t ttl; };
 struct dns_zone_row { const char *name; int64_t serial, hosts; };
 struct stats_row { const char *database; struct stats total, average; };
+struct latency_row { const char *database, *user; enum latency_shown which; struct latency_figures minute, total; };
 struct reason_row { const struct close_reason_row *row; const char *fault; uint64_t count; };
 struct fd_row {
 	int64_t fd, port, cancel, link;		/* link: descriptor of the connection at the other end; 0: none */
@@ -102,6 +103,18 @@ static void size_cell(struct result *r, int64_t size)
 	result_text(r, text);
 }
 
+/* A figure of the last minute; NULL: no latency. */
+static void latency_cell(struct result *r, const struct pool *pool, enum latency_shown which, size_t offset)
+{
+	struct latency_figures figures;
+
+	latency_of_pool(pool, which, true, &figures);
+	if (figures.count > 0)
+		result_count(r, *(const uint64_t *)(const void *)((const char *)&figures + offset));
+	else
+		result_text(r, NULL);
+}
+
 /* ---- figures ---- */
 
 #define ROW_CONFIG struct config_row
@@ -128,6 +141,7 @@ static void size_cell(struct result *r, int64_t size)
 #define ROW_STATS_AVERAGE struct stats_row
 #define ROW_STATS_TOTALS struct stats_row
 #define ROW_STATS_AVERAGES struct stats_row
+#define ROW_LATENCY struct latency_row
 #define ROW_TOTAL struct count_row
 #define ROW_VERIFIER struct verify_view
 #define ROW_ADDRESS struct address_row
@@ -138,7 +152,7 @@ enum group {
 	GROUP_CONFIG, GROUP_DATABASE, GROUP_DATABASE_EXTRA, GROUP_POOL, GROUP_POOL_EXTRA, GROUP_PEER, GROUP_PEER_POOL, GROUP_CONNECTION,
 	GROUP_BUFFER, GROUP_CONNECTION_EXTRA, GROUP_USER, GROUP_USER_EXTRA, GROUP_VERSION, GROUP_STATE, GROUP_FD, GROUP_LIST, GROUP_MEMORY,
 	GROUP_DNS_HOST, GROUP_DNS_ZONE, GROUP_STATS, GROUP_STATS_TOTAL, GROUP_STATS_AVERAGE, GROUP_STATS_TOTALS, GROUP_STATS_AVERAGES,
-	GROUP_TOTAL, GROUP_VERIFIER, GROUP_ADDRESS, GROUP_PIN, GROUP_REASON
+	GROUP_LATENCY, GROUP_TOTAL, GROUP_VERIFIER, GROUP_ADDRESS, GROUP_PIN, GROUP_REASON
 };
 #define GROUP(name) ((uint64_t)1 << GROUP_##name)
 #define NO_GROUP 0
@@ -152,6 +166,7 @@ enum group {
 #define PROTOCOL(value) protocol_cell(s->to, value)
 #define PINS(value) pins_cell(s->to, value)
 #define SIZE(value) size_cell(s->to, value)
+#define LATENCY(which, percentile) latency_cell(s->to, row->pool, SHOWN_##which, offsetof(struct latency_figures, percentile))
 #define PARAMETER(name) result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)
 #define FIGURE(group, name, type, kind, unit, write, ...)				\
 	static void group##_##name(const struct show *s, const void *of)		\
@@ -171,14 +186,21 @@ static const struct figure figures[] = {
 #undef FIGURE
 };
 
+/* Whether show_row() would write the next row: the row is in this part of the SHOW. */
+static bool row_is_due(const struct show *s)
+{
+	const struct result *r = s->to;
+
+	return r->most == 0 || (r->index >= r->first && r->index - r->first < r->most);
+}
+
 /* Writes one row. `row`: the struct that the figures of the item read. */
 static void show_row(const struct show *s, const void *row)
 {
-	size_t index = s->to->index++;
+	bool is_due = row_is_due(s);
 
-	if (s->to->most > 0 && (index < s->to->first || index - s->to->first >= s->to->most))
-		return;
-	for (size_t i = 0; i < s->to->column_count; i++)
+	s->to->index++;
+	for (size_t i = 0; is_due && i < s->to->column_count; i++)
 		s->item->figures[i]->cell(s, row);
 }
 
@@ -415,6 +437,40 @@ static void show_stats(const struct show *s)
 	struct show copy = *s;
 
 	if (!databases_each_row(s->world->pools, give_stats, &copy))
+		result_fail(s->to);
+}
+
+/* ---- LATENCIES ---- */
+
+static void give_latencies(void *context, const struct pool_row *of)
+{
+	const struct show *s = context;
+	struct latency_row row = { .database = of->database, .user = of->user };
+
+	for (row.which = 0; row.which < SHOWN_LATENCIES; row.which++) {
+		if (!latency_of_pool_exists(of->pool, row.which))
+			continue;
+		if (row_is_due(s)) {
+			latency_of_pool(of->pool, row.which, true, &row.minute);
+			latency_of_pool(of->pool, row.which, false, &row.total);
+		}
+		show_row(s, &row);
+	}
+}
+
+static void show_latencies(const struct show *s)
+{
+	struct show copy = *s;
+	struct latency_row row = { .database = NULL };
+
+	for (row.which = 0; row.which < SHOWN_LATENCIES; row.which++) {
+		if (row_is_due(s)) {
+			latency_of_all(s->world->pools, row.which, true, &row.minute);
+			latency_of_all(s->world->pools, row.which, false, &row.total);
+		}
+		show_row(s, &row);
+	}
+	if (!pools_each_row(s->world->pools, s->world->now, give_latencies, &copy))
 		result_fail(s->to);
 }
 

@@ -181,11 +181,18 @@ enum task_end session_restored(struct server *s, bool failed)
 	return TASK_END_RESTORED;
 }
 
+static enum task_end params_done(struct server *s, bool failed)
+{
+	if (!failed)
+		latency_add(s->pooled.pool, LATENCY_RESTORE, s->peer.world->now - s->task_since);
+	return session_restored(s, failed);
+}
+
 static enum task_end encoding_done(struct server *s, bool failed)
 {
 	if (!failed && !s->said_fatal && !session_restore_begin(s, client_of(s->pooled.link), true))
 		return TASK_END_NOTHING;
-	return session_restored(s, failed);
+	return params_done(s, failed);
 }
 
 /* A row without columns: the session has statements of SQL's PREPARE (see `reset`). */
@@ -196,7 +203,7 @@ static void params_row(struct server *s, const struct pg_frame *row)
 
 const struct server_task task_params = {
 	.name = "parameters", .words = "setting the client's parameters", .states = TASK_IN(ACTIVE), .keeps_error = true,
-	.is_cancelable = true, .on_row = params_row, .on_done = session_restored,
+	.is_cancelable = true, .on_row = params_row, .on_done = params_done,
 };
 
 const struct server_task task_encoding = {

@@ -24,6 +24,8 @@
 #define ROWS_MOST 200
 #define LINES_MOST 300
 #define NAME_MOST 128
+#define LOWEST_POWER 5			/* bounds of the histograms, in microseconds: 32 us ... */
+#define HIGHEST_POWER 26		/* ... to 67 s */
 
 /* The SHOWs with metrics: a metric for each column, for LISTS a metric for each row. */
 static const struct { const char *show; bool is_limited; } sources[] = {
@@ -340,6 +342,33 @@ static void write_one(struct bytes *out, const char *metric, bool is_open, bool 
 	write_value(out, value, is_micro);
 }
 
+/* The histograms of all pools. The sum is that of the values of the buckets. */
+static void write_latencies(const struct pools *pools, struct bytes *out)
+{
+	static const char metric[] = "pgweir_latency_seconds";
+
+	bytes_append_format(out, "# HELP %s latencies of all pools, as in SHOW LATENCIES\n# TYPE %s histogram\n", metric, metric);
+	for (unsigned which = 0; which < SHOWN_LATENCIES; which++) {
+		uint64_t counts[LATENCY_BUCKETS] = { 0 }, count = 0, sum = 0;
+		unsigned bucket = 0;
+
+		latency_sum(pools, which, false, counts);
+		for (unsigned power = LOWEST_POWER; power <= HIGHEST_POWER; power++) {
+			for (; latency_bucket_low(bucket) < (uint64_t)1 << power; bucket++)
+				count += counts[bucket];
+			bytes_append_format(out, "%s_bucket{latency=\"%s\",le=\"%u.%06u\"} %" PRIu64 "\n", metric, latency_names[which],
+					    (1u << power) / (unsigned)USEC, (1u << power) % (unsigned)USEC, count);
+		}
+		for (bucket = 0, count = 0; bucket < LATENCY_BUCKETS; bucket++) {
+			count += counts[bucket];
+			sum += counts[bucket] * latency_bucket_value(bucket);
+		}
+		bytes_append_format(out, "%s_bucket{latency=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", metric, latency_names[which], count);
+		bytes_append_format(out, "%s_sum{latency=\"%s\"} %" PRIu64 ".%06" PRIu64 "\n", metric, latency_names[which], sum / USEC, sum % USEC);
+		bytes_append_format(out, "%s_count{latency=\"%s\"} %" PRIu64 "\n", metric, latency_names[which], count);
+	}
+}
+
 /* The metrics of the process. */
 static void write_first(const struct connection *c, bool is_open, struct bytes *out)
 {
@@ -356,6 +385,7 @@ static void write_first(const struct connection *c, bool is_open, struct bytes *
 	write_one(out, "pgweir_paused", is_open, false, "1 after PAUSE or SUSPEND of all databases", w->pools->paused || w->pools->suspended, false);
 	write_one(out, "pgweir_shutting_down", is_open, false, "1 while a shutdown waits for clients or servers", w->drain != DRAIN_OFF, false);
 	write_one(out, "pgweir_queries_total", is_open, true, "answered queries", (int64_t)w->queries, false);
+	write_latencies(w->pools, out);
 	write_one(out, "process_cpu_seconds_total", is_open, true, "processor time", (int64_t)used.tv_sec * USEC + used.tv_nsec / 1000, true);
 	write_one(out, "process_start_time_seconds", is_open, false, "when the process started", c->web->started_at, true);
 }
