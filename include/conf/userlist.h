@@ -18,8 +18,11 @@ struct userlist {
 	struct userlist_storage *storage;	/* owns everything, and this structure itself */
 };
 
-/* Returns NULL if the file is unreadable (a problem says why). Lines that cannot be parsed add warnings and are skipped. */
+/* Reads a file (path NULL: none). Returns NULL if it is unreadable (a problem says why). Lines that cannot be parsed add warnings and are
+   skipped. */
 struct userlist *userlist_load(const char *path, struct conf_problems *problems);
+/* Reads auth_file, and adds the secrets from password_file in [users]. Returns NULL if there is neither, or with an error. */
+struct userlist *userlist_of_conf(const struct conf *conf, struct conf_problems *problems);
 /* Returns the secret of a user, valid as long as the list, or NULL. */
 const struct secret *userlist_find(const struct userlist *list, const char *user);
 /* Whether inode, size or time of the file differ from when it was read. False while the file does not exist: replacing the file

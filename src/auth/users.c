@@ -124,7 +124,7 @@ void users_refresh(struct world *w)
 	secrets->checked_at = w->now;
 	if (secrets->list && !userlist_is_stale(secrets->list))
 		return;
-	fresh = userlist_load(w->conf->settings.auth_file, &problems);
+	fresh = userlist_of_conf(w->conf, &problems);
 	if (fresh)
 		users_check(w->conf, fresh, &problems);
 	for (size_t i = 0; i < problems.count; i++)

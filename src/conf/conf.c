@@ -128,6 +128,9 @@ static void *copy_object(struct conf *to, const struct value_table *table, const
 	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy : NULL;
 }
 
+/* Not a key of the file, but read and copied like one. */
+static const struct value_row user_secret = { .type = VALUE_SECRET, .offset = offsetof(struct conf_user, secret) };
+
 static struct conf_database *copy_database(struct conf *to, const struct conf_database *from)
 {
 	struct conf_database *copy = copy_object(to, &database_table, from, sizeof(*copy));
@@ -165,7 +168,8 @@ static bool copy_members(struct conf *to, const struct conf *from)
 	for (size_t i = 0; i < from->user_count; i++) {
 		struct conf_user *copy = copy_object(to, &user_table, from->users[i], sizeof(*copy));
 
-		if (!copy || !(copy->name = copy_text(to, copy->name)) || !index_put(&s->users, s->arena, copy->name, copy))
+		if (!copy || !(copy->name = copy_text(to, copy->name)) || !value_copy(&user_secret, copy, from->users[i], s->arena) ||
+		    !index_put(&s->users, s->arena, copy->name, copy))
 			return false;
 		to->users[to->user_count++] = copy;
 	}
@@ -584,18 +588,17 @@ static void *read_object(struct loader *l, const struct ini_line *line, const st
 	return object;
 }
 
-/* Reads the password of password_file. False: no memory. */
-static bool read_password_file(struct loader *l, struct conf_database *d)
+/* Reads the first line of a password_file into the secret of a database or user. False: no memory. */
+static bool read_password_file(struct loader *l, const struct ini_line *line, const char *noun, const char *path, const struct value_row *row,
+			       void *object)
 {
 	size_t size = 0;
-	char *text = text_read_file(d->password_file, PASSWORD_FILE_MOST, &size), owner[128];
-	const struct entry_place place = { .noun = database_table.noun, .owner = d->name };
+	char *text = text_read_file(path, PASSWORD_FILE_MOST, &size), owner[128];
+	const struct entry_place place = { .noun = noun, .owner = line->key };
 	const char *why = text ? NULL : errno == EFBIG ? "it is longer than 64 KiB" : strerror(errno);
+	const struct conf_file file = { .path = path, .setting = "password_file", .file = line->file, .line = line->line, .is_secret = true };
 	enum value_verdict verdict = VALUE_READ_OK;
 
-	owner_text(&place, owner, sizeof(owner));
-	if (d->password)
-		conf_problem_add(l->problems, false, d->file, d->line, "%s\"password\" and \"password_file\" exclude each other", owner);
 	if (text && strlen(text) != size)
 		why = "it contains a NUL byte";
 	if (text)
@@ -603,21 +606,21 @@ static bool read_password_file(struct loader *l, struct conf_database *d)
 	if (!why && !*text)
 		why = "its first line is empty";
 	if (why)
-		conf_problem_add(l->problems, false, d->file, d->line, "%s\"password_file\" names \"%s\", which cannot be used: %s", owner,
-				 d->password_file, why);
+		conf_problem_add(l->problems, false, line->file, line->line, "%s\"password_file\" names \"%s\", which cannot be used: %s",
+				 owner_text(&place, owner, sizeof(owner)), path, why);
 	else
-		verdict = value_read(value_find(&database_table, "password"), d, text, l->arena);
+		verdict = value_read(row, object, text, l->arena);
 	if (text)
 		mem_wipe(text, size);
 	mem_free(text);
-	return verdict == VALUE_READ_OK;
+	return verdict == VALUE_READ_OK && access_note_file(&l->conf->files, &file, l->arena);
 }
 
-/* Notes the files that the entry of a database names. False: no memory. */
-static bool note_files_of_database(struct loader *l, const struct conf_database *d)
+/* Notes the files for TLS with the servers of the database. False: no memory. */
+static bool note_tls_files(struct loader *l, const struct conf_database *d)
 {
 	const struct conf_file files[] = {
-		{ .path = d->password_file, .setting = "password_file", .is_secret = true }, { .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
+		{ .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
 		{ .path = d->sslcrl, .setting = "sslcrl" }, { .path = d->sslkey, .setting = "sslkey", .is_secret = true },
 	};
 
@@ -651,8 +654,13 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	database->name = name;
 	database->file = arena_copy(l->arena, line->file, strlen(line->file));
 	database->line = line->line;
-	if (!database->file || !make_hosts(l->conf, database) || !note_files_of_database(l, database) ||
-	    (database->password_file && !read_password_file(l, database)))
+	if (!database->file || !make_hosts(l->conf, database) || !note_tls_files(l, database))
+		return false;
+	if (database->password && database->password_file)
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "database \"%.64s\": \"password\" and \"password_file\" exclude each other", name);
+	if (database->password_file && !read_password_file(l, line, database_table.noun, database->password_file,
+							   value_find(&database_table, "password"), database))
 		return false;
 	if (is_fallback) {
 		l->conf->fallback = database;
@@ -672,6 +680,8 @@ static bool read_user(struct loader *l, const struct ini_line *line)
 	if (!user)
 		return false;
 	user->name = name;
+	if (user->password_file && !read_password_file(l, line, user_table.noun, user->password_file, &user_secret, user))
+		return false;
 	return index_put(&l->conf->storage->users, l->arena, name, user);
 }
 

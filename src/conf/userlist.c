@@ -46,13 +46,25 @@ static char *read_quoted(char *p, char **text, size_t *size)
 	return p;
 }
 
+/* Adds or replaces a user. False: no memory. */
+static bool add_user(struct userlist_storage *s, const char *user, size_t user_size, const char *secret, size_t secret_size)
+{
+	struct userlist_entry *entry = arena_take(s->arena, sizeof(*entry));
+
+	if (!entry || !(entry->user = arena_copy(s->arena, user, user_size)) ||
+	    !(entry->secret = arena_take(s->arena, sizeof(struct secret) + secret_size + 1)))
+		return false;
+	entry->secret->length = secret_size;
+	memcpy(entry->secret->bytes, secret, secret_size);
+	return index_put(&s->users, s->arena, entry->user, entry);
+}
+
 /* Parses the text, which has `size` bytes and one byte more. False: no memory. */
 static bool read_lines(struct userlist *list, char *text, size_t size, struct conf_problems *problems)
 {
 	struct userlist_storage *s = list->storage;
 	char *end = text + size, *line_end, *p, *user, *secret;
 	size_t user_size, secret_size;
-	struct userlist_entry *entry;
 
 	if (text_starts(text, "\xef\xbb\xbf"))
 		text += 3;
@@ -79,15 +91,16 @@ static bool read_lines(struct userlist *list, char *text, size_t size, struct co
 		user[user_size] = '\0';
 		if (index_get(&s->users, user))
 			conf_problem_add(problems, true, s->path, line, "user \"%.64s\" is listed twice; the last line counts", user);
-		entry = arena_take(s->arena, sizeof(*entry));
-		if (!entry || !(entry->user = arena_copy(s->arena, user, user_size)) ||
-		    !(entry->secret = arena_take(s->arena, sizeof(struct secret) + secret_size + 1)))
-			return false;
-		entry->secret->length = secret_size;
-		memcpy(entry->secret->bytes, secret, secret_size);
-		if (!index_put(&s->users, s->arena, entry->user, entry))
+		if (!add_user(s, user, user_size, secret, secret_size))
 			return false;
 	}
+	return true;
+}
+
+static bool list_entries(struct userlist *list)
+{
+	struct userlist_storage *s = list->storage;
+
 	list->entries = (struct userlist_entry **)index_objects(&s->users, s->arena, &list->count);
 	return list->entries;
 }
@@ -97,32 +110,54 @@ struct userlist *userlist_load(const char *path, struct conf_problems *problems)
 	struct arena *arena = arena_new(true);
 	struct userlist *list = arena ? arena_take(arena, sizeof(*list)) : NULL;
 	char *text;
-	size_t size;
-	bool is_whole;
+	size_t size = 0;
+	bool is_whole = true;
 
 	if (list)
 		list->storage = arena_take(arena, sizeof(*list->storage));
-	if (!list || !list->storage || !(list->storage->path = arena_copy(arena, path, strlen(path)))) {
+	if (!list || !list->storage || (path && !(list->storage->path = arena_copy(arena, path, strlen(path))))) {
 		arena_free(&arena);
 		conf_problem_add(problems, false, path, 0, "out of memory");
 		return NULL;
 	}
 	list->storage->arena = arena;
 	/* stat before reading: a change in between makes the list stale, so that it is read again. */
-	text = stat(path, &list->storage->seen) == 0 ? text_read_file(path, FILE_MOST, &size) : NULL;
-	if (!text) {
+	text = path && stat(path, &list->storage->seen) == 0 ? text_read_file(path, FILE_MOST, &size) : NULL;
+	if (path && !text) {
 		conf_problem_add(problems, false, path, 0, "cannot read the user list: %s", strerror(errno));
 		userlist_free(&list);
 		return NULL;
 	}
-	is_whole = read_lines(list, text, size, problems);
-	mem_wipe(text, size);
-	mem_free(text);
-	if (!is_whole) {
+	if (text) {
+		is_whole = read_lines(list, text, size, problems);
+		mem_wipe(text, size);
+		mem_free(text);
+	}
+	if (!is_whole || !list_entries(list)) {
 		conf_problem_add(problems, false, path, 0, "out of memory");
 		userlist_free(&list);
 	}
 	return list;
+}
+
+struct userlist *userlist_of_conf(const struct conf *conf, struct conf_problems *problems)
+{
+	struct userlist *list = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, problems) : NULL;
+	bool ok = true;
+
+	for (size_t i = 0; i < conf->user_count && ok; i++) {
+		const struct conf_user *u = conf->users[i];
+
+		if (!u->secret || (conf->settings.auth_file && !list))
+			continue;
+		ok = list || (list = userlist_load(NULL, problems)) != NULL;
+		ok = ok && add_user(list->storage, u->name, strlen(u->name), u->secret->bytes, u->secret->length);
+	}
+	if (ok && (!list || list_entries(list)))
+		return list;
+	conf_problem_add(problems, false, conf->path, 0, "out of memory");
+	userlist_free(&list);
+	return NULL;
 }
 
 const struct secret *userlist_find(const struct userlist *list, const char *user)
@@ -137,7 +172,7 @@ bool userlist_is_stale(const struct userlist *list)
 	const struct stat *seen = &list->storage->seen;
 	struct stat now;
 
-	if (stat(list->storage->path, &now) != 0)
+	if (!list->storage->path || stat(list->storage->path, &now) != 0)
 		return false;
 	return now.st_dev != seen->st_dev || now.st_ino != seen->st_ino || now.st_size != seen->st_size ||
 	       now.st_mtim.tv_sec != seen->st_mtim.tv_sec || now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;

@@ -271,7 +271,7 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	if (problems->errors == 0)
 		tls_contexts_make(&w->tls, &(struct tls_contexts){ .clients = NULL }, conf, false, problems);
-	users = problems->errors == 0 && set->auth_file ? userlist_load(set->auth_file, problems) : NULL;
+	users = problems->errors == 0 ? userlist_of_conf(conf, problems) : NULL;
 	if (users)
 		users_replace(w, users);
 	if (problems->errors == 0)
@@ -345,8 +345,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	process_limits(&conf->settings, &verifiers, &derivers);
 	if (is_about_tls)
 		tls_contexts_make(&tls, &w->tls, conf, conf->set && conf_is_tls_file(conf->set), problems);
-	if (conf->settings.auth_file)
-		users = userlist_load(conf->settings.auth_file, problems);
+	users = userlist_of_conf(conf, problems);
 	users_check(conf, users, problems);
 	if (problems->errors > 0) {
 		tls_contexts_drop(&tls);

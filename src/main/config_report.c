@@ -215,7 +215,7 @@ int config_report_check(const struct options *options)
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, user, &problems);
 		tls_contexts_make(&tls, &(struct tls_contexts){ .clients = NULL }, conf, false, &problems);
-		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
+		users = userlist_of_conf(conf, &problems);
 		users_check(conf, users, &problems);
 		if (users)
 			userlist_free(&users);

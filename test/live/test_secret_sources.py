@@ -78,3 +78,25 @@ def test_reload_without_the_file_changes_nothing(scene, postgres):
         weir.admin("RELOAD")
     assert shown(weir, "default_pool_size") == "20"
     assert weir.client().query("SELECT current_user").value == "app"
+
+
+@pytest.mark.parametrize("auth_file", [True, False])
+@pytest.mark.parametrize("auth_type", ["scram-sha-256", "md5", "plain"])
+def test_secret_of_a_user_from_a_file(scene, postgres, auth_type, auth_file):
+    path = scene.directory + "/app"
+    write(path, SECRETS["app"] + "\n")
+    weir = scene.weir({"p0": postgres}, users={"app": "not this one"}, auth_type=auth_type, server_tls_sslmode="require",
+                      sections={"users": {"app": "password_file=" + path, "admin": "password_file=" + path}},
+                      **({} if auth_file else {"auth_file": None}))
+    assert weir.client(password=SECRETS["app"]).query("SELECT current_user").value == "app"
+    assert weir.connect().refused(user="app", database="p0", password="not this one")["C"] == "28P01"
+    write(path, "another\n")
+    weir.users["admin"] = SECRETS["app"]
+    weir.admin("RELOAD")
+    assert weir.connect().refused(user="app", database="p0", password=SECRETS["app"])["C"] == "28P01"
+    # a list that is read again has the secret of the last RELOAD
+    if auth_file:
+        weir.write_users()
+        assert weir.connect().refused(user="app", database="p0", password="not this one")["C"] == "28P01"
+    text = weir.log() + str(weir.show("USERS"))
+    assert "another" not in text and SECRETS["app"] not in text

@@ -125,6 +125,9 @@ TEST(each_file_setting_is_checked)
 	snprintf(text, sizeof(text), SETTINGS "[databases]\na = password_file=%s\n", write_with("k", "secret\n", 0604));
 	CHECK_INT(check_text(text), 1);
 	CHECK(says(0, 4, "can read it (mode 0604)") && strstr(problems.items[0].text, "password_file"));
+	snprintf(text, sizeof(text), SETTINGS "[users]\na = password_file=%s\n", temp_path("k"));
+	CHECK_INT(check_text(text), 1);
+	CHECK(says(0, 4, "can read it (mode 0604)"));
 	snprintf(text, sizeof(text), SETTINGS "[databases]\na = sslrootcert=%s\n", write_with("f", "", 0646));
 	CHECK_INT(check_text(text), 1);
 	CHECK(says(0, 4, "can change it (mode 0646)") && strstr(problems.items[0].text, "sslrootcert"));

@@ -114,8 +114,8 @@ TEST(values_from_the_environment)
 TEST(password_files)
 {
 	const struct conf_database *d;
-	struct conf *conf;
-	char text[1024];
+	struct conf *conf, *fresh;
+	char text[1024], users[512];
 
 	snprintf(text, sizeof(text), "[pgweir]\nauth_type = trust\n[databases]\na = password_file='%s'\n* = password_file='%s'\n",
 		 temp_write("one", "it's a ${secret}\"\r\nmore\n"), temp_write("two", " two"));
@@ -127,6 +127,16 @@ TEST(password_files)
 	CHECK_TEXT(d->password->bytes, "it's a ${secret}\"");
 	CHECK_TEXT(conf->fallback->password->bytes, " two");
 	conf_drop(&conf);
+	snprintf(users, sizeof(users), "[pgweir]\nauth_type = trust\n[users]\nu = password_file='%s'\n", temp_path("two"));
+	conf = load(users);
+	REQUIRE(conf);
+	fresh = conf_with(conf, "auth_dbname", "x", &problems);
+	conf_drop(&conf);
+	REQUIRE(fresh && conf_user_find(fresh, "u")->secret);
+	CHECK_TEXT(conf_user_find(fresh, "u")->secret->bytes, " two");
+	conf_drop(&fresh);
+	CHECK(!load("[pgweir]\nauth_type = trust\n[users]\nu = password_file=/nonexistent\n"));
+	CHECK_ERROR(4, "user \"u\": \"password_file\" names \"/nonexistent\", which cannot be used: No such file or directory");
 	temp_write("one", "\nsecret\n");
 	CHECK(!load(text));
 	CHECK_ERROR(4, "database \"a\": \"password_file\" names \"");
