@@ -16,6 +16,7 @@
 #include "main/daemon.h"
 #include "main/hash_password.h"
 #include "main/options.h"
+#include "main/top.h"
 #include "main/turn.h"
 #include "net/loop_memory.h"
 #include "verify/child.h"
@@ -494,11 +495,13 @@ int main(int argc, char **argv)
 	uint8_t key[HASH_KEY];
 	struct conf *conf;
 	size_t fd_count;
+	bool is_top;
 	int status;
 
 	/* does not return in a verifier */
 	verify_child_run(argc, argv);
-	if (!options_read(&options, argc, argv))
+	is_top = argc > 1 && strcmp(argv[1], "top") == 0;
+	if (!is_top && !options_read(&options, argc, argv))
 		return 1;
 	if (RAND_bytes(key, sizeof(key)) != 1) {
 		log_fatal("no random numbers");
@@ -507,6 +510,8 @@ int main(int argc, char **argv)
 	/* before any table exists */
 	hash_set_key(key);
 	mem_wipe(key, sizeof(key));
+	if (is_top)
+		return top_run(argc - 1, argv + 1);
 	switch (options.action) {
 	case OPTIONS_HELP:		/* options_read() has printed it */
 		return 0;

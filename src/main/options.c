@@ -38,6 +38,7 @@ static void print_help(void)
 	      "\n"
 	      "Usage:\n"
 	      "  pgweir [OPTION]... FILE.ini\n"
+	      "  pgweir top [OPTION]... [FILE.ini | CONNECTION STRING]    show the pools; see pgweir top --help\n"
 	      "  pgweir --hash-password [md5|scram-sha-256] [USER]\n"
 	      "\n"
 	      "Options:\n"

@@ -1,0 +1,38 @@
+#ifndef MAIN_TOP_CONNECTION_H
+#define MAIN_TOP_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * A client of the console of a pgweir, for `pgweir top`: blocking, with a time limit for each answer. It speaks to Unix sockets and TCP without TLS,
+ * and logs in with a password in clear text, MD5 or SCRAM-SHA-256.
+ */
+struct console_address {
+	char host[256];			/* a directory with a socket, a name or an address */
+	char port[16];
+	char user[256], password[256], database[256];
+};
+
+/* Reads `argument`: a connection string of libpq (key=value pairs or a URI), or the path of a configuration file, of which unix_socket_dir or
+   listen_addr, and listen_port, are used. PGUSER, PGPASSWORD, PGHOST and PGPORT apply as in libpq. False: `why` has the reason. */
+bool console_address_read(struct console_address *address, const char *argument, char *why, size_t size);
+
+/* Rows of an answer: `cells` has count * columns texts; the first `columns` texts in `names`. */
+struct console_rows {
+	char **names, **cells;
+	size_t columns, count;
+};
+
+struct console_connection;
+/* NULL: `why` has the reason. */
+struct console_connection *console_connect(const struct console_address *address, char *why, size_t size);
+/* Sends a command. False: `why` has the reason, and the connection must be closed. */
+bool console_ask(struct console_connection *connection, const char *command, struct console_rows *rows, char *why, size_t size);
+/* Returns the cell of the row in the column of this name; "": no such column. */
+const char *console_cell(const struct console_rows *rows, size_t row, const char *name);
+void console_rows_free(struct console_rows *rows);
+/* Sets *connection to NULL; NULL is allowed. */
+void console_disconnect(struct console_connection **connection);
+
+#endif

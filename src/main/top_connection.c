@@ -1,0 +1,559 @@
+/*
+ * A client of the console: see main/top_connection.h.
+ *
+ * Invariant: between two calls the connection is idle, and `in` is empty.
+ */
+#include "main/top_connection.h"
+
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "conf/conf.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "pg/message.h"
+#include "pg/password.h"
+#include "pg/scram.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ANSWER_SECONDS 5		/* for each read and write */
+#define MESSAGE_MOST (16 << 20)		/* bytes of one message */
+#define ANSWER_MOST (64 << 20)		/* bytes of all rows of an answer */
+
+struct console_connection {
+	int fd;
+	struct bytes in;		/* received; complete messages are consumed */
+	size_t taken;			/* bytes of the last message, which the next read consumes */
+	struct scram_prover prover;
+};
+
+/* ---- addresses ---- */
+
+/* Sets a key of a connection string. */
+static bool set_key(struct console_address *a, const char *key, const char *value, char *why, size_t size)
+{
+	const struct { const char *key; char *to; size_t size; } keys[] = {
+		{ "host", a->host, sizeof(a->host) }, { "hostaddr", a->host, sizeof(a->host) }, { "port", a->port, sizeof(a->port) },
+		{ "user", a->user, sizeof(a->user) }, { "password", a->password, sizeof(a->password) },
+		{ "dbname", a->database, sizeof(a->database) },
+	};
+
+	if ((strcmp(key, "sslmode") == 0 && (strcmp(value, "require") == 0 || text_starts(value, "verify"))) ||
+	    (strcmp(key, "channel_binding") == 0 && strcmp(value, "require") == 0)) {
+		snprintf(why, size, "%s=%s: this client does not use TLS", key, value);
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(keys[i].key, key) == 0 && !text_copy(keys[i].to, keys[i].size, value)) {
+			snprintf(why, size, "%s is too long", key);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* key = value pairs; a value in single quotes may have blanks; a backslash quotes the next character. */
+static bool read_pairs(struct console_address *a, const char *at, char *why, size_t size)
+{
+	char key[64], value[256];
+
+	for (at += strspn(at, " \t\n"); *at; at += strspn(at, " \t\n")) {
+		size_t length = strcspn(at, "= \t\n"), used = 0;
+		bool is_quoted;
+
+		if (length >= sizeof(key) || at[length + strspn(at + length, " \t\n")] != '=') {
+			snprintf(why, size, "\"%.40s\" is no key=value pair", at);
+			return false;
+		}
+		snprintf(key, sizeof(key), "%.*s", (int)length, at);
+		at = strchr(at + length, '=') + 1;
+		at += strspn(at, " \t\n");
+		is_quoted = *at == '\'';
+		at += is_quoted;
+		while (*at && (is_quoted ? *at != '\'' : !strchr(" \t\n", *at))) {
+			at += *at == '\\' && at[1];
+			if (used + 1 < sizeof(value))
+				value[used++] = *at;
+			at++;
+		}
+		value[used] = '\0';
+		at += is_quoted && *at;
+		if (!set_key(a, key, value, why, size))
+			return false;
+	}
+	return true;
+}
+
+/* Copies a part of a URI, and decodes %XX. */
+static void decode(char *to, size_t size, const char *from, size_t length)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < length && used + 1 < size; i++) {
+		unsigned code;
+
+		if (from[i] == '%' && i + 2 < length + 0 && sscanf(from + i + 1, "%2x", &code) == 1) {
+			to[used++] = (char)code;
+			i += 2;
+		} else {
+			to[used++] = from[i];
+		}
+	}
+	to[used] = '\0';
+}
+
+/* [user[:password]@][host][:port][/database][?key=value&...] */
+static bool read_uri(struct console_address *a, const char *at, char *why, size_t size)
+{
+	size_t authority = strcspn(at, "/?"), length;
+	const char *sign = memchr(at, '@', authority), *colon, *end = at + authority;
+	char key[64], value[256];
+
+	if (sign) {
+		colon = memchr(at, ':', (size_t)(sign - at));
+		decode(a->user, sizeof(a->user), at, (size_t)((colon ? colon : sign) - at));
+		if (colon)
+			decode(a->password, sizeof(a->password), colon + 1, (size_t)(sign - colon - 1));
+		at = sign + 1;
+	}
+	if (*at == '[') {
+		at++;
+		length = strcspn(at, "]");
+		colon = at[length] == ']' && at[length + 1] == ':' ? at + length + 1 : NULL;
+	} else {
+		colon = memchr(at, ':', (size_t)(end - at));
+		length = (size_t)((colon ? colon : end) - at);
+	}
+	if (length > 0)
+		decode(a->host, sizeof(a->host), at, length);
+	if (colon)
+		decode(a->port, sizeof(a->port), colon + 1, (size_t)(end - colon - 1));
+	if (*end == '/') {
+		length = strcspn(end + 1, "?");
+		if (length > 0)
+			decode(a->database, sizeof(a->database), end + 1, length);
+		end += 1 + length;
+	}
+	while (*end == '?' || *end == '&') {
+		length = strcspn(++end, "=&");
+		decode(key, sizeof(key), end, length);
+		end += length + (end[length] == '=');
+		length = strcspn(end, "&");
+		decode(value, sizeof(value), end, length);
+		end += length;
+		if (!set_key(a, key, value, why, size))
+			return false;
+	}
+	return true;
+}
+
+/* The address at which a process with this configuration listens. */
+static bool read_file(struct console_address *a, const char *path, char *why, size_t size)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct conf *conf = conf_load(path, &problems);
+	const struct settings *s;
+
+	if (!conf) {
+		snprintf(why, size, "%s: %s", path, problems.count > 0 ? problems.items[0].text : "out of memory");
+		conf_problems_free(&problems);
+		return false;
+	}
+	conf_problems_free(&problems);
+	s = &conf->settings;
+	if (s->unix_socket_dir && *s->unix_socket_dir)
+		text_copy(a->host, sizeof(a->host), s->unix_socket_dir);
+	else if (s->listen_addr && *s->listen_addr && strcmp(s->listen_addr, "*") != 0)
+		snprintf(a->host, sizeof(a->host), "%.*s", (int)strcspn(s->listen_addr, ", "), s->listen_addr);
+	else
+		text_copy(a->host, sizeof(a->host), "localhost");
+	snprintf(a->port, sizeof(a->port), "%lld", (long long)s->listen_port);
+	conf_drop(&conf);
+	return true;
+}
+
+static const char *environment(const char *name, const char *otherwise)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : otherwise;
+}
+
+bool console_address_read(struct console_address *a, const char *argument, char *why, size_t size)
+{
+	bool is_uri = text_starts(argument, "postgres://") || text_starts(argument, "postgresql://");
+
+	memset(a, 0, sizeof(*a));
+	text_copy(a->host, sizeof(a->host), environment("PGHOST", "localhost"));
+	text_copy(a->port, sizeof(a->port), environment("PGPORT", "6432"));
+	text_copy(a->user, sizeof(a->user), environment("PGUSER", "pgweir"));
+	text_copy(a->password, sizeof(a->password), environment("PGPASSWORD", ""));
+	text_copy(a->database, sizeof(a->database), "pgweir");
+	if (is_uri)
+		return read_uri(a, strstr(argument, "://") + 3, why, size);
+	if (strchr(argument, '=') && *argument != '/' && *argument != '.')
+		return read_pairs(a, argument, why, size);
+	return read_file(a, argument, why, size);
+}
+
+/* ---- messages ---- */
+
+static bool fail(char *why, size_t size, const char *what)
+{
+	snprintf(why, size, "%s: %s", what, errno == EAGAIN ? "no answer in time" : errno ? strerror(errno) : "the connection was closed");
+	return false;
+}
+
+/* Sends and frees the messages. */
+static bool put(struct console_connection *c, struct bytes *out, char *why, size_t size)
+{
+	ssize_t n = 0;
+
+	for (size_t at = 0; !out->failed && at < bytes_size(out); at += (size_t)n) {
+		n = send(c->fd, bytes_front(out) + at, bytes_size(out) - at, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n < 0)
+			break;
+	}
+	if (out->failed)
+		errno = ENOMEM;
+	if (out->failed || n < 0)
+		fail(why, size, "cannot send");
+	n = out->failed ? -1 : n;
+	bytes_wipe(out);
+	return n >= 0;
+}
+
+/* Receives the next message, which is valid until the next call. */
+static bool get(struct console_connection *c, uint8_t *type, const uint8_t **body, size_t *here, char *why, size_t size)
+{
+	size_t need;
+	ssize_t n;
+
+	bytes_consume(&c->in, c->taken);
+	c->taken = 0;
+	for (;;) {
+		need = bytes_size(&c->in) < PG_HEADER ? PG_HEADER : 1 + (size_t)pg_u32_at(bytes_front(&c->in) + 1);
+		if (need < PG_HEADER || need > MESSAGE_MOST) {
+			snprintf(why, size, "the answer is not of the protocol of PostgreSQL");
+			return false;
+		}
+		if (need > PG_HEADER || bytes_size(&c->in) >= PG_HEADER)
+			if (bytes_size(&c->in) >= need)
+				break;
+		if (!bytes_reserve(&c->in, 65536)) {
+			errno = ENOMEM;
+			return fail(why, size, "cannot receive");
+		}
+		n = recv(c->fd, c->in.data + c->in.end, 65536, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			errno = 0;
+		if (n <= 0)
+			return fail(why, size, "cannot receive");
+		c->in.end += (size_t)n;
+	}
+	*type = *bytes_front(&c->in);
+	*body = bytes_front(&c->in) + PG_HEADER;
+	*here = need - PG_HEADER;
+	c->taken = need;
+	return true;
+}
+
+/* ---- login ---- */
+
+static bool say_error(const uint8_t *body, size_t here, char *why, size_t size)
+{
+	struct pg_error e;
+
+	pg_error_read(body, here, &e);
+	text_copy(why, size, *e.message ? e.message : "the server refuses");
+	return false;
+}
+
+/* Continues SCRAM with data of the server; NULL: begins. */
+static bool scram(struct console_connection *c, const char *password, const char *data, size_t length, struct bytes *out, char *why, size_t size)
+{
+	uint8_t salted[SCRAM_KEY], stored[SCRAM_KEY];
+	const char *reason = "SCRAM failed";
+	enum scram_result result = scram_prover_step(&c->prover, data, length, NULL, NULL, out, &reason);
+
+	if (result == SCRAM_PENDING &&
+	    scram_salted_derive(password, c->prover.salt, c->prover.salt_size, c->prover.iterations, salted) &&
+	    scram_keys_of_salted(salted, c->prover.client_key, stored, c->prover.server_key)) {
+		c->prover.have_keys = true;
+		result = scram_prover_step(&c->prover, data, length, NULL, NULL, out, &reason);
+	}
+	mem_wipe(salted, sizeof(salted));
+	if (result == SCRAM_DONE || result == SCRAM_CONTINUE)
+		return true;
+	snprintf(why, size, "%s", reason);
+	return false;
+}
+
+/* Answers an Authentication message. */
+static bool authenticate(struct console_connection *c, const struct console_address *a, const uint8_t *body, size_t here, char *why, size_t size)
+{
+	uint32_t code = here < 4 ? UINT32_MAX : pg_u32_at(body);
+	char secret[MD5_SECRET + 1], answer[MD5_SECRET + 1];
+	struct bytes out = BYTES_EMPTY, data = BYTES_EMPTY;
+	bool ok = true;
+
+	switch (code) {
+	case 0:
+		return true;
+	case 3:
+		pg_build_string(&out, 'p', a->password);
+		break;
+	case 5:
+		if (here < 8 || !md5_secret(a->password, a->user, secret) || !md5_answer(secret, body + 4, answer)) {
+			snprintf(why, size, "MD5 authentication is not possible");
+			return false;
+		}
+		pg_build_string(&out, 'p', answer);
+		break;
+	case 10:
+		ok = scram(c, a->password, NULL, 0, &data, why, size);
+		pg_build_sasl_initial(&out, "SCRAM-SHA-256", bytes_front(&data), bytes_size(&data));
+		break;
+	case 11:
+	case 12:
+		ok = scram(c, a->password, (const char *)body + 4, here - 4, &data, why, size);
+		if (code == 11)
+			pg_build(&out, 'p', bytes_front(&data), bytes_size(&data));
+		break;
+	default:
+		snprintf(why, size, "the authentication method %u is not supported", (unsigned)code);
+		return false;
+	}
+	bytes_wipe(&data);
+	if (!ok)
+		bytes_wipe(&out);
+	return ok && put(c, &out, why, size);
+}
+
+static bool log_in(struct console_connection *c, const struct console_address *a, char *why, size_t size)
+{
+	const char *pairs[] = { "user", a->user, "database", a->database, "application_name", "pgweir top" };
+	uint8_t nonce[SCRAM_NONCE_RAW], type;
+	struct bytes out = BYTES_EMPTY;
+	const uint8_t *body;
+	size_t here;
+
+	if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
+		snprintf(why, size, "no random numbers");
+		return false;
+	}
+	scram_prover_init(&c->prover, nonce);
+	c->prover.may_derive = true;
+	pg_build_startup(&out, 3 << 16, pairs, sizeof(pairs) / sizeof(pairs[0]));
+	if (!put(c, &out, why, size))
+		return false;
+	while (get(c, &type, &body, &here, why, size)) {
+		if (type == PGS_READY)
+			return true;
+		if (type == PGS_ERROR)
+			return say_error(body, here, why, size);
+		if (type == PGS_AUTHENTICATION && !authenticate(c, a, body, here, why, size))
+			return false;
+	}
+	return false;
+}
+
+/* Returns a connected socket, -1: errno. */
+static int open_socket(const struct sockaddr *to, socklen_t size)
+{
+	const struct timeval limit = { .tv_sec = ANSWER_SECONDS };
+	int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (connect(fd, to, size) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int reach(const struct console_address *a, char *why, size_t size)
+{
+	struct addrinfo wanted = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+	struct sockaddr_un local = { .sun_family = AF_UNIX };
+	char what[600];
+	int fd = -1, error;
+
+	snprintf(what, sizeof(what), "cannot connect to %s, port %s", a->host, a->port);
+	errno = ENAMETOOLONG;
+	if (*a->host == '/' || *a->host == '@') {
+		if (snprintf(local.sun_path, sizeof(local.sun_path), "%s/.s.PGSQL.%s", a->host, a->port) < (int)sizeof(local.sun_path)) {
+			size_t length = strlen(local.sun_path);
+
+			if (*a->host == '@')
+				local.sun_path[0] = '\0';
+			fd = open_socket((const struct sockaddr *)&local, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (*a->host != '@')));
+		}
+	} else if ((error = getaddrinfo(a->host, a->port, &wanted, &found)) != 0) {
+		snprintf(why, size, "%s: %s", what, gai_strerror(error));
+		return -1;
+	}
+	for (const struct addrinfo *i = found; i && fd < 0; i = i->ai_next)
+		fd = open_socket(i->ai_addr, i->ai_addrlen);
+	error = errno;
+	if (found)
+		freeaddrinfo(found);
+	errno = error;
+	if (fd < 0)
+		fail(why, size, what);
+	return fd;
+}
+
+struct console_connection *console_connect(const struct console_address *a, char *why, size_t size)
+{
+	struct console_connection *c = mem_must(sizeof(*c));
+
+	memset(c, 0, sizeof(*c));
+	c->fd = reach(a, why, size);
+	if (c->fd < 0)
+		mem_free(c);
+	else if (!log_in(c, a, why, size))
+		console_disconnect(&c);
+	else
+		return c;
+	return NULL;
+}
+
+void console_disconnect(struct console_connection **place)
+{
+	struct console_connection *c = *place;
+
+	*place = NULL;
+	if (!c)
+		return;
+	close(c->fd);
+	scram_prover_clear(&c->prover);
+	bytes_free(&c->in);
+	mem_free(c);
+}
+
+/* ---- commands ---- */
+
+/* Returns a copy of `size` bytes with a NUL. */
+static char *copy_of(const uint8_t *from, size_t size)
+{
+	char *copy = mem_must(size + 1);
+
+	memcpy(copy, from, size);
+	copy[size] = '\0';
+	return copy;
+}
+
+/* Reads a RowDescription: names, each followed by 18 bytes. False: malformed. */
+static bool take_names(struct console_rows *rows, const uint8_t *at, size_t here)
+{
+	const uint8_t *end = at + here, *nul;
+	size_t count = here < 2 ? 0 : (size_t)at[0] << 8 | at[1];
+
+	if (rows->names || here < 2)
+		return false;
+	rows->names = mem_must((count + 1) * sizeof(*rows->names));
+	for (at += 2; rows->columns < count; at = nul + 19) {
+		nul = memchr(at, 0, (size_t)(end - at));
+		if (!nul || end - nul < 19)
+			return false;
+		rows->names[rows->columns++] = copy_of(at, (size_t)(nul - at));
+	}
+	return true;
+}
+
+static bool take_row(struct console_rows *rows, const uint8_t *at, size_t here)
+{
+	const uint8_t *end = at + here;
+	size_t count = here < 2 ? 0 : (size_t)at[0] << 8 | at[1];
+
+	if (count == 0 || count != rows->columns)
+		return false;
+	if ((rows->count & (rows->count + 1)) == 0) {
+		char **more = mem_resize(rows->cells, 2 * (rows->count + 1) * count * sizeof(*more));
+
+		if (!more)
+			return false;
+		rows->cells = more;
+	}
+	at += 2;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t length = end - at < 4 ? 0 : pg_u32_at(at);
+		bool is_bad = end - at < 4 || (length != UINT32_MAX && (size_t)(end - at - 4) < length);
+
+		/* the row counts with all its cells */
+		rows->cells[rows->count * count + i] = copy_of(at + 4, is_bad || length == UINT32_MAX ? 0 : length);
+		at = is_bad ? end : at + 4 + (length == UINT32_MAX ? 0 : length);
+	}
+	rows->count++;
+	return true;
+}
+
+bool console_ask(struct console_connection *c, const char *command, struct console_rows *rows, char *why, size_t size)
+{
+	struct bytes out = BYTES_EMPTY;
+	size_t here, sum = 0;
+	const uint8_t *body;
+	uint8_t type;
+
+	*rows = (struct console_rows){ NULL, NULL, 0, 0 };
+	pg_build_string(&out, PGC_QUERY, command);
+	if (!put(c, &out, why, size))
+		return false;
+	while (get(c, &type, &body, &here, why, size)) {
+		bool ok = true;
+
+		sum += here;
+		if (type == PGS_READY) {
+			bytes_consume(&c->in, c->taken);
+			c->taken = 0;
+			return true;
+		}
+		if (type == PGS_ERROR)
+			return say_error(body, here, why, size);
+		if (type == PGS_ROW_DESCRIPTION)
+			ok = take_names(rows, body, here);
+		else if (type == PGS_ROW)
+			ok = take_row(rows, body, here);
+		if (!ok || sum > ANSWER_MOST) {
+			snprintf(why, size, "the answer to %s is malformed", command);
+			return false;
+		}
+	}
+	return false;
+}
+
+const char *console_cell(const struct console_rows *rows, size_t row, const char *name)
+{
+	for (size_t i = 0; i < rows->columns; i++)
+		if (strcmp(rows->names[i], name) == 0)
+			return rows->cells[row * rows->columns + i];
+	return "";
+}
+
+void console_rows_free(struct console_rows *rows)
+{
+	for (size_t i = 0; i < rows->columns; i++)
+		mem_free(rows->names[i]);
+	for (size_t i = 0; i < rows->count * rows->columns; i++)
+		mem_free(rows->cells[i]);
+	mem_free(rows->names);
+	mem_free(rows->cells);
+	*rows = (struct console_rows){ NULL, NULL, 0, 0 };
+}
