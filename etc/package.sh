@@ -1,0 +1,355 @@
+#!/bin/sh
+#
+# Builds a Debian package of pgweir for the release of this machine, checks it with lintian, and tests it in a fresh root directory with
+# systemd and PostgreSQL: sh etc/package.sh [OPTION...]
+#
+#	--output DIR	put the package there; otherwise in the working directory
+#	--no-test	leave out the fresh root, which needs root privileges
+#	--build-dir DIR	keep the archive of the fresh root there, for the next run
+#
+# MAINTAINER="Name <address>" is the maintainer of the package. The last line counts the checks; the status is 0 only if none failed.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+. "$top/etc/setup.sh"
+
+output=.
+fresh=yes
+take_option() {
+	taken=1
+	case $1 in
+	--output)
+		[ $# -gt 1 ] || fail "--output wants a directory" "sh $0 --help"
+		output=$2 taken=2
+		;;
+	--no-test) fresh=no ;;
+	*) fail "\"$1\" is no option" "sh $0 --help" ;;
+	esac
+}
+. "$top/test/options.sh"
+
+passed=0
+failed=0
+
+# WHAT COMMAND...: one check; shows the output of a failed command.
+check() {
+	what=$1
+	shift
+	if "$@" >"$room/check.log" 2>&1; then
+		passed=$((passed + 1))
+		return
+	fi
+	tail -n 40 "$room/check.log"
+	say "FAILED: $what"
+	failed=$((failed + 1))
+}
+
+# ---- The package
+
+# FILE NAME: the licence as debian/copyright wants it.
+stanza() {
+	sed -n 's/^Copyright (c) /Copyright: /p' "$1"
+	echo "License: $2"
+	sed -e '/^The MIT License/d' -e '/^Copyright/d' -e 's/^$/./' -e 's/^/ /' "$1" | sed -n '/[^ .]/,$p'
+}
+
+# VERSION: writes debian/ of the tree in $room/tree from the templates.
+write_debian() {
+	tree=$room/tree
+	libraries="debhelper-compat (= 13)"
+	for name in $BUILD_PACKAGES $LIBRARIES; do
+		libraries="$libraries, $name"
+	done
+	rm -rf "$tree/debian"
+	mkdir "$tree/debian" "$tree/debian/source"
+	echo "3.0 (native)" >"$tree/debian/source/format"
+	cp -p "$tree"/etc/debian/* "$tree/debian"
+	stanza "$tree/LICENSE" ISC >"$room/license"
+	stanza "$tree/src/web/uPlot.LICENSE" Expat >"$room/uplot"
+	sed -i -e "s|@VERSION@|$1|" -e "s|@MAINTAINER@|${MAINTAINER:-The pgweir authors <pgweir@packages.invalid>}|" \
+		-e "s|@RELEASE@|$release|" -e "s|@DATE@|$(date -R)|" -e "s|@BUILD_DEPENDS@|$libraries|" \
+		-e "/@LICENSE@/{r $room/license
+		d}" -e "/@UPLOT_LICENSE@/{r $room/uplot
+		d}" "$tree/debian/control" "$tree/debian/changelog" "$tree/debian/copyright"
+	sed -i "s/^\(#define PGWEIR_VERSION \).*/\1\"$1\"/" "$tree/include/base/version.h"
+	[ "$(id -u)" != 0 ] || chown -R "$account:" "$tree"
+}
+
+# VERSION: builds $room/pgweir_VERSION_ARCHITECTURE.deb.
+build_package() {
+	write_debian "$1"
+	build=$room/tree
+	build_step dpkg-buildpackage -b -us -uc -nc -j"$(nproc)"
+}
+
+# ---- The fresh root
+
+# FILE [PACKAGES]: an archive of a new root.
+archive_root() {
+	say "Making a root with mmdebstrap"
+	# the machine's own sources, if they are in one file
+	sources=/etc/apt/sources.list.d/debian.sources
+	[ -e "$sources" ] || sources=
+	mmdebstrap --quiet --format=tar --variant=minbase ${2:+"--include=$2"} "$release" "$1.new" ${sources:+"$sources"} >"$room/mmdebstrap.log" 2>&1 || {
+		tail -n 20 "$room/mmdebstrap.log" >&2
+		fail "mmdebstrap could not make a root" "read the lines above"
+	}
+	mv "$1.new" "$1"
+}
+
+# Unpacks a root with the packages that pgweir depends on, and those that the tests need.
+make_root() {
+	needed=$(dpkg-deb -f "$package" Depends | sed -e 's/([^)]*)//g' -e 's/|[^,]*//g' -e 's/ //g')
+	needed=$needed,systemd-sysv,postgresql,logrotate,openssl
+	archive=$builds/root-$release-$(echo "$needed" | cksum | cut -d' ' -f1).tar
+	[ -e "$archive" ] || archive_root "$archive" "$needed"
+	root=$room/root
+	mkdir "$root"
+	at_exit "rm -rf --one-file-system '$root'"
+	tar -C "$root" -xf "$archive"
+}
+
+# COMMAND...: runs it in the fresh root.
+inside() {
+	nsenter --target "$init" --all -- "$@" </dev/null
+}
+
+# WHAT COMMAND...: repeats the command for at most a minute until it succeeds.
+until_true() {
+	what=$1
+	shift
+	tries=600
+	until "$@" >/dev/null 2>&1; do
+		tries=$((tries - 1))
+		[ "$tries" != 0 ] || fail "waited in vain: $what" "run it again with more time"
+		sleep 0.1
+	done
+}
+
+init_is_up() {
+	init=$(cat "/proc/$machine/task/$machine/children") && init=${init%% *} && [ -n "$init" ] &&
+		inside systemctl is-system-running --wait
+}
+
+# systemd-nspawn without a systemd around has two control groups of its own, and leaves them behind.
+boot() {
+	keep=
+	init=
+	[ -d /run/systemd/system ] || keep=--keep-unit
+	systemd-nspawn --quiet --directory="$root" --boot --register=no $keep --private-network --console=pipe \
+		>"$room/boot.log" 2>&1 </dev/null &
+	machine=$!
+	at_exit halt
+	until_true "systemd in the fresh root" init_is_up
+}
+
+halt() {
+	exec 3>&- 4>&- 5>&- 6>&-
+	kill -KILL "$machine" ${init:+"$init"} 2>/dev/null || :
+	wait "$machine" 2>/dev/null || :
+	[ -z "$init" ] || until_true "the end of the fresh root" not kill -0 "$init"
+	here=/sys/fs/cgroup/systemd$(sed -n 's/^[0-9]*:name=systemd:\(.*\)/\1/p' /proc/self/cgroup)
+	[ -d /run/systemd/system ] || find "$here/payload" "$here/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || :
+}
+
+as_postgres() {
+	inside runuser -u postgres -- psql -XAtq "$@"
+}
+
+# DATABASE [OPTIONS] SQL: through pgweir.
+query() {
+	inside env PGPASSWORD=app-secret psql -XAtq "host=127.0.0.1 port=6432 user=app dbname=$1" -c "$2"
+}
+
+# SQL: on the console, as the account of the service.
+console() {
+	inside timeout 60 runuser -u pgweir -- psql -XAtq -h /run/pgweir -p 6432 pgweir -c "$1"
+}
+
+# VALUE COMMAND...: whether the command prints the value.
+prints() {
+	wanted=$1
+	shift
+	printed=$("$@") || return
+	[ "$printed" = "$wanted" ] || {
+		echo "printed \"$printed\", not \"$wanted\""
+		return 1
+	}
+}
+
+# FILE PATTERN: whether a line matches.
+has_line() {
+	grep -q -e "$2" "$1"
+}
+
+not() {
+	! "$@"
+}
+
+main_pid() {
+	inside systemctl show -P MainPID pgweir.service
+}
+
+# PID: whether it runs in the fresh root.
+runs() {
+	inside test -d "/proc/$1"
+}
+
+any_runs() {
+	inside sh -c 'grep -qx pgweir /proc/[0-9]*/comm'
+}
+
+# PATH: what the HTTP endpoint answers.
+get() {
+	inside bash -c 'exec 3<>/dev/tcp/127.0.0.1/8432 && printf "GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n" "$1" >&3 && cat <&3' bash "$1" |
+		grep -a "$2"
+}
+
+# NAME [OPTIONS]: a psql that stays connected; it reads $room/NAME and writes $room/NAME.out.
+connect() {
+	mkfifo "$room/$1"
+	nsenter --target "$init" --all -- env PGPASSWORD=app-secret psql -XAtq \
+		"host=127.0.0.1 port=6432 user=app dbname=shop application_name=$1 ${2-sslmode=disable}" <"$room/$1" >"$room/$1.out" 2>&1 &
+}
+
+# NAME LINE...: waits for the line in the output of the client.
+wait_line() {
+	until_true "$1 prints $2" grep -q -x -e "$2" "$room/$1.out"
+}
+
+# The package's own configuration, and what an administrator adds.
+test_install() {
+	check "the package installs" inside dpkg -i "/root/${package##*/}"
+	check "the service starts" prints active inside systemctl is-active pgweir.service
+	check "the service starts at boot" prints enabled inside systemctl is-enabled pgweir.service
+	check "systemd does not own the sockets" prints disabled inside sh -c 'systemctl is-enabled pgweir.socket || :'
+	check "only the service reads the secrets" prints "root:pgweir 640" inside stat -c "%U:%G %a" /etc/pgweir/userlist.txt
+	check "only the service reads the log" prints "pgweir:pgweir 750" inside stat -c "%U:%G %a" /var/log/pgweir
+	check "pgweir --check accepts the configuration" inside runuser -u pgweir -- pgweir --check /etc/pgweir/pgweir.ini
+	check "manual pages" inside sh -c 'cd /usr/share/man && ls man1/pgweir.1.gz man5/pgweir.5.gz man5/pgweir-console.5.gz'
+	check "the configuration is the administrator's" prints 3 inside sh -c 'dpkg-query -W -f "\${Conffiles}" pgweir | grep -c " /etc/"'
+	check "systemd finds little exposure" inside systemd-analyze security --no-pager --threshold=20 pgweir.service
+
+	as_postgres -c "CREATE ROLE app LOGIN PASSWORD 'app-secret'" -c "CREATE DATABASE shop OWNER app"
+	printf '"app" "app-secret"\n' >>"$root/etc/pgweir/userlist.txt"
+	inside openssl req -x509 -newkey rsa:2048 -nodes -days 10 -subj /CN=localhost -keyout /etc/pgweir/key.pem -out /etc/pgweir/cert.pem 2>/dev/null
+	inside chown pgweir: /etc/pgweir/key.pem
+	sed -i 's/^;server_tls_sslmode/server_tls_sslmode/' "$root/etc/pgweir/pgweir.ini"
+	printf '%s\n' 'http_listen_port = 8432' 'client_tls_sslmode = allow' 'client_tls_key_file = /etc/pgweir/key.pem' \
+		'client_tls_cert_file = /etc/pgweir/cert.pem' >>"$root/etc/pgweir/pgweir.ini"
+	pid=$(main_pid)
+	check "reload" inside systemctl reload pgweir.service
+	check "a query" prints 42 query shop "SELECT 6 * 7"
+	check "the page" get / "<title>"
+	check "the metrics" get /metrics "^pgbouncer_up 1"
+	check "a reload keeps the process" prints "$pid" main_pid
+	check "logrotate" inside logrotate --force /etc/logrotate.d/pgweir
+	until_true "a new log file" test -s "$root/var/log/pgweir/pgweir.log"
+	check "the old log file" test -s "$root/var/log/pgweir/pgweir.log.1"
+}
+
+# `owner` holds a lock in a transaction, `waiter` waits for the lock, `idle` is idle, and `secret` has TLS.
+test_upgrade() {
+	for client in owner waiter idle "secret sslmode=require"; do
+		# shellcheck disable=SC2086
+		connect $client
+	done
+	exec 3>"$room/owner" 4>"$room/waiter" 5>"$room/idle" 6>"$room/secret"
+	echo "CREATE TABLE t (i int); BEGIN; LOCK TABLE t; INSERT INTO t VALUES (1); SELECT 'locked'; SELECT pg_backend_pid();" >&3
+	wait_line owner locked
+	echo "SELECT 'rows', count(*) FROM t;" >&4
+	until_true "the waiter's query" prints 1 as_postgres -c "SELECT count(*) FROM pg_locks WHERE NOT granted"
+	echo "SET search_path = pg_catalog; SELECT 'ready';" >&5
+	echo "SELECT 'ready';" >&6
+	wait_line idle ready
+	wait_line secret ready
+	pid=$(main_pid)
+	check "the upgrade" inside dpkg -i "/root/${newer##*/}"
+	check "the service is active" prints active inside systemctl is-active pgweir.service
+	check "another process serves" not prints "$pid" main_pid
+	check "the new version serves" prints "pgweir $next)" sh -c 'echo "$1" | grep -o "pgweir .*"' sh "$(console 'SHOW VERSION')"
+	check "no restart" prints 0 inside systemctl show -P NRestarts pgweir.service
+	echo "SELECT 'pid', pg_backend_pid(); COMMIT; SELECT 'committed';" >&3
+	wait_line owner committed
+	check "the transaction keeps its server" has_line "$room/owner.out" "^pid|$(sed -n '2p' "$room/owner.out")$"
+	wait_line waiter 'rows|1'
+	echo "SELECT 'path', current_setting('search_path');" >&5
+	wait_line idle 'path|pg_catalog'
+	check "the TLS client keeps the old process" runs "$pid"
+	echo "SELECT 'again';" >&6
+	wait_line secret again
+	exec 6>&-
+	until_true "the end of the old process" not runs "$pid"
+	check "no client has lost its connection" not grep -i "connection\|error\|fatal" "$room/owner.out" "$room/waiter.out" "$room/idle.out" "$room/secret.out"
+	check "the administrator's configuration stays" has_line "$root/etc/pgweir/pgweir.ini" "^http_listen_port = 8432"
+	pid=$(main_pid)
+	check "the next reload keeps the process" inside systemctl reload pgweir.service
+	check "the next reload keeps the process" prints "$pid" main_pid
+}
+
+# A paused pooler refuses an online restart.
+test_refused_upgrade() {
+	exec 3>&- 4>&- 5>&-
+	console PAUSE >/dev/null
+	pid=$(main_pid)
+	check "an upgrade while the pooler is paused" inside dpkg -i "/root/${newer##*/}"
+	check "it says what to do" has_line "$room/check.log" "then run: systemctl reload pgweir"
+	check "the old process serves" prints "$pid" main_pid
+	console RESUME >/dev/null
+	check "the reload after RESUME" inside systemctl reload pgweir.service
+	check "another process serves" not prints "$pid" main_pid
+	check "a query after RESUME" prints 42 query shop "SELECT 6 * 7"
+	check "restart" inside systemctl restart pgweir.service
+	check "a query after the restart" prints 42 query shop "SELECT 6 * 7"
+}
+
+test_remove() {
+	check "remove" inside dpkg --remove pgweir
+	check "no process is left" not any_runs
+	check "the configuration stays" test -e "$root/etc/pgweir/userlist.txt"
+	check "the units are gone" not inside systemctl cat pgweir.service
+	check "install again" inside dpkg -i "/root/${newer##*/}"
+	check "a query with the old configuration" prints 42 query shop "SELECT 6 * 7"
+	rm -f "$root/etc/pgweir/key.pem" "$root/etc/pgweir/cert.pem"
+	check "purge" inside dpkg --purge pgweir
+	check "no process is left" not any_runs
+	check "no file is left" prints "" inside find /etc /usr /lib /run /var -xdev -name '*pgweir*' ! -path '/run/systemd/*'
+	check "systemd has no failed unit" prints "" inside systemctl list-units --failed --quiet --no-legend
+}
+
+# ---- All together
+
+LIBRARIES="libsystemd-dev libpam0g-dev libldap-dev"
+# shellcheck disable=SC2086
+setup_packages $BUILD_PACKAGES $LIBRARIES build-essential debhelper lintian
+release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+version=$(sed -n 's/^#define PGWEIR_VERSION "\(.*\)"$/\1/p' "$top/include/base/version.h")
+architecture=$(dpkg --print-architecture)
+setup_room
+setup_builds
+
+say "Building the package"
+setup_copy tree
+build_package "$version"
+package=$room/pgweir_${version}_$architecture.deb
+check "lintian" lintian --fail-on error,warning,info --info "$room/pgweir_${version}_$architecture.changes"
+cp "$package" "$output"
+say "The package: $output/${package##*/}"
+
+if [ "$fresh" = yes ]; then
+	setup_packages mmdebstrap systemd-container
+	next=$version+next
+	newer=$room/pgweir_${next}_$architecture.deb
+	say "Building a newer version, for the upgrade"
+	build_package "$next"
+	make_root
+	cp "$package" "$newer" "$root/root"
+	say "Testing the package in the fresh root"
+	boot
+	test_install
+	test_upgrade
+	test_refused_upgrade
+	test_remove
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
