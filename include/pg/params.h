@@ -85,7 +85,7 @@ const char *params_other_value(const struct params *set, const char *name);
 /* Each of these returns a reference to a set. NULL: no memory. */
 
 /* ... with these values, one for each tracked name (NULL: absent), and these other parameters; of several with one name, in any case, the last. All
-   are copied. The names satisfy params_is_settable(). */
+   are copied. The names are PARAMS_SETTABLE. */
 const struct params *params_of_values(struct params_table *table, const char *const *values, const struct params_pair *others, size_t count);
 /* ... `base` with one other value (NULL: absent). */
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
@@ -101,12 +101,14 @@ bool params_read_alike(const struct params_table *table, const struct params *a,
 /* An other parameter: the role of the session, if it is not the role that the session began with. The value is a note of state/server_session.h, not a value of
    PostgreSQL's parameter, so params_sql() skips it. No client can ask for this name. */
 #define PARAMS_ROLE "role"
-/* A parameter may have this name, which needs no quotes in SQL: letters, digits and '_', in parts with dots between them. */
-bool params_has_form(const char *name);
-/* ... and a session can set and restore it. */
-bool params_can_be_restored(const char *name);
-/* ... and a client may ask for it although it is not tracked: it does not end or delay other server connections. */
-bool params_is_settable(const char *name);
+/* What can be done with a parameter of this name. */
+enum params_kind {
+	PARAMS_MALFORMED,		/* the name needs quotes in SQL, or is too long */
+	PARAMS_FIXED,			/* the session cannot set and restore it */
+	PARAMS_RESTORABLE,		/* a session can set and restore it, but it ends or delays server connections without a client */
+	PARAMS_SETTABLE			/* a client may also ask for it although it is not tracked */
+};
+enum params_kind params_kind_of(const char *name);
 
 /* Appends the SQL that changes a session from `have` to `want`: "" if nothing differs. pg_catalog.set_config with E'' quotes keeps lists, quotes,
    backslashes and empty values with either value of standard_conforming_strings (a backslash in a value that is not ASCII: dollar quotes, which also

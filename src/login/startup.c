@@ -75,7 +75,7 @@ static bool take_untracked(struct client *c, const struct asked *p)
 		return true;
 	if (l->replication)
 		return keep_for_server(c, p->name, p->value);
-	if (!params_is_settable(p->name) || l->other_count == PARAMS_OTHERS_MOST) {
+	if (params_kind_of(p->name) != PARAMS_SETTABLE || l->other_count == PARAMS_OTHERS_MOST) {
 		log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
 			    p->otherwise == REASON_STARTUP_OPTION ? " in options" : "", printable_text(p->written, written, sizeof(written)),
 			    printable_text(p->value, value, sizeof(value)));

@@ -381,7 +381,8 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 	return false;
 }
 
-bool params_has_form(const char *name)
+/* Letters, digits and '_', in parts with dots between them. */
+static bool has_form(const char *name)
 {
 	bool begins = true;
 	const char *at;
@@ -394,30 +395,26 @@ bool params_has_form(const char *name)
 	return !begins && at - name <= PARAMS_NAME_LONGEST;
 }
 
-bool params_can_be_restored(const char *name)
+enum params_kind params_kind_of(const char *name)
 {
 	/* Words of the start-up message, which a server would accept in any case; the role, which state/server_session.c restores; parameters of the start of a
 	   session only; parameters that cannot be reset. */
-	static const char *const names[] = {
+	static const char *const fixed[] = {
 		"user", "database", "replication", "options",
 		"role", "session_authorization",
 		"ignore_system_indexes", "jit_debugging_support", "jit_profiling_support", "local_preload_libraries",
 		"session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
 		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
 	};
-
-
-	/* pgweir sets parameters with the second prefix itself, also for other clients */
-	return params_has_form(name) && strncasecmp(name, "_pq_.", 5) != 0 && strncasecmp(name, "pgweir.", 7) != 0 &&
-	       !is_one_of(name, names, sizeof(names) / sizeof(names[0]));
-}
-
-bool params_is_settable(const char *name)
-{
 	/* these end or delay a server connection without a client, or of another client */
-	static const char *const names[] = { "idle_session_timeout", "transaction_timeout", "default_transaction_deferrable" };
+	static const char *const harmful[] = { "idle_session_timeout", "transaction_timeout", "default_transaction_deferrable" };
 
-	return params_can_be_restored(name) && !is_one_of(name, names, sizeof(names) / sizeof(names[0]));
+	if (!has_form(name))
+		return PARAMS_MALFORMED;
+	/* pgweir sets parameters with the second prefix itself, also for other clients */
+	if (strncasecmp(name, "_pq_.", 5) == 0 || strncasecmp(name, "pgweir.", 7) == 0 || is_one_of(name, fixed, sizeof(fixed) / sizeof(fixed[0])))
+		return PARAMS_FIXED;
+	return is_one_of(name, harmful, sizeof(harmful) / sizeof(harmful[0])) ? PARAMS_RESTORABLE : PARAMS_SETTABLE;
 }
 
 /* ---- the meaning of statements ---- */
@@ -680,7 +677,7 @@ const struct params *params_unpack(struct unpack *in, struct params_table *table
 			continue;
 		if (index >= 0) {
 			values[index] = value;
-		} else if (params_can_be_restored(name) || strcmp(name, PARAMS_ROLE) == 0) {
+		} else if (params_kind_of(name) >= PARAMS_RESTORABLE || strcmp(name, PARAMS_ROLE) == 0) {
 			if (count % PARAMS_OTHERS_MOST == 0) {
 				larger = mem_resize(others, (count + PARAMS_OTHERS_MOST) * sizeof(*others));
 				in->bad |= !larger;

@@ -94,7 +94,7 @@ static void report_name(struct reading *x, struct name *n)
 	if (!n->has_dot)
 		return;
 	n->text[is_too_long ? PARAMS_NAME_LONGEST : n->size] = '\0';
-	if (!is_too_long && !n->is_truncated && params_is_settable(n->text))
+	if (!is_too_long && !n->is_truncated && params_kind_of(n->text) == PARAMS_SETTABLE)
 		x->named(x->context, n->text);
 	else if (is_too_long || n->is_truncated || may_be_accepted(n->text))
 		name_is_unknown(x);

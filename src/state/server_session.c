@@ -129,7 +129,7 @@ void server_note_unproven(struct server *s, uint64_t client)
 }
 
 /* connect_query may have set a parameter that a client has set: the first value is not known, and a RESET would restore another value. Some
-   parameters would end or delay a server without a client (params_is_settable). */
+   parameters would end or delay a server without a client (PARAMS_RESTORABLE). */
 void server_close_if_params_stay(struct server *s)
 {
 	const char *query = connect_query_of(s);
@@ -142,7 +142,7 @@ void server_close_if_params_stay(struct server *s)
 
 		if (strcmp(name, PARAMS_ROLE) == 0)
 			continue;
-		stays = !params_is_settable(name) || (query && strcasestr(query, name) && s->pooled.pool->allowed.mode != MODE_SESSION);
+		stays = params_kind_of(name) != PARAMS_SETTABLE || (query && strcasestr(query, name) && s->pooled.pool->allowed.mode != MODE_SESSION);
 	}
 	if (stays)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;

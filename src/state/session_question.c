@@ -218,6 +218,7 @@ static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool 
 	char text[PARAMS_NAME_LONGEST + 1];
 	const uint8_t *name, *value;
 	uint32_t name_size, value_size;
+	enum params_kind kind;
 	bool is_null;
 
 	name = take_column(row, &name_size, &is_null);
@@ -229,9 +230,9 @@ static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool 
 	}
 	memcpy(text, name, name_size);
 	text[name_size] = '\0';
-	if (!params_has_form(text))
-		a->is_too_much = true;
-	if (is_null || !params_can_be_restored(text))
+	kind = params_kind_of(text);
+	a->is_too_much |= kind == PARAMS_MALFORMED;
+	if (is_null || kind < PARAMS_RESTORABLE)
 		return;
 	bytes_append_string(&a->pairs, text);
 	bytes_append(&a->pairs, value, value_size);

@@ -649,7 +649,7 @@ bool session_state_unpack(struct client *c, const struct client_session *facts, 
 	if (size > 0 && names[size - 1] != '\0')
 		return false;
 	for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
-		if (!strchr(names + at, '.') || !params_is_settable(names + at) || !session_will_ask_for(state, names + at))
+		if (!strchr(names + at, '.') || params_kind_of(names + at) != PARAMS_SETTABLE || !session_will_ask_for(state, names + at))
 			return false;
 	}
 	return !state->names.failed;

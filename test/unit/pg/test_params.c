@@ -417,14 +417,14 @@ TEST(settable_names)
 	char name[210];
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		CHECK(params_is_settable(good[i]));
+		CHECK(params_kind_of(good[i]) == PARAMS_SETTABLE);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECK(!params_is_settable(bad[i]));
+		CHECK(params_kind_of(bad[i]) != PARAMS_SETTABLE);
 	memset(name, 'a', sizeof(name));
 	name[200] = 0;
-	CHECK(params_is_settable(name));
+	CHECK(params_kind_of(name) == PARAMS_SETTABLE);
 	name[200] = 'a', name[201] = 0;
-	CHECK(!params_is_settable(name));
+	CHECK(params_kind_of(name) != PARAMS_SETTABLE);
 }
 
 /* ---- meaning ---- */

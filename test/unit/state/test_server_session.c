@@ -251,7 +251,7 @@ TEST(parameters_of_connect_query_cannot_be_restored)
 
 TEST(parameters_that_close_a_server_without_a_client)
 {
-	CHECK(!params_is_settable("idle_session_timeout"));
+	CHECK(params_kind_of("idle_session_timeout") != PARAMS_SETTABLE);
 	CHECK_INT(closed_with(INI, "idle_session_timeout", 0), REASON_PARAMS_UNKNOWN);
 	CHECK_INT(closed_with(SESSION_INI, "idle_session_timeout", 0), REASON_PARAMS_UNKNOWN);
 	CHECK_INT(closed_with(INI, "idle_session_timeout", 1), REASON_NONE);
