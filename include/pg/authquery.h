@@ -36,11 +36,9 @@ struct authquery {
    role, and the session gets the role of auth_user. If there is no memory, out->failed is set. */
 void authquery_build(const struct authquery *query, struct bytes *out, const char *sql,
 		     const char *const *resets, size_t count, const char *role);
-/* Takes a complete message of the server that the ledger accepted as an answer to the batch. False: the connection must be closed; `why` is the
-   reason. */
+/* Takes a complete message of the server that the ledger accepted as an answer to the batch; `body` NULL: a message that is too long. False: the
+   connection must be closed; `why` is the reason. */
 bool authquery_take(struct authquery *query, uint8_t type, const uint8_t *body, size_t size);
-/* Records the reason of a failure, unless there is an earlier one. */
-void authquery_fail(struct authquery *query, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns the result after the last answer, ReadyForQuery. */
 enum authquery_verdict authquery_end(struct authquery *query);
 

@@ -492,7 +492,7 @@ void lookup_read(struct server *s, bool from_socket)
 		is_alive = take(s, &f);
 	if (is_alive && verdict == PG_BAD) {
 		if (pg_frame_look(in.at, in.left, PG_LENGTH_LIMIT, &f) == PG_OK)
-			authquery_fail(&s->lookup->answer, "a message of the answer is too long");
+			authquery_take(&s->lookup->answer, f.type, NULL, f.size);
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 		is_alive = false;
 	}

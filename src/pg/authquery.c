@@ -137,7 +137,8 @@ void authquery_build(const struct authquery *q, struct bytes *out, const char *s
 
 /* ---- answers ---- */
 
-void authquery_fail(struct authquery *q, const char *format, ...)
+/* Records the reason of a failure, unless there is an earlier one. */
+static __attribute__((format(printf, 2, 3))) void fail(struct authquery *q, const char *format, ...)
 {
 	va_list args;
 
@@ -161,11 +162,11 @@ static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 	/* the end of the session (class 57, operator intervention) does not answer the query */
 	q->begun |= !can_be_read || !text_starts(e.sqlstate, "57P");
 	if (!can_be_read)
-		authquery_fail(q, "malformed ErrorResponse");
+		fail(q, "malformed ErrorResponse");
 	else if (q->ended == PREPARATIONS && is_invalid_name)
 		q->cannot_exist = true;
 	else
-		authquery_fail(q, "%.32s: %.256s (%.11s)%s%s%.64s%s", *e.severity ? e.severity : "ERROR",
+		fail(q, "%.32s: %.256s (%.11s)%s%s%.64s%s", *e.severity ? e.severity : "ERROR",
 			       *e.message ? e.message : "no message", *e.sqlstate ? e.sqlstate : "no SQLSTATE",
 			       is_path ? "; the search_path of auth_query is pg_catalog" : "", is_path && *q->path ? ", " : "",
 			       is_path ? q->path : "", is_path ? " and pg_temp (auth_search_path)" : "");
@@ -180,12 +181,12 @@ static void take_description(struct authquery *q, const uint8_t *body, size_t si
 		pg_read_string(&c);
 		pg_read_bytes(&c, 4 + 2 + 4 + 2 + 4);
 		if (pg_read_u16(&c) != 0)
-			authquery_fail(q, "a column is not text, as was asked for");
+			fail(q, "a column is not text, as was asked for");
 	}
 	if (c.bad || c.at != c.end)
-		authquery_fail(q, "malformed RowDescription");
+		fail(q, "malformed RowDescription");
 	else if (columns != COLUMNS)
-		authquery_fail(q, "%u columns, want %d: the name of the user and the secret", columns, COLUMNS);
+		fail(q, "%u columns, want %d: the name of the user and the secret", columns, COLUMNS);
 	q->described = !q->failed;
 }
 
@@ -201,32 +202,36 @@ static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 	secret_length = pg_read_u32(&c);
 	secret = secret_length == NULL_LENGTH ? NULL : pg_read_bytes(&c, secret_length);
 	if (!q->described || columns != COLUMNS || c.bad || c.at != c.end)
-		authquery_fail(q, "malformed DataRow");
+		fail(q, "malformed DataRow");
 	else if (q->rows > 1)
-		authquery_fail(q, "more than one row");
+		fail(q, "more than one row");
 	else if (!name && secret)
-		authquery_fail(q, "the name of the user is NULL");
+		fail(q, "the name of the user is NULL");
 	else if (!name)
 		return;
 	else if (name_length != strlen(q->user) || memcmp(name, q->user, name_length) != 0)
 		q->other_name = true;
 	else if (secret && (secret_length > AUTHQUERY_SECRET_MOST || memchr(secret, 0, secret_length)))
-		authquery_fail(q, "the secret is too long, or no text");
+		fail(q, "the secret is too long, or no text");
 	else if (!(q->secret = secret_new(secret, secret ? secret_length : 0)))
-		authquery_fail(q, "out of memory");
+		fail(q, "out of memory");
 	else
 		q->is_unusable = q->secret->length > 0 && secret_kind_of(q->secret->bytes) == SECRET_NONE;
 }
 
 bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)
 {
+	if (!body) {
+		fail(q, "a message of the answer is too long");
+		return false;
+	}
 	q->begun |= type != 'E';
 	switch (type) {
 	case 'T':
 		take_description(q, body, size);
 		return true;
 	case 'n':
-		authquery_fail(q, "it returns no rows");
+		fail(q, "it returns no rows");
 		return true;
 	case 'D':
 		q->rows++;
@@ -237,9 +242,9 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 	case 'I':
 	case 's':
 		if (q->ended < PREPARATIONS && (type != 'C' || q->rows != 1))
-			authquery_fail(q, "the session could not be prepared for it");
+			fail(q, "the session could not be prepared for it");
 		else if (q->ended == PREPARATIONS && type == 's')
-			authquery_fail(q, "more than one row");
+			fail(q, "more than one row");
 		q->ended++;
 		q->rows = 0;
 		return true;
@@ -250,12 +255,12 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 	case 'H':
 	case 'W':
 		/* a COPY may never end */
-		authquery_fail(q, "it is a COPY");
+		fail(q, "it is a COPY");
 		return false;
 	case 'Z':
 		if (size == 1 && *body == 'I')
 			return true;
-		authquery_fail(q, "it left a transaction open");
+		fail(q, "it left a transaction open");
 		return false;
 	default:
 		return true;
@@ -265,7 +270,7 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 enum authquery_verdict authquery_end(struct authquery *q)
 {
 	if (q->ended <= PREPARATIONS && !q->cannot_exist)
-		authquery_fail(q, "it was not answered");
+		fail(q, "it was not answered");
 	if (q->failed)
 		return AUTHQUERY_FAILED;
 	return q->secret ? AUTHQUERY_USER : AUTHQUERY_NO_USER;
