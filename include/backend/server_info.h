@@ -15,7 +15,7 @@ struct database_functions {
 	const struct state_functions *in_use;	/* the same; NULL also if no function changes anything */
 	bool are_known;			/* no command has changed functions since the last reading */
 	unsigned readings;		/* number of readings that have found a change */
-	uint64_t hash;			/* state_functions_hash() of `all`; 0: never read */
+	uint64_t hash;			/* state_functions_summary() of `all`; 0: never read */
 	unsigned changes;		/* number of commands that have changed functions */
 	usec_t due;			/* time of the next reading; 0: at once */
 	usec_t reading_since;		/* when the present reading began; 0: none is under way */

@@ -144,7 +144,8 @@ static bool check_user(int fd, int32_t *pid)
 
 /* ---- connecting ---- */
 
-/* Connects to the socket with this name, which must fit. -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first come first served. */
+/* Connects to the socket with this name, which must fit. -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first
+   come first served. */
 static int connect_to(const char *name, int flags)
 {
 	const struct timeval patience = { .tv_sec = CONNECT_SECONDS };

@@ -48,8 +48,8 @@
 struct state_function {
 	UT_hash_handle hh;
 	unsigned said;			/* TEXT_ bits */
-	bool is_queued;			/* in state_functions_close */
-	struct bytes callers;		/* pointers to its callers, until state_functions_close() */
+	bool is_queued;			/* in close_callers() */
+	struct bytes callers;		/* pointers to its callers, until close_callers() */
 	const struct state_function *last_caller;	/* the last of the callers */
 	struct state_function *next;	/* in the queue */
 	struct state_names names;	/* of parameters with a dot that it sets */
@@ -75,8 +75,8 @@ struct state_functions {
 	const char *names[KNOWN_MOST];	/* by their numbers */
 	unsigned name_count;
 	uint64_t sizes[32];		/* by the low bits of the first letter; bit i: a name has i bytes. Most words need no other test. Until
-					   state_functions_close() of all names, then of names with effects */
-	struct bytes oids;		/* struct by_oid, until state_functions_close() */
+					   close_callers() of all names, then of names with effects */
+	struct bytes oids;		/* struct by_oid, until close_callers() */
 	bool are_oids_sorted;
 	size_t sources, calls;		/* bytes of sources; calls */
 	size_t count;			/* of functions with effects */
