@@ -48,14 +48,17 @@ struct derivation_question {
 	size_t salt_size;		/* bytes, 1..SCRAM_SALT_MAX */
 	uint32_t iterations;		/* 1..SCRAM_ITERATIONS_MAX */
 };
-/* Asks for a derivation, or waits for an equal derivation in progress. `done` is called from the event loop, not from this call. `source` is the
-   address of a client, for which max_auth_queue applies; NULL: the question is for a login at the server at `server`, and all databases of one host
-   share one turn. VERIFIERS_ASKED: the wait has begun; otherwise it has not. */
+/* A login at a server that needs the key. */
+struct derivation_login {
+	const struct address *server;
+	const struct user *user;	/* as which pgweir logs in */
+};
+/* Asks for a derivation, or waits for an equal derivation in progress. `done` is called from the event loop, not from this call. Either `source` is the
+   address of a client, for which max_auth_queue applies; or `login` is given, and all databases of one host share one turn. The derivations that a server
+   may cause for a user are limited (VERIFIERS_TOO_MANY); connections that wait for one key count once. VERIFIERS_ASKED: the wait has begun; otherwise
+   it has not. */
 enum verify_refusal derivation_ask(struct world *world, const struct derivation_question *question, const struct verify_source *source,
-				   const struct address *server, struct derivation_wait *wait);
-/* Whether a login of this user at the server may ask for a derivation; counts it. The number is bounded, because a server that sends another salt
-   each time would have a key derived for each connection. Connections that wait for one key count once. */
-bool derivation_take_budget(struct world *world, const struct derivation_question *question, const struct address *server, const struct user *user);
+				   const struct derivation_login *login, struct derivation_wait *wait);
 /* Ends the wait, if there is one. */
 void derivation_leave(struct derivation_wait *wait);
 /* For use when no process can be started: derives in the event loop if the count is at most DERIVATION_IN_LOOP (some milliseconds). Must not be

@@ -93,8 +93,45 @@ static struct verify_source source_of_server(const struct address *server)
 	return source;
 }
 
+/* The number of derivations is bounded, because a server that sends another salt each time would have a key derived for each connection. */
+static bool take_budget(struct world *w, const struct derivation_login *login)
+{
+	const struct address *server = login->server;
+	struct derivation_budget *b;
+	struct budget_key key;
+	usec_t periods;
+
+	memset(&key, 0, sizeof(key));
+	key.host = source_of_server(server);
+	if (server->u.any.sa_family == AF_INET6)
+		key.port = server->u.v6.sin6_port;
+	else if (server->u.any.sa_family == AF_INET)
+		key.port = server->u.v4.sin_port;
+	key.user = login->user;
+	HASH_FIND(hh, w->derivations->budgets, &key, sizeof(key), b);
+	if (!b) {
+		b = mem_try(sizeof(*b));
+		if (!b)
+			return false;
+		b->key = key;
+		b->left = DERIVATIONS_MOST;
+		b->since = w->now;
+		HASH_ADD(hh, w->derivations->budgets, key, sizeof(b->key), b);
+		if (!HASH_HAS(hh, b)) {
+			mem_free(b);
+			return false;
+		}
+	}
+	periods = (w->now - b->since) / DERIVE_PERIOD;
+	if (periods > 0) {
+		b->left = (uint8_t)(periods + b->left < DERIVATIONS_MOST ? periods + b->left : DERIVATIONS_MOST);
+		b->since = w->now;
+	}
+	return b->left > 0 && b->left-- > 0;
+}
+
 enum verify_refusal derivation_ask(struct world *w, const struct derivation_question *q, const struct verify_source *source,
-				   const struct address *server, struct derivation_wait *wait)
+				   const struct derivation_login *login, struct derivation_wait *wait)
 {
 	const struct verify_question question = {
 		.method = VERIFY_SCRAM, .user = q->user, .password = q->password, .salt = q->salt, .salt_size = q->salt_size,
@@ -116,6 +153,10 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 		d = mem_try(sizeof(*d));
 		if (!d)
 			return VERIFIERS_NO_MEMORY;
+		if (login && !take_budget(w, login)) {
+			mem_free(d);
+			return VERIFIERS_TOO_MANY;
+		}
 		d->world = w;
 		list_init(&d->waiting);
 		memcpy(d->tag, tag, sizeof(d->tag));
@@ -124,7 +165,7 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 			mem_free(d);
 			return VERIFIERS_NO_MEMORY;
 		}
-		turn = source ? *source : source_of_server(server);
+		turn = source ? *source : source_of_server(login->server);
 		refused = verifiers_ask(w->derivations->derivers, &question, &turn, w->now, on_answer, d, &d->check);
 		if (refused != VERIFIERS_ASKED) {
 			HASH_DEL(w->derivations->under_way, d);
@@ -135,48 +176,6 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 	wait->derivation = d;
 	list_append(&d->waiting, &wait->node);
 	return VERIFIERS_ASKED;
-}
-
-bool derivation_take_budget(struct world *w, const struct derivation_question *q, const struct address *server, const struct user *user)
-{
-	struct derivation *d = NULL;
-	struct derivation_budget *b;
-	struct budget_key key;
-	uint8_t tag[SHA256_SIZE];
-	usec_t periods;
-
-	/* a question that is under way already costs nothing */
-	if (tag_of(w, q, tag))
-		HASH_FIND(hh, w->derivations->under_way, tag, sizeof(tag), d);
-	if (d)
-		return true;
-	memset(&key, 0, sizeof(key));
-	key.host = source_of_server(server);
-	if (server->u.any.sa_family == AF_INET6)
-		key.port = server->u.v6.sin6_port;
-	else if (server->u.any.sa_family == AF_INET)
-		key.port = server->u.v4.sin_port;
-	key.user = user;
-	HASH_FIND(hh, w->derivations->budgets, &key, sizeof(key), b);
-	if (!b) {
-		b = mem_try(sizeof(*b));
-		if (!b)
-			return false;
-		b->key = key;
-		b->left = DERIVATIONS_MOST;
-		b->since = w->now;
-		HASH_ADD(hh, w->derivations->budgets, key, sizeof(b->key), b);
-		if (!HASH_HAS(hh, b)) {
-			mem_free(b);
-			return false;
-		}
-	}
-	periods = (w->now - b->since) / DERIVE_PERIOD;
-	if (periods > 0) {
-		b->left = (uint8_t)(periods + b->left < DERIVATIONS_MOST ? periods + b->left : DERIVATIONS_MOST);
-		b->since = w->now;
-	}
-	return b->left > 0 && b->left-- > 0;
 }
 
 void derivations_tick(struct derivations *all, usec_t now)

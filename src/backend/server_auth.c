@@ -279,20 +279,24 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 static void derive(struct server *s, const uint8_t *data, size_t size)
 {
 	const struct derivation_question question = question_of(s);
+	const struct derivation_login login = { s->address, s->pooled.pool->user };
 	const struct login_secret secret = secret_of(s);
 	struct dial *d = s->dial;
 	enum verify_refusal refused;
 
-	if (!question.password || !derivation_take_budget(s->peer.world, &question, s->address, s->pooled.pool->user)) {
-		server_end(s, REASON_SERVER_LOGIN_BROKEN,
-			   question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
+	if (!question.password) {
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "the password is not stored any more");
 		return;
 	}
 	bytes_append(&d->challenge, data, size);
 	d->challenge.failed |= !digest_hmac_texts(s->peer.world->seed, secret.text, "", d->derived_of);
 	d->derivation.done = derived;
 	refused = d->challenge.failed ? VERIFIERS_NO_MEMORY :
-				       derivation_ask(s->peer.world, &question, NULL, s->address, &d->derivation);
+				       derivation_ask(s->peer.world, &question, NULL, &login, &d->derivation);
+	if (refused == VERIFIERS_TOO_MANY) {
+		server_end(s, REASON_SERVER_LOGIN_BROKEN, "server asks for SCRAM with another salt each time");
+		return;
+	}
 	if (refused == VERIFIERS_TOO_LONG) {
 		server_end(s, REASON_SERVER_LOGIN_BROKEN, "the password is too long for SCRAM");
 		return;

@@ -49,6 +49,8 @@ static void begin(void)
 	CHECK(user && address_from_ip(&server, "10.0.0.1", 5432));
 }
 
+static const struct derivation_login login = { &server, NULL };
+
 static struct derivation_question question(const char *password)
 {
 	return (struct derivation_question){ .user = "u", .password = password, .salt = (const uint8_t *)"salt", .salt_size = 4,
@@ -59,7 +61,7 @@ static void ask(int i, const char *password)
 {
 	const struct derivation_question q = question(password);
 
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[i].wait), VERIFIERS_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &login, &waiter[i].wait), VERIFIERS_ASKED);
 	CHECK(waiter[i].wait.derivation != NULL);
 }
 
@@ -100,15 +102,15 @@ TEST(requests_are_compared_in_full)
 	struct derivation_question q = question("secret");
 
 	begin();
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFIERS_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &login, &waiter[0].wait), VERIFIERS_ASKED);
 	q.iterations++;
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[1].wait), VERIFIERS_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &login, &waiter[1].wait), VERIFIERS_ASKED);
 	q.iterations--;
 	q.salt = (const uint8_t *)"sals";
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[2].wait), VERIFIERS_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &login, &waiter[2].wait), VERIFIERS_ASKED);
 	q.salt = (const uint8_t *)"salt";
 	q.password = "secreT";
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[3].wait), VERIFIERS_ASKED);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &login, &waiter[3].wait), VERIFIERS_ASKED);
 	for (int i = 0; i < 4; i++)
 		for (int k = 0; k < i; k++)
 			CHECK(waiter[i].wait.derivation != waiter[k].wait.derivation);
@@ -161,8 +163,7 @@ TEST(out_of_memory)
 
 	begin();
 	whole_memory_ends(0);
-	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFIERS_NO_MEMORY);
-	CHECK(!derivation_take_budget(whole.world, &q, &server, user));
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &login, &waiter[0].wait), VERIFIERS_NO_MEMORY);
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(!waiter[0].wait.derivation);
 	CHECK(none_is_under_way());
@@ -171,13 +172,20 @@ TEST(out_of_memory)
 
 /* ---- how many a server may cause ---- */
 
+/* Returns how many keys are derived for logins of this user at the server that sends another salt each time; at most `most`. */
 static int granted(const struct address *from, const struct user *of, int most)
 {
-	const struct derivation_question q = question("secret");
+	static uint32_t salt;
+	const struct derivation_login at = { from, of };
+	struct derivation_question q = question("secret");
 	int count = 0;
 
-	while (count < most && derivation_take_budget(whole.world, &q, from, of))
-		count++;
+	for (; count < most; count++, derivation_leave(&waiter[3].wait)) {
+		salt++;
+		q.salt = (const uint8_t *)&salt;
+		if (derivation_ask(whole.world, &q, NULL, &at, &waiter[3].wait) != VERIFIERS_ASKED)
+			break;
+	}
 	return count;
 }
 
@@ -214,13 +222,17 @@ TEST(limit_grows_by_one_per_period)
 TEST(shared_derivation_does_not_count)
 {
 	const struct derivation_question q = question("secret");
+	struct derivation_login at;
 
 	begin();
+	at = (struct derivation_login){ &server, user };
 	CHECK_INT(granted(&server, user, 100), 16);
 	ask(0, "secret");
-	CHECK(derivation_take_budget(whole.world, &q, &server, user));
-	house_settle(&whole);
-	CHECK(!derivation_take_budget(whole.world, &q, &server, user));
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &at, &waiter[1].wait), VERIFIERS_ASKED);
+	for (int i = 0; i < 100 && !none_is_under_way(); i++)
+		house_settle(&whole);
+	CHECK(waiter[0].answers == 1 && waiter[1].answers == 1);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &at, &waiter[2].wait), VERIFIERS_TOO_MANY);
 	whole_close();
 }
 
