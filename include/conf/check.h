@@ -20,8 +20,7 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
    system's user database, which may block. */
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems);
 #define SETTINGS_OF_RULES "auth_type, auth_hba_file, auth_ident_file"
-/* Returns whether the setting names a file that other users must not change; *is_secret: nor read. auth_hba_file and
-   auth_ident_file are not included: these files are noted with their includes when they are read. */
-bool access_is_guarded(const char *setting, bool *is_secret);
+/* Adds the files that settings name, and that other users must not change, to conf->files. `places` has one element per setting. False: no memory. */
+bool access_note_settings(struct conf *conf, const struct setting_place *places, struct arena *arena);
 
 #endif

@@ -707,7 +707,9 @@ static void check_access(const struct access_checker *c, const struct conf_file 
 		    (unsigned)st.st_mode & 07777);
 }
 
-bool access_is_guarded(const char *setting, bool *is_secret)
+/* Returns whether the setting names a file that other users must not change; *is_secret: nor read. auth_hba_file and auth_ident_file are not included:
+   these files are noted with their includes when they are read. */
+static bool setting_guards_file(const char *setting, bool *is_secret)
 {
 	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
 	static const char others[] = "resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
@@ -715,6 +717,21 @@ bool access_is_guarded(const char *setting, bool *is_secret)
 
 	*is_secret = text_list_has(secrets, setting, false);
 	return *is_secret || text_list_has(others, setting, false);
+}
+
+bool access_note_settings(struct conf *conf, const struct setting_place *places, struct arena *arena)
+{
+	for (size_t i = 0; i < setting_table.count; i++) {
+		const struct value_row *row = &setting_table.rows[i];
+		struct conf_file f = { .setting = row->row.name, .file = places[i].file, .line = places[i].line };
+
+		if (!setting_guards_file(f.setting, &f.is_secret))
+			continue;
+		f.path = value_text(row, &conf->settings, NULL, 0);
+		if (*f.path && !access_note_file(&conf->files, &f, arena))
+			return false;
+	}
+	return true;
 }
 
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems)
@@ -739,7 +756,7 @@ void access_check(const struct conf *conf, const char *user, struct conf_problem
 	if (!conf->set) {
 		for (const struct conf_file *file = conf->files; file; file = file->next)
 			check_access(&c, file);
-	} else if (access_is_guarded(conf->set, &f.is_secret)) {
+	} else if (setting_guards_file(conf->set, &f.is_secret)) {
 		f.path = value_text(value_find(&setting_table, conf->set), &conf->settings, NULL, 0);
 		check_access(&c, &f);
 	}

@@ -770,17 +770,8 @@ static bool finish(struct loader *l)
 		return false;
 	read_ldap(conf, ldap, l->problems);
 	check_whole(conf, l->places, l->problems);
-	/* Note the files that settings name, and the files that contain a password. */
-	for (size_t i = 0; i < setting_table.count; i++) {
-		const struct value_row *row = &setting_table.rows[i];
-		struct conf_file f = { .setting = row->row.name, .file = l->places[i].file, .line = l->places[i].line };
-
-		if (!access_is_guarded(f.setting, &f.is_secret))
-			continue;
-		f.path = value_text(row, s, NULL, 0);
-		if (*f.path && !access_note_file(&conf->files, &f, l->arena))
-			return false;
-	}
+	if (!access_note_settings(conf, l->places, l->arena))
+		return false;
 	if (conf->ldap && conf->ldap->bind_password && l->has_ldap_password)
 		access_note_secret(conf->files, ldap->file, ldap->line);
 	return true;
