@@ -31,6 +31,9 @@ void cancel_refuse_waiting(struct client *client);
 void cancel_read(struct client *canceller);
 /* struct pool_ops: opens a connection for this request. */
 void cancel_dial(struct pool *pool, struct pool_client *request);
+/* SERVER_FINISHING: sends a cancel request of pgweir's own. False: not possible now, because another request is on its way, there are as many as pool_size
+   allows, no memory, or the server has no key. */
+bool cancel_abandoned(struct server *target);
 /* The parameters of this client's server are set: cancel requests that waited for that can continue. */
 void cancel_release_waiting(struct client *target);
 /* The server has answered everything: requests without a connection yet have nothing to cancel. */

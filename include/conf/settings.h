@@ -71,6 +71,7 @@ enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+enum client_gone { CLIENT_GONE_CANCEL, CLIENT_GONE_FINISH, CLIENT_GONE_CLOSE };
 enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
 enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE, WORDS_SSLMODE };
 /* Returns the word for a value of one of these enums; NULL for CONF_UNSET. */

@@ -105,6 +105,8 @@ struct server {
 	size_t cancel_key_size;		/* bytes */
 	char *host;			/* the host name of the connection, for TLS; owned; NULL: Unix socket */
 	struct client *carries_for;	/* connection for a cancel request: the request */
+	struct server *own_cancel;	/* pgweir's own cancel request: of its target, the connection for it; of that connection, the target */
+	usec_t canceled_at;		/* monotonic: when that request was made; 0: none since the client has left */
 	struct address *address;	/* where it is connected to, also for cancel requests; owned */
 };
 

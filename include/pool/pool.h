@@ -128,6 +128,7 @@ struct pool {
 						   longest */
 	uint64_t served_at_once;		/* clients that got a server without waiting */
 	struct latencies *latencies;		/* NULL: none yet */
+	uint64_t gone_cancels, gone_kept;	/* queries that client_gone has cancelled; servers that were kept after their client had left */
 	uint64_t state_asks, state_restores;	/* queries for the session state of servers; times that a server was set to the session state of
 						   its client */
 	int dedicated;			/* clients and servers with a `dedicated` number */

@@ -21,7 +21,7 @@ struct pool_row {
 	int pinned;				/* clients that keep their server */
 	int listening;				/* clients that LISTEN */
 	uint64_t notifications;			/* sent to listening clients */
-	uint64_t state_asks, state_restores;	/* see struct pool */
+	uint64_t gone_cancels, gone_kept, state_asks, state_restores;	/* see struct pool */
 	const char *held_by;			/* the setting or condition that keeps the queue waiting; NULL: no queue */
 	bool is_console;
 };

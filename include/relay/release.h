@@ -24,7 +24,8 @@ struct release_view {
 	bool in_answer;			/* a message of the server is incomplete */
 	bool holds_input, holds_first;	/* input of the server is not processed yet; ... complete messages */
 	bool has_unsent;		/* bytes for the server wait to be sent */
-	bool in_message;		/* a message of the client is incomplete */
+	bool in_message;		/* a message of the client is incomplete ... */
+	bool in_copy_data;		/* ... which is CopyData that can be completed */
 	bool is_about_to_send;		/* the client has sent a request that has not gone to the server */
 	bool is_canceled;		/* cancel requests are on their way to the server */
 	bool has_state;			/* the session has state of the client, or may have */
@@ -32,6 +33,7 @@ struct release_view {
 	bool leaves_state;		/* the state stays in the session, because the client ends */
 	bool needs_reset;		/* server_reset_query is to run after the link */
 	bool is_spent;			/* the server is to be closed: server_lifetime, close_reason */
+	bool may_finish;		/* client_gone: a query or transaction may end without the client */
 };
 
 enum release_what {
@@ -39,6 +41,7 @@ enum release_what {
 	RELEASE_PIN,			/* ... until the client leaves: PIN_PARAMETERS */
 	RELEASE_ASK,			/* the server is asked for the state of the client */
 	RELEASE_SETTLE,			/* an empty query shows that nothing is owed */
+	RELEASE_FINISH,			/* the link ends; the query and the transaction of the client end without it: finish.c */
 	RELEASE_MOVE,			/* the server ends after its answers, and the client gets another one */
 	RELEASE_RESET,			/* the link ends; server_reset_query runs, then the server is idle */
 	RELEASE_RETURN,			/* the link ends; after cancel requests and listeners the server is idle (server_next_state) */
@@ -73,6 +76,12 @@ static inline void release_if_over(struct server *s)
 bool release_yielded(struct server *server);
 /* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt without the client, or ends. */
 void release_ended_client(struct server *server);
+/* The server is FINISHING: its client has left a query or transaction, and `lacks` bytes of its last CopyData are missing. The server may end. */
+void finish_begin(struct server *server, uint32_t lacks);
+/* Takes the next step after an answer, or after the end of a cancel request; nothing in other states. */
+void finish_continue(struct server *server);
+/* Cancels the query after client_gone_delay, and closes the server after client_gone_timeout. */
+void finish_tick(struct server *server);
 /* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete message. */
 bool server_is_clean(const struct server *server);
 /* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave, which follows all others. PG_OK: it is; PG_MORE:

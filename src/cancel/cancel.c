@@ -632,7 +632,7 @@ void cancel_read(struct client *canceller)
 static void connected(struct server *carrier)
 {
 	struct client *canceller = carrier->carries_for;
-	struct server *target = canceller ? canceller->cancel_target : NULL;
+	struct server *target = canceller ? canceller->cancel_target : carrier->own_cancel;
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -662,6 +662,36 @@ void cancel_dial(struct pool *pool, struct pool_client *request)
 	}
 	canceller->cancel_carrier = carrier;
 	carrier->carries_for = canceller;
+}
+
+bool cancel_abandoned(struct server *target)
+{
+	struct pool *pool = target->pooled.pool;
+	int64_t size = pool->allowed.size;
+	struct server *carrier;
+
+	/* the limit of schedule_pool() */
+	if (!target->cancel_key || target->pooled.cancels > 0 ||
+	    (size > 0 && pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] >= 2 * size))
+		return false;
+	carrier = dial_for_cancel(target, connected);
+	if (!carrier)
+		return false;
+	carrier->own_cancel = target;
+	target->own_cancel = carrier;
+	target->pooled.cancels++;
+	return true;
+}
+
+/* The last cancel request for the target has ended, and the target may wait for that. */
+static void go_on_uncanceled(struct server *target)
+{
+	if (target->pooled.cancels > 0)
+		return;
+	if (target->pooled.state == SERVER_BEING_CANCELED)
+		server_release(target);
+	else if (target->pooled.state == SERVER_FINISHING)
+		peer_come_again(&target->peer);
 }
 
 void cancel_release_waiting(struct client *target)
@@ -732,9 +762,7 @@ void cancel_forget_client(struct client *c)
 	if (!target)
 		return;
 	disown(c);
-	/* the target may wait for the end of this request */
-	if (target->pooled.cancels == 0 && target->pooled.state == SERVER_BEING_CANCELED)
-		server_release(target);
+	go_on_uncanceled(target);
 }
 
 void cancel_forget_server(struct server *s)
@@ -745,6 +773,15 @@ void cancel_forget_server(struct server *s)
 	if (canceller) {
 		canceller->cancel_carrier = NULL;
 		client_end(canceller, has_sent(s) ? REASON_CANCEL_DONE : REASON_CANCEL_FAILED, NULL);
+	}
+	if (s->own_cancel) {
+		struct server *target = s->pooled.is_cancel ? s->own_cancel : s;
+
+		s->own_cancel->own_cancel = NULL;
+		s->own_cancel = NULL;
+		target->pooled.cancels--;
+		if (target != s)
+			go_on_uncanceled(target);
 	}
 	if (s->pooled.cancels == 0)
 		return;

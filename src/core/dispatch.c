@@ -19,6 +19,7 @@
 #include "pg/message.h"
 #include "relay/link.h"
 #include "relay/relay.h"
+#include "relay/release.h"
 #include "state/notify.h"
 #include "state/server_session.h"
 
@@ -311,6 +312,10 @@ static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 		return;
 	case SERVER_LOOKUP:
 		lookup_read(s, from_socket);
+		return;
+	case SERVER_FINISHING:
+		relay_from_server(s, from_socket);
+		finish_continue(s);
 		return;
 	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_LISTENING: case SERVER_BEING_CANCELED:
 		relay_from_server(s, from_socket);

@@ -184,6 +184,8 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		if (is_over(w, s->task_since, set->server_connect_timeout))
 			server_end(s, s->task && s->task->failure != REASON_NONE ? s->task->failure : REASON_TEST_FAILED, NULL);
 	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_FINISHING])
+		finish_tick(server_of(LIST_OBJECT(node, struct pool_server, node)));
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOOKUP]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 		enum close_reason why = lookup_overdue(s);
@@ -206,13 +208,13 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
-		const struct client *canceller = s->carries_for;
+		struct server *target = s->carries_for ? s->carries_for->cancel_target : s->own_cancel;
 
 		if (!is_over(w, s->pooled.since, set->server_connect_timeout))
 			continue;
 		/* it is unknown whether the signal will still be sent, so the target is closed when it is released */
-		if (canceller && canceller->cancel_target)
-			canceller->cancel_target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
+		if (target)
+			target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
 		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
 	}
 	if (!set->server_fast_close)

@@ -401,7 +401,7 @@ static void check_server(const struct server *s)
 		ASSERT(s->pooled.state == SERVER_ACTIVE && s->pooled.link->link == &s->pooled);
 		return;
 	}
-	ASSERT(s->pooled.state != SERVER_ACTIVE && prepared_is_quiet(s) && !s->session.plain_set);
+	ASSERT(s->pooled.state != SERVER_ACTIVE && !s->session.plain_set && (prepared_is_quiet(s) || s->pooled.state == SERVER_FINISHING));
 	if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
 		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && !s->task && s->status == 'I'));
 }
@@ -522,6 +522,9 @@ bool world_is_over(const struct world *w)
 			is_deserted = false;
 			break;
 		}
+	/* servers whose clients have left: their queries are to be cancelled */
+	LIST_EACH(node, &w->servers)
+		is_deserted &= LIST_OBJECT(node, struct server, peer.node)->pooled.state != SERVER_FINISHING;
 	if (is_deserted)
 		return true;
 	switch ((enum world_drain)w->drain) {

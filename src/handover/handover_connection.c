@@ -57,7 +57,8 @@ static bool server_itself_may_be_given(const struct server *s)
 	case SERVER_ACTIVE:
 		c = p->link->is_internal ? NULL : client_of(p->link);
 		return c && !c->login && stream_may_be_given(&c->peer.stream);
-	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_DEAD: case SERVER_STATES:
+	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_FINISHING: case SERVER_DEAD:
+	case SERVER_STATES:
 		return false;
 	}
 	return false;
@@ -145,7 +146,7 @@ bool handover_is_calm(const struct world *w)
 		const int *clients = pool->client_count, *servers = pool->server_count;
 
 		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] + clients[CLIENT_ACTIVE_CANCEL] +
-		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + pool->cancel_logins > 0 || (listener && is_busy(listener)))
+		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + servers[SERVER_FINISHING] + pool->cancel_logins > 0 || (listener && is_busy(listener)))
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])

@@ -506,7 +506,8 @@ static void pool_kill(struct pool *pool, enum close_reason why)
 static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why, bool logins_too)
 {
 	static const enum server_state busy[] = {
-		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_LISTENING, SERVER_BEING_CANCELED
+		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_LISTENING, SERVER_BEING_CANCELED,
+		SERVER_FINISHING
 	};
 
 	pool_drop_all(pool, SERVER_USED, idle_why);

@@ -155,6 +155,7 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->here);
 	const char *name, *value;
+	bool any_size;
 
 	switch (f->type) {
 	case PGS_ERROR:
@@ -182,7 +183,8 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 		welcome_reported(s->welcome, name, value);
 		return s->pooled.close_reason != REASON_NO_MEMORY;
 	case PGS_COMPLETE:
-		if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, c && (c->keeps_state | c->names_sql) ? TAG_ANY_SIZE : TAG_SIZES))
+		any_size = c ? c->keeps_state | c->names_sql : s->pooled.state == SERVER_FINISHING;
+		if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, any_size ? TAG_ANY_SIZE : TAG_SIZES))
 			look_at_tag(s, c, f, owner);
 		break;
 	}
@@ -242,7 +244,7 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 	if (owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
 		return swallowed(s, f, mark);
 	if (!c)
-		return is_surplus(s, f, mark) ? VERDICT_SWALLOW : VERDICT_INVALID;
+		return is_surplus(s, f, mark) || s->pooled.state == SERVER_FINISHING ? VERDICT_SWALLOW : VERDICT_INVALID;
 	/* the client has named statements in SQL, which have other names on the server */
 	if (f->type == PGS_ERROR && c->names_sql)
 		return prepared_sql_failed(s, c, f);
@@ -354,7 +356,8 @@ static void gather_local_replies(struct server *s, struct gather *g)
 	size_t size;
 
 	while (s->prepared && (size = prepared_local_reply(s, &reply)) > 0)
-		gather_add(g, reply, size);
+		if (g->to)
+			gather_add(g, reply, size);
 }
 
 /* ReadyForQuery, `size` bytes of body. */
@@ -587,8 +590,12 @@ static bool server_may_go_on(struct server *s)
 		s->task_answered = false;
 		link_task_over(s);
 	}
-	if (!s->pooled.link)
+	if (!s->pooled.link) {
+		if (s->pooled.state == SERVER_FINISHING && s->status == 'I' && s->session.changes)
+			apply_changes(s);
+		finish_continue(s);
 		return s->pooled.state != SERVER_DEAD;
+	}
 	c = client_of(s->pooled.link);
 	if (breaks_statement_mode(s)) {
 		server_end(s, REASON_STATEMENT_MODE, NULL);

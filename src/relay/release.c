@@ -56,6 +56,8 @@ static ALWAYS_INLINE struct release decide_for_ended_client(const struct release
 	/* a cancel request would cancel the query that settles the doubt */
 	if (is_settling && !v->in_transaction && !v->is_canceled && !v->said_fatal && !v->in_answer && !v->has_unsent && !v->in_message)
 		return (struct release){ RELEASE_SETTLE, "only the pooler waits for an answer" };
+	if (v->may_finish && !v->has_task && !v->is_lost && !v->said_fatal && (!v->in_message || v->in_copy_data))
+		return (struct release){ RELEASE_FINISH, "client_gone" };
 	return (struct release){ RELEASE_CLOSE, "a query or transaction has not ended" };
 }
 
@@ -325,6 +327,8 @@ static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 	case RELEASE_SETTLE:
 		server_run(s, &task_barrier, "");
 		return;
+	case RELEASE_FINISH:
+		break;
 	case RELEASE_MOVE:
 		move_client(s);
 		return;
@@ -411,6 +415,7 @@ static void end_server(struct server *s, const struct client *c)
 void release_ended_client(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
+	struct world *w = s->peer.world;
 	struct release_view view;
 	struct release release;
 	bool was_clean;
@@ -420,6 +425,9 @@ void release_ended_client(struct server *s)
 	view = view_of(s, c);
 	view.client_ends = true;
 	view.leaves_state = view.has_state;
+	view.may_finish = w->conf->settings.client_gone != CLIENT_GONE_CLOSE && w->drain != DRAIN_NOW;
+	/* while the server reads COPY data, an incomplete message is CopyData */
+	view.in_copy_data = s->ledger.copy_in && !c->half_sent && c->peer.passing <= READ_BUFFER;
 	view.needs_reset = needs_reset(s, c, view.leaves_state);
 	was_clean = is_clean(&view);
 	release = release_decide(&view);
@@ -435,10 +443,16 @@ void release_ended_client(struct server *s)
 		pool_unlink(&s->pooled, SERVER_TESTED, true, s->peer.world->now);
 		if (!s->task)
 			server_run(s, &task_barrier, "");
+	} else if (release.what == RELEASE_FINISH) {
+		s->told_pid = c->cancel_pid;
+		s->needs_reset = view.needs_reset;
+		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
+		finish_begin(s, view.in_message ? c->peer.passing : 0);
 	} else {
 		give_back(s, c, release.what, true);
 	}
 	/* an event of the server may have been ignored */
+	s->peer.held_first |= release.what == RELEASE_FINISH && bytes_size(&s->peer.held) > 0;
 	if (bytes_size(&s->peer.held) > 0 || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
 }

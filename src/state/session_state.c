@@ -606,6 +606,11 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
+	/* the client has left, and no client can get its state */
+	if (!c && s->pooled.state == SERVER_FINISHING && pool_keeps_state(s->pooled.pool)) {
+		session_add_doubt(s, doubts_of_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
+		s->notifies |= tag == TAG_CODE && !list_is_empty(&s->peer.world->listeners);
+	}
 	if (!c || !c->keeps_state)
 		return;
 	session_add_doubt(s, doubts_of_tag(tag, c->pooled.pins));

@@ -11,7 +11,7 @@
  * comes when the target says so. sandbox_begin comes before.
  */
 /* Settings of every configuration: no listening socket, and in [databases] some server; each address leads to this process. */
-#define HOUSE_SETTINGS_SSL "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nsession_state=off\n"
+#define HOUSE_SETTINGS_SSL "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nsession_state=off\nclient_gone=close\n"
 #define HOUSE_SETTINGS HOUSE_SETTINGS_SSL "server_tls_sslmode=disable\n"
 #define HOUSE_SERVER "host=127.0.0.1 port=5432 "
 /* The same, but TLS for each client and server that wants it. */

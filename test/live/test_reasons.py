@@ -612,16 +612,24 @@ def _client_eof(stage):
 
 @reason("CLIENT_NOT_READY")
 def _client_not_ready(stage):
-    client = stage.open().client()
+    client = stage.open(client_gone="close").client()
     hold(client)
     client.quit()
 
 
 @reason("CLIENT_IN_QUERY")
 def _client_in_query(stage):
-    client = stage.open().client()
+    client = stage.open(client_gone="close").client()
     client.send(m.query("SELECT 1"), m.query("SELECT pg_sleep(3600)"))
     client.read_until("Z")
+    client.close()
+
+
+@reason("CLIENT_GONE")
+def _client_gone(stage):
+    client = stage.open(client_gone="finish", client_gone_timeout=0.1).client()
+    client.send(m.query("SELECT pg_sleep(2)"))
+    stage.weir.barrier()
     client.close()
 
 

@@ -47,7 +47,7 @@ def test_statement_mode(pooler, postgres):
 
 
 def test_terminate_in_a_query(pooler, postgres):
-    weir = pooler(postgres)
+    weir = pooler(postgres, client_gone="close")
     client = weir.client()
     ask_long(client)
     client.quit()
@@ -55,7 +55,7 @@ def test_terminate_in_a_query(pooler, postgres):
 
 
 def test_end_of_file_in_a_query(pooler, postgres):
-    weir = pooler(postgres)
+    weir = pooler(postgres, client_gone="close")
     client = weir.client()
     ask_long(client)
     client.close()
@@ -63,7 +63,7 @@ def test_end_of_file_in_a_query(pooler, postgres):
 
 
 def test_terminate_in_a_transaction(pooler, postgres):
-    weir = pooler(postgres, pool_mode="transaction")
+    weir = pooler(postgres, pool_mode="transaction", client_gone="close")
     client = weir.client()
     hold(client)
     client.quit()
@@ -72,7 +72,7 @@ def test_terminate_in_a_transaction(pooler, postgres):
 
 def test_end_of_file_in_a_pipeline(pooler, postgres):
     """One answer has come, and the client leaves before the next."""
-    weir = pooler(postgres, pool_mode="transaction")
+    weir = pooler(postgres, pool_mode="transaction", client_gone="close")
     client = weir.client()
     client.send(m.query("SELECT 1"), m.query("SELECT pg_sleep(3600)"))
     client.read_until("Z")

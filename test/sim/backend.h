@@ -32,7 +32,7 @@ struct portal {
 };
 
 /* The pooler's own messages in a batch, and the outcome of a look-up (backend_own.c). */
-enum own { OWN_NOT, OWN_RESET, OWN_PATH, OWN_LOOKUP, OWN_QUESTION };
+enum own { OWN_NOT, OWN_RESET, OWN_PATH, OWN_LOOKUP, OWN_QUESTION, OWN_ROLLBACK };
 enum lie {
 	LIE_NONE, LIE_NO_ROW, LIE_OTHER_NAME, LIE_NO_SECRET, LIE_GARBAGE, LIE_NO_NAME, LIE_TWO_ROWS, LIE_ERROR, LIE_ONE_COLUMN, LIE_LONG,
 	LIES

@@ -75,6 +75,15 @@ static void set_parameters(struct backend *b, const char *sql)
 		pg_build_string(&b->out, 'C', "RESET");
 }
 
+/* A client has left its transaction or its batch. */
+static void roll_back(struct backend *b)
+{
+	SIM_CHECK(b->tx != 'I' || b->open, "server %u has nothing to roll back", b->pid);
+	b->tx = 'I';
+	backend_drop_portals(b);
+	pg_build_string(&b->out, 'C', "ROLLBACK");
+}
+
 void backend_own_query(struct backend *b, const char *sql)
 {
 	if (strcmp(sql, "DISCARD ALL") == 0) {
@@ -92,6 +101,8 @@ void backend_own_query(struct backend *b, const char *sql)
 			work_for_pooler(b);
 		b->has_worked = true;
 		pg_build_string(&b->out, 'C', "SELECT 1");
+	} else if (strcmp(sql, "ROLLBACK") == 0) {
+		roll_back(b);
 	} else if (strstr(sql, "session_user")) {
 		note_role(b);
 	} else if (strstr(sql, "set_config(") || strncmp(sql, "RESET ", 6) == 0) {
@@ -140,6 +151,13 @@ static enum lie draw_lie(void)
 void backend_own_parse(struct backend *b, const char *name, const char *sql)
 {
 	SIM_CHECK(!*name, "server %u was to prepare \"%s\"", b->pid, sql);
+	if (strcmp(sql, "ROLLBACK") == 0) {
+		SIM_CHECK(b->own == OWN_NOT && b->open, "server %u: a ROLLBACK out of order", b->pid);
+		backend_forget(b, "");
+		b->own = OWN_ROLLBACK;
+		backend_say(b, '1');
+		return;
+	}
 	if (b->own == OWN_NOT)
 		work_for_pooler(b);
 	SIM_CHECK(!b->cancelled, "server %u was to cancel a look-up, which is nobody's", b->pid);
@@ -267,6 +285,10 @@ bool backend_own_execute(struct backend *b, uint32_t rows)
 	struct ask row = { .verb = ASK_ROWS };
 	bool is_lookup = b->own == OWN_LOOKUP;
 
+	if (b->own == OWN_ROLLBACK) {
+		roll_back(b);
+		return true;
+	}
 	SIM_CHECK(rows == (is_lookup ? 2 : 0), "server %u: a look-up that asks for %u rows", b->pid, rows);
 	if (is_lookup && !sim_is_calm &&
 	    backend_sleeps_first(b, chance_one_in(4) ? (uint32_t)chance_spread(1, chance_one_in(10) ? 100000 : 500) : 0))

@@ -423,11 +423,16 @@ static void copy_message(struct backend *b, char type, const uint8_t *body, uint
 		end_copy(b, type);
 		return;
 	}
-	if (type == 'P' && backend_own_question(body, size)) {
+	if (type == 'P' && (backend_own_question(body, size) || strcmp((const char *)body + strlen((const char *)body) + 1, "ROLLBACK") == 0)) {
 		backend_refuse(b, "08P01", "terminating connection because protocol synchronization was lost");
 		return;
 	}
 	SIM_CHECK(type == 'd', "message %c within a COPY", type);
+	/* the client has left within this message, and the pooler has completed it */
+	if (size > 0 && body[size - 1] == 0) {
+		end_copy(b, 'd');
+		return;
+	}
 	memcpy(text, body, size < sizeof(text) ? size : sizeof(text) - 1);
 	SIM_CHECK(sscanf(text, "%u.%u.%u", &client, &serial, &row) == 3 && client == b->copy_client && serial == b->copy_serial &&
 		  row == b->copy_next, "COPY of %u.%u.%u got \"%s\"", b->copy_client, b->copy_serial, b->copy_next, text);

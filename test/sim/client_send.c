@@ -77,7 +77,7 @@ void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, i
 		mark = pg_begin(&c->out, 'd');
 		bytes_append_format(&c->out, "%u.%u.%u", c->number, serial, row);
 		for (uint32_t i = 0; i < serial % 50; i++)
-			bytes_append_u8(&c->out, 0);
+			bytes_append_u8(&c->out, ' ');
 		pg_end(&c->out, mark);
 		if (chance_one_in(30))
 			pg_end(&c->out, pg_begin(&c->out, 'H'));

@@ -9,7 +9,7 @@ import signal
 from .pgweir import Pgweir
 
 # settings of the tests' own pgweir that PgBouncer 1.24 does not have
-OURS = ("login_failure_delay", "core_dumps", "session_state")
+OURS = ("login_failure_delay", "core_dumps", "session_state", "client_gone")
 
 
 class PgBouncer(Pgweir):

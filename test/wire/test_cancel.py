@@ -48,6 +48,42 @@ def start(client, fake, text="wait"):
     fake.until(lambda: len(fake.queries) > before, "the query runs")
 
 
+def test_client_gone_waits_for_its_cancel_request(scene):
+    """The request comes after the end of its query: no other client has the server then, and the ROLLBACK is not sent before."""
+    fake = scene.mini()
+    gate = Gate(fake)
+    weir = transactions(scene, fake, client_gone_timeout=NEVER)
+    one, two = weir.client(), weir.client()
+    one.query("begin")
+    start(one, fake)
+    one.close()
+    gate.wait()
+    pid, key, _ = gate.held[0]
+    fake.deliver_cancel(pid, key)
+    two.send(m.query("other"))
+    weir.barrier()
+    assert fake.queries[-1][1] == "wait" and len(fake.started) == 1
+    gate.open()
+    assert two.result().value == "other"
+    assert [text for _, text in fake.queries[-2:]] == ["ROLLBACK", "other"] and len(fake.started) == 1
+
+
+def test_client_gone_repeats_its_cancel_request(scene):
+    """The first one comes between two queries, and has no effect."""
+    fake = scene.mini()
+    gate = Gate(fake)
+    weir = transactions(scene, fake, client_gone_timeout=NEVER)
+    client = weir.client()
+    start(client, fake)
+    client.close()
+    gate.wait()
+    gate.held.pop()[2].close()
+    gate.wait()
+    gate.open()
+    assert weir.client().query("other").value == "other"
+    assert len(fake.started) == 1
+
+
 def test_cancel_reaches_its_query(scene):
     fake = scene.mini()
     weir = transactions(scene, fake, 2)

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #define FREE .shares_server = true
+#define GONE .client_ends = true, .may_finish = true
 
 /* The views of servers, and what is decided. The reasons are for readers. */
 static const struct {
@@ -52,6 +53,19 @@ static const struct {
 	{ "ended, its state is reset", { FREE, .client_ends = true, .has_state = true, .leaves_state = true, .needs_reset = true }, RELEASE_RESET },
 	{ "ended, its state stays", { FREE, .client_ends = true, .has_state = true, .leaves_state = true }, RELEASE_CLOSE },
 	{ "replication", { .client_ends = true, .is_stream = true }, RELEASE_CLOSE },
+	/* ... with client_gone = cancel or finish */
+	{ "left free", { FREE, GONE }, RELEASE_RETURN },
+	{ "left in a query", { FREE, GONE, .owes = true }, RELEASE_FINISH },
+	{ "left in a session", { GONE, .owes = true, .in_answer = true, .holds_input = true, .has_unsent = true }, RELEASE_FINISH },
+	{ "left in a transaction", { FREE, GONE, .in_transaction = true, .is_canceled = true }, RELEASE_FINISH },
+	{ "left in doubt, in a transaction", { FREE, GONE, .owes = true, .in_doubt = true, .in_transaction = true }, RELEASE_FINISH },
+	{ "left in doubt", { FREE, GONE, .owes = true, .in_doubt = true }, RELEASE_SETTLE },
+	{ "left in a message", { FREE, GONE, .in_message = true }, RELEASE_CLOSE },
+	{ "left in CopyData", { FREE, GONE, .owes = true, .in_message = true, .in_copy_data = true }, RELEASE_FINISH },
+	{ "left a lost server", { FREE, GONE, .owes = true, .is_lost = true }, RELEASE_CLOSE },
+	{ "left in a task for it", { FREE, GONE, .owes = true, .has_task = true }, RELEASE_CLOSE },
+	{ "left with a fatal error", { FREE, GONE, .owes = true, .said_fatal = true }, RELEASE_CLOSE },
+	{ "left replication", { GONE, .is_stream = true, .owes = true }, RELEASE_CLOSE },
 };
 
 TEST(decisions)
@@ -68,11 +82,11 @@ TEST(decisions)
 /* Whatever else is known: a server with a transaction, a pending answer or an incomplete message never returns to its pool. */
 TEST(no_server_returns_with_traces_of_a_client)
 {
-	for (unsigned bits = 0; bits < 1u << 12; bits++) {
+	for (unsigned bits = 0; bits < 1u << 13; bits++) {
 		struct release_view v = {
 			FREE, .owes = bits & 1, .in_transaction = bits & 2, .has_task = bits & 4, .said_fatal = bits & 8, .in_answer = bits & 16,
 			.holds_input = bits & 32, .has_unsent = bits & 64, .in_message = bits & 128, .client_ends = bits & 256, .has_state = bits & 512,
-			.leaves_state = bits & 512, .in_doubt = (bits & 1) && (bits & 1024), .is_lost = (bits & 1) && (bits & 2048),
+			.may_finish = bits & 4096, .leaves_state = bits & 512, .in_doubt = (bits & 1) && (bits & 1024), .is_lost = (bits & 1) && (bits & 2048),
 		};
 		enum release_what what = release_decide(&v).what;
 
