@@ -282,6 +282,11 @@ void world_tick(struct world *w)
 	w->now_wall = w->now + w->wall_ahead;
 	for (size_t i = 0; i < w->conf->user_count; i++)
 		idle_limits_differ |= w->conf->users[i]->client_idle_timeout != CONF_UNSET;
+	if ((w->drain == DRAIN_WAIT_CLIENTS || w->drain == DRAIN_WAIT_SERVERS) && is_over(w, w->drain_since, w->conf->settings.shutdown_timeout)) {
+		log_warning("shutdown_timeout: the shutdown waits for %zu %s no longer", world_drain_left(w),
+			    w->drain == DRAIN_WAIT_CLIENTS ? "clients" : "servers");
+		world_drain(w, DRAIN_NOW);
+	}
 	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
 		world_stop_listening(w, STOP_TCP);
 	lookups_tick(w->lookups);

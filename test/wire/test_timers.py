@@ -2,6 +2,8 @@
 Trap 85: each timer counts the state that it is named for. Durations are not measured: a timer that has expired for one client would have expired for
 another client that began earlier.
 """
+import pytest
+
 from support import messages as m
 from support.until import until
 
@@ -131,3 +133,20 @@ def test_hanging_server_login(scene):
     client.send(m.startup(user="app", database="p0"))
     assert client.drain()[-1].type == "E"
     weir.wait_log("connect timeout")
+
+
+@pytest.mark.parametrize("how, asks", (("WAIT_FOR_CLIENTS", False), ("WAIT_FOR_SERVERS", True), ("WAIT_FOR_CLIENTS", True)))
+def test_shutdown_timeout(scene, how, asks):
+    """The shutdown waits for a client that stays; a RELOAD sets the limit."""
+    fake = scene.mini()
+    weir = transactions(scene, fake, allow="shutdown_timeout")
+    client = weir.client()
+    if asks:
+        client.query("begin")
+    weir.admin("SHUTDOWN " + how)
+    weir.barrier()
+    assert weir.is_alive()
+    weir.admin("SET shutdown_timeout = 1")
+    assert m.read_error(client.drain()[-1].body)["M"] == "pooler is shutting down"
+    assert weir.wait_exit() == 0
+    assert "shutdown_timeout: the shutdown waits for 1 %s no longer" % how[9:].lower() in weir.log()
