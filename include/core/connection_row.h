@@ -15,6 +15,7 @@ struct connection_row {
 	bool is_authenticated;
 	bool is_console, is_asking;		/* of the console; a console command of the client is being answered now */
 	uint64_t id, link_id;			/* link: id of the linked connection; 0: no link */
+	const char *pool_user;			/* the user of the pool: with the key user of a database not the user of the login */
 	const char *user, *database, *state, *replication;
 	const char *application, *close_reason, *task;	/* may be NULL */
 	unsigned minor;				/* of the protocol: 3.minor */

@@ -49,6 +49,8 @@ void world_check(const struct world *world);
 
 /* Console commands. */
 
+/* KILL_CLIENT: ends the client with this id, and its server connection if one is linked. False: there is no such client. */
+bool world_kill_client(struct world *world, uint64_t id);
 /* SUSPEND and RESUME: no connection is read while `on`. */
 void world_suspend(struct world *world, bool on);
 /* Returns the number of connections with bytes to be passed on. `drop`: closes them, for suspend_timeout, and returns 0. */

@@ -17,6 +17,7 @@ struct show {
 	bool with_secrets;			/* SHOW FDS gives secrets, too */
 	const struct show_item *item;
 	struct result *to;
+	const char *only_database, *only_user;	/* of pools and connections; NULL: all */
 };
 
 enum figure_kind { LABEL, INFO, GAUGE, COUNTER };

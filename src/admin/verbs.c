@@ -235,9 +235,7 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 /* The argument is an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
 static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
 {
-	struct world *world = caller->console->world;
 	const char *hex;
-	struct client *client = NULL;
 	uint64_t id = 0;
 	int64_t number;
 
@@ -250,20 +248,9 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 		id = (uint64_t)number;
 	else
 		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
-	LIST_EACH(node, &world->clients) {
-		struct client *c = LIST_OBJECT(node, struct client, peer.node);
-
-		/* a cancel request is no client */
-		if (c->peer.id == id && c->pooled.state != CLIENT_WAITING_CANCEL && c->pooled.state != CLIENT_ACTIVE_CANCEL)
-			client = c;
-	}
-	if (!client)
+	if (!world_kill_client(caller->console->world, id))
 		return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 	log_command(caller, command);
-	if (client->pooled.link)
-		server_end(server_of(client->pooled.link), REASON_ADMIN_KILL, NULL);
-	else
-		client_end(client, REASON_ADMIN_KILL, NULL);
 	return OUTCOME_DONE;
 }
 

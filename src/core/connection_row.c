@@ -73,7 +73,7 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.is_shown = !is_unauthenticated(c) || c->pooled.state == CLIENT_LOOKUP,
 		.is_console = c->is_console,
 		.is_asking = c->console_state == CONSOLE_RUNNING,
-		.user = user_of(c),
+		.user = user_of(c), .pool_user = c->pooled.pool ? c->pooled.pool->user->name : user_of(c),
 		.database = c->pooled.state == CLIENT_LOOKUP ? c->login->database : database,
 		/* a console client is shown as active while a command of it is being answered; it never has a server */
 		.state = c->console_state != CONSOLE_READY ? "active" : client_state_rows[c->pooled.state].name,
@@ -100,7 +100,7 @@ static void fill_server(struct connection_row *row, const struct server *s)
 	*row = (struct connection_row){
 		.is_authenticated = true,
 		.is_shown = true,
-		.user = s->pooled.pool->user->name,
+		.user = s->pooled.pool->user->name, .pool_user = s->pooled.pool->user->name,
 		.database = s->pooled.pool->database->name,
 		.state = server_state_rows[s->pooled.state].name,
 		.replication = pg_replication_name(s->replication),
@@ -169,4 +169,21 @@ struct connection_totals connections_total(const struct world *w)
 	sum.clients = add_up(&sum, &w->clients);
 	sum.servers = add_up(&sum, &w->servers);
 	return sum;
+}
+
+bool world_kill_client(struct world *w, uint64_t id)
+{
+	LIST_EACH(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		/* a cancel request is no client */
+		if (c->peer.id != id || c->pooled.state == CLIENT_WAITING_CANCEL || c->pooled.state == CLIENT_ACTIVE_CANCEL)
+			continue;
+		if (c->pooled.link)
+			server_end(server_of(c->pooled.link), REASON_ADMIN_KILL, NULL);
+		else
+			client_end(c, REASON_ADMIN_KILL, NULL);
+		return true;
+	}
+	return false;
 }

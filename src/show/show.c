@@ -219,6 +219,12 @@ struct connection_show {
 	enum wanted wanted;
 };
 
+static bool is_of_pool(const struct show *s, const char *database, const char *user)
+{
+	return (!s->only_database || (database && strcmp(database, s->only_database) == 0)) &&
+	       (!s->only_user || (user && strcmp(user, s->only_user) == 0));
+}
+
 static void give_connection(void *context, const struct connection_row *c)
 {
 	const struct connection_show *to = context;
@@ -230,7 +236,7 @@ static void give_connection(void *context, const struct connection_row *c)
 		is_wanted = c->link_id || c->is_asking || c->held > 0 || c->unsent > 0;
 	else if (to->wanted == WANTED_PINNED)
 		is_wanted = c->pins != 0;
-	if (is_wanted)
+	if (is_wanted && is_of_pool(&to->show, c->database, c->pool_user))
 		show_row(&to->show, c);
 }
 
@@ -306,7 +312,12 @@ static void show_fds(const struct show *s)
 
 /* ---- pools, databases and users, and the limits in force (pool/rows.h) ---- */
 
-static void give_pool(void *context, const struct pool_row *row) { show_row(context, row); }
+static void give_pool(void *context, const struct pool_row *row)
+{
+	if (is_of_pool(context, row->database, row->user))
+		show_row(context, row);
+}
+
 static void give_database(void *context, const struct database_row *row) { show_row(context, row); }
 
 static void show_pools(const struct show *s)

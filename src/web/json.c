@@ -4,6 +4,8 @@
  * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns. /api/ lists the
  * names.
  *
+ * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user.
+ *
  * An answer is made in parts of ROWS_MOST rows, and each row has the values at the time of its part.
  *
  * Invariant: between two parts the body is valid JSON up to that place.
@@ -208,7 +210,12 @@ static void write_column_names(struct json_state *s, const struct show_item *ite
 static bool write_rows(const struct connection *c, struct json_state *s, struct bytes *out)
 {
 	const struct show_item *item = s->items[s->at].show;
-	struct show show = { .world = c->peer.world, .version = c->web->version, .item = item, .to = &s->result };
+	char database[HTTP_TEXT_MOST], user[HTTP_TEXT_MOST];
+	struct show show = {
+		.world = c->peer.world, .version = c->web->version, .item = item, .to = &s->result,
+		.only_database = http_parameter(&c->request, "db", database, sizeof(database)) ? database : NULL,
+		.only_user = http_parameter(&c->request, "user", user, sizeof(user)) ? user : NULL,
+	};
 
 	if (!s->has_begun) {
 		result_init(&s->result, &json_format, item->columns, item->all_columns);

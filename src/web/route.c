@@ -199,6 +199,32 @@ static void run_command(struct connection *c, const char *verb, struct database 
 	}
 }
 
+/* False: the command is refused. */
+static bool may_command(struct connection *c)
+{
+	if (c->request.is_marked && http_is_same_origin(&c->request))
+		return true;
+	connection_tell(c, 403, "a command needs the header X-Pgweir, and from a browser the Origin of this page");
+	return false;
+}
+
+/* POST /api/kill_client?id= */
+static void kill_client_answer(struct connection *c)
+{
+	char text[24], who[256];
+	int64_t id;
+
+	if (!may_command(c))
+		return;
+	if (!http_parameter(&c->request, "id", text, sizeof(text)) || !text_to_int64(text, &id) || id <= 0 ||
+	    !world_kill_client(c->peer.world, (uint64_t)id)) {
+		connection_tell(c, 404, "client not found");
+		return;
+	}
+	log_info("KILL_CLIENT '%s' command issued (%s)", text, who_text(c, who, sizeof(who)));
+	connection_tell(c, 200, "KILL_CLIENT");
+}
+
 /* POST /api/pause, resume, reconnect: without ?db= for all databases. The answer does not wait until no server is in use. */
 static void command_answer(struct connection *c, const char *verb)
 {
@@ -207,10 +233,8 @@ static void command_answer(struct connection *c, const char *verb)
 	char name[DATABASE_MOST], told[TOLD_MOST];
 	bool is_paused;
 
-	if (!c->request.is_marked || !http_is_same_origin(&c->request)) {
-		connection_tell(c, 403, "a command needs the header X-Pgweir, and from a browser the Origin of this page");
+	if (!may_command(c))
 		return;
-	}
 	if (c->request.query[0]) {
 		if (http_parameter(&c->request, "db", name, sizeof(name)))
 			database = database_get(w->pools, name, true, w->now);
@@ -321,6 +345,7 @@ static const struct route {
 	{ "/api/pause", true, NEEDS_ADMIN, pause_answer },
 	{ "/api/resume", true, NEEDS_ADMIN, resume_answer },
 	{ "/api/reconnect", true, NEEDS_ADMIN, reconnect_answer },
+	{ "/api/kill_client", true, NEEDS_ADMIN, kill_client_answer },
 	{ "/api/", false, NEEDS_READER, items_answer },
 };
 

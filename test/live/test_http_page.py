@@ -14,6 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from support import messages as m
+from support.live import ended_with
 from support.ports import free_port
 from support.until import until
 
@@ -113,7 +114,7 @@ def test_pools_sort_and_filter(scene, browser):
         (row,) = [row for row in page.rows() if row[0] == "gamma"]
         assert row[1:4] == ["app", "transaction", "1"] and row[11] == "pool_size"
         assert "gamma/app: 1 client waits, the first for " in page.text("#why")
-        assert "1 of 1 servers of the pool are open, 1 in use" in page.text("#why")
+        until(lambda: re.search(r"1 of 1 servers are in use; the longest in use: .*, by client 0x\w+\.", page.text("#why")), "the holder is named")
         page.click("#pools thead th:nth-child(1) button")
         assert page.names() == ["alpha", "beta", "gamma"]
         heading = browser.find_element(By.CSS_SELECTOR, "#pools thead th:nth-child(1) button")
@@ -131,6 +132,7 @@ def test_pools_sort_and_filter(scene, browser):
         picture(browser, "pools")
         assert not browser.find_element(By.ID, "all-actions").is_displayed()
         assert not browser.find_elements(By.CSS_SELECTOR, "#pools tbody td:not([hidden]) button")
+        assert re.match(r"127.0.0.1:\d+\t3\t\d\t\d", page.text("#hosts tbody tr"))
         page.has_no_faults()
 
 
@@ -181,6 +183,40 @@ def test_an_administrator_pauses_and_resumes(scene, browser):
     page.has_no_faults()
 
 
+def test_a_client_is_killed(scene, browser):
+    """The clients of a pool, the line for the configuration, and KILL_CLIENT after a question; by keyboard alone."""
+    fake = scene.mini()
+    weir = with_page(scene, {"alpha": "host=127.0.0.1 port=%d user=boss" % fake.port, "beta": "host=127.0.0.1 port=%d" % fake.port})
+    client, other = weir.client(database="alpha"), weir.client(database="beta")
+    client.query("BEGIN")
+    page = Page(browser, weir, "admin")
+    until(lambda: sorted(page.names()) == ["alpha", "beta"], "the pools")
+    (name,) = [b for b in browser.find_elements(By.CSS_SELECTOR, "#pools tbody th button") if b.text == "alpha"]
+    name.send_keys(Keys.ENTER)
+    assert page.text("#pool-title") == "Pool alpha/boss" and browser.switch_to.active_element.get_attribute("id") == "pool-title"
+    until(lambda: page.text("#clients-title") == "Clients: 1", "the client of this pool only")
+    line = lambda: browser.find_element(By.ID, "set-line").get_attribute("value")
+    until(lambda: line() == "alpha = host=127.0.0.1 port=%d dbname=alpha user=boss pool_mode=transaction pool_size=20" % fake.port, "the line")
+    browser.find_element(By.ID, "set-size").send_keys(Keys.BACKSPACE * 3 + "7")
+    browser.find_element(By.ID, "set-user").clear()
+    browser.find_element(By.ID, "set-user").send_keys("o'neil")
+    assert line().endswith(" user='o''neil' pool_mode=transaction pool_size=7")
+    picture(browser, "pool")
+    browser.find_element(By.CSS_SELECTOR, "#clients button").send_keys(Keys.ENTER)
+    assert re.match(r"Kill client 0x\w+\?", page.text("#question-title"))
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    until(lambda: page.text("#clients-title") == "Clients: 1", "still there")
+    browser.find_element(By.CSS_SELECTOR, "#clients button").send_keys(Keys.ENTER)
+    page.click("#question-yes")
+    until(lambda: page.text("#clients-title") == "Clients: 0", "the client is gone")
+    assert re.match(r"KILL_CLIENT 0x\w+: done", page.text("#message"))
+    ended_with(client, "admin forced disconnect")
+    other.query("unhurt")
+    page.click("#pool-close")
+    assert browser.switch_to.active_element.text == "alpha"
+    page.has_no_faults()
+
+
 def test_a_pooler_that_ends_is_noticed(scene, browser):
     weir = with_page(scene, scene.mini())
     page = Page(browser, weir)
@@ -224,7 +260,7 @@ def test_for_screen_readers(scene, browser):
     weir.client(database="alpha").query("once")
     page = Page(browser, weir, "admin")
     until(lambda: page.names() == ["alpha"], "the pool")
-    nameless = browser.execute_script("return [...document.querySelectorAll('button, a, input')].filter(e => !(e.getAttribute('aria-label') || "
+    nameless = browser.execute_script("return [...document.querySelectorAll('button, a, input, select, textarea')].filter(e => !(e.getAttribute('aria-label') || "
                                       "e.innerText || e.textContent || e.labels?.length)).map(e => e.outerHTML)")
     assert nameless == []
     assert browser.execute_script("return [...document.querySelectorAll('thead th')].every(h => h.scope == 'col')")

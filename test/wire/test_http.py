@@ -19,6 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from support import messages as m
+from support.live import ended_with
 from support.ports import free_port
 from support.scram import make_secret, secret_text
 from support.takeover import Replaced
@@ -428,6 +429,28 @@ def test_commands(scene):
     assert [web.post("/api/pause?db=" + name, **admin).status for name in ("nowhere", "pgbouncer", "%zz", "")] == [404] * 4
     weir.wait_log(r"LOG PAUSE 'p0' command issued \(HTTP: 127.0.0.1:\d+ user admin\)")
     weir.wait_log(r"LOG RECONNECT 'p0' command issued \(HTTP: ")
+
+
+def test_kill_client(scene):
+    """The list of a pool's clients, and the end of one of them, idle or in a transaction."""
+    target = "host=127.0.0.1 port=%d" % scene.mini().port
+    weir, web = with_http(scene, {"p0": target, "p1": target}, stats_users="stats")
+    idle, busy, other = weir.client(), weir.client(), weir.client(database="p1")
+    busy.query("BEGIN")
+    rows = web.ask("/api/clients,pools?db=p0&user=app").json()
+    assert [row["database"] for row in rows["clients"]] == ["p0", "p0"] and len(rows["pools"]) == 1
+    assert web.ask("/api/clients?db=p0&user=nobody").json() == []
+    assert len(web.ask("/api/servers?db=p0").json()) == 1
+    assert len([row for row in web.ask("/api/clients").json() if row["database"] != "pgbouncer"]) == 3
+    for row, client in zip(rows["clients"], [idle, busy]):
+        assert web.post("/api/kill_client?id=%d" % row["id"], user="stats").status == 403
+        assert web.ask("/api/kill_client?id=%d" % row["id"], "POST", user="admin").status == 403
+        assert web.post("/api/kill_client?id=%d" % row["id"], user="admin").text == "KILL_CLIENT\n"
+        ended_with(client, "admin forced disconnect")
+    weir.wait_pool("p0", cl_active=0, sv_active=0)
+    assert [web.post("/api/kill_client" + text, user="admin").status for text in ("", "?id=0", "?id=x", "?id=999999")] == [404] * 4
+    other.query("still here")
+    weir.wait_log(r"LOG KILL_CLIENT '\d+' command issued \(HTTP: 127.0.0.1:\d+ user admin\)")
 
 
 def test_commands_need_an_administrator_and_the_page(scene):
