@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * One event, one line: "2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE", or with log_config.json a JSON object, written at once to
@@ -51,6 +52,14 @@ void log_tick(usec_t now);
 enum log_subject_kind { LOG_CLIENT, LOG_SERVER, LOG_POOL, LOG_SUBJECTS };
 struct log_subject { const char *text, *database, *user, *address; };
 void log_subject(enum log_subject_kind kind, const struct log_subject *subject);
+
+/*
+ * The last lines of level WARNING and above, for the page: `back` is 0 for the last one. NULL: there is none. The ring is static, and lines stay
+ * in it over log_close().
+ */
+#define LOG_RECENT_MOST 64
+struct log_recent { usec_t time; const char *level; char text[512]; };	/* time: wall clock */
+const struct log_recent *log_recent(size_t back);
 
 /* Closes file and syslog and frees the memory of the log. Later lines go to stderr, unless it is detached. */
 void log_close(void);

@@ -317,6 +317,25 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 	sink->lost += took < size;
 }
 
+/* ---- the last warnings ---- */
+
+static struct log_recent recent[LOG_RECENT_MOST];
+static size_t recent_count;	/* since the start: the next is recent[recent_count % LOG_RECENT_MOST] */
+
+static void remember(enum log_level level, const char *message)
+{
+	struct log_recent *r = &recent[recent_count++ % LOG_RECENT_MOST];
+
+	r->time = clock_wall();
+	r->level = levels[level].name;
+	printable_text(message, r->text, sizeof(r->text));
+}
+
+const struct log_recent *log_recent(size_t back)
+{
+	return back < recent_count && back < LOG_RECENT_MOST ? &recent[(recent_count - 1 - back) % LOG_RECENT_MOST] : NULL;
+}
+
 static void write_to_all(enum log_level level, const struct about *about, unsigned long long folded, const char *message)
 {
 	static const struct about nothing = { .of = { NULL } };
@@ -324,6 +343,8 @@ static void write_to_all(enum log_level level, const struct about *about, unsign
 	const char *shown;
 	size_t size;
 
+	if (level <= LEVEL_WARNING)
+		remember(level, message);
 	if (logger.syslog_on && logger.syslog_lost > 0) {
 		snprintf(loss, sizeof(loss), LOSS, (unsigned long long)logger.syslog_lost);
 		make_line(line, LEVEL_WARNING, &nothing, 0, loss, &shown);

@@ -1,6 +1,7 @@
 /*
  * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
- * is an object with an array for each of these. Three lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
+ * is an object with an array for each of these. Four lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
+ * `warnings`, the last lines of the log of level WARNING and above;
  * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns. /api/ lists the
  * names.
  *
@@ -12,6 +13,7 @@
  */
 #include "web/connection.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -20,7 +22,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define ITEMS_MOST 8			/* in one request */
+#define ITEMS_MOST 12			/* in one request */
 #define NAME_MOST 32
 #define ROWS_MOST 200			/* of a part */
 
@@ -58,7 +60,7 @@ static void json_text(struct bytes *out, const char *text, size_t size)
 
 /* ---- the format of rows ---- */
 
-enum own_list { OWN_NONE, OWN_YOU, OWN_HISTORY, OWN_NAMES, OWN_PAUSED };
+enum own_list { OWN_NONE, OWN_YOU, OWN_HISTORY, OWN_NAMES, OWN_PAUSED, OWN_WARNINGS };
 
 struct json_state {
 	struct { const struct show_item *show; enum own_list own; char name[NAME_MOST]; } items[ITEMS_MOST];
@@ -173,6 +175,20 @@ static void write_paused(const struct connection *c, struct bytes *out)
 	}
 }
 
+/* The last warnings and errors of the log, the last one first. */
+static void write_warnings(struct bytes *out)
+{
+	const struct log_recent *line;
+	char when[64];
+
+	for (size_t back = 0; (line = log_recent(back)) != NULL; back++) {
+		bytes_append_format(out, "%s{\"time\":\"%s\",\"level\":\"%s\",\"text\":", back > 0 ? ",\n" : "",
+				    clock_format(line->time, 0, when, sizeof(when)), line->level);
+		json_text(out, line->text, strlen(line->text));
+		bytes_append_u8(out, '}');
+	}
+}
+
 /* Appends a part of the samples. Returns whether it was the last one. */
 static bool write_history(const struct connection *c, struct json_state *s, struct bytes *out)
 {
@@ -256,6 +272,8 @@ static void write_part(struct connection *c)
 			write_names(c, out);
 		else if (s->items[s->at].own == OWN_PAUSED)
 			write_paused(c, out);
+		else if (s->items[s->at].own == OWN_WARNINGS)
+			write_warnings(out);
 		else if (s->items[s->at].own == OWN_HISTORY)
 			is_over = write_history(c, s, out);
 		else
@@ -285,6 +303,8 @@ static int add_item(const struct connection *c, struct json_state *s, const char
 		s->items[s->count].own = OWN_HISTORY;
 	else if (strcmp(name, "paused") == 0)
 		s->items[s->count].own = OWN_PAUSED;
+	else if (strcmp(name, "warnings") == 0)
+		s->items[s->count].own = OWN_WARNINGS;
 	else if (*name == '\0')
 		s->items[s->count].own = OWN_NAMES;
 	else if (!show || !show->fill)

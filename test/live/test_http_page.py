@@ -127,6 +127,8 @@ def test_pools_sort_and_filter(scene, browser):
         browser.find_element(By.ID, "filter").clear()
         holder.query("COMMIT")
         until(lambda: not browser.find_element(By.ID, "why-section").is_displayed(), "no client waits any more")
+        weir.connect().refused(user="app", database="nowhere")
+        until(lambda: "no such database: nowhere" in page.text("#warnings tbody tr"), "the last warning of the log")
         # queries are drawn
         until(lambda: re.search(r"queries [\d,]*\d\d", label(browser, 0)), "queries per second")
         picture(browser, "pools")

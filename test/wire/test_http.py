@@ -431,6 +431,19 @@ def test_commands(scene):
     weir.wait_log(r"LOG RECONNECT 'p0' command issued \(HTTP: ")
 
 
+def test_warnings(scene):
+    """The last warnings of the log, for stats_users and administrators."""
+    weir, web = with_http(scene, scene.mini(), stats_users="stats", http_auth="basic", login_failure_delay=0)
+    assert web.ask("/api/warnings").status == 401
+    for n in range(70):
+        weir.connect().refused(user="app", database='no"where%d' % n)
+    found = web.ask("/api/warnings", user="stats").json()
+    assert len(found) == 64
+    assert found[0]["level"] == "WARNING" and 'where69' in found[0]["text"]
+    assert 'where6' in found[63]["text"]
+    assert web.ask("/api/warnings,state", user="admin").json()["warnings"][0]["time"] > "2020"
+
+
 def test_kill_client(scene):
     """The list of a pool's clients, and the end of one of them, idle or in a transaction."""
     target = "host=127.0.0.1 port=%d" % scene.mini().port

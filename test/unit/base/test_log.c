@@ -141,6 +141,27 @@ TEST(long_message_is_truncated_to_one_line)
 	teardown();
 }
 
+TEST(the_last_warnings_are_kept)
+{
+	const struct log_recent *last;
+
+	setup();
+	CHECK(to_file(0));
+	for (int i = 0; i < LOG_RECENT_MOST + 3; i++)
+		log_warning("warning %d\n", i);
+	log_info("no warning");
+	log_error("error");
+	last = log_recent(0);
+	REQUIRE(last);
+	CHECK_TEXT(last->text, "error");
+	CHECK_TEXT(last->level, "ERROR");
+	CHECK(last->time > 0);
+	CHECK_TEXT(log_recent(1)->text, "warning 66\\x0a");
+	CHECK_TEXT(log_recent(LOG_RECENT_MOST - 1)->text, "warning 4\\x0a");
+	CHECK(!log_recent(LOG_RECENT_MOST));
+	teardown();
+}
+
 TEST(reopen_follows_a_rotation)
 {
 	char *old, *fresh;
