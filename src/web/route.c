@@ -200,7 +200,7 @@ static void run_command(struct connection *c, const char *verb, struct database 
 }
 
 /* False: the command is refused. */
-static bool may_command(struct connection *c)
+static bool check_command_rights(struct connection *c)
 {
 	if (c->request.is_marked && http_is_same_origin(&c->request))
 		return true;
@@ -214,7 +214,7 @@ static void kill_client_answer(struct connection *c)
 	char text[24], who[256];
 	int64_t id;
 
-	if (!may_command(c))
+	if (!check_command_rights(c))
 		return;
 	if (!http_parameter(&c->request, "id", text, sizeof(text)) || !text_to_int64(text, &id) || id <= 0 ||
 	    !world_kill_client(c->peer.world, (uint64_t)id)) {
@@ -233,7 +233,7 @@ static void command_answer(struct connection *c, const char *verb)
 	char name[DATABASE_MOST], told[TOLD_MOST];
 	bool is_paused;
 
-	if (!may_command(c))
+	if (!check_command_rights(c))
 		return;
 	if (c->request.query[0]) {
 		if (http_parameter(&c->request, "db", name, sizeof(name)))
