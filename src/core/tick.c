@@ -16,6 +16,7 @@
 #include "backend/retire.h"
 #include "state/session_state.h"
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
@@ -274,7 +275,7 @@ static void give_back_memory(struct world *w)
 	last->peak_leaves = here >= REST;
 }
 
-void world_tick(struct world *w)
+NEVER_INLINE void world_tick(struct world *w)
 {
 	bool limits_hold = !w->last_tick.was_suspended && !w->pools->suspended, idle_limits_differ = false, period_ended;
 

@@ -68,9 +68,9 @@ def for_each_query(scene, ask, **settings):
 
 
 @pytest.mark.parametrize("ask, own, everything", (
-    (simple, 1480, 3105),
-    (extended, 2465, 4130),
-    (transaction, 3350, 8250),
+    (simple, 1485, 3110),
+    (extended, 2495, 4130),
+    (transaction, 3365, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),
     (visit, 10500, 19820),
@@ -80,7 +80,7 @@ def test_instructions(scene, ask, own, everything):
     assert got[0] <= own and got[1] <= everything, got
 
 
-@pytest.mark.parametrize("ask, own", ((simple, 1720), (extended, 2765), (transaction, 3995)))
+@pytest.mark.parametrize("ask, own", ((simple, 1720), (extended, 2795), (transaction, 4005)))
 def test_instructions_with_session_state(scene, ask, own):
     """Nothing in the texts or tags tells of a change of the session, and the catalogue is known."""
     got = for_each_query(scene, ask, pool_mode="transaction", session_state="full")
