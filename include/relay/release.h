@@ -76,8 +76,9 @@ static inline void release_if_over(struct server *s)
 bool release_yielded(struct server *server);
 /* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt without the client, or ends. */
 void release_ended_client(struct server *server);
-/* The server is FINISHING: its client has left a query or transaction, and `lacks` bytes of its last CopyData are missing. The server may end. */
-void finish_begin(struct server *server, uint32_t lacks);
+/* The server is FINISHING: its client has left a query or transaction, and `lacks` bytes of its last CopyData are missing. `has_terminated`: the
+   client has sent Terminate, and its query is not cancelled. The server may end. */
+void finish_begin(struct server *server, uint32_t lacks, bool has_terminated);
 /* Takes the next step after an answer, or after the end of a cancel request; nothing in other states. */
 void finish_continue(struct server *server);
 /* Cancels the query after client_gone_delay, and closes the server after client_gone_timeout. */

@@ -2,7 +2,7 @@
  * A server whose client has left in a query or a transaction (client_gone): SERVER_FINISHING.
  *
  * pgweir reads and drops the answers to the client, rolls the transaction back, and returns the server to its pool. With client_gone = cancel the tick
- * cancels a query that does not end by itself. finish_continue() takes the next step after each answer:
+ * cancels a query that does not end by itself, unless the client has sent Terminate: PostgreSQL executes what precedes a Terminate. finish_continue() takes the next step after each answer:
  *
  *	COPY FROM STDIN			CopyFail, with the rest of an incomplete CopyData before it
  *	batch without a Sync		ROLLBACK as a part of the batch, and Sync: a Sync alone would commit the batch
@@ -25,6 +25,7 @@
 #include "state/session_state.h"
 #include "state/task.h"
 
+#define NEVER INT64_MAX			/* server->canceled_at: not to be cancelled */
 #define CANCEL_AGAIN USEC		/* a cancel request that arrives between two queries has no effect */
 
 static enum task_end finish_done(struct server *s, bool failed)
@@ -56,12 +57,12 @@ static bool complete_copy_data(struct server *s, uint32_t lacks)
 	return sent;
 }
 
-void finish_begin(struct server *s, uint32_t lacks)
+void finish_begin(struct server *s, uint32_t lacks, bool has_terminated)
 {
 	s->peer.passing_dropped = s->peer.passing > 0;
 	s->session.plain_set = 0;
 	s->session.meaning_in_doubt = false;
-	s->canceled_at = 0;
+	s->canceled_at = has_terminated ? NEVER : 0;
 	session_clear_doubt(s, UINT16_MAX);
 	flow_unblock(&s->peer, FLOW_ROOM | FLOW_READY);
 	if (complete_copy_data(s, lacks))

@@ -447,7 +447,7 @@ void release_ended_client(struct server *s)
 		s->told_pid = c->cancel_pid;
 		s->needs_reset = view.needs_reset;
 		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
-		finish_begin(s, view.in_message ? c->peer.passing : 0);
+		finish_begin(s, view.in_message ? c->peer.passing : 0, c->peer.end_reason == REASON_CLIENT_CLOSE);
 	} else {
 		give_back(s, c, release.what, true);
 	}
