@@ -104,7 +104,5 @@ bool latency_of_pool_exists(const struct pool *pool, enum latency_shown which);
 void latency_of_all(const struct pools *pools, enum latency_shown which, bool last_minute, struct latency_figures *figures);
 /* Adds the counts of all pools in each bucket to counts[]. */
 void latency_sum(const struct pools *pools, enum latency_shown which, bool last_minute, uint64_t counts[LATENCY_BUCKETS]);
-/* `figures` of latencies with these counts in the buckets. */
-void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_figures *figures);
 
 #endif

@@ -220,7 +220,7 @@ static uint64_t value_at(const uint64_t counts[LATENCY_BUCKETS], uint64_t rank)
 	return latency_bucket_value(bucket);
 }
 
-void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_figures *f)
+static void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_figures *f)
 {
 	uint64_t n = 0;
 
