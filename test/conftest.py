@@ -28,6 +28,9 @@ class Scene:
         """A running pgweir. databases: {name: target}, or one target for p0. kind: see support/instruments.py."""
         if databases is not None and not isinstance(databases, dict):
             databases = {"p0": databases}
+        if self.fakes:
+            # a played server does not answer cancel requests
+            options.setdefault("client_gone", "close")
         weir = kind(tempfile.mkdtemp(dir=self.directory), databases, **options)
         self.weirs.append(weir)
         return weir

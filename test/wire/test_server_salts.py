@@ -144,6 +144,7 @@ def test_passwords_of_several_databases(scene):
             client = weir.client(database="p%d" % n)
             assert client.query("x").value == "in"
             client.quit()
+            until(lambda: not weir.show("SERVERS"), "the server has ended")
     assert derivations(weir) == 2
 
 
