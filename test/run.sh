@@ -18,7 +18,7 @@
 #	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the installation binary
-#	test/live, tests that depend on the server	clang, PostgreSQL 18
+#	test/live, tests that depend on the server	clang, PostgreSQL 18; with --deep nearly all of test/live
 #
 # With --deep test/wire runs with clang's binary as well. The last line counts all tests; the status is 0 only if none failed.
 set -eu
@@ -314,6 +314,11 @@ fi
 same_for_all="test_settings_listen test_settings_log test_settings_queue test_settings_sizes test_settings_timeouts
 	test_settings_sockets test_settings_syslog test_service_command test_service_signals test_auth_ldap test_auth_pam test_crowd
 	test_packaging"
+# These scenes depend little on the server: with clang's binary and PostgreSQL 18 they run with --deep only.
+[ "${PGWEIR_ROUNDS-}" = full ] || same_for_all="$same_for_all
+	test_busy_poll test_chaos test_file_access test_hba test_hba_expressions test_http_page test_reasons test_rolling_restart test_secret_sources
+	test_secret_warnings test_settings_databases test_settings_modes test_settings_servers test_takeover test_tls_client test_tools
+	test_traps_console"
 
 # Tests that count instructions or memory, read the source, or compare with PgBouncer.
 for_gcc="--deselect=guard --deselect=pgbouncer --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py
