@@ -52,7 +52,7 @@ def test_client_gone_waits_for_its_cancel_request(scene):
     """The request comes after the end of its query: no other client has the server then, and the ROLLBACK is not sent before."""
     fake = scene.mini()
     gate = Gate(fake)
-    weir = transactions(scene, fake, client_gone_timeout=NEVER)
+    weir = transactions(scene, fake, client_gone="cancel", client_gone_timeout=NEVER)
     one, two = weir.client(), weir.client()
     one.query("begin")
     start(one, fake)
@@ -72,7 +72,7 @@ def test_client_gone_repeats_its_cancel_request(scene):
     """The first one comes between two queries, and has no effect."""
     fake = scene.mini()
     gate = Gate(fake)
-    weir = transactions(scene, fake, client_gone_timeout=NEVER)
+    weir = transactions(scene, fake, client_gone="cancel", client_gone_timeout=NEVER)
     client = weir.client()
     start(client, fake)
     client.close()

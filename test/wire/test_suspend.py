@@ -70,7 +70,7 @@ def test_console_that_logs_in_during_suspend_may_resume(scene):
 def test_suspended_clients_may_disconnect(scene):
     """A client that leaves during SUSPEND is closed after RESUME, and leaves no transaction to the next client."""
     fake = scene.mini()
-    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, client_gone="cancel")
     leaver, waiting = weir.client(), weir.client()
     leaver.query("BEGIN")
     waiting.send(m.query("waiting"))
