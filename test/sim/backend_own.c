@@ -212,7 +212,7 @@ static void say_pair(struct backend *b, const char *name, const char *secret)
 /* Rows, and how it ends. */
 static void say_found(struct backend *b, const char *name, const char *secret)
 {
-	static char long_text[3000];
+	static char long_text[70000];		/* longer than a secret may be */
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	switch (b->lie) {
