@@ -213,7 +213,7 @@ static void say_pair(struct backend *b, const char *name, const char *secret)
 /* Rows, and how it ends. */
 static void say_found(struct backend *b, const char *name, const char *secret)
 {
-	static char long_text[70000];		/* longer than a secret may be */
+	static char long_text[3000];		/* a secret, which no password fits */
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	switch (b->lie) {
@@ -252,7 +252,7 @@ static enum truth_answer meaning_of(enum lie lie)
 		return TRUTH_RIGHT;
 	case LIE_NO_ROW: case LIE_OTHER_NAME:
 		return TRUTH_NONE;
-	case LIE_NO_SECRET: case LIE_GARBAGE:
+	case LIE_NO_SECRET: case LIE_GARBAGE: case LIE_LONG:
 		return TRUTH_NAMED;
 	default:
 		return TRUTH_FAILURE;
