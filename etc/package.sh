@@ -317,42 +317,6 @@ test_remove() {
 	check "systemd has no failed unit" prints "" inside systemctl list-units --failed --quiet --no-legend
 }
 
-# COMMAND...: buildah with its files in the room.
-images() {
-	command=$1
-	shift
-	buildah --storage-driver vfs --root "$room/images" --runroot "$room/images.run" "$command" "$@"
-}
-
-# Builds etc/Containerfile upon a base of this release, and runs it with a read-only root, on the network of the fresh root.
-test_container() {
-	base=$builds/base-$release.tar
-	[ -e "$base" ] || archive_root "$base"
-	at_exit "images unshare true 2>/dev/null || :; rm -rf '$room/images' '$room/images.run'"
-	mkdir "$room/context" "$room/mounted"
-	cp "$package" "$room/context"
-	container=$(images from scratch)
-	images add -q "$container" "$base" / >/dev/null
-	images commit -q "$container" "docker.io/library/debian:$release-slim" >/dev/null
-	check "the container builds" images build --isolation chroot --pull-never -f "$top/etc/Containerfile" -t pgweir "$room/context"
-	check "the container's user" prints 432:432 images inspect --type image --format '{{.OCIv1.Config.User}}' pgweir
-	mounted=$(images mount "$(images from pgweir)")
-	cp "$mounted/etc/pgweir/pgweir.ini" "$room/mounted"
-	printf '"app" "app-secret"\n' >"$room/mounted/userlist.txt"
-	chown -R 432:432 "$room/mounted"
-	keep=
-	[ -d /run/systemd/system ] || keep=--keep-unit
-	systemd-nspawn --quiet --directory="$mounted" --read-only --tmpfs=/run/pgweir:mode=1777 --bind-ro="$room/mounted:/etc/pgweir" \
-		--user=pgweir --no-new-privileges=yes --register=no $keep --network-namespace-path="/proc/$init/ns/net" --console=pipe \
-		/usr/bin/pgweir /etc/pgweir/pgweir.ini >"$room/container.log" 2>&1 </dev/null &
-	contained=$!
-	at_exit "kill -KILL $contained 2>/dev/null || :"
-	until_true "a query through the container: $(cat "$room/container.log")" query shop "SELECT 1"
-	check "a query through the container" prints 42 query shop "SELECT 6 * 7"
-	kill -KILL "$contained"
-	wait "$contained" 2>/dev/null || :
-}
-
 # ---- All together
 
 LIBRARIES="libsystemd-dev libpam0g-dev libldap-dev"
@@ -373,7 +337,7 @@ cp "$package" "$output"
 say "The package: $output/${package##*/}"
 
 if [ "$fresh" = yes ]; then
-	setup_packages mmdebstrap systemd-container buildah
+	setup_packages mmdebstrap systemd-container
 	next=$version+next
 	newer=$room/pgweir_${next}_$architecture.deb
 	say "Building a newer version, for the upgrade"
@@ -386,8 +350,6 @@ if [ "$fresh" = yes ]; then
 	test_upgrade
 	test_refused_upgrade
 	test_remove
-	say "Testing the container"
-	test_container
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
