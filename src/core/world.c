@@ -166,11 +166,13 @@ static bool retire_changed(struct world *w, const struct tls_contexts *old)
 
 		for (size_t j = 0; j < old->own_count && is_same; j++)
 			is_same = strcmp(old->own[j].name, now->name) != 0 || old->own[j].context == now->context;
-		any |= !is_same;
+		if (is_same)
+			continue;
+		any = true;
 		LIST_EACH(node, &w->servers) {
 			struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-			if (!is_same && !s->pooled.is_cancel && s->peer.remote.family != AF_UNIX &&
+			if (!s->pooled.is_cancel && s->peer.remote.family != AF_UNIX &&
 			    strcmp(s->pooled.pool->database->conf->name, now->name) == 0)
 				s->pooled.close_reason = REASON_OBSOLETE;
 		}
