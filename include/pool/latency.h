@@ -12,7 +12,7 @@
  * Histograms of latencies: of each pool, and of all pools since the start.
  *
  * Buckets are log-linear: a bucket for each microsecond below 8, then LATENCY_STEPS buckets for each power of 2, up to 71 minutes. The value
- * reported for a bucket differs from each latency in the bucket by at most 1/17 (5.9 %).
+ * reported for a bucket differs from each latency in the bucket by less than 6 %.
  *
  * The histograms of a pool store a block of counters for each power of 2 that has occurred. They are allocated when the pool has its first latency,
  * with LATENCY_BLOCKS_FIRST blocks (2 KiB), and grow if latencies are spread over more powers of 2, to 11 KiB at most.
@@ -26,7 +26,7 @@
 #define LATENCY_BLOCKS_FIRST 32	/* with block[0] */
 #define LATENCY_PERIOD (30 * USEC)	/* the last minute is the current period and the last full one */
 
-/* What is counted. A query that is a transaction of its own is counted once, as SINGLE, and shown as a query and as a transaction. */
+/* The kinds of latencies. A query outside a transaction block counts as SINGLE, and SHOW counts SINGLE as a query and as a transaction. */
 enum latency {
 	LATENCY_WAIT,		/* of clients for a server, when the client had to wait; pool->served_at_once counts the others */
 	LATENCY_SINGLE,

@@ -127,7 +127,7 @@ void notify_clients_flush(struct world *world);
 static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
 /* Sends the client its pending notifications; the client is between two messages and in no transaction. */
 void notify_client_flush(struct client *client);
-/* A NotificationResponse has come from the client's own server: replaces the process ID in it by the one that the client knows. False: the listener
+/* A NotificationResponse has come from the client's own server: replaces its process ID by the process ID that the client knows. False: the listener
    delivers the notification, or it is the marker. */
 bool notify_client_passes(const struct server *server, struct client *client, const struct pg_frame *frame);
 

@@ -13,7 +13,7 @@
  * Logging never fails and never blocks its caller: with a full disk, a pipe without a reader or a syslog daemon that hangs,
  * lines are lost, but no connections. Each sink counts the lines that it lost, and logs the count when it accepts lines again.
  *
- * Folding: `repeats` has the lines of which the first was written less than log_config.fold ago. A line that is not there is written at once. If
+ * Folding: `repeats` has an entry for each line that was first written less than log_config.fold ago. A line without an entry is written at once. If
  * there is no room, the oldest entry is ended early: a flood of many kinds is folded less, and no first line is ever held back.
  */
 #include "base/log.h"

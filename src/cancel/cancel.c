@@ -1,22 +1,21 @@
 /*
  * Cancel requests ("Canceling Requests in Progress").
  *
- * A CancelRequest names a client by the key that pgweir gave it: a process id, which pgweir made or which belongs to the
- * client's server (session_link), and a secret of the length that the client's protocol version allows. The pair is unique
- * among the clients. The state of the client decides:
+ * A CancelRequest names a client by the key that pgweir gave the client: a process id, which pgweir made or which belongs to the client's server
+ * (session_link), and a secret of the length that the client's protocol version allows. The pair is unique among the clients. The state of the client
+ * decides:
  * - waiting in the queue: its request is refused here, and no server sees it;
  * - linked, and the server owes answers: a separate connection (the carrier) sends the server's key to the server;
  * - on the console: a waiting command ends;
- * - a client of a peer of the group: the request is forwarded; of a process that was replaced: sent to that process
- *   (predecessors.c);
+ * - a client of a peer of the group: the request is forwarded; of a process that was replaced: sent to that process (predecessors.c);
  * - otherwise there is nothing to cancel.
  *
- * A request must cancel the right query and no other. The server counts the requests for it (pooled.cancels), and is not lent
- * again before their carriers have ended, because PostgreSQL closes the carrier only after it has sent the signal. A request
- * that is still waiting when its query ends is dropped. If the server executes pgweir's own SET, the request waits for its end.
+ * A request must cancel the right query and no other. The server counts the requests for it (pooled.cancels), and is not lent again before their
+ * carriers have ended, because PostgreSQL closes the carrier only after it has sent the signal. A request that is still waiting when its query ends is
+ * dropped. If the server executes pgweir's own SET, the request waits for the end of the SET. cancel_abandoned() sends a request of pgweir's own.
  *
- * A request cancels whatever its target executes when it arrives, so a few requests have the same effect as many: at most
- * CANCELS_MOST requests are in progress for one server, and further requests are dropped.
+ * A request cancels whatever its target executes when the request arrives, so a few requests have the same effect as many: at most CANCELS_MOST
+ * requests are in progress for one server, and further requests are dropped.
  */
 #include "cancel/cancel.h"
 

@@ -1,9 +1,6 @@
 /*
- * The configuration as an immutable snapshot. Users of a snapshot hold a reference, so a client keeps the configuration of its
- * login until it takes the next one.
- *
- * A snapshot is allocated in one arena, which is wiped and freed with the last reference. SET copies the whole snapshot, which
- * takes a moment, so that readers need no locks or flags.
+ * The configuration as an immutable snapshot in one arena, which is wiped and freed with the last reference. A client holds the snapshot of its login
+ * until the client takes the next snapshot. SET copies the whole snapshot.
  */
 #include "conf/conf.h"
 

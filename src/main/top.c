@@ -150,7 +150,7 @@ static double rate(const struct top *t, size_t row, const char *column)
 
 /* ---- the screen ---- */
 
-/* Appends a line of which at most t->columns characters are shown. */
+/* Appends a line, cut to t->columns characters. */
 __attribute__((format(printf, 3, 4)))
 static void put_line(struct top *t, const char *style, const char *format, ...)
 {

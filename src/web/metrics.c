@@ -342,7 +342,7 @@ static void write_one(struct bytes *out, const char *metric, bool is_open, bool 
 	write_value(out, value, is_micro);
 }
 
-/* The histograms of all pools. The sum is that of the values of the buckets. */
+/* The histograms of all pools. Each _sum adds up the values of the buckets. */
 static void write_latencies(const struct pools *pools, struct bytes *out)
 {
 	static const char metric[] = "pgweir_latency_seconds";

@@ -27,7 +27,7 @@ def test_each_kind_is_counted(scene):
     # transactions: four queries alone, and one of three queries
     expected = {"wait": (5, 5), "query": (7, 7), "transaction": (5, 5), "login": (2, 2), "connect": (1, 1), "restore": (1, 1)}
     assert counts(weir) == expected
-    # also of all pools, of which only this one has served anybody
+    # the sum of all pools is the same, because only this pool has served a client
     assert counts(weir, None) == expected
 
 
