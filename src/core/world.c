@@ -225,6 +225,8 @@ static bool make_parts(struct world *w, struct conf *conf)
 	w->addresses = client_addresses_new();
 	w->handshakes = mem_try(sizeof(*w->handshakes));
 	w->cancels = mem_try(sizeof(*w->cancels));
+	if (w->cancels)
+		list_init(&w->cancels->predecessors);
 	w->secrets = secrets_new();
 	w->unknown = unknown_new();
 	w->verifiers = verifiers_new(w->base, &verifiers);
@@ -234,7 +236,6 @@ static bool make_parts(struct world *w, struct conf *conf)
 	    !w->verifiers || !w->derivations || !w->params)
 		return false;
 	verify_queue_init(&w->handshakes->waiting);
-	list_init(&w->cancels->predecessors);
 	w->statements = statements_new(w->params);
 	w->pools = pools_new(&policy_ops, conf, w->now);
 	w->lookups = w->pools ? lookups_new(w->pools) : NULL;

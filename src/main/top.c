@@ -303,8 +303,9 @@ static void draw(struct top *t)
 
 	if (t->is_live)
 		bytes_append_text(&t->screen, "\033[H");
-	put_line(t, "1", "pgweir top: %s:%s  %s%s%s", printable_text(t->address.host, host, sizeof(host)), t->address.port,
-		 clock_format(clock_wall(), 0, when, sizeof(when)), t->is_paused ? "  PAUSED" : "", *t->why ? "  NO CONNECTION" : "");
+	/* the address is last: a long name of a directory must not push the rest out of the line */
+	put_line(t, "1", "pgweir top  %s%s%s  %s:%s", clock_format(clock_wall(), 0, when, sizeof(when)), t->is_paused ? "  PAUSED" : "",
+		 *t->why ? "  NO CONNECTION" : "", printable_text(t->address.host, host, sizeof(host)), t->address.port);
 	if (*t->why) {
 		char why[PRINTABLE_TEXT];
 
