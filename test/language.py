@@ -109,7 +109,7 @@ def prose_of_markdown(text):
     """Yields the document with code blanked; a row of a table and an item of a list are paragraphs."""
     text = re.sub(r"^```.*?^```", lambda m: "\n" * m.group().count("\n"), text, flags=re.M | re.S)
     text = re.sub(r"^(?: {4}|\t)[^\n]*$", "", text, flags=re.M)
-    yield 1, text
+    yield 1, re.sub(r"^(?=[^|\n]* \| )", "| ", text, flags=re.M)
 
 
 def prose_of_manual(text):

@@ -125,20 +125,16 @@ def rows():
         yield name, scope, default, here, proof(name, is_key, known)
 
 
-def row(*cells):
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
 def code(text):
     return "`%s`" % text if text else ""
 
 
 def by_test(pairs):
-    """Rows of a table: each test with the names that it proves, in the order of their first names; "open" for those without one."""
+    """Items of a list: each test with the names that it proves, in the order of their first names; "open" for names without a test."""
     names = {}
     for name, test in pairs:
         names.setdefault(test or "open", []).append(name)
-    return [row(", ".join(proven), "open" if test == "open" else code(test)) for test, proven in names.items()]
+    return ["- %s: %s" % (", ".join(proven), "open" if test == "open" else code(test)) for test, proven in names.items()]
 
 
 def document():
@@ -152,12 +148,11 @@ def document():
     lines = [
         "# Compatibility with PgBouncer 1.25", "",
         "Written by `test/support/compatibility.py` from the tables of settings and columns and from the tests. Each test below `test/` fails",
-        "without the settings, columns or commands of its row. `doc/differences.md` has the intended differences, `man 5 pgweir` scope and",
+        "without the settings, columns or commands of its line. `doc/differences.md` has the intended differences, `man 5 pgweir` scope and",
         "default of each setting, `doc/show.md` the columns. A key is set in `[databases]`, `[users]` or `[peers]` only.", "",
-        "## Settings", "", row("settings", "test"), row("---", "---"), *by_test(settings),
-        "", "## Columns", "", row("commands", "test"), row("---", "---"),
+        "## Settings", "", *by_test(settings), "", "## Columns", "",
         *by_test((code(command), COLUMNS if COLUMNS in known else None) for command in shows),
-        "", "## Commands", "", row("commands", "test"), row("---", "---"),
+        "", "## Commands", "",
         *by_test((code(command), test if test in known else None) for command, test in
                  ((command, "unit/admin/test_" + test) for command, test in COMMANDS))]
     return "\n".join(lines) + "\n"
