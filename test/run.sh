@@ -6,8 +6,9 @@
 #	--keep		keep the work directory, and print its name
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the unit tests with clang
-#			and of builds without optional features; each fuzz target for three seconds; and static analysis (test/analysis.sh), each tool one item
+#	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the costs of hostile input,
+#			in instructions; the unit tests with clang and of builds without optional features; each fuzz target for three
+#			seconds; and static analysis (test/analysis.sh), each tool one item
 #	--times N	repeats the pytest part N times: for tests that fail occasionally
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
@@ -48,6 +49,14 @@ take_option() {
 	esac
 }
 . "$top/test/options.sh"
+
+began=$(date +%s)
+
+# TEXT...: prints the text, and the time since the start.
+say() {
+	seconds=$(($(date +%s) - began))
+	printf '== %s (at %d:%02d)\n' "$*" $((seconds / 60)) $((seconds % 60))
+}
 
 passed=0
 failed=0
@@ -320,6 +329,11 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_secret_warnings test_settings_databases test_settings_modes test_settings_servers test_takeover test_tls_client test_tools
 	test_traps_console"
 
+# Bounds on the cost of hostile input: valgrind counts each instruction, which takes minutes.
+for_deep="--deselect=guard/test_pipelines.py --deselect=guard/test_reports.py --deselect=guard/test_startup_packets.py
+	--deselect=guard/test_unknown_users.py"
+[ "${PGWEIR_ROUNDS-}" != full ] || for_deep=
+
 # Tests that count instructions or memory, read the source, or compare with PgBouncer.
 for_gcc="--deselect=guard --deselect=pgbouncer --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py
 	--deselect=test_traps.py --deselect=test_corpus.py --deselect=test_log_words.py --deselect=test_ignored.py"
@@ -335,7 +349,8 @@ turn=0
 while [ "$turn" -lt "$times" ]; do
 	turn=$((turn + 1))
 	say "Scenes on the wire, and with a real PostgreSQL$([ "$times" = 1 ] || echo " ($turn of $times)")"
-	scenes gcc "$@"
+	# shellcheck disable=SC2086
+	scenes gcc $for_deep "$@"
 	if [ "$ran" = 5 ]; then
 		failed=$((failed + 1))
 	fi
