@@ -80,15 +80,14 @@ void session_functions_ask(struct server *s)
 
 	ASSERT(!s->session.functions && s->pooled.link);
 	s->session.functions = known ? mem_try(sizeof(*s->session.functions)) : NULL;
-	if (s->session.functions)
-		s->session.functions->found = state_functions_new();
+	if (s->session.functions) {
+		*s->session.functions = (struct functions_question){ .found = state_functions_new(), .of = known, .changes = known->changes };
+		known->pools++;
+	}
 	if (!s->session.functions || !s->session.functions->found) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	s->session.functions->changes = known->changes;
-	s->session.functions->of = known;
-	known->pools++;
 	next_reading(known, w->now);
 	known->tokens -= known->tokens > 0;
 	known->reading_since = w->now;

@@ -273,6 +273,34 @@ TEST(out_of_memory)
 	whole_close();
 }
 
+/* Returns how many allocations failed, if memory ends after `more` allocations of the question. */
+static int ask_without_memory(int more)
+{
+	int failed;
+
+	whole_open(OFF_INI);
+	if (!whole_in_transaction(&near, &far))
+		return -1;
+	server = whole_last_server();
+	whole_memory_ends(more);
+	session_functions_ask(server);
+	failed = whole_memory_is_back();
+	CHECK_INT(peer_is_stopped(&server->peer), failed > 0);
+	house_settle(&whole);
+	whole_close();
+	return failed;
+}
+
+TEST(out_of_memory_for_the_question)
+{
+	int more = 0;
+
+	while (ask_without_memory(more) > 0)
+		more++;
+	/* the functions of the database, the question, and what it finds */
+	CHECK(more >= 3);
+}
+
 TEST(pool_with_a_changed_address)
 {
 	REQUIRE(begin(INI));
