@@ -20,6 +20,9 @@ struct http_request {
 	bool keeps_alive;		/* the client may send another request on the connection */
 	bool wants_openmetrics;		/* Accept prefers OpenMetrics to the older text */
 	bool is_marked;			/* the header X-Pgweir, which a page of another origin cannot send */
+	/* of a whole request: the Host field is an IP address, localhost or absent, because another site's DNS server may resolve a name of that site to
+	   this machine; the request comes from a page of this endpoint, or from no page */
+	bool is_host_plain, is_same_origin;
 	size_t size;			/* bytes of head and body */
 	char path[HTTP_TEXT_MOST];	/* decoded; begins with '/' */
 	char query[HTTP_TEXT_MOST];	/* not decoded, without '?' */
@@ -33,10 +36,6 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 bool http_parameter(const struct http_request *request, const char *name, char *value, size_t size);
 /* Reads user and password of HTTP Basic (RFC 7617). `user` and `password` have room for HTTP_TEXT_MOST bytes. False: malformed. */
 bool http_credentials(const struct http_request *request, char *user, char *password);
-/* Whether the Host field is an IP address, localhost or absent: another site's DNS server may resolve a name of that site to this machine. */
-bool http_host_is_plain(const struct http_request *request);
-/* Whether the request comes from a page of this endpoint, or from no page. */
-bool http_is_same_origin(const struct http_request *request);
 /* "Not Found" */
 const char *http_reason(int status);
 

@@ -10,8 +10,9 @@ struct conf;
 struct web;
 struct world;
 
-/* Opens no socket. `version` must outlive it. NULL: no memory. */
-struct web *web_new(struct world *world, const char *version);
+/* At the start: opens the sockets of world->conf. If this process replaces another one, the endpoint tries again until that process has closed its
+   sockets. `version` must outlive the endpoint. NULL with problems. */
+struct web *web_open(struct world *world, const char *version, bool replaces, struct conf_problems *problems);
 /* Closes everything. Sets *web to NULL; *web may be NULL. */
 void web_free(struct web **web);
 
@@ -21,8 +22,5 @@ bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems 
 /* After web_prepare: with `is_used` the configuration is in force, and sockets that it does not name are closed; otherwise the new sockets are
    closed. */
 void web_decide(struct web *web, bool is_used);
-/* At the start: opens the sockets of world->conf. If this process replaces another one, it tries again until that process has closed its sockets.
-   False with problems. */
-bool web_start(struct web *web, bool replaces, struct conf_problems *problems);
 
 #endif

@@ -1,7 +1,6 @@
 #ifndef WEB_CONNECTION_H
 #define WEB_CONNECTION_H
 
-#include "web/history.h"
 #include "web/http.h"
 #include "web/web.h"
 
@@ -13,6 +12,25 @@
  */
 struct connection;
 struct web_socket;
+
+/* Figures of the whole pooler, once a second, for the graphs of the page. */
+#define HISTORY_SECONDS 3600
+
+/* Counters since the start, and gauges. HISTORY_EACH(X) calls X(name) for each in the order of the JSON columns. */
+#define HISTORY_EACH(X) \
+	X(time) X(queries) X(transactions) X(query_time) X(wait_time) X(logins) X(received) X(sent) \
+	X(clients) X(waiting) X(active) X(idle) X(opening) X(pinned)
+struct sample {
+#define X(name) uint64_t name;
+	HISTORY_EACH(X)
+#undef X
+};
+
+struct history {
+	struct sample *samples;		/* HISTORY_SECONDS; NULL: no memory */
+	uint64_t count;			/* samples since the start: the next is samples[count % HISTORY_SECONDS] ... */
+	usec_t due;			/* ... and is to be added at this time (monotonic) */
+};
 
 struct web {
 	struct world *world;
@@ -68,12 +86,8 @@ struct connection {
 	struct web_answer answer;
 };
 
-/* route.c: decides about the request, and begins its answer or waits. */
+/* route.c: decides about the request, and begins its answer or waits. WEB_REFUSING: the wait is over. */
 void connection_route(struct connection *c);
-/* Sends the delayed refusal of a wrong password. */
-void connection_refuse(struct connection *c);
-/* The request does not wait for a derivation any more. */
-void connection_forget_password(struct connection *c);
 
 /* Begins an answer. The body is appended to c->answer.body, or made by c->answer.more. `type` is a constant text. */
 void connection_answer(struct connection *c, int status, const char *type);
@@ -82,6 +96,8 @@ void connection_tell(struct connection *c, int status, const char *text);
 
 /* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists, separated by commas. */
 void json_answer(struct connection *c, const char *items);
+/* Adds a sample; `now` is monotonic, `wall` the time of the sample, which is stored in seconds. */
+void history_add(struct history *history, const struct pools *pools, usec_t now, usec_t wall);
 void metrics_answer(struct connection *c);
 
 /* The page, written by etc/embed.sh from page.html. */

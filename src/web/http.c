@@ -187,6 +187,28 @@ static int read_field(struct http_span line, struct http_request *r, struct fiel
 	return 0;
 }
 
+static bool has_plain_host(const struct http_request *r)
+{
+	bool has_brackets = r->host[0] == '[';
+	size_t size = strcspn(r->host, has_brackets ? "]" : ":");
+	char name[INET6_ADDRSTRLEN];
+	struct in6_addr any;
+
+	if (size >= sizeof(name) || (has_brackets && r->host[size] != ']'))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)(size - has_brackets), r->host + has_brackets);
+	if (has_brackets)
+		return inet_pton(AF_INET6, name, &any) == 1;
+	return name[0] == '\0' || text_equal_fold(name, "localhost") || inet_pton(AF_INET, name, &any) == 1;
+}
+
+static bool has_same_origin(const struct http_request *r)
+{
+	const char *host = strstr(r->origin, "://");
+
+	return r->origin[0] == '\0' || (host && text_equal_fold(host + 3, r->host));
+}
+
 enum http_verdict http_read(const char *input, size_t size, struct http_request *r, int *status)
 {
 	struct fields had = { .body = -1 };
@@ -215,6 +237,8 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 			*status = 400;
 		} else {
 			r->size = (size_t)(at - input) + (had.body > 0 ? (size_t)had.body : 0);
+			r->is_host_plain = has_plain_host(r);
+			r->is_same_origin = has_same_origin(r);
 			return r->size <= size ? HTTP_READ_OK : HTTP_READ_MORE;
 		}
 	}
@@ -266,28 +290,6 @@ bool http_credentials(const struct http_request *r, char *user, char *password)
 	}
 	mem_wipe(text, sizeof(text));
 	return is_good;
-}
-
-bool http_host_is_plain(const struct http_request *r)
-{
-	bool has_brackets = r->host[0] == '[';
-	size_t size = strcspn(r->host, has_brackets ? "]" : ":");
-	char name[INET6_ADDRSTRLEN];
-	struct in6_addr any;
-
-	if (size >= sizeof(name) || (has_brackets && r->host[size] != ']'))
-		return false;
-	snprintf(name, sizeof(name), "%.*s", (int)(size - has_brackets), r->host + has_brackets);
-	if (has_brackets)
-		return inet_pton(AF_INET6, name, &any) == 1;
-	return name[0] == '\0' || text_equal_fold(name, "localhost") || inet_pton(AF_INET, name, &any) == 1;
-}
-
-bool http_is_same_origin(const struct http_request *r)
-{
-	const char *host = strstr(r->origin, "://");
-
-	return r->origin[0] == '\0' || (host && text_equal_fold(host + 3, r->host));
 }
 
 const char *http_reason(int status)

@@ -2,7 +2,7 @@
  * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
  * is an object with an array for each of these. Four lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
  * `warnings`, the last lines of the log of level WARNING and above;
- * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns. /api/ lists the
+ * `history`, arrays of the samples of the last hour after ?since=SECONDS, the first with the names of the columns. /api/ lists the
  * names.
  *
  * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user.
@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "pool/rows.h"
 #include "show/show.h"
 
 #include <inttypes.h>
@@ -189,6 +190,61 @@ static void write_warnings(struct bytes *out)
 	}
 }
 
+/* ---- the last hour ---- */
+
+void history_add(struct history *h, const struct pools *pools, usec_t now, usec_t wall)
+{
+	struct stats_history stats;
+	struct pool_row sum;
+	struct sample *s;
+
+	/* no drift: one sample for each second, unless the process was stopped */
+	h->due = now - h->due < USEC ? h->due + USEC : now + USEC;
+	if (!h->samples)
+		h->samples = mem_try(HISTORY_SECONDS * sizeof(*h->samples));
+	if (!h->samples)
+		return;
+	pools_sum_stats(pools, &stats);
+	pools_sum_row(pools, now, &sum);
+	s = &h->samples[h->count++ % HISTORY_SECONDS];
+	*s = (struct sample){
+		.time = (uint64_t)(wall / USEC), .queries = stats.total.query_count, .transactions = stats.total.xact_count,
+		.query_time = stats.total.query_time, .wait_time = stats.total.wait_time, .logins = stats.total.client_login_count,
+		.received = stats.total.received, .sent = stats.total.sent,
+		.clients = (uint64_t)(sum.clients + sum.waiting), .waiting = (uint64_t)sum.waiting, .active = (uint64_t)sum.active,
+		.idle = (uint64_t)(sum.idle + sum.used + sum.tested), .opening = (uint64_t)sum.login, .pinned = (uint64_t)sum.pinned,
+	};
+}
+
+/* The number of the first sample after `since` (seconds), or h->count. */
+static uint64_t sample_after(const struct history *h, uint64_t since)
+{
+	uint64_t first = h->count > HISTORY_SECONDS ? h->count - HISTORY_SECONDS : 0, at = h->count;
+
+	while (at > first && h->samples[(at - 1) % HISTORY_SECONDS].time > since)
+		at--;
+	return at;
+}
+
+/* Appends at most ROWS_MOST samples as JSON arrays, from number `from` on. Returns the number after the last. */
+static uint64_t write_samples(const struct history *h, uint64_t from, struct bytes *out)
+{
+	uint64_t first = h->count > HISTORY_SECONDS ? h->count - HISTORY_SECONDS : 0, end;
+
+	from = from < first ? first : from;
+	end = h->count - from > ROWS_MOST ? from + ROWS_MOST : h->count;
+	for (uint64_t i = from; i < end; i++) {
+		const struct sample *s = &h->samples[i % HISTORY_SECONDS];
+		char before = '[';
+
+#define X(name) bytes_append_format(out, "%c%" PRIu64, before, s->name), before = ',';
+		HISTORY_EACH(X)
+#undef X
+		bytes_append_text(out, i + 1 < h->count ? "],\n" : "]");
+	}
+	return end;
+}
+
 /* Appends a part of the samples. Returns whether it was the last one. */
 static bool write_history(const struct connection *c, struct json_state *s, struct bytes *out)
 {
@@ -199,16 +255,18 @@ static bool write_history(const struct connection *c, struct json_state *s, stru
 	if (!s->has_begun) {
 		if (http_parameter(&c->request, "since", since, sizeof(since)) && (!text_to_int64(since, &from) || from < 0))
 			from = 0;
-		s->sample = history_find(h, (uint64_t)from);
+		s->sample = sample_after(h, (uint64_t)from);
 #define X(name) "\"" #name "\","
 		bytes_append_text(out, "[" HISTORY_EACH(X));
 #undef X
 		out->end -= !out->failed;
 		bytes_append_text(out, s->sample < h->count ? "],\n" : "]");
 	}
-	s->sample = history_write(h, s->sample, ROWS_MOST, out);
+	s->sample = write_samples(h, s->sample, out);
 	return s->sample == h->count;
 }
+
+/* ---- parts of an answer ---- */
 
 static void write_column_names(struct json_state *s, const struct show_item *item)
 {

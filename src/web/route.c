@@ -57,7 +57,7 @@ static bool is_own_user(const struct connection *c)
 	return c->peer.remote.family == AF_UNIX && c->peer.remote.u.peer.uid == (uint32_t)geteuid();
 }
 
-void connection_refuse(struct connection *c)
+static void refuse(struct connection *c)
 {
 	char who[256];
 
@@ -82,12 +82,6 @@ static void accept_user(struct connection *c)
 		route_known(c);
 	else
 		connection_tell(c, 403, "this user is in neither admin_users nor stats_users");
-}
-
-void connection_forget_password(struct connection *c)
-{
-	derivation_leave(&c->derivation);
-	secret_free(&c->password);
 }
 
 static const char *stored_secret(const struct connection *c)
@@ -154,9 +148,13 @@ static void check_password(struct connection *c, const char *password)
 void connection_route(struct connection *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
-	bool is_near = c->peer.remote.family == AF_UNIX || (is_loopback(&c->peer.remote) && http_host_is_plain(&c->request));
+	bool is_near = c->peer.remote.family == AF_UNIX || (is_loopback(&c->peer.remote) && c->request.is_host_plain);
 	char password[HTTP_TEXT_MOST];
 
+	if (c->phase == WEB_REFUSING) {
+		refuse(c);
+		return;
+	}
 	c->user[0] = '\0';
 	if (c->peer.stream.ssl && !c->request.authorization[0] && tls_peer_is_verified(c->peer.stream.ssl) &&
 	    tls_peer_common_name(c->peer.stream.ssl, c->user, sizeof(c->user)) &&
@@ -202,7 +200,7 @@ static void run_command(struct connection *c, const char *verb, struct database 
 /* False: the command is refused. */
 static bool check_command_rights(struct connection *c)
 {
-	if (c->request.is_marked && http_is_same_origin(&c->request))
+	if (c->request.is_marked && c->request.is_same_origin)
 		return true;
 	connection_tell(c, 403, "a command needs the header X-Pgweir, and from a browser the Origin of this page");
 	return false;

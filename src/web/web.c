@@ -120,7 +120,8 @@ static void connection_close(struct connection *c)
 {
 	struct web *web = c->web;
 
-	connection_forget_password(c);
+	derivation_leave(&c->derivation);
+	secret_free(&c->password);
 	drop_answer(&c->answer);
 	bytes_wipe(&c->in);
 	mem_wipe(&c->request, sizeof(c->request));
@@ -615,6 +616,12 @@ bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems 
 
 static void on_tick(evutil_socket_t fd, short what, void *arg);
 
+static void forget_history(struct web *web)
+{
+	mem_free(web->history.samples);
+	web->history = (struct history){ .samples = NULL };
+}
+
 void web_decide(struct web *web, bool is_used)
 {
 	static const struct timeval every = { .tv_usec = TICK_MILLISECONDS * 1000 };
@@ -659,7 +666,7 @@ void web_decide(struct web *web, bool is_used)
 		if (!event_pending(&web->tick, EV_TIMEOUT, NULL) && event_add(&web->tick, &every) != 0)
 			log_warning("HTTP: out of memory");
 	} else {
-		history_free(&web->history);
+		forget_history(web);
 		event_del(&web->tick);
 	}
 }
@@ -702,7 +709,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 		if (c->phase == WEB_REFUSING ? w->now >= c->since : w->now - c->since >= w->conf->settings.http_timeout) {
 			if (c->phase == WEB_REFUSING)
-				connection_refuse(c);
+				connection_route(c);
 			else
 				connection_close(c);
 		}
@@ -715,36 +722,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 }
 
 /* ---- life ---- */
-
-struct web *web_new(struct world *world, const char *version)
-{
-	struct web *web = mem_try(sizeof(*web));
-
-	if (!web)
-		return NULL;
-	web->world = world;
-	web->version = version;
-	web->started_at = world->now_wall;
-	web->accepts_left = ACCEPTS_MOST;
-	list_init(&web->connections);
-	list_init(&web->ready);
-	event_assign(&web->work, world->base, -1, 0, on_work, web);
-	event_assign(&web->tick, world->base, -1, EV_PERSIST, on_tick, web);
-	return web;
-}
-
-bool web_start(struct web *web, bool replaces, struct conf_problems *problems)
-{
-	struct conf_problems kept = { .count = 0 };
-	bool is_ready = web_prepare(web, web->world->conf, replaces ? &kept : problems);
-
-	conf_problems_free(&kept);
-	if (!is_ready && !replaces)
-		return false;
-	web->retry_until = is_ready ? 0 : web->world->now + RETRY_MOST;
-	web_decide(web, true);
-	return true;
-}
 
 void web_free(struct web **place)
 {
@@ -764,6 +741,35 @@ void web_free(struct web **place)
 		tls_context_drop(&web->tls);
 	event_del(&web->work);
 	event_del(&web->tick);
-	history_free(&web->history);
+	forget_history(web);
 	mem_free(web);
+}
+
+struct web *web_open(struct world *world, const char *version, bool replaces, struct conf_problems *problems)
+{
+	struct web *web = mem_try(sizeof(*web));
+	struct conf_problems kept = { .count = 0 };
+	bool is_ready;
+
+	if (!web) {
+		conf_problem_add(problems, false, NULL, 0, "HTTP: out of memory");
+		return NULL;
+	}
+	web->world = world;
+	web->version = version;
+	web->started_at = world->now_wall;
+	web->accepts_left = ACCEPTS_MOST;
+	list_init(&web->connections);
+	list_init(&web->ready);
+	event_assign(&web->work, world->base, -1, 0, on_work, web);
+	event_assign(&web->tick, world->base, -1, EV_PERSIST, on_tick, web);
+	is_ready = web_prepare(web, world->conf, replaces ? &kept : problems);
+	conf_problems_free(&kept);
+	if (!is_ready && !replaces) {
+		web_free(&web);
+		return NULL;
+	}
+	web->retry_until = is_ready ? 0 : world->now + RETRY_MOST;
+	web_decide(web, true);
+	return web;
 }

@@ -46,7 +46,7 @@ TEST(a_request)
 	CHECK_TEXT(value, "");
 	CHECK(!http_parameter(&r, "z", value, sizeof(value)));
 	CHECK(!http_parameter(&r, "db", value, 5));
-	CHECK(http_is_same_origin(&r) && http_host_is_plain(&r));
+	CHECK(r.is_same_origin && r.is_host_plain);
 }
 
 TEST(each_cut_asks_for_more)
@@ -130,7 +130,7 @@ static const char *plain(const char *host)
 
 	snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host);
 	read_text(text);
-	return http_host_is_plain(&r) ? "plain" : "name";
+	return r.is_host_plain ? "plain" : "name";
 }
 
 TEST(hosts)
@@ -146,7 +146,7 @@ static const char *origin(const char *origin)
 
 	snprintf(text, sizeof(text), "POST / HTTP/1.1\r\nHost: a:80\r\nOrigin: %s\r\n\r\n", origin);
 	read_text(text);
-	return http_is_same_origin(&r) ? "same" : "other";
+	return r.is_same_origin ? "same" : "other";
 }
 
 TEST(origins)

@@ -23,8 +23,8 @@ static void start(const char *ini)
 	struct conf_problems problems = { .count = 0 };
 
 	whole_open(ini);
-	web = web_new(whole.world, "version");
-	CHECK(web && web_start(web, false, &problems));
+	web = web_open(whole.world, "version", false, &problems);
+	CHECK(web != NULL);
 	conf_problems_free(&problems);
 }
 
@@ -138,6 +138,70 @@ TEST(rows_of_show)
 	CHECK(strstr(answer, "Transfer-Encoding: chunked") && strstr(answer, "{\"state\":[{\"key\":\"active\",\"value\":\"yes\"},"));
 	CHECK(strstr(answer, "\"history\":[[\"time\","));
 	CHECK(size > 5 && strcmp(answer + size - 5, "0\r\n\r\n") == 0);
+	end();
+}
+
+static void add_samples(uint64_t from, uint64_t to)
+{
+	for (uint64_t second = from; second < to; second++)
+		history_add(&web->history, whole.world->pools, (usec_t)second * USEC, (usec_t)second * USEC);
+	CHECK_INT(web->history.due, to * USEC);
+}
+
+/* Handles one step of the requests. */
+static void work_once(void)
+{
+	web->work_at = clock_monotonic() + 1000 * USEC;
+	event_active(&web->work, EV_TIMEOUT, 0);
+	house_settle(&whole);
+}
+
+#define COLUMNS "[[\"time\",\"queries\",\"transactions\",\"query_time\",\"wait_time\",\"logins\",\"received\",\"sent\"," \
+	"\"clients\",\"waiting\",\"active\",\"idle\",\"opening\",\"pinned\"]"
+#define ZEROS ",0,0,0,0,0,0,0,0,0,0,0,0,0]"
+
+TEST(the_history_keeps_an_hour)
+{
+	int fd;
+
+	start(INI);
+	/* the tick, which is a timer of the real clock, would add samples */
+	event_del(&web->tick);
+	web->history.count = 0;
+	web->history.due = 0;
+	add_samples(1000, 1003);
+	CHECK_TEXT(body(get("/api/history")), COLUMNS ",\n[1000" ZEROS ",\n[1001" ZEROS ",\n[1002" ZEROS "]\n");
+	CHECK_TEXT(body(get("/api/history?since=1001")), COLUMNS ",\n[1002" ZEROS "]\n");
+	CHECK_TEXT(body(get("/api/history?since=5000")), COLUMNS "]\n");
+	add_samples(1003, 1000 + HISTORY_SECONDS + 100);
+	/* the oldest samples are gone */
+	get("/api/history");
+	CHECK(strstr(answer, COLUMNS ",\n[1100,") && strstr(answer, "\n[4699" ZEROS "]\n") && !strstr(answer, "[1099,"));
+	/* samples that are gone when their part is made are missing in the answer */
+	fd = connect_to();
+	say(fd, "GET /api/history HTTP/1.1\r\nHost: a\r\n\r\n");
+	house_settle(&whole);
+	work_once();
+	add_samples(4700, 5700);
+	receive(fd);
+	CHECK(strstr(answer, "[1299" ZEROS ",\n") && strstr(answer, "\n[2100,") && !strstr(answer, "[1300,"));
+	CHECK(strstr(answer, "\n[5699" ZEROS "]\n"));
+	close(fd);
+	end();
+}
+
+TEST(without_memory_there_are_no_samples)
+{
+	start(INI);
+	event_del(&web->tick);
+	mem_free(web->history.samples);
+	web->history = (struct history){ .samples = NULL };
+	whole_memory_ends(0);
+	add_samples(1, 2);
+	CHECK_INT(whole_memory_is_back(), 1);
+	CHECK_TEXT(body(get("/api/history")), COLUMNS "]\n");
+	add_samples(2, 3);
+	CHECK_TEXT(body(get("/api/history")), COLUMNS ",\n[2" ZEROS "]\n");
 	end();
 }
 
