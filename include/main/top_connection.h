@@ -14,10 +14,6 @@ struct console_address {
 	char user[256], password[256], database[256];
 };
 
-/* Reads `argument`: a connection string of libpq (key=value pairs or a URI), or the path of a configuration file: listen_port and
-   unix_socket_dir or listen_addr are read there. PGUSER, PGPASSWORD, PGHOST and PGPORT apply as in libpq. False: `why` has the reason. */
-bool console_address_read(struct console_address *address, const char *argument, char *why, size_t size);
-
 /* Rows of an answer: `cells` has count * columns texts; the first `columns` texts in `names`. */
 struct console_rows {
 	char **names, **cells;
@@ -25,13 +21,9 @@ struct console_rows {
 };
 
 struct console_connection;
-/* NULL: `why` has the reason. */
-struct console_connection *console_connect(const struct console_address *address, char *why, size_t size);
-/* Sends a command. False: `why` has the reason, and the connection must be closed. */
-bool console_ask(struct console_connection *connection, const char *command, struct console_rows *rows, char *why, size_t size);
-/* Returns the cell of the row in the column of this name; "": no such column. */
-const char *console_cell(const struct console_rows *rows, size_t row, const char *name);
-void console_rows_free(struct console_rows *rows);
+/* Sends a command; *connection NULL: connects first. False: `why` has the reason, and *connection is NULL. */
+bool console_ask(struct console_connection **connection, const struct console_address *address, const char *command, struct console_rows *rows,
+		 char *why, size_t size);
 /* Sets *connection to NULL; NULL is allowed. */
 void console_disconnect(struct console_connection **connection);
 

@@ -12,9 +12,8 @@
 #include "base/version.h"
 #include "conf/check.h"
 #include "conf/value.h"
-#include "main/config_report.h"
+#include "main/action.h"
 #include "main/daemon.h"
-#include "main/hash_password.h"
 #include "main/options.h"
 #include "main/top.h"
 #include "main/turn.h"
@@ -366,8 +365,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		goto out;
 	}
 	pooler.console = console_new(pooler.world, &control);
-	pooler.web = web_new(pooler.world, control.version);
-	if (!pooler.console || !pooler.web || !signals_open(pooler.base, signals) || !turn_begin(&pooler)) {
+	if (!pooler.console || !signals_open(pooler.base, signals) || !turn_begin(&pooler)) {
 		log_fatal("out of memory");
 		goto out;
 	}
@@ -377,7 +375,8 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		fail(&problems);
 		goto out;
 	}
-	if (!web_start(pooler.web, start->taker, &problems)) {
+	pooler.web = web_open(pooler.world, control.version, start->taker, &problems);
+	if (!pooler.web) {
 		fail(&problems);
 		goto out;
 	}
@@ -519,11 +518,9 @@ int main(int argc, char **argv)
 		print_versions(stdout);
 		return 0;
 	case OPTIONS_HASH_PASSWORD:
-		return hash_password(&options);
 	case OPTIONS_CHECK:
-		return config_report_check(&options);
 	case OPTIONS_PRINT_CONFIG:
-		return config_report_print(&options);
+		return action_run(&options);
 	case OPTIONS_RUN:
 		break;
 	}

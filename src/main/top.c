@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/text.h"
+#include "conf/conf.h"
 #include "main/top_connection.h"
 
 #include <errno.h>
@@ -70,41 +72,230 @@ static void on_signal(int number)
 		has_stopped = 1;
 }
 
+/* ---- the address ---- */
+
+/* Sets a key of a connection string. */
+static bool set_key(struct console_address *a, const char *key, const char *value, char *why, size_t size)
+{
+	const struct { const char *key; char *to; size_t size; } keys[] = {
+		{ "host", a->host, sizeof(a->host) }, { "hostaddr", a->host, sizeof(a->host) }, { "port", a->port, sizeof(a->port) },
+		{ "user", a->user, sizeof(a->user) }, { "password", a->password, sizeof(a->password) },
+		{ "dbname", a->database, sizeof(a->database) },
+	};
+
+	if ((strcmp(key, "sslmode") == 0 && (strcmp(value, "require") == 0 || text_starts(value, "verify"))) ||
+	    (strcmp(key, "channel_binding") == 0 && strcmp(value, "require") == 0)) {
+		snprintf(why, size, "%s=%s: this client does not use TLS", key, value);
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(keys[i].key, key) == 0 && !text_copy(keys[i].to, keys[i].size, value)) {
+			snprintf(why, size, "%s is too long", key);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* key = value pairs; a value in single quotes may have blanks; a backslash quotes the next character. */
+static bool read_pairs(struct console_address *a, const char *at, char *why, size_t size)
+{
+	char key[64], value[256];
+
+	for (at += strspn(at, " \t\n"); *at; at += strspn(at, " \t\n")) {
+		size_t length = strcspn(at, "= \t\n"), used = 0;
+		bool is_quoted;
+
+		if (length >= sizeof(key) || at[length + strspn(at + length, " \t\n")] != '=') {
+			snprintf(why, size, "\"%.40s\" is no key=value pair", at);
+			return false;
+		}
+		snprintf(key, sizeof(key), "%.*s", (int)length, at);
+		at = strchr(at + length, '=') + 1;
+		at += strspn(at, " \t\n");
+		is_quoted = *at == '\'';
+		at += is_quoted;
+		while (*at && (is_quoted ? *at != '\'' : !strchr(" \t\n", *at))) {
+			at += *at == '\\' && at[1];
+			if (used + 1 < sizeof(value))
+				value[used++] = *at;
+			at++;
+		}
+		value[used] = '\0';
+		at += is_quoted && *at;
+		if (!set_key(a, key, value, why, size))
+			return false;
+	}
+	return true;
+}
+
+/* Copies a part of a URI, and decodes %XX. */
+static void decode(char *to, size_t size, const char *from, size_t length)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < length && used + 1 < size; i++) {
+		unsigned code;
+
+		if (from[i] == '%' && i + 2 < length + 0 && sscanf(from + i + 1, "%2x", &code) == 1) {
+			to[used++] = (char)code;
+			i += 2;
+		} else {
+			to[used++] = from[i];
+		}
+	}
+	to[used] = '\0';
+}
+
+/* [user[:password]@][host][:port][/database][?key=value&...] */
+static bool read_uri(struct console_address *a, const char *at, char *why, size_t size)
+{
+	size_t authority = strcspn(at, "/?"), length;
+	const char *sign = memchr(at, '@', authority), *colon, *end = at + authority;
+	char key[64], value[256];
+
+	if (sign) {
+		colon = memchr(at, ':', (size_t)(sign - at));
+		decode(a->user, sizeof(a->user), at, (size_t)((colon ? colon : sign) - at));
+		if (colon)
+			decode(a->password, sizeof(a->password), colon + 1, (size_t)(sign - colon - 1));
+		at = sign + 1;
+	}
+	if (*at == '[') {
+		at++;
+		length = strcspn(at, "]");
+		colon = at[length] == ']' && at[length + 1] == ':' ? at + length + 1 : NULL;
+	} else {
+		colon = memchr(at, ':', (size_t)(end - at));
+		length = (size_t)((colon ? colon : end) - at);
+	}
+	if (length > 0)
+		decode(a->host, sizeof(a->host), at, length);
+	if (colon)
+		decode(a->port, sizeof(a->port), colon + 1, (size_t)(end - colon - 1));
+	if (*end == '/') {
+		length = strcspn(end + 1, "?");
+		if (length > 0)
+			decode(a->database, sizeof(a->database), end + 1, length);
+		end += 1 + length;
+	}
+	while (*end == '?' || *end == '&') {
+		length = strcspn(++end, "=&");
+		decode(key, sizeof(key), end, length);
+		end += length + (end[length] == '=');
+		length = strcspn(end, "&");
+		decode(value, sizeof(value), end, length);
+		end += length;
+		if (!set_key(a, key, value, why, size))
+			return false;
+	}
+	return true;
+}
+
+/* The address at which a process with this configuration listens. */
+static bool read_file(struct console_address *a, const char *path, char *why, size_t size)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct conf *conf = conf_load(path, &problems);
+	const struct settings *s;
+
+	if (!conf) {
+		snprintf(why, size, "%s: %s", path, problems.count > 0 ? problems.items[0].text : "out of memory");
+		conf_problems_free(&problems);
+		return false;
+	}
+	conf_problems_free(&problems);
+	s = &conf->settings;
+	if (s->unix_socket_dir && *s->unix_socket_dir)
+		text_copy(a->host, sizeof(a->host), s->unix_socket_dir);
+	else if (s->listen_addr && *s->listen_addr && strcmp(s->listen_addr, "*") != 0)
+		snprintf(a->host, sizeof(a->host), "%.*s", (int)strcspn(s->listen_addr, ", "), s->listen_addr);
+	else
+		text_copy(a->host, sizeof(a->host), "localhost");
+	snprintf(a->port, sizeof(a->port), "%lld", (long long)s->listen_port);
+	conf_drop(&conf);
+	return true;
+}
+
+static const char *environment(const char *name, const char *otherwise)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : otherwise;
+}
+
+/* Reads a connection string of libpq (key=value pairs or a URI), or the path of a configuration file: listen_port and unix_socket_dir or listen_addr
+   are read there. PGUSER, PGPASSWORD, PGHOST and PGPORT apply as in libpq. False: `why` has the reason. */
+static bool read_address(struct console_address *a, const char *argument, char *why, size_t size)
+{
+	bool is_uri = text_starts(argument, "postgres://") || text_starts(argument, "postgresql://");
+
+	memset(a, 0, sizeof(*a));
+	text_copy(a->host, sizeof(a->host), environment("PGHOST", "localhost"));
+	text_copy(a->port, sizeof(a->port), environment("PGPORT", "6432"));
+	text_copy(a->user, sizeof(a->user), environment("PGUSER", "pgweir"));
+	text_copy(a->password, sizeof(a->password), environment("PGPASSWORD", ""));
+	text_copy(a->database, sizeof(a->database), "pgweir");
+	if (is_uri)
+		return read_uri(a, strstr(argument, "://") + 3, why, size);
+	if (strchr(argument, '=') && *argument != '/' && *argument != '.')
+		return read_pairs(a, argument, why, size);
+	return read_file(a, argument, why, size);
+}
+
 /* ---- samples ---- */
+
+/* Returns the cell of the row in the column of this name; "": no such column. */
+static const char *cell(const struct console_rows *rows, size_t row, const char *name)
+{
+	for (size_t i = 0; i < rows->columns; i++)
+		if (strcmp(rows->names[i], name) == 0)
+			return rows->cells[row * rows->columns + i];
+	return "";
+}
+
+static void rows_free(struct console_rows *rows)
+{
+	for (size_t i = 0; i < rows->columns; i++)
+		mem_free(rows->names[i]);
+	for (size_t i = 0; i < rows->count * rows->columns; i++)
+		mem_free(rows->cells[i]);
+	mem_free(rows->names);
+	mem_free(rows->cells);
+	*rows = (struct console_rows){ NULL, NULL, 0, 0 };
+}
 
 static void sample_free(struct round *s)
 {
-	console_rows_free(&s->pools);
-	console_rows_free(&s->stats);
-	console_rows_free(&s->reasons);
+	rows_free(&s->pools);
+	rows_free(&s->stats);
+	rows_free(&s->reasons);
 }
 
 static double number(const struct console_rows *rows, size_t row, const char *column)
 {
-	return strtod(console_cell(rows, row, column), NULL);
+	return strtod(cell(rows, row, column), NULL);
 }
 
 /* The console has a row, too, with the commands of this program. */
 static bool is_console(const struct console_rows *rows, size_t row)
 {
-	return strcmp(console_cell(rows, row, "database"), "pgbouncer") == 0;
+	return strcmp(cell(rows, row, "database"), "pgbouncer") == 0;
 }
 
-/* Asks the console, and connects if there is no connection. False: t->why has the reason. */
+static bool ask(struct top *t, const char *command, struct console_rows *rows)
+{
+	return console_ask(&t->connection, &t->address, command, rows, t->why, sizeof(t->why));
+}
+
+/* Asks the console. False: t->why has the reason. */
 static bool take_sample(struct top *t)
 {
 	struct round s = { .at = 0 };
 
-	if (!t->connection)
-		t->connection = console_connect(&t->address, t->why, sizeof(t->why));
-	if (!t->connection)
-		return false;
-	if (!console_ask(t->connection, "SHOW POOLS", &s.pools, t->why, sizeof(t->why)) ||
-	    !console_ask(t->connection, "SHOW STATS_TOTALS", &s.stats, t->why, sizeof(t->why)) ||
-	    !console_ask(t->connection, "SHOW REASONS", &s.reasons, t->why, sizeof(t->why)) ||
-	    (t->averages.count == 0 && !console_ask(t->connection, "SHOW STATS_AVERAGES", &t->averages, t->why, sizeof(t->why)))) {
+	if (!ask(t, "SHOW POOLS", &s.pools) || !ask(t, "SHOW STATS_TOTALS", &s.stats) || !ask(t, "SHOW REASONS", &s.reasons) ||
+	    (t->averages.count == 0 && !ask(t, "SHOW STATS_AVERAGES", &t->averages))) {
 		sample_free(&s);
-		console_disconnect(&t->connection);
 		/* another process may answer next */
 		sample_free(&t->now);
 		sample_free(&t->before);
@@ -123,7 +314,7 @@ static size_t row_like(const struct console_rows *rows, const char *column, cons
 {
 	size_t i = 0;
 
-	while (i < rows->count && strcmp(console_cell(rows, i, column), text) != 0)
+	while (i < rows->count && strcmp(cell(rows, i, column), text) != 0)
 		i++;
 	return i;
 }
@@ -131,7 +322,7 @@ static size_t row_like(const struct console_rows *rows, const char *column, cons
 /* Returns how much a counter of the database has grown since the last round. */
 static double growth(const struct top *t, size_t row, const char *column)
 {
-	size_t old = row_like(&t->before.stats, "database", console_cell(&t->now.stats, row, "database"));
+	size_t old = row_like(&t->before.stats, "database", cell(&t->now.stats, row, "database"));
 	double value = number(&t->now.stats, row, column) - (old < t->before.stats.count ? number(&t->before.stats, old, column) : 0);
 
 	return value > 0 ? value : 0;
@@ -144,7 +335,7 @@ static double rate(const struct top *t, size_t row, const char *column)
 
 	if (t->before.at > 0 && t->now.at > t->before.at)
 		return growth(t, row, column) * USEC / (double)(t->now.at - t->before.at);
-	average = row_like(&t->averages, "database", console_cell(&t->now.stats, row, "database"));
+	average = row_like(&t->averages, "database", cell(&t->now.stats, row, "database"));
 	return average < t->averages.count ? number(&t->averages, average, column) : 0;
 }
 
@@ -216,13 +407,13 @@ static struct line *make_lines(const struct top *t, size_t *count)
 
 	*count = 0;
 	for (size_t i = 0; i < t->now.pools.count; i++) {
-		const char *database = console_cell(&t->now.pools, i, "database");
+		const char *database = cell(&t->now.pools, i, "database");
 		size_t stats = row_like(&t->now.stats, "database", database);
 
 		if (is_console(&t->now.pools, i))
 			continue;
 		lines[(*count)++] = (struct line){
-			.row = i, .database = database, .user = console_cell(&t->now.pools, i, "user"),
+			.row = i, .database = database, .user = cell(&t->now.pools, i, "user"),
 			.waiting = number(&t->now.pools, i, "cl_waiting"), .servers = number(&t->now.pools, i, "sv_active"),
 			.queries = stats < t->now.stats.count ? rate(t, stats, "query_count") : 0,
 		};
@@ -274,7 +465,7 @@ static void put_reasons(struct top *t)
 		double most = 0;
 
 		for (size_t i = 0; i < rows->count; i++) {
-			size_t old = row_like(&t->before.reasons, "reason", console_cell(rows, i, "reason"));
+			size_t old = row_like(&t->before.reasons, "reason", cell(rows, i, "reason"));
 			double count = number(rows, i, "count") - (old < t->before.reasons.count ? number(&t->before.reasons, old, "count") : 0);
 
 			if (count > most && (count < last || (count == last && i > last_row))) {
@@ -286,7 +477,7 @@ static void put_reasons(struct top *t)
 			break;
 		used = strlen(text);
 		snprintf(text + used, sizeof(text) - used, "%s%.0f %s", used > 0 ? ", " : "", most,
-			 printable_text(console_cell(rows, best, "reason"), shown, sizeof(shown)));
+			 printable_text(cell(rows, best, "reason"), shown, sizeof(shown)));
 		last = most;
 		last_row = best;
 	}
@@ -327,10 +518,10 @@ static void draw(struct top *t)
 		}
 		put_line(t, lines[i].waiting > 0 ? "1;31" : "", "%-20s %-16s %-11s %7.0f %7.0f %9.1f %7.0f %7.0f %7.0f %9.1f  %s",
 			 printable_name(lines[i].database, database, sizeof(database)), printable_name(lines[i].user, user, sizeof(user)),
-			 printable_text(console_cell(p, row, "pool_mode"), cause, 16), number(p, row, "cl_active"), lines[i].waiting,
+			 printable_text(cell(p, row, "pool_mode"), cause, 16), number(p, row, "cl_active"), lines[i].waiting,
 			 number(p, row, "maxwait") + number(p, row, "maxwait_us") / USEC, lines[i].servers,
 			 number(p, row, "sv_idle") + number(p, row, "sv_used"), number(p, row, "sv_login"), lines[i].queries,
-			 printable_text(console_cell(p, row, "held_by"), host, sizeof(host)));
+			 printable_text(cell(p, row, "held_by"), host, sizeof(host)));
 	}
 	if (t->is_live) {
 		bytes_append_format(&t->screen, "\033[J\033[%d;1H", t->rows);
@@ -506,7 +697,7 @@ int top_run(int argc, char **argv)
 		return usage(stderr, 2);
 	t.is_live &= isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	t.has_colour = t.is_live && !(no_colour && *no_colour) && !(terminal && strcmp(terminal, "dumb") == 0);
-	if (!console_address_read(&t.address, optind < argc ? argv[optind] : DEFAULT_FILE, t.why, sizeof(t.why)) ||
+	if (!read_address(&t.address, optind < argc ? argv[optind] : DEFAULT_FILE, t.why, sizeof(t.why)) ||
 	    (!t.is_live && !take_sample(&t))) {
 		fprintf(stderr, "pgweir top: %s\n", t.why);
 		status = 1;
@@ -518,7 +709,7 @@ int top_run(int argc, char **argv)
 	console_disconnect(&t.connection);
 	sample_free(&t.now);
 	sample_free(&t.before);
-	console_rows_free(&t.averages);
+	rows_free(&t.averages);
 	bytes_free(&t.screen);
 	mem_wipe(&t.address, sizeof(t.address));
 	return status;

@@ -8,7 +8,6 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "conf/conf.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "pg/message.h"
@@ -36,175 +35,6 @@ struct console_connection {
 	size_t taken;			/* bytes of the last message, which the next read consumes */
 	struct scram_prover prover;
 };
-
-/* ---- addresses ---- */
-
-/* Sets a key of a connection string. */
-static bool set_key(struct console_address *a, const char *key, const char *value, char *why, size_t size)
-{
-	const struct { const char *key; char *to; size_t size; } keys[] = {
-		{ "host", a->host, sizeof(a->host) }, { "hostaddr", a->host, sizeof(a->host) }, { "port", a->port, sizeof(a->port) },
-		{ "user", a->user, sizeof(a->user) }, { "password", a->password, sizeof(a->password) },
-		{ "dbname", a->database, sizeof(a->database) },
-	};
-
-	if ((strcmp(key, "sslmode") == 0 && (strcmp(value, "require") == 0 || text_starts(value, "verify"))) ||
-	    (strcmp(key, "channel_binding") == 0 && strcmp(value, "require") == 0)) {
-		snprintf(why, size, "%s=%s: this client does not use TLS", key, value);
-		return false;
-	}
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (strcmp(keys[i].key, key) == 0 && !text_copy(keys[i].to, keys[i].size, value)) {
-			snprintf(why, size, "%s is too long", key);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* key = value pairs; a value in single quotes may have blanks; a backslash quotes the next character. */
-static bool read_pairs(struct console_address *a, const char *at, char *why, size_t size)
-{
-	char key[64], value[256];
-
-	for (at += strspn(at, " \t\n"); *at; at += strspn(at, " \t\n")) {
-		size_t length = strcspn(at, "= \t\n"), used = 0;
-		bool is_quoted;
-
-		if (length >= sizeof(key) || at[length + strspn(at + length, " \t\n")] != '=') {
-			snprintf(why, size, "\"%.40s\" is no key=value pair", at);
-			return false;
-		}
-		snprintf(key, sizeof(key), "%.*s", (int)length, at);
-		at = strchr(at + length, '=') + 1;
-		at += strspn(at, " \t\n");
-		is_quoted = *at == '\'';
-		at += is_quoted;
-		while (*at && (is_quoted ? *at != '\'' : !strchr(" \t\n", *at))) {
-			at += *at == '\\' && at[1];
-			if (used + 1 < sizeof(value))
-				value[used++] = *at;
-			at++;
-		}
-		value[used] = '\0';
-		at += is_quoted && *at;
-		if (!set_key(a, key, value, why, size))
-			return false;
-	}
-	return true;
-}
-
-/* Copies a part of a URI, and decodes %XX. */
-static void decode(char *to, size_t size, const char *from, size_t length)
-{
-	size_t used = 0;
-
-	for (size_t i = 0; i < length && used + 1 < size; i++) {
-		unsigned code;
-
-		if (from[i] == '%' && i + 2 < length + 0 && sscanf(from + i + 1, "%2x", &code) == 1) {
-			to[used++] = (char)code;
-			i += 2;
-		} else {
-			to[used++] = from[i];
-		}
-	}
-	to[used] = '\0';
-}
-
-/* [user[:password]@][host][:port][/database][?key=value&...] */
-static bool read_uri(struct console_address *a, const char *at, char *why, size_t size)
-{
-	size_t authority = strcspn(at, "/?"), length;
-	const char *sign = memchr(at, '@', authority), *colon, *end = at + authority;
-	char key[64], value[256];
-
-	if (sign) {
-		colon = memchr(at, ':', (size_t)(sign - at));
-		decode(a->user, sizeof(a->user), at, (size_t)((colon ? colon : sign) - at));
-		if (colon)
-			decode(a->password, sizeof(a->password), colon + 1, (size_t)(sign - colon - 1));
-		at = sign + 1;
-	}
-	if (*at == '[') {
-		at++;
-		length = strcspn(at, "]");
-		colon = at[length] == ']' && at[length + 1] == ':' ? at + length + 1 : NULL;
-	} else {
-		colon = memchr(at, ':', (size_t)(end - at));
-		length = (size_t)((colon ? colon : end) - at);
-	}
-	if (length > 0)
-		decode(a->host, sizeof(a->host), at, length);
-	if (colon)
-		decode(a->port, sizeof(a->port), colon + 1, (size_t)(end - colon - 1));
-	if (*end == '/') {
-		length = strcspn(end + 1, "?");
-		if (length > 0)
-			decode(a->database, sizeof(a->database), end + 1, length);
-		end += 1 + length;
-	}
-	while (*end == '?' || *end == '&') {
-		length = strcspn(++end, "=&");
-		decode(key, sizeof(key), end, length);
-		end += length + (end[length] == '=');
-		length = strcspn(end, "&");
-		decode(value, sizeof(value), end, length);
-		end += length;
-		if (!set_key(a, key, value, why, size))
-			return false;
-	}
-	return true;
-}
-
-/* The address at which a process with this configuration listens. */
-static bool read_file(struct console_address *a, const char *path, char *why, size_t size)
-{
-	struct conf_problems problems = { .count = 0 };
-	struct conf *conf = conf_load(path, &problems);
-	const struct settings *s;
-
-	if (!conf) {
-		snprintf(why, size, "%s: %s", path, problems.count > 0 ? problems.items[0].text : "out of memory");
-		conf_problems_free(&problems);
-		return false;
-	}
-	conf_problems_free(&problems);
-	s = &conf->settings;
-	if (s->unix_socket_dir && *s->unix_socket_dir)
-		text_copy(a->host, sizeof(a->host), s->unix_socket_dir);
-	else if (s->listen_addr && *s->listen_addr && strcmp(s->listen_addr, "*") != 0)
-		snprintf(a->host, sizeof(a->host), "%.*s", (int)strcspn(s->listen_addr, ", "), s->listen_addr);
-	else
-		text_copy(a->host, sizeof(a->host), "localhost");
-	snprintf(a->port, sizeof(a->port), "%lld", (long long)s->listen_port);
-	conf_drop(&conf);
-	return true;
-}
-
-static const char *environment(const char *name, const char *otherwise)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : otherwise;
-}
-
-bool console_address_read(struct console_address *a, const char *argument, char *why, size_t size)
-{
-	bool is_uri = text_starts(argument, "postgres://") || text_starts(argument, "postgresql://");
-
-	memset(a, 0, sizeof(*a));
-	text_copy(a->host, sizeof(a->host), environment("PGHOST", "localhost"));
-	text_copy(a->port, sizeof(a->port), environment("PGPORT", "6432"));
-	text_copy(a->user, sizeof(a->user), environment("PGUSER", "pgweir"));
-	text_copy(a->password, sizeof(a->password), environment("PGPASSWORD", ""));
-	text_copy(a->database, sizeof(a->database), "pgweir");
-	if (is_uri)
-		return read_uri(a, strstr(argument, "://") + 3, why, size);
-	if (strchr(argument, '=') && *argument != '/' && *argument != '.')
-		return read_pairs(a, argument, why, size);
-	return read_file(a, argument, why, size);
-}
 
 /* ---- messages ---- */
 
@@ -420,7 +250,20 @@ static int reach(const struct console_address *a, char *why, size_t size)
 	return fd;
 }
 
-struct console_connection *console_connect(const struct console_address *a, char *why, size_t size)
+void console_disconnect(struct console_connection **place)
+{
+	struct console_connection *c = *place;
+
+	*place = NULL;
+	if (!c)
+		return;
+	close(c->fd);
+	scram_prover_clear(&c->prover);
+	bytes_free(&c->in);
+	mem_free(c);
+}
+
+static struct console_connection *open_connection(const struct console_address *a, char *why, size_t size)
 {
 	struct console_connection *c = mem_must(sizeof(*c));
 
@@ -433,19 +276,6 @@ struct console_connection *console_connect(const struct console_address *a, char
 	else
 		return c;
 	return NULL;
-}
-
-void console_disconnect(struct console_connection **place)
-{
-	struct console_connection *c = *place;
-
-	*place = NULL;
-	if (!c)
-		return;
-	close(c->fd);
-	scram_prover_clear(&c->prover);
-	bytes_free(&c->in);
-	mem_free(c);
 }
 
 /* ---- commands ---- */
@@ -505,14 +335,13 @@ static bool take_row(struct console_rows *rows, const uint8_t *at, size_t here)
 	return true;
 }
 
-bool console_ask(struct console_connection *c, const char *command, struct console_rows *rows, char *why, size_t size)
+static bool ask(struct console_connection *c, const char *command, struct console_rows *rows, char *why, size_t size)
 {
 	struct bytes out = BYTES_EMPTY;
 	size_t here, sum = 0;
 	const uint8_t *body;
 	uint8_t type;
 
-	*rows = (struct console_rows){ NULL, NULL, 0, 0 };
 	pg_build_string(&out, PGC_QUERY, command);
 	if (!put(c, &out, why, size))
 		return false;
@@ -539,21 +368,14 @@ bool console_ask(struct console_connection *c, const char *command, struct conso
 	return false;
 }
 
-const char *console_cell(const struct console_rows *rows, size_t row, const char *name)
+bool console_ask(struct console_connection **place, const struct console_address *a, const char *command, struct console_rows *rows, char *why,
+		 size_t size)
 {
-	for (size_t i = 0; i < rows->columns; i++)
-		if (strcmp(rows->names[i], name) == 0)
-			return rows->cells[row * rows->columns + i];
-	return "";
-}
-
-void console_rows_free(struct console_rows *rows)
-{
-	for (size_t i = 0; i < rows->columns; i++)
-		mem_free(rows->names[i]);
-	for (size_t i = 0; i < rows->count * rows->columns; i++)
-		mem_free(rows->cells[i]);
-	mem_free(rows->names);
-	mem_free(rows->cells);
 	*rows = (struct console_rows){ NULL, NULL, 0, 0 };
+	if (!*place)
+		*place = open_connection(a, why, size);
+	if (*place && ask(*place, command, rows, why, size))
+		return true;
+	console_disconnect(place);
+	return false;
 }

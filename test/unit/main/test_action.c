@@ -1,39 +1,39 @@
 /* The exit status of --check and --print-config. */
-#include "main/config_report.h"
+#include "main/action.h"
 #include "tempfile.h"
 #include "unit.h"
 
 #define USABLE "[databases]\napp = host=127.0.0.1\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = /tmp\nauth_type = any\n"
 
-static struct options options_for(const char *text)
+static int run(enum options_action action, const char *file)
 {
-	return (struct options){ .file = temp_write("report.ini", text) };
+	const struct options options = { .action = action, .file = file };
+
+	return action_run(&options);
 }
 
 TEST(valid_configuration_is_reported)
 {
-	struct options options = options_for(USABLE);
+	const char *file = temp_write("report.ini", USABLE);
 
-	CHECK_INT(config_report_print(&options), 0);
+	CHECK_INT(run(OPTIONS_PRINT_CONFIG, file), 0);
 	/* a process of root needs a user to become */
 	if (geteuid() != 0)
-		CHECK_INT(config_report_check(&options), 0);
+		CHECK_INT(run(OPTIONS_CHECK, file), 0);
 }
 
 TEST(invalid_configuration_fails_both)
 {
-	struct options options = options_for(USABLE "default_pool_size = many\n");
+	const char *file = temp_write("report.ini", USABLE "default_pool_size = many\n");
 
-	CHECK_INT(config_report_check(&options), 1);
-	CHECK_INT(config_report_print(&options), 1);
+	CHECK_INT(run(OPTIONS_CHECK, file), 1);
+	CHECK_INT(run(OPTIONS_PRINT_CONFIG, file), 1);
 }
 
 TEST(missing_file_fails_both)
 {
-	struct options options = { .file = "/nowhere/pgweir.ini" };
-
-	CHECK_INT(config_report_check(&options), 1);
-	CHECK_INT(config_report_print(&options), 1);
+	CHECK_INT(run(OPTIONS_CHECK, "/nowhere/pgweir.ini"), 1);
+	CHECK_INT(run(OPTIONS_PRINT_CONFIG, "/nowhere/pgweir.ini"), 1);
 }
 
 TEST(daemon_requires_a_pidfile_and_a_log)
