@@ -295,13 +295,6 @@ static struct dns_result *dns_result_new(int count, const char *error)
 	return result;
 }
 
-void dns_result_drop(struct dns_result **result)
-{
-	if (*result && --(*result)->holders == 0)
-		mem_free(*result);
-	*result = NULL;
-}
-
 /* Joins both families, with IPv6 first if it has a route (RFC 6724 rules 1 and 6, simplified). NULL: no memory. */
 static struct dns_result *join_families(const struct dns_result *v4, const struct dns_result *v6, const char *error)
 {

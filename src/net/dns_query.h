@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "net/address.h"
 
 /*
@@ -51,7 +52,12 @@ static inline struct dns_result *dns_result_hold(struct dns_result *result)
 	return result;
 }
 /* Drops a reference and sets *result to NULL; *result may be NULL. */
-void dns_result_drop(struct dns_result **result);
+static inline void dns_result_drop(struct dns_result **result)
+{
+	if (*result && --(*result)->holders == 0)
+		mem_free(*result);
+	*result = NULL;
+}
 /* The answer for missing memory. It is static and has an extra reference, so it is never freed. */
 extern struct dns_result dns_no_memory;
 
