@@ -80,9 +80,21 @@ static ALWAYS_INLINE unsigned latency_bucket(usec_t usec)
 }
 
 /* The lowest latency in the bucket, in microseconds. */
-uint64_t latency_bucket_low(unsigned bucket);
+static inline uint64_t latency_bucket_low(unsigned bucket)
+{
+	if (bucket < LATENCY_STEPS)
+		return bucket;
+	return (uint64_t)(LATENCY_STEPS + bucket % LATENCY_STEPS) << (bucket / LATENCY_STEPS - 1);
+}
+
 /* The value, in microseconds, with the least relative error for all latencies of the bucket. */
-uint64_t latency_bucket_value(unsigned bucket);
+static inline uint64_t latency_bucket_value(unsigned bucket)
+{
+	uint64_t low = latency_bucket_low(bucket), high = latency_bucket_low(bucket + 1) - 1;
+
+	return high == low ? low : low + low * (high - low) / (low + high);
+}
+
 /* Counts a latency of the pool, and in the sums. */
 void latency_add(struct pool *pool, enum latency which, usec_t usec);
 /* As latency_add() for the pool alone. Allocates counters, and counts a part of the latencies if the kind is sampled. */
@@ -96,12 +108,9 @@ struct latency_figures {
 };
 enum latency_shown { SHOWN_WAIT, SHOWN_QUERY, SHOWN_TRANSACTION, SHOWN_LOGIN, SHOWN_CONNECT, SHOWN_RESTORE, SHOWN_LATENCIES };
 extern const char *const latency_names[SHOWN_LATENCIES];
-/* Of a pool since its first latency, or of the last minute. */
-void latency_of_pool(const struct pool *pool, enum latency_shown which, bool last_minute, struct latency_figures *figures);
-/* Whether the pool has had such a latency. */
-bool latency_of_pool_exists(const struct pool *pool, enum latency_shown which);
-/* Of all pools since the start of the process, or of the last minute, without pools that have been freed since. */
-void latency_of_all(const struct pools *pools, enum latency_shown which, bool last_minute, struct latency_figures *figures);
+/* Of a pool since its first latency, or, with `pool` NULL, of all pools since the start of the process; or of the last minute, without pools that have
+   been freed since. False: the pool has never had such a latency; `figures` NULL asks only for this. */
+bool latency_read(const struct pools *pools, const struct pool *pool, enum latency_shown which, bool last_minute, struct latency_figures *figures);
 /* Adds the counts of all pools in each bucket to counts[]. */
 void latency_sum(const struct pools *pools, enum latency_shown which, bool last_minute, uint64_t counts[LATENCY_BUCKETS]);
 

@@ -19,20 +19,6 @@ static const struct { enum latency first, second; } parts[SHOWN_LATENCIES] = {
 	[SHOWN_RESTORE] = { LATENCY_RESTORE, LATENCY_RESTORE },
 };
 
-uint64_t latency_bucket_low(unsigned bucket)
-{
-	if (bucket < LATENCY_STEPS)
-		return bucket;
-	return (uint64_t)(LATENCY_STEPS + bucket % LATENCY_STEPS) << (bucket / LATENCY_STEPS - 1);
-}
-
-uint64_t latency_bucket_value(unsigned bucket)
-{
-	uint64_t low = latency_bucket_low(bucket), high = latency_bucket_low(bucket + 1) - 1;
-
-	return high == low ? low : low + low * (high - low) / (low + high);
-}
-
 /* The pool has no histograms, or no block for this power. Returns false without memory: the latency is in the sums only. */
 static NEVER_INLINE bool make_place(struct pool *pool, enum latency which, unsigned power)
 {
@@ -237,15 +223,7 @@ static void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct l
 	f->max = value_at(counts, n);
 }
 
-void latency_of_pool(const struct pool *pool, enum latency_shown which, bool last_minute, struct latency_figures *f)
-{
-	uint64_t counts[LATENCY_BUCKETS] = { 0 }, exact = add_shown(pool, which, last_minute, counts);
-
-	latency_percentiles(counts, f);
-	f->count = exact;
-}
-
-bool latency_of_pool_exists(const struct pool *pool, enum latency_shown which)
+static bool has_shown(const struct pool *pool, enum latency_shown which)
 {
 	static const uint8_t none[LATENCY_POWERS_ROUND];
 	const struct latencies *l = pool->latencies;
@@ -253,14 +231,6 @@ bool latency_of_pool_exists(const struct pool *pool, enum latency_shown which)
 	if (which == SHOWN_WAIT && pool->served_at_once > 0)
 		return true;
 	return l && (memcmp(l->places[parts[which].first], none, sizeof(none)) != 0 || memcmp(l->places[parts[which].second], none, sizeof(none)) != 0);
-}
-
-void latency_of_all(const struct pools *pools, enum latency_shown which, bool last_minute, struct latency_figures *f)
-{
-	uint64_t counts[LATENCY_BUCKETS] = { 0 };
-
-	latency_sum(pools, which, last_minute, counts);
-	latency_percentiles(counts, f);
 }
 
 void latency_sum(const struct pools *pools, enum latency_shown which, bool last_minute, uint64_t counts[LATENCY_BUCKETS])
@@ -279,4 +249,21 @@ void latency_sum(const struct pools *pools, enum latency_shown which, bool last_
 		LIST_EACH(node, &pools->all)
 			counts[0] += LIST_OBJECT(node, struct pool, node)->served_at_once;
 	}
+}
+
+bool latency_read(const struct pools *pools, const struct pool *pool, enum latency_shown which, bool last_minute, struct latency_figures *f)
+{
+	uint64_t counts[LATENCY_BUCKETS] = { 0 }, exact = 0;
+	bool has = !pool || has_shown(pool, which);
+
+	if (!f)
+		return has;
+	if (pool)
+		exact = add_shown(pool, which, last_minute, counts);
+	else
+		latency_sum(pools, which, last_minute, counts);
+	latency_percentiles(counts, f);
+	if (pool)
+		f->count = exact;
+	return has;
 }

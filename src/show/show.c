@@ -108,7 +108,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 {
 	struct latency_figures figures;
 
-	latency_of_pool(pool, which, true, &figures);
+	latency_read(pool->pools, pool, which, true, &figures);
 	if (figures.count > 0)
 		result_count(r, *(const uint64_t *)(const void *)((const char *)&figures + offset));
 	else
@@ -459,11 +459,11 @@ static void give_latencies(void *context, const struct pool_row *of)
 	struct latency_row row = { .database = of->database, .user = of->user };
 
 	for (row.which = 0; row.which < SHOWN_LATENCIES; row.which++) {
-		if (!latency_of_pool_exists(of->pool, row.which))
+		if (!latency_read(s->world->pools, of->pool, row.which, false, NULL))
 			continue;
 		if (row_is_due(s)) {
-			latency_of_pool(of->pool, row.which, true, &row.minute);
-			latency_of_pool(of->pool, row.which, false, &row.total);
+			latency_read(s->world->pools, of->pool, row.which, true, &row.minute);
+			latency_read(s->world->pools, of->pool, row.which, false, &row.total);
 		}
 		show_row(s, &row);
 	}
@@ -476,8 +476,8 @@ static void show_latencies(const struct show *s)
 
 	for (row.which = 0; row.which < SHOWN_LATENCIES; row.which++) {
 		if (row_is_due(s)) {
-			latency_of_all(s->world->pools, row.which, true, &row.minute);
-			latency_of_all(s->world->pools, row.which, false, &row.total);
+			latency_read(s->world->pools, NULL, row.which, true, &row.minute);
+			latency_read(s->world->pools, NULL, row.which, false, &row.total);
 		}
 		show_row(s, &row);
 	}

@@ -42,14 +42,14 @@ TEST(percentiles)
 	begin();
 	for (int i = 1; i <= 1000; i++)
 		latency_add_fast(pool, LATENCY_LOGIN, i <= 500 ? 100 : i <= 990 ? 1000 : i <= 999 ? 10000 : 100000);
-	latency_of_pool(pool, SHOWN_LOGIN, true, &f);
+	latency_read(fake.pools, pool, SHOWN_LOGIN, true, &f);
 	CHECK_INT(f.count, 1000);
 	CHECK_INT(f.p50, latency_bucket_value(latency_bucket(100)));
 	CHECK_INT(f.p90, latency_bucket_value(latency_bucket(1000)));
 	CHECK_INT(f.p99, latency_bucket_value(latency_bucket(1000)));
 	CHECK_INT(f.p999, latency_bucket_value(latency_bucket(10000)));
 	CHECK_INT(f.max, latency_bucket_value(latency_bucket(100000)));
-	latency_of_all(fake.pools, SHOWN_LOGIN, false, &f);
+	latency_read(fake.pools, NULL, SHOWN_LOGIN, false, &f);
 	CHECK_INT(f.count, 1000);
 	CHECK_INT(f.max, latency_bucket_value(latency_bucket(100000)));
 	fake_end();
@@ -64,11 +64,11 @@ TEST(query_alone_is_a_transaction_as_well)
 	latency_add_fast(pool, LATENCY_QUERY, 10);
 	latency_add_fast(pool, LATENCY_QUERY, 10);
 	latency_add_fast(pool, LATENCY_TRANSACTION, 30);
-	latency_of_pool(pool, SHOWN_QUERY, false, &f);
+	latency_read(fake.pools, pool, SHOWN_QUERY, false, &f);
 	CHECK_INT(f.count, 3);
-	latency_of_pool(pool, SHOWN_TRANSACTION, false, &f);
+	latency_read(fake.pools, pool, SHOWN_TRANSACTION, false, &f);
 	CHECK_INT(f.count, 2);
-	latency_of_all(fake.pools, SHOWN_TRANSACTION, true, &f);
+	latency_read(fake.pools, NULL, SHOWN_TRANSACTION, true, &f);
 	CHECK_INT(f.count, 2);
 	fake_end();
 }
@@ -83,15 +83,15 @@ TEST(last_minute_ends_and_total_stays)
 	CHECK(latency_period_end(pool, now));
 	CHECK(!latency_period_end(pool, now + LATENCY_PERIOD - 1));
 	latency_add_fast(pool, LATENCY_CONNECT, 7);
-	latency_of_pool(pool, SHOWN_CONNECT, true, &f);
+	latency_read(fake.pools, pool, SHOWN_CONNECT, true, &f);
 	CHECK(f.count == 2 && f.p50 == 5 && f.max == 7);
 	CHECK(latency_period_end(pool, now += LATENCY_PERIOD));
-	latency_of_pool(pool, SHOWN_CONNECT, true, &f);
+	latency_read(fake.pools, pool, SHOWN_CONNECT, true, &f);
 	CHECK(f.count == 1 && f.p50 == 7);
 	CHECK(latency_period_end(pool, now += LATENCY_PERIOD));
-	latency_of_pool(pool, SHOWN_CONNECT, true, &f);
+	latency_read(fake.pools, pool, SHOWN_CONNECT, true, &f);
 	CHECK(f.count == 0 && f.p50 == 0 && f.max == 0);
-	latency_of_pool(pool, SHOWN_CONNECT, false, &f);
+	latency_read(fake.pools, pool, SHOWN_CONNECT, false, &f);
 	CHECK(f.count == 2 && f.p50 == 5 && f.max == 7);
 	fake_end();
 }
@@ -106,8 +106,8 @@ TEST(counters_that_are_full)
 	for (int period = 0; period < 3; period++) {
 		for (int i = 0; i < 1000000; i++)
 			latency_add_fast(pool, LATENCY_SINGLE, i % 250 == 7 ? 50000 : i % 10 < 5 ? 20 : 30);
-		latency_of_pool(pool, SHOWN_QUERY, true, &minute);
-		latency_of_pool(pool, SHOWN_QUERY, false, &total);
+		latency_read(fake.pools, pool, SHOWN_QUERY, true, &minute);
+		latency_read(fake.pools, pool, SHOWN_QUERY, false, &total);
 		CHECK_INT(minute.count, period ? 2000000 : 1000000);
 		CHECK_INT(total.count, 1000000 * (period + 1));
 		CHECK_INT(minute.p50, latency_bucket_value(latency_bucket(20)));
@@ -118,7 +118,7 @@ TEST(counters_that_are_full)
 		CHECK(latency_period_end(pool, now += LATENCY_PERIOD));
 	}
 	CHECK(pool->latencies->kinds[LATENCY_SINGLE].total_shift > 0);
-	latency_of_all(fake.pools, SHOWN_QUERY, false, &total);
+	latency_read(fake.pools, NULL, SHOWN_QUERY, false, &total);
 	CHECK_INT(total.count, 3000000);
 	fake_end();
 }
@@ -136,7 +136,7 @@ TEST(memory_is_2_kib_and_grows_with_the_spread_of_latencies)
 		for (unsigned power = 0; power < 33; power++)
 			latency_add_fast(pool, which, (usec_t)1 << power);
 	CHECK(bytes_used() <= 11 * 1024);
-	latency_of_pool(pool, SHOWN_RESTORE, true, &f);
+	latency_read(fake.pools, pool, SHOWN_RESTORE, true, &f);
 	CHECK_INT(f.count, 33);
 	CHECK_INT(f.p50, latency_bucket_value(latency_bucket(1 << 16)));
 	fake_end();
@@ -148,12 +148,12 @@ TEST(waits_count_clients_that_did_not_wait)
 
 	begin();
 	pool->served_at_once = 99;
-	latency_of_pool(pool, SHOWN_WAIT, true, &f);
+	latency_read(fake.pools, pool, SHOWN_WAIT, true, &f);
 	CHECK(f.count == 99 && f.max == 0);
 	latency_add(pool, LATENCY_WAIT, 4000);
-	latency_of_pool(pool, SHOWN_WAIT, false, &f);
+	latency_read(fake.pools, pool, SHOWN_WAIT, false, &f);
 	CHECK(f.count == 100 && f.p99 == 0 && f.max == latency_bucket_value(latency_bucket(4000)));
-	latency_of_all(fake.pools, SHOWN_WAIT, false, &f);
+	latency_read(fake.pools, NULL, SHOWN_WAIT, false, &f);
 	CHECK(f.count == 100);
 	fake_end();
 }
