@@ -12,7 +12,5 @@ void auth_begin(struct client *client);
 void auth_looked_up(struct client *client);
 /* Handles the body of a PasswordMessage, SASLInitialResponse or SASLResponse. The client may end. */
 void auth_message(struct client *client, const uint8_t *body, size_t size);
-/* Writes for the log which line of auth_hba_file refused the client, or that none matches. False: auth_hba_file was not used. */
-bool auth_rule_text(const struct client *client, char *buf, size_t size);
 
 #endif

@@ -56,6 +56,7 @@ struct login {
 	const struct secret *stored;	/* the secret from the user list or from auth_query ("": the user exists without a secret); NULL: the user
 					   is unknown, and the login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be reloaded during the login */
+	struct secret *old;		/* a second valid secret from the list; owned; NULL: none */
 	struct lookup_wait wait;
 	enum login_user sought;
 	uint64_t answer;		/* USER_FOUND: the number of the answer (lookups->answers) */

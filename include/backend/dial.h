@@ -21,6 +21,8 @@ void dial_read(struct server *server, bool from_socket);
 /* The address that is tried does not work: tries another address or host, or ends the server if there is none. For failures that another server may
    not have; a server with a final answer (a refused password) ends with server_end. */
 void dial_give_way(struct server *server, enum close_reason why, const char *detail);
+/* Connects to the same address again, in a later turn. */
+void dial_again(struct server *server);
 /* Called about ten times a second: server_connect_timeout, and the part of it for each address. */
 void dial_tick(struct server *server);
 void dial_free(struct server *server);

@@ -9,5 +9,7 @@
 /* An Authentication message of a server that is being opened, as a whole. Answers it, or accepts AuthenticationOk (DIAL_PROVEN); the server may
    end. */
 void server_auth_request(struct server *server, const struct pg_frame *frame);
+/* The server has refused the secret of the user: connects again with the user's other secret. False: there is none, or it has been tried. */
+bool server_auth_try_other(struct server *server);
 
 #endif

@@ -41,6 +41,7 @@ struct server_login_failure {
 struct proven_secrets {
 	struct proven_secret *found;	/* the secret that auth_query has found */
 	struct proven_secret *shown;	/* the password that PAM or LDAP has accepted last */
+	bool prefers_old;		/* servers have refused the secret of the user list, and accepted the old one */
 };
 
 /*

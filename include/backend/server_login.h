@@ -30,6 +30,7 @@ struct dial {
 	unsigned order_count, order_at;
 	bool is_reached;		/* the present host has taken a connection */
 	unsigned generation;		/* of the pool, when the dial began */
+	bool uses_old, has_tried_both;	/* of two secrets in the user list: the login uses the old one; it has used the other one before */
 	usec_t way_ends;		/* when the next address or host is tried; 0: there is none, or no limit */
 	int port;
 	struct dns_request *request;

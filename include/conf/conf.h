@@ -43,8 +43,8 @@ struct conf_database {
 };
 struct conf_user {
 	const char *name;
-	const char *password_file;	/* may be NULL */
-	struct secret *secret;		/* from password_file; NULL: none */
+	const char *password_file, *old_password_file;	/* may be NULL */
+	struct secret *secret, *old_secret;		/* from these files; NULL: none */
 	int64_t pool_size, reserve_pool_size, max_user_connections, max_user_client_connections, max_pinned;	/* or CONF_UNSET */
 	usec_t client_idle_timeout, idle_transaction_timeout, query_timeout, query_wait_timeout, transaction_timeout, pinned_idle_timeout;	/* or CONF_UNSET */
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */

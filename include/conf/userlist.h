@@ -10,7 +10,7 @@
  */
 struct userlist_entry {
 	const char *user;
-	struct secret *secret;
+	struct secret *secret, *old;		/* old: from old_password_file; NULL: none */
 };
 struct userlist {
 	struct userlist_entry **entries;	/* one for each user, in the order of the file */
@@ -21,10 +21,11 @@ struct userlist {
 /* Reads a file (path NULL: none). Returns NULL if it is unreadable (a problem says why). Lines that cannot be parsed add warnings and are
    skipped. */
 struct userlist *userlist_load(const char *path, struct conf_problems *problems);
-/* Reads auth_file, and adds the secrets from password_file in [users]. Returns NULL if there is neither, or with an error. */
+/* Reads auth_file, and adds the secrets from password_file and old_password_file in [users]. Returns NULL if there is neither, or with an error. */
 struct userlist *userlist_of_conf(const struct conf *conf, struct conf_problems *problems);
-/* Returns the secret of a user, valid as long as the list, or NULL. */
+/* Returns the secret of a user, or its old secret, valid as long as the list, or NULL. */
 const struct secret *userlist_find(const struct userlist *list, const char *user);
+const struct secret *userlist_find_old(const struct userlist *list, const char *user);
 /* Whether inode, size or time of the file differ from when it was read. False while the file does not exist: replacing the file
    in two steps must not empty the list. */
 bool userlist_is_stale(const struct userlist *list);

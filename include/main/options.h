@@ -11,6 +11,7 @@ struct options {
 	const char *file;		/* the ini file; NULL only with HASH_PASSWORD, HELP and VERSION */
 	const char *user;		/* -u: overrides the setting `user`; may be NULL */
 	const char *secret_user;	/* HASH_PASSWORD: the user; NULL: none, not with MD5 */
+	const char *like;		/* HASH_PASSWORD: the file with the secret that gives the salt; NULL: a new salt */
 	bool wants_md5;			/* HASH_PASSWORD: an MD5 secret instead of a SCRAM secret */
 	int verbose;			/* number of -v */
 	bool daemon, quiet;

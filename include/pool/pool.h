@@ -10,6 +10,8 @@
 #include "pool/latency.h"
 #include "pool/stats.h"
 
+#include <string.h>
+
 /*
  * Databases, users and pools with their queues and limits: which client may use which server connection, and when. This room
  * sends no bytes and opens no sockets; it calls struct pool_ops for that. Every count is the length of a list that this room
@@ -270,6 +272,7 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
    clients if their pool has a user that is neither their own nor forced by the database. */
 void database_moves(struct database *database);
 
+static inline bool name_is_console(const char *database) { return strcmp(database, "pgbouncer") == 0 || strcmp(database, "pgweir") == 0; }
 /* Returns how many bytes of a database name are significant: CONF_NAME_MOST, unless the configuration has an entry for the whole name. */
 size_t database_name_size(const struct conf *conf, const char *name);
 /* Returns the database of this name, and creates it if only "*" matches. NULL: no such database, or no memory. "pgbouncer" and

@@ -5,9 +5,6 @@
  * auth_begin chooses the method (auth_type, or the matching line of auth_hba_file), finds the user's secret, if necessary with a look-up,
  * and begins the method. tbl/auth_method.tbl lists the methods.
  *
- * A line of auth_hba_file is chosen by the start-up packet and the client's address only. A line that cannot be used, or whose address cannot
- * be checked, refuses the client as if no line matched. The log has the number of the line, the client does not get it.
- *
  * login->stored is the secret; NULL: the user is unknown. An unknown user gets the same request as a known user, and fails after the same
  * steps with the same message: a made-up SCRAM secret (unknown.c), or an MD5 hash that no response matches. Every value that is made up is
  * computed for known users too, because the time of an answer would show which users exist.
@@ -24,11 +21,13 @@
  */
 #include "auth/auth.h"
 
+#include "auth/auth_rule.h"
 #include "auth/client_address.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/keys.h"
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -37,7 +36,6 @@
 #include "pg/frame.h"
 #include "pg/scram.h"
 
-#include <errno.h>
 #include <openssl/rand.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -65,17 +63,12 @@ static void wait_for(struct client *c, enum login_step step)
 	bytes_wipe(&out);
 }
 
-static bool is_console_name(const char *database)
-{
-	return strcmp(database, "pgbouncer") == 0 || strcmp(database, "pgweir") == 0;
-}
-
 static void accept_client(struct client *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
 	const struct login *l = c->login;
 
-	if (is_console_name(l->database) && !c->is_admin) {
+	if (name_is_console(l->database) && !c->is_admin) {
 		if (text_list_has(set->admin_users, l->user, false))
 			client_address_set_administrator(c);
 		c->may_show = c->is_admin || text_list_has(set->stats_users, l->user, false) || set->auth_type == AUTH_ANY;
@@ -118,93 +111,6 @@ static void refuse(struct client *c)
 		refusal_begin(c, is_sasl ? REASON_SASL_FAILED : REASON_PASSWORD_FAILED);
 }
 
-/* ---- the line of auth_hba_file ---- */
-
-static enum hba_fit is_near(const struct hba_client *of, bool whole_net)
-{
-	struct brief_address a = { .family = of->ip_size == 4 ? AF_INET : AF_INET6 };
-	int is_own;
-
-	memcpy(a.u.ip, of->ip, of->ip_size);
-	is_own = address_is_own(&a, whole_net);
-	if (is_own < 0) {
-		log_error("cannot list the network interfaces of this machine (samehost, samenet): %s", strerror(errno));
-		return HBA_FIT_UNKNOWN;
-	}
-	return is_own ? HBA_FITS : HBA_FITS_NOT;
-}
-
-/* Whether the client has shown a valid certificate whose common name is the user, or is mapped to it by the line. */
-static bool has_certificate_of_user(const struct client *c)
-{
-	const struct login *l = c->login;
-	SSL *ssl = c->peer.stream.ssl;
-	char name[256];
-
-	if (!ssl || !tls_peer_is_verified(ssl) || !tls_peer_common_name(ssl, name, sizeof(name)))
-		return false;
-	return l->hba ? hba_map_allows(l->hba, l->rule->map, name, l->user) : strcmp(name, l->user) == 0;
-}
-
-/* Sets login->rule and login->method by the first line that matches. False: no usable line; the client has ended. */
-static bool choose_by_rule(struct client *c)
-{
-	const struct conf *conf = c->peer.world->conf;
-	const struct brief_address *remote = &c->peer.remote;
-	struct login *l = c->login;
-	struct hba_client of = {
-		.database = l->database, .user = l->user, .is_physical = l->replication == REPLICATION_PHYSICAL,
-		.is_tls = c->peer.stream.ssl != NULL, .is_near = is_near,
-	};
-	bool has_certificate = true;
-	char who[256];
-
-	/* a line with one name of the console matches both names; the console does not replicate, so `replication` cannot bypass its lines */
-	if (is_console_name(l->database)) {
-		of.alias = strcmp(l->database, "pgweir") == 0 ? "pgbouncer" : "pgweir";
-		of.is_physical = false;
-	}
-	if (remote->family == AF_INET || remote->family == AF_INET6) {
-		of.ip_size = remote->family == AF_INET ? 4 : 16;
-		memcpy(of.ip, remote->u.ip, of.ip_size);
-	}
-	l->hba = conf->hba ? hba_hold(conf->hba) : NULL;
-	l->rule = l->hba ? hba_find(l->hba, &of) : NULL;
-	if (!l->rule || l->rule->is_faulty || l->rule->is_unknown) {
-		client_end(c, REASON_NO_AUTH_METHOD, NULL);
-		return false;
-	}
-	log_noise("%s matched %s:%d (%s)", client_text(c, who, sizeof(who)), l->rule->file, l->rule->line, auth_methods[l->rule->method].keyword);
-	if (l->rule->certificate == HBA_CERTIFICATE_VALID)
-		has_certificate = c->peer.stream.ssl && tls_peer_is_verified(c->peer.stream.ssl);
-	else if (l->rule->certificate == HBA_CERTIFICATE_OF_USER)
-		has_certificate = has_certificate_of_user(c);
-	if (!has_certificate) {
-		client_end(c, REASON_CERT_FAILED, NULL);
-		return false;
-	}
-	l->method = l->rule->method;
-	return true;
-}
-
-bool auth_rule_text(const struct client *c, char *buf, size_t size)
-{
-	const struct login *l = c->login;
-
-	if (!l->hba)
-		return false;
-	if (l->rule && l->rule->is_faulty)
-		snprintf(buf, size, "refused by %s:%d, a line that cannot be used", l->rule->file, l->rule->line);
-	else if (l->rule && l->rule->is_unknown)
-		snprintf(buf, size, "refused by %s:%d, a line whose address cannot be checked", l->rule->file, l->rule->line);
-	else if (l->rule)
-		snprintf(buf, size, "matched %s:%d (%s)", l->rule->file, l->rule->line, auth_methods[l->rule->method].keyword);
-	else
-		snprintf(buf, size, "no line of %s fits: tls=%s replication=%s", c->peer.world->conf->settings.auth_hba_file,
-			 c->peer.stream.ssl ? "yes" : "no", l->replication == REPLICATION_PHYSICAL ? "physical" : "no");
-	return true;
-}
-
 /* ---- methods without a password ---- */
 
 static void begin_trust(struct client *c)
@@ -220,7 +126,7 @@ static void begin_any(struct client *c)
 {
 	const struct conf_database *conf = database_conf_find(c->peer.world->pools, c->login->database);
 
-	if (conf && !is_console_name(c->login->database) && !conf->user)
+	if (conf && !name_is_console(c->login->database) && !conf->user)
 		client_end(c, REASON_CONFIG_ERROR, NULL);
 	else
 		accept_client(c);
@@ -233,7 +139,7 @@ static void begin_reject(struct client *c)
 
 static void begin_certificate(struct client *c)
 {
-	bool is_of_user = has_certificate_of_user(c);
+	bool is_of_user = auth_certificate_fits(c);
 	char who[256];
 
 	if (is_of_user && c->login->stored) {
@@ -260,9 +166,11 @@ static void begin_peer(struct client *c)
 		client_end(c, REASON_UNIX_LOGIN_REJECTED, NULL);
 }
 
-/* The cache of keys for the client's user: by the origin of its secret. */
-static struct server_keys *keys_of(const struct client *c)
+/* The cache of keys for a secret of the client's user: by its origin. */
+static struct server_keys *keys_of(const struct client *c, bool is_old)
 {
+	if (is_old)
+		return c->peer.world->secrets->old_keys;
 	return c->login->sought == USER_FOUND ? c->peer.world->secrets->found_keys : c->peer.world->secrets->keys;
 }
 
@@ -309,24 +217,36 @@ static void derive(struct client *c, const char *password, const uint8_t *salt, 
 
 static void ask_scram(struct client *c);
 
+/* The client has proven a secret of its user. */
+static void accept_secret(struct client *c, bool is_old)
+{
+	char who[256], user[PRINTABLE_NAME];
+
+	if (is_old)
+		log_repeatable(LEVEL_LOG, (int64_t)hash_of(c->login->user, strlen(c->login->user)), "%s user \"%s\" has logged in with its old secret",
+			       client_text(c, who, sizeof(who)), printable_inside(c->login->user, user, sizeof(user)));
+	accept_client(c);
+}
+
 /* The key of a password in clear text was derived: compares it with the stored SCRAM secret. */
 static void on_password_derived(struct derivation_wait *wait, const struct verify_answer *answer)
 {
 	struct login *l = LIST_OBJECT(wait, struct login, derivation);
 	struct client *c = l->client;
-	bool is_right;
+	bool is_right, is_old;
 
 	if (answer->verdict != VERIFIED_YES) {
 		fail_derivation(c, answer);
 		return;
 	}
-	is_right = l->stored && keys_password_prove(keys_of(c), l->password->bytes, l->user, l->stored->bytes, answer->salted);
+	is_right = l->stored && keys_password_prove(keys_of(c, false), l->password->bytes, l->user, l->stored->bytes, answer->salted);
+	is_old = !is_right && l->old && keys_password_prove(keys_of(c, true), l->password->bytes, l->user, l->old->bytes, answer->salted);
 	secret_free(&l->password);
-	if (!is_right) {
+	if (!is_right && !is_old) {
 		refuse(c);
 		return;
 	}
-	accept_client(c);
+	accept_secret(c, is_old);
 	/* no event announces messages that the client has sent during the derivation */
 	peer_come_again(&c->peer);
 }
@@ -379,7 +299,7 @@ static void ask_md5(struct client *c)
 	bool unknown_gets_scram = unknown_is_scram(c);
 
 	/* a response to MD5 cannot be checked with a SCRAM secret */
-	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && unknown_gets_scram)) {
+	if (kind == SECRET_SCRAM || (l->old && secret_kind_of(l->old->bytes) == SECRET_SCRAM) || (kind == SECRET_NONE && unknown_gets_scram)) {
 		ask_scram(c);
 		return;
 	}
@@ -395,48 +315,71 @@ static void ask_md5(struct client *c)
 /* PENDING: a key is being derived, after which the request is made, or the client has ended. */
 enum found { FOUND, PENDING, NO_MEMORY };
 
-/* Finds the SCRAM secret for the exchange. *is_made_up: the user has no secret that SCRAM can use. */
-static enum found find_scram_secret(struct client *c, struct scram_secret *secret, bool *is_made_up)
+/* Finds the SCRAM secret of a password with this salt and count. */
+static enum found find_derived(struct client *c, bool is_old, const uint8_t salt[MOCK_SALT], uint32_t iterations, struct scram_secret *secret)
+{
+	struct login *l = c->login;
+	const char *password = is_old ? l->old->bytes : l->stored->bytes;
+	const struct scram_secret *derived = keys_plain_secret(keys_of(c, is_old), l->user, password, salt, iterations);
+
+	if (derived) {
+		*secret = *derived;
+		return FOUND;
+	}
+	l->derived_for = keys_of(c, is_old);
+	l->derived_iterations = iterations;
+	memcpy(l->derived_salt, salt, MOCK_SALT);
+	derive(c, password, salt, MOCK_SALT, iterations, on_secret_derived);
+	return PENDING;
+}
+
+/* Finds both secrets of a user that has two, for one salt and count (users_old_secret). */
+static enum found find_two_secrets(struct client *c, struct scram_secret *secret, struct scram_secret *other, const uint8_t mock_salt[MOCK_SALT],
+				   uint32_t iterations)
+{
+	struct login *l = c->login;
+	bool is_scram = scram_secret_read(l->stored->bytes, secret), old_is_scram = scram_secret_read(l->old->bytes, other);
+	enum found found = FOUND;
+
+	if (!is_scram)
+		found = find_derived(c, false, old_is_scram ? other->salt : mock_salt, old_is_scram ? other->iterations : iterations, secret);
+	if (found == FOUND && !old_is_scram)
+		found = find_derived(c, true, secret->salt, secret->iterations, other);
+	return found;
+}
+
+/* Finds the SCRAM secret for the exchange, and with *has_other a second one. *is_made_up: the user has no secret that SCRAM can use. */
+static enum found find_scram_secret(struct client *c, struct scram_secret *secret, struct scram_secret *other, bool *has_other, bool *is_made_up)
 {
 	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
 	struct login *l = c->login;
-	const struct scram_secret *derived;
-	const char *password = NULL;
 	char random[2 * SCRAM_KEY + 1];
 	struct scram_secret made_up;
 	uint8_t salt[MOCK_SALT];
 	bool is_plain;
 
-	*is_made_up = false;
+	*is_made_up = *has_other = false;
 	/* the salt depends on the name, so that an unknown user has the same one at each attempt */
 	if (!unknown_secret(c, iterations, &made_up, &is_plain, salt))
 		return NO_MEMORY;
+	/* of two MD5 secrets, or an MD5 secret and a password, SCRAM can use none or one */
+	*has_other = l->old && secret_kind_of(l->old->bytes) != SECRET_MD5 && secret_kind_of(l->stored->bytes) != SECRET_MD5;
+	if (*has_other)
+		return find_two_secrets(c, secret, other, salt, iterations);
 	if (l->stored && scram_secret_read(l->stored->bytes, secret))
 		return FOUND;
 	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_PLAIN)
-		password = l->stored->bytes;
-	*is_made_up = !password;
-	if (*is_made_up) {
-		*secret = made_up;
-		if (!is_plain)
-			return FOUND;
-	}
-	/* a password in clear text, or an imitation of one */
-	if (*is_made_up && unknown_derived(c, iterations, false))
+		return find_derived(c, false, salt, iterations, secret);
+	*is_made_up = true;
+	*secret = made_up;
+	/* the imitation of a password in clear text is derived too, once */
+	if (!is_plain || unknown_derived(c, iterations, false))
 		return FOUND;
-	derived = password ? keys_plain_secret(keys_of(c), l->user, password, salt, iterations) : NULL;
-	if (derived) {
-		*secret = *derived;
-		return FOUND;
-	}
-	if (!password) {
-		text_hex(random, made_up.stored_key, SCRAM_KEY);
-		password = random;
-	}
-	l->derived_for = *is_made_up ? NULL : keys_of(c);
+	text_hex(random, made_up.stored_key, SCRAM_KEY);
+	l->derived_for = NULL;
 	l->derived_iterations = iterations;
 	memcpy(l->derived_salt, salt, MOCK_SALT);
-	derive(c, password, salt, MOCK_SALT, iterations, on_secret_derived);
+	derive(c, random, salt, MOCK_SALT, iterations, on_secret_derived);
 	return PENDING;
 }
 
@@ -446,10 +389,10 @@ static void ask_scram(struct client *c)
 	struct login *l = c->login;
 	struct scram_binding *binding = &l->scram.binding;
 	SSL *ssl = c->peer.stream.ssl;
-	struct scram_secret secret;
+	struct scram_secret secret, other;
 	uint8_t nonce[SCRAM_NONCE_RAW];
-	bool is_made_up;
-	enum found found = find_scram_secret(c, &secret, &is_made_up);
+	bool is_made_up, has_other;
+	enum found found = find_scram_secret(c, &secret, &other, &has_other, &is_made_up);
 
 	if (found == PENDING)
 		return;
@@ -458,7 +401,11 @@ static void ask_scram(struct client *c)
 		return;
 	}
 	scram_verifier_init(&l->scram, &secret, is_made_up, nonce);
+	l->scram.has_other = has_other;
+	if (has_other)
+		l->scram.other = other;
 	mem_wipe(&secret, sizeof(secret));
+	mem_wipe(&other, sizeof(other));
 	l->question = QUESTION_SCRAM;
 	/* the exchange can be bound to a TLS connection, if the certificate names a hash for that */
 	if (ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
@@ -473,22 +420,34 @@ static void ask_scram(struct client *c)
 
 /* ---- methods with a password: responses ---- */
 
-static bool md5_matches(const struct login *l, const char *answer)
+/* `secret` NULL: takes as long, and does not match. */
+static bool md5_matches(const struct login *l, const struct secret *secret, const char *answer)
 {
 	char stored[MD5_SECRET + 1], wanted[MD5_SECRET + 1];
-	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
+	enum secret_kind kind = secret ? secret_kind_of(secret->bytes) : SECRET_NONE;
 	bool right, known = false;
 
 	if (kind == SECRET_SCRAM || kind == SECRET_NONE)
 		md5_secret("", l->user, stored);
 	else if (kind == SECRET_MD5)
-		known = text_copy(stored, sizeof(stored), l->stored->bytes);
+		known = text_copy(stored, sizeof(stored), secret->bytes);
 	else
-		known = md5_secret(l->stored->bytes, l->user, stored);
+		known = md5_secret(secret->bytes, l->user, stored);
 	right = md5_answer(stored, l->md5_salt, wanted) && strlen(answer) == MD5_SECRET && mem_equal_constant_time(answer, wanted, MD5_SECRET);
 	mem_wipe(stored, sizeof(stored));
 	mem_wipe(wanted, sizeof(wanted));
 	return right && known;
+}
+
+static void check_md5(struct client *c, const char *answer)
+{
+	const struct login *l = c->login;
+	bool is_right = md5_matches(l, l->stored, answer), is_old = md5_matches(l, l->old, answer);
+
+	if (is_right || is_old)
+		accept_secret(c, !is_right);
+	else
+		refuse(c);
 }
 
 /* Checks a password in clear text, not empty. A SCRAM secret needs a derivation, unless this password was proven before. */
@@ -498,7 +457,7 @@ static void check_password(struct client *c, const char *password)
 	char made_up_text[SCRAM_SECRET_TEXT], who[256];
 	struct scram_secret secret;
 	const char *stored = NULL;
-	bool is_plain;
+	bool is_plain, is_old;
 	bool gets_scram = unknown_is_scram(c),
 	     is_made = unknown_secret(c, 0, &secret, &is_plain, NULL) && scram_secret_write(&secret, made_up_text, sizeof(made_up_text));
 
@@ -506,12 +465,20 @@ static void check_password(struct client *c, const char *password)
 		stored = l->stored->bytes;
 	else if (gets_scram && is_made)
 		stored = made_up_text;
-	if (!stored || secret_kind_of(stored) != SECRET_SCRAM) {
+	is_old = l->old && (password_matches(password, l->user, l->old->bytes) ||
+			    keys_password_check(keys_of(c, true), password, l->user, l->old->bytes));
+	/* a SCRAM secret of the two is compared with a derived key, the other one need not be */
+	if (l->old && secret_kind_of(stored) != SECRET_SCRAM && secret_kind_of(l->old->bytes) == SECRET_SCRAM &&
+	    !password_matches(password, l->user, stored))
+		stored = l->old->bytes;
+	if (is_old) {
+		accept_secret(c, true);
+	} else if (!stored || secret_kind_of(stored) != SECRET_SCRAM) {
 		if (stored && password_matches(password, l->user, stored))
 			accept_client(c);
 		else
 			refuse(c);
-	} else if (keys_password_check(keys_of(c), password, l->user, stored)) {
+	} else if (keys_password_check(keys_of(c, false), password, l->user, stored)) {
 		accept_client(c);
 	} else if (scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX) {
 		derive(c, password, secret.salt, secret.salt_size, secret.iterations, on_password_derived);
@@ -529,6 +496,9 @@ static void scram_message(struct client *c, const char *message, size_t size)
 	const char *why = "";
 	char who[256];
 	enum scram_result verdict = scram_verifier_step(&l->scram, message, size, &data, &why);
+	bool is_old = l->scram.is_other;
+	const struct scram_secret *secret = is_old ? &l->scram.other : &l->scram.secret;
+	const char *stored = is_old ? l->old->bytes : l->stored ? l->stored->bytes : "";
 
 	if (verdict == SCRAM_CONTINUE || verdict == SCRAM_DONE) {
 		pg_build_auth(&l->out, verdict == SCRAM_CONTINUE ? 11 : 12, data.data, bytes_size(&data));
@@ -541,10 +511,10 @@ static void scram_message(struct client *c, const char *message, size_t size)
 		return;
 	case SCRAM_DONE:
 		/* the keys of a secret that pgweir has made from a password fit no server */
-		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
-			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
-				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key, true);
-		accept_client(c);
+		if (secret_kind_of(stored) == SECRET_SCRAM)
+			keys_keep(keys_of(c, is_old), l->user, stored, secret->salt, secret->salt_size, secret->iterations, l->scram.client_key,
+				  secret->server_key, true);
+		accept_secret(c, is_old);
 		return;
 	case SCRAM_UNBOUND:
 		/* a proxy or an attacker ends the TLS connection */
@@ -577,8 +547,8 @@ static void secret_message(struct client *c, const uint8_t *body, size_t size)
 			client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
 		else if (l->question == QUESTION_PASSWORD && *answer)
 			check_password(c, answer);
-		else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
-			accept_client(c);
+		else if (l->question == QUESTION_MD5)
+			check_md5(c, answer);
 		else
 			refuse(c);
 		return;
@@ -721,12 +691,12 @@ void auth_begin(struct client *c)
 	const struct brief_address *remote = &c->peer.remote;
 	struct world *w = c->peer.world;
 	struct login *l = c->login;
-	const struct secret *listed;
+	const struct secret *listed, *old;
 	enum lookup_begun begun;
 	char who[256];
 
 	/* the user that runs the process has access to the console over a Unix socket, without a password */
-	if (is_console_name(l->database) && is_console_name(l->user) && remote->family == AF_UNIX && remote->u.peer.uid == (uint32_t)geteuid()) {
+	if (name_is_console(l->database) && name_is_console(l->user) && remote->family == AF_UNIX && remote->u.peer.uid == (uint32_t)geteuid()) {
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
 		client_address_set_administrator(c);
 		c->may_show = true;
@@ -734,7 +704,7 @@ void auth_begin(struct client *c)
 		return;
 	}
 	l->method = (enum auth_type)set->auth_type;
-	if (l->method == AUTH_HBA && !choose_by_rule(c))
+	if (l->method == AUTH_HBA && !auth_rule_choose(c))
 		return;
 	if (auth_methods[l->method].needs & AUTH_NEEDS_VERIFIER) {
 		actions[l->method].begin(c);
@@ -745,7 +715,9 @@ void auth_begin(struct client *c)
 	if (listed) {
 		l->sought = USER_LISTED;
 		l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
-		if (!l->stored) {
+		old = users_old_secret(w->secrets->list, l->user);
+		l->old = old ? secret_new(old->bytes, old->length) : NULL;
+		if (!l->stored || (old && !l->old)) {
 			client_end(c, REASON_NO_MEMORY, NULL);
 			return;
 		}

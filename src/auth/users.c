@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "pg/password.h"
+#include "pg/scram.h"
 
 #include <string.h>
 
@@ -35,6 +35,38 @@ static void warn(const struct conf *conf, const struct secret_fault *fault, cons
 	if (fault->count > 0)
 		conf_problem_add(problems, true, conf->settings.auth_file, 0, "%zu secret%s, the first of user \"%s\": %s", fault->count,
 				 fault->count == 1 ? "" : "s", printable_inside(fault->first_user, user, sizeof(user)), what);
+}
+
+/* A SCRAM exchange names one salt and one count before the client proves a secret. */
+static bool are_comparable(const char *one, const char *other)
+{
+	enum secret_kind kinds[] = { secret_kind_of(one), secret_kind_of(other) };
+	struct scram_secret a = { .iterations = 0 }, b = { .iterations = 0 };
+	bool fit;
+
+	if (kinds[0] == SECRET_NONE || kinds[1] == SECRET_NONE)
+		return false;
+	if (kinds[0] != SECRET_SCRAM && kinds[1] != SECRET_SCRAM)
+		return true;
+	if (kinds[0] == SECRET_MD5 || kinds[1] == SECRET_MD5)
+		return false;
+	scram_secret_read(kinds[0] == SECRET_SCRAM ? one : other, &a);
+	if (kinds[0] == SECRET_SCRAM && kinds[1] == SECRET_SCRAM) {
+		scram_secret_read(other, &b);
+		fit = a.iterations == b.iterations && a.salt_size == b.salt_size && memcmp(a.salt, b.salt, a.salt_size) == 0;
+	} else {
+		fit = a.salt_size == MOCK_SALT && a.iterations <= SCRAM_ITERATIONS_MAX;
+	}
+	mem_wipe(&a, sizeof(a));
+	mem_wipe(&b, sizeof(b));
+	return fit;
+}
+
+const struct secret *users_old_secret(const struct userlist *list, const char *user)
+{
+	const struct secret *old = userlist_find_old(list, user);
+
+	return old && are_comparable(userlist_find(list, user)->bytes, old->bytes) ? old : NULL;
 }
 
 /* Whether the entry has a password for this user. */
@@ -68,6 +100,7 @@ void users_check(const struct conf *conf, const struct userlist *list, struct co
 		const char *text = secret->bytes, *digits = text + strlen(MD5_PREFIX);
 		enum secret_kind kind = secret_kind_of(text);
 		struct secret_fault *fault = NULL;
+		char user[PRINTABLE_NAME];
 
 		/* a password may begin with "md5"; but a text of the length of an MD5 secret, or with only hexadecimal digits, probably is a
 		   malformed MD5 secret */
@@ -80,6 +113,10 @@ void users_check(const struct conf *conf, const struct userlist *list, struct co
 			fault = &broken_scram;
 		if (fault && fault->count++ == 0)
 			fault->first_user = list->entries[i]->user;
+		if (list->entries[i]->old && !are_comparable(text, list->entries[i]->old->bytes))
+			conf_problem_add(problems, true, conf->path, 0, "user \"%s\": old_password_file is ignored, because no exchange can check both "
+					 "secrets: make the SCRAM secrets with one salt (pgweir --hash-password --like=FILE)",
+					 printable_inside(list->entries[i]->user, user, sizeof(user)));
 	}
 	warn(conf, &nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
 	warn(conf, &broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
@@ -102,7 +139,9 @@ void users_replace(struct world *w, struct userlist *fresh)
 	LIST_EACH(node, &w->pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
-		if (pool->login_failed && !secret_is_same(userlist_find(secrets->list, pool->user->name), userlist_find(fresh, pool->user->name)))
+		if (pool->login_failed &&
+		    (!secret_is_same(userlist_find(secrets->list, pool->user->name), userlist_find(fresh, pool->user->name)) ||
+		     !secret_is_same(userlist_find_old(secrets->list, pool->user->name), userlist_find_old(fresh, pool->user->name))))
 			pool_login_forgiven(pool);
 	}
 	if (secrets->list)

@@ -433,12 +433,15 @@ static void find_address(struct server *s)
 /* Makes the data of a dial. False: no memory; the server has ended. */
 static bool prepare(struct server *s)
 {
+	const struct server_info *info = s->pooled.pool->server_cache;
+
 	s->dial = mem_try(sizeof(*s->dial));
 	s->address = s->address ? s->address : mem_try(sizeof(*s->address));
 	if (s->dial && s->address) {
 		s->dial->server = s;
 		derivation_wait_init(&s->dial->derivation, &s->peer);
 		s->dial->generation = s->pooled.pool->generation;
+		s->dial->uses_old = info && info->proven.prefers_old;
 		return true;
 	}
 	server_end(s, REASON_NO_MEMORY, NULL);
@@ -678,6 +681,18 @@ static void discard_login(struct server *s)
 	s->dial->refusal = SERVER_REFUSAL_OTHER;
 }
 
+void dial_again(struct server *s)
+{
+	struct dial *d = s->dial;
+
+	discard_login(s);
+	d->next_address--;
+	/* the caller may still read from the closed stream */
+	dial_step_to(d, DIAL_NEXT);
+	d->way_ends = 0;
+	peer_come_again(&s->peer);
+}
+
 void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 {
 	struct dial *d = s->dial;
@@ -691,11 +706,8 @@ void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 		detail = stream_abuse(&s->peer.stream);
 	}
 	note_dead_address(s, why, detail);
-	discard_login(s);
-	/* the caller may still read from the closed stream: the next address is tried in a later turn */
-	dial_step_to(d, DIAL_NEXT);
-	d->way_ends = 0;
-	peer_come_again(&s->peer);
+	d->next_address++;
+	dial_again(s);
 }
 
 void dial_tick(struct server *s)

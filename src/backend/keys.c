@@ -67,8 +67,9 @@ struct secrets *secrets_new(void)
 	if (!all)
 		return NULL;
 	all->keys = keys_new(0);
+	all->old_keys = keys_new(0);
 	all->found_keys = keys_new(FOUND_KEYS_MOST);
-	if (!all->keys || !all->found_keys)
+	if (!all->keys || !all->old_keys || !all->found_keys)
 		secrets_free(&all);
 	return all;
 }
@@ -82,6 +83,7 @@ void secrets_free(struct secrets **place)
 	if (all->list)
 		userlist_free(&all->list);
 	keys_free(&all->keys);
+	keys_free(&all->old_keys);
 	keys_free(&all->found_keys);
 	mem_free(all);
 	*place = NULL;

@@ -54,18 +54,20 @@ struct login_secret {
 	const char *text;		/* NULL: none */
 	enum secret_kind kind;		/* SECRET_NONE: none */
 	struct server_keys *keys;	/* where keys of this secret are stored */
+	bool has_other;			/* the user list has two secrets */
 };
 
-/* Returns the password of the database, else the password that PAM or LDAP has accepted, else the secret of the user list, else the secret that
-   auth_query has found. */
-static struct login_secret secret_of(const struct server *s)
+/* Returns the password of the database, else the password that PAM or LDAP has accepted, else the secret of the user list (`is_old`: the old one, if
+   there are two), else the secret that auth_query has found. */
+static struct login_secret find_secret(const struct server *s, bool is_old)
 {
 	const struct pool *pool = s->pooled.pool;
 	const struct conf_database *conf = pool->database->conf;
 	const struct server_info *info = pool->server_cache;
 	const struct proven_secret *found = info ? info->proven.found : NULL, *shown = info ? info->proven.shown : NULL;
-	struct login_secret all = { .keys = s->peer.world->secrets->keys };
-	const struct secret *secret = NULL;
+	const struct secrets *secrets = s->peer.world->secrets;
+	struct login_secret all = { .keys = secrets->keys };
+	const struct secret *secret = NULL, *old;
 
 	/* the password of a database with user= is not the password of auth_user */
 	if (!conf->user || strcmp(conf->user, pool->user->name) == 0)
@@ -78,8 +80,15 @@ static struct login_secret secret_of(const struct server *s)
 		all.keys = shown->keys;
 		return all;
 	}
-	if (!secret)
-		secret = userlist_find(s->peer.world->secrets->list, pool->user->name);
+	if (!secret) {
+		secret = userlist_find(secrets->list, pool->user->name);
+		old = userlist_find_old(secrets->list, pool->user->name);
+		all.has_other = secret && old;
+		if (all.has_other && is_old) {
+			secret = old;
+			all.keys = secrets->old_keys;
+		}
+	}
 	if (!secret && found) {
 		secret = found->secret;
 		all.keys = found->keys;
@@ -89,11 +98,34 @@ static struct login_secret secret_of(const struct server *s)
 	return all;
 }
 
+static struct login_secret secret_of(const struct server *s)
+{
+	return find_secret(s, s->dial->uses_old);
+}
+
+bool server_auth_try_other(struct server *s)
+{
+	struct dial *d = s->dial;
+	const struct login_secret other = find_secret(s, !d->uses_old);
+	char who[256];
+
+	if (d->has_tried_both || !other.has_other || other.kind == SECRET_NONE ||
+	    (other.kind == SECRET_SCRAM && !keys_has(other.keys, s->pooled.pool->user->name, other.text)))
+		return false;
+	d->has_tried_both = true;
+	d->uses_old = !d->uses_old;
+	log_info("%s trying the %s secret of the user", server_text(s, who, sizeof(who)), d->uses_old ? "old" : "new");
+	dial_again(s);
+	return true;
+}
+
 /* The stored secret cannot be used for the method that the server asks for. */
 static void wrong_secret(struct server *s, const char *what)
 {
 	char who[256];
 
+	if (server_auth_try_other(s))
+		return;
 	log_error("%s cannot do %s", server_text(s, who, sizeof(who)), what);
 	server_end(s, REASON_SERVER_SECRET, NULL);
 }
@@ -342,6 +374,8 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		return;
 	case SCRAM_NO_KEYS:
 		bytes_wipe(&out);
+		if (server_auth_try_other(s))
+			return;
 		/* The salt of the server is not the salt of the stored secret: the password has changed, or the server has made up a salt, as it
 		   does for roles without a password. A proof with the stored keys would be wrong in both cases. */
 		log_error("%s cannot do SCRAM authentication: the stored SCRAM secret is not the one of the server: the password has been changed, "

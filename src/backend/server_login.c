@@ -192,6 +192,8 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	/* PgBouncer's log line does not begin with the connection */
 	log_repeatable(LEVEL_WARNING, hash_of(e.sqlstate, strlen(e.sqlstate)), "server login failed: %.20s %s (%s)",
 		       *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)), server_text(s, who, sizeof(who)));
+	if (strcmp(e.sqlstate, "28P01") == 0 && (s->dial->step == DIAL_PASSWORD || s->dial->step == DIAL_SASL) && server_auth_try_other(s))
+		return;
 	if (info && strlen(e.sqlstate) < sizeof(info->failure.sqlstate))
 		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), e.sqlstate);
 	if (strcmp(e.sqlstate, "53300") == 0)
@@ -267,6 +269,8 @@ static void logged_in(struct server *s)
 	if (learned && s->pooled.close_reason == REASON_NONE && !s->pooled.dedicated)
 		learned = learn(s);
 	learned = learned && server_enlist(s);
+	if (s->dial->has_tried_both && info)
+		info->proven.prefers_old = s->dial->uses_old;
 	hosts_note(s, HOST_WORKS);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)

@@ -125,8 +125,9 @@ static void *copy_object(struct conf *to, const struct value_table *table, const
 	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy : NULL;
 }
 
-/* Not a key of the file, but read and copied like one. */
+/* Not keys of the file, but read and copied like keys. */
 static const struct value_row user_secret = { .type = VALUE_SECRET, .offset = offsetof(struct conf_user, secret) };
+static const struct value_row user_old_secret = { .type = VALUE_SECRET, .offset = offsetof(struct conf_user, old_secret) };
 
 static struct conf_database *copy_database(struct conf *to, const struct conf_database *from)
 {
@@ -166,6 +167,7 @@ static bool copy_members(struct conf *to, const struct conf *from)
 		struct conf_user *copy = copy_object(to, &user_table, from->users[i], sizeof(*copy));
 
 		if (!copy || !(copy->name = copy_text(to, copy->name)) || !value_copy(&user_secret, copy, from->users[i], s->arena) ||
+		    !value_copy(&user_old_secret, copy, from->users[i], s->arena) ||
 		    !index_put(&s->users, s->arena, copy->name, copy))
 			return false;
 		to->users[to->user_count++] = copy;
@@ -585,15 +587,15 @@ static void *read_object(struct loader *l, const struct ini_line *line, const st
 	return object;
 }
 
-/* Reads the first line of a password_file into the secret of a database or user. False: no memory. */
-static bool read_password_file(struct loader *l, const struct ini_line *line, const char *noun, const char *path, const struct value_row *row,
-			       void *object)
+/* Reads the first line of the file that `key` names into the secret of a database or user. False: no memory. */
+static bool read_password_file(struct loader *l, const struct ini_line *line, const char *key, const char *noun, const char *path,
+			       const struct value_row *row, void *object)
 {
 	size_t size = 0;
 	char *text = text_read_file(path, PASSWORD_FILE_MOST, &size), owner[128];
 	const struct entry_place place = { .noun = noun, .owner = line->key };
 	const char *why = text ? NULL : errno == EFBIG ? "it is longer than 64 KiB" : strerror(errno);
-	const struct conf_file file = { .path = path, .setting = "password_file", .file = line->file, .line = line->line, .is_secret = true };
+	const struct conf_file file = { .path = path, .setting = key, .file = line->file, .line = line->line, .is_secret = true };
 	enum value_verdict verdict = VALUE_READ_OK;
 
 	if (text && strlen(text) != size)
@@ -603,8 +605,8 @@ static bool read_password_file(struct loader *l, const struct ini_line *line, co
 	if (!why && !*text)
 		why = "its first line is empty";
 	if (why)
-		conf_problem_add(l->problems, false, line->file, line->line, "%s\"password_file\" names \"%s\", which cannot be used: %s",
-				 owner_text(&place, owner, sizeof(owner)), path, why);
+		conf_problem_add(l->problems, false, line->file, line->line, "%s\"%s\" names \"%s\", which cannot be used: %s",
+				 owner_text(&place, owner, sizeof(owner)), key, path, why);
 	else
 		verdict = value_read(row, object, text, l->arena);
 	if (text)
@@ -639,8 +641,7 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	const char *name;
 
 	if (strcmp(line->key, "pgbouncer") == 0 || strcmp(line->key, "pgweir") == 0) {
-		conf_problem_add(l->problems, false, line->file, line->line,
-				 "database \"%s\" is the console and cannot be defined", line->key);
+		conf_problem_add(l->problems, false, line->file, line->line, "database \"%s\" is the console and cannot be defined", line->key);
 		return true;
 	}
 	if (is_fallback ? l->conf->fallback != NULL : conf_database_find(l->conf, line->key) != NULL)
@@ -654,9 +655,8 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	if (!database->file || !make_hosts(l->conf, database) || !note_tls_files(l, database))
 		return false;
 	if (database->password && database->password_file)
-		conf_problem_add(l->problems, false, line->file, line->line,
-				 "database \"%.64s\": \"password\" and \"password_file\" exclude each other", name);
-	if (database->password_file && !read_password_file(l, line, database_table.noun, database->password_file,
+		conf_problem_add(l->problems, false, line->file, line->line, "database \"%.64s\": \"password\" and \"password_file\" exclude each other", name);
+	if (database->password_file && !read_password_file(l, line, "password_file", database_table.noun, database->password_file,
 							   value_find(&database_table, "password"), database))
 		return false;
 	if (is_fallback) {
@@ -677,7 +677,9 @@ static bool read_user(struct loader *l, const struct ini_line *line)
 	if (!user)
 		return false;
 	user->name = name;
-	if (user->password_file && !read_password_file(l, line, user_table.noun, user->password_file, &user_secret, user))
+	if ((user->password_file && !read_password_file(l, line, "password_file", user_table.noun, user->password_file, &user_secret, user)) ||
+	    (user->old_password_file &&
+	     !read_password_file(l, line, "old_password_file", user_table.noun, user->old_password_file, &user_old_secret, user)))
 		return false;
 	return index_put(&l->conf->storage->users, l->arena, name, user);
 }
@@ -720,8 +722,7 @@ static void on_line(void *context, const struct ini_line *line)
 	const char *nearest;
 
 	if (!line->section) {
-		conf_problem_add(l->problems, false, line->file, line->line,
-				 "\"%.64s\" stands in front of the first [section]", line->key);
+		conf_problem_add(l->problems, false, line->file, line->line, "\"%.64s\" stands in front of the first [section]", line->key);
 		return;
 	}
 	if (line->key) {

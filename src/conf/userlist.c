@@ -46,17 +46,41 @@ static char *read_quoted(char *p, char **text, size_t *size)
 	return p;
 }
 
+/* NULL: no memory. */
+static struct secret *copy_secret(struct userlist_storage *s, const char *bytes, size_t size)
+{
+	struct secret *secret = arena_take(s->arena, sizeof(*secret) + size + 1);
+
+	if (!secret)
+		return NULL;
+	secret->length = size;
+	memcpy(secret->bytes, bytes, size);
+	return secret;
+}
+
 /* Adds or replaces a user. False: no memory. */
 static bool add_user(struct userlist_storage *s, const char *user, size_t user_size, const char *secret, size_t secret_size)
 {
 	struct userlist_entry *entry = arena_take(s->arena, sizeof(*entry));
 
-	if (!entry || !(entry->user = arena_copy(s->arena, user, user_size)) ||
-	    !(entry->secret = arena_take(s->arena, sizeof(struct secret) + secret_size + 1)))
+	return entry && (entry->user = arena_copy(s->arena, user, user_size)) && (entry->secret = copy_secret(s, secret, secret_size)) &&
+	       index_put(&s->users, s->arena, entry->user, entry);
+}
+
+/* Adds the secrets of a user in [users]. False: no memory. */
+static bool add_conf_user(struct userlist_storage *s, const struct conf_user *u, const char *file, struct conf_problems *problems)
+{
+	struct userlist_entry *entry;
+
+	if (u->secret && !add_user(s, u->name, strlen(u->name), u->secret->bytes, u->secret->length))
 		return false;
-	entry->secret->length = secret_size;
-	memcpy(entry->secret->bytes, secret, secret_size);
-	return index_put(&s->users, s->arena, entry->user, entry);
+	if (!u->old_secret)
+		return true;
+	entry = index_get(&s->users, u->name);
+	if (entry)
+		return (entry->old = copy_secret(s, u->old_secret->bytes, u->old_secret->length)) != NULL;
+	conf_problem_add(problems, true, file, 0, "user \"%.64s\": old_password_file is ignored, because there is no other secret", u->name);
+	return true;
 }
 
 /* Parses the text, which has `size` bytes and one byte more. False: no memory. */
@@ -148,10 +172,10 @@ struct userlist *userlist_of_conf(const struct conf *conf, struct conf_problems 
 	for (size_t i = 0; i < conf->user_count && ok; i++) {
 		const struct conf_user *u = conf->users[i];
 
-		if (!u->secret || (conf->settings.auth_file && !list))
+		if ((!u->secret && !u->old_secret) || (conf->settings.auth_file && !list))
 			continue;
 		ok = list || (list = userlist_load(NULL, problems)) != NULL;
-		ok = ok && add_user(list->storage, u->name, strlen(u->name), u->secret->bytes, u->secret->length);
+		ok = ok && add_conf_user(list->storage, u, conf->path, problems);
 	}
 	if (ok && (!list || list_entries(list)))
 		return list;
@@ -165,6 +189,13 @@ const struct secret *userlist_find(const struct userlist *list, const char *user
 	const struct userlist_entry *entry = list ? index_get(&list->storage->users, user) : NULL;
 
 	return entry ? entry->secret : NULL;
+}
+
+const struct secret *userlist_find_old(const struct userlist *list, const char *user)
+{
+	const struct userlist_entry *entry = list ? index_get(&list->storage->users, user) : NULL;
+
+	return entry ? entry->old : NULL;
 }
 
 bool userlist_is_stale(const struct userlist *list)

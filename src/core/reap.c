@@ -12,7 +12,7 @@
  */
 #include "core/world.h"
 
-#include "auth/auth.h"
+#include "auth/auth_rule.h"
 #include "auth/client_address.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"

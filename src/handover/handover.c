@@ -91,6 +91,7 @@ static void world_pack(struct bytes *out, const struct world *w)
 	pack_apart(out, &logins);
 	pack_blob(out, w->seed, sizeof(w->seed));
 	keys_pack(out, w->secrets->keys);
+	keys_pack(out, w->secrets->old_keys);
 	keys_pack(out, w->secrets->found_keys);
 }
 
@@ -115,6 +116,7 @@ static void world_unpack(struct unpack *in, struct handover *h)
 	h->logins_differ = differs(&logins, theirs, size);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
 	keys_unpack(in, w->secrets->keys);
+	keys_unpack(in, w->secrets->old_keys);
 	keys_unpack(in, w->secrets->found_keys);
 }
 

@@ -83,6 +83,7 @@ void login_free(struct client *c)
 	if (l->asked)
 		params_drop(c->peer.world->params, &l->asked);
 	secret_free(&l->stored_copy);
+	secret_free(&l->old);
 	hba_drop(&l->hba);
 	if (l->arena)
 		arena_free(&l->arena);

@@ -15,6 +15,7 @@
 
 #include "auth/users.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "conf/check.h"
 #include "conf/value.h"
 #include "core/world.h"
@@ -345,6 +346,22 @@ static bool read_password(char *password, char *again, size_t size)
 	return *password || fail("the password is empty");
 }
 
+/* Reads the SCRAM secret in the first line of the file. */
+static bool read_secret(const char *path, struct scram_secret *secret)
+{
+	size_t size = 0;
+	char *text = text_read_file(path, PASSWORD_ROOM, &size);
+	bool ok = text != NULL;
+
+	if (!ok)
+		return fail(strerror(errno));
+	text[strcspn(text, "\r\n")] = '\0';
+	ok = scram_secret_read(text, secret) && secret->iterations <= SCRAM_ITERATIONS_MAX;
+	mem_wipe(text, size);
+	mem_free(text);
+	return ok || fail("the first line of the file of --like is no SCRAM secret, or it has more than 1000000 iterations");
+}
+
 static bool make_secret(const struct options *options, const char *password, char to[SCRAM_SECRET_TEXT])
 {
 	struct scram_secret secret = { .iterations = ITERATIONS, .salt_size = MOCK_SALT };
@@ -353,8 +370,10 @@ static bool make_secret(const struct options *options, const char *password, cha
 
 	if (options->wants_md5)
 		return md5_secret(password, options->secret_user, to) || fail("OpenSSL has no MD5");
-	ok = RAND_bytes(secret.salt, MOCK_SALT) == 1 &&
-	     scram_salted_derive(password, secret.salt, secret.salt_size, secret.iterations, salted) &&
+	ok = options->like ? read_secret(options->like, &secret) : RAND_bytes(secret.salt, MOCK_SALT) == 1 || fail("no randomness");
+	if (!ok)
+		return false;
+	ok = scram_salted_derive(password, secret.salt, secret.salt_size, secret.iterations, salted) &&
 	     scram_keys_of_salted(salted, client_key, secret.stored_key, secret.server_key) &&
 	     scram_secret_write(&secret, to, SCRAM_SECRET_TEXT);
 	mem_wipe(salted, sizeof(salted));

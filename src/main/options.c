@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONG_CHECK = 256, LONG_PRINT_CONFIG, LONG_HASH_PASSWORD };
+enum { LONG_CHECK = 256, LONG_PRINT_CONFIG, LONG_HASH_PASSWORD, LONG_LIKE };
 
 static const struct option long_options[] = {
 	{ "daemon", no_argument, NULL, 'd' },
@@ -21,6 +21,7 @@ static const struct option long_options[] = {
 	{ "check", no_argument, NULL, LONG_CHECK },
 	{ "print-config", no_argument, NULL, LONG_PRINT_CONFIG },
 	{ "hash-password", no_argument, NULL, LONG_HASH_PASSWORD },
+	{ "like", required_argument, NULL, LONG_LIKE },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -52,6 +53,7 @@ static void print_help(void)
 	      "      --check          name every problem of the file; the status is 1 if there is any\n"
 	      "      --print-config   print every setting as the file sets it\n"
 	      "      --hash-password  read a password from standard input, and print its secret or USER's line of auth_file\n"
+	      "      --like=FILE      with the salt and iterations of the SCRAM secret in the first line of FILE\n"
 	      "\n"
 	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
 	      "USR1 pauses, USR2 resumes.\n",
@@ -72,6 +74,8 @@ static bool read_secret_words(struct options *o, int count, char **words)
 		return complain("one user is enough");
 	if (o->secret_user && (!*o->secret_user || strchr(o->secret_user, '\n')))
 		return complain("a user's name is empty or contains a line break");
+	if (o->like && o->wants_md5)
+		return complain("an MD5 secret has no salt: --like belongs to scram-sha-256");
 	return o->secret_user || !o->wants_md5 || complain("an MD5 secret contains the user's name: --hash-password md5 USER");
 }
 
@@ -117,6 +121,9 @@ bool options_read(struct options *o, int argc, char **argv)
 		case LONG_HASH_PASSWORD:
 			o->action = OPTIONS_HASH_PASSWORD;
 			break;
+		case LONG_LIKE:
+			o->like = optarg;
+			break;
 		default:
 			/* getopt has printed the reason */
 			return complain(NULL);
@@ -124,6 +131,8 @@ bool options_read(struct options *o, int argc, char **argv)
 	}
 	if (o->action == OPTIONS_HASH_PASSWORD)
 		return read_secret_words(o, argc - optind, argv + optind);
+	if (o->like)
+		return complain("--like belongs to --hash-password");
 	if (optind == argc)
 		return complain("the configuration file is missing");
 	if (optind + 1 < argc)

@@ -474,21 +474,40 @@ static enum scram_result take_client_first(struct scram_verifier *v, struct scan
 	return SCRAM_CONTINUE;
 }
 
-/* Computes ClientKey from the proof, compares its hash with StoredKey, and appends server-final. */
+/* Computes ClientKey from the proof, and the signature of the verifier. *holds: the hash of ClientKey is StoredKey. False: no memory. */
+static bool prove(const struct scram_secret *secret, const uint8_t proof[SCRAM_KEY], const char *auth_message, uint8_t client_key[SCRAM_KEY],
+		  uint8_t signature[SCRAM_KEY], bool *holds)
+{
+	uint8_t hashed[SCRAM_KEY];
+
+	if (!sign(secret->stored_key, auth_message, signature))
+		return false;
+	xor(client_key, proof, signature);
+	if (!digest_sha256(client_key, SCRAM_KEY, hashed) || !sign(secret->server_key, auth_message, signature))
+		return false;
+	*holds = mem_equal_constant_time(hashed, secret->stored_key, SCRAM_KEY);
+	return true;
+}
+
+/* Compares the proof with the secrets, and appends server-final. */
 static enum scram_result check_proof(struct scram_verifier *v, const uint8_t proof[SCRAM_KEY],
 				     const char *auth_message, struct bytes *out, const char **why)
 {
-	uint8_t signature[SCRAM_KEY], hashed[SCRAM_KEY];
+	uint8_t signature[SCRAM_KEY], other_key[SCRAM_KEY], other_signature[SCRAM_KEY];
 	char text[BASE64_SIZE(SCRAM_KEY) + 1];
-	bool holds;
+	bool holds, other_holds;
 
-	if (!sign(v->secret.stored_key, auth_message, signature))
+	/* the time does not tell whether there is a second secret */
+	if (!prove(&v->secret, proof, auth_message, v->client_key, signature, &holds) ||
+	    !prove(v->has_other ? &v->other : &v->secret, proof, auth_message, other_key, other_signature, &other_holds))
 		return invalid(why, no_memory);
-	xor(v->client_key, proof, signature);
-	if (!digest_sha256(v->client_key, SCRAM_KEY, hashed) || !sign(v->secret.server_key, auth_message, signature))
-		return invalid(why, no_memory);
-	holds = mem_equal_constant_time(hashed, v->secret.stored_key, SCRAM_KEY);
-	if (!holds || v->mock) {
+	if (v->has_other && other_holds && !holds) {
+		v->is_other = true;
+		memcpy(v->client_key, other_key, SCRAM_KEY);
+		memcpy(signature, other_signature, SCRAM_KEY);
+	}
+	mem_wipe(other_key, sizeof(other_key));
+	if ((!holds && !v->is_other) || v->mock) {
 		*why = "the proof does not match";
 		return SCRAM_WRONG;
 	}

@@ -23,11 +23,6 @@ static void database_renew_allowances(struct database *database);
 
 #define USER_GRACE (600 * USEC)		/* the name can be in use by a login that long, even without client_login_timeout */
 
-static bool name_is_console(const char *name)
-{
-	return strcmp(name, "pgbouncer") == 0 || strcmp(name, "pgweir") == 0;
-}
-
 /* Frees a database that is in no table. */
 static void database_discard(struct database *database)
 {

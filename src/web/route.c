@@ -84,10 +84,10 @@ static void accept_user(struct connection *c)
 		connection_tell(c, 403, "this user is in neither admin_users nor stats_users");
 }
 
-static const char *stored_secret(const struct connection *c)
+static const char *stored_secret(const struct connection *c, bool is_old)
 {
 	const struct userlist *list = c->peer.world->secrets->list;
-	const struct secret *secret = list ? userlist_find(list, c->user) : NULL;
+	const struct secret *secret = is_old ? users_old_secret(list, c->user) : userlist_find(list, c->user);
 
 	return secret ? secret->bytes : NULL;
 }
@@ -95,10 +95,15 @@ static const char *stored_secret(const struct connection *c)
 static void on_derived(struct derivation_wait *wait, const struct verify_answer *answer)
 {
 	struct connection *c = LIST_OBJECT(wait, struct connection, derivation);
-	const char *stored = stored_secret(c);
-	bool is_right = answer->verdict == VERIFIED_YES && stored && secret_kind_of(stored) == SECRET_SCRAM &&
-			keys_password_prove(c->peer.world->secrets->keys, c->password->bytes, c->user, stored, answer->salted);
+	struct secrets *secrets = c->peer.world->secrets;
+	bool is_right = false;
 
+	for (int is_old = 0; is_old < 2 && answer->verdict == VERIFIED_YES && !is_right; is_old++) {
+		const char *stored = stored_secret(c, is_old);
+
+		is_right = stored && secret_kind_of(stored) == SECRET_SCRAM &&
+			   keys_password_prove(is_old ? secrets->old_keys : secrets->keys, c->password->bytes, c->user, stored, answer->salted);
+	}
 	secret_free(&c->password);
 	if (is_right)
 		accept_user(c);
@@ -127,19 +132,23 @@ static void check_password(struct connection *c, const char *password)
 {
 	struct world *w = c->peer.world;
 	struct scram_secret secret;
-	const char *stored;
-	enum secret_kind kind;
+	const char *scram = NULL;
 
 	users_refresh(w);
-	stored = stored_secret(c);
-	kind = stored ? secret_kind_of(stored) : SECRET_NONE;
-	if (kind == SECRET_NONE || !*password)
-		refuse_later(c);
-	else if (kind != SECRET_SCRAM && password_matches(password, c->user, stored))
-		accept_user(c);
-	else if (kind == SECRET_SCRAM && keys_password_check(w->secrets->keys, password, c->user, stored))
-		accept_user(c);
-	else if (kind == SECRET_SCRAM && scram_secret_read(stored, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX)
+	for (int is_old = 0; is_old < 2 && *password; is_old++) {
+		const char *stored = stored_secret(c, is_old);
+
+		if (!stored)
+			continue;
+		if (password_matches(password, c->user, stored) ||
+		    keys_password_check(is_old ? w->secrets->old_keys : w->secrets->keys, password, c->user, stored)) {
+			accept_user(c);
+			return;
+		}
+		if (secret_kind_of(stored) == SECRET_SCRAM)
+			scram = stored;
+	}
+	if (scram && scram_secret_read(scram, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX)
 		ask_key(c, password, &secret);
 	else
 		refuse_later(c);

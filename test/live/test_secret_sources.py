@@ -1,10 +1,16 @@
 """Values and secrets that do not stand in the ini file: environment variables, files with a password."""
+import re
+import subprocess
+
 import psycopg2
 import pytest
 
-from support.live import NEVER, pid_of
-from support.pgweir import private
+from support import messages as m
+from support.live import NEVER, ended_with, pid_of
+from support.pgweir import binary, private
 from support.postgres import SECRETS
+from support.takeover import Replaced
+from support.until import DEADLINE
 
 
 def shown(weir, key):
@@ -100,3 +106,115 @@ def test_secret_of_a_user_from_a_file(scene, postgres, auth_type, auth_file):
         assert weir.connect().refused(user="app", database="p0", password="not this one")["C"] == "28P01"
     text = weir.log() + str(weir.show("USERS"))
     assert "another" not in text and SECRETS["app"] not in text
+
+
+# --- two secrets of a user
+
+def hashed(password, *arguments):
+    done = subprocess.run([binary(), "--hash-password", *arguments], input=password, capture_output=True, text=True, timeout=DEADLINE, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def role(postgres):
+    """A role of this test only, whose password is "old"."""
+    postgres.execute("CREATE ROLE rotating LOGIN PASSWORD 'old'")
+    yield "rotating"
+    postgres.execute("DROP ROLE rotating")
+
+
+def rotating(scene, new, old, database, **settings):
+    """pgweir with both secrets of the user `rotating`."""
+    write(scene.directory + "/new", new + "\n")
+    write(scene.directory + "/old", old + "\n")
+    keys = "password_file={0}/new old_password_file={0}/old".format(scene.directory)
+    return scene.weir({"p0": database}, sections={"users": {"rotating": keys}}, server_tls_sslmode="require", **settings)
+
+
+def login(weir, password, **more):
+    return weir.client(user="rotating", password=password, **more)
+
+
+def refused(weir, password):
+    return weir.connect().refused(user="rotating", database="p0", password=password)["C"]
+
+
+@pytest.mark.parametrize("new, old", [("new", "old"), ("SCRAM", "old"), ("new", "SCRAM"), ("SCRAM", "SCRAM")])
+@pytest.mark.parametrize("auth_type", ["scram-sha-256", "md5", "plain"])
+def test_both_secrets_are_accepted(scene, postgres, auth_type, new, old):
+    like = scene.directory + "/like"
+    write(like, hashed("something"))
+    texts = [hashed(password, "--like=" + like) if text == "SCRAM" else password for text, password in ((new, "new"), (old, "old"))]
+    weir = rotating(scene, *texts, "host=127.0.0.1 port=%d user=app password=%s" % (postgres.port, SECRETS["app"]), auth_type=auth_type)
+    for password in ("new", "old", "new", "old"):
+        assert login(weir, password).query("SELECT current_user").value == "app"
+    assert refused(weir, "none") == refused(weir, "newold") == "28P01"
+    assert len(re.findall('user "rotating" has logged in with its old secret', weir.log())) == 2
+    # the end of the rotation
+    weir.sections["users"]["rotating"] = "password_file=%s/new" % scene.directory
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert refused(weir, "old") == "28P01"
+    assert login(weir, "new").query("SELECT 1").value == "1"
+    assert not re.search("SCRAM-SHA", weir.log())
+
+
+def test_secrets_of_two_salts(scene, postgres):
+    weir = rotating(scene, hashed("new"), hashed("old"), postgres, auth_type="scram-sha-256")
+    assert 'user "rotating": old_password_file is ignored, because no exchange can check both secrets' in weir.log()
+    assert refused(weir, "old") == "28P01"
+
+
+def test_old_secret_alone(scene, postgres):
+    write(scene.directory + "/old", "old")
+    weir = scene.weir({"p0": postgres}, sections={"users": {"rotating": "old_password_file=%s/old" % scene.directory}},
+                      auth_type="scram-sha-256")
+    assert 'user "rotating": old_password_file is ignored, because there is no other secret' in weir.log()
+    assert refused(weir, "old") == "28P01"
+
+
+def failures(postgres):
+    return len(re.findall('password authentication failed for user "rotating"', postgres.log()))
+
+
+def test_server_gets_the_secret_that_it_accepts(scene, postgres, role):
+    weir = rotating(scene, "new", "old", postgres, auth_type="scram-sha-256", pool_mode="transaction", default_pool_size=2)
+    before = failures(postgres)
+    first, second = login(weir, "new"), login(weir, "old")
+    first.query("BEGIN")
+    # the second connection begins with the secret that was accepted
+    assert second.query("SELECT current_user").value == role
+    assert failures(postgres) == before + 1
+    assert "trying the old secret of the user" in weir.log()
+    first.query("COMMIT")
+    postgres.execute("ALTER ROLE rotating PASSWORD 'new'")
+    weir.admin("RECONNECT")
+    assert first.query("SELECT current_user").value == role
+    assert failures(postgres) == before + 2
+    assert "trying the new secret of the user" in weir.log()
+    # with neither of them the client gets the error of the server, once
+    postgres.execute("ALTER ROLE rotating PASSWORD 'third'")
+    weir.admin("RECONNECT")
+    first.send(m.query("SELECT 1"))
+    ended_with(first, 'password authentication failed for user "rotating"', "28P01")
+    assert failures(postgres) == before + 4
+
+
+def test_scram_secrets_at_a_server(scene, postgres, role):
+    like = scene.directory + "/like"
+    write(like, hashed("something"))
+    new, old = (hashed(password, "--like=" + like) for password in ("new", "old"))
+    postgres.execute("ALTER ROLE rotating PASSWORD '%s'" % old)
+    weir = rotating(scene, new, old, postgres, auth_type="scram-sha-256", pool_mode="transaction", kind=Replaced)
+    client = login(weir, "old")
+    assert client.query("SELECT current_user").value == role
+    postgres.execute("ALTER ROLE rotating PASSWORD '%s'" % new)
+    other = login(weir, "new")
+    weir.admin("RECONNECT")
+    assert other.query("SELECT current_user").value == client.query("SELECT current_user").value == role
+    weir.replace()
+    weir.admin("RECONNECT")
+    assert client.query("SELECT current_user").value == role
+    postgres.execute("ALTER ROLE rotating PASSWORD '%s'" % old)
+    weir.admin("RECONNECT")
+    assert client.query("SELECT current_user").value == role

@@ -1,6 +1,7 @@
 /* Authentication of a client: the table of methods, error messages of failed logins, and the log message about a line of auth_hba_file. */
 #include "auth/auth.h"
 
+#include "auth/auth_rule.h"
 #include "auth/client_address.h"
 #include "logins.h"
 #include "whole.h"

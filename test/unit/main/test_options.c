@@ -83,6 +83,8 @@ TEST(actions)
 	REQUIRE(parse("pgweir --hash-password scram-sha-256 md5"));
 	CHECK(!got.wants_md5);
 	CHECK_TEXT(got.secret_user, "md5");
+	REQUIRE(parse("pgweir --hash-password --like=file alice"));
+	CHECK_TEXT(got.like, "file");
 	REQUIRE(parse("pgweir --hash-password alice"));
 	CHECK_TEXT(got.secret_user, "alice");
 	REQUIRE(parse("pgweir -V"));
@@ -110,6 +112,10 @@ TEST(invalid_command_lines)
 	CHECK(strstr(said, "an MD5 secret contains the user's name"));
 	CHECK(!parse("pgweir --hash-password alice bob"));
 	CHECK(strstr(said, "one user is enough"));
+	CHECK(!parse("pgweir --hash-password --like=file md5 alice"));
+	CHECK(strstr(said, "an MD5 secret has no salt"));
+	CHECK(!parse("pgweir --like=file a.ini"));
+	CHECK(strstr(said, "--like belongs to --hash-password"));
 }
 
 TEST(help_names_every_option)

@@ -133,6 +133,34 @@ TEST(rfc_7677_verifier)
 	scram_verifier_clear(&v);
 }
 
+TEST(verifier_with_a_second_secret)
+{
+	struct scram_verifier v;
+
+	for (int mock = 0; mock < 2; mock++) {
+		rfc_verifier(&v, mock);
+		v.other = v.secret;
+		v.secret.stored_key[0] ^= 1;
+		v.secret.server_key[0] ^= 1;
+		v.has_other = true;
+		CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
+		CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), mock ? SCRAM_WRONG : SCRAM_DONE);
+		if (!mock)
+			CHECK_TEXT(said, RFC_SERVER_FINAL);
+		CHECK(v.is_other);
+		scram_verifier_clear(&v);
+	}
+	/* neither */
+	rfc_verifier(&v, false);
+	v.secret.stored_key[0] ^= 1;
+	v.other = v.secret;
+	v.has_other = true;
+	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
+	CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), SCRAM_WRONG);
+	CHECK(!v.is_other);
+	scram_verifier_clear(&v);
+}
+
 TEST(rfc_7677_prover)
 {
 	struct scram_prover p;
