@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from support import messages as m
 from support.live import ended_with
+from support.pgweir import private
 from support.ports import free_port
 from support.scram import make_secret, secret_text
 from support.takeover import Replaced
@@ -332,6 +333,16 @@ def test_a_shutdown_that_waits_is_not_ready(scene):
 
 
 # --- rights
+
+def test_old_secret_of_a_user(scene):
+    for name in ("new", "old"):
+        with private(scene.directory + "/" + name) as f:
+            f.write(name)
+    weir, web = with_http(scene, scene.mini(), http_auth="basic", login_failure_delay=0,
+                          sections={"users": {"admin": "password_file={0}/new old_password_file={0}/old".format(scene.directory)}})
+    assert [web.ask("/api/you", user="admin", password=password).status for password in ("new", "old", "older")] == [200, 200, 401]
+    weir.users["admin"] = "new"
+
 
 def test_rights(scene):
     weir, web = with_http(scene, scene.mini(), http_auth="basic")
