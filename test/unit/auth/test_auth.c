@@ -1,7 +1,6 @@
-/* Authentication of a client: the table of methods, error messages of failed logins, and the log message about a line of auth_hba_file. */
+/* Authentication of a client: the table of methods, and error messages of failed logins. */
 #include "auth/auth.h"
 
-#include "auth/auth_rule.h"
 #include "auth/client_address.h"
 #include "logins.h"
 #include "whole.h"
@@ -10,7 +9,6 @@
 #define PLAIN_INI DATABASE "auth_type=plain\n"
 #define MD5_INI DATABASE "auth_type=md5\n"
 #define SCRAM_INI DATABASE "auth_type=scram-sha-256\n"
-#define HBA_INI DATABASE "auth_type=hba\nauth_hba_file=hba\n== hba\n\n\nhost d x 127.0.0.1/32 password\n"
 #define MD5_OF "md50123456789abcdef0123456789abcdef"
 #define USERS "\"v\" \"pass\"\n\"m\" \"" MD5_OF "\"\n\"n\" \"\"\n\"x\" \"pass\"\n"
 
@@ -79,41 +77,6 @@ TEST(max_auth_queue)
 	CHECK_INT(lookup_queue_most(&set), 75);
 	set.max_client_conn = 1;
 	CHECK_INT(lookup_queue_most(&set), 1);
-}
-
-TEST(log_message_has_the_line_number)
-{
-	struct house_end *end;
-	struct client *c;
-	char text[200];
-
-	login_open(HBA_INI, USERS);
-	end = login_name("x", "d");
-	c = whole_last_client();
-	CHECK(end && auth_rule_text(c, text, sizeof(text)));
-	CHECK_TEXT(text, "matched hba:3 (password)");
-	{
-		struct hba_rule rule = *c->login->rule;
-		const struct hba_rule *real = c->login->rule;
-
-		rule.is_faulty = true;
-		c->login->rule = &rule;
-		CHECK(auth_rule_text(c, text, sizeof(text)));
-		CHECK_TEXT(text, "refused by hba:3, a line that cannot be used");
-		rule.is_faulty = false;
-		rule.is_unknown = true;
-		CHECK(auth_rule_text(c, text, sizeof(text)));
-		CHECK_TEXT(text, "refused by hba:3, a line whose address cannot be checked");
-		c->login->rule = NULL;
-		CHECK(auth_rule_text(c, text, sizeof(text)));
-		CHECK_TEXT(text, "no line of hba fits: tls=no replication=no");
-		c->login->rule = real;
-	}
-	whole_close();
-	login_open(WHOLE_INI("", ""), "");
-	house_connect(&whole);
-	CHECK(!auth_rule_text(whole_last_client(), text, sizeof(text)));
-	whole_close();
 }
 
 UNIT_MAIN
