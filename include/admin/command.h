@@ -49,6 +49,7 @@ enum command_argument {
 	ARGUMENT_DATABASE,		/* optional in the grammar, so that the error can say that it is missing */
 	ARGUMENT_DATABASE_OR_ALL,
 	ARGUMENT_CLIENT,
+	ARGUMENT_OF_CLIENT,		/* CLIENT, and an id */
 	ARGUMENT_MODE,
 	ARGUMENT_IGNORED,		/* any text: options of a transaction */
 	ARGUMENT_SETTING		/* name = value, name TO value */

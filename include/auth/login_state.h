@@ -14,7 +14,7 @@
  * when the login ends.
  */
 enum login_step {
-#define LOGIN_STEP(id, waits_for, moves) LOGIN_##id,
+#define LOGIN_STEP(id, waits_for, part, moves) LOGIN_##id,
 #include "tbl/login_step.tbl"
 #undef LOGIN_STEP
 };
@@ -87,6 +87,25 @@ struct login {
 	struct bytes out;		/* unsent messages, sent with the next request, or with the welcome */
 };
 
+/* Returns the part of the login that a step belongs to. */
+static inline enum login_part login_step_part(enum login_step step)
+{
+	static const uint8_t parts[] = {
+#define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = PART_##part,
+#include "tbl/login_step.tbl"
+#undef LOGIN_STEP
+	};
+
+	return (enum login_part)parts[step];
+}
+/* The current step is over: adds its time to its part. Each sum is rounded. */
+static inline void login_step_took(struct client *c)
+{
+	uint8_t *took = &c->login_took[login_step_part(c->login->step)];
+
+	if (c->peer.world->now > c->login->step_since)
+		*took = (uint8_t)latency_bucket((usec_t)latency_bucket_value(*took) + c->peer.world->now - c->login->step_since);
+}
 /* The only writer of login->step (client_address.c): asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
 /* Returns the reason of the client's delayed refusal; `otherwise` if there is none. */

@@ -27,6 +27,16 @@ struct client_names {
 	char *user, *database;
 };
 
+/* The parts of a login: their times are part of EXPLAIN CLIENT. */
+enum login_part {
+	PART_CLIENT,			/* the client has to send a start-up packet or a password */
+	PART_TLS,			/* handshake, and the wait for its turn */
+	PART_LOOKUP,			/* auth_query */
+	PART_CHECK,			/* PAM, LDAP, or the derivation of a key */
+	PART_SERVER,			/* wait for the parameters of a server, or for a server */
+	LOGIN_PARTS
+};
+
 /*
  * A client connection. Its state is pooled.state (tbl/client_state.tbl), and its server is pooled.link.
  */
@@ -45,20 +55,23 @@ struct client {
 	bool names_sql;			/* SQL texts of the client contain names of its statements: command tags and errors are examined */
 	uint8_t minor;			/* protocol version 3.minor */
 	uint8_t cancel_key_size;	/* of cancel_key, in bytes: CANCEL_KEY or CANCEL_KEY_LONG */
+	uint8_t login_took[LOGIN_PARTS];	/* duration of each part of its login, about, as latency_bucket() */
 	struct login *login;		/* NULL after the login */
 	uint32_t cancel_pid;		/* process ID in its BackendKeyData: random, above SERVER_PID_MOST; or, with session_link = login, of its server */
 	uint8_t cancel_key[CANCEL_KEY_LONG];
-	bool has_cancel_key;		/* cancel_pid and cancel_key are valid, and the client is in the table of cancel keys */
-	bool is_admin, may_show;	/* console: all commands are allowed; only SHOW is allowed */
-	bool is_console;		/* connected to the database of the console */
+	uint32_t waited_at;		/* monotonic, in seconds: end of its last wait for a server; see `waited` */
 	UT_hash_handle by_cancel_pid;	/* in the table of cancel keys (cancel/cancel.c) */
 	uint8_t console_state;		/* enum console_state; written by admin/console.c */
 	uint8_t replication;		/* enum pg_replication, from the start-up packet */
 	uint8_t refused_until;		/* messages are discarded until one of this type: see cancel_refuse_waiting(). 0: none */
 	bool half_sent;			/* the server has the beginning of a message, and its end was received but not sent */
-	bool error_sent;		/* the client has received the error for its end */
-	bool is_counted;		/* counted for its address (auth/client_address.c); cancel requests are not */
+	bool error_sent : 1;		/* the client has received the error for its end */
+	bool is_counted : 1;		/* counted for its address (auth/client_address.c); cancel requests are not */
+	bool has_cancel_key : 1;	/* cancel_pid and cancel_key are valid, and the client is in the table of cancel keys */
+	bool is_admin : 1, may_show : 1;	/* console: all commands are allowed; only SHOW is allowed */
+	bool is_console : 1;		/* connected to the database of the console */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
+	uint8_t waited, waited_for;	/* last wait for a server: duration as latency_bucket(), 0: none; enum pool_limit */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
 	char *query_text;		/* the beginning of the query that runs (relay/duration.c); NULL: none, or unknown */
 	usec_t login_since;		/* monotonic: when it connected */

@@ -9,6 +9,8 @@
  * The values of a connection that SHOW CLIENTS, SHOW SERVERS and related commands print, so that the caller needs none of the
  * structs of a connection. Pointers are borrowed, and valid until the connection changes.
  */
+struct client;
+
 struct connection_row {
 	bool is_client;
 	bool is_shown;				/* SHOW CLIENTS lists the client: its user and database are known */
@@ -34,6 +36,7 @@ struct connection_row {
 	const uint8_t *cancel_key;
 	size_t cancel_key_size;
 	const struct params *params;		/* NULL: unknown */
+	const struct client *client;		/* for client_wait_of(); NULL: a server */
 };
 
 struct world;

@@ -18,7 +18,10 @@ enum fault { FAULT_NOBODY, FAULT_CLIENT, FAULT_SERVER, FAULT_POLICY, FAULT_POOLE
 enum reason_told {
 	TOLD_NOTHING,			/* the client gets no error */
 	TOLD_ERROR,
-	TOLD_LOGIN_ERROR		/* the error has the last failure of a login at the server as its DETAIL */
+	/* ... an error, with a DETAIL: */
+	TOLD_WAIT,			/* what the client has waited for, or the last failure of a login at the server */
+	TOLD_PINS,			/* the pinned servers of the pool */
+	TOLD_HOLDING			/* the detail of the end, which is not in the text */
 };
 enum reason_detail {			/* how the log writes the detail in place of %s */
 	DETAIL_TEXT,

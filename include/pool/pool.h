@@ -33,7 +33,8 @@ enum server_state {
 	SERVER_STATES
 };
 enum pool_limit {
-	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
+	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING,
+	POOL_LIMITS
 };
 /* Why a client keeps its server between transactions: bits of pool_client.pins, and the number of each bit. */
 enum pin {

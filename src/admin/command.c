@@ -300,6 +300,7 @@ static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 static bool parse_argument(struct sql_span *rest, struct command *out)
 {
 	struct sql_span raw;
+	char word[NAME_MOST];
 
 	switch (out->row->argument) {
 	case ARGUMENT_NOTHING:
@@ -310,6 +311,8 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 	case ARGUMENT_DATABASE_OR_ALL:
 	case ARGUMENT_CLIENT:
 		return parse_optional(rest, out, out->storage);
+	case ARGUMENT_OF_CLIENT:
+		return take_word(rest, word) && text_equal_fold(word, "CLIENT") && parse_optional(rest, out, out->storage);
 	case ARGUMENT_MODE:
 		return parse_optional(rest, out, out->storage) &&
 		       (!out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") || text_equal_fold(out->name, "WAIT_FOR_CLIENTS"));

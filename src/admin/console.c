@@ -276,8 +276,9 @@ static bool caller_must_rest(struct caller *caller)
 
 void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result)
 {
-	const char *const *columns = command->parameter;
-	size_t count = command->parameter ? 1 : 0;
+	static const char *const explained[] = { "CLIENT STATE:text" };
+	const char *const *columns = command->id == COMMAND_EXPLAIN && command->row ? explained : command->parameter;
+	size_t count = columns ? 1 : 0;
 
 	if (command->show) {
 		columns = command->show->columns;

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "conf/value.h"
+#include "core/diagnosis.h"
 #include "pg/build.h"
 #include "show/show.h"
 
@@ -232,26 +233,53 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 	return caller_wait(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
-/* The argument is an id of SHOW CLIENTS, or a ptr, which is the id in hexadecimal. */
-static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
+/* Reads the id of a client: a number of SHOW CLIENTS, a ptr, which is the id in hexadecimal, or C-0x2a of the log. False: an error was sent. */
+static bool read_id(struct caller *caller, const struct command *command, uint64_t *id)
 {
-	const char *hex;
-	uint64_t id = 0;
+	const char *name = command->name, *hex;
 	int64_t number;
 
-	if (!command->name)
-		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
-	hex = text_starts(command->name, "0x") ? command->name + 2 : NULL;
+	if (name && text_starts(name, "C-0x"))
+		name += 2;
+	hex = name && text_starts(name, "0x") ? name + 2 : NULL;
 	if (hex && *hex && strlen(hex) <= 16 && strspn(hex, "0123456789abcdefABCDEF") == strlen(hex))
-		id = strtoull(hex, NULL, 16);
-	else if (!hex && text_to_int64(command->name, &number) && number > 0)
-		id = (uint64_t)number;
+		*id = strtoull(hex, NULL, 16);
+	else if (name && !hex && text_to_int64(name, &number) && number > 0)
+		*id = (uint64_t)number;
 	else
-		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER);
+		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER) != OUTCOME_FAILED;
+	return true;
+}
+
+static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
+{
+	uint64_t id;
+
+	if (!read_id(caller, command, &id))
+		return OUTCOME_FAILED;
 	if (!world_kill_client(caller->console->world, id))
 		return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 	log_command(caller, command);
 	return OUTCOME_DONE;
+}
+
+static void write_line(void *context, const char *text) { result_text(context, text); }
+
+static enum outcome run_EXPLAIN(struct caller *caller, const struct command *command)
+{
+	uint64_t id;
+
+	if (!read_id(caller, command, &id))
+		return OUTCOME_FAILED;
+	LIST_EACH(node, &caller->console->world->clients) {
+		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
+
+		if (client->peer.id != id)
+			continue;
+		client_explain(client, write_line, caller->result);
+		return OUTCOME_DONE;
+	}
+	return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 }
 
 static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *command)

@@ -241,7 +241,7 @@ _Static_assert(offsetof(struct login, names) == 0, "the names come first");
 
 #define L(id) (1u << LOGIN_##id)
 static const struct state_row steps[] = {
-#define LOGIN_STEP(id, waits_for, moves) [LOGIN_##id] = { moves, NULL },
+#define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = { moves, NULL },
 #include "tbl/login_step.tbl"
 #undef LOGIN_STEP
 };
@@ -249,7 +249,7 @@ static const struct state_row steps[] = {
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 
 static const enum { CLIENT, OTHERS } waits_for[STEPS] = {
-#define LOGIN_STEP(id, waits_for, moves) [LOGIN_##id] = waits_for,
+#define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = waits_for,
 #include "tbl/login_step.tbl"
 #undef LOGIN_STEP
 };
@@ -266,8 +266,11 @@ static void list_if_waited_for(struct client *c)
 
 void login_step_to(struct client *c, enum login_step step)
 {
-	c->login->step = (enum login_step)state_move(steps, STEPS, c->login->step, step);
-	c->login->step_since = c->peer.world->now;
+	struct login *l = c->login;
+
+	login_step_took(c);
+	l->step = (enum login_step)state_move(steps, STEPS, l->step, step);
+	l->step_since = c->peer.world->now;
 	list_if_waited_for(c);
 }
 

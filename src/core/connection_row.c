@@ -86,6 +86,7 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.waits = is_waiting ? in_state : 0,
 		.remote_pid = unix_pid(&c->peer),
 		.cancel_pid = c->cancel_pid, .cancel_key = c->cancel_key, .cancel_key_size = c->cancel_key_size,
+		.client = c,
 	};
 	row->link_pid = link ? server_of(c->pooled.link)->backend_pid : 0;
 	fill_peer(row, &c->peer, c->params);

@@ -26,6 +26,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cancel/cancel.h"
+#include "core/diagnosis.h"
 #include "login/login.h"
 #include "pg/build.h"
 #include "prepared/prepared.h"
@@ -197,22 +198,32 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 	const struct close_reason_row *row = &close_reason_rows[why];
 	const struct pool *pool = c->pooled.pool;
 	const struct server_info *info = pool ? pool->server_cache : NULL;
-	const char *sqlstate = row->sqlstate;
+	const char *sqlstate = row->sqlstate, *hint = row->hint;
 	struct bytes out = BYTES_EMPTY;
 	char scrap[4096], detail[1024] = "";
+	struct client_wait wait;
 
 	if (c->login && !c->login->out.failed) {
 		/* messages that were to be sent together with the next message */
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
-	if (row->told == TOLD_LOGIN_ERROR && pool && pool->login_failed && pool_login_error(pool))
+	if (row->told == TOLD_WAIT && pool && pool->login_failed && pool_login_error(pool)) {
 		snprintf(detail, sizeof(detail), "The last login at the server failed: %s", pool_login_error(pool));
+	} else if (row->told == TOLD_WAIT && (c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_WAITING_LOGIN)) {
+		pool_wait_of(pool, c->peer.world->now, &wait);
+		snprintf(detail, sizeof(detail), "%s", wait.words);
+		hint = wait.hint;
+	} else if (row->told == TOLD_PINS && pool) {
+		pool_pins_text(pool, detail);
+	} else if (row->told == TOLD_HOLDING && c->peer.end_detail) {
+		snprintf(detail, sizeof(detail), "%s", c->peer.end_detail);
+	}
 	if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0])
 		sqlstate = info->failure.sqlstate;	/* the error of the server is passed on */
 	else if (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE)
 		sqlstate = "08P01";
-	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, row->hint);
+	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, hint && *hint ? hint : NULL);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* with unread input the kernel would send a reset, which may arrive before the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)

@@ -342,6 +342,10 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->pooled.notified);
 	bytes_append_u32(out, c->pooled.dedicated);
+	pack_blob(out, c->login_took, sizeof(c->login_took));
+	bytes_append_u8(out, c->waited);
+	bytes_append_u8(out, c->waited_for);
+	bytes_append_u32(out, c->waited_at);
 	bytes_append_u8(out, c->replication);
 	pack_bool(out, c->shares_server);
 	pack_bool(out, c->shares_names);
@@ -453,6 +457,13 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	c->transaction_started = unpack_i64(in);
 	c->pooled.notified = unpack_bool(in);
 	c->pooled.dedicated = unpack_u32(in);
+	unpack_exactly(in, c->login_took, sizeof(c->login_took));
+	c->waited = unpack_u8(in);
+	c->waited_for = unpack_u8(in);
+	c->waited_at = unpack_u32(in);
+	for (int i = 0; i < LOGIN_PARTS; i++)
+		in->bad |= c->login_took[i] >= LATENCY_BUCKETS;
+	in->bad |= c->waited >= LATENCY_BUCKETS || c->waited_for >= POOL_LIMITS;
 	c->replication = unpack_u8(in);
 	in->bad |= c->replication > REPLICATION_PHYSICAL;
 	c->shares_server = unpack_bool(in);

@@ -32,6 +32,7 @@
 #include "backend/server_info.h"
 #include "backend/welcome.h"
 #include "base/assert.h"
+#include "base/inline.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/startup.h"
@@ -39,6 +40,7 @@
 #include "pg/build.h"
 #include "pg/message.h"
 #include "pg/startup.h"
+#include "pool/rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -266,6 +268,7 @@ static bool finish(struct client *c)
 
 	if (!c->pooled.link)
 		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
+	login_step_took(c);
 	c->pooled.pool->database->stats.total.client_login_count++;
 	if (!c->pooled.pool->database->is_console)
 		latency_add(c->pooled.pool, LATENCY_LOGIN, w->now - c->login_since);
@@ -403,6 +406,15 @@ static void keep_proven(struct client *c, struct pool *pool)
 	secret_free(&l->password);
 }
 
+/* The client may not join the pool. */
+static NEVER_INLINE void refuse(struct client *c, enum close_reason why, const struct pool *pool, const struct user *user)
+{
+	char holding[HOLDING_TEXT];
+
+	pool_holding_text(pool, user, why == REASON_MAX_USER_CLIENTS ? HOLDING_USER_CLIENTS : HOLDING_DATABASE_CLIENTS, holding);
+	client_end(c, why, holding);
+}
+
 void login_proven(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -430,7 +442,7 @@ void login_proven(struct client *c)
 	}
 	why = pool_may_join(pool, user, c->is_admin);
 	if (why != REASON_NONE) {
-		client_end(c, why, NULL);
+		refuse(c, why, pool, user);
 		return;
 	}
 	if (l->replication && !database->is_console) {

@@ -12,6 +12,9 @@
 #include <string.h>
 
 #define HINT_NONE NULL
+#define HINT_CONNECTIONS "SHOW ADDRESSES and SHOW SOCKETS on the console list the connections."
+#define HINT_CLIENTS "SHOW CLIENTS on the console lists the clients."
+#define HINT_PINS "SHOW PINS on the console lists the clients that keep a server connection."
 #define HINT_PARAMETERS "Parameters named in ignore_startup_parameters are passed over, those in track_extra_parameters are set."
 
 const struct close_reason_row close_reason_rows[REASONS] = {

@@ -6,8 +6,12 @@
 #include "base/mem.h"
 #include "pool/inside.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define HOLDERS_NAMED 3			/* pools that a text names */
 
 /* ---- statistics ---- */
 
@@ -88,7 +92,7 @@ static int compare_pools(const void *a, const void *b)
 }
 
 /* The setting or condition that keeps the clients of a pool waiting. */
-static const char *const limits[] = {
+const char *const pool_limit_names[POOL_LIMITS] = {
 	[LIMIT_POOL_SIZE] = "pool_size", [LIMIT_DATABASE] = "max_db_connections", [LIMIT_USER] = "max_user_connections",
 	[LIMIT_INTERNAL] = "max_auth_query_connections", [LIMIT_ONE_LOGIN] = "server login", [LIMIT_LOGIN_RETRY] = "server_login_retry",
 	[LIMIT_PAUSED] = "pause", [LIMIT_DRAINING] = "shutdown",
@@ -110,9 +114,9 @@ static void fill_row(const struct pool *pool, usec_t now, struct pool_row *row)
 			longest = now - first->since;
 	}
 	if (waiting > 0 && pool->held_by != LIMIT_NONE)
-		held_by = limits[pool->held_by];
+		held_by = pool_limit_names[pool->held_by];
 	else if (clients[CLIENT_STARTUP] > 0)
-		held_by = limits[LIMIT_INTERNAL];
+		held_by = pool_limit_names[LIMIT_INTERNAL];
 	*row = (struct pool_row){
 		.pool = pool,
 		.database = pool->database->name,
@@ -187,6 +191,88 @@ void pools_sum_row(const struct pools *pools, usec_t now, struct pool_row *sum)
 		if (row.longest_wait > sum->longest_wait)
 			sum->longest_wait = row.longest_wait;
 	}
+}
+
+/* ---- what a limit is used up by ---- */
+
+static int64_t pool_takes(const struct pool *pool, bool of_clients)
+{
+	const int *clients = pool->client_count;
+
+	if (!of_clients)
+		return pool->live;
+	return clients[CLIENT_IDLE] + clients[CLIENT_ACTIVE] + clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN];
+}
+
+const char *pool_holding_text(const struct pool *pool, const struct user *user, enum pool_holding what, char buf[HOLDING_TEXT])
+{
+	const struct settings *set = &pool->pools->conf->settings;
+	const struct database *database = pool->database;
+	bool of_user = what == HOLDING_USER_SERVERS || what == HOLDING_USER_CLIENTS;
+	bool of_clients = what == HOLDING_DATABASE_CLIENTS || what == HOLDING_USER_CLIENTS;
+	const struct list *members = of_user ? &user->members : &database->members;
+	const struct pool *most[HOLDERS_NAMED] = { NULL };
+	char name[PRINTABLE_NAME];
+	size_t used;
+	const struct { const char *setting; int64_t count, limit; } limits[] = {
+		[HOLDING_DATABASE_SERVERS] = { "max_db_connections", database->servers, database_max_servers(database) },
+		[HOLDING_USER_SERVERS] = { "max_user_connections", user ? user->servers : 0, user_max_servers(pool->pools, user) },
+		[HOLDING_DATABASE_CLIENTS] = { "max_db_client_connections", database->clients,
+					       first_set(CONF_UNSET, database->conf->max_db_client_connections, set->max_db_client_connections) },
+		[HOLDING_USER_CLIENTS] = { "max_user_client_connections", user ? user->clients : 0,
+					   first_set(OF_USER(user, max_user_client_connections), CONF_UNSET, set->max_user_client_connections) },
+	};
+
+	LIST_EACH(node, members) {
+		const struct pool *each = of_user ? LIST_OBJECT(node, struct pool, of_user) : LIST_OBJECT(node, struct pool, of_database);
+
+		for (int i = 0; i < HOLDERS_NAMED && pool_takes(each, of_clients) > 0; i++) {
+			const struct pool *other = most[i];
+
+			if (other && pool_takes(other, of_clients) >= pool_takes(each, of_clients))
+				continue;
+			most[i] = each;
+			each = other;
+			if (!each)
+				break;
+		}
+	}
+	snprintf(buf, HOLDING_TEXT, "the %s has %" PRId64 " of %" PRId64 " %s connections (%s)", of_user ? "user" : "database", limits[what].count,
+		 limits[what].limit, of_clients ? "client" : "server", limits[what].setting);
+	for (int i = 0; i < HOLDERS_NAMED && most[i]; i++) {
+		used = strlen(buf);
+		snprintf(buf + used, HOLDING_TEXT - used, "%s%" PRId64 " of %s", i > 0 ? ", " : ": ", pool_takes(most[i], of_clients),
+			 printable_name(of_user ? most[i]->database->name : most[i]->user->name, name, sizeof(name)));
+	}
+	return buf;
+}
+
+const char *pool_size_setting(const struct pool *pool)
+{
+	if (OF_USER(pool->user, pool_size) != CONF_UNSET)
+		return "pool_size of the user";
+	return pool->database->conf->pool_size != CONF_UNSET ? "pool_size of the database" : "default_pool_size";
+}
+
+struct pool_server *pool_longest_in_use(const struct pool *pool, enum pool_limit limit)
+{
+	const struct list *members = limit == LIMIT_USER ? &pool->user->members : &pool->database->members;
+	struct pool_server *longest = NULL;
+
+	/* the list of a state is in the order of its beginning */
+	if (limit != LIMIT_DATABASE && limit != LIMIT_USER) {
+		struct list *first = list_first(&pool->servers[SERVER_ACTIVE]);
+
+		return first ? server_at(first) : NULL;
+	}
+	LIST_EACH(node, members) {
+		const struct pool *each = limit == LIMIT_USER ? LIST_OBJECT(node, struct pool, of_user) : LIST_OBJECT(node, struct pool, of_database);
+		struct list *first = list_first(&each->servers[SERVER_ACTIVE]);
+
+		if (first && (!longest || server_at(first)->since < longest->since))
+			longest = server_at(first);
+	}
+	return longest;
 }
 
 /* ---- databases ---- */

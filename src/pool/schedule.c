@@ -444,7 +444,9 @@ static bool step(struct pool *pool, usec_t now)
 	pool_look(pool, now, &view);
 	verdict = pool_decide(&view);
 	is_hold = verdict.action == POOL_HOLD;
-	pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
+	/* ops->lend reads what the client has waited for */
+	if (verdict.action != POOL_LEND)
+		pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
 	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
 	set_held(&pool->database->held, &pool->held_by_database, pool->held_by == LIMIT_DATABASE);
 	set_held(&pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);

@@ -2,9 +2,8 @@
  * The SHOW commands: items from show.tbl, columns from figure.tbl. The grammar of the console, Describe, the rows and doc/show.md
  * read the columns here. A function show_... walks over the shown objects and calls show_row() with a struct for each row.
  */
-#include "show/show.h"
+#include "show/figure.h"
 
-#include "auth/client_address.h"
 #include "backend/derivation.h"
 #include "backend/keys.h"
 #include "backend/server_info.h"
@@ -12,15 +11,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cancel/cancel.h"
-#include "conf/value.h"
-#include "conn/world.h"
 #include "pg/statement.h"
-#include "pool/rows.h"
-#include "core/connection_row.h"
 #include "core/world.h"
-#include "show/result.h"
-#include "verify/verifier.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,158 +25,6 @@
 #define PARTS_MOST 8			/* of a SHOW in parts, roughly */
 
 /* ---- rows ---- */
-
-/* Rows that no other room defines, one struct for a group of figures in include/tbl/figure.tbl. */
-struct config_row { const char *name, *value, *default_text; bool is_changeable; };
-struct peer_row { int64_t id, port, pool_size; const char *host; };
-struct peer_pool_row { int64_t id; struct peer_count count; };
-struct named_user_row { const char *name; struct user_row of; };
-struct text_row { const char *name, *value; };
-struct count_row { const char *name; uint64_t value; };
-struct memory_row { const char *name; size_t size, used, unused; };
-struct dns_host_row { const char *name, *addresses; int64_t ttl; };
-struct dns_zone_row { const char *name; int64_t serial, hosts; };
-struct stats_row { const char *database; struct stats total, average; };
-struct latency_row { const char *database, *user; enum latency_shown which; struct latency_figures minute, total; };
-struct reason_row { const struct close_reason_row *row; const char *fault; uint64_t count; };
-struct fd_row {
-	int64_t fd, port, cancel, link;		/* link: descriptor of the connection at the other end; 0: none */
-	const char *task, *user, *database, *address, *password;	/* NULL: not known, or not shown */
-	const struct params *params;		/* NULL: not known */
-};
-
-/* ---- cells ---- */
-
-static void address_cell(struct result *r, const struct brief_address *address)
-{
-	char text[64];
-
-	result_text(r, brief_address_text(address, text, sizeof(text)));
-}
-
-static void time_cell(struct result *r, usec_t wall)
-{
-	char text[64];
-
-	result_text(r, clock_format(wall, 0, text, sizeof(text)));
-}
-
-/* "0x2a": the name of a connection in ptr, link and log lines. */
-static void pointer_cell(struct result *r, uint64_t id)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "0x%" PRIx64, id);
-	result_text(r, text);
-}
-
-static void protocol_cell(struct result *r, unsigned minor)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "3.%u", minor);
-	result_text(r, text);
-}
-
-static void pins_cell(struct result *r, unsigned pins)
-{
-	char text[PIN_TEXT];
-
-	result_text(r, pins ? pins_text(pins, text) : NULL);
-}
-
-/* A size of a pool as text, empty if not set. */
-static void size_cell(struct result *r, int64_t size)
-{
-	char text[24] = "";
-
-	if (size != CONF_UNSET)
-		snprintf(text, sizeof(text), "%" PRId64, size);
-	result_text(r, text);
-}
-
-/* A figure of the last minute; NULL: no latency. */
-static void latency_cell(struct result *r, const struct pool *pool, enum latency_shown which, size_t offset)
-{
-	struct latency_figures figures;
-
-	latency_read(pool->pools, pool, which, true, &figures);
-	if (figures.count > 0)
-		result_count(r, *(const uint64_t *)(const void *)((const char *)&figures + offset));
-	else
-		result_text(r, NULL);
-}
-
-/* ---- figures ---- */
-
-#define ROW_CONFIG struct config_row
-#define ROW_DATABASE struct database_row
-#define ROW_DATABASE_EXTRA struct database_row
-#define ROW_POOL struct pool_row
-#define ROW_POOL_EXTRA struct pool_row
-#define ROW_PEER struct peer_row
-#define ROW_PEER_POOL struct peer_pool_row
-#define ROW_CONNECTION struct connection_row
-#define ROW_BUFFER struct connection_row
-#define ROW_CONNECTION_EXTRA struct connection_row
-#define ROW_USER struct named_user_row
-#define ROW_USER_EXTRA struct named_user_row
-#define ROW_VERSION char
-#define ROW_STATE struct text_row
-#define ROW_FD struct fd_row
-#define ROW_LIST struct count_row
-#define ROW_MEMORY struct memory_row
-#define ROW_DNS_HOST struct dns_host_row
-#define ROW_DNS_ZONE struct dns_zone_row
-#define ROW_STATS struct stats_row
-#define ROW_STATS_TOTAL struct stats_row
-#define ROW_STATS_AVERAGE struct stats_row
-#define ROW_STATS_TOTALS struct stats_row
-#define ROW_STATS_AVERAGES struct stats_row
-#define ROW_LATENCY struct latency_row
-#define ROW_TOTAL struct count_row
-#define ROW_VERIFIER struct verify_view
-#define ROW_ADDRESS struct address_row
-#define ROW_PIN struct connection_row
-#define ROW_REASON struct reason_row
-
-enum group {
-	GROUP_CONFIG, GROUP_DATABASE, GROUP_DATABASE_EXTRA, GROUP_POOL, GROUP_POOL_EXTRA, GROUP_PEER, GROUP_PEER_POOL, GROUP_CONNECTION,
-	GROUP_BUFFER, GROUP_CONNECTION_EXTRA, GROUP_USER, GROUP_USER_EXTRA, GROUP_VERSION, GROUP_STATE, GROUP_FD, GROUP_LIST, GROUP_MEMORY,
-	GROUP_DNS_HOST, GROUP_DNS_ZONE, GROUP_STATS, GROUP_STATS_TOTAL, GROUP_STATS_AVERAGE, GROUP_STATS_TOTALS, GROUP_STATS_AVERAGES,
-	GROUP_LATENCY, GROUP_TOTAL, GROUP_VERIFIER, GROUP_ADDRESS, GROUP_PIN, GROUP_REASON
-};
-#define GROUP(name) ((uint64_t)1 << GROUP_##name)
-#define NO_GROUP 0
-
-#define TEXT(value) result_text(s->to, value)
-#define NUMBER(value) result_number(s->to, (int64_t)(value))
-#define COUNT(value) result_count(s->to, value)
-#define ADDRESS(value) address_cell(s->to, &(value))
-#define TIME(value) time_cell(s->to, value)
-#define POINTER(value) pointer_cell(s->to, value)
-#define PROTOCOL(value) protocol_cell(s->to, value)
-#define PINS(value) pins_cell(s->to, value)
-#define SIZE(value) size_cell(s->to, value)
-#define LATENCY(which, percentile) latency_cell(s->to, row->pool, SHOWN_##which, offsetof(struct latency_figures, percentile))
-#define PARAMETER(name) result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)
-#define FIGURE(group, name, type, kind, unit, write, ...)				\
-	static void group##_##name(const struct show *s, const void *of)		\
-	{										\
-		const ROW_##group *row = of;						\
-											\
-		(void)row;								\
-		write;									\
-	}
-#include "tbl/figure.tbl"
-#undef FIGURE
-
-static const struct figure figures[] = {
-#define FIGURE(group, name, type, kind, unit, write, ...) { #name ":" #type, group##_##name, GROUP(group), kind, unit, FIGURE_TEXTS(__VA_ARGS__, NULL, NULL) },
-#define FIGURE_TEXTS(sentence, metric, ...) sentence, metric
-#include "tbl/figure.tbl"
-#undef FIGURE
-};
 
 /* Whether show_row() would write the next row: the row is in this part of the SHOW. */
 static bool row_is_due(const struct show *s)
@@ -252,6 +92,24 @@ static void show_servers(const struct show *s) { show_connections(s, CONNECTION_
 static void show_sockets(const struct show *s) { show_connections(s, CONNECTION_ALL, WANTED_ALL); }
 static void show_active_sockets(const struct show *s) { show_connections(s, CONNECTION_ALL, WANTED_ACTIVE); }
 static void show_pins(const struct show *s) { show_connections(s, CONNECTION_CLIENTS, WANTED_PINNED); }
+
+/* ---- WAITS ---- */
+
+static void give_wait(void *context, const struct connection_row *c)
+{
+	const struct show *s = context;
+	struct wait_row row = { .client = c };
+
+	if (is_of_pool(s, c->database, c->pool_user) && client_wait_of(c->client, &row.wait))
+		show_row(s, &row);
+}
+
+static void show_waiting(const struct show *s)
+{
+	struct show copy = *s;
+
+	walk(s, CONNECTION_CLIENTS, give_wait, &copy);
+}
 
 /* ---- FDS ---- */
 
@@ -725,14 +583,14 @@ static struct show_item items[] = {
 /* The columns of an item are found at its first use: they depend only on the tables. The extra columns follow the others. */
 const struct show_item *show_at(size_t index)
 {
-	const size_t count = sizeof(figures) / sizeof(figures[0]);
+	const size_t count = show_figure_count;
 	struct show_item *item = index < ITEMS ? &items[index] : NULL;
 	size_t n = 0;
 
 	if (!item || item->all_columns > 0)
 		return item;
 	for (size_t i = 0; i < 2 * count; i++) {
-		const struct figure *f = &figures[i % count];
+		const struct figure *f = &show_figures[i % count];
 
 		if (!(f->group & (i < count ? item->standard : item->extra)))
 			continue;

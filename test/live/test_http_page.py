@@ -114,7 +114,7 @@ def test_pools_sort_and_filter(scene, browser):
         (row,) = [row for row in page.rows() if row[0] == "gamma"]
         assert row[1:4] == ["app", "transaction", "1"] and row[11] == "pool_size"
         assert "gamma/app: 1 client waits, the first for " in page.text("#why")
-        until(lambda: re.search(r"1 of 1 servers are in use; the longest in use: .*, by client 0x\w+\.", page.text("#why")), "the holder is named")
+        until(lambda: re.search(r"1 of 1 server connections are in use .*; the longest in use: .*, by client C-0x\w+ on S-0x\w+\.", page.text("#why")), "the holder is named")
         page.click("#pools thead th:nth-child(1) button")
         assert page.names() == ["alpha", "beta", "gamma"]
         heading = browser.find_element(By.CSS_SELECTOR, "#pools thead th:nth-child(1) button")
@@ -166,7 +166,7 @@ def test_an_administrator_pauses_and_resumes(scene, browser):
     assert weir.show("DATABASES")[0]["paused"] == 1
     assert page.text("#message") == "PAUSE alpha: done"
     client.send(m.query("later"))
-    until(lambda: "the database is paused: RESUME ends it" in page.text("#why"), "why the client waits")
+    until(lambda: "the database is paused. RESUME ends it." in page.text("#why"), "why the client waits")
     page.click("#pools tbody button[data-verb=resume]")
     page.click("#question-yes")
     page.wait_state("active")

@@ -252,11 +252,14 @@ class Pgweir:
             cursor.execute(command)
             return cursor.statusmessage
 
-    def show(self, what):
-        """SHOW as a list of dicts."""
+    def rows(self, command):
+        """The rows of a command as a list of dicts."""
         with self._own_console().cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
-            cursor.execute("SHOW " + what)
+            cursor.execute(command)
             return [dict(row) for row in cursor.fetchall()]
+
+    def show(self, what):
+        return self.rows("SHOW " + what)
 
     def pool(self, database, user="app"):
         """The row of SHOW POOLS; zeros everywhere if there is none yet."""

@@ -89,6 +89,12 @@ const char *client_text(const struct client *c, char *buf, size_t size)
 	return buf;
 }
 
+const char *server_text(const struct server *s, char *buf, size_t size)
+{
+	snprintf(buf, size, "S-%d", (int)s->peer.id);
+	return buf;
+}
+
 void server_end(struct server *s, enum close_reason why, const char *detail)
 {
 	(void)s, (void)why, (void)detail;

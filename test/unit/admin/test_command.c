@@ -55,6 +55,8 @@ TEST(verbs)
 		{ "kill a", "KILL a" },
 		{ "kill", "KILL ~" },
 		{ "kill_client 12", "KILL_CLIENT 12" },
+		{ "explain client 12", "EXPLAIN 12" },
+		{ "EXPLAIN Client", "EXPLAIN ~" },
 		{ "wait_close a", "WAIT_CLOSE a" },
 		{ "reload", "RELOAD ~" },
 		{ "shutdown", "SHUTDOWN ~" },
@@ -117,7 +119,8 @@ TEST(invalid)
 	static const char *const texts[] = {
 		"foo", "select 1", "show", "show foo", "show pools x", "show \"pools\"", "'show' pools", "show 'pools'",
 		"pause a b", "pause a=", "pause =", "pause 'a", "pause \"a", "pause a /* open", "suspend a", "reload x",
-		"shutdown now", "shutdown wait_for_servers x", "shutdown wait", "kill a b", "kill_client 1 2", "disable a b",
+		"shutdown now", "shutdown wait_for_servers x", "shutdown wait", "kill a b", "kill_client 1 2", "explain 1", "explain server 1",
+		"explain client 1 2", "explain", "disable a b",
 		"set", "set x", "set x =", "set x to", "set x 1", "set = 1", "set 'x' = 1", "set x = 'a", "set x = a 'b",
 		"set x ; 1", "set x tu 1", "set x toad 1", "set x t 1", "pausea", "pause;",
 		"showshowshowshowshowshowshowshowshowshowshowshowshowshowshowshow pools",
@@ -129,12 +132,12 @@ TEST(invalid)
 			UNIT_FAIL("\"%s\" gives %s", texts[i], parsed(texts[i]));
 }
 
-/* Permissions: stats_users may use SHOW only, except SHOW FDS, and the commands of transactions, which do nothing. */
+/* Permissions: stats_users may use SHOW, except SHOW FDS, EXPLAIN, and the commands of transactions, which do nothing. */
 TEST(permissions)
 {
 	for (int i = 0; i < COMMANDS; i++)
 		CHECK_INT(command_rows[i].for_monitor,
-			  i == COMMAND_SHOW || i == COMMAND_BEGIN || i == COMMAND_COMMIT || i == COMMAND_ROLLBACK);
+			  i == COMMAND_SHOW || i == COMMAND_EXPLAIN || i == COMMAND_BEGIN || i == COMMAND_COMMIT || i == COMMAND_ROLLBACK);
 	for (size_t i = 0; show_at(i); i++)
 		CHECK_INT(show_at(i)->for_monitor, strcmp(show_at(i)->name, "FDS") != 0);
 }

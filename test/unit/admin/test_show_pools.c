@@ -52,6 +52,8 @@ TEST(reason_of_a_waiting_queue)
 	got = fake_ask(c, "show pools");
 	CHECK_TEXT(named_cell(got, "pools", 1, "held_by"), "max_db_connections");
 	CHECK_TEXT(named_cell(got, "pools", 1, "login_error"), "role does not exist");
+	CHECK_TEXT(named_cell(got, "pools", 1, "waits"),
+		   "the database has 0 of 0 server connections (max_db_connections). End long transactions, or raise max_db_connections.");
 	fake_end();
 }
 

@@ -103,6 +103,25 @@ TEST(kill_client)
 	fake_end();
 }
 
+TEST(explain_client)
+{
+	struct client *c = begin(), *idle = fake_client_new("shop", "anna");
+	static const char *const before[] = { "0x", "C-0x", "'C-0x", "\"0x" }, *const after[] = { "", "", "'", "\"" };
+	char command[96];
+
+	snprintf(command, sizeof(command), "explain client %d", (int)idle->peer.id);
+	CHECK(strstr(fake_ask(c, command), " D(  State: idle, for 0.0 ms) ") != NULL);
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		snprintf(command, sizeof(command), "explain client %s%x%s", before[i], (unsigned)idle->peer.id, after[i]);
+		CHECK(strstr(fake_ask(c, command), " D(  State: idle, for 0.0 ms) ") != NULL);
+	}
+	CHECK_TEXT(fake_ask(c, "explain client 0x3e7"), "E(08P01 client not found) Z(I)");
+	CHECK_TEXT(fake_ask(c, "explain client 0x0"), "E(08P01 client not found) Z(I)");
+	CHECK_TEXT(fake_ask(c, "explain client S-0x1"), "E(08P01 invalid client pointer supplied) Z(I)");
+	CHECK_TEXT(fake_ask(c, "explain client"), "E(08P01 invalid client pointer supplied) Z(I)");
+	fake_end();
+}
+
 TEST(reconnect_and_wait_close)
 {
 	struct client *c = begin();

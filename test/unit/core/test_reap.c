@@ -300,7 +300,7 @@ TEST(many_connections_end_at_once)
 	CHECK(list_is_empty(&whole.world->servers));
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(end), "E(08P01 server conn crashed?)");
-	CHECK_TEXT(whole_client_got(other), "E(08P01 query_wait_timeout)");
+	CHECK_TEXT(whole_client_got(other), "E(08P01 query_wait_timeout{0 of 1 server connections are in use (pool_size of the database)})");
 	whole_close();
 }
 

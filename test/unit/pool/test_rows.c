@@ -82,6 +82,32 @@ TEST(show_pools_rows)
 	fake_end();
 }
 
+TEST(holders_of_a_limit)
+{
+	char text[HOLDING_TEXT];
+	struct pool *pool;
+
+	begin();
+	fake_fill("app", "bob", 1);
+	fake_fill("app", "dora", 1);
+	CHECK(pool_longest_in_use(fake_pool("app", "bob"), LIMIT_DATABASE) == NULL);
+	CHECK(fake_want(c(1)));
+	fake_pass(1);
+	CHECK(fake_want(c(2)));
+	pool = fake_pool("app", "bob");
+	CHECK_TEXT(pool_holding_text(pool, pool->user, HOLDING_DATABASE_SERVERS, text),
+		   "the database has 2 of 7 server connections (max_db_connections): 1 of bob, 1 of dora");
+	CHECK_TEXT(pool_holding_text(pool, pool->user, HOLDING_DATABASE_CLIENTS, text),
+		   "the database has 2 of 0 client connections (max_db_client_connections): 1 of bob, 1 of dora");
+	CHECK_TEXT(pool_holding_text(pool, pool->user, HOLDING_USER_CLIENTS, text),
+		   "the user has 1 of 0 client connections (max_user_client_connections): 1 of app");
+	CHECK(pool_longest_in_use(pool, LIMIT_POOL_SIZE) == &s(1)->pooled);
+	CHECK(pool_longest_in_use(fake_pool("app", "dora"), LIMIT_POOL_SIZE) == &s(2)->pooled);
+	CHECK(pool_longest_in_use(fake_pool("app", "dora"), LIMIT_DATABASE) == &s(1)->pooled);
+	CHECK_TEXT(pool_size_setting(pool), "pool_size of the database");
+	fake_end();
+}
+
 TEST(show_databases_rows)
 {
 	struct database_row row;
