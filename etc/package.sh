@@ -1,7 +1,7 @@
 #!/bin/sh
 #
 # Builds a Debian package of pgweir for the release of this machine, checks it with lintian, and tests it in a fresh root directory with
-# systemd and PostgreSQL: sh etc/package.sh [OPTION...]
+# systemd and PostgreSQL, builds etc/Containerfile and runs the container: sh etc/package.sh [OPTION...]
 #
 #	--output DIR	put the package there; otherwise in the working directory
 #	--no-test	leave out the fresh root, which needs root privileges
@@ -72,6 +72,8 @@ write_debian() {
 		d}" -e "/@UPLOT_LICENSE@/{r $room/uplot
 		d}" "$tree/debian/control" "$tree/debian/changelog" "$tree/debian/copyright"
 	sed -i "s/^\(#define PGWEIR_VERSION \).*/\1\"$1\"/" "$tree/include/base/version.h"
+	# debhelper builds without dependency tracking
+	grep -rlZ --include='*.c' PGWEIR_VERSION "$tree" | xargs -0 touch
 	[ "$(id -u)" != 0 ] || chown -R "$account:" "$tree"
 }
 
@@ -114,14 +116,17 @@ inside() {
 	nsenter --target "$init" --all -- "$@" </dev/null
 }
 
-# WHAT COMMAND...: repeats the command for at most a minute until it succeeds.
+# WHAT COMMAND...: repeats the command for at least five minutes until it succeeds.
 until_true() {
 	what=$1
 	shift
-	tries=600
+	tries=3000
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries - 1))
-		[ "$tries" != 0 ] || fail "waited in vain: $what" "run it again with more time"
+		[ "$tries" != 0 ] || {
+			tail -n 20 "$room/boot.log" >&2
+			fail "waited in vain: $what" "read the lines above"
+		}
 		sleep 0.1
 	done
 }
@@ -131,10 +136,19 @@ init_is_up() {
 		inside systemctl is-system-running --wait
 }
 
-# systemd-nspawn without a systemd around has two control groups of its own, and leaves them behind.
+# Without a systemd around, systemd-nspawn leaves its two control groups in each hierarchy, and does not start where one is left.
+drop_groups() {
+	[ ! -d /run/systemd/system ] || return 0
+	unified=$(sed -n 's/^0:://p' /proc/self/cgroup)
+	for here in "systemd$(sed -n 's/^[0-9]*:name=systemd://p' /proc/self/cgroup)" "unified$unified" "$unified"; do
+		find "/sys/fs/cgroup/$here/payload" "/sys/fs/cgroup/$here/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || :
+	done
+}
+
 boot() {
 	keep=
 	init=
+	drop_groups
 	[ -d /run/systemd/system ] || keep=--keep-unit
 	systemd-nspawn --quiet --directory="$root" --boot --register=no $keep --private-network --console=pipe \
 		>"$room/boot.log" 2>&1 </dev/null &
@@ -148,8 +162,7 @@ halt() {
 	kill -KILL "$machine" ${init:+"$init"} 2>/dev/null || :
 	wait "$machine" 2>/dev/null || :
 	[ -z "$init" ] || until_true "the end of the fresh root" not kill -0 "$init"
-	here=/sys/fs/cgroup/systemd$(sed -n 's/^[0-9]*:name=systemd:\(.*\)/\1/p' /proc/self/cgroup)
-	[ -d /run/systemd/system ] || find "$here/payload" "$here/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || :
+	drop_groups
 }
 
 as_postgres() {
@@ -293,7 +306,8 @@ test_refused_upgrade() {
 	console PAUSE >/dev/null
 	pid=$(main_pid)
 	check "an upgrade while the pooler is paused" inside dpkg -i "/root/${newer##*/}"
-	check "it says what to do" has_line "$room/check.log" "then run: systemctl reload pgweir"
+	cp "$room/check.log" "$room/paused.log"
+	check "the upgrade says what to do" has_line "$room/paused.log" "then run: systemctl reload pgweir"
 	check "the old process serves" prints "$pid" main_pid
 	console RESUME >/dev/null
 	check "the reload after RESUME" inside systemctl reload pgweir.service
@@ -317,6 +331,41 @@ test_remove() {
 	check "systemd has no failed unit" prints "" inside systemctl list-units --failed --quiet --no-legend
 }
 
+# COMMAND...: podman with its files in the room. crun refuses the hybrid control groups of some machines.
+images() {
+	podman --root "$room/images" --runroot "$room/images.run" --cgroup-manager cgroupfs --runtime runc "$@"
+}
+
+# Builds etc/Containerfile on a base made here, and runs the container on the network of the fresh root.
+test_container() {
+	base=$builds/base-$release.tar
+	[ -e "$base" ] || archive_root "$base"
+	at_exit "images rm --all --force >/dev/null 2>&1 || :; rm -rf --one-file-system '$room/images' '$room/images.run'"
+	mkdir "$room/context" "$room/mounted"
+	cp "$package" "$room/context"
+	images import -q "$base" "docker.io/library/debian:$release-slim" >/dev/null 2>&1
+	check "the container builds" images build --isolation chroot --pull-never -f "$top/etc/Containerfile" -t pgweir "$room/context"
+	# the limits of this machine may be lower than podman's
+	files=$(ulimit -Hn)
+	limits="--ulimit nofile=$files:$files --ulimit nproc=1000:1000"
+	# shellcheck disable=SC2086
+	images run --rm --pull=never --network none $limits --entrypoint cat pgweir /etc/pgweir/pgweir.ini >"$room/mounted/pgweir.ini"
+	printf '"app" "app-secret"\n' >"$room/mounted/userlist.txt"
+	chown -R 432:432 "$room/mounted"
+	chmod 640 "$room/mounted/userlist.txt"
+	# shellcheck disable=SC2086
+	check "the container starts" images run --detach --name served --pull=never --network "ns:/proc/$init/ns/net" $limits \
+		--read-only --cap-drop=all --security-opt no-new-privileges -v "$room/mounted:/etc/pgweir:ro" pgweir
+	until_true "a query through the container" query shop "SELECT 1"
+	check "a query through the container" prints 42 query shop "SELECT 6 * 7"
+	check "the container is not root" prints 432:432 stat -c %u:%g "/proc/$(images inspect --format '{{.State.Pid}}' served)"
+	check "the container's root is read-only" prints 1 images exec --user 0 served sh -c \
+		'touch /usr/file 2>&1 | grep -c "Read-only file system"'
+	check "the container logs to standard error" sh -c 'echo "$1" | grep -q "process up: pgweir"' sh "$(images logs served 2>&1)"
+	check "the container stops" images stop --time 60 served
+	check "the container ends without an error" prints 0 images inspect --format '{{.State.ExitCode}}' served
+}
+
 # ---- All together
 
 LIBRARIES="libsystemd-dev libpam0g-dev libldap-dev"
@@ -337,7 +386,7 @@ cp "$package" "$output"
 say "The package: $output/${package##*/}"
 
 if [ "$fresh" = yes ]; then
-	setup_packages mmdebstrap systemd-container
+	setup_packages mmdebstrap systemd-container podman runc
 	next=$version+next
 	newer=$room/pgweir_${next}_$architecture.deb
 	say "Building a newer version, for the upgrade"
@@ -350,6 +399,8 @@ if [ "$fresh" = yes ]; then
 	test_upgrade
 	test_refused_upgrade
 	test_remove
+	say "Testing the container"
+	test_container
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
