@@ -1,6 +1,7 @@
 #ifndef ADMIN_COMMAND_H
 #define ADMIN_COMMAND_H
 
+#include "pool/drain.h"
 #include "show/result.h"
 
 #include <stdbool.h>
@@ -49,6 +50,7 @@ enum command_argument {
 	ARGUMENT_DATABASE,		/* optional in the grammar, so that the error can say that it is missing */
 	ARGUMENT_DATABASE_OR_ALL,
 	ARGUMENT_CLIENT,
+	ARGUMENT_DRAIN,			/* a target, and a time or STOP */
 	ARGUMENT_OF_CLIENT,		/* CLIENT, and an id */
 	ARGUMENT_MODE,
 	ARGUMENT_IGNORED,		/* any text: options of a transaction */
@@ -71,6 +73,8 @@ struct command {
 	const char *const *parameter;	/* for SHOW of a session parameter: its column; otherwise NULL */
 	const char *value;		/* the value of that parameter, or of SET */
 	const char *name;		/* the argument, unquoted; may be NULL */
+	enum drain_of drain_of;		/* the target of DRAIN, with `name` ... */
+	int64_t seconds;		/* ... and its time; -1: STOP */
 	char *storage;			/* owns name and value */
 };
 

@@ -33,7 +33,8 @@ enum peer_fate {
 enum peer_post {
 	POST_READY = 1,			/* send the ReadyForQuery that waited for the listener */
 	POST_LINK = 2,			/* the channels of the client may move to the listener */
-	POST_REFUSE = 4			/* a cancel request has arrived while the client waits for a server */
+	POST_REFUSE = 4,		/* a cancel request has arrived while the client waits for a server */
+	POST_LEAVE = 8			/* a transaction of a client that is drained has ended */
 };
 
 /* Reasons why the socket of a connection is not read. */

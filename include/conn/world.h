@@ -85,7 +85,7 @@ struct world {
 	bool clock_is_old;			/* the loop waits for events; the next callback reads the clock */
 	bool has_traffic;			/* bytes were relayed since the loop began to wait */
 	struct busy_poll busy_poll;
-	struct durations_logged {		/* written by world_set_logging() */
+	struct durations_logged {		/* written by world_set_durations() */
 		usec_t query, transaction;		/* such durations are passed to duration_log(); INT64_MAX: none */
 		bool texts;				/* texts of queries are noted: duration_note_text() */
 	} durations_logged;
@@ -93,7 +93,7 @@ struct world {
 	struct last_tick {			/* core/tick.c */
 		int peak_clients;			/* maximum number of clients since freed memory was returned to the system */
 		bool peak_leaves;			/* memory of some of these clients was returned; the others are still connected */
-		bool was_suspended;
+		bool was_suspended, had_drains;
 	} last_tick;
 	struct list again;			/* peers with input that no event announces: see peer_come_again() */
 	struct list ending;			/* peers that are ending, for core/reap.c; written by peer_end() */

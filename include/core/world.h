@@ -24,6 +24,8 @@ void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *ol
 /* Drops the contexts; *contexts is zero then. */
 void tls_contexts_drop(struct tls_contexts *contexts);
 
+/* Writes world->durations_logged. */
+void world_set_durations(struct world *world);
 /* The settings client_tls_... */
 struct tls_config tls_config_of_clients(const struct settings *settings);
 
@@ -55,6 +57,11 @@ bool world_kill_client(struct world *world, uint64_t id);
 void world_suspend(struct world *world, bool on);
 /* Returns the number of connections with bytes to be passed on. `drop`: closes them, for suspend_timeout, and returns 0. */
 size_t world_unflushed(struct world *world, bool drop);
+/* DRAIN: ends the clients whose turn has come and that are between two transactions, counts the others, and logs begin and end. Also called by
+   world_tick(). */
+void world_drain_clients(struct world *world);
+/* The same for a client whose transaction has ended, or may have. */
+void client_leave(struct client *client);
 /* SHUTDOWN: closes the TCP listening sockets, at once or (WAIT_CLIENTS) after a moment. A shutdown in progress is never
    replaced by a gentler one. */
 void world_drain(struct world *world, enum world_drain how);

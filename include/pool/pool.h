@@ -235,6 +235,7 @@ struct pools {
 	bool internal_servers_missed;		/* an internal request waits because of max_auth_query_connections: pools_maintain closes idle
 						   internal servers */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
+	struct list drains;			/* DRAIN: see pool/drain.h */
 	enum pool_drain draining;			/* SHUTDOWN; call pools_mark_all() after a change */
 	uint32_t last_dedicated;			/* the last number that was used for `dedicated` */
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define NAME_MOST 64		/* of a verb or an item */
 #define SHOWS_MOST 64		/* items that a misspelt item is compared with */
@@ -297,6 +298,42 @@ static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 	return true;
 }
 
+static bool is_word(enum sql_token token, const struct sql_span *raw, const char *word)
+{
+	return token == SQL_WORD && raw->size == strlen(word) && strncasecmp(raw->at, word, raw->size) == 0;
+}
+
+/* Parses [db | USER name | HOST name] [OVER n [SECONDS] | STOP]. A database with one of these names needs quotes. */
+static bool parse_drain(struct sql_span *rest, struct command *out, char *to)
+{
+	struct sql_span raw;
+	enum sql_token token = sql_next_token(rest, &raw);
+	char number[NAME_MOST];
+
+	out->drain_of = DRAIN_OF_DATABASE;
+	if (token == SQL_END || is_word(token, &raw, "OVER") || is_word(token, &raw, "STOP")) {
+		out->drain_of = DRAIN_OF_ALL;
+	} else {
+		if (is_word(token, &raw, "USER") || is_word(token, &raw, "HOST")) {
+			out->drain_of = is_word(token, &raw, "USER") ? DRAIN_OF_USER : DRAIN_OF_HOST;
+			token = sql_next_token(rest, &raw);
+		}
+		if (token != SQL_WORD && token != SQL_IDENTIFIER && token != SQL_STRING)
+			return false;
+		out->name = store(token, raw, &to);
+		token = sql_next_token(rest, &raw);
+	}
+	if (is_word(token, &raw, "STOP"))
+		out->seconds = -1;
+	if (token == SQL_END || out->seconds < 0)
+		return true;
+	if (!is_word(token, &raw, "OVER") || !take_word(rest, number) || !text_to_int64(number, &out->seconds) || out->seconds < 0 ||
+	    out->seconds > DRAIN_SECONDS_MOST)
+		return false;
+	token = sql_next_token(rest, &raw);
+	return token == SQL_END || is_word(token, &raw, "SECONDS") || is_word(token, &raw, "SECOND");
+}
+
 static bool parse_argument(struct sql_span *rest, struct command *out)
 {
 	struct sql_span raw;
@@ -311,6 +348,8 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 	case ARGUMENT_DATABASE_OR_ALL:
 	case ARGUMENT_CLIENT:
 		return parse_optional(rest, out, out->storage);
+	case ARGUMENT_DRAIN:
+		return parse_drain(rest, out, out->storage);
 	case ARGUMENT_OF_CLIENT:
 		return take_word(rest, word) && text_equal_fold(word, "CLIENT") && parse_optional(rest, out, out->storage);
 	case ARGUMENT_MODE:

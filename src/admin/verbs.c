@@ -233,6 +233,36 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 	return caller_wait(caller, WAIT_FOR_PAUSE, command, has_begun);
 }
 
+/* Answered at once: SHOW STATE and SHOW DRAINS tell how many clients are left. */
+static enum outcome run_DRAIN(struct caller *caller, const struct command *command)
+{
+	struct world *world = caller->console->world;
+	const char *name = command->name ? command->name : "";
+	const struct drain probe = { .of = command->drain_of, .name = (char *)(uintptr_t)name };
+	bool is_known = command->drain_of != DRAIN_OF_HOST;
+	struct database *database;
+
+	if (command->seconds < 0) {
+		log_command(caller, command);
+		return drain_stop(world->pools, command->drain_of, name, false) ? OUTCOME_DONE : refuse(caller, CONSOLE_ERROR_NO_DRAIN);
+	}
+	if (command->drain_of == DRAIN_OF_DATABASE) {
+		if (!find_database(caller, command, &database))
+			return OUTCOME_FAILED;
+		name = database->name;
+	} else {
+		log_command(caller, command);
+	}
+	for (const struct database *d = world->pools->databases; d && !is_known; d = d->hh.next)
+		is_known = drain_applies(&probe, d, NULL);
+	if (!is_known)
+		return caller_refuse(caller, CONSOLE_ERROR_NO_HOST, name, NULL, NULL);
+	if (!drain_begin(world->pools, command->drain_of, name, world->now, world->now + command->seconds * USEC))
+		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
+	world_drain_clients(world);
+	return OUTCOME_DONE;
+}
+
 /* Reads the id of a client: a number of SHOW CLIENTS, a ptr, which is the id in hexadecimal, or C-0x2a of the log. False: an error was sent. */
 static bool read_id(struct caller *caller, const struct command *command, uint64_t *id)
 {

@@ -221,7 +221,7 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 	}
 	if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0])
 		sqlstate = info->failure.sqlstate;	/* the error of the server is passed on */
-	else if (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE)
+	else if (why != REASON_DRAIN && (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE))
 		sqlstate = "08P01";
 	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, hint && *hint ? hint : NULL);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
+#include "pool/drain.h"
 #include "relay/release.h"
 
 #include <stdio.h>
@@ -275,6 +276,73 @@ static void give_back_memory(struct world *w)
 	last->peak_leaves = here >= REST;
 }
 
+/* ---- DRAIN ---- */
+
+/*
+ * Idle clients are ended by the tick. A client that is busy in every tick is ended at the end of a transaction: while there is a drain, duration_log() is
+ * called then (world_set_durations), and posts POST_LEAVE.
+ */
+
+void client_leave(struct client *c)
+{
+	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
+	usec_t now = c->peer.world->now;
+	struct drain *drain;
+	bool may_leave = c->pooled.state == CLIENT_IDLE;
+
+	if (!c->pooled.login_user || c->login || c->is_console || peer_is_stopped(&c->peer))
+		return;
+	drain = drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, c->peer.id, now);
+	if (!drain || c->peer.held_first || stream_unsent(&c->peer.stream) > 0)
+		return;
+	/* a stream of replication has no transactions: it ends with the time */
+	if (s && c->replication && s->ledger.copy_in)
+		may_leave = now >= drain->until && s->peer.passing == 0;
+	else if (s)
+		may_leave = server_is_clean(s);
+	if (!may_leave)
+		return;
+	drain->ended++;
+	client_end(c, REASON_DRAIN, NULL);
+}
+
+void world_drain_clients(struct world *w)
+{
+	char text[DRAIN_TEXT];
+
+	LIST_EACH(of, &w->pools->drains)
+		LIST_OBJECT(of, struct drain, node)->left = 0;
+	LIST_EACH_SAFE(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (!c->pooled.login_user)
+			continue;
+		LIST_EACH(of, &w->pools->drains) {
+			struct drain *drain = LIST_OBJECT(of, struct drain, node);
+
+			drain->left += drain_applies(drain, c->pooled.pool->database, c->pooled.login_user->name);
+		}
+	}
+	LIST_EACH(of, &w->pools->drains) {
+		struct drain *drain = LIST_OBJECT(of, struct drain, node);
+
+		if (!drain->is_logged)
+			log_info("DRAIN of %s begins: %zu clients, %lld s", drain_text(drain, text, sizeof(text)), drain->left,
+				 (long long)((drain->until - drain->since) / USEC));
+		else if (drain->left == 0 && !drain->is_over)
+			log_info("DRAIN of %s: no client is left, %llu were ended", drain_text(drain, text, sizeof(text)),
+				 (unsigned long long)drain->ended);
+		drain->is_over |= drain->left == 0 && drain->is_logged;
+		drain->is_logged = true;
+	}
+	/* no connection is read, and none is ended, while everything is suspended */
+	LIST_EACH_SAFE(node, &w->clients)
+		if (!w->pools->suspended && !list_is_empty(&w->pools->drains))
+			client_leave(LIST_OBJECT(node, struct client, peer.node));
+	w->last_tick.had_drains = !list_is_empty(&w->pools->drains);
+	world_set_durations(w);
+}
+
 NEVER_INLINE void world_tick(struct world *w)
 {
 	bool limits_hold = !w->last_tick.was_suspended && !w->pools->suspended, idle_limits_differ = false, period_ended;
@@ -297,6 +365,8 @@ NEVER_INLINE void world_tick(struct world *w)
 	refusals_tick(w->addresses, w->now);
 	tick_unauthenticated(w);
 	peers_tick(w);
+	if (w->last_tick.had_drains || !list_is_empty(&w->pools->drains))
+		world_drain_clients(w);
 	if (w->notifiers_wait)
 		notifiers_continue(w);
 	/* No connection is read while everything is suspended. Input that arrived meanwhile is read after RESUME, before the limits apply again in

@@ -200,8 +200,9 @@ static struct dns_config dns_config_of(struct world *w, const struct settings *s
 	};
 }
 
-/* Which durations the relay passes to duration_log(). Without limits it only counts them. */
-static void set_durations_logged(struct world *w)
+/* Which durations the relay passes to duration_log(). Without limits it only counts them. The end of each transaction may be the turn of a client that
+   is drained. */
+void world_set_durations(struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
 	bool texts = set->log_query_text && set->log_min_duration_query >= 0;
@@ -209,7 +210,8 @@ static void set_durations_logged(struct world *w)
 	w->durations_logged = (struct durations_logged){
 		/* with texts, duration_log() must forget each of them */
 		.query = texts ? 0 : set->log_min_duration_query < 0 ? INT64_MAX : set->log_min_duration_query * (USEC / 1000),
-		.transaction = set->log_min_duration_transaction < 0 ? INT64_MAX : set->log_min_duration_transaction * (USEC / 1000),
+		.transaction = w->pools && !list_is_empty(&w->pools->drains) ? 0 : set->log_min_duration_transaction < 0 ? INT64_MAX :
+			       set->log_min_duration_transaction * (USEC / 1000),
 		.texts = texts,
 	};
 }
@@ -267,7 +269,7 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 	world_wake(w);
 	busy_poll_set(&w->busy_poll, set->busy_poll, set->busy_poll_share, w->now);
 	w->conf = conf_hold(conf);
-	set_durations_logged(w);
+	world_set_durations(w);
 	if (!make_parts(w, conf))
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	else if (!(w->dns = dns_open(base, &dns, why, sizeof(why))))
@@ -365,7 +367,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	timeout_changed = old->settings.server_connect_timeout != conf->settings.server_connect_timeout;
 	users_replace(w, users);
 	w->conf = conf_hold(conf);
-	set_durations_logged(w);
+	world_set_durations(w);
 	world_set_listen_options(w);
 	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
 	dns_configure(w->dns, &dns);

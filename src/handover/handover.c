@@ -29,6 +29,7 @@
 #include "conf/value.h"
 #include "conn/listening.h"
 #include "pg/build.h"
+#include "pool/drain.h"
 #include "relay/relay.h"
 
 #include <stdlib.h>
@@ -93,6 +94,18 @@ static void world_pack(struct bytes *out, const struct world *w)
 	keys_pack(out, w->secrets->keys);
 	keys_pack(out, w->secrets->old_keys);
 	keys_pack(out, w->secrets->found_keys);
+	LIST_EACH(node, &w->pools->drains) {
+		const struct drain *d = LIST_OBJECT(node, struct drain, node);
+
+		pack_bool(out, true);
+		bytes_append_u8(out, (uint8_t)d->of);
+		pack_text(out, d->name);
+		pack_i64(out, d->since);
+		pack_i64(out, d->until);
+		pack_u64(out, d->ended);
+		pack_bool(out, d->is_over);
+	}
+	pack_bool(out, false);
 }
 
 static void world_unpack(struct unpack *in, struct handover *h)
@@ -118,6 +131,22 @@ static void world_unpack(struct unpack *in, struct handover *h)
 	keys_unpack(in, w->secrets->keys);
 	keys_unpack(in, w->secrets->old_keys);
 	keys_unpack(in, w->secrets->found_keys);
+	while (unpack_bool(in) && !in->bad) {
+		enum drain_of of = unpack_u8(in);
+		const char *name = unpack_text(in);
+		usec_t since = unpack_i64(in), until = unpack_i64(in);
+		struct drain *d = NULL;
+
+		in->bad |= of > DRAIN_OF_HOST || !name || since < 0 || until < since || until - since > DRAIN_SECONDS_MOST * USEC;
+		if (!in->bad)
+			d = drain_begin(w->pools, of, name, since, until);
+		in->bad |= !d;
+		if (!d)
+			break;
+		d->ended = unpack_u64(in);
+		d->is_over = unpack_bool(in);
+		d->is_logged = true;
+	}
 }
 
 /* ---- databases ---- */

@@ -38,6 +38,7 @@
 #include "login/startup.h"
 #include "net/tls.h"
 #include "pg/build.h"
+#include "pool/drain.h"
 #include "pg/message.h"
 #include "pg/startup.h"
 #include "pool/rows.h"
@@ -421,8 +422,10 @@ void login_proven(struct client *c)
 	struct login *l = c->login;
 	struct database *database;
 	struct user *user = user_get(w->pools, l->user);
+	const struct drain *drain;
 	struct pool *pool;
 	enum close_reason why;
+	char text[DRAIN_TEXT];
 
 	login_step_to(c, LOGIN_PROVEN);
 	client_address_login_over(c);
@@ -433,6 +436,11 @@ void login_proven(struct client *c)
 	}
 	if (database->disabled) {
 		client_end(c, REASON_DATABASE_DISABLED, l->database);
+		return;
+	}
+	drain = drain_due(w->pools, database, l->user, 0, INT64_MAX);
+	if (drain) {
+		client_end(c, REASON_DRAINED, drain_text(drain, text, sizeof(text)));
 		return;
 	}
 	pool = user ? pool_get(database, user, false, w->now) : NULL;

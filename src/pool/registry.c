@@ -8,6 +8,7 @@
  * user->pools) or in none. A database of the configuration exists as long as the configuration names it; an automatic database is kept while any of
  * its pools is used; a user is kept while it has pools or the configuration names it.
  */
+#include "pool/drain.h"
 #include "pool/inside.h"
 
 #include "base/assert.h"
@@ -104,6 +105,7 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	pools->conf = conf_hold(conf);
 	list_init(&pools->all);
 	list_init(&pools->dirty);
+	list_init(&pools->drains);
 	for (int state = 0; state < CLIENT_STATES; state++)
 		list_init(&pools->unauthenticated[state]);
 	pools->stats_at = pools->maintained_at = now;
@@ -141,6 +143,7 @@ void pools_free(struct pools **pools)
 	HASH_ITER(hh, p->users, user, next_user)
 		user_free(p, user);
 	ASSERT(!p->hosts);
+	drain_stop(p, DRAIN_OF_ALL, "", true);
 	conf_drop(&p->conf);
 	mem_free(p);
 	*pools = NULL;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "pool/drain.h"
 #include "pg/message.h"
 #include "prepared/statements.h"
 
@@ -31,6 +32,9 @@ void duration_log(struct client *c, enum duration what, usec_t took)
 		log_info("%s %s duration: %lld.%03lld ms (server pid %u)%s%s", client_text(c, who, sizeof(who)), names[what], (long long)took / 1000,
 			 (long long)took % 1000, (unsigned)server_of(c->pooled.link)->backend_pid, has_text ? " statement: " : "", text);
 	}
+	/* the transaction is over when this call returns */
+	if (what == DURATION_TRANSACTION && drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, c->peer.id, c->peer.world->now))
+		peer_post(&c->peer, POST_LEAVE);
 	/* the next request may begin without a text that is known */
 	if (what == DURATION_QUERY) {
 		mem_free(c->query_text);

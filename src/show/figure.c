@@ -117,6 +117,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define ROW_VERIFIER struct verify_view
 #define ROW_ADDRESS struct address_row
 #define ROW_PIN struct connection_row
+#define ROW_DRAIN struct drain
 #define ROW_REASON struct reason_row
 #define ROW_WAIT struct wait_row
 
@@ -125,6 +126,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define COUNT(value) result_count(s->to, value)
 #define ADDRESS(value) address_cell(s->to, &(value))
 #define TIME(value) time_cell(s->to, value)
+#define MONOTONIC(value) time_cell(s->to, (value) + s->world->wall_ahead)
 #define POINTER(value) pointer_cell(s->to, value)
 #define PROTOCOL(value) protocol_cell(s->to, value)
 #define PINS(value) pins_cell(s->to, value)

@@ -404,6 +404,18 @@ static void text_row(const struct show *s, const char *name, const char *value)
 	show_row(s, &(struct text_row){ name, value });
 }
 
+static void show_drain_state(void *context, const struct drain *d)
+{
+	const struct show *s = context;
+	char target[DRAIN_TEXT], since[64], until[64], text[DRAIN_TEXT + 200];
+
+	drain_text(d, target, sizeof(target));
+	clock_format(d->since + s->world->wall_ahead, 0, since, sizeof(since));
+	clock_format(d->until + s->world->wall_ahead, 0, until, sizeof(until));
+	snprintf(text, sizeof(text), "%s, %zu clients left, since %s, until %s", target, d->left, since, until);
+	text_row(s, "drain", text);
+}
+
 static void show_state(const struct show *s)
 {
 	const struct world *w = s->world;
@@ -411,6 +423,7 @@ static void show_state(const struct show *s)
 	static const char *const waits[] = {
 		[DRAIN_WAIT_CLIENTS] = "wait_for_clients", [DRAIN_WAIT_SERVERS] = "wait_for_servers", [DRAIN_NOW] = "at once",
 	};
+	struct show copy = *s;
 	char number[24];
 
 	text_row(s, "active", !pools->paused && !pools->suspended ? "yes" : "no");
@@ -422,6 +435,7 @@ static void show_state(const struct show *s)
 		snprintf(number, sizeof(number), "%" PRIu64, w->busy_poll.polled_total);
 		text_row(s, "busy_poll_time", number);
 	}
+	drains_each(pools, show_drain_state, &copy);
 	if (w->drain != DRAIN_OFF) {
 		text_row(s, "shutdown", waits[w->drain]);
 		snprintf(number, sizeof(number), "%zu", world_drain_left(w));
@@ -565,6 +579,17 @@ static void show_reasons(const struct show *s)
 		if (all || count > 0)
 			show_row(s, &(struct reason_row){ row, faults[row->fault], count });
 	}
+}
+
+/* ---- DRAINS ---- */
+
+static void show_drain(void *context, const struct drain *drain) { show_row(context, drain); }
+
+static void show_drains(const struct show *s)
+{
+	struct show copy = *s;
+
+	drains_each(s->world->pools, show_drain, &copy);
 }
 
 /* ---- items ---- */

@@ -20,6 +20,7 @@
 #include "core/world.h"
 #include "net/tls.h"
 #include "pg/scram.h"
+#include "pool/drain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -271,6 +272,9 @@ static const char *unready_reason(const struct world *w)
 		return "shutting down";
 	if (w->pools->suspended)
 		return "suspended";
+	LIST_EACH(node, &w->pools->drains)
+		if (LIST_OBJECT(node, struct drain, node)->of == DRAIN_OF_ALL)
+			return "drained";
 	return w->pools->paused ? "paused" : NULL;
 }
 
@@ -285,6 +289,8 @@ static const char *unready_database(const struct world *w, const char *name, cha
 		return database_conf_find(w->pools, name) ? NULL : "no such database";
 	if (d->paused || d->disabled)
 		return d->paused ? "the database is paused" : "the database is disabled";
+	if (drain_due(w->pools, d, NULL, 0, INT64_MAX))
+		return "the database is drained";
 	LIST_EACH(node, &d->members) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 

@@ -719,3 +719,21 @@ def test_sql_prepared_statement_used_by_the_protocol(scene, postgres):
     assert mine.result().types == "tT3Z"
     assert mine.query("SELECT count(*) FROM pg_prepared_statements WHERE from_sql").value == "0"
     pinned(weir)
+
+
+def test_drain_ends_pinned_and_listening_clients(scene, postgres):
+    """Between their transactions; their servers keep nothing of them."""
+    weir = full(scene, postgres, size=4)
+    pins, listens = weir.client(), weir.client()
+    pins.query("CREATE TEMP TABLE pinned_t AS SELECT 5 AS a")
+    pinned(weir, "temporary objects")
+    pins.query("BEGIN")
+    listens.query("LISTEN pinned_n")
+    until(lambda: weir.pool("p0")["cl_listening"] == 1, "it listens")
+    weir.admin("DRAIN p0")
+    ended_with(listens, "terminating connection due to administrator command (DRAIN)", "57P01")
+    assert pins.query("SELECT a FROM pinned_t").value == "5"
+    pins.query("COMMIT")
+    ended_with(pins, "terminating connection due to administrator command (DRAIN)", "57P01")
+    weir.admin("DRAIN STOP")
+    assert weir.client().query("SELECT to_regclass('pinned_t') IS NULL").value == "t"

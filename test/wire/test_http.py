@@ -312,6 +312,14 @@ def test_health_checks(scene):
     weir.admin("RESUME p0")
     weir.admin("DISABLE p0")
     assert ready("p0") == (503, "the database is disabled")
+    weir.admin("ENABLE p0")
+    weir.admin("DRAIN HOST 127.0.0.1 OVER 1000 SECONDS")
+    assert ready("p0") == (503, "the database is drained") and web.ask("/readyz").status == 200
+    weir.admin("DRAIN")
+    assert (web.ask("/readyz").status, web.ask("/readyz").text) == (503, "drained\n")
+    found = samples(web.ask("/metrics", user="stats").text)
+    assert (found["pgweir_drains_clients", (("name", "127.0.0.1"), ("target", "host"))], found["pgweir_drains_ended_total", (("name", ""), ("target", "all"))]) == (0, 0)
+    weir.admin("DRAIN STOP")
     weir.admin("PAUSE")
     assert web.ask("/readyz").text == "paused\n"
     weir.admin("RESUME")

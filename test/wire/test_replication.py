@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from support import messages as m
+from support.live import ended_with
 from support.scenes import asked, linked, transactions
 from support.together import run_together
 from support.until import until
@@ -506,3 +507,18 @@ def test_unavailable_server_is_unavailable_for_all(scene):
     fake.listen()
     until(lambda: weir.pool("p0")["sv_idle"], "it is found again")
     replicate(fake, weir, "true")
+
+
+def test_drain_ends_a_stream_with_the_time(scene):
+    """A stream has no transactions; between two commands the client ends as every client."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = replicate(fake, weir)
+    started(client, server)
+    weir.admin("DRAIN p0 OVER 1000000 SECONDS")
+    server.send(wal())
+    client.expect("d")
+    weir.admin("DRAIN p0")
+    ended_with(client, "terminating connection due to administrator command (DRAIN)", "57P01")
+    server.expect("X")
+    server.expect_closed()

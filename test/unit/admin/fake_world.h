@@ -44,7 +44,7 @@ static struct {
 	struct server *servers[64];
 	int client_count, server_count;
 	bool is_flushed;
-	int suspended, resumed, dropped;	/* number of calls */
+	int suspended, resumed, dropped, drained;	/* number of calls */
 	/* control */
 	int reloads, sets;
 	bool fails;				/* RELOAD and SET */
@@ -123,6 +123,12 @@ struct peer_count peers_count(const struct cancels *all, int id)
 {
 	(void)all;
 	return id == 7 ? (struct peer_count){ .connecting = 1, .handed_over = 2 } : (struct peer_count){ .queued = 0 };
+}
+
+void world_drain_clients(struct world *w)
+{
+	(void)w;
+	fake.drained++;
 }
 
 size_t world_drain_left(const struct world *w) { return w->drain == DRAIN_WAIT_CLIENTS ? 3 : 0; }

@@ -64,6 +64,49 @@ TEST(verbs)
 		{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN WAIT_FOR_CLIENTS" });
 }
 
+/* Formats a DRAIN as "TARGET name seconds". */
+static const char *drained(const char *text)
+{
+	static char out[128];
+	struct command c;
+
+	if (command_parse((struct sql_span){ text, strlen(text) }, &c) != COMMAND_PARSE_OK)
+		strcpy(out, "invalid");
+	else
+		snprintf(out, sizeof(out), "%s %s %lld", drain_of_words[c.drain_of], c.name ? c.name : "~", (long long)c.seconds);
+	command_free(&c);
+	return out;
+}
+
+TEST(drain)
+{
+	CHECK_PAIRS(drained,
+		{ "DRAIN", "all ~ 0" },
+		{ "drain over 5 seconds", "all ~ 5" },
+		{ "drain stop", "all ~ -1" },
+		{ "drain shop", "database shop 0" },
+		{ "drain shop over 30", "database shop 30" },
+		{ "drain shop over 1 second", "database shop 1" },
+		{ "drain shop stop", "database shop -1" },
+		{ "drain \"user\" over 1000000 seconds", "database user 1000000" },
+		{ "drain 'stop'", "database stop 0" },
+		{ "drain user joe", "user joe 0" },
+		{ "drain user \"over\" stop", "user over -1" },
+		{ "drain host 10.0.0.5 over 2 seconds", "host 10.0.0.5 2" },
+		{ "drain user", "invalid" },
+		{ "drain host", "invalid" },
+		{ "drain shop over", "invalid" },
+		{ "drain shop over soon", "invalid" },
+		{ "drain shop over -1", "invalid" },
+		{ "drain shop over 1000001", "invalid" },
+		{ "drain shop over 5 minutes", "invalid" },
+		{ "drain shop over 5 seconds more", "invalid" },
+		{ "drain shop stop now", "invalid" },
+		{ "drain shop shop", "invalid" },
+		{ "drain =", "invalid" },
+		{ "drain user =", "invalid" });
+}
+
 TEST(names)
 {
 	CHECK_PAIRS(parsed,

@@ -64,6 +64,11 @@ TEST(other_process_commands)
 	CHECK(strstr(fake_ask(c, "show state"), " D(suspended|no) D(shutdown|wait_for_clients) D(shutdown_waits_for|3) C(SHOW)") != NULL);
 	fake.world.drain = DRAIN_OFF;
 	CHECK(strstr(fake_ask(c, "show state"), " D(suspended|no) C(SHOW)") != NULL);
+	CHECK_TEXT(fake_ask(c, "drain user joe over 7 seconds"), "C(DRAIN) Z(I)");
+	CHECK_INT(fake.drained, 1);
+	CHECK(strstr(fake_ask(c, "show drains"), " D(user|joe|0|0|") != NULL);
+	CHECK(strstr(fake_ask(c, "show state"), " D(drain|user \"joe\", 0 clients left, since ") != NULL);
+	CHECK_TEXT(fake_ask(c, "drain stop"), "C(DRAIN) Z(I)");
 	CHECK_TEXT(fake_ask(c, "show client_encoding"), "T(client_encoding:25/0) D(UTF8) C(SHOW) Z(I)");
 	fake_end();
 }
