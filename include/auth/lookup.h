@@ -68,7 +68,12 @@ enum lookup_begun {
 enum lookup_begun lookup_begin(struct client *client);
 /* The limit for logins that wait for look-ups, for verifiers and for derivations (for each): max_auth_queue, or by default three quarters of
    max_client_conn. */
-int lookup_queue_most(const struct settings *settings);
+static inline int lookup_queue_most(const struct settings *set)
+{
+	int64_t most = set->max_auth_queue > 0 ? set->max_auth_queue : set->max_client_conn * 3 / 4;
+
+	return most > 0 ? (int)most : 1;
+}
 /* A client in CLIENT_LOOKUP was called (peer_come_again). True: its wait is over, and `found` or `refused` is the result. */
 bool lookup_continue(struct client *client);
 /* The login ends: stops waiting, and wipes the secret that was found. */

@@ -51,7 +51,12 @@ static inline void lookup_asker_init(struct lookup_asker *asker)
 bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
 		     const struct verify_source *source);
 /* The client does not wait for the turn any longer. No effect if it does not wait. */
-void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker);
+static inline void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker)
+{
+	asker->turn = NULL;
+	list_remove(&asker->node);
+	verify_queue_remove(&turns->waiting, &asker->place);
+}
 /* The turn is over or not needed any longer. Allowed in every state. */
 void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn);
 /* Called about ten times a second: grants turns, because connections may have closed. */

@@ -11,6 +11,8 @@
 #define AUTHQUERY_SECRET_MOST 65530	/* limit of a secret in bytes: a client cannot send a longer password */
 
 enum authquery_verdict {
+	AUTHQUERY_MORE,		/* the answer goes on */
+	AUTHQUERY_BROKEN,	/* the connection must be closed; `why` is the reason */
 	AUTHQUERY_NO_USER,
 	AUTHQUERY_USER,		/* the user exists; `secret` has length 0 for NULL */
 	AUTHQUERY_FAILED	/* `why` is the reason; it is unknown whether the user exists */
@@ -36,10 +38,8 @@ struct authquery {
    role, and the session gets the role of auth_user. If there is no memory, out->failed is set. */
 void authquery_build(const struct authquery *query, struct bytes *out, const char *sql,
 		     const char *const *resets, size_t count, const char *role);
-/* Takes a complete message of the server that the ledger accepted as an answer to the batch; `body` NULL: a message that is too long. False: the
-   connection must be closed; `why` is the reason. */
-bool authquery_take(struct authquery *query, uint8_t type, const uint8_t *body, size_t size);
-/* Returns the result after the last answer, ReadyForQuery. */
-enum authquery_verdict authquery_end(struct authquery *query);
+/* Takes a complete message of the server that the ledger accepted as an answer to the batch; `body` NULL: a message that is too long. ReadyForQuery
+   ends the answer. */
+enum authquery_verdict authquery_take(struct authquery *query, uint8_t type, const uint8_t *body, size_t size);
 
 #endif

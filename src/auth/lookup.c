@@ -441,14 +441,14 @@ static bool take(struct server *s, const struct pg_frame *f)
 	}
 	if (verdict == LEDGER_ASYNC && f->type != PGS_ERROR)
 		return true;
-	if (verdict == LEDGER_BROKEN || !authquery_take(&l->answer, f->type, f->body, f->size)) {
+	result = verdict == LEDGER_BROKEN ? AUTHQUERY_BROKEN : authquery_take(&l->answer, f->type, f->body, f->size);
+	if (result == AUTHQUERY_BROKEN) {
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
 	}
-	if (f->type != PGS_READY)
+	if (result == AUTHQUERY_MORE)
 		return true;
 	s->status = 'I';
-	result = authquery_end(&l->answer);
 	if (result == AUTHQUERY_FAILED)
 		log_lookup(l, LEVEL_WARNING, "failed", l->answer.why);
 	else if (l->answer.is_unusable)
@@ -509,13 +509,6 @@ void lookup_read(struct server *s, bool from_socket)
 }
 
 /* ---- waiting clients ---- */
-
-int lookup_queue_most(const struct settings *set)
-{
-	int64_t most = set->max_auth_queue > 0 ? set->max_auth_queue : set->max_client_conn * 3 / 4;
-
-	return most > 0 ? (int)most : 1;
-}
 
 enum lookup_begun lookup_begin(struct client *c)
 {

@@ -79,13 +79,6 @@ static bool try_place(void *context, struct verify_place *place)
 
 /* ---- waiting ---- */
 
-void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker)
-{
-	asker->turn = NULL;
-	list_remove(&asker->node);
-	verify_queue_remove(&turns->waiting, &asker->place);
-}
-
 static void forget_askers(struct lookup_turns *turns, struct lookup_turn *turn)
 {
 	while (!list_is_empty(&turn->askers))

@@ -219,25 +219,35 @@ static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 		q->is_unusable = q->secret->length > 0 && secret_kind_of(q->secret->bytes) == SECRET_NONE;
 }
 
-bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)
+/* The result after the last answer. */
+static enum authquery_verdict result_of(struct authquery *q)
+{
+	if (q->ended <= PREPARATIONS && !q->cannot_exist)
+		fail(q, "it was not answered");
+	if (q->failed)
+		return AUTHQUERY_FAILED;
+	return q->secret ? AUTHQUERY_USER : AUTHQUERY_NO_USER;
+}
+
+enum authquery_verdict authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)
 {
 	if (!body) {
 		fail(q, "a message of the answer is too long");
-		return false;
+		return AUTHQUERY_BROKEN;
 	}
 	q->begun |= type != 'E';
 	switch (type) {
 	case 'T':
 		take_description(q, body, size);
-		return true;
+		return AUTHQUERY_MORE;
 	case 'n':
 		fail(q, "it returns no rows");
-		return true;
+		return AUTHQUERY_MORE;
 	case 'D':
 		q->rows++;
 		if (q->ended == PREPARATIONS)
 			take_row(q, body, size);
-		return true;
+		return AUTHQUERY_MORE;
 	case 'C':
 	case 'I':
 	case 's':
@@ -247,31 +257,22 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 			fail(q, "more than one row");
 		q->ended++;
 		q->rows = 0;
-		return true;
+		return AUTHQUERY_MORE;
 	case 'E':
 		take_error(q, body, size);
-		return true;
+		return AUTHQUERY_MORE;
 	case 'G':
 	case 'H':
 	case 'W':
 		/* a COPY may never end */
 		fail(q, "it is a COPY");
-		return false;
+		return AUTHQUERY_BROKEN;
 	case 'Z':
 		if (size == 1 && *body == 'I')
-			return true;
+			return result_of(q);
 		fail(q, "it left a transaction open");
-		return false;
+		return AUTHQUERY_BROKEN;
 	default:
-		return true;
+		return AUTHQUERY_MORE;
 	}
-}
-
-enum authquery_verdict authquery_end(struct authquery *q)
-{
-	if (q->ended <= PREPARATIONS && !q->cannot_exist)
-		fail(q, "it was not answered");
-	if (q->failed)
-		return AUTHQUERY_FAILED;
-	return q->secret ? AUTHQUERY_USER : AUTHQUERY_NO_USER;
 }

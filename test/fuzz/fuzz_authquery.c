@@ -60,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct authquery query;
 	struct ledger ledger = { .used = 0 };
 	struct pg_frame f;
+	enum authquery_verdict result = AUTHQUERY_MORE;
 	bool rows = false;
 
 	ledger_clear(&ledger);
@@ -70,11 +71,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		enum ledger_verdict verdict = ledger_received(&ledger, f.type, &owner);
 		const uint8_t *secret;
 		uint32_t secret_size;
-		bool goes_on;
 
-		goes_on = verdict == LEDGER_ASYNC || (verdict == LEDGER_ANSWER && authquery_take(&query, f.type, body, f.size));
+		if (verdict == LEDGER_ANSWER)
+			result = authquery_take(&query, f.type, body, f.size);
 		free(body);
-		if (!goes_on)
+		if (verdict == LEDGER_BROKEN || result != AUTHQUERY_MORE)
 			break;
 		if (f.type == 'D' && (secret = secret_in(&f, &secret_size))) {
 			rows = true;
@@ -84,7 +85,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += PG_HEADER + f.size;
 		size -= PG_HEADER + f.size;
 	}
-	switch (authquery_end(&query)) {
+	switch (result) {
+	case AUTHQUERY_MORE:
+		break;
+	case AUTHQUERY_BROKEN:
 	case AUTHQUERY_FAILED:
 		FUZZ_CHECK(query.why[0]);
 		break;

@@ -131,7 +131,7 @@ TEST(preparing_statements_are_schema_qualified)
 
 /* ---- answers ---- */
 
-static bool take(char type, const char *body, size_t size)
+static enum authquery_verdict take(char type, const char *body, size_t size)
 {
 	return authquery_take(&query, (uint8_t)type, (const uint8_t *)body, size);
 }
@@ -160,13 +160,12 @@ static void prepared(void)
 static enum authquery_verdict end(void)
 {
 	TAKE('C', "SELECT 1\0");
-	TAKE('Z', "I");
-	return authquery_end(&query);
+	return TAKE('Z', "I");
 }
 
 static bool fails(const char *why)
 {
-	return authquery_end(&query) == AUTHQUERY_FAILED && strstr(query.why, why);
+	return query.failed && strstr(query.why, why);
 }
 
 TEST(row_with_a_secret)
@@ -320,8 +319,8 @@ TEST(errors)
 	CHECK(fails("malformed ErrorResponse"));
 	/* the preparation has failed: the server skips the rest */
 	query = (struct authquery){ .user = "bob", .path = "" };
-	TAKE('E', "SERROR\0Mno\0\0");
-	TAKE('Z', "I");
+	CHECK_INT(TAKE('E', "SERROR\0Mno\0\0"), AUTHQUERY_MORE);
+	CHECK_INT(TAKE('Z', "I"), AUTHQUERY_FAILED);
 	CHECK(fails("no"));
 }
 
@@ -329,12 +328,10 @@ TEST(name_that_is_invalid_in_the_server_encoding)
 {
 	prepared();
 	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
-	TAKE('Z', "I");
-	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
+	CHECK_INT(TAKE('Z', "I"), AUTHQUERY_NO_USER);
 	prepared();
 	TAKE('E', "SERROR\0C22P05\0Mno equivalent\0\0");
-	TAKE('Z', "I");
-	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
+	CHECK_INT(TAKE('Z', "I"), AUTHQUERY_NO_USER);
 	/* not if the name plays no part */
 	secret_free(&query.secret);
 	query = (struct authquery){ .user = "bob", .path = "" };
@@ -354,7 +351,7 @@ TEST(session_preparation_failed)
 	CHECK(fails("could not be prepared"));
 	/* no answer arrived */
 	query = (struct authquery){ .user = "bob", .path = "" };
-	TAKE('Z', "I");
+	CHECK_INT(TAKE('Z', "I"), AUTHQUERY_FAILED);
 	CHECK(fails("not answered"));
 }
 
@@ -364,14 +361,14 @@ TEST(answers_that_close_the_connection)
 
 	for (size_t i = 0; i < sizeof(copies) - 1; i++) {
 		prepared();
-		CHECK(!TAKE(copies[i], "\0\0\0"));
+		CHECK_INT(TAKE(copies[i], "\0\0\0"), AUTHQUERY_BROKEN);
 		CHECK(fails("COPY"));
 	}
 	prepared();
 	TAKE('T', TWO_COLUMNS);
 	TAKE('D', ROW(BOB, "\1x"));
 	TAKE('C', "SELECT 1\0");
-	CHECK(!TAKE('Z', "T"));
+	CHECK_INT(TAKE('Z', "T"), AUTHQUERY_BROKEN);
 	CHECK(fails("left a transaction open"));
 	secret_free(&query.secret);
 }
