@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * A growable buffer with a read position. Bytes are appended at the end and consumed from the front. An append without memory
@@ -26,16 +27,26 @@ static inline uint8_t *bytes_front(const struct bytes *b) { return b->data + b->
 uint8_t *bytes_reserve(struct bytes *b, size_t more);
 void bytes_append(struct bytes *b, const void *data, size_t size);
 /* Appends the text without its NUL. */
-void bytes_append_text(struct bytes *b, const char *text);
+static inline void bytes_append_text(struct bytes *b, const char *text) { bytes_append(b, text, strlen(text)); }
 /* Appends the text and its NUL. */
-void bytes_append_string(struct bytes *b, const char *text);
+static inline void bytes_append_string(struct bytes *b, const char *text) { bytes_append(b, text, strlen(text) + 1); }
 void bytes_append_format(struct bytes *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a number in decimal digits, several times as fast as bytes_append_format(). */
 void bytes_append_decimal(struct bytes *b, uint64_t value);
 /* Network byte order. */
-void bytes_append_u8(struct bytes *b, uint8_t value);
-void bytes_append_u16(struct bytes *b, uint16_t value);
-void bytes_append_u32(struct bytes *b, uint32_t value);
+static inline void bytes_append_u8(struct bytes *b, uint8_t value) { bytes_append(b, &value, 1); }
+static inline void bytes_append_u16(struct bytes *b, uint16_t value)
+{
+	const uint8_t wire[2] = { (uint8_t)(value >> 8), (uint8_t)value };
+
+	bytes_append(b, wire, sizeof(wire));
+}
+static inline void bytes_append_u32(struct bytes *b, uint32_t value)
+{
+	const uint8_t wire[4] = { (uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value };
+
+	bytes_append(b, wire, sizeof(wire));
+}
 /* Removes the first `size` unread bytes. If no bytes are left, start and end become 0. */
 void bytes_consume(struct bytes *b, size_t size);
 /* Frees the memory; the buffer is BYTES_EMPTY again. */
@@ -50,12 +61,16 @@ void bytes_wipe(struct bytes *b);
  * front. Written with these functions and bytes_append_u8, _u16, _u32; the caller checks out->failed at the end.
  */
 static inline void pack_bool(struct bytes *out, bool value) { bytes_append_u8(out, value); }
-void pack_u64(struct bytes *out, uint64_t value);
+static inline void pack_u64(struct bytes *out, uint64_t value)
+{
+	bytes_append_u32(out, (uint32_t)(value >> 32));
+	bytes_append_u32(out, (uint32_t)value);
+}
 /* A signed number, for example a time. */
 static inline void pack_i64(struct bytes *out, int64_t value) { pack_u64(out, (uint64_t)value); }
 void pack_blob(struct bytes *out, const void *data, size_t size);
-/* NULL and "" are different. */
-void pack_text(struct bytes *out, const char *text);
+/* NULL and "" are different: the NUL is included, so an empty sequence means NULL. */
+static inline void pack_text(struct bytes *out, const char *text) { pack_blob(out, text, text ? strlen(text) + 1 : 0); }
 
 /*
  * Deserialisation. A missing or invalid value sets `bad` and returns zero, NULL or false; the caller checks `bad` once, at the
@@ -69,12 +84,20 @@ static inline struct unpack unpack_of(const void *data, size_t size)
 {
 	return (struct unpack){ data, (const uint8_t *)data + size, false };
 }
-uint8_t unpack_u8(struct unpack *in);
+/* A number of `size` bytes. */
+uint64_t unpack_number(struct unpack *in, size_t size);
+static inline uint8_t unpack_u8(struct unpack *in) { return (uint8_t)unpack_number(in, 1); }
+static inline uint16_t unpack_u16(struct unpack *in) { return (uint16_t)unpack_number(in, 2); }
+static inline uint32_t unpack_u32(struct unpack *in) { return (uint32_t)unpack_number(in, 4); }
+static inline uint64_t unpack_u64(struct unpack *in) { return unpack_number(in, 8); }
 /* Any value except 0 and 1 is invalid. */
-bool unpack_bool(struct unpack *in);
-uint16_t unpack_u16(struct unpack *in);
-uint32_t unpack_u32(struct unpack *in);
-uint64_t unpack_u64(struct unpack *in);
+static inline bool unpack_bool(struct unpack *in)
+{
+	uint8_t value = unpack_u8(in);
+
+	in->bad |= value > 1;
+	return value == 1;
+}
 /* A time in microseconds. Times more than 36,000 years from 0 are invalid, so that differences of times cannot overflow. */
 #define UNPACK_TIME_MOST ((int64_t)1 << 60)
 static inline int64_t unpack_i64(struct unpack *in)

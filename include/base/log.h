@@ -35,12 +35,12 @@ bool log_configure(const struct log_config *config);
 bool log_reopen(void);
 /* Whether a line of this level would be written. */
 bool log_is_on(enum log_level level);
-void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* As log_write(), for a line that may repeat in a flood. Within log_config.fold after such a line, lines with the same `format`, `kind` and names
+/* For a line that may repeat in a flood. Within log_config.fold after such a line, lines with the same `format`, `kind` and names
    of a log_subject() are only counted, and then the count and the last of them are written. `kind` tells apart the errors that one format
    reports, such as an enum close_reason. LOG_EVERY: the line is never folded. */
 #define LOG_EVERY (-1)
 void log_repeatable(enum log_level level, int64_t kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define log_write(level, ...) log_repeatable(level, LOG_EVERY, __VA_ARGS__)
 /* Writes the counts of lines that log_config.fold has held back. Called several times a second. */
 void log_tick(usec_t now);
 

@@ -4,13 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Copies at most size-1 bytes and terminates. False: truncated. */
 bool text_copy(char *to, size_t size, const char *from);
 /* Whether the strings are equal, ignoring ASCII case. */
 bool text_equal_fold(const char *a, const char *b);
 /* Whether `text` begins with `prefix`. */
-bool text_starts(const char *text, const char *prefix);
+static inline bool text_starts(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 /* Whether `name` is one of the names of a list, compared exactly or ignoring ASCII case. Names are separated by commas and
    blanks, so `a b` has the names a and b, but not the name "a b"; a name with blanks or commas is enclosed in double quotes. */
 bool text_list_has(const char *list, const char *name, bool fold);

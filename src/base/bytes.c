@@ -73,16 +73,6 @@ void bytes_append(struct bytes *b, const void *data, size_t size)
 	b->end += size;
 }
 
-void bytes_append_text(struct bytes *b, const char *text)
-{
-	bytes_append(b, text, strlen(text));
-}
-
-void bytes_append_string(struct bytes *b, const char *text)
-{
-	bytes_append(b, text, strlen(text) + 1);
-}
-
 void bytes_append_format(struct bytes *b, const char *format, ...)
 {
 	va_list args;
@@ -116,27 +106,6 @@ void bytes_append_decimal(struct bytes *b, uint64_t value)
 	bytes_append(b, at, (size_t)(end - at));
 }
 
-void bytes_append_u8(struct bytes *b, uint8_t value)
-{
-	bytes_append(b, &value, 1);
-}
-
-void bytes_append_u16(struct bytes *b, uint16_t value)
-{
-	const uint8_t wire[2] = { (uint8_t)(value >> 8), (uint8_t)value };
-
-	bytes_append(b, wire, sizeof(wire));
-}
-
-void bytes_append_u32(struct bytes *b, uint32_t value)
-{
-	const uint8_t wire[4] = {
-		(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value,
-	};
-
-	bytes_append(b, wire, sizeof(wire));
-}
-
 void bytes_consume(struct bytes *b, size_t size)
 {
 	ASSERT(size <= bytes_size(b));
@@ -166,12 +135,6 @@ void bytes_wipe(struct bytes *b)
  * only zeros, so that a caller may check `bad` once, at the end.
  */
 
-void pack_u64(struct bytes *out, uint64_t value)
-{
-	bytes_append_u32(out, (uint32_t)(value >> 32));
-	bytes_append_u32(out, (uint32_t)value);
-}
-
 void pack_blob(struct bytes *out, const void *data, size_t size)
 {
 	if (size > UINT32_MAX) {
@@ -180,12 +143,6 @@ void pack_blob(struct bytes *out, const void *data, size_t size)
 	}
 	bytes_append_u32(out, (uint32_t)size);
 	bytes_append(out, data, size);
-}
-
-/* The NUL is included, so that an empty sequence means NULL. */
-void pack_text(struct bytes *out, const char *text)
-{
-	pack_blob(out, text, text ? strlen(text) + 1 : 0);
 }
 
 static const uint8_t *take(struct unpack *in, size_t size)
@@ -200,7 +157,7 @@ static const uint8_t *take(struct unpack *in, size_t size)
 	return at;
 }
 
-static uint64_t take_number(struct unpack *in, size_t size)
+uint64_t unpack_number(struct unpack *in, size_t size)
 {
 	const uint8_t *at = take(in, size);
 	uint64_t value = 0;
@@ -208,34 +165,6 @@ static uint64_t take_number(struct unpack *in, size_t size)
 	for (size_t i = 0; at && i < size; i++)
 		value = value << 8 | at[i];
 	return value;
-}
-
-uint8_t unpack_u8(struct unpack *in)
-{
-	return (uint8_t)take_number(in, 1);
-}
-
-bool unpack_bool(struct unpack *in)
-{
-	uint8_t value = unpack_u8(in);
-
-	in->bad |= value > 1;
-	return value == 1;
-}
-
-uint16_t unpack_u16(struct unpack *in)
-{
-	return (uint16_t)take_number(in, 2);
-}
-
-uint32_t unpack_u32(struct unpack *in)
-{
-	return (uint32_t)take_number(in, 4);
-}
-
-uint64_t unpack_u64(struct unpack *in)
-{
-	return take_number(in, 8);
 }
 
 const uint8_t *unpack_blob(struct unpack *in, size_t *size)

@@ -458,17 +458,20 @@ static void make_key(struct repeat *r, enum log_level level, int64_t kind, const
 		snprintf(r->tenant, sizeof(r->tenant), "%s\n%s", subject->database, subject->user);
 }
 
-__attribute__((format(printf, 3, 0)))
-static void write_arguments(enum log_level level, int64_t kind, const char *format, va_list args)
+void log_repeatable(enum log_level level, int64_t kind, const char *format, ...)
 {
 	char message[LINE_MOST + 1];
-	int saved = errno;
+	int saved = errno, size;
 	struct about about;
 	struct repeat key;
+	va_list args;
 
 	if (!log_is_on(level))
 		return;
-	if (vsnprintf(message, sizeof(message), format, args) < 0)
+	va_start(args, format);
+	size = vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	if (size < 0)
 		text_copy(message, sizeof(message), format);
 	about = subjects_of(message);
 	if (kind != LOG_EVERY && logger.fold > 0)
@@ -477,24 +480,6 @@ static void write_arguments(enum log_level level, int64_t kind, const char *form
 		write_to_all(level, &about, 0, message);
 	/* The caller may use errno after logging. */
 	errno = saved;
-}
-
-void log_write(enum log_level level, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	write_arguments(level, LOG_EVERY, format, args);
-	va_end(args);
-}
-
-void log_repeatable(enum log_level level, int64_t kind, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	write_arguments(level, kind, format, args);
-	va_end(args);
 }
 
 void log_close(void)

@@ -48,11 +48,6 @@ bool text_equal_fold(const char *a, const char *b)
 	return size == strlen(b) && equal_n(a, b, size, true);
 }
 
-bool text_starts(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 bool text_list_has(const char *list, const char *name, bool fold)
 {
 	static const char separators[] = ", \t\r\n";
