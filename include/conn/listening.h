@@ -37,8 +37,6 @@ void world_stop_listening(struct world *world, enum stop_listening how);
 bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);
 /* The other process has closed its descriptors: closes the offered sockets that world_listen() did not keep. */
 void world_close_unwanted_listeners(struct world *world);
-/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel meanwhile. */
-void listening_set_accepting(struct listening *listening, bool on);
 /* Closes the descriptors of sockets that another process continues to use. `remove_files`: removes the files of Unix sockets that this process
    has created. */
 void listening_let_go(struct listening *listening, bool remove_files);

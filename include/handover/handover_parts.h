@@ -64,8 +64,8 @@ void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
 struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
 void listeners_decide(const struct world *world);
-bool server_may_be_given(const struct server *server);
-bool client_may_be_given(const struct client *client);
+/* Whether the connection can be handed over. */
+bool peer_may_be_given(struct peer *peer);
 /* Send the statements that the record refers to, and pack the record. */
 void server_pack(struct sender *sender, struct bytes *out, const struct server *server);
 void client_pack(struct sender *sender, struct bytes *out, const struct client *client);

@@ -128,12 +128,6 @@ void world_close_unwanted_listeners(struct world *w)
 	w->listening.offer_count = 0;
 }
 
-void listening_set_accepting(struct listening *on, bool accepting)
-{
-	for (int i = 0; i < on->count; i++)
-		listen_socket_set_accepting(on->all[i], accepting);
-}
-
 void listening_let_go(struct listening *on, bool remove_files)
 {
 	/* the old process may continue to use sockets that it offered in vain, and their files */

@@ -286,11 +286,11 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 static bool client_send_away(struct sender *s, struct list *node)
 {
 	struct pool_client *policy = LIST_OBJECT(node, struct pool_client, node);
-	const struct client *c = policy->is_internal ? NULL : client_of(policy);
+	struct client *c = policy->is_internal ? NULL : client_of(policy);
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	if (!c || !client_may_be_given(c))
+	if (!c || !peer_may_be_given(&c->peer))
 		return true;
 	client_pack(s, &out, c);
 	sent = !s->is_broken && records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
@@ -301,11 +301,11 @@ static bool client_send_away(struct sender *s, struct list *node)
 
 static bool server_send_away(struct sender *s, struct list *node)
 {
-	const struct server *server = server_of(LIST_OBJECT(node, struct pool_server, node));
+	struct server *server = server_of(LIST_OBJECT(node, struct pool_server, node));
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	if (!server_may_be_given(server))
+	if (!peer_may_be_given(&server->peer))
 		return true;
 	server_pack(s, &out, server);
 	sent = !s->is_broken && records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
@@ -429,13 +429,13 @@ static void let_connections_go(struct world *w, bool all)
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (all || server_may_be_given(s))
+		if (all || peer_may_be_given(&s->peer))
 			server_hand_over(s);
 	}
 	LIST_EACH_SAFE(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		if (all || client_may_be_given(c))
+		if (all || peer_may_be_given(&c->peer))
 			client_hand_over(c);
 	}
 }

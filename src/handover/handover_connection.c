@@ -119,16 +119,16 @@ static bool listener_stays(const struct pool *pool)
 	return l && l->stays;
 }
 
-bool server_may_be_given(const struct server *s)
+bool peer_may_be_given(struct peer *peer)
 {
-	bool hears = s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->hears;
+	const struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
+	const struct server *s = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer);
+	bool hears;
 
+	if (c)
+		return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->pooled.pool));
+	hears = s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->hears;
 	return server_itself_may_be_given(s) && !((hears || s->pooled.state == SERVER_LISTENING) && listener_stays(s->pooled.pool));
-}
-
-bool client_may_be_given(const struct client *c)
-{
-	return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->pooled.pool));
 }
 
 bool handover_is_calm(const struct world *w)
@@ -150,7 +150,7 @@ bool handover_is_calm(const struct world *w)
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
-		if (!client_may_be_given(client_of(LIST_OBJECT(node, struct pool_client, node))))
+		if (!peer_may_be_given(&client_of(LIST_OBJECT(node, struct pool_client, node))->peer))
 			return false;
 	return true;
 }

@@ -265,12 +265,19 @@ static void refuse(struct giver *g, const char *why)
 	asker_free(&g->asker);
 }
 
+/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel meanwhile. */
+static void set_accepting(const struct world *w, bool on)
+{
+	for (int i = 0; i < w->listening.count; i++)
+		listen_socket_set_accepting(w->listening.all[i], on);
+}
+
 /* The handover failed: this process continues. */
 static void resume(struct giver *g, const char *why)
 {
 	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
 	if (g->asker->wants)
-		listening_set_accepting(&g->world->listening, true);
+		set_accepting(g->world, true);
 	asker_free(&g->asker);
 }
 
@@ -294,7 +301,7 @@ static void hear_asker(struct giver *g, const struct record *r)
 		log_info("process %d is about to take over", (int)a->pid);
 		a->wants = true;
 		a->since = g->world->now;
-		listening_set_accepting(&g->world->listening, false);
+		set_accepting(g->world, false);
 		*g->due = true;
 	}
 }
@@ -466,7 +473,7 @@ void giver_turn(struct giver *g)
 	}
 	/* a PAUSE or SHUTDOWN may have come since the request */
 	if (handover_refusal(w)) {
-		listening_set_accepting(&g->world->listening, true);
+		set_accepting(g->world, true);
 		refuse(g, handover_refusal(w));
 		return;
 	}

@@ -268,11 +268,11 @@ TEST(a_client_connects)
 	set->tcp_defer_accept = 0;
 	CHECK(listens());
 	CHECK(address_from_ip(&a, "127.0.0.1", (uint16_t)set->listen_port));
-	listening_set_accepting(&whole.world->listening, false);
+	listen_socket_set_accepting(whole.world->listening.all[0], false);
 	CHECK(connect(fd, &a.u.any, a.size) == 0);
 	house_settle(&whole);
 	CHECK(list_is_empty(&whole.world->clients));
-	listening_set_accepting(&whole.world->listening, true);
+	listen_socket_set_accepting(whole.world->listening.all[0], true);
 	house_settle(&whole);
 	REQUIRE(whole_last_client());
 	CHECK_INT(whole_last_client()->peer.remote.family, AF_INET);
