@@ -4,6 +4,8 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
+#include <string.h>
+
 /*
  * Access to the read buffer for both directions of the relay: see gather.c.
  */
@@ -57,7 +59,7 @@ static inline void gather_add(struct gather *g, const uint8_t *from, size_t size
 /* Adds `size` bytes, at most GATHER_SCRATCH, of the scratch memory, and returns their address. The caller writes them at once. */
 uint8_t *gather_place(struct gather *gather, size_t size);
 /* Adds a copy of at most GATHER_SCRATCH bytes. */
-void gather_copy(struct gather *gather, const void *from, size_t size);
+static inline void gather_copy(struct gather *g, const void *from, size_t size) { memcpy(gather_place(g, size), from, size); }
 /* Adds or drops the bytes of the current message of the peer among the n bytes at `at`. Returns their number. */
 static inline size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)
 {

@@ -131,7 +131,5 @@ void server_hand_over(struct server *server);
 void server_end_leaving(struct server *server, enum close_reason why, bool client_dies);
 /* Writes "S-0xID: db/user@host:port" for the log, as client_text(). */
 const char *server_text(const struct server *server, char *buf, size_t size);
-/* Logs an ErrorResponse of the server as a warning: "S-...: `context`: FATAL the message". The text is printable and shortened. */
-void server_log_error(const struct server *server, const char *context, const struct pg_error *error);
 
 #endif

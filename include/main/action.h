@@ -12,7 +12,10 @@
 int action_run(const struct options *options);
 
 /* With -d: whether the file lacks settings that a background process needs. */
-bool config_lacks_for_daemon(const struct options *options, const struct settings *settings);
+static inline bool config_lacks_for_daemon(const struct options *options, const struct settings *s)
+{
+	return options->daemon && (!s->pidfile || (!s->logfile && !s->syslog));
+}
 #define LACKS_FOR_DAEMON "-d needs pidfile, and logfile or syslog, to be set in %s"
 
 #endif

@@ -44,7 +44,10 @@ struct dns_answer {
 };
 /* Returns the address for attempt i (from 0, below count): first the reachable addresses in turn, beginning with `first`, then
    the others. */
-const struct address *dns_answer_at(const struct dns_answer *answer, int i);
+static inline const struct address *dns_answer_at(const struct dns_answer *answer, int i)
+{
+	return &answer->addresses[i < answer->reachable ? (answer->first + i) % answer->reachable : i];
+}
 typedef void dns_done(void *context, const struct dns_answer *answer);
 struct dns_request;
 /* Resolves a name, or parses an IP address. Requests for the same name share one query. Calls `done` once from the event loop,

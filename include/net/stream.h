@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <openssl/ssl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -108,7 +109,10 @@ void stream_secure_go_on(struct stream *stream);
 /* Writes "TLSv1.3/TLS_AES_256_GCM_SHA384" or "" to buf. */
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);
 /* Returns why the last call or callback failed, for a log line. Valid until the next call. */
-const char *stream_error(const struct stream *stream);
+static inline const char *stream_error(const struct stream *stream)
+{
+	return stream->reason ? stream->reason : strerror(stream->error);
+}
 /* Returns a constant text if stream_read failed because the peer sent too many TLS messages without data, otherwise NULL. */
 const char *stream_abuse(const struct stream *stream);
 

@@ -112,12 +112,27 @@ static inline struct pg_cursor pg_cursor_of(const uint8_t *body, size_t size)
 {
 	return (struct pg_cursor){ body, body + size, 0 };
 }
-uint8_t pg_read_u8(struct pg_cursor *c);
-uint16_t pg_read_u16(struct pg_cursor *c);
-uint32_t pg_read_u32(struct pg_cursor *c);
 /* Returns a string with its NUL inside the body. */
 const char *pg_read_string(struct pg_cursor *c);
 /* Returns `size` bytes inside the body. */
 const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size);
+static inline uint8_t pg_read_u8(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 1);
+
+	return p ? p[0] : 0;
+}
+static inline uint16_t pg_read_u16(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 2);
+
+	return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+}
+static inline uint32_t pg_read_u32(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 4);
+
+	return p ? pg_u32_at(p) : 0;
+}
 
 #endif

@@ -69,7 +69,13 @@ static inline const struct params *params_none(struct params_table *table) { ret
 /* Drops a reference and sets *set to NULL; NULL is allowed. */
 void params_drop(struct params_table *table, const struct params **set);
 /* Moves the reference `set` to *place, and drops the reference there. */
-void params_replace(struct params_table *table, const struct params **place, const struct params *set);
+static inline void params_replace(struct params_table *table, const struct params **place, const struct params *set)
+{
+	const struct params *old = *place;
+
+	*place = set;
+	params_drop(table, &old);
+}
 /* Returns the value; NULL: absent. */
 static inline const char *params_get(const struct params *set, int index) { return set->values[index]; }
 /* Returns the number of parameters that are not tracked, and one of them, in the order of their names. */

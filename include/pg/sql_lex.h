@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <strings.h>
 
 /*
  * The lexer for SQL texts of clients ("Lexical Structure" in the PostgreSQL documentation). A text is `size` bytes that contain their NUL, or the
@@ -53,7 +55,12 @@ static inline bool lex_is_in_name(char c) { return lex_bytes[(uint8_t)c] & BYTE_
 static inline bool lex_is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Returns a lexer at the beginning of the text. */
-struct sql_lexer lex_begin(const uint8_t *text, size_t size);
+static inline struct sql_lexer lex_begin(const uint8_t *text, size_t size)
+{
+	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL;
+
+	return (struct sql_lexer){ .at = begin, .end = nul ? nul : begin + size, .is_cut = !nul };
+}
 /* Returns the next token. In a fragment each quote begins or ends a string, a backslash escapes only in E'...', and the tag of a dollar-quoted string
    is a blank, so that the content of the string is read as SQL. */
 struct lex_token lex_next(struct sql_lexer *lexer);
@@ -62,7 +69,10 @@ struct lex_token lex_next(struct sql_lexer *lexer);
 bool lex_skip_tag(struct sql_lexer *lexer);
 
 /* Compares without regard to case. */
-bool lex_equal(const char *at, size_t size, const char *word);
+static inline bool lex_equal(const char *at, size_t size, const char *word)
+{
+	return size == strlen(word) && strncasecmp(at, word, size) == 0;
+}
 static inline bool lex_is(const struct lex_token *t, const char *word)
 {
 	return t->kind == LEX_WORD && lex_equal(t->at, t->size, word);

@@ -3,6 +3,8 @@
 
 #include "pool/pool.h"
 
+#include <string.h>
+
 /*
  * Declarations that the files of room pool share. No other room includes this header.
  *
@@ -53,9 +55,20 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 }
 
 /* life.c */
-int pool_clients(const struct pool *pool);		/* all clients on its lists, including cancel requests */
+/* All clients on its lists, including cancel requests. */
+static inline int pool_clients(const struct pool *pool)
+{
+	int count = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++)
+		count += pool->client_count[state];
+	return count;
+}
 /* Only internal requests use the pool: a server that is opened now counts as pool_server.for_internal. */
-bool pool_is_for_internal(const struct pool *pool);
+static inline bool pool_is_for_internal(const struct pool *pool)
+{
+	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
+}
 
 /* schedule.c */
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */
@@ -69,7 +82,13 @@ static inline int64_t first_set(int64_t a, int64_t b, int64_t global)
 		return a;
 	return b != CONF_UNSET ? b : global;
 }
-bool pool_is_forced(const struct pool *pool);		/* the database forces the user of this pool on its clients */
+/* The database forces the user of this pool on its clients. */
+static inline bool pool_is_forced(const struct pool *pool)
+{
+	const char *forced = pool->database->conf->user;
+
+	return forced && strcmp(forced, pool->user->name) == 0;
+}
 /* Returns the allowance that the settings of the user, the database and [pgbouncer] give the pool now. */
 struct pool_allowance pool_allowance_of(const struct pool *pool);
 /* A client has logged in to an automatic database: from now on autodb_idle_timeout applies to it. */

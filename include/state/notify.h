@@ -1,6 +1,7 @@
 #ifndef STATE_NOTIFY_H
 #define STATE_NOTIFY_H
 
+#include "backend/server_info.h"
 #include "conn/world.h"
 #include "pg/frame.h"
 
@@ -44,7 +45,12 @@ struct notify_server {
 extern const struct server_task task_listen;
 
 /* Returns the listener of the pool. NULL: no client of the pool listens. */
-struct notify_server *notify_server_of(const struct pool *pool);
+static inline struct notify_server *notify_server_of(const struct pool *pool)
+{
+	const struct server_info *info = pool->server_cache;
+
+	return info ? info->notify_server : NULL;
+}
 /* Frees a listener without clients. */
 void notify_server_free(struct notify_server **listener);
 /* Whether the limits of pool, database and user allow `more` additional listeners besides one server for queries. */

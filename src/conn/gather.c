@@ -45,7 +45,3 @@ uint8_t *gather_place(struct gather *g, size_t size)
 	return place;
 }
 
-void gather_copy(struct gather *g, const void *from, size_t size)
-{
-	memcpy(gather_place(g, size), from, size);
-}

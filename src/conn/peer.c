@@ -37,12 +37,6 @@ void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, con
 	list_append(&peer->world->ending, &peer->node);
 }
 
-void flow_block(struct peer *peer, unsigned bits)
-{
-	peer->blocked |= (uint8_t)bits;
-	stream_set_reading(&peer->stream, false);
-}
-
 void flow_unblock_set(struct peer *peer, unsigned bits)
 {
 	peer->blocked &= (uint8_t)~bits;

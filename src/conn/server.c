@@ -13,7 +13,6 @@
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/printable.h"
 #include "conn/world.h"
 #include "pg/frame.h"
 
@@ -122,15 +121,6 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 	log_subject(LOG_SERVER, &(struct log_subject){ .text = buf, .database = s->pooled.pool->database->name, .user = s->pooled.pool->user->name,
 						       .address = where });
 	return buf;
-}
-
-void server_log_error(const struct server *s, const char *context, const struct pg_error *e)
-{
-	char who[256], text[PRINTABLE_TEXT];
-
-	log_repeatable(LEVEL_WARNING, (int64_t)(hash_of(e->sqlstate, strlen(e->sqlstate)) ^ hash_of(context, strlen(context))),
-		       "%s %s: %.20s %s", server_text(s, who, sizeof(who)), context, *e->severity ? e->severity : "ERROR",
-		       printable_text(e->message, text, sizeof(text)));
 }
 
 static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)

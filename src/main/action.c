@@ -162,11 +162,6 @@ static void print_problems(const struct conf_problems *problems)
 	}
 }
 
-bool config_lacks_for_daemon(const struct options *options, const struct settings *s)
-{
-	return options->daemon && (!s->pidfile || (!s->logfile && !s->syslog));
-}
-
 /* Whether a database keeps the state of sessions in transaction or statement mode. */
 static bool has_session_state(const struct conf *conf)
 {

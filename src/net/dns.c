@@ -618,11 +618,6 @@ void dns_each(struct dns *dns, usec_t now, dns_host_visit *visit_host, dns_zone_
 	}
 }
 
-const struct address *dns_answer_at(const struct dns_answer *answer, int i)
-{
-	return &answer->addresses[i < answer->reachable ? (answer->first + i) % answer->reachable : i];
-}
-
 struct dns_counts dns_count(const struct dns *dns)
 {
 	return (struct dns_counts){ dns->cache.host_count, dns->cache.zone_count, dns->queries };

@@ -423,7 +423,3 @@ void stream_secure_go_on(struct stream *stream)
 		event_active(&stream->event, EV_READ, 0);	/* the step reports the failure */
 }
 
-const char *stream_error(const struct stream *stream)
-{
-	return stream->reason ? stream->reason : strerror(stream->error);
-}

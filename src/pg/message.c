@@ -60,27 +60,6 @@ const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size)
 	return found;
 }
 
-uint8_t pg_read_u8(struct pg_cursor *c)
-{
-	const uint8_t *p = pg_read_bytes(c, 1);
-
-	return p ? p[0] : 0;
-}
-
-uint16_t pg_read_u16(struct pg_cursor *c)
-{
-	const uint8_t *p = pg_read_bytes(c, 2);
-
-	return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
-}
-
-uint32_t pg_read_u32(struct pg_cursor *c)
-{
-	const uint8_t *p = pg_read_bytes(c, 4);
-
-	return p ? pg_u32_at(p) : 0;
-}
-
 const char *pg_read_string(struct pg_cursor *c)
 {
 	const uint8_t *text = c->at;

@@ -206,14 +206,6 @@ void params_drop(struct params_table *table, const struct params **set)
 	set_free(table, mine);
 }
 
-void params_replace(struct params_table *table, const struct params **place, const struct params *set)
-{
-	const struct params *old = *place;
-
-	*place = set;
-	params_drop(table, &old);
-}
-
 /* Called for each parameter that a server reports: a binary search. */
 const char *params_other_value(const struct params *set, const char *name)
 {

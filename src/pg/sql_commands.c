@@ -31,18 +31,6 @@ const uint8_t lex_bytes[256] = {
 	NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII,
 };
 
-struct sql_lexer lex_begin(const uint8_t *text, size_t size)
-{
-	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL;
-
-	return (struct sql_lexer){ .at = begin, .end = nul ? nul : begin + size, .is_cut = !nul };
-}
-
-bool lex_equal(const char *at, size_t size, const char *word)
-{
-	return size == strlen(word) && strncasecmp(at, word, size) == 0;
-}
-
 /* The rest of the text begins with these bytes, which are compared with regard to case. */
 static bool lex_is_at(const struct sql_lexer *l, const char *bytes)
 {

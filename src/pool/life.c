@@ -34,25 +34,11 @@ static bool is_cancel_state(unsigned state)
 	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
 }
 
-int pool_clients(const struct pool *pool)
-{
-	int count = 0;
-
-	for (int state = 0; state < CLIENT_STATES; state++)
-		count += pool->client_count[state];
-	return count;
-}
-
 /* No client, no server, no cancel request. */
 static bool pool_is_empty(const struct pool *pool)
 {
 	return pool_clients(pool) == 0 && pool->live == 0 && pool->cancel_logins == 0 &&
 	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0;
-}
-
-bool pool_is_for_internal(const struct pool *pool)
-{
-	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
 
 /* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is not. The sweep does the same

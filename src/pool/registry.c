@@ -314,13 +314,6 @@ bool pool_is_unwanted(const struct pool *pool)
 	return pool->database->stray && pool->database->automatic && pool_clients(pool) == 0;
 }
 
-bool pool_is_forced(const struct pool *pool)
-{
-	const char *forced = pool->database->conf->user;
-
-	return forced && strcmp(forced, pool->user->name) == 0;
-}
-
 const char *pool_text(const struct pool *pool, char *buf, size_t size)
 {
 	char database[PRINTABLE_NAME], user[PRINTABLE_NAME];

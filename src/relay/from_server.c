@@ -14,6 +14,7 @@
 
 #include "backend/retire.h"
 #include "backend/welcome.h"
+#include "base/hash.h"
 #include "base/inline.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -96,6 +97,15 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	}
 }
 
+static void log_error_of(const struct server *s, const char *context, const struct pg_error *e)
+{
+	char who[256], text[PRINTABLE_TEXT];
+
+	log_repeatable(LEVEL_WARNING, (int64_t)(hash_of(e->sqlstate, strlen(e->sqlstate)) ^ hash_of(context, strlen(context))),
+		       "%s %s: %.20s %s", server_text(s, who, sizeof(who)), context, *e->severity ? e->severity : "ERROR",
+		       printable_text(e->message, text, sizeof(text)));
+}
+
 /* A message that answers the query of server->task. True: the client gets this error, because the server ends. */
 static bool take_task_answer(struct server *s, const struct pg_frame *f)
 {
@@ -111,7 +121,7 @@ static bool take_task_answer(struct server *s, const struct pg_frame *f)
 			s->task_words = mem_copy_string(e.message);
 		}
 		snprintf(what, sizeof(what), "%s failed", s->task->words);
-		server_log_error(s, what, &e);
+		log_error_of(s, what, &e);
 		return s->said_fatal && s->pooled.link;
 	}
 	if (f->type == PGS_ROW && s->task->on_row)
@@ -430,7 +440,7 @@ static void end_fatal(struct server *s, const struct gather *g, const struct pg_
 			log_warning("%s got packet 'E' from server when not linked (%.20s %s)", server_text(s, who, sizeof(who)),
 				    *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)));
 		else
-			server_log_error(s, "server said", &e);
+			log_error_of(s, "server said", &e);
 	}
 	if (!spared) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);

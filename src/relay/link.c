@@ -16,13 +16,6 @@
 #include "state/session_restore.h"
 #include "state/session_state.h"
 
-/* A client with prepared statements that are shared stays in transaction mode after a change to session mode: a session of its own would not have
-   these statements. */
-bool link_will_share(const struct client *c)
-{
-	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION || (c->prepared && c->prepared->names));
-}
-
 /* With session_state = full: the link begins, or continues without state of the client. */
 static void begin_state(struct server *s, struct client *c)
 {

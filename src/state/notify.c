@@ -117,13 +117,6 @@ void channel_sql(struct bytes *sql, const char *command, const char *name)
 
 /* ---- listeners ---- */
 
-struct notify_server *notify_server_of(const struct pool *pool)
-{
-	const struct server_info *info = pool->server_cache;
-
-	return info ? info->notify_server : NULL;
-}
-
 /* The same; makes the listener on first use. NULL: no memory. */
 static struct notify_server *notify_server_get(struct pool *pool, struct params_table *table)
 {

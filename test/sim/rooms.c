@@ -183,7 +183,6 @@ void dns_cancel(struct dns_request **request)
 	*request = NULL;
 }
 
-const struct address *dns_answer_at(const struct dns_answer *answer, int i) { return &answer->addresses[i]; }
 void dns_configure(struct dns *dns, const struct dns_config *config) { (void)dns, (void)config; }
 void dns_watch(struct dns *dns, const char *name) { (void)dns, (void)name; }
 void dns_each(struct dns *dns, usec_t now, dns_host_visit *host, dns_zone_visit *zone, void *context) { (void)dns, (void)now, (void)host, (void)zone, (void)context; }
