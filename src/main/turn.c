@@ -84,7 +84,7 @@ static void wait_for_events(struct pooler *p)
 	busy_poll_end(&w->busy_poll, w->now - began, polled, w->has_traffic);
 }
 
-bool turn(struct pooler *p)
+ALWAYS_INLINE bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
 	bool idle;
