@@ -10,8 +10,8 @@ struct setting_place {
 };
 
 /* Checks that the files which settings name are readable, if they must exist, and for contradictions between settings, databases and peers.
-   `places` has one element per setting, or is NULL. */
-void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems);
+   `places` has one element per setting; then the files that other users must not change are added to conf->files. Or NULL. False: no memory. */
+bool check_whole(struct conf *conf, const struct setting_place *places, struct arena *arena, struct conf_problems *problems);
 
 /* ---- files that others can read or change ---- */
 
@@ -20,7 +20,5 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
    system's user database, which may block. */
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems);
 #define SETTINGS_OF_RULES "auth_type, auth_hba_file, auth_ident_file"
-/* Adds the files that settings name, and that other users must not change, to conf->files. `places` has one element per setting. False: no memory. */
-bool access_note_settings(struct conf *conf, const struct setting_place *places, struct arena *arena);
 
 #endif

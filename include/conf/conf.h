@@ -78,7 +78,11 @@ struct conf {
    contradictions. Adds every problem, not only the first. Returns NULL if one of them is an error, or without memory. Release
    with conf_drop. */
 struct conf *conf_load(const char *path, struct conf_problems *problems);
-struct conf *conf_hold(struct conf *conf);
+static inline struct conf *conf_hold(struct conf *conf)
+{
+	conf->references++;
+	return conf;
+}
 void conf_drop(struct conf **conf);
 /* Returns a copy of `conf` with one setting changed (SET). NULL with a problem: unknown name, value not accepted, or a setting
    that needs a restart. The copy shares the HBA rules of `conf`, unless they depend on the setting. */

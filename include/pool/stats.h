@@ -22,7 +22,12 @@ struct stats_history {
 	usec_t newer_at, older_at;
 };
 
-void stats_add(struct stats *sum, const struct stats *more);
+static inline void stats_add(struct stats *sum, const struct stats *more)
+{
+#define X(name) sum->name += more->name;
+	STATS_EACH(X)
+#undef X
+}
 /* Averages from the start of the last full period, or a second before the history began, until `now`: counts and bytes per second; times per
    transaction (xact_time), per query (query_time) and per assignment (wait_time) in microseconds. */
 void stats_average(const struct stats_history *history, usec_t now, struct stats *out);

@@ -585,7 +585,35 @@ static void check_auth_user(const struct checker *c)
 	}
 }
 
-void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems)
+/* Returns whether the setting names a file that other users must not change; *is_secret: nor read. auth_hba_file and auth_ident_file are not included:
+   these files are noted with their includes when they are read. */
+static bool setting_guards_file(const char *setting, bool *is_secret)
+{
+	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
+	static const char others[] = "resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
+				     "server_tls_cert_file, server_tls_crl_file";
+
+	*is_secret = text_list_has(secrets, setting, false);
+	return *is_secret || text_list_has(others, setting, false);
+}
+
+/* Adds the files that settings name, and that other users must not change, to conf->files. False: no memory. */
+static bool note_files(struct conf *conf, const struct setting_place *places, struct arena *arena)
+{
+	for (size_t i = 0; i < setting_table.count; i++) {
+		const struct value_row *row = &setting_table.rows[i];
+		struct conf_file f = { .setting = row->row.name, .file = places[i].file, .line = places[i].line };
+
+		if (!setting_guards_file(f.setting, &f.is_secret))
+			continue;
+		f.path = value_text(row, &conf->settings, NULL, 0);
+		if (*f.path && !access_note_file(&conf->files, &f, arena))
+			return false;
+	}
+	return true;
+}
+
+bool check_whole(struct conf *conf, const struct setting_place *places, struct arena *arena, struct conf_problems *problems)
 {
 	const struct checker checker = { conf, places, problems }, *c = &checker;
 	const struct conf_database *without_user = NULL;
@@ -623,6 +651,7 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	if (s->auth_type == AUTH_ANY && without_user)
 		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has "
 		    "none", without_user->name);
+	return !places || note_files(conf, places, arena);
 }
 
 /* ---- files that others can read or change ---- */
@@ -705,33 +734,6 @@ static void check_access(const struct access_checker *c, const struct conf_file 
 	if (stat(directory, &st) == 0 && st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
 		say(c, f, "every user of this machine can replace it (mode %04o of its directory)",
 		    (unsigned)st.st_mode & 07777);
-}
-
-/* Returns whether the setting names a file that other users must not change; *is_secret: nor read. auth_hba_file and auth_ident_file are not included:
-   these files are noted with their includes when they are read. */
-static bool setting_guards_file(const char *setting, bool *is_secret)
-{
-	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
-	static const char others[] = "resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
-				     "server_tls_cert_file, server_tls_crl_file";
-
-	*is_secret = text_list_has(secrets, setting, false);
-	return *is_secret || text_list_has(others, setting, false);
-}
-
-bool access_note_settings(struct conf *conf, const struct setting_place *places, struct arena *arena)
-{
-	for (size_t i = 0; i < setting_table.count; i++) {
-		const struct value_row *row = &setting_table.rows[i];
-		struct conf_file f = { .setting = row->row.name, .file = places[i].file, .line = places[i].line };
-
-		if (!setting_guards_file(f.setting, &f.is_secret))
-			continue;
-		f.path = value_text(row, &conf->settings, NULL, 0);
-		if (*f.path && !access_note_file(&conf->files, &f, arena))
-			return false;
-	}
-	return true;
 }
 
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems)

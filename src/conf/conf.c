@@ -43,12 +43,6 @@ static struct conf *conf_new(void)
 	return conf;
 }
 
-struct conf *conf_hold(struct conf *conf)
-{
-	conf->references++;
-	return conf;
-}
-
 void conf_drop(struct conf **conf)
 {
 	struct conf *c = *conf;
@@ -473,7 +467,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		conf_problem_add(problems, false, NULL, 0, "out of memory");
 	if (problems->errors == errors) {
 		read_ldap(fresh, NULL, problems);
-		check_whole(fresh, NULL, problems);
+		check_whole(fresh, NULL, NULL, problems);
 	}
 	new_rules = text_list_has(SETTINGS_OF_RULES, row->row.name, false);
 	if (problems->errors == errors && new_rules)
@@ -767,8 +761,7 @@ static bool finish(struct loader *l)
 	if (!conf->databases || !conf->users || !conf->peers)
 		return false;
 	read_ldap(conf, ldap, l->problems);
-	check_whole(conf, l->places, l->problems);
-	if (!access_note_settings(conf, l->places, l->arena))
+	if (!check_whole(conf, l->places, l->arena, l->problems))
 		return false;
 	if (conf->ldap && conf->ldap->bind_password && l->has_ldap_password)
 		access_note_secret(conf->files, ldap->file, ldap->line);

@@ -26,13 +26,6 @@
  * newer_at = its creation and older_at = 0, which means that no period has ended yet.
  */
 
-void stats_add(struct stats *sum, const struct stats *more)
-{
-#define X(name) sum->name += more->name;
-	STATS_EACH(X)
-#undef X
-}
-
 static uint64_t each(uint64_t time, uint64_t count)
 {
 	return count ? time / count : 0;
