@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 /*
  * A growable buffer with a read position. Bytes are appended at the end and consumed from the front. An append without memory
  * sets `failed`, and later appends do nothing: the caller checks once, at the end.
@@ -50,9 +52,17 @@ static inline void bytes_append_u32(struct bytes *b, uint32_t value)
 /* Removes the first `size` unread bytes. If no bytes are left, start and end become 0. */
 void bytes_consume(struct bytes *b, size_t size);
 /* Frees the memory; the buffer is BYTES_EMPTY again. */
-void bytes_free(struct bytes *b);
+static inline void bytes_free(struct bytes *b)
+{
+	mem_free(b->data);
+	*b = (struct bytes)BYTES_EMPTY;
+}
 /* As bytes_free, wiping first. */
-void bytes_wipe(struct bytes *b);
+static inline void bytes_wipe(struct bytes *b)
+{
+	mem_wipe(b->data, b->capacity);
+	bytes_free(b);
+}
 
 /* ---- values for another process ---- */
 

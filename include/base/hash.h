@@ -14,6 +14,7 @@
 #define uthash_free(memory, size) mem_free(memory)
 #define HASH_FUNCTION(from, size, hash) ((hash) = hash_of((from), (size)))
 #include <uthash.h>
+#include <string.h>
 
 /* Whether the preceding HASH_ADD of `object` by its handle `hh` succeeded. */
 #define HASH_HAS(hh, object) ((object)->hh.tbl != NULL)
@@ -34,7 +35,11 @@ unsigned hash_of(const void *from, size_t size);
  * A hash table from names to objects that keeps the order of insertion, for thousands of databases and users. Names, objects and
  * nodes are allocated from an arena; the hash table itself is not, and index_clear frees it.
  */
-struct index_node;
+struct index_node {
+	const char *name;
+	void *object;
+	UT_hash_handle hh;
+};
 struct index {
 	struct index_node *nodes;
 };
@@ -42,9 +47,18 @@ struct index {
 /* Adds `name`, or replaces the object of an existing name, which keeps its place in the order. False: no memory. */
 bool index_put(struct index *index, struct arena *arena, const char *name, void *object);
 /* Returns the object, or NULL. */
-void *index_get(const struct index *index, const char *name);
+static inline void *index_get(const struct index *index, const char *name)
+{
+	struct index_node *node;
+
+	HASH_FIND_STR(index->nodes, name, node);
+	return node ? node->object : NULL;
+}
 /* Returns an array of all objects in order, in the arena, and their number. NULL: no memory. */
 void **index_objects(const struct index *index, struct arena *arena, size_t *count);
-void index_clear(struct index *index);
+static inline void index_clear(struct index *index)
+{
+	HASH_CLEAR(hh, index->nodes);
+}
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /*
  * Memory with a named lifetime. Allocations for connections and messages use mem_try and refuse the work if it fails;
@@ -43,7 +45,12 @@ struct secret *secret_new(const void *bytes, size_t length);
 /* Wipes and frees *secret and sets it to NULL. */
 void secret_free(struct secret **secret);
 /* Whether both are NULL, or have the same bytes. Constant time in the bytes, not in the length. */
-bool secret_is_same(const struct secret *a, const struct secret *b);
+static inline bool secret_is_same(const struct secret *a, const struct secret *b)
+{
+	if (!a || !b)
+		return a == b;
+	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
+}
 
 /*
  * An arena: many small allocations that are freed together (for a login, or a reload). Its memory is wiped before it is freed.
@@ -54,7 +61,14 @@ struct arena *arena_new(bool is_hidden);
 /* Returns zeroed memory that is valid as long as the arena. NULL: no memory. */
 void *arena_take(struct arena *arena, size_t size);
 /* Returns a copy of `length` bytes with a NUL appended. NULL: no memory. */
-char *arena_copy(struct arena *arena, const void *bytes, size_t length);
+static inline char *arena_copy(struct arena *arena, const void *bytes, size_t length)
+{
+	char *copy = length < SIZE_MAX / 2 ? arena_take(arena, length + 1) : NULL;
+
+	if (copy && length > 0)
+		memcpy(copy, bytes, length);
+	return copy;
+}
 /* Wipes and frees everything and sets *arena to NULL. */
 void arena_free(struct arena **arena);
 

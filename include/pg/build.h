@@ -12,19 +12,39 @@ void pg_end(struct bytes *out, size_t mark);
 
 /* Whole messages. */
 /* A message with these bytes as its body: ReadyForQuery ('Z'), PasswordMessage and SASLResponse ('p'), Terminate ('X'); without a type: SSLRequest. */
-void pg_build(struct bytes *out, uint8_t type, const void *body, size_t size);
+static inline void pg_build(struct bytes *out, uint8_t type, const void *body, size_t size)
+{
+	size_t mark = pg_begin(out, type);
+
+	if (size)
+		bytes_append(out, body, size);
+	pg_end(out, mark);
+}
 #define PG_SSL_REQUEST "\x04\xd2\x16\x2f"		/* the code 1234.5679 */
 void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size);
 /* BackendKeyData ('K'); without a type: CancelRequest. */
 void pg_build_key(struct bytes *out, uint8_t type, uint32_t pid, const uint8_t *key, size_t key_size);
 /* A message with one string as its body: CommandComplete ('C') with the tag, Query ('Q'). */
-void pg_build_string(struct bytes *out, uint8_t type, const char *text);
+static inline void pg_build_string(struct bytes *out, uint8_t type, const char *text)
+{
+	size_t mark = pg_begin(out, type);
+
+	bytes_append_string(out, text);
+	pg_end(out, mark);
+}
 /* ErrorResponse ('E') or NoticeResponse ('N') with fields S, V, C, M, and D and H where not NULL. */
 void pg_build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate, const char *message,
 		     const char *detail, const char *hint);
 /* NegotiateProtocolVersion: the newest minor version served, and the names of the unknown options. */
 void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count);
-void pg_build_parameter_status(struct bytes *out, const char *name, const char *value);
+static inline void pg_build_parameter_status(struct bytes *out, const char *name, const char *value)
+{
+	size_t mark = pg_begin(out, 'S');
+
+	bytes_append_string(out, name);
+	bytes_append_string(out, value);
+	pg_end(out, mark);
+}
 /* SASLInitialResponse. */
 void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size);
 /* StartupMessage, a packet without a type: name/value pairs, an even count. */

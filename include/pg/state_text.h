@@ -74,7 +74,13 @@ bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *v
 bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids);
 
 /* The first token of the text, which is one whole statement, is BEGIN or START. */
-bool state_text_begins(const uint8_t *text, size_t size);
+static inline bool state_text_begins(const uint8_t *text, size_t size)
+{
+	struct sql_lexer l = { .at = (const char *)text, .end = (const char *)text + size, .is_fragment = true };
+	struct lex_token t = lex_next(&l);
+
+	return lex_is(&t, "begin") || lex_is(&t, "start");
+}
 
 /* False: state_text_read() finds no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing. True for each truncated text, and for
    some others. */

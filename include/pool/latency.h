@@ -95,9 +95,7 @@ static inline uint64_t latency_bucket_value(unsigned bucket)
 	return high == low ? low : low + low * (high - low) / (low + high);
 }
 
-/* Counts a latency of the pool, and in the sums. */
-void latency_add(struct pool *pool, enum latency which, usec_t usec);
-/* As latency_add() for the pool alone. Allocates counters, and counts a part of the latencies if the kind is sampled. */
+/* Counts a latency of the pool alone. Allocates counters, and counts a part of the latencies if the kind is sampled. */
 void latency_add_slowly(struct pool *pool, enum latency which, unsigned bucket);
 /* Ends the pool's period if LATENCY_PERIOD is over. Returns whether a period was ended. */
 bool latency_period_end(struct pool *pool, usec_t now);

@@ -246,6 +246,14 @@ struct pools {
 	usec_t maintained_at, swept_at;		/* the last call of pools_maintain; the last look for unused objects */
 };
 
+/* Counts a latency of the pool, and in the sums. */
+static inline void latency_add(struct pool *pool, enum latency which, usec_t usec)
+{
+	unsigned bucket = latency_bucket(usec);
+
+	pool->pools->latency_sums.count[which][bucket]++;
+	latency_add_slowly(pool, which, bucket);
+}
 /* latency_add() for each query and transaction. */
 static ALWAYS_INLINE void latency_add_fast(struct pool *pool, enum latency which, usec_t usec)
 {
@@ -364,8 +372,16 @@ void pool_server_refused(const struct pool_server *server);
 /* A login that failed may succeed now: the next client does not wait for server_login_retry, and the cached error is cleared. */
 void pool_login_forgiven(struct pool *pool);
 /* Something changed: the scheduler looks at this pool at the end of the turn. */
-void pool_mark(struct pool *pool);
-void pools_mark_all(struct pools *pools);
+static inline void pool_mark(struct pool *pool)
+{
+	if (list_is_empty(&pool->dirty))
+		list_append(&pool->pools->dirty, &pool->dirty);
+}
+static inline void pools_mark_all(struct pools *pools)
+{
+	LIST_EACH(node, &pools->all)
+		pool_mark(LIST_OBJECT(node, struct pool, node));
+}
 
 /* The verdict of the scheduler, a pure function of the view. */
 enum pool_action {

@@ -65,8 +65,6 @@ enum pool_holding { HOLDING_DATABASE_SERVERS, HOLDING_USER_SERVERS, HOLDING_DATA
 /* Writes how much of a limit is in use, its setting, and the pools with the most: "the database has 20 of 20 server connections
    (max_db_connections): 15 of app, 5 of report". `user`: of a limit of a user. Returns buf. */
 const char *pool_holding_text(const struct pool *pool, const struct user *user, enum pool_holding what, char buf[HOLDING_TEXT]);
-/* Returns the setting that limits the servers of the pool: "default_pool_size" or "pool_size of the database". */
-const char *pool_size_setting(const struct pool *pool);
 /* Returns the server that a client has had for the longest time, of all pools under the limit; NULL: no client has one. */
 struct pool_server *pool_longest_in_use(const struct pool *pool, enum pool_limit limit);
 

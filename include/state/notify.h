@@ -4,6 +4,7 @@
 #include "backend/server_info.h"
 #include "conn/world.h"
 #include "pg/frame.h"
+#include "base/assert.h"
 
 /*
  * The listener of a pool: a server connection that LISTENs for all clients of the pool (session_state = full). Promise: a notification that was
@@ -52,7 +53,12 @@ static inline struct notify_server *notify_server_of(const struct pool *pool)
 	return info ? info->notify_server : NULL;
 }
 /* Frees a listener without clients. */
-void notify_server_free(struct notify_server **listener);
+static inline void notify_server_free(struct notify_server **place)
+{
+	ASSERT(!*place || (list_is_empty(&(*place)->clients) && !(*place)->channels));
+	mem_free(*place);
+	*place = NULL;
+}
 /* Whether the limits of pool, database and user allow `more` additional listeners besides one server for queries. */
 bool notify_server_has_room(const struct pool *pool, int64_t more);
 /* The pool's listener has no server. This server, which its client has left, has all channels of the client and becomes the listener's server. */

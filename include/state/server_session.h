@@ -20,7 +20,12 @@ extern const struct server_task task_hear;
 void server_begin(struct server *server);
 /* Whether server_reset_query is executed before the server is idle: after a session of its own (`had_session`), or always with
    server_reset_query_always. */
-bool server_wants_reset(const struct server *server, bool had_session);
+static inline bool server_wants_reset(const struct server *s, bool had_session)
+{
+	const struct settings *set = &s->peer.world->conf->settings;
+
+	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
+}
 /* The state of a server after its link: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset, or to wait for listeners) or SERVER_IDLE. */
 static inline enum server_state server_next_state(const struct server *s)
 {

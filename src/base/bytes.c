@@ -114,18 +114,6 @@ void bytes_consume(struct bytes *b, size_t size)
 		b->start = b->end = 0;
 }
 
-void bytes_free(struct bytes *b)
-{
-	mem_free(b->data);
-	*b = (struct bytes)BYTES_EMPTY;
-}
-
-void bytes_wipe(struct bytes *b)
-{
-	mem_wipe(b->data, b->capacity);
-	bytes_free(b);
-}
-
 /* ---- values for another process ---- */
 
 /*

@@ -98,12 +98,6 @@ unsigned hash_of(const void *from, size_t size)
 
 /* ---- names to objects ---- */
 
-struct index_node {
-	const char *name;
-	void *object;
-	UT_hash_handle hh;
-};
-
 bool index_put(struct index *index, struct arena *arena, const char *name, void *object)
 {
 	struct index_node *node;
@@ -122,14 +116,6 @@ bool index_put(struct index *index, struct arena *arena, const char *name, void 
 	return HASH_HAS(hh, node);
 }
 
-void *index_get(const struct index *index, const char *name)
-{
-	struct index_node *node;
-
-	HASH_FIND_STR(index->nodes, name, node);
-	return node ? node->object : NULL;
-}
-
 void **index_objects(const struct index *index, struct arena *arena, size_t *count)
 {
 	void **objects = arena_take(arena, HASH_COUNT(index->nodes) * sizeof(*objects));
@@ -140,7 +126,3 @@ void **index_objects(const struct index *index, struct arena *arena, size_t *cou
 	return objects;
 }
 
-void index_clear(struct index *index)
-{
-	HASH_CLEAR(hh, index->nodes);
-}

@@ -85,13 +85,6 @@ void secret_free(struct secret **secret)
 	*secret = NULL;
 }
 
-bool secret_is_same(const struct secret *a, const struct secret *b)
-{
-	if (!a || !b)
-		return a == b;
-	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
-}
-
 /* ---- hidden from core files ---- */
 
 void *mem_try_hidden(size_t size)
@@ -175,15 +168,6 @@ void *arena_take(struct arena *arena, size_t size)
 	memory = (char *)block->memory + block->used;
 	block->used += size;
 	return memory;
-}
-
-char *arena_copy(struct arena *arena, const void *bytes, size_t length)
-{
-	char *copy = length < SIZE_MAX / 2 ? arena_take(arena, length + 1) : NULL;
-
-	if (copy && length > 0)
-		memcpy(copy, bytes, length);
-	return copy;
 }
 
 void arena_free(struct arena **arena)

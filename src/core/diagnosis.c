@@ -53,6 +53,14 @@ static void add_longest(struct client_wait *wait, const struct pool *pool, usec_
 		 wait->client, wait->server);
 }
 
+/* Returns the setting that limits the servers of the pool: "default_pool_size" or "pool_size of the database". */
+static const char *size_setting(const struct pool *pool)
+{
+	if (pool->user->conf && pool->user->conf->pool_size != CONF_UNSET)
+		return "pool_size of the user";
+	return pool->database->conf->pool_size != CONF_UNSET ? "pool_size of the database" : "default_pool_size";
+}
+
 /* All servers of the pool are in use. */
 static void explain_size(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
@@ -62,13 +70,13 @@ static void explain_size(struct client_wait *wait, const struct pool *pool, usec
 	size_t used;
 
 	snprintf(wait->words, WAIT_WORDS, "%d of %" PRId64 " server connections are in use (%s%s)", pool->live, is_reserve_used ? size + reserve : size,
-		 pool_size_setting(pool), is_reserve_used ? " and reserve_pool_size" : "");
+		 size_setting(pool), is_reserve_used ? " and reserve_pool_size" : "");
 	if (pool_pins_text(pool, pins)) {
 		used = strlen(wait->words);
 		snprintf(wait->words + used, WAIT_WORDS - used, ", %s", pins);
 	}
 	add_longest(wait, pool, now);
-	snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", pool_size_setting(pool));
+	snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", size_setting(pool));
 }
 
 /* A server is being opened, or prepared for its next client; or the next one that is returned serves the client. */

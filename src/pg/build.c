@@ -43,23 +43,6 @@ void pg_end(struct bytes *out, size_t mark)
 		pg_u32_put(bytes_front(out) + mark, (uint32_t)length);
 }
 
-void pg_build(struct bytes *out, uint8_t type, const void *body, size_t size)
-{
-	size_t mark = pg_begin(out, type);
-
-	if (size)
-		bytes_append(out, body, size);
-	pg_end(out, mark);
-}
-
-void pg_build_string(struct bytes *out, uint8_t type, const char *text)
-{
-	size_t mark = pg_begin(out, type);
-
-	bytes_append_string(out, text);
-	pg_end(out, mark);
-}
-
 void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size)
 {
 	size_t mark = pg_begin(out, 'R');
@@ -112,15 +95,6 @@ void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const 
 	bytes_append_u32(out, (uint32_t)count);
 	for (size_t i = 0; i < count; i++)
 		bytes_append_string(out, options[i]);
-	pg_end(out, mark);
-}
-
-void pg_build_parameter_status(struct bytes *out, const char *name, const char *value)
-{
-	size_t mark = pg_begin(out, 'S');
-
-	bytes_append_string(out, name);
-	bytes_append_string(out, value);
 	pg_end(out, mark);
 }
 

@@ -359,14 +359,6 @@ void state_text_read(struct text_reading *r, const uint8_t *text, size_t size, s
 	r->opening = (size_t)(opening.at - x.begin), r->opening_size = opening.size;
 }
 
-bool state_text_begins(const uint8_t *text, size_t size)
-{
-	struct sql_lexer l = { .at = (const char *)text, .end = (const char *)text + size, .is_fragment = true };
-	struct lex_token t = lex_next(&l);
-
-	return lex_is(&t, "begin") || lex_is(&t, "start");
-}
-
 /* ---- arguments of functions ---- */
 
 /* The text is one statement, and all strings are between single quotes without escapes. */

@@ -97,14 +97,6 @@ NEVER_INLINE void latency_add_slowly(struct pool *pool, enum latency which, unsi
 	++*counter;
 }
 
-void latency_add(struct pool *pool, enum latency which, usec_t usec)
-{
-	unsigned bucket = latency_bucket(usec);
-
-	pool->pools->latency_sums.count[which][bucket]++;
-	latency_add_slowly(pool, which, bucket);
-}
-
 /* Adds to a total. What the scale of the totals cannot express is rounded at random. */
 static void add_scaled(struct latencies *l, unsigned which, struct latency_block *b, unsigned step, uint64_t more)
 {

@@ -360,18 +360,6 @@ void pool_login_forgiven(struct pool *pool)
 	pool_mark(pool);
 }
 
-void pool_mark(struct pool *pool)
-{
-	if (list_is_empty(&pool->dirty))
-		list_append(&pool->pools->dirty, &pool->dirty);
-}
-
-void pools_mark_all(struct pools *pools)
-{
-	LIST_EACH(node, &pools->all)
-		pool_mark(pool_at(node));
-}
-
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now)
 {
 	const struct pool *pool = server->pool;

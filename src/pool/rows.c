@@ -240,13 +240,6 @@ const char *pool_holding_text(const struct pool *pool, const struct user *user, 
 	return buf;
 }
 
-const char *pool_size_setting(const struct pool *pool)
-{
-	if (OF_USER(pool->user, pool_size) != CONF_UNSET)
-		return "pool_size of the user";
-	return pool->database->conf->pool_size != CONF_UNSET ? "pool_size of the database" : "default_pool_size";
-}
-
 struct pool_server *pool_longest_in_use(const struct pool *pool, enum pool_limit limit)
 {
 	const struct list *members = limit == LIMIT_USER ? &pool->user->members : &pool->database->members;

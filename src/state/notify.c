@@ -137,13 +137,6 @@ static struct notify_server *notify_server_get(struct pool *pool, struct params_
 	return info->notify_server;
 }
 
-void notify_server_free(struct notify_server **place)
-{
-	ASSERT(!*place || (list_is_empty(&(*place)->clients) && !(*place)->channels));
-	mem_free(*place);
-	*place = NULL;
-}
-
 /* Returns how many servers of these pools are servers of listeners. */
 static int64_t count_listening(const struct list *pools, size_t offset)
 {

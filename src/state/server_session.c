@@ -310,13 +310,6 @@ const struct server_task task_note = {
 
 /* ---- without a client ---- */
 
-bool server_wants_reset(const struct server *s, bool had_session)
-{
-	const struct settings *set = &s->peer.world->conf->settings;
-
-	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
-}
-
 void server_release(struct server *s)
 {
 	enum server_state next = server_next_state(s);
