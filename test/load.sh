@@ -8,6 +8,7 @@
 #	slow		1,000 clients that read a large result slowly
 #	silent		100 clients that ask for a large result and never read it
 #	dribble		1,000 clients that send one byte a second
+#	budget		50 databases with clients that always wait, on 20 servers of a real PostgreSQL (max_host_connections)
 #	copy		10 GB by COPY in each direction, between psql and a real PostgreSQL
 #
 #	lookups		an attack: one address fills the server with clients that wait for look-ups in a database that hangs

@@ -54,6 +54,18 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 	return now - (client->since > held_until ? client->since : held_until);
 }
 
+/* Puts the pool on a list of held pools, or removes it. */
+static inline void set_held(struct pool *pool, struct list *held, struct list *node, bool is_held)
+{
+	if (list_is_empty(node) != is_held)
+		return;
+	pool->pools->shortages += is_held ? 1 : -1;
+	if (is_held)
+		list_append(held, node);
+	else
+		list_remove(node);
+}
+
 /* life.c */
 /* All clients on its lists, including cancel requests. */
 static inline int pool_clients(const struct pool *pool)
@@ -69,6 +81,25 @@ static inline bool pool_is_for_internal(const struct pool *pool)
 {
 	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
+
+/* host.c */
+/* Whether no host of the pool has room for another server of this pool, also because other pools come first. Needs pool_places(). */
+bool pool_hosts_are_full(const struct pool *pool, usec_t now);
+/* Returns the idle server of another pool that can be closed to make room for this pool, or NULL. */
+struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now);
+/* Returns why pool_size or max_host_connections closes this server, which its client releases, or REASON_NONE. */
+enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now);
+/* Sets pools->are_hosts_scarce and close_above of all pools. */
+void pools_set_scarce(struct pools *pools, bool are_scarce);
+int64_t pool_close_above(const struct pool *pool);
+/* Marks the pool that comes first at the host; or at each host of the pool that has room. */
+void host_wake(const struct host *host);
+void pool_hosts_wake(const struct pool *pool);
+/* Returns the server at a host of the pool that a client has had for the longest time, or NULL. */
+struct pool_server *pool_hosts_longest_in_use(const struct pool *pool);
+void pool_places_clear(struct pool *pool);
+void hosts_count(const struct pools *pools);		/* sets `sharers` and `waiting` of each host */
+void hosts_maintain(struct pools *pools);		/* closes idle servers of hosts that exceed max_host_connections */
 
 /* schedule.c */
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */

@@ -33,7 +33,7 @@ enum server_state {
 	SERVER_STATES
 };
 enum pool_limit {
-	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING,
+	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_HOST, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING,
 	POOL_LIMITS
 };
 /* Why a client keeps its server between transactions: bits of pool_client.pins, and the number of each bit. */
@@ -114,7 +114,7 @@ struct pool_allowance {
 struct pool {
 	struct pools *pools;
 	struct list node, of_database, of_user, dirty;	/* in the list of all pools; of the database; of the user; of pools to be scheduled */
-	struct list held_by_database, held_by_user;
+	struct list held_by_database, held_by_user, held_by_host;
 	struct database *database;
 	struct user *user;
 	struct list clients[CLIENT_STATES];
@@ -146,6 +146,9 @@ struct pool {
 	uint8_t login_failure;			/* enum login_failure of the last failure */
 	int logins_succeeded;			/* logins since the last failure, up to LOGINS_AT_ONCE: one more than these may be in progress at
 						   a time */
+	int64_t close_above;			/* pool_server_is_spent() looks closer at a server of a pool with more servers than this */
+	unsigned place_count;
+	struct host_place *places;		/* its hosts (pool/host.h), in the order of the list; NULL: not made yet */
 	unsigned generation;			/* incremented when a RELOAD changes where its servers connect to */
 	usec_t idle_since;			/* when the last client or server left; 0: in use */
 	usec_t last_lifetime_close;
@@ -183,6 +186,7 @@ struct pool_server {
 	struct pool_client *link;
 	const struct pool_client *last;		/* with session_state = full: the client that was linked last; NULL: unknown, or ended */
 	const struct params *startup;		/* the start-up parameters that it was opened with; set before init */
+	struct host *host;			/* where it counts for max_host_connections; NULL: nowhere. Set by pool_server_set_host() */
 	uint32_t dedicated;			/* the number of the client that it was opened for; set before init */
 	bool lent;				/* has served a client */
 	bool for_internal;			/* was opened for internal requests, and no client has used it */
@@ -224,7 +228,11 @@ struct pools {
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */
 	struct user *users;
-	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to */
+	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to, and hosts of servers */
+	struct list held;			/* pools that max_host_connections holds back, longest held first */
+	int shortages;				/* how many times a pool is on a list of held pools, and how many hosts exceed max_host_connections */
+	int hosts_exceeded;			/* the latter */
+	bool are_hosts_scarce;			/* max_host_connections may claim a server that is released: set when a pool waits, cleared in a tick */
 	struct pool *by_key;
 	struct list all;			/* pools in order of creation */
 	struct list dirty;			/* to be scheduled this turn */
@@ -385,7 +393,7 @@ static inline void pools_mark_all(struct pools *pools)
 
 /* The verdict of the scheduler, a pure function of the view. */
 enum pool_action {
-	POOL_HOLD, POOL_LEND, POOL_TEST, POOL_DIAL, POOL_REPLACE, POOL_EVICT_FOR_DATABASE, POOL_EVICT_FOR_USER, POOL_REFUSE
+	POOL_HOLD, POOL_LEND, POOL_TEST, POOL_DIAL, POOL_REPLACE, POOL_EVICT_FOR_DATABASE, POOL_EVICT_FOR_USER, POOL_EVICT_FOR_HOST, POOL_REFUSE
 };
 struct pool_view {
 	usec_t now, oldest_wait;		/* how long the first client of the queue has waited */
@@ -403,6 +411,7 @@ struct pool_view {
 	int64_t size, reserve;			/* size 0: unlimited */
 	int64_t database_servers, database_limit, user_servers, user_limit;	/* limit 0: unlimited */
 	int64_t database_evictable, user_evictable;	/* idle servers of other pools under the same limit */
+	bool host_full, host_evictable;		/* max_host_connections leaves the pool no room at any host; an idle server of another pool can make room */
 	int64_t internal_servers, internal_limit;	/* max_auth_query_connections; limit 0: a new server does not count for it */
 };
 struct pool_verdict {

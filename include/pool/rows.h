@@ -18,6 +18,7 @@ struct pool_row {
 	const char *link;			/* NULL if the pool is not in session mode */
 	const char *state;			/* NULL in session mode */
 	int64_t size, min_size, reserve;
+	int64_t host_share;			/* servers that the pool keeps while others wait for its hosts; 0: no limit */
 	int pinned;				/* clients that keep their server */
 	int listening;				/* clients that LISTEN */
 	uint64_t notifications;			/* sent to listening clients */
@@ -38,6 +39,13 @@ struct database_row {
 	const struct stats_history *stats;
 };
 
+struct host_row {
+	const char *name;			/* with the port */
+	int servers, pools, waiting_pools;	/* pools: with servers, or waiting for room */
+	int64_t max_servers;			/* 0: unlimited */
+	bool is_unreachable;			/* connecting has failed within server_login_retry */
+};
+
 struct user_row {
 	int64_t size, reserve;			/* CONF_UNSET: not set */
 	const char *mode, *link, *state;	/* NULL: not set */
@@ -51,6 +59,7 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 /* Adds up the numbers of clients and servers of all pools but the console; the other members of the sum are 0, and longest_wait is the longest. */
 void pools_sum_row(const struct pools *pools, usec_t now, struct pool_row *sum);
 bool databases_each_row(const struct pools *pools, void (*give)(void *context, const struct database_row *row), void *context);
+bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct host_row *row), void *context);
 /* Fills the row for any name, also of an unknown user. */
 void user_row_of(const struct pools *pools, const char *name, struct user_row *row);
 /* Sums the statistics of all databases. Their periods end together; the first period of a new database is shorter and counts

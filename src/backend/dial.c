@@ -37,11 +37,6 @@
 #define WAY_LEAST (USEC / 2)		/* for one address; a name with very many addresses is not tried to the last address */
 #define USELESS_MOST USEC		/* for a dial whose server would be closed at once, because it has a close_reason */
 
-struct host_place {
-	struct host *host;		/* held */
-	usec_t failed_at;		/* time of the last failed login of this pool; 0: it works, or was not tried */
-};
-
 struct dead_address {
 	struct brief_address address;
 	usec_t since;
@@ -60,43 +55,7 @@ void dial_step_to(struct dial *d, enum dial_step step)
 	d->step = (enum dial_step)state_move(steps, DIAL_STEPS, d->step, step);
 }
 
-/* ---- hosts that pools share ---- */
-
-#define PORT_MOST 16		/* digits of a port, and the colon before them */
-
-/* Returns the host with this name and port, and adds a reference. NULL: no memory. */
-static struct host *host_hold(struct host **table, const char *name, int port)
-{
-	size_t size = strlen(name) + PORT_MOST, length;
-	struct host *made = mem_try(sizeof(*made) + size), *host;
-
-	if (!made)
-		return NULL;
-	length = (size_t)snprintf(made->key, size, "%s:%d", name, port);
-	HASH_FIND(hh, *table, made->key, length, host);
-	if (host) {
-		mem_free(made);
-	} else {
-		host = made;
-		host->table = table;
-		HASH_ADD_KEYPTR(hh, *table, host->key, length, host);
-		if (!HASH_HAS(hh, host)) {
-			mem_free(host);
-			return NULL;
-		}
-	}
-	host->users++;
-	return host;
-}
-
 /* ---- the list of hosts of a pool ---- */
-
-static const char *name_of(const struct server *s, const struct conf_host *host)
-{
-	const char *sockets = s->peer.world->conf->settings.unix_socket_dir;
-
-	return host->name ? host->name : sockets ? sockets : "/tmp";
-}
 
 static struct hosts *hosts_of(const struct server *s)
 {
@@ -108,32 +67,35 @@ static struct hosts *hosts_of(const struct server *s)
 
 void hosts_clear(struct hosts *hosts)
 {
-	for (unsigned i = 0; i < hosts->count; i++) {
-		struct host *host = hosts->places[i].host;
-
-		if (--host->users > 0)
-			continue;
-		HASH_DELETE(hh, *host->table, host);
-		mem_free(host);
-	}
-	mem_free(hosts->places);
 	mem_free(hosts->dead);
-	*hosts = (struct hosts){ .count = 0 };
+	*hosts = (struct hosts){ .next = 0 };
 }
 
-/* Copies the host at the present place of the order to dial->host. False: the list has become shorter. */
+/* Begins with the first host from the present place of the order on whose budget is not used up. False: there is none, or the list has become
+   shorter. */
 static bool use_host(struct server *s)
 {
-	const struct conf_database *conf = s->pooled.pool->database->conf;
+	const struct pool *pool = s->pooled.pool;
 	struct dial *d = s->dial;
-	unsigned at = d->order[d->order_at];
 
-	if (at >= conf->host_count)
-		return false;
-	text_copy(d->host, sizeof(d->host), name_of(s, &conf->hosts[at]));
-	d->port = conf->hosts[at].port;
-	d->is_reached = false;
-	return true;
+	for (;; d->order_at++) {
+		unsigned at = d->order[d->order_at];
+		struct host *host = at < pool->place_count && at < pool->database->conf->host_count ? pool->places[at].host : NULL;
+
+		if (!host)
+			return false;
+		if (host == s->pooled.host || !host_is_full(host)) {
+			pool_server_set_host(&s->pooled, host);
+			d->port = pool->database->conf->hosts[at].port;
+			/* the key without the port */
+			snprintf(d->host, sizeof(d->host), "%.*s", (int)(strrchr(host->key, ':') - host->key), host->key);
+			d->is_reached = false;
+			return true;
+		}
+		d->has_skipped = true;
+		if (d->order_at + 1 == d->order_count)
+			return false;
+	}
 }
 
 /* Whether a failure was less than server_login_retry ago. */
@@ -144,46 +106,30 @@ static bool is_recent(const struct server *s, usec_t failed_at)
 	return failed_at > 0 && w->now - failed_at < w->conf->settings.server_login_retry;
 }
 
-/* Sorts the list into the order in which this dial tries it, and copies its first host to dial->host. False: no memory. */
+/* Sorts the list into the order in which this dial tries it. False: no memory. */
 static bool begin_hosts(struct server *s)
 {
 	struct dial *d = s->dial;
-	const struct conf_database *conf = s->pooled.pool->database->conf;
+	struct pool *pool = s->pooled.pool;
+	const struct conf_database *conf = pool->database->conf;
 	unsigned count = conf->host_count, found = 0;
 	struct hosts *hosts = hosts_of(s);
 
 	d->order = mem_try(count * sizeof(*d->order));
-	if (!hosts || !d->order)
+	if (!hosts || !d->order || !pool_places(pool))
 		return false;
-	/* the first dial of the pool makes the places */
-	if (hosts->count != count) {
-		hosts_clear(hosts);
-		hosts->places = mem_try(count * sizeof(*hosts->places));
-		for (; hosts->places && hosts->count < count; hosts->count++) {
-			const struct conf_host *host = &conf->hosts[hosts->count];
-
-			hosts->places[hosts->count].host = host_hold(&s->pooled.pool->pools->hosts, name_of(s, host), host->port);
-			if (!hosts->places[hosts->count].host)
-				break;
-		}
-		if (hosts->count != count) {
-			hosts_clear(hosts);
-			return false;
-		}
-	}
 	for (int dead = 0; dead < 2; dead++) {
 		for (unsigned i = 0; i < count; i++) {
 			unsigned at = (hosts->next + i) % count;
-			const struct host_place *place = &hosts->places[at];
 
-			if ((is_recent(s, place->failed_at) || is_recent(s, place->host->unreachable_since)) == dead)
+			if (host_place_has_failed(pool->pools, &pool->places[at], s->peer.world->now) == dead)
 				d->order[found++] = at;
 		}
 	}
 	d->order_count = count;
 	if (conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
 		hosts->next = (d->order[0] + 1) % count;
-	return use_host(s);
+	return true;
 }
 
 /* Returns the number of hosts after the present host. */
@@ -192,7 +138,7 @@ static unsigned hosts_left(const struct server *s)
 	return s->dial->order_count > 0 ? s->dial->order_count - 1 - s->dial->order_at : 0;
 }
 
-/* Copies the next host to dial->host. False: there is none, or a RELOAD has changed the list. */
+/* Goes on to the next host. False: there is none, or a RELOAD has changed the list. */
 static bool next_host(struct server *s)
 {
 	if (hosts_left(s) == 0 || s->dial->generation != s->pooled.pool->generation)
@@ -241,24 +187,25 @@ void hosts_note(struct server *s, enum host_note note)
 {
 	struct dial *d = s->dial;
 	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
+	const struct pool *pool = s->pooled.pool;
 	unsigned at = hosts ? d->order[d->order_at] : 0;
 	bool works = note == HOST_WORKS;
 
 	d->is_reached |= note == HOST_REACHED;
-	if (!hosts || at >= hosts->count)
+	if (!hosts || at >= pool->place_count)
 		return;
 	if (note == HOST_REACHED) {
-		hosts->places[at].host->unreachable_since = 0;
+		pool->places[at].host->unreachable_since = 0;
 		return;
 	}
-	hosts->places[at].failed_at = works ? 0 : s->peer.world->now;
+	pool->places[at].failed_at = works ? 0 : s->peer.world->now;
 	if (!d->is_reached)
-		hosts->places[at].host->unreachable_since = works ? 0 : s->peer.world->now;
-	if (s->pooled.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
+		pool->places[at].host->unreachable_since = works ? 0 : s->peer.world->now;
+	if (pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
 		if (works)
 			hosts->next = at;
 		else if (hosts->next == at)
-			hosts->next = (at + 1) % hosts->count;
+			hosts->next = (at + 1) % pool->place_count;
 	}
 }
 
@@ -331,12 +278,15 @@ static void note_dead_address(struct server *s, enum close_reason why, const cha
 			 (long long)(w->now_wall - s->peer.connected_at) / USEC);
 }
 
-/* Tries the next host of the list. False: there is none. */
+/* Tries the next host of the list. False: there is none. If the others were only skipped, the login says nothing about the server, and ends. */
 static bool try_next_host(struct server *s)
 {
 	hosts_note(s, HOST_FAILS);
-	if (!next_host(s))
-		return false;
+	if (!next_host(s)) {
+		if (s->dial->has_skipped)
+			server_end(s, REASON_HOSTS_FULL, NULL);
+		return s->dial->has_skipped;
+	}
 	forget_addresses(s->dial);
 	find_address(s);
 	return true;
@@ -468,6 +418,10 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		bytes_append(&s->dial->kept, bytes_front(kept), bytes_size(kept));
 	if (s->dial->kept.failed || !begin_hosts(s)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	if (!use_host(s)) {
+		server_end(s, REASON_HOSTS_FULL, NULL);
 		return;
 	}
 	find_address(s);

@@ -8,6 +8,7 @@
 
 #include "auth/login_state.h"
 #include "backend/server_info.h"
+#include "pool/host.h"
 #include "pool/rows.h"
 #include "prepared/prepared.h"
 #include "state/session_state.h"
@@ -123,6 +124,11 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		pool_holding_text(pool, pool->user, pool->held_by == LIMIT_USER ? HOLDING_USER_SERVERS : HOLDING_DATABASE_SERVERS, wait->words);
 		add_longest(wait, pool, now);
 		snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", wait->on);
+		break;
+	case LIMIT_HOST:
+		pool_hosts_text(pool, wait->words, WAIT_WORDS);
+		add_longest(wait, pool, now);
+		snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise max_host_connections.");
 		break;
 	case LIMIT_INTERNAL:
 		snprintf(wait->words, WAIT_WORDS, "look-ups with auth_query have %d of %" PRId64 " server connections (max_auth_query_connections)",

@@ -22,6 +22,7 @@
 #include "cancel/cancel.h"
 #include "conn/client.h"
 #include "login/login.h"
+#include "pool/host.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
 #include "state/server_session.h"
@@ -649,6 +650,7 @@ void server_pack(struct sender *sender, struct bytes *out, const struct server *
 	pack_blob(out, s->cancel_key, s->cancel_key ? s->cancel_key_size : 0);
 	pack_text(out, s->host);
 	pack_blob(out, s->address ? &s->address->u : NULL, s->address ? s->address->size : 0);
+	pack_text(out, s->pooled.host ? s->pooled.host->key : NULL);
 	prepared_server_pack(sender, out, s);
 	pack_text(out, listener ? listener->marker : NULL);
 }
@@ -731,7 +733,7 @@ static void server_address_unpack(struct unpack *in, struct server *s)
 	key = unpack_blob(in, &key_size);
 	host = unpack_text(in);
 	address = unpack_blob(in, &address_size);
-	in->bad |= address_size > sizeof(s->address->u);
+	in->bad |= address_size > sizeof(s->address->u) || !pool_server_restore_host(&s->pooled, unpack_text(in));
 	if (in->bad)
 		return;
 	s->cancel_key = key_size > 0 ? mem_try(key_size) : NULL;

@@ -5,6 +5,7 @@
  * unauthenticated clients. Every count is the length of a list or a sum of such lengths, and is changed only here, so it cannot
  * drift. The tables in include/tbl define the allowed moves; any other move is a bug of pgweir.
  */
+#include "pool/host.h"
 #include "pool/inside.h"
 
 #include "base/assert.h"
@@ -114,6 +115,9 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 	if (client->pool) {
 		client->pool->dedicated -= client->dedicated != 0;
 		client->pool->internal_requests -= client->is_internal;
+		/* without clients the pool waits for no limit */
+		if (client->pool->held_by != LIMIT_NONE)
+			pool_mark(client->pool);
 		note_use(client->pool, now);
 	}
 }
@@ -191,6 +195,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 {
 	list_init(&server->node);
 	server->pool = pool;
+	server->host = NULL;
 	server->link = NULL;
 	server->last = NULL;
 	server->state = SERVER_LOGIN;
@@ -208,19 +213,29 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	note_use(pool, now);
 }
 
+/* Marks the pools that wait for a server under a limit that this server counts for. */
+static NEVER_INLINE void wake_held(const struct pool_server *server)
+{
+	LIST_EACH(node, &server->pool->database->held)
+		pool_mark(LIST_OBJECT(node, struct pool, held_by_database));
+	LIST_EACH(node, &server->pool->user->held)
+		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
+	if (server->host)
+		host_wake(server->host);
+}
+
 /* A server is free or closed: marks its pool if the scheduler has something to do for it, and the pools that the limits held
    back. In the common case no client waits when a server is returned. */
-static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
+static ALWAYS_INLINE void wake(const struct pool_server *server, bool is_gone)
 {
+	struct pool *pool = server->pool;
 	const int *clients = pool->client_count;
 
 	if (is_gone || clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] > 0 ||
 	    pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool))
 		pool_mark(pool);
-	LIST_EACH(node, &pool->database->held)
-		pool_mark(LIST_OBJECT(node, struct pool, held_by_database));
-	LIST_EACH(node, &pool->user->held)
-		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
+	if (pool->pools->shortages > 0)
+		wake_held(server);
 }
 
 static void server_bury(struct pool_server *server, usec_t now)
@@ -265,7 +280,9 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 	if (state == SERVER_IDLE && server->close_reason != REASON_NONE)
 		pool->idle_marked = true;
 	if (state == SERVER_IDLE || state == SERVER_DEAD)
-		wake(pool, state == SERVER_DEAD);
+		wake(server, state == SERVER_DEAD);
+	if (state == SERVER_DEAD)
+		pool_server_set_host(server, NULL);
 }
 
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now)
@@ -364,7 +381,6 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 {
 	const struct pool *pool = server->pool;
 	usec_t lifetime = pool->allowed.server_lifetime;
-	int64_t size = pool->allowed.size;
 
 	if (server->close_reason != REASON_NONE)
 		return (enum close_reason)server->close_reason;
@@ -374,11 +390,9 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 		return REASON_PAUSE_MODE;
 	/* At least lifetime / size passes between two closes, so that a pool does not lose all servers at the same time. */
 	if (lifetime == 0 ? server->lent : server->opened != 0 && now - server->opened >= lifetime &&
-					   now - pool->last_lifetime_close >= lifetime / (size > 0 ? size : pool->live))
+					   now - pool->last_lifetime_close >= lifetime / (pool->allowed.size > 0 ? pool->allowed.size : pool->live))
 		return REASON_SERVER_LIFETIME;
-	if (size > 0 && pool->live > size + pool->allowed.reserve)
-		return REASON_TOO_MANY_SERVERS;
-	return REASON_NONE;
+	return pool->live > pool->close_above ? pool_server_is_claimed(server, now) : REASON_NONE;
 }
 
 /* ---- pins ---- */
@@ -487,16 +501,18 @@ static void check_server(const struct pool *pool, const struct pool_server *serv
 	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
 }
 
-static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal)
+static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal, int *held)
 {
 	struct pool_allowance now = pool_allowance_of(pool);
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
 	int dedicated = 0, pinned = 0, internal_requests = 0, cancel_logins = 0, live = 0;
 
 	ASSERT(pool->pools == pools);
+	*held += !list_is_empty(&pool->held_by_database) + !list_is_empty(&pool->held_by_user) + !list_is_empty(&pool->held_by_host);
 	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
 	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
 	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
+	ASSERT(pool->close_above == pool_close_above(pool));
 	ASSERT(now.min_size == pool->allowed.min_size && now.max_pinned == pool->allowed.max_pinned);
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		usec_t since = INT64_MIN;
@@ -543,9 +559,28 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
 }
 
+static void check_host(const struct host *host)
+{
+	int servers = 0, places = 0;
+
+	LIST_EACH(node, &host->pools->all) {
+		const struct pool *pool = pool_at(node);
+
+		for (unsigned i = 0; i < pool->place_count; i++)
+			places += pool->places[i].host == host;
+		for (int state = 0; state < SERVER_STATES; state++) {
+			LIST_EACH(server, &pool->servers[state]) {
+				servers += server_at(server)->host == host;
+				ASSERT(!server_at(server)->is_cancel || !server_at(server)->host);
+			}
+		}
+	}
+	ASSERT(servers == host->servers && servers + places == host->users);
+}
+
 void pools_check(const struct pools *pools)
 {
-	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0;
+	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0, held = pools->hosts_exceeded;
 
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		int count = 0;
@@ -558,7 +593,7 @@ void pools_check(const struct pools *pools)
 		clients += !is_cancel_state((unsigned)state) ? count : 0;
 	}
 	LIST_EACH(node, &pools->all) {
-		check_pool(pools, pool_at(node), &for_internal);
+		check_pool(pools, pool_at(node), &for_internal, &held);
 		for (int state = 0; state < CLIENT_STATES; state++)
 			clients += !is_cancel_state((unsigned)state) ? pool_at(node)->client_count[state] : 0;
 		clients -= pool_at(node)->internal_requests;
@@ -566,7 +601,10 @@ void pools_check(const struct pools *pools)
 	}
 	ASSERT(clients == pools->clients);
 	ASSERT(for_internal == pools->internal_servers);
+	ASSERT(held == pools->shortages);
 	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
+	for (const struct host *host = pools->hosts; host; host = host->hh.next)
+		check_host(host);
 	for (const struct database *database = pools->databases; database; database = database->hh.next) {
 		int servers = 0, counted_here = 0;
 

@@ -70,8 +70,10 @@ static void pool_free(struct pool *pool)
 	list_remove(&pool->of_database);
 	list_remove(&pool->of_user);
 	list_remove(&pool->dirty);
-	list_remove(&pool->held_by_database);
-	list_remove(&pool->held_by_user);
+	set_held(pool, NULL, &pool->held_by_database, false);
+	set_held(pool, NULL, &pool->held_by_user, false);
+	set_held(pool, NULL, &pool->held_by_host, false);
+	pool_places_clear(pool);
 	pool->user->pools--;
 	pools->latency_sums.at_once += pool->served_at_once;
 	mem_free(pool->latencies);
@@ -106,6 +108,7 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	list_init(&pools->all);
 	list_init(&pools->dirty);
 	list_init(&pools->drains);
+	list_init(&pools->held);
 	for (int state = 0; state < CLIENT_STATES; state++)
 		list_init(&pools->unauthenticated[state]);
 	pools->stats_at = pools->maintained_at = now;
@@ -363,11 +366,13 @@ struct pool *pool_get(struct database *database, struct user *user, bool is_inte
 	list_init(&pool->dirty);
 	list_init(&pool->held_by_database);
 	list_init(&pool->held_by_user);
+	list_init(&pool->held_by_host);
 	list_append(&pools->all, &pool->node);
 	list_append(&database->members, &pool->of_database);
 	list_append(&user->members, &pool->of_user);
 	user->pools++;
 	pool->allowed = pool_allowance_of(pool);
+	pool->close_above = pool_close_above(pool);
 	return pool;
 }
 
@@ -612,6 +617,7 @@ static void renew(struct pool *pool)
 	bool had_sessions = pool->allowed.mode == MODE_SESSION, kept_state = pool_keeps_state(pool);
 
 	pool->allowed = pool_allowance_of(pool);
+	pool->close_above = pool_close_above(pool);
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
 		pool_retire(pool, REASON_OBSOLETE, REASON_OBSOLETE, true);
 	/* clients have ended that the pool did not record while session_state was not full */
@@ -631,6 +637,7 @@ static void database_renew_allowances(struct database *database)
 static void pool_unlearn(struct pool *pool)
 {
 	pool_login_forgiven(pool);
+	pool_places_clear(pool);
 	pool->logins_succeeded = 0;
 	pool->generation++;
 }

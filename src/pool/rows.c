@@ -4,6 +4,7 @@
 #include "pool/rows.h"
 
 #include "base/mem.h"
+#include "pool/host.h"
 #include "pool/inside.h"
 
 #include <inttypes.h>
@@ -87,11 +88,25 @@ static int compare_pools(const void *a, const void *b)
 /* The setting or condition that keeps the clients of a pool waiting. */
 const char *const pool_limit_names[POOL_LIMITS] = {
 	[LIMIT_POOL_SIZE] = "pool_size", [LIMIT_DATABASE] = "max_db_connections", [LIMIT_USER] = "max_user_connections",
+	[LIMIT_HOST] = "max_host_connections",
 	[LIMIT_INTERNAL] = "max_auth_query_connections", [LIMIT_ONE_LOGIN] = "server login", [LIMIT_LOGIN_RETRY] = "server_login_retry",
 	[LIMIT_PAUSED] = "pause", [LIMIT_DRAINING] = "shutdown",
 };
 /* The queues: look-ups, queries and logins. */
 static const enum client_state queues[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
+
+/* The hosts' servers divided by the pools that use them, rounded up. hosts_count() was called. */
+static int64_t host_share_of(const struct pool *pool)
+{
+	int64_t limit = pool->pools->conf->settings.max_host_connections, share = 0;
+
+	for (unsigned i = 0; limit > 0 && i < pool->place_count; i++) {
+		int64_t sharers = pool->places[i].host->sharers > 0 ? pool->places[i].host->sharers : 1;
+
+		share += (limit + sharers - 1) / sharers;
+	}
+	return share;
+}
 
 static void fill_row(const struct pool *pool, usec_t now, struct pool_row *row)
 {
@@ -133,6 +148,7 @@ static void fill_row(const struct pool *pool, usec_t now, struct pool_row *row)
 		.size = pool->allowed.size,
 		.min_size = pool->allowed.min_size,
 		.reserve = pool->allowed.reserve,
+		.host_share = host_share_of(pool),
 		.pinned = pool->pinned,
 		.listening = pool->listening,
 		.notifications = pool->notifications,
@@ -156,6 +172,7 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 	LIST_EACH(node, &pools->all)
 		sorted[count++] = pool_at(node);
 	qsort(sorted, count, sizeof(*sorted), compare_pools);
+	hosts_count(pools);
 	for (size_t i = 0; i < count; i++) {
 		fill_row(sorted[i], now, &row);
 		give(context, &row);
@@ -245,6 +262,8 @@ struct pool_server *pool_longest_in_use(const struct pool *pool, enum pool_limit
 	const struct list *members = limit == LIMIT_USER ? &pool->user->members : &pool->database->members;
 	struct pool_server *longest = NULL;
 
+	if (limit == LIMIT_HOST)
+		return pool_hosts_longest_in_use(pool);
 	/* the list of a state is in the order of its beginning */
 	if (limit != LIMIT_DATABASE && limit != LIMIT_USER) {
 		struct list *first = list_first(&pool->servers[SERVER_ACTIVE]);
@@ -329,6 +348,45 @@ void pools_sum_stats(const struct pools *pools, struct stats_history *sum)
 		if (sum->older_at == 0 || stats_since(one) < sum->older_at)
 			sum->older_at = stats_since(one);
 	}
+}
+
+/* ---- hosts ---- */
+
+static int compare_hosts(const void *a, const void *b)
+{
+	const struct host *const *one = a, *const *other = b;
+
+	return strcmp((*one)->key, (*other)->key);
+}
+
+bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct host_row *row), void *context)
+{
+	const struct host **sorted = mem_try((HASH_COUNT(pools->hosts) + 1) * sizeof(*sorted));
+	const struct settings *set = &pools->conf->settings;
+	size_t count = 0;
+
+	if (!sorted)
+		return false;
+	hosts_count(pools);
+	for (const struct host *host = pools->hosts; host; host = host->hh.next)
+		sorted[count++] = host;
+	if (count > 0)
+		qsort(sorted, count, sizeof(*sorted), compare_hosts);
+	for (size_t i = 0; i < count; i++) {
+		const struct host *host = sorted[i];
+		struct host_row row = {
+			.name = host->key,
+			.servers = host->servers,
+			.pools = host->sharers,
+			.waiting_pools = host->waiting,
+			.max_servers = set->max_host_connections,
+			.is_unreachable = host->unreachable_since > 0 && now - host->unreachable_since < set->server_login_retry,
+		};
+
+		give(context, &row);
+	}
+	mem_free(sorted);
+	return true;
 }
 
 /* ---- users ---- */

@@ -10,15 +10,17 @@
  * Cancel requests come first and ignore the limits of servers, because they are needed most when a pool is full. At most twice
  * the pool size of connections for cancel requests are open at a time.
  *
- * Invariants: pool_match, pool_look and pool_decide change nothing. A pool that waits for a limit of its database or user is on
+ * Invariants: pool_match, pool_look and pool_decide change nothing. A pool that waits for a limit of its database, user or hosts is on
  * the list of held pools of that limit, longest held first, and is marked as soon as a server under that limit becomes idle or
- * ends.
+ * ends; under max_host_connections only the pool that comes first (host.c).
  */
+#include "pool/host.h"
 #include "pool/inside.h"
 
 #include "base/assert.h"
 #include "base/inline.h"
 
+#define SETTINGS(pool) (&(pool)->pools->conf->settings)
 #define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room core */
 #define PERIODS_MOST 200			/* pools whose latency period ends in one tick: a microsecond or two each */
 #define FULL_LASTS (15 * USEC)		/* how long a server that was full gets one connection at a time */
@@ -310,6 +312,8 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 		view->database_evictable = evictable(pool, false, &longest);
 	if (is_reached(view->user_servers, view->user_limit))
 		view->user_evictable = evictable(pool, true, &longest);
+	view->host_full = pool_hosts_are_full(pool, now);
+	view->host_evictable = view->host_full && pool_hosts_evictable(pool, now);
 }
 
 /* ---- the verdict ---- */
@@ -369,15 +373,20 @@ static struct pool_verdict decide_room(const struct pool_view *v, bool for_login
 		return verdict(POOL_HOLD, LIMIT_DATABASE);
 	if (over_user > own + v->user_evictable)
 		return verdict(POOL_HOLD, LIMIT_USER);
+	/* after the other limits: a pool that waits for a host takes the next room there */
+	if (v->host_full && own == 0 && !v->host_evictable)
+		return verdict(POOL_HOLD, LIMIT_HOST);
 	/* pools_maintain makes room: it closes idle servers that only internal requests have used */
 	if (is_reached(v->internal_servers, v->internal_limit))
 		return verdict(POOL_HOLD, LIMIT_INTERNAL);
-	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0))
+	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0 || v->host_full))
 		return verdict(POOL_REPLACE, LIMIT_NONE);
 	if (over_database > 0)
 		return verdict(POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
 	if (over_user > 0)
 		return verdict(POOL_EVICT_FOR_USER, LIMIT_USER);
+	if (v->host_full)
+		return verdict(POOL_EVICT_FOR_HOST, LIMIT_HOST);
 	return open;
 }
 
@@ -420,14 +429,6 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 
 /* ---- carrying verdicts out ---- */
 
-static void set_held(struct list *held, struct list *node, bool is_held)
-{
-	if (!is_held)
-		list_remove(node);
-	else if (list_is_empty(node))
-		list_append(held, node);
-}
-
 /* Carries out one verdict. Returns false when the pool is done for this turn. */
 static bool step(struct pool *pool, usec_t now)
 {
@@ -437,10 +438,12 @@ static bool step(struct pool *pool, usec_t now)
 	struct pool_view view;
 	struct pool_match match;
 	struct pool_verdict verdict;
-	bool is_hold, is_draining, had_failed = pool->login_failed;
+	bool is_hold, is_draining, had_failed = pool->login_failed, was_held = !list_is_empty(&pool->held_by_host);
 	int live = pool->live;
 	usec_t waiting_since;
 
+	if (SETTINGS(pool)->max_host_connections > 0 && !pool->database->is_console)
+		pool_places(pool);
 	pool_look(pool, now, &view);
 	verdict = pool_decide(&view);
 	is_hold = verdict.action == POOL_HOLD;
@@ -448,11 +451,16 @@ static bool step(struct pool *pool, usec_t now)
 	if (verdict.action != POOL_LEND)
 		pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
 	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
-	set_held(&pool->database->held, &pool->held_by_database, pool->held_by == LIMIT_DATABASE);
-	set_held(&pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
+	set_held(pool, &pool->database->held, &pool->held_by_database, pool->held_by == LIMIT_DATABASE);
+	set_held(pool, &pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
+	set_held(pool, &pool->pools->held, &pool->held_by_host, pool->held_by == LIMIT_HOST);
+	if (pool->held_by == LIMIT_HOST && !pool->pools->are_hosts_scarce)
+		pools_set_scarce(pool->pools, true);
 	if (is_hold) {
+		if (was_held && verdict.limit != LIMIT_HOST)
+			pool_hosts_wake(pool);
 		/* a server that a client with pins gives back can work for another client */
-		if (verdict.limit != LIMIT_POOL_SIZE && verdict.limit != LIMIT_DATABASE && verdict.limit != LIMIT_USER)
+		if (verdict.limit != LIMIT_POOL_SIZE && verdict.limit != LIMIT_DATABASE && verdict.limit != LIMIT_USER && verdict.limit != LIMIT_HOST)
 			return false;
 		return pool->pinned > 0 && view.waiting > view.covered && ops->yield(pool);
 	}
@@ -473,13 +481,19 @@ static bool step(struct pool *pool, usec_t now)
 		if (verdict.from_reserve)
 			ops->take_reserve(pool, query ? query : login);
 		ops->dial(pool, verdict.for_login ? login : match.unserved);
+		if (was_held)
+			pool_hosts_wake(pool);
 		return pool->live > live || (pool->login_failed && !had_failed);
 	case POOL_REPLACE:
 		return server_drop(pool_longest_idle(pool),
 				   match.unserved && match.unserved->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
 	case POOL_EVICT_FOR_DATABASE:
 	case POOL_EVICT_FOR_USER:
-		evictable(pool, verdict.action == POOL_EVICT_FOR_USER, &victim);
+	case POOL_EVICT_FOR_HOST:
+		if (verdict.action == POOL_EVICT_FOR_HOST)
+			victim = pool_hosts_evictable(pool, now);
+		else
+			evictable(pool, verdict.action == POOL_EVICT_FOR_USER, &victim);
 		return victim && server_drop(victim, REASON_EVICTED);
 	case POOL_REFUSE:
 		is_draining = verdict.limit == LIMIT_DRAINING;
@@ -566,8 +580,6 @@ void pools_schedule_marked(struct pools *pools, usec_t now)
  *
  * Invariant: this part closes only servers without a client and refuses only clients without a server.
  */
-#define SETTINGS(pool) (&(pool)->pools->conf->settings)
-
 /* Closes unused servers that have reached server_lifetime, the server that was opened first at first. At least lifetime / size passes between two
    closes, so that a pool does not lose all its servers at the same time. */
 static void close_aged(struct pool *pool, usec_t now)
@@ -625,7 +637,8 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	if ((!is_below_floor && !pool->login_failed) || pool_is_held(pool) ||
 	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
 	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
-	    (pool_is_for_internal(pool) && is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)))
+	    (pool_is_for_internal(pool) && is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)) ||
+	    (SETTINGS(pool)->max_host_connections > 0 && pool_places(pool) && pool_hosts_are_full(pool, now)))
 		return;
 	/* min_pool_size: one server at a time, and only if no client waits. */
 	if (is_below_floor && !(pool->login_failed && now - pool->login_failed_at < settings->server_login_retry) &&
@@ -765,8 +778,10 @@ bool pools_maintain(struct pools *pools, usec_t now)
 		if (periods < PERIODS_MOST)
 			periods += latency_period_end(pool, now);
 	}
-	if (!pools->suspended)
+	if (!pools->suspended) {
+		hosts_maintain(pools);
 		registry_sweep(pools, now);
+	}
 	pools->internal_servers_missed = false;
 	pools->maintained_at = now;
 	if (now - pools->stats_at < pools->conf->settings.stats_period)

@@ -116,6 +116,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define ROW_TOTAL struct count_row
 #define ROW_VERIFIER struct verify_view
 #define ROW_ADDRESS struct address_row
+#define ROW_HOST struct host_row
 #define ROW_PIN struct connection_row
 #define ROW_DRAIN struct drain
 #define ROW_REASON struct reason_row

@@ -177,6 +177,7 @@ static void give_pool(void *context, const struct pool_row *row)
 }
 
 static void give_database(void *context, const struct database_row *row) { show_row(context, row); }
+static void give_host(void *context, const struct host_row *row) { show_row(context, row); }
 
 static void show_pools(const struct show *s)
 {
@@ -191,6 +192,14 @@ static void show_databases(const struct show *s)
 	struct show copy = *s;
 
 	if (!databases_each_row(s->world->pools, give_database, &copy))
+		result_fail(s->to);
+}
+
+static void show_hosts(const struct show *s)
+{
+	struct show copy = *s;
+
+	if (!hosts_each_row(s->world->pools, s->world->now, give_host, &copy))
 		result_fail(s->to);
 }
 

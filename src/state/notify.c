@@ -152,7 +152,11 @@ bool notify_server_has_room(const struct pool *pool, int64_t more)
 {
 	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
 
+	int64_t of_host = pool->pools->conf->settings.max_host_connections;
+
+	/* the listeners of all pools leave half of a host to the other servers */
 	return pool_keeps_state(pool) && pool->allowed.mode != MODE_SESSION && size != 1 &&
+	       (of_host == 0 || of_host / 2 >= count_listening(&pool->pools->all, offsetof(struct pool, node)) + more) &&
 	       (of_database == 0 || of_database > count_listening(&pool->database->members, offsetof(struct pool, of_database)) + more) &&
 	       (of_user == 0 || of_user > count_listening(&pool->user->members, offsetof(struct pool, of_user)) + more);
 }

@@ -30,6 +30,7 @@
 /* The SHOWs with metrics: a metric for each column, for LISTS a metric for each row. */
 static const struct { const char *show; bool is_limited; } sources[] = {
 	{ "DATABASES", true }, { "POOLS", true }, { "STATS_TOTALS", true }, { "USERS", true }, { "DNS_HOSTS", true },
+	{ "HOSTS", true },
 	{ "PEER_POOLS", false }, { "MEM", false }, { "REASONS_ALL", false }, { "DRAINS", false }, { "LISTS", false },
 };
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))

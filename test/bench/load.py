@@ -25,6 +25,7 @@ from support.until import until
 from support.wire import Client
 
 COMPANY = ["-c", "16", "-T", "5", "-w", "0.5"]      # clients that work beside a burden
+BUDGET = ["-c", "200", "-d", "budget#", "-m", "50", "-w", "1"]
 STREAM = "ROWS 1000000 1000"                        # a gigabyte, of which a burden reads little
 COPIED = 10 * 1000 ** 3
 LINE = 8000
@@ -63,6 +64,12 @@ class Weir:
         answer = self._console.query("SHOW POOLS")
         rows = [dict(zip(column_names(answer), [value.decode() for value in row if value is not None])) for row in answer.rows]
         return next((row for row in rows if row["database"] == "bench"), {"sv_active": "0", "cl_waiting": "0"})
+
+    def counts(self, what, column):
+        """A column of a SHOW: {first column: number}."""
+        answer = self._console.query("SHOW " + what)
+        at = column_names(answer).index(column)
+        return {row[0].decode(): int(row[at]) for row in answer.rows}
 
     def begin(self):
         """Records the memory of the process as the reference."""
@@ -289,7 +296,26 @@ class Load:
         self.check(title, psql.returncode == 0 and arrived in (COPIED // LINE, expected), "%d lines came, status %s" % (arrived, psql.returncode))
 
 
-CASES = ("crowd", "crowds", "storm", "slow", "silent", "dribble", "copy")
+    # ---- a budget for one PostgreSQL
+
+    def budget(self):
+        """50 databases whose clients always wait, with 20 servers of a real PostgreSQL, beside the same without a limit."""
+        for title, limit in (("20 servers for 50 databases", 20), ("200 servers for 50 databases", 0)):
+            others = ["budget%d = %s pool_size=4" % (number, self._postgres()) for number in range(50)]
+            with self.pooler(others=others, max_host_connections=limit, pool_mode="transaction") as weir:
+                self.stage.load(weir.server, BUDGET + ["-T", "5"])
+                before, evicted = weir.counts("STATS_TOTALS", "query_count"), weir.counts("REASONS_ALL", "count")["EVICTED"]
+                found = self.stage.load(weir.server, BUDGET + ["-T", "30"])
+                after = weir.counts("STATS_TOTALS", "query_count")
+                answered = [after[name] - before[name] for name in after if name.startswith("budget")]
+                evicted = weir.counts("REASONS_ALL", "count")["EVICTED"] - evicted
+                print("| %s | slowest over fastest: %.2f; %.0f queries a second; %.0f new servers a second; p99 %.0f ms |" % (
+                    title, min(answered) / max(answered), found["tps"], evicted / 31, found["p99_us"] / 1000), flush=True)
+                self.check(title, len(answered) == 50 and 2 * min(answered) >= max(answered), "the slowest got %d answers, the fastest %d" % (
+                    min(answered), max(answered)))
+
+
+CASES = ("crowd", "crowds", "storm", "slow", "silent", "dribble", "copy", "budget")
 ATTACKS = tuple(attacks.KINDS)
 
 

@@ -291,6 +291,8 @@ static void write_limits(FILE *f)
 	limit(f, "sbuf_loopcnt", 3, 0, 6);
 	limit(f, "min_pool_size", 8, 1, 3);
 	limit(f, "max_db_connections", 8, 1, 8);
+	if (!plan.attack)
+		limit(f, "max_host_connections", 4, 1, 12);
 	limit(f, "server_round_robin", 3, 1, 1);
 	limit(f, "server_reset_query_always", 5, 1, 1);
 	limit(f, "server_fast_close", 4, 1, 1);

@@ -37,6 +37,7 @@
 #include "main/turn.h"
 #include "machine.h"
 #include "neighbours.h"
+#include "pool/host.h"
 #include "rules.h"
 #include "shrink.h"
 
@@ -282,11 +283,30 @@ static void close_pooler(void)
 
 /* ---- a world ---- */
 
+/* Above max_host_connections, after a RELOAD, a host only loses servers. */
+static void check_hosts(void)
+{
+	static struct { char key[64]; int servers; } known[16];
+	int64_t limit = pooler.world->conf->settings.max_host_connections;
+
+	for (const struct host *host = pooler.world->pools->hosts; host; host = host->hh.next) {
+		size_t i = 0;
+
+		while (*known[i].key && strcmp(known[i].key, host->key) != 0)
+			SIM_CHECK(++i < sizeof(known) / sizeof(known[0]), "too many hosts");
+		SIM_CHECK(limit == 0 || host->servers <= limit || host->servers <= known[i].servers,
+			  "%d servers at %s, max_host_connections is %lld", host->servers, host->key, (long long)limit);
+		snprintf(known[i].key, sizeof(known[i].key), "%s", host->key);
+		known[i].servers = host->servers;
+	}
+}
+
 static bool step(void)
 {
 	bool goes_on = turn(&pooler);
 
 	world_check(pooler.world);
+	check_hosts();
 	return goes_on;
 }
 

@@ -7,6 +7,7 @@
  * only when a test advances it.
  */
 #include "base/assert.h"
+#include "pool/host.h"
 #include "pool/pool.h"
 #include "unit.h"
 
@@ -111,6 +112,9 @@ static inline struct fake_server *fake_server_new(struct pool *pool, const struc
 	server->pooled.startup = whom ? whom->startup : NULL;
 	server->pooled.dedicated = whom && !is_cancel ? whom->dedicated : 0;
 	pool_server_init(&server->pooled, pool, is_cancel, fake.now);
+	for (unsigned i = 0; !is_cancel && !server->pooled.host && pool_places(pool) && i < pool->place_count; i++)
+		if (!host_is_full(pool->places[i].host))
+			pool_server_set_host(&server->pooled, pool->places[i].host);
 	return server;
 }
 

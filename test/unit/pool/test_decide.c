@@ -182,6 +182,29 @@ TEST(database_and_user_limits_evict_idle_servers)
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
 }
 
+TEST(full_hosts_evict_an_idle_server)
+{
+	struct pool_view v = plain;
+
+	v.host_full = true;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_HOST);
+	v.host_evictable = true;
+	CHECK_VERDICT(v, POOL_EVICT_FOR_HOST, LIMIT_HOST);
+	/* the other limits come first, so that a pool that they hold does not wait for the host */
+	v.database_servers = v.database_limit = 10;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_DATABASE);
+	v.database_evictable = 1;
+	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
+	v.host_evictable = false;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_HOST);
+	/* an idle server of the pool itself that does not fit */
+	v.database_limit = 0;
+	v.idle = v.live = 1;
+	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
+	v.idle_fitting = 1;
+	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
+}
+
 static void check_promises(const struct pool_view *v)
 {
 	struct pool_verdict got = pool_decide(v);
@@ -199,13 +222,13 @@ static void check_promises(const struct pool_view *v)
 		CHECK(v->waiting > v->covered && v->used_fitting > 0 && v->idle_fitting == 0 && !v->paused && !v->draining);
 		break;
 	case POOL_DIAL:
-		CHECK(needs && !failing && !v->paused && !v->draining && !database_hit && !user_hit);
+		CHECK(needs && !failing && !v->paused && !v->draining && !database_hit && !user_hit && !v->host_full);
 		CHECK(v->logging_in < v->logins_at_once);
 		CHECK(got.from_reserve == size_hit);
 		CHECK(!size_hit || (v->live < v->size + v->reserve && v->oldest_wait >= v->reserve_timeout));
 		break;
 	case POOL_REPLACE:
-		CHECK(needs && !failing && v->idle + v->used > 0 && (size_hit || database_hit || user_hit));
+		CHECK(needs && !failing && v->idle + v->used > 0 && (size_hit || database_hit || user_hit || v->host_full));
 		break;
 	case POOL_EVICT_FOR_DATABASE:
 		CHECK(needs && !failing && database_hit && v->database_evictable > v->database_servers - v->database_limit);
@@ -213,6 +236,9 @@ static void check_promises(const struct pool_view *v)
 		break;
 	case POOL_EVICT_FOR_USER:
 		CHECK(needs && !failing && !database_hit && user_hit && v->user_evictable > v->user_servers - v->user_limit);
+		break;
+	case POOL_EVICT_FOR_HOST:
+		CHECK(needs && !failing && !database_hit && !user_hit && v->host_full && v->host_evictable);
 		break;
 	case POOL_REFUSE:
 		CHECK(v->draining || (failing && v->refusable));
@@ -223,6 +249,7 @@ static void check_promises(const struct pool_view *v)
 		CHECK(got.limit != LIMIT_POOL_SIZE || size_hit);
 		CHECK(got.limit != LIMIT_DATABASE || database_hit);
 		CHECK(got.limit != LIMIT_USER || user_hit);
+		CHECK(got.limit != LIMIT_HOST || (v->host_full && !v->host_evictable));
 		CHECK(got.limit != LIMIT_ONE_LOGIN || v->logging_in >= v->logins_at_once);
 		CHECK(got.limit != LIMIT_LOGIN_RETRY || (failing && !v->refusable));
 		CHECK(got.limit != LIMIT_PAUSED || v->paused);
@@ -242,7 +269,7 @@ static int pick(unsigned *number, unsigned count)
 
 TEST(verdict_invariants_hold_for_all_small_numbers)
 {
-	const unsigned combinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 3 * 3 * 3 * 2 * 2 * 2 * 3;
+	const unsigned combinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 3 * 3 * 3 * 2 * 2 * 2 * 3 * 3;
 	unsigned actions_seen = 0;
 
 	for (unsigned i = 0; i < combinations; i++) {
@@ -272,6 +299,8 @@ TEST(verdict_invariants_hold_for_all_small_numbers)
 		v.user_servers = v.live;
 		v.database_evictable = pick(&n, 3);
 		v.user_evictable = v.database_evictable / 2;
+		v.host_full = pick(&n, 3) > 0;
+		v.host_evictable = v.host_full && v.database_evictable == 1;
 		v.login_first = v.waiting_login && (v.waiting == 0 || v.reserve);
 		v.idle_fitting = exact ? 0 : v.idle;
 		v.used_fitting = exact && v.reserve ? 0 : v.used;

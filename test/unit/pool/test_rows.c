@@ -1,4 +1,4 @@
-/* Rows of SHOW POOLS, DATABASES and USERS: order, counts, and the origin of each limit. */
+/* Rows of SHOW POOLS, DATABASES, HOSTS and USERS: order, counts, and the origin of each limit. */
 #include "fake.h"
 
 #include "pool/rows.h"
@@ -136,6 +136,51 @@ TEST(show_databases_rows)
 		pools_sum_stats(fake.pools, &sum);
 		CHECK_INT(sum.total.query_count, 11);
 	}
+	fake_end();
+}
+
+static void give_host(void *context, const struct host_row *row)
+{
+	char text[128];
+
+	(void)context;
+	snprintf(text, sizeof(text), "%s: %d of %d, pools %d, waiting %d%s;", row->name, row->servers, (int)row->max_servers, row->pools,
+		 row->waiting_pools, row->is_unreachable ? ", unreachable" : "");
+	note(text);
+}
+
+TEST(show_hosts_rows)
+{
+	struct pool_row row;
+
+	fake_start("[databases]\na = host=h\nb = host=i,h\nc = host=i\n[pgbouncer]\npool_mode = transaction\nmax_host_connections = 3\n"
+		   "server_login_retry = 5\n");
+	given[0] = '\0';
+	CHECK(hosts_each_row(fake.pools, fake.now, give_host, NULL));
+	CHECK_TEXT(given, "");
+	fake_fill("a", "u", 3);
+	fake_want(c(1));
+	fake_fill("b", "u", 2);
+	fake_fill("c", "u", 1);
+	fake_ask("a", "v");
+	for (int i = 1; i <= 6; i++)
+		if (c(i)->pooled.state == CLIENT_IDLE)
+			fake_want(c(i));
+	fake_schedule();
+	fake_pool("c", "u")->places[0].host->unreachable_since = fake.now - 4 * USEC;
+	CHECK(hosts_each_row(fake.pools, fake.now, give_host, NULL));
+	CHECK_TEXT(given, "h:5432: 3 of 3, pools 3, waiting 1; i:5432: 3 of 3, pools 2, waiting 0, unreachable; ");
+	given[0] = '\0';
+	CHECK(hosts_each_row(fake.pools, fake.now + USEC, give_host, NULL));
+	CHECK_TEXT(given, "h:5432: 3 of 3, pools 3, waiting 1; i:5432: 3 of 3, pools 2, waiting 0; ");
+	/* the share of the last pool, c */
+	CHECK(pools_each_row(fake.pools, fake.now, give_pool, &row));
+	CHECK_INT(row.host_share, 2);
+	fake_end();
+	begin();
+	fake_join("bare", "zoe");
+	CHECK(pools_each_row(fake.pools, fake.now, give_pool, &row));
+	CHECK_INT(row.host_share, 0);
 	fake_end();
 }
 

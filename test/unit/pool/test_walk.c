@@ -11,15 +11,15 @@
 
 static const char *const configurations[] = {
 	"[pgbouncer]\npool_mode = transaction\ndefault_pool_size = 3\nreserve_pool_size = 1\nreserve_pool_timeout = 1\n"
-	"max_db_connections = 5\nmax_user_connections = 4\nserver_lifetime = 20\nserver_idle_timeout = 15\n"
+	"max_db_connections = 5\nmax_user_connections = 4\nmax_host_connections = 6\nserver_lifetime = 20\nserver_idle_timeout = 15\n"
 	"query_wait_timeout = 60\nserver_login_retry = 3\nserver_check_delay = 2\npool_idle_timeout = 5\nautodb_idle_timeout = 6\n"
-	"[databases]\napp = host=127.0.0.1\nforced = user=ann min_pool_size=1\n* = host=127.0.0.1\n",
+	"[databases]\napp = host=127.0.0.2,127.0.0.1\nforced = host=127.0.0.1 user=ann min_pool_size=1\n* = host=127.0.0.1\n",
 	"[pgbouncer]\npool_mode = session\ndefault_pool_size = 2\nmax_db_connections = 4\nserver_lifetime = 0\n"
 	"query_wait_timeout = 30\nserver_login_retry = 0\nserver_check_delay = 0\nserver_round_robin = 1\n"
 	"[databases]\napp = host=127.0.0.2\nforced = user=bob\n* = host=127.0.0.1\n"
 	"[users]\nann = query_wait_timeout=5\n",
 	"[pgbouncer]\npool_mode = statement\ndefault_pool_size = 0\nmax_user_connections = 3\nserver_check_query =\n"
-	"query_wait_timeout = 30\nserver_login_retry = 2\nserver_lifetime = 7\nmin_pool_size = 2\n"
+	"query_wait_timeout = 30\nserver_login_retry = 2\nserver_lifetime = 7\nmin_pool_size = 2\nmax_host_connections = 2\n"
 	"[databases]\napp = host=127.0.0.1\n",
 };
 #define CONFIGURATIONS 3
@@ -206,6 +206,8 @@ static void check_limits(void)
 			CHECK(limit == 0 || pool->database->servers <= limit);
 			CHECK(user_max_servers(fake.pools, pool->user) == 0 ||
 			      pool->user->servers <= user_max_servers(fake.pools, pool->user));
+			CHECK(server->pooled.host && !(host_is_full(server->pooled.host) &&
+			      server->pooled.host->servers > fake.pools->conf->settings.max_host_connections));
 		}
 	}
 }

@@ -1,0 +1,464 @@
+/*
+ * Hosts, and which pool may open a server at a host under max_host_connections.
+ *
+ * Without a budget the servers of a host are only counted. With a budget a pool without room waits on pools->held. Room goes to the pool with the fewest
+ * servers, among equals to the pool that waits longest (comes_first). This pool also takes servers from others: of a pool with at least two servers
+ * more at once, and of a pool with one server more after TURN for each server of that pool, counted from its youngest server, so that pools take turns
+ * and a server is not closed for each transaction. An idle server is closed at once, a busy one when its client releases it; a server that was idle
+ * for TURN is closed for any pool. A pool with clients in its queue keeps its idle servers.
+ *
+ * A list of hosts has room if any of its hosts has room; hosts that have failed are considered only if all have failed.
+ *
+ * Invariant: host->servers is the number of servers with this host (pools_check), and exceeds the budget only after a RELOAD or handover.
+ */
+#include "pool/host.h"
+
+#include "base/inline.h"
+#include "base/mem.h"
+#include "pool/inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * A login costs the server a process, about 3 ms. With 50 busy databases and a budget of 20, turns of half a second cost 40 logins a second, and a pool
+ * waits for 0.75 seconds.
+ */
+#define TURN (USEC / 2)
+#define PORT_MOST 16		/* digits of a port, and the colon before them */
+#define HOLDERS_NAMED 3		/* pools that a text names */
+
+/* ---- hosts and places ---- */
+
+/* Returns the host with this key, and adds a reference. NULL: no memory. */
+static struct host *host_hold(struct pools *pools, const char *key)
+{
+	size_t length = strlen(key);
+	struct host *host;
+
+	HASH_FIND(hh, pools->hosts, key, length, host);
+	if (!host) {
+		host = mem_try(sizeof(*host) + length + 1);
+		if (!host)
+			return NULL;
+		memcpy(host->key, key, length + 1);
+		host->pools = pools;
+		HASH_ADD_KEYPTR(hh, pools->hosts, host->key, length, host);
+		if (!HASH_HAS(hh, host)) {
+			mem_free(host);
+			return NULL;
+		}
+	}
+	host->users++;
+	return host;
+}
+
+static void host_drop(struct host *host)
+{
+	if (--host->users > 0)
+		return;
+	HASH_DELETE(hh, host->pools->hosts, host);
+	mem_free(host);
+}
+
+void pool_places_clear(struct pool *pool)
+{
+	for (unsigned i = 0; i < pool->place_count; i++)
+		host_drop(pool->places[i].host);
+	mem_free(pool->places);
+	pool->places = NULL;
+	pool->place_count = 0;
+}
+
+static struct host *host_of(struct pools *pools, const struct conf_host *conf)
+{
+	const char *sockets = pools->conf->settings.unix_socket_dir, *name = conf->name ? conf->name : sockets ? sockets : "/tmp";
+	size_t size = strlen(name) + PORT_MOST;
+	char *key = mem_try(size);
+	struct host *host;
+
+	if (!key)
+		return NULL;
+	snprintf(key, size, "%s:%d", name, conf->port);
+	host = host_hold(pools, key);
+	mem_free(key);
+	return host;
+}
+
+struct host_place *pool_places(struct pool *pool)
+{
+	const struct conf_database *conf = pool->database->conf;
+
+	if (pool->places && pool->place_count == conf->host_count)
+		return pool->places;
+	pool_places_clear(pool);
+	pool->places = mem_try(conf->host_count * sizeof(*pool->places));
+	for (; pool->places && pool->place_count < conf->host_count; pool->place_count++) {
+		struct host *host = host_of(pool->pools, &conf->hosts[pool->place_count]);
+
+		if (!host) {
+			pool_places_clear(pool);
+			break;
+		}
+		pool->places[pool->place_count].host = host;
+	}
+	return pool->places;
+}
+
+bool host_place_has_failed(const struct pools *pools, const struct host_place *place, usec_t now)
+{
+	usec_t retry = pools->conf->settings.server_login_retry, login = place->failed_at, connect = place->host->unreachable_since;
+
+	return (login > 0 && now - login < retry) || (connect > 0 && now - connect < retry);
+}
+
+bool host_is_full(const struct host *host)
+{
+	return is_reached(host->servers, host->pools->conf->settings.max_host_connections);
+}
+
+void pool_server_set_host(struct pool_server *server, struct host *host)
+{
+	if (host) {
+		host->users++;
+		host->servers++;
+	}
+	if (server->host) {
+		server->host->servers--;
+		host_drop(server->host);
+	}
+	server->host = host;
+}
+
+bool pool_server_restore_host(struct pool_server *server, const char *key)
+{
+	struct host *host = key ? host_hold(server->pool->pools, key) : NULL;
+
+	pool_server_set_host(server, host);
+	if (host)
+		host_drop(host);
+	return host || !key;
+}
+
+/* ---- the order of the pools ---- */
+
+/* Returns the number of servers that serve the pool's clients in turn: without the listener and servers for replication clients. */
+static int share_of(const struct pool *pool)
+{
+	int count = pool->live - pool->server_count[SERVER_LISTENING];
+
+	for (int state = 0; pool->dedicated > 0 && state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state])
+			count -= server_at(node)->dedicated != 0;
+	}
+	return count;
+}
+
+static bool is_at(const struct pool *pool, const struct host *host)
+{
+	bool is_there = false;
+
+	for (unsigned i = 0; i < pool->place_count; i++)
+		is_there |= pool->places[i].host == host;
+	return is_there;
+}
+
+/* Whether the pool waits for room at the host. */
+static bool is_claimant(const struct pool *pool, const struct host *host)
+{
+	return is_at(pool, host) && pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 && !pool_is_held(pool);
+}
+
+/* Returns the pool that gets the next room at the host, or NULL. */
+static struct pool *host_first(const struct host *host)
+{
+	struct pool *first = NULL;
+
+	LIST_EACH(node, &host->pools->held) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, held_by_host);
+
+		if (is_claimant(pool, host) && (!first || share_of(pool) < share_of(first)))
+			first = pool;
+	}
+	return first;
+}
+
+/* Returns whether at least `most` pools come before this one at the host. */
+static bool is_behind(const struct pool *pool, const struct host *host, int64_t most)
+{
+	int share = share_of(pool);
+	bool is_later = false;
+
+	LIST_EACH(node, &host->pools->held) {
+		const struct pool *other = LIST_OBJECT(node, struct pool, held_by_host);
+
+		is_later |= other == pool;
+		if (other != pool && is_claimant(other, host) && share_of(other) < share + !is_later && --most <= 0)
+			return true;
+	}
+	return most <= 0;
+}
+
+static bool has_failed(const struct pool *pool, const struct host_place *place, usec_t now)
+{
+	bool have_all = true;
+
+	for (unsigned i = 0; i < pool->place_count; i++)
+		have_all &= host_place_has_failed(pool->pools, &pool->places[i], now);
+	return !have_all && host_place_has_failed(pool->pools, place, now);
+}
+
+bool pool_hosts_are_full(const struct pool *pool, usec_t now)
+{
+	int64_t limit = pool->pools->conf->settings.max_host_connections;
+
+	/* without memory for the places the dial fails */
+	if (limit == 0 || !pool->places)
+		return false;
+	for (unsigned i = 0; i < pool->place_count; i++) {
+		const struct host *host = pool->places[i].host;
+
+		if (!has_failed(pool, &pool->places[i], now) && host->servers < limit && !is_behind(pool, host, limit - host->servers))
+			return false;
+	}
+	return true;
+}
+
+void host_wake(const struct host *host)
+{
+	struct pool *first = host_first(host);
+
+	if (first)
+		pool_mark(first);
+}
+
+void pool_hosts_wake(const struct pool *pool)
+{
+	for (unsigned i = 0; i < pool->place_count; i++)
+		if (!host_is_full(pool->places[i].host))
+			host_wake(pool->places[i].host);
+}
+
+/* ---- making room ---- */
+
+/* Whether the pool has had its turn with the number of servers that it has now. */
+static bool has_had_turn(const struct pool *pool, usec_t now)
+{
+	usec_t turn = TURN * share_of(pool);
+
+	for (int state = 0; state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state]) {
+			const struct pool_server *server = server_at(node);
+
+			if (!server->is_cancel && !server->dedicated && state != SERVER_LISTENING && (server->opened == 0 || now - server->opened < turn))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Whether `from` must give a server to `to`, which comes first. */
+static bool owes(const struct pool *from, const struct pool *to, usec_t now)
+{
+	int more = share_of(from) - share_of(to);
+
+	return more > 1 || (more == 1 && has_had_turn(from, now));
+}
+
+/* Returns the server of the pool at the host that is idle longest, or NULL. */
+static struct pool_server *idle_at(const struct pool *pool, const struct host *host)
+{
+	static const enum server_state states[] = { SERVER_USED, SERVER_IDLE };
+
+	for (int i = 0; i < 2; i++) {
+		const struct list *head = &pool->servers[states[i]];
+
+		for (struct list *node = head->prev; node != head; node = node->prev)
+			if (server_at(node)->host == host)
+				return server_at(node);
+	}
+	return NULL;
+}
+
+struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now)
+{
+	int64_t limit = pool->pools->conf->settings.max_host_connections;
+	struct pool_server *longest = NULL;
+
+	for (unsigned i = 0; i < pool->place_count; i++) {
+		const struct host *host = pool->places[i].host;
+
+		if (host->servers != limit || has_failed(pool, &pool->places[i], now) || is_behind(pool, host, 1))
+			continue;
+		LIST_EACH(node, &pool->pools->all) {
+			const struct pool *other = pool_at(node);
+			struct pool_server *server = other != pool && other->client_count[CLIENT_WAITING] == 0 ? idle_at(other, host) : NULL;
+
+			if (server && (!longest || server->since < longest->since) && (now - server->since >= TURN || owes(other, pool, now)))
+				longest = server;
+		}
+	}
+	return longest;
+}
+
+int64_t pool_close_above(const struct pool *pool)
+{
+	if (pool->pools->are_hosts_scarce)
+		return -1;
+	return pool->allowed.size > 0 ? pool->allowed.size + pool->allowed.reserve : INT64_MAX;
+}
+
+void pools_set_scarce(struct pools *pools, bool are_scarce)
+{
+	pools->are_hosts_scarce = are_scarce;
+	LIST_EACH(node, &pools->all)
+		pool_at(node)->close_above = pool_close_above(pool_at(node));
+}
+
+/* Not inlined: pool_server_is_spent(), which is called for each transaction, would save registers for it. */
+NEVER_INLINE enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now)
+{
+	const struct pool *first, *pool = server->pool;
+	const struct host *host = server->host;
+
+	if (pool->allowed.size > 0 && pool->live > pool->allowed.size + pool->allowed.reserve)
+		return REASON_TOO_MANY_SERVERS;
+	if (!host || !host_is_full(host))
+		return REASON_NONE;
+	if (host->servers > host->pools->conf->settings.max_host_connections)
+		return REASON_TOO_MANY_SERVERS;
+	/* a new server serves a client before others claim it */
+	first = server->lent ? host_first(host) : NULL;
+	return first && owes(pool, first, now) ? REASON_EVICTED : REASON_NONE;
+}
+
+struct pool_server *pool_hosts_longest_in_use(const struct pool *pool)
+{
+	struct pool_server *longest = NULL;
+
+	LIST_EACH(node, &pool->pools->all) {
+		LIST_EACH(at, &pool_at(node)->servers[SERVER_ACTIVE]) {
+			struct pool_server *server = server_at(at);
+
+			if (server->host && is_at(pool, server->host) && (!longest || server->since < longest->since))
+				longest = server;
+		}
+	}
+	return longest;
+}
+
+/* ---- after a RELOAD or handover ---- */
+
+/* Called in a tick. Closes idle servers of hosts that exceed the budget, those that are idle longest first, and counts the hosts that still exceed it: their servers close
+   when they are released. */
+void hosts_maintain(struct pools *pools)
+{
+	int64_t limit = pools->conf->settings.max_host_connections;
+	int exceeded = 0;
+
+	for (struct host *host = pools->hosts, *next; host && limit > 0; host = next) {
+		bool has_idle = true;
+
+		/* the last server may free the host */
+		next = host->hh.next;
+		host->users++;
+		while (host->servers > limit && has_idle) {
+			struct pool_server *longest = NULL;
+
+			LIST_EACH(node, &pools->all) {
+				struct pool_server *server = idle_at(pool_at(node), host);
+
+				if (server && (!longest || server->since < longest->since))
+					longest = server;
+			}
+			has_idle = longest && server_drop(longest, REASON_TOO_MANY_SERVERS);
+		}
+		exceeded += host->servers > limit;
+		host_drop(host);
+	}
+	pools->shortages += exceeded - pools->hosts_exceeded;
+	pools->hosts_exceeded = exceeded;
+	if (pools->are_hosts_scarce != (exceeded > 0 || !list_is_empty(&pools->held)))
+		pools_set_scarce(pools, !pools->are_hosts_scarce);
+}
+
+/* ---- in numbers and words ---- */
+
+void hosts_count(const struct pools *pools)
+{
+	for (struct host *host = pools->hosts; host; host = host->hh.next)
+		host->sharers = host->waiting = 0;
+	LIST_EACH(node, &pools->all) {
+		const struct pool *pool = pool_at(node);
+		bool is_waiting = !list_is_empty(&pool->held_by_host);
+
+		for (unsigned i = 0; i < pool->place_count && (is_waiting || pool->live > 0); i++) {
+			pool->places[i].host->sharers++;
+			pool->places[i].host->waiting += is_waiting;
+		}
+	}
+}
+
+static int count_at(const struct pool *pool, const struct host *host)
+{
+	int count = 0;
+
+	for (int state = 0; state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state])
+			count += server_at(node)->host == host;
+	}
+	return count;
+}
+
+__attribute__((format(printf, 3, 4))) static void append(char *buf, size_t size, const char *format, ...)
+{
+	size_t used = strlen(buf);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(buf + used, size - used, format, arguments);
+	va_end(arguments);
+}
+
+/* Appends the pools with the most servers at the host. */
+static void append_holders(char *buf, size_t size, const struct host *host)
+{
+	const struct pool *named[HOLDERS_NAMED] = { NULL };
+	char database[PRINTABLE_NAME], user[PRINTABLE_NAME];
+
+	for (int count = 0; count < HOLDERS_NAMED; count++) {
+		int most = 0;
+
+		LIST_EACH(node, &host->pools->all) {
+			int here = count_at(pool_at(node), host);
+			bool is_named = false;
+
+			for (int i = 0; i < count; i++)
+				is_named |= named[i] == pool_at(node);
+			if (!is_named && here > most) {
+				most = here;
+				named[count] = pool_at(node);
+			}
+		}
+		if (most > 0)
+			append(buf, size, "%s%d of %s/%s", count == 0 ? ": " : ", ", most,
+			       printable_name(named[count]->database->name, database, sizeof(database)),
+			       printable_name(named[count]->user->name, user, sizeof(user)));
+	}
+}
+
+const char *pool_hosts_text(const struct pool *pool, char *buf, size_t size)
+{
+	*buf = '\0';
+	for (unsigned i = 0; i < pool->place_count; i++) {
+		const struct host *host = pool->places[i].host;
+
+		if (!host_is_full(host))
+			continue;
+		append(buf, size, "%sthe host %s has %d of %lld server connections (max_host_connections)", *buf ? "; " : "", host->key, host->servers,
+		       (long long)pool->pools->conf->settings.max_host_connections);
+		append_holders(buf, size, host);
+	}
+	return buf;
+}
