@@ -61,7 +61,7 @@ struct conf {
 	struct settings settings;
 	const struct ldap_options *ldap;	/* auth_ldap_options; NULL: not set, or not usable */
 	const char *path;
-	const char *set;			/* the setting that SET has changed; NULL: all values come from the file */
+	const char *set;			/* the setting or key that SET has changed; NULL: all values come from the file */
 	struct conf_file *files;		/* the files that it was read from and that its settings name: see problem.h */
 	struct conf_database **databases;	/* in the order of the file, without "*" */
 	size_t database_count;
@@ -84,8 +84,8 @@ static inline struct conf *conf_hold(struct conf *conf)
 	return conf;
 }
 void conf_drop(struct conf **conf);
-/* Returns a copy of `conf` with one setting changed (SET). NULL with a problem: unknown name, value not accepted, or a setting
-   that needs a restart. The copy shares the HBA rules of `conf`, unless they depend on the setting. */
+/* Returns a copy of `conf` with one setting changed (SET), or a number or word of an entry in [databases]: "shop.pool_size". NULL with a
+   problem: unknown name, value not accepted, or a setting that needs a restart. The copy shares the HBA rules of `conf`, unless they depend on the setting. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
 /* Whether the setting is a client_tls_... or server_tls_... setting that names a file. SET changes them one after the other, so
    they need not fit together. */

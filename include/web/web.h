@@ -10,9 +10,11 @@ struct conf;
 struct web;
 struct world;
 
+/* SET of the console: changes a setting or "database.key". False with problems; warnings otherwise. */
+typedef bool web_set(void *context, const char *name, const char *value, struct conf_problems *problems);
 /* At the start: opens the sockets of world->conf. If this process replaces another one, the endpoint tries again until that process has closed its
    sockets. `version` must outlive the endpoint. NULL with problems. */
-struct web *web_open(struct world *world, const char *version, bool replaces, struct conf_problems *problems);
+struct web *web_open(struct world *world, const char *version, web_set *set, bool replaces, struct conf_problems *problems);
 /* Closes everything. Sets *web to NULL; *web may be NULL. */
 void web_free(struct web **web);
 

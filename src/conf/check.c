@@ -459,6 +459,18 @@ static bool has_remote(const struct conf_database *d)
 	return false;
 }
 
+struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *d)
+{
+	return (struct conf_server_tls){
+		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey || d->sslcrl,
+		.sslmode = d->sslmode == CONF_UNSET ? s->server_tls_sslmode : d->sslmode,
+		.ca_file = d->sslrootcert ? d->sslrootcert : s->server_tls_ca_file,
+		.cert_file = d->sslcert ? d->sslcert : s->server_tls_cert_file,
+		.key_file = d->sslkey ? d->sslkey : s->server_tls_key_file,
+		.crl_file = d->sslcrl ? d->sslcrl : s->server_tls_crl_file,
+	};
+}
+
 /* Channel binding and the methods that a server may ask for. */
 static void check_server_login(const struct checker *c, const struct conf_database *d)
 {

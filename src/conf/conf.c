@@ -175,18 +175,6 @@ static bool copy_members(struct conf *to, const struct conf *from)
 	return true;
 }
 
-struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *d)
-{
-	return (struct conf_server_tls){
-		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey || d->sslcrl,
-		.sslmode = d->sslmode == CONF_UNSET ? s->server_tls_sslmode : d->sslmode,
-		.ca_file = d->sslrootcert ? d->sslrootcert : s->server_tls_ca_file,
-		.cert_file = d->sslcert ? d->sslcert : s->server_tls_cert_file,
-		.key_file = d->sslkey ? d->sslkey : s->server_tls_key_file,
-		.crl_file = d->sslcrl ? d->sslcrl : s->server_tls_crl_file,
-	};
-}
-
 /* ---- values and entries ---- */
 
 /*
@@ -438,23 +426,32 @@ static void read_ldap(struct conf *conf, const struct setting_place *place, stru
 				 "\"auth_ldap_options\": %s", why);
 }
 
+/* Whether SET changes a value: of a setting, unless it needs a restart; of a database, a number or word that needs no other servers. */
+static bool is_settable(const struct value_row *row, bool is_of_database)
+{
+	if (!is_of_database)
+		return row->row.applies != APPLIES_START;
+	return row->row.applies == APPLIES_NOW && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS || row->type == VALUE_ENUM);
+}
+
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems)
 {
-	const struct value_row *row = value_find(&setting_table, name);
-	const struct entry_place nowhere = { .file = NULL };
+	const char *dot = strrchr(name, '.'), *key = dot ? dot + 1 : name;
+	const struct value_table *table = dot ? &database_table : &setting_table;
+	const struct value_row *row = value_find(table, key);
+	struct entry_place place = { .noun = table->noun };
 	size_t errors = problems->errors;
+	struct conf_database *database = NULL;
 	struct conf *fresh;
-	char nearest[96];
-	bool new_rules;
+	char nearest[96], *entry = NULL;
 
-	if (!row) {
-		conf_problem_add(problems, false, NULL, 0, "unknown setting \"%.64s\"%s", name,
-				 entry_suggest(&setting_table, name, nearest, sizeof(nearest)));
-		return NULL;
-	}
-	if (row->row.applies == APPLIES_START) {
-		conf_problem_add(problems, false, NULL, 0, "\"%s\" cannot be changed without a restart",
-				 row->row.name);
+	if (!row || !is_settable(row, dot)) {
+		if (row)
+			conf_problem_add(problems, false, NULL, 0, "\"%s\" %s", row->row.name,
+					 dot ? "of a database is changed in the file, then by RELOAD" : "cannot be changed without a restart");
+		else
+			conf_problem_add(problems, false, NULL, 0, "unknown %s \"%.64s\"%s", dot ? "key" : "setting", key,
+					 entry_suggest(table, key, nearest, sizeof(nearest)));
 		return NULL;
 	}
 	fresh = conf_new();
@@ -462,15 +459,19 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		conf_drop(&fresh);
 	if (fresh)
 		fresh->set = row->row.name;
-	if (!fresh || entry_assign(row, &fresh->settings, value, fresh->storage->arena, &nowhere, problems) ==
-	    VALUE_READ_NO_MEMORY)
+	if (fresh && dot && (entry = arena_copy(fresh->storage->arena, name, (size_t)(dot - name))) != NULL)
+		database = strcmp(entry, "*") == 0 ? fresh->fallback : index_get(&fresh->storage->databases, entry);
+	place.owner = entry;
+	if (entry && !database)
+		conf_problem_add(problems, false, NULL, 0, "\"%s\" has no entry in [databases]%s", entry, fresh->fallback ? ": \"*\" applies" : "");
+	else if (!fresh || (dot && !entry) || entry_assign(row, dot ? (void *)database : &fresh->settings, value, fresh->storage->arena, &place,
+							   problems) == VALUE_READ_NO_MEMORY)
 		conf_problem_add(problems, false, NULL, 0, "out of memory");
 	if (problems->errors == errors) {
 		read_ldap(fresh, NULL, problems);
 		check_whole(fresh, NULL, NULL, problems);
 	}
-	new_rules = text_list_has(SETTINGS_OF_RULES, row->row.name, false);
-	if (problems->errors == errors && new_rules)
+	if (problems->errors == errors && text_list_has(SETTINGS_OF_RULES, row->row.name, false))
 		conf_read_rules(fresh, conf, false, problems);
 	if (problems->errors > errors)
 		conf_drop(&fresh);

@@ -31,7 +31,10 @@ const struct value_row *value_find(const struct value_table *table, const char *
 /* With a misspelt name it may be the value of any setting. */
 bool setting_may_be_secret(const char *name, const char *value)
 {
-	return !value_find(&setting_table, name) || strcasestr(name, "ldap") || strcasestr(value, "passw") || strcasestr(value, "secret");
+	const char *dot = strrchr(name, '.');
+	const struct value_row *row = dot ? value_find(&database_table, dot + 1) : value_find(&setting_table, name);
+
+	return !row || row->type == VALUE_SECRET || strcasestr(name, "ldap") || strcasestr(value, "passw") || strcasestr(value, "secret");
 }
 
 static bool is_text(enum value_type type)

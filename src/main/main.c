@@ -147,12 +147,31 @@ static bool reload(void *context, struct conf_problems *problems)
 	return ok;
 }
 
+/* After SET of "shop.pool_size": the value is not kept, and entries in [users] may have precedence. */
+static void warn_of_database_set(const char *name, const char *value, struct conf_problems *problems)
+{
+	const struct conf *conf = pooler.world->conf;
+	const struct value_row *row = value_find(&user_table, strrchr(name, '.') + 1);
+	char buf[64];
+
+	for (size_t i = 0; row && i < conf->user_count; i++) {
+		if (!*value_text(row, conf->users[i], buf, sizeof(buf)))
+			continue;
+		conf_problem_add(problems, true, NULL, 0, "\"%s\" in [users] has precedence, as for user \"%.64s\"", row->row.name, conf->users[i]->name);
+		break;
+	}
+	conf_problem_add(problems, true, NULL, 0, "\"%.128s\" is \"%.64s\" until the next RELOAD or restart, which read the configuration file", name,
+			 value);
+}
+
 static bool set(void *context, const char *name, const char *value, struct conf_problems *problems)
 {
 	bool ok;
 
 	(void)context;
 	ok = use(conf_with(pooler.world->conf, name, value, problems), problems);
+	if (ok && strchr(name, '.'))
+		warn_of_database_set(name, value, problems);
 	/* the text of a problem may have the value, but for a name that is not known */
 	if (ok || !value_find(&setting_table, name) || !setting_may_be_secret(name, value))
 		log_problems(problems);
@@ -375,7 +394,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		fail(&problems);
 		goto out;
 	}
-	pooler.web = web_open(pooler.world, control.version, start->taker, &problems);
+	pooler.web = web_open(pooler.world, control.version, set, start->taker, &problems);
 	if (!pooler.web) {
 		fail(&problems);
 		goto out;

@@ -35,6 +35,7 @@ struct history {
 struct web {
 	struct world *world;
 	const char *version;
+	web_set *set;
 	usec_t started_at;			/* wall clock */
 	struct tls_context *tls, *next_tls;	/* of the TCP sockets; of a configuration that web_prepare() has seen; NULL: no TLS */
 	struct web_socket *sockets, *next;	/* open; of a configuration that web_prepare() has seen, ... */

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "conf/value.h"
 #include "core/world.h"
 #include "net/tls.h"
 #include "pg/scram.h"
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #define DATABASE_MOST 256
+#define KEY_MOST 64
 #define TOLD_MOST 400
 
 enum http_auth { HTTP_AUTH_OFF, HTTP_AUTH_AUTO, HTTP_AUTH_BASIC };
@@ -233,6 +235,31 @@ static void kill_client_answer(struct connection *c)
 	connection_tell(c, 200, "KILL_CLIENT");
 }
 
+/* POST /api/set?db=NAME&key=pool_size&value=7: SET of a key of the database. The answer has the warnings, or why nothing has changed. */
+static void set_answer(struct connection *c)
+{
+	char database[DATABASE_MOST], key[KEY_MOST], value[KEY_MOST], name[DATABASE_MOST + KEY_MOST + 1], who[256], shown[PRINTABLE_TEXT];
+	struct conf_problems problems = { .count = 0 };
+	bool is_good;
+
+	if (!check_command_rights(c))
+		return;
+	if (!http_parameter(&c->request, "db", database, sizeof(database)) || !http_parameter(&c->request, "key", key, sizeof(key)) ||
+	    strchr(key, '.') || !http_parameter(&c->request, "value", value, sizeof(value))) {
+		connection_tell(c, 400, "needed: db, key and value");
+		return;
+	}
+	snprintf(name, sizeof(name), "%s.%s", database, key);
+	log_info("SET %s=%s command issued (%s)", printable_text(name, shown, sizeof(shown)), setting_may_be_secret(name, value) ? "***" : value,
+		 who_text(c, who, sizeof(who)));
+	is_good = c->web->set(NULL, name, value, &problems);
+	connection_answer(c, is_good ? 200 : 400, "text/plain; charset=utf-8");
+	for (size_t i = 0; i < problems.count; i++)
+		if (is_good || !problems.items[i].is_warning)
+			bytes_append_format(&c->answer.body, "%s\n", problems.items[i].text);
+	conf_problems_free(&problems);
+}
+
 /* POST /api/pause, resume, reconnect: without ?db= for all databases. The answer does not wait until no server is in use. */
 static void command_answer(struct connection *c, const char *verb)
 {
@@ -359,6 +386,7 @@ static const struct route {
 	{ "/api/resume", true, NEEDS_ADMIN, resume_answer },
 	{ "/api/reconnect", true, NEEDS_ADMIN, reconnect_answer },
 	{ "/api/kill_client", true, NEEDS_ADMIN, kill_client_answer },
+	{ "/api/set", true, NEEDS_ADMIN, set_answer },
 	{ "/api/", false, NEEDS_READER, items_answer },
 };
 

@@ -745,7 +745,7 @@ void web_free(struct web **place)
 	mem_free(web);
 }
 
-struct web *web_open(struct world *world, const char *version, bool replaces, struct conf_problems *problems)
+struct web *web_open(struct world *world, const char *version, web_set *set, bool replaces, struct conf_problems *problems)
 {
 	struct web *web = mem_try(sizeof(*web));
 	struct conf_problems kept = { .count = 0 };
@@ -757,6 +757,7 @@ struct web *web_open(struct world *world, const char *version, bool replaces, st
 	}
 	web->world = world;
 	web->version = version;
+	web->set = set;
 	web->started_at = world->now_wall;
 	web->accepts_left = ACCEPTS_MOST;
 	list_init(&web->connections);

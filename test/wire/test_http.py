@@ -485,6 +485,41 @@ def test_kill_client(scene):
     weir.wait_log(r"LOG KILL_CLIENT '\d+' command issued \(HTTP: 127.0.0.1:\d+ user admin\)")
 
 
+def test_set(scene):
+    """Size and mode of a database, until the next RELOAD."""
+    weir, web = with_http(scene, {"p0": scene.mini(), '"my.db"': "host=127.0.0.1 port=1", "*": "host=127.0.0.1 port=1"}, stats_users="stats",
+                          sections={"users": {"boss": "pool_size=5"}})
+    client = weir.client()
+    client.query("once")
+    size = "/api/set?db=p0&key=pool_size&value=7"
+    assert web.post(size, user="stats").status == 403
+    assert web.ask(size, "POST", user="admin").status == 403
+    answer = web.post(size, user="admin")
+    assert answer.status == 200
+    assert answer.text.splitlines() == ['"pool_size" in [users] has precedence, as for user "boss"',
+                                        '"p0.pool_size" is "7" until the next RELOAD or restart, which read the configuration file']
+    assert web.post("/api/set?db=p0&key=pool_mode&value=session", user="admin").status == 200
+    assert web.post("/api/set?db=my.db&key=min_pool_size&value=0", user="admin").status == 200
+
+    def shown():
+        (pool,) = web.ask("/api/pools?db=p0").json()
+        return pool["pool_size"], pool["pool_mode"]
+    assert shown() == (7, "session")
+    for query, text in (("db=p0&key=pool_size&value=x", 'database "p0": "pool_size" is "x", but must be a whole number'),
+                        ("db=p0&key=host&value=x", '"host" of a database is changed in the file'), ("db=p0&key=pool_size", "needed: db, key and value"),
+                        ("db=p0&key=x.pool_size&value=1", "needed: db, key and value"), ("key=pool_size&value=1", "needed: db, key and value"),
+                        ("db=other&key=pool_size&value=1", '"other" has no entry in [databases]: "*" applies')):
+        answer = web.post("/api/set?" + query, user="admin")
+        assert (answer.status, text in answer.text) == (400, True), answer.text
+    weir.wait_log(r"LOG SET p0.pool_size=7 command issued \(HTTP: 127.0.0.1:\d+ user admin\)")
+    # SET of another setting keeps the value, RELOAD does not
+    weir.admin("SET verbose = 0")
+    assert shown() == (7, "session")
+    weir.admin("RELOAD")
+    assert shown() == (20, "transaction")
+    assert client.query("still").value == "still"
+
+
 def test_commands_need_an_administrator_and_the_page(scene):
     weir, web = with_http(scene, scene.mini())
     assert web.post("/api/pause").status == 401

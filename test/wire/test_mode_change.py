@@ -25,6 +25,11 @@ def by_set(weir, **settings):
         weir.admin("SET %s = '%s'" % (name, value))
 
 
+def by_set_of_the_database(weir, **settings):
+    for name, value in settings.items():
+        weir.admin("SET p0.%s = '%s'" % (name.replace("default_", ""), value))
+
+
 def by_another_process(weir, **settings):
     changed(weir, **settings)
     weir.replace()
@@ -34,7 +39,7 @@ def entry(mini, more):
     return "host=127.0.0.1 port=%d dbname=p0 %s" % (mini.port, more)
 
 
-WAYS = pytest.mark.parametrize("change", [by_reload, by_set, by_another_process], ids=lambda way: way.__name__)
+WAYS = pytest.mark.parametrize("change", [by_reload, by_set, by_set_of_the_database, by_another_process], ids=lambda way: way.__name__)
 
 
 def begun(scene, mode, **settings):

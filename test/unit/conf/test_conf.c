@@ -472,6 +472,39 @@ TEST(set_refuses_values_that_a_file_may_not_have)
 	conf_drop(&conf);
 }
 
+TEST(set_changes_numbers_and_words_of_a_database)
+{
+	struct conf *conf = load(whole), *fresh, *again;
+
+	REQUIRE(conf);
+	fresh = conf_with(conf, "app.pool_size", "9", &problems);
+	REQUIRE(fresh);
+	CHECK_INT(conf_database_find(conf, "app")->pool_size, 7);
+	CHECK_INT(conf_database_find(fresh, "app")->pool_size, 9);
+	again = conf_with(fresh, "*.pool_mode", "session", &problems);
+	REQUIRE(again);
+	CHECK_INT(conf_database_find(again, "app")->pool_size, 9);
+	CHECK_INT(again->fallback->pool_mode, MODE_SESSION);
+	CHECK_INT(problems.errors, 0);
+	check_set_fails(conf, "app.pool_sise", "1", "unknown key \"pool_sise\"; did you mean \"pool_size\"?");
+	check_set_fails(conf, "app.", "1", "unknown key \"\"");
+	check_set_fails(conf, "nowhere.pool_size", "1", "\"nowhere\" has no entry in [databases]: \"*\" applies");
+	check_set_fails(conf, ".pool_size", "1", "\"\" has no entry in [databases]");
+	check_set_fails(conf, "app.pool_size", "many", "database \"app\": \"pool_size\" is \"many\", but must be a whole number");
+	check_set_fails(conf, "app.host", "elsewhere", "\"host\" of a database is changed in the file, then by RELOAD");
+	check_set_fails(conf, "app.sslmode", "disable", "\"sslmode\" of a database is changed in the file, then by RELOAD");
+	check_set_fails(conf, "app.password", "x", "\"password\" of a database is changed in the file, then by RELOAD");
+	conf_drop(&conf);
+	conf_drop(&fresh);
+	conf_drop(&again);
+}
+
+TEST(values_that_the_log_hides)
+{
+	CHECK(!setting_may_be_secret("pool_mode", "session") && !setting_may_be_secret("app.pool_size", "7"));
+	CHECK(setting_may_be_secret("app.password", "x") && setting_may_be_secret("app.nothing", "x") && setting_may_be_secret("nothing", "x"));
+}
+
 /* Every setting that SET may change accepts the value that SHOW CONFIG prints. */
 TEST(set_accepts_values_of_show_config)
 {

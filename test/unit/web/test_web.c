@@ -23,7 +23,7 @@ static void start(const char *ini)
 	struct conf_problems problems = { .count = 0 };
 
 	whole_open(ini);
-	web = web_open(whole.world, "version", false, &problems);
+	web = web_open(whole.world, "version", NULL, false, &problems);
 	CHECK(web != NULL);
 	conf_problems_free(&problems);
 }
