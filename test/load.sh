@@ -9,6 +9,7 @@
 #	silent		100 clients that ask for a large result and never read it
 #	dribble		1,000 clients that send one byte a second
 #	budget		50 databases with clients that always wait, on 20 servers of a real PostgreSQL (max_host_connections)
+#	page		an open page of the HTTP endpoint, 1,000 pools and 10,000 clients: processor time for its requests
 #	copy		10 GB by COPY in each direction, between psql and a real PostgreSQL
 #
 #	lookups		an attack: one address fills the server with clients that wait for look-ups in a database that hangs
@@ -39,7 +40,7 @@ case ${1:-} in
 esac
 
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES postgresql openssl python3 util-linux
+setup_packages $BUILD_PACKAGES chromium postgresql openssl python3 util-linux
 postgres_find
 setup_room
 say "Building pgweir"

@@ -57,6 +57,12 @@ enum connection_kinds { CONNECTION_CLIENTS, CONNECTION_SERVERS, CONNECTION_ALL }
 void connections_walk(const struct world *world, struct connection_walk *walk, enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context);
 
+struct pool;
+/* Calls give() for at most `most` connections of a pool. The order of clients is waiting, linked, idle; the order of servers is linked, idle, in
+   login. Within a state the longest comes first. */
+void connections_of_pool(const struct pool *pool, enum connection_kinds kinds, size_t most,
+			 void (*give)(void *context, const struct connection_row *row), void *context);
+
 /* Totals over all connections: their number, and the used and allocated bytes of their buffers. */
 struct connection_totals {
 	int clients, servers;

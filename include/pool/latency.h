@@ -109,6 +109,8 @@ extern const char *const latency_names[SHOWN_LATENCIES];
 /* Of a pool since its first latency, or, with `pool` NULL, of all pools since the start of the process; or of the last minute, without pools that have
    been freed since. False: the pool has never had such a latency; `figures` NULL asks only for this. */
 bool latency_read(const struct pools *pools, const struct pool *pool, enum latency_shown which, bool last_minute, struct latency_figures *figures);
+/* The figures of these counts. */
+void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_figures *figures);
 /* Adds the counts of all pools in each bucket to counts[]. */
 void latency_sum(const struct pools *pools, enum latency_shown which, bool last_minute, uint64_t counts[LATENCY_BUCKETS]);
 

@@ -131,6 +131,8 @@ struct pool {
 						   longest */
 	uint64_t served_at_once;		/* clients that got a server without waiting */
 	struct latencies *latencies;		/* NULL: none yet */
+	uint64_t closes;			/* clients that have left after their login */
+	struct history *history;		/* of room web, freed with the pool; NULL: none */
 	uint64_t gone_cancels, gone_kept;	/* queries that client_gone has cancelled; servers that were kept after their client had left */
 	uint64_t state_asks, state_restores;	/* queries for the session state of servers; times that a server was set to the session state of
 						   its client */
@@ -250,6 +252,7 @@ struct pools {
 	struct conf_database console;		/* the entry of the console's database */
 	usec_t stats_at;			/* when the current statistics period began */
 	struct latency_sums latency_sums;
+	uint64_t closes;				/* clients that have left their pool */
 	uint64_t ended[REASONS];			/* connections and requests that each reason has ended since the start */
 	usec_t maintained_at, swept_at;		/* the last call of pools_maintain; the last look for unused objects */
 };

@@ -56,6 +56,7 @@ struct user_row {
 /* Calls give() for each row, in the order of the names (pools: by database, then user). Returns false without a call if there
    is no memory. */
 bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct pool_row *row), void *context);
+void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row);
 /* Adds up the numbers of clients and servers of all pools but the console; the other members of the sum are 0, and longest_wait is the longest. */
 void pools_sum_row(const struct pools *pools, usec_t now, struct pool_row *sum);
 bool databases_each_row(const struct pools *pools, void (*give)(void *context, const struct database_row *row), void *context);

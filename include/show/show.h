@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct pool;
 struct world;
 
 /*
@@ -18,6 +19,8 @@ struct show {
 	const struct show_item *item;
 	struct result *to;
 	const char *only_database, *only_user;	/* of pools and connections; NULL: all */
+	const struct pool *pool;		/* of connections: only the first of this pool (connections_of_pool), ... */
+	size_t pool_most;			/* ... and so many, fewer than to->most; NULL: all pools */
 };
 
 enum figure_kind { LABEL, INFO, GAUGE, COUNTER };

@@ -427,11 +427,10 @@ static void read_ldap(struct conf *conf, const struct setting_place *place, stru
 }
 
 /* Whether SET changes a value: of a setting, unless it needs a restart; of a database, a number or word that needs no other servers. */
-static bool is_settable(const struct value_row *row, bool is_of_database)
+static bool is_settable(const struct value_row *row, bool has_dot)
 {
-	if (!is_of_database)
-		return row->row.applies != APPLIES_START;
-	return row->row.applies == APPLIES_NOW && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS || row->type == VALUE_ENUM);
+	return has_dot ? row->row.applies == APPLIES_NOW && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS || row->type == VALUE_ENUM) :
+			 row->row.applies != APPLIES_START;
 }
 
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems)
@@ -442,8 +441,8 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 	struct entry_place place = { .noun = table->noun };
 	size_t errors = problems->errors;
 	struct conf_database *database = NULL;
-	struct conf *fresh;
 	char nearest[96], *entry = NULL;
+	struct conf *fresh;
 
 	if (!row || !is_settable(row, dot)) {
 		if (row)

@@ -120,6 +120,38 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		fill_pins(row, client_of(s->pooled.link));
 }
 
+void connections_of_pool(const struct pool *pool, enum connection_kinds kinds, size_t most,
+			 void (*give)(void *context, const struct connection_row *row), void *context)
+{
+	static const enum client_state of_clients[] = {
+		CLIENT_WAITING_LOGIN, CLIENT_WAITING, CLIENT_ACTIVE, CLIENT_IDLE, CLIENT_WAITING_CANCEL, CLIENT_ACTIVE_CANCEL
+	};
+	static const enum server_state of_servers[] = {
+		SERVER_ACTIVE, SERVER_FINISHING, SERVER_LOOKUP, SERVER_BEING_CANCELED, SERVER_LISTENING, SERVER_TESTED, SERVER_IDLE, SERVER_USED,
+		SERVER_LOGIN, SERVER_ACTIVE_CANCEL
+	};
+	struct connection_row row;
+
+	for (size_t i = 0; i < sizeof(of_clients) / sizeof(of_clients[0]) && kinds != CONNECTION_SERVERS; i++)
+		LIST_EACH(node, &pool->clients[of_clients[i]]) {
+			struct pool_client *client = LIST_OBJECT(node, struct pool_client, node);
+
+			if (client->is_internal)
+				continue;
+			if (most-- == 0)
+				return;
+			fill_client(&row, client_of(client));
+			give(context, &row);
+		}
+	for (size_t i = 0; i < sizeof(of_servers) / sizeof(of_servers[0]) && kinds != CONNECTION_CLIENTS; i++)
+		LIST_EACH(node, &pool->servers[of_servers[i]]) {
+			if (most-- == 0)
+				return;
+			fill_server(&row, server_of(LIST_OBJECT(node, struct pool_server, node)));
+			give(context, &row);
+		}
+}
+
 void connections_walk(const struct world *w, struct connection_walk *walk, enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context)
 {

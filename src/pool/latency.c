@@ -188,19 +188,9 @@ static uint64_t add_shown(const struct pool *pool, enum latency_shown which, boo
 	return exact;
 }
 
-/* Returns the value of the bucket that has the latency of this rank, the first being 1. */
-static uint64_t value_at(const uint64_t counts[LATENCY_BUCKETS], uint64_t rank)
+void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_figures *f)
 {
-	unsigned bucket = 0;
-
-	for (; bucket < LATENCY_BUCKETS - 1 && counts[bucket] < rank; bucket++)
-		rank -= counts[bucket];
-	return latency_bucket_value(bucket);
-}
-
-static void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_figures *f)
-{
-	uint64_t n = 0;
+	uint64_t n = 0, below = 0;
 
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
 		n += counts[i];
@@ -208,11 +198,14 @@ static void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct l
 	if (n == 0)
 		return;
 	/* the rank is the number of latencies that are not above the percentile, rounded up */
-	f->p50 = value_at(counts, n - n / 2);
-	f->p90 = value_at(counts, n - n / 10);
-	f->p99 = value_at(counts, n - n / 100);
-	f->p999 = value_at(counts, n - n / 1000);
-	f->max = value_at(counts, n);
+	const struct { uint64_t rank, *to; } wanted[] = {
+		{ n - n / 2, &f->p50 }, { n - n / 10, &f->p90 }, { n - n / 100, &f->p99 }, { n - n / 1000, &f->p999 }, { n, &f->max },
+	};
+	for (unsigned i = 0, bucket = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		for (; bucket < LATENCY_BUCKETS - 1 && below + counts[bucket] < wanted[i].rank; bucket++)
+			below += counts[bucket];
+		*wanted[i].to = latency_bucket_value(bucket);
+	}
 }
 
 static bool has_shown(const struct pool *pool, enum latency_shown which)

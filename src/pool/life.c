@@ -109,6 +109,8 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 		pools->clients--;
 	if (client->counted) {
 		client->counted = false;
+		client->pool->closes++;
+		pools->closes += !client->pool->database->is_console;
 		client->pool->database->clients--;
 		client->login_user->clients--;
 	}

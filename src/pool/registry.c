@@ -77,6 +77,7 @@ static void pool_free(struct pool *pool)
 	pool->user->pools--;
 	pools->latency_sums.at_once += pool->served_at_once;
 	mem_free(pool->latencies);
+	mem_free(pool->history);
 	mem_free(pool);
 }
 

@@ -108,7 +108,7 @@ static int64_t host_share_of(const struct pool *pool)
 	return share;
 }
 
-static void fill_row(const struct pool *pool, usec_t now, struct pool_row *row)
+void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 {
 	const int *clients = pool->client_count, *servers = pool->server_count;
 	int waiting = clients[CLIENT_STARTUP] + clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN];
@@ -174,7 +174,7 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 	qsort(sorted, count, sizeof(*sorted), compare_pools);
 	hosts_count(pools);
 	for (size_t i = 0; i < count; i++) {
-		fill_row(sorted[i], now, &row);
+		pool_row_of(sorted[i], now, &row);
 		give(context, &row);
 	}
 	mem_free(sorted);
@@ -187,7 +187,7 @@ void pools_sum_row(const struct pools *pools, usec_t now, struct pool_row *sum)
 
 	*sum = (struct pool_row){ .pool = NULL };
 	LIST_EACH(node, &pools->all) {
-		fill_row(pool_at(node), now, &row);
+		pool_row_of(pool_at(node), now, &row);
 		if (row.is_console)
 			continue;
 		sum->clients += row.clients;

@@ -84,6 +84,10 @@ static void show_connections(const struct show *s, enum connection_kinds kinds, 
 {
 	struct connection_show to = { *s, wanted };
 
+	if (s->pool) {
+		connections_of_pool(s->pool, kinds, s->pool_most, give_connection, &to);
+		return;
+	}
 	walk(s, kinds, give_connection, &to);
 }
 

@@ -1,6 +1,7 @@
 #ifndef WEB_CONNECTION_H
 #define WEB_CONNECTION_H
 
+#include "web/history.h"
 #include "web/http.h"
 #include "web/web.h"
 
@@ -12,25 +13,6 @@
  */
 struct connection;
 struct web_socket;
-
-/* Figures of the whole pooler, once a second, for the graphs of the page. */
-#define HISTORY_SECONDS 3600
-
-/* Counters since the start, and gauges. HISTORY_EACH(X) calls X(name) for each in the order of the JSON columns. */
-#define HISTORY_EACH(X) \
-	X(time) X(queries) X(transactions) X(query_time) X(wait_time) X(logins) X(received) X(sent) \
-	X(clients) X(waiting) X(active) X(idle) X(opening) X(pinned)
-struct sample {
-#define X(name) uint64_t name;
-	HISTORY_EACH(X)
-#undef X
-};
-
-struct history {
-	struct sample *samples;		/* HISTORY_SECONDS; NULL: no memory */
-	uint64_t count;			/* samples since the start: the next is samples[count % HISTORY_SECONDS] ... */
-	usec_t due;			/* ... and is to be added at this time (monotonic) */
-};
 
 struct web {
 	struct world *world;
@@ -48,7 +30,7 @@ struct web {
 	usec_t work_at;				/* monotonic: no work before */
 	usec_t retry_until;			/* monotonic: opening the sockets is tried again at each tick; 0: it is not */
 	bool is_leaving;			/* another process has replaced this one */
-	struct history history;
+	struct histories histories;
 };
 
 enum web_phase {
@@ -97,8 +79,6 @@ void connection_tell(struct connection *c, int status, const char *text);
 
 /* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists, separated by commas. */
 void json_answer(struct connection *c, const char *items);
-/* Adds a sample; `now` is monotonic, `wall` the time of the sample, which is stored in seconds. */
-void history_add(struct history *history, const struct pools *pools, usec_t now, usec_t wall);
 void metrics_answer(struct connection *c);
 
 /* The page, written by etc/embed.sh from page.html. */

@@ -2,10 +2,11 @@
  * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
  * is an object with an array for each of these. Four lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
  * `warnings`, the last lines of the log of level WARNING and above;
- * `history`, arrays of the samples of the last hour after ?since=SECONDS, the first with the names of the columns. /api/ lists the
- * names.
+ * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns; with ?db= and
+ * ?user= samples of a pool. /api/ lists the names.
  *
- * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user.
+ * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user; of these connections &most=N gives the first N in
+ * the order of their states. ?pools=database,user chooses columns of `pools`, and so for each SHOW.
  *
  * An answer is made in parts of ROWS_MOST rows, and each row has the values at the time of its part.
  *
@@ -17,10 +18,9 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "pool/rows.h"
 #include "show/show.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ITEMS_MOST 12			/* in one request */
@@ -67,13 +67,13 @@ struct json_state {
 	struct { const struct show_item *show; enum own_list own; char name[NAME_MOST]; } items[ITEMS_MOST];
 	size_t count, at;		/* number of items; the current one */
 	bool has_begun;			/* the current item */
+	struct show_item item;		/* its SHOW, with the chosen columns */
 	struct result result;		/* of its SHOW */
 	struct bytes names;		/* ,"column": for each column, ... */
 	uint16_t name_at[RESULT_COLUMNS + 1];	/* ... its position, and the end */
 	bool has_rows;			/* a row was written */
 	uint64_t sample;		/* of history: the next one */
 };
-
 
 static void begin_row(struct result *r)
 {
@@ -192,111 +192,114 @@ static void write_warnings(struct bytes *out)
 
 /* ---- the last hour ---- */
 
-void history_add(struct history *h, const struct pools *pools, usec_t now, usec_t wall)
+static struct pool *find_pool(struct pools *pools, const char *database, const char *user)
 {
-	struct stats_history stats;
-	struct pool_row sum;
-	struct sample *s;
+	const struct database *d = database_find(pools, database);
 
-	/* no drift: one sample for each second, unless the process was stopped */
-	h->due = now - h->due < USEC ? h->due + USEC : now + USEC;
-	if (!h->samples)
-		h->samples = mem_try(HISTORY_SECONDS * sizeof(*h->samples));
-	if (!h->samples)
-		return;
-	pools_sum_stats(pools, &stats);
-	pools_sum_row(pools, now, &sum);
-	s = &h->samples[h->count++ % HISTORY_SECONDS];
-	*s = (struct sample){
-		.time = (uint64_t)(wall / USEC), .queries = stats.total.query_count, .transactions = stats.total.xact_count,
-		.query_time = stats.total.query_time, .wait_time = stats.total.wait_time, .logins = stats.total.client_login_count,
-		.received = stats.total.received, .sent = stats.total.sent,
-		.clients = (uint64_t)(sum.clients + sum.waiting), .waiting = (uint64_t)sum.waiting, .active = (uint64_t)sum.active,
-		.idle = (uint64_t)(sum.idle + sum.used + sum.tested), .opening = (uint64_t)sum.login, .pinned = (uint64_t)sum.pinned,
-	};
+	if (d)
+		LIST_EACH(node, &d->members) {
+			struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+			if (strcmp(pool->user->name, user) == 0 && !d->is_console)
+				return pool;
+		}
+	return NULL;
 }
 
-/* The number of the first sample after `since` (seconds), or h->count. */
-static uint64_t sample_after(const struct history *h, uint64_t since)
+/* The history of all pools, or of the pool of db and user. NULL: no such pool, or no memory. */
+static const struct history *history_asked(const struct connection *c)
 {
-	uint64_t first = h->count > HISTORY_SECONDS ? h->count - HISTORY_SECONDS : 0, at = h->count;
+	const struct world *w = c->peer.world;
+	char database[HTTP_TEXT_MOST], user[HTTP_TEXT_MOST];
+	struct pool *pool;
 
-	while (at > first && h->samples[(at - 1) % HISTORY_SECONDS].time > since)
-		at--;
-	return at;
-}
-
-/* Appends at most ROWS_MOST samples as JSON arrays, from number `from` on. Returns the number after the last. */
-static uint64_t write_samples(const struct history *h, uint64_t from, struct bytes *out)
-{
-	uint64_t first = h->count > HISTORY_SECONDS ? h->count - HISTORY_SECONDS : 0, end;
-
-	from = from < first ? first : from;
-	end = h->count - from > ROWS_MOST ? from + ROWS_MOST : h->count;
-	for (uint64_t i = from; i < end; i++) {
-		const struct sample *s = &h->samples[i % HISTORY_SECONDS];
-		char before = '[';
-
-#define X(name) bytes_append_format(out, "%c%" PRIu64, before, s->name), before = ',';
-		HISTORY_EACH(X)
-#undef X
-		bytes_append_text(out, i + 1 < h->count ? "],\n" : "]");
-	}
-	return end;
+	if (!http_parameter(&c->request, "db", database, sizeof(database)) || !http_parameter(&c->request, "user", user, sizeof(user)))
+		return c->web->histories.all;
+	pool = find_pool(w->pools, database, user);
+	return pool ? history_of_pool(w->pools, pool, w->now) : NULL;
 }
 
 /* Appends a part of the samples. Returns whether it was the last one. */
 static bool write_history(const struct connection *c, struct json_state *s, struct bytes *out)
 {
-	const struct history *h = &c->web->history;
+	const struct history *h = history_asked(c);
 	char since[24];
 	int64_t from = 0;
 
 	if (!s->has_begun) {
 		if (http_parameter(&c->request, "since", since, sizeof(since)) && (!text_to_int64(since, &from) || from < 0))
 			from = 0;
-		s->sample = sample_after(h, (uint64_t)from);
-#define X(name) "\"" #name "\","
+		s->sample = h ? history_find(h, (uint64_t)from) : 0;
+#define X(type, name) "\"" #name "\","
 		bytes_append_text(out, "[" HISTORY_EACH(X));
 #undef X
 		out->end -= !out->failed;
-		bytes_append_text(out, s->sample < h->count ? "],\n" : "]");
+		bytes_append_u8(out, ']');
 	}
-	s->sample = write_samples(h, s->sample, out);
-	return s->sample == h->count;
+	if (!h)
+		return true;
+	s->sample = history_write(h, s->sample, ROWS_MOST, out);
+	return s->sample >= h->count;
 }
 
 /* ---- parts of an answer ---- */
 
-static void write_column_names(struct json_state *s, const struct show_item *item)
+/* ?pools=database,user: only these columns of the item `pools`. */
+static void choose_columns(const struct connection *c, struct json_state *s)
 {
+	const struct show_item *all = s->items[s->at].show;
+	char wanted[HTTP_TEXT_MOST], name[NAME_MOST];
+	size_t count = 0;
+
+	s->item = *all;
+	if (!http_parameter(&c->request, s->items[s->at].name, wanted, sizeof(wanted)))
+		return;
+	for (size_t i = 0; i < all->all_columns; i++) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(all->columns[i], ":"), all->columns[i]);
+		if (!text_list_has(wanted, name, false))
+			continue;
+		s->item.columns[count] = all->columns[i];
+		s->item.figures[count++] = all->figures[i];
+	}
+	s->item.all_columns = count > 0 ? count : all->all_columns;
+}
+
+static void begin_rows(const struct connection *c, struct json_state *s)
+{
+	choose_columns(c, s);
+	result_init(&s->result, &json_format, s->item.columns, s->item.all_columns);
+	/* a part costs about the same with few columns */
+	s->result.most = ROWS_MOST + ROWS_MOST * (RESULT_COLUMNS - s->item.all_columns) / RESULT_COLUMNS;
 	bytes_free(&s->names);
-	for (size_t i = 0; i < item->all_columns; i++) {
+	for (size_t i = 0; i < s->item.all_columns; i++) {
 		s->name_at[i] = (uint16_t)bytes_size(&s->names);
-		bytes_append_format(&s->names, ",\"%.*s\":", (int)strcspn(item->columns[i], ":"), item->columns[i]);
+		bytes_append_format(&s->names, ",\"%.*s\":", (int)strcspn(s->item.columns[i], ":"), s->item.columns[i]);
 		s->name_at[i + 1] = (uint16_t)bytes_size(&s->names);
 	}
 	if (s->names.failed)
 		result_fail(&s->result);
+	s->has_rows = false;
 }
 
 /* Appends a part of the rows. Returns whether it was the last one. */
 static bool write_rows(const struct connection *c, struct json_state *s, struct bytes *out)
 {
-	const struct show_item *item = s->items[s->at].show;
-	char database[HTTP_TEXT_MOST], user[HTTP_TEXT_MOST];
-	struct show show = {
-		.world = c->peer.world, .version = c->web->version, .item = item, .to = &s->result,
-		.only_database = http_parameter(&c->request, "db", database, sizeof(database)) ? database : NULL,
-		.only_user = http_parameter(&c->request, "user", user, sizeof(user)) ? user : NULL,
-	};
+	char database[HTTP_TEXT_MOST], user[HTTP_TEXT_MOST], most[24];
+	struct show show = { .world = c->peer.world, .version = c->web->version, .item = &s->item, .to = &s->result };
+	int64_t limit;
 
-	if (!s->has_begun) {
-		result_init(&s->result, &json_format, item->columns, item->all_columns);
-		s->result.most = ROWS_MOST;
-		write_column_names(s, item);
-		s->has_rows = false;
+	if (http_parameter(&c->request, "db", database, sizeof(database)))
+		show.only_database = database;
+	if (http_parameter(&c->request, "user", user, sizeof(user)))
+		show.only_user = user;
+	/* the first connections of a pool, in one part */
+	if (show.only_database && show.only_user && http_parameter(&c->request, "most", most, sizeof(most)) && text_to_int64(most, &limit) &&
+	    limit >= 0) {
+		show.pool = find_pool(c->peer.world->pools, database, user);
+		show.pool_most = limit < ROWS_MOST ? (size_t)limit : ROWS_MOST;
 	}
+	if (!s->has_begun)
+		begin_rows(c, s);
 	if (!s->names.failed)
 		show_part(&show);
 	if (bytes_size(&s->result.rows) > 0)

@@ -616,12 +616,6 @@ bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems 
 
 static void on_tick(evutil_socket_t fd, short what, void *arg);
 
-static void forget_history(struct web *web)
-{
-	mem_free(web->history.samples);
-	web->history = (struct history){ .samples = NULL };
-}
-
 void web_decide(struct web *web, bool is_used)
 {
 	static const struct timeval every = { .tv_usec = TICK_MILLISECONDS * 1000 };
@@ -666,7 +660,7 @@ void web_decide(struct web *web, bool is_used)
 		if (!event_pending(&web->tick, EV_TIMEOUT, NULL) && event_add(&web->tick, &every) != 0)
 			log_warning("HTTP: out of memory");
 	} else {
-		forget_history(web);
+		histories_free(&web->histories, web->world->pools);
 		event_del(&web->tick);
 	}
 }
@@ -702,8 +696,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		web->is_leaving = true;
 		web_decide(web, true);
 	}
-	if (!web->is_leaving && (w->now >= web->history.due))
-		history_add(&web->history, w->pools, w->now, w->now_wall);
+	if (!web->is_leaving && w->now >= web->histories.due)
+		histories_add(&web->histories, w->pools, w->now, w->now_wall);
 	LIST_EACH_SAFE(node, &web->connections) {
 		struct connection *c = LIST_OBJECT(node, struct connection, node);
 
@@ -741,7 +735,7 @@ void web_free(struct web **place)
 		tls_context_drop(&web->tls);
 	event_del(&web->work);
 	event_del(&web->tick);
-	forget_history(web);
+	histories_free(&web->histories, web->world->pools);
 	mem_free(web);
 }
 

@@ -20,6 +20,7 @@ import attacks
 from bench import machine, prepare
 from stage import LOAD_CPU, SCRAM_SECRET, LoadFailed, Stage, memory_kib, pinned
 
+from support import messages
 from support.ports import free_port
 from support.until import until
 from support.wire import Client
@@ -37,6 +38,9 @@ IDLE_KIB = 1                # a client that has nothing to do
 BUSY_KIB = 3                # a client with a query that runs or waits
 FULL_KIB = 132              # a client that does not read its data: one buffer, and its struct
 SLACK_KIB = 4096            # memory of the process itself: the loop's buffer, servers, growing tables
+PAGE_KIB = 4096             # an open page: parts of its answers, and histories that have just begun
+PAGE_MS = 200               # processor time of a minute for an open page
+PAGE_SECONDS_FIRST = 10     # the browser starts, and asks for the whole history
 KEPT_KIB = 3584             # memory that may remain after all clients have disconnected: pages that the allocator cannot return
 
 
@@ -97,6 +101,12 @@ class Weir:
 
     def close(self):
         self._console.close()
+
+
+def is_connected(port):
+    """Whether a client has a connection to this port."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        return any(row.split()[1].endswith(":%04X" % port) and row.split()[3] == "01" for row in f.readlines()[1:])
 
 
 def column_names(answer):
@@ -220,6 +230,50 @@ class Load:
         self.burden("1,000 clients that send one byte a second", 1000, ["-y", "1000", "-B", "SELECT %s" % ("'long' || " * 20 + "'text'")],
                     lambda weir: weir.lists()["used_clients"] >= 1001, 1000 * BUSY_KIB + SLACK_KIB, 20)
 
+    # ---- the page
+
+    def page(self):
+        """An open page with 1,000 pools, 10,000 clients, three queues and an opened pool: processor time for its requests."""
+        port, names = free_port(), ["db%d" % number for number in range(1000)]
+        others = ["%s = host=127.0.0.1 port=%d%s" % (name, self.stage.null.port, " pool_size=1" * (name in names[:3])) for name in names]
+        with self.pooler(others=others, http_listen_port=port) as weir, contextlib.ExitStack() as stack:
+            self.stage.load(weir.server, ["-d", "db#", "-m", "1000", "-c", "1000", "-n", "5000", "-T", "60"])
+            crowd = self.stage.start_load(weir.server, ["-d", "db#", "-m", "1000", "-i", "10000", "-L", "200", "-c", "0", "-g", "-T", "1"])
+            stack.callback(crowd.kill)
+            self.check("the page", crowd.stdout.readline() == "ready\n", "not all could log in")
+            for name in names[:3]:
+                for text in ("BEGIN", "SELECT 1"):
+                    client = stack.enter_context(contextlib.closing(Client(weir.server.port)))
+                    client.login(user="bench", database=name)
+                    client.send(messages.query(text))
+            before = self._milliseconds(weir, 30)
+            weir.begin()
+            browser = subprocess.Popen(pinned(LOAD_CPU, [                               # pylint: disable=consider-using-with
+                "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0",
+                "--user-data-dir=" + self.stage.path("browser"), "http://127.0.0.1:%d/#db=db7&user=bench" % port]),
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(browser.kill)
+            time.sleep(PAGE_SECONDS_FIRST)
+            beside = self._milliseconds(weir, 60)
+            self.check("the page", is_connected(port), "the browser does not ask")
+            browser.terminate()
+            browser.wait()
+            alone = (before + self._milliseconds(weir, 30)) / 2
+            print("| an open page, 1,000 pools, 10,000 clients | %.1f | %.1f | %.1f | | | | %.0f ms of processor time a minute, %.0f without it |" % (
+                weir.before / 1024, weir.peak() / 1024, (weir.before + PAGE_KIB) / 1024, beside, alone), flush=True)
+            self.check("the page", beside - alone <= PAGE_MS, "costs %.0f ms of a minute, of %d" % (beside - alone, PAGE_MS))
+            self.check("the page", weir.peak() - weir.before <= PAGE_KIB, "takes %d KiB more" % (weir.peak() - weir.before))
+
+    @staticmethod
+    def _milliseconds(weir, seconds):
+        """Processor time of the process in a minute, measured for some seconds."""
+        def spent():
+            with open("/proc/%d/schedstat" % weir.server.pid, encoding="ascii") as f:
+                return int(f.read().split()[0]) / 1e6
+        before, begin = spent(), time.monotonic()
+        time.sleep(seconds)
+        return (spent() - before) * 60 / (time.monotonic() - begin)
+
     # ---- attacks
 
     def attack(self, kind):
@@ -315,7 +369,7 @@ class Load:
                     min(answered), max(answered)))
 
 
-CASES = ("crowd", "crowds", "storm", "slow", "silent", "dribble", "copy", "budget")
+CASES = ("crowd", "crowds", "storm", "slow", "silent", "dribble", "copy", "page", "budget")
 ATTACKS = tuple(attacks.KINDS)
 
 

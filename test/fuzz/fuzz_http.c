@@ -12,6 +12,8 @@
 
 #define CUTS_MOST 400			/* longer inputs are cut at fewer places */
 
+static const char *const parameters[] = { "db", "user", "since", "most", "pools", "key", "value", "id" };
+
 static void check_values(const struct http_request *r)
 {
 	char user[HTTP_TEXT_MOST], password[HTTP_TEXT_MOST], value[8];
@@ -19,8 +21,9 @@ static void check_values(const struct http_request *r)
 	FUZZ_CHECK(r->path[0] == '/' && strlen(r->path) < HTTP_TEXT_MOST && strlen(r->query) < HTTP_TEXT_MOST);
 	if (http_credentials(r, user, password))
 		FUZZ_CHECK(!strchr(user, ':') && strlen(user) + strlen(password) < HTTP_TEXT_MOST);
-	if (http_parameter(r, "db", value, sizeof(value)))
-		FUZZ_CHECK(strlen(value) < sizeof(value));
+	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
+		if (http_parameter(r, parameters[i], value, sizeof(value)))
+			FUZZ_CHECK(strlen(value) < sizeof(value));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,12 +4,19 @@ the queries, is exact for pgweir's own instructions.
 
 A bound is a few per cent above the count of today's code with gcc 12. Lower it with every gain.
 """
+import http.client
+import json
+import os
+import re
+
 import pytest
 
 from support import messages as m
-from support.instruments import Counted
+from support.instruments import UNDER_VALGRIND, Counted
+from support.ports import free_port
 
 QUERIES = 100
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def simple(_, client):
@@ -90,6 +97,34 @@ def test_instructions_with_session_state(scene, ask, own):
 def test_instructions_of_a_prepared_statement(scene):
     got = for_each_query(scene, prepared, max_prepared_statements=100)
     assert got[0] <= 3160 and got[1] <= 4830, got
+
+
+def asked(scene, pools, *targets):
+    """Instructions for requests of the page. Each pool has a client."""
+    port = free_port()
+    weir = scene.weir({"*": "host=127.0.0.1 port=%d" % scene.mini().port}, kind=Counted, http_listen_port=port)
+    clients = [weir.client(database="db%03d" % number) for number in range(pools)]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=UNDER_VALGRIND)
+    for target in targets:
+        connection.request("GET", target)
+        answer = connection.getresponse()
+        assert len(json.loads(answer.read())) == (pools if "pools" in target else 1)
+    connection.close()
+    for client in clients:
+        client.send(m.terminate())
+    weir.stop()
+    return weir.executed().total()
+
+
+def test_rows_of_the_page(scene):
+    """A row of the page's pools, and the clients of a pool, which depend on no other pool: the page asks all the time."""
+    with open(os.path.join(TOP, "src", "web", "page.html"), encoding="utf-8") as f:
+        columns = re.search('POOL_COLUMNS = "(.*)"', f.read()).group(1)
+    pools, clients = "/api/pools?pools=" + columns, "/api/clients?db=db007&user=app&most=100"
+    one, more = asked(scene, 100, pools), asked(scene, 100, pools, pools, pools)
+    assert (more - one) / 200 <= 7700, (more - one) / 200
+    one, more = asked(scene, 100, clients), asked(scene, 100, clients, clients, clients)
+    assert (more - one) / 2 <= 50000, (more - one) / 2
 
 
 def test_trap_57_long_rows_over_tls(scene, authority):

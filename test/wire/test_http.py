@@ -252,6 +252,33 @@ def test_every_show_is_json(scene):
     assert [web.ask("/api/" + items).status for items in ("help", "nothing", "pools,", too_many)] == [404, 404, 200, 404]
 
 
+def test_chosen_columns_and_connections(scene):
+    """?pools= chooses columns; ?most= the first connections of a pool, waiting clients first."""
+    weir, web = with_http(scene, {"p0": scene.mini(), "p1": "host=127.0.0.1 port=1"}, default_pool_size=1, server_idle_timeout=0)
+    idle, busy, late, later = (weir.client() for _ in range(4))
+    busy.query("BEGIN")
+    late.send(m.query("later"))
+    weir.wait_pool("p0", cl_waiting=1)
+    later.send(m.query("later"))
+    weir.wait_pool("p0", cl_waiting=2)
+    both = web.ask("/api/pools,state?pools=user,database,nothing&db=p0").json()
+    assert both["pools"] == [{"database": "p0", "user": "app"}] and list(both["state"][0]) == ["key", "value"]
+    assert list(web.ask("/api/pools?pools=nothing&db=p0").json()[0])[:2] == ["database", "user"]
+    of = "?db=p0&user=app&clients=id,state&servers=state,link"
+
+    def states(name, most):
+        return [row["state"] for row in web.ask("/api/%s%s&most=%s" % (name, of, most)).json()]
+    assert states("clients", 100) == ["waiting", "waiting", "active", "idle"]
+    assert [states("clients", 2), states("clients", 0), states("servers", 1)] == [["waiting", "waiting"], [], ["active"]]
+    rows = web.ask("/api/clients%s&most=2" % of).json()
+    assert rows[0]["id"] < rows[1]["id"] and list(rows[0]) == ["state", "id"]
+    # without a valid limit: by id
+    assert [states("clients", most) for most in ("", "x", -1)] == [["idle", "active", "waiting", "waiting"]] * 3
+    assert len(web.ask("/api/sockets%s&most=9" % of).json()) == 5
+    assert web.ask("/api/clients?db=p0&user=nobody&most=5").json() == []
+    busy.query("COMMIT")
+
+
 def test_strange_texts_in_json(scene):
     name = 'quote " back \\ umlaut ä'
     weir, web = with_http(scene, {'"%s"' % name.replace('"', '""'): "host=127.0.0.1 port=1", "bytes": "host=127.0.0.1 port=1 dbname='\x01\t'"})
@@ -283,13 +310,39 @@ def test_history(scene):
     client = weir.client()
     for n in range(3):
         client.query("query %d" % n)
-    rows = until(lambda: (lambda got: got if len(got) > 2 and got[-1][1] >= 3 else None)(web.ask("/api/history").json()), "a sample with queries")
-    assert rows[0][:3] == ["time", "queries", "transactions"]
+    rows = until(lambda: (lambda got: got if len(got) > 2 and got[-1][got[0].index("queries")] >= 3 else None)(web.ask("/api/history").json()), "a sample with queries")
+    assert rows[0][0] == "time"
     values = dict(zip(rows[0], rows[-1]))
     assert (values["clients"], values["waiting"], values["logins"] >= 1) == (1, 0, True)
     assert [row[0] for row in rows[1:]] == sorted({row[0] for row in rows[1:]})
     later = web.ask("/api/history?since=%d" % rows[-1][0]).json()
     assert all(row[0] > rows[-1][0] for row in later[1:])
+    # a second without queries has no latency, the second before had one
+    found = [dict(zip(rows[0], row)) for row in web.ask("/api/history").json()[1:]]
+    assert [each["query_p50"] is None for each in found[1:]] == [now["queries"] == before["queries"] for before, now in zip(found, found[1:])]
+    assert all(each["query_p50"] <= each["query_p99"] for each in found if each["query_p50"] is not None)
+
+
+def test_history_of_a_pool(scene):
+    """Queries, clients and latencies of one pool. A request begins the history of a pool beyond the limit."""
+    fake = scene.mini()
+    weir, web = with_http(scene, {"*": "host=127.0.0.1 port=%d" % fake.port}, max_client_conn=100)
+    clients = [weir.client(database="db%02d" % n) for n in range(40)]
+    for client in clients:
+        client.query("query")
+    clients[39].query("another")
+    clients[0].quit()
+
+    def last(name):
+        columns, *rows = web.ask("/api/history?db=%s&user=app" % name).json()
+        return dict(zip(columns, rows[-1])) if rows else {}
+    first, late = (until(lambda: last(name) if last(name).get("queries") else None, "a sample") for name in ("db00", "db39"))   # pylint: disable=cell-var-from-loop
+    assert [first[name] for name in ("queries", "transactions", "logins", "closes", "clients")] == [1, 1, 1, 1, 0]
+    assert [late[name] for name in ("queries", "transactions", "logins", "closes", "clients", "idle")] == [2, 2, 1, 0, 1, 1]
+    assert late["query_p50"] <= late["query_p99"]
+    assert [len(web.ask("/api/history?db=%s&user=%s" % names).json()) for names in (("nowhere", "app"), ("db00", "x"), ("pgbouncer", "pgbouncer"))] == [1] * 3
+    # in several parts
+    assert all(len(row) == len(first) for row in web.ask("/api/history,state?db=db00&user=app").json()["history"])
 
 
 # --- health
