@@ -123,6 +123,10 @@ struct world {
 
 	/* Shared by all connections. */
 	struct conf *conf;			/* the configuration in force; a reference */
+	struct last_reload {			/* the last RELOAD; written by main */
+		usec_t at;				/* wall clock; 0: none yet */
+		bool has_failed;
+	} reload;
 	struct pools *pools;
 	struct params_table *params;		/* tracked parameters and their sets of values */
 	struct statements *statements;		/* texts of prepared statements */

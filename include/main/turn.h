@@ -3,6 +3,7 @@
 
 #include "admin/console.h"
 #include "handover/handover.h"
+#include "main/watch.h"
 
 struct web;
 
@@ -13,6 +14,8 @@ struct pooler {
 	struct world *world;
 	struct console *console;
 	struct web *web;			/* the HTTP endpoint */
+	struct watch *watch;			/* watch_files; NULL: off */
+	usec_t read_at;				/* wall clock: before the configuration in force was read from its files */
 	struct giver *giver;			/* waits for a process that replaces this one; NULL: not possible */
 	bool tick_due;				/* also set by the giver when a handover is requested */
 	bool is_silent;				/* connections end without an error message */

@@ -152,11 +152,11 @@ static bool copy_members(struct conf *to, const struct conf *from)
 			return false;
 		to->databases[to->database_count++] = copy;
 	}
-	if (from->fallback) {
-		to->fallback = copy_database(to, from->fallback);
-		if (!to->fallback)
+	if (from->fallback && !(to->fallback = copy_database(to, from->fallback)))
+		return false;
+	for (const struct conf_file *f = from->files; f; f = f->next)
+		if (!access_note_file(&to->files, f, s->arena))
 			return false;
-	}
 	for (size_t i = 0; i < from->user_count; i++) {
 		struct conf_user *copy = copy_object(to, &user_table, from->users[i], sizeof(*copy));
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/service.h"
 #include "base/version.h"
 #include "conf/check.h"
@@ -94,6 +95,22 @@ static void allow_core_dumps(bool allow)
 	prctl(PR_SET_DUMPABLE, allow ? 1UL : 0UL, 0UL, 0UL, 0UL);
 }
 
+static bool reload(void *context, struct conf_problems *problems);
+
+/* watch_files: a file has changed. */
+static void on_changed(const char *path)
+{
+	struct conf_problems problems = { .count = 0 };
+	/* a RELOAD frees the watch with the path */
+	char *copy = mem_copy_string(path);
+
+	/* a process that was replaced keeps its configuration to its end */
+	if (copy && !pooler.world->successor && pooler.world->drain != DRAIN_NOW)
+		reload(copy, &problems);
+	conf_problems_free(&problems);
+	mem_free(copy);
+}
+
 /* Applies a snapshot. Takes the reference. */
 static bool use(struct conf *conf, struct conf_problems *problems)
 {
@@ -106,19 +123,39 @@ static bool use(struct conf *conf, struct conf_problems *problems)
 		allow_core_dumps(conf->settings.core_dumps);
 	if (ok && !apply_log(&conf->settings))
 		log_warning("log file \"%s\": %s; going on with the old one", conf->settings.logfile, strerror(errno));
+	if (ok)
+		watch_set(&pooler.watch, pooler.world, pooler.read_at, on_changed);
 	if (conf)
 		conf_drop(&conf);
 	return ok;
 }
 
+/* The log has one line of the changed files that cannot be used. */
+static void log_unusable(const char *changed, const struct conf_problems *problems)
+{
+	const struct conf_problem *first = problems->errors > 0 ? problems->items : NULL;
+	char place[PRINTABLE_TEXT] = "", text[PRINTABLE_TEXT];
+
+	while (first && first->is_warning)
+		first++;
+	if (first && first->file && first->line > 0)
+		snprintf(place, sizeof(place), "%s:%d: ", first->file, first->line);
+	else if (first && first->file)
+		snprintf(place, sizeof(place), "%s: ", first->file);
+	log_warning("watch_files: \"%s\" has changed; nothing is changed because of %zu errors: %s%s", changed, problems->errors, place,
+		    first ? printable_text(first->text, text, sizeof(text)) : "out of memory");
+}
+
+/* `context`: the path of a file that has changed (watch_files); NULL: RELOAD. */
 static bool reload(void *context, struct conf_problems *problems)
 {
+	usec_t read_before = pooler.read_at;
 	const struct conf *now = pooler.world->conf;
 	const char *asked = now->settings.conffile;
 	bool ok, is_about_tls = false;
 	struct conf *fresh;
 
-	(void)context;
+	pooler.read_at = clock_wall();
 	/* systemd distinguishes two reloads by the time */
 	service_notify("RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_monotonic());
 	fresh = conf_load(asked && *asked ? asked : now->path, problems);
@@ -130,6 +167,16 @@ static bool reload(void *context, struct conf_problems *problems)
 	if (fresh)
 		access_check(fresh, NULL, problems);
 	ok = use(fresh, problems);
+	pooler.world->reload = (struct last_reload){ pooler.read_at, !ok };
+	if (!ok)
+		pooler.read_at = read_before;
+	if (context && !ok) {
+		log_unusable(context, problems);
+		service_notify("READY=1");
+		return false;
+	}
+	if (context)
+		log_info("watch_files: \"%s\" has changed", (const char *)context);
 	/* a successful RELOAD has reopened it */
 	if (!ok && !log_reopen())
 		log_warning("log file: %s; going on with the old one", strerror(errno));
@@ -400,6 +447,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		goto out;
 	}
 	pooler.giver = giver_open(pooler.base, pooler.world, start->pidfile, &pooler.tick_due);
+	watch_set(&pooler.watch, pooler.world, pooler.read_at, on_changed);
 	log_problems(&problems);
 	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s", PGWEIR_VERSION, event_get_version(),
 		 event_base_get_method(pooler.base), ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
@@ -416,6 +464,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	status = 0;
 out:
 	conf_problems_free(&problems);
+	watch_free(&pooler.watch);
 	giver_close(&pooler.giver);
 	web_free(&pooler.web);
 	console_free(&pooler.console);
@@ -543,6 +592,7 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN:
 		break;
 	}
+	pooler.read_at = clock_wall();
 	conf = conf_load(options.file, &problems);
 	if (!conf) {
 		status = fail(&problems);

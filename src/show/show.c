@@ -437,7 +437,7 @@ static void show_state(const struct show *s)
 		[DRAIN_WAIT_CLIENTS] = "wait_for_clients", [DRAIN_WAIT_SERVERS] = "wait_for_servers", [DRAIN_NOW] = "at once",
 	};
 	struct show copy = *s;
-	char number[24];
+	char number[24], time[64];
 
 	text_row(s, "active", !pools->paused && !pools->suspended ? "yes" : "no");
 	text_row(s, "paused", pools->paused ? "yes" : "no");
@@ -447,6 +447,10 @@ static void show_state(const struct show *s)
 		text_row(s, "busy_poll", busy_poll_names[w->busy_poll.state]);
 		snprintf(number, sizeof(number), "%" PRIu64, w->busy_poll.polled_total);
 		text_row(s, "busy_poll_time", number);
+	}
+	if (w->reload.at > 0) {
+		text_row(s, "last_reload", clock_format(w->reload.at, 0, time, sizeof(time)));
+		text_row(s, "last_reload_result", w->reload.has_failed ? "failed" : "in force");
 	}
 	drains_each(pools, show_drain_state, &copy);
 	if (w->drain != DRAIN_OFF) {
