@@ -3,7 +3,8 @@ import pytest
 
 from support import messages as m
 from support.live import NEVER, ask, ask_long, hold, pid_of
-from support.until import until
+from support.takeover import Replaced
+from support.until import DEADLINE, until
 
 
 def weir_of(scene, postgres, size=1, mode="transaction", **settings):
@@ -248,6 +249,60 @@ def test_pause_waits(scene, postgres):
     assert weir.client().query("SELECT 1").value == "1"
 
 
+def test_suspend_waits_with_the_cancel_request(scene, postgres):
+    """The query runs on; RESUME cancels it."""
+    weir = weir_of(scene, postgres, client_gone_delay=0.1)
+    client = weir.client()
+    pid = pid_of(client)
+    ask(client, "SELECT pg_sleep(3600)")
+    sleeps(postgres, pid)
+    weir.admin("SUSPEND")
+    client.close()
+    weir.barrier()
+    assert weir.pool("p0")["gone_cancels"] == 0
+    weir.admin("RESUME")
+    kept(weir, pid, 1)
+
+
+@pytest.mark.parametrize("when", ("before", "within"))
+def test_suspend_of_a_server_without_its_client(scene, postgres, when):
+    """The client has left before the SUSPEND; the answer arrives within it, or the cancel request is sent after it."""
+    weir = weir_of(scene, postgres, client_gone="finish" if when == "within" else "cancel", client_gone_delay=1)
+    client = weir.client()
+    pid = pid_of(client)
+    ask(client, "SELECT pg_sleep(%s)" % ("0.3" if when == "within" else "3600"))
+    client.close()
+    until(lambda: weir.pool("p0")["cl_active"] == 0, "the client has left")
+    weir.admin("SUSPEND")
+    if when == "within":
+        until(lambda: postgres.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", (pid,)) == [("idle",)], "the query has ended")
+    weir.barrier()
+    assert weir.pool("p0")["gone_kept"] == 0
+    weir.admin("RESUME")
+    kept(weir, pid, int(when == "before"))
+
+
+@pytest.mark.parametrize("how", ("cancel", "finish"))
+def test_online_restart(scene, postgres, how):
+    """The server of the query stays with the process that was replaced, which ends with the query."""
+    weir = weir_of(scene, postgres, kind=Replaced, client_gone=how, client_gone_delay=4, server_tls_sslmode="disable")
+    client = weir.client()
+    pid = hold(client)
+    client.query("INSERT INTO gone VALUES ('no')")
+    with postgres.connect(database="p0") as holder:
+        holder.cursor().execute("SELECT pg_advisory_xact_lock(7)")
+        ask(client, "SELECT pg_advisory_xact_lock(7)")
+        until(lambda: weir.pool("p0")["sv_active"] == 1, "the query runs")
+        client.close()
+        until(lambda: weir.pool("p0")["cl_active"] == 0, "the client has left")
+        old = weir.replace()
+        assert pid_of(weir.client()) != pid
+        if how == "cancel":
+            assert old.wait(DEADLINE) == 0
+    assert old.wait(DEADLINE) == 0
+    assert ("canceling the query" in weir.log_of(old)) == (how == "cancel")
+    until(lambda: postgres.execute("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (pid,)) == [(0,)], "the server has ended")
+    assert rows(postgres) == []
 
 
 def test_a_failed_batch_with_a_query_after_it(scene, postgres):

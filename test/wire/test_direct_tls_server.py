@@ -114,6 +114,21 @@ def test_cancel_uses_the_negotiation_of_its_target(scene, fake, authority, way, 
     assert went == [(True, way is DIRECT, fake.started[0].key)]
 
 
+@pytest.mark.parametrize("way", [DIRECT, REQUIRE])
+def test_client_gone_cancels_over_tls(scene, fake, authority, way):
+    """pgweir's own cancel request, to the TLS server of a client that has left."""
+    went = []
+    weir = transactions(scene, fake, client_gone="cancel", client_gone_timeout=3600, **way)
+    fake.on_cancel = lambda pid, key, connection: (went.append((connection.tls, connection.direct, pid, key)),
+                                                   fake.deliver_cancel(pid, key), connection.close())
+    client = weir.client()
+    client.send(m.query("wait"))
+    fake.until(lambda: fake.queries, "the query runs")
+    client.close()
+    assert weir.client().query("next").value == "next"
+    assert went == [(True, way is DIRECT, fake.started[0].pid, fake.started[0].key)] and len(fake.started) == 1
+
+
 def test_cancel_is_not_downgraded_to_cleartext(scene, authority):
     """With sslmode prefer a server may refuse TLS, but not for a cancel request to a TLS connection: the cancel key is a secret."""
     fake = scene.mini(tls=context(authority))
