@@ -27,6 +27,12 @@ struct client_names {
 	char *user, *database;
 };
 
+/* The beginning of a query, and the number of its shared prepared statement; 0: none. */
+struct query_note {
+	uint64_t statement;
+	char text[];
+};
+
 /* The parts of a login: their times are part of EXPLAIN CLIENT. */
 enum login_part {
 	PART_CLIENT,			/* the client has to send a start-up packet or a password */
@@ -73,7 +79,7 @@ struct client {
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	uint8_t waited, waited_for;	/* last wait for a server: duration as latency_bucket(), 0: none; enum pool_limit */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
-	char *query_text;		/* the beginning of the query that runs (relay/duration.c); NULL: none, or unknown */
+	struct query_note *query;	/* the query that runs (relay/duration.c); NULL: none, or unknown */
 	usec_t login_since;		/* monotonic: when it connected */
 	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
 	/* Cancel requests only; written by cancel/cancel.c. */

@@ -57,6 +57,7 @@ struct cancels;			/* cancel/cancel.h */
 struct client_addresses;	/* auth/client_address.h */
 struct derivations;		/* backend/derivation.h */
 struct handshakes;		/* login/handshake.h */
+struct query_stats;		/* relay/query_stats.h */
 struct lookups;			/* auth/lookup.h */
 struct secrets;			/* backend/keys.h */
 struct successor;		/* cancel/predecessors.h */
@@ -89,6 +90,7 @@ struct world {
 		usec_t query, transaction;		/* such durations are passed to duration_log(); INT64_MAX: none */
 		bool texts;				/* texts of queries are noted: duration_note_text() */
 	} durations_logged;
+	struct query_stats *query_stats;	/* relay/query_stats.h; NULL: query_stats is off */
 	uint64_t queries;			/* number of answered queries since the start */
 	struct last_tick {			/* core/tick.c */
 		int peak_clients;			/* maximum number of clients since freed memory was returned to the system */

@@ -32,12 +32,13 @@ struct statement {
 	uint64_t number;
 	uint32_t refs;
 	uint32_t size;			/* of the body */
-	bool known;			/* in the table: the next Parse of this text finds the statement */
-	bool apart;			/* private: the parameters under which the text was parsed are unknown */
-	bool changed;			/* a table was changed, and the result has another type: see statement_retire() */
-	bool deallocates;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */
-	bool configures;		/* the text has set_config of a parameter that may change the meaning of texts */
-	bool names_others;		/* the text names prepared statements of its client (pg/sql_commands.h), and therefore is private */
+	uint32_t clients, servers;	/* names of clients that are this statement; servers that have an entry of it. Written by room prepared */
+	bool known : 1;			/* in the table: the next Parse of this text finds the statement */
+	bool apart : 1;			/* private: the parameters under which the text was parsed are unknown */
+	bool changed : 1;		/* a table was changed, and the result has another type: see statement_retire() */
+	bool deallocates : 1;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */
+	bool configures : 1;		/* the text has set_config of a parameter that may change the meaning of texts */
+	bool names_others : 1;		/* the text names prepared statements of its client (pg/sql_commands.h), and therefore is private */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* the end of the name: the number as text */
 	uint64_t place;			/* the key begins here */

@@ -77,6 +77,8 @@ struct prepared_name *name_find(const struct prepared_client *client, const char
 /* Returns a new name without a statement. With a client it is in the table, which owns the reference; with NULL the caller owns it: name_drop().
    NULL: no memory. */
 struct prepared_name *name_new(struct prepared_client *client, const char *text, size_t size);
+/* The only writer of name->sent. */
+void name_set_sent(struct world *world, struct prepared_name *name, struct statement *statement);
 /* Drops a reference and sets *name to NULL; NULL is allowed. */
 void name_drop(struct world *world, struct prepared_name **name);
 /* A message is sent after which the name has this statement (NULL: none). */

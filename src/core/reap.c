@@ -247,7 +247,7 @@ static void free_client(struct client *c)
 	if (c->params)
 		params_drop(w->params, &c->params);
 	session_state_free(c);
-	mem_free(c->query_text);
+	mem_free(c->query);
 	if (c->pooled.startup)
 		params_drop(w->params, &c->pooled.startup);
 	release_peer(&c->peer);

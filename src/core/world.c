@@ -22,6 +22,7 @@
 #include "login/handshake.h"
 #include "pg/statement.h"
 #include "prepared/prepared.h"
+#include "relay/query_stats.h"
 #include "relay/release.h"
 #include "relay/relay.h"
 
@@ -205,8 +206,13 @@ static struct dns_config dns_config_of(struct world *w, const struct settings *s
 void world_set_durations(struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
-	bool texts = set->log_query_text && set->log_min_duration_query >= 0;
+	bool texts;
 
+	if (!set->query_stats)
+		query_stats_free(&w->query_stats);
+	else if (!w->query_stats)
+		w->query_stats = query_stats_new();
+	texts = w->query_stats || (set->log_query_text && set->log_min_duration_query >= 0);
 	w->durations_logged = (struct durations_logged){
 		/* with texts, duration_log() must forget each of them */
 		.query = texts ? 0 : set->log_min_duration_query < 0 ? INT64_MAX : set->log_min_duration_query * (USEC / 1000),
@@ -317,6 +323,7 @@ void world_free(struct world **place)
 		pools_free(&w->pools);
 	tls_contexts_drop(&w->tls);
 	mem_free(w->statements);
+	query_stats_free(&w->query_stats);
 	if (w->params)
 		params_table_free(&w->params);
 	secrets_free(&w->secrets);

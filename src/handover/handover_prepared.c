@@ -280,7 +280,7 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 	if (pc)
 		name_restore(h->world, pc, n, sent, confirmed);
 	else if (sent)
-		n->sent = statement_hold(sent);
+		name_set_sent(h->world, n, sent);
 	n->original = original ? statement_hold(original) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;

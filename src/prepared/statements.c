@@ -211,6 +211,23 @@ struct prepared_name *name_new(struct prepared_client *pc, const char *text, siz
 	return NULL;
 }
 
+static void statement_replace(struct world *w, struct statement **place, struct statement *st)
+{
+	struct statement *old = *place;
+
+	*place = st ? statement_hold(st) : NULL;
+	statement_drop(w->statements, &old);
+}
+
+void name_set_sent(struct world *w, struct prepared_name *n, struct statement *st)
+{
+	if (n->sent)
+		n->sent->clients--;
+	if (st)
+		st->clients++;
+	statement_replace(w, &n->sent, st);
+}
+
 void name_drop(struct world *w, struct prepared_name **place)
 {
 	struct prepared_name *n = *place;
@@ -218,7 +235,7 @@ void name_drop(struct world *w, struct prepared_name **place)
 	*place = NULL;
 	if (!n || --n->refs > 0)
 		return;
-	statement_drop(w->statements, &n->sent);
+	name_set_sent(w, n, NULL);
 	statement_drop(w->statements, &n->confirmed);
 	statement_drop(w->statements, &n->original);
 	mem_free(n);
@@ -231,14 +248,6 @@ static void name_remove(struct world *w, struct prepared_client *pc, struct prep
 	list_remove(&n->confirmed_link);
 	pc->bytes -= n->cost;
 	name_drop(w, &n);
-}
-
-static void statement_replace(struct world *w, struct statement **place, struct statement *st)
-{
-	struct statement *old = *place;
-
-	*place = st ? statement_hold(st) : NULL;
-	statement_drop(w->statements, &old);
 }
 
 static void name_confirm(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st)
@@ -259,7 +268,7 @@ static void name_charge(struct prepared_client *pc, struct prepared_name *n, con
 
 void name_change_sent(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st, uint32_t batch)
 {
-	statement_replace(w, &n->sent, st);
+	name_set_sent(w, n, st);
 	if (st)
 		name_charge(pc, n, st);
 	if (n->in_flight++ == 0)
@@ -273,7 +282,7 @@ static void name_settle(struct world *w, struct prepared_client *pc, struct prep
 {
 	if (n->in_flight > 0)
 		return;
-	statement_replace(w, &n->sent, n->confirmed);
+	name_set_sent(w, n, n->confirmed);
 	n->types = n->confirmed_types;
 	if (!n->sent && n->in_table)
 		name_remove(w, pc, n);
@@ -295,12 +304,12 @@ void name_move(struct world *w, struct prepared_client *pc, struct prepared_name
 	bool is_back = st == n->original;
 
 	if (n->in_flight > 0) {
-		statement_replace(w, &n->sent, st);
+		name_set_sent(w, n, st);
 		return;
 	}
 	if (!n->original && !n->confirmed->apart)
 		n->original = statement_hold(n->confirmed);
-	statement_replace(w, &n->sent, st);
+	name_set_sent(w, n, st);
 	name_confirm(w, pc, n, st);
 	if (is_back)
 		statement_replace(w, &n->original, NULL);
@@ -315,7 +324,7 @@ void name_forget(struct world *w, struct prepared_client *pc, struct prepared_na
 
 void name_restore(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *sent, struct statement *confirmed)
 {
-	statement_replace(w, &n->sent, sent);
+	name_set_sent(w, n, sent);
 	name_confirm(w, pc, n, confirmed);
 	if (sent || confirmed)
 		name_charge(pc, n, sent ? sent : confirmed);
@@ -361,6 +370,7 @@ static struct prepared_entry *entry_new(struct prepared_server *ps, struct state
 		return NULL;
 	}
 	e->statement = statement_hold(st);
+	st->servers++;
 	list_init(&e->lru_link);
 	list_init(&e->confirmed_link);
 	return e;
@@ -385,6 +395,7 @@ static void entry_free(struct world *w, struct prepared_server *ps, struct prepa
 	entry_set_sent(ps, e, false);
 	list_remove(&e->confirmed_link);
 	HASH_DEL(ps->entries, e);
+	e->statement->servers--;
 	statement_drop(w->statements, &e->statement);
 	mem_free(e);
 }

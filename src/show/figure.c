@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- cells ---- */
 
@@ -56,6 +57,17 @@ static void size_cell(struct result *r, int64_t size)
 
 	if (size != CONF_UNSET)
 		snprintf(text, sizeof(text), "%" PRId64, size);
+	result_text(r, text);
+}
+
+static void cut_cell(struct result *r, const char *text)
+{
+	char cut[QUERY_TEXT_MOST + 4];
+
+	if (strnlen(text, QUERY_TEXT_MOST + 1) > QUERY_TEXT_MOST) {
+		snprintf(cut, sizeof(cut), "%.*s...", QUERY_TEXT_MOST, text);
+		text = cut;
+	}
 	result_text(r, text);
 }
 
@@ -121,6 +133,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define ROW_DRAIN struct drain
 #define ROW_REASON struct reason_row
 #define ROW_WAIT struct wait_row
+#define ROW_STATEMENT struct statement_row
 
 #define TEXT(value) result_text(s->to, value)
 #define NUMBER(value) result_number(s->to, (int64_t)(value))
@@ -133,6 +146,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define PINS(value) pins_cell(s->to, value)
 #define SIZE(value) size_cell(s->to, value)
 #define WAITS(value) wait_cell(s->to, value, s->world->now)
+#define CUT(value) cut_cell(s->to, value)
 #define LATENCY(which, percentile) latency_cell(s->to, row->pool, SHOWN_##which, offsetof(struct latency_figures, percentile))
 #define PARAMETER(name) result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)
 #define FIGURE(group, name, type, kind, unit, write, ...)				\

@@ -7,8 +7,10 @@
 #include "conn/world.h"
 #include "core/connection_row.h"
 #include "core/diagnosis.h"
+#include "pg/statement.h"
 #include "pool/drain.h"
 #include "pool/rows.h"
+#include "relay/query_stats.h"
 #include "show/show.h"
 #include "verify/verifier.h"
 
@@ -29,6 +31,7 @@ struct dns_zone_row { const char *name; int64_t serial, hosts; };
 struct stats_row { const char *database; struct stats total, average; };
 struct latency_row { const char *database, *user; enum latency_shown which; struct latency_figures minute, total; };
 struct reason_row { const struct close_reason_row *row; const char *fault; uint64_t count; };
+struct statement_row { const struct statement *statement; const struct query_entry *stats; };	/* one of them may be NULL */
 struct wait_row { const struct connection_row *client; struct client_wait wait; };
 struct fd_row {
 	int64_t fd, port, cancel, link;		/* link: descriptor of the connection at the other end; 0: none */
@@ -40,7 +43,8 @@ enum group {
 	GROUP_CONFIG, GROUP_DATABASE, GROUP_DATABASE_EXTRA, GROUP_POOL, GROUP_POOL_EXTRA, GROUP_PEER, GROUP_PEER_POOL, GROUP_CONNECTION,
 	GROUP_BUFFER, GROUP_CONNECTION_EXTRA, GROUP_USER, GROUP_USER_EXTRA, GROUP_VERSION, GROUP_STATE, GROUP_FD, GROUP_LIST, GROUP_MEMORY,
 	GROUP_DNS_HOST, GROUP_DNS_ZONE, GROUP_STATS, GROUP_STATS_TOTAL, GROUP_STATS_AVERAGE, GROUP_STATS_TOTALS, GROUP_STATS_AVERAGES,
-	GROUP_LATENCY, GROUP_TOTAL, GROUP_VERIFIER, GROUP_ADDRESS, GROUP_HOST, GROUP_PIN, GROUP_REASON, GROUP_WAIT, GROUP_DRAIN
+	GROUP_LATENCY, GROUP_TOTAL, GROUP_VERIFIER, GROUP_ADDRESS, GROUP_HOST, GROUP_PIN, GROUP_REASON, GROUP_WAIT, GROUP_DRAIN,
+	GROUP_STATEMENT
 };
 #define GROUP(name) ((uint64_t)1 << GROUP_##name)
 #define NO_GROUP 0

@@ -115,6 +115,39 @@ static void show_waiting(const struct show *s)
 	walk(s, CONNECTION_CLIENTS, give_wait, &copy);
 }
 
+/* ---- STATEMENTS ---- */
+
+/* Whether object number *place is in this part; *place counts it. Sets walk.goes_on at the first object that is not. */
+static bool statement_is_due(const struct show *s, uint64_t *place)
+{
+	struct connection_walk *walk = &s->to->walk;
+	size_t most = s->to->most > 0 ? s->to->most : ROWS_MOST;
+
+	if ((*place)++ < walk->behind || walk->goes_on)
+		return false;
+	walk->goes_on = s->to->index == most;
+	walk->behind += !walk->goes_on;
+	return !walk->goes_on;
+}
+
+static void show_statements(const struct show *s)
+{
+	const struct query_stats *stats = s->world->query_stats;
+	const struct statement *st = s->world->statements->table;
+	uint64_t place = 0;
+
+	s->to->index = 0;
+	if (!s->to->walk.goes_on)
+		s->to->walk.behind = 0;
+	s->to->walk.goes_on = false;
+	for (; st && !s->to->walk.goes_on; st = st->hh.next)
+		if (statement_is_due(s, &place))
+			show_row(s, &(struct statement_row){ st, stats ? query_stats_find(stats, st->number) : NULL });
+	for (const struct query_entry *e = stats ? stats->table : NULL; e && !s->to->walk.goes_on; e = e->hh.next)
+		if (e->statement == 0 && statement_is_due(s, &place))
+			show_row(s, &(struct statement_row){ NULL, e });
+}
+
 /* ---- FDS ---- */
 
 /*
@@ -511,9 +544,11 @@ static void show_mem(const struct show *s)
 		{ "client_cache", sizeof(struct client), (size_t)connections.clients, 0 },
 		{ "prepared_statement_cache", 1, w->statements->bytes, 0 },
 		{ "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered },
+		{ "query_stats_cache", sizeof(struct query_entry), w->query_stats ? HASH_COUNT(w->query_stats->table) : 0, 0 },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	/* the last row is not PgBouncer's */
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) - !w->query_stats; i++)
 		show_row(s, &rows[i]);
 }
 

@@ -127,6 +127,13 @@ def test_rows_of_the_page(scene):
     assert (more - one) / 2 <= 50000, (more - one) / 2
 
 
+@pytest.mark.parametrize("ask, own, everything", ((simple, 2410, 4400), (extended, 3450, 5480)))
+def test_instructions_with_query_stats(scene, ask, own, everything):
+    """The cost in the text of the setting."""
+    got = for_each_query(scene, ask, query_stats=1)
+    assert got[0] <= own and got[1] <= everything, got
+
+
 def test_trap_57_long_rows_over_tls(scene, authority):
     """The cost of a row grew with the square of its length, because written bytes were examined again for each record."""
     fake = scene.mini(tls=authority.server_context())

@@ -49,7 +49,7 @@ static bool has_line(const char *text)
 static const char *noted(uint8_t type, const void *body, size_t size)
 {
 	duration_note_text(client, type, body, size);
-	return client->query_text ? client->query_text : "none";
+	return client->query ? client->query->text : "none";
 }
 
 TEST(the_text_of_each_kind_of_request)
@@ -94,9 +94,9 @@ TEST(a_text_is_logged_once_and_only_if_asked_for)
 	CHECK(whole.world->durations_logged.texts && whole.world->durations_logged.query == 0);
 	noted('Q', "SELECT 'a\033'", 12);
 	duration_log(client, DURATION_TRANSACTION, 1);
-	CHECK(client->query_text != NULL);
+	CHECK(client->query != NULL);
 	duration_log(client, DURATION_QUERY, 1);
-	CHECK(has_line("statement: SELECT 'a\\x1b'\n") && !client->query_text);
+	CHECK(has_line("statement: SELECT 'a\\x1b'\n") && !client->query);
 	end();
 	REQUIRE(begin(INI("log_min_duration_query=0\n")));
 	CHECK(!whole.world->durations_logged.texts);

@@ -1,0 +1,40 @@
+#ifndef RELAY_QUERY_STATS_H
+#define RELAY_QUERY_STATS_H
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "pool/latency.h"
+
+/*
+ * Executions and times of queries (query_stats), for SHOW STATEMENTS. A shared prepared statement has an entry of its own; other texts share an entry
+ * if they differ only in literals.
+ */
+#define QUERY_STATS_MOST 1000		/* entries; then the entry that was not used for the longest time makes room */
+#define QUERY_TEXT_MOST 1000		/* bytes of a text */
+
+struct query_entry {
+	UT_hash_handle hh;
+	struct list used;
+	uint64_t executions, total;	/* total: microseconds */
+	uint32_t counts[LATENCY_BUCKETS];
+	uint64_t statement;		/* the number of the shared statement; 0: a text. The key begins here */
+	char text[];			/* "" for a statement */
+};
+
+struct query_stats {
+	struct query_entry *table;	/* uthash, in the order of creation */
+	struct list used;		/* the entry that was used last is the last */
+};
+
+/* NULL: no memory. */
+struct query_stats *query_stats_new(void);
+/* NULL is allowed. */
+void query_stats_free(struct query_stats **stats);
+/* A query has taken this time. `statement`: see struct query_entry; `text` is the beginning of the query. */
+void query_stats_add(struct query_stats *stats, uint64_t statement, const char *text, usec_t took);
+/* Returns the entry of a shared statement, or NULL. */
+const struct query_entry *query_stats_find(const struct query_stats *stats, uint64_t statement);
+/* Returns the 99th percentile in microseconds. */
+uint64_t query_entry_p99(const struct query_entry *entry);
+
+#endif
