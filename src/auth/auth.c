@@ -420,7 +420,7 @@ static void ask_scram(struct client *c)
 
 /* ---- methods with a password: responses ---- */
 
-/* `secret` NULL: takes as long, and does not match. */
+/* `secret` NULL: an unknown user; takes as long, and does not match. */
 static bool md5_matches(const struct login *l, const struct secret *secret, const char *answer)
 {
 	char stored[MD5_SECRET + 1], wanted[MD5_SECRET + 1];
@@ -442,7 +442,7 @@ static bool md5_matches(const struct login *l, const struct secret *secret, cons
 static void check_md5(struct client *c, const char *answer)
 {
 	const struct login *l = c->login;
-	bool is_right = md5_matches(l, l->stored, answer), is_old = md5_matches(l, l->old, answer);
+	bool is_right = md5_matches(l, l->stored, answer), is_old = !is_right && l->old && md5_matches(l, l->old, answer);
 
 	if (is_right || is_old)
 		accept_secret(c, !is_right);

@@ -1,17 +1,14 @@
 /*
  * Connections in a handover: the state of clients and servers, and their sockets.
  *
- * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle of a message, with owed
- * answers (the ledger belongs to its server), with unsent output. It cannot be handed over if a part of its state is elsewhere:
- * with TLS (the state is in the library), during authentication, while a console command waits, as a cancel request, or with a
- * server that cannot be handed over.
+ * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle of a message, with owed answers (the ledger belongs
+ * to its server), with unsent output; not with TLS (the state is in the library), during authentication, while a console command waits, as a cancel
+ * request, or with a server that cannot be handed over.
  *
- * A server's record has its session (parameters, prepared statements), the answers it owes (the ledger), its current task, and
- * its link: the record of its client follows. The connection cannot be handed over with TLS, while it is being opened, while
- * cancel requests for it are in progress (their connections are in this process), or with a client that cannot be handed over.
+ * A server's record has its session, the answers it owes (the ledger), its current task and its link: the record of its client follows. A server
+ * cannot be handed over with TLS, while it is being opened, or while cancel requests for it are in progress (their connections are in this process).
  *
- * Invariant: an unpacked client is registered before anything else is done with it, so that handover_undo finds it after any
- * later failure.
+ * Invariant: an unpacked client is registered before anything else is done with it, so that handover_undo finds it after any later failure.
  */
 #include "handover/handover_parts.h"
 
@@ -39,10 +36,7 @@
 
 /* ---- connections that can be handed over ---- */
 
-static bool stream_may_be_given(const struct stream *stream)
-{
-	return stream->phase == STREAM_OPEN && !stream->ssl && !stream->write_failed;
-}
+static bool stream_may_be_given(const struct stream *s) { return s->phase == STREAM_OPEN && !s->ssl && !s->write_failed; }
 
 /* Without checking its client and the listener of its pool. */
 static bool server_itself_may_be_given(const struct server *s)
@@ -77,8 +71,7 @@ static bool client_itself_may_be_given(const struct client *c)
 		return false;
 	switch ((enum client_state)c->pooled.state) {
 	case CLIENT_STARTUP:
-		return c->login && c->login->step == LOGIN_PACKET && !c->login->user && !c->login->direct &&
-		       bytes_size(&c->login->out) == 0;
+		return c->login && c->login->step == LOGIN_PACKET && !c->login->user && !c->login->direct && bytes_size(&c->login->out) == 0;
 	case CLIENT_IDLE:
 	case CLIENT_WAITING:
 		return !c->is_console || (w->console && w->console->is_at_rest(w->console_context, c));
@@ -91,9 +84,8 @@ static bool client_itself_may_be_given(const struct client *c)
 	return false;
 }
 
-/* The listener of a pool and the clients that LISTEN are handed over together or not at all, because notifications for the
-   listener must reach its clients. They stay if one of them cannot be handed over, while channels move between connections, and
-   while a client waits for the listener. */
+/* The listener of a pool and the clients that LISTEN are handed over together or not at all, because notifications for the listener must reach its
+   clients. They stay if one of them cannot be handed over, while channels move between connections, and while a client waits for the listener. */
 static bool is_busy(const struct notify_server *l)
 {
 	return l->server && (l->server->task || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
@@ -209,8 +201,8 @@ static void reject(struct handover *h, int fd, enum reject_way way)
 {
 	struct rejected *more = mem_resize(h->rejected, (h->rejected_count + 1) * sizeof(*more));
 
+	/* without memory the connection ends when this process closes it; it has to end anyway */
 	if (!more) {
-		/* the connection has to end anyway, and does when this process closes it */
 		close(fd);
 		return;
 	}
@@ -405,8 +397,7 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 		*total = before;
 	}
 	c->pooled.notified = notified;
-	if (c->is_console)
-		in->bad |= !w->console->adopt(w->console_context, c);
+	in->bad |= c->is_console && !w->console->adopt(w->console_context, c);
 }
 
 /* Returns the pins, to be set when the client has its server. */
@@ -769,8 +760,7 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 		return;
 	}
 	in->bad |= !h->pool || h->pool->database->is_console ||
-		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE &&
-		    state != SERVER_LISTENING);
+		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE && state != SERVER_LISTENING);
 	s = in->bad ? NULL : server_new(h->pool, h->world, false, NULL);
 	if (!s || !stream_open(&s->peer.stream, h->world->base, fd, h->world->ops->server_stream)) {
 		close(fd);

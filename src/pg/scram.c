@@ -493,21 +493,18 @@ static bool prove(const struct scram_secret *secret, const uint8_t proof[SCRAM_K
 static enum scram_result check_proof(struct scram_verifier *v, const uint8_t proof[SCRAM_KEY],
 				     const char *auth_message, struct bytes *out, const char **why)
 {
-	uint8_t signature[SCRAM_KEY], other_key[SCRAM_KEY], other_signature[SCRAM_KEY];
+	uint8_t signature[SCRAM_KEY];
 	char text[BASE64_SIZE(SCRAM_KEY) + 1];
-	bool holds, other_holds;
+	bool holds;
 
-	/* the time does not tell whether there is a second secret */
-	if (!prove(&v->secret, proof, auth_message, v->client_key, signature, &holds) ||
-	    !prove(v->has_other ? &v->other : &v->secret, proof, auth_message, other_key, other_signature, &other_holds))
+	if (!prove(&v->secret, proof, auth_message, v->client_key, signature, &holds))
 		return invalid(why, no_memory);
-	if (v->has_other && other_holds && !holds) {
-		v->is_other = true;
-		memcpy(v->client_key, other_key, SCRAM_KEY);
-		memcpy(signature, other_signature, SCRAM_KEY);
+	if (!holds && v->has_other) {
+		if (!prove(&v->other, proof, auth_message, v->client_key, signature, &holds))
+			return invalid(why, no_memory);
+		v->is_other = holds;
 	}
-	mem_wipe(other_key, sizeof(other_key));
-	if ((!holds && !v->is_other) || v->mock) {
+	if (!holds || v->mock) {
 		*why = "the proof does not match";
 		return SCRAM_WRONG;
 	}

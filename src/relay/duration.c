@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-
 NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took)
 {
 	static const char *const names[] = { [DURATION_QUERY] = "query", [DURATION_TRANSACTION] = "transaction", [DURATION_WAIT] = "wait" };

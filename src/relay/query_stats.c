@@ -108,10 +108,12 @@ static struct query_entry *add(struct query_stats *stats, const void *key, size_
 
 void query_stats_add(struct query_stats *stats, uint64_t statement, const char *text, usec_t took)
 {
-	struct { uint64_t statement; char text[QUERY_TEXT_MOST]; } key = { .statement = statement };
+	struct { uint64_t statement; char text[QUERY_TEXT_MOST]; } key;
 	size_t size = sizeof(key.statement) + (statement > 0 ? 0 : write_without_literals(text, key.text));
-	struct query_entry *e = find(stats, &key, size);
+	struct query_entry *e;
 
+	key.statement = statement;
+	e = find(stats, &key, size);
 	if (!e && !(e = add(stats, &key, size)))
 		return;
 	list_remove(&e->used);
