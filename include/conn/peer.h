@@ -82,12 +82,6 @@ void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, con
 
 /* ---- flow: whether the socket is read ---- */
 
-/* Sets bits: the socket is not read from now on. */
-static inline void flow_block(struct peer *peer, unsigned bits)
-{
-	peer->blocked |= (uint8_t)bits;
-	stream_set_reading(&peer->stream, false);
-}
 /* flow_unblock() for a peer that has one of the bits. */
 void flow_unblock_set(struct peer *peer, unsigned bits);
 /* Clears bits. If no bit is left, the socket is read again, and on_readable is called for input that TLS has decrypted already. Does not read a
@@ -96,6 +90,12 @@ static ALWAYS_INLINE void flow_unblock(struct peer *peer, unsigned bits)
 {
 	if (peer->blocked & bits)
 		flow_unblock_set(peer, bits);
+}
+/* Sets bits: the socket is not read from now on. */
+static inline void flow_block(struct peer *peer, unsigned bits)
+{
+	peer->blocked |= (uint8_t)bits;
+	stream_set_reading(&peer->stream, false);
 }
 
 /* ---- held bytes ---- */

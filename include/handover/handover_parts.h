@@ -65,7 +65,7 @@ struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
 void listeners_decide(const struct world *world);
 /* Whether the connection can be handed over. */
-bool peer_may_be_given(struct peer *peer);
+bool handover_includes(struct peer *peer);
 /* Send the statements that the record refers to, and pack the record. */
 void server_pack(struct sender *sender, struct bytes *out, const struct server *server);
 void client_pack(struct sender *sender, struct bytes *out, const struct client *client);

@@ -290,7 +290,7 @@ static bool client_send_away(struct sender *s, struct list *node)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	if (!c || !peer_may_be_given(&c->peer))
+	if (!c || !handover_includes(&c->peer))
 		return true;
 	client_pack(s, &out, c);
 	sent = !s->is_broken && records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
@@ -305,7 +305,7 @@ static bool server_send_away(struct sender *s, struct list *node)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	if (!peer_may_be_given(&server->peer))
+	if (!handover_includes(&server->peer))
 		return true;
 	server_pack(s, &out, server);
 	sent = !s->is_broken && records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
@@ -429,13 +429,13 @@ static void let_connections_go(struct world *w, bool all)
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (all || peer_may_be_given(&s->peer))
+		if (all || handover_includes(&s->peer))
 			server_hand_over(s);
 	}
 	LIST_EACH_SAFE(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		if (all || peer_may_be_given(&c->peer))
+		if (all || handover_includes(&c->peer))
 			client_hand_over(c);
 	}
 }

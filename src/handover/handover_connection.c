@@ -112,7 +112,7 @@ static bool listener_stays(const struct pool *pool)
 	return l && l->stays;
 }
 
-bool peer_may_be_given(struct peer *peer)
+bool handover_includes(struct peer *peer)
 {
 	const struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
 	const struct server *s = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer);
@@ -143,7 +143,7 @@ bool handover_is_calm(const struct world *w)
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
-		if (!peer_may_be_given(&client_of(LIST_OBJECT(node, struct pool_client, node))->peer))
+		if (!handover_includes(&client_of(LIST_OBJECT(node, struct pool_client, node))->peer))
 			return false;
 	return true;
 }

@@ -46,9 +46,9 @@ static bool begin_idle(void)
 TEST(idle_client)
 {
 	REQUIRE(begin());
-	CHECK(peer_may_be_given(&client->peer));
+	CHECK(handover_includes(&client->peer));
 	client->peer.stream.write_failed = true;
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	client->peer.stream.write_failed = false;
 	worlds_close();
 }
@@ -60,13 +60,13 @@ TEST(client_before_its_startup_packet)
 	house_settle(&whole);
 	client = whole_last_client();
 	REQUIRE(client && client->pooled.state == CLIENT_STARTUP);
-	CHECK(peer_may_be_given(&client->peer));
+	CHECK(handover_includes(&client->peer));
 	/* unsent messages of a login are kept in its login struct */
 	bytes_append_u8(&client->login->out, 'S');
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	bytes_free(&client->login->out);
 	client->login->direct = true;
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	client->login->direct = false;
 	worlds_close();
 }
@@ -78,7 +78,7 @@ TEST(replication_login_in_progress)
 
 	REQUIRE(begin());
 	client->login = &login;
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	client->login = NULL;
 	worlds_close();
 }
@@ -86,12 +86,12 @@ TEST(replication_login_in_progress)
 TEST(client_with_a_server)
 {
 	REQUIRE(begin_in_transaction());
-	CHECK(peer_may_be_given(&client->peer));
+	CHECK(handover_includes(&client->peer));
 	server->peer.stream.write_failed = true;
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	server->peer.stream.write_failed = false;
 	server->pooled.cancels = 1;
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	server->pooled.cancels = 0;
 	worlds_close();
 }
@@ -102,7 +102,7 @@ TEST(console_client)
 	near = house_login(&whole, "admin", "pgbouncer", 0);
 	client = whole_last_client();
 	REQUIRE(near && client && client->is_console);
-	CHECK(peer_may_be_given(&client->peer));
+	CHECK(handover_includes(&client->peer));
 	worlds_close();
 }
 
@@ -305,29 +305,29 @@ TEST(client_without_a_pool)
 TEST(idle_server)
 {
 	REQUIRE(begin_idle());
-	CHECK(peer_may_be_given(&server->peer));
+	CHECK(handover_includes(&server->peer));
 	server->peer.stream.write_failed = true;
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	server->peer.stream.write_failed = false;
 	server->pooled.cancels = 1;
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	server->pooled.cancels = 0;
 	server->pooled.is_cancel = true;
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	server->pooled.is_cancel = false;
-	CHECK(peer_may_be_given(&server->peer));
+	CHECK(handover_includes(&server->peer));
 	worlds_close();
 }
 
 TEST(server_with_a_client)
 {
 	REQUIRE(begin_in_transaction());
-	CHECK(peer_may_be_given(&server->peer));
+	CHECK(handover_includes(&server->peer));
 	client->peer.stream.write_failed = true;
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	client->peer.stream.write_failed = false;
 	server->pooled.state = SERVER_BEING_CANCELED;
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	server->pooled.state = SERVER_ACTIVE;
 	worlds_close();
 }
@@ -336,7 +336,7 @@ TEST(server_being_opened)
 {
 	REQUIRE(begin_idle());
 	server->pooled.state = SERVER_LOGIN;
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	server->pooled.state = SERVER_IDLE;
 	worlds_close();
 }
@@ -629,12 +629,12 @@ TEST(listener_and_clients_are_kept_together)
 	REQUIRE(begin_listening());
 	CHECK(handover_is_calm(whole.world));
 	listeners_decide(whole.world);
-	CHECK(peer_may_be_given(&client->peer) && peer_may_be_given(&server->peer));
+	CHECK(handover_includes(&client->peer) && handover_includes(&server->peer));
 	client->peer.stream.write_failed = true;
 	listeners_decide(whole.world);
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	client->peer.stream.write_failed = false;
-	CHECK(!peer_may_be_given(&client->peer));
+	CHECK(!handover_includes(&client->peer));
 	worlds_close();
 }
 
@@ -644,7 +644,7 @@ TEST(listener_with_a_pending_query_delays_the_hand_over)
 	server_task_to(server, &task_listen);
 	CHECK(!handover_is_calm(whole.world));
 	listeners_decide(whole.world);
-	CHECK(!peer_may_be_given(&server->peer));
+	CHECK(!handover_includes(&server->peer));
 	server_task_to(server, NULL);
 	list_append(&listener->movers, &client->session->notify_client->moving);
 	CHECK(!handover_is_calm(whole.world));
