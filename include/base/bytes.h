@@ -52,11 +52,7 @@ static inline void bytes_append_u32(struct bytes *b, uint32_t value)
 /* Removes the first `size` unread bytes. If no bytes are left, start and end become 0. */
 void bytes_consume(struct bytes *b, size_t size);
 /* Frees the memory; the buffer is BYTES_EMPTY again. */
-static inline void bytes_free(struct bytes *b)
-{
-	mem_free(b->data);
-	*b = (struct bytes)BYTES_EMPTY;
-}
+void bytes_free(struct bytes *b);
 /* As bytes_free, wiping first. */
 static inline void bytes_wipe(struct bytes *b)
 {

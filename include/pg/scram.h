@@ -50,8 +50,8 @@ enum scram_result {
 /* The side that checks a proof: pgweir for its client. */
 struct scram_verifier {
 	struct scram_secret secret;
-	struct scram_secret other;	/* a second secret with the same salt and count, valid if has_other; both set by the caller before the first step */
-	bool has_other, is_other;	/* is_other: the client has proven `other` */
+	struct scram_secret *other;	/* a second secret with the same salt and count, allocated and set by the caller before the first step; NULL: none */
+	bool is_other;			/* the client has proven `other` */
 	bool mock;			/* for an unknown user: the exchange is the same, and never succeeds */
 	uint8_t step;
 	char *client_first_bare;

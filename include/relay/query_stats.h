@@ -34,6 +34,8 @@ void query_stats_free(struct query_stats **stats);
 void query_stats_add(struct query_stats *stats, uint64_t statement, const char *text, usec_t took);
 /* Returns the entry of a shared statement, or NULL. */
 const struct query_entry *query_stats_find(const struct query_stats *stats, uint64_t statement);
+/* Returns the number of entries; NULL is allowed. */
+static inline unsigned query_stats_count(const struct query_stats *stats) { return stats ? HASH_COUNT(stats->table) : 0; }
 /* Returns the 99th percentile in microseconds. */
 uint64_t query_entry_p99(const struct query_entry *entry);
 

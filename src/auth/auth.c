@@ -333,23 +333,24 @@ static enum found find_derived(struct client *c, bool is_old, const uint8_t salt
 	return PENDING;
 }
 
-/* Finds both secrets of a user that has two, for one salt and count (users_old_secret). */
-static enum found find_two_secrets(struct client *c, struct scram_secret *secret, struct scram_secret *other, const uint8_t mock_salt[MOCK_SALT],
+/* Finds both secrets of a user that has two, for one salt and count (users_old_secret). *old is allocated. */
+static enum found find_two_secrets(struct client *c, struct scram_secret *secret, struct scram_secret **old, const uint8_t mock_salt[MOCK_SALT],
 				   uint32_t iterations)
 {
 	struct login *l = c->login;
-	bool is_scram = scram_secret_read(l->stored->bytes, secret), old_is_scram = scram_secret_read(l->old->bytes, other);
-	enum found found = FOUND;
+	struct scram_secret *other = *old = mem_try(sizeof(*other));
+	bool is_scram = scram_secret_read(l->stored->bytes, secret), old_is_scram = other && scram_secret_read(l->old->bytes, other);
+	enum found found = other ? FOUND : NO_MEMORY;
 
-	if (!is_scram)
+	if (other && !is_scram)
 		found = find_derived(c, false, old_is_scram ? other->salt : mock_salt, old_is_scram ? other->iterations : iterations, secret);
 	if (found == FOUND && !old_is_scram)
 		found = find_derived(c, true, secret->salt, secret->iterations, other);
 	return found;
 }
 
-/* Finds the SCRAM secret for the exchange, and with *has_other a second one. *is_made_up: the user has no secret that SCRAM can use. */
-static enum found find_scram_secret(struct client *c, struct scram_secret *secret, struct scram_secret *other, bool *has_other, bool *is_made_up)
+/* Finds the SCRAM secret for the exchange, and a second one, *other, which is allocated. *is_made_up: the user has no secret that SCRAM can use. */
+static enum found find_scram_secret(struct client *c, struct scram_secret *secret, struct scram_secret **other, bool *is_made_up)
 {
 	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
 	struct login *l = c->login;
@@ -358,13 +359,12 @@ static enum found find_scram_secret(struct client *c, struct scram_secret *secre
 	uint8_t salt[MOCK_SALT];
 	bool is_plain;
 
-	*is_made_up = *has_other = false;
+	*is_made_up = false;
 	/* the salt depends on the name, so that an unknown user has the same one at each attempt */
 	if (!unknown_secret(c, iterations, &made_up, &is_plain, salt))
 		return NO_MEMORY;
 	/* of two MD5 secrets, or an MD5 secret and a password, SCRAM can use none or one */
-	*has_other = l->old && secret_kind_of(l->old->bytes) != SECRET_MD5 && secret_kind_of(l->stored->bytes) != SECRET_MD5;
-	if (*has_other)
+	if (l->old && secret_kind_of(l->old->bytes) != SECRET_MD5 && secret_kind_of(l->stored->bytes) != SECRET_MD5)
 		return find_two_secrets(c, secret, other, salt, iterations);
 	if (l->stored && scram_secret_read(l->stored->bytes, secret))
 		return FOUND;
@@ -389,23 +389,20 @@ static void ask_scram(struct client *c)
 	struct login *l = c->login;
 	struct scram_binding *binding = &l->scram.binding;
 	SSL *ssl = c->peer.stream.ssl;
-	struct scram_secret secret, other;
+	struct scram_secret secret, *other = NULL;
 	uint8_t nonce[SCRAM_NONCE_RAW];
-	bool is_made_up, has_other;
-	enum found found = find_scram_secret(c, &secret, &other, &has_other, &is_made_up);
+	bool is_made_up;
+	enum found found = find_scram_secret(c, &secret, &other, &is_made_up);
 
-	if (found == PENDING)
-		return;
-	if (found == NO_MEMORY || RAND_bytes(nonce, sizeof(nonce)) != 1) {
-		client_end(c, REASON_NO_MEMORY, NULL);
+	if (found != FOUND || RAND_bytes(nonce, sizeof(nonce)) != 1) {
+		mem_free(other);
+		if (found != PENDING)
+			client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	scram_verifier_init(&l->scram, &secret, is_made_up, nonce);
-	l->scram.has_other = has_other;
-	if (has_other)
-		l->scram.other = other;
+	l->scram.other = other;
 	mem_wipe(&secret, sizeof(secret));
-	mem_wipe(&other, sizeof(other));
 	l->question = QUESTION_SCRAM;
 	/* the exchange can be bound to a TLS connection, if the certificate names a hash for that */
 	if (ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
@@ -497,7 +494,7 @@ static void scram_message(struct client *c, const char *message, size_t size)
 	char who[256];
 	enum scram_result verdict = scram_verifier_step(&l->scram, message, size, &data, &why);
 	bool is_old = l->scram.is_other;
-	const struct scram_secret *secret = is_old ? &l->scram.other : &l->scram.secret;
+	const struct scram_secret *secret = is_old ? l->scram.other : &l->scram.secret;
 	const char *stored = is_old ? l->old->bytes : l->stored ? l->stored->bytes : "";
 
 	if (verdict == SCRAM_CONTINUE || verdict == SCRAM_DONE) {

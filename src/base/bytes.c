@@ -114,6 +114,12 @@ void bytes_consume(struct bytes *b, size_t size)
 		b->start = b->end = 0;
 }
 
+void bytes_free(struct bytes *b)
+{
+	mem_free(b->data);
+	*b = (struct bytes)BYTES_EMPTY;
+}
+
 /* ---- values for another process ---- */
 
 /*

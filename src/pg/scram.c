@@ -499,8 +499,8 @@ static enum scram_result check_proof(struct scram_verifier *v, const uint8_t pro
 
 	if (!prove(&v->secret, proof, auth_message, v->client_key, signature, &holds))
 		return invalid(why, no_memory);
-	if (!holds && v->has_other) {
-		if (!prove(&v->other, proof, auth_message, v->client_key, signature, &holds))
+	if (!holds && v->other) {
+		if (!prove(v->other, proof, auth_message, v->client_key, signature, &holds))
 			return invalid(why, no_memory);
 		v->is_other = holds;
 	}
@@ -578,6 +578,9 @@ void scram_verifier_clear(struct scram_verifier *v)
 {
 	mem_free(v->client_first_bare);
 	mem_free(v->server_first);
+	if (v->other)
+		mem_wipe(v->other, sizeof(*v->other));
+	mem_free(v->other);
 	mem_wipe(v, sizeof(*v));
 	v->step = STEP_OVER;
 }

@@ -118,7 +118,7 @@ static void show_waiting(const struct show *s)
 /* ---- STATEMENTS ---- */
 
 /* Whether object number *place is in this part; *place counts it. Sets walk.goes_on at the first object that is not. */
-static bool statement_is_due(const struct show *s, uint64_t *place)
+static bool take_due_statement(const struct show *s, uint64_t *place)
 {
 	struct connection_walk *walk = &s->to->walk;
 	size_t most = s->to->most > 0 ? s->to->most : ROWS_MOST;
@@ -141,10 +141,10 @@ static void show_statements(const struct show *s)
 		s->to->walk.behind = 0;
 	s->to->walk.goes_on = false;
 	for (; st && !s->to->walk.goes_on; st = st->hh.next)
-		if (statement_is_due(s, &place))
+		if (take_due_statement(s, &place))
 			show_row(s, &(struct statement_row){ st, stats ? query_stats_find(stats, st->number) : NULL });
 	for (const struct query_entry *e = stats ? stats->table : NULL; e && !s->to->walk.goes_on; e = e->hh.next)
-		if (e->statement == 0 && statement_is_due(s, &place))
+		if (e->statement == 0 && take_due_statement(s, &place))
 			show_row(s, &(struct statement_row){ NULL, e });
 }
 
@@ -544,7 +544,7 @@ static void show_mem(const struct show *s)
 		{ "client_cache", sizeof(struct client), (size_t)connections.clients, 0 },
 		{ "prepared_statement_cache", 1, w->statements->bytes, 0 },
 		{ "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered },
-		{ "query_stats_cache", sizeof(struct query_entry), w->query_stats ? HASH_COUNT(w->query_stats->table) : 0, 0 },
+		{ "query_stats_cache", sizeof(struct query_entry), query_stats_count(w->query_stats), 0 },
 	};
 
 	/* the last row is not PgBouncer's */

@@ -139,10 +139,10 @@ TEST(verifier_with_a_second_secret)
 
 	for (int mock = 0; mock < 2; mock++) {
 		rfc_verifier(&v, mock);
-		v.other = v.secret;
+		v.other = mem_must(sizeof(*v.other));
+		*v.other = v.secret;
 		v.secret.stored_key[0] ^= 1;
 		v.secret.server_key[0] ^= 1;
-		v.has_other = true;
 		CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
 		CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), mock ? SCRAM_WRONG : SCRAM_DONE);
 		if (!mock)
@@ -153,8 +153,8 @@ TEST(verifier_with_a_second_secret)
 	/* neither */
 	rfc_verifier(&v, false);
 	v.secret.stored_key[0] ^= 1;
-	v.other = v.secret;
-	v.has_other = true;
+	v.other = mem_must(sizeof(*v.other));
+	*v.other = v.secret;
 	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
 	CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), SCRAM_WRONG);
 	CHECK(!v.is_other);
