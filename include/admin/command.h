@@ -81,7 +81,11 @@ struct command {
 enum command_verdict { COMMAND_PARSE_OK, COMMAND_PARSE_INVALID, COMMAND_PARSE_NO_MEMORY };
 /* Parses one statement from sql_next_statement; an empty one is OK. Call command_free in any case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
-void command_free(struct command *command);
+static inline void command_free(struct command *c)
+{
+	mem_free(c->storage);
+	*c = (struct command){ .row = NULL };
+}
 #define COMMAND_HINT 128
 #define COMMAND_BRIEF 160
 /* Explains a statement that cannot be parsed. `hint`: the command that was probably meant, or the syntax of its verb. Returns hint, or NULL without a

@@ -2,6 +2,7 @@
 #define BACKEND_DERIVATION_H
 
 #include "base/list.h"
+#include "pg/scram.h"
 #include "verify/verifier.h"
 
 /*
@@ -64,6 +65,9 @@ void derivation_leave(struct derivation_wait *wait);
 /* For use when no process can be started: derives in the event loop if the count is at most DERIVATION_IN_LOOP (some milliseconds). Must not be
    reachable for unauthenticated clients without a limit. False: the count is higher, or there is no memory. */
 #define DERIVATION_IN_LOOP 20000
-bool derivation_in_loop(const struct derivation_question *question, uint8_t salted[SCRAM_KEY]);
+static inline bool derivation_in_loop(const struct derivation_question *q, uint8_t salted[SCRAM_KEY])
+{
+	return q->iterations <= DERIVATION_IN_LOOP && scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, salted);
+}
 
 #endif

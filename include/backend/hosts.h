@@ -13,7 +13,11 @@ struct hosts {
 	unsigned next;			/* place in the list that the next dial begins with */
 	struct dead_address *dead;	/* the last addresses that did not work; NULL: none so far */
 };
-void hosts_clear(struct hosts *hosts);
+static inline void hosts_clear(struct hosts *hosts)
+{
+	mem_free(hosts->dead);
+	*hosts = (struct hosts){ .next = 0 };
+}
 
 /* The present host has accepted the connection, works, or does not work: later dials consider it. */
 enum host_note { HOST_REACHED, HOST_WORKS, HOST_FAILS };

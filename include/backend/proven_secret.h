@@ -23,7 +23,14 @@ void proven_secret_keep(struct pool *pool, struct world *world, const struct sec
 void shown_keep(struct pool *pool, struct world *world, const struct secret *password);
 
 /* The record for the process that replaces this one; `proven` may be NULL. */
-void proven_secret_pack(struct bytes *out, const struct proven_secret *proven);
+static inline void proven_secret_pack(struct bytes *out, const struct proven_secret *f)
+{
+	pack_bool(out, f != NULL);
+	if (!f)
+		return;
+	pack_blob(out, f->secret->bytes, f->secret->length);
+	keys_pack(out, f->keys);
+}
 void proven_secret_unpack(struct unpack *in, struct proven_secret **proven);
 
 #endif

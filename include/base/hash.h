@@ -55,7 +55,15 @@ static inline void *index_get(const struct index *index, const char *name)
 	return node ? node->object : NULL;
 }
 /* Returns an array of all objects in order, in the arena, and their number. NULL: no memory. */
-void **index_objects(const struct index *index, struct arena *arena, size_t *count);
+static inline void **index_objects(const struct index *index, struct arena *arena, size_t *count)
+{
+	void **objects = arena_take(arena, HASH_COUNT(index->nodes) * sizeof(*objects));
+
+	*count = 0;
+	for (const struct index_node *node = index->nodes; objects && node; node = node->hh.next)
+		objects[(*count)++] = node->object;
+	return objects;
+}
 static inline void index_clear(struct index *index)
 {
 	HASH_CLEAR(hh, index->nodes);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -20,14 +21,21 @@ void *mem_resize(void *old, size_t size);
 /* Returns a copy of a string. NULL: no memory, or text is NULL. */
 char *mem_copy_string(const char *text);
 /* NULL is allowed. */
-void mem_free(void *memory);
+static inline void mem_free(void *memory)
+{
+	free(memory);
+}
 /* As mem_try, in separate pages that core files do not contain (MADV_DONTDUMP): for long-lived secrets. Test builds use the
    heap, for the sanitizer. */
 void *mem_try_hidden(size_t size);
 /* Wipes and frees memory from mem_try_hidden of this size; NULL is allowed. */
 void mem_free_hidden(void *memory, size_t size);
 /* Overwrites `size` bytes with zeros; the compiler does not remove this. */
-void mem_wipe(void *memory, size_t size);
+static inline void mem_wipe(void *memory, size_t size)
+{
+	if (size > 0)
+		explicit_bzero(memory, size);
+}
 /* Compares in a time that depends only on `size`. Returns whether the bytes are equal. */
 bool mem_equal_constant_time(const void *a, const void *b, size_t size);
 
@@ -43,7 +51,14 @@ struct secret {
 /* Returns a secret of `length` bytes copied from `bytes` (NULL: zeros). NULL: no memory. Free with secret_free. */
 struct secret *secret_new(const void *bytes, size_t length);
 /* Wipes and frees *secret and sets it to NULL. */
-void secret_free(struct secret **secret);
+static inline void secret_free(struct secret **secret)
+{
+	if (!*secret)
+		return;
+	mem_wipe(*secret, sizeof(**secret) + (*secret)->length + 1);
+	mem_free(*secret);
+	*secret = NULL;
+}
 /* Whether both are NULL, or have the same bytes. Constant time in the bytes, not in the length. */
 static inline bool secret_is_same(const struct secret *a, const struct secret *b)
 {

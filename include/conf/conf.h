@@ -11,8 +11,6 @@
  * the caller replaces one pointer. A file with an error gives no snapshot, only problems.
  */
 
-#define CONF_UNSET (-1)			/* a number that a database or user does not set: the next higher level applies */
-
 /* A host of the list of a database. */
 struct conf_host {
 	const char *name;		/* a name, an address or a socket directory; NULL: unix_socket_dir, or /tmp */

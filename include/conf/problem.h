@@ -23,7 +23,15 @@ void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file
 /* The same for files for TLS, with "TLS setup failed: " before the text. */
 void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-void conf_problems_free(struct conf_problems *p);
+static inline void conf_problems_free(struct conf_problems *p)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		mem_free(p->items[i].file);
+		mem_free(p->items[i].text);
+	}
+	mem_free(p->items);
+	*p = (struct conf_problems){ 0 };
+}
 
 /* A file that belongs to the configuration, or that it names. The files of a snapshot form a list. */
 struct conf_file {

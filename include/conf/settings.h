@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CONF_UNSET (-1)			/* a number that a database or user does not set: the next higher level applies */
+
 /*
  * The settings of [pgbouncer] / [pgweir]: one row each in include/tbl/settings.tbl,
  *
@@ -107,7 +109,10 @@ const char *methods_text(int64_t list, char *buf, size_t size);
 /* Whether the list allows this method. The empty list allows every method; one that names `password` allows `none`. */
 bool methods_allow(int list, enum server_method method);
 /* Whether the list names this method as allowed, without a `!`. The empty list names no method. */
-bool methods_name(int list, enum server_method method);
+static inline bool methods_name(int list, enum server_method method)
+{
+	return list != CONF_UNSET && !(list & METHODS_FORBIDDEN) && list >> method & 1;
+}
 
 #define METHODS_ACCEPTED \
 	"words out of password, md5, gss, sspi, scram-sha-256, none with commas between, all or none of them with a ! in front"

@@ -60,7 +60,14 @@ struct sender {
 
 /* handover_connection.c */
 /* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
-void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
+static inline void handover_pack_welcome(struct bytes *out, struct welcome *welcome)
+{
+	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
+
+	pack_bool(out, welcome != NULL);
+	if (messages)
+		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL, bytes_size(messages));
+}
 struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
 void listeners_decide(const struct world *world);

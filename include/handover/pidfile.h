@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
 
 /* A file with the process id, and the lock on PATH.lock, held as long as the process runs: see pidfile.c. */
 struct pidfile {
@@ -26,6 +28,12 @@ void pidfile_release(struct pidfile **pidfile, bool removes);
    the descriptor. The process id in the file does not change. */
 struct pidfile *pidfile_adopt(const char *path, int fd);
 /* Writes this process's id to the file. False with errno. */
-bool pidfile_write(const struct pidfile *pidfile);
+static inline bool pidfile_write(const struct pidfile *p)
+{
+	char text[32];
+	int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+
+	return pwrite(p->fd, text, (size_t)size, 0) == size && ftruncate(p->fd, size) == 0;
+}
 
 #endif

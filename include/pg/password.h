@@ -46,10 +46,18 @@ struct scram_secret {
    empty passwords), and a string that looks like a SCRAM secret and is unusable, for example because its salt is too long: as a password it would be
    known to an attacker that has read the secret. */
 enum secret_kind secret_kind_of(const char *secret);
+/* Writes "md5", the hexadecimal digest of the two parts, and a NUL. False, and "": OpenSSL has no MD5 (FIPS). */
+bool md5_write(const char *first, size_t first_size, const void *second, size_t second_size, char to[MD5_SECRET + 1]);
 /* Writes "md5" + hex(md5(password || user)) with a NUL. False, and "": OpenSSL has no MD5 (FIPS). */
-bool md5_secret(const char *password, const char *user, char to[MD5_SECRET + 1]);
+static inline bool md5_secret(const char *password, const char *user, char to[MD5_SECRET + 1])
+{
+	return md5_write(password, strlen(password), user, strlen(user), to);
+}
 /* Writes the answer to AuthenticationMD5Password: "md5" + hex(md5(hexadecimal digits of the secret || salt)). False as above. */
-bool md5_answer(const char secret[MD5_SECRET + 1], const uint8_t salt[4], char to[MD5_SECRET + 1]);
+static inline bool md5_answer(const char secret[MD5_SECRET + 1], const uint8_t salt[4], char to[MD5_SECRET + 1])
+{
+	return md5_write(secret + 3, MD5_SECRET - 3, salt, 4, to);
+}
 /* The stored secret, a plain password or an MD5 secret, belongs to the password. The time does not depend on the secret. False for an empty password,
    and for a SCRAM secret, which needs derived keys. */
 bool password_matches(const char *password, const char *user, const char *stored);

@@ -30,7 +30,11 @@ bool drain_applies(const struct drain *drain, const struct database *database, c
    INT64_MAX the turn of each client has come. NULL: none. */
 struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, uint64_t id, usec_t now);
 /* Calls give() for each drain, oldest first. */
-void drains_each(const struct pools *pools, void (*give)(void *context, const struct drain *drain), void *context);
+static inline void drains_each(const struct pools *pools, void (*give)(void *context, const struct drain *drain), void *context)
+{
+	LIST_EACH(node, &pools->drains)
+		give(context, LIST_OBJECT(node, struct drain, node));
+}
 /* Writes the target for log and errors: database "shop". `size` is DRAIN_TEXT. Returns buf. */
 const char *drain_text(const struct drain *drain, char *buf, size_t size);
 #define DRAIN_TEXT (PRINTABLE_NAME + 16)

@@ -32,7 +32,10 @@ struct host_place {
 struct host_place *pool_places(struct pool *pool);
 /* Whether the host or this pool's login at it has failed within server_login_retry. */
 bool host_place_has_failed(const struct pools *pools, const struct host_place *place, usec_t now);
-bool host_is_full(const struct host *host);
+static inline bool host_is_full(const struct host *host)
+{
+	return is_reached(host->servers, host->pools->conf->settings.max_host_connections);
+}
 /* The server is opened at this host: it counts there and no longer at another host. NULL: at none. */
 void pool_server_set_host(struct pool_server *server, struct host *host);
 /* The same for the host with this key. False: no memory. */

@@ -24,9 +24,6 @@ static inline struct pool_client *client_first(const struct pool *pool, enum cli
 	return node ? client_at(node) : NULL;
 }
 
-/* Limit 0: unlimited. */
-static inline bool is_reached(int64_t count, int64_t limit) { return limit > 0 && count >= limit; }
-
 /* Closes the server with ops->drop. Returns whether it has ended: the reap may have to do that first. */
 static inline bool server_drop(struct pool_server *server, enum close_reason why)
 {
@@ -67,15 +64,6 @@ static inline void set_held(struct pool *pool, struct list *held, struct list *n
 }
 
 /* life.c */
-/* All clients on its lists, including cancel requests. */
-static inline int pool_clients(const struct pool *pool)
-{
-	int count = 0;
-
-	for (int state = 0; state < CLIENT_STATES; state++)
-		count += pool->client_count[state];
-	return count;
-}
 /* Only internal requests use the pool: a server that is opened now counts as pool_server.for_internal. */
 static inline bool pool_is_for_internal(const struct pool *pool)
 {
@@ -105,14 +93,6 @@ void hosts_maintain(struct pools *pools);		/* closes idle servers of hosts that 
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */
 
 /* registry.c */
-/* The setting of a user, or CONF_UNSET; and the first of two settings that is set, or the global one. */
-#define OF_USER(user, name) ((user) && (user)->conf ? (user)->conf->name : CONF_UNSET)
-static inline int64_t first_set(int64_t a, int64_t b, int64_t global)
-{
-	if (a != CONF_UNSET)
-		return a;
-	return b != CONF_UNSET ? b : global;
-}
 /* The database forces the user of this pool on its clients. */
 static inline bool pool_is_forced(const struct pool *pool)
 {

@@ -319,15 +319,44 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size);
 static inline bool pool_keeps_state(const struct pool *pool) { return pool->allowed.state == STATE_FULL; }
 /* Whether only a server with the same start-up parameters fits a client: in session mode, and for a client with a `dedicated` number. */
 static inline bool pool_minds_startup(const struct pool *pool, bool dedicated) { return dedicated || pool->allowed.mode == MODE_SESSION; }
-int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
-int64_t user_max_servers(const struct pools *pools, const struct user *user);
+/* Limit 0: unlimited. */
+static inline bool is_reached(int64_t count, int64_t limit) { return limit > 0 && count >= limit; }
+/* The setting of a user, or CONF_UNSET; and the first of two settings that is set, or the global one. */
+#define OF_USER(user, name) ((user) && (user)->conf ? (user)->conf->name : CONF_UNSET)
+static inline int64_t first_set(int64_t a, int64_t b, int64_t global)
+{
+	if (a != CONF_UNSET)
+		return a;
+	return b != CONF_UNSET ? b : global;
+}
+/* 0: unlimited */
+static inline int64_t database_max_servers(const struct database *database)
+{
+	return first_set(CONF_UNSET, database->conf->max_db_connections, database->pools->conf->settings.max_db_connections);
+}
+static inline int64_t user_max_servers(const struct pools *pools, const struct user *user)
+{
+	return first_set(OF_USER(user, max_user_connections), CONF_UNSET, pools->conf->settings.max_user_connections);
+}
 
 /* Returns why a further client is refused, or REASON_NONE. max_client_conn is checked earlier (login/startup.c). An
    administrator is always admitted to the console. */
 enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin);
+/* All clients on its lists, including cancel requests. */
+static inline int pool_clients(const struct pool *pool)
+{
+	int count = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++)
+		count += pool->client_count[state];
+	return count;
+}
 /* The servers of the pool were opened for look-ups, no client has logged in to its database, and no login needs a look-up: they
    can be closed. */
-bool pool_is_unwanted(const struct pool *pool);
+static inline bool pool_is_unwanted(const struct pool *pool)
+{
+	return pool->database->stray && pool->database->automatic && pool_clients(pool) == 0;
+}
 /* Whether PAUSE or KILL of this database is in force; `database` NULL: PAUSE of all, or SUSPEND. */
 static inline bool pools_is_paused(const struct pools *pools, const struct database *database)
 {

@@ -42,7 +42,13 @@ static inline bool op_changes_name(const struct prepared_op *op)
 }
 
 /* Return the table, and create it on first use. NULL: no memory, or no random bytes for the server's names. */
-struct prepared_client *prepared_client_of(struct client *client);
+static inline struct prepared_client *prepared_client_of(struct client *c)
+{
+	if (c->prepared || !(c->prepared = mem_try(sizeof(*c->prepared))))
+		return c->prepared;
+	list_init(&c->prepared->confirmed_names);
+	return c->prepared;
+}
 struct prepared_server *prepared_server_of(struct server *server);
 
 /* ---- the unnamed statement of a client ---- */

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "pool/latency.h"
 
 /*
@@ -27,7 +28,14 @@ struct query_stats {
 };
 
 /* NULL: no memory. */
-struct query_stats *query_stats_new(void);
+static inline struct query_stats *query_stats_new(void)
+{
+	struct query_stats *stats = mem_try(sizeof(*stats));
+
+	if (stats)
+		list_init(&stats->used);
+	return stats;
+}
 /* NULL is allowed. */
 void query_stats_free(struct query_stats **stats);
 /* A query has taken this time. `statement`: see struct query_entry; `text` is the beginning of the query. */
@@ -37,6 +45,14 @@ const struct query_entry *query_stats_find(const struct query_stats *stats, uint
 /* Returns the number of entries; NULL is allowed. */
 static inline unsigned query_stats_count(const struct query_stats *stats) { return stats ? HASH_COUNT(stats->table) : 0; }
 /* Returns the 99th percentile in microseconds. */
-uint64_t query_entry_p99(const struct query_entry *entry);
+static inline uint64_t query_entry_p99(const struct query_entry *e)
+{
+	uint64_t rank = e->executions - e->executions / 100;
+	unsigned bucket = 0;
+
+	for (; bucket < LATENCY_BUCKETS - 1 && e->counts[bucket] < rank; bucket++)
+		rank -= e->counts[bucket];
+	return latency_bucket_value(bucket);
+}
 
 #endif

@@ -45,7 +45,15 @@ struct result_format {
 
 /* Initialises an empty result. `columns` must outlive the result; count is at most RESULT_COLUMNS. */
 void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count);
-void result_free(struct result *r);
+static inline void result_free(struct result *r)
+{
+	if (r->is_secret)
+		bytes_wipe(&r->rows);
+	else
+		bytes_free(&r->rows);
+	r->cell = 0;
+	r->row_count = 0;
+}
 
 /* Adds a value to a text column. NULL: SQL null, for a column of any type. */
 void result_text(struct result *r, const char *text);

@@ -45,7 +45,12 @@ bool server_has_lasting_query(const struct server *server);
 bool server_close_if_reset(struct server *server);
 /* The client has run an unproven text and may have left unknown state: the session is reset before another client gets the server. If a reset would undo the settings of
    connect_query, the server is closed when it is released. */
-void server_note_unproven(struct server *server, uint64_t client);
+static inline void server_note_unproven(struct server *s, uint64_t client)
+{
+	s->session.unproven_by = client;
+	/* the next link executes RESET ALL */
+	server_close_if_reset(s);
+}
 /* Returns bit i if the client has set tracked parameter i to the value that the server has without a SET. 0 for most clients. */
 uint64_t server_unset_params(const struct server *server, const struct client *client);
 /* If a client's settings cannot be undone for the next client, the server is closed when it is released. */

@@ -76,7 +76,10 @@ bool session_values_discard(struct server *server, struct gather *gather);
 /* The DISCARD SEQUENCES of session_values_discard() is complete. */
 void session_values_discarded(struct server *server);
 /* Whether the client is pinned only by values of sequences that it has not asked for: other clients may get the server. */
-bool session_state_may_yield(const struct client *client);
+static inline bool session_state_may_yield(const struct client *c)
+{
+	return c->pooled.pins == PIN_SEQUENCE && c->session && !c->session->reads_values;
+}
 /* A command of the client with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE: also a function call. */
 void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
 /* Sets the pins of the client; the log has a line for each new reason. */

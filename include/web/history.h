@@ -45,8 +45,17 @@ void histories_free(struct histories *histories, struct pools *pools);
 /* Returns the history of a pool. Begins a history if the pool has none; if there are HISTORY_POOLS, the history whose last call is oldest is freed.
    NULL: no memory. */
 struct history *history_of_pool(struct pools *pools, struct pool *pool, usec_t now);
+/* The number of the oldest sample that is left. */
+static inline uint64_t history_first(const struct history *h) { return h->count > HISTORY_SECONDS ? h->count - HISTORY_SECONDS : 0; }
 /* The number of the first sample after `since` (seconds), or history->count. */
-uint64_t history_find(const struct history *history, uint64_t since);
+static inline uint64_t history_find(const struct history *h, uint64_t since)
+{
+	uint64_t at = h->count;
+
+	while (at > history_first(h) && h->samples[(at - 1) % HISTORY_SECONDS].time > since)
+		at--;
+	return at;
+}
 /* Appends at most `most` samples as JSON arrays, each after a comma, from number `from` on. Returns the number after the last. */
 uint64_t history_write(const struct history *history, uint64_t from, uint64_t most, struct bytes *out);
 

@@ -450,8 +450,3 @@ enum command_verdict command_parse(struct sql_span text, struct command *out)
 	return parse_argument(&text, out) && is_over(text) ? COMMAND_PARSE_OK : COMMAND_PARSE_INVALID;
 }
 
-void command_free(struct command *c)
-{
-	mem_free(c->storage);
-	*c = (struct command){ .row = NULL };
-}

@@ -190,11 +190,6 @@ void derivations_tick(struct derivations *all, usec_t now)
 		}
 }
 
-bool derivation_in_loop(const struct derivation_question *q, uint8_t salted[SCRAM_KEY])
-{
-	return q->iterations <= DERIVATION_IN_LOOP && scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, salted);
-}
-
 static void cancel(struct derivation *d)
 {
 	HASH_DEL(d->world->derivations->under_way, d);

@@ -65,12 +65,6 @@ static struct hosts *hosts_of(const struct server *s)
 	return info && s->dial->generation == s->pooled.pool->generation ? &info->hosts : NULL;
 }
 
-void hosts_clear(struct hosts *hosts)
-{
-	mem_free(hosts->dead);
-	*hosts = (struct hosts){ .next = 0 };
-}
-
 /* Begins with the first host from the present place of the order on whose budget is not used up. False: there is none, or the list has become
    shorter. */
 static bool use_host(struct server *s)

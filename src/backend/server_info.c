@@ -215,15 +215,6 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	forgive(pool);
 }
 
-void proven_secret_pack(struct bytes *out, const struct proven_secret *f)
-{
-	pack_bool(out, f != NULL);
-	if (!f)
-		return;
-	pack_blob(out, f->secret->bytes, f->secret->length);
-	keys_pack(out, f->keys);
-}
-
 void proven_secret_unpack(struct unpack *in, struct proven_secret **place)
 {
 	struct proven_secret *f;

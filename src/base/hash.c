@@ -116,13 +116,3 @@ bool index_put(struct index *index, struct arena *arena, const char *name, void 
 	return HASH_HAS(hh, node);
 }
 
-void **index_objects(const struct index *index, struct arena *arena, size_t *count)
-{
-	void **objects = arena_take(arena, HASH_COUNT(index->nodes) * sizeof(*objects));
-
-	*count = 0;
-	for (const struct index_node *node = index->nodes; objects && node; node = node->hh.next)
-		objects[(*count)++] = node->object;
-	return objects;
-}
-

@@ -40,17 +40,6 @@ char *mem_copy_string(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
-void mem_free(void *memory)
-{
-	free(memory);
-}
-
-void mem_wipe(void *memory, size_t size)
-{
-	if (size > 0)
-		explicit_bzero(memory, size);
-}
-
 bool mem_equal_constant_time(const void *a, const void *b, size_t size)
 {
 	const volatile unsigned char *x = a, *y = b;
@@ -74,15 +63,6 @@ struct secret *secret_new(const void *bytes, size_t length)
 	if (bytes && length > 0)
 		memcpy(secret->bytes, bytes, length);
 	return secret;
-}
-
-void secret_free(struct secret **secret)
-{
-	if (!*secret)
-		return;
-	mem_wipe(*secret, sizeof(**secret) + (*secret)->length + 1);
-	mem_free(*secret);
-	*secret = NULL;
 }
 
 /* ---- hidden from core files ---- */

@@ -142,7 +142,7 @@ static size_t copy(char *to, size_t room, const char *from, bool inside, bool *w
 	return used;
 }
 
-static size_t copy_or_cut(char *to, size_t room, const char *from, bool inside)
+size_t printable_copy(char *to, size_t room, const char *from, bool inside)
 {
 	bool whole;
 	size_t used = copy(to, room, from, inside, &whole);
@@ -152,18 +152,6 @@ static size_t copy_or_cut(char *to, size_t room, const char *from, bool inside)
 	used = copy(to, room - 3, from, inside, &whole);
 	memcpy(to + used, "...", 3);
 	return used + 3;
-}
-
-const char *printable_text(const char *from, char *buf, size_t size)
-{
-	buf[copy_or_cut(buf, size - 1, from, false)] = '\0';
-	return buf;
-}
-
-const char *printable_inside(const char *from, char *buf, size_t size)
-{
-	buf[copy_or_cut(buf, size - 1, from, true)] = '\0';
-	return buf;
 }
 
 const char *printable_name(const char *name, char *buf, size_t size)
@@ -182,7 +170,7 @@ const char *printable_name(const char *name, char *buf, size_t size)
 	}
 	if (is_plain)
 		return printable_text(name, buf, size);
-	used = copy_or_cut(buf + 1, size - 3, name, true);
+	used = printable_copy(buf + 1, size - 3, name, true);
 	buf[0] = buf[used + 1] = '"';
 	buf[used + 2] = '\0';
 	return buf;

@@ -74,16 +74,6 @@ void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *
 	va_end(args);
 }
 
-void conf_problems_free(struct conf_problems *p)
-{
-	for (size_t i = 0; i < p->count; i++) {
-		mem_free(p->items[i].file);
-		mem_free(p->items[i].text);
-	}
-	mem_free(p->items);
-	*p = (struct conf_problems){ 0 };
-}
-
 /* ---- files ---- */
 
 static struct conf_file *find(struct conf_file *files, const char *setting, const char *path)

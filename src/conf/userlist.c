@@ -184,18 +184,9 @@ struct userlist *userlist_of_conf(const struct conf *conf, struct conf_problems 
 	return NULL;
 }
 
-const struct secret *userlist_find(const struct userlist *list, const char *user)
+const struct userlist_entry *userlist_entry_of(const struct userlist *list, const char *user)
 {
-	const struct userlist_entry *entry = list ? index_get(&list->storage->users, user) : NULL;
-
-	return entry ? entry->secret : NULL;
-}
-
-const struct secret *userlist_find_old(const struct userlist *list, const char *user)
-{
-	const struct userlist_entry *entry = list ? index_get(&list->storage->users, user) : NULL;
-
-	return entry ? entry->old : NULL;
+	return list ? index_get(&list->storage->users, user) : NULL;
 }
 
 bool userlist_is_stale(const struct userlist *list)

@@ -502,11 +502,6 @@ bool methods_allow(int list, enum server_method method)
 	return list == CONF_UNSET || (list >> method & 1) != ((list & METHODS_FORBIDDEN) != 0);
 }
 
-bool methods_name(int list, enum server_method method)
-{
-	return list != CONF_UNSET && !(list & METHODS_FORBIDDEN) && list >> method & 1;
-}
-
 /* ---- methods for clients ---- */
 
 #ifdef HAVE_PAM

@@ -540,15 +540,6 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 
 /* ---- the welcome of a server ---- */
 
-void handover_pack_welcome(struct bytes *out, struct welcome *welcome)
-{
-	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
-
-	pack_bool(out, welcome != NULL);
-	if (messages)
-		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL, bytes_size(messages));
-}
-
 struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
 {
 	struct bytes messages = BYTES_EMPTY;

@@ -211,10 +211,3 @@ struct pidfile *pidfile_adopt(const char *path, int fd)
 	return NULL;
 }
 
-bool pidfile_write(const struct pidfile *p)
-{
-	char text[32];
-	int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-
-	return pwrite(p->fd, text, (size_t)size, 0) == size && ftruncate(p->fd, size) == 0;
-}

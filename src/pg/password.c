@@ -79,8 +79,7 @@ enum secret_kind secret_kind_of(const char *secret)
 	return kind;
 }
 
-/* Writes "md5" and the digest of the two parts. */
-static bool write_md5(const char *first, size_t first_size, const void *second, size_t second_size, char to[MD5_SECRET + 1])
+bool md5_write(const char *first, size_t first_size, const void *second, size_t second_size, char to[MD5_SECRET + 1])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
 	uint8_t digest[MD5_SIZE];
@@ -96,16 +95,6 @@ static bool write_md5(const char *first, size_t first_size, const void *second, 
 	}
 	mem_wipe(digest, sizeof(digest));
 	return ok;
-}
-
-bool md5_secret(const char *password, const char *user, char to[MD5_SECRET + 1])
-{
-	return write_md5(password, strlen(password), user, strlen(user), to);
-}
-
-bool md5_answer(const char secret[MD5_SECRET + 1], const uint8_t salt[4], char to[MD5_SECRET + 1])
-{
-	return write_md5(secret + 3, MD5_SECRET - 3, salt, 4, to);
 }
 
 /* Compares digests of plain passwords, so that the time depends on neither the place of the first difference nor the length of the common beginning.

@@ -27,12 +27,6 @@ const char *drain_text(const struct drain *drain, char *buf, size_t size)
 	return buf;
 }
 
-void drains_each(const struct pools *pools, void (*give)(void *context, const struct drain *drain), void *context)
-{
-	LIST_EACH(node, &pools->drains)
-		give(context, LIST_OBJECT(node, struct drain, node));
-}
-
 static void drain_free(struct drain *drain)
 {
 	list_remove(&drain->node);

@@ -113,11 +113,6 @@ bool host_place_has_failed(const struct pools *pools, const struct host_place *p
 	return (login > 0 && now - login < retry) || (connect > 0 && now - connect < retry);
 }
 
-bool host_is_full(const struct host *host)
-{
-	return is_reached(host->servers, host->pools->conf->settings.max_host_connections);
-}
-
 void pool_server_set_host(struct pool_server *server, struct host *host)
 {
 	if (host) {

@@ -280,16 +280,6 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 	};
 }
 
-int64_t database_max_servers(const struct database *database)
-{
-	return first_set(CONF_UNSET, database->conf->max_db_connections, database->pools->conf->settings.max_db_connections);
-}
-
-int64_t user_max_servers(const struct pools *pools, const struct user *user)
-{
-	return first_set(OF_USER(user, max_user_connections), CONF_UNSET, pools->conf->settings.max_user_connections);
-}
-
 enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin)
 {
 	const struct database *database = pool->database;
@@ -310,12 +300,6 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 								    set->max_user_client_connections)))
 		return REASON_MAX_USER_CLIENTS;
 	return REASON_NONE;
-}
-
-/* The database was created for an unauthenticated client, no client has logged in to it, and no look-up uses the pool. */
-bool pool_is_unwanted(const struct pool *pool)
-{
-	return pool->database->stray && pool->database->automatic && pool_clients(pool) == 0;
 }
 
 const char *pool_text(const struct pool *pool, char *buf, size_t size)

@@ -36,14 +36,6 @@
 #define TEXT_SPARE 512			/* unused bytes that an idle client may keep */
 #define OPS_FIRST 8			/* first size of the journal */
 
-struct prepared_client *prepared_client_of(struct client *c)
-{
-	if (c->prepared || !(c->prepared = mem_try(sizeof(*c->prepared))))
-		return c->prepared;
-	list_init(&c->prepared->confirmed_names);
-	return c->prepared;
-}
-
 struct prepared_server *prepared_server_of(struct server *s)
 {
 	uint8_t random[STATEMENT_TAG];

@@ -15,15 +15,6 @@
 
 _Static_assert(offsetof(struct query_entry, text) == KEY_OFFSET + sizeof(uint64_t), "the key has no padding");
 
-struct query_stats *query_stats_new(void)
-{
-	struct query_stats *stats = mem_try(sizeof(*stats));
-
-	if (stats)
-		list_init(&stats->used);
-	return stats;
-}
-
 static void drop(struct query_stats *stats, struct query_entry *e)
 {
 	HASH_DEL(stats->table, e);
@@ -128,12 +119,3 @@ const struct query_entry *query_stats_find(const struct query_stats *stats, uint
 	return find(stats, &statement, sizeof(statement));
 }
 
-uint64_t query_entry_p99(const struct query_entry *e)
-{
-	uint64_t rank = e->executions - e->executions / 100;
-	unsigned bucket = 0;
-
-	for (; bucket < LATENCY_BUCKETS - 1 && e->counts[bucket] < rank; bucket++)
-		rank -= e->counts[bucket];
-	return latency_bucket_value(bucket);
-}

@@ -28,16 +28,6 @@ void result_init(struct result *r, const struct result_format *format, const cha
 	}
 }
 
-void result_free(struct result *r)
-{
-	if (r->is_secret)
-		bytes_wipe(&r->rows);
-	else
-		bytes_free(&r->rows);
-	r->cell = 0;
-	r->row_count = 0;
-}
-
 /* The first value begins a row. */
 static void begin(struct result *r)
 {

@@ -121,13 +121,6 @@ bool server_close_if_reset(struct server *s)
 	return true;
 }
 
-void server_note_unproven(struct server *s, uint64_t client)
-{
-	s->session.unproven_by = client;
-	/* the next link executes RESET ALL */
-	server_close_if_reset(s);
-}
-
 /* connect_query may have set a parameter that a client has set: the first value is not known, and a RESET would restore another value. Some
    parameters would end or delay a server without a client (PARAMS_RESTORABLE). */
 void server_close_if_params_stay(struct server *s)

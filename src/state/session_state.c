@@ -279,11 +279,6 @@ void session_values_discarded(struct server *s)
 		own_values(s);
 }
 
-bool session_state_may_yield(const struct client *c)
-{
-	return c->pooled.pins == PIN_SEQUENCE && c->session && !c->session->reads_values;
-}
-
 /* ---- texts and commands of clients ---- */
 
 static void name_parameter(void *context, const char *name)

@@ -170,20 +170,6 @@ struct history *history_of_pool(struct pools *pools, struct pool *pool, usec_t n
 
 /* ---- reading ---- */
 
-static uint64_t first_of(const struct history *h)
-{
-	return h->count > HISTORY_SECONDS ? h->count - HISTORY_SECONDS : 0;
-}
-
-uint64_t history_find(const struct history *h, uint64_t since)
-{
-	uint64_t at = h->count;
-
-	while (at > first_of(h) && h->samples[(at - 1) % HISTORY_SECONDS].time > since)
-		at--;
-	return at;
-}
-
 static void write_sample(const struct sample *s, struct bytes *out)
 {
 	char before = '[';
@@ -205,7 +191,7 @@ uint64_t history_write(const struct history *h, uint64_t from, uint64_t most, st
 {
 	uint64_t end;
 
-	from = from < first_of(h) ? first_of(h) : from > h->count ? h->count : from;
+	from = from < history_first(h) ? history_first(h) : from > h->count ? h->count : from;
 	end = h->count - from > most ? from + most : h->count;
 	for (uint64_t i = from; i < end; i++)
 		write_sample(&h->samples[i % HISTORY_SECONDS], out);
