@@ -311,7 +311,7 @@ void client_explain(const struct client *c, void (*line)(void *context, const ch
 	if (c->pooled.link)
 		add_server(&to, c, now);
 	if (c->in_transaction && c->transaction_started > 0)
-		add_line(&to, "  Transaction: for %s", time_text(now - c->transaction_started, time));
+		add_line(&to, "  Transaction: for %s%s", time_text(now - c->transaction_started, time), c->query_started > 0 ? "" : ", waiting for the client");
 	if (c->query_started > 0)
 		add_line(&to, "  Query: for %s", time_text(now - c->query_started, time));
 	if (prepared_client_count(c) > 0)

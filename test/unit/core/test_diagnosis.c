@@ -44,7 +44,7 @@ TEST(wait_for_the_only_server)
 	CHECK_INT(wait.since, c->pooled.since);
 	CHECK_TEXT(wait.hint, "End long transactions, or raise pool_size of the database.");
 	CHECK(strstr(explained(c), "\n  Wait: for pool_size, for 0.0 ms: 1 of 1 server connections are in use (pool_size of the database); ") != NULL);
-	CHECK(strstr(explained(holder), "\n  State: active, for ") && strstr(lines, "\n  Server: S-0x") && strstr(lines, "\n  Transaction: for "));
+	CHECK(strstr(explained(holder), "\n  State: active, for ") && strstr(lines, "\n  Server: S-0x") && strstr(lines, "\n  Transaction: for ") && strstr(lines, ", waiting for the client"));
 	CHECK(!strstr(lines, "SELECT") && !strstr(lines, "BEGIN"));
 	/* the wait ends, and is the last one */
 	house_tick(&whole, 7 * USEC);
