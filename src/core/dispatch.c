@@ -183,9 +183,7 @@ static NEVER_INLINE void client_readable(struct client *c, bool from_socket)
 			cancel_refuse_waiting(c);
 		if (posted & (POST_READY | POST_LINK))
 			link_posted(c, posted);
-		if (posted & POST_LEAVE)
-			client_leave(c);
-		if (peer_is_stopped(&c->peer))
+		if (peer_is_stopped(&c->peer) || (posted & POST_LEAVE && client_leave(c)))
 			return;
 	}
 	switch ((enum client_state)c->pooled.state) {

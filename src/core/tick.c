@@ -283,27 +283,28 @@ static void give_back_memory(struct world *w)
  * called then (world_set_durations), and posts POST_LEAVE.
  */
 
-void client_leave(struct client *c)
+bool client_leave(struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 	usec_t now = c->peer.world->now;
 	struct drain *drain;
 	bool may_leave = c->pooled.state == CLIENT_IDLE;
 
-	if (!c->pooled.login_user || c->login || c->is_console || peer_is_stopped(&c->peer))
-		return;
+	if (!c->pooled.login_user || c->login || c->is_console)
+		return false;
 	drain = drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, c->peer.id, now);
 	if (!drain || c->peer.held_first || stream_unsent(&c->peer.stream) > 0)
-		return;
+		return false;
 	/* a stream of replication has no transactions: it ends with the time */
 	if (s && c->replication && s->ledger.copy_in)
 		may_leave = now >= drain->until && s->peer.passing == 0;
 	else if (s)
 		may_leave = server_is_clean(s);
 	if (!may_leave)
-		return;
+		return false;
 	drain->ended++;
 	client_end(c, REASON_DRAIN, NULL);
+	return true;
 }
 
 void world_drain_clients(struct world *w)

@@ -130,7 +130,8 @@ void finish_continue(struct server *s)
 	struct ledger *l = &s->ledger;
 	bool sent = true, fails_copy;
 
-	if (s->pooled.state != SERVER_FINISHING || peer_is_stopped(&s->peer))
+	/* a server without a client that ends is SERVER_DEAD at once */
+	if (s->pooled.state != SERVER_FINISHING)
 		return;
 	/* also after the messages of a task, which a COPY of the batch has swallowed */
 	if (l->lost) {
@@ -173,7 +174,7 @@ void finish_tick(struct server *s)
 	}
 	/* the socket may have taken the last bytes */
 	finish_continue(s);
-	if (s->pooled.state != SERVER_FINISHING || peer_is_stopped(&s->peer) || s->task == &task_rollback || set->client_gone != CLIENT_GONE_CANCEL ||
+	if (s->pooled.state != SERVER_FINISHING || s->task == &task_rollback || set->client_gone != CLIENT_GONE_CANCEL ||
 	    now - since < set->client_gone_delay || (s->canceled_at > 0 && now - s->canceled_at < CANCEL_AGAIN) || ledger_depth(&s->ledger) == 0 ||
 	    !cancel_abandoned(s))
 		return;

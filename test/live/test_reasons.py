@@ -114,6 +114,12 @@ def _disabled(stage):
     return stage.start()
 
 
+@reason("DRAINED", 'no new connections: an administrator has drained database "p0" (DRAIN)', "57P03")
+def _drained(stage):
+    stage.open().admin("DRAIN p0")
+    return stage.start()
+
+
 @reason("PASSWORD_FAILED", sqlstate="28P01")
 def _password(stage):
     return stage.open(auth_type="md5").connect().refused(user="app", database="p0", password="wrong")
@@ -591,6 +597,13 @@ def _admin_kill(stage):
     return client
 
 
+@reason("DRAIN", sqlstate="57P01")
+def _drain(stage):
+    client = stage.open().client()
+    stage.weir.admin("DRAIN")
+    return client
+
+
 @reason("BAD_PACKET")
 def _bad_packet(stage):
     client = stage.open().client()
@@ -690,6 +703,15 @@ def _evicted(stage):
     stage.open(max_db_connections=1)
     pid_of(stage.weir.client())
     pid_of(stage.weir.client("rival"))
+
+
+@reason("HOSTS_FULL")
+def _hosts_full(stage):
+    """The first host refuses connections, and the budget of the second is used up."""
+    port = stage.postgres.port
+    stage.open({"p0": "host=127.0.0.2,127.0.0.1 port=%d" % port, "p1": "host=127.0.0.1 port=%d dbname=p0" % port}, max_host_connections=1)
+    hold(stage.weir.client(database="p1"))
+    stage.start()
 
 
 @reason("REPLACED")
