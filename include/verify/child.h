@@ -1,7 +1,6 @@
 #ifndef VERIFY_CHILD_H
 #define VERIFY_CHILD_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -20,10 +19,7 @@ bool verify_child_run(int argc, char **argv);
    socket: sequenced datagrams, non-blocking, close-on-exec, owned by the caller. -1 with errno. */
 pid_t verify_process_start(int *fd);
 /* Kills the verifier and the processes of its group (programs of pam_exec leave it). The verifier must be reaped afterwards. */
-static inline void verify_process_kill(pid_t pid)
-{
-	kill(-pid, SIGKILL);
-}
+void verify_process_kill(pid_t pid);
 /* Whether the verifier has ended and was reaped: `pid` is invalid then. *status is from waitpid; -1 if other code has reaped it. */
 bool verify_process_reap(pid_t pid, int *status);
 

@@ -93,6 +93,11 @@ pid_t verify_process_start(int *fd)
 	return pid;
 }
 
+void verify_process_kill(pid_t pid)
+{
+	kill(-pid, SIGKILL);
+}
+
 bool verify_process_reap(pid_t pid, int *status)
 {
 	pid_t found = waitpid(pid, status, WNOHANG);
