@@ -185,6 +185,9 @@ static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum rel
 {
 	enum server_state next;
 
+	/* the reason, such as PAUSE, may be over before the cancel requests are, and the session is not reset */
+	if (what == RELEASE_CLOSE && s->pooled.close_reason == REASON_NONE)
+		s->pooled.close_reason = pool_server_is_spent(&s->pooled, s->peer.world->now);
 	part(s, c, what == RELEASE_RESET);
 	next = server_next_state(s);
 	pool_unlink(&s->pooled, next, client_ends, s->peer.world->now);
