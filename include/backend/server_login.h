@@ -29,7 +29,7 @@ struct dial {
 	unsigned *order;		/* places in the list of hosts, in the order of this dial; NULL: only `host` */
 	unsigned order_count, order_at;
 	bool is_reached;		/* the present host has taken a connection */
-	bool has_skipped;		/* a host whose budget is used up */
+	bool has_skipped;		/* the dial has passed over a host, because its budget is used up */
 	unsigned generation;		/* of the pool, when the dial began */
 	bool uses_old, has_tried_both;	/* of two secrets in the user list: the login uses the old one; it has used the other one before */
 	usec_t way_ends;		/* when the next address or host is tried; 0: there is none, or no limit */

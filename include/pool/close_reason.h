@@ -19,7 +19,7 @@ enum reason_told {
 	TOLD_NOTHING,			/* the client gets no error */
 	TOLD_ERROR,
 	/* ... an error, with a DETAIL: */
-	TOLD_WAIT,			/* what the client has waited for, or the last failure of a login at the server */
+	TOLD_WAIT,			/* the limit or condition that the client waits for, or the last failed login at the server */
 	TOLD_PINS,			/* the pinned servers of the pool */
 	TOLD_HOLDING			/* the detail of the end, which is not in the text */
 };

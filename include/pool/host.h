@@ -17,7 +17,7 @@ struct host {
 	struct pools *pools;
 	int users;			/* references of places and servers */
 	int servers;			/* connections to it, without connections that carry cancel requests */
-	int sharers, waiting;		/* pools with servers or waiting for room, and the latter; valid after hosts_count() */
+	int sharers, waiting;		/* pools with servers or waiting for room; pools waiting for room. Valid after hosts_count() */
 	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
 	char key[];			/* "name:port" */
 };

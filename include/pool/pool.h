@@ -233,7 +233,7 @@ struct pools {
 	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to, and hosts of servers */
 	struct list held;			/* pools that max_host_connections holds back, longest held first */
 	int shortages;				/* how many times a pool is on a list of held pools, and how many hosts exceed max_host_connections */
-	int hosts_exceeded;			/* the latter */
+	int hosts_exceeded;			/* hosts that exceed max_host_connections */
 	bool are_hosts_scarce;			/* max_host_connections may claim a server that is released: set when a pool waits, cleared in a tick */
 	struct pool *by_key;
 	struct list all;			/* pools in order of creation */

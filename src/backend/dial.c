@@ -629,22 +629,23 @@ static void discard_login(struct server *s)
 	s->dial->refusal = SERVER_REFUSAL_OTHER;
 }
 
+/* Connects to the next address in a later turn, because the caller may still read from the closed stream. */
+static void connect_later(struct server *s)
+{
+	discard_login(s);
+	dial_step_to(s->dial, DIAL_NEXT);
+	s->dial->way_ends = 0;
+	peer_come_again(&s->peer);
+}
+
 void dial_again(struct server *s)
 {
-	struct dial *d = s->dial;
-
-	discard_login(s);
-	d->next_address--;
-	/* the caller may still read from the closed stream */
-	dial_step_to(d, DIAL_NEXT);
-	d->way_ends = 0;
-	peer_come_again(&s->peer);
+	s->dial->next_address--;
+	connect_later(s);
 }
 
 void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 {
-	struct dial *d = s->dial;
-
 	if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE || is_last_way(s)) {
 		server_end(s, why, detail);
 		return;
@@ -654,8 +655,7 @@ void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 		detail = stream_abuse(&s->peer.stream);
 	}
 	note_dead_address(s, why, detail);
-	d->next_address++;
-	dial_again(s);
+	connect_later(s);
 }
 
 void dial_tick(struct server *s)

@@ -80,7 +80,7 @@ static void explain_size(struct client_wait *wait, const struct pool *pool, usec
 	snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", size_setting(pool));
 }
 
-/* A server is being opened, or prepared for its next client; or the next one that is returned serves the client. */
+/* No limit holds the client back: a server is being opened or prepared, or the client gets the next free server. */
 static void explain_soon(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
 	const char *error = pool->login_failed ? pool_login_error(pool) : NULL;

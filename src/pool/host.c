@@ -345,8 +345,8 @@ struct pool_server *pool_hosts_longest_in_use(const struct pool *pool)
 
 /* ---- after a RELOAD or handover ---- */
 
-/* Called in a tick. Closes idle servers of hosts that exceed the budget, those that are idle longest first, and counts the hosts that still exceed it: their servers close
-   when they are released. */
+/* Called in a tick. Closes idle servers of hosts that exceed the budget, the longest idle server first, and counts the hosts that still exceed the
+   budget: their servers close when they are released. */
 void hosts_maintain(struct pools *pools)
 {
 	int64_t limit = pools->conf->settings.max_host_connections;

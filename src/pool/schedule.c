@@ -447,7 +447,7 @@ static bool step(struct pool *pool, usec_t now)
 	pool_look(pool, now, &view);
 	verdict = pool_decide(&view);
 	is_hold = verdict.action == POOL_HOLD;
-	/* ops->lend reads what the client has waited for */
+	/* ops->lend reads held_by, the cause of the wait */
 	if (verdict.action != POOL_LEND)
 		pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
 	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;

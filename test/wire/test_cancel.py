@@ -142,6 +142,28 @@ def test_cancel_of_a_pause(scene):
     assert console.query("RESUME").error == "pooler is not paused/suspended"
 
 
+def test_server_of_a_pause_closes_after_its_cancel_requests(scene):
+    """The session is not reset, because PAUSE closes the server: it must close also when PAUSE is over before the cancel request is."""
+    fake = scene.mini()
+    gate = Gate(fake)
+    weir = scene.weir(fake, pool_mode="session", default_pool_size=1, server_reset_query="DISCARD ALL")
+    client, console = weir.client(), weir.client(user="admin", database="pgbouncer")
+    start(client, fake)
+    weir.cancel(client)
+    gate.wait()
+    fake.release()
+    assert client.result().value == "waited"
+    console.send(m.query("PAUSE"))
+    weir.wait_log("PAUSE command issued")
+    client.quit()
+    weir.wait_pool("p0", sv_being_canceled=1)
+    weir.admin("RESUME")
+    gate.open()
+    assert weir.client().query("next").value == "next"
+    of_query = {text: connection for connection, text in fake.queries}
+    assert of_query["next"] != of_query["wait"]
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_trap_14_server_is_not_lent_while_a_cancel_is_under_way(scene, authority, tls):
     """Cancel forwarded, or still in flight, when the server had changed hands."""

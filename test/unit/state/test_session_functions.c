@@ -297,7 +297,7 @@ TEST(out_of_memory_for_the_question)
 
 	while (ask_without_memory(more) > 0)
 		more++;
-	/* the functions of the database, the question, and what it finds */
+	/* the functions of the database, the question, the functions found */
 	CHECK(more >= 3);
 }
 

@@ -65,7 +65,7 @@ TEST(some_pools_have_a_history)
 	CHECK_INT(pool_of(0)->history->count, 2);
 	CHECK_INT(pool_of(0)->history->samples[1].time, 3);
 	CHECK_INT(pool_of(0)->history->samples[1].query_p50, HISTORY_NONE);
-	/* another one takes the place of the one that was not asked for longest */
+	/* a request for another pool frees the history whose last request is oldest */
 	CHECK(history_of_pool(pools, pool_of(HISTORY_POOLS), 100));
 	CHECK(!pool_of(3)->history && pool_of(2)->history);
 	latency_add(pool_of(0), LATENCY_SINGLE, 1000);
