@@ -1,4 +1,5 @@
 """Fixtures: the modules in support/ describe the objects that they return."""
+import glob
 import os
 import shutil
 import tempfile
@@ -9,6 +10,8 @@ from support.certs import Authority
 from support.fake import FakePostgres
 from support.mini import serve_mini
 from support.nameserver import Dnsmasq, NameServer
+from support.nodes import Nodes
+from support.patroni import PatroniNodes
 from support.pgweir import Pgweir
 from support.ports import free_port
 from support.postgres import Postgres
@@ -17,11 +20,13 @@ from support.postgres import Postgres
 class Scene:
     """Makes the actors of a test and takes them down in the right order: pgweir before its servers."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, shared=None):
         self.directory = directory
+        self._shared = shared or directory
         self.weirs = []
         self.fakes = []
         self.servers = []
+        self.clusters = []
         self.last_words = None
 
     def weir(self, databases=None, kind=Pgweir, **options):
@@ -70,6 +75,18 @@ class Scene:
         self.servers.append(server)
         return server
 
+    def nodes(self, **options):
+        """A primary and its standbys, real servers."""
+        cluster = Nodes(tempfile.mkdtemp(dir=self.directory), self._shared, **options)
+        self.clusters.append(cluster)
+        return cluster
+
+    def patroni(self, **options):
+        """The same under Patroni."""
+        cluster = PatroniNodes(tempfile.mkdtemp(dir=self.directory), self._shared, **options)
+        self.clusters.append(cluster)
+        return cluster
+
     def take_down(self):
         faults = []
         for actor in self.weirs + self.fakes + self.servers:
@@ -77,6 +94,8 @@ class Scene:
                 actor.stop()
             except AssertionError as fault:
                 faults.append(str(fault))
+        for cluster in self.clusters:
+            cluster.take_down()
         self.last_words = list(self.words())
         assert not faults, "\n".join(faults)
 
@@ -100,9 +119,23 @@ def directory():
     shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def memory_directory():
+    """A directory for many files, in memory if the machine has enough of that. It is removed later if this process is killed."""
+    place = "/dev/shm"
+    if not os.path.isdir(place) or shutil.disk_usage(place).free < 4 * 1024 ** 3:
+        place = tempfile.gettempdir()
+    for left in glob.glob(os.path.join(place, "pgweir-test.*")):
+        if not os.path.exists("/proc/" + left.split(".")[1]):
+            shutil.rmtree(left, ignore_errors=True)
+    path = tempfile.mkdtemp(prefix="pgweir-test.%d." % os.getpid(), dir=place)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
 @pytest.fixture
-def scene(directory):       # pylint: disable=redefined-outer-name
-    stage = Scene(directory)
+def scene(directory, memory_directory):       # pylint: disable=redefined-outer-name
+    stage = Scene(directory, memory_directory)
     yield stage
     stage.take_down()
 

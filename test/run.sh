@@ -261,7 +261,7 @@ analyse() {
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind procps postgresql openssl \
 	python3-venv ca-certificates php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger pg-activity pgtop prometheus-pgbouncer-exporter \
-	prometheus chromium chromium-driver \
+	prometheus chromium chromium-driver patroni etcd-server \
 	systemd libseccomp2
 postgres_find
 setup_room
