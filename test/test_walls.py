@@ -30,7 +30,7 @@ ROOMS = {
 }
 # the rooms of connections, each of which may include the rooms before it
 LAYERS = {
-    "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "state": set(), "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
+    "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "state": set(), "watch": {"event2"}, "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
     "login": set(), "relay": set(), "handover": {"event2"}, "core": {"event2", "openssl"}, "show": set(), "web": {"event2"}, "admin": set(),
     "main": {"event2", "openssl", "ares"},
 }

@@ -11,6 +11,8 @@
 /* Opens a server for the pool, with the start-up parameters of the client (NULL: none) in session mode, and with the parameters in `kept`
    (name\0value\0 ...; NULL: none). */
 void dial_begin(struct pool *pool, struct world *world, const struct client *client, const struct bytes *kept);
+/* Opens a watcher's connection to the host of the pool (LOGIN, is_watcher). NULL: no memory. */
+struct server *dial_to_watch(struct pool *pool, struct world *world);
 /* Opens the connection that carries a cancel request for `target`; `connected` is called when it is connected. Returns the connection (LOGIN,
    is_cancel), or NULL. */
 struct server *dial_for_cancel(struct server *target, void (*connected)(struct server *carrier));

@@ -17,7 +17,7 @@ struct welcome {
 struct welcome *welcome_of(struct bytes *messages, struct welcome *like);
 void welcome_drop(struct welcome **welcome);		/* *welcome may be NULL */
 /* A server with this welcome has reported a parameter. A parameter of the server itself, not of its session, changes the messages. */
-void welcome_reported(struct welcome *welcome, const char *name, const char *value);
+bool welcome_reported(struct welcome *welcome, const char *name, const char *value);
 /* Returns the messages. Values that were reported since the last call are inserted here, because a server may report thousands of changes at once. */
 const struct bytes *welcome_messages(struct welcome *welcome);
 

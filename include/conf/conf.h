@@ -15,12 +15,13 @@
 struct conf_host {
 	const char *name;		/* a name, an address or a socket directory; NULL: unix_socket_dir, or /tmp */
 	int port;
+	unsigned weight;		/* for readers; 1 unless the list has another weight */
 };
 struct conf_database {
 	const char *name;		/* "*" for the fallback */
 	const char *dbname;		/* NULL: the name that the client asked for */
 	const char *host;		/* as in the file: NULL: Unix socket in the default directory; may be a comma list */
-	int port;
+	const char *port;		/* as in the file: a number, or a comma list */
 	struct conf_host *hosts;	/* made from `host` and `port`; at least one */
 	unsigned host_count;
 	const char *user;		/* forced user, or NULL */
@@ -32,7 +33,12 @@ struct conf_database {
 	int64_t pool_size, min_pool_size, reserve_pool_size, max_db_connections, max_db_client_connections, max_pinned;	/* or CONF_UNSET */
 	usec_t server_lifetime, query_wait_timeout, pinned_idle_timeout;	/* or CONF_UNSET */
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
-	int load_balance_hosts;
+	int load_balance_hosts;		/* or CONF_UNSET */
+	int target_session_attrs;	/* enum target, or CONF_UNSET */
+	int reads;			/* enum reads */
+	const char *read_functions;	/* list of names; may be NULL */
+	int read_your_writes;		/* or CONF_UNSET */
+	usec_t max_lag;			/* or CONF_UNSET */
 	int max_protocol_version, sslnegotiation, channel_binding, sslmode;	/* or CONF_UNSET */
 	const char *sslrootcert, *sslcert, *sslkey, *sslcrl;	/* NULL: as in the settings; see conf_server_tls() */
 	int require_auth;		/* list of methods (conf/settings.h), or CONF_UNSET */
@@ -46,6 +52,7 @@ struct conf_user {
 	int64_t pool_size, reserve_pool_size, max_user_connections, max_user_client_connections, max_pinned;	/* or CONF_UNSET */
 	usec_t client_idle_timeout, idle_transaction_timeout, query_timeout, query_wait_timeout, transaction_timeout, pinned_idle_timeout;	/* or CONF_UNSET */
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
+	int target_session_attrs;	/* enum target, or CONF_UNSET */
 };
 struct conf_peer {
 	int id;
@@ -104,6 +111,9 @@ struct value_table;
    *has_password: the line contains a password. False: no memory. */
 bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, bool *has_password,
 		struct conf_problems *problems);
+
+/* Whether clients of the database may ask for a role by the configuration. */
+bool conf_asks_for_roles(const struct conf *conf, const struct conf_database *database);
 
 /* TLS with the servers of a database: its own values, or the values of the settings. */
 struct conf_server_tls {

@@ -29,6 +29,7 @@ typedef const char *setting_TEXT;	/* NULL when empty, unless the default says ot
 typedef const char *setting_SQL;	/* "" is stored as "" (no query); "<empty>" is an empty query */
 typedef const char *setting_PATH;
 typedef const char *setting_NAMES;	/* comma-separated list, stored as text */
+typedef const char *setting_PORTS;	/* a port, or a comma-separated list of ports, stored as text */
 typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see enum server_method */
 
@@ -71,11 +72,15 @@ enum sslmode { SSLMODE_DISABLE, SSLMODE_ALLOW, SSLMODE_PREFER, SSLMODE_REQUIRE, 
 enum channel_binding { CHANNEL_BINDING_DISABLE, CHANNEL_BINDING_PREFER, CHANNEL_BINDING_REQUIRE };
 enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
-enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
+enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE, BALANCE_LEAST };
+/* The role that the servers of a client must have, in the words of libpq. */
+enum target { TARGET_ANY, TARGET_READ_WRITE, TARGET_READ_ONLY, TARGET_PRIMARY, TARGET_STANDBY, TARGET_PREFER_STANDBY };
+enum reads { READS_OFF, READS_TRANSACTION, READS_AUTO };
+enum read_your_writes { READ_OF_SESSION, READ_OF_DATABASE, READ_OFF };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 enum client_gone { CLIENT_GONE_CANCEL, CLIENT_GONE_FINISH, CLIENT_GONE_CLOSE };
 enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
-enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE, WORDS_SSLMODE };
+enum setting_words { WORDS_POOL_MODE, WORDS_SESSION_LINK, WORDS_SESSION_STATE, WORDS_LOAD_BALANCE, WORDS_SSLMODE, WORDS_TARGET };
 /* Returns the word for a value of one of these enums; NULL for CONF_UNSET. */
 const char *setting_word(enum setting_words words, int value);
 

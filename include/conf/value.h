@@ -15,6 +15,7 @@ enum value_type {
 	VALUE_NAMES, VALUE_ENUM,
 	VALUE_METHODS,		/* list of authentication methods: see conf/settings.h */
 	VALUE_PORT,		/* a COUNT in an int */
+	VALUE_PORTS,		/* a text: a list of ports */
 	VALUE_SECRET,		/* a text that is never shown */
 };
 typedef int setting_PORT;

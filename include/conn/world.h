@@ -62,6 +62,7 @@ struct lookups;			/* auth/lookup.h */
 struct secrets;			/* backend/keys.h */
 struct successor;		/* cancel/predecessors.h */
 struct unknown;			/* auth/unknown.h */
+struct watchers;		/* watch/watch.h */
 
 /* The clients that a shutdown waits for, in ascending order of urgency. */
 enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW };
@@ -150,6 +151,7 @@ struct world {
 	struct client_addresses *addresses;	/* counts by address of the client */
 	struct secrets *secrets;		/* user list, SCRAM keys */
 	struct lookups *lookups;		/* queries of auth_query */
+	struct watchers *watchers;		/* connections that ask hosts for their roles */
 	struct unknown *unknown;		/* secrets for users that do not exist */
 	struct verifiers *verifiers;		/* processes for PAM and LDAP */
 	struct derivations *derivations;	/* SCRAM keys that are being derived */

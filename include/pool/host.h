@@ -12,13 +12,33 @@
  * A host: a name, address or socket directory, and its port. All pools with this host in their lists share the object, so that a failure that one
  * pool finds is known to all pools. The table is pools->hosts.
  */
+enum host_claim { CLAIM_UNKNOWN, CLAIM_STANDBY, CLAIM_PRIMARY };
+/* The state of a host as the host reported it. */
+struct host_evidence {
+	enum host_claim claim;
+	usec_t at;			/* monotonic: before the question was sent */
+	uint32_t timeline;		/* of a primary; 0: unknown */
+	uint64_t position;		/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
+	uint64_t system_id;		/* system identifier of the cluster; 0: unknown */
+	bool is_read_only;		/* default_transaction_read_only */
+};
+#define HOST_WHY 200			/* bytes of a reason in words */
+
 struct host {
 	UT_hash_handle hh;		/* by key */
 	struct pools *pools;
-	int users;			/* references of places and servers */
+	int users;			/* references of places, servers, roles and pools */
 	int servers;			/* connections to it, without connections that carry cancel requests */
 	int sharers, waiting;		/* pools with servers or waiting for room; pools waiting for room. Valid after hosts_count() */
 	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
+	int port;
+	struct host_evidence evidence;	/* written by role.c */
+	bool is_fresh;			/* the evidence is not too old, and not in contradiction to other hosts; written by roles_decide() */
+	usec_t changed_at;		/* when the claim changed last */
+	uint64_t errors;		/* failed checks and connects */
+	int role_users;			/* databases that ask for its role */
+	void *watcher;			/* of room watch; NULL: none */
+	char why[HOST_WHY];		/* the last event, in words */
 	char key[];			/* "name:port" */
 };
 
@@ -40,6 +60,11 @@ static inline bool host_is_full(const struct host *host)
 void pool_server_set_host(struct pool_server *server, struct host *host);
 /* The same for the host with this key. False: no memory. */
 bool pool_server_restore_host(struct pool_server *server, const char *key);
+/* Returns the host with this key ("name:port"), and adds a reference. NULL: no memory. */
+struct host *host_hold(struct pools *pools, const char *key);
+void host_drop(struct host *host);
+/* Returns the host of an entry of the configuration, as host_hold(). */
+struct host *host_of(struct pools *pools, const struct conf_host *conf);
 /* Writes how much of the budgets of the pool's hosts is in use, and the pools with the most: "the host db:5432 has 20 of 20 server connections
    (max_host_connections): 9 of app/anna, 4 of report/bob". Returns buf. */
 const char *pool_hosts_text(const struct pool *pool, char *buf, size_t size);

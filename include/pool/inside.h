@@ -16,6 +16,9 @@ static inline struct pool_client *client_at(struct list *node) { return LIST_OBJ
 static inline struct pool_server *server_at(struct list *node) { return LIST_OBJECT(node, struct pool_server, node); }
 static inline struct pool *pool_at(struct list *node) { return LIST_OBJECT(node, struct pool, node); }
 
+/* A connection that serves no clients and counts for no limit. */
+static inline bool server_is_apart(const struct pool_server *server) { return server->is_cancel || server->is_watcher; }
+
 /* Returns the first client in this state, or NULL. */
 static inline struct pool_client *client_first(const struct pool *pool, enum client_state state)
 {

@@ -33,7 +33,7 @@ enum server_state {
 	SERVER_STATES
 };
 enum pool_limit {
-	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_HOST, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING,
+	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_HOST, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING, LIMIT_ROLE,
 	POOL_LIMITS
 };
 /* Why a client keeps its server between transactions: bits of pool_client.pins, and the number of each bit. */
@@ -78,6 +78,7 @@ struct database {
 						   closed, and the database is freed when it is unused */
 	bool served;				/* a server of the database has accepted a login: the database exists */
 	bool is_console;
+	struct roles *roles;			/* its hosts, if clients ask for roles (pool/role.h); NULL: no client does */
 	int servers, clients;			/* connections over all pools */
 	struct list members;			/* its pools (pool->of_database) */
 	struct list held;			/* pools that max_db_connections holds back, longest held first */
@@ -122,13 +123,19 @@ struct pool {
 	int client_count[CLIENT_STATES], server_count[SERVER_STATES];
 	int live;				/* servers, without connections that carry cancel requests */
 	struct pool_allowance allowed;		/* from the current snapshot */
-	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
+	int apart_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests, or are watchers */
 	int pinned;				/* clients with pins */
 	int listening;				/* clients that LISTEN with session_state = full */
 	uint64_t notifications;			/* sent to these clients by the pool's listener */
+	struct host *host;			/* all its servers are at this host, a reference; NULL: at any host of the list. pools->nowhere:
+						   clients wait here for a host with their role, and there are no servers */
+	struct pool *home;			/* the pool of the same database and user without a host, which keeps the secrets; itself */
+	int kin;				/* pools with this home, without itself */
+	uint8_t suits;				/* bit 1 << TARGET_...: clients that ask for this role may use the pool; without a host: TARGET_ANY */
 	bool reads_sequences;			/* a client with session_state = full has called currval or lastval. From then on a client gets
 						   the server that it had last, which has its sequence values, or else the server that is idle
 						   longest */
+	bool is_plain;				/* neither a host nor reads_sequences: any idle server suits its next client */
 	uint64_t served_at_once;		/* clients that got a server without waiting */
 	struct latencies *latencies;		/* NULL: none yet */
 	uint64_t closes;			/* clients that have left after their login */
@@ -157,7 +164,7 @@ struct pool {
 	usec_t held_until;			/* when the pool was last seen paused or suspended: waiting is counted from then */
 	struct server_info *server_cache;				/* facts about its servers, kept by room backend; ops->pool_end frees it */
 	UT_hash_handle hh;
-	struct { struct database *database; struct user *user; } key;
+	struct { struct database *database; struct user *user; struct host *host; } key;
 };
 
 /* The part of a client connection that room pool uses; embedded in struct client. */
@@ -176,6 +183,8 @@ struct pool_client {
 						   parameters come first */
 	bool counted : 1;			/* in database->clients and login_user->clients */
 	bool notified : 1;			/* query_wait_notify sent for this wait */
+	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
+	uint8_t target, own_target;		/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
 	uint8_t state;				/* enum client_state */
 	uint8_t pins;				/* PIN_ bits; set by pool_client_pin, and 0 without a link */
 	usec_t since;				/* when it entered this state */
@@ -194,6 +203,7 @@ struct pool_server {
 	bool for_internal;			/* was opened for internal requests, and no client has used it */
 	uint8_t state;				/* enum server_state */
 	bool is_cancel;				/* only carries a cancel request: not counted for limits */
+	bool is_watcher;			/* only asks the host for its role: not counted for limits */
 	uint8_t close_reason;			/* enum close_reason: close at release; REASON_NONE: keep */
 	uint16_t cancels;			/* cancel requests in progress for this server */
 	usec_t since, opened;			/* when it entered this state (USED: when it became idle); when its login succeeded, 0 before */
@@ -218,6 +228,8 @@ struct pool_ops {
 	void (*notify)(struct pool_client *client, usec_t waited);		/* sends the NOTICE of query_wait_notify */
 	/* Opens a connection for this cancel request. When it returns, the client is ACTIVE_CANCEL or DEAD. */
 	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
+	/* The client, which waits for its login, has moved to another pool: the parameters of that pool's servers may be known. */
+	void (*moved)(struct pool_client *client);
 	/* The pool ends, or its database does: frees pool->server_cache and sets it to NULL. May be called twice. */
 	void (*pool_end)(struct pool *pool);
 	/* A client that keeps its server between transactions, and need not, gives it back. False: there is no such client. */
@@ -230,7 +242,10 @@ struct pools {
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */
 	struct user *users;
-	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to, and hosts of servers */
+	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to, hosts of servers, and hosts with roles */
+	struct host *nowhere;			/* the host of pools whose clients wait for a host; not in the table */
+	bool are_roles_due;			/* there is new evidence about hosts: see roles_decide_due() */
+	uint64_t random;			/* for the choice of hosts */
 	struct list held;			/* pools that max_host_connections holds back, longest held first */
 	int shortages;				/* how many times a pool is on a list of held pools, and how many hosts exceed max_host_connections */
 	int hosts_exceeded;			/* hosts that exceed max_host_connections */
@@ -249,7 +264,8 @@ struct pools {
 	enum pool_drain draining;			/* SHUTDOWN; call pools_mark_all() after a change */
 	uint32_t last_dedicated;			/* the last number that was used for `dedicated` */
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */
-	struct conf_database console;		/* the entry of the console's database */
+	struct conf_database console;		/* the entry of the console's database ... */
+	struct conf_host console_host;		/* ... and its port */
 	usec_t stats_at;			/* when the current statistics period began */
 	struct latency_sums latency_sums;
 	uint64_t closes;				/* clients that have left their pool */
@@ -309,6 +325,10 @@ struct user *user_get(struct pools *pools, const char *name);		/* creates it if 
 /* Returns the pool of the database and its forced user, or else `user`; creates it if needed. `is_internal`: for internal requests, of exactly this
    user, even if the database forces another user. NULL: no memory. */
 struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now);
+/* Returns the pool at this host with the home `home`, and creates it if needed; NULL: no memory. */
+struct pool *pool_get_at(struct pool *home, struct host *host, usec_t now);
+/* The same without creating a pool. */
+struct pool *pool_find_at(const struct pool *home, const struct host *host);
 
 /* Writes "database/user" in the format of log lines; `size` is POOL_TEXT. Returns buf. */
 const char *pool_text(const struct pool *pool, char *buf, size_t size);
@@ -370,8 +390,12 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);	/* `login_user` NULL: a cancel request or an
 												   internal request; not counted */
 void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now);
+/* Moves a joined client without a server to another pool of its database and user, and keeps its place in the order of the queue. */
+void pool_client_move(struct pool_client *client, struct pool *pool, usec_t now);
 /* The life of a server. init: LOGIN, on the list of its pool. */
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
+/* The server, which was just created, asks its host for the role only. */
+void pool_server_watch(struct pool_server *server);
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
 /* Sets `dedicated` (not 0) after init. */
 static inline void pool_server_dedicate(struct pool_server *server, uint32_t dedicated)
@@ -411,6 +435,11 @@ void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now
 void pool_server_refused(const struct pool_server *server);
 /* A login that failed may succeed now: the next client does not wait for server_login_retry, and the cached error is cleared. */
 void pool_login_forgiven(struct pool *pool);
+static inline void pool_reads_sequences(struct pool *pool)
+{
+	pool->reads_sequences = true;
+	pool->is_plain = false;
+}
 /* Something changed: the scheduler looks at this pool at the end of the turn. */
 static inline void pool_mark(struct pool *pool)
 {
@@ -436,6 +465,7 @@ struct pool_view {
 	int idle_fitting, used_fitting;		/* not 0: such a server fits the first client of the queue that needs a server */
 	bool fits_behind;			/* if not every server fits every client: an idle server fits a client, but not the first client of the queue */
 	bool paused, draining;
+	bool lacks_role;			/* the host of the pool has not the role that clients ask for, or is unknown */
 	bool login_failed;
 	int logins_at_once;			/* how many logins may be in progress */
 	bool refusable;				/* after a failed login: a client is to get the error */

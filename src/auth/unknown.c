@@ -162,7 +162,7 @@ struct unknown_source *unknown_source_of(struct unknown *u, const struct pool *p
 
 	if (!name)
 		return NULL;
-	snprintf(name, size, "%s:%d", host, conf->port);
+	snprintf(name, size, "%s:%d", host, conf->hosts[0].port);
 	source = source_get(u, name);
 	mem_free(name);
 	return source;

@@ -65,6 +65,13 @@ static struct hosts *hosts_of(const struct server *s)
 	return info && s->dial->generation == s->pooled.pool->generation ? &info->hosts : NULL;
 }
 
+static void host_name_of(const struct host *host, struct dial *d)
+{
+	d->port = host->port;
+	/* the key without the port */
+	snprintf(d->host, sizeof(d->host), "%.*s", (int)(strrchr(host->key, ':') - host->key), host->key);
+}
+
 /* Begins with the first host from the present place of the order on whose budget is not used up. False: there is none, or the list has become
    shorter. */
 static bool use_host(struct server *s)
@@ -74,15 +81,13 @@ static bool use_host(struct server *s)
 
 	for (;; d->order_at++) {
 		unsigned at = d->order[d->order_at];
-		struct host *host = at < pool->place_count && at < pool->database->conf->host_count ? pool->places[at].host : NULL;
+		struct host *host = at < pool->place_count ? pool->places[at].host : NULL;
 
 		if (!host)
 			return false;
 		if (host == s->pooled.host || !host_is_full(host)) {
 			pool_server_set_host(&s->pooled, host);
-			d->port = pool->database->conf->hosts[at].port;
-			/* the key without the port */
-			snprintf(d->host, sizeof(d->host), "%.*s", (int)(strrchr(host->key, ':') - host->key), host->key);
+			host_name_of(host, d);
 			d->is_reached = false;
 			return true;
 		}
@@ -105,12 +110,14 @@ static bool begin_hosts(struct server *s)
 {
 	struct dial *d = s->dial;
 	struct pool *pool = s->pooled.pool;
-	const struct conf_database *conf = pool->database->conf;
-	unsigned count = conf->host_count, found = 0;
 	struct hosts *hosts = hosts_of(s);
+	unsigned count, found = 0;
 
+	if (!hosts || !pool_places(pool))
+		return false;
+	count = pool->place_count;
 	d->order = mem_try(count * sizeof(*d->order));
-	if (!hosts || !d->order || !pool_places(pool))
+	if (!d->order)
 		return false;
 	for (int dead = 0; dead < 2; dead++) {
 		for (unsigned i = 0; i < count; i++) {
@@ -121,7 +128,7 @@ static bool begin_hosts(struct server *s)
 		}
 	}
 	d->order_count = count;
-	if (conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
+	if (pool->database->conf->load_balance_hosts != BALANCE_DISABLE)
 		hosts->next = (d->order[0] + 1) % count;
 	return true;
 }
@@ -419,6 +426,25 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		return;
 	}
 	find_address(s);
+}
+
+struct server *dial_to_watch(struct pool *pool, struct world *w)
+{
+	struct server *s = server_new(pool, w, false, NULL);
+
+	if (!s)
+		return NULL;
+	pool_server_watch(&s->pooled);
+	if (!server_info_get(pool, w->params)) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return NULL;
+	}
+	if (!prepare(s))
+		return NULL;
+	pool_server_set_host(&s->pooled, pool->host);
+	host_name_of(pool->host, s->dial);
+	find_address(s);
+	return s;
 }
 
 struct server *dial_for_cancel(struct server *target, void (*connected)(struct server *))

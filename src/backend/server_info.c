@@ -16,6 +16,7 @@
 #include "pg/frame.h"
 #include "pg/scram.h"
 #include "pg/state_functions.h"
+#include "pool/role.h"
 
 #include <string.h>
 
@@ -67,18 +68,19 @@ void welcome_drop(struct welcome **place)
 	mem_free(welcome);
 }
 
-void welcome_reported(struct welcome *welcome, const char *name, const char *value)
+bool welcome_reported(struct welcome *welcome, const char *name, const char *value)
 {
 	char *copy;
 
 	if (strcmp(name, STANDBY) != 0)
-		return;
+		return false;
 	/* without memory clients get the older value */
 	copy = mem_copy_string(value);
-	if (!copy)
-		return;
-	mem_free(welcome->standby);
-	welcome->standby = copy;
+	if (copy) {
+		mem_free(welcome->standby);
+		welcome->standby = copy;
+	}
+	return true;
 }
 
 /* Inserts the reported value into the messages. */
@@ -120,7 +122,7 @@ const struct bytes *welcome_messages(struct welcome *welcome)
 
 /*
  * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or LDAP has accepted. The pool whose servers are
- * logged in to with them keeps them, as long as it exists.
+ * logged in to with them keeps them, as long as it exists; of pools at several hosts, their home.
  *
  * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may have another secret in another database, and a
  * database with a forced user has a pool of that user. The secret is stored only after the client has proven that it knows it. If the secret has
@@ -158,15 +160,19 @@ static struct proven_secret *proven_secret_new(const struct secret *secret)
 }
 
 /* A server login that failed with another secret may succeed now. */
-static void forgive(struct pool *pool)
+static void forgive(struct pool *home)
 {
-	if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
-		pool_login_forgiven(pool);
+	LIST_EACH(node, &home->database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		if (pool->home == home && pool->login_failed && pool->login_failure == FAILURE_LASTING)
+			pool_login_forgiven(pool);
+	}
 }
 
 void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
 {
-	struct server_info *info = server_info_get(pool, w->params);
+	struct server_info *info = server_info_get(pool->home, w->params);
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
 	struct scram_secret scram;
 	const char *user = pool->user->name;
@@ -182,7 +188,7 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 			return;
 		proven_secret_free(&info->proven.found);
 		info->proven.found = f;
-		forgive(pool);
+		forgive(pool->home);
 	}
 	f = info->proven.found;
 	if (answer > f->answer)
@@ -200,7 +206,7 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 
 void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
 {
-	struct server_info *info = server_info_get(pool, w->params);
+	struct server_info *info = server_info_get(pool->home, w->params);
 	struct proven_secret *f;
 
 	if (!info || (password && info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
@@ -212,7 +218,7 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	if (!f)
 		return;
 	info->proven.shown = f;
-	forgive(pool);
+	forgive(pool->home);
 }
 
 void proven_secret_unpack(struct unpack *in, struct proven_secret **place)
@@ -340,6 +346,11 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	}
 	if (s->dial)
 		hosts_note(s, HOST_FAILS);
+	/* the clients wait for a host, not for this one */
+	if (pool->host && (failure == FAILURE_AWAY || failure == FAILURE_PASSING || failure == FAILURE_BUSY)) {
+		host_note_failure(pool->host, text, s->peer.world->now);
+		return true;
+	}
 	if (failure == FAILURE_LASTING)
 		pool_server_refused(&s->pooled);
 	/* invalid_catalog_name: a client has mistyped the name, or the database is created later */

@@ -18,10 +18,12 @@
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "pg/startup.h"
+#include "pool/role.h"
 
 #include <string.h>
 
 #define WHOLE_MOST 65536
+#define STANDBY "in_hot_standby"
 
 /* ---- StartupMessage ---- */
 
@@ -290,6 +292,19 @@ static void logged_in(struct server *s)
 	}
 }
 
+/* The server reports whether it is a standby. The report may be as old as the connection. */
+static void note_standby(struct server *s, const char *name, const char *value)
+{
+	struct host *host = s->pooled.host;
+	struct host_evidence evidence = { .claim = strcmp(value, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = s->pooled.since };
+
+	pg_build_parameter_status(&s->dial->welcome, name, value);
+	if (!host || host->role_users == 0)
+		return;
+	evidence.is_read_only = host->evidence.is_read_only;
+	host_note(host, &evidence, "login", s->peer.world->now);
+}
+
 static void frame(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
@@ -311,6 +326,8 @@ static void frame(struct server *s, const struct pg_frame *f)
 		value = pg_read_string(&c);
 		if (c.bad)
 			server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed ParameterStatus");
+		else if (strcmp(name, STANDBY) == 0)
+			note_standby(s, name, value);
 		else if (params_index(s->peer.world->params, name) >= 0)
 			server_parameter(s, name, value);
 		else if (bytes_size(&s->dial->welcome) > WHOLE_MOST)

@@ -671,7 +671,7 @@ bool cancel_abandoned(struct server *target)
 
 	/* the limit of schedule_pool() */
 	if (!target->cancel_key || target->pooled.cancels > 0 ||
-	    (size > 0 && pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] >= 2 * size))
+	    (size > 0 && pool->apart_logins + pool->server_count[SERVER_ACTIVE_CANCEL] >= 2 * size))
 		return false;
 	carrier = dial_for_cancel(target, connected);
 	if (!carrier)

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "conf/hba.h"
+#include "conf/host_list.h"
 #include "conf/settings.h"
 #include "conf/value.h"
 
@@ -547,9 +548,10 @@ static void check_database(const struct checker *c, const struct conf_database *
 				 d->name);
 	if (d->auth_query && !may_look_up(c->conf))
 		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no effect without \"auth_user\"", d->name);
-	if (d->host_count == 1 && is_socket_dir(d->host) && !fits_socket(d->host, d->port))
+	if (d->host_count == 1 && is_socket_dir(d->host) && !fits_socket(d->host, d->hosts[0].port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
+	hosts_check(d, conf_asks_for_roles(c->conf, d), c->problems);
 	check_database_tls(c, d);
 	check_server_login(c, d);
 	schemas = d->auth_search_path ? d->auth_search_path : s->auth_search_path;
@@ -585,7 +587,7 @@ static void check_auth_user(const struct checker *c)
 
 		if (!d || d->auth_user || d->auth_dbname)
 			continue;
-		is_same_place = first && first->port == d->port &&
+		is_same_place = first && strcmp(first->port, d->port) == 0 &&
 				(first->host == d->host || (first->host && d->host && strcmp(first->host, d->host) == 0));
 		if (first && !is_same_place && (may_relay(conf, first) || may_relay(conf, d))) {
 			SAY(c, true, "auth_user", "the servers of \"%s\" and \"%s\" can pass on logins of \"auth_user\" to one another: set "

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "conf/check.h"
 #include "conf/hba.h"
+#include "conf/host_list.h"
 #include "conf/ini.h"
 #include "conf/value.h"
 
@@ -77,30 +78,6 @@ static const char *copy_text(struct conf *conf, const char *text)
 	return text ? arena_copy(conf->storage->arena, text, strlen(text)) : NULL;
 }
 
-/* Makes the array of hosts of a database. False: no memory. */
-static bool make_hosts(struct conf *conf, struct conf_database *d)
-{
-	struct arena *arena = conf->storage->arena;
-	const char *at = d->host;
-
-	d->host_count = 1;
-	for (const char *comma = at; comma && (comma = strchr(comma, ',')); comma++)
-		d->host_count++;
-	d->hosts = arena_take(arena, d->host_count * sizeof(*d->hosts));
-	for (unsigned i = 0; d->hosts && i < d->host_count; i++) {
-		d->hosts[i].port = d->port;
-		if (!at)
-			continue;
-		at += strspn(at, " ");
-		d->hosts[i].name = arena_copy(arena, at, strcspn(at, ", "));
-		if (!d->hosts[i].name)
-			return false;
-		at += strcspn(at, ",");
-		at += *at == ',';
-	}
-	return d->hosts;
-}
-
 /* Copies the fields of all rows of the table. False: no memory. */
 static bool copy_rows(const struct value_table *table, void *to, const void *from, struct arena *arena)
 {
@@ -127,7 +104,7 @@ static struct conf_database *copy_database(struct conf *to, const struct conf_da
 {
 	struct conf_database *copy = copy_object(to, &database_table, from, sizeof(*copy));
 
-	return copy && (copy->name = copy_text(to, from->name)) && (copy->file = copy_text(to, from->file)) && make_hosts(to, copy) ? copy : NULL;
+	return copy && (copy->name = copy_text(to, from->name)) && (copy->file = copy_text(to, from->file)) && hosts_make(copy, to->storage->arena) ? copy : NULL;
 }
 
 /* Copies the settings, databases, users and peers, and holds the HBA rules. False: no memory. */
@@ -646,7 +623,7 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	database->name = name;
 	database->file = arena_copy(l->arena, line->file, strlen(line->file));
 	database->line = line->line;
-	if (!database->file || !make_hosts(l->conf, database) || !note_tls_files(l, database))
+	if (!database->file || !hosts_make(database, l->arena) || !note_tls_files(l, database))
 		return false;
 	if (database->password && database->password_file)
 		conf_problem_add(l->problems, false, line->file, line->line, "database \"%.64s\": \"password\" and \"password_file\" exclude each other", name);

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "conf/conf.h"
+#include "conf/host_list.h"
 #include "conf/ini.h"
 #include "conf/settings.h"
 
@@ -39,7 +40,7 @@ bool setting_may_be_secret(const char *name, const char *value)
 
 static bool is_text(enum value_type type)
 {
-	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH || type == VALUE_NAMES;
+	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH || type == VALUE_NAMES || type == VALUE_PORTS;
 }
 
 static void *field_of(const struct value_row *row, void *object)
@@ -233,6 +234,8 @@ enum value_verdict value_read(const struct value_row *row, void *object, const c
 		if (length && !secret)
 			return VALUE_READ_NO_MEMORY;
 		*(struct secret **)field_of(row, object) = secret;
+	} else if (row->type == VALUE_PORTS && !ports_read(text, NULL, 0)) {
+		return VALUE_READ_WRONG;
 	} else if (is_text(row->type)) {
 		bool is_unset = length == 0 && row->type != VALUE_SQL;
 		const char *copy = is_unset ? NULL : arena_copy(arena, text, length);
@@ -279,6 +282,9 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 	case VALUE_COUNT:
 	case VALUE_PORT:
 		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64, least, most);
+		break;
+	case VALUE_PORTS:
+		snprintf(buf, size, "whole numbers from %" PRId64 " to %" PRId64 " with commas between", least, most);
 		break;
 	case VALUE_MILLIS:
 		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);
@@ -611,8 +617,9 @@ const char *setting_word(enum setting_words which, int value)
 {
 	static const char *const all[][6] = {
 		[WORDS_POOL_MODE] = { "session", "transaction", "statement" }, [WORDS_SESSION_LINK] = { "first_query", "login" },
-		[WORDS_SESSION_STATE] = { "off", "full" }, [WORDS_LOAD_BALANCE] = { "round-robin", "disable" },
+		[WORDS_SESSION_STATE] = { "off", "full" }, [WORDS_LOAD_BALANCE] = { "round-robin", "disable", "least" },
 		[WORDS_SSLMODE] = { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" },
+		[WORDS_TARGET] = { "any", "read-write", "read-only", "primary", "standby", "prefer-standby" },
 	};
 
 	return value < 0 || value >= 6 ? NULL : all[which][value];

@@ -8,7 +8,7 @@
 
 #include "auth/login_state.h"
 #include "backend/server_info.h"
-#include "pool/host.h"
+#include "pool/role.h"
 #include "pool/rows.h"
 #include "prepared/prepared.h"
 #include "state/session_state.h"
@@ -143,6 +143,10 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		snprintf(wait->words, WAIT_WORDS, "%s", pool->database->paused ? "the database is paused" : pool->pools->paused ? "all databases are paused" :
 			 pool->pools->suspended ? "the pooler is suspended" : "the pooler is shutting down");
 		snprintf(wait->hint, WAIT_HINT, "RESUME ends it.");
+		break;
+	case LIMIT_ROLE:
+		roles_text(pool->database, now, wait->words, WAIT_WORDS);
+		snprintf(wait->hint, WAIT_HINT, "See SHOW HOSTS.");
 		break;
 	case LIMIT_DRAINING:
 		snprintf(wait->words, WAIT_WORDS, "the pooler is shutting down");

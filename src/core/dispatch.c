@@ -22,6 +22,7 @@
 #include "relay/release.h"
 #include "state/notify.h"
 #include "state/server_session.h"
+#include "watch/watch.h"
 
 #include <unistd.h>
 
@@ -306,7 +307,11 @@ static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 	switch ((enum server_state)s->pooled.state) {
 	case SERVER_LOGIN:
 		dial_read(s, from_socket);
-		if (!s->dial && s->pooled.state == SERVER_LOGIN)
+		if (s->dial || s->pooled.state != SERVER_LOGIN)
+			return;
+		if (s->pooled.is_watcher)
+			watch_begin(s);
+		else
 			server_begin(s);
 		return;
 	case SERVER_ACTIVE_CANCEL:
@@ -320,6 +325,7 @@ static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 		finish_continue(s);
 		return;
 	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_LISTENING: case SERVER_BEING_CANCELED:
+	case SERVER_WATCHING:
 		relay_from_server(s, from_socket);
 		return;
 	case SERVER_DEAD:

@@ -127,6 +127,11 @@ static bool yield(struct pool *pool)
 	return false;
 }
 
+static void moved(struct pool_client *pc)
+{
+	peer_come_again(&client_of(pc)->peer);
+}
+
 static void pool_end(struct pool *pool)
 {
 	struct server_info *info = pool->server_cache;
@@ -147,5 +152,6 @@ const struct pool_ops policy_ops = {
 	.notify = notify,
 	.dial_cancel = cancel_dial,
 	.yield = yield,
+	.moved = moved,
 	.pool_end = pool_end,
 };

@@ -31,6 +31,7 @@
 #include "pg/build.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
+#include "watch/watch.h"
 
 #include <stdio.h>
 
@@ -129,7 +130,9 @@ static void tell_server_end(struct server *s)
 	/* by its own fault, before it served a client: opening another server at once would probably fail too */
 	failed_unused = !s->was_ended && !s->pooled.lent && s->pooled.opened > 0 && s->peer.world->now - s->pooled.opened < USEC &&
 			close_reason_rows[why].fault == FAULT_SERVER;
-	if (s->pooled.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !failed_unused))
+	if (s->pooled.is_watcher)
+		watch_end(s, why, text);
+	if (s->pooled.is_cancel || s->pooled.is_watcher || (s->peer.ended_in != SERVER_LOGIN && !failed_unused))
 		return;
 	if (server_info_failed(s, why, text, &failure) && s->pooled.dedicated)
 		refuse_replication(s, failure, text);

@@ -22,6 +22,7 @@
 #include "cancel/cancel.h"
 #include "pool/drain.h"
 #include "relay/release.h"
+#include "watch/watch.h"
 
 #include <stdio.h>
 #ifdef __GLIBC__
@@ -360,6 +361,8 @@ NEVER_INLINE void world_tick(struct world *w)
 	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
 		world_stop_listening(w, STOP_TCP);
 	lookups_tick(w->lookups);
+	if (!w->pools->suspended)
+		watchers_tick(w->watchers);
 	verifiers_tick(w->verifiers, w->now);
 	derivations_tick(w->derivations, w->now);
 	retire_tick(w);

@@ -25,6 +25,7 @@
 #include "relay/query_stats.h"
 #include "relay/release.h"
 #include "relay/relay.h"
+#include "watch/watch.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -247,7 +248,8 @@ static bool make_parts(struct world *w, struct conf *conf)
 	w->statements = statements_new(w->params);
 	w->pools = pools_new(&policy_ops, conf, w->now);
 	w->lookups = w->pools ? lookups_new(w->pools) : NULL;
-	if (!w->statements || !w->lookups)
+	w->watchers = watchers_new(w);
+	if (!w->statements || !w->lookups || !w->watchers)
 		return false;
 	w->pools->owner = w;
 	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
@@ -319,8 +321,11 @@ void world_free(struct world **place)
 	cancels_free(&w->cancels);
 	if (w->dns)
 		dns_close(&w->dns);
-	if (w->pools)
+	if (w->pools) {
+		watchers_free(&w->watchers);
+		world_reap(w);
 		pools_free(&w->pools);
+	}
 	tls_contexts_drop(&w->tls);
 	mem_free(w->statements);
 	query_stats_free(&w->query_stats);

@@ -32,6 +32,7 @@
 #include "pool/drain.h"
 #include "relay/relay.h"
 
+#include "pool/role.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -226,7 +227,7 @@ static void database_unpack(struct unpack *in, struct handover *h)
 static void pool_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
-	const char *database = unpack_text(in), *name = unpack_text(in);
+	const char *database = unpack_text(in), *name = unpack_text(in), *host = unpack_text(in);
 	bool for_internal = unpack_bool(in), had_sessions = unpack_bool(in);
 	struct database *d = database ? database_get(w->pools, database, true, w->now) : NULL;
 	struct user *user = d && name ? user_get(w->pools, name) : NULL;
@@ -234,6 +235,8 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	struct server_info *info;
 
 	h->pool = user ? pool_get(d, user, for_internal, w->now) : NULL;
+	if (h->pool && host)
+		h->pool = pool_at_key(h->pool, host, w->now);
 	h->server = NULL;
 	h->no_place = REASON_NONE;
 	in->bad |= !database || !name;
@@ -259,7 +262,8 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	h->pool->logins_succeeded = unpack_bool(in);
 	h->pool->last_lifetime_close = unpack_i64(in);
 	h->pool->held_until = unpack_i64(in);
-	h->pool->reads_sequences = unpack_bool(in);
+	if (unpack_bool(in))
+		pool_reads_sequences(h->pool);
 	if (!unpack_bool(in))
 		return;
 	info = server_info_get(h->pool, w->params);
@@ -333,6 +337,7 @@ static bool pool_send(struct sender *s, const struct pool *pool)
 
 	pack_text(&out, pool->database->name);
 	pack_text(&out, pool->user->name);
+	pack_text(&out, pool->host ? pool->host->key : NULL);
 	/* a pool for auth_query: its user is not the user that the database forces on its clients */
 	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
 	pack_bool(&out, pool->allowed.mode == MODE_SESSION);

@@ -44,7 +44,7 @@ static bool server_itself_may_be_given(const struct server *s)
 	const struct pool_server *p = &s->pooled;
 	const struct client *c;
 
-	if (!stream_may_be_given(&s->peer.stream) || p->is_cancel || p->cancels > 0 || s->dial || s->lookup)
+	if (!stream_may_be_given(&s->peer.stream) || p->is_cancel || p->is_watcher || p->cancels > 0 || s->dial || s->lookup)
 		return false;
 	switch ((enum server_state)p->state) {
 	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_LISTENING:
@@ -52,7 +52,7 @@ static bool server_itself_may_be_given(const struct server *s)
 	case SERVER_ACTIVE:
 		c = p->link->is_internal ? NULL : client_of(p->link);
 		return c && !c->login && stream_may_be_given(&c->peer.stream);
-	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_FINISHING: case SERVER_DEAD:
+	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_FINISHING: case SERVER_WATCHING: case SERVER_DEAD:
 	case SERVER_STATES:
 		return false;
 	}
@@ -139,7 +139,7 @@ bool handover_is_calm(const struct world *w)
 		const int *clients = pool->client_count, *servers = pool->server_count;
 
 		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] + clients[CLIENT_ACTIVE_CANCEL] +
-		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + servers[SERVER_FINISHING] + pool->cancel_logins > 0 || (listener && is_busy(listener)))
+		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + servers[SERVER_FINISHING] + pool->apart_logins > 0 || (listener && is_busy(listener)))
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])

@@ -39,6 +39,7 @@
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pool/drain.h"
+#include "pool/role.h"
 #include "pg/message.h"
 #include "pg/startup.h"
 #include "pool/rows.h"
@@ -473,6 +474,10 @@ void login_proven(struct client *c)
 	}
 	pool_client_join(&c->pooled, pool, user);
 	keep_proven(c, pool);
+	if (!database->is_console && (!pool_client_aim(&c->pooled, w->now) || !pool_client_route(&c->pooled, w->now))) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
 	if (database->is_console) {
 		if (!cancel_make_key(c, 0)) {
 			client_end(c, REASON_NO_MEMORY, NULL);

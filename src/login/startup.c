@@ -30,6 +30,7 @@
 #include <string.h>
 
 #define TLS_HANDSHAKE 0x16		/* first byte of a TLS handshake record; a start-up packet with this first byte would be far too long */
+#define TARGET_OPTION "pgweir.target_session_attrs"
 #define NAME_MOST 1024			/* longest accepted name of a user or database */
 
 static bool is_ignored(const struct client *c, const char *name)
@@ -94,11 +95,27 @@ static bool take_untracked(struct client *c, const struct asked *p)
 	return true;
 }
 
+/* Handles the role that the client asks for. False: it is no role; the client has ended. */
+static bool ask_target(struct client *c, const struct asked *p)
+{
+	for (int target = TARGET_ANY; target <= TARGET_PREFER_STANDBY; target++) {
+		if (strcmp(p->value, setting_word(WORDS_TARGET, target)) == 0) {
+			c->pooled.own_target = (uint8_t)target;
+			return true;
+		}
+	}
+	client_end(c, REASON_STARTUP_VALUE, TARGET_OPTION);
+	return false;
+}
+
 /* Handles a parameter. A tracked parameter is used even if ignore_startup_parameters names it, as in PgBouncer. The value is
    not copied until all parameters are known. False: refused. */
 static bool ask(struct client *c, const struct asked *p)
 {
 	int index = params_index(c->peer.world->params, p->name);
+
+	if (strcmp(p->name, TARGET_OPTION) == 0)
+		return ask_target(c, p);
 
 	if (index < 0)
 		return take_untracked(c, p);

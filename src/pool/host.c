@@ -19,6 +19,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -31,8 +32,7 @@
 
 /* ---- hosts and places ---- */
 
-/* Returns the host with this key, and adds a reference. NULL: no memory. */
-static struct host *host_hold(struct pools *pools, const char *key)
+struct host *host_hold(struct pools *pools, const char *key)
 {
 	size_t length = strlen(key);
 	struct host *host;
@@ -44,6 +44,7 @@ static struct host *host_hold(struct pools *pools, const char *key)
 			return NULL;
 		memcpy(host->key, key, length + 1);
 		host->pools = pools;
+		host->port = atoi(strrchr(key, ':') + 1);
 		HASH_ADD_KEYPTR(hh, pools->hosts, host->key, length, host);
 		if (!HASH_HAS(hh, host)) {
 			mem_free(host);
@@ -54,7 +55,7 @@ static struct host *host_hold(struct pools *pools, const char *key)
 	return host;
 }
 
-static void host_drop(struct host *host)
+void host_drop(struct host *host)
 {
 	if (--host->users > 0)
 		return;
@@ -71,7 +72,7 @@ void pool_places_clear(struct pool *pool)
 	pool->place_count = 0;
 }
 
-static struct host *host_of(struct pools *pools, const struct conf_host *conf)
+struct host *host_of(struct pools *pools, const struct conf_host *conf)
 {
 	const char *sockets = pools->conf->settings.unix_socket_dir, *name = conf->name ? conf->name : sockets ? sockets : "/tmp";
 	size_t size = strlen(name) + PORT_MOST;
@@ -89,13 +90,14 @@ static struct host *host_of(struct pools *pools, const struct conf_host *conf)
 struct host_place *pool_places(struct pool *pool)
 {
 	const struct conf_database *conf = pool->database->conf;
+	unsigned count = pool->host ? 1 : conf->host_count;
 
-	if (pool->places && pool->place_count == conf->host_count)
+	if (pool->places && pool->place_count == count)
 		return pool->places;
 	pool_places_clear(pool);
-	pool->places = mem_try(conf->host_count * sizeof(*pool->places));
-	for (; pool->places && pool->place_count < conf->host_count; pool->place_count++) {
-		struct host *host = host_of(pool->pools, &conf->hosts[pool->place_count]);
+	pool->places = mem_try(count * sizeof(*pool->places));
+	for (; pool->places && pool->place_count < count; pool->place_count++) {
+		struct host *host = pool->host ? host_hold(pool->pools, pool->host->key) : host_of(pool->pools, &conf->hosts[pool->place_count]);
 
 		if (!host) {
 			pool_places_clear(pool);
@@ -115,12 +117,14 @@ bool host_place_has_failed(const struct pools *pools, const struct host_place *p
 
 void pool_server_set_host(struct pool_server *server, struct host *host)
 {
+	int counts = !server->is_watcher;
+
 	if (host) {
 		host->users++;
-		host->servers++;
+		host->servers += counts;
 	}
 	if (server->host) {
-		server->host->servers--;
+		server->host->servers -= counts;
 		host_drop(server->host);
 	}
 	server->host = host;
@@ -246,7 +250,7 @@ static bool has_had_turn(const struct pool *pool, usec_t now)
 		LIST_EACH(node, &pool->servers[state]) {
 			const struct pool_server *server = server_at(node);
 
-			if (!server->is_cancel && !server->dedicated && state != SERVER_LISTENING && (server->opened == 0 || now - server->opened < turn))
+			if (!server_is_apart(server) && !server->dedicated && state != SERVER_LISTENING && (server->opened == 0 || now - server->opened < turn))
 				return false;
 		}
 	}

@@ -7,6 +7,7 @@
  */
 #include "pool/host.h"
 #include "pool/inside.h"
+#include "pool/role.h"
 
 #include "base/assert.h"
 #include "base/inline.h"
@@ -38,8 +39,8 @@ static bool is_cancel_state(unsigned state)
 /* No client, no server, no cancel request. */
 static bool pool_is_empty(const struct pool *pool)
 {
-	return pool_clients(pool) == 0 && pool->live == 0 && pool->cancel_logins == 0 &&
-	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0;
+	return pool_clients(pool) == 0 && pool->live == 0 && pool->apart_logins == 0 &&
+	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0 && pool->server_count[SERVER_WATCHING] == 0;
 }
 
 /* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is not. The sweep does the same
@@ -103,6 +104,44 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	pool_mark(pool);
 }
 
+/* Clears pool_server.last where it is this client. */
+static NEVER_INLINE void forget_last(struct pool *pool, const struct pool_client *client)
+{
+	for (int state = 0; state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state])
+			if (server_at(node)->last == client)
+				server_at(node)->last = NULL;
+	}
+}
+
+void pool_client_move(struct pool_client *client, struct pool *pool, usec_t now)
+{
+	struct pool *from = client->pool;
+	struct list *node;
+
+	ASSERT(!client->link && pool->database == from->database && pool->user == from->user && !client->listens);
+	if (pool_keeps_state(from))
+		forget_last(from, client);
+	client_delist(from->pools, client);
+	from->dedicated -= client->dedicated != 0;
+	from->internal_requests -= client->is_internal;
+	pool->dedicated += client->dedicated != 0;
+	pool->internal_requests += client->is_internal;
+	client->pool = pool;
+	/* the lists are in the order of time */
+	node = pool->clients[client->state].prev;
+	while (node != &pool->clients[client->state] && client_at(node)->since > client->since)
+		node = node->prev;
+	list_insert_between(&client->node, node, node->next);
+	pool->client_count[client->state]++;
+	note_use(from, now);
+	note_use(pool, now);
+	pool_mark(from);
+	pool_mark(pool);
+	if (client->state == CLIENT_WAITING_LOGIN)
+		pool->pools->ops->moved(client);
+}
+
 static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was, usec_t now)
 {
 	if (!is_cancel_state(was) && !client->is_internal)
@@ -121,16 +160,6 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 		if (client->pool->held_by != LIMIT_NONE)
 			pool_mark(client->pool);
 		note_use(client->pool, now);
-	}
-}
-
-/* Clears pool_server.last where it is this client. */
-static NEVER_INLINE void forget_last(struct pool *pool, const struct pool_client *client)
-{
-	for (int state = 0; state < SERVER_STATES; state++) {
-		LIST_EACH(node, &pool->servers[state])
-			if (server_at(node)->last == client)
-				server_at(node)->last = NULL;
 	}
 }
 
@@ -176,15 +205,15 @@ static ALWAYS_INLINE void server_enlist(struct pool_server *server)
 	else
 		list_append(list, &server->node);
 	pool->server_count[server->state]++;
-	if (server->state == SERVER_LOGIN && server->is_cancel)
-		pool->cancel_logins++;
+	if (server->state == SERVER_LOGIN && server_is_apart(server))
+		pool->apart_logins++;
 }
 
 static void server_count(struct pool_server *server, int change)
 {
 	struct pool *pool = server->pool;
 
-	if (!server->is_cancel) {
+	if (!server_is_apart(server)) {
 		pool->live += change;
 		pool->database->servers += change;
 		pool->user->servers += change;
@@ -202,6 +231,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->last = NULL;
 	server->state = SERVER_LOGIN;
 	server->is_cancel = is_cancel;
+	server->is_watcher = false;
 	server->lent = false;
 	server->close_reason = REASON_NONE;
 	server->cancels = 0;
@@ -213,6 +243,18 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server_enlist(server);
 	server_count(server, +1);
 	note_use(pool, now);
+}
+
+void pool_server_watch(struct pool_server *server)
+{
+	struct pool *pool = server->pool;
+
+	ASSERT(server->state == SERVER_LOGIN && !server->host && !server->dedicated);
+	server_count(server, -1);
+	pool->pools->internal_servers -= server->for_internal;
+	server->for_internal = false;
+	server->is_watcher = true;
+	pool->apart_logins++;
 }
 
 /* Marks the pools that wait for a server under a limit that this server counts for. */
@@ -262,14 +304,16 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 
 	if (server->is_cancel) {
 		ASSERT(state == SERVER_ACTIVE_CANCEL || state == SERVER_DEAD);
+	} else if (server->is_watcher) {
+		ASSERT(state == SERVER_WATCHING || state == SERVER_DEAD);
 	} else {
 		ASSERT(state != SERVER_ACTIVE_CANCEL);
 		ASSERT((state == SERVER_ACTIVE) == (server->link != NULL));
 	}
 	list_remove(&server->node);
 	pool->server_count[was]--;
-	if (was == SERVER_LOGIN && server->is_cancel)
-		pool->cancel_logins--;
+	if (was == SERVER_LOGIN && server_is_apart(server))
+		pool->apart_logins--;
 	server->state = next;
 	if (state != SERVER_USED)
 		server->since = now;
@@ -507,11 +551,12 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 {
 	struct pool_allowance now = pool_allowance_of(pool);
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
-	int dedicated = 0, pinned = 0, internal_requests = 0, cancel_logins = 0, live = 0;
+	int dedicated = 0, pinned = 0, internal_requests = 0, apart_logins = 0, live = 0;
 
 	ASSERT(pool->pools == pools);
 	*held += !list_is_empty(&pool->held_by_database) + !list_is_empty(&pool->held_by_user) + !list_is_empty(&pool->held_by_host);
-	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
+	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user && pool->key.host == pool->host);
+	ASSERT(pool->is_plain == (!pool->host && !pool->reads_sequences && !pool->database->roles) && (pool->home == pool) == !pool->host);
 	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
 	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
 	ASSERT(pool->close_above == pool_close_above(pool));
@@ -546,8 +591,8 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 			if (state == SERVER_IDLE || state == SERVER_USED)
 				ASSERT(server->since <= since);
 			since = server->since;
-			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
-			live += !server->is_cancel;
+			apart_logins += state == SERVER_LOGIN && server_is_apart(server);
+			live += !server_is_apart(server);
 			dedicated += server->dedicated != 0;
 			*for_internal += server->for_internal;
 			count++;
@@ -557,7 +602,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 	if (used->next != used && idle->prev != idle)
 		ASSERT(pool->dedicated > 0 || server_at(used->next)->since <= server_at(idle->prev)->since);
 	ASSERT(pinned == pool->pinned && internal_requests == pool->internal_requests);
-	ASSERT(cancel_logins == pool->cancel_logins && live == pool->live && dedicated == pool->dedicated);
+	ASSERT(apart_logins == pool->apart_logins && live == pool->live && dedicated == pool->dedicated);
 	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
 }
 
@@ -570,12 +615,21 @@ static void check_host(const struct host *host)
 
 		for (unsigned i = 0; i < pool->place_count; i++)
 			places += pool->places[i].host == host;
+		places += pool->host == host;
 		for (int state = 0; state < SERVER_STATES; state++) {
 			LIST_EACH(server, &pool->servers[state]) {
-				servers += server_at(server)->host == host;
+				servers += server_at(server)->host == host && !server_at(server)->is_watcher;
+				places += server_at(server)->host == host && server_at(server)->is_watcher;
 				ASSERT(!server_at(server)->is_cancel || !server_at(server)->host);
 			}
 		}
+	}
+	for (const struct database *database = host->pools->databases; database; database = database->hh.next) {
+		const struct roles *roles = database->roles;
+
+		for (unsigned i = 0; roles && i < roles->count; i++)
+			places += roles->places[i].host == host;
+		places += roles && roles->last == host;
 	}
 	ASSERT(servers == host->servers && servers + places == host->users);
 }

@@ -10,6 +10,7 @@
  */
 #include "pool/drain.h"
 #include "pool/inside.h"
+#include "pool/role.h"
 
 #include "base/assert.h"
 #include "base/log.h"
@@ -74,6 +75,10 @@ static void pool_free(struct pool *pool)
 	set_held(pool, NULL, &pool->held_by_user, false);
 	set_held(pool, NULL, &pool->held_by_host, false);
 	pool_places_clear(pool);
+	if (pool->host) {
+		pool->home->kin--;
+		host_drop(pool->host);
+	}
 	pool->user->pools--;
 	pools->latency_sums.at_once += pool->served_at_once;
 	mem_free(pool->latencies);
@@ -85,8 +90,14 @@ static void database_free(struct database *database)
 {
 	struct pools *pools = database->pools;
 
-	LIST_EACH_SAFE(node, &database->members)
-		pool_free(LIST_OBJECT(node, struct pool, of_database));
+	roles_free(database);
+	/* the home of pools is freed after them */
+	for (int with_home = 0; with_home < 2; with_home++) {
+		LIST_EACH_SAFE(node, &database->members) {
+			if (with_home || LIST_OBJECT(node, struct pool, of_database)->host)
+				pool_free(LIST_OBJECT(node, struct pool, of_database));
+		}
+	}
 	ASSERT(database->servers == 0 && database->clients == 0);
 	HASH_DELETE(hh, pools->databases, database);
 	database_discard(database);
@@ -105,6 +116,9 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	struct database *console;
 
 	pools->ops = ops;
+	pools->nowhere = mem_must(sizeof(*pools->nowhere) + 1);
+	pools->nowhere->pools = pools;
+	pools->nowhere->users = 1;
 	pools->conf = conf_hold(conf);
 	list_init(&pools->all);
 	list_init(&pools->dirty);
@@ -115,13 +129,13 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	pools->stats_at = pools->maintained_at = now;
 	pools->console = (struct conf_database){
 		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
-		.port = (int)conf->settings.listen_port,
+		.hosts = &pools->console_host,
 		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
 		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
 		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
 		.pool_mode = MODE_STATEMENT, .session_link = CONF_UNSET, .session_state = CONF_UNSET, .load_balance_hosts = CONF_UNSET,
 		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET, .sslmode = CONF_UNSET,
-		.require_auth = CONF_UNSET,
+		.require_auth = CONF_UNSET, .target_session_attrs = CONF_UNSET, .read_your_writes = CONF_UNSET, .max_lag = CONF_UNSET,
 	};
 	console = database_new(pools, pools->console.name, &pools->console, now);
 	if (!console) {
@@ -146,7 +160,8 @@ void pools_free(struct pools **pools)
 		database_free(database);
 	HASH_ITER(hh, p->users, user, next_user)
 		user_free(p, user);
-	ASSERT(!p->hosts);
+	ASSERT(!p->hosts && p->nowhere->users == 1);
+	mem_free(p->nowhere);
 	drain_stop(p, DRAIN_OF_ALL, "", true);
 	conf_drop(&p->conf);
 	mem_free(p);
@@ -312,29 +327,26 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size)
 	return buf;
 }
 
-struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now)
+static struct pool *pool_find(const struct pools *pools, struct database *database, struct user *user, const struct host *host)
+{
+	struct pool *pool;
+	struct { struct database *database; struct user *user; const struct host *host; } key = { database, user, host };
+
+	HASH_FIND(hh, pools->by_key, &key, sizeof(key), pool);
+	return pool;
+}
+
+/* `home` NULL: the pool is its own home. NULL: no memory. */
+static struct pool *pool_make(struct database *database, struct user *user, struct pool *home, struct host *host, usec_t now)
 {
 	struct pools *pools = database->pools;
-	struct { struct database *database; struct user *user; } key;
-	struct pool *pool;
+	struct pool *pool = mem_try(sizeof(*pool));
 
-	if (!is_internal && database->conf->user && strcmp(database->conf->user, user->name) != 0)
-		user = user_get(pools, database->conf->user);
-	if (!user)
-		return NULL;
-	key.database = database;
-	key.user = user;
-	HASH_FIND(hh, pools->by_key, &key, sizeof(key), pool);
-	if (pool) {
-		if (pool->idle_since != 0)
-			pool->idle_since = now;
-		return pool;
-	}
-	pool = mem_try(sizeof(*pool));
 	if (!pool)
 		return NULL;
 	pool->key.database = database;
 	pool->key.user = user;
+	pool->key.host = host;
 	HASH_ADD(hh, pools->by_key, key, sizeof(pool->key), pool);
 	if (!HASH_HAS(hh, pool)) {
 		mem_free(pool);
@@ -343,6 +355,14 @@ struct pool *pool_get(struct database *database, struct user *user, bool is_inte
 	pool->pools = pools;
 	pool->database = database;
 	pool->user = user;
+	pool->host = host;
+	pool->home = home ? home : pool;
+	pool->is_plain = !host && !database->roles;
+	pool->suits = host ? 0 : 1u << TARGET_ANY;
+	if (host) {
+		host->users++;
+		pool->home->kin++;
+	}
 	pool->idle_since = now;
 	for (int state = 0; state < CLIENT_STATES; state++)
 		list_init(&pool->clients[state]);
@@ -359,6 +379,39 @@ struct pool *pool_get(struct database *database, struct user *user, bool is_inte
 	pool->allowed = pool_allowance_of(pool);
 	pool->close_above = pool_close_above(pool);
 	return pool;
+}
+
+/* The pool is wanted now. */
+static struct pool *pool_wanted(struct pool *pool, usec_t now)
+{
+	if (pool->idle_since != 0)
+		pool->idle_since = now;
+	return pool;
+}
+
+struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now)
+{
+	struct pools *pools = database->pools;
+	struct pool *pool;
+
+	if (!is_internal && database->conf->user && strcmp(database->conf->user, user->name) != 0)
+		user = user_get(pools, database->conf->user);
+	if (!user)
+		return NULL;
+	pool = pool_find(pools, database, user, NULL);
+	return pool ? pool_wanted(pool, now) : pool_make(database, user, NULL, NULL, now);
+}
+
+struct pool *pool_find_at(const struct pool *home, const struct host *host)
+{
+	return pool_find(home->pools, home->database, home->user, host);
+}
+
+struct pool *pool_get_at(struct pool *home, struct host *host, usec_t now)
+{
+	struct pool *pool = pool_find_at(home, host);
+
+	return pool ? pool_wanted(pool, now) : pool_make(home->database, home->user, home, host, now);
 }
 
 /* RELOAD or autodb_idle_timeout removes the database. */
@@ -423,7 +476,7 @@ void registry_sweep(struct pools *pools, usec_t now)
 		struct pool *pool = pool_at(node);
 		const struct database *database = pool->database;
 
-		if (timeout <= 0 || pool->idle_since == 0 || now - pool->idle_since < timeout || database->is_console)
+		if (timeout <= 0 || pool->idle_since == 0 || now - pool->idle_since < timeout || database->is_console || pool->kin > 0)
 			continue;
 		/* min_pool_size of a configured database with a forced user is kept filled without any client */
 		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)
@@ -464,7 +517,7 @@ void registry_sweep(struct pools *pools, usec_t now)
 static void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->servers[state]) {
-		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
+		if (state != SERVER_LOGIN || !server_is_apart(server_at(node)))
 			pool->pools->ops->drop(server_at(node), why);
 	}
 }
@@ -488,7 +541,7 @@ static void pool_retire(struct pool *pool, enum close_reason idle_why, enum clos
 {
 	static const enum server_state busy[] = {
 		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_LISTENING, SERVER_BEING_CANCELED,
-		SERVER_FINISHING
+		SERVER_FINISHING, SERVER_WATCHING
 	};
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
@@ -675,7 +728,7 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 	struct database *database, *next;
 
 	pools->conf = conf_hold(conf);
-	pools->console.port = (int)conf->settings.listen_port;
+	pools->console_host.port = (int)conf->settings.listen_port;
 	for (struct user *user = pools->users; user; user = user->hh.next)
 		user->conf = conf_user_find(conf, user->name);
 	pools->waits_differ = false;
@@ -705,6 +758,10 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		database_renew_allowances(database);
 		if (moves)
 			database_moves(database);
+	}
+	HASH_ITER(hh, pools->databases, database, next) {
+		if (!database->is_console && !database->removed && !roles_reconfigure(database, now))
+			log_warning("out of memory: the roles of the hosts of a database do not follow the configuration");
 	}
 	/* after both users and databases have changed: a mixture of old and new settings must not change the mode of a pool */
 	LIST_EACH(node, &pools->all)

@@ -65,7 +65,7 @@ static const char *load_balance_of(const struct database *d)
 {
 	if (d->conf->host_count <= 1)
 		return NULL;
-	return setting_word(WORDS_LOAD_BALANCE, d->conf->load_balance_hosts);
+	return setting_word(WORDS_LOAD_BALANCE, d->conf->load_balance_hosts == CONF_UNSET && !d->roles ? BALANCE_ROUND_ROBIN : d->conf->load_balance_hosts);
 }
 
 static int count_of(const struct list *list)
@@ -90,7 +90,7 @@ const char *const pool_limit_names[POOL_LIMITS] = {
 	[LIMIT_POOL_SIZE] = "pool_size", [LIMIT_DATABASE] = "max_db_connections", [LIMIT_USER] = "max_user_connections",
 	[LIMIT_HOST] = "max_host_connections",
 	[LIMIT_INTERNAL] = "max_auth_query_connections", [LIMIT_ONE_LOGIN] = "server login", [LIMIT_LOGIN_RETRY] = "server_login_retry",
-	[LIMIT_PAUSED] = "pause", [LIMIT_DRAINING] = "shutdown",
+	[LIMIT_PAUSED] = "pause", [LIMIT_DRAINING] = "shutdown", [LIMIT_ROLE] = "target_session_attrs",
 };
 /* The queues: look-ups, queries and logins. */
 static const enum client_state queues[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
@@ -134,12 +134,12 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		.active_cancel_requests = clients[CLIENT_ACTIVE_CANCEL],
 		.waiting_cancel_requests = clients[CLIENT_WAITING_CANCEL],
 		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP] + servers[SERVER_LISTENING] + servers[SERVER_FINISHING],
-		.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->cancel_logins,
+		.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->apart_logins,
 		.being_canceled = servers[SERVER_BEING_CANCELED],
 		.idle = servers[SERVER_IDLE],
 		.used = servers[SERVER_USED],
 		.tested = servers[SERVER_TESTED],
-		.login = servers[SERVER_LOGIN] - pool->cancel_logins,
+		.login = servers[SERVER_LOGIN] - pool->apart_logins,
 		.longest_wait = longest,
 		.mode = setting_word(WORDS_POOL_MODE, pool->allowed.mode),
 		.load_balance = load_balance_of(pool->database),
@@ -308,7 +308,7 @@ bool databases_each_row(const struct pools *pools, void (*give)(void *context, c
 		row = (struct database_row){
 			.name = d->name,
 			.host = conf->host,
-			.port = (int)conf->port,
+			.port = conf->hosts[0].port,
 			.dbname = conf->dbname ? conf->dbname : d->name,
 			.forced_user = conf->user,
 			.size = first_set(CONF_UNSET, conf->pool_size, set->default_pool_size),

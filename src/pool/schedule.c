@@ -16,6 +16,7 @@
  */
 #include "pool/host.h"
 #include "pool/inside.h"
+#include "pool/role.h"
 
 #include "base/assert.h"
 #include "base/inline.h"
@@ -97,7 +98,7 @@ static void match_exact(const struct pool *pool, struct pool_match *match)
 		/* The client is covered if as many connecting or tested servers fit it as clients of the queue, up to this client, ask for the
 		   same server. */
 		LIST_EACH(at, &pool->servers[SERVER_LOGIN])
-			under_way += !server_at(at)->is_cancel && matches(pool, server_at(at), client);
+			under_way += !server_is_apart(server_at(at)) && matches(pool, server_at(at), client);
 		LIST_EACH(at, &pool->servers[SERVER_TESTED])
 			under_way += matches(pool, server_at(at), client);
 		for (struct list *at = pool->clients[CLIENT_WAITING].next; at != node->next; at = at->next)
@@ -126,7 +127,7 @@ static void pool_match(const struct pool *pool, struct pool_match *match)
 	if (match->exact) {
 		match_exact(pool, match);
 	} else if (first) {
-		match->covered = pool->server_count[SERVER_LOGIN] - pool->cancel_logins + pool->server_count[SERVER_TESTED];
+		match->covered = pool->server_count[SERVER_LOGIN] - pool->apart_logins + pool->server_count[SERVER_TESTED];
 		if (match->covered > waiting)
 			match->covered = waiting;
 		match->idle = pool_idle_for(pool, first);
@@ -176,7 +177,7 @@ static int count_usable(const struct pool *pool, bool with_logins)
 		if (state == SERVER_LISTENING || (state == SERVER_LOGIN && !with_logins))
 			continue;
 		LIST_EACH(node, &pool->servers[state])
-			count += !server_at(node)->is_cancel && server_at(node)->close_reason == REASON_NONE;
+			count += !server_is_apart(server_at(node)) && server_at(node)->close_reason == REASON_NONE;
 	}
 	return count;
 }
@@ -235,6 +236,21 @@ static void pool_age(struct pool *pool, usec_t now)
 	}
 }
 
+/* As pool_want(), for a pool at a host, or with session values of clients. */
+static NEVER_INLINE struct pool_server *want_special(struct pool_client *client, usec_t now)
+{
+	struct pool *pool = client->pool;
+
+	if (!pool_client_route(client, now))
+		return NULL;
+	pool = client->pool;
+	if (is_stale(pool, now))
+		pool_age(pool, now);
+	if (pool->client_count[CLIENT_WAITING] > 0 || pool_is_held(pool) || pool->suits == 0)
+		return NULL;
+	return pool_idle_for(pool, client);
+}
+
 struct pool_server *pool_want(struct pool_client *client, usec_t now)
 {
 	struct pool *pool = client->pool;
@@ -243,8 +259,10 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 	ASSERT(client->state == CLIENT_IDLE && pool);
 	if (is_stale(pool, now))
 		pool_age(pool, now);
-	if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
-		server = pool_idle_for(pool, client);
+	if (!pool->is_plain)
+		server = want_special(client, now);
+	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
+		server = first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
 	if (server) {
 		pool_link(server, client, now);
 		return server;
@@ -278,12 +296,13 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 	view->covered = match.covered;
 	view->idle = pool->server_count[SERVER_IDLE];
 	view->used = pool->server_count[SERVER_USED];
-	view->logging_in = pool->server_count[SERVER_LOGIN] - pool->cancel_logins;
+	view->logging_in = pool->server_count[SERVER_LOGIN] - pool->apart_logins;
 	view->live = pool->live;
 	view->idle_fitting = match.matched && (!match.exact || !match.unserved);
 	view->used_fitting = match.used != NULL;
 	view->fits_behind = match.exact && match.matched && match.unserved;
 	view->paused = pool_is_held(pool);
+	view->lacks_role = pool->suits == 0;
 	view->draining = pool->pools->draining == POOL_DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
 	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
@@ -314,117 +333,6 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 		view->user_evictable = evictable(pool, true, &longest);
 	view->host_full = pool_hosts_are_full(pool, now);
 	view->host_evictable = view->host_full && pool_hosts_evictable(pool, now);
-}
-
-/* ---- the verdict ---- */
-
-/*
- * The scheduler's verdict: given a view of the pool, the next action for its clients, or the limit that prevents one.
- *
- * The function is pure: no list, no clock, no memory. pools_schedule calls it again after each action, so a verdict is about
- * one server. The order is: without a waiting client nothing is done; during a shutdown clients are refused; a paused pool
- * holds; an idle server is lent; a server that was idle for long is tested first; otherwise a server is opened, if every limit
- * has room or can get room. Before the first eviction it is certain that enough servers can be closed under every limit that is
- * reached.
- *
- * The number of parallel logins grows slowly: one until it has succeeded, then two, and one more for each success. A server
- * that is full or refuses logins therefore gets few attempts, even if many clients wait.
- */
-
-static struct pool_verdict verdict(enum pool_action action, enum pool_limit limit)
-{
-	return (struct pool_verdict){ .action = action, .limit = limit };
-}
-
-/* Returns how many servers must close before another may open; limit 0: unlimited. */
-static int64_t excess(int64_t count, int64_t limit)
-{
-	return is_reached(count, limit) ? count - limit + 1 : 0;
-}
-
-static bool is_login_failing(const struct pool_view *v)
-{
-	/* The turn of a failure counts even with server_login_retry = 0: the clients that waited for that login get the error. */
-	return v->login_failed && (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
-}
-
-/* A login is opened if no other is in progress: one server gives the parameters for all waiting logins. */
-static bool wants_login(const struct pool_view *v)
-{
-	return v->waiting_login > 0 && v->logging_in == 0;
-}
-
-/* Opens a server if the limits have room, or makes room. */
-static struct pool_verdict decide_room(const struct pool_view *v, bool for_login)
-{
-	int64_t own = v->idle + v->used;		/* idle servers that fit no waiting client */
-	int64_t over_size = excess(v->live, v->size);
-	int64_t over_database = excess(v->database_servers, v->database_limit);
-	int64_t over_user = excess(v->user_servers, v->user_limit);
-	struct pool_verdict open = { .action = POOL_DIAL, .limit = LIMIT_NONE, .for_login = for_login };
-
-	if (over_size > own) {
-		if (v->reserve <= 0 || v->reserve_timeout <= 0 || v->oldest_wait < v->reserve_timeout || v->live >= v->size + v->reserve)
-			return verdict(POOL_HOLD, LIMIT_POOL_SIZE);
-		open.from_reserve = true;
-		over_size = 0;
-	}
-	if (over_database > own + v->database_evictable)
-		return verdict(POOL_HOLD, LIMIT_DATABASE);
-	if (over_user > own + v->user_evictable)
-		return verdict(POOL_HOLD, LIMIT_USER);
-	/* after the other limits: a pool that waits for a host takes the next room there */
-	if (v->host_full && own == 0 && !v->host_evictable)
-		return verdict(POOL_HOLD, LIMIT_HOST);
-	/* pools_maintain makes room: it closes idle servers that only internal requests have used */
-	if (is_reached(v->internal_servers, v->internal_limit))
-		return verdict(POOL_HOLD, LIMIT_INTERNAL);
-	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0 || v->host_full))
-		return verdict(POOL_REPLACE, LIMIT_NONE);
-	if (over_database > 0)
-		return verdict(POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
-	if (over_user > 0)
-		return verdict(POOL_EVICT_FOR_USER, LIMIT_USER);
-	if (v->host_full)
-		return verdict(POOL_EVICT_FOR_HOST, LIMIT_HOST);
-	return open;
-}
-
-struct pool_verdict pool_decide(const struct pool_view *v)
-{
-	bool for_query = v->waiting > v->covered;
-	struct pool_verdict next;
-
-	if (v->waiting == 0 && v->waiting_login == 0)
-		return verdict(POOL_HOLD, LIMIT_NONE);
-	if (v->draining)
-		return verdict(POOL_REFUSE, LIMIT_DRAINING);
-	if (v->paused)
-		return verdict(POOL_HOLD, LIMIT_PAUSED);
-	/* A busy pool lends each server as soon as it is free. Without this check, a waiting login would starve. */
-	if (v->login_first && wants_login(v) && !is_login_failing(v)) {
-		next = decide_room(v, true);
-		if (next.action != POOL_HOLD)
-			return next;
-	}
-	if (v->waiting > 0 && v->idle_fitting > 0)
-		return verdict(POOL_LEND, LIMIT_NONE);
-	/* no idle server fits the first client */
-	if (for_query && v->used_fitting > 0) {
-		next = verdict(POOL_TEST, LIMIT_NONE);
-	} else if (is_login_failing(v)) {
-		next = verdict(v->refusable ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
-	} else if (!for_query && !wants_login(v)) {
-		next = verdict(POOL_HOLD, LIMIT_NONE);
-	} else {
-		next = decide_room(v, !for_query);
-		if (next.action != POOL_HOLD && v->logging_in >= v->logins_at_once)
-			next = verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
-	}
-	/* The first client cannot be served now, so a server that does not fit it is lent to a later client. */
-	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
-		return verdict(POOL_LEND, LIMIT_NONE);
-	return next;
 }
 
 /* ---- carrying verdicts out ---- */
@@ -518,7 +426,7 @@ static void schedule_pool(struct pool *pool, usec_t now)
 	struct pool_client *cancel;
 
 	while ((cancel = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL &&
-	       (size == 0 || pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
+	       (size == 0 || pool->apart_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
 		ops->dial_cancel(pool, cancel);
 		if (cancel->state == CLIENT_WAITING_CANCEL)
 			break;
@@ -558,6 +466,8 @@ static void schedule_pool(struct pool *pool, usec_t now)
 
 void pools_schedule_marked(struct pools *pools, usec_t now)
 {
+	if (pools->are_roles_due)
+		roles_decide_due(pools, now);
 	for (int round = 0; round < ROUNDS_MOST && !list_is_empty(&pools->dirty); round++) {
 		struct list batch;
 		struct list *node;
@@ -634,7 +544,7 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	bool is_below_floor = pool->live < pool_floor(pool);
 	struct pool_match match;
 
-	if ((!is_below_floor && !pool->login_failed) || pool_is_held(pool) ||
+	if ((!is_below_floor && !pool->login_failed) || pool_is_held(pool) || pool->suits == 0 ||
 	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
 	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
 	    (pool_is_for_internal(pool) && is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)) ||
@@ -642,7 +552,7 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 		return;
 	/* min_pool_size: one server at a time, and only if no client waits. */
 	if (is_below_floor && !(pool->login_failed && now - pool->login_failed_at < settings->server_login_retry) &&
-	    pool->server_count[SERVER_LOGIN] == pool->cancel_logins && pool->client_count[CLIENT_WAITING] == 0 &&
+	    pool->server_count[SERVER_LOGIN] == pool->apart_logins && pool->client_count[CLIENT_WAITING] == 0 &&
 	    pool->client_count[CLIENT_WAITING_LOGIN] == 0)
 		pool->pools->ops->dial(pool, NULL);
 	/* server_login_retry protects a server from failing logins. A restarted server is back sooner, so it is probed twice a
@@ -672,7 +582,7 @@ static void maintain_servers(struct pool *pool, usec_t now)
 		bool is_idle = states[i] == SERVER_IDLE || states[i] == SERVER_USED;
 
 		LIST_EACH_SAFE(node, &pool->servers[states[i]]) {
-			if (server_at(node)->is_cancel || !server_at(node)->for_internal)
+			if (server_is_apart(server_at(node)) || !server_at(node)->for_internal)
 				continue;
 			if (is_unwanted)
 				server_drop(server_at(node), REASON_LOOKUP_OVER);
@@ -779,6 +689,7 @@ bool pools_maintain(struct pools *pools, usec_t now)
 			periods += latency_period_end(pool, now);
 	}
 	if (!pools->suspended) {
+		roles_tick(pools, now);
 		hosts_maintain(pools);
 		registry_sweep(pools, now);
 	}

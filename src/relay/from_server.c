@@ -23,6 +23,7 @@
 #include "cancel/cancel.h"
 #include "conn/gather.h"
 #include "pg/message.h"
+#include "pool/role.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
 #include "relay/duration.h"
@@ -190,7 +191,8 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 			client_parameter(s, name, value);
 		else
 			server_parameter(s, name, value);
-		welcome_reported(s->welcome, name, value);
+		if (welcome_reported(s->welcome, name, value) && s->pooled.host && s->pooled.host->role_users > 0)
+			host_note_promotion(s->pooled.host, value, s->peer.world->now);
 		return s->pooled.close_reason != REASON_NO_MEMORY;
 	case PGS_COMPLETE:
 		any_size = c ? c->keeps_state | c->names_sql : s->pooled.state == SERVER_FINISHING;

@@ -250,7 +250,7 @@ static struct notify_client *notify_client_get(struct client *c)
 	list_init(&h->due);
 	list_append(&l->clients, &h->node);
 	c->session->notify_client = h;
-	c->hears = true;
+	c->hears = c->pooled.listens = true;
 	c->pooled.pool->listening++;
 	return h;
 }
@@ -272,7 +272,7 @@ void notify_client_forget(struct client *c)
 	bytes_free(&h->pending);
 	mem_free(h);
 	c->session->notify_client = NULL;
-	c->hears = false;
+	c->hears = c->pooled.listens = false;
 	l->pool->listening--;
 	notify_server_work(l);
 }

@@ -143,7 +143,7 @@ static bool claim_values(struct server *s, struct client *c, unsigned said, unsi
 	/* a transaction that has failed answers with its error only, unless an earlier message of the pipeline ends it */
 	bool is_aborted = s->status == 'E' && (ledger_is_empty(&s->ledger) || s->ledger.open);
 
-	c->pooled.pool->reads_sequences = true;
+	pool_reads_sequences(c->pooled.pool);
 	s->session.values_are_own = false;
 	if (!are_own && !is_proven && !is_aborted && s->session.discards_in != s->batch + 1) {
 		session_set_unknown(s, UNKNOWN_SEQUENCES);

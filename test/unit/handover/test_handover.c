@@ -82,9 +82,9 @@ TEST(hand_over_waits_for_unfinished_work)
 	client = whole_login(&near);
 	REQUIRE(client);
 	CHECK(handover_is_calm(whole.world));
-	client->pooled.pool->cancel_logins = 1;
+	client->pooled.pool->apart_logins = 1;
 	CHECK(!handover_is_calm(whole.world));
-	client->pooled.pool->cancel_logins = 0;
+	client->pooled.pool->apart_logins = 0;
 	client->pooled.pool->server_count[SERVER_BEING_CANCELED]++;
 	CHECK(!handover_is_calm(whole.world));
 	client->pooled.pool->server_count[SERVER_BEING_CANCELED]--;

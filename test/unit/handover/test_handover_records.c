@@ -200,7 +200,7 @@ TEST(pool_fields_are_handed_over)
 	pool()->login_failing_since = 12;
 	pool()->last_lifetime_close = 13;
 	pool()->held_until = 14;
-	pool()->reads_sequences = true;
+	pool_reads_sequences(pool());
 	CHECK(take_its_pool());
 	took = taking->pool;
 	REQUIRE(took);

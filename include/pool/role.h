@@ -1,0 +1,76 @@
+#ifndef POOL_ROLE_H
+#define POOL_ROLE_H
+
+#include "pool/host.h"
+
+/*
+ * Roles of hosts: which host of a database is the primary, and which hosts suit a client. Promise: a host is the primary only by evidence that is not
+ * older than two periods (host_check_period), and a database has at most one primary. See role.c.
+ */
+
+/* A host in the list of a database with roles. */
+struct role_place {
+	struct host *host;		/* a reference */
+	unsigned weight;
+	uint8_t suits;			/* as pool->suits */
+};
+
+/* The hosts of a database whose clients ask for roles; database->roles. */
+struct roles {
+	struct database *database;
+	struct role_place *places;	/* in the order of the list */
+	unsigned count;
+	struct host *primary;		/* one of the places; NULL: none is known */
+	usec_t changed_at;		/* when `primary` changed last */
+	struct host *last;		/* the last primary, a reference; NULL: none so far ... */
+	uint32_t timeline;		/* ... its timeline, 0: unknown ... */
+	usec_t last_seen;		/* ... and when it was last known as the primary */
+	usec_t doubt_since;		/* an event has put the primary in doubt: evidence from before does not end the doubt; 0: no doubt */
+	bool is_due;			/* new evidence: roles_decide() is due */
+	unsigned next;			/* place at which round-robin continues */
+	char why[HOST_WHY];		/* why there is no primary */
+};
+
+/* After a RELOAD: the clients of the database aim at the roles of the new configuration, and database->roles is made, renewed or freed. Hosts keep
+   their state. False: no memory; the old list stays. */
+bool roles_reconfigure(struct database *database, usec_t now);
+/* Writes why clients of the database wait for a host with their role: "no host has the role that the client asks for: db1:5432 is unknown (connect
+   failed (Connection refused)), db2:5432 is a standby". Returns buf. */
+const char *roles_text(const struct database *database, usec_t now, char *buf, size_t size);
+/* Sets client->target, from the options of the client, its user or the database, in this order. False: no memory. */
+bool pool_client_aim(struct pool_client *client, usec_t now);
+/* Makes database->roles for a client that asks for a role although the configuration does not. False: no memory. */
+bool roles_begin(struct database *database, usec_t now);
+void roles_free(struct database *database);
+
+/* New evidence about a host. Evidence older than the host's is ignored. Fields that are 0 are unknown: the older value stays if the claim is the same.
+   `source`: "asked", "login" ..., for the log. */
+void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now);
+/* A session reports a new value of in_hot_standby. */
+void host_note_promotion(struct host *host, const char *standby, usec_t now);
+/* The host does not accept connections: its claim is unknown from now on, and all hosts of its databases are asked. `why`: in words. */
+void host_note_failure(struct host *host, const char *why, usec_t now);
+/* The host has refused a login, but lives: its claim is as fresh as if it had been repeated. */
+void host_note_alive(struct host *host, usec_t now);
+/* An event casts doubt on the role of the host (the end of a connection, 25006): all hosts of its databases are asked at once. */
+void host_doubt(struct host *host, usec_t now);
+/* Called several times a second: claims expire, and databases get or lose their primary. */
+void roles_tick(struct pools *pools, usec_t now);
+/* Decides again who is the primary, after a change of the list or of an administrator's word. */
+void roles_decide(struct roles *roles, usec_t now);
+/* The same for each database with new evidence. Called before the scheduler. */
+void roles_decide_due(struct pools *pools, usec_t now);
+/* How old evidence may be. */
+usec_t roles_fresh_for(const struct pools *pools);
+
+/* Returns the pool of the same database and user at the host that suits the client now, creates it if needed, or the pool in which clients wait for such
+   a host. NULL: no memory. */
+struct pool *pool_for_client(const struct pool_client *client, usec_t now);
+/* Moves the client to the pool that suits it now. False: no memory. */
+bool pool_client_route(struct pool_client *client, usec_t now);
+/* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */
+struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now);
+/* The same for the host with this key; "": the pool whose clients wait for a host. */
+struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now);
+
+#endif

@@ -1,0 +1,655 @@
+/*
+ * Roles of hosts.
+ *
+ * Hosts report their state: to a connection of pgweir's own (room watch), and free of charge in each login and in the ParameterStatus of a busy
+ * connection. Each report is evidence with the time before the question was sent, so it is true at that time or later. A claim that is older than
+ * roles_fresh_for() is unknown.
+ *
+ * The primary of a database is the only host of its list with a fresh claim to be the primary. Of several, the host with the highest timeline is the
+ * primary, because a promotion begins a new timeline; with equal timelines, none is. A host whose timeline is lower than the timeline of the last primary
+ * is a primary of the past that has come back. The host is refused until the last primary is known as a standby, or has been away for AWAY_LONG.
+ * Hosts with another system identifier than most hosts of the list belong to another cluster and are refused.
+ *
+ * When a database gets another primary, all connections of the database to the old primary end at once, in the middle of transactions too: what they
+ * wrote would be lost. Connections to a promoted standby stay. A primary that is only unknown keeps its connections.
+ *
+ * Invariants: roles->primary is fresh, and one of the places. pool->suits of each pool of the database follows from the last decision.
+ */
+#include "pool/role.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "pool/inside.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AWAY_LONG (60 * USEC)
+#define FRESH_LEAST (USEC / 2)		/* a turn may take long */
+#define PERIOD_LEAST (USEC / 10)
+#define SUITS(target) (1u << (target))
+
+/* ---- the list of a database ---- */
+
+static void places_free(struct role_place *places, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		places[i].host->role_users--;
+		host_drop(places[i].host);
+	}
+	mem_free(places);
+}
+
+/* Makes the places from the configuration. NULL: no memory. */
+static struct role_place *places_of(const struct database *database, unsigned *count)
+{
+	const struct conf_database *conf = database->conf;
+	struct role_place *places = mem_try((conf->host_count + 1) * sizeof(*places));
+
+	*count = 0;
+	for (unsigned i = 0; places && i < conf->host_count; i++) {
+		struct host *host = host_of(database->pools, &conf->hosts[i]);
+
+		if (!host) {
+			places_free(places, *count);
+			return NULL;
+		}
+		host->role_users++;
+		places[(*count)++] = (struct role_place){ .host = host, .weight = conf->hosts[i].weight };
+	}
+	return places;
+}
+
+static bool roles_renew(struct database *database, usec_t now)
+{
+	struct roles *roles = database->roles;
+	unsigned count;
+	/* made before the old places are freed, so that hosts in both lists keep their state */
+	struct role_place *places = places_of(database, &count);
+	bool has_primary = false;
+
+	if (!places)
+		return false;
+	places_free(roles->places, roles->count);
+	roles->places = places;
+	roles->count = count;
+	for (unsigned i = 0; i < count; i++)
+		has_primary |= places[i].host == roles->primary;
+	if (!has_primary)
+		roles->primary = NULL;
+	roles_decide(roles, now);
+	return true;
+}
+
+/* Whether the pools of the database need a look at the role that a client asks for. */
+static void set_plain(const struct database *database)
+{
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		pool->is_plain = !pool->host && !pool->reads_sequences && !database->roles;
+	}
+}
+
+bool roles_begin(struct database *database, usec_t now)
+{
+	if (database->roles)
+		return true;
+	database->roles = mem_try(sizeof(*database->roles));
+	if (!database->roles)
+		return false;
+	database->roles->database = database;
+	database->roles->changed_at = database->roles->doubt_since = now;
+	text_copy(database->roles->why, HOST_WHY, "no host has been asked yet");
+	set_plain(database);
+	if (roles_renew(database, now))
+		return true;
+	roles_free(database);
+	return false;
+}
+
+static bool roles_configure(struct database *database, usec_t now)
+{
+	bool is_used = false;
+
+	LIST_EACH(node, &database->members) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		for (int state = 0; state < CLIENT_STATES; state++)
+			LIST_EACH(client, &pool->clients[state])
+				is_used |= client_at(client)->target != TARGET_ANY;
+	}
+	if (is_used || (!database->is_console && conf_asks_for_roles(database->pools->conf, database->conf)))
+		return database->roles ? roles_renew(database, now) : roles_begin(database, now);
+	roles_free(database);
+	return true;
+}
+
+void roles_free(struct database *database)
+{
+	struct roles *roles = database->roles;
+
+	if (!roles)
+		return;
+	database->roles = NULL;
+	set_plain(database);
+	places_free(roles->places, roles->count);
+	if (roles->last)
+		host_drop(roles->last);
+	mem_free(roles);
+}
+
+/* ---- evidence ---- */
+
+static usec_t period_of(const struct pools *pools)
+{
+	usec_t period = pools->conf->settings.host_check_period;
+
+	return period > PERIOD_LEAST ? period : PERIOD_LEAST;
+}
+
+usec_t roles_fresh_for(const struct pools *pools)
+{
+	usec_t time = 2 * period_of(pools);
+
+	return time > FRESH_LEAST ? time : FRESH_LEAST;
+}
+
+static const char *claim_word(enum host_claim claim)
+{
+	return claim == CLAIM_PRIMARY ? "primary" : claim == CLAIM_STANDBY ? "standby" : "unknown";
+}
+
+/* The databases with this host decide at the end of the turn. */
+static void decide_later(const struct host *host)
+{
+	struct pools *pools = host->pools;
+
+	pools->are_roles_due = true;
+	for (struct database *database = pools->databases; database; database = database->hh.next) {
+		for (unsigned i = 0; database->roles && i < database->roles->count; i++) {
+			if (database->roles->places[i].host != host)
+				continue;
+			database->roles->is_due = true;
+			LIST_EACH(node, &database->members)
+				pool_mark(LIST_OBJECT(node, struct pool, of_database));
+		}
+	}
+}
+
+/* Sets the claim, and logs a change with its evidence. */
+static void set_claim(struct host *host, enum host_claim claim, const char *why, usec_t now)
+{
+	enum host_claim was = host->evidence.claim;
+
+	text_copy(host->why, HOST_WHY, why);
+	if (was == claim)
+		return;
+	host->evidence.claim = claim;
+	host->changed_at = now;
+	if (host->role_users > 0)
+		log_info("host %s: %s, was %s (%s)", host->key, claim_word(claim), claim_word(was), why);
+}
+
+void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now)
+{
+	struct host_evidence *e = &host->evidence;
+	char why[HOST_WHY];
+
+	if (evidence->at < e->at || evidence->claim == CLAIM_UNKNOWN)
+		return;
+	snprintf(why, sizeof(why), "%s: %s", source, evidence->claim == CLAIM_PRIMARY ? "not in recovery" : "in recovery");
+	if (evidence->timeline > 0)
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", timeline %" PRIu32, evidence->timeline);
+	if (evidence->position > 0)
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %" PRIX32 "/%" PRIX32, (uint32_t)(evidence->position >> 32),
+			 (uint32_t)evidence->position);
+	if (e->claim != evidence->claim)
+		e->timeline = 0;
+	set_claim(host, evidence->claim, why, now);
+	e->at = evidence->at;
+	e->is_read_only = evidence->is_read_only;
+	if (evidence->timeline > 0)
+		e->timeline = evidence->timeline;
+	if (evidence->position > 0)
+		e->position = evidence->position;
+	if (evidence->system_id > 0)
+		e->system_id = evidence->system_id;
+	decide_later(host);
+}
+
+void host_note_promotion(struct host *host, const char *standby, usec_t now)
+{
+	struct host_evidence evidence = { .claim = CLAIM_PRIMARY, .at = now, .is_read_only = host->evidence.is_read_only };
+
+	if (strcmp(standby, "off") != 0)
+		return;
+	host_note(host, &evidence, "reported by a session", now);
+	/* its timeline is unknown */
+	host_doubt(host, now);
+}
+
+void host_note_failure(struct host *host, const char *why, usec_t now)
+{
+	host->errors++;
+	set_claim(host, CLAIM_UNKNOWN, why, now);
+	host_doubt(host, now);
+	decide_later(host);
+}
+
+void host_note_alive(struct host *host, usec_t now)
+{
+	if (host->evidence.claim != CLAIM_UNKNOWN)
+		host->evidence.at = now;
+}
+
+void host_doubt(struct host *host, usec_t now)
+{
+	for (struct database *database = host->pools->databases; database; database = database->hh.next) {
+		struct roles *roles = database->roles;
+
+		for (unsigned i = 0; roles && i < roles->count; i++) {
+			/* a standby that goes away does not put the primary in doubt */
+			if (roles->places[i].host == host && (!roles->primary || roles->primary == host))
+				roles->doubt_since = now;
+		}
+	}
+}
+
+/* ---- the decision ---- */
+
+/* Returns the system identifier that most hosts of the list have; of equal numbers, the first in the list. 0: none is known. */
+static uint64_t system_of(const struct roles *roles)
+{
+	uint64_t best = 0;
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < roles->count; i++) {
+		uint64_t id = roles->places[i].host->evidence.system_id;
+		unsigned same = 0;
+
+		for (unsigned j = 0; j < roles->count; j++)
+			same += roles->places[j].host->evidence.system_id == id;
+		if (id > 0 && same > most) {
+			best = id;
+			most = same;
+		}
+	}
+	return best;
+}
+
+/* A primary of the past: its timeline is lower than the timeline of the last primary, which may still be alive. */
+static bool is_past(const struct roles *roles, const struct host *host, usec_t now)
+{
+	const struct host *last = roles->last;
+
+	return last && last != host && roles->timeline > 0 && host->evidence.timeline < roles->timeline &&
+	       !(last->is_fresh && last->evidence.claim == CLAIM_STANDBY) && now - roles->last_seen < AWAY_LONG;
+}
+
+/* Returns the host that is the primary by the evidence; NULL: none, and roles->why says why. */
+static struct host *find_primary(struct roles *roles, usec_t now)
+{
+	struct host *best = NULL, *rival = NULL;
+	unsigned standbys = 0;
+
+	for (unsigned i = 0; i < roles->count; i++) {
+		struct host *host = roles->places[i].host;
+
+		standbys += host->is_fresh && host->evidence.claim == CLAIM_STANDBY;
+		if (!host->is_fresh || host->evidence.claim != CLAIM_PRIMARY)
+			continue;
+		if (is_past(roles, host, now)) {
+			snprintf(roles->why, HOST_WHY, "%.80s is a primary of the past: its timeline %" PRIu32 " is lower than %" PRIu32, host->key,
+				 host->evidence.timeline, roles->timeline);
+			continue;
+		}
+		if (!best || host->evidence.timeline > best->evidence.timeline) {
+			best = host;
+			rival = NULL;
+		} else if (host->evidence.timeline == best->evidence.timeline) {
+			rival = host;
+		}
+	}
+	if (rival) {
+		snprintf(roles->why, HOST_WHY, "both %.60s and %.60s say that they are the primary, with timeline %" PRIu32, best->key, rival->key,
+			 best->evidence.timeline);
+		return NULL;
+	}
+	if (!best && (roles->primary || !*roles->why))
+		snprintf(roles->why, HOST_WHY, "no host says that it is the primary; %u of %u hosts are standbys", standbys, roles->count);
+	return best;
+}
+
+static void set_fresh(struct roles *roles, usec_t now)
+{
+	uint64_t system = system_of(roles);
+	usec_t most = roles_fresh_for(roles->database->pools);
+
+	for (unsigned i = 0; i < roles->count; i++) {
+		struct host *host = roles->places[i].host;
+		bool is_of_another = host->evidence.system_id > 0 && host->evidence.system_id != system;
+
+		if (is_of_another && host->is_fresh)
+			log_warning("host %s belongs to another cluster: its system identifier is %" PRIu64 ", and not %" PRIu64
+				    " as for other hosts of database %s", host->key, host->evidence.system_id, system, roles->database->name);
+		host->is_fresh = host->evidence.claim != CLAIM_UNKNOWN && now - host->evidence.at <= most && !is_of_another;
+	}
+}
+
+/* Returns the bits of pool->suits for a host of the list. */
+static uint8_t suits_of(const struct roles *roles, const struct host *host)
+{
+	bool is_primary = host == roles->primary, is_standby = host->is_fresh && host->evidence.claim == CLAIM_STANDBY, has_standby = false;
+	unsigned suits = 0;
+
+	for (unsigned i = 0; i < roles->count; i++)
+		has_standby |= roles->places[i].host->is_fresh && roles->places[i].host->evidence.claim == CLAIM_STANDBY;
+	if (is_primary)
+		suits |= SUITS(TARGET_PRIMARY) | SUITS(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
+	if (is_standby)
+		suits |= SUITS(TARGET_STANDBY) | SUITS(TARGET_READ_ONLY);
+	if (is_standby || (is_primary && !has_standby))
+		suits |= SUITS(TARGET_PREFER_STANDBY);
+	return (uint8_t)suits;
+}
+
+/* Returns the value of pool->suits. */
+static uint8_t pool_suits(const struct pool *pool)
+{
+	const struct roles *roles = pool->database->roles;
+
+	if (!pool->host)
+		return SUITS(TARGET_ANY);
+	for (unsigned i = 0; roles && i < roles->count; i++) {
+		if (roles->places[i].host == pool->host)
+			return roles->places[i].suits;
+	}
+	return 0;
+}
+
+/* All connections of the database to the old primary end: another host is the primary now. */
+static void leave_host(const struct database *database, const struct host *old)
+{
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		for (int state = 0; pool->host == old && state < SERVER_STATES; state++) {
+			LIST_EACH_SAFE(server, &pool->servers[state]) {
+				if (state != SERVER_WATCHING && !server_is_apart(server_at(server)))
+					pool->pools->ops->drop(server_at(server), REASON_HOST_ROLE);
+			}
+		}
+	}
+}
+
+/* Moves the clients that wait in the pools of the database to pools that suit them now. */
+static void move_waiting(const struct database *database, usec_t now)
+{
+	static const enum client_state states[] = { CLIENT_WAITING, CLIENT_WAITING_LOGIN };
+
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		for (size_t i = 0; pool->host && i < sizeof(states) / sizeof(states[0]); i++) {
+			LIST_EACH_SAFE(client, &pool->clients[states[i]])
+				pool_client_route(client_at(client), now);
+		}
+	}
+}
+
+/* Sets what each place and each pool suits. Returns whether this has changed. */
+static bool set_suits(struct roles *roles)
+{
+	bool has_changed = false;
+
+	for (unsigned i = 0; i < roles->count; i++) {
+		uint8_t suits = suits_of(roles, roles->places[i].host);
+
+		has_changed |= suits != roles->places[i].suits;
+		roles->places[i].suits = suits;
+	}
+	LIST_EACH(node, &roles->database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+		uint8_t suits = pool_suits(pool);
+
+		has_changed |= suits != pool->suits;
+		pool->suits = suits;
+	}
+	return has_changed;
+}
+
+/* The primary is another one than before, or none any more. */
+static void log_change(const struct roles *roles)
+{
+	char name[PRINTABLE_NAME];
+
+	printable_name(roles->database->name, name, sizeof(name));
+	if (roles->primary)
+		log_info("database %s: the primary is %s (%s)", name, roles->primary->key, roles->primary->why);
+	else
+		log_warning("database %s: no primary: %s", name, roles->why);
+}
+
+void roles_decide(struct roles *roles, usec_t now)
+{
+	struct host *was = roles->primary, *last = roles->last, *primary;
+
+	roles->is_due = false;
+	set_fresh(roles, now);
+	primary = roles->primary = find_primary(roles, now);
+	if (primary && primary->evidence.at > roles->doubt_since)
+		roles->doubt_since = 0;
+	else if (!primary && was)
+		roles->doubt_since = now;
+	if (primary) {
+		roles->timeline = primary->evidence.timeline > 0 || primary != last ? primary->evidence.timeline : roles->timeline;
+		roles->last = primary;
+		roles->last_seen = now;
+		roles->why[0] = '\0';
+		primary->users++;
+		if (last && last != primary)
+			leave_host(roles->database, last);
+		if (last)
+			host_drop(last);
+	}
+	if (primary != was) {
+		roles->changed_at = now;
+		log_change(roles);
+	}
+	if (set_suits(roles) || primary != was)
+		move_waiting(roles->database, now);
+}
+
+void roles_decide_due(struct pools *pools, usec_t now)
+{
+	pools->are_roles_due = false;
+	for (struct database *database = pools->databases; database; database = database->hh.next) {
+		if (database->roles && database->roles->is_due)
+			roles_decide(database->roles, now);
+	}
+}
+
+void roles_tick(struct pools *pools, usec_t now)
+{
+	for (struct database *database = pools->databases; database; database = database->hh.next) {
+		struct roles *roles = database->roles;
+		bool is_due = false;
+
+		if (!roles)
+			continue;
+		if (roles->primary)
+			roles->last_seen = now;
+		for (unsigned i = 0; i < roles->count; i++) {
+			const struct host *host = roles->places[i].host;
+
+			is_due |= host->is_fresh && now - host->evidence.at > roles_fresh_for(pools);
+		}
+		if (is_due || roles->is_due || !roles->primary)
+			roles_decide(roles, now);
+	}
+}
+
+const char *roles_text(const struct database *database, usec_t now, char *buf, size_t size)
+{
+	const struct roles *roles = database->roles;
+	size_t used;
+
+	snprintf(buf, size, "no host has the role that the client asks for");
+	if (roles && !roles->primary && *roles->why)
+		snprintf(buf + strlen(buf), size - strlen(buf), "; no primary for %.1f s: %s", (double)(now - roles->changed_at) / USEC, roles->why);
+	for (unsigned i = 0; roles && i < roles->count; i++) {
+		const struct host *host = roles->places[i].host;
+
+		used = strlen(buf);
+		snprintf(buf + used, size - used, "%s%s: %s%s%s%s", i == 0 ? "; " : ", ", host->key, claim_word(host->is_fresh ? host->evidence.claim : CLAIM_UNKNOWN),
+			 host->is_fresh || !*host->why ? "" : " (", host->is_fresh ? "" : host->why, host->is_fresh || !*host->why ? "" : ")");
+	}
+	return buf;
+}
+
+/* ---- clients ---- */
+
+bool pool_client_aim(struct pool_client *client, usec_t now)
+{
+	const struct user *user = client->login_user;
+	int64_t of_user = OF_USER(user, target_session_attrs);
+	const struct conf_database *conf = client->pool->database->conf;
+
+	client->target = client->own_target != TARGET_ANY ? client->own_target : (uint8_t)first_set(of_user, conf->target_session_attrs, TARGET_ANY);
+	/* other transactions than reads need the primary */
+	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
+		client->target = TARGET_PRIMARY;
+	return client->target == TARGET_ANY || roles_begin(client->pool->database, now);
+}
+
+bool roles_reconfigure(struct database *database, usec_t now)
+{
+	bool has_memory = true;
+
+	LIST_EACH(node, &database->members) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		for (int state = 0; state < CLIENT_STATES; state++)
+			LIST_EACH(client, &pool->clients[state])
+				has_memory &= pool_client_aim(client_at(client), now);
+	}
+	return roles_configure(database, now) && has_memory;
+}
+
+static bool suits(const struct pool *pool, const struct pool_client *client)
+{
+	return pool->suits >> client->target & 1;
+}
+
+struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now)
+{
+	struct pool *made = pool_get_at(pool->home, host, now);
+
+	if (made)
+		made->suits = pool_suits(made);
+	return made;
+}
+
+struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now)
+{
+	struct host *host = *key ? host_hold(pool->pools, key) : NULL;
+	struct pool *made = host || !*key ? pool_at_host(pool, host ? host : pool->pools->nowhere, now) : NULL;
+
+	if (host)
+		host_drop(host);
+	return made;
+}
+
+/* How busy the pool at the host is. */
+static int use_of(const struct pool *home, const struct host *host)
+{
+	const struct pool *pool = pool_find_at(home, host);
+
+	return pool ? pool->server_count[SERVER_ACTIVE] + pool->client_count[CLIENT_WAITING] : 0;
+}
+
+/* Whether host `a` is less busy than `b` in relation to their weights. */
+static bool is_better(const struct pool *home, const struct role_place *a, const struct role_place *b)
+{
+	return (int64_t)(use_of(home, a->host) + 1) * b->weight < (int64_t)(use_of(home, b->host) + 1) * a->weight;
+}
+
+static unsigned draw(struct pools *pools, unsigned below)
+{
+	/* xorshift64: no attacker gains from knowing the next host */
+	pools->random = pools->random ? pools->random : UINT64_C(88172645463325252);
+	pools->random ^= pools->random << 13;
+	pools->random ^= pools->random >> 7;
+	pools->random ^= pools->random << 17;
+	return (unsigned)(pools->random % below);
+}
+
+/* Returns the place after `skip` places that suit the client, or NULL. */
+static const struct role_place *nth_suitable(const struct roles *roles, const struct pool_client *client, unsigned skip)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		if (roles->places[i].suits >> client->target & 1 && skip-- == 0)
+			return &roles->places[i];
+	}
+	return NULL;
+}
+
+/* Returns the host for the client, or NULL. */
+static struct host *choose(const struct pool_client *client)
+{
+	struct pool *home = client->pool->home;
+	struct roles *roles = home->database->roles;
+	const struct role_place *best, *other;
+	unsigned count = 0, first;
+
+	while (nth_suitable(roles, client, count))
+		count++;
+	if (count <= 1)
+		return count ? nth_suitable(roles, client, 0)->host : NULL;
+	switch (home->database->conf->load_balance_hosts) {
+	case BALANCE_ROUND_ROBIN:
+		return nth_suitable(roles, client, roles->next++ % count)->host;
+	case BALANCE_DISABLE:
+		return nth_suitable(roles, client, 0)->host;
+	case BALANCE_LEAST:
+		best = nth_suitable(roles, client, 0);
+		for (unsigned i = 1; i < count; i++) {
+			other = nth_suitable(roles, client, i);
+			best = is_better(home, other, best) ? other : best;
+		}
+		return best->host;
+	default:
+		first = draw(home->pools, count);
+		best = nth_suitable(roles, client, first);
+		other = nth_suitable(roles, client, (first + 1 + draw(home->pools, count - 1)) % count);
+		return is_better(home, other, best) ? other->host : best->host;
+	}
+}
+
+struct pool *pool_for_client(const struct pool_client *client, usec_t now)
+{
+	struct pool *pool = client->pool, *found = NULL;
+	struct host *host;
+
+	if (suits(pool, client) || client->listens)
+		return pool;
+	if (client->target == TARGET_ANY)
+		return pool->home;
+	host = pool->database->roles ? choose(client) : NULL;
+	if (host)
+		found = pool_at_host(pool, host, now);
+	return found ? found : pool_at_host(pool, pool->pools->nowhere, now);
+}
+
+bool pool_client_route(struct pool_client *client, usec_t now)
+{
+	struct pool *pool = pool_for_client(client, now);
+
+	if (pool && pool != client->pool)
+		pool_client_move(client, pool, now);
+	return pool != NULL;
+}

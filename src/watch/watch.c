@@ -1,0 +1,386 @@
+/*
+ * Watchers. A watcher asks its host for role, position in the WAL, timeline and system identifier in one query; the answer is evidence for
+ * pool/role.c, with the time before the query was sent.
+ *
+ * A watcher logs in to a database that lists the host, as host_check_user, as the user of the database, as auth_user, or as a user that has logged in
+ * to the database, in this order. If a login is refused, the next combination follows in the next attempt: a refused login shows that the host lives.
+ * The server of a watcher is in no pool's limits, is not handed over in an online restart, and stays during a PAUSE.
+ *
+ * Invariant: host->watcher->server is in SERVER_LOGIN or SERVER_WATCHING, or NULL.
+ */
+#include "watch/watch.h"
+
+#include "backend/dial.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "pg/frame.h"
+#include "pool/role.h"
+#include "state/task.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOUBT_PERIOD (USEC / 20)
+#define SILENT_LEAST USEC		/* a connection or an answer may take this long, whatever the period is */
+
+/* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
+#define QUESTION \
+	"select pg_catalog.pg_is_in_recovery()," \
+	"case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() else pg_catalog.pg_current_wal_insert_lsn() end," \
+	"case when pg_catalog.pg_is_in_recovery() then null else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
+	"pg_catalog.current_setting('default_transaction_read_only')," \
+	"(select system_identifier from pg_catalog.pg_control_system())"
+/* For servers that refuse the other query: services that imitate PostgreSQL have no WAL functions. */
+#define SHORT_QUESTION \
+	"select pg_catalog.pg_is_in_recovery(),null,null,pg_catalog.current_setting('default_transaction_read_only'),null"
+enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMNS };
+
+struct watcher {
+	struct host *host;			/* a reference */
+	struct server *server;			/* NULL: none */
+	usec_t tried_at;			/* last dial or question */
+	unsigned attempt;			/* number of refused logins, which chooses the next database and user */
+	bool is_short;				/* the host has refused QUESTION */
+	bool is_warned;				/* a refused login is logged once */
+	struct host_evidence answer;		/* of the question that is being answered; claim UNKNOWN: no row yet */
+};
+
+struct watchers {
+	struct world *world;
+	struct event *timer;			/* pending while a primary is in doubt */
+};
+
+static struct watcher *watcher_of(const struct server *s) { return s->pooled.host ? s->pooled.host->watcher : NULL; }
+
+/* ---- the answer ---- */
+
+/* Reads digits of this base after `text`, up to `size` characters. False: there are none, or too many for the type. */
+static bool read_digits(const char *text, size_t size, int base, uint64_t most, uint64_t *value)
+{
+	*value = 0;
+	for (size_t i = 0; i < size; i++) {
+		const char *digits = "0123456789abcdef", *digit = text[i] ? strchr(digits, text[i] | ((text[i] >= 'A') ? 0x20 : 0)) : NULL;
+
+		if (!digit || digit - digits >= base || *value > (most - (uint64_t)(digit - digits)) / (uint64_t)base)
+			return false;
+		*value = *value * (uint64_t)base + (uint64_t)(digit - digits);
+	}
+	return size > 0;
+}
+
+/* Reads a position such as 16/B374D848. */
+static bool read_position(const char *text, size_t size, uint64_t *position)
+{
+	const char *slash = memchr(text, '/', size);
+	uint64_t high, low;
+
+	if (!slash || !read_digits(text, (size_t)(slash - text), 16, UINT32_MAX, &high) ||
+	    !read_digits(slash + 1, size - (size_t)(slash + 1 - text), 16, UINT32_MAX, &low))
+		return false;
+	*position = high << 32 | low;
+	return true;
+}
+
+bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answer)
+{
+	struct pg_cursor c = pg_cursor_of(body, size);
+	uint64_t timeline;
+
+	if (pg_read_u16(&c) != COLUMNS)
+		return false;
+	for (enum column column = 0; column < COLUMNS; column++) {
+		uint32_t length = pg_read_u32(&c);
+		const char *text = (const char *)c.at;
+		bool is_read = true;
+
+		if (c.bad || (length != UINT32_MAX && length > (size_t)(c.end - c.at)))
+			return false;
+		if (length == UINT32_MAX) {
+			if (column == COLUMN_RECOVERY)
+				return false;
+			continue;
+		}
+		c.at += length;
+		switch (column) {
+		case COLUMN_RECOVERY:
+			is_read = length == 1 && (*text == 't' || *text == 'f');
+			answer->claim = is_read && *text == 'f' ? CLAIM_PRIMARY : CLAIM_STANDBY;
+			break;
+		case COLUMN_POSITION:
+			is_read = read_position(text, length, &answer->position);
+			break;
+		case COLUMN_TIMELINE:
+			/* the name of a WAL file begins with the timeline */
+			is_read = length == 24 && read_digits(text, 8, 16, UINT32_MAX, &timeline);
+			answer->timeline = is_read ? (uint32_t)timeline : 0;
+			break;
+		case COLUMN_READ_ONLY:
+			answer->is_read_only = length == 2 && memcmp(text, "on", 2) == 0;
+			break;
+		case COLUMN_SYSTEM:
+			is_read = read_digits(text, length, 10, UINT64_MAX, &answer->system_id);
+			break;
+		case COLUMNS:
+			break;
+		}
+		if (!is_read)
+			return false;
+	}
+	return c.at == c.end;
+}
+
+static void on_row(struct server *s, const struct pg_frame *row)
+{
+	struct watcher *watcher = watcher_of(s);
+	struct host_evidence answer = { .at = watcher->answer.at };
+
+	if (watch_read_row(row->body, row->here, &answer))
+		watcher->answer = answer;
+}
+
+static enum task_end on_done(struct server *s, bool failed)
+{
+	struct watcher *watcher = watcher_of(s);
+	struct world *w = s->peer.world;
+
+	if (!failed && watcher->answer.claim != CLAIM_UNKNOWN) {
+		host_note(watcher->host, &watcher->answer, "asked", w->now);
+	} else if (s->status != 'I') {
+		server_end(s, REASON_WATCH_FAILED, "the session is in a transaction");
+	} else if (!watcher->is_short && failed) {
+		/* within a promotion the query fails once */
+		watcher->is_short = watcher->attempt++ > 0;
+	} else {
+		server_end(s, REASON_WATCH_FAILED, s->task_words ? s->task_words : "the answer to the question for the role is malformed");
+	}
+	return TASK_END_NOTHING;
+}
+
+static const struct server_task task_watch = {
+	.name = "watch", .words = "the question for the role of the host", .states = TASK_IN(WATCHING), .reads_rows = true, .keeps_error = true,
+	.on_row = on_row, .on_done = on_done,
+};
+
+static void ask(struct watcher *watcher)
+{
+	struct server *s = watcher->server;
+
+	watcher->tried_at = s->peer.world->now;
+	watcher->answer = (struct host_evidence){ .at = s->peer.world->now };
+	server_run(s, &task_watch, watcher->is_short ? SHORT_QUESTION : QUESTION);
+}
+
+void watch_begin(struct server *s)
+{
+	struct watcher *watcher = watcher_of(s);
+
+	pool_server_become(&s->pooled, SERVER_WATCHING, s->peer.world->now);
+	if (!watcher || watcher->server != s) {
+		server_end(s, REASON_WATCH_OVER, NULL);
+		return;
+	}
+	watcher->attempt = 0;
+	watcher->is_warned = false;
+	ask(watcher);
+}
+
+/* ---- the connection ---- */
+
+/* Returns the pool with the n-th combination of a database that lists the host and a user, modulo their number; NULL: there is none, or no memory. */
+static struct pool *pool_for(struct world *w, struct host *host, unsigned n)
+{
+	const struct settings *set = &w->conf->settings;
+	struct pool *found = NULL;
+	unsigned count = 0;
+
+	/* the first round counts */
+	for (int round = 0; round < 2; round++) {
+		unsigned at = 0;
+
+		if (round == 1 && count == 0)
+			return NULL;
+		for (struct database *d = w->pools->databases; d; d = d->hh.next) {
+			const char *names[] = { set->host_check_user, d->conf->user, d->conf->auth_user ? d->conf->auth_user : set->auth_user };
+			bool is_listed = false;
+
+			for (unsigned i = 0; d->roles && i < d->roles->count; i++)
+				is_listed |= d->roles->places[i].host == host;
+			for (size_t i = 0; is_listed && i < sizeof(names) / sizeof(names[0]); i++) {
+				struct user *user = round == 1 && names[i] && at == n % count ? user_get(w->pools, names[i]) : NULL;
+				struct pool *home = user ? pool_get(d, user, true, w->now) : NULL;
+
+				at += names[i] != NULL;
+				if (home)
+					return pool_at_host(home, host, w->now);
+			}
+			LIST_EACH(node, &d->members) {
+				struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+				if (!is_listed || pool->host)
+					continue;
+				found = round == 1 && at == n % count ? pool : found;
+				at++;
+			}
+		}
+		count = at;
+	}
+	return found ? pool_at_host(found, host, w->now) : NULL;
+}
+
+static void connect_to(struct world *w, struct watcher *watcher)
+{
+	struct pool *pool = pool_for(w, watcher->host, watcher->attempt);
+
+	watcher->tried_at = w->now;
+	if (pool)
+		watcher->server = dial_to_watch(pool, w);
+}
+
+void watch_end(struct server *s, enum close_reason why, const char *text)
+{
+	struct watcher *watcher = watcher_of(s);
+	struct world *w = s->peer.world;
+	struct host *host = s->pooled.host;
+	bool is_refused = s->dial && why == REASON_SERVER_SAID && s->dial->refusal != SERVER_REFUSAL_AWAY;
+
+	if (!watcher || watcher->server != s)
+		return;
+	watcher->server = NULL;
+	watcher->attempt += s->peer.ended_in == SERVER_LOGIN;
+	if (close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT && why != REASON_CONNECT_TIMED_OUT)
+		return;
+	if (is_refused || close_reason_rows[why].fault == FAULT_POOLER) {
+		host->errors++;
+		host_note_alive(host, w->now);
+		if (!watcher->is_warned)
+			log_warning("host %s: the check of its role cannot log in: %s", host->key, text);
+		watcher->is_warned = true;
+	} else if (s->peer.ended_in == SERVER_WATCHING) {
+		/* an administrator may have ended this connection only: the next attempt shows whether the host lives */
+		host_doubt(host, w->now);
+		watcher->tried_at = 0;
+	} else if (why == REASON_CONNECT_FAILED || why == REASON_SERVER_CRASHED || why == REASON_SERVER_SAID) {
+		host_note_failure(host, text, w->now);
+	} else {
+		/* no answer, or no address: the last claim becomes old */
+		host->errors++;
+		host_doubt(host, w->now);
+	}
+}
+
+/* Ends the watcher of a host whose role no database asks for any more. */
+static void watcher_free(struct host *host)
+{
+	struct watcher *watcher = host->watcher;
+
+	host->watcher = NULL;
+	if (watcher->server)
+		server_end(watcher->server, REASON_WATCH_OVER, NULL);
+	host_drop(host);
+	mem_free(watcher);
+}
+
+/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt. */
+static usec_t doubted_since(const struct host *host)
+{
+	usec_t since = 0;
+
+	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
+		for (unsigned i = 0; d->roles && i < d->roles->count; i++) {
+			if (d->roles->places[i].host == host && d->roles->doubt_since > since)
+				since = d->roles->doubt_since;
+		}
+	}
+	return since;
+}
+
+/* Does what is due for the host. Returns whether its role is in doubt. */
+static bool visit(struct world *w, struct host *host)
+{
+	usec_t doubt = doubted_since(host), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST;
+	struct watcher *watcher = host->watcher;
+	struct server *s;
+
+	if (!watcher) {
+		watcher = mem_try(sizeof(*watcher));
+		if (!watcher)
+			return false;
+		watcher->host = host;
+		host->users++;
+		host->watcher = watcher;
+	}
+	s = watcher->server;
+	if (s && s->pooled.close_reason != REASON_NONE)
+		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
+	else if (s && (s->dial || s->task) && w->now - watcher->tried_at >= silent)
+		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
+	if (doubt > 0 && period > DOUBT_PERIOD)
+		period = DOUBT_PERIOD;
+	if (w->now - watcher->tried_at < period && !(doubt > watcher->tried_at))
+		return doubt > 0;
+	if (!watcher->server)
+		connect_to(w, watcher);
+	else if (!s->dial && !s->task && !peer_is_ending(&s->peer) && s->pooled.state == SERVER_WATCHING)
+		ask(watcher);
+	return doubt > 0;
+}
+
+void watchers_tick(struct watchers *watchers)
+{
+	static const struct timeval soon = { .tv_usec = DOUBT_PERIOD / 2 };
+	struct world *w = watchers->world;
+	struct host *host, *next;
+	bool is_doubtful = false;
+
+	HASH_ITER(hh, w->pools->hosts, host, next) {
+		if (host->role_users > 0)
+			is_doubtful |= visit(w, host);
+		else if (host->watcher)
+			watcher_free(host);
+	}
+	if (is_doubtful && !event_pending(watchers->timer, EV_TIMEOUT, NULL))
+		event_add(watchers->timer, &soon);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *context)
+{
+	struct watchers *watchers = context;
+
+	(void)fd;
+	(void)what;
+	world_wake(watchers->world);
+	if (!watchers->world->pools->suspended)
+		watchers_tick(watchers);
+}
+
+struct watchers *watchers_new(struct world *w)
+{
+	struct watchers *watchers = mem_try(sizeof(*watchers));
+
+	if (!watchers)
+		return NULL;
+	watchers->world = w;
+	watchers->timer = event_new(w->base, -1, 0, on_timer, watchers);
+	if (watchers->timer)
+		return watchers;
+	mem_free(watchers);
+	return NULL;
+}
+
+void watchers_free(struct watchers **place)
+{
+	struct watchers *watchers = *place;
+	struct host *host, *next;
+
+	if (!watchers)
+		return;
+	HASH_ITER(hh, watchers->world->pools->hosts, host, next) {
+		if (host->watcher)
+			watcher_free(host);
+	}
+	event_free(watchers->timer);
+	mem_free(watchers);
+	*place = NULL;
+}
