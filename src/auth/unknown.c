@@ -156,13 +156,13 @@ struct unknown_source *unknown_source_of(struct unknown *u, const struct pool *p
 {
 	const struct conf_database *conf = pool->database->conf;
 	const char *host = conf->host ? conf->host : "";
-	size_t size = strlen(host) + 16;
+	size_t size = strlen(host) + strlen(conf->port) + 2;
 	char *name = mem_try(size);
 	struct unknown_source *source;
 
 	if (!name)
 		return NULL;
-	snprintf(name, size, "%s:%d", host, conf->hosts[0].port);
+	snprintf(name, size, "%s:%s", host, conf->port);
 	source = source_get(u, name);
 	mem_free(name);
 	return source;

@@ -16,7 +16,7 @@
  * All pools share the result of connecting to a host (struct host). The result of a login belongs to the pool, because it may concern one user or
  * database: a user with too many connections must not mark a host as down for others.
  *
- * Invariant: a dial tries every host once. Places in the list are compared with the list each time, because a RELOAD may shorten it during a dial.
+ * Invariant: a dial tries every host once. A RELOAD that changes the list ends the dial with its generation.
  */
 #include "backend/dial.h"
 

@@ -284,7 +284,7 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64, least, most);
 		break;
 	case VALUE_PORTS:
-		snprintf(buf, size, "whole numbers from %" PRId64 " to %" PRId64 " with commas between", least, most);
+		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64 ", or a list of such numbers with commas", least, most);
 		break;
 	case VALUE_MILLIS:
 		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);

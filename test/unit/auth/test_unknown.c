@@ -34,7 +34,7 @@ static void begin(void)
 	scene.client.login = &scene.login;
 	for (int i = 0; i < 2; i++) {
 		scene.of_database[i].host = hosts[i];
-		scene.of_database[i].port = 5432;
+		scene.of_database[i].port = "5432";
 		scene.database[i].conf = &scene.of_database[i];
 		scene.pool[i].database = &scene.database[i];
 	}

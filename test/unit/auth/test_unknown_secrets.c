@@ -86,7 +86,7 @@ TEST(secret_is_constant_for_a_name)
 }
 
 /* The salt of a name in the databases of this server. */
-static struct scram_secret secret_at(const char *host, int port, const char *user)
+static struct scram_secret secret_at(const char *host, const char *port, const char *user)
 {
 	struct secret_kinds none = { .all = 0 };
 	struct conf_database of_database = { .host = host, .port = port };
@@ -107,10 +107,10 @@ TEST(secret_depends_on_the_place)
 	struct scram_secret here, there, end;
 
 	world.unknown = unknown_new();
-	here = secret_at(a, 1, "1lice");
-	there = secret_at(b, 1, "1lice");
+	here = secret_at(a, "1", "1lice");
+	there = secret_at(b, "1", "1lice");
 	/* source and name are not confused */
-	end = secret_at(a, 11, "lice");
+	end = secret_at(a, "11", "lice");
 	CHECK(memcmp(here.salt, there.salt, 16) != 0 && memcmp(here.salt, end.salt, 16) != 0);
 	unknown_free(&world.unknown);
 }

@@ -104,7 +104,7 @@ TEST(values_from_the_environment)
 	d = conf_database_find(conf, "a");
 	REQUIRE(d && d->password);
 	CHECK_TEXT(d->password->bytes, "it's \"${b}\" $$");
-	CHECK_INT(d->port, 7432);
+	CHECK_INT(d->hosts[0].port, 7432);
 	CHECK_TEXT(d->user, "it's \"${b}\" $$ x");
 	CHECK_INT(conf_user_find(conf, "u")->pool_size, 7432);
 	CHECK_TEXT(conf->peers[0]->host, "h7432");
@@ -198,7 +198,7 @@ TEST(databases_of_a_whole_file)
 	CHECK(conf->databases[0] == d);
 	CHECK_TEXT(d->name, "app");
 	CHECK_TEXT(d->host, "db1,db2");
-	CHECK_INT(d->port, 5433);
+	CHECK_INT(d->hosts[0].port, 5433);
 	CHECK_TEXT(d->dbname, "prod");
 	CHECK_TEXT(d->user, "svc");
 	REQUIRE(d->password);
@@ -233,11 +233,11 @@ TEST(database_entry_inherits_unset_values)
 	d = conf_database_find(conf, "odd = name");
 	REQUIRE(d);
 	CHECK(!d->host && !d->dbname && !d->user && !d->password && !d->connect_query && !d->auth_query);
-	CHECK_INT(d->port, 5432);
+	CHECK_INT(d->hosts[0].port, 5432);
 	CHECK_INT(d->pool_size, CONF_UNSET);
 	CHECK_INT(d->server_lifetime, CONF_UNSET);
 	CHECK_INT(d->pool_mode, CONF_UNSET);
-	CHECK_INT(d->load_balance_hosts, BALANCE_ROUND_ROBIN);
+	CHECK_INT(d->load_balance_hosts, CONF_UNSET);
 	REQUIRE(conf->fallback);
 	CHECK_TEXT(conf->fallback->name, "*");
 	CHECK_TEXT(conf->fallback->host, "fallback");
@@ -381,7 +381,7 @@ TEST(last_of_repeated_settings_applies)
 	CHECK_INT(problems.count, 6);
 	CHECK_INT(conf->database_count, 2);
 	CHECK_TEXT(conf->databases[0]->host, "z");
-	CHECK_INT(conf->databases[0]->port, 2);
+	CHECK_INT(conf->databases[0]->hosts[0].port, 2);
 	CHECK_TEXT(conf->fallback->host, "g");
 	CHECK_INT(conf->users[0]->pool_size, 2);
 	CHECK_INT(conf->peer_count, 1);
@@ -714,7 +714,7 @@ TEST(a_thousand_databases)
 		d = conf_database_find(fresh, name);
 		REQUIRE(d);
 		CHECK(fresh->databases[i] == d);
-		CHECK_INT(d->port, 1 + i);
+		CHECK_INT(d->hosts[0].port, 1 + i);
 	}
 	conf_drop(&conf);
 	conf_drop(&fresh);

@@ -130,7 +130,7 @@ TEST(fallback_database_serves_a_removed_name)
 	CHECK_INT(c(1)->why, REASON_DATABASE_REMOVED);
 	fake_ask("app", "bob");
 	CHECK(database_find(fake.pools, "app")->automatic);
-	CHECK_INT(fake_pool("app", "bob")->database->conf->port, 5432);
+	CHECK_INT(fake_pool("app", "bob")->database->conf->hosts[0].port, 5432);
 	fake_end();
 }
 
