@@ -62,7 +62,7 @@ struct lookups;			/* auth/lookup.h */
 struct secrets;			/* backend/keys.h */
 struct successor;		/* cancel/predecessors.h */
 struct unknown;			/* auth/unknown.h */
-struct watchers;		/* watch/watch.h */
+struct watchers;		/* watch/watcher.h */
 
 /* The clients that a shutdown waits for, in ascending order of urgency. */
 enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW };

@@ -4,7 +4,7 @@
 #include "conn/world.h"
 
 /*
- * watch_files: notices that files of the configuration have changed. See watch.c.
+ * watch_files: notices that files of the configuration have changed. See watcher.c.
  */
 struct watch;
 

@@ -22,7 +22,7 @@
 #include "relay/release.h"
 #include "state/notify.h"
 #include "state/server_session.h"
-#include "watch/watch.h"
+#include "watch/watcher.h"
 
 #include <unistd.h>
 

@@ -31,7 +31,7 @@
 #include "pg/build.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
-#include "watch/watch.h"
+#include "watch/watcher.h"
 
 #include <stdio.h>
 

@@ -22,7 +22,7 @@
 #include "cancel/cancel.h"
 #include "pool/drain.h"
 #include "relay/release.h"
-#include "watch/watch.h"
+#include "watch/watcher.h"
 
 #include <stdio.h>
 #ifdef __GLIBC__

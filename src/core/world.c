@@ -25,7 +25,7 @@
 #include "relay/query_stats.h"
 #include "relay/release.h"
 #include "relay/relay.h"
-#include "watch/watch.h"
+#include "watch/watcher.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>

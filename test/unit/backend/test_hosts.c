@@ -221,6 +221,47 @@ TEST(changed_list)
 	end();
 }
 
+/* ---- addresses of a name ---- */
+
+static struct address addresses[20];
+
+static void set_address(int i)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "10.0.0.%d", i);
+	CHECK(address_from_ip(&addresses[i], text, 5432));
+	brief_address_of(&server->peer.remote, &addresses[i], 5432);
+}
+
+static bool note_address(int i, bool works)
+{
+	set_address(i);
+	return hosts_note_address(server, works);
+}
+
+/* Returns the last parts of these addresses, in the order of the dial. */
+static const char *ordered(int count)
+{
+	static struct address own[20];
+	static char seen[100];
+	size_t size = 0;
+
+	for (int i = 0; i < count; i++) {
+		set_address(i);
+		own[i] = addresses[i];
+	}
+	server->dial->addresses = own;
+	server->dial->address_count = count;
+	hosts_order_addresses(server);
+	server->dial->addresses = &server->dial->one;
+	server->dial->address_count = 1;
+	for (int i = 0; i < count; i++)
+		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%s%d", i ? " " : "",
+					 ((const uint8_t *)&own[i].u.v4.sin_addr)[3]);
+	return seen;
+}
+
 TEST(addresses_that_failed_come_last)
 {
 	begin(LIST("host=127.0.0.1", "disable"));

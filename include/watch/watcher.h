@@ -1,12 +1,12 @@
-#ifndef WATCH_WATCH_H
-#define WATCH_WATCH_H
+#ifndef WATCH_WATCHER_H
+#define WATCH_WATCHER_H
 
 #include "conn/world.h"
 #include "pool/host.h"
 
 /*
  * Watchers: a server connection to each host whose role some database asks for. Promise: a host is asked every host_check_period, and at once and
- * then every 50 ms while a primary is in doubt; a watcher counts for no limit and serves no client. See watch.c.
+ * then every 50 ms while a primary is in doubt; a watcher counts for no limit and serves no client. See watcher.c.
  */
 struct watchers;
 

@@ -8,7 +8,7 @@
  *
  * Invariant: host->watcher->server is in SERVER_LOGIN or SERVER_WATCHING, or NULL.
  */
-#include "watch/watch.h"
+#include "watch/watcher.h"
 
 #include "backend/dial.h"
 #include "base/log.h"
