@@ -35,7 +35,7 @@ struct sql_lexer {
 	const char *at, *end;
 	bool is_cut;			/* the text continues after `end` */
 	bool is_fragment;		/* `at` may be inside a string: see lex_next() */
-	bool is_uncertain;		/* a string does not end, or its end depends on standard_conforming_strings */
+	bool is_uncertain;		/* a string or comment does not end, or the end of a string depends on standard_conforming_strings */
 };
 
 /* Properties of bytes, as bits. */

@@ -123,7 +123,7 @@ struct lex_token lex_next(struct sql_lexer *l)
 		if (lex_is_blank(*l->at))
 			l->at++;
 		else if (lex_is_at(l, "--") || lex_is_at(l, "/*"))
-			skip_comment(l);
+			l->is_uncertain |= !skip_comment(l);
 		else if (!l->is_fragment || !lex_skip_tag(l))
 			break;
 	}
