@@ -46,7 +46,7 @@ trap 'exit 143' TERM HUP
 
 # ---- Packages
 
-BUILD_PACKAGES="gcc make autoconf automake pkg-config libc6-dev libevent-dev libssl-dev libc-ares-dev libidn-dev uthash-dev"
+BUILD_PACKAGES="gcc make autoconf automake pkg-config libc6-dev libevent-dev libssl-dev libc-ares-dev libidn-dev libjansson-dev uthash-dev"
 
 as_root() {
 	if [ "$(id -u)" = 0 ]; then

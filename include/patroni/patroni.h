@@ -1,0 +1,48 @@
+#ifndef PATRONI_PATRONI_H
+#define PATRONI_PATRONI_H
+
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The members of a cluster by the word of Patroni, with the holder of the leader lock. The lock does not prove that a promotion has ended, so the
+ * caller asks the server itself before it sends a write.
+ */
+#define PATRONI_MEMBERS_MOST 64
+#define PATRONI_NAME_SIZE 128		/* with the terminating NUL; a longer name is refused */
+#define PATRONI_HOST_SIZE 256
+#define PATRONI_WHY_SIZE 600		/* of the text that tells why an answer is refused */
+#define PATRONI_BODY_MOST (128 * 1024)	/* bytes of an answer */
+
+enum patroni_role { PATRONI_OTHER, PATRONI_LEADER, PATRONI_STANDBY_LEADER, PATRONI_REPLICA };
+struct patroni_member {
+	char name[PATRONI_NAME_SIZE];
+	char host[PATRONI_HOST_SIZE];	/* a name or an IP address; "": Patroni does not know the address of the server yet */
+	uint16_t port;			/* 5432 if Patroni gives a host only; 0 without a host */
+	enum patroni_role role;		/* PATRONI_REPLICA includes synchronous standbys */
+	bool is_running;		/* PostgreSQL runs, by the last report of the member */
+	bool no_load_balance;		/* the tag noloadbalance */
+	int64_t timeline;		/* 0: unknown */
+	int64_t lag;			/* bytes that the member has not received of the leader's last known position; -1: unknown */
+};
+struct patroni_view {
+	bool is_known;			/* false: the other members mean nothing */
+	usec_t asked_at;		/* clock_monotonic() before the question of this answer: its age counts from here */
+	bool is_paused;			/* maintenance mode: Patroni changes no roles */
+	bool has_switchover;		/* a switchover is scheduled */
+	int leader;			/* index of the member with the leader lock, which may be the leader of a standby cluster; -1: no member */
+	unsigned count;
+	struct patroni_member members[PATRONI_MEMBERS_MOST];	/* in the order of the answer */
+};
+
+/*
+ * Reads the body of an answer to GET /cluster (Patroni 3.0 to 4.1) into *view; view->asked_at is unchanged. False with a text in `why`: the answer is
+ * refused as a whole, and view->is_known is false. The answer is refused if it is not a JSON object, if a used value has an unexpected type,
+ * without members, if two members have the same name or address, or if there are two leaders.
+ */
+bool patroni_view_read(const char *text, size_t size, struct patroni_view *view, char *why, size_t why_size);
+
+#endif
