@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct event_base;
+struct dns;
+
 /*
  * The members of a cluster by the word of Patroni, with the holder of the leader lock. The lock does not prove that a promotion has ended, so the
  * caller asks the server itself before it sends a write.
@@ -44,5 +47,36 @@ struct patroni_view {
  * without members, if two members have the same name or address, or if there are two leaders.
  */
 bool patroni_view_read(const char *text, size_t size, struct patroni_view *view, char *why, size_t why_size);
+
+/*
+ * A source: a list of REST URLs of one cluster. One URL is asked once per period. If a URL gives no usable answer, the next URL is asked at
+ * once; the last URL with an answer is asked first. At most one question is in progress. Nothing in here logs.
+ *
+ * The view turns unknown when all URLs have failed twice; until then it is the last answer, with its age.
+ */
+struct patroni {
+	struct patroni_view view;	/* read-only for the caller */
+	char why[PATRONI_WHY_SIZE];	/* the last failure, with its URL: "Patroni at http://a:8008 cannot be reached"; "" after an answer */
+	usec_t period;			/* the caller may change it; it applies after the next question; at least 0.1 seconds are kept */
+	struct patroni_client *client;
+};
+struct patroni_config {
+	struct event_base *base;
+	struct dns *dns;
+	const char *urls;		/* as conf_url_next() reads them; copied */
+	usec_t period;
+	usec_t timeout;			/* of the whole answer of a URL, with the name's resolution; 0: 2 seconds */
+	/* Called from the event loop when the view has changed in more than asked_at and lag, and when `why` has changed. It must not call
+	   patroni_free(). */
+	void (*changed)(void *context, const struct patroni *source);
+	void *context;
+};
+/* Returns a source that asks its first question in the next turn of the event loop. NULL with a text in `why`: a URL is wrong, or no memory. */
+struct patroni *patroni_new(const struct patroni_config *config, char *why, size_t why_size);
+/* A host is in doubt: asks in the next turn of the event loop, but at least 0.1 seconds after the last question began. If a question is in progress,
+   another one follows, because its answer may be older than the doubt. */
+void patroni_ask_now(struct patroni *source);
+/* Ends the question in progress and frees everything. Sets *source to NULL; *source may be NULL. */
+void patroni_free(struct patroni **source);
 
 #endif

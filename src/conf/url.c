@@ -1,0 +1,82 @@
+/*
+ * URLs of RFC 3986, as far as the setting patroni needs them: a scheme, a host and a port. Whatever else a URL may have is refused, because ignoring
+ * it would ask a different question than the file says.
+ */
+#include "conf/url.h"
+
+#include "base/printable.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define SEPARATORS ", \t\r\n"
+#define SCHEME "http://"
+
+/* Writes the reason. Returns CONF_URL_BAD. */
+#define BAD(...) (snprintf(why, why_size, __VA_ARGS__), CONF_URL_BAD)
+
+/* Copies the host in front of the port, without the brackets of an IPv6 address. Returns the end of the host, or NULL. */
+static const char *copy_host(struct conf_url *url, const char *at)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	static const char address[] = "abcdefABCDEF0123456789.:";
+	bool has_brackets = *at == '[';
+	size_t length;
+
+	at += has_brackets;
+	length = strspn(at, has_brackets ? address : letters);
+	if (length == 0 || length >= sizeof(url->host) || (has_brackets && at[length] != ']'))
+		return NULL;
+	memcpy(url->host, at, length);
+	url->host[length] = '\0';
+	return at + length + has_brackets;
+}
+
+static enum conf_url_verdict read_url(const char *text, struct conf_url *url, char *why, size_t why_size)
+{
+	char shown[100];
+	const char *at;
+	int64_t port;
+
+	/* The text may have a password, so it is not shown. */
+	if (strchr(text, '@'))
+		return BAD("a URL has a user or a password: remove it, because GET /cluster needs none");
+	printable_text(text, shown, sizeof(shown));
+	if (strncasecmp(text, "https://", 8) == 0)
+		return BAD("\"%s\": https is not supported; write http://host:port", shown);
+	if (strncasecmp(text, SCHEME, strlen(SCHEME)) != 0)
+		return BAD("\"%s\" does not begin with http://; write http://host:port", shown);
+	at = copy_host(url, text + strlen(SCHEME));
+	if (!at)
+		return BAD("\"%s\" has no host name or address after http://; an IPv6 address is written in brackets", shown);
+	if (*at != ':')
+		return BAD("\"%s\" has no port after the host; Patroni's is usually 8008, as in http://%s:8008", shown, url->host);
+	/* A slash at the end is the same URL. */
+	snprintf(url->text, sizeof(url->text), "%.*s", (int)(strcspn(at + 1, "/")), at + 1);
+	if (at[1] < '0' || at[1] > '9' || !text_to_int64(url->text, &port) || port < 1 || port > UINT16_MAX)
+		return BAD("\"%s\" has no port from 1 to 65535 after the host", shown);
+	at += 1 + strlen(url->text);
+	if (*at && strcmp(at, "/") != 0)
+		return BAD("\"%s\" has a path; write http://host:port alone", shown);
+	url->port = (uint16_t)port;
+	snprintf(url->text, sizeof(url->text), strchr(url->host, ':') ? SCHEME "[%s]:%d" : SCHEME "%s:%d", url->host, url->port);
+	return CONF_URL_OK;
+}
+
+enum conf_url_verdict conf_url_next(const char **list, struct conf_url *url, char *why, size_t why_size)
+{
+	const char *at = *list ? *list + strspn(*list, SEPARATORS) : "";
+	size_t length = strcspn(at, SEPARATORS);
+	char text[512];
+
+	if (length == 0)
+		return CONF_URL_END;
+	*list = at + length;
+	if (length >= sizeof(text))
+		return BAD("a URL is longer than %zu bytes", sizeof(text) - 1);
+	memcpy(text, at, length);
+	text[length] = '\0';
+	return read_url(text, url, why, why_size);
+}
