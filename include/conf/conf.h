@@ -39,6 +39,7 @@ struct conf_database {
 	const char *read_functions;	/* list of names; may be NULL */
 	int read_your_writes;		/* or CONF_UNSET */
 	usec_t max_lag;			/* or CONF_UNSET */
+	const char *patroni;		/* list of URLs (conf/url.h); NULL: as in the settings */
 	int max_protocol_version, sslnegotiation, channel_binding, sslmode;	/* or CONF_UNSET */
 	const char *sslrootcert, *sslcert, *sslkey, *sslcrl;	/* NULL: as in the settings; see conf_server_tls() */
 	int require_auth;		/* list of methods (conf/settings.h), or CONF_UNSET */

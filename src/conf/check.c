@@ -10,6 +10,7 @@
 #include "conf/hba.h"
 #include "conf/host_list.h"
 #include "conf/settings.h"
+#include "conf/url.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -632,6 +633,7 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 	const struct checker checker = { conf, places, problems }, *c = &checker;
 	const struct conf_database *without_user = NULL;
 	const struct settings *s = &conf->settings;
+	char why[512];
 
 	/* after a SET only the file that the setting names */
 	for (const struct value_row *row = setting_table.rows; row < setting_table.rows + setting_table.count; row++)
@@ -647,6 +649,8 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 	if (s->unix_socket_dir && !fits_socket(s->unix_socket_dir, s->listen_port))
 		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64
 		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
+	if (s->patroni && conf_url_list_fault(s->patroni, why, sizeof(why)))
+		SAY(c, false, "patroni", "\"patroni\": %s", why);
 	if (conf->peer_count > 0 && s->peer_id == 0)
 		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
 	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)

@@ -4,6 +4,7 @@
 #include "conf/host_list.h"
 
 #include "base/text.h"
+#include "conf/url.h"
 
 #include <string.h>
 
@@ -104,7 +105,13 @@ bool hosts_make(struct conf_database *d, struct arena *arena)
 void hosts_check(const struct conf_database *d, bool has_roles, struct conf_problems *problems)
 {
 	unsigned ports = ports_read(d->port, NULL, 0);
+	char why[512];
 
+	if (d->patroni && conf_url_list_fault(d->patroni, why, sizeof(why)))
+		conf_problem_add(problems, false, d->file, d->line, "database \"%s\": \"patroni\": %s", d->name, why);
+	if (d->patroni && !has_roles)
+		conf_problem_add(problems, true, d->file, d->line,
+				 "database \"%s\": \"patroni\" has no effect without \"target_session_attrs\" or \"reads\"", d->name);
 	if (ports != 1 && ports != d->host_count)
 		conf_problem_add(problems, false, d->file, d->line,
 				 "database \"%s\": \"port\" has %u ports for %u hosts: write one port for all of them, or one for each", d->name, ports,

@@ -80,3 +80,29 @@ enum conf_url_verdict conf_url_next(const char **list, struct conf_url *url, cha
 	text[length] = '\0';
 	return read_url(text, url, why, why_size);
 }
+
+bool conf_url_list_fault(const char *list, char *why, size_t why_size)
+{
+	struct conf_url url, before;
+	enum conf_url_verdict verdict;
+	const char *at = list, *again;
+	unsigned count = 0;
+
+	while ((verdict = conf_url_next(&at, &url, why, why_size)) == CONF_URL_OK) {
+		again = list;
+		for (unsigned i = 0; i < count; i++) {
+			conf_url_next(&again, &before, why, why_size);
+			if (url.port != before.port || !text_equal_fold(url.host, before.host))
+				continue;
+			snprintf(why, why_size, "\"%s\" is in the list twice; remove one", url.text);
+			return true;
+		}
+		if (++count <= URL_MOST)
+			continue;
+		snprintf(why, why_size, "the list has more than %d URLs", URL_MOST);
+		return true;
+	}
+	if (verdict == CONF_URL_END && count == 0)
+		snprintf(why, why_size, "the list has no URL; write http://host:port");
+	return verdict == CONF_URL_BAD || count == 0;
+}

@@ -562,4 +562,22 @@ TEST(long_name_is_truncated)
 	CHECK_INT(strlen(found_in("SELECT f2345678901234567890123456789012345678901234567890123456789012345678901234567890(1)")), 64);
 }
 
+TEST(urls_of_patroni)
+{
+#define SHOP TRUST "[databases]\nshop = host=a target_session_attrs=primary "
+	CHECK(accepts("patroni = http://a:8008, http://[::1]:8008\n" SHOP "patroni=http://b:8008,http://c:8008\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(!accepts(TRUST "patroni = https://a:8008\n"));
+	CHECK_ERROR(3, "\"patroni\": \"https://a:8008\": https is not supported; write http://host:port");
+	CHECK(!accepts(TRUST "patroni = http://a:8008,http://a:8008\n"));
+	CHECK_ERROR(3, "\"http://a:8008\" is in the list twice");
+	CHECK(!accepts(SHOP "patroni=a:8008\n"));
+	CHECK_ERROR(4, "database \"shop\": \"patroni\": \"a:8008\" does not begin with http://");
+	CHECK(!accepts(SHOP "patroni=http://user:hunter2@a:8008\n"));
+	CHECK_ERROR(4, "has a user or a password: remove it");
+	CHECK(!strstr(problems.items[0].text, "hunter2"));
+	CHECK(accepts(TRUST "[databases]\nshop = host=a patroni=http://a:8008\n"));
+	CHECK_WARNING(4, "\"patroni\" has no effect without \"target_session_attrs\" or \"reads\"");
+}
+
 UNIT_MAIN

@@ -83,4 +83,27 @@ TEST(long_texts)
 	CHECK_TEXT(first("http://a,b:8008"), "\"http://a\" has no port after the host; Patroni's is usually 8008, as in http://a:8008");
 }
 
+static const char *fault(const char *list)
+{
+	*why = '\0';
+	CHECK(conf_url_list_fault(list, why, sizeof(why)) == (*why != '\0'));
+	return why;
+}
+
+TEST(faults_of_a_list)
+{
+	char many[1000] = "";
+
+	CHECK_PAIRS(fault,
+		    { "http://a:1", "" }, { "http://a:1, http://a:2,http://b:1", "" },
+		    { ",", "the list has no URL; write http://host:port" },
+		    { "http://a:1,b", "\"b\" does not begin with http://; write http://host:port" },
+		    { "http://a:1,http://b:1,HTTP://A:1/", "\"http://A:1\" is in the list twice; remove one" });
+	for (int i = 0; i < URL_MOST; i++)
+		sprintf(many + strlen(many), "http://a:%d ", i + 1);
+	CHECK_TEXT(fault(many), "");
+	strcat(many, "http://b:1");
+	CHECK_TEXT(fault(many), "the list has more than 16 URLs");
+}
+
 UNIT_MAIN
