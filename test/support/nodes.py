@@ -97,18 +97,9 @@ def send(number, *pids):
             os.kill(pid, number)
 
 
-def freeze(pid):
-    send(signal.SIGSTOP, pid)
-    until(lambda: _stat(pid)[0] in ("T", "", "Z", "X"), "process %d is stopped" % pid)
-
-
-def freeze_tree(pid):
-    """Stops a process and its children. Returns the children."""
-    freeze(pid)
-    found = children(pid)
-    for child in found:
-        freeze(child)
-    return found
+def freeze(*pids):
+    send(signal.SIGSTOP, *pids)
+    until(lambda: all(_stat(pid)[0] in ("T", "", "Z", "X") for pid in pids), "processes %s are stopped" % (pids,))
 
 
 # --- one server
@@ -249,7 +240,9 @@ class Cluster:
             return
         with open(os.path.join(node.data, "postmaster.pid"), encoding="ascii") as f:
             shared_memory = [line.split()[1] for line in f.read().splitlines()[6:7]]
-        family = [pid, *freeze_tree(pid)]
+        # the postmaster must not start new ones, and must not see that one is gone
+        freeze(pid)
+        family = [*children(pid), pid]
         send(signal.SIGKILL, *family)
         self._reap(node)
         until(lambda: all(map(is_gone, family)), "%s is dead" % node)
@@ -265,7 +258,8 @@ class Cluster:
 
     def pause(self, node):
         """SIGSTOP of the postmaster and all of its children: connections are accepted by the kernel, and nothing is answered."""
-        freeze_tree(node.pid)
+        freeze(node.pid)
+        freeze(*children(node.pid))
 
     def resume(self, node):
         """The end of pause() and freeze_replay()."""
