@@ -52,7 +52,8 @@ struct watchers {
 	struct event *timer;			/* pending while a primary is in doubt */
 };
 
-static struct watcher *watcher_of(const struct server *s) { return s->pooled.host ? s->pooled.host->watcher : NULL; }
+/* The pool of a watcher is at its host; a server that has ended is at no host any more. */
+static struct watcher *watcher_of(const struct server *s) { return s->pooled.pool->host->watcher; }
 
 /* ---- the answer ---- */
 
@@ -242,7 +243,7 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 {
 	struct watcher *watcher = watcher_of(s);
 	struct world *w = s->peer.world;
-	struct host *host = s->pooled.host;
+	struct host *host = s->pooled.pool->host;
 	bool is_refused = s->dial && why == REASON_SERVER_SAID && s->dial->refusal != SERVER_REFUSAL_AWAY;
 
 	if (!watcher || watcher->server != s)
