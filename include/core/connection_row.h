@@ -20,6 +20,7 @@ struct connection_row {
 	const char *pool_user;			/* the user of the pool: with the key user of a database not the user of the login */
 	const char *user, *database, *state, *replication;
 	const char *application, *close_reason, *task;	/* may be NULL */
+	const char *host, *target;		/* of the server; the role that a client asks for. May be NULL */
 	unsigned minor;				/* of the protocol: 3.minor */
 	unsigned prepared;			/* number of prepared statements */
 	unsigned pins;				/* PIN_ bits: why the client keeps its server */

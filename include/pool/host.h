@@ -3,6 +3,9 @@
 
 #include "pool/pool.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 /*
  * PostgreSQL hosts, which pools share, and their budget max_host_connections. Promise: no server is opened at a host whose budget is used up, and
  * pools with fewer servers come first.
@@ -23,19 +26,23 @@ struct host_evidence {
 	bool is_read_only;		/* default_transaction_read_only */
 };
 #define HOST_WHY 200			/* bytes of a reason in words */
+#define POSITION_TEXT 24
 
 struct host {
 	UT_hash_handle hh;		/* by key */
 	struct pools *pools;
 	int users;			/* references of places, servers, roles and pools */
 	int servers;			/* connections to it, without connections that carry cancel requests */
-	int sharers, waiting;		/* pools with servers or waiting for room; pools waiting for room. Valid after hosts_count() */
+	int sharers, waiting, used;	/* pools with servers or waiting for room; pools waiting for room; servers with a client. Valid after
+					   hosts_count() */
 	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
 	int port;
 	struct host_evidence evidence;	/* written by role.c */
 	bool is_fresh;			/* the evidence is not too old, and not in contradiction to other hosts; written by roles_decide() */
 	usec_t changed_at;		/* when the claim changed last */
 	uint64_t errors;		/* failed checks and connects */
+	uint64_t changes;		/* of the claim */
+	bool is_of_another;		/* the host belongs to another cluster; written by roles_decide() */
 	int role_users;			/* databases that ask for its role */
 	void *watcher;			/* of room watch; NULL: none */
 	char why[HOST_WHY];		/* the last event, in words */
@@ -48,6 +55,12 @@ struct host_place {
 	usec_t failed_at;		/* time of the last failed login of this pool; 0: it works, or was not tried */
 };
 
+/* Writes a position in the WAL as PostgreSQL does: 16/B374D848. Returns buf. */
+static inline const char *position_text(uint64_t position, char buf[POSITION_TEXT])
+{
+	snprintf(buf, POSITION_TEXT, "%" PRIX32 "/%" PRIX32, (uint32_t)(position >> 32), (uint32_t)position);
+	return buf;
+}
 /* Makes pool->places, in the order of the list of hosts, unless they exist. Returns them; NULL: no memory. */
 struct host_place *pool_places(struct pool *pool);
 /* Whether the host or this pool's login at it has failed within server_login_retry. */

@@ -7,6 +7,7 @@
  * The values that SHOW POOLS, DATABASES, USERS and STATS print, so that the caller needs none of the structs of room pool. Each
  * number is the effective value. Pointers are borrowed, and valid until a pool, user or database changes.
  */
+#define POOL_NOWHERE "(none)"		/* host of a pool whose clients wait for a host */
 struct pool_row {
 	const struct pool *pool;
 	const char *database, *user;
@@ -24,6 +25,7 @@ struct pool_row {
 	uint64_t notifications;			/* sent to listening clients */
 	uint64_t gone_cancels, gone_kept, state_asks, state_restores;	/* see struct pool */
 	const char *held_by;			/* the setting or condition that keeps the queue waiting; NULL: no queue */
+	const char *host, *role;		/* NULL: the pool is at no single host; a pool whose clients wait for a host has no role */
 	bool is_console;
 };
 
@@ -40,8 +42,12 @@ struct database_row {
 };
 
 struct host_row {
+	const struct host *host;
 	const char *name;			/* with the port */
+	const char *role;			/* NULL: no database asks for the role of the host */
+	const char *state, *why;		/* why: NULL: no event so far */
 	int servers, pools, waiting_pools;	/* pools: with servers, or waiting for room */
+	int used;				/* servers that serve a client */
 	int64_t max_servers;			/* 0: unlimited */
 	bool is_unreachable;			/* connecting has failed within server_login_retry */
 };

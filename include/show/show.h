@@ -23,7 +23,7 @@ struct show {
 	size_t pool_most;			/* ... and so many, fewer than to->most; NULL: all pools */
 };
 
-enum figure_kind { LABEL, INFO, GAUGE, COUNTER };
+enum figure_kind { LABEL, INFO, GAUGE, COUNTER, STATE };
 enum figure_unit { NONE, SECONDS, MICROSECONDS, BYTES };
 
 /* A column. */
@@ -33,10 +33,12 @@ struct figure {
 	uint64_t group;				/* one bit */
 	uint8_t kind, unit;			/* enum figure_kind, figure_unit */
 	const char *sentence;
-	/* Name in /metrics; METRIC_LABEL: a label of all metrics of the row, as is each LABEL; NULL: "pgweir_" and the names of item and column. */
+	/* Name in /metrics; METRIC_LABEL: a label of all metrics of the row, as is each LABEL; METRIC_LABEL_IF_SET: unless it is NULL; NULL: "pgweir_"
+	   and the names of item and column. */
 	const char *metric;
 };
 #define METRIC_LABEL ""
+#define METRIC_LABEL_IF_SET "?"
 
 struct show_item {
 	const char *name;

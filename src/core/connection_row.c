@@ -5,6 +5,8 @@
  */
 #include "core/connection_row.h"
 
+#include "conf/value.h"
+#include "pool/host.h"
 #include "state/session_state.h"
 #include "login/login.h"
 #include "prepared/prepared.h"
@@ -60,6 +62,13 @@ static void fill_pins(struct connection_row *row, const struct client *c)
 	row->idle = c->query_started == 0 && !c->in_transaction ? now - c->last_active : 0;
 }
 
+static const char *host_of_client(const struct pool_client *c)
+{
+	if (c->link && c->link->host)
+		return c->link->host->key;
+	return c->pool && c->pool->host && c->pool->host != c->pool->pools->nowhere ? c->pool->host->key : NULL;
+}
+
 static void fill_client(struct connection_row *row, const struct client *c)
 {
 	const struct peer *link = c->pooled.link ? &server_of(c->pooled.link)->peer : NULL;
@@ -89,6 +98,8 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.client = c,
 	};
 	row->link_pid = link ? server_of(c->pooled.link)->backend_pid : 0;
+	row->host = host_of_client(&c->pooled);
+	row->target = c->pooled.target != TARGET_ANY ? setting_word(WORDS_TARGET, c->pooled.target) : NULL;
 	fill_peer(row, &c->peer, c->params);
 	fill_pins(row, c);
 }
@@ -109,6 +120,7 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		.prepared = prepared_server_count(s),
 		.close_reason = why != REASON_NONE ? close_reason_rows[why].text : NULL,
 		.task = s->task ? s->task->name : NULL,
+		.host = s->pooled.host ? s->pooled.host->key : NULL,
 		.link_id = link ? link->id : 0,
 		.link_fd = link ? link->stream.fd : 0,
 		.in_state = s->peer.world->now - s->pooled.since,

@@ -387,7 +387,7 @@ void hosts_maintain(struct pools *pools)
 void hosts_count(const struct pools *pools)
 {
 	for (struct host *host = pools->hosts; host; host = host->hh.next)
-		host->sharers = host->waiting = 0;
+		host->sharers = host->waiting = host->used = 0;
 	LIST_EACH(node, &pools->all) {
 		const struct pool *pool = pool_at(node);
 		bool is_waiting = !list_is_empty(&pool->held_by_host);
@@ -395,6 +395,10 @@ void hosts_count(const struct pools *pools)
 		for (unsigned i = 0; i < pool->place_count && (is_waiting || pool->live > 0); i++) {
 			pool->places[i].host->sharers++;
 			pool->places[i].host->waiting += is_waiting;
+		}
+		LIST_EACH(at, &pool->servers[SERVER_ACTIVE]) {
+			if (server_at(at)->host)
+				server_at(at)->host->used++;
 		}
 	}
 }

@@ -190,6 +190,7 @@ static void set_claim(struct host *host, enum host_claim claim, const char *why,
 		return;
 	host->evidence.claim = claim;
 	host->changed_at = now;
+	host->changes++;
 	if (host->role_users > 0)
 		log_info("host %s: %s, was %s (%s)", host->key, claim_word(claim), claim_word(was), why);
 }
@@ -197,7 +198,7 @@ static void set_claim(struct host *host, enum host_claim claim, const char *why,
 void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now)
 {
 	struct host_evidence *e = &host->evidence;
-	char why[HOST_WHY];
+	char why[HOST_WHY], position[POSITION_TEXT];
 
 	if (evidence->at < e->at || evidence->claim == CLAIM_UNKNOWN)
 		return;
@@ -205,8 +206,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 	if (evidence->timeline > 0)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", timeline %" PRIu32, evidence->timeline);
 	if (evidence->position > 0)
-		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %" PRIX32 "/%" PRIX32, (uint32_t)(evidence->position >> 32),
-			 (uint32_t)evidence->position);
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %s", position_text(evidence->position, position));
 	if (e->claim != evidence->claim)
 		e->timeline = 0;
 	set_claim(host, evidence->claim, why, now);
@@ -336,6 +336,7 @@ static void set_fresh(struct roles *roles, usec_t now)
 		if (is_of_another && host->is_fresh)
 			log_warning("host %s belongs to another cluster: its system identifier is %" PRIu64 ", and not %" PRIu64
 				    " as for other hosts of database %s", host->key, host->evidence.system_id, system, roles->database->name);
+		host->is_of_another = is_of_another;
 		host->is_fresh = host->evidence.claim != CLAIM_UNKNOWN && now - host->evidence.at <= most && !is_of_another;
 	}
 }

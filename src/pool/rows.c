@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "pool/host.h"
 #include "pool/inside.h"
+#include "pool/role.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,7 +83,8 @@ static int compare_pools(const void *a, const void *b)
 	const struct pool *const *one = a, *const *other = b;
 	int order = strcmp((*one)->database->name, (*other)->database->name);
 
-	return order ? order : strcmp((*one)->user->name, (*other)->user->name);
+	order = order ? order : strcmp((*one)->user->name, (*other)->user->name);
+	return order ? order : strcmp((*one)->host ? (*one)->host->key : "", (*other)->host ? (*other)->host->key : "");
 }
 
 /* The setting or condition that keeps the clients of a pool waiting. */
@@ -94,6 +96,14 @@ const char *const pool_limit_names[POOL_LIMITS] = {
 };
 /* The queues: look-ups, queries and logins. */
 static const enum client_state queues[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
+
+/* The role of a host for clients of one database. */
+static const char *role_at(const struct roles *roles, const struct host *host)
+{
+	if (roles && roles->primary == host)
+		return "primary";
+	return roles && host->is_fresh && host->evidence.claim == CLAIM_STANDBY ? "standby" : "unknown";
+}
 
 /* The hosts' servers divided by the pools that use them, rounded up. hosts_count() was called. */
 static int64_t host_share_of(const struct pool *pool)
@@ -159,6 +169,10 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		.held_by = held_by,
 		.is_console = pool->database->is_console,
 	};
+	if (pool->host && pool->host != pool->pools->nowhere)
+		row->role = role_at(pool->database->roles, pool->host);
+	if (pool->host)
+		row->host = row->role ? pool->host->key : POOL_NOWHERE;
 }
 
 bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct pool_row *row), void *context)
@@ -169,9 +183,15 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 
 	if (!sorted)
 		return false;
-	LIST_EACH(node, &pools->all)
-		sorted[count++] = pool_at(node);
-	qsort(sorted, count, sizeof(*sorted), compare_pools);
+	LIST_EACH(node, &pools->all) {
+		const struct pool *pool = pool_at(node);
+
+		/* at many hosts a pool has only the connection that asks for the role of the host */
+		if (!pool->host || pool->live > 0 || pool_clients(pool) > 0)
+			sorted[count++] = pool;
+	}
+	if (count > 0)
+		qsort(sorted, count, sizeof(*sorted), compare_pools);
 	hosts_count(pools);
 	for (size_t i = 0; i < count; i++) {
 		pool_row_of(sorted[i], now, &row);
@@ -359,6 +379,35 @@ static int compare_hosts(const void *a, const void *b)
 	return strcmp((*one)->key, (*other)->key);
 }
 
+/* The role and the state of a host, over all databases that list it. */
+static void host_words(const struct host *host, usec_t now, struct host_row *row)
+{
+	bool is_doubtful = host->evidence.claim == CLAIM_UNKNOWN && !*host->why;
+
+	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
+		const struct roles *roles = d->roles;
+
+		for (unsigned i = 0; roles && i < roles->count; i++) {
+			if (roles->places[i].host != host)
+				continue;
+			if (!row->role || roles->primary == host)
+				row->role = role_at(roles, host);
+			is_doubtful |= roles->doubt_since > 0 && roles->primary == host;
+		}
+	}
+	if (!row->role)
+		row->state = row->is_unreachable ? "down" : "up";
+	else if (host->is_of_another)
+		row->state = "other cluster";
+	else if (is_doubtful)
+		row->state = "in doubt";
+	else if (host->evidence.claim == CLAIM_UNKNOWN)
+		row->state = "down";
+	else
+		row->state = now - host->evidence.at > roles_fresh_for(host->pools) ? "stale" : "up";
+	row->why = *host->why ? host->why : NULL;
+}
+
 bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct host_row *row), void *context)
 {
 	const struct host **sorted = mem_try((HASH_COUNT(pools->hosts) + 1) * sizeof(*sorted));
@@ -375,14 +424,17 @@ bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 	for (size_t i = 0; i < count; i++) {
 		const struct host *host = sorted[i];
 		struct host_row row = {
+			.host = host,
 			.name = host->key,
 			.servers = host->servers,
+			.used = host->used,
 			.pools = host->sharers,
 			.waiting_pools = host->waiting,
 			.max_servers = set->max_host_connections,
 			.is_unreachable = host->unreachable_since > 0 && now - host->unreachable_since < set->server_login_retry,
 		};
 
+		host_words(host, now, &row);
 		give(context, &row);
 	}
 	mem_free(sorted);

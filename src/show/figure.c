@@ -5,6 +5,7 @@
 
 #include "backend/server_info.h"
 #include "base/clock.h"
+#include "pool/host.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,6 +49,14 @@ static void pins_cell(struct result *r, unsigned pins)
 	char text[PIN_TEXT];
 
 	result_text(r, pins ? pins_text(pins, text) : NULL);
+}
+
+/* A position in the WAL, as PostgreSQL writes it; NULL: unknown. */
+static void position_cell(struct result *r, uint64_t position)
+{
+	char text[POSITION_TEXT];
+
+	result_text(r, position > 0 ? position_text(position, text) : NULL);
 }
 
 /* A size of a pool as text, empty if not set. */
@@ -146,6 +155,8 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define PINS(value) pins_cell(s->to, value)
 #define SIZE(value) size_cell(s->to, value)
 #define WAITS(value) wait_cell(s->to, value, s->world->now)
+#define KNOWN(value) ((value) > 0 ? NUMBER(value) : TEXT(NULL))
+#define POSITION(value) position_cell(s->to, value)
 #define CUT(value) cut_cell(s->to, value)
 #define LATENCY(which, percentile) latency_cell(s->to, row->pool, SHOWN_##which, offsetof(struct latency_figures, percentile))
 #define PARAMETER(name) result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)

@@ -2,8 +2,8 @@
  * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
  * is an object with an array for each of these. Four lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
  * `warnings`, the last lines of the log of level WARNING and above;
- * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns; with ?db= and
- * ?user= samples of a pool. /api/ lists the names.
+ * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns; with ?db=,
+ * ?user= and, if SHOW POOLS has a host for it, ?host= samples of a pool. /api/ lists the names.
  *
  * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user; of these connections &most=N gives the first N in
  * the order of their states. ?pools=database,user chooses columns of `pools`, and so for each SHOW.
@@ -18,6 +18,8 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "pool/host.h"
+#include "pool/rows.h"
 #include "show/show.h"
 
 #include <stdio.h>
@@ -192,15 +194,20 @@ static void write_warnings(struct bytes *out)
 
 /* ---- the last hour ---- */
 
-static struct pool *find_pool(struct pools *pools, const char *database, const char *user)
+/* Returns the pool of database and user, at the host that the request names as SHOW POOLS does; NULL: there is none. */
+static struct pool *find_pool(const struct connection *c, const char *database, const char *user)
 {
+	struct pools *pools = c->peer.world->pools;
 	const struct database *d = database_find(pools, database);
+	char host[HTTP_TEXT_MOST];
+	bool has_host = http_parameter(&c->request, "host", host, sizeof(host));
 
 	if (d)
 		LIST_EACH(node, &d->members) {
 			struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+			const char *at = pool->host == pools->nowhere ? POOL_NOWHERE : pool->host ? pool->host->key : "";
 
-			if (strcmp(pool->user->name, user) == 0 && !d->is_console)
+			if (strcmp(pool->user->name, user) == 0 && !d->is_console && strcmp(at, has_host ? host : "") == 0)
 				return pool;
 		}
 	return NULL;
@@ -215,7 +222,7 @@ static const struct history *history_asked(const struct connection *c)
 
 	if (!http_parameter(&c->request, "db", database, sizeof(database)) || !http_parameter(&c->request, "user", user, sizeof(user)))
 		return c->web->histories.all;
-	pool = find_pool(w->pools, database, user);
+	pool = find_pool(c, database, user);
 	return pool ? history_of_pool(w->pools, pool, w->now) : NULL;
 }
 
@@ -295,7 +302,7 @@ static bool write_rows(const struct connection *c, struct json_state *s, struct 
 	/* the first connections of a pool, in one part */
 	if (show.only_database && show.only_user && http_parameter(&c->request, "most", most, sizeof(most)) && text_to_int64(most, &limit) &&
 	    limit >= 0) {
-		show.pool = find_pool(c->peer.world->pools, database, user);
+		show.pool = find_pool(c, database, user);
 		show.pool_most = limit < ROWS_MOST ? (size_t)limit : ROWS_MOST;
 	}
 	if (!s->has_begun)

@@ -55,7 +55,8 @@ struct collection {
 	const struct show_item *item;
 	int64_t most;			/* rows; the others are added to `other` */
 	struct bytes labels;		/* of each row: the text between the braces, and a NUL */
-	struct bytes values;		/* of each row: int64_t for each column; NOTHING: NULL */
+	struct bytes values;		/* of each row: int64_t for each column; NOTHING: NULL; of a STATE: the offset in `words` */
+	struct bytes words;		/* each ends with a NUL */
 	size_t rows;
 	struct bytes label;		/* of the current row */
 	int64_t row[RESULT_COLUMNS], other[RESULT_COLUMNS];
@@ -70,9 +71,15 @@ struct metrics_state {
 	size_t source, column, line, label_at;	/* place of the next line; label_at: in collection.labels */
 };
 
+/* A label that only some rows have. */
+static bool is_optional(const struct figure *f)
+{
+	return f->metric && *f->metric == *METRIC_LABEL_IF_SET;
+}
+
 static bool is_label(const struct figure *f)
 {
-	return f->kind == LABEL || (f->metric && *f->metric == '\0');
+	return f->kind == LABEL || is_optional(f) || (f->metric && *f->metric == '\0');
 }
 
 /* A column x_us that follows a column x in seconds has its fraction. */
@@ -89,7 +96,7 @@ static bool is_metric(const struct show_item *item, size_t column)
 {
 	const struct figure *f = item->figures[column];
 
-	return (f->kind == GAUGE || f->kind == COUNTER) && !is_label(f) && !is_fraction(item, column);
+	return (f->kind == GAUGE || f->kind == COUNTER || f->kind == STATE) && !is_label(f) && !is_fraction(item, column);
 }
 
 /* ---- rows ---- */
@@ -128,6 +135,11 @@ static void add_text(struct result *r, const char *text, size_t size)
 	char *shown;
 
 	t->row[r->cell] = NOTHING;
+	if (t->item->figures[r->cell]->kind == STATE && text) {
+		t->row[r->cell] = (int64_t)bytes_size(&t->words);
+		bytes_append(&t->words, text, size);
+		bytes_append_u8(&t->words, 0);
+	}
 	if (!is_label(t->item->figures[r->cell]))
 		return;
 	shown = mem_try(printable_write(NULL, text, size) + 1);
@@ -139,7 +151,13 @@ static void add_text(struct result *r, const char *text, size_t size)
 
 static void add_null(struct result *r)
 {
-	add_text(r, "", 0);
+	struct collection *t = LIST_OBJECT(r, struct collection, result);
+	const struct figure *f = t->item->figures[r->cell];
+
+	if (f->kind == STATE || is_optional(f))
+		t->row[r->cell] = NOTHING;
+	else
+		add_text(r, "", 0);
 }
 
 static void add_number(struct result *r, int64_t value)
@@ -163,7 +181,7 @@ static void add_to_other(struct collection *t)
 		const struct figure *f = t->item->figures[i];
 		bool is_time = f->kind == GAUGE && (f->unit == SECONDS || f->unit == MICROSECONDS);
 
-		if (t->row[i] == NOTHING)
+		if (t->row[i] == NOTHING || f->kind == STATE)
 			continue;
 		if (!is_time)
 			t->other[i] += t->row[i];
@@ -205,6 +223,7 @@ static void collection_free(struct collection *t)
 	result_free(&t->result);
 	bytes_free(&t->labels);
 	bytes_free(&t->values);
+	bytes_free(&t->words);
 	bytes_free(&t->label);
 	*t = (struct collection){ .rows = 0 };
 }
@@ -218,8 +237,11 @@ static void keep_other(struct collection *t)
 		return;
 	begin_row(&t->result);
 	memcpy(t->row, t->other, sizeof(t->row));
+	for (size_t i = 0; i < t->result.column_count; i++)
+		if (t->item->figures[i]->kind == STATE)
+			t->row[i] = NOTHING;
 	for (t->result.cell = 0; t->result.cell < t->result.column_count; t->result.cell++)
-		if (is_label(t->item->figures[t->result.cell])) {
+		if (is_label(t->item->figures[t->result.cell]) && !is_optional(t->item->figures[t->result.cell])) {
 			append_label(t, "other", is_first ? strlen("other") : 0);
 			is_first = false;
 		}
@@ -311,6 +333,10 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 		bytes_append(out, metric, metric_size);
 		bytes_append_u8(out, '{');
 		bytes_append(out, label, label_size);
+		if (f->kind == STATE) {
+			bytes_append_format(out, ",%.*s=\"%s\"", (int)strcspn(f->column, ":"), f->column, (const char *)bytes_front(&t->words) + value);
+			value = 1;
+		}
 		bytes_append_u8(out, '}');
 		write_value(out, value, has_fraction || f->unit == MICROSECONDS);
 	}
@@ -402,7 +428,7 @@ static void write_part(struct connection *c)
 		if (s->source == 0 && !t->item)
 			write_first(c, s->is_open, out);
 		s->is_collected = collect(c, t, s->source);
-		out->failed |= t->labels.failed || t->values.failed || t->result.rows.failed;
+		out->failed |= t->labels.failed || t->values.failed || t->words.failed || t->result.rows.failed;
 		return;
 	}
 	if (strcmp(sources[s->source].show, "LISTS") == 0) {

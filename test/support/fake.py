@@ -44,7 +44,7 @@ class Session(Peer):
         self.key = os.urandom(4)
         self.startup = {}
         self.protocol = None            # the version that it was asked for
-        self.parameters = dict(REPORTED)
+        self.parameters = {**REPORTED, "in_hot_standby": fake.in_hot_standby}
         self.cancelled = False
         self.tls = False
         self.direct = False             # ... and there was no SSLRequest
@@ -179,6 +179,7 @@ class FakePostgres:
         self.password = password
         self.method = method
         self.minor = minor              # newest minor version of the protocol that it knows
+        self.in_hot_standby = "off"     # as it is reported at the login
         self.cancels = queue.Queue()
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
         self.started = []               # every Session whose start-up packet was read

@@ -230,6 +230,9 @@ class MiniBackend:
 
     def _do_select(self, sql):
         """Only set_config() is understood; anything else is returned as it is."""
+        if sql.startswith("pg_catalog.pg_is_in_recovery()"):
+            self.out += [m.data_row(*self.session.fake.evidence()), m.command_complete("SELECT 1")]
+            return
         pairs = SET_CONFIG.findall(sql)
         for name, value in pairs:
             self._set_parameter(name, value.replace("''", "'"))
@@ -434,7 +437,21 @@ class MiniBackend:
 
 
 def serve_mini(fake, byte_by_byte=False):
-    """Makes a FakePostgres answer every connection on its own."""
+    """
+    Makes a FakePostgres answer every connection on its own. fake.become(role) makes it a primary, which it is at first, or a standby, as its watcher
+    and logins see it.
+    """
+    fake.role, fake.timeline, fake.position, fake.system = "primary", 1, "0/5000000", "7000"
+
+    def evidence():
+        is_primary = fake.role == "primary"
+        return "f" if is_primary else "t", fake.position, "%08X%016X" % (fake.timeline, 5) if is_primary else None, "off", fake.system
+
+    def become(role, timeline=None):
+        fake.role, fake.timeline = role, timeline or fake.timeline
+        fake.in_hot_standby = "off" if role == "primary" else "on"
+
+    fake.evidence, fake.become = evidence, become
     fake.queries = []
     fake.statements = []
     fake.shapes = {}

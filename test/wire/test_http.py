@@ -22,6 +22,7 @@ from support import messages as m
 from support.live import ended_with
 from support.pgweir import private
 from support.ports import free_port
+from support.roles import Roles
 from support.scram import make_secret, secret_text
 from support.takeover import Replaced
 from support.until import DEADLINE, until
@@ -207,6 +208,31 @@ def test_metrics_of_pools_beyond_the_limit_are_summed(scene):
     clients = {labels: value for (name, labels), value in found.items() if name == "pgbouncer_pools_client_active_connections"}
     assert clients[("database", "other"), ("user", "")] == 3
     assert len(clients) == 3
+
+
+def test_metrics_of_hosts_with_roles(scene):
+    """Pools of one user at several hosts differ by the label host, and a role is a label of a series with the value 1."""
+    port = free_port()
+    stage = Roles(scene, http_listen_port=port)
+    writer, readers = stage.weir.client(), [stage.weir.client(database="reads") for _ in range(8)]
+    for client in [writer] + readers:
+        assert client.query("BEGIN").status == "T"
+    for number in range(3):
+        stage.wait_host(number, state="up")
+    answer = Http(port).ask("/metrics")
+    lines = [line.partition(" ")[0] for line in answer.text.splitlines() if not line.startswith("#")]
+    assert len(lines) == len(set(lines))
+    found = samples(answer.text)
+    name = "pgbouncer_pools_client_active_connections"
+    assert found[name, (("database", "p0"), ("host", stage.keys[0]), ("user", "app"))] == 1
+    assert (name, (("database", "p0"), ("user", "app"))) in found
+    assert sum(found[name, (("database", "reads"), ("host", key), ("user", "app"))] for key in stage.keys[1:]) == 8
+    roles = {labels for metric, labels in found if metric == "pgweir_hosts_role"}
+    assert roles == {(("host", key), ("role", "standby" if number else "primary")) for number, key in enumerate(stage.keys)}
+    assert found["pgweir_hosts_state", (("host", stage.keys[0]), ("state", "up"))] == 1
+    assert 0 <= found["pgweir_hosts_check_age_seconds", (("host", stage.keys[0]),)] < DEADLINE
+    done = subprocess.run(["promtool", "check", "metrics"], input=answer.text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_reasons_of_ended_connections_are_counted(scene):
