@@ -113,6 +113,8 @@ struct value_table;
 bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, bool *has_password,
 		struct conf_problems *problems);
 
+/* Returns the URLs of Patroni for the database; NULL: none. */
+const char *conf_patroni_of(const struct conf *conf, const struct conf_database *database);
 /* Whether clients of the database may ask for a role by the configuration. */
 bool conf_asks_for_roles(const struct conf *conf, const struct conf_database *database);
 

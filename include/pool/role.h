@@ -12,6 +12,7 @@
 struct role_place {
 	struct host *host;		/* a reference */
 	unsigned weight;
+	bool has_no_readers;		/* Patroni's tag noloadbalance */
 	uint8_t suits;			/* as pool->suits */
 };
 
@@ -29,7 +30,26 @@ struct roles {
 	bool is_due;			/* new evidence: roles_decide() is due */
 	unsigned next;			/* place at which round-robin continues */
 	char why[HOST_WHY];		/* why there is no primary */
+	/* Patroni's word: */
+	bool has_source;		/* the primary must be the leader by this word, too */
+	bool has_members;		/* the places are Patroni's members, because the configuration has no hosts */
+	usec_t source_at;		/* monotonic: before the question of the last answer; 0: no answer */
+	struct host *leader;		/* one of the places; NULL: none */
+	char source_why[HOST_WHY];	/* why there is no leader */
 };
+
+/* A member of a cluster. */
+struct role_member {
+	char key[272];			/* "host:port" */
+	bool has_no_readers;
+};
+/* The members of the cluster and its leader (an index; -1: none, and `why` says why), by an answer to a question that was sent at `at`. */
+void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at, usec_t now);
+/* The source does not answer: `why`. */
+void roles_note_silence(struct roles *roles, const char *why);
+/* Used by role_source.c. */
+void role_places_free(struct role_place *places, unsigned count);
+void roles_set_due(struct roles *roles);
 
 /* After a RELOAD: the clients of the database aim at the roles of the new configuration, and database->roles is made, renewed or freed. Hosts keep
    their state. False: no memory; the old list stays. */

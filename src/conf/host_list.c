@@ -58,9 +58,14 @@ static unsigned take_weight(const char *name, size_t *size)
 
 static bool asks(int target) { return target != CONF_UNSET && target != TARGET_ANY; }
 
+const char *conf_patroni_of(const struct conf *conf, const struct conf_database *d)
+{
+	return d->patroni ? d->patroni : conf->settings.patroni;
+}
+
 bool conf_asks_for_roles(const struct conf *conf, const struct conf_database *d)
 {
-	bool is_asked = asks(d->target_session_attrs) || d->reads != READS_OFF;
+	bool is_asked = asks(d->target_session_attrs) || d->reads != READS_OFF || (!d->host && conf_patroni_of(conf, d));
 
 	for (size_t i = 0; i < conf->user_count && !is_asked; i++)
 		is_asked = asks(conf->users[i]->target_session_attrs);

@@ -16,6 +16,7 @@
 #include "base/inline.h"
 #include "base/mem.h"
 #include "pool/inside.h"
+#include "pool/role.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -90,14 +91,17 @@ struct host *host_of(struct pools *pools, const struct conf_host *conf)
 struct host_place *pool_places(struct pool *pool)
 {
 	const struct conf_database *conf = pool->database->conf;
-	unsigned count = pool->host ? 1 : conf->host_count;
+	const struct roles *roles = pool->database->roles;
+	bool has_members = roles && roles->has_members;
+	unsigned count = pool->host ? 1 : has_members ? roles->count : conf->host_count;
 
 	if (pool->places && pool->place_count == count)
 		return pool->places;
 	pool_places_clear(pool);
 	pool->places = mem_try(count * sizeof(*pool->places));
 	for (; pool->places && pool->place_count < count; pool->place_count++) {
-		struct host *host = pool->host ? host_hold(pool->pools, pool->host->key) : host_of(pool->pools, &conf->hosts[pool->place_count]);
+		const char *key = pool->host ? pool->host->key : has_members ? roles->places[pool->place_count].host->key : NULL;
+		struct host *host = key ? host_hold(pool->pools, key) : host_of(pool->pools, &conf->hosts[pool->place_count]);
 
 		if (!host) {
 			pool_places_clear(pool);

@@ -34,7 +34,7 @@
 
 /* ---- the list of a database ---- */
 
-static void places_free(struct role_place *places, unsigned count)
+void role_places_free(struct role_place *places, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		places[i].host->role_users--;
@@ -50,11 +50,14 @@ static struct role_place *places_of(const struct database *database, unsigned *c
 	struct role_place *places = mem_try((conf->host_count + 1) * sizeof(*places));
 
 	*count = 0;
+	/* Patroni tells the hosts */
+	if (conf_patroni_of(database->pools->conf, conf) && !conf->host)
+		return places;
 	for (unsigned i = 0; places && i < conf->host_count; i++) {
 		struct host *host = host_of(database->pools, &conf->hosts[i]);
 
 		if (!host) {
-			places_free(places, *count);
+			role_places_free(places, *count);
 			return NULL;
 		}
 		host->role_users++;
@@ -67,13 +70,23 @@ static bool roles_renew(struct database *database, usec_t now)
 {
 	struct roles *roles = database->roles;
 	unsigned count;
-	/* made before the old places are freed, so that hosts in both lists keep their state */
-	struct role_place *places = places_of(database, &count);
-	bool has_primary = false;
+	bool has_primary = false, had_members = roles->has_members;
+	struct role_place *places;
 
+	roles->has_source = conf_patroni_of(database->pools->conf, database->conf) != NULL;
+	roles->has_members = roles->has_source && !database->conf->host;
+	/* the members stay until the next answer of Patroni */
+	if (had_members && roles->has_members) {
+		roles_decide(roles, now);
+		return true;
+	}
+	/* made before the old places are freed, so that hosts in both lists keep their state */
+	places = places_of(database, &count);
 	if (!places)
 		return false;
-	places_free(roles->places, roles->count);
+	roles->leader = NULL;
+	roles->source_at = 0;
+	role_places_free(roles->places, roles->count);
 	roles->places = places;
 	roles->count = count;
 	for (unsigned i = 0; i < count; i++)
@@ -136,7 +149,7 @@ void roles_free(struct database *database)
 		return;
 	database->roles = NULL;
 	set_plain(database);
-	places_free(roles->places, roles->count);
+	role_places_free(roles->places, roles->count);
 	if (roles->last)
 		host_drop(roles->last);
 	mem_free(roles);
@@ -163,19 +176,21 @@ static const char *claim_word(enum host_claim claim)
 	return claim == CLAIM_PRIMARY ? "primary" : claim == CLAIM_STANDBY ? "standby" : "unknown";
 }
 
+void roles_set_due(struct roles *roles)
+{
+	roles->database->pools->are_roles_due = true;
+	roles->is_due = true;
+	LIST_EACH(node, &roles->database->members)
+		pool_mark(LIST_OBJECT(node, struct pool, of_database));
+}
+
 /* The databases with this host decide at the end of the turn. */
 static void decide_later(const struct host *host)
 {
-	struct pools *pools = host->pools;
-
-	pools->are_roles_due = true;
-	for (struct database *database = pools->databases; database; database = database->hh.next) {
+	for (struct database *database = host->pools->databases; database; database = database->hh.next) {
 		for (unsigned i = 0; database->roles && i < database->roles->count; i++) {
-			if (database->roles->places[i].host != host)
-				continue;
-			database->roles->is_due = true;
-			LIST_EACH(node, &database->members)
-				pool_mark(LIST_OBJECT(node, struct pool, of_database));
+			if (database->roles->places[i].host == host)
+				roles_set_due(database->roles);
 		}
 	}
 }
@@ -290,12 +305,29 @@ static bool is_past(const struct roles *roles, const struct host *host, usec_t n
 	       !(last->is_fresh && last->evidence.claim == CLAIM_STANDBY) && now - roles->last_seen < AWAY_LONG;
 }
 
+/* Returns the leader by Patroni's word, if the host itself says that it is the primary; NULL: none, and roles->why says why. */
+static struct host *find_leader(struct roles *roles, usec_t now)
+{
+	struct host *leader = roles->leader;
+
+	if (roles->source_at == 0 || now - roles->source_at > roles_fresh_for(roles->database->pools) || !leader)
+		text_copy(roles->why, HOST_WHY, *roles->source_why ? roles->source_why : "Patroni has not answered yet");
+	else if (!leader->is_fresh || leader->evidence.claim != CLAIM_PRIMARY)
+		snprintf(roles->why, HOST_WHY, "Patroni's leader is %.80s, which is %s by its own word", leader->key,
+			 leader->is_fresh ? "a standby" : "unknown");
+	else
+		return leader;
+	return NULL;
+}
+
 /* Returns the host that is the primary by the evidence; NULL: none, and roles->why says why. */
 static struct host *find_primary(struct roles *roles, usec_t now)
 {
 	struct host *best = NULL, *rival = NULL;
 	unsigned standbys = 0;
 
+	if (roles->has_source)
+		return find_leader(roles, now);
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct host *host = roles->places[i].host;
 
@@ -344,11 +376,16 @@ static void set_fresh(struct roles *roles, usec_t now)
 /* Returns the bits of pool->suits for a host of the list. */
 static uint8_t suits_of(const struct roles *roles, const struct host *host)
 {
-	bool is_primary = host == roles->primary, is_standby = host->is_fresh && host->evidence.claim == CLAIM_STANDBY, has_standby = false;
+	bool is_primary = host == roles->primary, is_standby = false, has_standby = false;
 	unsigned suits = 0;
 
-	for (unsigned i = 0; i < roles->count; i++)
-		has_standby |= roles->places[i].host->is_fresh && roles->places[i].host->evidence.claim == CLAIM_STANDBY;
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct role_place *place = &roles->places[i];
+		bool serves_readers = place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers;
+
+		has_standby |= serves_readers;
+		is_standby |= serves_readers && place->host == host;
+	}
 	if (is_primary)
 		suits |= SUITS(TARGET_PRIMARY) | SUITS(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
 	if (is_standby)
@@ -363,8 +400,9 @@ static uint8_t pool_suits(const struct pool *pool)
 {
 	const struct roles *roles = pool->database->roles;
 
+	/* without members of Patroni there is no host to connect to */
 	if (!pool->host)
-		return SUITS(TARGET_ANY);
+		return roles && roles->has_members && roles->count == 0 ? 0 : SUITS(TARGET_ANY);
 	for (unsigned i = 0; roles && i < roles->count; i++) {
 		if (roles->places[i].host == pool->host)
 			return roles->places[i].suits;
@@ -489,6 +527,7 @@ void roles_tick(struct pools *pools, usec_t now)
 
 			is_due |= host->is_fresh && now - host->evidence.at > roles_fresh_for(pools);
 		}
+		is_due |= roles->has_source && roles->primary && now - roles->source_at > roles_fresh_for(pools);
 		if (is_due || roles->is_due || !roles->primary)
 			roles_decide(roles, now);
 	}
