@@ -126,6 +126,21 @@ static bool read_state(const json_t *member, unsigned index, struct patroni_memb
 	return true;
 }
 
+/* Notes the URL of the REST interface without its path. Another URL than http is not noted. */
+static void read_url(const json_t *member, struct patroni_member *m)
+{
+	static const char scheme[] = "http://";
+	const json_t *value = json_object_get(member, "api_url");
+	const char *text = json_is_string(value) ? json_string_value(value) : "";
+	size_t size = strlen(scheme);
+
+	if (strncmp(text, scheme, size) != 0)
+		return;
+	size += strcspn(text + size, "/");
+	if (size < sizeof(m->url))
+		memcpy(m->url, text, size);
+}
+
 static bool read_member(const json_t *member, unsigned index, struct patroni_member *m, char *why, size_t why_size)
 {
 	const json_t *role = json_object_get(member, "role");
@@ -138,6 +153,7 @@ static bool read_member(const json_t *member, unsigned index, struct patroni_mem
 	if (!json_is_string(role))
 		return REFUSE("role of member %u is not a text", index);
 	m->role = role_of(json_string_value(role));
+	read_url(member, m);
 	return read_address(member, index, m, why, why_size) && read_state(member, index, m, why, why_size);
 }
 

@@ -53,7 +53,7 @@ static struct database *database_new(struct pools *pools, const char *name, cons
 	list_init(&database->members);
 	list_init(&database->held);
 	HASH_ADD_KEYPTR(hh, pools->databases, database->name, strlen(database->name), database);
-	if (HASH_HAS(hh, database) && roles_reconfigure(database, now))
+	if (HASH_HAS(hh, database) && (conf == &pools->console || roles_reconfigure(database, now)))
 		return database;
 	if (HASH_HAS(hh, database))
 		HASH_DELETE(hh, pools->databases, database);

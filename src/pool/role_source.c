@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "pool/inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Whether the places are these members, in any order. */

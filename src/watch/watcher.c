@@ -16,6 +16,7 @@
 #include "pg/frame.h"
 #include "pool/role.h"
 #include "state/task.h"
+#include "watch/source.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
@@ -50,6 +51,7 @@ struct watcher {
 struct watchers {
 	struct world *world;
 	struct event *timer;			/* pending while a primary is in doubt */
+	struct source *sources;			/* Patroni */
 };
 
 /* The pool of a watcher is at its host; a server that has ended is at no host any more. */
@@ -341,6 +343,7 @@ void watchers_tick(struct watchers *watchers)
 		else if (host->watcher)
 			watcher_free(host);
 	}
+	sources_tick(&watchers->sources, w, is_doubtful);
 	if (is_doubtful && !event_pending(watchers->timer, EV_TIMEOUT, NULL))
 		event_add(watchers->timer, &soon);
 }
@@ -381,6 +384,7 @@ void watchers_free(struct watchers **place)
 		if (host->watcher)
 			watcher_free(host);
 	}
+	sources_free(&watchers->sources);
 	event_free(watchers->timer);
 	mem_free(watchers);
 	*place = NULL;
