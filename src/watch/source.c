@@ -111,14 +111,14 @@ static bool is_confirmed(const struct source *source, char *why, size_t why_size
 	if (silent < LEADER_SILENT)
 		silent = LEADER_SILENT;
 	if (!own || !own->is_known || source->world->now - own->asked_at > silent) {
-		snprintf(why, why_size, "the Patroni of the leader %.60s does not answer%s%.200s", leader->name,
+		snprintf(why, why_size, "the Patroni of the leader %.60s does not answer%s%.90s", leader->name,
 			 source->leader && *source->leader->why ? ": " : "", source->leader ? source->leader->why : "");
 		return false;
 	}
 	other = own->leader >= 0 ? own->members[own->leader].name : "nobody";
 	if (strcmp(other, leader->name) == 0)
 		return true;
-	snprintf(why, why_size, "the leader is %.60s, and %.60s by its own word", leader->name, other);
+	snprintf(why, why_size, "the leader is %.60s, and its own Patroni names %.60s", leader->name, other);
 	return false;
 }
 
