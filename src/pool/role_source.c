@@ -13,20 +13,34 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the places are these members, in any order. */
-static bool are_members(const struct roles *roles, const struct role_member *members, unsigned count)
+static bool is_member(const char *key, const struct role_member *members, unsigned count)
 {
-	if (roles->count != count)
-		return false;
 	for (unsigned i = 0; i < count; i++) {
-		bool is_here = false;
-
-		for (unsigned j = 0; j < roles->count; j++)
-			is_here |= strcmp(roles->places[j].host->key, members[i].key) == 0;
-		if (!is_here)
-			return false;
+		if (strcmp(members[i].key, key) == 0)
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* Whether the host stays although Patroni does not name it: members vanish from its answers while the store of the cluster is away. */
+static bool stays(const struct host *host, const struct role_member *members, unsigned count)
+{
+	return host->is_fresh || is_member(host->key, members, count);
+}
+
+/* Whether set_places() would change nothing. */
+static bool are_places(const struct roles *roles, const struct role_member *members, unsigned count)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct host *host = roles->places[i].host;
+
+		if (!stays(host, members, count))
+			return false;
+		found += is_member(host->key, members, count);
+	}
+	return found == count;
 }
 
 /* Pools without a host have all hosts of the list: their next servers are opened at the new members. */
@@ -43,29 +57,46 @@ static void renew_homes(const struct roles *roles)
 	}
 }
 
-/* Makes the members the places. Hosts in both keep their state. Without memory the old places stay. */
+/* Appends the host to the places, unless it is there. False: no memory. */
+static bool add_place(struct roles *roles, struct role_place *places, unsigned *count, const char *key)
+{
+	struct host *host;
+
+	for (unsigned i = 0; i < *count; i++) {
+		if (strcmp(places[i].host->key, key) == 0)
+			return true;
+	}
+	host = host_hold(roles->database->pools, key);
+	if (!host)
+		return false;
+	host->role_users++;
+	places[(*count)++] = (struct role_place){ .host = host, .weight = 1 };
+	return true;
+}
+
+/* Makes the members the places, with the hosts that stay. Hosts keep their state. Without memory the old places stay. */
 static void set_places(struct roles *roles, const struct role_member *members, unsigned count)
 {
-	struct role_place *places = mem_try((count + 1) * sizeof(*places));
+	struct role_place *places = mem_try((count + roles->count + 1) * sizeof(*places));
 	unsigned made = 0;
-	bool has_primary = false;
+	bool has_memory = places != NULL, has_primary = false;
 
-	for (; places && made < count; made++) {
-		struct host *host = host_hold(roles->database->pools, members[made].key);
-
-		if (!host) {
-			role_places_free(places, made);
-			return;
-		}
-		host->role_users++;
-		has_primary |= host == roles->primary;
-		places[made] = (struct role_place){ .host = host, .weight = 1 };
+	for (unsigned i = 0; has_memory && i < count; i++)
+		has_memory = add_place(roles, places, &made, members[i].key);
+	for (unsigned i = 0; has_memory && i < roles->count; i++) {
+		if (stays(roles->places[i].host, members, count))
+			has_memory = add_place(roles, places, &made, roles->places[i].host->key);
 	}
-	if (!places)
+	if (!has_memory) {
+		if (places)
+			role_places_free(places, made);
 		return;
+	}
+	for (unsigned i = 0; i < made; i++)
+		has_primary |= places[i].host == roles->primary;
 	role_places_free(roles->places, roles->count);
 	roles->places = places;
-	roles->count = count;
+	roles->count = made;
 	if (!has_primary)
 		roles->primary = NULL;
 	renew_homes(roles);
@@ -75,7 +106,7 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 {
 	struct host *was = roles->leader;
 
-	if (roles->has_members && !are_members(roles, members, count))
+	if (roles->has_members && !are_places(roles, members, count))
 		set_places(roles, members, count);
 	roles->leader = NULL;
 	text_copy(roles->source_why, HOST_WHY, why);

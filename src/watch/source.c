@@ -22,8 +22,8 @@
 
 #define LEADER_SILENT (3 * USEC)
 
-struct source {
-	struct source *next;
+struct role_source {
+	struct role_source *next;
 	struct world *world;
 	struct patroni *cluster;		/* asks the URLs of the configuration */
 	struct patroni *leader;			/* asks the Patroni of the leader; NULL: there is no leader, or no URL */
@@ -35,7 +35,7 @@ struct source {
 
 static void on_changed(void *context, const struct patroni *patroni);
 
-static struct patroni *ask(struct source *source, const char *urls)
+static struct patroni *ask(struct role_source *source, const char *urls)
 {
 	struct world *w = source->world;
 	struct patroni_config config = {
@@ -50,10 +50,10 @@ static struct patroni *ask(struct source *source, const char *urls)
 }
 
 /* Returns the source of these URLs, and creates it if needed; NULL: no memory. */
-static struct source *source_of(struct source **sources, struct world *w, const char *urls)
+static struct role_source *source_of(struct role_source **sources, struct world *w, const char *urls)
 {
 	size_t size = strlen(urls) + 1;
-	struct source *source;
+	struct role_source *source;
 
 	for (source = *sources; source; source = source->next) {
 		if (strcmp(source->urls, urls) == 0)
@@ -74,7 +74,7 @@ static struct source *source_of(struct source **sources, struct world *w, const 
 	return source;
 }
 
-static void source_free(struct source *source)
+static void source_free(struct role_source *source)
 {
 	patroni_free(&source->cluster);
 	patroni_free(&source->leader);
@@ -82,7 +82,7 @@ static void source_free(struct source *source)
 }
 
 /* Follows the leader with a question to its own Patroni. */
-static void follow_leader(struct source *source)
+static void follow_leader(struct role_source *source)
 {
 	const struct patroni_view *view = &source->cluster->view;
 	const char *url = view->is_known && view->leader >= 0 ? view->members[view->leader].url : "";
@@ -98,8 +98,8 @@ static void follow_leader(struct source *source)
 		source->leader_url[0] = '\0';
 }
 
-/* Whether the leader's own Patroni says that it is the leader. False: `why` says why not. */
-static bool is_confirmed(const struct source *source, char *why, size_t why_size)
+/* Asks whether the own Patroni of the leader says that it is the leader. False: `why` says why not. */
+static bool confirm_leader(const struct role_source *source, char *why, size_t why_size)
 {
 	const struct patroni_view *view = &source->cluster->view, *own = source->leader ? &source->leader->view : NULL;
 	const struct patroni_member *leader = &view->members[view->leader];
@@ -123,7 +123,7 @@ static bool is_confirmed(const struct source *source, char *why, size_t why_size
 }
 
 /* Passes the last answer on to a database. */
-static void pass_on(const struct source *source, struct roles *roles)
+static void pass_on(const struct role_source *source, struct roles *roles)
 {
 	const struct patroni_view *view = &source->cluster->view;
 	struct role_member members[PATRONI_MEMBERS_MOST];
@@ -142,7 +142,7 @@ static void pass_on(const struct source *source, struct roles *roles)
 			continue;
 		snprintf(members[count].key, sizeof(members[count].key), "%s:%u", m->host, m->port);
 		members[count].has_no_readers = m->no_load_balance;
-		if ((int)i == view->leader && is_confirmed(source, why, sizeof(why)))
+		if ((int)i == view->leader && confirm_leader(source, why, sizeof(why)))
 			leader = (int)count;
 		count++;
 	}
@@ -150,7 +150,7 @@ static void pass_on(const struct source *source, struct roles *roles)
 }
 
 /* The databases with this source get its answer. */
-static void pass_on_to_all(const struct source *source)
+static void pass_on_to_all(const struct role_source *source)
 {
 	const struct pools *pools = source->world->pools;
 
@@ -164,7 +164,7 @@ static void pass_on_to_all(const struct source *source)
 
 static void on_changed(void *context, const struct patroni *patroni)
 {
-	struct source *source = context;
+	struct role_source *source = context;
 
 	(void)patroni;
 	world_wake(source->world);
@@ -172,7 +172,7 @@ static void on_changed(void *context, const struct patroni *patroni)
 }
 
 /* Logs when the source stops and begins to answer. */
-static void log_change(struct source *source)
+static void log_change(struct role_source *source)
 {
 	bool fails = !source->cluster->view.is_known && *source->cluster->why;
 
@@ -185,19 +185,19 @@ static void log_change(struct source *source)
 	source->is_logged = fails;
 }
 
-void sources_tick(struct source **sources, struct world *w, bool is_doubtful)
+void sources_tick(struct role_source **sources, struct world *w, bool is_doubtful)
 {
-	for (struct source *source = *sources; source; source = source->next)
+	for (struct role_source *source = *sources; source; source = source->next)
 		source->is_named = false;
 	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
 		const char *urls = d->roles ? conf_patroni_of(w->conf, d->conf) : NULL;
-		struct source *source = urls ? source_of(sources, w, urls) : NULL;
+		struct role_source *source = urls ? source_of(sources, w, urls) : NULL;
 
 		if (source)
 			source->is_named = true;
 	}
-	for (struct source **place = sources; *place;) {
-		struct source *source = *place;
+	for (struct role_source **place = sources; *place;) {
+		struct role_source *source = *place;
 
 		if (!source->is_named) {
 			*place = source->next;
@@ -219,10 +219,10 @@ void sources_tick(struct source **sources, struct world *w, bool is_doubtful)
 	}
 }
 
-void sources_free(struct source **sources)
+void sources_free(struct role_source **sources)
 {
 	while (*sources) {
-		struct source *source = *sources;
+		struct role_source *source = *sources;
 
 		*sources = source->next;
 		source_free(source);

@@ -51,7 +51,7 @@ struct watcher {
 struct watchers {
 	struct world *world;
 	struct event *timer;			/* pending while a primary is in doubt */
-	struct source *sources;			/* Patroni */
+	struct role_source *sources;			/* Patroni */
 };
 
 /* The pool of a watcher is at its host; a server that has ended is at no host any more. */
@@ -344,7 +344,7 @@ void watchers_tick(struct watchers *watchers)
 			watcher_free(host);
 	}
 	sources_tick(&watchers->sources, w, is_doubtful);
-	if (is_doubtful && !event_pending(watchers->timer, EV_TIMEOUT, NULL))
+	if (is_doubtful)
 		event_add(watchers->timer, &soon);
 }
 
