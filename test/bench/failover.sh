@@ -16,15 +16,15 @@
 #	--detail	a second table, by kind of client, with the texts of the errors
 #	--quick		the events switchover and promote only
 #
-# Each way has all kinds of clients at once: pgbench -M simple, extended, prepared (an UPDATE and a SELECT outside a transaction, every 40 ms), the same
-# loop with psycopg, and pgbench with BEGIN and COMMIT. A client with an error connects again, as soon as a connection is possible.
+# Each way has all kinds of clients at once: pgbench -M simple, extended, prepared (an UPDATE and a SELECT outside a transaction, every 40 ms), the
+# same loop with psycopg, and pgbench with BEGIN and COMMIT. A client with an error connects again, as soon as a connection is possible.
 #
-# A cell: statements with an error outside + within transactions / the longest time of a client between two answers / the time without a primary, found
-# by asking each server every 10 ms / the difference / acknowledged writes that the new primary does not have, or has twice. The servers replicate
-# asynchronously: after kill -9, the last milliseconds of the old primary may be lost in any way. ">": a client still waited at the end.
+# A cell: statements with an error outside + within transactions / the longest time of a client between two answers / the time without a primary,
+# found by asking each server every 10 ms / the difference / acknowledged writes that the new primary does not have, or has twice. The servers
+# replicate asynchronously: after kill -9, the last milliseconds of the old primary may be lost in any way. ">": a client still waited at the end.
 #
-# A way that this pgweir does not know is skipped, with a line below the table. Times are for an idle machine: look at the load average. All is removed
-# at the end; ten minutes. $PGWEIR and $PGWEIR_PGBOUNCER name programs to be used instead of new ones.
+# A way that this pgweir does not know is skipped, with a line below the table. Times are for an idle machine: look at the load average. All is
+# removed at the end; ten minutes. $PGWEIR and $PGWEIR_PGBOUNCER name programs to be used instead of new ones.
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)

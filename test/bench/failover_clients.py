@@ -2,8 +2,8 @@
 Clients of failover.py: pgbench in several modes, and a loop with psycopg. Each client is a worker with a row of its own in the table `counters`. It
 increments the number in that row, so that acknowledged increments can be compared with the number afterwards.
 
-A client with an error connects again after 0.1 s, as soon as a connection is possible: one of the waiting clients tries every 20 ms. Statements with an
-error are counted, failed attempts to connect are not: they are a part of the pause.
+A client with an error connects again after 0.1 s, as soon as a connection is possible: one of the waiting clients tries every 20 ms. Statements with
+an error are counted, failed attempts to connect are not: they are a part of the pause.
 """
 import collections
 import dataclasses
@@ -27,13 +27,16 @@ STATEMENTS = ("UPDATE counters SET n = n + 1 WHERE worker = :worker", "SELECT n 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A group of clients. mode: of pgbench; empty: the loop with psycopg."""
+    """A group of clients. mode: of pgbench; empty: the loop with psycopg. text: a script without writes."""
     name: str
     mode: str = ""
     in_transaction: bool = False
+    text: str = ""
 
     @property
     def script(self):
+        if self.text:
+            return self.text
         statements = ("BEGIN", *STATEMENTS, "COMMIT") if self.in_transaction else STATEMENTS
         return "\\sleep %d ms\n" % (THINK * 1000) + "".join(line + ";\n" for line in statements)
 

@@ -170,3 +170,55 @@ class Chain(Program):
     def stop(self, number=signal.SIGTERM):
         self._front.stop(signal.SIGQUIT)
         self._proxy.stop()
+
+
+PGPOOL = """
+backend_clustering_mode = 'streaming_replication'
+listen_addresses = '127.0.0.1'
+port = {port}
+pcp_port = {pcp_port}
+socket_dir = '{directory}'
+pcp_socket_dir = '{directory}'
+pid_file_name = '{directory}/pid'
+logdir = '{directory}'
+enable_pool_hba = on
+pool_passwd = '{directory}/passwd'
+num_init_children = 64
+max_pool = 1
+load_balance_mode = on
+statement_level_load_balance = on
+read_only_function_list = 'served'
+sr_check_user = 'postgres'
+sr_check_period = 1
+health_check_user = 'postgres'
+health_check_period = 1
+health_check_timeout = 5
+health_check_max_retries = 0
+auto_failback = on
+auto_failback_interval = 1
+"""
+
+
+class Pgpool(Program):
+    """Pgpool-II in its mode for streaming replication. It chooses a server for each statement, which is its best balance."""
+    title = "Pgpool-II"
+
+    def __init__(self, directory, cluster, weights):
+        super().__init__(directory)
+        text = PGPOOL.format(port=self.port, pcp_port=free_port(), directory=directory)
+        for number, (node, weight) in enumerate(zip(cluster.nodes, weights)):
+            # auto_failback looks for the name in pg_stat_replication
+            text += "".join("backend_%s%d = '%s'\n" % (name, number, value) for name, value in {
+                "hostname": node.host, "port": node.port, "weight": weight, "flag": "ALLOW_TO_FAILOVER", "application_name": node.name}.items())
+        self.write("passwd", "%s:TEXT%s\n" % (USER, SECRET))
+        self.run(["/usr/sbin/pgpool", "-n", "-f", self.write("conf", text), "-a", self.write("hba", "host all all 127.0.0.1/32 scram-sha-256\n"),
+                  "-k", self.write("key", "")], death="INT")
+
+    def stop(self, number=signal.SIGINT):
+        super().stop(number)
+
+
+def weighted_target(cluster, weights, **more):
+    """A connect string of pgweir: the hosts with their weights."""
+    hosts = ",".join("%s*%d" % pair for pair in zip((node.host for node in cluster.nodes), weights))
+    return cluster.target(DATABASE, **more).replace("host=" + ",".join(node.host for node in cluster.nodes), "host=" + hosts)
