@@ -534,6 +534,9 @@ static int64_t pool_floor(const struct pool *pool)
 		return 0;
 	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
 		return 0;
+	/* the pools at the hosts are kept filled */
+	if (!pool->host && pool->database->roles)
+		return 0;
 	return size > 0 && least > size ? size : least;
 }
 

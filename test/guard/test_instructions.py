@@ -122,7 +122,7 @@ def test_rows_of_the_page(scene):
         columns = re.search('POOL_COLUMNS = "(.*)"', f.read()).group(1)
     pools, clients = "/api/pools?pools=" + columns, "/api/clients?db=db007&user=app&most=100"
     one, more = asked(scene, 100, pools), asked(scene, 100, pools, pools, pools)
-    assert (more - one) / 200 <= 7700, (more - one) / 200
+    assert (more - one) / 200 <= 8100, (more - one) / 200
     one, more = asked(scene, 100, clients), asked(scene, 100, clients, clients, clients)
     assert (more - one) / 2 <= 130000, (more - one) / 2
 
