@@ -20,6 +20,7 @@ enum console_state {
 struct server;
 struct prepared_client;
 struct client_session;
+struct retry;
 struct login;				/* data needed only during the login: auth/login_state.h */
 
 /* The names in the start-up packet. The first member of struct login; NULL before the packet has arrived. */
@@ -52,6 +53,7 @@ struct client {
 	const struct params *params;	/* the parameters of the client, as reported to it: a shared set (pg/params.h); NULL before its login */
 	struct client_session *session;	/* state of its session; NULL before its first link with keeps_state. See state/session_state.h */
 	struct prepared_client *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
+	struct retry *retry;		/* its unanswered request, if it asks for a role (relay/retry.h); NULL: it never had a server as such a client */
 	uint32_t collects;		/* size in bytes of a message that is larger than the read buffer and must be received completely; 0: none */
 	/* Facts about the current link. Written by link_begin(); independent of each other. */
 	bool shares_server;		/* the server is assigned for a transaction or statement only */

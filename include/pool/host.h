@@ -43,6 +43,11 @@ struct host {
 	uint64_t errors;		/* failed checks and connects */
 	uint64_t changes;		/* of the claim */
 	bool is_of_another;		/* the host belongs to another cluster; written by roles_decide() */
+	usec_t failed_at;		/* monotonic: last host_note_failure() */
+	usec_t accepted_at;		/* monotonic: when the last login that succeeded, of a watcher or a server that reports its role, began */
+	usec_t login_wanted;		/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login shows that the host does not
+					   shut down */
+	int held;			/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
 	int role_users;			/* databases that ask for its role */
 	void *watcher;			/* of room watch; NULL: none */
 	char why[HOST_WHY];		/* the last event, in words */

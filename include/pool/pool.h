@@ -140,6 +140,8 @@ struct pool {
 	struct latencies *latencies;		/* NULL: none yet */
 	uint64_t closes;			/* clients that have left after their login */
 	struct history *history;		/* of room web, freed with the pool; NULL: none */
+	uint64_t retries, retries_given_up;	/* requests that were taken back from servers, to be sent to other servers; ... whose clients got the first
+						   answer after all, because the host is still the primary */
 	uint64_t gone_cancels, gone_kept;	/* queries that client_gone has cancelled; servers that were kept after their client had left */
 	uint64_t state_asks, state_restores;	/* queries for the session state of servers; times that a server was set to the session state of
 						   its client */
@@ -183,6 +185,7 @@ struct pool_client {
 						   parameters come first */
 	bool counted : 1;			/* in database->clients and login_user->clients */
 	bool notified : 1;			/* query_wait_notify sent for this wait */
+	bool is_held : 1;			/* waits for the verdict on its last host (relay/retry.c), and no host suits it until then */
 	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
 	uint8_t target, own_target;		/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
 	uint8_t state;				/* enum client_state */
@@ -232,6 +235,10 @@ struct pool_ops {
 	void (*moved)(struct pool_client *client);
 	/* The pool ends, or its database does: frees pool->server_cache and sets it to NULL. May be called twice. */
 	void (*pool_end)(struct pool *pool);
+	/* There is new evidence about hosts, and the client waits with is_held. Clears is_held, or ends the client, unless the evidence proves nothing. */
+	void (*judge)(struct pool_client *client);
+	/* Hosts are in doubt: asks them at once. */
+	void (*ask_hosts)(struct pools *pools);
 	/* A client that keeps its server between transactions, and need not, gives it back. False: there is no such client. */
 	bool (*yield)(struct pool *pool);
 };
@@ -245,6 +252,7 @@ struct pools {
 	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to, hosts of servers, and hosts with roles */
 	struct host *nowhere;			/* the host of pools whose clients wait for a host; not in the table */
 	bool are_roles_due;			/* there is new evidence about hosts: see roles_decide_due() */
+	bool are_hosts_doubtful;		/* ... and hosts are to be asked: ops->ask_hosts */
 	uint64_t random;			/* for the choice of hosts */
 	struct list held;			/* pools that max_host_connections holds back, longest held first */
 	int shortages;				/* how many times a pool is on a list of held pools, and how many hosts exceed max_host_connections */

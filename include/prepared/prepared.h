@@ -209,7 +209,8 @@ void prepared_described(struct server *server, const struct pg_frame *frame);
 enum verdict prepared_sql_failed(struct server *server, struct client *client, const struct pg_frame *frame);
 /* Crosses off the local reply that is due and returns its size; *from points to static bytes. 0: none is due. */
 size_t prepared_local_reply(struct server *server, const void **from);
-/* The ledger of the server is lost: the results of all messages in flight are unknown. */
+/* The ledger of the server is lost: the results of all messages in flight are unknown. If the ledger is not lost, the server is about to end, and all
+   messages in flight count as skipped: its client has the statements that it had before. */
 void prepared_lose(struct server *server, struct client *client);
 /* A command changed definitions in the server's database (pg_tag_changes_meaning()): the next Parse of each text makes a new statement, because the
    same text may have other types now without an error. Clients keep the statements that they have, as on their own connections. Called after the

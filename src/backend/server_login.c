@@ -301,6 +301,8 @@ static void note_standby(struct server *s, const char *name, const char *value)
 	pg_build_parameter_status(&s->dial->welcome, name, value);
 	if (!host || host->role_users == 0)
 		return;
+	if (host->accepted_at < evidence.at)
+		host->accepted_at = evidence.at;
 	evidence.is_read_only = host->evidence.is_read_only;
 	host_note(host, &evidence, "login", s->peer.world->now);
 }

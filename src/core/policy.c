@@ -20,7 +20,9 @@
 #include "relay/duration.h"
 #include "relay/link.h"
 #include "relay/release.h"
+#include "relay/retry.h"
 #include "relay/relay.h"
+#include "watch/watcher.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -132,6 +134,19 @@ static void moved(struct pool_client *pc)
 	peer_come_again(&client_of(pc)->peer);
 }
 
+static void judge(struct pool_client *pc)
+{
+	retry_judge(client_of(pc));
+}
+
+static void ask_hosts(struct pools *pools)
+{
+	const struct world *w = pools->owner;
+
+	if (!pools->suspended)
+		watchers_tick(w->watchers);
+}
+
 static void pool_end(struct pool *pool)
 {
 	struct server_info *info = pool->server_cache;
@@ -153,5 +168,7 @@ const struct pool_ops policy_ops = {
 	.dial_cancel = cancel_dial,
 	.yield = yield,
 	.moved = moved,
+	.judge = judge,
+	.ask_hosts = ask_hosts,
 	.pool_end = pool_end,
 };

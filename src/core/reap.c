@@ -31,6 +31,7 @@
 #include "pg/build.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
+#include "relay/retry.h"
 #include "watch/watcher.h"
 
 #include <stdio.h>
@@ -145,6 +146,7 @@ static void reap_server(struct server *s)
 	if (c) {
 		/* The client ends too. It gets no error if the server has sent a fatal error already, or in the middle of a message. */
 		ASSERT(peer_is_ending(&c->peer));
+		c->peer.end_reason = (uint8_t)retry_loss(c, s, c->peer.end_reason);
 		c->error_sent |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
 		pool_unlink(&s->pooled, SERVER_DEAD, true, s->peer.world->now);
 	}
@@ -195,6 +197,12 @@ static void log_client(const struct client *c, enum close_reason why, const char
 		log_repeatable(LEVEL_WARNING, is_repeatable ? (int64_t)why : LOG_EVERY, "%s pooler error: %s", who, text);
 }
 
+/* Whether an established connection ends with the SQLSTATE of the reason; PgBouncer sends 08P01. */
+static bool keeps_sqlstate(enum close_reason why)
+{
+	return why == REASON_DRAIN || why == REASON_HOST_ROLE || why == REASON_HOST_LOST || why == REASON_TRANSACTION_LOST || why == REASON_OUTCOME_UNKNOWN;
+}
+
 /* Sends the client the error of its end. */
 static void say_why(struct client *c, enum close_reason why, const char *text)
 {
@@ -224,7 +232,9 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 	}
 	if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0])
 		sqlstate = info->failure.sqlstate;	/* the error of the server is passed on */
-	else if (why != REASON_DRAIN && (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE))
+	else if (why == REASON_LISTENER_LOST && c->pooled.target != TARGET_ANY)
+		sqlstate = "57P01";	/* its host is not the primary any more */
+	else if (!keeps_sqlstate(why) && (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE))
 		sqlstate = "08P01";
 	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, hint && *hint ? hint : NULL);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
@@ -245,6 +255,7 @@ static void free_client(struct client *c)
 	if (c->login)
 		bytes_wipe(&c->peer.held);	/* it may contain a password */
 	login_free(c);
+	retry_free(c);
 	client_address_leave(c);
 	prepared_client_free(c);
 	if (c->params)
@@ -274,12 +285,13 @@ static void reap_client(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
-	enum close_reason why = c->peer.end_reason;
+	enum close_reason why;
 	bool has_ended = c->peer.fate == PEER_ENDS, is_told;
 	char text[1024];
 
 	if (s && peer_is_ending(&s->peer))
 		reap_server(s);
+	why = c->peer.end_reason;
 	is_told = has_ended && may_be_told(c);
 	if (has_ended) {
 		w->pools->ended[why]++;

@@ -631,7 +631,7 @@ static void check_host(const struct host *host)
 			places += roles->places[i].host == host;
 		places += roles && roles->last == host;
 	}
-	places += host->watcher != NULL;
+	places += host->held + (host->watcher != NULL);
 	ASSERT(servers == host->servers && servers + places == host->users);
 }
 

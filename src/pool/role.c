@@ -250,6 +250,7 @@ void host_note_promotion(struct host *host, const char *standby, usec_t now)
 void host_note_failure(struct host *host, const char *why, usec_t now)
 {
 	host->errors++;
+	host->failed_at = now;
 	set_claim(host, CLAIM_UNKNOWN, why, now);
 	host_doubt(host, now);
 	decide_later(host);
@@ -272,6 +273,8 @@ void host_doubt(struct host *host, usec_t now)
 				roles->doubt_since = now;
 		}
 	}
+	host->pools->are_hosts_doubtful = true;
+	decide_later(host);
 }
 
 /* ---- the decision ---- */
@@ -440,6 +443,21 @@ static void move_waiting(const struct database *database, usec_t now)
 	}
 }
 
+/* Clients that wait for the verdict on their last host. */
+static void judge_held(const struct database *database)
+{
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		if (pool->host != pool->pools->nowhere)
+			continue;
+		LIST_EACH_SAFE(client, &pool->clients[CLIENT_WAITING]) {
+			if (client_at(client)->is_held)
+				pool->pools->ops->judge(client_at(client));
+		}
+	}
+}
+
 /* Sets what each place and each pool suits. Returns whether this has changed. */
 static bool set_suits(struct roles *roles)
 {
@@ -499,6 +517,7 @@ void roles_decide(struct roles *roles, usec_t now)
 		roles->changed_at = now;
 		log_change(roles);
 	}
+	judge_held(roles->database);
 	if (set_suits(roles) || primary != was)
 		move_waiting(roles->database, now);
 }
@@ -510,6 +529,9 @@ void roles_decide_due(struct pools *pools, usec_t now)
 		if (database->roles && database->roles->is_due)
 			roles_decide(database->roles, now);
 	}
+	if (pools->are_hosts_doubtful)
+		pools->ops->ask_hosts(pools);
+	pools->are_hosts_doubtful = false;
 }
 
 void roles_tick(struct pools *pools, usec_t now)
@@ -675,11 +697,11 @@ struct pool *pool_for_client(const struct pool_client *client, usec_t now)
 	struct pool *pool = client->pool, *found = NULL;
 	struct host *host;
 
-	if (suits(pool, client) || client->listens)
+	if ((suits(pool, client) && !client->is_held) || client->listens)
 		return pool;
 	if (client->target == TARGET_ANY)
 		return pool->home;
-	host = pool->database->roles ? choose(client) : NULL;
+	host = pool->database->roles && !client->is_held ? choose(client) : NULL;
 	if (host)
 		found = pool_at_host(pool, host, now);
 	return found ? found : pool_at_host(pool, pool->pools->nowhere, now);

@@ -108,6 +108,10 @@ void prepared_lose(struct server *s, struct client *c)
 {
 	if (s->prepared)
 		ops_skipped(s, c, s->prepared->op_count);
+	if (c && c->prepared) {
+		c->prepared->sql_waits = false;
+		c->prepared->awaited = 0;
+	}
 }
 
 /* ---- errors ---- */

@@ -24,6 +24,7 @@
 #include "pg/message.h"
 #include "relay/release.h"
 #include "relay/message.h"
+#include "relay/retry.h"
 #include "state/session_state.h"
 
 #include <stdio.h>
@@ -112,6 +113,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	enum verdict verdict = VERDICT_PASS;
 	bool retry_fast = false;		/* the next message may pass unread */
 	uint32_t looks = 0, looks_most = w->looks_each;
+	size_t from = 0;		/* where the messages for the server begin */
 
 	w->words_left = looks_most;
 	gather_begin(&g, c->pooled.link ? &server_of(c->pooled.link)->peer.stream : NULL);
@@ -144,6 +146,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			if (!take_without_server(c, buf + at, n - at, &used))
 				return (struct walk){ at, VERDICT_GONE };
 			at += used;
+			from = at;
 			if (at == n)
 				break;
 		}
@@ -163,6 +166,8 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 		if (c->pooled.link)
 			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
+	if (c->retry)
+		retry_keep(c, buf + from, at - from);
 	flush(c, &g);
 	relay_looked(w, looks, verdict == VERDICT_LATER);
 	c->pooled.pool->database->stats.total.received += at;
@@ -186,8 +191,13 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 		return walk_client_frames(c, buf, plain.used, n);
 	/* usually every message passes unread */
 	c->pooled.pool->database->stats.total.received += n;
-	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
+	if (c->retry)
+		retry_keep(c, buf, n);
+	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n)) {
 		plain.verdict = VERDICT_BROKEN;
+		if (c->retry)
+			c->retry->is_unsent = c->retry->sent_at != 0;
+	}
 	return plain;
 }
 

@@ -29,6 +29,7 @@
 #include "relay/duration.h"
 #include "relay/message.h"
 #include "relay/release.h"
+#include "relay/retry.h"
 #include "state/notify.h"
 #include "state/server_session.h"
 #include "state/session_state.h"
@@ -576,10 +577,8 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 	return (struct walk){ 0, VERDICT_GONE };
 }
 
-/* Walks n bytes. VERDICT_PASS, VERDICT_LATER, VERDICT_WAIT (a ReadyForQuery is held back) or VERDICT_GONE. */
-static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
+static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
-	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
 
 	if (at < n || (s->prepared && ledger_local_reply_is_due(&s->ledger)))
@@ -589,6 +588,35 @@ static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *bu
 	if (!stream_write_bytes(&c->peer.stream, buf, n))
 		client_end(c, REASON_CLIENT_EOF, NULL);
 	return (struct walk){ n, VERDICT_PASS };
+}
+
+/* walk_answer() for a client whose request may be sent to another server. */
+static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+{
+	const uint64_t *sent = &s->pooled.pool->database->stats.total.sent, before = *sent;
+	enum retry_verdict verdict = RETRY_PASS;
+	struct walk walk;
+
+	if (c->retry->is_first && s->peer.passing == 0)
+		verdict = retry_look(s, buf, n);
+	if (verdict != RETRY_PASS)
+		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
+	walk = walk_answer(s, c, buf, n);
+	if (walk.verdict == VERDICT_GONE || peer_is_stopped(&c->peer))
+		return walk;
+	if (*sent != before)
+		c->retry->is_first = false;
+	if (ledger_depth(&s->ledger) == 0 && !s->ledger.open)
+		retry_answered(c);
+	return walk;
+}
+
+/* Walks n bytes. VERDICT_PASS, VERDICT_LATER, VERDICT_WAIT (a ReadyForQuery is held back) or VERDICT_GONE. */
+static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	return c && c->retry ? walk_of_retry(s, c, buf, n) : walk_answer(s, c, buf, n);
 }
 
 /* Acts on the messages of a walk. False: the server is not read further now. */
@@ -635,6 +663,21 @@ static NEVER_INLINE void stop_at(struct server *s, enum verdict verdict)
 		peer_come_again(&s->peer);
 }
 
+/* The connection is lost, after `held` bytes in the read buffer that were held. */
+static NEVER_INLINE void end_lost(struct server *s, size_t held)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	/* the beginning of an answer, of which nothing more will come */
+	if (held > 0 && c && c->retry && c->retry->is_first) {
+		c->retry->is_first = false;
+		if (walk_server(s, s->peer.world->buffer, held).verdict == VERDICT_GONE)
+			return;
+	}
+	if (!retry_lost(s))
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+}
+
 /* Takes the held bytes and one read. True: there may be more. */
 static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 {
@@ -652,7 +695,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
-			server_end(s, REASON_SERVER_CRASHED, NULL);
+			end_lost(s, held);
 			return false;
 		}
 		n += (size_t)r;

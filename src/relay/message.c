@@ -21,6 +21,7 @@
 #include "relay/link.h"
 #include "relay/relay.h"
 #include "relay/release.h"
+#include "relay/retry.h"
 #include "state/server_session.h"
 #include "state/notify.h"
 #include "state/session_functions.h"
@@ -120,6 +121,8 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 			return false;
 		}
 		c->pooled.pool->database->stats.total.sent += used;
+		if (c->retry)
+			c->retry->is_first = false;
 	}
 	return true;
 }

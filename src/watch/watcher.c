@@ -179,6 +179,7 @@ void watch_begin(struct server *s)
 {
 	struct watcher *watcher = watcher_of(s);
 
+	s->pooled.pool->host->accepted_at = s->pooled.since;
 	pool_server_become(&s->pooled, SERVER_WATCHING, s->peer.world->now);
 	if (!watcher || watcher->server != s) {
 		server_end(s, REASON_WATCH_OVER, NULL);
@@ -319,6 +320,12 @@ static bool visit(struct world *w, struct host *host)
 		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
 	else if (s && (s->dial || s->task) && w->now - watcher->tried_at >= silent)
 		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
+	/* the connection may be older than the beginning of a shutdown */
+	if (s && s->pooled.state == SERVER_WATCHING && host->login_wanted > host->accepted_at && !peer_is_ending(&s->peer)) {
+		server_end(s, REASON_WATCH_OVER, NULL);
+		watcher->server = s = NULL;
+		watcher->tried_at = 0;
+	}
 	if (doubt > 0 && period > DOUBT_PERIOD)
 		period = DOUBT_PERIOD;
 	if (w->now - watcher->tried_at < period && !(doubt > watcher->tried_at))

@@ -13,10 +13,12 @@ import pytest
 
 from support import messages as m
 from support import scram
+from support.failover import TERMINATED, pair, primaries
 from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
 from support.nameserver import write_resolv_conf
 from support.ports import free_port, full_listener
 from support.rekey import change_keys
+from support.scenes import asked
 from support.until import until
 
 REASONS = {}
@@ -740,6 +742,69 @@ def _idle_dirty(stage):
     fake = stage.scene.fake()
     stage.open({"p0": fake}).client()
     fake.accept().send(m.data_row("whose is this?"))
+
+
+# --- hosts with roles: played servers
+
+def open_pair(stage, text="BEGIN", **settings):
+    """A client and its server, which has answered this text."""
+    first, second = pair(stage.scene)
+    stage.weir = primaries(stage.scene, (first, second), **settings)
+    client, server = asked(first.fake, stage.weir, text)
+    server.complete(text, "T" if text == "BEGIN" else "I")
+    client.result()
+    return first, second, client, server
+
+
+@reason("TRANSACTION_LOST", sqlstate="57P01")
+def _transaction_lost(stage):
+    first, _, client, server = open_pair(stage)
+    first.goes()
+    server.close()
+    return client
+
+
+@reason("OUTCOME_UNKNOWN", sqlstate="08007")
+def _outcome_unknown(stage):
+    first, _, client, server = open_pair(stage)
+    client.send(m.query("COMMIT"))
+    server.expect_query("COMMIT")
+    first.goes()
+    server.close()
+    return client
+
+
+@reason("HOST_LOST", sqlstate="57P01")
+def _host_lost(stage):
+    first, _, client, server = open_pair(stage, "SELECT 1", pool_mode="session")
+    first.goes()
+    server.close()
+    return client
+
+
+@reason("HOST_ROLE", sqlstate="57P01")
+def _host_role(stage):
+    first, second, client, _ = open_pair(stage, "SELECT 1", pool_mode="session")
+    first.becomes("standby")
+    second.becomes("primary", 2)
+    return client
+
+
+@reason("WATCH_OVER")
+def _watch_over(stage):
+    """A backend is terminated: pgweir asks for the role on a new connection."""
+    _, _, client, server = open_pair(stage, "SELECT 1")
+    client.send(m.query("SELECT 2"))
+    server.expect_query("SELECT 2")
+    server.send(TERMINATED)
+
+
+@reason("WATCH_FAILED", "the role of the host cannot be read: .+")
+def _watch_failed(stage):
+    first, second = pair(stage.scene)
+    first.timeline = -1
+    stage.weir = primaries(stage.scene, (first, second))
+    stage.start()
 
 
 @reason("TOO_MANY_SERVERS")

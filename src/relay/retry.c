@@ -1,0 +1,459 @@
+/*
+ * Requests that are sent to another server, because their server was not the primary any more, or was shutting down.
+ *
+ * The bytes of a request are kept until its answer: one Query, or the messages of a batch. If the answer shows that the host has lost its role, the
+ * answer is held back, the server ends, and the bytes become the next input of the client, which waits (pooled.is_held) until evidence that was asked
+ * after the answer decides: if the host is still the primary, the client gets the answer; otherwise the request is sent to the next primary.
+ *
+ *	25006, or 0A000 of recovery	nothing was executed: a standby cannot write. Only as the whole answer to one request outside a transaction
+ *	FATAL 57P01			the statement was rolled back, see below. Only for a request outside a transaction that consists of statements
+ *					that cannot commit by themselves, and of which no statement is complete (retry_on_shutdown)
+ *	connection lost			only if nothing of the request can have arrived at the server
+ *
+ * Why a FATAL 57P01 without a CommandComplete before it means that nothing was committed: only ProcessInterrupts() raises it, for ProcDiePending.
+ * CommitTransaction() holds interrupts from before the commit record until all of its work is done, and exec_simple_query() writes CommandComplete after
+ * it without a check for interrupts between; in the extended protocol the commit belongs to Sync, after the CommandComplete of each Execute. So the
+ * error comes before the commit (deferred triggers and constraints run before it too), and the transaction is aborted. While a commit waits for
+ * synchronous standbys, interrupts are held; SyncRepWaitForLSN() answers a shutdown with a WARNING, which is a notice with 57P01, and ends the
+ * connection without an error. CALL, DO and COMMIT PREPARED can commit before the error, and are not sent again; a function cannot commit.
+ * A host that shuts down refuses logins before it ends the first backend: so a login that began after the error, and succeeds, proves that an
+ * administrator has terminated this backend only.
+ *
+ * Invariant: a request is in client->retry only while its server owes an answer, and is_first only while the client has no byte of the answer.
+ */
+#include "relay/retry.h"
+
+#include "base/text.h"
+#include "pg/build.h"
+#include "pg/message.h"
+#include "pg/sql_lex.h"
+#include "pool/role.h"
+#include "prepared/prepared.h"
+#include "prepared/statements.h"
+
+#include <string.h>
+
+#define SPARE 512			/* bytes of memory that stay for the next request */
+
+/* ---- the request ---- */
+
+static void forget_host(struct retry *r)
+{
+	if (r->host) {
+		r->host->held--;
+		host_drop(r->host);
+	}
+	r->host = NULL;
+	bytes_free(&r->answer);
+}
+
+static void forget_request(struct retry *r)
+{
+	if (r->request.capacity > SPARE)
+		bytes_free(&r->request);
+	else
+		bytes_consume(&r->request, bytes_size(&r->request));
+	r->is_cut = r->is_unsent = false;
+	r->sent_at = 0;
+}
+
+void retry_begin(struct client *c)
+{
+	struct retry *r = c->retry;
+
+	if (!r)
+		r = c->retry = mem_try(sizeof(*r));
+	if (!r)
+		return;
+	forget_host(r);
+	forget_request(r);
+	r->is_first = c->shares_server;
+}
+
+void retry_answered(struct client *c)
+{
+	const struct server *s = server_of(c->pooled.link);
+
+	forget_request(c->retry);
+	c->retry->is_first = c->shares_server && s->status == 'I' && !s->session.doubts;
+}
+
+void retry_keep(struct client *c, const uint8_t *at, size_t n)
+{
+	struct retry *r = c->retry;
+
+	if (!c->pooled.link || n == 0)
+		return;
+	r->sent_at = bytes_size(&r->request) == 0 && !r->is_cut ? c->peer.world->now : 0;
+	if (!r->is_cut && bytes_size(&r->request) + n <= RETRY_MOST)
+		bytes_append(&r->request, at, n);
+	else
+		r->is_cut = true;
+	r->is_cut |= r->request.failed;
+	if (r->is_cut)
+		bytes_free(&r->request);
+}
+
+void retry_free(struct client *c)
+{
+	if (!c->retry)
+		return;
+	forget_host(c->retry);
+	bytes_free(&c->retry->request);
+	mem_free(c->retry);
+	c->retry = NULL;
+}
+
+/* ---- its statements ---- */
+
+static bool is_one_of(const struct lex_token *t, const char *const *words)
+{
+	for (; *words; words++) {
+		if (lex_is(t, *words))
+			return true;
+	}
+	return false;
+}
+
+/* The text is one statement that commits only with its transaction. `size` includes the NUL. */
+static bool is_repeatable(const uint8_t *text, size_t size)
+{
+	static const char *const words[] = {
+		"select", "insert", "update", "delete", "merge", "with", "values", "table", "begin", "start", NULL
+	};
+	struct sql_lexer lexer = lex_begin(text, size);
+	struct lex_token t = lex_next(&lexer);
+
+	while (lex_is_mark(&t, '('))
+		t = lex_next(&lexer);
+	if (!is_one_of(&t, words))
+		return false;
+	while (t.kind != LEX_END && !lex_is_mark(&t, ';'))
+		t = lex_next(&lexer);
+	while (lex_is_mark(&t, ';'))
+		t = lex_next(&lexer);
+	return t.kind == LEX_END && !lexer.is_cut && !lexer.is_uncertain;
+}
+
+/* A statement of the text may commit a transaction. Words in strings count, too. */
+static bool may_commit(const uint8_t *text, size_t size)
+{
+	static const char *const words[] = { "commit", "end", "prepare", NULL };
+	struct sql_lexer lexer = lex_begin(text, size);
+	bool begins = true;
+
+	for (struct lex_token t = lex_next(&lexer); t.kind != LEX_END; t = lex_next(&lexer)) {
+		if (begins && is_one_of(&t, words))
+			return true;
+		begins = lex_is_mark(&t, ';');
+	}
+	return lexer.is_uncertain || lexer.is_cut;
+}
+
+typedef bool test_of_text(const uint8_t *text, size_t size);
+
+/* Tests the text of the statement that a Bind names. `missing`: the result if the text is unknown. */
+static bool test_bound(const struct client *c, const struct pg_frame *f, test_of_text *test, bool missing)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	const struct prepared_client *pc = c->shares_names ? c->prepared : NULL;
+	const char *name = (pg_read_string(&body), pg_read_string(&body));
+	const struct prepared_name *n;
+	const struct statement *st;
+
+	if (body.bad || !pc)
+		return missing;
+	if (!*name)
+		return pc->has_text ? test(bytes_front(&pc->text), bytes_size(&pc->text)) : missing;
+	n = name_find(pc, name, strlen(name) + 1);
+	st = n && n->sent ? n->sent : n ? n->confirmed : NULL;
+	return st ? test(st->body, st->size) : missing;
+}
+
+/* Tests the text of the statement in this message; `other` for a message without one. */
+static bool test_frame(const struct client *c, const struct pg_frame *f, test_of_text *test, bool other, bool missing)
+{
+	const uint8_t *nul;
+
+	switch (f->type) {
+	case PGC_QUERY:
+		return test(f->body, f->size);
+	case PGC_PARSE:
+		nul = memchr(f->body, 0, f->size);
+		return nul ? test(nul + 1, f->size - (size_t)(nul + 1 - f->body)) : missing;
+	case PGC_BIND:
+		return test_bound(c, f, test, missing);
+	default:
+		return other;
+	}
+}
+
+/* No statement of the request can commit by itself. */
+static bool cannot_commit_alone(const struct client *c)
+{
+	struct pg_frames all = pg_frames_of(&c->retry->request);
+	enum pg_verdict read;
+	struct pg_frame f;
+
+	while ((read = pg_frames_next(&all, PG_LENGTH_LIMIT, &f)) == PG_OK) {
+		if (f.type == PGC_CALL || pg_client_messages[f.type].phases == PG_COPY || !test_frame(c, &f, is_repeatable, true, false))
+			return false;
+	}
+	return read == PG_MORE && all.left == 0;
+}
+
+/* A statement of the request may commit the open transaction. */
+static bool may_have_committed(const struct client *c)
+{
+	struct pg_frames all = pg_frames_of(&c->retry->request);
+	struct pg_frame f;
+
+	if (c->retry->is_cut)
+		return true;
+	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		if (test_frame(c, &f, may_commit, false, true))
+			return true;
+	}
+	return false;
+}
+
+/* The request is one Query, or one batch with its Sync and without a Flush. */
+static bool is_one_request(const struct bytes *request)
+{
+	struct pg_frames all = pg_frames_of(request);
+	struct pg_frame f;
+
+	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		if (f.type == PGC_FLUSH || f.type == PGC_CALL || pg_client_messages[f.type].phases == PG_COPY)
+			return false;
+		if (f.type == PGC_QUERY)
+			return all.left == 0 && f.body - PG_HEADER == bytes_front(request);
+		if (f.type == PGC_SYNC)
+			return all.left == 0;
+	}
+	return false;
+}
+
+/* ---- taking back ---- */
+
+/* The client may get another server: this one has no state of the client, and between two messages nothing else of it. */
+static bool may_move(const struct server *s, const struct client *c)
+{
+	const struct retry *r = c->retry;
+
+	return r->is_first && !r->is_cut && c->pooled.target != TARGET_ANY && s->pooled.host && s->status == 'I' && !s->pooled.cancels && !c->login &&
+	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) && c->peer.passing == 0 && !peer_is_stopped(&c->peer);
+}
+
+bool retry_take_back(struct server *s, enum close_reason why)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct bytes all = BYTES_EMPTY;
+
+	c->retry->taken = bytes_size(&c->retry->request);
+	bytes_append(&all, bytes_front(&c->retry->request), c->retry->taken);
+	bytes_append(&all, bytes_front(&c->peer.held), bytes_size(&c->peer.held));
+	if (all.failed) {
+		bytes_free(&all);
+		return false;
+	}
+	bytes_free(&c->peer.held);
+	c->peer.held = all;
+	c->peer.held_first = false;
+	forget_request(c->retry);
+	c->retry->is_first = false;
+	c->query_started = c->transaction_started = 0;
+	if (c->prepared) {
+		prepared_lose(s, c);
+		prepared_client_trim(c);
+	}
+	s->was_ended = true;
+	s->pooled.pool->retries++;
+	server_end_leaving(s, why, false);
+	return true;
+}
+
+/* The client waits for the verdict on its host, with this answer. */
+static enum retry_verdict hold(struct server *s, const struct pg_frame *error, bool is_fatal)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct host *host = s->pooled.host;
+	struct retry *r = c->retry;
+	usec_t now = c->peer.world->now;
+
+	forget_host(r);
+	bytes_append(&r->answer, error->body - PG_HEADER, PG_HEADER + error->size);
+	if (!is_fatal)
+		pg_build(&r->answer, PGS_READY, "I", 1);
+	if (r->answer.failed || !retry_take_back(s, is_fatal ? REASON_SERVER_CRASHED : REASON_HOST_ROLE)) {
+		bytes_free(&r->answer);
+		return RETRY_PASS;
+	}
+	host->users++;
+	host->held++;
+	r->host = host;
+	r->since = now;
+	r->is_fatal = is_fatal;
+	c->pooled.is_held = true;
+	host_doubt(host, now);
+	if (is_fatal)
+		host->login_wanted = now;
+	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS);
+	c->peer.request_at = c->peer.world->now_wall;
+	pool_want(&c->pooled, now);
+	return RETRY_TAKEN;
+}
+
+/* The request goes to any server that suits the client: this one has executed nothing. */
+static bool send_elsewhere(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct host *host = s->pooled.host;
+
+	if (!retry_take_back(s, REASON_SERVER_CRASHED))
+		return false;
+	host_doubt(host, c->peer.world->now);
+	client_resume(c);
+	return true;
+}
+
+/* ---- the answer ---- */
+
+/* A message that precedes the result of a statement. */
+static bool is_before_result(const struct pg_frame *f)
+{
+	static const char begin[] = "BEGIN";
+
+	switch (f->type) {
+	case PGS_PARSE_COMPLETE: case PGS_BIND_COMPLETE: case PGS_CLOSE_COMPLETE: case PGS_PARAMETER_TYPES: case PGS_ROW_DESCRIPTION: case PGS_NO_DATA:
+	case PGS_ROW:
+		return true;
+	case PGS_COMPLETE:
+		return f->size == sizeof(begin) && f->here == f->size && memcmp(f->body, begin, sizeof(begin)) == 0;
+	default:
+		return false;
+	}
+}
+
+static bool is_of_recovery(const struct pg_error *e)
+{
+	return strcmp(e->sqlstate, "25006") == 0 || (strcmp(e->sqlstate, "0A000") == 0 && (strstr(e->message, "recovery") || strstr(e->message, "standby")));
+}
+
+/* The client has asked for a primary. */
+static bool wants_primary(const struct client *c)
+{
+	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE;
+}
+
+/* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_nothing_sent`: it is not the answer to a request. */
+static enum retry_verdict look_at_error(struct server *s, const struct pg_frame *f, size_t rest, bool is_nothing_sent, bool has_begun)
+{
+	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
+	const uint8_t *after = f->body + f->size;
+	struct client *c = client_of(s->pooled.link);
+	struct pg_error e;
+
+	if (pg_error_read(f->body, f->size, &e) != PG_OK)
+		return RETRY_PASS;
+	if (strcmp(e.severity, "FATAL") == 0 && strcmp(e.sqlstate, "57P01") == 0) {
+		if (is_nothing_sent)
+			return send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
+		if (!wants_primary(c) || !c->peer.world->conf->settings.retry_on_shutdown || !cannot_commit_alone(c))
+			return RETRY_PASS;
+		return hold(s, f, true);
+	}
+	if (is_nothing_sent || has_begun || !wants_primary(c) || !is_of_recovery(&e) || !is_one_request(&c->retry->request))
+		return RETRY_PASS;
+	if (rest < sizeof(ready))
+		return memcmp(after, ready, rest) == 0 ? RETRY_MORE : RETRY_PASS;
+	return rest == sizeof(ready) && memcmp(after, ready, rest) == 0 ? hold(s, f, false) : RETRY_PASS;
+}
+
+enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
+{
+	const struct client *c = client_of(s->pooled.link);
+	bool is_nothing_sent = bytes_size(&c->retry->request) == 0, has_rows = false, has_begun = false;
+	enum retry_verdict more;
+	struct pg_frame f;
+
+	if (n > RETRY_MOST || !may_move(s, c))
+		return RETRY_PASS;
+	/* the client waits for no answer before its Sync, except after a Flush */
+	more = s->ledger.open || is_nothing_sent ? RETRY_PASS : RETRY_MORE;
+	for (size_t at = 0; at < n; at += PG_HEADER + f.size) {
+		enum pg_verdict read = pg_frame_look(buf + at, n - at, INT32_MAX, &f);
+
+		if (read != PG_OK || (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
+			return read == PG_MORE && !has_rows ? more : RETRY_PASS;
+		if (f.type == PGS_ERROR && pg_frame_is_whole(&f))
+			return look_at_error(s, &f, n - at - PG_HEADER - f.size, is_nothing_sent, has_begun);
+		if (!pg_frame_is_whole(&f))
+			return has_rows || f.type == PGS_ROW ? RETRY_PASS : more;
+		has_rows |= f.type == PGS_ROW;
+		has_begun |= f.type == PGS_COMPLETE;
+	}
+	/* a server sends rows when it has many, or when it has all */
+	return has_rows ? RETRY_PASS : more;
+}
+
+bool retry_lost(struct server *s)
+{
+	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	const struct retry *r = c ? c->retry : NULL;
+
+	if (!r || !may_move(s, c) || bytes_size(&s->peer.held) > 0)
+		return false;
+	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
+}
+
+/* ---- clients that are held ---- */
+
+/* The host has the role, and its answer counts. */
+static void give_answer(struct client *c)
+{
+	struct retry *r = c->retry;
+	struct world *w = c->peer.world;
+
+	c->pooled.pool->retries_given_up++;
+	client_send(c, &r->answer);
+	if (r->is_fatal) {
+		c->error_sent = true;
+		client_end(c, REASON_SERVER_CRASHED, NULL);
+		return;
+	}
+	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
+	bytes_consume(&c->peer.held, r->taken);
+	c->last_active = w->now;
+	client_resume(c);
+}
+
+void retry_judge(struct client *c)
+{
+	const struct roles *roles = c->pooled.pool->database->roles;
+	struct retry *r = c->retry;
+	const struct host *host = r->host;
+	/* servers are opened at the end of a turn, so a login at the same time is later */
+	bool is_new = host->evidence.at > r->since, has_role;
+
+	has_role = roles && roles->primary == host && is_new && (!r->is_fatal || host->accepted_at >= r->since);
+	if (!has_role && host->failed_at < r->since && !(is_new && host->evidence.claim == CLAIM_STANDBY) && (!roles || !roles->primary || roles->primary == host))
+		return;
+	c->pooled.is_held = false;
+	if (has_role && host->failed_at < r->since)
+		give_answer(c);
+	forget_host(r);
+}
+
+/* ---- clients that lose their server ---- */
+
+enum close_reason retry_loss(const struct client *c, const struct server *s, enum close_reason why)
+{
+	if (!c->retry || c->pooled.target == TARGET_ANY || s->said_fatal || (why != REASON_SERVER_CRASHED && why != REASON_HOST_ROLE))
+		return why;
+	if (ledger_depth(&s->ledger) > 0 && (s->status == 'I' || may_have_committed(c)))
+		return REASON_OUTCOME_UNKNOWN;
+	if (s->status != 'I')
+		return REASON_TRANSACTION_LOST;
+	return why == REASON_HOST_ROLE ? why : REASON_HOST_LOST;
+}

@@ -1,0 +1,136 @@
+/* The request that a client with a role has sent, and the reason that the client gets when its server is lost; wire/test_failover.py has the rest. */
+#include "relay/retry.h"
+
+#include "relay/link.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client in a transaction, which has asked for a primary. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	whole_server_got(far);
+	if (!client || !server)
+		return false;
+	client->pooled.target = TARGET_PRIMARY;
+	retry_begin(client);
+	return client->retry;
+}
+
+static void end(void)
+{
+	client->pooled.target = TARGET_ANY;
+	whole.holds_answers = false;
+	house_settle(&whole);
+	whole_close();
+}
+
+static void keep(const char *bytes, size_t size)
+{
+	retry_keep(client, (const uint8_t *)bytes, size);
+}
+
+TEST(request_of_several_writes_is_kept_whole)
+{
+	REQUIRE(begin());
+	CHECK(client->retry->is_first);
+	keep("Q\0\0\0\6", 5);
+	CHECK(client->retry->sent_at != 0);
+	keep("x", 2);
+	CHECK(client->retry->sent_at == 0);
+	CHECK_INT(bytes_size(&client->retry->request), 7);
+	retry_answered(client);
+	CHECK_INT(bytes_size(&client->retry->request), 0);
+	/* the transaction goes on */
+	CHECK(!client->retry->is_first);
+	end();
+}
+
+TEST(long_request_is_not_kept)
+{
+	static char much[RETRY_MOST];
+
+	REQUIRE(begin());
+	keep(much, sizeof(much));
+	CHECK_INT(bytes_size(&client->retry->request), RETRY_MOST);
+	CHECK(!client->retry->is_cut);
+	keep(much, 1);
+	CHECK(client->retry->is_cut);
+	CHECK_INT(bytes_size(&client->retry->request), 0);
+	/* nothing is known of its text */
+	server->ledger.depth++;
+	CHECK_INT(retry_loss(client, server, REASON_SERVER_CRASHED), REASON_OUTCOME_UNKNOWN);
+	server->ledger.depth--;
+	retry_begin(client);
+	CHECK(!client->retry->is_cut);
+	end();
+}
+
+TEST(without_memory_a_request_is_not_kept)
+{
+	REQUIRE(begin());
+	whole_memory_ends(0);
+	keep("Q\0\0\0\6x", 7);
+	CHECK(whole_memory_is_back() > 0);
+	CHECK(client->retry->is_cut);
+	retry_free(client);
+	whole_memory_ends(0);
+	retry_begin(client);
+	CHECK(whole_memory_is_back() > 0);
+	CHECK(!client->retry);
+	end();
+}
+
+/* The reason for the client whose server is lost after this Query in a transaction. */
+static enum close_reason loss_after(const char *text, size_t size)
+{
+	enum close_reason why;
+
+	retry_begin(client);
+	keep((const char[]){ 'Q', 0, 0, 0, (char)(size + 4) }, 5);
+	keep(text, size);
+	server->ledger.depth++;
+	why = retry_loss(client, server, REASON_SERVER_CRASHED);
+	server->ledger.depth--;
+	return why;
+}
+
+#define LOSS_AFTER(text) loss_after(text, sizeof(text))
+
+TEST(reasons_for_clients_that_lose_their_server)
+{
+	REQUIRE(begin());
+	CHECK_INT(LOSS_AFTER("SELECT 1"), REASON_TRANSACTION_LOST);
+	CHECK_INT(LOSS_AFTER("SELECT CASE WHEN a THEN b END"), REASON_TRANSACTION_LOST);
+	CHECK_INT(LOSS_AFTER("PREPARED"), REASON_TRANSACTION_LOST);
+	CHECK_INT(LOSS_AFTER("COMMIT"), REASON_OUTCOME_UNKNOWN);
+	CHECK_INT(LOSS_AFTER("/* a */ end"), REASON_OUTCOME_UNKNOWN);
+	CHECK_INT(LOSS_AFTER("SELECT 1;commit;"), REASON_OUTCOME_UNKNOWN);
+	CHECK_INT(LOSS_AFTER("PREPARE TRANSACTION 'a'"), REASON_OUTCOME_UNKNOWN);
+	CHECK_INT(LOSS_AFTER("SELECT 'open"), REASON_OUTCOME_UNKNOWN);
+	/* nothing is pending */
+	CHECK_INT(retry_loss(client, server, REASON_HOST_ROLE), REASON_TRANSACTION_LOST);
+	server->status = 'I';
+	CHECK_INT(retry_loss(client, server, REASON_SERVER_CRASHED), REASON_HOST_LOST);
+	CHECK_INT(retry_loss(client, server, REASON_HOST_ROLE), REASON_HOST_ROLE);
+	CHECK_INT(LOSS_AFTER("SELECT 1"), REASON_OUTCOME_UNKNOWN);
+	server->status = 'T';
+	/* the client knows more */
+	server->said_fatal = true;
+	CHECK_INT(LOSS_AFTER("COMMIT"), REASON_SERVER_CRASHED);
+	server->said_fatal = false;
+	CHECK_INT(retry_loss(client, server, REASON_CLIENT_EOF), REASON_CLIENT_EOF);
+	client->pooled.target = TARGET_ANY;
+	CHECK_INT(LOSS_AFTER("COMMIT"), REASON_SERVER_CRASHED);
+	end();
+}
+
+UNIT_MAIN

@@ -1,0 +1,505 @@
+"""
+Requests that are sent to another server, because their host is not the primary any more or shuts down; and above all the requests that are not.
+
+Played servers: see support/failover.py. A request that arrives at the second host although it must not is an error of the scene: each scene ends
+with a request that has to be the first there.
+"""
+import pytest
+
+from support import messages as m
+from support.failover import IN_RECOVERY, READ_ONLY, TERMINATED, pair, primaries
+from support.scenes import asked
+from support.until import until
+
+INSERT = "INSERT INTO t VALUES (1)"
+
+
+def hands(text=INSERT, name=""):
+    """Messages of a request by each protocol, and what a server sends before the result."""
+    return {
+        "simple": (m.query(text), "Q", b""),
+        "extended": (m.parse(text) + m.bind() + m.execute() + m.sync(), "PBES", m.parse_complete() + m.bind_complete()),
+        "described": (m.parse(text) + m.bind() + m.describe("P") + m.execute() + m.sync(), "PBDES",
+                      m.parse_complete() + m.bind_complete() + m.row_description("a")),
+        # pgweir asks for the types of the statement
+        "named": (m.parse(text, "n") + m.bind("n") + m.execute() + m.sync(), "PDBES",
+                  m.parse_complete() + m.parameter_description() + m.no_data() + m.bind_complete()),
+    }
+
+
+HANDS = hands()
+
+
+def sent(weir, host, request, kinds):
+    client = weir.client()
+    client.send(request)
+    server = host.accept()
+    server.expect_all(kinds)
+    return client, server
+
+
+def done(client, host, kinds, before=b"", row="done"):
+    """The request arrives at this host, and its answer at the client."""
+    server = host.accept()
+    server.expect_all(kinds)
+    server.send(before, m.data_row(row), m.command_complete("INSERT 0 1"), m.ready())
+    assert client.result().value == row
+    return server
+
+
+def moved(first, second):
+    """The second host is the primary from now on."""
+    first.becomes("standby")
+    second.becomes("primary", 2)
+
+
+def is_unused(client, host, text="barrier"):
+    """Nothing else has been sent to the host before."""
+    client.send(m.query(text))
+    server = host.accept()
+    server.expect_query(text)
+    server.answer("x")
+    assert client.result().value == "x"
+
+
+def count(weir, what):
+    return sum(int(row[what]) for row in weir.show("POOLS") if what in row)
+
+
+# --- 25006 and 0A000
+
+@pytest.mark.parametrize("error", [READ_ONLY, IN_RECOVERY], ids=["25006", "0A000"])
+@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("attrs", ["primary", "read-write"])
+def test_request_that_a_standby_has_refused(scene, hand, error, attrs):
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), attrs)
+    client, server = sent(weir, first, request, kinds)
+    moved(first, second)
+    server.send(before, error, m.ready())
+    done(client, second, kinds, before)
+    # the client's names are what they were before the request
+    if hand == "named":
+        client.send(m.bind("n") + m.execute() + m.sync())
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_primary_that_has_refused(scene, hand):
+    """A legitimate error: the transaction is read-only by other means."""
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    server.send(before, READ_ONLY, m.ready())
+    result = client.result()
+    assert [error["C"] for error in result.errors] == ["25006"] and result.status == "I"
+    assert not second.fake.started or all(session.startup["user"] == "watch" for session in second.fake.started)
+    client.send(request)
+    server = first.accept()
+    server.expect_all(kinds)
+    server.send(before, m.data_row("x"), m.command_complete("INSERT 0 1"), m.ready())
+    assert client.result().value == "x"
+
+
+@pytest.mark.parametrize("answer, kinds", [
+    (m.row_description("a") + m.data_row("x") + m.command_complete("SELECT 1") + READ_ONLY + m.ready(), "TDCEZ"),
+    (m.command_complete("INSERT 0 1") + READ_ONLY + m.ready(), "CEZ"),
+    (m.notice("careful") + READ_ONLY + m.ready(), "NEZ"),
+    (READ_ONLY + m.ready("E"), "EZ"),
+    (m.error("duplicate key", "23505") + m.ready(), "EZ"),
+    (m.error("this feature is missing", "0A000") + m.ready(), "EZ"),
+], ids=["rows", "first of several", "notice", "transaction", "other error", "other feature"])
+def test_answers_that_are_forwarded(scene, answer, kinds):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    first.falls_silent()
+    server.send(answer)
+    client.expect_all(kinds)
+    first.talks()
+
+
+def test_statement_within_a_transaction(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, "BEGIN")
+    server.complete("BEGIN", "T")
+    client.result()
+    client.send(m.query(INSERT))
+    server.expect_query(INSERT)
+    moved(first, second)
+    server.send(READ_ONLY, m.ready("E"))
+    assert client.result().errors[0]["C"] == "25006"
+    client.send(m.query("ROLLBACK"))
+    server.expect_query("ROLLBACK")
+    server.complete("ROLLBACK")
+    assert client.result().tags == ["ROLLBACK"]
+
+
+def test_long_request(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    text = INSERT + " -- " + 20000 * "x"
+    client, server = asked(first.fake, weir, text)
+    moved(first, second)
+    server.send(READ_ONLY, m.ready())
+    assert client.result().errors[0]["C"] == "25006"
+
+
+def test_second_request_of_a_pipeline(scene):
+    """The first one may have had an effect: neither is sent again."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client = weir.client()
+    client.send(m.query(INSERT), m.query("SELECT 2"))
+    server = first.accept()
+    server.expect_query(INSERT)
+    server.expect_query("SELECT 2")
+    moved(first, second)
+    server.send(READ_ONLY, m.ready())
+    assert client.result().errors[0]["C"] == "25006"
+    server.answer("2")
+    assert client.result().value == "2"
+
+
+@pytest.mark.parametrize("attrs", ["any", "standby", "prefer-standby", "read-only"])
+def test_clients_of_other_roles_get_the_error(scene, attrs):
+    first, second = pair(scene)
+    weir = primaries(scene, (second, first) if attrs == "any" else (first, second), attrs, {"load_balance_hosts": "disable"})
+    client, server = asked(second.fake, weir, INSERT)
+    server.send(READ_ONLY, m.ready())
+    assert client.result().errors[0]["C"] == "25006"
+
+
+def test_byte_by_byte(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    request, kinds, before = HANDS["described"]
+    client, server = sent(weir, first, request, kinds)
+    moved(first, second)
+    server.dribble(before, READ_ONLY, m.ready())
+    server = second.accept()
+    server.expect_all(kinds)
+    server.dribble(before, m.data_row("x"), m.command_complete("INSERT 0 1"), m.ready())
+    assert client.result().value == "x"
+
+
+# --- FATAL 57P01
+
+SINGLE = ["SELECT 1", INSERT, "update t set i = 1", "DELETE FROM t", "MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", "WITH a AS (SELECT 1) SELECT 2",
+          "VALUES (1)", "TABLE t", "(SELECT 1) UNION (SELECT 2)", "/* c */ select 1 -- c", "SELECT ';' ;", "BEGIN"]
+OTHERS = ["CALL p()", "DO $$ BEGIN COMMIT; END $$", "SELECT 1; SELECT 2", "COPY t TO STDOUT", "VACUUM", "CREATE DATABASE d", "COMMIT PREPARED 'x'",
+          "REINDEX DATABASE CONCURRENTLY d", "", "EXECUTE n", "SELECT 'open", "EXPLAIN ANALYZE SELECT 1"]
+
+
+@pytest.mark.parametrize("text", SINGLE)
+def test_statement_that_a_shutdown_has_ended(scene, text):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, text)
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    until(lambda: "shutting down" in weir.log(), "the host is known to shut down")
+    second.becomes("primary", 2)
+    server = second.accept()
+    server.expect_query(text)
+    server.answer("done")
+    assert client.result().value == "done"
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_statement_of_each_protocol(scene, hand):
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    first.goes()
+    server.send(before, TERMINATED)
+    server.close()
+    second.becomes("primary", 2)
+    done(client, second, kinds, before)
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_statements_that_are_not_repeated(scene, text):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, text)
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    assert [got.type for got in client.drain()] == ["E"]
+    second.becomes("primary", 2)
+    is_unused(weir.client(), second)
+
+
+def test_named_statement_that_is_not_repeated(scene):
+    """Its text came in an earlier request."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client = weir.client()
+    client.send(m.parse("CALL p()", "n"), m.sync())
+    server = first.accept()
+    server.expect_all("PDS")
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data(), m.ready())
+    client.expect_all("1Z")
+    client.send(m.bind("n"), m.execute(), m.sync())
+    server.expect_all("BES")
+    first.goes()
+    server.send(m.bind_complete(), TERMINATED)
+    server.close()
+    assert [got.type for got in client.drain()] == ["2", "E"]
+
+
+def test_named_statement_of_an_earlier_request(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client = weir.client()
+    client.send(m.parse(INSERT, "n"), m.sync())
+    server = first.accept()
+    server.expect_all("PDS")
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data(), m.ready())
+    client.expect_all("1Z")
+    client.send(m.bind("n"), m.execute(), m.sync())
+    server.expect_all("BES")
+    first.goes()
+    server.send(m.bind_complete(), TERMINATED)
+    server.close()
+    second.becomes("primary", 2)
+    server = second.accept()
+    # the server parses it first, and waits for the next messages until pgweir knows the types
+    server.expect_all("PDH")
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data())
+    server.expect_all("BES")
+    server.send(m.bind_complete(), m.data_row("x"), m.command_complete("INSERT 0 1"), m.ready())
+    assert client.result().types == "2DCZ"
+
+
+@pytest.mark.parametrize("before", [m.command_complete("INSERT 0 1"), m.notice("careful"), m.row_description("a") + 400 * m.data_row(100 * "x")],
+                         ids=["complete", "notice", "many rows"])
+def test_answer_of_which_something_counts(scene, before):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    first.goes()
+    server.send(before, TERMINATED)
+    server.close()
+    assert client.drain()[-1].type == "E"
+    second.becomes("primary", 2)
+    is_unused(weir.client(), second)
+
+
+def test_warning_of_a_wait_for_standbys(scene):
+    """The transaction is committed: the SQLSTATE is the same, but the message is a notice."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    first.goes()
+    server.send(m.message("N", TERMINATED[5:].replace(b"FATAL", b"WARNING")))
+    server.close()
+    assert [(got.type, m.read_error(got.body)["C"]) for got in client.drain()] == [("N", "57P01"), ("E", "08007")]
+    second.becomes("primary", 2)
+    is_unused(weir.client(), second)
+
+
+def test_backend_that_an_administrator_has_terminated(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    server.send(TERMINATED)
+    server.close()
+    (error,) = client.drain()
+    assert m.read_error(error.body)["C"] == "57P01"
+    is_unused(weir.client(), first)
+
+
+def test_only_a_new_login_shows_that_the_host_stays(scene):
+    """A watcher's connection may answer after a shutdown has begun."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    first.open = False
+    server.send(TERMINATED)
+    server.close()
+    weir.wait_log("is shutting down")
+    assert not client.has_input()
+    second.becomes("primary", 2)
+    server = second.accept()
+    server.expect_query(INSERT)
+    server.answer("x")
+    assert client.result().value == "x"
+
+
+def test_host_that_restarts(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    weir.wait_log("is shutting down")
+    first.open = True
+    server = first.accept()
+    server.expect_query(INSERT)
+    server.answer("x")
+    assert client.result().value == "x"
+
+
+def test_retry_on_shutdown_is_off(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), retry_on_shutdown=0)
+    client, server = asked(first.fake, weir, INSERT)
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    assert [got.type for got in client.drain()] == ["E"]
+
+
+def test_held_request_is_bounded_by_query_wait_timeout(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), query_wait_timeout=1)
+    client, server = asked(first.fake, weir, INSERT)
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    (error,) = client.drain()
+    assert "query_wait_timeout" in m.read_error(error.body)["M"]
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_cancel_request_for_a_held_request(scene, hand):
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    first.goes()
+    server.send(before, TERMINATED)
+    server.close()
+    weir.wait_log("is shutting down")
+    weir.cancel(client)
+    result = client.result()
+    assert [error["C"] for error in result.errors] == ["57014"] and result.types == "EZ"
+    second.becomes("primary", 2)
+    is_unused(client, second)
+
+
+def test_client_that_leaves_while_its_request_is_held(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    weir.wait_log("is shutting down")
+    client.close()
+    weir.wait_log("C-0x.* closing because: client unexpected eof")
+    second.becomes("primary", 2)
+    is_unused(weir.client(), second)
+
+
+# --- lost connections
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_lost_connection(scene, hand):
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    first.goes()
+    server.send(before)
+    server.close()
+    got = client.drain()
+    assert m.read_error(got[-1].body)["C"] == "08007"
+    second.becomes("primary", 2)
+    is_unused(weir.client(), second)
+
+
+def in_transaction(first, weir):
+    client, server = asked(first.fake, weir, "BEGIN")
+    server.complete("BEGIN", "T")
+    client.result()
+    return client, server
+
+
+COMMITS = {
+    "COMMIT": m.query("COMMIT"), "END": m.query(" end ;"), "last": m.query("SELECT 1; COMMIT"), "prepare": m.query("PREPARE TRANSACTION 'x'"),
+    "comment": m.query("/* c */ commit -- c"), "extended": m.parse("COMMIT") + m.bind() + m.execute() + m.sync(),
+}
+WORKS = {
+    "query": m.query("SELECT 1"), "extended": m.parse("SELECT 1") + m.bind() + m.execute() + m.sync(), "case": m.query("SELECT CASE WHEN true THEN 1 END"),
+    "savepoint": m.query("SAVEPOINT a"),
+}
+
+
+@pytest.mark.parametrize("which", COMMITS)
+def test_commit_without_an_answer(scene, which):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = in_transaction(first, weir)
+    client.send(COMMITS[which])
+    server.read()
+    first.goes()
+    server.close()
+    (error,) = client.drain()
+    error = m.read_error(error.body)
+    assert (error["S"], error["C"]) == ("FATAL", "08007") and "committed or not" in error["M"]
+    second.becomes("primary", 2)
+    is_unused(weir.client(), second)
+
+
+@pytest.mark.parametrize("which", WORKS)
+def test_transaction_that_is_lost(scene, which):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = in_transaction(first, weir)
+    client.send(WORKS[which])
+    server.read()
+    first.goes()
+    server.close()
+    (error,) = client.drain()
+    error = m.read_error(error.body)
+    assert (error["S"], error["C"]) == ("FATAL", "57P01") and "rolled back" in error["M"]
+
+
+def test_transaction_without_a_request(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = in_transaction(first, weir)
+    first.goes()
+    server.close()
+    (error,) = client.drain()
+    assert m.read_error(error.body)["C"] == "57P01"
+
+
+def test_client_without_a_role(scene):
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction")
+    client, server = asked(fake, weir, "COMMIT")
+    server.close()
+    (error,) = client.drain()
+    error = m.read_error(error.body)
+    assert (error["C"], error["M"]) == ("08P01", "server conn crashed?")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_idle_server_that_is_gone(scene, ended):
+    """Its last message, or its end, and the request arrive in one turn."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), pool_size=2)
+    client, server = asked(first.fake, weir, "SELECT 1")
+    server.answer("x")
+    client.result()
+    first.goes()
+    until(lambda: "is shutting down" in weir.log(), "the host is known to shut down")
+    with weir.one_turn():
+        if ended:
+            server.send(TERMINATED)
+        server.close()
+        client.send(m.query(INSERT))
+    second.becomes("primary", 2)
+    server = second.accept()
+    server.expect_query(INSERT)
+    server.answer("y")
+    assert client.result().value == "y"
