@@ -20,7 +20,7 @@ enum host_claim { CLAIM_UNKNOWN, CLAIM_STANDBY, CLAIM_PRIMARY };
 struct host_evidence {
 	enum host_claim claim;
 	usec_t at;			/* monotonic: before the question was sent */
-	uint32_t timeline;		/* of a primary; 0: unknown */
+	uint32_t timeline;		/* 0: unknown. Of a standby: it has begun to follow this timeline, and perhaps a later one */
 	uint64_t position;		/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
 	uint64_t system_id;		/* system identifier of the cluster; 0: unknown */
 	bool is_read_only;		/* default_transaction_read_only */
@@ -50,6 +50,9 @@ struct host {
 	int held;			/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
 	int role_users;			/* databases that ask for its role */
 	void *watcher;			/* of room watch; NULL: none */
+	struct marks *marks;		/* of a primary (pool/freshness.h); NULL: none */
+	uint32_t life;			/* another number after each possible restart; not 0 */
+	usec_t covers, lag;		/* of a standby, see pool/freshness.h; covers 0: the lag is unknown */
 	char why[HOST_WHY];		/* the last event, in words */
 	char key[];			/* "name:port" */
 };

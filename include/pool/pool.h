@@ -132,6 +132,7 @@ struct pool {
 	struct pool *home;			/* the pool of the same database and user without a host, which keeps the secrets; itself */
 	int kin;				/* pools with this home, without itself */
 	uint8_t suits;				/* bit 1 << TARGET_...: clients that ask for this role may use the pool; without a host: TARGET_ANY */
+	usec_t covers;				/* clients may use the pool that need no later time: see pool_client_needs() */
 	bool reads_sequences;			/* a client with session_state = full has called currval or lastval. From then on a client gets
 						   the server that it had last, which has its sequence values, or else the server that is idle
 						   longest */
@@ -188,6 +189,8 @@ struct pool_client {
 	bool is_held : 1;			/* waits for the verdict on its last host (relay/retry.c), and no host suits it until then */
 	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
 	uint8_t target, own_target;		/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
+	uint32_t read_life;			/* the standby of its last read: host->life */
+	usec_t wrote_at, read_at;		/* end of its last transaction on a primary that may have written, and on a standby; 0: none */
 	uint8_t state;				/* enum client_state */
 	uint8_t pins;				/* PIN_ bits; set by pool_client_pin, and 0 without a link */
 	usec_t since;				/* when it entered this state */
@@ -253,6 +256,8 @@ struct pools {
 	struct host *nowhere;			/* the host of pools whose clients wait for a host; not in the table */
 	bool are_roles_due;			/* there is new evidence about hosts: see roles_decide_due() */
 	bool are_hosts_doubtful;		/* ... and hosts are to be asked: ops->ask_hosts */
+	uint32_t lives;				/* the last value of host->life */
+	struct written *written;		/* uthash: see pool/freshness.h */
 	uint64_t random;			/* for the choice of hosts */
 	struct list held;			/* pools that max_host_connections holds back, longest held first */
 	int shortages;				/* how many times a pool is on a list of held pools, and how many hosts exceed max_host_connections */

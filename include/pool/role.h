@@ -14,6 +14,9 @@ struct role_place {
 	unsigned weight;
 	bool has_no_readers;		/* Patroni's tag noloadbalance */
 	uint8_t suits;			/* as pool->suits */
+	uint32_t life;			/* of the host: see `covers` */
+	usec_t covers;			/* the time that the standby covers (pool/freshness.h); 0: unknown */
+	usec_t back_at;			/* when it became suitable for readers */
 };
 
 /* The hosts of a database whose clients ask for roles; database->roles. */
@@ -29,6 +32,10 @@ struct roles {
 	usec_t doubt_since;		/* an event has put the primary in doubt: evidence from before does not end the doubt; 0: no doubt */
 	bool is_due;			/* new evidence: roles_decide() is due */
 	unsigned next;			/* place at which round-robin continues */
+	bool has_readers;		/* clients read from standbys: the hosts are asked more often */
+	usec_t readers_at;		/* when a host became suitable for readers */
+	usec_t answered_at, marked_at;	/* of the last primary: its last answer, and its last mark; 0: none */
+	struct written *written;	/* see pool/freshness.h */
 	char why[HOST_WHY];		/* why there is no primary */
 	/* Patroni's word: */
 	bool has_source;		/* the primary must be the leader by this word, too */
@@ -49,6 +56,8 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 void roles_note_silence(struct roles *roles, const char *why);
 /* Used by role_source.c. */
 void role_places_free(struct role_place *places, unsigned count);
+/* Replaces the list; hosts in both lists keep their state. */
+void roles_set_places(struct roles *roles, struct role_place *places, unsigned count);
 void roles_set_due(struct roles *roles);
 
 /* After a RELOAD: the clients of the database aim at the roles of the new configuration, and database->roles is made, renewed or freed. Hosts keep
@@ -59,6 +68,8 @@ bool roles_reconfigure(struct database *database, usec_t now);
 const char *roles_text(const struct database *database, usec_t now, char *buf, size_t size);
 /* Sets client->target, from the options of the client, its user or the database, in this order. False: no memory. */
 bool pool_client_aim(struct pool_client *client, usec_t now);
+/* The same for a client of another process, whose writes and reads until now are unknown. */
+bool pool_client_adopt(struct pool_client *client, usec_t now);
 /* Makes database->roles for a client that asks for a role although the configuration does not. False: no memory. */
 bool roles_begin(struct database *database, usec_t now);
 void roles_free(struct database *database);
@@ -66,6 +77,8 @@ void roles_free(struct database *database);
 /* New evidence about a host. Evidence older than the host's is ignored. Fields that are 0 are unknown: the older value stays if the claim is the same.
    `source`: "asked", "login" ..., for the log. */
 void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now);
+/* The connection that asks the host has ended: a standby may have restarted, and what it covers is unknown until it answers again. */
+void host_forget(struct host *host);
 /* A session reports a new value of in_hot_standby. */
 void host_note_promotion(struct host *host, const char *standby, usec_t now);
 /* The host does not accept connections: its claim is unknown from now on, and all hosts of its databases are asked. `why`: in words. */
@@ -83,6 +96,8 @@ void roles_decide_due(struct pools *pools, usec_t now);
 /* How old evidence may be. */
 usec_t roles_fresh_for(const struct pools *pools);
 
+/* A transaction of the client, which has a server of a pool at a host, has ended. */
+void pool_client_note_end(struct pool_client *client, usec_t now);
 /* Returns the pool of the same database and user at the host that suits the client now, creates it if needed, or the pool in which clients wait for such
    a host. NULL: no memory. */
 struct pool *pool_for_client(const struct pool_client *client, usec_t now);

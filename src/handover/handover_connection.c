@@ -21,6 +21,7 @@
 #include "login/login.h"
 #include "pool/host.h"
 #include "prepared/prepared.h"
+#include "pool/role.h"
 #include "relay/release.h"
 #include "state/server_session.h"
 #include "state/notify.h"
@@ -334,6 +335,7 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_i64(out, c->query_started);
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->pooled.notified);
+	bytes_append_u8(out, c->pooled.own_target);
 	bytes_append_u32(out, c->pooled.dedicated);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
 	bytes_append_u8(out, c->waited);
@@ -386,6 +388,7 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 	if (in->bad)
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
+	in->bad |= !c->is_console && !pool_client_adopt(&c->pooled, w->now);
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
 		pool_client_become(w->pools, &c->pooled, CLIENT_WAITING, since);
@@ -448,6 +451,8 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	c->query_started = unpack_i64(in);
 	c->transaction_started = unpack_i64(in);
 	c->pooled.notified = unpack_bool(in);
+	c->pooled.own_target = unpack_u8(in);
+	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
 	c->pooled.dedicated = unpack_u32(in);
 	unpack_exactly(in, c->login_took, sizeof(c->login_took));
 	c->waited = unpack_u8(in);

@@ -45,6 +45,7 @@ struct host *host_hold(struct pools *pools, const char *key)
 			return NULL;
 		memcpy(host->key, key, length + 1);
 		host->pools = pools;
+		host->life = ++pools->lives;
 		host->port = atoi(strrchr(key, ':') + 1);
 		HASH_ADD_KEYPTR(hh, pools->hosts, host->key, length, host);
 		if (!HASH_HAS(hh, host)) {
@@ -61,6 +62,7 @@ void host_drop(struct host *host)
 	if (--host->users > 0)
 		return;
 	HASH_DELETE(hh, host->pools->hosts, host);
+	mem_free(host->marks);
 	mem_free(host);
 }
 

@@ -77,6 +77,7 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->link = NULL;
 	client->state = CLIENT_STARTUP;
 	client->pins = 0;
+	client->wrote_at = client->read_at = 0;
 	client->counted = client->notified = client->refused = client->is_login = false;
 	client->since = now;
 	client_enlist(pools, client);

@@ -361,6 +361,7 @@ static struct pool *pool_make(struct database *database, struct user *user, stru
 	pool->home = home ? home : pool;
 	pool->is_plain = !host && !database->roles;
 	pool->suits = host ? 0 : 1u << TARGET_ANY;
+	pool->covers = INT64_MAX;
 	if (host) {
 		host->users++;
 		pool->home->kin++;

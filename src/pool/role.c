@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "pool/freshness.h"
 #include "pool/inside.h"
 
 #include <inttypes.h>
@@ -41,6 +42,38 @@ void role_places_free(struct role_place *places, unsigned count)
 		host_drop(places[i].host);
 	}
 	mem_free(places);
+}
+
+/* NULL: the host is not in the list. */
+static struct role_place *place_of(const struct roles *roles, const struct host *host)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		if (roles->places[i].host == host)
+			return &roles->places[i];
+	}
+	return NULL;
+}
+
+void roles_set_places(struct roles *roles, struct role_place *places, unsigned count)
+{
+	bool has_primary = false;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct role_place *old = place_of(roles, places[i].host);
+
+		has_primary |= places[i].host == roles->primary;
+		if (!old)
+			continue;
+		places[i].suits = old->suits;
+		places[i].life = old->life;
+		places[i].covers = old->covers;
+		places[i].back_at = old->back_at;
+	}
+	role_places_free(roles->places, roles->count);
+	roles->places = places;
+	roles->count = count;
+	if (!has_primary)
+		roles->primary = NULL;
 }
 
 /* Makes the places from the configuration. NULL: no memory. */
@@ -70,7 +103,7 @@ static bool roles_renew(struct database *database, usec_t now)
 {
 	struct roles *roles = database->roles;
 	unsigned count;
-	bool has_primary = false, had_members = roles->has_members;
+	bool had_members = roles->has_members;
 	struct role_place *places;
 
 	roles->has_source = conf_patroni_of(database->pools->conf, database->conf) != NULL;
@@ -86,13 +119,9 @@ static bool roles_renew(struct database *database, usec_t now)
 		return false;
 	roles->leader = NULL;
 	roles->source_at = 0;
-	role_places_free(roles->places, roles->count);
-	roles->places = places;
-	roles->count = count;
-	for (unsigned i = 0; i < count; i++)
-		has_primary |= places[i].host == roles->primary;
-	if (!has_primary)
-		roles->primary = NULL;
+	roles_set_places(roles, places, count);
+	if (!roles_hold_written(roles, now))
+		return false;
 	roles_decide(roles, now);
 	return true;
 }
@@ -152,6 +181,7 @@ void roles_free(struct database *database)
 	role_places_free(roles->places, roles->count);
 	if (roles->last)
 		host_drop(roles->last);
+	written_drop(database->pools, &roles->written);
 	mem_free(roles);
 }
 
@@ -206,8 +236,22 @@ static void set_claim(struct host *host, enum host_claim claim, const char *why,
 	host->evidence.claim = claim;
 	host->changed_at = now;
 	host->changes++;
+	if (host->marks)
+		host->marks->count = 0;
 	if (host->role_users > 0)
 		log_info("host %s: %s, was %s (%s)", host->key, claim_word(claim), claim_word(was), why);
+}
+
+/* The host has answered with its position: a mark, if it is a primary. Without memory there is none. */
+static void note_position(struct host *host, const struct host_evidence *evidence)
+{
+	host->evidence.position = evidence->position;
+	if (evidence->claim != CLAIM_PRIMARY)
+		return;
+	if (!host->marks)
+		host->marks = mem_try(sizeof(*host->marks));
+	if (host->marks)
+		marks_add(host->marks, evidence->at, evidence->position);
 }
 
 void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now)
@@ -215,24 +259,40 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 	struct host_evidence *e = &host->evidence;
 	char why[HOST_WHY], position[POSITION_TEXT];
 
-	if (evidence->at < e->at || evidence->claim == CLAIM_UNKNOWN)
+	if (evidence->claim == CLAIM_UNKNOWN)
 		return;
+	if (evidence->at < e->at) {
+		/* a login has been quicker than this answer, which has a position all the same */
+		if (evidence->claim == e->claim && evidence->position > 0 && evidence->timeline == e->timeline)
+			note_position(host, evidence);
+		decide_later(host);
+		return;
+	}
 	snprintf(why, sizeof(why), "%s: %s", source, evidence->claim == CLAIM_PRIMARY ? "not in recovery" : "in recovery");
 	if (evidence->timeline > 0)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", timeline %" PRIu32, evidence->timeline);
 	if (evidence->position > 0)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %s", position_text(evidence->position, position));
 	if (e->claim != evidence->claim)
-		e->timeline = 0;
+		e->timeline = 0, e->position = 0;
 	set_claim(host, evidence->claim, why, now);
 	e->at = evidence->at;
 	e->is_read_only = evidence->is_read_only;
+	if (evidence->timeline > 0 && evidence->timeline != e->timeline && host->marks)
+		host->marks->count = 0;
 	if (evidence->timeline > 0)
 		e->timeline = evidence->timeline;
 	if (evidence->position > 0)
-		e->position = evidence->position;
+		note_position(host, evidence);
 	if (evidence->system_id > 0)
 		e->system_id = evidence->system_id;
+	decide_later(host);
+}
+
+void host_forget(struct host *host)
+{
+	host->life = ++host->pools->lives;
+	host->evidence.position = 0;
 	decide_later(host);
 }
 
@@ -376,19 +436,20 @@ static void set_fresh(struct roles *roles, usec_t now)
 	}
 }
 
-/* Returns the bits of pool->suits for a host of the list. */
-static uint8_t suits_of(const struct roles *roles, const struct host *host)
+static bool is_standby_for(const struct roles *roles, const struct role_place *place)
 {
-	bool is_primary = host == roles->primary, is_standby = false, has_standby = false;
+	return place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers && !role_place_is_late(roles, place);
+}
+
+/* Returns the bits of pool->suits for a host of the list. */
+static uint8_t suits_of(const struct roles *roles, const struct role_place *place)
+{
+	const struct host *host = place->host;
+	bool is_primary = host == roles->primary, is_standby = is_standby_for(roles, place), has_standby = false;
 	unsigned suits = 0;
 
-	for (unsigned i = 0; i < roles->count; i++) {
-		const struct role_place *place = &roles->places[i];
-		bool serves_readers = place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers;
-
-		has_standby |= serves_readers;
-		is_standby |= serves_readers && place->host == host;
-	}
+	for (unsigned i = 0; i < roles->count; i++)
+		has_standby |= is_standby_for(roles, &roles->places[i]);
 	if (is_primary)
 		suits |= SUITS(TARGET_PRIMARY) | SUITS(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
 	if (is_standby)
@@ -398,19 +459,22 @@ static uint8_t suits_of(const struct roles *roles, const struct host *host)
 	return (uint8_t)suits;
 }
 
-/* Returns the value of pool->suits. */
-static uint8_t pool_suits(const struct pool *pool)
+/* Sets pool->suits and pool->covers. Returns whether more clients may use the pool, or fewer. */
+static bool set_pool_suits(struct pool *pool)
 {
 	const struct roles *roles = pool->database->roles;
+	const struct role_place *place = pool->host && roles ? place_of(roles, pool->host) : NULL;
+	uint8_t suits = place ? place->suits : 0;
+	usec_t covers = !place || !(place->suits & SUITS(TARGET_STANDBY)) ? INT64_MAX : place->covers;
+	bool has_changed;
 
 	/* without members of Patroni there is no host to connect to */
-	if (!pool->host)
-		return roles && roles->has_members && roles->count == 0 ? 0 : SUITS(TARGET_ANY);
-	for (unsigned i = 0; roles && i < roles->count; i++) {
-		if (roles->places[i].host == pool->host)
-			return roles->places[i].suits;
-	}
-	return 0;
+	if (!pool->host && !(roles && roles->has_members && roles->count == 0))
+		suits = SUITS(TARGET_ANY);
+	has_changed = suits != pool->suits || covers != pool->covers;
+	pool->suits = suits;
+	pool->covers = covers;
+	return has_changed;
 }
 
 /* All connections of the database to the old primary end: another host is the primary now. */
@@ -459,23 +523,21 @@ static void judge_held(const struct database *database)
 }
 
 /* Sets what each place and each pool suits. Returns whether this has changed. */
-static bool set_suits(struct roles *roles)
+static bool set_suits(struct roles *roles, usec_t now)
 {
 	bool has_changed = false;
 
 	for (unsigned i = 0; i < roles->count; i++) {
-		uint8_t suits = suits_of(roles, roles->places[i].host);
+		struct role_place *place = &roles->places[i];
+		uint8_t suits = suits_of(roles, place);
 
-		has_changed |= suits != roles->places[i].suits;
-		roles->places[i].suits = suits;
+		if (suits & ~place->suits & SUITS(TARGET_PREFER_STANDBY))
+			place->back_at = roles->readers_at = now;
+		has_changed |= suits != place->suits;
+		place->suits = suits;
 	}
-	LIST_EACH(node, &roles->database->members) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-		uint8_t suits = pool_suits(pool);
-
-		has_changed |= suits != pool->suits;
-		pool->suits = suits;
-	}
+	LIST_EACH(node, &roles->database->members)
+		has_changed |= set_pool_suits(LIST_OBJECT(node, struct pool, of_database));
 	return has_changed;
 }
 
@@ -494,6 +556,7 @@ static void log_change(const struct roles *roles)
 void roles_decide(struct roles *roles, usec_t now)
 {
 	struct host *was = roles->primary, *last = roles->last, *primary;
+	uint32_t timeline = roles->timeline;
 
 	roles->is_due = false;
 	set_fresh(roles, now);
@@ -513,12 +576,13 @@ void roles_decide(struct roles *roles, usec_t now)
 		if (last)
 			host_drop(last);
 	}
+	roles_cover(roles, (primary && primary != last) || roles->timeline != timeline);
 	if (primary != was) {
 		roles->changed_at = now;
 		log_change(roles);
 	}
 	judge_held(roles->database);
-	if (set_suits(roles) || primary != was)
+	if (set_suits(roles, now) || primary != was)
 		move_waiting(roles->database, now);
 }
 
@@ -585,7 +649,13 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 	/* other transactions than reads need the primary */
 	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
 		client->target = TARGET_PRIMARY;
-	return client->target == TARGET_ANY || roles_begin(client->pool->database, now);
+	if (client->target == TARGET_ANY)
+		return true;
+	if (!roles_begin(client->pool->database, now))
+		return false;
+	client->pool->database->roles->has_readers |= conf->reads != READS_OFF || client->target == TARGET_READ_ONLY ||
+						      client->target == TARGET_STANDBY || client->target == TARGET_PREFER_STANDBY;
+	return true;
 }
 
 bool roles_reconfigure(struct database *database, usec_t now)
@@ -602,17 +672,12 @@ bool roles_reconfigure(struct database *database, usec_t now)
 	return roles_configure(database, now) && has_memory;
 }
 
-static bool suits(const struct pool *pool, const struct pool_client *client)
-{
-	return pool->suits >> client->target & 1;
-}
-
 struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now)
 {
 	struct pool *made = pool_get_at(pool->home, host, now);
 
 	if (made)
-		made->suits = pool_suits(made);
+		set_pool_suits(made);
 	return made;
 }
 
@@ -626,92 +691,3 @@ struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now)
 	return made;
 }
 
-/* How busy the pool at the host is. */
-static int use_of(const struct pool *home, const struct host *host)
-{
-	const struct pool *pool = pool_find_at(home, host);
-
-	return pool ? pool->server_count[SERVER_ACTIVE] + pool->client_count[CLIENT_WAITING] : 0;
-}
-
-/* Whether host `a` is less busy than `b` in relation to their weights. */
-static bool is_better(const struct pool *home, const struct role_place *a, const struct role_place *b)
-{
-	return (int64_t)(use_of(home, a->host) + 1) * b->weight < (int64_t)(use_of(home, b->host) + 1) * a->weight;
-}
-
-static unsigned draw(struct pools *pools, unsigned below)
-{
-	/* xorshift64: no attacker gains from knowing the next host */
-	pools->random = pools->random ? pools->random : UINT64_C(88172645463325252);
-	pools->random ^= pools->random << 13;
-	pools->random ^= pools->random >> 7;
-	pools->random ^= pools->random << 17;
-	return (unsigned)(pools->random % below);
-}
-
-/* Returns the place after `skip` places that suit the client, or NULL. */
-static const struct role_place *nth_suitable(const struct roles *roles, const struct pool_client *client, unsigned skip)
-{
-	for (unsigned i = 0; i < roles->count; i++) {
-		if (roles->places[i].suits >> client->target & 1 && skip-- == 0)
-			return &roles->places[i];
-	}
-	return NULL;
-}
-
-/* Returns the host for the client, or NULL. */
-static struct host *choose(const struct pool_client *client)
-{
-	struct pool *home = client->pool->home;
-	struct roles *roles = home->database->roles;
-	const struct role_place *best, *other;
-	unsigned count = 0, first;
-
-	while (nth_suitable(roles, client, count))
-		count++;
-	if (count <= 1)
-		return count ? nth_suitable(roles, client, 0)->host : NULL;
-	switch (home->database->conf->load_balance_hosts) {
-	case BALANCE_ROUND_ROBIN:
-		return nth_suitable(roles, client, roles->next++ % count)->host;
-	case BALANCE_DISABLE:
-		return nth_suitable(roles, client, 0)->host;
-	case BALANCE_LEAST:
-		best = nth_suitable(roles, client, 0);
-		for (unsigned i = 1; i < count; i++) {
-			other = nth_suitable(roles, client, i);
-			best = is_better(home, other, best) ? other : best;
-		}
-		return best->host;
-	default:
-		first = draw(home->pools, count);
-		best = nth_suitable(roles, client, first);
-		other = nth_suitable(roles, client, (first + 1 + draw(home->pools, count - 1)) % count);
-		return is_better(home, other, best) ? other->host : best->host;
-	}
-}
-
-struct pool *pool_for_client(const struct pool_client *client, usec_t now)
-{
-	struct pool *pool = client->pool, *found = NULL;
-	struct host *host;
-
-	if ((suits(pool, client) && !client->is_held) || client->listens)
-		return pool;
-	if (client->target == TARGET_ANY)
-		return pool->home;
-	host = pool->database->roles && !client->is_held ? choose(client) : NULL;
-	if (host)
-		found = pool_at_host(pool, host, now);
-	return found ? found : pool_at_host(pool, pool->pools->nowhere, now);
-}
-
-bool pool_client_route(struct pool_client *client, usec_t now)
-{
-	struct pool *pool = pool_for_client(client, now);
-
-	if (pool && pool != client->pool)
-		pool_client_move(client, pool, now);
-	return pool != NULL;
-}

@@ -79,7 +79,7 @@ static void set_places(struct roles *roles, const struct role_member *members, u
 {
 	struct role_place *places = mem_try((count + roles->count + 1) * sizeof(*places));
 	unsigned made = 0;
-	bool has_memory = places != NULL, has_primary = false;
+	bool has_memory = places != NULL;
 
 	for (unsigned i = 0; has_memory && i < count; i++)
 		has_memory = add_place(roles, places, &made, members[i].key);
@@ -92,13 +92,7 @@ static void set_places(struct roles *roles, const struct role_member *members, u
 			role_places_free(places, made);
 		return;
 	}
-	for (unsigned i = 0; i < made; i++)
-		has_primary |= places[i].host == roles->primary;
-	role_places_free(roles->places, roles->count);
-	roles->places = places;
-	roles->count = made;
-	if (!has_primary)
-		roles->primary = NULL;
+	roles_set_places(roles, places, made);
 	renew_homes(roles);
 }
 

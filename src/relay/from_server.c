@@ -350,6 +350,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 				duration_log(c, DURATION_TRANSACTION, took);
 		}
 		c->transaction_started = c->query_started;
+		if (c->pooled.pool->host)
+			pool_client_note_end(&c->pooled, w->now);
 		if (s->session.changes)
 			apply_changes(s);
 	}

@@ -24,13 +24,17 @@
 #include <string.h>
 
 #define DOUBT_PERIOD (USEC / 20)
+#define READ_PERIOD (USEC / 10)		/* for databases with readers: a standby shows what was written until the question before the last */
 #define SILENT_LEAST USEC		/* a connection or an answer may take this long, whatever the period is */
 
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
 #define QUESTION \
 	"select pg_catalog.pg_is_in_recovery()," \
 	"case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() else pg_catalog.pg_current_wal_insert_lsn() end," \
-	"case when pg_catalog.pg_is_in_recovery() then null else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
+	"case when pg_catalog.pg_is_in_recovery() then greatest((select timeline_id from pg_catalog.pg_control_checkpoint())," \
+	"(select min_recovery_end_timeline from pg_catalog.pg_control_recovery())," \
+	"(select received_tli from pg_catalog.pg_stat_wal_receiver))::pg_catalog.text" \
+	" else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
 	"pg_catalog.current_setting('default_transaction_read_only')," \
 	"(select system_identifier from pg_catalog.pg_control_system())"
 /* For servers that refuse the other query: services that imitate PostgreSQL have no WAL functions. */
@@ -50,7 +54,7 @@ struct watcher {
 
 struct watchers {
 	struct world *world;
-	struct event *timer;			/* pending while a primary is in doubt */
+	struct event *timer;			/* pending while a primary is in doubt, or a host has readers */
 	struct role_source *sources;			/* Patroni */
 };
 
@@ -115,8 +119,8 @@ bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answ
 			is_read = read_position(text, length, &answer->position);
 			break;
 		case COLUMN_TIMELINE:
-			/* the name of a WAL file begins with the timeline */
-			is_read = length == 24 && read_digits(text, 8, 16, UINT32_MAX, &timeline);
+			/* the name of a WAL file begins with the timeline; the answer of a standby is a number */
+			is_read = length == 24 ? read_digits(text, 8, 16, UINT32_MAX, &timeline) : read_digits(text, length, 10, UINT32_MAX, &timeline);
 			answer->timeline = is_read ? (uint32_t)timeline : 0;
 			break;
 		case COLUMN_READ_ONLY:
@@ -253,6 +257,8 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 		return;
 	watcher->server = NULL;
 	watcher->attempt += s->peer.ended_in == SERVER_LOGIN;
+	if (s->peer.ended_in == SERVER_WATCHING)
+		host_forget(host);
 	if (close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT && why != REASON_CONNECT_TIMED_OUT)
 		return;
 	if (is_refused || close_reason_rows[why].fault == FAULT_POOLER) {
@@ -286,31 +292,35 @@ static void watcher_free(struct host *host)
 	mem_free(watcher);
 }
 
-/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt. */
-static usec_t doubted_since(const struct host *host)
+/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt. Sets *is_read: a database with readers lists it. */
+static usec_t doubted_since(const struct host *host, bool *is_read)
 {
 	usec_t since = 0;
 
 	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
 		for (unsigned i = 0; d->roles && i < d->roles->count; i++) {
-			if (d->roles->places[i].host == host && d->roles->doubt_since > since)
+			if (d->roles->places[i].host != host)
+				continue;
+			*is_read |= d->roles->has_readers;
+			if (d->roles->doubt_since > since)
 				since = d->roles->doubt_since;
 		}
 	}
 	return since;
 }
 
-/* Does what is due for the host. Returns whether its role is in doubt. */
-static bool visit(struct world *w, struct host *host)
+/* Does what is due for the host. Returns after which time the host must be visited again; the tick is soon enough for USEC. */
+static usec_t visit(struct world *w, struct host *host)
 {
-	usec_t doubt = doubted_since(host), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST;
+	bool is_read = false;
+	usec_t doubt = doubted_since(host, &is_read), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
 	struct watcher *watcher = host->watcher;
 	struct server *s;
 
 	if (!watcher) {
 		watcher = mem_try(sizeof(*watcher));
 		if (!watcher)
-			return false;
+			return USEC;
 		watcher->host = host;
 		host->users++;
 		host->watcher = watcher;
@@ -328,31 +338,37 @@ static bool visit(struct world *w, struct host *host)
 	}
 	if (doubt > 0 && period > DOUBT_PERIOD)
 		period = DOUBT_PERIOD;
+	/* the timer is not exact */
+	if (is_read && period > READ_PERIOD)
+		period = READ_PERIOD - READ_PERIOD / 10;
+	again = doubt > 0 ? DOUBT_PERIOD / 2 : is_read ? READ_PERIOD : USEC;
 	if (w->now - watcher->tried_at < period && !(doubt > watcher->tried_at))
-		return doubt > 0;
+		return again;
 	if (!watcher->server)
 		connect_to(w, watcher);
 	else if (!s->dial && !s->task && !peer_is_ending(&s->peer) && s->pooled.state == SERVER_WATCHING)
 		ask(watcher);
-	return doubt > 0;
+	return again;
 }
 
 void watchers_tick(struct watchers *watchers)
 {
-	static const struct timeval soon = { .tv_usec = DOUBT_PERIOD / 2 };
+	usec_t again = USEC, next_visit;
 	struct world *w = watchers->world;
 	struct host *host, *next;
-	bool is_doubtful = false;
 
 	HASH_ITER(hh, w->pools->hosts, host, next) {
-		if (host->role_users > 0)
-			is_doubtful |= visit(w, host);
-		else if (host->watcher)
+		if (host->role_users > 0) {
+			next_visit = visit(w, host);
+			again = next_visit < again ? next_visit : again;
+		} else if (host->watcher) {
 			watcher_free(host);
+		}
 	}
-	sources_tick(&watchers->sources, w, is_doubtful);
-	if (is_doubtful)
-		event_add(watchers->timer, &soon);
+	sources_tick(&watchers->sources, w, again <= DOUBT_PERIOD);
+	/* an earlier visit may have become necessary */
+	if (again < USEC && (again < READ_PERIOD || !event_pending(watchers->timer, EV_TIMEOUT, NULL)))
+		event_add(watchers->timer, &(struct timeval){ .tv_usec = (suseconds_t)again });
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *context)

@@ -1,0 +1,49 @@
+#ifndef POOL_FRESHNESS_H
+#define POOL_FRESHNESS_H
+
+#include "pool/host.h"
+
+/*
+ * Freshness of standbys. Promise: a standby covers a time if it shows everything that the primary has acknowledged before that time, and a client reads
+ * from a standby only if the standby covers what read_your_writes asks for. See freshness.c.
+ */
+#define MARKS_MOST 64
+
+/* At the time `at`, before the primary was asked, everything acknowledged was before this position in its WAL. */
+struct mark {
+	usec_t at;
+	uint64_t position;
+};
+/* The marks of a primary, in the order of time; both members ascend. */
+struct marks {
+	unsigned count;
+	struct mark list[MARKS_MOST];
+};
+
+/* What clients of databases with the same name on the same servers have written; the table is pools->written. */
+struct written {
+	UT_hash_handle hh;
+	int users;			/* references */
+	usec_t at;			/* the last write that pgweir has acknowledged; 0: none */
+	char key[];			/* name of the database on the server, and first of its hosts by name, or Patroni's URLs */
+};
+
+/* Adds a mark; `position` as the primary reports it (pg_current_wal_insert_lsn). Old marks are thinned out when there is no room. A mark that is not
+   later than the last one is ignored. */
+void marks_add(struct marks *marks, usec_t at, uint64_t position);
+/* Returns the time that a standby covers which has replayed up to the position. 0: none of the marks. */
+usec_t marks_covered(const struct marks *marks, uint64_t replayed);
+
+struct roles;
+struct role_place;
+/* Sets what the standbys of the database cover and their lags. `has_changed`: another primary, or another timeline, than before. */
+void roles_cover(struct roles *roles, bool has_changed);
+/* Whether max_lag excludes the standby. */
+bool role_place_is_late(const struct roles *roles, const struct role_place *place);
+/* The databases with this name on these servers share *roles->written. False: no memory. */
+bool roles_hold_written(struct roles *roles, usec_t now);
+void written_drop(struct pools *pools, struct written **written);	/* *written may be NULL */
+/* Returns the time that a standby must cover for the client; 0: any standby is fresh enough. */
+usec_t pool_client_needs(const struct pool_client *client, const struct host *standby);
+
+#endif
