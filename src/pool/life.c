@@ -609,7 +609,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 
 static void check_host(const struct host *host)
 {
-	int servers = 0, places = 0;
+	int servers = 0, places = host->watcher != NULL;
 
 	LIST_EACH(node, &host->pools->all) {
 		const struct pool *pool = pool_at(node);
