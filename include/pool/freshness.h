@@ -20,7 +20,7 @@ struct marks {
 	struct mark list[MARKS_MOST];
 };
 
-/* What clients of databases with the same name on the same servers have written; the table is pools->written. */
+/* The last write of all clients of databases with the same name on the same servers; the table is pools->written. */
 struct written {
 	UT_hash_handle hh;
 	int users;			/* references */
@@ -36,7 +36,7 @@ usec_t marks_covered(const struct marks *marks, uint64_t replayed);
 
 struct roles;
 struct role_place;
-/* Sets what the standbys of the database cover and their lags. `has_changed`: another primary, or another timeline, than before. */
+/* Computes for each standby of the database the time that it covers, and its lag. `has_changed`: another primary, or another timeline, than before. */
 void roles_cover(struct roles *roles, bool has_changed);
 /* Whether max_lag excludes the standby. */
 bool role_place_is_late(const struct roles *roles, const struct role_place *place);

@@ -77,7 +77,7 @@ void roles_free(struct database *database);
 /* New evidence about a host. Evidence older than the host's is ignored. Fields that are 0 are unknown: the older value stays if the claim is the same.
    `source`: "asked", "login" ..., for the log. */
 void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now);
-/* The connection that asks the host has ended: a standby may have restarted, and what it covers is unknown until it answers again. */
+/* The connection that asks the host has ended: a standby may have restarted, and covers nothing until it answers again. */
 void host_forget(struct host *host);
 /* A session reports a new value of in_hot_standby. */
 void host_note_promotion(struct host *host, const char *standby, usec_t now);

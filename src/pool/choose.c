@@ -1,8 +1,8 @@
 /*
  * The choice of a host for a client with a role (pool/role.h).
  *
- * A client stays with the host that it has, and with the standby that it had, as long as they suit. Of the other hosts it gets the better of two random
- * ones by use and weight, or as load_balance_hosts says. Use is the number of clients with a server or in the queue, of the same database and user.
+ * A client stays with the host that it has, and with the standby that it had, as long as they suit. Otherwise the client gets the better of two random
+ * hosts by use and weight, or as load_balance_hosts says. Use is the number of clients with a server or in the queue, of the same database and user.
  *
  * A host that becomes suitable, for example after a restart with cold caches, gets a tenth of its share of these choices in the first second, two tenths
  * in the second, and so on. Clients of other hosts are not moved at once; for a minute, one in SETTLE_ONE_IN of their transactions chooses again.
@@ -42,7 +42,7 @@ static unsigned draw(struct pools *pools, unsigned below)
 	return (unsigned)(pools->random % below);
 }
 
-/* Whether the host suits the client: its role, and for a standby what it covers. A primary that is only the last resort does not. */
+/* Whether the host suits the client by its role, and a standby also by its freshness. A primary that is only the last resort does not. */
 static bool place_suits(const struct roles *roles, const struct role_place *place, const struct pool_client *client)
 {
 	return (place->suits >> client->target & 1) && (place->host == roles->primary || place->covers >= pool_client_needs(client, place->host));

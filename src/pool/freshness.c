@@ -1,8 +1,8 @@
 /*
  * Freshness of standbys, by marks.
  *
- * pgweir asks the primary for its position in the WAL. All that the primary has acknowledged before the question lies before that position, so a standby
- * that has replayed the position covers the time of the question. All times are of pgweir's own clock, read before a question is sent, and no standby is
+ * pgweir asks the primary for its position in the WAL. Everything that the primary has acknowledged before the question is before that position.
+ * So a standby that has replayed the position covers the time of the question. All times are of pgweir's own clock, read before a question is sent, and no standby is
  * asked after a write: a client that wrote until w reads from standbys that cover a time after w. The time of a turn is read once, so a question with a
  * later time was sent in a later turn than the acknowledgement.
  *
@@ -12,7 +12,7 @@
  * Marks belong to one primary and one timeline. A standby whose timeline is not known to be the timeline of the primary covers nothing. After a restart
  * a standby may show older data than before, so it covers nothing until it has answered again.
  *
- * Invariant: what a place covers only grows, until the primary, the timeline or the life of the standby changes.
+ * Invariant: place->covers only grows, until the primary, the timeline or the life of the standby changes.
  */
 #include "pool/freshness.h"
 
@@ -156,7 +156,7 @@ bool roles_hold_written(struct roles *roles, usec_t now)
 			roles->written = old;
 			return false;
 		}
-		/* the list of hosts has changed: what was written until now counts */
+		/* the list of hosts has changed: all writes until now count */
 		written->at = old ? now : 0;
 		roles->written = written;
 	}
@@ -219,7 +219,7 @@ usec_t pool_client_needs(const struct pool_client *client, const struct host *st
 	/* without a primary, nothing was acknowledged after its last answer */
 	if (roles && !roles->primary && read >= roles->marked_at)
 		read = roles->marked_at > 0 ? roles->marked_at - 1 : 0;
-	/* another standby must not be behind the one that the client has read from */
+	/* another standby must not show older data than the standby of the last read */
 	if (read > wrote && standby->life != client->read_life)
 		wrote = read;
 	return wrote > 0 ? wrote + 1 : 0;

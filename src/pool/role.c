@@ -273,8 +273,10 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", timeline %" PRIu32, evidence->timeline);
 	if (evidence->position > 0)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %s", position_text(evidence->position, position));
-	if (e->claim != evidence->claim)
-		e->timeline = 0, e->position = 0;
+	if (e->claim != evidence->claim) {
+		e->timeline = 0;
+		e->position = 0;
+	}
 	set_claim(host, evidence->claim, why, now);
 	e->at = evidence->at;
 	e->is_read_only = evidence->is_read_only;

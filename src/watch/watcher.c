@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define DOUBT_PERIOD (USEC / 20)
-#define READ_PERIOD (USEC / 10)		/* for databases with readers: a standby shows what was written until the question before the last */
+#define READ_PERIOD (USEC / 10)		/* for databases with readers */
 #define SILENT_LEAST USEC		/* a connection or an answer may take this long, whatever the period is */
 
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
