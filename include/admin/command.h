@@ -49,6 +49,7 @@ enum command_argument {
 	ARGUMENT_ITEM,			/* a row of show.tbl or console_param.tbl */
 	ARGUMENT_DATABASE,		/* optional in the grammar, so that the error can say that it is missing */
 	ARGUMENT_DATABASE_OR_ALL,
+	ARGUMENT_DATABASE_OR_HOST,	/* a database, or HOST and a host */
 	ARGUMENT_CLIENT,
 	ARGUMENT_DRAIN,			/* a target, and a time or STOP */
 	ARGUMENT_OF_CLIENT,		/* CLIENT, and an id */
@@ -73,7 +74,7 @@ struct command {
 	const char *const *parameter;	/* for SHOW of a session parameter: its column; otherwise NULL */
 	const char *value;		/* the value of that parameter, or of SET */
 	const char *name;		/* the argument, unquoted; may be NULL */
-	enum drain_of drain_of;		/* the target of DRAIN, with `name` ... */
+	enum drain_of drain_of;		/* the target of DRAIN, with `name`, ...; DISABLE and ENABLE: DRAIN_OF_HOST for a host */
 	int64_t seconds;		/* ... and its time; -1: STOP */
 	char *storage;			/* owns name and value */
 };

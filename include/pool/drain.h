@@ -24,11 +24,12 @@ struct drain {
 struct drain *drain_begin(struct pools *pools, enum drain_of of, const char *name, usec_t since, usec_t until);
 /* Ends the drain of a target, or with DRAIN_OF_ALL every drain. `quietly`: without a log line. False: there is none. */
 bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool quietly);
-/* Whether a client of this database and user belongs to the target. `user` may be NULL. */
-bool drain_applies(const struct drain *drain, const struct database *database, const char *user);
+/* Whether a client of this database and user, which keeps a server at this host, belongs to the target. `user` and `at` may be NULL. DRAIN HOST moves the
+   clients of a database with roles and several hosts: only clients that keep a server at the host belong to the target. */
+bool drain_applies(const struct drain *drain, const struct database *database, const char *user, const struct host *at);
 /* Returns a drain that the client belongs to, and in which it is the client's turn: the ids of connections are spread evenly over the time. With `now`
    INT64_MAX the turn of each client has come. NULL: none. */
-struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, uint64_t id, usec_t now);
+struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, const struct host *at, uint64_t id, usec_t now);
 /* Calls give() for each drain, oldest first. */
 static inline void drains_each(const struct pools *pools, void (*give)(void *context, const struct drain *drain), void *context)
 {

@@ -42,6 +42,7 @@ struct host {
 	usec_t changed_at;		/* when the claim changed last */
 	uint64_t errors;		/* failed checks and connects */
 	uint64_t changes;		/* of the claim */
+	bool is_disabled, is_drained;	/* by an administrator; written by admit.c */
 	bool is_of_another;		/* the host belongs to another cluster; written by roles_decide() */
 	usec_t failed_at;		/* monotonic: last host_note_failure() */
 	usec_t accepted_at;		/* monotonic: when the last login that succeeded, of a watcher or a server that reports its role, began */
@@ -84,6 +85,13 @@ bool pool_server_restore_host(struct pool_server *server, const char *key);
 /* Returns the host with this key ("name:port"), and adds a reference. NULL: no memory. */
 struct host *host_hold(struct pools *pools, const char *key);
 void host_drop(struct host *host);
+/* Returns the name of an entry of the configuration: of the directory of sockets if it has none. */
+static inline const char *host_name(const struct pools *pools, const struct conf_host *conf)
+{
+	const char *sockets = pools->conf->settings.unix_socket_dir;
+
+	return conf->name ? conf->name : sockets ? sockets : "/tmp";
+}
 /* Returns the host of an entry of the configuration, as host_hold(). */
 struct host *host_of(struct pools *pools, const struct conf_host *conf);
 /* Writes how much of the budgets of the pool's hosts is in use, and the pools with the most: "the host db:5432 has 20 of 20 server connections

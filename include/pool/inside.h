@@ -92,6 +92,10 @@ void pool_places_clear(struct pool *pool);
 void hosts_count(const struct pools *pools);		/* sets `sharers` and `waiting` of each host */
 void hosts_maintain(struct pools *pools);		/* closes idle servers of hosts that exceed max_host_connections */
 
+/* admit.c */
+/* The host was just made: a DRAIN may concern it. */
+void host_admit(struct host *host);
+
 /* schedule.c */
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */
 

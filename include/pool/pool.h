@@ -274,6 +274,7 @@ struct pools {
 						   internal servers */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	struct list drains;			/* DRAIN: see pool/drain.h */
+	bool has_closed_hosts;			/* a host is disabled or drained: see pool/admit.h */
 	enum pool_drain draining;			/* SHUTDOWN; call pools_mark_all() after a change */
 	uint32_t last_dedicated;			/* the last number that was used for `dedicated` */
 	bool waits_differ;			/* a user of the snapshot has its own query_wait_timeout or query_timeout */

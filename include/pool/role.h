@@ -73,6 +73,8 @@ bool pool_client_adopt(struct pool_client *client, usec_t now);
 /* Makes database->roles for a client that asks for a role although the configuration does not. False: no memory. */
 bool roles_begin(struct database *database, usec_t now);
 void roles_free(struct database *database);
+/* The last primary, as the process before this one knew it. False: no memory. */
+bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, usec_t last_seen, usec_t changed_at, usec_t now);
 
 /* New evidence about a host. Evidence older than the host's is ignored. Fields that are 0 are unknown: the older value stays if the claim is the same.
    `source`: "asked", "login" ..., for the log. */
@@ -89,6 +91,8 @@ void host_note_alive(struct host *host, usec_t now);
 void host_doubt(struct host *host, usec_t now);
 /* Called several times a second: claims expire, and databases get or lose their primary. */
 void roles_tick(struct pools *pools, usec_t now);
+/* The hosts that are closed to the database have changed (pool/admit.h). */
+void roles_admit(struct database *database, usec_t now);
 /* Decides again who is the primary, after a change of the list or of an administrator's word. */
 void roles_decide(struct roles *roles, usec_t now);
 /* The same for each database with new evidence. Called before the scheduler. */

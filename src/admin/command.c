@@ -334,6 +334,19 @@ static bool parse_drain(struct sql_span *rest, struct command *out, char *to)
 	return token == SQL_END || is_word(token, &raw, "SECONDS") || is_word(token, &raw, "SECOND");
 }
 
+/* Parses db, or HOST name. DISABLE HOST is about a database with this name. */
+static bool parse_database_or_host(struct sql_span *rest, struct command *out, char *to)
+{
+	struct sql_span raw, behind = *rest;
+	enum sql_token token = sql_next_token(&behind, &raw);
+
+	if (is_word(token, &raw, "HOST") && !is_over(behind)) {
+		out->drain_of = DRAIN_OF_HOST;
+		*rest = behind;
+	}
+	return parse_optional(rest, out, to);
+}
+
 static bool parse_argument(struct sql_span *rest, struct command *out)
 {
 	struct sql_span raw;
@@ -348,6 +361,8 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 	case ARGUMENT_DATABASE_OR_ALL:
 	case ARGUMENT_CLIENT:
 		return parse_optional(rest, out, out->storage);
+	case ARGUMENT_DATABASE_OR_HOST:
+		return parse_database_or_host(rest, out, out->storage);
 	case ARGUMENT_DRAIN:
 		return parse_drain(rest, out, out->storage);
 	case ARGUMENT_OF_CLIENT:

@@ -13,6 +13,7 @@
 #include "conf/value.h"
 #include "core/diagnosis.h"
 #include "pg/build.h"
+#include "pool/admit.h"
 #include "show/show.h"
 
 #include <stdlib.h>
@@ -195,10 +196,25 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	return caller_wait(caller, WAIT_FOR_SUSPEND, command, true);
 }
 
+/* Disables or enables hosts. */
+static enum outcome run_of_host(struct caller *caller, const struct command *command)
+{
+	struct world *world = caller->console->world;
+
+	log_command(caller, command);
+	if (!host_is_listed(world->pools, NULL, command->name))
+		return caller_refuse(caller, CONSOLE_ERROR_NO_HOST, command->name, NULL, NULL);
+	if (!hosts_disable(world->pools, command->name, command->id == COMMAND_DISABLE, world->now))
+		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
+	return OUTCOME_DONE;
+}
+
 static enum outcome run_DISABLE(struct caller *caller, const struct command *command)
 {
 	struct database *database;
 
+	if (command->drain_of == DRAIN_OF_HOST)
+		return run_of_host(caller, command);
 	if (!find_database(caller, command, &database))
 		return OUTCOME_FAILED;
 	database->disabled = command->id == COMMAND_DISABLE;
@@ -238,13 +254,14 @@ static enum outcome run_DRAIN(struct caller *caller, const struct command *comma
 {
 	struct world *world = caller->console->world;
 	const char *name = command->name ? command->name : "";
-	const struct drain probe = { .of = command->drain_of, .name = (char *)(uintptr_t)name };
-	bool is_known = command->drain_of != DRAIN_OF_HOST;
 	struct database *database;
 
 	if (command->seconds < 0) {
 		log_command(caller, command);
-		return drain_stop(world->pools, command->drain_of, name, false) ? OUTCOME_DONE : refuse(caller, CONSOLE_ERROR_NO_DRAIN);
+		if (!drain_stop(world->pools, command->drain_of, name, false))
+			return refuse(caller, CONSOLE_ERROR_NO_DRAIN);
+		hosts_admit_anew(world->pools, world->now);
+		return OUTCOME_DONE;
 	}
 	if (command->drain_of == DRAIN_OF_DATABASE) {
 		if (!find_database(caller, command, &database))
@@ -253,12 +270,12 @@ static enum outcome run_DRAIN(struct caller *caller, const struct command *comma
 	} else {
 		log_command(caller, command);
 	}
-	for (const struct database *d = world->pools->databases; d && !is_known; d = d->hh.next)
-		is_known = drain_applies(&probe, d, NULL);
-	if (!is_known)
+	if (command->drain_of == DRAIN_OF_HOST && !host_is_listed(world->pools, NULL, name))
 		return caller_refuse(caller, CONSOLE_ERROR_NO_HOST, name, NULL, NULL);
 	if (!drain_begin(world->pools, command->drain_of, name, world->now, world->now + command->seconds * USEC))
 		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
+	if (command->drain_of == DRAIN_OF_HOST)
+		hosts_admit_anew(world->pools, world->now);
 	world_drain_clients(world);
 	return OUTCOME_DONE;
 }

@@ -27,6 +27,7 @@
 #include "base/state.h"
 #include "base/text.h"
 #include "pg/build.h"
+#include "pool/admit.h"
 
 #include <openssl/err.h>
 #include <errno.h>
@@ -72,7 +73,7 @@ static void host_name_of(const struct host *host, struct dial *d)
 	snprintf(d->host, sizeof(d->host), "%.*s", (int)(strrchr(host->key, ':') - host->key), host->key);
 }
 
-/* Begins with the first host from the present place of the order on whose budget is not used up. False: there is none, or the list has become
+/* Begins with the first host from the present place of the order on that is open and whose budget is not used up. False: there is none, or the list has become
    shorter. */
 static bool use_host(struct server *s)
 {
@@ -85,6 +86,11 @@ static bool use_host(struct server *s)
 
 		if (!host)
 			return false;
+		if (host_is_closed_to(host, pool->database)) {
+			if (d->order_at + 1 == d->order_count)
+				return false;
+			continue;
+		}
 		if (host == s->pooled.host || !host_is_full(host)) {
 			pool_server_set_host(&s->pooled, host);
 			host_name_of(host, d);

@@ -284,6 +284,12 @@ static void give_back_memory(struct world *w)
  * called then (world_set_durations), and posts POST_LEAVE.
  */
 
+/* Returns the host that the client cannot leave before it ends a transaction or a session; NULL: none. */
+static const struct host *client_kept_host(const struct pool_client *client)
+{
+	return client->link ? client->link->host : client->listens ? client->pool->host : NULL;
+}
+
 bool client_leave(struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
@@ -293,7 +299,7 @@ bool client_leave(struct client *c)
 
 	if (!c->pooled.login_user || c->login || c->is_console)
 		return false;
-	drain = drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, c->peer.id, now);
+	drain = drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, client_kept_host(&c->pooled), c->peer.id, now);
 	if (!drain || c->peer.held_first || stream_unsent(&c->peer.stream) > 0)
 		return false;
 	/* a stream of replication has no transactions: it ends with the time */
@@ -322,7 +328,7 @@ void world_drain_clients(struct world *w)
 		LIST_EACH(of, &w->pools->drains) {
 			struct drain *drain = LIST_OBJECT(of, struct drain, node);
 
-			drain->left += drain_applies(drain, c->pooled.pool->database, c->pooled.login_user->name);
+			drain->left += drain_applies(drain, c->pooled.pool->database, c->pooled.login_user->name, client_kept_host(&c->pooled));
 		}
 	}
 	LIST_EACH(of, &w->pools->drains) {

@@ -26,13 +26,15 @@
 #include "backend/retire.h"
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "conf/value.h"
 #include "conn/listening.h"
 #include "pg/build.h"
+#include "pool/admit.h"
 #include "pool/drain.h"
+#include "pool/role.h"
 #include "relay/relay.h"
 
-#include "pool/role.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,6 +81,86 @@ static struct bytes logins_of(const struct world *w)
 	return out;
 }
 
+/* Packs the evidence of hosts with roles, and the disabled hosts. */
+static void hosts_pack(struct bytes *out, const struct pools *pools)
+{
+	for (const struct host *host = pools->hosts; host; host = host->hh.next) {
+		if (!host->is_disabled && host->role_users == 0)
+			continue;
+		pack_bool(out, true);
+		pack_text(out, host->key);
+		pack_bool(out, host->is_disabled);
+		bytes_append_u8(out, (uint8_t)host->evidence.claim);
+		pack_i64(out, host->evidence.at);
+		bytes_append_u32(out, host->evidence.timeline);
+		pack_u64(out, host->evidence.position);
+		pack_u64(out, host->evidence.system_id);
+		pack_bool(out, host->evidence.is_read_only);
+		pack_i64(out, host->changed_at);
+		pack_u64(out, host->errors);
+		pack_u64(out, host->changes);
+		pack_text(out, host->why);
+	}
+	pack_bool(out, false);
+}
+
+/* The evidence of a host that no database of this process lists is lost. */
+static void hosts_unpack(struct unpack *in, struct pools *pools)
+{
+	while (unpack_bool(in) && !in->bad) {
+		const char *key = unpack_text(in), *why;
+		struct host *host = key && strrchr(key, ':') ? host_hold(pools, key) : NULL;
+		bool is_disabled = unpack_bool(in);
+
+		in->bad |= !host;
+		if (!host)
+			return;
+		host->evidence.claim = unpack_u8(in);
+		host->evidence.at = unpack_i64(in);
+		host->evidence.timeline = unpack_u32(in);
+		host->evidence.position = unpack_u64(in);
+		host->evidence.system_id = unpack_u64(in);
+		host->evidence.is_read_only = unpack_bool(in);
+		host->changed_at = unpack_i64(in);
+		host->errors = unpack_u64(in);
+		host->changes = unpack_u64(in);
+		why = unpack_text(in);
+		text_copy(host->why, HOST_WHY, why ? why : "");
+		in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 || (is_disabled && !host_restore_disabled(pools, key));
+		host_drop(host);
+	}
+}
+
+/* The last primary of a database: a host that has been the primary before it is refused. */
+static void roles_pack(struct bytes *out, const struct roles *roles)
+{
+	pack_text(out, roles && roles->last ? roles->last->key : NULL);
+	if (!roles || !roles->last)
+		return;
+	bytes_append_u32(out, roles->timeline);
+	pack_i64(out, roles->last_seen);
+	pack_i64(out, roles->changed_at);
+}
+
+static void roles_unpack(struct unpack *in, struct database *d, usec_t now)
+{
+	const char *key = unpack_text(in);
+	struct roles *roles = NULL;
+	uint32_t timeline;
+	usec_t last_seen, changed_at;
+
+	if (!key)
+		return;
+	timeline = unpack_u32(in);
+	last_seen = unpack_i64(in);
+	changed_at = unpack_i64(in);
+	in->bad |= !strrchr(key, ':') || last_seen < 0 || changed_at < 0;
+	if (!in->bad && d && roles_begin(d, now))
+		roles = d->roles;
+	if (!roles || !roles_restore(roles, key, timeline, last_seen, changed_at, now))
+		in->bad |= d != NULL;
+}
+
 static void world_pack(struct bytes *out, const struct world *w)
 {
 	struct bytes tls = tls_of(w), logins = logins_of(w);
@@ -107,6 +189,7 @@ static void world_pack(struct bytes *out, const struct world *w)
 		pack_bool(out, d->is_over);
 	}
 	pack_bool(out, false);
+	hosts_pack(out, w->pools);
 }
 
 static void world_unpack(struct unpack *in, struct handover *h)
@@ -148,6 +231,8 @@ static void world_unpack(struct unpack *in, struct handover *h)
 		d->is_over = unpack_bool(in);
 		d->is_logged = true;
 	}
+	hosts_unpack(in, w->pools);
+	hosts_admit_anew(w->pools, w->now);
 }
 
 /* ---- databases ---- */
@@ -176,6 +261,7 @@ static bool database_send(struct sender *s, const struct database *d)
 	pack_i64(&out, d->stats.newer_at);
 	pack_i64(&out, d->stats.older_at);
 	pack_u64(&out, d->statements);
+	roles_pack(&out, d->roles);
 	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
@@ -203,6 +289,7 @@ static void database_unpack(struct unpack *in, struct handover *h)
 	if (in->bad)
 		return;
 	d = database_get(w->pools, name, true, w->now);
+	roles_unpack(in, d, w->now);
 	/* the database is not in this configuration, so its connections do not fit either */
 	if (!d)
 		return;

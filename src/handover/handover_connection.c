@@ -337,6 +337,7 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_bool(out, c->pooled.notified);
 	bytes_append_u8(out, c->pooled.own_target);
 	bytes_append_u32(out, c->pooled.dedicated);
+	bytes_append_u8(out, c->pooled.own_target);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
 	bytes_append_u8(out, c->waited);
 	bytes_append_u8(out, c->waited_for);
@@ -454,6 +455,8 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	c->pooled.own_target = unpack_u8(in);
 	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
 	c->pooled.dedicated = unpack_u32(in);
+	c->pooled.own_target = unpack_u8(in);
+	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
 	unpack_exactly(in, c->login_took, sizeof(c->login_took));
 	c->waited = unpack_u8(in);
 	c->waited_for = unpack_u8(in);
@@ -491,7 +494,7 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	pins = client_session_unpack(in, c);
 	if (!in->bad)
 		client_take_place(in, h, c, state, login_user, since);
-	in->bad |= pins && !c->pooled.link;
+	in->bad |= (pins && !c->pooled.link) || (!in->bad && !pool_client_aim(&c->pooled, c->peer.world->now));
 	if (in->bad)
 		return;
 	if (pins)

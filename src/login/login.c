@@ -439,7 +439,7 @@ void login_proven(struct client *c)
 		client_end(c, REASON_DATABASE_DISABLED, l->database);
 		return;
 	}
-	drain = drain_due(w->pools, database, l->user, 0, INT64_MAX);
+	drain = drain_due(w->pools, database, l->user, NULL, 0, INT64_MAX);
 	if (drain) {
 		client_end(c, REASON_DRAINED, drain_text(drain, text, sizeof(text)));
 		return;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "pool/admit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,11 +74,8 @@ bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool qu
 	return any;
 }
 
-bool drain_applies(const struct drain *drain, const struct database *database, const char *user)
+bool drain_applies(const struct drain *drain, const struct database *database, const char *user, const struct host *at)
 {
-	const struct conf_database *conf = database->conf;
-	bool has_host = false;
-
 	if (database->is_console)
 		return false;
 	switch (drain->of) {
@@ -88,13 +86,15 @@ bool drain_applies(const struct drain *drain, const struct database *database, c
 	case DRAIN_OF_USER:
 		return user && strcmp(drain->name, user) == 0;
 	case DRAIN_OF_HOST:
-		for (unsigned i = 0; i < conf->host_count; i++)
-			has_host |= conf->hosts[i].name && strcmp(drain->name, conf->hosts[i].name) == 0;
+		/* the clients go to other hosts, unless they keep a server */
+		if (database->roles && database->conf->host_count > 1)
+			return at && host_is_named(at, drain->name);
+		return host_is_listed(database->pools, database, drain->name);
 	}
-	return has_host;
+	return false;
 }
 
-struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, uint64_t id, usec_t now)
+struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, const struct host *at, uint64_t id, usec_t now)
 {
 	/* of 2 to the power of 20; the time has at most 40 bits */
 	usec_t fraction = (usec_t)(id * 0x9e3779b97f4a7c15 >> 44);
@@ -102,7 +102,7 @@ struct drain *drain_due(const struct pools *pools, const struct database *databa
 	LIST_EACH(node, &pools->drains) {
 		struct drain *drain = LIST_OBJECT(node, struct drain, node);
 
-		if (now - drain->since >= (drain->until - drain->since) * fraction >> 20 && drain_applies(drain, database, user))
+		if (now - drain->since >= (drain->until - drain->since) * fraction >> 20 && drain_applies(drain, database, user, at))
 			return drain;
 	}
 	return NULL;

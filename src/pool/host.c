@@ -15,6 +15,7 @@
 
 #include "base/inline.h"
 #include "base/mem.h"
+#include "pool/admit.h"
 #include "pool/inside.h"
 #include "pool/role.h"
 
@@ -52,6 +53,7 @@ struct host *host_hold(struct pools *pools, const char *key)
 			mem_free(host);
 			return NULL;
 		}
+		host_admit(host);
 	}
 	host->users++;
 	return host;
@@ -77,7 +79,7 @@ void pool_places_clear(struct pool *pool)
 
 struct host *host_of(struct pools *pools, const struct conf_host *conf)
 {
-	const char *sockets = pools->conf->settings.unix_socket_dir, *name = conf->name ? conf->name : sockets ? sockets : "/tmp";
+	const char *name = host_name(pools, conf);
 	size_t size = strlen(name) + PORT_MOST;
 	char *key = mem_try(size);
 	struct host *host;
@@ -224,7 +226,7 @@ bool pool_hosts_are_full(const struct pool *pool, usec_t now)
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
-		if (!has_failed(pool, &pool->places[i], now) && host->servers < limit && !is_behind(pool, host, limit - host->servers))
+		if (!host_is_closed_to(host, pool->database) && !has_failed(pool, &pool->places[i], now) && host->servers < limit && !is_behind(pool, host, limit - host->servers))
 			return false;
 	}
 	return true;

@@ -9,6 +9,7 @@
  * its pools is used; a user is kept while it has pools or the configuration names it.
  */
 #include "pool/drain.h"
+#include "pool/admit.h"
 #include "pool/inside.h"
 #include "pool/role.h"
 
@@ -162,6 +163,11 @@ void pools_free(struct pools **pools)
 		database_free(database);
 	HASH_ITER(hh, p->users, user, next_user)
 		user_free(p, user);
+	for (struct host *host = p->hosts, *next; host; host = next) {
+		next = host->hh.next;
+		if (host->is_disabled)
+			host_drop(host);
+	}
 	ASSERT(!p->hosts && p->nowhere->users == 1);
 	mem_free(p->nowhere);
 	drain_stop(p, DRAIN_OF_ALL, "", true);
@@ -360,7 +366,7 @@ static struct pool *pool_make(struct database *database, struct user *user, stru
 	pool->host = host;
 	pool->home = home ? home : pool;
 	pool->is_plain = !host && !database->roles;
-	pool->suits = host ? 0 : 1u << TARGET_ANY;
+	pool->suits = host || hosts_are_closed(database) ? 0 : 1u << TARGET_ANY;
 	pool->covers = INT64_MAX;
 	if (host) {
 		host->users++;
@@ -762,10 +768,6 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		if (moves)
 			database_moves(database);
 	}
-	HASH_ITER(hh, pools->databases, database, next) {
-		if (!database->is_console && !database->removed && !roles_reconfigure(database, now))
-			log_warning("out of memory: the roles of the hosts of a database do not follow the configuration");
-	}
 	/* after both users and databases have changed: a mixture of old and new settings must not change the mode of a pool */
 	LIST_EACH(node, &pools->all)
 		renew(pool_at(node));
@@ -779,6 +781,14 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		if (database && database->conf->user && least > 0 && (user = user_get(pools, database->conf->user)) != NULL)
 			pool_get(database, user, false, now);
 	}
+	HASH_ITER(hh, pools->databases, database, next) {
+		if (database->removed)
+			roles_free(database);
+		else if (!database->is_console && !roles_reconfigure(database, now))
+			log_warning("out of memory: the roles of the hosts of a database do not follow the configuration");
+	}
 	conf_drop(&old);
+	if (pools->has_closed_hosts)
+		hosts_admit_anew(pools, now);
 	pools_mark_all(pools);
 }

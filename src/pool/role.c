@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "pool/admit.h"
 #include "pool/freshness.h"
 #include "pool/inside.h"
 
@@ -183,6 +184,23 @@ void roles_free(struct database *database)
 		host_drop(roles->last);
 	written_drop(database->pools, &roles->written);
 	mem_free(roles);
+}
+
+bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, usec_t last_seen, usec_t changed_at, usec_t now)
+{
+	struct host *host = host_hold(roles->database->pools, key);
+
+	if (!host)
+		return false;
+	if (roles->last)
+		host_drop(roles->last);
+	roles->last = host;
+	roles->timeline = timeline;
+	roles->last_seen = last_seen;
+	roles_decide(roles, now);
+	if (roles->primary == host)
+		roles->changed_at = changed_at;
+	return true;
 }
 
 /* ---- evidence ---- */
@@ -440,7 +458,8 @@ static void set_fresh(struct roles *roles, usec_t now)
 
 static bool is_standby_for(const struct roles *roles, const struct role_place *place)
 {
-	return place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers && !role_place_is_late(roles, place);
+	return place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers &&
+	       !host_is_closed_to(place->host, roles->database) && !role_place_is_late(roles, place);
 }
 
 /* Returns the bits of pool->suits for a host of the list. */
@@ -450,6 +469,8 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 	bool is_primary = host == roles->primary, is_standby = is_standby_for(roles, place), has_standby = false;
 	unsigned suits = 0;
 
+	if (host_is_closed_to(host, roles->database))
+		return 0;
 	for (unsigned i = 0; i < roles->count; i++)
 		has_standby |= is_standby_for(roles, &roles->places[i]);
 	if (is_primary)
@@ -471,7 +492,7 @@ static bool set_pool_suits(struct pool *pool)
 	bool has_changed;
 
 	/* without members of Patroni there is no host to connect to */
-	if (!pool->host && !(roles && roles->has_members && roles->count == 0))
+	if (!pool->host && !(roles && roles->has_members && roles->count == 0) && !hosts_are_closed(pool->database))
 		suits = SUITS(TARGET_ANY);
 	has_changed = suits != pool->suits || covers != pool->covers;
 	pool->suits = suits;
@@ -588,6 +609,17 @@ void roles_decide(struct roles *roles, usec_t now)
 		move_waiting(roles->database, now);
 }
 
+void roles_admit(struct database *database, usec_t now)
+{
+	if (database->roles)
+		roles_decide(database->roles, now);
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		pool->suits = pool_suits(pool);
+	}
+}
+
 void roles_decide_due(struct pools *pools, usec_t now)
 {
 	pools->are_roles_due = false;
@@ -627,14 +659,19 @@ const char *roles_text(const struct database *database, usec_t now, char *buf, s
 	size_t used;
 
 	snprintf(buf, size, "no host has the role that the client asks for");
+	if (hosts_are_closed(database))
+		snprintf(buf, size, "an administrator has disabled each host of the database (DISABLE HOST)");
 	if (roles && !roles->primary && *roles->why)
 		snprintf(buf + strlen(buf), size - strlen(buf), "; no primary for %.1f s: %s", (double)(now - roles->changed_at) / USEC, roles->why);
 	for (unsigned i = 0; roles && i < roles->count; i++) {
 		const struct host *host = roles->places[i].host;
 
+		const char *claim = claim_word(host->is_fresh ? host->evidence.claim : CLAIM_UNKNOWN);
+		bool has_why = !host->is_fresh && *host->why;
+
 		used = strlen(buf);
-		snprintf(buf + used, size - used, "%s%s: %s%s%s%s", i == 0 ? "; " : ", ", host->key, claim_word(host->is_fresh ? host->evidence.claim : CLAIM_UNKNOWN),
-			 host->is_fresh || !*host->why ? "" : " (", host->is_fresh ? "" : host->why, host->is_fresh || !*host->why ? "" : ")");
+		snprintf(buf + used, size - used, "%s%s: %s%s%s%s%s", i == 0 ? "; " : ", ", host->key, claim, has_why ? " (" : "", has_why ? host->why : "",
+			 has_why ? ")" : "", !host_is_closed_to(host, database) ? "" : host->is_disabled ? ", disabled" : ", draining");
 	}
 	return buf;
 }

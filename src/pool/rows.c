@@ -395,7 +395,9 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 			is_doubtful |= roles->doubt_since > 0 && roles->primary == host;
 		}
 	}
-	if (!row->role)
+	if (host->is_disabled || host->is_drained)
+		row->state = host->is_disabled ? "disabled" : "draining";
+	else if (!row->role)
 		row->state = row->is_unreachable ? "down" : "up";
 	else if (host->is_of_another)
 		row->state = "other cluster";

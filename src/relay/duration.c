@@ -33,7 +33,8 @@ NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took
 			 (long long)took % 1000, (unsigned)server_of(c->pooled.link)->backend_pid, has_text ? " statement: " : "", text);
 	}
 	/* the transaction is over when this call returns */
-	if (what == DURATION_TRANSACTION && drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, c->peer.id, c->peer.world->now))
+	if (what == DURATION_TRANSACTION && drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, c->pooled.link->host,
+						     c->peer.id, c->peer.world->now))
 		peer_post(&c->peer, POST_LEAVE);
 	if (what != DURATION_QUERY)
 		return;

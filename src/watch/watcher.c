@@ -261,7 +261,7 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 		host_forget(host);
 	if (close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT && why != REASON_CONNECT_TIMED_OUT)
 		return;
-	if (is_refused || close_reason_rows[why].fault == FAULT_POOLER) {
+	if (is_refused || (s->dial && close_reason_rows[why].fault == FAULT_POOLER)) {
 		host->errors++;
 		host_note_alive(host, w->now);
 		if (!watcher->is_warned)

@@ -316,7 +316,7 @@ static const char *unready_database(const struct world *w, const char *name, cha
 		return database_conf_find(w->pools, name) ? NULL : "no such database";
 	if (d->paused || d->disabled)
 		return d->paused ? "the database is paused" : "the database is disabled";
-	if (drain_due(w->pools, d, NULL, 0, INT64_MAX))
+	if (drain_due(w->pools, d, NULL, NULL, 0, INT64_MAX))
 		return "the database is drained";
 	LIST_EACH(node, &d->members) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);

@@ -15,7 +15,7 @@ class Roles:
         hosts = "host=%s port=%d dbname=p0" % (",".join(HOSTS), self.fakes[0].port)
         self.keys = ["%s:%d" % (host, self.fakes[0].port) for host in HOSTS]
         databases = {"p0": hosts + " target_session_attrs=primary", "reads": hosts + " target_session_attrs=standby", "plain": hosts}
-        settings = {"pool_mode": "transaction", "show_extra_columns": 1, "server_idle_timeout": NEVER, "default_pool_size": 5,
+        settings = {"pool_mode": "transaction", "show_extra_columns": 1, "server_idle_timeout": NEVER, "default_pool_size": 10,
                     "host_check_period": 0.1, "server_login_retry": 0, **settings}
         self.weir = scene.weir(databases, **settings, **({"kind": kind} if kind else {}))
 
@@ -29,6 +29,13 @@ class Roles:
         except AssertionError as error:
             raise AssertionError("not %r: %r" % (wanted, self.host(number))) from error
         return self.host(number)
+
+    def readers(self, count):
+        """Clients of reads, when both standbys are known."""
+        first = self.weir.client(database="reads")
+        for number in (1, 2):
+            self.wait_host(number, role="standby")
+        return [first] + [self.weir.client(database="reads") for _ in range(count - 1)]
 
     def pools(self, database):
         """{host: row} of SHOW POOLS."""

@@ -214,7 +214,7 @@ def test_metrics_of_hosts_with_roles(scene):
     """Pools of one user at several hosts differ by the label host, and a role is a label of a series with the value 1."""
     port = free_port()
     stage = Roles(scene, http_listen_port=port)
-    writer, readers = stage.weir.client(), [stage.weir.client(database="reads") for _ in range(8)]
+    writer, readers = stage.weir.client(), stage.readers(8)
     for client in [writer] + readers:
         assert client.query("BEGIN").status == "T"
     for number in range(3):

@@ -17,7 +17,7 @@ static bool is_of(enum drain_of of, const char *name, const char *database, cons
 {
 	struct drain drain = { .of = of, .name = (char *)(uintptr_t)name };
 
-	return drain_applies(&drain, database_get(fake.pools, database, true, fake.now), user);
+	return drain_applies(&drain, database_get(fake.pools, database, true, fake.now), user, NULL);
 }
 
 TEST(targets)
@@ -41,15 +41,15 @@ TEST(a_target_has_one_drain)
 
 	fake_start(ini);
 	app = database_get(fake.pools, "app", true, fake.now);
-	CHECK(!drain_due(fake.pools, app, "joe", 1, INT64_MAX));
+	CHECK(!drain_due(fake.pools, app, "joe", NULL, 1, INT64_MAX));
 	CHECK(drain_begin(fake.pools, DRAIN_OF_DATABASE, "app", 0, 0));
 	of_app = drain_begin(fake.pools, DRAIN_OF_DATABASE, "app", 5, 5);
 	of_joe = drain_begin(fake.pools, DRAIN_OF_USER, "joe", 5, 5);
 	CHECK(list_first(&fake.pools->drains) == &of_app->node && list_last(&fake.pools->drains) == &of_joe->node && of_app->node.next == &of_joe->node);
-	CHECK(drain_due(fake.pools, app, "joe", 1, 5) == of_app && !drain_due(fake.pools, app, "joe", 1, 4));
+	CHECK(drain_due(fake.pools, app, "joe", NULL, 1, 5) == of_app && !drain_due(fake.pools, app, "joe", NULL, 1, 4));
 	CHECK(!drain_stop(fake.pools, DRAIN_OF_DATABASE, "joe", false) && drain_stop(fake.pools, DRAIN_OF_DATABASE, "app", false));
-	CHECK(drain_due(fake.pools, app, "joe", 1, INT64_MAX) == of_joe && !drain_due(fake.pools, app, "bob", 1, INT64_MAX));
-	CHECK(drain_begin(fake.pools, DRAIN_OF_ALL, "", 0, 0) && drain_due(fake.pools, app, "bob", 1, 0));
+	CHECK(drain_due(fake.pools, app, "joe", NULL, 1, INT64_MAX) == of_joe && !drain_due(fake.pools, app, "bob", NULL, 1, INT64_MAX));
+	CHECK(drain_begin(fake.pools, DRAIN_OF_ALL, "", 0, 0) && drain_due(fake.pools, app, "bob", NULL, 1, 0));
 	CHECK(drain_stop(fake.pools, DRAIN_OF_ALL, "", false) && !drain_stop(fake.pools, DRAIN_OF_ALL, "", false));
 	/* the others end with the pools */
 	CHECK(drain_begin(fake.pools, DRAIN_OF_HOST, "10.0.0.1", 0, 0));
@@ -70,7 +70,7 @@ TEST(turns_are_spread_evenly)
 			int had = 0;
 
 			for (uint64_t id = 0; id < 100; id++)
-				had += drain_due(fake.pools, app, "joe", 1000 + id * step, fake.now + time / 10 * tenth) != NULL;
+				had += drain_due(fake.pools, app, "joe", NULL, 1000 + id * step, fake.now + time / 10 * tenth) != NULL;
 			CHECK(had >= 10 * tenth - 3 && had <= 10 * tenth + 3);
 			CHECK(tenth < 10 || had == 100);
 		}
