@@ -616,7 +616,7 @@ void roles_admit(struct database *database, usec_t now)
 	LIST_EACH(node, &database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		pool->suits = pool_suits(pool);
+		set_pool_suits(pool);
 	}
 }
 
