@@ -40,7 +40,7 @@ static struct {
 	bool dial_fails;		/* a dial fails immediately */
 	enum login_failure failure;	/* fake_login_fails() reports this kind of failure */
 	bool dial_does_nothing;		/* a dial cannot allocate its server */
-	int pools_ended;
+	int hosts_asked, pools_ended;
 } fake;
 
 static inline struct fake_client *fake_client_of(struct pool_client *c) { return LIST_OBJECT(c, struct fake_client, pooled); }
@@ -183,9 +183,21 @@ static inline void fake_pool_end(struct pool *pool)
 	fake.pools_ended++;
 }
 
+static inline void fake_client_ignored(struct pool_client *client)
+{
+	(void)client;
+}
+
+static inline void fake_ask_hosts(struct pools *pools)
+{
+	(void)pools;
+	fake.hosts_asked++;
+}
+
 static const struct pool_ops fake_ops = {
 	.lend = fake_lend, .dial = fake_dial, .take_reserve = fake_take_reserve, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
 	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end, .yield = fake_yield,
+	.moved = fake_client_ignored, .judge = fake_client_ignored, .ask_hosts = fake_ask_hosts,
 };
 
 static inline struct conf *fake_conf(const char *ini)
