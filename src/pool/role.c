@@ -331,8 +331,10 @@ void host_note_failure(struct host *host, const char *why, usec_t now)
 {
 	host->errors++;
 	host->failed_at = now;
+	/* each doubt causes a question at once: a host that stays away causes one only */
+	if (host->evidence.claim != CLAIM_UNKNOWN)
+		host_doubt(host, now);
 	set_claim(host, CLAIM_UNKNOWN, why, now);
-	host_doubt(host, now);
 	decide_later(host);
 }
 
