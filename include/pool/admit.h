@@ -1,7 +1,7 @@
 #ifndef POOL_ADMIT_H
 #define POOL_ADMIT_H
 
-#include "pool/host.h"
+#include "pool/role.h"
 
 /*
  * An administrator's word about hosts: DISABLE HOST, ENABLE HOST and DRAIN HOST. Promise: a host that is closed to a database gets no new transaction
@@ -20,7 +20,7 @@ void hosts_admit_anew(struct pools *pools, usec_t now);
    clients of other databases (pool/drain.h). */
 static inline bool host_is_closed_to(const struct host *host, const struct database *database)
 {
-	return host->is_disabled || (host->is_drained && database->roles && database->conf->host_count > 1);
+	return host->is_disabled || (host->is_drained && database->roles && database->roles->count > 1);
 }
 /* Whether each host of the database is closed to it. */
 bool hosts_are_closed(const struct database *database);

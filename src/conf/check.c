@@ -628,6 +628,16 @@ static bool note_files(struct conf *conf, const struct setting_place *places, st
 	return true;
 }
 
+static void check_host_user(const struct checker *c)
+{
+	const char *name = c->conf->settings.host_check_user;
+	const struct conf_user *user = name ? conf_user_find(c->conf, name) : NULL;
+
+	if (name && (!user || !user->secret))
+		SAY(c, true, "host_check_user", "\"host_check_user\" names \"%s\", who has no secret in \"auth_file\": only servers that ask for no "
+		    "password tell their role", name);
+}
+
 bool check_whole(struct conf *conf, const struct setting_place *places, struct arena *arena, struct conf_problems *problems)
 {
 	const struct checker checker = { conf, places, problems }, *c = &checker;
@@ -651,6 +661,7 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
 	if (s->patroni && conf_url_list_fault(s->patroni, why, sizeof(why)))
 		SAY(c, false, "patroni", "\"patroni\": %s", why);
+	check_host_user(c);
 	if (conf->peer_count > 0 && s->peer_id == 0)
 		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
 	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)

@@ -107,6 +107,34 @@ bool hosts_make(struct conf_database *d, struct arena *arena)
 	return true;
 }
 
+static void warn(const struct conf_database *d, struct conf_problems *problems, const char *text)
+{
+	conf_problem_add(problems, true, d->file, d->line, "database \"%s\": %s", d->name, text);
+}
+
+/* Keys that contradict each other, or have no effect. */
+static void check_roles(const struct conf_database *d, bool has_roles, struct conf_problems *problems)
+{
+	bool reads = d->reads != READS_OFF, has_weights = false;
+	int64_t target = d->target_session_attrs;
+
+	for (unsigned i = 0; i < d->host_count; i++)
+		has_weights |= d->hosts[i].weight > 1;
+	if (reads && (target == TARGET_READ_ONLY || target == TARGET_STANDBY || target == TARGET_PREFER_STANDBY))
+		warn(d, problems, "\"reads\" has no effect, because \"target_session_attrs\" sends its clients to standbys already: remove one of them");
+	else if (reads && d->host_count == 1 && !d->patroni)
+		warn(d, problems, "\"reads\" has no effect with one host: list the standbys in \"host\", too, or remove \"reads\"");
+	if (d->read_functions && *d->read_functions && d->reads != READS_AUTO)
+		warn(d, problems, "\"read_functions\" has no effect without \"reads\" = auto");
+	if (!has_roles && d->max_lag != CONF_UNSET)
+		warn(d, problems, "\"max_lag\" has no effect without \"target_session_attrs\" or \"reads\"");
+	if (!has_roles && d->read_your_writes != CONF_UNSET)
+		warn(d, problems, "\"read_your_writes\" has no effect without \"reads\"");
+	if (has_weights && (!has_roles || d->load_balance_hosts == BALANCE_ROUND_ROBIN || d->load_balance_hosts == BALANCE_DISABLE))
+		warn(d, problems, has_roles ? "the weights of hosts have no effect with this \"load_balance_hosts\": use least, or remove the key" :
+		     "the weights of hosts have no effect without \"target_session_attrs\" or \"reads\"");
+}
+
 void hosts_check(const struct conf_database *d, bool has_roles, struct conf_problems *problems)
 {
 	unsigned ports = ports_read(d->port, NULL, 0);
@@ -121,6 +149,7 @@ void hosts_check(const struct conf_database *d, bool has_roles, struct conf_prob
 		conf_problem_add(problems, false, d->file, d->line,
 				 "database \"%s\": \"port\" has %u ports for %u hosts: write one port for all of them, or one for each", d->name, ports,
 				 d->host_count);
+	check_roles(d, has_roles, problems);
 	for (unsigned i = 0; i < d->host_count; i++) {
 		const struct conf_host *host = &d->hosts[i];
 

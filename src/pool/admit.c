@@ -47,9 +47,9 @@ bool host_is_listed(const struct pools *pools, const struct database *database, 
 		if (!database->is_console && is_listed_in(pools, database->conf, name))
 			return true;
 	}
-	/* a host stays disabled when no database lists it any more */
+	/* Patroni has named it, or it stays disabled when no database lists it any more */
 	for (const struct host *host = pools->hosts; host; host = host->hh.next) {
-		if (host->is_disabled && host_is_named(host, name))
+		if ((host->role_users > 0 || host->is_disabled) && host_is_named(host, name))
 			return true;
 	}
 	return pools->conf->fallback && is_listed_in(pools, pools->conf->fallback, name);
@@ -89,11 +89,13 @@ static bool is_closed(const struct database *database, const struct conf_host *c
 
 bool hosts_are_closed(const struct database *database)
 {
+	const struct roles *roles = database->roles;
 	bool are_closed = database->pools->has_closed_hosts && !database->is_console;
+	unsigned count = roles ? roles->count : database->conf->host_count;
 
-	for (unsigned i = 0; are_closed && i < database->conf->host_count; i++)
-		are_closed = is_closed(database, &database->conf->hosts[i]);
-	return are_closed;
+	for (unsigned i = 0; are_closed && i < count; i++)
+		are_closed = roles ? host_is_closed_to(roles->places[i].host, database) : is_closed(database, &database->conf->hosts[i]);
+	return are_closed && count > 0;
 }
 
 /* Ends the free connections of the pool to closed hosts, and marks the others. */
@@ -194,10 +196,11 @@ bool hosts_disable(struct pools *pools, const char *name, bool is_disabled, usec
 	if (pools->conf->fallback && is_disabled)
 		has_memory &= disable_listed(pools, pools->conf->fallback, name);
 	HASH_ITER(hh, pools->hosts, host, next) {
-		if (is_disabled || !host_is_named(host, name))
+		if (!host_is_named(host, name) || (is_disabled && host->role_users == 0))
 			continue;
-		stop_drains(pools, host);
-		set_disabled(host, false);
+		if (!is_disabled)
+			stop_drains(pools, host);
+		set_disabled(host, is_disabled);
 	}
 	hosts_admit_anew(pools, now);
 	return has_memory;

@@ -87,7 +87,7 @@ bool drain_applies(const struct drain *drain, const struct database *database, c
 		return user && strcmp(drain->name, user) == 0;
 	case DRAIN_OF_HOST:
 		/* the clients go to other hosts, unless they keep a server */
-		if (database->roles && database->conf->host_count > 1)
+		if (database->roles && database->roles->count > 1)
 			return at && host_is_named(at, drain->name);
 		return host_is_listed(database->pools, database, drain->name);
 	}

@@ -632,7 +632,7 @@ static void check_host(const struct host *host)
 			places += roles->places[i].host == host;
 		places += roles && roles->last == host;
 	}
-	places += host->held + (host->watcher != NULL);
+	places += host->held + host->is_disabled;
 	ASSERT(servers == host->servers && servers + places == host->users);
 }
 

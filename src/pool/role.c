@@ -409,6 +409,7 @@ static struct host *find_leader(struct roles *roles, usec_t now)
 static struct host *find_primary(struct roles *roles, usec_t now)
 {
 	struct host *best = NULL, *rival = NULL;
+	bool has_past = false, has_answer = false;
 	unsigned standbys = 0;
 
 	if (roles->has_source)
@@ -416,12 +417,14 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct host *host = roles->places[i].host;
 
+		has_answer |= host->evidence.at > 0 || host->errors > 0;
 		standbys += host->is_fresh && host->evidence.claim == CLAIM_STANDBY;
 		if (!host->is_fresh || host->evidence.claim != CLAIM_PRIMARY)
 			continue;
 		if (is_past(roles, host, now)) {
 			snprintf(roles->why, HOST_WHY, "%.80s is a primary of the past: its timeline %" PRIu32 " is lower than %" PRIu32, host->key,
 				 host->evidence.timeline, roles->timeline);
+			has_past = true;
 			continue;
 		}
 		if (!best || host->evidence.timeline > best->evidence.timeline) {
@@ -436,7 +439,7 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 			 best->evidence.timeline);
 		return NULL;
 	}
-	if (!best && (roles->primary || !*roles->why))
+	if (!best && !has_past && has_answer)
 		snprintf(roles->why, HOST_WHY, "no host says that it is the primary; %u of %u hosts are standbys", standbys, roles->count);
 	return best;
 }

@@ -311,6 +311,37 @@ TEST(tls_of_one_database)
 	CHECK_WARNING(4, "database \"a\": the files for TLS have no effect while \"sslmode\" is disable");
 }
 
+TEST(hosts_with_roles)
+{
+#define HOSTS(keys) TRUST "[databases]\na =\nb = host=x,y " keys "\n"
+	CHECK(!accepts(HOSTS("port=1,2,3")));
+	CHECK_ERROR(5, "database \"b\": \"port\" has 3 ports for 2 hosts: write one port for all of them, or one for each");
+	CHECK(!accepts(TRUST "[databases]\na = host=x*0,y\n"));
+	CHECK_ERROR(4, "database \"a\": the weight of the host \"x\" is not a whole number from 1 to 1000");
+	CHECK(!accepts(TRUST "[databases]\na =\nb = host=x,y,x target_session_attrs=primary\n"));
+	CHECK_ERROR(5, "database \"b\": the host \"x\" with port 5432 is in the list twice: remove one, and give the other a weight (x*2)");
+	CHECK(!accepts(HOSTS("target_session_attrs=master")));
+	CHECK(accepts(HOSTS("target_session_attrs=standby reads=auto")));
+	CHECK_WARNING(5, "database \"b\": \"reads\" has no effect, because \"target_session_attrs\" sends its clients to standbys already: remove one of them");
+	CHECK(accepts(TRUST "[databases]\na =\nb = host=x reads=transaction\n"));
+	CHECK_WARNING(5, "database \"b\": \"reads\" has no effect with one host: list the standbys in \"host\", too, or remove \"reads\"");
+	CHECK(accepts(HOSTS("reads=transaction read_functions=f")));
+	CHECK_WARNING(5, "database \"b\": \"read_functions\" has no effect without \"reads\" = auto");
+	CHECK(accepts(HOSTS("max_lag=1")));
+	CHECK_WARNING(5, "database \"b\": \"max_lag\" has no effect without \"target_session_attrs\" or \"reads\"");
+	CHECK(accepts(HOSTS("read_your_writes=off")));
+	CHECK_WARNING(5, "database \"b\": \"read_your_writes\" has no effect without \"reads\"");
+	CHECK(accepts(TRUST "[databases]\na =\nb = host=x*2,y\n"));
+	CHECK_WARNING(5, "database \"b\": the weights of hosts have no effect without \"target_session_attrs\" or \"reads\"");
+	CHECK(accepts(TRUST "[databases]\na =\nb = host=x*2,y reads=auto load_balance_hosts=disable\n"));
+	CHECK_WARNING(5, "database \"b\": the weights of hosts have no effect with this \"load_balance_hosts\": use least, or remove the key");
+	CHECK(accepts(HOSTS("reads=auto read_functions=f max_lag=1 read_your_writes=database")));
+	CHECK(problems.count == 0);
+	CHECK(accepts(TRUST "host_check_user = ann\n"));
+	CHECK_WARNING(3, "\"host_check_user\" names \"ann\", who has no secret in \"auth_file\": only servers that ask for no password tell their role");
+#undef HOSTS
+}
+
 TEST(channel_binding_requires_tls)
 {
 	CHECK(!accepts(TRUST "server_channel_binding = require\nserver_tls_sslmode = disable\n"));
