@@ -9,8 +9,10 @@ Usually run by balance.sh, which builds pgweir and describes the tables. Run it 
 import argparse
 import collections
 import os
+import signal
 import statistics
 import subprocess
+import sys
 import time
 
 from bench import machine
@@ -238,6 +240,8 @@ def main():
     options = read_options()
     os.environ["PGPASSWORD"] = SECRET
     print(machine())
+    # so that everything is taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     bench = Bench(options)
     for name in options.table:
         getattr(bench, name)()

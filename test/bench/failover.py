@@ -9,7 +9,9 @@ Usually run by failover.sh, which builds the programs and describes the table. R
 import argparse
 import collections
 import os
+import signal
 import statistics
+import sys
 import threading
 import time
 
@@ -252,6 +254,8 @@ def main():
     options = read_options()
     os.environ["PGPASSWORD"] = SECRET
     print(machine())
+    # so that everything is taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     bench = Bench(options)
     try:
         bench.play()

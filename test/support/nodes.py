@@ -222,14 +222,17 @@ class Cluster:
         return _target(dict(host=",".join(node.host for node in self.nodes), port=",".join(str(node.port) for node in ports),
                             dbname=database, **more))
 
+    @staticmethod
+    def role(node):
+        """"primary" or "standby", as the server says; None if it cannot be reached."""
+        try:
+            return "standby" if node.is_in_recovery() else "primary"
+        except psycopg2.OperationalError:
+            return None
+
     def roles(self):
-        """{name: "primary", "standby" or None}, as each server says. A paused server is not asked: it would not answer."""
-        def role(node):
-            try:
-                return "standby" if node.is_in_recovery() else "primary"
-            except psycopg2.OperationalError:
-                return None
-        return {node.name: role(node) for node in self.nodes}
+        """{name: role}. A paused server must not be asked: it does not answer."""
+        return {node.name: self.role(node) for node in self.nodes}
 
     # --- processes of a server
 
@@ -290,7 +293,9 @@ class Cluster:
 
     @staticmethod
     def is_streaming(node, upstream):
-        return bool(upstream.execute("SELECT 1 FROM pg_stat_replication WHERE application_name = %s AND state = 'streaming'", (node.name,)))
+        with contextlib.suppress(psycopg2.OperationalError):
+            return bool(upstream.execute("SELECT 1 FROM pg_stat_replication WHERE application_name = %s AND state = 'streaming'", (node.name,)))
+        return False
 
 
 class Nodes(Cluster):

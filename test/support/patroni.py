@@ -11,10 +11,12 @@ The roles, secrets and databases are the same as in nodes.py. Patroni's time to 
     patroni.heal()                              # all three run again
 """
 import glob
+import http.client
 import json
 import os
 import shutil
 import signal
+import time
 import urllib.error
 import urllib.request
 
@@ -58,12 +60,17 @@ class Member(Node):
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as answer:
             return answer.code, answer.read().decode()
-        except OSError as fault:
+        except (OSError, http.client.HTTPException) as fault:
             return 0, str(fault)
 
     def has(self, path):
         """Whether Patroni confirms this: /primary, /replica, /read-only ..."""
         return self.ask(path)[0] == 200
+
+    def last_seen(self):
+        """Unix time at which Patroni has had an answer of etcd; 0 if it does not say."""
+        status, text = self.ask("/patroni")
+        return json.loads(text).get("dcs_last_seen", 0) if status == 200 else 0
 
 
 class PatroniNodes(Cluster):
@@ -75,7 +82,7 @@ class PatroniNodes(Cluster):
 
     def __init__(self, directory, shared, count=3, **settings):
         super().__init__(directory, shared)
-        self._etcd = None
+        self._etcd, self._etcd_since = None, 0
         self._etcd_port, self._etcd_peer_port = free_port(), free_port()
         self._take([Member("n%d" % number, self.directory, self.room) for number in range(1, count + 1)])
         parameters = {**settings_of(CONF), **settings}
@@ -133,6 +140,7 @@ class PatroniNodes(Cluster):
                              "--initial-advertise-peer-urls", peers, "--initial-cluster", "e1=" + peers],
                             os.path.join(self.directory, "etcd.log"), "TERM")
         until(lambda: listens(self._etcd_port), "etcd listens, see " + self.directory)
+        self._etcd_since = time.time()
 
     def stop_etcd(self):
         """SIGKILL; its data stay."""
@@ -181,10 +189,11 @@ class PatroniNodes(Cluster):
         until(self._is_healthy, "Patroni has healed its servers, see " + self.directory, deadline=2 * LONG)
 
     def _is_healthy(self):
-        if not all(node.has("/read-only") for node in self.nodes):
+        # without etcd, Patroni still says for seconds that its servers are well
+        if not all(node.has("/read-only") and node.last_seen() > self._etcd_since for node in self.nodes):
             return False
         leaders = [node for node in self.nodes if node.has("/primary")]
-        return len(leaders) == 1 and not leaders[0].is_in_recovery() and all(
+        return len(leaders) == 1 and self.role(leaders[0]) == "primary" and all(
             node is leaders[0] or self.is_streaming(node, leaders[0]) for node in self.nodes)
 
     def take_down(self):
@@ -205,7 +214,7 @@ class PatroniNodes(Cluster):
         """Waits until a server other than `former` has the lock and accepts writes."""
         def found():
             node = self.leader()
-            return node if node and node is not former and node.answers() and not node.is_in_recovery() else None
+            return node if node and node is not former and self.role(node) == "primary" else None
         return until(found, "a leader", deadline=LONG)
 
     @property
