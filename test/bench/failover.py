@@ -58,10 +58,10 @@ def stop_and_promote(nodes):
 
 
 EVENTS = {
-    "switchover": Event("switchover by Patroni", 6, lambda patroni: patroni.switchover()),
+    "switchover": Event("switchover by Patroni", 7, lambda patroni: patroni.switchover()),
     "postgres": Event("kill -9 PostgreSQL", 8, lambda patroni: patroni.kill_postgres(patroni.primary)),
     "machine": Event("kill -9 PostgreSQL and Patroni", 12, lambda patroni: patroni.kill_machine(patroni.primary)),
-    "promote": Event("stop, pg_promote", 5, stop_and_promote, is_patroni=False),
+    "promote": Event("stop, pg_promote", 6, stop_and_promote, is_patroni=False),
 }
 
 
@@ -165,12 +165,15 @@ class Bench:
             end = time.time() + STARTING + CALM + event.seconds
             watch = Watch(cluster)
             crowd = Crowd(tool("pgbench"), way.conninfo(), directory, self.options.clients, end)
-            self._wait_for_all(cluster)
-            time.sleep(CALM)
-            begin = time.time()
-            event.cause(cluster)
-            records = crowd.join()
-            own = watch.without_primary(begin)
+            begin = 0
+            try:
+                self._wait_for_all(cluster)
+                time.sleep(CALM)
+                begin = time.time()
+                event.cause(cluster)
+            finally:
+                records = crowd.join()
+                own = watch.without_primary(begin)
             numbers = dict(cluster.primary.execute("SELECT worker, n FROM counters", database=DATABASE))
             return own, {kind: Figures.of(records[kind.name], numbers, begin, end) for kind in KINDS}
         finally:
@@ -197,9 +200,11 @@ class Bench:
         for kind in KINDS:
             figures = [kinds[kind] for _, kinds in turns]
             reasons = sum((each.reasons for each in figures), collections.Counter())
+            pauses = [[each.pause for each in figures], [each.held for each in figures if each.held is not None]]
             self._details.append((title, event.title, kind.name, str(sum(each.errors for each in figures)),
-                                  "%.0f" % (1000 * statistics.median(each.pause for each in figures)), str(sum(each.lost for each in figures)),
-                                  str(sum(each.doubled for each in figures)), "; ".join("%d x %s" % (n, text) for text, n in reasons.most_common(2))))
+                                  *("%.0f" % (1000 * statistics.median(each)) if each else "-" for each in pauses),
+                                  str(sum(each.lost for each in figures)), str(sum(each.doubled for each in figures)),
+                                  "; ".join("%d x %s" % (n, text) for text, n in reasons.most_common(2))))
         return str(Cell(turns))
 
     # --- the tables
@@ -219,13 +224,17 @@ class Bench:
                 except Unavailable as why:
                     table.note("%s: skipped, %s" % (WAYS[way][0], why))
                     cells.append("skipped")
+                except AssertionError as why:
+                    table.note("%s, %s: %s" % (WAYS[way][0], event.title, why))
+                    cells.append("failed")
             table.row(WAYS[way][0], *cells)
         table.end()
         if self.options.detail:
             self._print_details()
 
     def _print_details(self):
-        detail = Printer("By kind of client", "way", "event", "clients", "errors", "pause, ms", "lost", "twice", "errors in words")
+        detail = Printer("By kind of client", "way", "event", "clients", "errors", "pause, ms", "of those without an error", "lost", "twice",
+                         "errors in words")
         for row in self._details:
             detail.row(*row)
 

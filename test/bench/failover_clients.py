@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import typing
 
 import psycopg2
 
@@ -215,6 +216,7 @@ class Figures:
     """Figures of the workers of a kind in one event."""
     errors: int
     pause: float                # seconds
+    held: typing.Optional[float]        # the same, of workers without an error; None if there are none
     lost: int
     doubled: int
     reasons: collections.Counter
@@ -223,12 +225,14 @@ class Figures:
     @classmethod
     def of(cls, records, numbers, begin, end):
         """numbers: {worker: the number in the table}. begin, end: Unix time of the event, and of the end of the load."""
-        gaps, last = [], []
+        gaps, last, held = [], [], []
         for record in records:
             times = [time for time in record.times if time <= end]
-            gaps += [after - before - THINK for before, after in zip([begin] + times, times) if after > begin]
+            own = [after - before - THINK for before, after in zip([begin] + times, times) if after > begin]
             last.append(end - (times[-1] if times else begin) - THINK)
-        return cls(errors=sum(record.errors for record in records), pause=max(gaps + last + [0]),
+            gaps += own
+            held += [] if record.errors else [*own, last[-1]]
+        return cls(errors=sum(record.errors for record in records), pause=max(gaps + last + [0]), held=max(held, default=None),
                    lost=sum(max(0, record.acknowledged - numbers[record.worker]) for record in records),
                    doubled=sum(max(0, numbers[record.worker] - record.acknowledged - record.unknown) for record in records),
                    reasons=sum((collections.Counter(record.reasons) for record in records), collections.Counter()),
