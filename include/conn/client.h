@@ -53,7 +53,7 @@ struct client {
 	const struct params *params;	/* the parameters of the client, as reported to it: a shared set (pg/params.h); NULL before its login */
 	struct client_session *session;	/* state of its session; NULL before its first link with keeps_state. See state/session_state.h */
 	struct prepared_client *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
-	struct retry *retry;		/* its unanswered request, if it asks for a role (relay/retry.h); NULL: it never had a server as such a client */
+	struct retry *retry;		/* its unanswered request, if it asks for a role (conn/retry.h); NULL: none is kept. See client_may_retry() */
 	uint32_t collects;		/* size in bytes of a message that is larger than the read buffer and must be received completely; 0: none */
 	/* Facts about the current link. Written by link_begin(); independent of each other. */
 	bool shares_server;		/* the server is assigned for a transaction or statement only */
@@ -71,7 +71,13 @@ struct client {
 	UT_hash_handle by_cancel_pid;	/* in the table of cancel keys (cancel/cancel.c) */
 	uint8_t console_state;		/* enum console_state; written by admin/console.c */
 	uint8_t replication;		/* enum pg_replication, from the start-up packet */
-	uint8_t refused_until;		/* messages are discarded until one of this type: see cancel_refuse_waiting(). 0: none */
+	union {
+		struct {
+			uint8_t refused_until;	/* messages are discarded until one of this type: see cancel_refuse_waiting(). 0: none */
+			bool keeps_request;	/* `retry` is not NULL */
+		};
+		uint16_t minds_messages;	/* one of these */
+	};
 	bool half_sent;			/* the server has the beginning of a message, and its end was received but not sent */
 	bool error_sent : 1;		/* the client has received the error for its end */
 	bool is_counted : 1;		/* counted for its address (auth/client_address.c); cancel requests are not */
@@ -102,6 +108,8 @@ static inline bool client_is_sampled(const struct client *c, int64_t sample)
 /* Creates a client for a socket received from another process, in world->clients and in state STARTUP; the caller sets its id. NULL: no memory, and the
    socket is closed. */
 struct client *client_adopt(struct world *world, int fd);
+/* Makes client->retry, unless the client asks for no role or there is no memory. After its login, and after a RELOAD. */
+void client_may_retry(struct client *client);
 /* Records that the client ends, and the reason; a later call has no effect. From now on the connection is stopped, and does not count in the pool
    unless it has a server. The reap of this turn (core/reap.c) sends the ErrorResponse of the reason, returns or ends the server, and closes the
    socket. `detail` replaces %s in the text of the reason; NULL: none. */

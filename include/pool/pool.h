@@ -188,7 +188,7 @@ struct pool_client {
 	bool notified : 1;			/* query_wait_notify sent for this wait */
 	bool is_held : 1;			/* waits for the verdict on its last host (relay/retry.c), and no host suits it until then */
 	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
-	uint8_t target, own_target;		/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
+	uint8_t target : 4, own_target : 4;	/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
 	uint32_t read_life;			/* the standby of its last read: host->life */
 	usec_t wrote_at, read_at;		/* end of its last transaction on a primary that may have written, and on a standby; 0: none */
 	uint8_t state;				/* enum client_state */

@@ -1,26 +1,12 @@
 #ifndef RELAY_RETRY_H
 #define RELAY_RETRY_H
 
+#include "conn/retry.h"
 #include "conn/world.h"
 
 /*
  * A request that another server can execute instead: see retry.c. Only clients that ask for a role have a struct retry.
  */
-#define RETRY_MOST (16 * 1024)		/* bytes of a request that are kept, and of an answer that is held back */
-
-struct retry {
-	struct bytes request;		/* what the server got from its client since it owed nothing; empty if is_cut */
-	bool is_cut;			/* the request is longer than RETRY_MOST */
-	bool is_first;			/* the request begins a transaction, the client may get another server, and has no part of the answer */
-	bool is_unsent;			/* the socket has refused the whole request */
-	usec_t sent_at;			/* time of the only write of the request; 0: there were several */
-	/* Of a client that waits for the verdict on its host, pooled.is_held. */
-	struct bytes answer;		/* what it gets if the host is still the primary: ErrorResponse, ReadyForQuery unless fatal */
-	size_t taken;			/* bytes of the request at the front of peer.held */
-	struct host *host;		/* that has answered; a reference, or NULL */
-	usec_t since;			/* when that was */
-	bool is_fatal;
-};
 
 /* The verdict on the beginning of an answer. */
 enum retry_verdict {
@@ -29,8 +15,6 @@ enum retry_verdict {
 	RETRY_TAKEN			/* the link is over, and the request is the next input of its client again; the server ends */
 };
 
-/* A link begins. Makes client->retry if the client asks for a role; without memory no request is sent again. */
-void retry_begin(struct client *client);
 /* The server of the client gets these bytes of its request. */
 void retry_keep(struct client *client, const uint8_t *at, size_t n);
 /* The server owes nothing any more. */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "conn/retry.h"
 #include "conn/world.h"
 
 #include <string.h>
@@ -31,6 +32,14 @@ struct client *client_adopt(struct world *w, int fd)
 	list_append(&w->clients, &c->peer.node);
 	pool_client_init(w->pools, &c->pooled, w->now);
 	return c;
+}
+
+void client_may_retry(struct client *c)
+{
+	if (c->retry || c->pooled.target == TARGET_ANY)
+		return;
+	c->retry = mem_try(sizeof(*c->retry));
+	c->keeps_request = c->retry != NULL;
 }
 
 const char *client_text(const struct client *c, char *buf, size_t size)

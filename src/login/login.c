@@ -276,6 +276,7 @@ static bool finish(struct client *c)
 		latency_add(c->pooled.pool, LATENCY_LOGIN, w->now - c->login_since);
 	if (!client_send(c, &c->login->out))
 		return false;
+	client_may_retry(c);
 	login_free(c);
 	flow_unblock(&c->peer, FLOW_HELD);
 	/* the client may have sent input before its welcome */

@@ -166,7 +166,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 		if (c->pooled.link)
 			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
-	if (c->retry)
+	if (c->keeps_request)
 		retry_keep(c, buf + from, at - from);
 	flush(c, &g);
 	relay_looked(w, looks, verdict == VERDICT_LATER);
@@ -178,8 +178,8 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	return (struct walk){ at, verdict };
 }
 
-/* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
-static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
+/* walk_client() for a client that is being refused, or whose request is kept. */
+static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
 {
 	struct walk plain = { 0, VERDICT_PASS };
 
@@ -189,15 +189,32 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 		return plain;
 	if (plain.used < n || n == 0)
 		return walk_client_frames(c, buf, plain.used, n);
-	/* usually every message passes unread */
 	c->pooled.pool->database->stats.total.received += n;
-	if (c->retry)
-		retry_keep(c, buf, n);
+	retry_keep(c, buf, n);
 	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n)) {
 		plain.verdict = VERDICT_BROKEN;
-		if (c->retry)
-			c->retry->is_unsent = c->retry->sent_at != 0;
+		c->retry->is_unsent = c->retry->sent_at != 0;
 	}
+	return plain;
+}
+
+/* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
+static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
+{
+	struct walk plain = { 0, VERDICT_PASS };
+
+	if (c->minds_messages)
+		return walk_client_minding(c, buf, n);
+	if (c->peer.passing == 0)
+		plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
+	if (plain.verdict != VERDICT_PASS)
+		return plain;
+	if (plain.used < n || n == 0)
+		return walk_client_frames(c, buf, plain.used, n);
+	/* usually every message passes unread */
+	c->pooled.pool->database->stats.total.received += n;
+	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
+		plain.verdict = VERDICT_BROKEN;
 	return plain;
 }
 

@@ -599,7 +599,7 @@ static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c
 	enum retry_verdict verdict = RETRY_PASS;
 	struct walk walk;
 
-	if (c->retry->is_first && s->peer.passing == 0)
+	if (s->peer.passing == 0)
 		verdict = retry_look(s, buf, n);
 	if (verdict != RETRY_PASS)
 		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
@@ -671,7 +671,7 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	/* the beginning of an answer, of which nothing more will come */
-	if (held > 0 && c && c->retry && c->retry->is_first) {
+	if (held > 0 && c && c->retry) {
 		c->retry->is_first = false;
 		if (walk_server(s, s->peer.world->buffer, held).verdict == VERDICT_GONE)
 			return;

@@ -10,7 +10,6 @@
 #include "login/login.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
-#include "relay/retry.h"
 #include "state/server_session.h"
 #include "state/notify.h"
 #include "state/session_functions.h"
@@ -48,8 +47,6 @@ static bool bring_params(struct server *s, struct client *c)
 bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
-	if (c->pooled.target != TARGET_ANY)
-		retry_begin(c);
 	c->keeps_state = false;
 	if (pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);

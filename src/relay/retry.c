@@ -19,7 +19,8 @@
  * A host that shuts down refuses logins before it ends the first backend: so a login that began after the error, and succeeds, proves that an
  * administrator has terminated this backend only.
  *
- * Invariant: a request is in client->retry only while its server owes an answer, and is_first only while the client has no byte of the answer.
+ * Invariant: a request in client->retry that belongs to the link of the client has an answer that its server owes, and is_first only while the client has
+ * no byte of the answer.
  */
 #include "relay/retry.h"
 
@@ -57,34 +58,40 @@ static void forget_request(struct retry *r)
 	r->sent_at = 0;
 }
 
-void retry_begin(struct client *c)
+/* The client may have another link than at the last call. */
+static void notice_link(struct retry *r, const struct server *s)
 {
-	struct retry *r = c->retry;
-
-	if (!r)
-		r = c->retry = mem_try(sizeof(*r));
-	if (!r)
+	if (r->server == s->peer.id && r->linked_at == s->peer.request_at)
 		return;
-	forget_host(r);
+	r->server = s->peer.id;
+	r->linked_at = s->peer.request_at;
+	r->is_bound = false;
 	forget_request(r);
-	r->is_first = c->shares_server;
 }
 
 void retry_answered(struct client *c)
 {
 	const struct server *s = server_of(c->pooled.link);
 
+	notice_link(c->retry, s);
 	forget_request(c->retry);
-	c->retry->is_first = c->shares_server && s->status == 'I' && !s->session.doubts;
+	c->retry->is_bound = s->session.doubts;
 }
 
 void retry_keep(struct client *c, const uint8_t *at, size_t n)
 {
 	struct retry *r = c->retry;
+	const struct server *s;
 
 	if (!c->pooled.link || n == 0)
 		return;
-	r->sent_at = bytes_size(&r->request) == 0 && !r->is_cut ? c->peer.world->now : 0;
+	s = server_of(c->pooled.link);
+	notice_link(r, s);
+	r->sent_at = 0;
+	if (bytes_size(&r->request) == 0 && !r->is_cut) {
+		r->sent_at = c->peer.world->now;
+		r->is_first = s->status == 'I' && !r->is_bound;
+	}
 	if (!r->is_cut && bytes_size(&r->request) + n <= RETRY_MOST)
 		bytes_append(&r->request, at, n);
 	else
@@ -102,6 +109,7 @@ void retry_free(struct client *c)
 	bytes_free(&c->retry->request);
 	mem_free(c->retry);
 	c->retry = NULL;
+	c->keeps_request = false;
 }
 
 /* ---- its statements ---- */
@@ -241,7 +249,7 @@ static bool may_move(const struct server *s, const struct client *c)
 {
 	const struct retry *r = c->retry;
 
-	return r->is_first && !r->is_cut && c->pooled.target != TARGET_ANY && s->pooled.host && s->status == 'I' && !s->pooled.cancels && !c->login &&
+	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound && c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host && s->status == 'I' && !s->pooled.cancels && !c->login &&
 	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) && c->peer.passing == 0 && !peer_is_stopped(&c->peer);
 }
 
@@ -377,6 +385,7 @@ enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 	enum retry_verdict more;
 	struct pg_frame f;
 
+	notice_link(c->retry, s);
 	if (n > RETRY_MOST || !may_move(s, c))
 		return RETRY_PASS;
 	/* the client waits for no answer before its Sync, except after a Flush */
@@ -400,9 +409,12 @@ enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 bool retry_lost(struct server *s)
 {
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
-	const struct retry *r = c ? c->retry : NULL;
+	struct retry *r = c ? c->retry : NULL;
 
-	if (!r || !may_move(s, c) || bytes_size(&s->peer.held) > 0)
+	if (!r)
+		return false;
+	notice_link(r, s);
+	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
 		return false;
 	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
 }

@@ -163,7 +163,7 @@ def test_second_request_of_a_pipeline(scene):
     assert client.result().value == "2"
 
 
-@pytest.mark.parametrize("attrs", ["any", "standby", "prefer-standby", "read-only"])
+@pytest.mark.parametrize("attrs", ["any", "standby", "read-only"])
 def test_clients_of_other_roles_get_the_error(scene, attrs):
     first, second = pair(scene)
     weir = primaries(scene, (second, first) if attrs == "any" else (first, second), attrs, {"load_balance_hosts": "disable"})

@@ -21,7 +21,7 @@ static bool begin(void)
 	if (!client || !server)
 		return false;
 	client->pooled.target = TARGET_PRIMARY;
-	retry_begin(client);
+	client_may_retry(client);
 	return client->retry;
 }
 
@@ -41,16 +41,20 @@ static void keep(const char *bytes, size_t size)
 TEST(request_of_several_writes_is_kept_whole)
 {
 	REQUIRE(begin());
-	CHECK(client->retry->is_first);
+	server->status = 'I';
 	keep("Q\0\0\0\6", 5);
 	CHECK(client->retry->sent_at != 0);
+	CHECK(client->retry->is_first);
 	keep("x", 2);
 	CHECK(client->retry->sent_at == 0);
 	CHECK_INT(bytes_size(&client->retry->request), 7);
 	retry_answered(client);
 	CHECK_INT(bytes_size(&client->retry->request), 0);
 	/* the transaction goes on */
+	server->status = 'T';
+	keep("Q\0\0\0\6x", 7);
 	CHECK(!client->retry->is_first);
+	retry_answered(client);
 	end();
 }
 
@@ -69,7 +73,7 @@ TEST(long_request_is_not_kept)
 	server->ledger.depth++;
 	CHECK_INT(retry_loss(client, server, REASON_SERVER_CRASHED), REASON_OUTCOME_UNKNOWN);
 	server->ledger.depth--;
-	retry_begin(client);
+	retry_answered(client);
 	CHECK(!client->retry->is_cut);
 	end();
 }
@@ -83,7 +87,7 @@ TEST(without_memory_a_request_is_not_kept)
 	CHECK(client->retry->is_cut);
 	retry_free(client);
 	whole_memory_ends(0);
-	retry_begin(client);
+	client_may_retry(client);
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(!client->retry);
 	end();
@@ -94,7 +98,7 @@ static enum close_reason loss_after(const char *text, size_t size)
 {
 	enum close_reason why;
 
-	retry_begin(client);
+	retry_answered(client);
 	keep((const char[]){ 'Q', 0, 0, 0, (char)(size + 4) }, 5);
 	keep(text, size);
 	server->ledger.depth++;

@@ -1,0 +1,30 @@
+#ifndef CONN_RETRY_H
+#define CONN_RETRY_H
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "pool/host.h"
+
+/*
+ * The request of a client that asks for a role: see relay/retry.c, which writes it.
+ */
+#define RETRY_MOST (16 * 1024)		/* bytes of a request that are kept, and of an answer that is held back */
+
+struct retry {
+	struct bytes request;		/* what the server got from its client since it owed nothing; empty if is_cut */
+	uint64_t server;		/* id of that server ... */
+	usec_t linked_at;		/* ... and its peer.request_at, when the link began */
+	bool is_bound;			/* the session of the server may have state of the client */
+	bool is_cut;			/* the request is longer than RETRY_MOST */
+	bool is_first;			/* the request begins a transaction, the client may get another server, and has no part of the answer */
+	bool is_unsent;			/* the socket has refused the whole request */
+	usec_t sent_at;			/* time of the only write of the request; 0: there were several */
+	/* Of a client that waits for the verdict on its host, pooled.is_held. */
+	struct bytes answer;		/* what it gets if the host is still the primary: ErrorResponse, ReadyForQuery unless fatal */
+	size_t taken;			/* bytes of the request at the front of peer.held */
+	struct host *host;		/* that has answered; a reference, or NULL */
+	usec_t since;			/* when that was */
+	bool is_fatal;
+};
+
+#endif
