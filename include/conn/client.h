@@ -99,6 +99,15 @@ struct client {
 static inline const struct client_names *client_names(const struct client *c) { return (const struct client_names *)(const void *)c->login; }
 static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, pooled); }
 
+/* The value of in_hot_standby that a client with a role gets, whatever its servers say; NULL: the value of the server. */
+#define STANDBY_PARAMETER "in_hot_standby"
+static inline const char *client_standby(const struct client *c)
+{
+	if (c->pooled.target == TARGET_ANY)
+		return NULL;
+	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE ? "off" : "on";
+}
+
 /* Whether ordinary events of the client are logged: it belongs to the fraction `sample` (log_sample) of all clients. */
 static inline bool client_is_sampled(const struct client *c, int64_t sample)
 {

@@ -243,7 +243,7 @@ static void append_untracked(struct client *c, const struct bytes *untracked)
 	struct pg_frames in = pg_frames_of(untracked);
 	struct pg_frame f;
 
-	if (params_others(c->params) == 0) {
+	if (params_others(c->params) == 0 && !client_standby(c)) {
 		bytes_append(out, bytes_front(untracked), bytes_size(untracked));
 		return;
 	}
@@ -251,12 +251,15 @@ static void append_untracked(struct client *c, const struct bytes *untracked)
 		struct pg_cursor body = pg_cursor_of(f.body, f.size);
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
 		const char *mine = body.bad ? NULL : params_other_value(c->params, name);
+		const char *standby = body.bad || strcmp(name, STANDBY_PARAMETER) != 0 ? NULL : client_standby(c);
 		const char *spelled = NULL;
 
 		/* a server reports booleans as on and off */
 		if (mine && (strcmp(value, "on") == 0 || strcmp(value, "off") == 0))
 			spelled = pg_boolean_spelled(mine);
-		if (mine)
+		if (standby)
+			pg_build_parameter_status(out, name, standby);
+		else if (mine)
 			pg_build_parameter_status(out, name, spelled ? spelled : mine);
 		else
 			bytes_append(out, f.body - PG_HEADER, PG_HEADER + f.size);

@@ -220,6 +220,10 @@ static enum verdict unasked(struct server *s, struct client *c, const struct pg_
 		return VERDICT_SWALLOW;
 	if (f->type == PGS_NOTIFICATION)
 		return notify_client_passes(s, c, f) ? VERDICT_PASS : VERDICT_SWALLOW;
+	/* its role tells the client whether its server is a standby */
+	if (f->type == PGS_PARAMETER && f->size > sizeof(STANDBY_PARAMETER) && memcmp(f->body, STANDBY_PARAMETER, sizeof(STANDBY_PARAMETER)) == 0 &&
+	    client_standby(c))
+		return VERDICT_SWALLOW;
 	/* After its own SET pgweir reports the new values to the client itself. Notices of that SET are for no client. */
 	return owner == OWED_TO_POOLER ? VERDICT_SWALLOW : VERDICT_PASS;
 }
