@@ -24,7 +24,7 @@ struct show {
 };
 
 enum figure_kind { LABEL, INFO, GAUGE, COUNTER, STATE };
-enum figure_unit { NONE, SECONDS, MICROSECONDS, BYTES };
+enum figure_unit { NONE, SECONDS, MILLISECONDS, MICROSECONDS, BYTES };
 
 /* A column. */
 struct figure {

@@ -713,7 +713,10 @@ bool roles_reconfigure(struct database *database, usec_t now)
 			LIST_EACH(client, &pool->clients[state])
 				has_memory &= pool_client_aim(client_at(client), now);
 	}
-	return roles_configure(database, now) && has_memory;
+	has_memory &= roles_configure(database, now);
+	/* they may wait for another role now, or for none */
+	move_waiting(database, now);
+	return has_memory;
 }
 
 struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now)

@@ -165,7 +165,7 @@ static void add_number(struct result *r, int64_t value)
 	struct collection *t = LIST_OBJECT(r, struct collection, result);
 	char text[24];
 
-	t->row[r->cell] = value;
+	t->row[r->cell] = t->item->figures[r->cell]->unit == MILLISECONDS ? value * 1000 : value;
 	if (is_label(t->item->figures[r->cell]))
 		append_label(t, text, (size_t)snprintf(text, sizeof(text), "%" PRId64, value));
 }
@@ -179,7 +179,7 @@ static void add_to_other(struct collection *t)
 {
 	for (size_t i = 0; i < t->result.column_count; i++) {
 		const struct figure *f = t->item->figures[i];
-		bool is_time = f->kind == GAUGE && (f->unit == SECONDS || f->unit == MICROSECONDS);
+		bool is_time = f->kind == GAUGE && (f->unit == SECONDS || f->unit == MILLISECONDS || f->unit == MICROSECONDS);
 
 		if (t->row[i] == NOTHING || f->kind == STATE)
 			continue;
@@ -338,7 +338,7 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 			value = 1;
 		}
 		bytes_append_u8(out, '}');
-		write_value(out, value, has_fraction || f->unit == MICROSECONDS);
+		write_value(out, value, has_fraction || f->unit == MILLISECONDS || f->unit == MICROSECONDS);
 	}
 	return s->line == t->rows;
 }

@@ -22,6 +22,7 @@
 #include "net/tls.h"
 #include "pg/scram.h"
 #include "pool/drain.h"
+#include "pool/role.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -305,6 +306,20 @@ static const char *unready_reason(const struct world *w)
 	return w->pools->paused ? "paused" : NULL;
 }
 
+/* Whether a host answers, or none was asked: without a primary clients wait, and a load balancer that sends them elsewhere gains nothing. */
+static bool has_host(const struct roles *roles)
+{
+	bool answers = false, was_asked = false;
+
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct host *host = roles->places[i].host;
+
+		answers |= host->is_fresh;
+		was_asked |= host->evidence.at > 0 || host->errors > 0;
+	}
+	return answers || !was_asked;
+}
+
 /* The same for a database. `buf` has room for TOLD_MOST bytes. */
 static const char *unready_database(const struct world *w, const char *name, char *buf)
 {
@@ -318,6 +333,10 @@ static const char *unready_database(const struct world *w, const char *name, cha
 		return d->paused ? "the database is paused" : "the database is disabled";
 	if (drain_due(w->pools, d, NULL, NULL, 0, INT64_MAX))
 		return "the database is drained";
+	if (d->roles && !has_host(d->roles)) {
+		roles_text(d, w->now, buf, TOLD_MOST);
+		return buf;
+	}
 	LIST_EACH(node, &d->members) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 

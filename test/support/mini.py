@@ -445,7 +445,8 @@ def serve_mini(fake, byte_by_byte=False):
 
     def evidence():
         is_primary = fake.role == "primary"
-        return "f" if is_primary else "t", fake.position, "%08X%016X" % (fake.timeline, 5) if is_primary else None, "off", fake.system
+        timeline = "%08X%016X" % (fake.timeline, 5) if is_primary else fake.timeline
+        return "f" if is_primary else "t", fake.position, timeline, "off", fake.system
 
     def become(role, timeline=None):
         fake.role, fake.timeline = role, timeline or fake.timeline

@@ -9,6 +9,7 @@ from support.live import NEVER, ended_with
 from support.roles import Roles
 from support.takeover import Replaced
 from support.until import until
+from support.wire import LoginRefused
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def test_hosts_and_pools_are_shown(stage):
     row = stage.wait_host(0, role="primary", state="up", used=1, timeline=1, position="0/5000000", errors=0,
                           why="asked: not in recovery, timeline 1, position 0/5000000")
     assert row["port"] == stage.fakes[0].port and row["last_check"] and row["last_change"]
-    row = stage.wait_host(2, role="standby", state="up", used=0, connections=0)
-    assert row["timeline"] is None and "in recovery" in row["why"]
+    row = stage.wait_host(2, role="standby", state="up", used=0, connections=0, timeline=1)
+    assert "in recovery" in row["why"]
     pools = stage.pools("p0")
     assert {host: pool["role"] for host, pool in pools.items() if host} == {stage.keys[0]: "primary"}
     assert pools[stage.keys[0]]["sv_active"] == 1
@@ -264,8 +265,8 @@ def test_connections_to_a_primary_of_the_past_end(stage):
     # the higher timeline decides while both say that they are the primary
     stage.fakes[1].become("primary", timeline=2)
     stage.wait_host(1, role="primary")
-    ended_with(client, "another host is the primary now", "57P01")
-    stage.weir.wait_log("@%s closing because: another host is the primary now" % stage.keys[0])
+    ended_with(client, "the connection to the server was lost, and the transaction was rolled back", "57P01")
+    stage.weir.wait_log("@%s closing because: terminating connection because another host is the primary now" % stage.keys[0])
     again = stage.weir.client()
     assert again.query("x").value == "x"
     assert stage.served_by("x") == [1]
@@ -279,7 +280,7 @@ def test_nonsense_for_a_role(stage):
     stage.fakes[2].system = "nonsense"
     stage.weir.wait_log("closing because: the role of the host cannot be read: the answer to the question for the role is malformed")
     stage.fakes[2].system = "7000"
-    stage.wait_host(2, role="standby", state="up", why="asked: in recovery, position 0/5000000")
+    stage.wait_host(2, role="standby", state="up", why="asked: in recovery, timeline 1, position 0/5000000")
     assert client.query("y").value == "y"
 
 
@@ -293,3 +294,93 @@ def test_watchers_end_with_the_roles(stage):
     stage.weir.wait_log("closing because: the role of the host is not needed any more", times=3)
     assert {row["role"] for row in stage.weir.show("HOSTS")} == {None}
     assert client.query("y").value == "y"
+
+
+# --- RELOAD (trap 84 of hosts: roles unknown, all writes held or all links closed)
+
+def reload(stage, **databases):
+    """Changes entries; None removes one."""
+    for name, target in databases.items():
+        stage.weir.databases[name] = target
+        if target is None:
+            del stage.weir.databases[name]
+    stage.weir.write_ini()
+    stage.weir.admin("RELOAD")
+
+
+def test_roles_are_known_over_a_reload(stage):
+    client, busy = stage.weir.client(), stage.weir.client()
+    assert busy.query("BEGIN").status == "T" and client.query("x").value == "x"
+    stage.wait_host(2, state="up")
+    before = [stage.host(number) for number in range(3)]
+    hosts = stage.weir.databases["p0"]
+    reload(stage, p0=hosts.replace("127.0.0.2,127.0.0.3", "127.0.0.3,127.0.0.2"))
+    assert client.query("y").value == "y"
+    assert busy.query("z").value == "z" and busy.query("COMMIT").status == "I"
+    for number, row in enumerate(before):
+        assert stage.host(number)["role_changes"] == row["role_changes"] == 1 and stage.host(number)["role"] == row["role"]
+    assert "no primary" not in stage.weir.log()
+
+
+def test_waiting_client_gets_a_host_that_a_reload_adds(stage):
+    hosts = stage.weir.databases["p0"]
+    reload(stage, p0=hosts.replace("127.0.0.2,", ""), reads=None, plain=None)
+    client = stage.weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    until(lambda: stage.weir.show("WAITS"), "the client waits")
+    reload(stage, p0=hosts)
+    client.finish_login("app")
+    assert client.query("x").value == "x"
+    assert stage.served_by("x") == [0]
+
+
+def test_host_that_a_reload_removes(stage):
+    """Transactions go on there, and no other one begins."""
+    clients = stage.readers(6)
+    for number, client in enumerate(clients):
+        assert client.query("BEGIN").status == "T"
+        client.query("in %d" % number)
+    reload(stage, reads=stage.weir.databases["reads"].replace("127.0.0.3,", ""))
+    for number, client in enumerate(clients):
+        client.query("goes on %d" % number)
+        assert stage.served_by("goes on %d" % number) == stage.served_by("in %d" % number)
+        assert client.query("COMMIT").status == "I"
+        client.query("later %d" % number)
+        assert stage.served_by("later %d" % number) == [2]
+
+
+def test_reload_changes_the_role(stage):
+    client = stage.weir.client()
+    assert client.query("x").value == "x"
+    stage.wait_host(1, state="up")
+    target = stage.weir.databases["p0"]
+    reload(stage, p0=target.replace("=primary", "=standby"))
+    assert client.query("y").value == "y"
+    assert stage.served_by("y") in ([1], [2])
+    reload(stage, p0=target.replace(" target_session_attrs=primary", ""))
+    assert client.query("z").value == "z"
+    reload(stage, p0=target)
+    assert client.query("again").value == "again"
+    assert stage.served_by("again") == [0]
+
+
+def test_reload_without_roles_serves_waiting_clients(stage):
+    stage.fakes[0].become("standby")
+    client, login = stage.weir.connect(), stage.weir.client(database="plain")
+    client.send(m.startup(user="app", database="p0"))
+    until(lambda: stage.weir.show("WAITS"), "the client waits")
+    reload(stage, p0=stage.weir.databases["plain"], reads=None)
+    client.finish_login("app")
+    assert client.query("x").value == "x" and login.query("y").value == "y"
+
+
+def test_reload_removes_the_database_of_a_waiting_client(stage):
+    stage.fakes[0].become("standby")
+    client = stage.weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    until(lambda: stage.weir.show("WAITS"), "the client waits")
+    reload(stage, p0=None)
+    with pytest.raises(LoginRefused, match="database removed"):
+        client.finish_login("app")
+    # hosts of other databases are still asked
+    assert stage.weir.client(database="reads").query("x").value == "x"

@@ -229,10 +229,30 @@ def test_metrics_of_hosts_with_roles(scene):
     assert sum(found[name, (("database", "reads"), ("host", key), ("user", "app"))] for key in stage.keys[1:]) == 8
     roles = {labels for metric, labels in found if metric == "pgweir_hosts_role"}
     assert roles == {(("host", key), ("role", "standby" if number else "primary")) for number, key in enumerate(stage.keys)}
+    assert found["pgweir_hosts_lag_seconds", (("host", stage.keys[1]),)] < 10
     assert found["pgweir_hosts_state", (("host", stage.keys[0]), ("state", "up"))] == 1
     assert 0 <= found["pgweir_hosts_check_age_seconds", (("host", stage.keys[0]),)] < DEADLINE
     done = subprocess.run(["promtool", "check", "metrics"], input=answer.text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_database_with_roles_is_ready_while_a_host_answers(scene):
+    """Also without a primary, where its clients wait, and before a host was asked."""
+    port = free_port()
+    stage = Roles(scene, http_listen_port=port)
+    web = Http(port)
+    assert web.ask("/readyz?db=p0").status == 200
+    stage.weir.client()
+    stage.fakes[0].become("standby")
+    stage.wait_host(0, role="standby")
+    assert web.ask("/readyz?db=p0").status == 200
+    for fake in stage.fakes:
+        fake.stop_listening()
+        fake.drop_all()
+    until(lambda: web.ask("/readyz?db=p0").status == 503, "no host answers")
+    text = web.ask("/readyz?db=p0").text
+    assert "no primary" in text and stage.keys[2] + ": unknown (connect failed (Connection refused))" in text
+    assert web.ask("/readyz").status == 200
 
 
 def test_reasons_of_ended_connections_are_counted(scene):

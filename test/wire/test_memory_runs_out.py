@@ -325,7 +325,8 @@ def test_show_with_the_extended_protocol(scene):
 
 
 COMMANDS = ("SET server_lifetime = 1000", "SET server_lifetime = 2000", "PAUSE p0; RESUME p0", "RECONNECT", "KILL p0; RESUME p0",
-            "DISABLE p0; ENABLE p0", "nonsense", "SUSPEND; RESUME", "KILL_CLIENT 0x1")
+            "DISABLE p0; ENABLE p0", "DISABLE HOST 127.0.0.1; ENABLE HOST 127.0.0.1",
+            "DRAIN HOST 127.0.0.9; SHOW HOSTS", "nonsense", "SUSPEND; RESUME", "KILL_CLIENT 0x1")
 
 
 def test_commands(scene):
@@ -334,7 +335,7 @@ def test_commands(scene):
     def check():
         """Half of the commands may have been carried out; a RESUME with nothing to resume gets an error."""
         client = weir.client("admin", "pgbouncer")
-        for mend in ("RESUME", "RESUME p0", "ENABLE p0"):
+        for mend in ("RESUME", "RESUME p0", "ENABLE p0", "ENABLE HOST 127.0.0.1"):
             client.query(mend)
         client.quit()
         served(weir)()
