@@ -1,5 +1,6 @@
 """
-traps.tsv: bugs that poolers have really had, numbered, and for each of them the tests that would find it here.
+traps.tsv: bugs that poolers have really had, numbered, and for each of them the tests that would find it here. host_traps.tsv: the same for hosts with
+roles; it has only the traps that have a test.
 
 A test belongs to a trap when its name or the first words of its docstring say so; the table has to agree with that.
 """
@@ -7,48 +8,55 @@ import ast
 import pathlib
 import re
 
+import pytest
+
 HERE = pathlib.Path(__file__).parent
-TRAPS = 91
+TRAPS = {"traps.tsv": 91, "host_traps.tsv": 84}
+SAID = {"traps.tsv": r"Traps? ", "host_traps.tsv": r"Host traps? "}
+NAMED = {"traps.tsv": r"test_trap_(\d+)_", "host_traps.tsv": r"test_host_trap_(\d+)_"}
 
 
-def table():
+def table(name):
     """{number: (description, [test ids])}"""
     rows = {}
-    for line in (HERE / "traps.tsv").read_text(encoding="utf-8").splitlines():
+    for line in (HERE / name).read_text(encoding="utf-8").splitlines():
         number, words, tests = line.split("\t")
         assert int(number) not in rows, number
         rows[int(number)] = (words, tests.split())
     return rows
 
 
-def numbers_of(test):
+def numbers_of(test, name):
     """The traps that a test says it is about."""
-    named = re.match(r"test_trap_(\d+)_", test.name)
-    said = re.match(r"Traps? (\d+(?:(?:, | and )\d+)*)\b", ast.get_docstring(test) or "")
+    named = re.match(NAMED[name], test.name)
+    said = re.match(SAID[name] + r"(\d+(?:(?:, | and )\d+)*)\b", ast.get_docstring(test) or "")
     found = re.findall(r"\d+", said.group(1)) if said else []
     return {int(number) for number in found + ([named.group(1)] if named else [])}
 
 
-def stated():
+def stated(name):
     """{test id: numbers}"""
     found = {}
     for path in sorted(HERE.glob("*/test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                found["%s::%s" % (path.relative_to(HERE), node.name)] = numbers_of(node)
+                found["%s::%s" % (path.relative_to(HERE), node.name)] = numbers_of(node, name)
     return found
 
 
-def test_all_are_there():
-    rows = table()
-    assert list(rows) == list(range(1, TRAPS + 1))
+@pytest.mark.parametrize("name", TRAPS)
+def test_all_are_there(name):
+    rows = table(name)
+    every = list(range(1, TRAPS[name] + 1))
+    assert list(rows) == (every if name == "traps.tsv" else [number for number in every if number in rows])
     assert not [number for number, (words, ids) in rows.items() if not words or not ids]
 
 
-def test_the_table_and_the_tests_agree():
-    there = stated()
-    by_table = {(number, test) for number, (_, ids) in table().items() for test in ids}
+@pytest.mark.parametrize("name", TRAPS)
+def test_the_table_and_the_tests_agree(name):
+    there = stated(name)
+    by_table = {(number, test) for number, (_, ids) in table(name).items() for test in ids}
     by_tests = {(number, test) for test, numbers in there.items() for number in numbers}
     assert not {test for _, test in by_table if test not in there}
-    assert not by_tests - by_table, "not in traps.tsv"
-    assert not by_table - by_tests, "in traps.tsv, but neither name nor docstring of the test says so"
+    assert not by_tests - by_table, "not in the table"
+    assert not by_table - by_tests, "in the table, but neither name nor docstring of the test says so"

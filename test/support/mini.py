@@ -231,7 +231,9 @@ class MiniBackend:
     def _do_select(self, sql):
         """Only set_config() is understood; anything else is returned as it is."""
         if sql.startswith("pg_catalog.pg_is_in_recovery()"):
-            self.out += [m.data_row(*self.session.fake.evidence()), m.command_complete("SELECT 1")]
+            fake = self.session.fake
+            fake.until(lambda: not fake.is_silent or fake.released, "the end of the silence")
+            self.out += [m.data_row(*fake.evidence()), m.command_complete("SELECT 1")]
             return
         pairs = SET_CONFIG.findall(sql)
         for name, value in pairs:
@@ -442,6 +444,7 @@ def serve_mini(fake, byte_by_byte=False):
     and logins see it.
     """
     fake.role, fake.timeline, fake.position, fake.system = "primary", 1, "0/5000000", "7000"
+    fake.is_silent = False              # the question for the role gets no answer
 
     def evidence():
         is_primary = fake.role == "primary"

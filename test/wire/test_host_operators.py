@@ -44,6 +44,7 @@ def test_hosts_without_roles_have_none(scene):
 
 
 def test_states_of_hosts(stage):
+    """Host trap 10: another cluster."""
     stage.weir.client().query("x")
     for number in range(3):
         stage.wait_host(number, state="up")
@@ -57,6 +58,20 @@ def test_states_of_hosts(stage):
     stage.wait_host(2, state="up", role="standby")
 
 
+def test_old_evidence_of_a_silent_host(stage):
+    """Host trap 3: without an answer a host is the primary for two periods at most."""
+    client = stage.weir.client()
+    client.query("x")
+    stage.fakes[0].is_silent = True
+    stage.wait_host(0, state="stale", role="unknown")
+    client.send(m.query("held"))
+    until(lambda: stage.weir.show("WAITS"), "the client waits")
+    assert "held" not in [sql for _, sql in stage.fakes[0].queries]
+    stage.fakes[0].is_silent = False
+    stage.fakes[0].happened()
+    assert client.result().value == "held"
+
+
 # --- DISABLE HOST, ENABLE HOST and DRAIN HOST
 
 def closed(stage, number, state="disabled"):
@@ -65,6 +80,7 @@ def closed(stage, number, state="disabled"):
 
 
 def test_disabled_host_gets_no_new_transaction(stage):
+    """Host trap 78."""
     clients = stage.readers(6)
     for number, client in enumerate(clients):
         assert client.query("BEGIN").status == "T"
@@ -259,7 +275,7 @@ def test_own_role_survives_an_online_restart(scene):
 # --- the ends of connections
 
 def test_connections_to_a_primary_of_the_past_end(stage):
-    """In the middle of a transaction, too: its changes would be lost."""
+    """Host trap 4. In the middle of a transaction, too: its changes would be lost."""
     client = stage.weir.client()
     assert client.query("BEGIN").status == "T"
     # the higher timeline decides while both say that they are the primary
@@ -296,7 +312,7 @@ def test_watchers_end_with_the_roles(stage):
     assert client.query("y").value == "y"
 
 
-# --- RELOAD (trap 84 of hosts: roles unknown, all writes held or all links closed)
+# --- RELOAD
 
 def reload(stage, **databases):
     """Changes entries; None removes one."""
@@ -309,6 +325,7 @@ def reload(stage, **databases):
 
 
 def test_roles_are_known_over_a_reload(stage):
+    """Host trap 84."""
     client, busy = stage.weir.client(), stage.weir.client()
     assert busy.query("BEGIN").status == "T" and client.query("x").value == "x"
     stage.wait_host(2, state="up")
@@ -323,6 +340,7 @@ def test_roles_are_known_over_a_reload(stage):
 
 
 def test_waiting_client_gets_a_host_that_a_reload_adds(stage):
+    """Host traps 8 and 24: without a primary, clients wait, although all hosts are standbys."""
     hosts = stage.weir.databases["p0"]
     reload(stage, p0=hosts.replace("127.0.0.2,", ""), reads=None, plain=None)
     client = stage.weir.connect()
