@@ -120,6 +120,14 @@ def test_login_of_an_unknown_user(scene):
            served(weir), drought=5)
 
 
+def test_login_of_a_client_with_a_role(scene):
+    """Its own pool at the host, and the roles of the hosts."""
+    weir = start(scene, scene.mini(), host_check_period=3600)
+    options = {"options": "-c pgweir.target_session_attrs=primary"}
+    served(weir, **options)()
+    starve(weir, lambda: weir.admin("RECONNECT"), lambda _: [come(weir, m.query("inside"), **options)], served(weir, **options), drought=5)
+
+
 # --- servers
 
 def linked_by(method, scene, authority):
