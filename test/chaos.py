@@ -9,6 +9,7 @@ import time
 
 from conftest import Scene
 from support.certs import Authority
+from support import chaos_nodes
 from support.chaos import KINDS, Chaos
 
 
@@ -16,11 +17,17 @@ def read_options():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1000000))
-    parser.add_argument("--kinds", type=lambda text: tuple(text.split(",")), default=tuple(KINDS))
+    parser.add_argument("--kinds", type=lambda text: tuple(text.split(",")))
+    parser.add_argument("--nodes", action="store_true")
+    parser.add_argument("--stale", action="store_true")
     options = parser.parse_args()
-    unknown = set(options.kinds) - set(KINDS)
+    kinds = chaos_nodes.KINDS if options.nodes else tuple(KINDS)
+    options.kinds = options.kinds or kinds
+    unknown = set(options.kinds) - set(kinds)
     if unknown:
-        parser.error("no such kinds: %s; there are %s" % (", ".join(sorted(unknown)), ",".join(KINDS)))
+        parser.error("no such kinds: %s; there are %s" % (", ".join(sorted(unknown)), ",".join(kinds)))
+    if options.stale and not options.nodes:
+        parser.error("--stale needs --nodes")
     return options
 
 
@@ -33,15 +40,24 @@ def rounds(minutes):
         yield number
 
 
-def run(options, directory):
-    """Returns the line of figures."""
+def open_chaos(options, scene, directory):
+    if options.nodes:
+        return chaos_nodes.NodesChaos(scene, options.seed, options.kinds, is_fresh=not options.stale)
     path = os.path.join(directory, "ca")
     os.mkdir(path)
+    return Chaos(scene, Authority(path), options.seed, options.kinds)
+
+
+def run(options, directory):
+    """Returns the line of figures."""
     scene = Scene(directory)
     try:
-        chaos = Chaos(scene, Authority(path), options.seed, options.kinds)
+        chaos = open_chaos(options, scene, directory)
         chaos.play(rounds(options.minutes))
         figures = chaos.audit()
+        if options.nodes:
+            has_stale = any(stale for _, stale in chaos.stale().values())
+            assert has_stale == options.stale, ("no read was stale: " if options.stale else "reads were stale: ") + figures
         scene.take_down()
         return figures
     except BaseException:

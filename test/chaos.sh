@@ -6,6 +6,8 @@
 #	--seed S	of all random choices (default: random; the first and the last line print it)
 #	--kinds LIST	kinds of disturbances: terminate,kill9,fast,immediate,reload,pause,suspend,reconnect,kill,kill_client,look,
 #			replace,vanish,cancel (all)
+#	--nodes		three servers whose roles change: see below
+#	--stale		with --nodes: read_your_writes = off, and the verdict HELD only if reads were stale
 #	--fast		the binary as it is installed, instead of one with sanitizers
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
 #
@@ -16,6 +18,9 @@
 # commit without an acknowledgement at most once, the sums are correct, and no client has read a row of another client. pgweir has not
 # crashed, no client hangs, the figures of SHOW are correct, and each error that a client received is allowed for these kinds of
 # disturbances: reload, pause, suspend, reconnect, look, replace and vanish allow no errors.
+#
+# With --nodes there are a primary and two standbys, and the kinds are switch, crash, hang (of the primary; a standby takes over), freeze and delay (of
+# replay). Readers compare the answers of standbys with a model: no read is older than read_your_writes allows.
 #
 # The seed determines the disturbances, but not their time. With PGWEIR_KEEP=1 logs and data of a failed run are kept.
 # The last line is the verdict with its figures: HELD, with status 0, or BROKEN and why.
@@ -29,10 +34,22 @@ binary=gcc
 minutes=1
 seed=
 kinds=
+nodes=
+stale=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--fast)
 		binary=fast
+		shift
+		continue
+		;;
+	--nodes)
+		nodes=--nodes
+		shift
+		continue
+		;;
+	--stale)
+		stale=--stale
 		shift
 		continue
 		;;
@@ -93,4 +110,4 @@ directory=$room/tmp
 as_account mkdir -p "$directory"
 as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
 	env TMPDIR="$directory" PGWEIR="$builds/$binary/pgweir" PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" chaos.py \
-	--minutes "$minutes" ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}
+	--minutes "$minutes" $nodes $stale ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}

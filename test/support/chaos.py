@@ -152,9 +152,17 @@ class Chaos:
     """
 
     def __init__(self, scene, authority, seed, kinds=tuple(KINDS), **settings):
-        assert set(kinds) <= set(KINDS), "the kinds are %s" % ", ".join(KINDS)
         self.kinds = kinds
         self.draw = random.Random("chaos %s" % seed)
+        self.faults = []
+        self.happened = dict.fromkeys(kinds, 0)
+        self.crew = []
+        self._threads = []
+        self.complaints = Complaints(*self._allowed())
+        self._open(scene, authority, settings)
+
+    def _open(self, scene, authority, settings):
+        """Starts the servers, pgweir and the bank."""
         # acknowledged commits must survive the processes, but not a crash of the machine
         self.server = scene.postgres(authority=authority, synchronous_commit="on")
         self.weir = scene.weir({"p0": self.server}, kind=Replaced, pool_mode="transaction", default_pool_size=POOL_SIZE,
@@ -162,23 +170,27 @@ class Chaos:
                                server_tls_sslmode="disable", client_tls_sslmode="allow", query_wait_timeout=NEVER,
                                client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"), **settings)
         self.bank = Bank(self.server)
-        self.complaints = Complaints(*(words for kind in kinds for words in KINDS[kind]))
         self.troubles = Troubles(self.server, self.weir, self.draw)
-        self.faults = []
-        self.happened = dict.fromkeys(kinds, 0)
-        self.crew = []
-        self._threads = []
+
+    def _allowed(self):
+        """Errors that clients may get."""
+        return [words for kind in self.kinds for words in KINDS[kind]]
 
     # --- the crew
 
-    def _hire(self):
+    def _ranks(self):
+        """The tellers, and values of sslmode."""
         ranks = list(CREW)
         if "cancel" in self.kinds:
             ranks += [t.Canceller, t.Canceller, t.Impatient]
         if "vanish" in self.kinds:
             ranks += [t.CancellingVandal if "cancel" in self.kinds else t.Vandal] * 2
         # those under TLS stay with the old process when a new one takes over
-        self.crew = t.hire(ranks, self.bank, self.weir, self.complaints, self.draw, ("disable", "disable", "disable", "require"))
+        return ranks, ("disable", "disable", "disable", "require")
+
+    def _hire(self):
+        ranks, sslmodes = self._ranks()
+        self.crew = t.hire(ranks, self.bank, self.weir, self.complaints, self.draw, sslmodes)
         self._threads = [threading.Thread(target=self._guard, args=(teller,), name=teller.name, daemon=True) for teller in self.crew]
 
     def _guard(self, teller):
@@ -253,7 +265,10 @@ class Chaos:
         for predecessor in self.weir.predecessors:
             assert predecessor.wait(DEADLINE) == 0
         self._is_consistent()
-        begun, committed, doubtful, there = self.bank.audit()
+        return self.figures(*self.bank.audit())
+
+    def figures(self, begun, committed, doubtful, there):
+        """A line of the results of the audit."""
         troubles = " ".join("%s=%d" % item for item in self.happened.items() if item[1])
         told = sum(self.complaints.counts.values())
         return ("%d transfers begun, %d acknowledged and there once, %d in doubt (%d there), %d errors of %d texts; %s"

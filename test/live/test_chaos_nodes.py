@@ -1,0 +1,22 @@
+"""The bank on three servers whose roles change, in short: test/chaos.sh --nodes does the same for as long as it is told."""
+import pytest
+
+from support.chaos_nodes import KINDS, NodesChaos
+from support.rounds import IS_FULL, rounds
+
+
+@pytest.mark.parametrize("seed", range(5 if IS_FULL else 1))
+def test_nothing_is_lost_and_no_read_is_stale(scene, seed):
+    chaos = NodesChaos(scene, "nodes %d" % seed)
+    chaos.play(rounds(3, full=50))
+    chaos.audit()
+    assert not any(stale for _, stale in chaos.stale().values()), chaos.stale()
+    assert chaos.stale()["Follower"][0] > 0 and chaos.stale()["Rereader"][0] > 0
+
+
+def test_reads_are_stale_without_read_your_writes(scene):
+    """The control: the scene above can fail."""
+    chaos = NodesChaos(scene, "stale", kinds=("freeze",), is_fresh=False)
+    chaos.play(rounds(2, full=2))
+    chaos.audit()
+    assert chaos.stale()["Follower"][1] > 0 and chaos.stale()["Rereader"][1] > 0

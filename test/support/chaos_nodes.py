@@ -1,0 +1,203 @@
+"""
+The bank (bank.py) on three servers, while their roles change: writers by one name, and readers who compare the answers of standbys with a model.
+
+A commit is acknowledged when a standby has it, too, and the standby that has received most takes over: no acknowledged transfer is lost. The journal
+only grows. So a stale read shows fewer rows than its model:
+
+- Follower: the bank has acknowledged more before the read (read_your_writes = database)
+- Rereader: its own last read has shown more (read_your_writes = session)
+- Author: its own transfer is missing (reads = transaction)
+"""
+import threading
+
+import psycopg
+
+from . import bank as b
+from . import tellers as t
+from .bank import Bank
+from .chaos import Chaos
+from .complaints import TERMINATED
+from .live import NEVER
+from .until import until
+
+KINDS = ("switch", "crash", "hang", "freeze", "delay")
+LOST = (TERMINATED, "HOST_ROLE", "HOST_LOST", "TRANSACTION_LOST", "OUTCOME_UNKNOWN", "SERVER_CRASHED")
+POOL_SIZE = 8
+
+JOURNAL = "SELECT count(*), count(*) FILTER (WHERE number = %s), pg_is_in_recovery() FROM journal"
+RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
+
+
+class Reader(t.Teller):
+    """stale: reads that were older than the model. from_standbys: reads that a standby has answered."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.stale = self.from_standbys = 0
+
+    def visit(self):
+        with psycopg.connect(**dict(self.place, dbname=self.database), autocommit=True) as connection:
+            self._seen = 0
+            while self.stays():
+                self.work(connection)
+
+    def read(self, connection, number=0):
+        """The number of rows, and the number of rows of this transfer."""
+        rows, own, is_standby = connection.execute(JOURNAL, (number,)).fetchone()
+        self.from_standbys += is_standby
+        return rows, own
+
+
+class Follower(Reader):
+    database = "p0_all"
+
+    def work(self, connection):
+        least = self.bank.entered
+        self.stale += self.read(connection)[0] < least
+
+
+class Rereader(Reader):
+    database = "p0_own"
+
+    def work(self, connection):
+        rows, _ = self.read(connection)
+        self.stale += rows < self._seen
+        self._seen = rows
+
+
+class Author(Reader):
+    database = "p0"
+
+    def work(self, connection):
+        transfer = self.bank.transfer(self.name, self.draw)
+        with connection.transaction():
+            for statement in transfer.statements():
+                b.own_rows(connection.execute(statement).fetchall(), transfer.tag)
+            self.bank.commits(transfer)
+        self.bank.committed(transfer)
+        connection.execute("BEGIN READ ONLY")
+        self.stale += self.read(connection, transfer.number)[1] != 1
+        connection.execute("COMMIT")
+
+
+WRITERS = [t.Plain] * 2 + [t.Prepared, t.Pipelined, t.Asynchronous, t.Porter] + [t.Witness] * 2
+READERS = [Follower] * 2 + [Rereader] * 2 + [Author] * 2
+
+
+class NodesBank(Bank):
+    """entered: at most the number of acknowledged transfers."""
+
+    def __init__(self, server):
+        self.entered = 0
+        self._lock = threading.Lock()
+        super().__init__(server)
+
+    def committed(self, transfer):
+        super().committed(transfer)
+        with self._lock:
+            self.entered += transfer.source is not None
+
+
+class Current:
+    """The server that is the primary now."""
+
+    def __init__(self, nodes):
+        self._nodes = nodes
+
+    def execute(self, *arguments, **more):
+        return self._nodes.primary.execute(*arguments, **more)
+
+
+class Roles:
+    """One method for each kind. In the end there are a primary and two standbys."""
+
+    def __init__(self, nodes, bank, draw, fails):
+        self.nodes, self.bank, self.draw, self.fails = nodes, bank, draw, fails
+
+    def _more(self):
+        self.bank.wait_for_more(fails=self.fails)
+
+    def _promote(self):
+        self.nodes.promote(max(self.nodes.standbys, key=lambda node: node.value(RECEIVED)))
+        self._more()
+
+    def switch(self):
+        old = self.nodes.primary
+        self.nodes.stop(old)
+        self._promote()
+        self.nodes.rejoin(old)
+
+    def crash(self):
+        old = self.nodes.primary
+        self.nodes.kill9(old)
+        self._promote()
+        self.nodes.rejoin(old)
+
+    def hang(self):
+        """SIGSTOP of the primary, and SIGCONT when there is another one."""
+        old = self.nodes.primary
+        self.nodes.pause(old)
+        self._promote()
+        self.nodes.resume(old)
+        self._more()
+        self.nodes.rejoin(old)
+
+    def freeze(self):
+        """A standby that replays nothing for a time."""
+        standby = self.draw.choice(self.nodes.standbys)
+        self.nodes.freeze_replay(standby)
+        self._more()
+        self.nodes.thaw_replay(standby)
+
+    def delay(self):
+        """A standby that replays late."""
+        standby = self.draw.choice(self.nodes.standbys)
+        self.nodes.apply_delay(standby, self.draw.choice((20, 100, 300)))
+        self._more()
+        self.nodes.apply_delay(standby, 0)
+
+
+class NodesChaos(Chaos):
+    """
+    - is_fresh: False for read_your_writes = off, with which reads are stale
+    """
+
+    def __init__(self, scene, seed, kinds=KINDS, is_fresh=True):
+        self.is_fresh = is_fresh
+        super().__init__(scene, None, seed, kinds)
+
+    def _open(self, scene, authority, settings):
+        self.nodes = scene.nodes(synchronous_standby_names="ANY 1 (n1, n2, n3)")
+        self.server = Current(self.nodes)
+        levels = ("session", "database") if self.is_fresh else ("off", "off")
+        self.bank = NodesBank(self.server)
+        target = self.nodes.target
+        readers = dict(target_session_attrs="prefer-standby", load_balance_hosts="round-robin")
+        self.weir = scene.weir(
+            {"p0": target("p0", target_session_attrs="primary", reads="transaction", read_your_writes=levels[0]),
+             "p0_own": target("p0", read_your_writes=levels[0], **readers), "p0_all": target("p0", read_your_writes=levels[1], **readers)},
+            pool_mode="transaction", default_pool_size=POOL_SIZE, max_client_conn=200, server_login_retry=0, query_wait_timeout=NEVER,
+            host_check_period=0.1, **settings)
+        self.troubles = Roles(self.nodes, self.bank, self.draw, self._is_stuck)
+
+    def _allowed(self):
+        return LOST
+
+    def _ranks(self):
+        return WRITERS + READERS, ("disable",)
+
+    def _round(self):
+        self._hand(self.draw.choice(self.kinds))
+
+    def stale(self):
+        """{name of a kind of reader: (reads of standbys, stale reads)}"""
+        found = {}
+        for teller in self.crew:
+            if isinstance(teller, Reader):
+                reads, stale = found.get(type(teller).__name__, (0, 0))
+                found[type(teller).__name__] = (reads + teller.from_standbys, stale + teller.stale)
+        return found
+
+    def audit(self):
+        until(lambda: not [client for client in self.weir.show("CLIENTS") if client["database"].startswith("p0")], "all clients are gone")
+        return self.figures(*self.bank.audit()) + "; " + ", ".join("%s: %d of standbys, %d stale" % (name, *counts) for name, counts in self.stale().items())
