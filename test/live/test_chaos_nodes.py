@@ -7,6 +7,7 @@ from support.rounds import IS_FULL, rounds
 
 @pytest.mark.parametrize("seed", range(5 if IS_FULL else 1))
 def test_nothing_is_lost_and_no_read_is_stale(scene, seed):
+    """Host traps 11, 71, 72 and 74."""
     chaos = NodesChaos(scene, "nodes %d" % seed)
     chaos.play(rounds(3, full=50))
     chaos.audit()

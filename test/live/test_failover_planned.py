@@ -74,7 +74,7 @@ def more(weir, runs):
 
 
 def test_writers_notice_a_delay_only(stage):
-    """Errors come inside of transactions only, and are of two kinds: rolled back, or a COMMIT whose answer is lost."""
+    """Host trap 31. Errors come inside of transactions only, and are of two kinds: rolled back, or a COMMIT whose answer is lost."""
     writers = Writers(stage.weir, 3, blocks=2)
     for _ in range(2):
         writers.wait_for_more()

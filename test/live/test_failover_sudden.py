@@ -1,5 +1,5 @@
 """
-The primary dies, hangs, or is one of two: what clients of pgweir notice, and where their writes are.
+The primary dies or hangs, or there are two primaries: the errors of clients, and the places of their writes.
 
 The plain servers replicate synchronously, and the standby that has received most is promoted: the new primary has everything that was acknowledged.
 """
@@ -11,7 +11,7 @@ from support.writers import INSERT, TABLE, Writers, numbers_at
 
 SETTINGS = dict(pool_mode="transaction", default_pool_size=6, server_login_retry=0)
 LONG = 3 * DEADLINE
-# what a client may get whose statement or transaction was in progress
+# errors of clients with a statement or a transaction in progress
 LOST = {"57P01", "08007"}
 SYNCHRONOUS = {"synchronous_standby_names": "ANY 1 (n1, n2, n3)"}
 RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
@@ -50,7 +50,7 @@ def idle_clients(weir):
 
 
 def test_primary_is_killed(scene):
-    """Clients between transactions notice a delay only; of the others each number is accounted for."""
+    """Host traps 24 and 26. Clients between transactions notice a delay only; of the others each number is accounted for."""
     nodes, weir = plain(scene, SYNCHRONOUS)
     idle = idle_clients(weir)
     writers = Writers(weir, 3, blocks=2)
@@ -67,6 +67,7 @@ def test_primary_is_killed(scene):
 
 
 def test_primary_under_patroni_is_killed(scene):
+    """Host trap 24."""
     patroni, weir = with_patroni(scene)
     old = patroni.leader()
     idle = idle_clients(weir)
@@ -83,12 +84,12 @@ def test_primary_under_patroni_is_killed(scene):
     assert set(writers.outside + writers.inside) <= LOST
     there = numbers_at(new)
     assert len(set(there)) == len(there)
-    # replication is asynchronous here: what the new primary has acknowledged is there
+    # replication is asynchronous here: all acknowledgements of the new primary count
     assert writers.acknowledged() - before <= set(there)
 
 
 def test_two_primaries(scene):
-    """Patroni alone dies: its server stays writable when another one has the lock."""
+    """Host trap 4. Only Patroni dies: the server stays writable while another server has the lock."""
     patroni, weir = with_patroni(scene)
     old = patroni.leader()
     writers = Writers(weir, 3)
@@ -96,7 +97,7 @@ def test_two_primaries(scene):
     patroni.kill_patroni(old)
     new = patroni.wait_leader(former=old)
     assert not old.is_in_recovery()
-    # what the old primary has now was written before the lock moved, and the new one has the same
+    # written before the lock moved, so the new primary has the same
     split = numbers_at(old)
     old.execute(INSERT % (0, 0), database="p0")
     writers.wait_for_more()
@@ -109,15 +110,15 @@ def test_two_primaries(scene):
 
 
 def test_old_primary_awakes(scene):
-    """A hung primary is a second primary when it goes on. It gets no write, and nothing is lost that the new one has acknowledged."""
-    # asynchronous: the old one can commit alone
+    """Host traps 3, 4 and 17. A hung primary is a second primary when it goes on. The old primary gets no write, and the new one loses none."""
+    # asynchronous, so that the old primary can commit
     nodes, weir = plain(scene, {})
     old = nodes.primary
     writers = Writers(weir, 3, blocks=1)
     writers.wait_for_more()
     nodes.pause(old)
     new = promote_best(nodes)
-    # of those at the old one none is acknowledged later
+    # the old primary acknowledges no other number
     before, drawn = writers.acknowledged(), len(writers.fates)
     writers.wait_for_more()
     nodes.resume(old)
@@ -131,7 +132,7 @@ def test_old_primary_awakes(scene):
 
 
 def test_etcd_is_away(scene):
-    """The primary demotes itself: reads go on, writes wait for the return."""
+    """Host trap 36. The primary demotes itself: reads go on, writes wait for the return."""
     patroni, weir = with_patroni(scene)
     reader = weir.client(database="p0_ro")
     writer = weir.client()
@@ -140,7 +141,7 @@ def test_etcd_is_away(scene):
     patroni.wait_replayed()
     leader = patroni.leader()
     patroni.stop_etcd()
-    until(lambda: patroni.roles()[leader.name] != "primary", "the primary demotes itself", deadline=LONG)
+    until(lambda: patroni.role(leader) != "primary", "the primary demotes itself", deadline=LONG)
     weir.wait_log("no primary")
     writer.send(m.query(INSERT % (2, 0)))
     for _ in range(20):

@@ -43,6 +43,7 @@ def test_a_standby_takes_over(nodes):
 
 
 def test_replay_is_frozen_while_the_standby_answers(nodes):
+    """Host trap 67."""
     _, frozen, other = nodes.nodes
     nodes.wait_replayed()
     nodes.freeze_replay(frozen)

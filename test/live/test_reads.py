@@ -32,7 +32,7 @@ def readers(weir, count=8):
 
 
 def test_max_lag(scene, nodes):
-    """A standby that replays nothing gets no readers after a second; an idle primary takes none out."""
+    """Host traps 61, 69 and 77. A standby that replays nothing gets no readers after a second; an idle primary takes none out."""
     weir = weir_of(scene, nodes, target_session_attrs="prefer-standby", load_balance_hosts="round-robin", max_lag=1)
     _, frozen, other = nodes.nodes
     until(lambda: readers(weir) == {"n2", "n3"}, "both standbys have readers")

@@ -1,8 +1,9 @@
 """
-The bank (bank.py) on three servers, while their roles change: writers by one name, and readers who compare the answers of standbys with a model.
+The bank (bank.py) on three servers, while their roles change: clients write by one name, read by others, and
+compare the answers of standbys with a model.
 
 A commit is acknowledged when a standby has it, too, and the standby that has received most takes over: no acknowledged transfer is lost. The journal
-only grows. So a stale read shows fewer rows than its model:
+only grows. A stale read shows fewer rows than the model:
 
 - Follower: the bank has acknowledged more before the read (read_your_writes = database)
 - Rereader: its own last read has shown more (read_your_writes = session)

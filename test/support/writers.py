@@ -1,8 +1,8 @@
 """
-Clients that write numbers through pgweir while servers fail, and an audit of what the servers have in the end.
+Clients that write numbers through pgweir while servers fail, and an audit of the tables after the run.
 
-Each number is drawn once. A number whose write was acknowledged must be there once; a number whose write got an error that leaves it open (its fate is
-PERHAPS) at most once; each other number must be absent.
+Each number is drawn once. An acknowledged number must be there once. A number in doubt (its fate is PERHAPS) may be there once. All other numbers must
+be absent.
 
     writers = Writers(weir, 4)
     writers.wait_for_more()

@@ -72,6 +72,7 @@ def count(weir, what):
 @pytest.mark.parametrize("hand", HANDS)
 @pytest.mark.parametrize("attrs", ["primary", "read-write"])
 def test_request_that_a_standby_has_refused(scene, hand, error, attrs):
+    """Host trap 20."""
     request, kinds, before = HANDS[hand]
     first, second = pair(scene)
     weir = primaries(scene, (first, second), attrs)
@@ -111,6 +112,7 @@ def test_primary_that_has_refused(scene, hand):
     (m.error("this feature is missing", "0A000") + m.ready(), "EZ"),
 ], ids=["rows", "first of several", "notice", "transaction", "other error", "other feature"])
 def test_answers_that_are_forwarded(scene, answer, kinds):
+    """Host trap 28."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = asked(first.fake, weir, INSERT)
@@ -148,7 +150,7 @@ def test_long_request(scene):
 
 
 def test_second_request_of_a_pipeline(scene):
-    """The first one may have had an effect: neither is sent again."""
+    """Host trap 29. The first one may have had an effect: neither is sent again."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client = weir.client()
@@ -280,6 +282,7 @@ def test_named_statement_of_an_earlier_request(scene):
 @pytest.mark.parametrize("before", [m.command_complete("INSERT 0 1"), m.notice("careful"), m.row_description("a") + 400 * m.data_row(100 * "x")],
                          ids=["complete", "notice", "many rows"])
 def test_answer_of_which_something_counts(scene, before):
+    """Host trap 28."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = asked(first.fake, weir, INSERT)
@@ -305,6 +308,7 @@ def test_warning_of_a_wait_for_standbys(scene):
 
 
 def test_backend_that_an_administrator_has_terminated(scene):
+    """Host trap 32."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = asked(first.fake, weir, INSERT)
@@ -333,6 +337,7 @@ def test_only_a_new_login_shows_that_the_host_stays(scene):
 
 
 def test_host_that_restarts(scene):
+    """Host trap 8."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = asked(first.fake, weir, INSERT)
@@ -358,6 +363,7 @@ def test_retry_on_shutdown_is_off(scene):
 
 
 def test_held_request_is_bounded_by_query_wait_timeout(scene):
+    """Host trap 25."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second), query_wait_timeout=1)
     client, server = asked(first.fake, weir, INSERT)
@@ -403,6 +409,7 @@ def test_client_that_leaves_while_its_request_is_held(scene):
 
 @pytest.mark.parametrize("hand", HANDS)
 def test_lost_connection(scene, hand):
+    """Host trap 27."""
     request, kinds, before = HANDS[hand]
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
@@ -435,6 +442,7 @@ WORKS = {
 
 @pytest.mark.parametrize("which", COMMITS)
 def test_commit_without_an_answer(scene, which):
+    """Host trap 26."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = in_transaction(first, weir)
@@ -451,6 +459,7 @@ def test_commit_without_an_answer(scene, which):
 
 @pytest.mark.parametrize("which", WORKS)
 def test_transaction_that_is_lost(scene, which):
+    """Host trap 31."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = in_transaction(first, weir)
@@ -464,6 +473,7 @@ def test_transaction_that_is_lost(scene, which):
 
 
 def test_transaction_without_a_request(scene):
+    """Host trap 31."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = in_transaction(first, weir)

@@ -179,6 +179,7 @@ def test_all_hosts_are_silent(scene, black_hole):
                                     ("the database system is shutting down", "57P01"),
                                     ("sorry, too many clients already", "53300")])
 def test_host_that_is_not_ready_is_followed_by_the_next(scene, fields, balance):
+    """Host trap 9."""
     fakes = scene.hosts(*FOUR[:2])
     fakes[0].login = refuses(*fields)
     weir = listed(scene, fakes, balance, server_login_retry=NEVER)
@@ -406,7 +407,7 @@ def test_query_wait_timeout_limits_the_wait_for_a_server(scene):
 
 
 def test_logins_wait_while_the_server_starts_up(scene):
-    """A pooler that was restarted together with its server: it refuses no client while the server recovers."""
+    """Host trap 9. A pooler that was restarted together with its server: it refuses no client while the server recovers."""
     fake = scene.mini(login=refuses("the database system is starting up", "57P03"))
     weir = scene.weir(fake, server_login_retry=NEVER)
     early = [weir.connect() for _ in range(3)]
