@@ -1,6 +1,5 @@
 """
-The bank (bank.py) on three servers, while their roles change: clients write by one name, read by others, and
-compare the answers of standbys with a model.
+The bank (bank.py) on three servers, while their roles change: clients write by one name, read by others, and compare the answers of standbys with a model.
 
 A commit is acknowledged when a standby has it, too, and the standby that has received most takes over: no acknowledged transfer is lost. The journal
 only grows. A stale read shows fewer rows than the model:
@@ -30,15 +29,19 @@ RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
 
 
 class Reader(t.Teller):
-    """stale: reads that were older than the model. from_standbys: reads that a standby has answered."""
+    """stale: reads that were older than the model. from_standbys: reads that a standby has answered. seen: rows of the last read of this connection."""
+    database = "p0"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.stale = self.from_standbys = 0
+        self.stale = self.from_standbys = self.seen = 0
+
+    def work(self, connection):
+        raise NotImplementedError
 
     def visit(self):
         with psycopg.connect(**dict(self.place, dbname=self.database), autocommit=True) as connection:
-            self._seen = 0
+            self.seen = 0
             while self.stays():
                 self.work(connection)
 
@@ -62,13 +65,11 @@ class Rereader(Reader):
 
     def work(self, connection):
         rows, _ = self.read(connection)
-        self.stale += rows < self._seen
-        self._seen = rows
+        self.stale += rows < self.seen
+        self.seen = rows
 
 
 class Author(Reader):
-    database = "p0"
-
     def work(self, connection):
         transfer = self.bank.transfer(self.name, self.draw)
         with connection.transaction():
