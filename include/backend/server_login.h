@@ -32,6 +32,7 @@ struct dial {
 	bool has_skipped;		/* the dial has passed over a host, because its budget is used up */
 	unsigned generation;		/* of the pool, when the dial began */
 	bool uses_old, has_tried_both;	/* of two secrets in the user list: the login uses the old one; it has used the other one before */
+	usec_t begun_at;		/* when StartupMessage was sent */
 	usec_t way_ends;		/* when the next address or host is tried; 0: there is none, or no limit */
 	int port;
 	struct dns_request *request;

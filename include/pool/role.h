@@ -29,6 +29,7 @@ struct roles {
 	struct host *last;		/* the last primary, a reference; NULL: none so far ... */
 	uint32_t timeline;		/* ... its timeline, 0: unknown ... */
 	usec_t last_seen;		/* ... and when it was last known as the primary */
+	uint64_t system;		/* the system identifier of the last primary with a known identifier; 0: none */
 	usec_t doubt_since;		/* an event has put the primary in doubt: evidence from before does not end the doubt; 0: no doubt */
 	bool is_due;			/* new evidence: roles_decide() is due */
 	unsigned next;			/* place at which round-robin continues */

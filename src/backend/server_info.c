@@ -301,8 +301,9 @@ void database_functions_drop(struct database_functions **place)
 /* A refusal by the server and an invalid answer are lasting failures. Other failures may end without a change of the configuration. */
 static enum login_failure failure_of(const struct server *s, enum close_reason why)
 {
+	/* the login was successful, but the server cannot be used; or its host goes down */
 	if (!s->dial)
-		return FAILURE_LASTING;		/* the login was successful, but the server cannot be used */
+		return s->pooled.pool->host && why == REASON_SERVER_CRASHED ? FAILURE_AWAY : FAILURE_LASTING;
 	if (s->dial->refusal != SERVER_REFUSAL_OTHER)
 		return s->dial->refusal == SERVER_REFUSAL_FULL ? FAILURE_FULL : FAILURE_BUSY;
 	switch (why) {
@@ -326,8 +327,9 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	struct server_info *info = server_info_get(pool, s->peer.world->params);
 	enum login_failure failure;
 
-	/* a login that policy, an administrator or a client has ended says nothing about the server */
-	if ((close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_rows[why].fault == FAULT_CLIENT)
+	/* a login that policy, an administrator, a client or another primary has ended says nothing about the server */
+	if ((close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_rows[why].fault == FAULT_CLIENT ||
+	    why == REASON_HOST_ROLE)
 		return false;
 	/* a RELOAD or a changed address has given the pool other servers meanwhile */
 	if (s->pooled.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))

@@ -104,6 +104,7 @@ void server_login_begin(struct server *s)
 	s->minor = newest == PROTOCOL_LATEST ? PG_MINOR_NEWEST : newest == PROTOCOL_3_2 ? PG_MINOR_LONG_KEYS : 0;
 	pg_build_startup(&out, 3 << 16 | s->minor, pairs.at, pairs.count);
 	mem_free(pairs.at);
+	s->dial->begun_at = w->now;
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
@@ -292,11 +293,11 @@ static void logged_in(struct server *s)
 	}
 }
 
-/* The server reports whether it is a standby. The report may be as old as the connection. */
+/* The server reports whether it is a standby. The report may be as old as StartupMessage. */
 static void note_standby(struct server *s, const char *name, const char *value)
 {
 	struct host *host = s->pooled.host;
-	struct host_evidence evidence = { .claim = strcmp(value, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = s->pooled.since };
+	struct host_evidence evidence = { .claim = strcmp(value, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = s->dial->begun_at };
 
 	pg_build_parameter_status(&s->dial->welcome, name, value);
 	if (!host || host->role_users == 0)

@@ -97,7 +97,8 @@ struct host_place *pool_places(struct pool *pool)
 	const struct conf_database *conf = pool->database->conf;
 	const struct roles *roles = pool->database->roles;
 	bool has_members = roles && roles->has_members;
-	unsigned count = pool->host ? 1 : has_members ? roles->count : conf->host_count;
+	/* no server is opened where clients wait for a host */
+	unsigned count = pool->host == pool->pools->nowhere ? 0 : pool->host ? 1 : has_members ? roles->count : conf->host_count;
 
 	if (pool->places && pool->place_count == count)
 		return pool->places;

@@ -280,6 +280,9 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 	if (evidence->claim == CLAIM_UNKNOWN)
 		return;
 	if (evidence->at < e->at) {
+		/* a session may have reported the promotion after the question was sent, without the timeline */
+		if (evidence->claim == e->claim && e->timeline == 0)
+			e->timeline = evidence->timeline;
 		/* a login has been quicker than this answer, which has a position all the same */
 		if (evidence->claim == e->claim && evidence->position > 0 && evidence->timeline == e->timeline)
 			note_position(host, evidence);
@@ -361,7 +364,8 @@ void host_doubt(struct host *host, usec_t now)
 
 /* ---- the decision ---- */
 
-/* Returns the system identifier that most hosts of the list have; of equal numbers, the first in the list. 0: none is known. */
+/* Returns the system identifier that most hosts of the list have; of equal numbers, the identifier of the last primary, or the
+   first in the list. 0: none is known. */
 static uint64_t system_of(const struct roles *roles)
 {
 	uint64_t best = 0;
@@ -373,7 +377,7 @@ static uint64_t system_of(const struct roles *roles)
 
 		for (unsigned j = 0; j < roles->count; j++)
 			same += roles->places[j].host->evidence.system_id == id;
-		if (id > 0 && same > most) {
+		if (id > 0 && (same > most || (same == most && id == roles->system))) {
 			best = id;
 			most = same;
 		}
@@ -505,18 +509,34 @@ static bool set_pool_suits(struct pool *pool)
 	return has_changed;
 }
 
-/* All connections of the database to the old primary end: another host is the primary now. */
+/*
+ * All connections of the database to the old primary end: another host is the primary now. If the host is back as a standby, connections that were
+ * opened since then stay.
+ */
 static void leave_host(const struct database *database, const struct host *old)
 {
+	bool is_standby = old->is_fresh && old->evidence.claim == CLAIM_STANDBY;
+
 	LIST_EACH(node, &database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 		for (int state = 0; pool->host == old && state < SERVER_STATES; state++) {
 			LIST_EACH_SAFE(server, &pool->servers[state]) {
-				if (state != SERVER_WATCHING && !server_is_apart(server_at(server)))
+				bool is_new = is_standby && (state == SERVER_LOGIN || server_at(server)->opened >= old->changed_at);
+
+				if (state != SERVER_WATCHING && !server_is_apart(server_at(server)) && !is_new)
 					pool->pools->ops->drop(server_at(server), REASON_HOST_ROLE);
 			}
 		}
+	}
+}
+
+/* A host may have been used before it was known that the host belongs to another cluster. */
+static void leave_other_clusters(const struct roles *roles)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		if (roles->places[i].host->is_of_another)
+			leave_host(roles->database, roles->places[i].host);
 	}
 }
 
@@ -588,6 +608,7 @@ void roles_decide(struct roles *roles, usec_t now)
 
 	roles->is_due = false;
 	set_fresh(roles, now);
+	leave_other_clusters(roles);
 	primary = roles->primary = find_primary(roles, now);
 	if (primary && primary->evidence.at > roles->doubt_since)
 		roles->doubt_since = 0;
@@ -596,6 +617,7 @@ void roles_decide(struct roles *roles, usec_t now)
 	if (primary) {
 		roles->timeline = primary->evidence.timeline > 0 || primary != last ? primary->evidence.timeline : roles->timeline;
 		roles->last = primary;
+		roles->system = primary->evidence.system_id > 0 ? primary->evidence.system_id : roles->system;
 		roles->last_seen = now;
 		roles->why[0] = '\0';
 		primary->users++;

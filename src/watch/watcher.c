@@ -47,7 +47,7 @@ struct watcher {
 	struct server *server;			/* NULL: none */
 	usec_t tried_at;			/* last dial or question */
 	unsigned attempt;			/* number of refused logins, which chooses the next database and user */
-	bool is_short;				/* the host has refused QUESTION */
+	bool is_short;				/* the server has refused QUESTION twice in a row */
 	bool is_warned;				/* a refused login is logged once */
 	struct host_evidence answer;		/* of the question that is being answered; claim UNKNOWN: no row yet */
 };
@@ -153,6 +153,7 @@ static enum task_end on_done(struct server *s, bool failed)
 	struct world *w = s->peer.world;
 
 	if (!failed && watcher->answer.claim != CLAIM_UNKNOWN) {
+		watcher->attempt = 0;
 		host_note(watcher->host, &watcher->answer, "asked", w->now);
 	} else if (s->status != 'I') {
 		server_end(s, REASON_WATCH_FAILED, "the session is in a transaction");
@@ -190,6 +191,7 @@ void watch_begin(struct server *s)
 		return;
 	}
 	watcher->attempt = 0;
+	watcher->is_short = false;
 	watcher->is_warned = false;
 	ask(watcher);
 }
