@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "neighbours.h"
+#include "roles.h"
 #include "sim.h"
 
 #include <arpa/inet.h>
@@ -62,6 +63,8 @@ static struct actor *connected(const struct sockaddr_in *address, struct wire *w
 	case ATTACK_HOST:
 		return attack_connected(wire);
 	}
+	if (plan.has_roles && member_state((int)(ntohl(address->sin_addr.s_addr) & 255) - 1) == MEMBER_DOWN)
+		return NULL;
 	b = mem_must(sizeof(*b));
 	actor_init(&b->actor, act, plan.slowness);
 	list_init(&b->statements);
@@ -93,7 +96,9 @@ static enum reception asked(const struct sockaddr_in *address, usec_t *delay)
 		return RECEPTION_ACCEPTED;
 	SIM_CHECK(i < PLAN_HOSTS, "a connection to an address that nobody has given");
 	*delay = chance_spread(0, plan.slowness);
-	if (hosts[i].mood == MOOD_REFUSES)
+	if (plan.has_roles && member_state((int)i) == MEMBER_SILENT && chance_one_in(2))
+		return RECEPTION_SILENCE;
+	if (hosts[i].mood == MOOD_REFUSES || (plan.has_roles && member_state((int)i) == MEMBER_DOWN))
 		return RECEPTION_REFUSED;
 	return hosts[i].mood == MOOD_SILENT && chance_one_in(2) ? RECEPTION_SILENCE : RECEPTION_ACCEPTED;
 }
@@ -123,6 +128,13 @@ bool backend_is_shut(const struct backend *b, const char **state, const char **t
 	};
 	enum mood mood = hosts[b->host].mood;
 
+	if (plan.has_roles && member_state(b->host) == MEMBER_SHUTS_DOWN) {
+		*state = "57P03";
+		*text = "the database system is shutting down";
+		return true;
+	}
+	if (plan.has_roles && member_is_full(b->host))
+		mood = MOOD_FULL;
 	*state = words[mood].state;
 	*text = words[mood].text;
 	return *state || mood == MOOD_SILENT;
@@ -196,6 +208,8 @@ static void act(struct actor *actor)
 {
 	struct backend *b = SIM_OBJECT(actor, struct backend, actor);
 
+	if (plan.has_roles && member_state(b->host) == MEMBER_SILENT && !wire_is_gone(b->wire))
+		return;
 	while (take_message(b))
 		;
 	if (wire_is_gone(b->wire) || (wire_has_ended(b->wire) && !b->sleeps && bytes_size(&b->out) == 0 && b->phase != PHASE_DEAF)) {
@@ -251,7 +265,64 @@ static void weather(struct actor *actor)
 	actor_at(actor, loop_now() + (h->mood == MOOD_GOOD ? chance_spread(USEC, 600 * USEC) : chance_spread(USEC, 60 * USEC)));
 }
 
-static const struct wire_hosts reception = { asked, connected };
+/* ---- roles ---- */
+
+void backends_terminate(int host, bool only_watchers)
+{
+	LIST_EACH_SAFE(node, &backends) {
+		struct backend *b = SIM_OBJECT(node, struct backend, node);
+
+		if (b->host != host || b->phase == PHASE_DEAF || (only_watchers && !b->watches))
+			continue;
+		if (b->phase != PHASE_READY) {
+			backend_end(b, false);
+			continue;
+		}
+		backend_refuse(b, "57P01", "terminating connection due to administrator command");
+		actor_notice(&b->actor);
+	}
+}
+
+void backends_crash(int host)
+{
+	LIST_EACH_SAFE(node, &backends) {
+		struct backend *b = SIM_OBJECT(node, struct backend, node);
+
+		if (b->host != host)
+			continue;
+		roles_note_hit(b);
+		backend_end(b, chance_one_in(2));
+	}
+}
+
+bool backends_are_well(int host)
+{
+	return hosts[host].mood == MOOD_GOOD;
+}
+
+void backends_go_on(int host)
+{
+	LIST_EACH(node, &backends) {
+		struct backend *b = SIM_OBJECT(node, struct backend, node);
+
+		if (b->host == host)
+			actor_notice(&b->actor);
+	}
+}
+
+static void sent(struct actor *actor, const void *data, size_t size)
+{
+	struct backend *b = SIM_OBJECT(actor, struct backend, actor);
+
+	if (!plan.has_roles || actor->act != act)
+		return;
+	if (b->phase == PHASE_DEAF)
+		roles_note_hit(b);
+	else if (b->phase == PHASE_READY)
+		roles_judge_sent(b, data, size);
+}
+
+static const struct wire_hosts reception = { asked, connected, sent };
 
 void backends_begin(void)
 {

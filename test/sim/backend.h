@@ -78,6 +78,11 @@ struct backend {
 	char replication[16];		/* as it was asked for at the start; "": an ordinary session */
 	bool streams, stream_ended;	/* WAL, in answer to `copy`; and has said all of it */
 	uint32_t stream_row;
+	/* in a world with roles: */
+	bool says_standby;		/* the last reported in_hot_standby */
+	bool watches, has_answered;	/* the watcher has asked; its question was answered ... */
+	uint64_t answered_in;		/* ... in this era of the host */
+	bool answered_sanely;
 };
 
 extern const char *const backend_parameter_names[PARAMETERS];

@@ -10,6 +10,7 @@
 
 #include "chance.h"
 #include "pg/build.h"
+#include "roles.h"
 #include "sim.h"
 #include "truth.h"
 
@@ -31,6 +32,11 @@ static void welcome(struct backend *b)
 		memcpy(b->start_values[i], b->values[i], sizeof(b->values[i]));
 	}
 	pg_build_parameter_status(&b->out, "standard_conforming_strings", "on");
+	if (plan.has_roles) {
+		b->says_standby = member_is_standby(b->host);
+		pg_build_parameter_status(&b->out, "default_transaction_read_only", "off");
+		pg_build_parameter_status(&b->out, "in_hot_standby", b->says_standby ? "on" : "off");
+	}
 	pg_build_key(&b->out, 'K', b->pid, b->key, b->key_size);
 	b->phase = PHASE_READY;
 	backend_ready(b);

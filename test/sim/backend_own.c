@@ -13,6 +13,7 @@
 #include "chance.h"
 #include "pg/build.h"
 #include "data_row.h"
+#include "roles.h"
 #include "sim.h"
 #include "truth.h"
 
@@ -103,6 +104,10 @@ void backend_own_query(struct backend *b, const char *sql)
 		pg_build_string(&b->out, 'C', "SELECT 1");
 	} else if (strcmp(sql, "ROLLBACK") == 0) {
 		roll_back(b);
+	} else if (strncmp(sql, "select pg_catalog.pg_is_in_recovery()", 37) == 0) {
+		SIM_CHECK(plan.has_roles, "server %u is asked for its role", b->pid);
+		work_for_pooler(b);
+		roles_answer(b, strncmp(sql + 37, ",null", 5) == 0);
 	} else if (strstr(sql, "session_user")) {
 		note_role(b);
 	} else if (strstr(sql, "set_config(") || strncmp(sql, "RESET ", 6) == 0) {

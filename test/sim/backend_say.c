@@ -7,6 +7,7 @@
 
 #include "chance.h"
 #include "pg/build.h"
+#include "roles.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -31,6 +32,11 @@ void backend_ready(struct backend *b)
 {
 	b->open = b->skipping = b->batch_is_known = false;
 	b->own = OWN_NOT;
+	/* after a promotion */
+	if (plan.has_roles && b->says_standby && !member_is_standby(b->host)) {
+		b->says_standby = false;
+		pg_build_parameter_status(&b->out, "in_hot_standby", "off");
+	}
 	/* a portal does not outlive its transaction */
 	if (b->tx == 'I')
 		backend_drop_portals(b);
@@ -64,7 +70,8 @@ void backend_send_async_messages(struct backend *b)
 		pg_build_report(&b->out, 'N', "NOTICE", "00000", "by the way", NULL, NULL);
 		return;
 	case 1:
-		pg_build_parameter_status(&b->out, "in_hot_standby", "off");
+		if (!plan.has_roles)
+			pg_build_parameter_status(&b->out, "in_hot_standby", "off");
 		return;
 	default:
 		mark = pg_begin(&b->out, 'A');
@@ -138,6 +145,8 @@ int backend_parameter(const char *name)
 void backend_refuse(struct backend *b, const char *state, const char *text)
 {
 	pg_build_report(&b->out, 'E', "FATAL", state, text, NULL, NULL);
+	if (plan.has_roles && b->phase == PHASE_READY)
+		roles_note_hit(b);
 	backend_flush(b);
 	b->dies_after = (int64_t)bytes_size(&b->out);
 	b->phase = PHASE_DEAF;

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "pg/build.h"
+#include "roles.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -125,6 +126,8 @@ static bool execute(struct backend *b, const struct ask *ask, uint32_t client, u
 		backend_error(b, before == 'E' ? "25P02" : "22012", client, serial);
 		return false;
 	}
+	if (plan.has_roles && (!portal || (ask->verb == ASK_ROWS && ask->a > 0 && portal->row == 0)))
+		roles_judge_executed(b, client, serial);
 	switch (ask->verb) {
 	case ASK_ROWS:
 		for (uint32_t row = portal ? portal->row : 0, n = 0; row < ask->a; row++, n++) {

@@ -11,6 +11,7 @@
 #include "chance.h"
 #include "neighbours.h"
 #include "pg/build.h"
+#include "roles.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -166,6 +167,12 @@ static void go(struct guest *c, bool reset)
 	actor_rest(&c->actor);
 	if (!sim_is_calm)
 		actor_at(&c->actor, loop_now() + pause);
+}
+
+void client_is_hit(uint32_t pid)
+{
+	for (int i = 0; i < client_count; i++)
+		clients[i].was_hit |= clients[i].phase != CLIENT_AWAY && clients[i].pid == pid;
 }
 
 /* ---- acting ---- */

@@ -67,6 +67,7 @@ struct guest {
 	struct want wants[WANTS_MOST];
 	int first_want, want_count;
 	bool is_open;			/* it owes a Sync */
+	bool was_hit;			/* a server has ended what it did for this client */
 	bool troubled;			/* an unplanned failure happened: later requests may fail */
 	bool was_told, leaves, is_bad;	/* was told the reason of its end; will disconnect; has sent an invalid message */
 	uint32_t pid;

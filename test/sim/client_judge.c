@@ -351,11 +351,19 @@ static void judge_execute(struct guest *c, struct want *w, char type, const uint
 		pop(c);
 }
 
+/* Nothing happens in this world that the client may be told, except to what it does at a server. */
+static bool may_notice_nothing(const struct guest *c)
+{
+	return plan.only_switchovers && plan.modes[c->database] == PLAN_TRANSACTION && plan_target(c->database) && !c->is_bad && !sim_is_calm;
+}
+
 static void judge_fatal(struct guest *c, const uint8_t *body, uint32_t size)
 {
 	const char *text = client_error_field(body, size, 'M');
 
 	SIM_TRACE("client %u is told \"%s\"", c->number, text);
+	SIM_CHECK(!may_notice_nothing(c) || c->was_hit, "client %u, in state %c, with %d requests, notices a switchover: %s", c->number, c->now.tx,
+		  c->want_count, text);
 	c->was_told = true;
 	sim_note_final_error(text);
 }
@@ -410,6 +418,7 @@ void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size
 	c->plan_skips = c->is_open && c->troubled;
 	if (!c->is_open) {
 		c->troubled = false;
+		c->was_hit &= c->now.tx != 'I';
 		c->was_cancelled = c->cancels > 0;
 	}
 }

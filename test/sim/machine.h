@@ -54,6 +54,7 @@ enum reception { RECEPTION_ACCEPTED, RECEPTION_REFUSED, RECEPTION_SILENCE };
 struct wire_hosts {
 	enum reception (*asked)(const struct sockaddr_in *address, usec_t *delay);
 	struct actor *(*connected)(const struct sockaddr_in *address, struct wire *wire);	/* NULL: refuse after all */
+	void (*sent)(struct actor *actor, const void *data, size_t size);	/* the pooler has sent these bytes */
 };
 void wire_begin(const struct wire_hosts *hosts);
 /* False: descriptors are left open. */

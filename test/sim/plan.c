@@ -39,6 +39,7 @@ static const struct { const char *name; size_t place; } parts[] = {
 	{ "cancels", offsetof(struct plan, cancels) },
 	{ "operator", offsetof(struct plan, operator) },
 	{ "attackers", offsetof(struct plan, attackers_come) },
+	{ "roles", offsetof(struct plan, has_roles) },
 };
 
 #define PARTS ((int)(sizeof(parts) / sizeof(parts[0])))
@@ -132,6 +133,9 @@ static void draw_users(void)
 		if (plan.auth == PROOF_SCRAM && plan.stored[i] == PROOF_MD5)
 			plan.stored[i] = PROOF_PLAIN;
 		plan.server_asks[i] = draw_server_question(i);
+		/* a watcher does not send it */
+		if (plan.has_roles && plan.server_asks[i] == PROOF_PLAIN)
+			plan.server_asks[i] = PROOF_SCRAM;
 	}
 }
 
@@ -165,6 +169,24 @@ static void draw_attack(uint64_t seed)
 		plan.length = ATTACK_LASTS_MOST;
 }
 
+/*
+ * One world in four has roles. In one of four of these, planned switchovers are the only fault, so that each error of a client in between is a fault
+ * of pgweir.
+ */
+static void draw_roles(uint64_t seed)
+{
+	if (!plan.has_roles)
+		return;
+	plan.role_hosts = 2 + (int)(seed / 16 % 2);
+	/* a watcher that gets no answer for long begins again */
+	if (plan.slowness > USEC / 20)
+		plan.slowness = USEC / 20;
+	plan.only_switchovers = seed / 4 % 4 == 0;
+	if (!plan.only_switchovers)
+		return;
+	plan.faulty_servers = plan.operator = plan.looks_up = plan.lies = plan.changes = plan.rules = plan.modes_change = plan.streams = false;
+}
+
 void plan_draw(uint64_t seed, usec_t length)
 {
 	/* of clients between two jobs; where they have time the world lasts longer, so that each costs about as much to play */
@@ -189,7 +211,7 @@ void plan_draw(uint64_t seed, usec_t length)
 		.looks_up = chance_one_in(2), .lies = chance_one_in(3), .changes = chance_one_in(2), .streams = chance_one_in(3),
 		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2),
 		.rules = chance_one_in(4), .neighbours = chance_one_in(4), .modes_change = chance_one_in(3),
-		.attackers_come = seed % 8 == 0,
+		.attackers_come = seed % 8 == 0, .has_roles = seed % 4 == 1,
 	};
 	memcpy(plan.conf_path, before.conf_path, sizeof(plan.conf_path));
 	memcpy(plan.users_path, before.users_path, sizeof(plan.users_path));
@@ -199,6 +221,7 @@ void plan_draw(uint64_t seed, usec_t length)
 		plan.length = drawn * 60 * USEC;
 	leave_out();
 	draw_attack(seed);
+	draw_roles(seed);
 	draw_databases();
 	draw_users();
 	if (plan_limits.salt > 0)
@@ -227,12 +250,17 @@ static void write_databases(FILE *f)
 	static const char *const modes[] = { "session", "transaction", "statement" };
 	static const char *const where[] = { "10.0.0.1", "10.0.0.2,10.0.0.1", "10.0.0.3,10.0.0.1,10.0.0.2", "host1", "host0,host2" };
 
+	static const char *const role_hosts[2][2] = { { "10.0.0.1,10.0.0.2", "host0,host1" }, { "10.0.0.1,10.0.0.2,10.0.0.3", "host0,host1,host2" } };
+
 	fprintf(f, "[databases]\n");
 	for (int i = 0; i < plan.databases; i++) {
 		/* mostly the same after a RELOAD */
 		fprintf(f, "d%d = host=%s dbname=db%d pool_mode=%s pool_size=%lld", i,
+			plan_target(i) ? role_hosts[plan.role_hosts - 2][plan.seed / 32 % 2] :
 			where[(plan.seed + (uint64_t)i + chance_one_in(5)) % (sizeof(where) / sizeof(where[0]))], i, modes[plan.modes[i]],
 			(long long)chance_spread(1, 10));
+		if (plan_target(i))
+			fprintf(f, " target_session_attrs=%s", plan_target(i) == PLAN_PREFER_STANDBY ? "prefer-standby" : i == 0 ? "primary" : "read-write");
 		if (plan.forced_user[i])
 			fprintf(f, " user=u0 password=password0");
 		if (chance_one_in(5))
@@ -257,7 +285,7 @@ static void write_databases(FILE *f)
 		attack_write_databases(f);
 	fprintf(f, "[users]\n");
 	/* the first one looks others up */
-	for (int i = plan.attack ? 1 : 0; i < plan.users; i++) {
+	for (int i = plan.attack ? 1 : 0; i < plan.users && !plan.only_switchovers; i++) {
 		if (chance_one_in(6))
 			fprintf(f, "u%d = max_user_connections=%u\n", i, 1 + chance_below(5));
 		else if (chance_one_in(6))
@@ -317,7 +345,8 @@ void plan_write_conf(void)
 		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n"
 		"scram_iterations = %u\n",
 		plan.rules ? "hba" : methods[plan.auth], plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
-		chance_one_in(6) && !plan.attack ? 5 : 1000, plan.attack ? 0 : (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0, plan.iterations);
+		chance_one_in(6) && !plan.attack ? 5 : 1000, plan.attack || plan.only_switchovers ? 0 : (long long)wait,
+		plan.prepares ? (long long)chance_spread(1, 200) : 0, plan.iterations);
 	if (plan.looks_up)
 		fprintf(f, "auth_user = u0\nauth_query = " PLAN_AUTH_QUERY "\n%s", plan.asks_one ? "auth_dbname = d0\n" : "");
 	if (plan.versions)
@@ -328,9 +357,11 @@ void plan_write_conf(void)
 	}
 	if (plan.neighbours)
 		fprintf(f, "peer_id = %d\n", NEIGHBOUR_OWN_ID);
+	if (plan.has_roles)
+		fprintf(f, "host_check_period = %s\nhost_check_user = %s\n", plan.seed / 64 % 2 ? "1" : "0.3", plan_has_check_user() ? "u0" : "");
 	if (plan.attack)
 		attack_write_settings(f);
-	else
+	else if (!plan.only_switchovers)
 		write_limits(f);
 	/* it takes effect at the start only */
 	fprintf(f, "pkt_buf = %d\n", plan.seed % 2 ? 256 : 4096);

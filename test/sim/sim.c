@@ -16,6 +16,8 @@
  * portals, COPY, function calls, replication, cancel requests (for this pooler and for peers), HBA rules, the console; it excludes TLS, PAM, LDAP,
  * and online restart.
  *
+ * One world in four has roles: the hosts are a primary and standbys, with switchovers, crashes, partitions and nonsense for the watcher (roles.c).
+ *
  * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, and every client finishes
  * its work and disconnects: no client may wait then, every server must be idle and clean, and every descriptor, event and byte of memory must be
  * freed. A failed world prints how to run it again, and aborts.
@@ -38,6 +40,7 @@
 #include "machine.h"
 #include "neighbours.h"
 #include "pool/host.h"
+#include "roles.h"
 #include "rules.h"
 #include "shrink.h"
 
@@ -307,6 +310,8 @@ static bool step(void)
 
 	world_check(pooler.world);
 	check_hosts();
+	if (plan.has_roles)
+		roles_judge_turn();
 	return goes_on;
 }
 
@@ -330,6 +335,9 @@ static void check_servers(void)
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		bool rests = s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED;
 
+		/* a watcher asks at any time */
+		if (s->pooled.is_watcher)
+			continue;
 		SIM_CHECK(rests || is_new(s), "server %u is in state %d when nobody is there", s->backend_pid, (int)s->pooled.state);
 		SIM_CHECK(is_new(s) || ledger_is_empty(&s->ledger), "server %u owes something to nobody", s->backend_pid);
 	}
@@ -377,6 +385,8 @@ static void calm_down(void)
 	sim_is_calm = true;
 	wire_faults = (struct wire_faults){ 0, 0, 0 };
 	backends_calm();
+	if (plan.has_roles)
+		roles_sim_calm();
 	truth_calm();
 	operator_calm();
 	clients_calm();
@@ -427,6 +437,8 @@ static void run_world(uint64_t seed, usec_t length)
 	witnesses_begin();
 	attack_begin();
 	operator_begin(pooler.world);
+	if (plan.has_roles)
+		roles_sim_begin(pooler.world);
 	run_until(loop_now() + plan.length);
 	calm_down();
 	shut_it_down();
@@ -437,6 +449,8 @@ static void run_world(uint64_t seed, usec_t length)
 	operator_end();
 	truth_end();
 	backends_end();
+	if (plan.has_roles)
+		roles_sim_end();
 	neighbours_end();
 	SIM_CHECK(wire_end(), "%d descriptors are left open", wire_open_ends());
 	SIM_CHECK(loop_end(), "events are left");
@@ -476,6 +490,9 @@ static void say_result(void)
 	       "%llu cancel requests handed on\n",
 	       (unsigned long long)n->lookups, (unsigned long long)n->proofs, (unsigned long long)n->streams, (unsigned long long)n->portals,
 	       (unsigned long long)n->calls, (unsigned long long)n->handed_on);
+	if (n->role_questions > 0)
+		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, %llu partitions\n", (unsigned long long)n->role_questions,
+		       (unsigned long long)n->switchovers, (unsigned long long)n->crashes, (unsigned long long)n->partitions);
 	witnesses_say();
 	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
 		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);

@@ -73,12 +73,17 @@ struct plan {
 	bool modes_change;		/* with RELOAD */
 	bool faulty_servers, faulty_clients, faulty_network, cancels, operator;
 	bool attackers_come;
+	bool has_roles;			/* the hosts are a primary and standbys, and databases ask for roles: roles.c */
 
 	/* of a world with attackers, which has no other causes of waiting */
 	enum attack attack;
 	int attackers, attack_addresses;
 	int places;			/* max_login_clients */
 	usec_t login_timeout;
+
+	/* of a world with roles */
+	bool only_switchovers;		/* planned ones, and no other fault: no client between two transactions may notice */
+	int role_hosts;			/* 2 or 3 */
 
 	char conf_path[256], users_path[256], rules_path[256];
 };
@@ -105,12 +110,25 @@ void plan_draw(uint64_t seed, usec_t length);
 /* Writes the configuration, with the settings that a RELOAD may change drawn again. */
 void plan_write_conf(void);
 
+/* What the clients of a database ask for. */
+enum plan_target { PLAN_ANY, PLAN_PRIMARY, PLAN_PREFER_STANDBY };
+static inline enum plan_target plan_target(int database)
+{
+	static const enum plan_target targets[PLAN_DATABASES] = { PLAN_PRIMARY, PLAN_PREFER_STANDBY, PLAN_ANY, PLAN_PRIMARY };
+
+	return plan.has_roles ? targets[database] : PLAN_ANY;
+}
+
+/* Watchers log in as the first user, which is always possible. */
+static inline bool plan_has_check_user(void) { return plan.seed / 128 % 4 > 0; }
+
 /* ---- counters, for the last lines ---- */
 
 struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
 	uint64_t lookups, streams, calls, portals, proofs, handed_on;
 	uint64_t attacks;
+	uint64_t switchovers, crashes, partitions, role_questions;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;

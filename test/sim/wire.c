@@ -244,6 +244,8 @@ static void deliver(struct wire *wire, const void *data, size_t size)
 	if (wire->gone || wire->reset)
 		return;
 	bytes_append(&wire->to_actor, data, size);
+	if (wire->actor && net.hosts->sent)
+		net.hosts->sent(wire->actor, data, size);
 	loop_progress();
 	actor_notice(wire->actor);
 }

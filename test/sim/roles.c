@@ -1,0 +1,539 @@
+/*
+ * The roles of the hosts in a world with roles, their faults, and the rules for pgweir.
+ *
+ * All hosts of the list are one cluster: a primary and standbys. One fault follows the other: a planned switchover (the primary ends all sessions
+ * with 57P01, refuses logins with 57P03, then connections; a standby is promoted with the next timeline; the old primary returns as a standby), a crash
+ * with or without a promotion, a partition (the primary is silent, a standby is promoted, the old primary is back with the lower timeline for a while
+ * and believes that it still is the primary), a standby that goes away, a host that ends the session of the watcher and refuses logins, nonsense for
+ * the watcher, and a standby that is replaced by the primary of another cluster.
+ *
+ * Rules, for each byte that pgweir sends for a client, and each request that a host executes:
+ * - Requests of clients that ask for the primary go to no standby, to no host with a lower timeline than a primary that pgweir knows, and to no other
+ *   host than the primary that pgweir has decided for.
+ * - No request goes to a host that is known as a member of another cluster.
+ * - No request is executed twice.
+ * - Clients that wait for a primary get one within a bound, after there is one primary that the watcher reaches.
+ * - In a world of planned switchovers, a client gets no error unless it has a request or a transaction at a server (client_judge.c).
+ *
+ * Invariants: an answer counts as known to pgweir when the watcher asks its next question in the same session. The knowledge about a host ends with
+ * the era of the host: its role and its sessions.
+ */
+#include "roles.h"
+
+#include "backend.h"
+#include "base/mem.h"
+#include "chance.h"
+#include "conn/client.h"
+#include "conn/server.h"
+#include "core/world.h"
+#include "data_row.h"
+#include "pg/build.h"
+#include "pool/inside.h"
+#include "pool/role.h"
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SYSTEM "7000000000000000001"
+#define OTHER_SYSTEM "7000000000000000002"
+#define OTHER_TIMELINE 99
+#define PAST_LONG (50 * USEC)		/* pgweir refuses a primary of the past for longer than this */
+#define PATIENCE (15 * USEC)
+
+struct member {
+	enum member_state state;
+	bool is_standby, is_foreign, is_full, talks_nonsense;
+	uint32_t timeline;
+	uint64_t era;
+	bool is_known, was_known;	/* pgweir has an answer of this era; of a member of the cluster at any time */
+};
+
+enum plot { PLOT_SWITCHOVER, PLOT_CRASH, PLOT_PARTITION, PLOT_STANDBY, PLOT_REFUSAL, PLOT_NONSENSE, PLOT_FOREIGN, PLOTS };
+
+static struct {
+	struct world *world;
+	struct member members[PLAN_HOSTS];
+	uint32_t timeline;		/* the highest one of the cluster */
+	struct actor actor;
+	enum plot plot;
+	int step;			/* of the plot; 0: none has begun */
+	int old, new;			/* hosts of the plot */
+	struct { uint32_t timeline; int host; usec_t at; } highest;	/* the primary with the highest timeline that pgweir has known */
+	usec_t well_since;		/* one primary, without faults; 0: now there is none */
+	uint64_t *done;			/* a hash table of executed requests: client and serial; 0: empty */
+	size_t done_size, done_count;
+} roles;
+
+/* ---- the state of a host ---- */
+
+enum member_state member_state(int host) { return roles.members[host].state; }
+bool member_is_full(int host) { return roles.members[host].is_full; }
+bool member_is_standby(int host) { return roles.members[host].is_standby; }
+
+static void begin_era(struct member *m)
+{
+	m->era++;
+	m->is_known = false;
+}
+
+static void promote(int host)
+{
+	struct member *m = &roles.members[host];
+
+	SIM_TRACE("host %d is promoted, timeline %u", host, roles.timeline + 1);
+	m->is_standby = false;
+	m->timeline = ++roles.timeline;
+	begin_era(m);
+}
+
+static void set_state(int host, enum member_state state)
+{
+	static const char *const words[] = { "up", "shutting down", "down", "silent" };
+	struct member *m = &roles.members[host];
+	bool was_silent = m->state == MEMBER_SILENT;
+
+	SIM_TRACE("host %d is %s", host, words[state]);
+	m->state = state;
+	if (state == MEMBER_DOWN)
+		backends_crash(host);
+	else if (was_silent)
+		backends_go_on(host);
+}
+
+static void come_as_standby(int host)
+{
+	struct member *m = &roles.members[host];
+
+	m->is_standby = true;
+	m->is_foreign = false;
+	begin_era(m);
+	set_state(host, MEMBER_UP);
+}
+
+/* ---- faults ---- */
+
+static void next_step(usec_t least, usec_t most)
+{
+	roles.step++;
+	actor_at(&roles.actor, loop_now() + chance_spread(least, most));
+}
+
+static void plot_ends(void)
+{
+	roles.step = 0;
+	actor_at(&roles.actor, loop_now() + chance_spread(USEC / 10, chance_one_in(3) ? 120 * USEC : 10 * USEC));
+}
+
+static void switchover(void)
+{
+	switch (roles.step) {
+	case 0:
+		sim_counts.switchovers++;
+		set_state(roles.old, MEMBER_SHUTS_DOWN);
+		backends_terminate(roles.old, false);
+		next_step(1, 2 * USEC);
+		return;
+	case 1:
+		set_state(roles.old, MEMBER_DOWN);
+		next_step(1, 3 * USEC);
+		return;
+	case 2:
+		promote(roles.new);
+		next_step(1, 20 * USEC);
+		return;
+	default:
+		come_as_standby(roles.old);
+		plot_ends();
+	}
+}
+
+static void crash(void)
+{
+	switch (roles.step) {
+	case 0:
+		sim_counts.crashes++;
+		set_state(roles.old, MEMBER_DOWN);
+		next_step(1, 20 * USEC);
+		return;
+	case 1:
+		if (chance_one_in(4)) {
+			/* the same primary again */
+			begin_era(&roles.members[roles.old]);
+			set_state(roles.old, MEMBER_UP);
+			plot_ends();
+			return;
+		}
+		promote(roles.new);
+		next_step(1, 30 * USEC);
+		return;
+	default:
+		come_as_standby(roles.old);
+		plot_ends();
+	}
+}
+
+static void partition(void)
+{
+	switch (roles.step) {
+	case 0:
+		sim_counts.partitions++;
+		set_state(roles.old, MEMBER_SILENT);
+		next_step(1, 10 * USEC);
+		return;
+	case 1:
+		if (chance_one_in(4)) {
+			set_state(roles.old, MEMBER_UP);
+			plot_ends();
+			return;
+		}
+		promote(roles.new);
+		next_step(1, 20 * USEC);
+		return;
+	case 2:
+		/* a primary of the past */
+		set_state(roles.old, MEMBER_UP);
+		next_step(1, 30 * USEC);
+		return;
+	case 3:
+		set_state(roles.old, MEMBER_DOWN);
+		next_step(1, 5 * USEC);
+		return;
+	default:
+		come_as_standby(roles.old);
+		plot_ends();
+	}
+}
+
+/* A standby goes away; or, another cluster takes its place for a while. */
+static void standby(bool is_foreign)
+{
+	struct member *m = &roles.members[roles.new];
+
+	switch (roles.step) {
+	case 0:
+		set_state(roles.new, MEMBER_DOWN);
+		next_step(1, 30 * USEC);
+		return;
+	case 1:
+		come_as_standby(roles.new);
+		if (!is_foreign || plan.role_hosts < 3) {
+			plot_ends();
+			return;
+		}
+		SIM_TRACE("host %d is of another cluster", roles.new);
+		m->is_standby = false;
+		m->is_foreign = true;
+		m->timeline = OTHER_TIMELINE;
+		next_step(1, 30 * USEC);
+		return;
+	default:
+		set_state(roles.new, MEMBER_DOWN);
+		come_as_standby(roles.new);
+		plot_ends();
+	}
+}
+
+static void refusal(bool *what, bool ends_sessions)
+{
+	*what = roles.step == 0;
+	if (!*what) {
+		plot_ends();
+		return;
+	}
+	if (ends_sessions)
+		backends_terminate(roles.old, true);
+	next_step(1, 20 * USEC);
+}
+
+static void act(struct actor *actor)
+{
+	(void)actor;
+	if (sim_is_calm)
+		return;
+	if (roles.step == 0) {
+		roles.plot = plan.only_switchovers ? PLOT_SWITCHOVER : (enum plot)chance_below(PLOTS);
+		for (int i = 0; i < plan.role_hosts; i++)
+			roles.old = roles.members[i].is_standby ? roles.old : i;
+		roles.new = (roles.old + 1 + (int)chance_below((uint32_t)plan.role_hosts - 1)) % plan.role_hosts;
+		SIM_TRACE("plot %d, primary %d, standby %d", (int)roles.plot, roles.old, roles.new);
+	}
+	switch (roles.plot) {
+	case PLOT_SWITCHOVER:
+		switchover();
+		return;
+	case PLOT_CRASH:
+		crash();
+		return;
+	case PLOT_PARTITION:
+		partition();
+		return;
+	case PLOT_STANDBY:
+	case PLOT_FOREIGN:
+		standby(roles.plot == PLOT_FOREIGN);
+		return;
+	case PLOT_REFUSAL:
+		refusal(&roles.members[roles.old].is_full, true);
+		return;
+	default:
+		refusal(&roles.members[roles.old].talks_nonsense, false);
+	}
+}
+
+/* ---- answers to the watcher ---- */
+
+/* pgweir has read the answer of this host. */
+static void learn(int host)
+{
+	struct member *m = &roles.members[host];
+
+	m->is_known = true;
+	m->was_known |= !m->is_foreign;
+	if (m->is_standby || m->is_foreign || m->timeline < roles.highest.timeline)
+		return;
+	roles.highest.timeline = m->timeline;
+	roles.highest.host = host;
+	roles.highest.at = loop_now();
+}
+
+static const char *const columns[] = { "pg_is_in_recovery:text", "case:text", "case:text", "current_setting:text", "system_identifier:text" };
+
+static void say_nonsense(struct backend *b)
+{
+	static char huge[3000];
+	const char *cells[6] = { "t", "0/1", "000000010000000000000001", "off", SYSTEM, "?" };
+	size_t count = 5;
+
+	memset(huge, 'f', sizeof(huge) - 1);
+	cells[0] = chance_one_in(2) ? "t" : "f";
+	switch (chance_below(6)) {
+	case 0:
+		backend_error(b, "55000", 0, 0);
+		return;
+	case 1:
+		pg_build_string(&b->out, 'C', "SELECT 0");
+		return;
+	case 2:
+		count = chance_below(5) + (chance_one_in(5) ? 2 : 0);
+		count = count == 5 ? 6 : count;
+		break;
+	case 3:
+		cells[0] = chance_one_in(2) ? NULL : "maybe";
+		break;
+	case 4:
+		cells[1 + chance_below(4)] = huge;
+		break;
+	default:
+		cells[1 + chance_below(2)] = "/";
+	}
+	pg_build_data_row(&b->out, cells, count);
+	pg_build_string(&b->out, 'C', "SELECT 1");
+}
+
+void roles_answer(struct backend *b, bool is_short)
+{
+	struct member *m = &roles.members[b->host];
+	char position[40], file[32];
+	const char *cells[] = { m->is_standby ? "t" : "f", position, m->is_standby ? NULL : file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM };
+
+	sim_counts.role_questions++;
+	if (b->has_answered && b->answered_sanely && b->answered_in == m->era)
+		learn(b->host);
+	b->watches = b->has_answered = true;
+	b->answered_in = m->era;
+	b->answered_sanely = !is_short && !(m->talks_nonsense && chance_one_in(2));
+	if (!b->answered_sanely && !is_short) {
+		say_nonsense(b);
+		return;
+	}
+	snprintf(position, sizeof(position), "%X/%X", (unsigned)(loop_now() >> 32), (unsigned)loop_now());
+	snprintf(file, sizeof(file), "%08X%08X%08X", m->timeline, (unsigned)(loop_now() >> 32), 1u);
+	if (is_short)
+		cells[1] = cells[2] = cells[4] = NULL;
+	pg_build_row_description(&b->out, columns, 5);
+	pg_build_data_row(&b->out, cells, 5);
+	pg_build_string(&b->out, 'C', "SELECT 1");
+}
+
+/* ---- rules ---- */
+
+static bool wants_primary(const struct backend *b)
+{
+	return b->database[0] && plan_target(atoi(b->database + 2)) == PLAN_PRIMARY;
+}
+
+static const struct server *server_at_backend(const struct backend *b)
+{
+	LIST_EACH(node, &roles.world->servers) {
+		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (s->backend_pid == b->pid)
+			return s;
+	}
+	return NULL;
+}
+
+void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size)
+{
+	const struct server *s = server_at_backend(b);
+	const struct member *m = &roles.members[b->host];
+	const struct pool_client *client = s ? s->pooled.link : NULL;
+	const struct roles *known = s ? s->pooled.pool->database->roles : NULL;
+	int known_hosts = 0;
+
+	(void)data;
+	(void)size;
+	if (!client || client->is_internal || !known)
+		return;
+	for (int i = 0; i < plan.role_hosts; i++)
+		known_hosts += roles.members[i].was_known && i != b->host;
+	SIM_CHECK(!m->is_foreign || !m->is_known || known_hosts < 2 || client->target == TARGET_ANY,
+		  "server %u of another cluster is sent a request", b->pid);
+	if (client->target != TARGET_PRIMARY && client->target != TARGET_READ_WRITE)
+		return;
+	SIM_CHECK(!m->is_standby, "server %u of a standby is sent a request for the primary", b->pid);
+	SIM_CHECK(!known->primary || known->primary == s->pooled.host, "server %u is sent a request, and the primary is %s", b->pid,
+		  known->primary->key);
+	SIM_CHECK(m->timeline >= roles.highest.timeline || loop_now() - roles.highest.at > PAST_LONG,
+		  "server %u with timeline %u is sent a request, and the timeline %u of host %d is known since %.3f s", b->pid, m->timeline,
+		  roles.highest.timeline, roles.highest.host, (double)(loop_now() - roles.highest.at) / USEC);
+}
+
+static uint64_t *place_of(uint64_t key)
+{
+	size_t at = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (roles.done_size - 1);
+
+	while (roles.done[at] && roles.done[at] != key)
+		at = (at + 1) & (roles.done_size - 1);
+	return &roles.done[at];
+}
+
+static void make_room(void)
+{
+	uint64_t *old = roles.done;
+	size_t size = roles.done_size;
+
+	if (roles.done_count * 2 < size)
+		return;
+	roles.done_size = size ? 2 * size : 1024;
+	roles.done = mem_must(roles.done_size * sizeof(*roles.done));
+	for (size_t i = 0; i < size; i++)
+		if (old[i])
+			*place_of(old[i]) = old[i];
+	mem_free(old);
+}
+
+void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial)
+{
+	uint64_t key = (uint64_t)client << 32 | serial, *place;
+
+	/* a query of pgweir's own, or a text that all clients share */
+	if (serial == 0 || client == 0)
+		return;
+	SIM_CHECK(!wants_primary(b) || !roles.members[b->host].is_standby, "server %u of a standby executes request %u of client %u", b->pid, serial,
+		  client);
+	make_room();
+	place = place_of(key);
+	SIM_CHECK(*place == 0, "server %u executes request %u of client %u a second time", b->pid, serial, client);
+	*place = key;
+	roles.done_count++;
+}
+
+void roles_note_hit(struct backend *b)
+{
+	const struct server *s = server_at_backend(b);
+
+	if (s && s->pooled.link && !s->pooled.link->is_internal)
+		client_is_hit(client_of(s->pooled.link)->cancel_pid);
+}
+
+/* Whether there is one primary, which the watcher reaches. */
+static bool is_well(void)
+{
+	int primaries = 0;
+
+	for (int i = 0; i < plan.role_hosts; i++) {
+		const struct member *m = &roles.members[i];
+
+		if (!backends_are_well(i) || m->is_full || m->talks_nonsense || m->is_foreign || (!m->is_standby && m->state != MEMBER_UP))
+			return false;
+		primaries += !m->is_standby;
+	}
+	return primaries == 1 && !roles.world->pools->suspended;
+}
+
+void roles_judge_turn(void)
+{
+	const struct pools *pools = roles.world->pools;
+	usec_t most = PATIENCE + 20 * plan.slowness + 6 * plan.lateness;
+
+	if (!is_well())
+		roles.well_since = 0;
+	else if (roles.well_since == 0)
+		roles.well_since = loop_now();
+	if (roles.well_since == 0 || loop_now() - roles.well_since < most || !plan_has_check_user())
+		return;
+	LIST_EACH(node, &pools->all) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		const struct roles *known = pool->database->roles;
+
+		/* the clients were in the queue of the last primary before */
+		if (pool->host != pools->nowhere || (known && loop_now() - known->changed_at < most))
+			continue;
+		for (int i = 0; i < 2; i++) {
+			LIST_EACH(at, &pool->clients[i ? CLIENT_WAITING_LOGIN : CLIENT_WAITING])
+				SIM_CHECK(loop_now() - LIST_OBJECT(at, struct pool_client, node)->since < most,
+					  "a client of %s still waits for a host, %.3f s after there is one: %s", pool->database->name,
+					  (double)(loop_now() - roles.well_since) / USEC, known ? known->why : "");
+		}
+	}
+}
+
+/* ---- all of it ---- */
+
+void roles_sim_begin(struct world *world)
+{
+	memset(&roles, 0, sizeof(roles));
+	roles.world = world;
+	roles.timeline = 1 + chance_below(20);
+	for (int i = 0; i < PLAN_HOSTS; i++)
+		roles.members[i] = (struct member){ .is_standby = i > 0, .timeline = roles.timeline };
+	actor_init(&roles.actor, act, 0);
+	plot_ends();
+}
+
+void roles_sim_calm(void)
+{
+	int primary = -1;
+
+	/* the newest one stays */
+	for (int i = 0; i < plan.role_hosts; i++) {
+		const struct member *m = &roles.members[i];
+
+		if (!m->is_standby && !m->is_foreign && (primary < 0 || m->timeline > roles.members[primary].timeline))
+			primary = i;
+	}
+	for (int i = 0; i < plan.role_hosts; i++) {
+		struct member *m = &roles.members[i];
+
+		m->is_full = m->talks_nonsense = false;
+		if (m->is_foreign || (!m->is_standby && i != primary)) {
+			set_state(i, MEMBER_DOWN);
+			come_as_standby(i);
+		} else if (m->state == MEMBER_SHUTS_DOWN) {
+			set_state(i, MEMBER_DOWN);
+		}
+		if (m->state != MEMBER_UP)
+			set_state(i, MEMBER_UP);
+	}
+	actor_rest(&roles.actor);
+}
+
+void roles_sim_end(void)
+{
+	actor_rest(&roles.actor);
+	mem_free(roles.done);
+	roles.done = NULL;
+}

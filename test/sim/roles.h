@@ -1,0 +1,54 @@
+#ifndef SIM_ROLES_H
+#define SIM_ROLES_H
+
+#include "ask.h"
+#include "machine.h"
+
+#include <stdint.h>
+
+/*
+ * The roles of the hosts in a world with roles (plan.has_roles): all hosts are one cluster, which has switchovers, crashes, partitions, standbys that
+ * go away, nonsense for the watcher, and a host of another cluster. The rules for pgweir are checked at each byte that it sends (roles.c).
+ */
+
+struct world;
+struct backend;
+
+void roles_sim_begin(struct world *world);
+void roles_sim_calm(void);
+void roles_sim_end(void);
+
+/* ---- the state of a host, for backend.c ---- */
+
+enum member_state { MEMBER_UP, MEMBER_SHUTS_DOWN, MEMBER_DOWN, MEMBER_SILENT };
+enum member_state member_state(int host);
+/* Logins are refused with 53300, but sessions go on. */
+bool member_is_full(int host);
+bool member_is_standby(int host);
+
+/* ---- sessions ---- */
+
+/* The question of the watcher: appends the answer, or makes the session fail. `is_short`: without functions of the WAL. */
+void roles_answer(struct backend *b, bool is_short);
+/* The pooler has sent these bytes to the server. */
+void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size);
+/* The server executes the request of a client for the first time. */
+void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial);
+/* The server has ended the session in which its client may have a request or a transaction. */
+void roles_note_hit(struct backend *b);
+/* After each turn. */
+void roles_judge_turn(void);
+
+/* ---- for roles.c ---- */
+
+/* backend.c: ends the sessions of a host with 57P01, or without a word. */
+void backends_terminate(int host, bool only_watchers);
+void backends_crash(int host);
+/* The host has none of the other faults. */
+bool backends_are_well(int host);
+/* The host is heard again. */
+void backends_go_on(int host);
+/* client.c: the client with this process ID of its cancel key loses its request or transaction. */
+void client_is_hit(uint32_t pid);
+
+#endif
