@@ -17,6 +17,16 @@ enum console_state {
 	CONSOLE_STATES
 };
 
+/* Bits of client->reads, for its read-only transactions: see relay/reads.c. */
+enum {
+	READS_SESSION = 1,		/* its session has default_transaction_read_only = on */
+	READS_BEGIN = 2,		/* a BEGIN is held back: client->begin */
+	READS_SENT = 4,			/* ... was sent to the server of this link */
+	READS_NEXT = 8,			/* its next request may run on a standby */
+	READS_HERE = 16,		/* its server executes such a transaction */
+	READS_PRIMARY = 32		/* its next request has failed on a standby */
+};
+
 struct server;
 struct prepared_client;
 struct client_session;
@@ -78,6 +88,8 @@ struct client {
 		};
 		uint16_t minds_messages;	/* one of these */
 	};
+	uint8_t reads;			/* READS_ bits */
+	uint8_t *begin;			/* the message of a BEGIN that was answered by pgweir; owned; NULL: none. Valid with READS_BEGIN and READS_SENT */
 	bool half_sent;			/* the server has the beginning of a message, and its end was received but not sent */
 	bool error_sent : 1;		/* the client has received the error for its end */
 	bool is_counted : 1;		/* counted for its address (auth/client_address.c); cancel requests are not */
@@ -112,6 +124,12 @@ static inline const char *client_standby(const struct client *c)
 static inline bool client_is_sampled(const struct client *c, int64_t sample)
 {
 	return (c->peer.id * 0x9e3779b97f4a7c15 >> 32) * FRACTION_ONE >> 32 < (uint64_t)sample;
+}
+
+/* The session of the client has this value of default_transaction_read_only. */
+static inline void client_set_reading(struct client *c, const char *value)
+{
+	c->reads = (uint8_t)((c->reads & ~READS_SESSION) | (strcmp(value, "on") == 0 ? READS_SESSION : 0));
 }
 
 /* Creates a client for a socket received from another process, in world->clients and in state STARTUP; the caller sets its id. NULL: no memory, and the

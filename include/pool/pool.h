@@ -187,6 +187,7 @@ struct pool_client {
 	bool counted : 1;			/* in database->clients and login_user->clients */
 	bool notified : 1;			/* query_wait_notify sent for this wait */
 	bool is_held : 1;			/* waits for the verdict on its last host (relay/retry.c), and no host suits it until then */
+	bool splits : 1;			/* asks for a primary, and its read-only transactions may go to standbys (setting reads) */
 	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
 	uint8_t target : 4, own_target : 4;	/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
 	uint32_t read_life;			/* the standby of its last read: host->life */

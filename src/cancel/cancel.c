@@ -568,6 +568,10 @@ void cancel_refuse_waiting(struct client *c)
 	ASSERT(bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
 	c->pooled.is_held = false;
+	/* a transaction without a server ends with its first statement */
+	c->reads &= READS_SESSION;
+	c->in_transaction = false;
+	c->transaction_started = 0;
 	/* in the extended protocol up to the Sync */
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)

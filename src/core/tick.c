@@ -90,6 +90,17 @@ static enum close_reason overdue_active(const struct client *c)
 	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
 }
 
+/* The client is in a transaction that no server knows of yet. */
+static void end_overdue_begin(struct client *c)
+{
+	struct limits limits = limits_of(c);
+
+	if (is_over(c->peer.world, c->transaction_started, limits.transaction))
+		client_end(c, REASON_TRANSACTION_TIMEOUT, NULL);
+	else if (is_over(c->peer.world, c->last_active, limits.idle_transaction))
+		client_end(c, REASON_IDLE_TRANSACTION, NULL);
+}
+
 /* `walk`: the list of idle clients is not in the order of deadlines. */
 static void tick_clients(struct pool *pool, bool walk)
 {
@@ -108,7 +119,9 @@ static void tick_clients(struct pool *pool, bool walk)
 
 		if (c->is_console)
 			continue;
-		if (is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
+		if (c->reads & READS_BEGIN)
+			end_overdue_begin(c);
+		else if (is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
 			client_end(c, REASON_CLIENT_IDLE, NULL);
 		else if (!walk)
 			return;
@@ -387,7 +400,7 @@ NEVER_INLINE void world_tick(struct world *w)
 
 		if (!limits_hold)
 			break;
-		tick_clients(pool, idle_limits_differ);
+		tick_clients(pool, idle_limits_differ || pool->database->conf->reads != READS_OFF);
 		tick_logins(pool, CLIENT_WAITING_LOGIN, w);
 		/* replication clients */
 		if (pool->dedicated > 0)

@@ -336,6 +336,8 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->pooled.notified);
 	bytes_append_u8(out, c->pooled.own_target);
+	bytes_append_u8(out, c->reads & (READS_SESSION | READS_BEGIN | READS_HERE | READS_PRIMARY));
+	pack_blob(out, c->begin, c->reads & READS_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
 	bytes_append_u32(out, c->pooled.dedicated);
 	bytes_append_u8(out, c->pooled.own_target);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
@@ -454,6 +456,13 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	c->pooled.notified = unpack_bool(in);
 	c->pooled.own_target = unpack_u8(in);
 	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
+	c->reads = unpack_u8(in);
+	key = unpack_blob(in, &size);
+	if (!in->bad && c->reads & READS_BEGIN)
+		c->begin = size > PG_HEADER && size == 1 + pg_u32_at(key + 1) ? mem_try(size) : NULL;
+	in->bad |= c->reads & READS_BEGIN && !c->begin;
+	if (c->begin)
+		memcpy(c->begin, key, size);
 	c->pooled.dedicated = unpack_u32(in);
 	c->pooled.own_target = unpack_u8(in);
 	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;

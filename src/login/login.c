@@ -288,6 +288,20 @@ static bool finish(struct client *c)
 	return true;
 }
 
+/* The welcome says whether the transactions of the session are read-only. */
+static void note_reading(struct client *c)
+{
+	struct pg_frames in = pg_frames_of(&c->login->out);
+	struct pg_frame f;
+
+	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+
+		if (f.type == PGS_PARAMETER && strcmp(pg_read_string(&body), "default_transaction_read_only") == 0)
+			client_set_reading(c, pg_read_string(&body));
+	}
+}
+
 /* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as ParameterStatus messages), the cancel key and
    ReadyForQuery. `pid` is the process id in the key; 0: a random one. The client may end. */
 static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
@@ -306,6 +320,8 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
 	if (bytes_size(untracked) > 0)
 		append_untracked(c, untracked);
+	if (c->pooled.splits)
+		note_reading(c);
 	pg_build_key(out, 'K', c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);

@@ -715,6 +715,7 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 	/* other transactions than reads need the primary */
 	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
 		client->target = TARGET_PRIMARY;
+	client->splits = client->target == TARGET_PRIMARY && conf->reads != READS_OFF;
 	if (client->target == TARGET_ANY)
 		return true;
 	if (!roles_begin(client->pool->database, now))

@@ -24,6 +24,7 @@
 #include "pg/message.h"
 #include "relay/release.h"
 #include "relay/message.h"
+#include "relay/reads.h"
 #include "relay/retry.h"
 #include "state/session_state.h"
 
@@ -61,7 +62,7 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
 			break;
 		if (f.type == PGC_SYNC)
-			pg_build(&ready, 'Z', "I", 1);
+			pg_build(&ready, 'Z', c->reads & READS_BEGIN ? "T" : "I", 1);
 	}
 	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
 	bytes_free(&ready);
@@ -129,7 +130,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (retry_fast && c->pooled.link && !c->refused_until) {
+		if (retry_fast && c->pooled.link && !c->refused_until && !(c->reads & (READS_BEGIN | READS_HERE))) {
 			struct walk plain = n - at < PLAIN_LITTLE ? relay_pass_plain(c, buf + at, n - at) : pass_some_plain(c, buf + at, n - at, &looks);
 
 			if (plain.verdict == VERDICT_GONE)
@@ -149,6 +150,19 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			from = at;
 			if (at == n)
 				break;
+		}
+		if (c->pooled.splits && !c->pooled.link && !c->refused_until && pg_client_message(buf[at], PG_SESSION) && buf[at] != PGC_TERMINATE) {
+			size_t used;
+
+			verdict = reads_take(c, buf + at, n - at, &used);
+			if (verdict == VERDICT_GONE)
+				return (struct walk){ at, VERDICT_GONE };
+			if (verdict == VERDICT_MORE)
+				break;
+			at += used;
+			from = at;
+			if (used > 0)
+				continue;
 		}
 		retry_fast = true;
 		if (looks++ >= looks_most) {
@@ -183,7 +197,7 @@ static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint
 {
 	struct walk plain = { 0, VERDICT_PASS };
 
-	if (c->peer.passing == 0 && !c->refused_until)
+	if (c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n))
 		plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 	if (plain.verdict != VERDICT_PASS)
 		return plain;

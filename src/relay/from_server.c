@@ -52,6 +52,8 @@ static void client_parameter(struct server *s, const char *name, const char *val
 	char named[NAME_WITH_HOST];
 
 	role_reported(s, name);
+	if (c && strcmp(name, "default_transaction_read_only") == 0)
+		client_set_reading(c, value);
 	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
 		prepared_parameters_changed(s, PARAMETERS_REPORTED);
 	server_parameter(s, name, value);
@@ -143,6 +145,10 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 	case MARK_DISCARD:
 		if (f->type == PGS_COMPLETE)
 			session_values_discarded(s);
+		break;
+	case MARK_BEGIN:
+		if (f->type == PGS_READY)
+			return VERDICT_SWALLOW;
 		break;
 	case LEDGER_UNMARKED:
 	case MARK_PREPARED:
@@ -674,6 +680,8 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
+	if (c && c->reads & READS_HERE && retry_lost(s))
+		return;
 	/* the beginning of an answer, of which nothing more will come */
 	if (held > 0 && c && c->retry) {
 		c->retry->is_first = false;

@@ -21,6 +21,7 @@
 #include "relay/link.h"
 #include "relay/relay.h"
 #include "relay/release.h"
+#include "relay/reads.h"
 #include "relay/retry.h"
 #include "state/server_session.h"
 #include "state/notify.h"
@@ -407,6 +408,11 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 	if (verdict != VERDICT_PASS)
 		return verdict;
 	s = server_of(c->pooled.link);
+	if (c->reads & (READS_BEGIN | READS_NEXT | READS_HERE)) {
+		verdict = reads_before(c, s, g);
+		if (verdict != VERDICT_PASS)
+			return verdict == VERDICT_WAIT ? wait_for_answers(c) : no_memory(c);
+	}
 	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
 		verdict = too_deep(c, s, g);
 		if (verdict != VERDICT_PASS)

@@ -31,6 +31,7 @@
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
+#include "relay/reads.h"
 
 #include <string.h>
 
@@ -249,7 +250,8 @@ static bool may_move(const struct server *s, const struct client *c)
 {
 	const struct retry *r = c->retry;
 
-	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound && c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host && s->status == 'I' && !s->pooled.cancels && !c->login &&
+	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound && c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
+	       (s->status == 'I' || (c->reads & READS_HERE && r->is_first)) && !s->pooled.cancels && !c->login &&
 	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) && c->peer.passing == 0 && !peer_is_stopped(&c->peer);
 }
 
@@ -325,19 +327,35 @@ static bool send_elsewhere(struct server *s)
 	return true;
 }
 
+/* The request has failed on a standby, which the client did not ask for: the answer of the primary counts. */
+static bool ask_primary(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+	const struct roles *roles = s->pooled.pool->database->roles;
+	usec_t started = c->transaction_started;
+
+	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->retry->request) == 0 || !retry_take_back(s, REASON_READ_FAILED))
+		return false;
+	reads_failed(c);
+	c->transaction_started = c->reads & READS_BEGIN ? started : 0;
+	client_resume(c);
+	return true;
+}
+
 /* ---- the answer ---- */
 
 /* A message that precedes the result of a statement. */
 static bool is_before_result(const struct pg_frame *f)
 {
-	static const char begin[] = "BEGIN";
+	static const char begin[] = "BEGIN", start[] = "START TRANSACTION";
 
 	switch (f->type) {
 	case PGS_PARSE_COMPLETE: case PGS_BIND_COMPLETE: case PGS_CLOSE_COMPLETE: case PGS_PARAMETER_TYPES: case PGS_ROW_DESCRIPTION: case PGS_NO_DATA:
 	case PGS_ROW:
 		return true;
 	case PGS_COMPLETE:
-		return f->size == sizeof(begin) && f->here == f->size && memcmp(f->body, begin, sizeof(begin)) == 0;
+		return f->here == f->size && ((f->size == sizeof(begin) && memcmp(f->body, begin, sizeof(begin)) == 0) ||
+					      (f->size == sizeof(start) && memcmp(f->body, start, sizeof(start)) == 0));
 	default:
 		return false;
 	}
@@ -362,6 +380,8 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	struct client *c = client_of(s->pooled.link);
 	struct pg_error e;
 
+	if (c->reads & READS_HERE)
+		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
 	if (pg_error_read(f->body, f->size, &e) != PG_OK)
 		return RETRY_PASS;
 	if (strcmp(e.severity, "FATAL") == 0 && strcmp(e.sqlstate, "57P01") == 0) {
@@ -393,6 +413,9 @@ enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 	for (size_t at = 0; at < n; at += PG_HEADER + f.size) {
 		enum pg_verdict read = pg_frame_look(buf + at, n - at, INT32_MAX, &f);
 
+		/* of the BEGIN that reads.c has sent */
+		if (read == PG_OK && f.type == PGS_READY && has_begun && !has_rows && c->reads & READS_SENT)
+			continue;
 		if (read != PG_OK || (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
 			return read == PG_MORE && !has_rows ? more : RETRY_PASS;
 		if (f.type == PGS_ERROR && pg_frame_is_whole(&f))
@@ -416,6 +439,8 @@ bool retry_lost(struct server *s)
 	notice_link(r, s);
 	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
 		return false;
+	if (c->reads & READS_HERE)
+		return ask_primary(s);
 	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
 }
 
