@@ -154,7 +154,7 @@ static enum verdict hold_begin(struct client *c, const uint8_t *at, size_t size)
 
 static void decide(struct client *c, bool is_read)
 {
-	c->reads &= (uint8_t)~(READS_NEXT | READS_PRIMARY);
+	c->reads &= (uint8_t)~(READS_NEXT | READS_PRIMARY | READS_SENT);
 	if (is_read)
 		c->reads |= READS_NEXT;
 	c->pooled.target = is_read ? TARGET_PREFER_STANDBY : TARGET_PRIMARY;
@@ -214,7 +214,5 @@ enum verdict reads_before(struct client *c, struct server *s, struct gather *g)
 
 void reads_failed(struct client *c)
 {
-	if (c->reads & READS_SENT)
-		c->reads |= READS_BEGIN;
-	c->reads = (uint8_t)((c->reads & ~(READS_SENT | READS_HERE | READS_NEXT)) | READS_PRIMARY);
+	c->reads = (uint8_t)((c->reads & ~(READS_HERE | READS_NEXT)) | READS_PRIMARY);
 }

@@ -273,6 +273,9 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	forget_request(c->retry);
 	c->retry->is_first = false;
 	c->query_started = c->transaction_started = 0;
+	/* the next server gets the BEGIN again, too */
+	if (c->reads & READS_SENT)
+		c->reads = (uint8_t)((c->reads & ~READS_SENT) | READS_BEGIN);
 	if (c->prepared) {
 		prepared_lose(s, c);
 		prepared_client_trim(c);

@@ -29,8 +29,10 @@ class Host:
         self.timeline = timeline
         self.system = 7000000000000000001
         self.open = True
+        self.position = "0/3000000"     # inserted, or replayed
         self.read_only = "off"
         self.asked = 0
+        self.reported = {}              # further parameters of sessions
         self.watchers = []
         self._talks = threading.Event()
         self._talks.set()
@@ -70,6 +72,7 @@ class Host:
             session.send(SHUTTING_DOWN)
             raise Closed("shutting down")
         session.parameters["in_hot_standby"] = "off" if self.role == "primary" else "on"
+        session.parameters.update(self.reported)
         session.welcome()
         if not self._is_watcher(session):
             return
@@ -98,7 +101,7 @@ class Host:
         self.asked += 1
         self.fake.happened()
         self._talks.wait()
-        row = ("f", "0/3000000", "%08X0000000000000003" % timeline) if is_primary else ("t", "0/3000000", None)
+        row = ("f", self.position, "%08X0000000000000003" % timeline) if is_primary else ("t", self.position, str(timeline))
         session.send(m.row_description("a", "b", "c", "d", "e"), m.data_row(*row, read_only, str(self.system)), m.command_complete("SELECT 1"), m.ready())
 
 

@@ -1,0 +1,348 @@
+"""
+Read-only transactions of clients of a primary (reads = transaction): which server gets what, and what the client sees.
+
+Played servers: see support/failover.py. A message that arrives at the wrong server is an error of the scene, because the right one waits for it.
+"""
+import pytest
+
+from support import messages as m
+from support.failover import TERMINATED, WATCHER, Host, pair, target
+from support.until import until
+
+BEGIN = "BEGIN READ ONLY"
+READ = "SELECT i FROM t"
+CONFLICT = m.error("canceling statement due to conflict with recovery", "40001")
+
+
+class Stage:
+    """A primary, a standby, and pgweir with clients of the primary."""
+
+    def __init__(self, scene, more=None, **settings):
+        self.primary, self.standby = hosts = pair(scene)
+        settings = {"server_login_retry": 0, "host_check_user": WATCHER, "pool_mode": "transaction", **settings}
+        self.weir = scene.weir({"p0": target(hosts, reads="transaction", **(more or {}))}, **settings)
+
+    def client(self, **parameters):
+        """pgweir knows both hosts."""
+        until(lambda: [row["role"] for row in self.weir.show("HOSTS")] == ["primary", "standby"] or
+              sorted(str(row["role"]) for row in self.weir.show("HOSTS")) == ["primary", "standby"], "both roles are known")
+        return self.weir.client(**parameters)
+
+    def begin(self, text=BEGIN, tag="BEGIN"):
+        client = self.client()
+        client.send(m.query(text))
+        result = client.result()
+        assert (result.tags, result.status) == ([tag], "T")
+        return client
+
+
+@pytest.fixture
+def stage(scene):
+    return Stage(scene)
+
+
+def first_client(stage):
+    """A client that was served by the primary, so that both roles are known."""
+    client = stage.weir.client()
+    client.send(m.query("SELECT warm"))
+    server = stage.primary.accept()
+    server.expect_query("SELECT warm")
+    server.answer("x")
+    assert client.result().value == "x"
+    until(lambda: sorted(str(row["role"]) for row in stage.weir.show("HOSTS")) == ["primary", "standby"], "both roles are known")
+    return client, server
+
+
+def begun(server, text=BEGIN, tag="BEGIN"):
+    server.expect_query(text)
+    server.complete(tag, "T")
+
+
+def read_here(client, host, text=READ, begin=BEGIN):
+    client.send(m.query(text))
+    server = host.accept()
+    begun(server, begin)
+    server.expect_query(text)
+    server.answer("1", status="T")
+    result = client.result()
+    assert (result.value, result.status) == ("1", "T")
+    return server
+
+
+def committed(client, server, text="COMMIT"):
+    client.send(m.query(text))
+    server.expect_query(text)
+    server.complete(text)
+    assert client.result().status == "I"
+
+
+@pytest.mark.parametrize("text, tag", [(BEGIN, "BEGIN"), ("begin isolation level repeatable read, read only;", "BEGIN"),
+                                       ("START TRANSACTION READ ONLY", "START TRANSACTION")])
+def test_read_only_transaction_runs_on_a_standby(stage, text, tag):
+    client = stage.begin(text, tag)
+    client.send(m.query(READ))
+    server = stage.standby.accept()
+    begun(server, text, tag)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+    client.send(m.query("SELECT 2"))
+    server.expect_query("SELECT 2")
+    server.answer("2", status="T")
+    assert client.result().value == "2"
+    committed(client, server)
+    # outside of it
+    client.send(m.query(READ))
+    server = stage.primary.accept()
+    server.expect_query(READ)
+    server.answer("3")
+    assert client.result().value == "3"
+
+
+@pytest.mark.parametrize("begin, first", [
+    ("BEGIN", READ), ("BEGIN READ WRITE", READ), ("BEGIN READ ONLY ISOLATION LEVEL SERIALIZABLE", READ), ("/* pgweir: primary */ BEGIN READ ONLY", READ),
+    ("BEGIN READ ONLY; SELECT 1", READ)])
+def test_other_transactions_run_on_the_primary(stage, begin, first):
+    client = stage.client()
+    client.send(m.query(begin))
+    server = stage.primary.accept()
+    server.expect_query(begin)
+    server.complete("BEGIN", "T")
+    assert client.result().tags == ["BEGIN"]
+    client.send(m.query(first))
+    server.expect_query(first)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+
+
+@pytest.mark.parametrize("text", ["SELECT pg_advisory_lock(1)", "INSERT INTO t VALUES (1)", "SELECT 1; SELECT 2", "SELECT pg_export_snapshot()",
+                                  "SET TRANSACTION READ WRITE", "/* pgweir: primary */ SELECT 1", "SHOW transaction_read_only"])
+def test_first_statement_for_the_primary(stage, text):
+    client = stage.begin()
+    client.send(m.query(text))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(text)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+
+
+@pytest.mark.parametrize("text, tag", [("COMMIT", "COMMIT"), ("rollback work;", "ROLLBACK"), ("END", "COMMIT"), ("ABORT TRANSACTION", "ROLLBACK")])
+def test_transaction_without_a_statement(stage, text, tag):
+    client = stage.begin()
+    client.send(m.query(text))
+    result = client.result()
+    assert (result.tags, result.status) == ([tag], "I")
+    client.send(m.query("SELECT 1"))
+    server = stage.primary.accept()
+    server.expect_query("SELECT 1")
+    server.answer("1")
+    assert client.result().value == "1"
+
+
+def test_sync_within_a_transaction(stage):
+    client = stage.begin()
+    client.send(m.sync())
+    assert client.expect("Z").body == b"T"
+    read_here(client, stage.standby)
+
+
+def test_extended_protocol(stage):
+    client = stage.begin()
+    client.send(m.parse(READ), m.bind(), m.describe("P"), m.execute(), m.sync())
+    server = stage.standby.accept()
+    begun(server)
+    server.expect_all("PBDES")
+    server.send(m.parse_complete(), m.bind_complete(), m.row_description("a"), m.data_row("1"), m.command_complete("SELECT 1"), m.ready("T"))
+    assert client.result().value == "1"
+    committed(client, server)
+
+
+def test_begin_in_a_batch(stage):
+    """As pgjdbc sends it."""
+    client = stage.client()
+    client.send(m.parse(BEGIN), m.bind(), m.execute(), m.parse(READ), m.bind(), m.describe("P"), m.execute(), m.sync())
+    server = stage.standby.accept()
+    server.expect_all("PBEPBDES")
+    server.send(m.parse_complete(), m.bind_complete(), m.command_complete("BEGIN"), m.parse_complete(), m.bind_complete(), m.row_description("a"),
+                m.data_row("1"), m.command_complete("SELECT 1"), m.ready("T"))
+    assert client.result().value == "1"
+    committed(client, server)
+
+
+def test_begin_and_statement_in_one_packet(stage):
+    """As Npgsql sends it."""
+    client = stage.client()
+    client.send(m.query(BEGIN) + m.parse(READ) + m.bind() + m.execute() + m.sync())
+    server = stage.standby.accept()
+    begun(server)
+    server.expect_all("PBES")
+    server.send(m.parse_complete(), m.bind_complete(), m.data_row("1"), m.command_complete("SELECT 1"), m.ready("T"))
+    client.expect_all("CZ12DCZ")
+
+
+def test_write_behind_the_end_of_a_transaction(stage):
+    """All in one packet: the write needs the primary."""
+    client = stage.client()
+    client.send(m.query(BEGIN) + m.query(READ) + m.query("COMMIT") + m.query("INSERT INTO t VALUES (1)"))
+    server = stage.standby.accept()
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    server.expect_query("COMMIT")
+    server.complete("COMMIT")
+    server = stage.primary.accept()
+    server.expect_query("INSERT INTO t VALUES (1)")
+    server.complete("INSERT 0 1")
+    client.expect_all("CZTDCZCZCZ")
+
+
+@pytest.mark.parametrize("failure", ["conflict", "other", "fatal", "close", "after begin", "byte by byte"])
+@pytest.mark.parametrize("hand", ["simple", "extended"])
+def test_error_of_a_standby_is_asked_of_the_primary(stage, failure, hand):
+    request, kinds, before = {
+        "simple": (m.query(READ), "Q", b""),
+        "extended": (m.parse(READ) + m.bind() + m.execute() + m.sync(), "PBES", m.parse_complete() + m.bind_complete()),
+    }[hand]
+    client = stage.begin()
+    client.send(request)
+    server = stage.standby.accept()
+    server.expect_query(BEGIN)
+    server.expect_all(kinds)
+    begin = m.command_complete("BEGIN") + m.ready("T")
+    if failure == "conflict":
+        server.send(begin, before, CONFLICT, m.ready("E"))
+    elif failure == "other":
+        server.send(begin, m.error("relation does not exist", "42P01"), m.ready("E"))
+    elif failure == "fatal":
+        server.send(begin, before, TERMINATED)
+        server.close()
+    elif failure == "close":
+        server.close()
+    elif failure == "after begin":
+        server.send(begin)
+        server.close()
+    else:
+        server.dribble(begin, before, CONFLICT, m.ready("E"))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_all(kinds)
+    server.send(before, m.data_row("1"), m.command_complete("SELECT 1"), m.ready("T"))
+    result = client.result()
+    assert (result.value, result.status, result.errors) == ("1", "T", [])
+    committed(client, server)
+    # the next one goes to a standby again that is as fresh as this answer
+    asked = stage.standby.asked
+    until(lambda: stage.standby.asked > asked + 4, "the standby has answered")
+    client.send(m.query(BEGIN))
+    client.result()
+    read_here(client, stage.standby)
+
+
+def test_error_of_the_primary_is_the_answer(scene):
+    stage = Stage(scene)
+    client = stage.begin()
+    client.send(m.query(READ))
+    server = stage.standby.accept()
+    server.expect_query(BEGIN)
+    server.expect_query(READ)
+    server.close()
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(READ)
+    server.send(m.error("division by zero", "22012"), m.ready("E"))
+    result = client.result()
+    assert ([error["C"] for error in result.errors], result.status) == (["22012"], "E")
+    client.send(m.query("ROLLBACK"))
+    server.expect_query("ROLLBACK")
+    server.complete("ROLLBACK")
+    assert client.result().status == "I"
+
+
+def test_later_errors_are_the_client_s(stage):
+    client = stage.begin()
+    server = read_here(client, stage.standby)
+    client.send(m.query("SELECT 2"))
+    server.expect_query("SELECT 2")
+    server.send(CONFLICT, m.ready("E"))
+    assert client.result().errors[0]["C"] == "40001"
+
+
+def test_client_reads_its_write(scene):
+    """The standby has not replayed it; then it has."""
+    stage = Stage(scene)
+    client, server = first_client(stage)
+    stage.standby.position = "0/2FFFFF0"
+    stage.primary.position = "0/3000100"
+    asked = stage.primary.asked
+    until(lambda: stage.primary.asked > asked + 2, "the position of the primary is known")
+    client.send(m.query("INSERT INTO t VALUES (1)"))
+    server.expect_query("INSERT INTO t VALUES (1)")
+    server.complete("INSERT 0 1")
+    client.result()
+    client.send(m.query(BEGIN))
+    client.result()
+    client.send(m.query(READ))
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+    committed(client, server)
+    stage.standby.position = "0/3000100"
+    asked = stage.standby.asked
+    until(lambda: stage.standby.asked > asked + 4, "the standby has said so")
+    client.send(m.query(BEGIN))
+    client.result()
+    read_here(client, stage.standby)
+
+
+def test_session_that_only_reads(scene):
+    """default_transaction_read_only = on by ALTER ROLE: autocommit statements, too."""
+    stage = Stage(scene)
+    for host in (stage.primary, stage.standby):
+        host.reported = {"default_transaction_read_only": "on"}
+    client = stage.client()
+    client.send(m.query(READ))
+    server = stage.standby.accept()
+    server.expect_query(READ)
+    server.answer("1")
+    assert client.result().value == "1"
+    client.send(m.parse(READ), m.bind(), m.execute(), m.sync())
+    server.expect_all("PBES")
+    server.send(m.parse_complete(), m.bind_complete(), m.data_row("2"), m.command_complete("SELECT 1"), m.ready())
+    assert client.result().value == "2"
+    client.send(m.query("BEGIN"))
+    assert client.result().tags == ["BEGIN"]
+    client.send(m.query(READ))
+    begun(server, "BEGIN")
+    server.expect_query(READ)
+    server.answer("3", status="T")
+    assert client.result().value == "3"
+    committed(client, server)
+    for text, tag in (("BEGIN READ WRITE", "BEGIN"), ("INSERT INTO t VALUES (1)", "INSERT 0 1")):
+        client.send(m.query(text))
+        server = stage.primary.accept() if text.startswith("BEGIN") else server
+        server.expect_query(text)
+        server.complete(tag, "T")
+        assert client.result().tags == [tag]
+    committed(client, server)
+    client.send(m.query("SELECT pg_is_in_recovery()"))
+    server.expect_query("SELECT pg_is_in_recovery()")
+    server.answer("f")
+    assert client.result().value == "f"
+
+
+@pytest.mark.parametrize("setting", ["idle_transaction_timeout", "transaction_timeout"])
+def test_timeouts_of_a_transaction_without_a_server(scene, setting):
+    stage = Stage(scene, **{setting: 1})
+    client = stage.begin()
+    client.expect("E")
+    client.expect_closed()
+
+
+def test_client_leaves_before_its_first_statement(stage):
+    client = stage.begin()
+    client.close()
+    stage.weir.wait_log("closing because: client")
+    other = stage.begin()
+    read_here(other, stage.standby)
