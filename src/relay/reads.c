@@ -5,12 +5,12 @@
  * first request of such a transaction decides where the transaction runs: on a standby that is fresh enough for the client, if all of its texts are
  * statements for standbys (pg/read_transaction.h), otherwise on the primary. The primary is also the last resort (TARGET_PREFER_STANDBY).
  *
- * A BEGIN that comes alone is answered at once and held back until the first request, so that both go to the same server. Its answer there is dropped. A
+ * A BEGIN without other messages is answered at once and held back until the first request, so that both go to the same server. Its answer there is dropped. A
  * transaction that ends before its first request needs no server. If the first request fails on a standby, for whatever reason, while the client has no
  * part of its answer, the primary gets BEGIN and the request, and the answer of the primary counts: see retry.c.
  *
- * While a transaction of the client runs by this rule (READS_HERE), the server gets one request at a time: behind the end of the transaction may be a
- * write, which must not go to the same server.
+ * While a transaction of the client runs by this rule (READS_HERE), the server gets one request at a time: the request after
+ * the end of the transaction may be a write, which must not go to the same server.
  *
  * Invariant: READS_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
  */

@@ -153,3 +153,17 @@ def test_trap_57_long_rows_over_tls(scene, authority):
     one, two, four = (cost(times * 500000) for times in (1, 2, 4))
     # 2 where it is a line, 4 where it is a square
     assert (four - two) / (two - one) <= 2.5, (one, two, four)
+
+
+@pytest.mark.parametrize("ask", (simple, extended, transaction))
+def test_instructions_with_reads_on_standbys(scene, ask):
+    """What the primary's queries cost more with reads = transaction."""
+    fake = scene.mini()
+
+    def each(reads):
+        once, twice = (executed(scene, {"p0": "host=127.0.0.1 port=%d target_session_attrs=primary reads=%s" % (fake.port, reads)}, ask, count,
+                                pool_mode="transaction", host_check_period=1000)["pgweir"] for count in (QUERIES, 2 * QUERIES))
+        return (twice - once) / QUERIES
+
+    without, with_reads = each("off"), each("transaction")
+    assert with_reads - without <= 150, (without, with_reads)

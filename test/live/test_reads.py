@@ -59,3 +59,104 @@ def test_readers_stay_while_there_is_no_primary(scene, nodes):
         assert readers(weir) == {"n2", "n3"}
 
 
+
+
+NODE = "SELECT current_setting('weir.node')"
+
+
+def named(nodes):
+    """Each server tells its name in a setting that is not about the server, as far as pgweir knows."""
+    for node in nodes.nodes:
+        with open(node.data + "/postgresql.conf", "a", encoding="utf-8") as f:
+            f.write("weir.node = '%s'\n" % node.name)
+        node.execute("SELECT pg_reload_conf()")
+
+
+def read(client, sql):
+    """In a read-only transaction."""
+    client.query("BEGIN READ ONLY")
+    value = client.query(sql).value
+    assert client.query("COMMIT").status == "I"
+    return value
+
+
+@pytest.mark.parametrize("level, seen", [("session", "1"), ("database", "1"), ("off", "0")])
+def test_client_reads_its_write(scene, nodes, level, seen):
+    """No standby replays it; off shows that the others would be stale."""
+    named(nodes)
+    weir = weir_of(scene, nodes, reads="transaction", read_your_writes=level)
+    client = weir.client()
+    until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
+    for standby in nodes.standbys:
+        nodes.freeze_replay(standby)
+    client.query(ADD)
+    for _ in range(20):
+        assert read(client, COUNT) == seen
+    other = weir.client()
+    assert read(other, COUNT) == ("1" if level == "database" else "0")
+    for standby in nodes.standbys:
+        nodes.thaw_replay(standby)
+    until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby again")
+    assert read(client, COUNT) == "1"
+
+
+def test_no_read_is_stale_while_standbys_lag(scene, nodes):
+    """Each read on whatever host sees the last write, and reads return to standbys."""
+    named(nodes)
+    weir = weir_of(scene, nodes, reads="transaction")
+    client = weir.client()
+    places = set()
+    for number in range(1, 151):
+        client.query(ADD)
+        if number == 50:
+            nodes.freeze_replay(nodes.nodes[1])
+        if number == 100:
+            nodes.thaw_replay(nodes.nodes[1])
+        for _ in range(1 + number % 3 * 10):
+            client.query("BEGIN READ ONLY")
+            assert client.query(COUNT).value == str(number)
+            places.add(client.query(NODE).value)
+            client.query("COMMIT")
+    until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
+    assert "n1" in places
+
+
+def test_archive_switch_on_an_idle_primary(scene, nodes):
+    """A standby never reaches the position that the primary reports then."""
+    named(nodes)
+    weir = weir_of(scene, nodes, reads="transaction")
+    client = weir.client()
+    client.query(ADD)
+    nodes.primary.execute("SELECT pg_switch_wal()")
+    until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
+    assert read(client, COUNT) == "1"
+
+
+def test_role_that_only_reads(scene, nodes):
+    named(nodes)
+    nodes.primary.execute("ALTER ROLE app SET default_transaction_read_only = on")
+    nodes.wait_replayed()
+    weir = weir_of(scene, nodes, reads="transaction")
+    client = weir.client()
+    until(lambda: client.query(NODE).value in ("n2", "n3"), "autocommit reads on a standby")
+    assert client.query(ADD).errors[0]["C"] == "25006"
+    client.query("BEGIN READ WRITE")
+    assert client.query(ADD).tags == ["INSERT 0 1"]
+    client.query("COMMIT")
+    assert client.query(COUNT).value == "1"
+
+
+def test_what_a_standby_cannot_do(scene, nodes):
+    """The client gets the answer of the primary."""
+    nodes.primary.execute("CREATE UNLOGGED TABLE u (i int); INSERT INTO u VALUES (7); GRANT ALL ON u TO PUBLIC; CREATE FUNCTION w() RETURNS int AS "
+                          "'SELECT count(*)::int FROM u' LANGUAGE sql", database="p0")
+    nodes.wait_replayed()
+    weir = weir_of(scene, nodes, reads="transaction")
+    client = weir.client()
+    assert read(client, "SELECT i FROM u") == "7"
+    assert read(client, "SELECT w()") == "1"
+    assert read(client, "SELECT pg_is_in_recovery()") == "f"
+    assert read(client, "SELECT pg_try_advisory_xact_lock(1)") == "t"
+    client.query("BEGIN READ ONLY")
+    assert client.query("SELECT 1/0").errors[0]["C"] == "22012"
+    assert client.query("ROLLBACK").status == "I"

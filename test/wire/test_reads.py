@@ -1,5 +1,5 @@
 """
-Read-only transactions of clients of a primary (reads = transaction): which server gets what, and what the client sees.
+Read-only transactions of clients of a primary (reads = transaction): the messages of each server and of the client.
 
 Played servers: see support/failover.py. A message that arrives at the wrong server is an error of the scene, because the right one waits for it.
 """
@@ -231,7 +231,7 @@ def test_error_of_a_standby_is_asked_of_the_primary(stage, failure, hand):
     result = client.result()
     assert (result.value, result.status, result.errors) == ("1", "T", [])
     committed(client, server)
-    # the next one goes to a standby again that is as fresh as this answer
+    # the next transaction goes to a standby again, as soon as the standby is as fresh as this answer
     asked = stage.standby.asked
     until(lambda: stage.standby.asked > asked + 4, "the standby has answered")
     client.send(m.query(BEGIN))
