@@ -15,11 +15,11 @@
 #define READ_NAMES_MOST 512		/* names in one text, each as often as it occurs */
 
 enum read_name_kind {
-	READ_SCHEMA,			/* of the next name, which is a relation */
-	READ_RELATION,			/* after FROM or JOIN; may be the name of a CTE */
-	READ_FUNCTION,			/* a call of a built-in function, unless a user has one of the same name */
-	READ_ATTRIBUTE,			/* after a dot: a column, or a function of a row (t.f is f(t)) */
-	READ_TYPE			/* of a cast or a literal */
+	READ_NAME_SCHEMA,			/* of the next name, which is a relation */
+	READ_NAME_RELATION,			/* after FROM or JOIN; may be the name of a CTE */
+	READ_NAME_FUNCTION,			/* a call of a built-in function, unless a user has one of the same name */
+	READ_NAME_ATTRIBUTE,			/* after a dot: a column, or a function of a row (t.f is f(t)) */
+	READ_NAME_TYPE			/* of a cast or a literal */
 };
 struct read_name {
 	uint16_t at;			/* in the text, without quotes */

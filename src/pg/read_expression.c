@@ -11,7 +11,7 @@ static bool is_system_column(const struct lex_token *t)
 	return t->text_size == 4 && (begins(t, "xm") || begins(t, "cm")) && word_of(&(struct lex_token){ LEX_WORD, t->text, 4, t->text, 4 }) == WORD_REFUSED;
 }
 
-bool reader_take_path(struct reader *r, struct lex_token first, struct read_path *p)
+bool reader_take_path(struct query_reader *r, struct lex_token first, struct read_path *p)
 {
 	p->parts[0] = first;
 	p->count = 1;
@@ -37,7 +37,7 @@ bool reader_take_path(struct reader *r, struct lex_token first, struct read_path
 }
 
 /* The parenthesis of a call follows. */
-bool reader_take_call(struct reader *r, const struct read_path *p, enum expects then)
+bool reader_take_call(struct query_reader *r, const struct read_path *p, enum expects then)
 {
 	const struct lex_token *name = &p->parts[p->count - 1];
 
@@ -46,7 +46,7 @@ bool reader_take_call(struct reader *r, const struct read_path *p, enum expects 
 	if (!word_is_listed(r->functions, p)) {
 		if (p->count == 2 && !(begins(&p->parts[0], "pg_catalog") && p->parts[0].text_size == 10))
 			return false;
-		if (!is_plain(name) || !word_is_read_function(name) || !report(r, READ_FUNCTION, name))
+		if (!is_plain(name) || !word_is_read_function(name) || !report(r, READ_NAME_FUNCTION, name))
 			return false;
 	}
 	reader_next(r);
@@ -56,7 +56,7 @@ bool reader_take_call(struct reader *r, const struct read_path *p, enum expects 
 /* ---- types ---- */
 
 /* After INTERVAL '1 2': DAY TO HOUR. */
-static void skip_interval_fields(struct reader *r)
+static void skip_interval_fields(struct query_reader *r)
 {
 	static const char *const fields[] = { "year", "month", "day", "hour", "minute", "second" };
 
@@ -66,7 +66,7 @@ static void skip_interval_fields(struct reader *r)
 }
 
 /* (10, 2), or (Point, 4326) of an extension. */
-static bool take_modifiers(struct reader *r)
+static bool take_modifiers(struct query_reader *r)
 {
 	struct lex_token t;
 
@@ -79,11 +79,11 @@ static bool take_modifiers(struct reader *r)
 }
 
 /* A type that begins with this token. */
-static bool take_type(struct reader *r, struct lex_token first)
+static bool take_type(struct query_reader *r, struct lex_token first)
 {
 	struct read_path p;
 
-	if (!is_identifier(&first) || !reader_take_path(r, first, &p) || p.has_star || p.count > 2 || !report(r, READ_TYPE, &p.parts[p.count - 1]))
+	if (!is_identifier(&first) || !reader_take_path(r, first, &p) || p.has_star || p.count > 2 || !report(r, READ_NAME_TYPE, &p.parts[p.count - 1]))
 		return false;
 	if (p.count == 1 && first.kind == LEX_WORD) {
 		enum word word = word_of(&first);
@@ -129,7 +129,7 @@ static bool is_operator_byte(char c)
 }
 
 /* Takes the rest of the operator that begins with the mark `t`. Returns its size. */
-static size_t take_operator(struct reader *r, const struct lex_token *t)
+static size_t take_operator(struct query_reader *r, const struct lex_token *t)
 {
 	const char *at = t->at, *end = r->lexer.end;
 	bool may_end_with_sign = false;
@@ -148,7 +148,7 @@ static size_t take_operator(struct reader *r, const struct lex_token *t)
 	return size;
 }
 
-static bool step_operator_mark(struct reader *r, const struct lex_token *t)
+static bool step_operator_mark(struct query_reader *r, const struct lex_token *t)
 {
 	size_t size = take_operator(r, t);
 
@@ -164,7 +164,7 @@ static bool step_operator_mark(struct reader *r, const struct lex_token *t)
 /* ---- expressions ---- */
 
 /* 1, 1.5, .5, 1e-5 */
-static bool take_number(struct reader *r, const char *at)
+static bool take_number(struct query_reader *r, const char *at)
 {
 	const char *end = r->lexer.end;
 
@@ -188,7 +188,7 @@ static bool take_number(struct reader *r, const char *at)
 }
 
 /* After '$'. */
-static bool take_parameter(struct reader *r)
+static bool take_parameter(struct query_reader *r)
 {
 	const char *at = r->lexer.at;
 
@@ -200,7 +200,7 @@ static bool take_parameter(struct reader *r)
 	return expect(r, EXPECTS_OPERATOR);
 }
 
-static bool step_operand_mark(struct reader *r, const struct lex_token *t)
+static bool step_operand_mark(struct query_reader *r, const struct lex_token *t)
 {
 	enum frame_kind kind = r->top->kind;
 
@@ -228,7 +228,7 @@ static bool step_operand_mark(struct reader *r, const struct lex_token *t)
 }
 
 /* A column, a call, or a literal with its type. */
-static bool take_named_operand(struct reader *r, const struct lex_token *t, enum word word)
+static bool take_named_operand(struct query_reader *r, const struct lex_token *t, enum word word)
 {
 	struct read_path p;
 	char next;
@@ -242,18 +242,18 @@ static bool take_named_operand(struct reader *r, const struct lex_token *t, enum
 		reader_next(r);
 		if (word == WORD_INTERVAL)
 			skip_interval_fields(r);
-		return !p.has_star && p.count <= 2 && report(r, READ_TYPE, &p.parts[p.count - 1]) && expect(r, EXPECTS_OPERATOR);
+		return !p.has_star && p.count <= 2 && report(r, READ_NAME_TYPE, &p.parts[p.count - 1]) && expect(r, EXPECTS_OPERATOR);
 	}
 	if (is_system_column(&p.parts[p.count - 1]))
 		return false;
 	for (unsigned i = 1; i < p.count; i++)
-		if (begins(&p.parts[i], "pg_") || !report(r, READ_ATTRIBUTE, &p.parts[i]))
+		if (begins(&p.parts[i], "pg_") || !report(r, READ_NAME_ATTRIBUTE, &p.parts[i]))
 			return false;
 	return expect(r, EXPECTS_OPERATOR);
 }
 
 /* timestamp(3) with time zone '...' */
-static bool take_time(struct reader *r, const struct lex_token *t)
+static bool take_time(struct query_reader *r, const struct lex_token *t)
 {
 	struct sql_lexer after = r->lexer;
 	struct lex_token next;
@@ -269,12 +269,12 @@ static bool take_time(struct reader *r, const struct lex_token *t)
 }
 
 /* A keyword with a parenthesis. */
-static bool take_parenthesis(struct reader *r, enum frame_kind kind)
+static bool take_parenthesis(struct query_reader *r, enum frame_kind kind)
 {
 	return take_mark(r, '(') && open_frame(r, kind, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
 }
 
-static bool step_operand_word(struct reader *r, const struct lex_token *t)
+static bool step_operand_word(struct query_reader *r, const struct lex_token *t)
 {
 	enum word word = r->word;
 	enum frame_kind kind = r->top->kind;
@@ -308,7 +308,7 @@ static bool step_operand_word(struct reader *r, const struct lex_token *t)
 	case WORD_CAST:
 		return take_parenthesis(r, FRAME_CAST);
 	case WORD_SPECIAL:
-		return calls ? report(r, READ_FUNCTION, t) && take_parenthesis(r, FRAME_SPECIAL) : take_named_operand(r, t, word);
+		return calls ? report(r, READ_NAME_FUNCTION, t) && take_parenthesis(r, FRAME_SPECIAL) : take_named_operand(r, t, word);
 	case WORD_SIDE:
 	case WORD_FROM:
 		/* trim(BOTH FROM a) */
@@ -337,7 +337,7 @@ static bool step_operand_word(struct reader *r, const struct lex_token *t)
 	}
 }
 
-bool reader_step_operand(struct reader *r, const struct lex_token *t)
+bool reader_step_operand(struct query_reader *r, const struct lex_token *t)
 {
 	switch (t->kind) {
 	case LEX_STRING:
@@ -356,16 +356,16 @@ bool reader_step_operand(struct reader *r, const struct lex_token *t)
 /* ---- after an operand ---- */
 
 /* (a).b */
-static bool take_field(struct reader *r)
+static bool take_field(struct query_reader *r)
 {
 	struct lex_token t = reader_next(r);
 
 	if (lex_is_mark(&t, '*'))
 		return true;
-	return is_identifier(&t) && !begins(&t, "pg_") && !is_system_column(&t) && report(r, READ_ATTRIBUTE, &t) && peek(r) != '(';
+	return is_identifier(&t) && !begins(&t, "pg_") && !is_system_column(&t) && report(r, READ_NAME_ATTRIBUTE, &t) && peek(r) != '(';
 }
 
-static bool step_operator_byte(struct reader *r, const struct lex_token *t)
+static bool step_operator_byte(struct query_reader *r, const struct lex_token *t)
 {
 	switch (*t->at) {
 	case '.':
@@ -389,7 +389,7 @@ static bool step_operator_byte(struct reader *r, const struct lex_token *t)
 }
 
 /* After IS. */
-static bool take_test(struct reader *r)
+static bool take_test(struct query_reader *r)
 {
 	take_word(r, "not");
 	if (take_word(r, "null") || take_word(r, "true") || take_word(r, "false") || take_word(r, "unknown"))
@@ -398,7 +398,7 @@ static bool take_test(struct reader *r)
 }
 
 /* After a call: OVER, FILTER or WITHIN. */
-static bool take_call_clause(struct reader *r, enum word word)
+static bool take_call_clause(struct query_reader *r, enum word word)
 {
 	struct lex_token name;
 
@@ -414,7 +414,7 @@ static bool take_call_clause(struct reader *r, enum word word)
 }
 
 /* After AS in the select list or in CAST. */
-static bool take_as(struct reader *r)
+static bool take_as(struct query_reader *r)
 {
 	struct lex_token t = reader_next(r);
 
@@ -423,7 +423,7 @@ static bool take_as(struct reader *r)
 	return r->top->kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST && is_identifier(&t) && expect(r, EXPECTS_END_OF_COLUMN);
 }
 
-static bool take_collation(struct reader *r)
+static bool take_collation(struct query_reader *r)
 {
 	struct lex_token t = reader_next(r);
 	struct read_path p;
@@ -431,7 +431,7 @@ static bool take_collation(struct reader *r)
 	return is_identifier(&t) && reader_take_path(r, t, &p) && !p.has_star && p.count <= 2;
 }
 
-static bool step_operator_word(struct reader *r, const struct lex_token *t)
+static bool step_operator_word(struct query_reader *r, const struct lex_token *t)
 {
 	enum word word = r->word;
 	enum frame_kind kind = r->top->kind;
@@ -499,7 +499,7 @@ static bool step_operator_word(struct reader *r, const struct lex_token *t)
 	}
 }
 
-bool reader_step_operator(struct reader *r, const struct lex_token *t)
+bool reader_step_operator(struct query_reader *r, const struct lex_token *t)
 {
 	if (t->kind == LEX_MARK)
 		return step_operator_byte(r, t);

@@ -126,10 +126,10 @@ static void append_relations(struct bytes *sql, const uint8_t *text, const struc
 {
 	bytes_append_text(sql, "(VALUES (''::pg_catalog.name,''::pg_catalog.name)");
 	for (unsigned i = 0; i < names->count; i++) {
-		if (names->list[i].kind != READ_RELATION)
+		if (names->list[i].kind != READ_NAME_RELATION)
 			continue;
 		bytes_append_text(sql, ",(");
-		if (i > 0 && names->list[i - 1].kind == READ_SCHEMA)
+		if (i > 0 && names->list[i - 1].kind == READ_NAME_SCHEMA)
 			append_name(sql, text, &names->list[i - 1]);
 		else
 			bytes_append_text(sql, "''");
@@ -143,9 +143,9 @@ static void append_relations(struct bytes *sql, const uint8_t *text, const struc
 void read_text_ask(const uint8_t *text, const struct read_names *names, struct bytes *sql)
 {
 	bytes_append_text(sql, "WITH RECURSIVE n(functions,attributes,types,operators) AS (SELECT ");
-	append_names(sql, text, names, READ_FUNCTION);
-	append_names(sql, text, names, READ_ATTRIBUTE);
-	append_names(sql, text, names, READ_TYPE);
+	append_names(sql, text, names, READ_NAME_FUNCTION);
+	append_names(sql, text, names, READ_NAME_ATTRIBUTE);
+	append_names(sql, text, names, READ_NAME_TYPE);
 	append_operators(sql, names->operators);
 	bytes_append_text(sql, "),r(schema,name) AS ");
 	append_relations(sql, text, names);

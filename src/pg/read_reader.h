@@ -44,7 +44,7 @@ struct frame {
 	uint8_t kind, clause, then;	/* `then`: expected after the frame */
 };
 
-struct reader {
+struct query_reader {
 	struct sql_lexer lexer;
 	const char *text, *functions;
 	struct read_names *names;
@@ -53,13 +53,13 @@ struct reader {
 	enum word word;			/* the current token as a keyword; WORD_NAME for anything else */
 };
 
-static inline bool expect(struct reader *r, enum expects expects)
+static inline bool expect(struct query_reader *r, enum expects expects)
 {
 	r->expects = expects;
 	return true;
 }
 
-static inline bool open_frame(struct reader *r, enum frame_kind kind, enum clause clause, enum expects inside, enum expects then)
+static inline bool open_frame(struct query_reader *r, enum frame_kind kind, enum clause clause, enum expects inside, enum expects then)
 {
 	if (++r->top == r->frames + READ_DEPTH_MOST)
 		return false;
@@ -67,7 +67,7 @@ static inline bool open_frame(struct reader *r, enum frame_kind kind, enum claus
 	return expect(r, inside);
 }
 
-static inline bool close_frame(struct reader *r)
+static inline bool close_frame(struct query_reader *r)
 {
 	r->expects = r->top->then;
 	return r->top-- > r->frames;
@@ -75,7 +75,7 @@ static inline bool close_frame(struct reader *r)
 
 /* Makes the verdict no for a token that may mean something else: U&"a" and U&'a'; $$a$$; characters that are not ASCII in words, and in strings with escapes,
    because a part of such a character may look like a backslash. */
-static inline void reader_check(struct reader *r, const struct lex_token *t)
+static inline void reader_check(struct query_reader *r, const struct lex_token *t)
 {
 	bool is_checked = t->kind == LEX_WORD || (t->kind == LEX_STRING && *t->at != '\'');
 
@@ -88,7 +88,7 @@ static inline void reader_check(struct reader *r, const struct lex_token *t)
 }
 
 /* Takes the next token as lex_next(), and faster. */
-static ALWAYS_INLINE struct lex_token reader_next(struct reader *r)
+static ALWAYS_INLINE struct lex_token reader_next(struct query_reader *r)
 {
 	const char *begin = r->lexer.at, *at;
 	struct lex_token t;
@@ -115,7 +115,7 @@ static ALWAYS_INLINE struct lex_token reader_next(struct reader *r)
 }
 
 /* Returns the first byte of the next token, or NUL. */
-static inline char peek(struct reader *r)
+static inline char peek(struct query_reader *r)
 {
 	struct sql_lexer ahead;
 	struct lex_token t;
@@ -130,7 +130,7 @@ static inline char peek(struct reader *r)
 }
 
 /* Takes the next token if it is this mark, or this word. */
-static inline bool take_mark(struct reader *r, char mark)
+static inline bool take_mark(struct query_reader *r, char mark)
 {
 	bool follows = peek(r) == mark;
 
@@ -138,7 +138,7 @@ static inline bool take_mark(struct reader *r, char mark)
 		reader_next(r);
 	return follows;
 }
-static inline bool take_word(struct reader *r, const char *word)
+static inline bool take_word(struct query_reader *r, const char *word)
 {
 	struct sql_lexer ahead = r->lexer;
 	struct lex_token t = lex_next(&ahead);
@@ -149,7 +149,7 @@ static inline bool take_word(struct reader *r, const char *word)
 	return true;
 }
 
-static inline bool begin_clause(struct reader *r, enum clause clause, enum expects expects)
+static inline bool begin_clause(struct query_reader *r, enum clause clause, enum expects expects)
 {
 	r->top->clause = (uint8_t)clause;
 	return expect(r, expects);
@@ -176,7 +176,7 @@ static inline bool is_identifier(const struct lex_token *t)
 	return t->kind == LEX_QUOTED_WORD || (t->kind == LEX_WORD && !lex_is_digit(*t->at));
 }
 
-static inline bool report(struct reader *r, enum read_name_kind kind, const struct lex_token *t)
+static inline bool report(struct query_reader *r, enum read_name_kind kind, const struct lex_token *t)
 {
 	if (r->names->count == READ_NAMES_MOST || !is_plain(t))
 		return false;
@@ -185,15 +185,15 @@ static inline bool report(struct reader *r, enum read_name_kind kind, const stru
 }
 
 /* read_text.c */
-bool reader_begin_query(struct reader *r, enum word word);
-bool reader_take_clause(struct reader *r, enum word word);
-bool reader_take_window_part(struct reader *r, enum word word);
-bool reader_step_end(struct reader *r, const struct lex_token *t);
+bool reader_begin_query(struct query_reader *r, enum word word);
+bool reader_take_clause(struct query_reader *r, enum word word);
+bool reader_take_window_part(struct query_reader *r, enum word word);
+bool reader_step_end(struct query_reader *r, const struct lex_token *t);
 
 /* read_expression.c */
-bool reader_take_path(struct reader *r, struct lex_token first, struct read_path *p);
-bool reader_take_call(struct reader *r, const struct read_path *p, enum expects then);
-bool reader_step_operand(struct reader *r, const struct lex_token *t);
-bool reader_step_operator(struct reader *r, const struct lex_token *t);
+bool reader_take_path(struct query_reader *r, struct lex_token first, struct read_path *p);
+bool reader_take_call(struct query_reader *r, const struct read_path *p, enum expects then);
+bool reader_step_operand(struct query_reader *r, const struct lex_token *t);
+bool reader_step_operator(struct query_reader *r, const struct lex_token *t);
 
 #endif

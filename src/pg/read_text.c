@@ -28,7 +28,7 @@
 /* ---- clauses ---- */
 
 /* After FETCH. */
-static bool take_fetch(struct reader *r)
+static bool take_fetch(struct query_reader *r)
 {
 	if (!take_word(r, "first") && !take_word(r, "next"))
 		return false;
@@ -40,7 +40,7 @@ static bool take_fetch(struct reader *r)
 }
 
 /* A word that begins a clause of a query. */
-bool reader_take_clause(struct reader *r, enum word word)
+bool reader_take_clause(struct query_reader *r, enum word word)
 {
 	/* ((SELECT 1) UNION SELECT 2), and the same in FROM */
 	if (r->top->kind == FRAME_LIST || r->top->kind == FRAME_JOINS) {
@@ -76,13 +76,13 @@ bool reader_take_clause(struct reader *r, enum word word)
 	}
 }
 
-static bool begin_select(struct reader *r)
+static bool begin_select(struct query_reader *r)
 {
 	return begin_clause(r, CLAUSE_LIST, EXPECTS_OPERAND);
 }
 
 /* The frame, which has just been opened, becomes a query. */
-bool reader_begin_query(struct reader *r, enum word word)
+bool reader_begin_query(struct query_reader *r, enum word word)
 {
 	r->top->kind = FRAME_QUERY;
 	switch (word) {
@@ -98,7 +98,7 @@ bool reader_begin_query(struct reader *r, enum word word)
 	}
 }
 
-static bool step_query(struct reader *r, const struct lex_token *t)
+static bool step_query(struct query_reader *r, const struct lex_token *t)
 {
 	if (lex_is_mark(t, '('))
 		return open_frame(r, FRAME_QUERY, CLAUSE_OTHER, EXPECTS_QUERY, EXPECTS_JOIN);
@@ -106,7 +106,7 @@ static bool step_query(struct reader *r, const struct lex_token *t)
 }
 
 /* WITH name (a, b) AS MATERIALIZED (query) */
-static bool step_cte(struct reader *r, const struct lex_token *t)
+static bool step_cte(struct query_reader *r, const struct lex_token *t)
 {
 	if (r->expects == EXPECTS_CTE_OR_QUERY)
 		return lex_is_mark(t, ',') ? expect(r, EXPECTS_CTE) : step_query(r, t);
@@ -122,7 +122,7 @@ static bool step_cte(struct reader *r, const struct lex_token *t)
 	return take_mark(r, '(') && open_frame(r, FRAME_QUERY, CLAUSE_OTHER, EXPECTS_QUERY, EXPECTS_CTE_OR_QUERY);
 }
 
-static bool step_name(struct reader *r, const struct lex_token *t)
+static bool step_name(struct query_reader *r, const struct lex_token *t)
 {
 	if (r->expects == EXPECTS_NAME)
 		return is_identifier(t) && word_may_be_name(r->word) && expect(r, EXPECTS_END_OF_NAME);
@@ -131,7 +131,7 @@ static bool step_name(struct reader *r, const struct lex_token *t)
 
 /* ---- FROM ---- */
 
-static bool step_relation(struct reader *r, const struct lex_token *t)
+static bool step_relation(struct query_reader *r, const struct lex_token *t)
 {
 	enum word word = r->word;
 	struct read_path p;
@@ -150,13 +150,13 @@ static bool step_relation(struct reader *r, const struct lex_token *t)
 		return false;
 	for (unsigned i = 0; i < p.count; i++)
 		if (begins(&p.parts[i], "pg_") || begins(&p.parts[i], "information_schema") ||
-		    !report(r, i + 1 < p.count ? READ_SCHEMA : READ_RELATION, &p.parts[i]))
+		    !report(r, i + 1 < p.count ? READ_NAME_SCHEMA : READ_NAME_RELATION, &p.parts[i]))
 			return false;
 	return expect(r, EXPECTS_ALIAS);
 }
 
 /* After a relation, its alias, or ON and an expression. */
-static bool take_join(struct reader *r, enum word word, const struct lex_token *t)
+static bool take_join(struct query_reader *r, enum word word, const struct lex_token *t)
 {
 	if (r->top->clause != CLAUSE_FROM && r->top->clause != CLAUSE_ON)
 		return false;
@@ -178,7 +178,7 @@ static bool take_join(struct reader *r, enum word word, const struct lex_token *
 }
 
 /* Any place after an operand, a relation or a query where a comma, a parenthesis or a clause may follow. */
-bool reader_step_end(struct reader *r, const struct lex_token *t)
+bool reader_step_end(struct query_reader *r, const struct lex_token *t)
 {
 	enum clause clause = r->top->clause;
 	enum word word;
@@ -192,7 +192,7 @@ bool reader_step_end(struct reader *r, const struct lex_token *t)
 	return take_join(r, word, t) || reader_take_clause(r, word);
 }
 
-static bool step_alias(struct reader *r, const struct lex_token *t)
+static bool step_alias(struct query_reader *r, const struct lex_token *t)
 {
 	if (r->word == WORD_WITH)
 		return take_word(r, "ordinality");
@@ -212,14 +212,14 @@ static bool step_alias(struct reader *r, const struct lex_token *t)
 /* ---- windows ---- */
 
 /* WINDOW name AS (...) */
-static bool step_window_name(struct reader *r, const struct lex_token *t)
+static bool step_window_name(struct query_reader *r, const struct lex_token *t)
 {
 	return is_identifier(t) && word_may_be_name(r->word) && take_word(r, "as") && take_mark(r, '(') &&
 	       open_frame(r, FRAME_WINDOW, CLAUSE_OTHER, EXPECTS_WINDOW, EXPECTS_JOIN);
 }
 
 /* The parts of a window: PARTITION BY, ORDER BY, ROWS ... */
-bool reader_take_window_part(struct reader *r, enum word word)
+bool reader_take_window_part(struct query_reader *r, enum word word)
 {
 	if (r->top->kind != FRAME_WINDOW)
 		return false;
@@ -228,7 +228,7 @@ bool reader_take_window_part(struct reader *r, enum word word)
 	return word == WORD_ROWS && expect(r, EXPECTS_FRAME);
 }
 
-static bool step_window(struct reader *r, const struct lex_token *t)
+static bool step_window(struct query_reader *r, const struct lex_token *t)
 {
 	if (lex_is_mark(t, ')'))
 		return close_frame(r);
@@ -237,7 +237,7 @@ static bool step_window(struct reader *r, const struct lex_token *t)
 }
 
 /* After ROWS, RANGE or GROUPS: BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING EXCLUDE TIES */
-static bool step_frame(struct reader *r, const struct lex_token *t)
+static bool step_frame(struct query_reader *r, const struct lex_token *t)
 {
 	static const char *const parts[] = { "between", "unbounded", "preceding", "following", "current", "row", "and", "exclude", "no", "others", "group", "ties",
 		"interval" };
@@ -254,7 +254,7 @@ static bool step_frame(struct reader *r, const struct lex_token *t)
 
 /* ---- texts ---- */
 
-static bool step(struct reader *r, const struct lex_token *t)
+static bool step(struct query_reader *r, const struct lex_token *t)
 {
 	switch (r->expects) {
 	case EXPECTS_QUERY:
@@ -291,7 +291,7 @@ static bool step(struct reader *r, const struct lex_token *t)
 }
 
 /* The text may end here. */
-static bool is_complete(const struct reader *r)
+static bool is_complete(const struct query_reader *r)
 {
 	static const uint32_t ends = 1u << EXPECTS_END_OF_VALUES | 1u << EXPECTS_OPERATOR | 1u << EXPECTS_END_OF_COLUMN | 1u << EXPECTS_ALIAS | 1u << EXPECTS_JOIN;
 
@@ -300,7 +300,7 @@ static bool is_complete(const struct reader *r)
 
 bool read_text_only_reads(const uint8_t *text, size_t size, const char *functions, struct read_names *names)
 {
-	struct reader r;
+	struct query_reader r;
 	struct lex_token t;
 
 	r.lexer = lex_begin(text, size);

@@ -70,6 +70,9 @@ bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool qu
 				 (unsigned long long)drain->ended, drain->left);
 		drain_free(drain);
 		any = true;
+		/* there is no other one; `name` may have been in it */
+		if (of != DRAIN_OF_ALL)
+			break;
 	}
 	return any;
 }

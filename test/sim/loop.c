@@ -281,6 +281,12 @@ int event_del(struct event *ev)
 	return 0;
 }
 
+int event_pending(const struct event *ev, short events, struct timeval *when)
+{
+	SIM_CHECK(events == EV_TIMEOUT && !when, "an unknown question to an event");
+	return ev->ev_evcallback.evcb_flags & FLAG_ADDED ? EV_TIMEOUT : 0;
+}
+
 void event_free(struct event *ev)
 {
 	event_del(ev);
