@@ -32,9 +32,9 @@ static inline bool reads_decides(struct client *c, const uint8_t *at, size_t n)
 /* Decides where the transaction runs that begins with the message at the front of n bytes; the client has no server. VERDICT_PASS: the message is
    handled as any other, or *used bytes are answered; VERDICT_MORE: more must arrive; VERDICT_GONE. */
 enum verdict reads_take(struct client *client, const uint8_t *at, size_t n, size_t *used);
-/* The server of the client is ready for its next message: gathers the BEGIN that was held back. VERDICT_PASS; VERDICT_WAIT: the last request must be
+/* The server of the client is ready for its next message, this frame: gathers the BEGIN that was held back. VERDICT_PASS; VERDICT_WAIT: the last request must be
    answered first; VERDICT_NO_MEMORY. */
-enum verdict reads_before(struct client *client, struct server *server, struct gather *gather);
+enum verdict reads_before(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
 /* The answer to the first request of a read-only transaction failed on a standby, and was not forwarded: the primary is next. */
 void reads_failed(struct client *client);
 

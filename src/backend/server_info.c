@@ -348,11 +348,13 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	}
 	if (s->dial)
 		hosts_note(s, HOST_FAILS);
-	/* the clients wait for a host, not for this one */
-	if (pool->host && (failure == FAILURE_AWAY || failure == FAILURE_PASSING || failure == FAILURE_BUSY)) {
+	/* the clients wait for a host, not for this one; after no answer or no address, the next question shows whether the host lives */
+	if (pool->host && (failure == FAILURE_AWAY || failure == FAILURE_BUSY)) {
 		host_note_failure(pool->host, text, s->peer.world->now);
 		return true;
 	}
+	if (pool->host)
+		host_doubt(pool->host, s->peer.world->now);
 	if (failure == FAILURE_LASTING)
 		pool_server_refused(&s->pooled);
 	/* invalid_catalog_name: a client has mistyped the name, or the database is created later */

@@ -392,6 +392,7 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
 	in->bad |= !c->is_console && !pool_client_adopt(&c->pooled, w->now);
+	client_may_retry(c);
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
 		pool_client_become(w->pools, &c->pooled, CLIENT_WAITING, since);

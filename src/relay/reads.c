@@ -20,6 +20,7 @@
 #include "pg/build.h"
 #include "pg/read_transaction.h"
 #include "pg/sql_lex.h"
+#include "pool/host.h"
 #include "prepared/statements.h"
 #include "relay/link.h"
 
@@ -196,8 +197,34 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	return VERDICT_PASS;
 }
 
-enum verdict reads_before(struct client *c, struct server *s, struct gather *g)
+/* Whether the message, which follows in a transaction on the primary, may end the transaction and write. */
+static bool may_write(const struct client *c, const struct pg_frame *f)
 {
+	const uint8_t *text = f->body;
+
+	if (!pg_frame_is_whole(f))
+		return true;
+	switch (f->type) {
+	case PGC_PARSE:
+		text = f->size > 0 ? memchr(f->body, 0, f->size) : NULL;
+		if (!text++)
+			return true;
+		break;
+	case PGC_QUERY:
+		break;
+	case PGC_BIND:
+		return !bound_suits(c, f, false);
+	default:
+		return f->type == PGC_CALL;
+	}
+	return !read_transaction_suits_standby(text, f->size - (size_t)(text - f->body)) && !end_of_transaction(text, f->size - (size_t)(text - f->body));
+}
+
+enum verdict reads_before(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+{
+	/* then the end of the transaction counts as a write: pool_client_note_end() */
+	if (c->reads & READS_HERE && s->pooled.host && s->pooled.host->evidence.claim != CLAIM_STANDBY && may_write(c, f))
+		c->pooled.target = TARGET_PRIMARY;
 	if (c->reads & READS_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
 		return VERDICT_WAIT;
 	if (c->reads & READS_NEXT)

@@ -258,7 +258,7 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 	if (!watcher || watcher->server != s)
 		return;
 	watcher->server = NULL;
-	watcher->attempt += s->peer.ended_in == SERVER_LOGIN;
+	watcher->attempt += is_refused;
 	if (s->peer.ended_in == SERVER_WATCHING)
 		host_forget(host);
 	if (close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT && why != REASON_CONNECT_TIMED_OUT)
@@ -338,6 +338,9 @@ static usec_t visit(struct world *w, struct host *host)
 		watcher->server = s = NULL;
 		watcher->tried_at = 0;
 	}
+	/* a host that refuses the login is not asked more often */
+	if (watcher->is_warned)
+		doubt = 0;
 	if (doubt > 0 && period > DOUBT_PERIOD)
 		period = DOUBT_PERIOD;
 	/* the timer is not exact */
