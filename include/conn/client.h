@@ -135,7 +135,7 @@ static inline void client_set_reading(struct client *c, const char *value)
 /* Creates a client for a socket received from another process, in world->clients and in state STARTUP; the caller sets its id. NULL: no memory, and the
    socket is closed. */
 struct client *client_adopt(struct world *world, int fd);
-/* Makes client->retry, unless the client asks for no role or there is no memory. After its login, and after a RELOAD. */
+/* Makes client->retry, unless the client asks for no role. After its login, and after a RELOAD. Without memory the client ends. */
 void client_may_retry(struct client *client);
 /* Records that the client ends, and the reason; a later call has no effect. From now on the connection is stopped, and does not count in the pool
    unless it has a server. The reap of this turn (core/reap.c) sends the ErrorResponse of the reason, returns or ends the server, and closes the

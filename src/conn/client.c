@@ -40,6 +40,9 @@ void client_may_retry(struct client *c)
 		return;
 	c->retry = mem_try(sizeof(*c->retry));
 	c->keeps_request = c->retry != NULL;
+	/* its writes would not be noted */
+	if (!c->retry)
+		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
 const char *client_text(const struct client *c, char *buf, size_t size)

@@ -279,8 +279,10 @@ static bool finish(struct client *c)
 		latency_add(c->pooled.pool, LATENCY_LOGIN, w->now - c->login_since);
 	if (!client_send(c, &c->login->out))
 		return false;
-	client_may_retry(c);
 	login_free(c);
+	client_may_retry(c);
+	if (peer_is_stopped(&c->peer))
+		return false;
 	flow_unblock(&c->peer, FLOW_HELD);
 	/* the client may have sent input before its welcome */
 	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream))

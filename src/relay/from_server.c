@@ -360,8 +360,6 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 				duration_log(c, DURATION_TRANSACTION, took);
 		}
 		c->transaction_started = c->query_started;
-		if (c->pooled.pool->host)
-			pool_client_note_end(&c->pooled, w->now);
 		if (s->session.changes)
 			apply_changes(s);
 	}
@@ -605,7 +603,8 @@ static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c,
 /* walk_answer() for a client whose request may be sent to another server. */
 static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
-	const uint64_t *sent = &s->pooled.pool->database->stats.total.sent, before = *sent;
+	const struct stats *total = &s->pooled.pool->database->stats.total;
+	uint64_t sent = total->sent, ended = total->xact_count;
 	enum retry_verdict verdict = RETRY_PASS;
 	struct walk walk;
 
@@ -614,9 +613,11 @@ static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c
 	if (verdict != RETRY_PASS)
 		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
 	walk = walk_answer(s, c, buf, n);
+	if (total->xact_count != ended)
+		pool_client_note_end(&c->pooled, s->peer.world->now);
 	if (walk.verdict == VERDICT_GONE || peer_is_stopped(&c->peer))
 		return walk;
-	if (*sent != before)
+	if (total->sent != sent)
 		c->retry->is_first = false;
 	if (ledger_depth(&s->ledger) == 0 && !s->ledger.open)
 		retry_answered(c);

@@ -48,7 +48,6 @@ bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
 	c->keeps_state = false;
-	c->reads &= (uint8_t)~READS_HERE;
 	if (pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);
 	else
