@@ -186,6 +186,9 @@ void pool_client_note_end(struct pool_client *client, usec_t now)
 	const struct pool *pool = client->pool;
 	const struct roles *roles = pool->database->roles;
 
+	/* after a RELOAD it may ask for no role any more */
+	if (!pool->host)
+		return;
 	if (pool->host->evidence.claim == CLAIM_STANDBY) {
 		client->read_at = now;
 		client->read_life = pool->host->life;
