@@ -19,12 +19,12 @@ enum console_state {
 
 /* Bits of client->reads, for its read-only transactions: see relay/reads.c. */
 enum {
-	READS_SESSION = 1,		/* its session has default_transaction_read_only = on */
-	READS_BEGIN = 2,		/* a BEGIN is held back: client->begin */
-	READS_SENT = 4,			/* ... was sent to the server of this link */
-	READS_NEXT = 8,			/* its next request may run on a standby */
-	READS_HERE = 16,		/* its server executes such a transaction */
-	READS_PRIMARY = 32		/* its next request has failed on a standby */
+	READING_SESSION = 1,		/* its session has default_transaction_read_only = on */
+	READING_BEGIN = 2,		/* a BEGIN is held back: client->begin */
+	READING_SENT = 4,			/* ... was sent to the server of this link */
+	READING_NEXT = 8,			/* its next request may run on a standby */
+	READING_HERE = 16,		/* its server executes such a transaction */
+	READING_PRIMARY = 32		/* its next request has failed on a standby */
 };
 
 struct server;
@@ -63,7 +63,7 @@ struct client {
 	const struct params *params;	/* the parameters of the client, as reported to it: a shared set (pg/params.h); NULL before its login */
 	struct client_session *session;	/* state of its session; NULL before its first link with keeps_state. See state/session_state.h */
 	struct prepared_client *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
-	struct retry *retry;		/* its unanswered request, if it asks for a role (conn/retry.h); NULL: none is kept. See client_may_retry() */
+	struct retry *retry;		/* its unanswered request, if it asks for a role (conn/retry.h); NULL: none is kept. See client_prepare_retry() */
 	uint32_t collects;		/* size in bytes of a message that is larger than the read buffer and must be received completely; 0: none */
 	/* Facts about the current link. Written by link_begin(); independent of each other. */
 	bool shares_server;		/* the server is assigned for a transaction or statement only */
@@ -89,7 +89,7 @@ struct client {
 		uint16_t minds_messages;	/* one of these */
 	};
 	uint8_t reads;			/* READS_ bits */
-	uint8_t *begin;			/* the message of a BEGIN that was answered by pgweir; owned; NULL: none. Valid with READS_BEGIN and READS_SENT */
+	uint8_t *begin;			/* the message of a BEGIN that was answered by pgweir; owned; NULL: none. Valid with READING_BEGIN and READING_SENT */
 	bool half_sent;			/* the server has the beginning of a message, and its end was received but not sent */
 	bool error_sent : 1;		/* the client has received the error for its end */
 	bool is_counted : 1;		/* counted for its address (auth/client_address.c); cancel requests are not */
@@ -129,14 +129,14 @@ static inline bool client_is_sampled(const struct client *c, int64_t sample)
 /* The session of the client has this value of default_transaction_read_only. */
 static inline void client_set_reading(struct client *c, const char *value)
 {
-	c->reads = (uint8_t)((c->reads & ~READS_SESSION) | (strcmp(value, "on") == 0 ? READS_SESSION : 0));
+	c->reads = (uint8_t)((c->reads & ~READING_SESSION) | (strcmp(value, "on") == 0 ? READING_SESSION : 0));
 }
 
 /* Creates a client for a socket received from another process, in world->clients and in state STARTUP; the caller sets its id. NULL: no memory, and the
    socket is closed. */
 struct client *client_adopt(struct world *world, int fd);
 /* Makes client->retry, unless the client asks for no role. After its login, and after a RELOAD. Without memory the client ends. */
-void client_may_retry(struct client *client);
+void client_prepare_retry(struct client *client);
 /* Records that the client ends, and the reason; a later call has no effect. From now on the connection is stopped, and does not count in the pool
    unless it has a server. The reap of this turn (core/reap.c) sends the ErrorResponse of the reason, returns or ends the server, and closes the
    socket. `detail` replaces %s in the text of the reason; NULL: none. */

@@ -16,7 +16,7 @@ static inline bool reads_decides(struct client *c, const uint8_t *at, size_t n)
 	const uint8_t *text = at + PG_HEADER, *nul;
 	uint8_t letter;
 
-	if (c->reads & (READS_BEGIN | READS_HERE))
+	if (c->reads & (READING_BEGIN | READING_HERE))
 		return true;
 	if (!c->pooled.splits || c->pooled.link || n <= PG_HEADER + 1)
 		return false;

@@ -569,7 +569,7 @@ void cancel_refuse_waiting(struct client *c)
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
 	c->pooled.is_held = false;
 	/* a transaction without a server ends with its first statement */
-	c->reads &= READS_SESSION;
+	c->reads &= READING_SESSION;
 	c->in_transaction = false;
 	c->transaction_started = 0;
 	/* in the extended protocol up to the Sync */

@@ -34,7 +34,7 @@ struct client *client_adopt(struct world *w, int fd)
 	return c;
 }
 
-void client_may_retry(struct client *c)
+void client_prepare_retry(struct client *c)
 {
 	if (c->retry || c->pooled.target == TARGET_ANY)
 		return;

@@ -119,7 +119,7 @@ static void tick_clients(struct pool *pool, bool walk)
 
 		if (c->is_console)
 			continue;
-		if (c->reads & READS_BEGIN)
+		if (c->reads & READING_BEGIN)
 			end_overdue_begin(c);
 		else if (is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
 			client_end(c, REASON_CLIENT_IDLE, NULL);

@@ -336,8 +336,8 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->pooled.notified);
 	bytes_append_u8(out, c->pooled.own_target);
-	bytes_append_u8(out, c->reads & (READS_SESSION | READS_BEGIN | READS_HERE | READS_PRIMARY));
-	pack_blob(out, c->begin, c->reads & READS_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
+	bytes_append_u8(out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE | READING_PRIMARY));
+	pack_blob(out, c->begin, c->reads & READING_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
 	bytes_append_u32(out, c->pooled.dedicated);
 	bytes_append_u8(out, c->pooled.own_target);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
@@ -392,7 +392,7 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
 	in->bad |= !c->is_console && !pool_client_adopt(&c->pooled, w->now);
-	client_may_retry(c);
+	client_prepare_retry(c);
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, since);
 	if (state == CLIENT_WAITING)
 		pool_client_become(w->pools, &c->pooled, CLIENT_WAITING, since);
@@ -459,9 +459,9 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
 	c->reads = unpack_u8(in);
 	key = unpack_blob(in, &size);
-	if (!in->bad && c->reads & READS_BEGIN)
+	if (!in->bad && c->reads & READING_BEGIN)
 		c->begin = size > PG_HEADER && size == 1 + pg_u32_at(key + 1) ? mem_try(size) : NULL;
-	in->bad |= c->reads & READS_BEGIN && !c->begin;
+	in->bad |= c->reads & READING_BEGIN && !c->begin;
 	if (c->begin)
 		memcpy(c->begin, key, size);
 	c->pooled.dedicated = unpack_u32(in);

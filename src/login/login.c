@@ -280,7 +280,7 @@ static bool finish(struct client *c)
 	if (!client_send(c, &c->login->out))
 		return false;
 	login_free(c);
-	client_may_retry(c);
+	client_prepare_retry(c);
 	if (peer_is_stopped(&c->peer))
 		return false;
 	flow_unblock(&c->peer, FLOW_HELD);

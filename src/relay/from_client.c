@@ -62,7 +62,7 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
 			break;
 		if (f.type == PGC_SYNC)
-			pg_build(&ready, 'Z', c->reads & READS_BEGIN ? "T" : "I", 1);
+			pg_build(&ready, 'Z', c->reads & READING_BEGIN ? "T" : "I", 1);
 	}
 	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
 	bytes_free(&ready);
@@ -130,7 +130,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (retry_fast && c->pooled.link && !c->refused_until && !(c->reads & (READS_BEGIN | READS_HERE))) {
+		if (retry_fast && c->pooled.link && !c->refused_until && !(c->reads & (READING_BEGIN | READING_HERE))) {
 			struct walk plain = n - at < PLAIN_LITTLE ? relay_pass_plain(c, buf + at, n - at) : pass_some_plain(c, buf + at, n - at, &looks);
 
 			if (plain.verdict == VERDICT_GONE)

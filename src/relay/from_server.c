@@ -681,7 +681,7 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	if (c && c->reads & READS_HERE && retry_lost(s))
+	if (c && c->reads & READING_HERE && retry_lost(s))
 		return;
 	/* the beginning of an answer, of which nothing more will come */
 	if (held > 0 && c && c->retry) {

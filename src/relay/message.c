@@ -408,7 +408,7 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 	if (verdict != VERDICT_PASS)
 		return verdict;
 	s = server_of(c->pooled.link);
-	if (c->reads & (READS_BEGIN | READS_NEXT | READS_HERE)) {
+	if (c->reads & (READING_BEGIN | READING_NEXT | READING_HERE)) {
 		verdict = reads_before(c, s, f, g);
 		if (verdict != VERDICT_PASS)
 			return verdict == VERDICT_WAIT ? wait_for_answers(c) : no_memory(c);

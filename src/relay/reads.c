@@ -9,10 +9,10 @@
  * transaction that ends before its first request needs no server. If the first request fails on a standby, for whatever reason, while the client has no
  * part of its answer, the primary gets BEGIN and the request, and the answer of the primary counts: see retry.c.
  *
- * While a transaction of the client runs by this rule (READS_HERE), the server gets one request at a time: the request after
+ * While a transaction of the client runs by this rule (READING_HERE), the server gets one request at a time: the request after
  * the end of the transaction may be a write, which must not go to the same server.
  *
- * Invariant: READS_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
+ * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
  */
 #include "relay/reads.h"
 
@@ -52,7 +52,7 @@ static bool begins(const struct client *c, const uint8_t *text, size_t size)
 {
 	enum read_begin kind = read_transaction_begin(text, size);
 
-	return kind == READ_BEGIN_ONLY || (kind == READ_BEGIN_PLAIN && c->reads & READS_SESSION);
+	return kind == READ_BEGIN_ONLY || (kind == READ_BEGIN_PLAIN && c->reads & READING_SESSION);
 }
 
 /* Whether the statement that a Bind names is for standbys. `is_parsed`: the batch has parsed the unnamed statement. */
@@ -77,7 +77,7 @@ static bool bound_suits(const struct client *c, const struct pg_frame *f, bool i
    transaction. */
 static bool batch_suits(const struct client *c, const uint8_t *at, size_t n)
 {
-	bool has_begun = c->reads & (READS_BEGIN | READS_SESSION), may_begin = !(c->reads & READS_BEGIN), has_statement = false, is_parsed = false;
+	bool has_begun = c->reads & (READING_BEGIN | READING_SESSION), may_begin = !(c->reads & READING_BEGIN), has_statement = false, is_parsed = false;
 	const uint8_t *text;
 	struct pg_frame f;
 
@@ -149,15 +149,15 @@ static enum verdict hold_begin(struct client *c, const uint8_t *at, size_t size)
 	memcpy(kept, at, size);
 	mem_free(c->begin);
 	c->begin = kept;
-	c->reads |= READS_BEGIN;
+	c->reads |= READING_BEGIN;
 	return answer(c, lex_is(&t, "start") ? "START TRANSACTION" : "BEGIN", 'T');
 }
 
 static void decide(struct client *c, bool is_read)
 {
-	c->reads &= (uint8_t)~(READS_NEXT | READS_PRIMARY | READS_SENT);
+	c->reads &= (uint8_t)~(READING_NEXT | READING_PRIMARY | READING_SENT);
 	if (is_read)
-		c->reads |= READS_NEXT;
+		c->reads |= READING_NEXT;
 	c->pooled.target = is_read ? TARGET_PREFER_STANDBY : TARGET_PRIMARY;
 }
 
@@ -167,8 +167,8 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	const char *tag;
 
 	*used = 0;
-	c->reads &= (uint8_t)~READS_HERE;
-	if (c->reads & READS_PRIMARY || !c->retry || !link_will_share(c) || c->pooled.pool->allowed.mode != MODE_TRANSACTION) {
+	c->reads &= (uint8_t)~READING_HERE;
+	if (c->reads & READING_PRIMARY || !c->retry || !link_will_share(c) || c->pooled.pool->allowed.mode != MODE_TRANSACTION) {
 		decide(c, false);
 		return VERDICT_PASS;
 	}
@@ -182,17 +182,17 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 		decide(c, batch_suits(c, at, n));
 		return VERDICT_PASS;
 	}
-	if (!(c->reads & READS_BEGIN) && f.size <= BEGIN_MOST && begins(c, f.body, f.size)) {
+	if (!(c->reads & READING_BEGIN) && f.size <= BEGIN_MOST && begins(c, f.body, f.size)) {
 		*used = PG_HEADER + f.size;
 		return hold_begin(c, at, *used);
 	}
-	tag = c->reads & READS_BEGIN ? end_of_transaction(f.body, f.size) : NULL;
+	tag = c->reads & READING_BEGIN ? end_of_transaction(f.body, f.size) : NULL;
 	if (tag) {
-		c->reads &= (uint8_t)~READS_BEGIN;
+		c->reads &= (uint8_t)~READING_BEGIN;
 		*used = PG_HEADER + f.size;
 		return answer(c, tag, 'I');
 	}
-	decide(c, c->reads & (READS_BEGIN | READS_SESSION) && read_transaction_begin(f.body, f.size) == READ_BEGIN_NOT &&
+	decide(c, c->reads & (READING_BEGIN | READING_SESSION) && read_transaction_begin(f.body, f.size) == READ_BEGIN_NOT &&
 		  read_transaction_suits_standby(f.body, f.size));
 	return VERDICT_PASS;
 }
@@ -223,17 +223,17 @@ static bool may_write(const struct client *c, const struct pg_frame *f)
 enum verdict reads_before(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
 	/* then the end of the transaction counts as a write: pool_client_note_end() */
-	if (c->reads & READS_HERE && s->pooled.host && s->pooled.host->evidence.claim != CLAIM_STANDBY && may_write(c, f))
+	if (c->reads & READING_HERE && s->pooled.host && s->pooled.host->evidence.claim != CLAIM_STANDBY && may_write(c, f))
 		c->pooled.target = TARGET_PRIMARY;
-	if (c->reads & READS_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
+	if (c->reads & READING_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
 		return VERDICT_WAIT;
-	if (c->reads & READS_NEXT)
-		c->reads = (uint8_t)((c->reads & ~READS_NEXT) | READS_HERE);
-	if (!(c->reads & READS_BEGIN))
+	if (c->reads & READING_NEXT)
+		c->reads = (uint8_t)((c->reads & ~READING_NEXT) | READING_HERE);
+	if (!(c->reads & READING_BEGIN))
 		return VERDICT_PASS;
 	g->to = &s->peer.stream;
 	gather_copy(g, c->begin, 1 + pg_u32_at(c->begin + 1));
-	c->reads = (uint8_t)((c->reads & ~READS_BEGIN) | READS_SENT);
+	c->reads = (uint8_t)((c->reads & ~READING_BEGIN) | READING_SENT);
 	/* the Query ends the unnamed statement */
 	s->unnamed_of = 0;
 	return ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER, MARK_BEGIN) ? VERDICT_PASS : VERDICT_NO_MEMORY;
@@ -241,5 +241,5 @@ enum verdict reads_before(struct client *c, struct server *s, const struct pg_fr
 
 void reads_failed(struct client *c)
 {
-	c->reads = (uint8_t)((c->reads & ~(READS_HERE | READS_NEXT)) | READS_PRIMARY);
+	c->reads = (uint8_t)((c->reads & ~(READING_HERE | READING_NEXT)) | READING_PRIMARY);
 }

@@ -251,7 +251,7 @@ static bool may_move(const struct server *s, const struct client *c)
 	const struct retry *r = c->retry;
 
 	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound && c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
-	       (s->status == 'I' || (c->reads & READS_HERE && r->is_first)) && !s->pooled.cancels && !c->login &&
+	       (s->status == 'I' || (c->reads & READING_HERE && r->is_first)) && !s->pooled.cancels && !c->login &&
 	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) && c->peer.passing == 0 && !peer_is_stopped(&c->peer);
 }
 
@@ -274,8 +274,8 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	c->retry->is_first = false;
 	c->query_started = c->transaction_started = 0;
 	/* the next server gets the BEGIN again, too */
-	if (c->reads & READS_SENT)
-		c->reads = (uint8_t)((c->reads & ~READS_SENT) | READS_BEGIN);
+	if (c->reads & READING_SENT)
+		c->reads = (uint8_t)((c->reads & ~READING_SENT) | READING_BEGIN);
 	if (c->prepared) {
 		prepared_lose(s, c);
 		prepared_client_trim(c);
@@ -340,7 +340,7 @@ static bool ask_primary(struct server *s)
 	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->retry->request) == 0 || !retry_take_back(s, REASON_READ_FAILED))
 		return false;
 	reads_failed(c);
-	c->transaction_started = c->reads & READS_BEGIN ? started : 0;
+	c->transaction_started = c->reads & READING_BEGIN ? started : 0;
 	client_resume(c);
 	return true;
 }
@@ -383,7 +383,7 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	struct client *c = client_of(s->pooled.link);
 	struct pg_error e;
 
-	if (c->reads & READS_HERE)
+	if (c->reads & READING_HERE)
 		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
 	if (pg_error_read(f->body, f->size, &e) != PG_OK)
 		return RETRY_PASS;
@@ -417,7 +417,7 @@ enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 		enum pg_verdict read = pg_frame_look(buf + at, n - at, INT32_MAX, &f);
 
 		/* of the BEGIN that reads.c has sent */
-		if (read == PG_OK && f.type == PGS_READY && has_begun && !has_rows && c->reads & READS_SENT)
+		if (read == PG_OK && f.type == PGS_READY && has_begun && !has_rows && c->reads & READING_SENT)
 			continue;
 		if (read != PG_OK || (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
 			return read == PG_MORE && !has_rows ? more : RETRY_PASS;
@@ -442,7 +442,7 @@ bool retry_lost(struct server *s)
 	notice_link(r, s);
 	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
 		return false;
-	if (c->reads & READS_HERE)
+	if (c->reads & READING_HERE)
 		return ask_primary(s);
 	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
 }

@@ -18,7 +18,7 @@ static bool begin(void)
 		return false;
 	client->pooled.target = TARGET_PRIMARY;
 	client->pooled.splits = true;
-	client_may_retry(client);
+	client_prepare_retry(client);
 	return client->retry;
 }
 
@@ -51,11 +51,11 @@ TEST(begin_is_held_back_and_answered)
 	REQUIRE(begin());
 	CHECK_INT(take("BEGIN READ ONLY", &used), VERDICT_PASS);
 	CHECK_INT(used, sizeof("BEGIN READ ONLY") + PG_HEADER);
-	CHECK(client->reads & READS_BEGIN);
+	CHECK(client->reads & READING_BEGIN);
 	CHECK(client->in_transaction && !client->pooled.link);
 	/* a transaction without a request needs no server */
 	CHECK_INT(take("COMMIT", &used), VERDICT_PASS);
-	CHECK(used > 0 && !(client->reads & READS_BEGIN) && !client->in_transaction);
+	CHECK(used > 0 && !(client->reads & READING_BEGIN) && !client->in_transaction);
 	end();
 }
 

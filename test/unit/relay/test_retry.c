@@ -21,7 +21,7 @@ static bool begin(void)
 	if (!client || !server)
 		return false;
 	client->pooled.target = TARGET_PRIMARY;
-	client_may_retry(client);
+	client_prepare_retry(client);
 	return client->retry;
 }
 
@@ -87,7 +87,7 @@ TEST(without_memory_a_request_is_not_kept)
 	CHECK(client->retry->is_cut);
 	retry_free(client);
 	whole_memory_ends(0);
-	client_may_retry(client);
+	client_prepare_retry(client);
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(!client->retry);
 	end();
