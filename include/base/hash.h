@@ -28,8 +28,10 @@
 
 /* Sets the random hash key of this process. Called before the first table is created. */
 void hash_set_key(const uint8_t key[HASH_KEY]);
-/* Returns the hash of `size` bytes under that key. */
-unsigned hash_of(const void *from, size_t size);
+/* Returns the hash of `size` bytes under that key: 64 bits, which may stand for the bytes, ... */
+uint64_t hash_long(const void *from, size_t size);
+/* ... or the lower half, for a table. */
+static inline unsigned hash_of(const void *from, size_t size) { return (unsigned)hash_long(from, size); }
 
 /*
  * A hash table from names to objects that keeps the order of insertion, for thousands of databases and users. Names, objects and

@@ -10,10 +10,17 @@
  */
 #define RETRY_MOST (16 * 1024)		/* bytes of a request that are kept, and of an answer that is held back */
 
+enum read_step {
+	AUTO_NOT,			/* any other request, or one for the primary */
+	AUTO_ASKS,			/* the primary is asked for the definitions that the text depends on, and gets the statement afterwards */
+	AUTO_AWAY			/* the statement is for a standby, or for the primary if no standby suits */
+};
+
 struct retry {
 	struct bytes request;		/* what the server got from its client since it owed nothing; empty if is_cut */
 	uint64_t server;		/* id of that server ... */
 	usec_t linked_at;		/* ... and its peer.request_at, when the link began */
+	size_t sent;			/* bytes that the server got since it owed nothing, also if is_cut */
 	bool is_bound;			/* the session of the server may have state of the client */
 	bool is_cut;			/* the request is longer than RETRY_MOST */
 	bool is_first;			/* the request begins a transaction, the client may get another server, and has no part of the answer */
@@ -25,6 +32,14 @@ struct retry {
 	struct host *host;		/* that has answered; a reference, or NULL */
 	usec_t since;			/* when that was */
 	bool is_fatal;
+	/* A single statement that may only read: see relay/read_auto.h. */
+	enum read_step step;
+	bool says;			/* the answer to the question */
+	bool is_canceled;		/* a cancel request was sent for the statement */
+	bool is_ended;			/* the error of the answer is due to the client, and not to the text */
+	uint64_t key, definitions;	/* the text, by its hash; database->roles->written->definitions when the question was made */
+	size_t size;			/* bytes of the request */
+	struct bytes question;		/* for the catalogue */
 };
 
 #endif

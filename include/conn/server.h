@@ -32,8 +32,9 @@ enum {
 enum { FACT_ROLE = 1 << PINS, FACT_CHANNELS = 1 << (PINS + 2) };
 
 /* Effects of a command on other sessions after its transaction commits: the meaning of SQL texts (pg_tag_changes_meaning), the initial state of
-   sessions (TAG_ALTER_SESSIONS), or functions of the database (a text may define functions or triggers without a tag that shows it). */
-enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4 };
+   sessions (TAG_ALTER_SESSIONS), functions of the database (a text may define functions or triggers without a tag that shows it), or the tables that
+   a text finds. */
+enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4, CHANGES_TABLES = 8 };
 
 /* The known state of the session of a server; written by room state unless noted. */
 struct server_session {

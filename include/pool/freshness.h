@@ -25,6 +25,7 @@ struct written {
 	UT_hash_handle hh;
 	int users;			/* references */
 	usec_t at;			/* the last write that pgweir has acknowledged; 0: none */
+	uint64_t definitions;		/* commands that have changed definitions: see pool/read_verdicts.h */
 	char key[];			/* name of the database on the server, and first of its hosts by name, or Patroni's URLs */
 };
 

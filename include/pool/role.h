@@ -37,6 +37,7 @@ struct roles {
 	usec_t readers_at;		/* when a host became suitable for readers */
 	usec_t answered_at, marked_at;	/* of the last primary: its last answer, and its last mark; 0: none */
 	struct written *written;	/* see pool/freshness.h */
+	struct read_verdicts *verdicts;	/* see pool/read_verdicts.h; NULL: none yet */
 	char why[HOST_WHY];		/* why there is no primary */
 	/* Patroni's word: */
 	bool has_source;		/* the primary must be the leader by this word, too */

@@ -25,7 +25,8 @@ enum retry_verdict retry_look(struct server *server, const uint8_t *at, size_t n
    server and its client. */
 bool retry_lost(struct server *server);
 /* Takes the link apart: the request becomes the next input of the client, and the server ends for this reason. For a request with is_first of which
-   nothing was forwarded. False: no memory, and nothing has happened. The caller decides when the client continues: client_resume(). */
+   nothing was forwarded. False: no memory, or the client must keep its server, and nothing has happened. The caller decides when the client continues:
+   client_resume(). */
 bool retry_take_back(struct server *server, enum close_reason why);
 /* For roles_decide(): evidence about hosts has arrived. A client with pooled.is_held gets the answer of its server, or is not held any more. */
 void retry_judge(struct client *client);

@@ -68,7 +68,7 @@ void hash_set_key(const uint8_t key[HASH_KEY])
 	hash_key[1] = word_at(key + sizeof(uint64_t));
 }
 
-unsigned hash_of(const void *from, size_t size)
+uint64_t hash_long(const void *from, size_t size)
 {
 	const uint8_t *at = from, *end = at + (size & ~(sizeof(uint64_t) - 1));
 	size_t rest = size % sizeof(uint64_t);
@@ -93,7 +93,7 @@ unsigned hash_of(const void *from, size_t size)
 	mix(&s);
 	mix(&s);
 	mix(&s);
-	return (unsigned)(s.a ^ s.b ^ s.c ^ s.d);
+	return s.a ^ s.b ^ s.c ^ s.d;
 }
 
 /* ---- names to objects ---- */

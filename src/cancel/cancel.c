@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cancel/predecessors.h"
+#include "conn/retry.h"
 #include "pg/build.h"
 #include "state/server_session.h"
 #include "verify/queue.h"
@@ -617,6 +618,8 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	pool_client_become(w->pools, &canceller->pooled, CLIENT_WAITING_CANCEL, w->now);
 	canceller->cancel_target = s;
 	s->pooled.cancels++;
+	if (target->retry)
+		target->retry->is_canceled = true;
 	if (works_for_client(s))
 		queue(canceller);
 }

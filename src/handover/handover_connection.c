@@ -22,6 +22,7 @@
 #include "pool/host.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
+#include "relay/read_auto.h"
 #include "relay/release.h"
 #include "state/server_session.h"
 #include "state/notify.h"
@@ -338,6 +339,8 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	bytes_append_u8(out, c->pooled.own_target);
 	bytes_append_u8(out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE | READING_PRIMARY));
 	pack_blob(out, c->begin, c->reads & READING_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
+	pack_bool(out, c->retry && c->pooled.link && c->retry->step == AUTO_AWAY);
+	bytes_append_u32(out, c->retry && c->retry->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(c->retry->size - c->retry->sent) : 0);
 	bytes_append_u32(out, c->pooled.dedicated);
 	bytes_append_u8(out, c->pooled.own_target);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
@@ -442,13 +445,31 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 	return pins;
 }
 
+/* The request of a client is not handed over: it cannot be sent again. `is_away`: it is a statement for a standby, and the
+   server has not got its last `unsent` bytes. */
+static void retry_unpacked(struct client *c, bool is_away, size_t unsent)
+{
+	struct retry *r = c->retry;
+	const struct server *s;
+
+	if (!r || !c->pooled.link)
+		return;
+	s = server_of(c->pooled.link);
+	r->server = s->peer.id;
+	r->linked_at = s->peer.request_at;
+	/* until the next answer */
+	r->is_bound = r->is_ended = true;
+	r->size = unsent;
+	r->step = is_away ? AUTO_AWAY : AUTO_NOT;
+}
+
 static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
 {
 	usec_t since = unpack_i64(in), opened_since = h->server ? h->server->pooled.since : 0;
-	bool is_refused, has_key;
+	bool is_refused, has_key, is_away;
 	const uint8_t *key;
 	unsigned pins;
-	size_t size;
+	size_t size, unsent;
 
 	c->login_since = unpack_i64(in);
 	c->last_active = unpack_i64(in);
@@ -464,6 +485,8 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	in->bad |= c->reads & READING_BEGIN && !c->begin;
 	if (c->begin)
 		memcpy(c->begin, key, size);
+	is_away = unpack_bool(in);
+	unsent = unpack_u32(in);
 	c->pooled.dedicated = unpack_u32(in);
 	c->pooled.own_target = unpack_u8(in);
 	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
@@ -509,6 +532,7 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 		return;
 	if (pins)
 		pool_client_pin(&c->pooled, pins);
+	retry_unpacked(c, is_away, unsent);
 	if (h->server)
 		h->server->pooled.since = opened_since;
 	prepared_client_unpack(in, h, c);
@@ -582,6 +606,7 @@ struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
 static const struct server_task *const tasks[] = {
 	NULL, &task_connect_query, &task_reset, &task_check, NULL, &task_params, &task_barrier, &task_leave, &task_note, &task_encoding, &task_state,
 	&task_functions, &task_listen, &task_mark, &task_unlisten, &task_hear, &task_relisten, &task_drawn, &task_discard,
+	&task_read_auto,
 };
 #define TASKS (sizeof(tasks) / sizeof(*tasks))
 

@@ -24,6 +24,7 @@
 #include "pool/admit.h"
 #include "pool/freshness.h"
 #include "pool/inside.h"
+#include "pool/read_verdicts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -183,6 +184,7 @@ void roles_free(struct database *database)
 	if (roles->last)
 		host_drop(roles->last);
 	written_drop(database->pools, &roles->written);
+	read_verdicts_free(&roles->verdicts);
 	mem_free(roles);
 }
 
@@ -739,6 +741,9 @@ bool roles_reconfigure(struct database *database, usec_t now)
 	has_memory &= roles_configure(database, now);
 	/* they may wait for another role now, or for none */
 	move_waiting(database, now);
+	/* read_functions may have changed */
+	if (database->roles)
+		read_definitions_changed(database);
 	return has_memory;
 }
 

@@ -24,6 +24,7 @@
 #include "pg/message.h"
 #include "relay/release.h"
 #include "relay/message.h"
+#include "relay/read_auto.h"
 #include "relay/reads.h"
 #include "relay/retry.h"
 #include "state/session_state.h"
@@ -196,8 +197,11 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
 {
 	struct walk plain = { 0, VERDICT_PASS };
+	bool is_plain = c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n);
 
-	if (c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n))
+	if (c->retry && read_waits(c, buf, &n))
+		return (struct walk){ 0, peer_is_stopped(&c->peer) ? VERDICT_GONE : VERDICT_WAIT };
+	if (is_plain)
 		plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 	if (plain.verdict != VERDICT_PASS)
 		return plain;
@@ -251,7 +255,8 @@ static void server_is_broken(struct client *c)
 			return;
 		}
 	} while (!peer_is_stopped(&s->peer) && !(s->peer.blocked & FLOW_ROOM) && reads < LAST_READS && (s->peer.held_first || !from_socket));
-	server_end(s, REASON_SERVER_CRASHED, NULL);
+	if (!c->retry || !read_lost(s))
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
 #define LITTLE_LEAST 256

@@ -23,11 +23,13 @@
 #include "cancel/cancel.h"
 #include "conn/gather.h"
 #include "pg/message.h"
+#include "pool/read_verdicts.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
 #include "relay/duration.h"
 #include "relay/message.h"
+#include "relay/read_auto.h"
 #include "relay/release.h"
 #include "relay/retry.h"
 #include "state/notify.h"
@@ -87,8 +89,10 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
 	/* texts may have another meaning until the transaction ends: the tables may be temporary */
 	if (owner == OWED_TO_CLIENT &&
-	    (pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL))
+	    (pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL)) {
 		s->session.meaning_in_doubt = true;
+		s->session.changes |= CHANGES_TABLES;
+	}
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s, false);
 		/* a connect_query does the same on each server, and affects no text that another server has parsed */
@@ -314,6 +318,7 @@ static NEVER_INLINE void apply_changes(struct server *s)
 	unsigned changes = s->session.changes;
 
 	s->session.changes = 0;
+	read_definitions_changed(s->pooled.pool->database);
 	if (changes & CHANGES_MEANING) {
 		s->peer.world->meanings++;
 		prepared_meaning_changed(s, false);
@@ -609,7 +614,7 @@ static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c
 	struct walk walk;
 
 	if (s->peer.passing == 0)
-		verdict = retry_look(s, buf, n);
+		verdict = read_is_away(s) ? read_look(s, buf, n) : retry_look(s, buf, n);
 	if (verdict != RETRY_PASS)
 		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
 	walk = walk_answer(s, c, buf, n);
@@ -619,8 +624,11 @@ static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c
 		return walk;
 	if (total->sent != sent)
 		c->retry->is_first = false;
-	if (ledger_depth(&s->ledger) == 0 && !s->ledger.open)
-		retry_answered(c);
+	if (ledger_depth(&s->ledger) > 0 || s->ledger.open || read_is_incomplete(c))
+		return walk;
+	if (c->retry->step == AUTO_AWAY)
+		read_over(s, walk.used == n && s->peer.passing == 0);
+	retry_answered(c);
 	return walk;
 }
 
@@ -681,7 +689,7 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	if (c && c->reads & READING_HERE && retry_lost(s))
+	if (c && c->retry && ((c->reads & READING_HERE && retry_lost(s)) || read_lost(s)))
 		return;
 	/* the beginning of an answer, of which nothing more will come */
 	if (held > 0 && c && c->retry) {

@@ -17,6 +17,7 @@
 #include "relay/reads.h"
 
 #include "base/mem.h"
+#include "conn/retry.h"
 #include "pg/build.h"
 #include "pg/read_transaction.h"
 #include "pg/sql_lex.h"
@@ -167,6 +168,9 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	const char *tag;
 
 	*used = 0;
+	/* read_auto.c has decided */
+	if (c->retry && c->retry->step == AUTO_AWAY)
+		return VERDICT_PASS;
 	c->reads &= (uint8_t)~READING_HERE;
 	if (c->reads & READING_PRIMARY || !c->retry || !link_will_share(c) || c->pooled.pool->allowed.mode != MODE_TRANSACTION) {
 		decide(c, false);

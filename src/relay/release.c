@@ -144,8 +144,8 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 
 	/* no verdict on another server depends on the rest, which costs calls */
 	if (is_clean(&v)) {
-		/* the next request of a client on a standby may need the primary */
-		v.is_about_to_send = !(c->reads & READING_HERE) && is_about_to_send(c);
+		/* the next request of a client that reads on a standby may need the primary */
+		v.is_about_to_send = is_about_to_send(c) && !(c->reads & READING_HERE) && c->pooled.pool->suits >> c->pooled.target & 1;
 		v.needs_reset = needs_reset(s, c, false);
 		v.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE;
 	}

@@ -57,6 +57,7 @@ static void forget_request(struct retry *r)
 		bytes_consume(&r->request, bytes_size(&r->request));
 	r->is_cut = r->is_unsent = false;
 	r->sent_at = 0;
+	r->sent = 0;
 }
 
 /* The client may have another link than at the last call. */
@@ -93,6 +94,7 @@ void retry_keep(struct client *c, const uint8_t *at, size_t n)
 		r->sent_at = c->peer.world->now;
 		r->is_first = s->status == 'I' && !r->is_bound;
 	}
+	r->sent += n;
 	if (!r->is_cut && bytes_size(&r->request) + n <= RETRY_MOST)
 		bytes_append(&r->request, at, n);
 	else
@@ -108,6 +110,7 @@ void retry_free(struct client *c)
 		return;
 	forget_host(c->retry);
 	bytes_free(&c->retry->request);
+	bytes_free(&c->retry->question);
 	mem_free(c->retry);
 	c->retry = NULL;
 	c->keeps_request = false;
@@ -260,6 +263,8 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	struct client *c = client_of(s->pooled.link);
 	struct bytes all = BYTES_EMPTY;
 
+	if (!may_move(s, c))
+		return false;
 	c->retry->taken = bytes_size(&c->retry->request);
 	bytes_append(&all, bytes_front(&c->retry->request), c->retry->taken);
 	bytes_append(&all, bytes_front(&c->peer.held), bytes_size(&c->peer.held));
@@ -372,7 +377,7 @@ static bool is_of_recovery(const struct pg_error *e)
 /* The client has asked for a primary. */
 static bool wants_primary(const struct client *c)
 {
-	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE;
+	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE || c->retry->step == AUTO_AWAY;
 }
 
 /* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_nothing_sent`: it is not the answer to a request. */

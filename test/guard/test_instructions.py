@@ -76,7 +76,7 @@ def for_each_query(scene, ask, **settings):
 
 @pytest.mark.parametrize("ask, own, everything", (
     (simple, 1485, 3110),
-    (extended, 2498, 4133),
+    (extended, 2498, 4136),
     (transaction, 3365, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),

@@ -522,17 +522,15 @@ def test_idle_server_that_is_gone(scene, ended):
 def test_clients_are_told_by_their_role(scene, attrs, told):
     first, second = pair(scene)
     weir = primaries(scene, (first, second), attrs, {"load_balance_hosts": "disable"})
+    if attrs == "prefer-standby":
+        weir.client()
+        until(lambda: "standby, was unknown" in weir.log(), "the standby is known")
     client = weir.client()
     assert client.parameters["in_hot_standby"] == (told or "off")
     client.send(m.query("SELECT 1"))
-    # a client with prefer-standby may have come before the standby was known
-    server = (second if attrs in ("standby", "read-only") else first).accept() if attrs != "prefer-standby" else first_of(first, second).accept()
+    server = (second if told == "on" else first).accept()
     server.expect_query("SELECT 1")
     server.send(m.parameter_status("in_hot_standby", "off"), m.parameter_status("TimeZone", "Asia/Tokyo"), m.command_complete("SELECT 0"), m.ready())
     reported = [m.read_parameter(got.body) for got in client.read_until() if got.type == "S"]
     assert reported == ([] if told else [("in_hot_standby", "off")]) + [("TimeZone", "Asia/Tokyo")]
 
-
-def first_of(*hosts):
-    """The host that has the session of a client."""
-    return until(lambda: [host for host in hosts if any(session.startup["user"] == "app" for session in host.fake.started)], "a session")[0]

@@ -1,0 +1,29 @@
+#ifndef POOL_READ_VERDICTS_H
+#define POOL_READ_VERDICTS_H
+
+#include "pool/role.h"
+
+/*
+ * The verdicts of a database on SQL texts that may only read (reads = auto). Promise: a verdict that depends on definitions is forgotten when pgweir
+ * sees a command that changes some, and after READ_VERDICT_LASTS because of commands that pgweir does not see. See read_verdicts.c.
+ */
+#define READ_VERDICTS_MOST 1000
+#define READ_VERDICT_LASTS (60 * USEC)
+
+enum read_verdict {
+	STANDBY_UNKNOWN,
+	STANDBY_ASKED,			/* a client is asking; forgotten as the others, if the client gets no answer */
+	STANDBY_SUITS,			/* standbys may execute the text */
+	STANDBY_NOT_NOW,			/* a standby was lost, or has ended the connection: the primary executes the text until the verdict is forgotten */
+	STANDBY_NEVER			/* the primary executes the text: pgweir does not understand it, or a standby has failed */
+};
+
+/* Returns the verdict on the text with this hash (hash_long()). */
+enum read_verdict read_verdict_on(const struct database *database, uint64_t key, usec_t now);
+/* Sets it. `definitions`: roles->written->definitions before the catalogue was asked; if they have changed since, nothing happens. */
+void read_verdict_set(struct database *database, uint64_t key, enum read_verdict verdict, uint64_t definitions, usec_t now);
+/* A command of a client has changed definitions of the database: all verdicts on its texts are forgotten. */
+void read_definitions_changed(const struct database *database);
+void read_verdicts_free(struct read_verdicts **verdicts);	/* *verdicts may be NULL */
+
+#endif

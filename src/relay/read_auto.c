@@ -1,0 +1,358 @@
+/*
+ * reads = auto: single statements outside of transactions that standbys execute.
+ *
+ * The bytes of one read are looked at before the client gets a server: one Query, or one batch of the extended protocol that executes one statement.
+ * The verdict on its text decides (pool/read_verdicts.h):
+ *
+ *	unknown		pg/read_text.h recognises the text: the server of the primary that the statement goes to is asked about the catalogue
+ *			first, and executes the statement itself this time. Meanwhile other clients with this text use the primary
+ *	suits		the client asks for a standby (TARGET_PREFER_STANDBY) until the answer is complete: a standby that is fresh
+ *			enough for this client, or the primary if there is none
+ *	others		the primary
+ *
+ * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long. After an error until then, or if the connection is
+ * lost, the primary gets the same bytes (retry_take_back), and its answer counts. From then on, the text is for the primary. Further input of the
+ * client waits for the end of the answer, because the next statement may be for another host. An error with 57014 is passed on if the client has sent a
+ * cancel request.
+ *
+ * Only clients without a server that would share one are considered, so their sessions have no temporary objects, pins or doubts.
+ */
+#include "relay/read_auto.h"
+
+#include "base/hash.h"
+#include "pg/build.h"
+#include "pg/message.h"
+#include "pg/read_text.h"
+#include "pg/read_transaction.h"
+#include "pool/freshness.h"
+#include "pool/read_verdicts.h"
+#include "prepared/prepared.h"
+#include "prepared/statements.h"
+#include "relay/link.h"
+#include "state/task.h"
+
+#include <string.h>
+
+#define BUILT_IN_MOST 16383		/* the last OID of a type that is built in */
+
+/* ---- the text of a request ---- */
+
+struct text {
+	const uint8_t *at;
+	size_t size;			/* with the NUL */
+};
+
+/* Takes the text in front of the parameter types of a statement. False: a type is not built in, and may be a domain with code. */
+static bool take_text(const uint8_t *body, size_t size, struct text *text)
+{
+	const uint8_t *nul = size > 0 ? memchr(body, 0, size) : NULL;
+	struct pg_cursor types;
+	unsigned count;
+
+	if (!nul)
+		return false;
+	*text = (struct text){ body, (size_t)(nul + 1 - body) };
+	types = pg_cursor_of(nul + 1, size - text->size);
+	for (count = pg_read_u16(&types); count > 0 && !types.bad; count--) {
+		if (pg_read_u32(&types) > BUILT_IN_MOST)
+			return false;
+	}
+	return !types.bad;
+}
+
+/* The text of a statement that a Parse before has made. */
+static bool take_prepared(const struct client *c, const char *name, struct text *text)
+{
+	const struct prepared_name *n = c->prepared && *name ? name_find(c->prepared, name, strlen(name) + 1) : NULL;
+	const struct statement *st = n && n->sent == n->confirmed ? n->sent : NULL;
+
+	return st && !st->names_others && take_text(st->body, st->size, text);
+}
+
+/* Finds the text of the only statement that these messages execute, from the first to the last byte. */
+static bool find_text(const struct client *c, const uint8_t *at, size_t n, struct text *text)
+{
+	struct pg_frames all = { at, n };
+	const char *parsed = NULL, *bound = NULL;
+	bool is_executed = false;
+	struct pg_frame f;
+
+	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+
+		switch (f.type) {
+		case PGC_QUERY:
+			*text = (struct text){ f.body, f.size };
+			return all.left == 0 && f.size == n - PG_HEADER && f.size > 0 && memchr(f.body, 0, f.size) == f.body + f.size - 1;
+		case PGC_PARSE:
+			if (parsed || bound)
+				return false;
+			parsed = pg_read_string(&body);
+			if (body.bad || !take_text(body.at, (size_t)(body.end - body.at), text))
+				return false;
+			break;
+		case PGC_BIND:
+			if (bound)
+				return false;
+			bound = (pg_read_string(&body), pg_read_string(&body));
+			if (body.bad || !(parsed ? strcmp(parsed, bound) == 0 : take_prepared(c, bound, text)))
+				return false;
+			break;
+		case PGC_EXECUTE:
+			if (!bound || is_executed)
+				return false;
+			is_executed = true;
+			break;
+		case PGC_DESCRIBE:
+			break;
+		case PGC_SYNC:
+			return is_executed && all.left == 0;
+		default:
+			return false;
+		}
+	}
+	return false;
+}
+
+/* ---- before the client gets a server ---- */
+
+/* Makes the question for the catalogue. False: the text does more than read, or there is no memory. */
+static bool make_question(struct client *c, const struct text *text)
+{
+	struct read_names names;
+
+	if (!read_text_only_reads(text->at, text->size, c->pooled.pool->database->conf->read_functions, &names))
+		return false;
+	bytes_free(&c->retry->question);
+	read_text_ask(text->at, &names, &c->retry->question);
+	if (!c->retry->question.failed)
+		return true;
+	bytes_free(&c->retry->question);
+	return false;
+}
+
+/* The statement is not for a standby any more. */
+static void reset(struct client *c)
+{
+	if (c->retry->step == AUTO_AWAY && c->pooled.splits)
+		c->pooled.target = TARGET_PRIMARY;
+	c->retry->step = AUTO_NOT;
+	bytes_free(&c->retry->question);
+}
+
+static void set_verdict(const struct client *c, enum read_verdict verdict, uint64_t definitions)
+{
+	read_verdict_set(c->pooled.pool->database, c->retry->key, verdict, definitions, c->peer.world->now);
+}
+
+/* The client has no server, and sends this text, which is a request of n bytes. */
+static void aim(struct client *c, const struct text *text, size_t n)
+{
+	const struct database *database = c->pooled.pool->database;
+	struct retry *r = c->retry;
+
+	r->key = hash_long(text->at, text->size);
+	r->size = n;
+	r->sent = 0;
+	r->is_ended = r->is_canceled = false;
+	r->definitions = database->roles->written->definitions;
+	switch (read_verdict_on(database, r->key, c->peer.world->now)) {
+	case STANDBY_SUITS:
+		r->step = AUTO_AWAY;
+		c->pooled.target = TARGET_PREFER_STANDBY;
+		break;
+	case STANDBY_UNKNOWN:
+		if (make_question(c, text)) {
+			r->step = AUTO_ASKS;
+			set_verdict(c, STANDBY_ASKED, r->definitions);
+		} else {
+			set_verdict(c, STANDBY_NEVER, r->definitions);
+		}
+		break;
+	case STANDBY_ASKED:
+	case STANDBY_NOT_NOW:
+	case STANDBY_NEVER:
+		break;
+	}
+}
+
+/* The client would share a server, and nothing binds it to a host. */
+static bool is_free(const struct client *c)
+{
+	return link_will_share(c) && !c->login && !c->refused_until && c->collects == 0 && !c->half_sent && c->peer.passing == 0 &&
+	       !c->pooled.listens && !c->pooled.is_held && !c->names_sql && c->pooled.state == CLIENT_IDLE;
+}
+
+/* Asks the server of the client about its statement. True: the client waits for it. False: nothing is to be asked. */
+static bool ask(struct client *c)
+{
+	struct server *s = server_of(c->pooled.link);
+	struct retry *r = c->retry;
+
+	if (r->step != AUTO_ASKS || s->task)
+		return false;
+	r->step = AUTO_NOT;
+	r->says = false;
+	if (!ledger_is_empty(&s->ledger) || s->status != 'I') {
+		bytes_free(&r->question);
+		return false;
+	}
+	server_run_and_free(s, &task_read_auto, &r->question);
+	return true;
+}
+
+/* Gets the client a server, and asks the server. True: the client waits, or the pair has ended. */
+static bool ask_first(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct pool_server *lent;
+
+	c->peer.request_at = w->now_wall;
+	lent = pool_want(&c->pooled, w->now);
+	return !lent || !link_begin(server_of(lent), c) || ask(c);
+}
+
+/* The client has a server. */
+static bool waits_for_answer(struct client *c, size_t *n)
+{
+	struct retry *r = c->retry;
+
+	if (r->step == AUTO_ASKS)
+		return ask(c);
+	if (r->step != AUTO_AWAY)
+		return false;
+	if (!read_is_incomplete(c))
+		return true;
+	/* the next statement may have arrived while the client was in the queue */
+	*n = *n < r->size - r->sent ? *n : r->size - r->sent;
+	return false;
+}
+
+bool read_waits(struct client *c, const uint8_t *at, size_t *n)
+{
+	const struct database *database = c->pooled.pool->database;
+	struct text text;
+
+	if (c->pooled.link)
+		return waits_for_answer(c, n);
+	if (c->retry->step != AUTO_NOT)
+		reset(c);
+	/* reads.c decides about transactions */
+	if (database->conf->reads == READS_AUTO && database->roles && c->reads == 0 && c->pooled.splits && c->pooled.target == TARGET_PRIMARY &&
+	    *n <= RETRY_MOST && is_free(c) && find_text(c, at, *n, &text) && !read_has_hint(text.at, text.size))
+		aim(c, &text, *n);
+	return c->retry->step == AUTO_ASKS && ask_first(c);
+}
+
+/* ---- the question ---- */
+
+static void on_row(struct server *s, const struct pg_frame *row)
+{
+	static const uint8_t yes[] = { 0, 1, 0, 0, 0, 1, 't' };
+	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	if (c && c->retry)
+		c->retry->says = row->here == sizeof(yes) && memcmp(row->body, yes, sizeof(yes)) == 0;
+}
+
+static enum task_end on_done(struct server *s, bool failed)
+{
+	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+	/* the client has left, or another process has sent the question */
+	if (!c)
+		return TASK_END_RELEASE;
+	if (s->said_fatal) {
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return TASK_END_NOTHING;
+	}
+	if (c->retry && c->retry->key != 0)
+		set_verdict(c, failed ? STANDBY_NOT_NOW : c->retry->says ? STANDBY_SUITS : STANDBY_NOT_NOW, c->retry->definitions);
+	return TASK_END_RESUME;
+}
+
+const struct server_task task_read_auto = {
+	.name = "reads", .words = "asking whether a text only reads", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true, .ends_alone = true,
+	.on_row = on_row, .on_done = on_done,
+};
+
+/* ---- the answer ---- */
+
+/* The primary gets the statement. */
+static bool send_to_primary(struct server *s, enum close_reason why, enum read_verdict verdict)
+{
+	struct client *c = client_of(s->pooled.link);
+
+	if (!retry_take_back(s, why))
+		return false;
+	set_verdict(c, verdict, c->retry->definitions);
+	reset(c);
+	client_resume(c);
+	return true;
+}
+
+enum retry_verdict read_look(struct server *s, const uint8_t *buf, size_t n)
+{
+	struct pg_frames all = { buf, n };
+	struct retry *r = client_of(s->pooled.link)->retry;
+	struct pg_error e;
+	struct pg_frame f;
+
+	if (!r->is_first || r->sent == 0)
+		return retry_look(s, buf, n);
+	while (n < RETRY_MOST && pg_frames_next(&all, INT32_MAX, &f) == PG_OK) {
+		if (f.type == PGS_READY)
+			return RETRY_PASS;
+		if (f.type != PGS_ERROR)
+			continue;
+		if (pg_error_read(f.body, f.size, &e) != PG_OK)
+			return RETRY_PASS;
+		if (r->is_canceled && strcmp(e.sqlstate, "57014") == 0) {
+			r->is_ended = true;
+			return RETRY_PASS;
+		}
+		/* a FATAL error is about the server, and not about the text */
+		if (pg_error_is_fatal(f.body, f.size))
+			host_doubt(s->pooled.host, s->peer.world->now);
+		return send_to_primary(s, REASON_READ_FAILED, pg_error_is_fatal(f.body, f.size) ? STANDBY_NOT_NOW : STANDBY_NEVER) ? RETRY_TAKEN : RETRY_PASS;
+	}
+	if (n < RETRY_MOST && !s->ledger.open)
+		return RETRY_MORE;
+	/* the answer is forwarded; read_over() looks for an error in its rest */
+	if (!client_of(s->pooled.link)->keeps_state)
+		s->session.has_failed = false;
+	return RETRY_PASS;
+}
+
+void read_over(struct server *s, bool is_whole)
+{
+	struct client *c = client_of(s->pooled.link);
+
+	if (!is_whole) {
+		c->retry->size = 0;
+		return;
+	}
+	if (read_is_away(s) && !c->retry->is_first && !c->retry->is_ended && s->session.has_failed)
+		set_verdict(c, STANDBY_NEVER, c->retry->definitions);
+	reset(c);
+	if (bytes_size(&c->peer.held) > 0 || c->peer.blocked & FLOW_HELD) {
+		c->peer.held_first = bytes_size(&c->peer.held) > 0;
+		flow_unblock(&c->peer, FLOW_HELD);
+		peer_come_again(&c->peer);
+	}
+}
+
+bool read_lost(struct server *s)
+{
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	struct host *host = s->pooled.host;
+
+	if (!c || !c->retry || !read_is_away(s) || peer_is_stopped(&s->peer))
+		return false;
+	if (send_to_primary(s, REASON_SERVER_CRASHED, STANDBY_NOT_NOW)) {
+		host_doubt(host, c->peer.world->now);
+		return true;
+	}
+	set_verdict(c, STANDBY_NOT_NOW, c->retry->definitions);
+	return false;
+}

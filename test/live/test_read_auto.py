@@ -1,0 +1,147 @@
+"""
+reads = auto with real servers: each statement gives through pgweir what the primary gives, and no client reads older data than its own writes.
+
+The statements are the kinds of traps 39 to 60 (hosts.md). The role app owns everything; functions swallow errors, take locks and read about the node.
+"""
+import psycopg2
+import pytest
+
+from support.postgres import SECRETS
+from support.until import until
+
+OBJECTS = """
+CREATE TABLE t (a int PRIMARY KEY, b text);
+INSERT INTO t SELECT i, 'b' || i FROM generate_series(1, 20) i;
+CREATE TABLE traces (i int);
+CREATE SEQUENCE s;
+CREATE UNLOGGED TABLE unlogged (i int);
+INSERT INTO unlogged VALUES (1);
+CREATE FUNCTION spoil() RETURNS int LANGUAGE plpgsql AS
+    $$BEGIN INSERT INTO traces VALUES (1); RETURN 1; EXCEPTION WHEN OTHERS THEN RETURN -1; END$$;
+CREATE FUNCTION claims_stable() RETURNS int STABLE LANGUAGE sql AS 'SELECT spoil()';
+CREATE FUNCTION tell() RETURNS bool STABLE LANGUAGE sql AS 'SELECT pg_is_in_recovery()';
+CREATE VIEW v AS SELECT spoil() AS i;
+CREATE FUNCTION same(text, text) RETURNS bool LANGUAGE sql AS 'SELECT spoil() = 1';
+CREATE OPERATOR === (LEFTARG = text, RIGHTARG = text, FUNCTION = same);
+CREATE DOMAIN checked AS int CHECK (spoil() = 1);
+CREATE FUNCTION total(t) RETURNS int LANGUAGE sql AS 'SELECT spoil()';
+CREATE TABLE policed (i int);
+INSERT INTO policed VALUES (1);
+ALTER TABLE policed ENABLE ROW LEVEL SECURITY;
+ALTER TABLE policed FORCE ROW LEVEL SECURITY;
+CREATE POLICY p ON policed USING (spoil() = 1);
+CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t;
+"""
+
+# texts, and whether a standby may execute them
+READS = [
+    "SELECT 1", "SELECT a, b FROM t ORDER BY a", "SELECT count(*) FROM t WHERE b LIKE 'b1%'", "SELECT upper(b) FROM t WHERE a = 3", "VALUES (1, 'x'), (2, 'y')",
+    "WITH w AS (SELECT a FROM t WHERE a < 5) SELECT sum(a) FROM w", "SELECT x.a FROM t x JOIN t y ON x.a = y.a WHERE y.b = 'b7'", "SELECT n FROM m",
+    "SELECT a FROM t WHERE a IN (SELECT a FROM t WHERE a > 18) ORDER BY 1 DESC", "SELECT 1 / 0", "SELECT no_such_column FROM t", "SELECT a FROM no_such_table",
+    "SELECT 'x'::int", "SELECT coalesce(NULL, 3), CASE WHEN true THEN 1 END, extract(year FROM date '2020-01-01')", "SELECT repeat('long', 10000)",
+]
+TRAPS = [
+    "SELECT spoil()", "SELECT claims_stable()", "SELECT tell()", "SELECT i FROM v", "SELECT 'a'::text === 'b'::text", "SELECT 1::checked", "SELECT t.total FROM t LIMIT 1",
+    "SELECT i FROM policed", "SELECT i FROM unlogged", "SELECT nextval('s') > 0", "SELECT pg_try_advisory_lock(7), pg_advisory_unlock(7)", "SELECT pg_is_in_recovery()",
+    "SELECT setting FROM pg_settings WHERE name = 'cluster_name'", "SELECT current_setting('transaction_read_only')", "SHOW transaction_read_only", "SELECT inet_server_port()",
+    "SELECT a FROM t WHERE a = 1 FOR UPDATE", "SELECT a FROM t WHERE a = 1 FOR SHARE", "WITH w AS (INSERT INTO traces VALUES (2) RETURNING i) SELECT i FROM w",
+    "SELECT a INTO t FROM t", "SELECT 1; SELECT spoil()", "EXPLAIN (COSTS off) SELECT 1", "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) INSERT INTO traces VALUES (3)",
+    "SELECT set_config('work_mem', '1MB', true)", "SELECT lo_creat(-1) > 0", "SELECT txid_current() > 0", "SELECT pg_export_snapshot() <> ''", "SELECT pg_notify('c', '')",
+    "SELECT query_to_xml('SELECT spoil()', true, true, '')::text", "TABLE v", "DO 'BEGIN PERFORM spoil(); END'", "SELECT gid FROM pg_prepared_xacts",
+    "SELECT pg_current_wal_insert_lsn() > '0/0'", "SELECT xmin <> '0'::xid FROM t WHERE a = 1",
+    "INSERT INTO traces VALUES (9)", "UPDATE t SET b = b WHERE a = 2", "DELETE FROM traces WHERE i = 9", "LOCK t", "CALL no_procedure()", "REFRESH MATERIALIZED VIEW m",
+    "SELECT /* a comment */ spoil()", "select SPOIL ( )", "SELECT \"spoil\"()", "SELECT public.spoil()", "SELECT U&'\\0061'",
+]
+
+
+@pytest.fixture(name="nodes")
+def make_nodes(scene):
+    cluster = scene.nodes()
+    cluster.primary.execute(OBJECTS, database="p0", user="app")
+    cluster.wait_replayed()
+    return cluster
+
+
+def weir_of(scene, nodes, **more):
+    weir = scene.weir({"p0": nodes.target("p0", target_session_attrs="primary", reads="auto", **more)}, pool_mode="transaction", server_login_retry=0)
+    weir.client().close()       # hosts are asked for clients
+    until(lambda: sorted(row["role"] for row in weir.show("HOSTS")) == ["primary", "standby", "standby"])
+    return weir
+
+
+def direct(nodes, text):
+    """The same of the primary itself."""
+    server = nodes.primary.connect("app", "p0")
+    server.autocommit = True
+    try:
+        with server.cursor() as cursor:
+            try:
+                cursor.execute(text)
+            except psycopg2.Error as error:
+                return [], [(error.pgcode, error.diag.message_primary)]
+            return cursor.fetchall() if cursor.description else [], []
+    finally:
+        server.close()
+
+
+def through(weir, text):
+    client = psycopg2.connect(host="127.0.0.1", port=weir.port, user="app", password=SECRETS.get("app"), dbname="p0")
+    client.autocommit = True
+    try:
+        seen = []
+        for _ in range(3):
+            with client.cursor() as cursor:
+                try:
+                    cursor.execute(text)
+                    seen.append((cursor.fetchall() if cursor.description else [], []))
+                except psycopg2.Error as error:
+                    seen.append(([], [(error.pgcode, error.diag.message_primary)]))
+        return seen
+    finally:
+        client.close()
+
+
+def log_statements(nodes):
+    for node in nodes.nodes:
+        node.execute("ALTER SYSTEM SET log_statement = 'all'")
+        node.execute("SELECT pg_reload_conf()")
+    for node in nodes.nodes:
+        until(lambda node=node: node.execute("SHOW log_statement")[0][0] == "all")
+
+
+def came_to_standbys(nodes, text):
+    logs = ""
+    for standby in nodes.standbys:
+        with open(standby.log_path, encoding="utf-8") as log:
+            logs += log.read()
+    return ": " + text + "\n" in logs
+
+
+@pytest.mark.parametrize("texts", [READS, TRAPS], ids=["reads", "traps"])
+def test_statements(scene, nodes, texts):
+    """Each statement thrice: with the question, and when the verdict is known. Only reads come to a standby."""
+    weir = weir_of(scene, nodes, read_your_writes="off")
+    log_statements(nodes)
+    for text in texts:
+        expected = direct(nodes, text)
+        for seen in through(weir, text):
+            assert seen == expected, text
+    for text in texts:
+        assert came_to_standbys(nodes, text) == (texts is READS), text
+
+
+def test_own_writes(scene, nodes):
+    """A client that writes and reads again and again sees its last write each time. When a standby shows the write, the standby reads."""
+    weir = weir_of(scene, nodes)
+    log_statements(nodes)
+    client = weir.client()
+    text = "SELECT count(*) FROM traces"
+    for number in range(1, 100):
+        client.query("INSERT INTO traces VALUES (%d)" % number)
+        for _ in range(3):
+            assert client.query(text).value == str(number)
+
+    def reads():
+        assert client.query(text).value == "99"
+        return came_to_standbys(nodes, text)
+    until(reads)

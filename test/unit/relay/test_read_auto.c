@@ -1,0 +1,120 @@
+/* The answer of a standby to a statement that only reads; wire/test_read_auto.py has the rest. */
+#include "relay/read_auto.h"
+
+#include "pg/build.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	whole_server_got(far);
+	if (!client || !server)
+		return false;
+	client->pooled.target = TARGET_PRIMARY;
+	client_prepare_retry(client);
+	if (!client->retry)
+		return false;
+	client->retry->step = AUTO_AWAY;
+	client->retry->is_first = true;
+	client->retry->sent = 1;
+	return true;
+}
+
+static void end(void)
+{
+	client->pooled.target = TARGET_ANY;
+	client->retry->step = AUTO_NOT;
+	whole.holds_answers = false;
+	house_settle(&whole);
+	whole_close();
+}
+
+static void error(struct bytes *to, const char *sqlstate)
+{
+	pg_build_report(to, PGS_ERROR, "ERROR", sqlstate, "words", NULL, NULL);
+}
+
+TEST(answer_is_held_until_it_is_complete)
+{
+	struct bytes answer = BYTES_EMPTY;
+	size_t complete;
+
+	REQUIRE(begin());
+	pg_build_string(&answer, PGS_COMPLETE, "SELECT 0");
+	pg_build(&answer, PGS_READY, "I", 1);
+	complete = bytes_size(&answer);
+	for (size_t n = 1; n < complete; n++)
+		CHECK_INT(read_look(server, bytes_front(&answer), n), RETRY_MORE);
+	CHECK_INT(read_look(server, bytes_front(&answer), complete), RETRY_PASS);
+	bytes_free(&answer);
+	end();
+}
+
+TEST(long_answer_is_not_held)
+{
+	static uint8_t row[RETRY_MOST] = { PGS_ROW, 0, 0, 0xff, 0xff };
+
+	REQUIRE(begin());
+	CHECK_INT(read_look(server, row, sizeof(row) - 1), RETRY_MORE);
+	CHECK_INT(read_look(server, row, sizeof(row)), RETRY_PASS);
+	end();
+}
+
+TEST(canceled_statement_stays_canceled)
+{
+	struct bytes answer = BYTES_EMPTY;
+
+	REQUIRE(begin());
+	error(&answer, "57014");
+	client->retry->is_canceled = true;
+	CHECK_INT(read_look(server, bytes_front(&answer), bytes_size(&answer)), RETRY_PASS);
+	CHECK(client->retry->is_ended);
+	bytes_free(&answer);
+	end();
+}
+
+/* Here the client is in a transaction, and cannot leave. */
+TEST(error_that_cannot_be_replaced_is_forwarded)
+{
+	struct bytes answer = BYTES_EMPTY;
+
+	REQUIRE(begin());
+	error(&answer, "40001");
+	CHECK_INT(read_look(server, bytes_front(&answer), bytes_size(&answer)), RETRY_PASS);
+	CHECK(client->pooled.link && !client->retry->is_ended);
+	bytes_free(&answer);
+	end();
+}
+
+TEST(input_waits_only_for_a_complete_statement)
+{
+	REQUIRE(begin());
+	client->retry->size = 10;
+	client->retry->sent = 0;
+	CHECK(read_is_incomplete(client) && !read_is_sent(client));
+	retry_keep(client, (const uint8_t *)"Q\0\0\0\11abcd", 10);
+	CHECK(!read_is_incomplete(client) && read_is_sent(client));
+	end();
+}
+
+TEST(other_databases_ask_nothing)
+{
+	size_t n = 14;
+
+	REQUIRE(begin());
+	client->retry->step = AUTO_NOT;
+	CHECK(!read_waits(client, (const uint8_t *)"Q\0\0\0\15SELECT 1", &n));
+	CHECK_INT(n, 14);
+	end();
+}
+
+UNIT_MAIN
