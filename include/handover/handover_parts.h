@@ -90,4 +90,21 @@ void prepared_server_unpack(struct unpack *in, struct handover *handover, struct
 void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *client);
 void prepared_client_unpack(struct unpack *in, struct handover *handover, struct client *client);
 
+static inline void params_or_none_pack(struct bytes *out, const struct params_table *table, const struct params *set)
+{
+	pack_bool(out, set != NULL);
+	if (set)
+		params_pack(out, table, set);
+}
+static inline const struct params *params_or_none_unpack(struct unpack *in, struct params_table *table)
+{
+	const struct params *set;
+
+	if (!unpack_bool(in))
+		return NULL;
+	set = params_unpack(in, table);
+	in->bad |= !set;
+	return set;
+}
+
 #endif

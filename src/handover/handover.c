@@ -311,6 +311,24 @@ static void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
+struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
+{
+	struct bytes messages = BYTES_EMPTY;
+	struct welcome *welcome;
+	const uint8_t *from;
+	size_t size;
+
+	if (!unpack_bool(in))
+		return NULL;
+	from = unpack_blob(in, &size);
+	if (in->bad)
+		return NULL;
+	bytes_append(&messages, from, size);
+	welcome = welcome_of(&messages, like);
+	in->bad |= !welcome;
+	return welcome;
+}
+
 static void pool_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;

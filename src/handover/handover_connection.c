@@ -284,13 +284,6 @@ static void notify_client_unpack(struct unpack *in, struct client *c)
 
 /* ---- packing a client ---- */
 
-static void params_or_none_pack(struct bytes *out, const struct params_table *table, const struct params *set)
-{
-	pack_bool(out, set != NULL);
-	if (set)
-		params_pack(out, table, set);
-}
-
 static void client_session_pack(struct bytes *out, const struct client *c)
 {
 	const struct client_session *session = c->session;
@@ -342,7 +335,6 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_bool(out, c->retry && c->pooled.link && c->retry->step == AUTO_AWAY);
 	bytes_append_u32(out, c->retry && c->retry->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(c->retry->size - c->retry->sent) : 0);
 	bytes_append_u32(out, c->pooled.dedicated);
-	bytes_append_u8(out, c->pooled.own_target);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
 	bytes_append_u8(out, c->waited);
 	bytes_append_u8(out, c->waited_for);
@@ -369,17 +361,6 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 }
 
 /* ---- unpacking a client ---- */
-
-static const struct params *params_or_none_unpack(struct unpack *in, struct params_table *table)
-{
-	const struct params *set;
-
-	if (!unpack_bool(in))
-		return NULL;
-	set = params_unpack(in, table);
-	in->bad |= !set;
-	return set;
-}
 
 /* Puts the client into its pool, in its state. */
 static void client_take_place(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user, usec_t since)
@@ -488,8 +469,6 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	is_away = unpack_bool(in);
 	unsent = unpack_u32(in);
 	c->pooled.dedicated = unpack_u32(in);
-	c->pooled.own_target = unpack_u8(in);
-	in->bad |= c->pooled.own_target > TARGET_PREFER_STANDBY;
 	unpack_exactly(in, c->login_took, sizeof(c->login_took));
 	c->waited = unpack_u8(in);
 	c->waited_for = unpack_u8(in);
@@ -578,26 +557,6 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	if (state != CLIENT_STARTUP)
 		logged_in_unpack(in, h, c, (enum client_state)state, login_user);
 	h->server = NULL;
-}
-
-/* ---- the welcome of a server ---- */
-
-struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
-{
-	struct bytes messages = BYTES_EMPTY;
-	struct welcome *welcome;
-	const uint8_t *from;
-	size_t size;
-
-	if (!unpack_bool(in))
-		return NULL;
-	from = unpack_blob(in, &size);
-	if (in->bad)
-		return NULL;
-	bytes_append(&messages, from, size);
-	welcome = welcome_of(&messages, like);
-	in->bad |= !welcome;
-	return welcome;
 }
 
 /* ---- packing a server ---- */
