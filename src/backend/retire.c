@@ -43,7 +43,7 @@ void retire_servers(struct world *w, bool over_tcp, bool over_unix)
 
 static bool is_on_host_of(const struct conf_database *one, const struct conf_database *other)
 {
-	return one->port == other->port && (one->host == other->host || (one->host && other->host && strcmp(one->host, other->host) == 0));
+	return strcmp(one->port, other->port) == 0 && (one->host == other->host || (one->host && other->host && strcmp(one->host, other->host) == 0));
 }
 
 /* Marks the servers of all hosts whose session defaults have changed. */

@@ -29,19 +29,19 @@ RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
 
 
 class Reader(t.Teller):
-    """stale: reads that were older than the model. from_standbys: reads that a standby has answered. seen: rows of the last read of this connection."""
+    """stale: reads that were older than the model. from_standbys: reads that a standby has answered. last_rows: rows of the last read of this connection."""
     database = "p0"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.stale = self.from_standbys = self.seen = 0
+        self.stale = self.from_standbys = self.last_rows = 0
 
     def work(self, connection):
         raise NotImplementedError
 
     def visit(self):
         with psycopg.connect(**dict(self.place, dbname=self.database), autocommit=True) as connection:
-            self.seen = 0
+            self.last_rows = 0
             while self.stays():
                 self.work(connection)
 
@@ -65,8 +65,8 @@ class Rereader(Reader):
 
     def work(self, connection):
         rows, _ = self.read(connection)
-        self.stale += rows < self.seen
-        self.seen = rows
+        self.stale += rows < self.last_rows
+        self.last_rows = rows
 
 
 class Author(Reader):
