@@ -446,7 +446,7 @@ void prepared_meaning_changed(struct server *s, bool functions_only)
 		const struct conf_database *one = d->conf, *other = altered->conf;
 
 		/* two databases of the configuration may be one database of PostgreSQL */
-		if (one->port != other->port || (one->host != other->host && !(one->host && other->host && strcmp(one->host, other->host) == 0)) ||
+		if (strcmp(one->port, other->port) != 0 || (one->host != other->host && !(one->host && other->host && strcmp(one->host, other->host) == 0)) ||
 		    strcmp(one->dbname ? one->dbname : d->name, other->dbname ? other->dbname : altered->name) != 0)
 			continue;
 		if (!functions_only)
