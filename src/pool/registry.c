@@ -132,7 +132,7 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	pools->stats_at = pools->maintained_at = now;
 	pools->console = (struct conf_database){
 		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
-		.hosts = &pools->console_host,
+		.hosts = &pools->console_host, .port = "",
 		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
 		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
 		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
