@@ -266,8 +266,10 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	if (!may_move(s, c))
 		return false;
 	c->retry->taken = bytes_size(&c->retry->request);
-	bytes_append(&all, bytes_front(&c->retry->request), c->retry->taken);
-	bytes_append(&all, bytes_front(&c->peer.held), bytes_size(&c->peer.held));
+	if (c->retry->taken > 0)
+		bytes_append(&all, bytes_front(&c->retry->request), c->retry->taken);
+	if (bytes_size(&c->peer.held) > 0)
+		bytes_append(&all, bytes_front(&c->peer.held), bytes_size(&c->peer.held));
 	if (all.failed) {
 		bytes_free(&all);
 		return false;
