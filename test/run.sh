@@ -325,7 +325,7 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_packaging"
 # These scenes depend little on the server: with clang's binary and PostgreSQL 18 they run with --deep only.
 [ "${PGWEIR_ROUNDS-}" = full ] || same_for_all="$same_for_all
-	test_busy_poll test_chaos test_file_access test_hba test_hba_expressions test_http_page test_reasons test_rolling_restart test_secret_sources
+	test_busy_poll test_chaos test_chaos_nodes test_failover_planned test_failover_sudden test_file_access test_hba test_hba_expressions test_http_page test_reasons test_rolling_restart test_secret_sources
 	test_secret_warnings test_settings_databases test_settings_modes test_settings_servers test_takeover test_tls_client test_tools
 	test_traps_console"
 
