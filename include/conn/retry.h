@@ -17,7 +17,7 @@ enum read_step {
 };
 
 struct retry {
-	struct bytes request;		/* what the server got from its client since it owed nothing; empty if is_cut */
+	struct bytes request;		/* messages of the client since the server owed nothing; empty if is_cut */
 	uint64_t server;		/* id of that server ... */
 	usec_t linked_at;		/* ... and its peer.request_at, when the link began */
 	size_t sent;			/* bytes that the server got since it owed nothing, also if is_cut */
@@ -27,7 +27,7 @@ struct retry {
 	bool is_unsent;			/* the socket has refused the whole request */
 	usec_t sent_at;			/* time of the only write of the request; 0: there were several */
 	/* Of a client that waits for the verdict on its host, pooled.is_held. */
-	struct bytes answer;		/* what it gets if the host is still the primary: ErrorResponse, ReadyForQuery unless fatal */
+	struct bytes answer;		/* the answer if the host is still the primary: ErrorResponse, and ReadyForQuery unless fatal */
 	size_t taken;			/* bytes of the request at the front of peer.held */
 	struct host *host;		/* that has answered; a reference, or NULL */
 	usec_t since;			/* when that was */

@@ -24,7 +24,7 @@ enum patroni_role { PATRONI_OTHER, PATRONI_LEADER, PATRONI_STANDBY_LEADER, PATRO
 struct patroni_member {
 	char name[PATRONI_NAME_SIZE];
 	char host[PATRONI_HOST_SIZE];	/* a name or an IP address; "": Patroni does not know the address of the server yet */
-	char url[PATRONI_HOST_SIZE];	/* of its REST interface, "http://host:port"; "": unknown, or not one that can be asked */
+	char url[PATRONI_HOST_SIZE];	/* of its REST interface, "http://host:port"; "": unknown, or with another scheme than http */
 	uint16_t port;			/* 5432 if Patroni gives a host only; 0 without a host */
 	enum patroni_role role;		/* PATRONI_REPLICA includes synchronous standbys */
 	bool is_running;		/* PostgreSQL runs, by the last report of the member */

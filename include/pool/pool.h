@@ -254,7 +254,7 @@ struct pools {
 	struct database *databases;		/* uthash by name */
 	struct user *users;
 	struct host *hosts;			/* uthash: hosts that pools have tried to open servers to, hosts of servers, and hosts with roles */
-	struct host *nowhere;			/* the host of pools whose clients wait for a host; not in the table */
+	struct host *nowhere;			/* the host of the pools in which clients wait for a host; not in the table */
 	bool are_roles_due;			/* there is new evidence about hosts: see roles_decide_due() */
 	bool are_hosts_doubtful;		/* ... and hosts are to be asked: ops->ask_hosts */
 	uint32_t lives;				/* the last value of host->life */

@@ -53,7 +53,7 @@ struct role_member {
 	bool has_no_readers;
 };
 /* The members of the cluster and its leader (an index; -1: none, and `why` says why), by an answer to a question that was sent at `at`. */
-void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at, usec_t now);
+void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at);
 /* The source does not answer: `why`. */
 void roles_note_silence(struct roles *roles, const char *why);
 /* Used by role_source.c. */

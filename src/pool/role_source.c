@@ -96,7 +96,7 @@ static void set_places(struct roles *roles, const struct role_member *members, u
 	renew_homes(roles);
 }
 
-void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at, usec_t now)
+void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at)
 {
 	struct host *was = roles->leader;
 
@@ -123,7 +123,6 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 	/* the time of the answer alone changes nothing while there is a primary */
 	if (roles->leader != was || !roles->primary)
 		roles_set_due(roles);
-	(void)now;
 }
 
 void roles_note_silence(struct roles *roles, const char *why)

@@ -60,7 +60,7 @@ static bool take_text(const uint8_t *body, size_t size, struct text *text)
 	return !types.bad;
 }
 
-/* The text of a statement that a Parse before has made. */
+/* Takes the text of a prepared statement. */
 static bool take_prepared(const struct client *c, const char *name, struct text *text)
 {
 	const struct prepared_name *n = c->prepared && *name ? name_find(c->prepared, name, strlen(name) + 1) : NULL;

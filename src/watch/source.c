@@ -146,7 +146,7 @@ static void pass_on(const struct role_source *source, struct roles *roles)
 			leader = (int)count;
 		count++;
 	}
-	roles_note_members(roles, members, count, leader, leader >= 0 ? "" : why, view->asked_at, source->world->now);
+	roles_note_members(roles, members, count, leader, leader >= 0 ? "" : why, view->asked_at);
 }
 
 /* The databases with this source get its answer. */

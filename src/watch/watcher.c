@@ -25,7 +25,7 @@
 
 #define DOUBT_PERIOD (USEC / 20)
 #define READ_PERIOD (USEC / 10)		/* for databases with readers */
-#define SILENT_LEAST USEC		/* a connection or an answer may take this long, whatever the period is */
+#define SILENT_LEAST USEC		/* a connection or an answer may take this long, also with a shorter period */
 
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
 #define QUESTION \
