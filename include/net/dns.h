@@ -48,6 +48,8 @@ static inline const struct address *dns_answer_at(const struct dns_answer *answe
 {
 	return &answer->addresses[i < answer->reachable ? (answer->first + i) % answer->reachable : i];
 }
+/* Returns the addresses in that order, with this port. The caller frees the array. NULL: no memory. */
+struct address *dns_answer_copy(const struct dns_answer *answer, uint16_t port);
 typedef void dns_done(void *context, const struct dns_answer *answer);
 struct dns_request;
 /* Resolves a name, or parses an IP address. Requests for the same name share one query. Calls `done` once from the event loop,

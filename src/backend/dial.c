@@ -347,19 +347,12 @@ static void resolved(void *context, const struct dns_answer *answer)
 			server_end(s, REASON_DNS_FAILED, error);
 		return;
 	}
-	d->addresses = mem_try((size_t)answer->count * sizeof(*d->addresses));
+	d->addresses = dns_answer_copy(answer, (uint16_t)d->port);
 	if (!d->addresses) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	d->address_count = answer->count;
-	for (int i = 0; i < d->address_count; i++) {
-		d->addresses[i] = *dns_answer_at(answer, i);
-		if (d->addresses[i].u.any.sa_family == AF_INET6)
-			d->addresses[i].u.v6.sin6_port = htons((uint16_t)d->port);
-		else
-			d->addresses[i].u.v4.sin_port = htons((uint16_t)d->port);
-	}
 	hosts_order_addresses(s);
 	connect_to_next(s);
 }

@@ -31,7 +31,6 @@
 #include "state/server_session.h"
 #include "verify/queue.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -216,21 +215,12 @@ static void resolved(void *context, const struct dns_answer *answer)
 		give_up(call, "its name does not resolve");
 		return;
 	}
-	call->addresses = mem_try((size_t)answer->count * sizeof(*call->addresses));
+	call->addresses = dns_answer_copy(answer, call->port);
 	if (!call->addresses) {
 		give_up(call, "out of memory");
 		return;
 	}
 	call->address_count = answer->count;
-	for (int i = 0; i < answer->count; i++) {
-		struct address *a = &call->addresses[i];
-
-		*a = *dns_answer_at(answer, i);
-		if (a->u.any.sa_family == AF_INET6)
-			a->u.v6.sin6_port = htons(call->port);
-		else
-			a->u.v4.sin_port = htons(call->port);
-	}
 	connect_to_next(call, "connect failed");
 }
 

@@ -298,6 +298,20 @@ static struct dns_answer answer_of(const struct dns_result *result)
 				    .error = result->error };
 }
 
+struct address *dns_answer_copy(const struct dns_answer *answer, uint16_t port)
+{
+	struct address *addresses = mem_try((size_t)answer->count * sizeof(*addresses));
+
+	for (int i = 0; addresses && i < answer->count; i++) {
+		addresses[i] = *dns_answer_at(answer, i);
+		if (addresses[i].u.any.sa_family == AF_INET6)
+			addresses[i].u.v6.sin6_port = htons(port);
+		else
+			addresses[i].u.v4.sin_port = htons(port);
+	}
+	return addresses;
+}
+
 static void on_deferred(evutil_socket_t fd, short what, void *arg)
 {
 	struct dns *dns = arg;
