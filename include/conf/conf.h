@@ -37,6 +37,7 @@ struct conf_database {
 	int target_session_attrs;	/* enum target, or CONF_UNSET */
 	int reads;			/* enum reads */
 	const char *read_functions;	/* list of names; may be NULL */
+	int reads_on_primary;		/* enum reads_on_primary */
 	int read_your_writes;		/* or CONF_UNSET */
 	usec_t max_lag;			/* or CONF_UNSET */
 	const char *patroni;		/* list of URLs (conf/url.h); NULL: as in the settings */

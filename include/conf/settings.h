@@ -74,8 +74,10 @@ enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE, BALANCE_LEAST };
 /* The role that the servers of a client must have, in the words of libpq. */
-enum target { TARGET_ANY, TARGET_READ_WRITE, TARGET_READ_ONLY, TARGET_PRIMARY, TARGET_STANDBY, TARGET_PREFER_STANDBY };
+enum target { TARGET_ANY, TARGET_READ_WRITE, TARGET_READ_ONLY, TARGET_PRIMARY, TARGET_STANDBY, TARGET_PREFER_STANDBY,
+	TARGET_READ };		/* in no configuration: what the key reads sends to any host that is fresh enough */
 enum reads { READS_OFF, READS_TRANSACTION, READS_AUTO };
+enum reads_on_primary { PRIMARY_READS, PRIMARY_IS_SPARED };
 enum read_your_writes { READ_OF_SESSION, READ_OF_DATABASE, READ_OFF };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 enum client_gone { CLIENT_GONE_CANCEL, CLIENT_GONE_FINISH, CLIENT_GONE_CLOSE };

@@ -24,7 +24,8 @@ enum {
 	READING_SENT = 4,			/* ... was sent to the server of this link */
 	READING_NEXT = 8,			/* its next request may run on a standby */
 	READING_HERE = 16,		/* its server executes such a transaction */
-	READING_PRIMARY = 32		/* its next request has failed on a standby */
+	READING_PRIMARY = 32,		/* its next request has failed on a standby */
+	READING_STANDBY = 64		/* READING_HERE, and the server was a standby when the request was sent */
 };
 
 struct server;

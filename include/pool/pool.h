@@ -188,10 +188,11 @@ struct pool_client {
 	bool notified : 1;			/* query_wait_notify sent for this wait */
 	bool is_held : 1;			/* waits for the verdict on its last host (relay/retry.c), and no host suits it until then */
 	bool splits : 1;			/* asks for a primary, and its read-only transactions may go to standbys (setting reads) */
+	bool settles : 1;			/* waits for a standby that covers what the client has seen of the primary: see pool/choose.c */
 	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
 	uint8_t target : 4, own_target : 4;	/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
-	uint32_t read_life;			/* the standby of its last read: host->life */
-	usec_t wrote_at, read_at;		/* end of its last transaction on a primary that may have written, and on a standby; 0: none */
+	uint32_t read_life;			/* the host of its last read, host->life; 0: none, or a primary that was not chosen for reads */
+	usec_t wrote_at, read_at;		/* end of its last transaction on a primary that may have written, and of its last read; 0: none */
 	uint8_t state;				/* enum client_state */
 	uint8_t pins;				/* PIN_ bits; set by pool_client_pin, and 0 without a link */
 	usec_t since;				/* when it entered this state */

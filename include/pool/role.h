@@ -25,6 +25,7 @@ struct roles {
 	struct role_place *places;	/* in the order of the list */
 	unsigned count;
 	struct host *primary;		/* one of the places; NULL: none is known */
+	usec_t began_at;		/* when a client has asked for a role first */
 	usec_t changed_at;		/* when `primary` changed last */
 	struct host *last;		/* the last primary, a reference; NULL: none so far ... */
 	uint32_t timeline;		/* ... its timeline, 0: unknown ... */
@@ -33,6 +34,7 @@ struct roles {
 	usec_t doubt_since;		/* an event has put the primary in doubt: evidence from before does not end the doubt; 0: no doubt */
 	bool is_due;			/* new evidence: roles_decide() is due */
 	unsigned next;			/* place at which round-robin continues */
+	bool is_waited_for;		/* readers wait until a host is fresh enough */
 	bool has_readers;		/* clients read from standbys: the hosts are asked more often */
 	usec_t readers_at;		/* when a host became suitable for readers */
 	usec_t answered_at, marked_at;	/* of the last primary: its last answer, and its last mark; 0: none */
@@ -106,7 +108,7 @@ usec_t roles_fresh_for(const struct pools *pools);
 void pool_client_note_end(struct pool_client *client, usec_t now);
 /* Returns the pool of the same database and user at the host that suits the client now, creates it if needed, or the pool in which clients wait for such
    a host. NULL: no memory. */
-struct pool *pool_for_client(const struct pool_client *client, usec_t now);
+struct pool *pool_for_client(struct pool_client *client, usec_t now);
 /* Moves the client to the pool that suits it now. False: no memory. */
 bool pool_client_route(struct pool_client *client, usec_t now);
 /* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */

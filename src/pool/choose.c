@@ -1,12 +1,16 @@
 /*
  * The choice of a host for a client with a role (pool/role.h).
  *
- * A client stays with the host that it has, and with the standby that it had, as long as they suit. Otherwise the client gets the better of two random
- * hosts by use and weight, or as load_balance_hosts says. Use is the number of clients with a server or in the queue, of the same database and user.
+ * A client stays with the host that it has, and a reader with the host that it has read from, as long as they suit. Otherwise the client gets the
+ * better of two random hosts by use and weight, or as load_balance_hosts says. Use is the number of clients with a server or in the queue, of the same
+ * database and user.
  *
  * A host that becomes suitable, for example after a restart with cold caches, gets a tenth of its share of these choices in the first second, two tenths
  * in the second, and so on. Clients of other hosts are not moved at once; for a minute, one in SETTLE_ONE_IN of their transactions chooses again.
  * Server connections stay where they are, and leave by server_idle_timeout.
+ *
+ * A reader that has read from the primary needs a standby that covers this read, so a reader without pauses would stay at the primary. If it is there
+ * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most.
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool.
  */
@@ -17,6 +21,8 @@
 #define SLOW_START 10			/* seconds */
 #define SETTLE (60 * USEC)
 #define SETTLE_ONE_IN 16
+#define SETTLE_WAIT (USEC / 4)
+#define LAG_LITTLE (USEC / 10)
 
 /* How busy the pool at the host is. */
 static int use_of(const struct pool *home, const struct host *host)
@@ -42,29 +48,46 @@ static unsigned draw(struct pools *pools, unsigned below)
 	return (unsigned)(pools->random % below);
 }
 
-/* Whether the host suits the client by its role, and a standby also by its freshness. A primary that is only the last resort does not. */
-static bool place_suits(const struct roles *roles, const struct role_place *place, const struct pool_client *client)
+/* Which hosts of the right role come into question for a client. */
+enum choice {
+	CHOICE_FRESH,			/* the primary, and standbys that are fresh enough for the client */
+	CHOICE_FRESH_STANDBY,		/* only these standbys */
+	CHOICE_SOON			/* standbys with little lag as well */
+};
+
+static bool place_suits(const struct roles *roles, const struct role_place *place, const struct pool_client *client, enum choice choice)
 {
-	return (place->suits >> client->target & 1) && (place->host == roles->primary || place->covers >= pool_client_needs(client, place->host));
+	if (!(place->suits >> client->target & 1))
+		return false;
+	if (place->host == roles->primary)
+		return choice != CHOICE_FRESH_STANDBY;
+	return (choice == CHOICE_SOON && place->covers > 0 && place->host->lag <= LAG_LITTLE) || place->covers >= pool_client_needs(client, place->host);
 }
 
+static bool is_reader(const struct pool_client *client) { return client->target == TARGET_READ || client->target == TARGET_PREFER_STANDBY; }
+
+/* Whether the client stays with the host that it has. The last transaction of a client may have been a write on the primary, which is no choice for reads. */
 static bool suits(const struct pool *pool, const struct pool_client *client)
 {
-	return (pool->suits >> client->target & 1) && (pool->covers == INT64_MAX || pool->covers >= pool_client_needs(client, pool->host));
+	if (!(pool->suits >> client->target & 1))
+		return false;
+	if (pool->covers == INT64_MAX)
+		return client->target != TARGET_READ || client->read_life == pool->host->life;
+	return pool->covers >= pool_client_needs(client, pool->host);
 }
 
 /* Returns the place after `skip` places that suit the client, or NULL. */
-static struct role_place *nth_suitable(const struct roles *roles, const struct pool_client *client, unsigned skip)
+static struct role_place *nth_suitable(const struct roles *roles, const struct pool_client *client, enum choice choice, unsigned skip)
 {
 	for (unsigned i = 0; i < roles->count; i++) {
-		if (place_suits(roles, &roles->places[i], client) && skip-- == 0)
+		if (place_suits(roles, &roles->places[i], client, choice) && skip-- == 0)
 			return &roles->places[i];
 	}
 	return NULL;
 }
 
 /* Returns the number of the place for a client, below `count`, which is the number of places that suit it, and at least 2. */
-static unsigned draw_place(struct roles *roles, const struct pool_client *client, unsigned count)
+static unsigned draw_place(struct roles *roles, const struct pool_client *client, enum choice choice, unsigned count)
 {
 	struct pool *home = client->pool->home;
 	unsigned best, other;
@@ -76,64 +99,105 @@ static unsigned draw_place(struct roles *roles, const struct pool_client *client
 		return 0;
 	case BALANCE_LEAST:
 		best = 0;
-		for (unsigned i = 1; i < count; i++)
-			best = is_better(home, nth_suitable(roles, client, i), nth_suitable(roles, client, best)) ? i : best;
+		for (unsigned i = 1; i < count; i++) {
+			if (is_better(home, nth_suitable(roles, client, choice, i), nth_suitable(roles, client, choice, best)))
+				best = i;
+		}
 		return best;
 	default:
 		best = draw(home->pools, count);
 		other = (best + 1 + draw(home->pools, count - 1)) % count;
-		return is_better(home, nth_suitable(roles, client, other), nth_suitable(roles, client, best)) ? other : best;
+		return is_better(home, nth_suitable(roles, client, choice, other), nth_suitable(roles, client, choice, best)) ? other : best;
 	}
 }
 
-/* Returns the host for the client, or NULL. */
-static struct host *choose(const struct pool_client *client, usec_t now)
+/* Returns the place for the client, or NULL. */
+static struct role_place *choose(struct roles *roles, const struct pool_client *client, enum choice choice, usec_t now)
 {
 	struct pools *pools = client->pool->pools;
-	struct roles *roles = client->pool->database->roles;
 	struct role_place *place;
 	unsigned count = 0, nth = 0;
 
-	while ((place = nth_suitable(roles, client, count)) != NULL) {
-		/* it has read from this standby */
-		if (place->host->life == client->read_life && place->host != roles->primary && client->pool->host != place->host)
-			return place->host;
+	while ((place = nth_suitable(roles, client, choice, count)) != NULL) {
+		/* the host of its last read */
+		if (place->host->life == client->read_life && client->pool->host != place->host && (is_reader(client) || place->host != roles->primary))
+			return place;
 		count++;
 	}
 	if (count == 0)
-		return client->target == TARGET_PREFER_STANDBY ? roles->primary : NULL;
+		return NULL;
 	if (count > 1)
-		nth = draw_place(roles, client, count);
-	place = nth_suitable(roles, client, nth);
+		nth = draw_place(roles, client, choice, count);
+	place = nth_suitable(roles, client, choice, nth);
 	/* the first choice of many clients falls on a host with little use, which has just come back */
 	if (count > 1 && roles->database->conf->load_balance_hosts != BALANCE_DISABLE && draw(pools, SLOW_START) > (now - place->back_at) / USEC)
-		place = nth_suitable(roles, client, (nth + 1) % count);
-	return place->host;
+		place = nth_suitable(roles, client, choice, (nth + 1) % count);
+	return place;
 }
 
-/* A standby has come back not long ago: one of many transactions of the clients of other standbys chooses again. */
+/* Whether the client, whose host suits, chooses again for this transaction. */
 static bool is_to_settle(const struct pool *pool, const struct pool_client *client, usec_t now)
 {
 	const struct roles *roles = pool->database->roles;
+	bool is_standby = pool->covers < INT64_MAX;
 
-	return roles && pool->host && pool->covers < INT64_MAX && now - roles->readers_at < SETTLE && client->state == CLIENT_IDLE &&
-	       draw(pool->pools, SETTLE_ONE_IN) == 0;
+	if (!roles || !pool->host || pool->host == pool->pools->nowhere || !(is_standby || is_reader(client)) || client->state != CLIENT_IDLE)
+		return false;
+	/* the primary was no choice */
+	if (!is_standby && (client->target == TARGET_PREFER_STANDBY || client->read_life != pool->host->life))
+		return draw(pool->pools, SETTLE_ONE_IN) == 0;
+	return now - roles->readers_at < SETTLE && draw(pool->pools, SETTLE_ONE_IN) == 0;
 }
 
-struct pool *pool_for_client(const struct pool_client *client, usec_t now)
+/* Returns the host for the client, or NULL. */
+static struct host *choose_host(struct pool_client *client, bool settles, usec_t now)
+{
+	struct roles *roles = client->pool->database->roles;
+	enum choice choice = settles && client->pool->host == roles->primary ? CHOICE_SOON : CHOICE_FRESH;
+	struct role_place *place = NULL;
+
+	if (client->settles) {
+		place = choose(roles, client, CHOICE_FRESH_STANDBY, now);
+		if (!place && roles->primary && now - client->since < SETTLE_WAIT)
+			return NULL;
+		client->settles = false;
+	}
+	if (!place)
+		place = choose(roles, client, choice, now);
+	if (!place)
+		return is_reader(client) ? roles->primary : NULL;
+	if (!place_suits(roles, place, client, CHOICE_FRESH)) {
+		client->settles = true;
+		return NULL;
+	}
+	/* the only host that is fresh enough is no choice */
+	if (client->target == TARGET_READ && place->host == roles->primary && nth_suitable(roles, client, choice, 1))
+		client->read_life = place->host->life;
+	return place->host;
+}
+
+struct pool *pool_for_client(struct pool_client *client, usec_t now)
 {
 	struct pool *pool = client->pool, *found = NULL;
+	struct roles *roles = pool->database->roles;
 	struct host *host;
+	bool settles;
 
-	if (client->listens || (suits(pool, client) && !client->is_held && !is_to_settle(pool, client, now)))
+	if (client->listens)
+		return pool;
+	client->settles &= client->state == CLIENT_WAITING;
+	settles = is_to_settle(pool, client, now);
+	if (suits(pool, client) && !client->is_held && !settles)
 		return pool;
 	if (client->target == TARGET_ANY)
 		return pool->home;
-	host = pool->database->roles && !client->is_held ? choose(client, now) : NULL;
+	host = roles && !client->is_held ? choose_host(client, settles, now) : NULL;
 	if (host == pool->host && host)
 		return pool;
 	if (host)
 		found = pool_at_host(pool, host, now);
+	else if (roles && is_reader(client))
+		roles->is_waited_for = true;
 	return found ? found : pool_at_host(pool, pool->pools->nowhere, now);
 }
 

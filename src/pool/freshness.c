@@ -27,6 +27,8 @@
 #define PAGE_HEADER 24			/* bytes at the beginning of a page, and ... */
 #define SEGMENT_HEADER 40		/* ... of a segment */
 
+#define SETTLED USEC			/* after the loss of a primary */
+
 /* ---- marks ---- */
 
 /* A record that ends with a page is replayed up to the page, and the next record is inserted after the header of the page. */
@@ -192,7 +194,12 @@ void pool_client_note_end(struct pool_client *client, usec_t now)
 	if (pool->host->evidence.claim == CLAIM_STANDBY) {
 		client->read_at = now;
 		client->read_life = pool->host->life;
-	} else if (client->target != TARGET_PREFER_STANDBY) {
+	} else if (client->target == TARGET_PREFER_STANDBY || client->target == TARGET_READ) {
+		client->read_at = now;
+		/* pool_client_route() has chosen it, or only the primary was fresh enough */
+		if (client->read_life != pool->host->life)
+			client->read_life = 0;
+	} else {
 		client->wrote_at = now;
 		if (roles)
 			roles->written->at = now;
@@ -219,10 +226,10 @@ usec_t pool_client_needs(const struct pool_client *client, const struct host *st
 		return 0;
 	if (level == READ_OF_DATABASE && roles && roles->written->at > wrote)
 		wrote = roles->written->at;
-	/* without a primary, nothing was acknowledged after its last answer */
-	if (roles && !roles->primary && read >= roles->marked_at)
+	/* without a primary, a standby has replayed within this time whatever it has received */
+	if (roles && !roles->primary && standby->evidence.at - roles->changed_at > SETTLED && read >= roles->marked_at)
 		read = roles->marked_at > 0 ? roles->marked_at - 1 : 0;
-	/* another standby must not show older data than the standby of the last read */
+	/* another standby must not show older data than the host of the last read did */
 	if (read > wrote && standby->life != client->read_life)
 		wrote = read;
 	return wrote > 0 ? wrote + 1 : 0;

@@ -33,6 +33,7 @@
 #define AWAY_LONG (60 * USEC)
 #define FRESH_LEAST (USEC / 2)		/* a turn may take long */
 #define PERIOD_LEAST (USEC / 10)
+#define STARTING (5 * USEC)		/* until all hosts have been asked */
 #define SUITS(target) (1u << (target))
 
 /* ---- the list of a database ---- */
@@ -146,7 +147,7 @@ bool roles_begin(struct database *database, usec_t now)
 	if (!database->roles)
 		return false;
 	database->roles->database = database;
-	database->roles->changed_at = database->roles->doubt_since = now;
+	database->roles->changed_at = database->roles->doubt_since = database->roles->began_at = now;
 	text_copy(database->roles->why, HOST_WHY, "no host has been asked yet");
 	set_plain(database);
 	if (roles_renew(database, now))
@@ -489,7 +490,9 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 	if (is_standby)
 		suits |= SUITS(TARGET_STANDBY) | SUITS(TARGET_READ_ONLY);
 	if (is_standby || (is_primary && !has_standby))
-		suits |= SUITS(TARGET_PREFER_STANDBY);
+		suits |= SUITS(TARGET_PREFER_STANDBY) | SUITS(TARGET_READ);
+	if (is_primary && roles->database->conf->reads_on_primary == PRIMARY_READS)
+		suits |= SUITS(TARGET_READ);
 	return (uint8_t)suits;
 }
 
@@ -581,8 +584,11 @@ static bool set_suits(struct roles *roles, usec_t now)
 		struct role_place *place = &roles->places[i];
 		uint8_t suits = suits_of(roles, place);
 
-		if (suits & ~place->suits & SUITS(TARGET_PREFER_STANDBY))
-			place->back_at = roles->readers_at = now;
+		if (suits & ~place->suits & SUITS(TARGET_READ)) {
+			roles->readers_at = now;
+			/* at first the roles of all hosts are unknown */
+			place->back_at = now - roles->began_at < STARTING ? 0 : now;
+		}
 		has_changed |= suits != place->suits;
 		place->suits = suits;
 	}
@@ -607,8 +613,9 @@ void roles_decide(struct roles *roles, usec_t now)
 {
 	struct host *was = roles->primary, *last = roles->last, *primary;
 	uint32_t timeline = roles->timeline;
+	bool is_waited_for = roles->is_waited_for;
 
-	roles->is_due = false;
+	roles->is_due = roles->is_waited_for = false;
 	set_fresh(roles, now);
 	leave_other_clusters(roles);
 	primary = roles->primary = find_primary(roles, now);
@@ -634,7 +641,7 @@ void roles_decide(struct roles *roles, usec_t now)
 		log_change(roles);
 	}
 	judge_held(roles->database);
-	if (set_suits(roles, now) || primary != was)
+	if (set_suits(roles, now) || primary != was || is_waited_for)
 		move_waiting(roles->database, now);
 }
 
@@ -677,7 +684,7 @@ void roles_tick(struct pools *pools, usec_t now)
 			is_due |= host->is_fresh && now - host->evidence.at > roles_fresh_for(pools);
 		}
 		is_due |= roles->has_source && roles->primary && now - roles->source_at > roles_fresh_for(pools);
-		if (is_due || roles->is_due || !roles->primary)
+		if (is_due || roles->is_due || roles->is_waited_for || !roles->primary)
 			roles_decide(roles, now);
 	}
 }

@@ -6,8 +6,8 @@
  *
  *	unknown		pg/read_text.h recognises the text: the server of the primary that the statement goes to is asked about the catalogue
  *			first, and executes the statement itself this time. Meanwhile other clients with this text use the primary
- *	suits		the client asks for a standby (TARGET_PREFER_STANDBY) until the answer is complete: a standby that is fresh
- *			enough for this client, or the primary if there is none
+ *	suits		the client asks for a standby (TARGET_READ) until the answer is complete: a host that is fresh enough for
+ *			this client
  *	others		the primary
  *
  * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long. After an error until then, or if the connection is
@@ -159,7 +159,7 @@ static void aim(struct client *c, const struct text *text, size_t n)
 	switch (read_verdict_on(database, r->key, c->peer.world->now)) {
 	case STANDBY_SUITS:
 		r->step = AUTO_AWAY;
-		c->pooled.target = TARGET_PREFER_STANDBY;
+		c->pooled.target = TARGET_READ;
 		break;
 	case STANDBY_UNKNOWN:
 		if (make_question(c, text)) {

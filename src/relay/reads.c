@@ -2,8 +2,8 @@
  * Read-only transactions on standbys (setting reads = transaction).
  *
  * The client has said that it only reads: by BEGIN or START TRANSACTION READ ONLY, or because default_transaction_read_only is on in its session. The
- * first request of such a transaction decides where the transaction runs: on a standby that is fresh enough for the client, if all of its texts are
- * statements for standbys (pg/read_transaction.h), otherwise on the primary. The primary is also the last resort (TARGET_PREFER_STANDBY).
+ * first request of such a transaction decides where the transaction runs: on a host that is fresh enough for the client (TARGET_READ), if all of its texts
+ * are statements for standbys (pg/read_transaction.h), otherwise on the primary.
  *
  * A BEGIN without other messages is answered at once and held back until the first request, so that both go to the same server. Its answer there is dropped. A
  * transaction that ends before its first request needs no server. If the first request fails on a standby, for whatever reason, while the client has no
@@ -159,7 +159,7 @@ static void decide(struct client *c, bool is_read)
 	c->reads &= (uint8_t)~(READING_NEXT | READING_PRIMARY | READING_SENT);
 	if (is_read)
 		c->reads |= READING_NEXT;
-	c->pooled.target = is_read ? TARGET_PREFER_STANDBY : TARGET_PRIMARY;
+	c->pooled.target = is_read ? TARGET_READ : TARGET_PRIMARY;
 }
 
 enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *used)
@@ -231,8 +231,11 @@ enum verdict reads_before(struct client *c, struct server *s, const struct pg_fr
 		c->pooled.target = TARGET_PRIMARY;
 	if (c->reads & READING_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
 		return VERDICT_WAIT;
-	if (c->reads & READING_NEXT)
-		c->reads = (uint8_t)((c->reads & ~READING_NEXT) | READING_HERE);
+	if (c->reads & READING_NEXT) {
+		c->reads = (uint8_t)((c->reads & ~(READING_NEXT | READING_STANDBY)) | READING_HERE);
+		if (s->pooled.host && s->pooled.host->evidence.claim == CLAIM_STANDBY)
+			c->reads |= READING_STANDBY;
+	}
 	if (!(c->reads & READING_BEGIN))
 		return VERDICT_PASS;
 	g->to = &s->peer.stream;

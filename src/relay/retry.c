@@ -376,10 +376,10 @@ static bool is_of_recovery(const struct pg_error *e)
 	return strcmp(e->sqlstate, "25006") == 0 || (strcmp(e->sqlstate, "0A000") == 0 && (strstr(e->message, "recovery") || strstr(e->message, "standby")));
 }
 
-/* The client has asked for a primary. */
+/* The client has asked for a primary, or a primary may serve the read. */
 static bool wants_primary(const struct client *c)
 {
-	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE || c->retry->step == AUTO_AWAY;
+	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE || c->pooled.target == TARGET_READ;
 }
 
 /* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_nothing_sent`: it is not the answer to a request. */
@@ -390,7 +390,7 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	struct client *c = client_of(s->pooled.link);
 	struct pg_error e;
 
-	if (c->reads & READING_HERE)
+	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
 		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
 	if (pg_error_read(f->body, f->size, &e) != PG_OK)
 		return RETRY_PASS;
@@ -449,7 +449,7 @@ bool retry_lost(struct server *s)
 	notice_link(r, s);
 	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
 		return false;
-	if (c->reads & READING_HERE)
+	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
 		return ask_primary(s);
 	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
 }

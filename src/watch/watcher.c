@@ -24,7 +24,8 @@
 #include <string.h>
 
 #define DOUBT_PERIOD (USEC / 20)
-#define READ_PERIOD (USEC / 10)		/* for databases with readers */
+#define READ_PERIOD (USEC / 10)		/* for databases with readers ... */
+#define WAIT_PERIOD (USEC / 50)		/* ... and if they wait for a standby that is fresh enough */
 #define SILENT_LEAST USEC		/* a connection or an answer may take this long, also with a shorter period */
 
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
@@ -294,16 +295,22 @@ static void watcher_free(struct host *host)
 	mem_free(watcher);
 }
 
-/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt. Sets *is_read: a database with readers lists it. */
-static usec_t doubted_since(const struct host *host, bool *is_read)
+/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt. *readers_period: how often the host is asked for the
+   readers of these databases. */
+static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 {
 	usec_t since = 0;
+
+	*readers_period = INT64_MAX;
 
 	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
 		for (unsigned i = 0; d->roles && i < d->roles->count; i++) {
 			if (d->roles->places[i].host != host)
 				continue;
-			*is_read |= d->roles->has_readers;
+			if (d->roles->has_readers && *readers_period > READ_PERIOD)
+				*readers_period = READ_PERIOD;
+			if (d->roles->is_waited_for && d->roles->primary)
+				*readers_period = WAIT_PERIOD;
 			if (d->roles->doubt_since > since)
 				since = d->roles->doubt_since;
 		}
@@ -314,8 +321,7 @@ static usec_t doubted_since(const struct host *host, bool *is_read)
 /* Does what is due for the host. Returns after which time the host must be visited again; the tick is soon enough for USEC. */
 static usec_t visit(struct world *w, struct host *host)
 {
-	bool is_read = false;
-	usec_t doubt = doubted_since(host, &is_read), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
+	usec_t readers, doubt = doubted_since(host, &readers), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
 	struct watcher *watcher = host->watcher;
 	struct server *s;
 
@@ -344,9 +350,11 @@ static usec_t visit(struct world *w, struct host *host)
 	if (doubt > 0 && period > DOUBT_PERIOD)
 		period = DOUBT_PERIOD;
 	/* the timer is not exact */
-	if (is_read && period > READ_PERIOD)
-		period = READ_PERIOD - READ_PERIOD / 10;
-	again = doubt > 0 ? DOUBT_PERIOD / 2 : is_read ? READ_PERIOD : USEC;
+	if (period > readers)
+		period = readers - readers / 10;
+	again = doubt > 0 ? DOUBT_PERIOD / 2 : USEC;
+	if (again > readers)
+		again = readers;
 	if (w->now - watcher->tried_at < period && !(doubt > watcher->tried_at))
 		return again;
 	if (!watcher->server)

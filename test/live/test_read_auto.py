@@ -63,7 +63,7 @@ def make_nodes(scene):
 
 
 def weir_of(scene, nodes, **more):
-    weir = scene.weir({"p0": nodes.target("p0", target_session_attrs="primary", reads="auto", **more)}, pool_mode="transaction", server_login_retry=0)
+    weir = scene.weir({"p0": nodes.target("p0", target_session_attrs="primary", reads="auto", reads_on_primary="off", **more)}, pool_mode="transaction", server_login_retry=0)
     weir.client().close()       # hosts are asked for clients
     until(lambda: sorted(row["role"] for row in weir.show("HOSTS")) == ["primary", "standby", "standby"])
     return weir

@@ -84,7 +84,7 @@ def read(client, sql):
 def test_client_reads_its_write(scene, nodes, level, seen):
     """No standby replays it; off shows that the others would be stale."""
     named(nodes)
-    weir = weir_of(scene, nodes, reads="transaction", read_your_writes=level)
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off", read_your_writes=level)
     client = weir.client()
     until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
     for standby in nodes.standbys:
@@ -103,7 +103,7 @@ def test_client_reads_its_write(scene, nodes, level, seen):
 def test_no_read_is_stale_while_standbys_lag(scene, nodes):
     """Each read on whatever host sees the last write, and reads return to standbys."""
     named(nodes)
-    weir = weir_of(scene, nodes, reads="transaction")
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off")
     client = weir.client()
     places = set()
     for number in range(1, 151):
@@ -124,7 +124,7 @@ def test_no_read_is_stale_while_standbys_lag(scene, nodes):
 def test_archive_switch_on_an_idle_primary(scene, nodes):
     """A standby never reaches the position that the primary reports then."""
     named(nodes)
-    weir = weir_of(scene, nodes, reads="transaction")
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off")
     client = weir.client()
     client.query(ADD)
     nodes.primary.execute("SELECT pg_switch_wal()")
@@ -136,7 +136,7 @@ def test_role_that_only_reads(scene, nodes):
     named(nodes)
     nodes.primary.execute("ALTER ROLE app SET default_transaction_read_only = on")
     nodes.wait_replayed()
-    weir = weir_of(scene, nodes, reads="transaction")
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off")
     client = weir.client()
     until(lambda: client.query(NODE).value in ("n2", "n3"), "autocommit reads on a standby")
     assert client.query(ADD).errors[0]["C"] == "25006"
@@ -151,7 +151,7 @@ def test_what_a_standby_cannot_do(scene, nodes):
     nodes.primary.execute("CREATE UNLOGGED TABLE u (i int); INSERT INTO u VALUES (7); GRANT ALL ON u TO PUBLIC; CREATE FUNCTION w() RETURNS int AS "
                           "'SELECT count(*)::int FROM u' LANGUAGE sql", database="p0")
     nodes.wait_replayed()
-    weir = weir_of(scene, nodes, reads="transaction")
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off")
     client = weir.client()
     assert read(client, "SELECT i FROM u") == "7"
     assert read(client, "SELECT w()") == "1"

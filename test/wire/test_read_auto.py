@@ -17,7 +17,7 @@ def make_hosts(scene):
 
 
 def weir_of(scene, hosts, reads="auto", **settings):
-    return scene.weir({"p0": target(hosts, target_session_attrs="primary", reads=reads)}, log_disconnections=1, default_pool_size=1,
+    return scene.weir({"p0": target(hosts, target_session_attrs="primary", reads=reads, reads_on_primary="off")}, log_disconnections=1, default_pool_size=1,
                       host_check_user=WATCHER, server_login_retry=0, pool_mode="transaction", **settings)
 
 

@@ -20,7 +20,7 @@ class Stage:
     def __init__(self, scene, more=None, **settings):
         self.primary, self.standby = hosts = pair(scene)
         settings = {"server_login_retry": 0, "host_check_user": WATCHER, "pool_mode": "transaction", **settings}
-        self.weir = scene.weir({"p0": target(hosts, reads="transaction", **(more or {}))}, **settings)
+        self.weir = scene.weir({"p0": target(hosts, **{"reads": "transaction", "reads_on_primary": "off", **(more or {})})}, **settings)
 
     def client(self, **parameters):
         """pgweir knows both hosts."""
@@ -330,6 +330,61 @@ def test_session_that_only_reads(scene):
     server.expect_query("SELECT pg_is_in_recovery()")
     server.answer("f")
     assert client.result().value == "f"
+
+
+# --- the primary's share of reads
+
+FIRST = {"reads_on_primary": "on", "load_balance_hosts": "disable"}      # the first suitable host of the list: the primary
+
+
+def read_on_primary(stage):
+    client = stage.begin()
+    client.send(m.query(READ))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(READ)
+    return client, server
+
+
+def test_primary_has_a_share(scene):
+    stage = Stage(scene, FIRST)
+    client, server = read_on_primary(stage)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+    committed(client, server)
+    client.send(m.query("INSERT INTO t VALUES (1)"))
+    server.expect_query("INSERT INTO t VALUES (1)")
+    server.complete("INSERT 0 1")
+    assert client.result().tags == ["INSERT 0 1"]
+
+
+def test_primary_shuts_down_before_the_first_answer(scene):
+    """The standby executes the transaction from its beginning."""
+    stage = Stage(scene, FIRST)
+    client, server = read_on_primary(stage)
+    stage.primary.goes()
+    server.send(m.command_complete("BEGIN"), m.ready("T"), TERMINATED)
+    server.close()
+    server = read_here_again(client, stage.standby)
+    committed(client, server)
+
+
+def read_here_again(client, host):
+    server = host.accept()
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    result = client.result()
+    assert (result.value, result.status, result.errors) == ("1", "T", [])
+    return server
+
+
+def test_primary_is_lost_before_the_first_answer(scene):
+    """What a primary may have executed is not sent again: a function may have acted elsewhere."""
+    stage = Stage(scene, FIRST)
+    client, server = read_on_primary(stage)
+    server.close()
+    assert [m.read_error(got.body)["C"] for got in client.drain()] == ["57P01"]
 
 
 @pytest.mark.parametrize("setting", ["idle_transaction_timeout", "transaction_timeout"])

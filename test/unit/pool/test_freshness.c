@@ -56,10 +56,14 @@ static void end_at(struct fake_client *client, enum target target, const char *k
 	client->pooled.target = was;
 }
 
+/* The next 179 random numbers are no multiples of SETTLE_ONE_IN. */
+static void do_not_settle(void) { fake.pools->random = 69609; }
+
 /* Second 1000: h1 is the primary, and h2 and h3 have replayed everything. */
 static void start(const char *ini)
 {
 	fake_start(ini);
+	do_not_settle();
 	CHECK(database_get(fake.pools, "shop", true, fake.now));
 	CHECK(roles_begin(database_find(fake.pools, "shop"), fake.now));
 	answer("h1:5432", CLAIM_PRIMARY, 1, 1000);
@@ -259,9 +263,11 @@ TEST(clients_read_their_writes)
 	CHECK_TEXT(route(client), "h1:5432");
 	turn(1100);
 	CHECK_TEXT(route(client), "h2:5432");
-	/* what a reader had to ask the primary was no write */
+	/* a read on the primary counts as well: a standby must not show older data */
 	fake_pass(0.01);
 	end_at(client, TARGET_PREFER_STANDBY, "h1:5432");
+	CHECK_TEXT(route(client), "h1:5432");
+	turn(1100);
 	CHECK_TEXT(route(client), "h2:5432");
 	/* a client that has to read from standbys waits */
 	client = reader("shop", TARGET_STANDBY);
@@ -316,10 +322,122 @@ TEST(without_a_primary_reads_go_on)
 	host_note_failure(host("h1:5432"), "connect failed", fake.now);
 	host_note_failure(host("h3:5432"), "connect failed", fake.now);
 	roles_decide_due(fake.pools, fake.now);
-	CHECK_TEXT(route(client), "h2:5432");
+	/* h2 may have received more than it has replayed */
+	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->nowhere);
+	fake_want(client);
+	fake_pass(1.1);
+	answer("h2:5432", CLAIM_STANDBY, 1, 1000);
+	CHECK_TEXT(client->pooled.pool->host->key, "h2:5432");
 	/* but a write that no standby is known to have stays visible */
 	client->pooled.wrote_at = fake.now - 1;
 	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->nowhere);
+	fake_end();
+}
+
+/* How many of 3000 clients read from each host. */
+static void count_readers(int counts[3])
+{
+	memset(counts, 0, 3 * sizeof(*counts));
+	for (int i = 0; i < 3000; i++) {
+		struct fake_client *client = reader("shop", TARGET_READ);
+
+		counts[route(client)[1] - '1']++;
+		fake_leave(client);
+	}
+}
+
+TEST(the_primary_has_a_share_of_reads)
+{
+	struct fake_client *client;
+	int counts[3];
+
+	start("[databases]\nshop = " HOSTS " reads=transaction\n");
+	/* no host has come back lately */
+	for (int i = 0; i < 700; i++)
+		turn(1000);
+	count_readers(counts);
+	for (int i = 0; i < 3; i++)
+		CHECK(counts[i] > 900 && counts[i] < 1100);
+	/* a reader stays with the primary if it was a choice ... */
+	do
+		client = reader("shop", TARGET_READ);
+	while (strcmp(route(client), "h1:5432") != 0);
+	do_not_settle();
+	for (int i = 0; i < 100; i++) {
+		end_at(client, TARGET_READ, "h1:5432");
+		turn(1000);
+		CHECK_TEXT(route(client), "h1:5432");
+	}
+	/* ... also after a write elsewhere in the meantime, but a write on the primary is no choice */
+	end_at(client, TARGET_PRIMARY, "h1:5432");
+	turn(1000);
+	CHECK_TEXT(route(client), "h1:5432");
+	do_not_settle();
+	do {
+		client = reader("shop", TARGET_READ);
+		end_at(client, TARGET_PRIMARY, "h1:5432");
+		CHECK_TEXT(route(client), "h1:5432");
+		end_at(client, TARGET_READ, "h1:5432");
+		turn(1000);
+	} while (strcmp(route(client), "h1:5432") == 0);
+	fake_reload("[databases]\nshop = " HOSTS " reads=transaction reads_on_primary=off\n");
+	count_readers(counts);
+	CHECK_INT(counts[0], 0);
+	/* the last resort */
+	host_note_failure(host("h2:5432"), "connect failed", fake.now);
+	host_note_failure(host("h3:5432"), "connect failed", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	CHECK_TEXT(route(reader("shop", TARGET_READ)), "h1:5432");
+	fake_end();
+}
+
+/* A reader that writes, and then reads without pauses until it waits for a standby. Returns the client. */
+static struct fake_client *settle(int *reads)
+{
+	struct fake_client *client = reader("shop", TARGET_READ);
+
+	end_at(client, TARGET_PRIMARY, "h1:5432");
+	for (*reads = 0; strcmp(route(client), "h1:5432") == 0 && *reads < 1000; ++*reads)
+		end_at(client, TARGET_READ, "h1:5432");
+	CHECK(client->pooled.settles);
+	pool_client_move(&client->pooled, pool_at_host(client->pooled.pool, fake.pools->nowhere, fake.now), fake.now);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING, fake.now);
+	return client;
+}
+
+/* A client without pauses, whose last write only the primary has: some of its reads wait for a standby. */
+TEST(a_busy_reader_returns_to_a_standby)
+{
+	struct fake_client *client;
+	int reads;
+
+	start("[databases]\nshop = " HOSTS " reads=transaction reads_on_primary=off\n");
+	client = settle(&reads);
+	CHECK(reads > 0 && reads < 1000);
+	CHECK(roles()->is_waited_for);
+	turn(1100);
+	CHECK_TEXT(client->pooled.pool->host->key, "h2:5432");
+	/* not for long */
+	client = settle(&reads);
+	fake_pass(0.2);
+	roles_tick(fake.pools, fake.now);
+	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	fake_pass(0.1);
+	roles_tick(fake.pools, fake.now);
+	CHECK_TEXT(client->pooled.pool->host->key, "h1:5432");
+	/* a standby that lags is not worth a wait */
+	turn(1100);
+	answer("h1:5432", CLAIM_PRIMARY, 1, 1200);
+	fake_pass(0.3);
+	answer("h1:5432", CLAIM_PRIMARY, 1, 1300);
+	answer("h2:5432", CLAIM_STANDBY, 1, 1100);
+	answer("h3:5432", CLAIM_STANDBY, 1, 1000);
+	client = reader("shop", TARGET_READ);
+	end_at(client, TARGET_PRIMARY, "h1:5432");
+	for (int i = 0; i < 200; i++) {
+		CHECK_TEXT(route(client), "h1:5432");
+		end_at(client, TARGET_READ, "h1:5432");
+	}
 	fake_end();
 }
 
