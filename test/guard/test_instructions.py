@@ -12,8 +12,12 @@ import re
 import pytest
 
 from support import messages as m
-from support.instruments import UNDER_VALGRIND, Counted
+from support.failover import WATCHER, pair
+from support.failover import target as target_of
+from support.instruments import UNDER_VALGRIND, Counted, CountedWhenStill
+from support.mini import serve_mini
 from support.ports import free_port
+from support.until import until
 
 QUERIES = 100
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -97,6 +101,37 @@ def test_instructions_with_session_state(scene, ask, own):
 def test_instructions_of_a_prepared_statement(scene):
     got = for_each_query(scene, prepared, max_prepared_statements=100)
     assert got[0] <= 3166 and got[1] <= 4837, got
+
+
+def executed_with_roles(scene, hosts, target, texts, count):
+    """Instructions of pgweir for these queries of a client, and for its end. No watcher asks meanwhile."""
+    weir = scene.weir({"p0": target}, kind=CountedWhenStill, host_check_user=WATCHER)
+    client = weir.client()
+    if "host=127.0.0.1,127" in target:
+        asked = [host.asked for host in hosts]
+        until(lambda: all(host.asked > before + 2 for host, before in zip(hosts, asked)), "both hosts are known", UNDER_VALGRIND)
+    for text in texts:
+        assert client.query(text).errors == []
+    weir.stop_clock()
+    for _ in range(count):
+        for text in texts:
+            client.query(text)
+    client.send(m.terminate())
+    client.expect_closed()
+    weir.stop()
+    return weir.executed()["pgweir"]
+
+
+@pytest.mark.parametrize("texts, most", ((("one",), 660), (("BEGIN", "one", "COMMIT"), 1970), (("BEGIN READ ONLY", "one", "COMMIT"), 4800)))
+def test_instructions_with_reads(scene, texts, most):
+    """What reads = transaction adds to queries on the primary, and to a transaction that goes to the standby."""
+    hosts = pair(scene)
+    for host in hosts:
+        serve_mini(host.fake)
+    plain, reads = ([executed_with_roles(scene, hosts, target, texts, count) for count in (QUERIES, 2 * QUERIES)]
+                    for target in ("host=127.0.0.1 port=%d" % hosts[0].port, target_of(hosts, reads="transaction", reads_on_primary="off")))
+    added = ((reads[1] - reads[0]) - (plain[1] - plain[0])) / QUERIES
+    assert added <= most, (plain, reads, added)
 
 
 def asked(scene, pools, *targets):

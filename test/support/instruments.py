@@ -108,6 +108,24 @@ class Counted(Instrumented):
         return count
 
 
+class CountedWhenStill(Counted):
+    """The clock advances until stop_clock(), and counting begins then."""
+
+    def preload(self):
+        with open(self.path("clock-runs"), "w", encoding="ascii"):
+            pass
+        return super().preload() + ["CLOCK_RUNS=" + self.path("clock-runs")]
+
+    def instrument(self):
+        return super().instrument() + ["--vgdb-prefix=" + self.path("vgdb")]
+
+    def stop_clock(self):
+        os.remove(self.path("clock-runs"))
+        self.barrier()
+        subprocess.run(["vgdb", "--vgdb-prefix=" + self.path("vgdb"), "--pid=%d" % self.pid, "zero"],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=UNDER_VALGRIND)
+
+
 class Weighed(Instrumented):
     """A block counts with the size that malloc uses."""
 
