@@ -39,5 +39,10 @@ enum read_begin read_transaction_begin(const uint8_t *text, size_t size);
  * read-only transaction. Any error on a standby must be replaced by the answer of the primary.
  */
 bool read_transaction_suits_standby(const uint8_t *text, size_t size);
+/*
+ * A later statement of a transaction that runs on a standby has an effect there that is meant for the primary, and no error: an advisory lock, a reload,
+ * the end of a backend. The text may be the beginning of a longer one.
+ */
+bool read_transaction_affects_standby(const uint8_t *text, size_t size);
 
 #endif

@@ -33,8 +33,11 @@ static inline bool reads_decides(struct client *c, const uint8_t *at, size_t n)
    handled as any other, or *used bytes are answered; VERDICT_MORE: more must arrive; VERDICT_GONE. */
 enum verdict reads_take(struct client *client, const uint8_t *at, size_t n, size_t *used);
 /* The server of the client is ready for its next message, this frame: gathers the BEGIN that was held back. VERDICT_PASS; VERDICT_WAIT: the last request must be
-   answered first; VERDICT_NO_MEMORY. */
+   answered first; VERDICT_MORE: more of the message must arrive; VERDICT_SWALLOW: a message that fails was gathered instead; VERDICT_LATER: the client has
+   left its server; VERDICT_NO_MEMORY. */
 enum verdict reads_before(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
+/* The error of a message that was gathered instead of the client's: the client gets another error. VERDICT_SWALLOW; VERDICT_INVALID: no memory. */
+enum verdict reads_tell_refused(struct client *client);
 /* The answer to the first request of a read-only transaction failed on a standby, and was not forwarded: the primary is next. */
 void reads_failed(struct client *client);
 

@@ -223,3 +223,32 @@ bool read_transaction_suits_standby(const uint8_t *text, size_t size)
 	}
 	return true;
 }
+
+/* ---- later statements ---- */
+
+/* A function that locks, or changes, the server that executes it. */
+static bool affects_server(const char *word, size_t size)
+{
+	static const char *const names[] = { "pg_reload_conf", "pg_rotate_logfile", "pg_promote", "pg_cancel_backend", "pg_terminate_backend", "pg_stat_reset",
+		"pg_wal_replay_", "pg_backup_", "pg_create_", "pg_drop_", "pg_replication_" };
+
+	if (size < sizeof("pg_promote") - 1)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (begins_with(word, size, names[i]))
+			return true;
+	return has(word, size, "advisory");
+}
+
+bool read_transaction_affects_standby(const uint8_t *text, size_t size)
+{
+	struct sql_lexer l = lex_begin(text, size);
+	const char *word;
+
+	while ((size = lex_next_word(&l.at, l.end, &word)) > 0) {
+		/* U&"pg\005f..." */
+		if (affects_server(word, size) || (size == 1 && (*word | 0x20) == 'u' && l.end - l.at > 1 && memcmp(l.at, "&\"", 2) == 0))
+			return true;
+	}
+	return false;
+}

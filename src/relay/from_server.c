@@ -30,6 +30,7 @@
 #include "relay/duration.h"
 #include "relay/message.h"
 #include "relay/read_auto.h"
+#include "relay/reads.h"
 #include "relay/release.h"
 #include "relay/retry.h"
 #include "state/notify.h"
@@ -156,6 +157,7 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 		break;
 	case LEDGER_UNMARKED:
 	case MARK_PREPARED:
+	case MARK_REFUSED:
 	case LEDGER_MARKS:
 		break;
 	}
@@ -268,6 +270,8 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 		if (answer != VERDICT_MORE)
 			return answer == VERDICT_PASS && !c ? VERDICT_SWALLOW : answer;
 	}
+	if (mark == MARK_REFUSED && f->type == PGS_ERROR && c && !s->said_fatal)
+		return reads_tell_refused(c);
 	if (owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
 		return swallowed(s, f, mark);
 	if (!c)

@@ -410,8 +410,10 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 	s = server_of(c->pooled.link);
 	if (c->reads & (READING_BEGIN | READING_NEXT | READING_HERE)) {
 		verdict = reads_before(c, s, f, g);
+		if (verdict == VERDICT_SWALLOW)
+			count_request(c, f->type, f->body, f->here);
 		if (verdict != VERDICT_PASS)
-			return verdict == VERDICT_WAIT ? wait_for_answers(c) : no_memory(c);
+			return verdict == VERDICT_WAIT ? wait_for_answers(c) : verdict == VERDICT_NO_MEMORY ? no_memory(c) : verdict;
 	}
 	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
 		verdict = too_deep(c, s, g);

@@ -10,7 +10,9 @@
  * part of its answer, the primary gets BEGIN and the request, and the answer of the primary counts: see retry.c.
  *
  * While a transaction of the client runs by this rule (READING_HERE), the server gets one request at a time: the request after
- * the end of the transaction may be a write, which must not go to the same server.
+ * the end of the transaction may be a write, which must not go to the same server. A standby would execute some statements that are meant for the
+ * primary, such as advisory locks: pgweir replaces them by a text that fails. A Query that ends the transaction and has more statements goes to the
+ * primary, behind the BEGIN.
  *
  * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
  */
@@ -22,17 +24,20 @@
 #include "pg/read_transaction.h"
 #include "pg/sql_lex.h"
 #include "pool/host.h"
+#include "pool/role.h"
+#include "prepared/prepared.h"
 #include "prepared/statements.h"
 #include "relay/link.h"
 
 #include <string.h>
 
 #define BEGIN_MOST 512			/* bytes of a BEGIN that is held back */
+#define SEARCHED_MOST (READ_BUFFER / 2)	/* bytes of a later statement that are searched for words */
 
 /* ---- texts ---- */
 
-/* Returns the tag of COMMIT, END, ROLLBACK or ABORT as the only statement of the text, or NULL. */
-static const char *end_of_transaction(const uint8_t *text, size_t size)
+/* Returns the tag of COMMIT, END, ROLLBACK or ABORT as the only statement of the text, or, if `has_more`, as the first of several; or NULL. */
+static const char *end_of_transaction(const uint8_t *text, size_t size, bool has_more)
 {
 	struct sql_lexer l = lex_begin(text, size);
 	struct lex_token t = lex_next(&l);
@@ -43,9 +48,12 @@ static const char *end_of_transaction(const uint8_t *text, size_t size)
 	t = lex_next(&l);
 	if (lex_is(&t, "work") || lex_is(&t, "transaction"))
 		t = lex_next(&l);
+	/* ROLLBACK TO ends nothing */
+	if (t.kind != LEX_END && !lex_is_mark(&t, ';'))
+		return NULL;
 	while (lex_is_mark(&t, ';'))
 		t = lex_next(&l);
-	return t.kind != LEX_END || l.is_cut || l.is_uncertain ? NULL : commits ? "COMMIT" : "ROLLBACK";
+	return (t.kind != LEX_END) != has_more || l.is_cut || l.is_uncertain ? NULL : commits ? "COMMIT" : "ROLLBACK";
 }
 
 /* A read-only transaction begins, by the text or by the session. */
@@ -56,22 +64,45 @@ static bool begins(const struct client *c, const uint8_t *text, size_t size)
 	return kind == READ_BEGIN_ONLY || (kind == READ_BEGIN_PLAIN && c->reads & READING_SESSION);
 }
 
-/* Whether the statement that a Bind names is for standbys. `is_parsed`: the batch has parsed the unnamed statement. */
-static bool bound_suits(const struct client *c, const struct pg_frame *f, bool is_parsed)
+/* Returns the text of the statement that a Bind names, or NULL. */
+static const uint8_t *bound_text(const struct client *c, const struct pg_frame *f, size_t *size)
 {
-	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	struct pg_cursor body = pg_cursor_of(f->body, f->here);
 	const char *name = (pg_read_string(&body), pg_read_string(&body));
 	const struct prepared_client *pc = c->prepared;
 	const struct prepared_name *n;
 
-	if (body.bad || is_parsed)
-		return !body.bad;
-	if (!pc)
-		return false;
-	if (!*name)
-		return pc->has_text && read_transaction_suits_standby(bytes_front(&pc->text), bytes_size(&pc->text));
+	if (body.bad || !pc)
+		return NULL;
+	if (!*name) {
+		*size = bytes_size(&pc->text);
+		return pc->has_text ? bytes_front(&pc->text) : NULL;
+	}
 	n = name_find(pc, name, strlen(name) + 1);
-	return n && n->sent && read_transaction_suits_standby(n->sent->body, n->sent->size);
+	if (!n || !n->sent)
+		return NULL;
+	*size = n->sent->size;
+	return n->sent->body;
+}
+
+/* Returns the text of a Query, or Parse, or of the statement that a Bind names; NULL: none is known. */
+static const uint8_t *text_of(const struct client *c, const struct pg_frame *f, size_t *size)
+{
+	const uint8_t *nul;
+
+	switch (f->type) {
+	case PGC_QUERY:
+		*size = f->here;
+		return f->body;
+	case PGC_PARSE:
+		nul = f->here > 0 ? memchr(f->body, 0, f->here) : NULL;
+		*size = nul ? f->here - (size_t)(nul + 1 - f->body) : 0;
+		return nul ? nul + 1 : NULL;
+	case PGC_BIND:
+		return bound_text(c, f, size);
+	default:
+		return NULL;
+	}
 }
 
 /* Whether all statements of the batch at the front of n bytes are for standbys. The batch must be complete; its first statement may begin the
@@ -79,27 +110,27 @@ static bool bound_suits(const struct client *c, const struct pg_frame *f, bool i
 static bool batch_suits(const struct client *c, const uint8_t *at, size_t n)
 {
 	bool has_begun = c->reads & (READING_BEGIN | READING_SESSION), may_begin = !(c->reads & READING_BEGIN), has_statement = false, is_parsed = false;
-	const uint8_t *text;
 	struct pg_frame f;
 
 	for (; pg_frame_look(at, n, READ_BUFFER, &f) == PG_OK && pg_frame_is_whole(&f); at += PG_HEADER + f.size, n -= PG_HEADER + f.size) {
+		size_t size = 0;
+		const uint8_t *text = text_of(c, &f, &size);
+
 		switch (f.type) {
 		case PGC_PARSE:
-			text = f.size > 0 ? memchr(f.body, 0, f.size) : NULL;
 			if (!text)
 				return false;
-			text++;
 			is_parsed = true;
-			if (may_begin && begins(c, text, f.size - (size_t)(text - f.body)))
+			if (may_begin && begins(c, text, size))
 				has_begun = true;
-			else if (!has_begun || !read_transaction_suits_standby(text, f.size - (size_t)(text - f.body)))
+			else if (!has_begun || !read_transaction_suits_standby(text, size))
 				return false;
 			else
 				has_statement = true;
 			may_begin = false;
 			break;
 		case PGC_BIND:
-			if (!has_begun || !bound_suits(c, &f, is_parsed))
+			if (!has_begun || (!is_parsed && !(text && read_transaction_suits_standby(text, size))))
 				return false;
 			has_statement |= !is_parsed;
 			is_parsed = may_begin = false;
@@ -190,7 +221,7 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 		*used = PG_HEADER + f.size;
 		return hold_begin(c, at, *used);
 	}
-	tag = c->reads & READING_BEGIN ? end_of_transaction(f.body, f.size) : NULL;
+	tag = c->reads & READING_BEGIN ? end_of_transaction(f.body, f.size, false) : NULL;
 	if (tag) {
 		c->reads &= (uint8_t)~READING_BEGIN;
 		*used = PG_HEADER + f.size;
@@ -201,36 +232,110 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	return VERDICT_PASS;
 }
 
+/* ---- its server ---- */
+
 /* Whether the message, which follows in a transaction on the primary, may end the transaction and write. */
 static bool may_write(const struct client *c, const struct pg_frame *f)
 {
-	const uint8_t *text = f->body;
+	size_t size = 0;
+	const uint8_t *text = text_of(c, f, &size);
 
 	if (!pg_frame_is_whole(f))
 		return true;
-	switch (f->type) {
-	case PGC_PARSE:
-		text = f->size > 0 ? memchr(f->body, 0, f->size) : NULL;
-		if (!text++)
-			return true;
-		break;
-	case PGC_QUERY:
-		break;
-	case PGC_BIND:
-		return !bound_suits(c, f, false);
-	default:
-		return f->type == PGC_CALL;
+	if (!text)
+		return f->type == PGC_PARSE || f->type == PGC_BIND || f->type == PGC_CALL;
+	return !read_transaction_suits_standby(text, size) && (f->type == PGC_BIND || !end_of_transaction(text, size, false));
+}
+
+/* The client leaves its transaction on the standby. False: a part of its session may be there. */
+static bool leave(struct client *c, struct server *s)
+{
+	if (!(c->reads & READING_SENT) || s->task || s->session.doubts || c->pooled.pins || c->hears || c->names_sql || s->pooled.cancels > 0)
+		return false;
+	pool_client_note_end(&c->pooled, c->peer.world->now);
+	/* the next server gets the BEGIN again, so that it executes the text in the same state */
+	c->reads = (uint8_t)((c->reads & ~(READING_SENT | READING_HERE | READING_STANDBY)) | READING_BEGIN);
+	if (c->prepared) {
+		prepared_lose(s, c);
+		prepared_client_trim(c);
 	}
-	return !read_transaction_suits_standby(text, f->size - (size_t)(text - f->body)) && !end_of_transaction(text, f->size - (size_t)(text - f->body));
+	s->was_ended = true;
+	server_end_leaving(s, REASON_READ_FAILED, false);
+	return true;
+}
+
+/* The server gets a message that fails instead of the client's: the transaction is aborted, and the client gets the error of reads_tell_refused(). */
+static enum verdict refuse(struct server *s, uint8_t type, struct gather *g)
+{
+	static const char text[] = "\0this statement belongs on the primary\0\0";
+	bool is_query = type == PGC_QUERY || type == PGC_CALL;
+	struct bytes message = BYTES_EMPTY;
+
+	if (is_query)
+		pg_build_string(&message, PGC_QUERY, text + 1);
+	else
+		pg_build(&message, PGC_PARSE, text, sizeof(text));
+	if (message.failed)
+		return VERDICT_NO_MEMORY;
+	g->to = &s->peer.stream;
+	gather_copy(g, bytes_front(&message), bytes_size(&message));
+	bytes_free(&message);
+	s->unnamed_of = 0;
+	return ledger_sent_marked(&s->ledger, is_query ? PGC_QUERY : PGC_PARSE, 0, OWED_TO_CLIENT, MARK_REFUSED) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
+}
+
+/* Looks at a message within a transaction on a standby. VERDICT_LATER: the client has left the standby. */
+static enum verdict look_within(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+{
+	const uint8_t *text;
+	const char *tag;
+	size_t size = 0;
+
+	if (f->type != PGC_QUERY && f->type != PGC_PARSE && f->type != PGC_BIND && f->type != PGC_CALL)
+		return VERDICT_PASS;
+	if (!pg_frame_is_whole(f) && f->here < SEARCHED_MOST)
+		return VERDICT_MORE;
+	text = text_of(c, f, &size);
+	tag = f->type == PGC_QUERY ? end_of_transaction(text, size, true) : NULL;
+	if (tag && (s->status == 'T' || *tag == 'R') && leave(c, s))
+		return VERDICT_LATER;
+	/* an aborted transaction executes nothing */
+	if (s->status == 'T' && (text ? read_transaction_affects_standby(text, size) : f->type == PGC_CALL))
+		return refuse(s, f->type, g);
+	return VERDICT_PASS;
+}
+
+enum verdict reads_tell_refused(struct client *c)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool failed;
+
+	pg_build_report(&out, PGS_ERROR, "ERROR", "25001", "this statement belongs on the primary, but its read-only transaction runs on a standby",
+			"Locks, settings and statistics of a standby are not those of the primary.",
+			"Begin the transaction with this statement, or write " READ_HINT " in front of BEGIN.");
+	failed = out.failed;
+	/* a write error is found with the next write */
+	if (!failed)
+		stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	return failed ? VERDICT_INVALID : VERDICT_SWALLOW;
 }
 
 enum verdict reads_before(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
+	const struct host *host = s->pooled.host;
+	enum verdict verdict;
+
 	/* then the end of the transaction counts as a write: pool_client_note_end() */
-	if (c->reads & READING_HERE && s->pooled.host && s->pooled.host->evidence.claim != CLAIM_STANDBY && may_write(c, f))
+	if (c->reads & READING_HERE && host && host->evidence.claim != CLAIM_STANDBY && may_write(c, f))
 		c->pooled.target = TARGET_PRIMARY;
 	if (c->reads & READING_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
 		return VERDICT_WAIT;
+	if (c->reads & READING_HERE && s->status != 'I' && host && host->evidence.claim != CLAIM_PRIMARY) {
+		verdict = look_within(c, s, f, g);
+		if (verdict != VERDICT_PASS)
+			return verdict;
+	}
 	if (c->reads & READING_NEXT) {
 		c->reads = (uint8_t)((c->reads & ~(READING_NEXT | READING_STANDBY)) | READING_HERE);
 		if (s->pooled.host && s->pooled.host->evidence.claim == CLAIM_STANDBY)

@@ -118,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!read_text_only_reads(whole, text_size, NULL, &names));
 	if (begins || read_transaction_suits_standby(whole, whole_size))
 		check_begin(data, text_size);
+	FUZZ_CHECK(!(read_transaction_affects_standby(whole, whole_size) && read_transaction_suits_standby(whole, whole_size)));
 	if (read_text_only_reads(whole, whole_size, NULL, &names)) {
 		unsigned count = names.count;
 

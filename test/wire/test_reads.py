@@ -197,6 +197,136 @@ def test_write_behind_the_end_of_a_transaction(stage):
     client.expect_all("CZTDCZCZCZ")
 
 
+@pytest.mark.parametrize("text", ["COMMIT; INSERT INTO t VALUES (1)", "end work;; INSERT INTO t VALUES (1);", "/* c */ COMMIT TRANSACTION; SELECT 1"])
+def test_query_that_goes_on_behind_the_transaction(stage, text):
+    """The primary gets all of it, in a transaction of the same kind."""
+    client = stage.begin()
+    read_here(client, stage.standby)
+    client.send(m.query(text))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(text)
+    server.send(m.command_complete("COMMIT"), m.command_complete("INSERT 0 1"), m.ready())
+    result = client.result()
+    assert (result.tags, result.status) == (["COMMIT", "INSERT 0 1"], "I")
+    # it has written
+    client.send(m.query(BEGIN))
+    client.result()
+    client.send(m.query(READ))
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+
+
+@pytest.mark.parametrize("text, moves", [("ROLLBACK; INSERT INTO t VALUES (1)", True), ("COMMIT; INSERT INTO t VALUES (1)", False)])
+def test_query_that_goes_on_behind_an_aborted_transaction(stage, text, moves):
+    """A COMMIT would be answered as ROLLBACK there only."""
+    client = stage.begin()
+    server = read_here(client, stage.standby)
+    client.send(m.query("SELECT 1 / 0"))
+    server.expect_query("SELECT 1 / 0")
+    server.send(m.error("division by zero", "22012"), m.ready("E"))
+    assert client.result().status == "E"
+    client.send(m.query(text))
+    if moves:
+        server = stage.primary.accept()
+        begun(server)
+    server.expect_query(text)
+    server.send(m.command_complete("ROLLBACK"), m.command_complete("INSERT 0 1"), m.ready())
+    assert client.result().tags == ["ROLLBACK", "INSERT 0 1"]
+
+
+def test_savepoint_is_no_end(stage):
+    client = stage.begin()
+    server = read_here(client, stage.standby)
+    client.send(m.query("ROLLBACK TO a; SELECT 2"))
+    server.expect_query("ROLLBACK TO a; SELECT 2")
+    server.answer("2", status="T")
+    assert client.result().value == "2"
+
+
+LOCK = "SELECT pg_advisory_xact_lock(1)"
+INSTEAD = "this statement belongs on the primary"
+REFUSED = {
+    "query": (m.query(LOCK), "Q"),
+    "long": (m.query(" " * 70000 + LOCK), "Q"),
+    "several": (m.query("SELECT 1; " + LOCK), "Q"),
+    "unicode": (m.query("""SELECT U&"pg_adv\\0069sory_lock"(1)"""), "Q"),
+    "reload": (m.query("SELECT pg_reload_conf()"), "Q"),
+    "extended": (m.parse(LOCK) + m.bind() + m.execute() + m.sync(), "PCBES"),
+    "named": (m.parse(LOCK, "a") + m.bind(statement="a") + m.execute() + m.sync(), "PBES"),
+}
+
+
+def refused(client, server, kinds):
+    first, *_ = server.expect_all(kinds)
+    assert INSTEAD.encode() in first.body and b"advisory" not in first.body
+    server.send(m.error("syntax error", "42601"), m.ready("E"))
+    result = client.result()
+    (error,) = result.errors
+    assert (error["S"], error["C"], result.status) == ("ERROR", "25001", "E") and INSTEAD in error["M"] and "pgweir: primary" in error["H"]
+    client.send(m.query("ROLLBACK"))
+    server.expect_query("ROLLBACK")
+    server.complete("ROLLBACK")
+    assert client.result().status == "I"
+
+
+@pytest.mark.parametrize("byte_by_byte", [False, True])
+@pytest.mark.parametrize("which", REFUSED)
+def test_later_statement_for_the_primary(stage, which, byte_by_byte):
+    """Host traps 41 and 42: a standby would execute it."""
+    request, kinds = REFUSED[which]
+    client = stage.begin()
+    server = read_here(client, stage.standby)
+    if byte_by_byte and which != "long":
+        client.dribble(request)
+    else:
+        client.send(request)
+    refused(client, server, kinds)
+    client.send(m.query("SELECT 2"))
+    server = stage.primary.accept()
+    server.expect_query("SELECT 2")
+    server.answer("2")
+    assert client.result().value == "2"
+
+
+def test_later_use_of_a_statement_for_the_primary(stage):
+    client, server = first_client(stage)
+    client.send(m.parse(LOCK, "a") + m.sync())
+    server.expect_all("PDS")
+    server.send(m.parsed(), m.ready())
+    client.result()
+    client.send(m.query(BEGIN))
+    client.result()
+    asked = stage.standby.asked
+    until(lambda: stage.standby.asked > asked + 4, "the standby is as fresh as this client")
+    server = read_here(client, stage.standby)
+    client.send(m.bind("a") + m.execute() + m.sync())
+    refused(client, server, "PES")
+
+
+@pytest.mark.parametrize("status", ["E", "T"])
+def test_later_statement_that_a_host_may_execute(stage, status):
+    """In an aborted transaction, or on the primary."""
+    client = stage.begin()
+    if status == "E":
+        server = read_here(client, stage.standby)
+        client.send(m.query("SELECT 1 / 0"))
+        server.expect_query("SELECT 1 / 0")
+        server.send(m.error("division by zero", "22012"), m.ready("E"))
+        client.result()
+    else:
+        stage.standby.becomes("primary", 2)
+        stage.primary.becomes("standby")
+        until(lambda: [row["role"] for row in stage.weir.show("HOSTS")].count("primary") == 1)
+        server = read_here(client, stage.primary)
+    client.send(m.query(LOCK))
+    server.expect_query(LOCK)
+    server.send(m.error("it is the server's", "25P02"), m.ready("E"))
+    assert client.result().errors[0]["C"] == "25P02"
+
+
 @pytest.mark.parametrize("failure", ["conflict", "other", "fatal", "close", "after begin", "byte by byte"])
 @pytest.mark.parametrize("hand", ["simple", "extended"])
 def test_error_of_a_standby_is_asked_of_the_primary(stage, failure, hand):
@@ -401,3 +531,4 @@ def test_client_leaves_before_its_first_statement(stage):
     stage.weir.wait_log("closing because: client")
     other = stage.begin()
     read_here(other, stage.standby)
+

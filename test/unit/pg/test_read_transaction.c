@@ -142,6 +142,31 @@ TEST(statements_for_the_primary)
 	check_suits(false, primary);
 }
 
+TEST(later_statements)
+{
+	static const char *const affects[] = { "SELECT pg_advisory_lock(1)", "select pg_catalog.PG_TRY_ADVISORY_XACT_LOCK_shared(1, 2)", "SELECT \"take_advisory_lock\"(1)",
+		"SELECT 1; SELECT pg_reload_conf()", "DO 'begin perform pg_advisory_lock(1); end'", "SELECT U&\"pg\\005fadvisory_lock\"(1)",
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity", "SELECT pg_stat_reset_shared('bgwriter')", "SELECT pg_wal_replay_pause()", "SELECT pg_promote()",
+		"SELECT pg_create_physical_replication_slot('a')", NULL };
+	static const char *const reads[] = { "", "SELECT 1", "SELECT pg_is_in_recovery()", "SELECT * FROM pg_stat_activity", "FETCH 10 FROM c", "COMMIT", "SELECT u&1",
+		"SELECT advisor, pg_sleep(1)", "SELECT pg_promot", NULL };
+
+	for (const char *const *text = affects; *text; text++) {
+		uint8_t *copy = copy_of(*text, strlen(*text));
+
+		if (!read_transaction_affects_standby(copy, strlen(*text)) || suits(*text, strlen(*text) + 1))
+			UNIT_FAIL("\"%s\"", *text);
+		free(copy);
+	}
+	for (const char *const *text = reads; *text; text++) {
+		uint8_t *copy = copy_of(*text, strlen(*text));
+
+		if (read_transaction_affects_standby(copy, strlen(*text)))
+			UNIT_FAIL("\"%s\"", *text);
+		free(copy);
+	}
+}
+
 TEST(hint)
 {
 	const uint8_t text[] = READ_HINT;
