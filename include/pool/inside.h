@@ -54,6 +54,9 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 	return now - (client->since > held_until ? client->since : held_until);
 }
 
+/* The server refuses the logins of the pool for good, so that the client should use another host. */
+bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
+
 /* Puts the pool on a list of held pools, or removes it. */
 static inline void set_held(struct pool *pool, struct list *held, struct list *node, bool is_held)
 {

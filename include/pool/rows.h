@@ -46,6 +46,7 @@ struct host_row {
 	const char *name;			/* with the port */
 	const char *role;			/* NULL: no database asks for the role of the host */
 	const char *state, *why;		/* why: NULL: no event so far */
+	const struct pool *refused;		/* state `refuses`: a pool whose logins the host refuses */
 	int servers, pools, waiting_pools;	/* pools: with servers, or waiting for room */
 	int used;				/* servers that serve a client */
 	int64_t max_servers;			/* 0: unlimited */

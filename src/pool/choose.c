@@ -12,7 +12,8 @@
  * A reader that has read from the primary needs a standby that covers this read, so a reader without pauses would stay at the primary. If it is there
  * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most.
  *
- * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool.
+ * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool. A host that refuses the logins of the
+ * pool for good (password, pg_hba.conf, missing database) is not chosen for server_login_retry, unless no other host suits: then the client gets the error.
  */
 #include "pool/freshness.h"
 #include "pool/inside.h"
@@ -55,9 +56,19 @@ enum choice {
 	CHOICE_SOON			/* standbys with little lag as well */
 };
 
+/* Notes which hosts refuse the logins of the client's pools. */
+static void note_refusals(struct roles *roles, const struct pool_client *client, usec_t now)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct pool *pool = pool_find_at(client->pool->home, roles->places[i].host);
+
+		roles->places[i].refuses = pool && pool_refuses(pool, client, now);
+	}
+}
+
 static bool place_suits(const struct roles *roles, const struct role_place *place, const struct pool_client *client, enum choice choice)
 {
-	if (!(place->suits >> client->target & 1))
+	if (!(place->suits >> client->target & 1) || place->refuses)
 		return false;
 	if (place->host == roles->primary)
 		return choice != CHOICE_FRESH_STANDBY;
@@ -156,6 +167,8 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 	enum choice choice = settles && client->pool->host == roles->primary ? CHOICE_SOON : CHOICE_FRESH;
 	struct role_place *place = NULL;
 
+	if (roles->has_refusals)
+		note_refusals(roles, client, now);
 	if (client->settles) {
 		place = choose(roles, client, CHOICE_FRESH_STANDBY, now);
 		if (!place && roles->primary && now - client->since < SETTLE_WAIT)
@@ -164,8 +177,14 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 	}
 	if (!place)
 		place = choose(roles, client, choice, now);
+	if (!place && is_reader(client) && roles->primary)
+		return roles->primary;
+	for (unsigned i = 0; i < roles->count && !place && roles->has_refusals; i++)
+		roles->places[i].refuses = false;
+	if (!place && roles->has_refusals)
+		place = choose(roles, client, choice, now);
 	if (!place)
-		return is_reader(client) ? roles->primary : NULL;
+		return NULL;
 	if (!place_suits(roles, place, client, CHOICE_FRESH)) {
 		client->settles = true;
 		return NULL;
@@ -208,4 +227,22 @@ bool pool_client_route(struct pool_client *client, usec_t now)
 	if (pool && pool != client->pool)
 		pool_client_move(client, pool, now);
 	return pool != NULL;
+}
+
+bool pool_client_flees(struct pool_client *client, usec_t now)
+{
+	struct pool *pool = client->pool, *found;
+	struct roles *roles = pool->database->roles;
+	struct role_place *place;
+	struct host *host;
+
+	if (!pool->host || !roles || client->target == TARGET_ANY || client->listens || client->is_held)
+		return false;
+	note_refusals(roles, client, now);
+	place = choose(roles, client, CHOICE_FRESH, now);
+	host = place ? place->host : is_reader(client) ? roles->primary : NULL;
+	found = host && host != pool->host ? pool_at_host(pool, host, now) : NULL;
+	if (found)
+		pool_client_move(client, found, now);
+	return found != NULL;
 }

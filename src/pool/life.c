@@ -401,6 +401,8 @@ void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now
 	pool->login_failed_at = now;
 	if (failure == FAILURE_FULL)
 		pool->full_at = now;
+	if (pool->host && pool->database->roles)
+		pool->database->roles->has_refusals = true;
 	pool->login_failure = (uint8_t)failure;
 	pool->logins_succeeded = 0;
 	pool_mark(pool);

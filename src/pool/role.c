@@ -592,8 +592,13 @@ static bool set_suits(struct roles *roles, usec_t now)
 		has_changed |= suits != place->suits;
 		place->suits = suits;
 	}
-	LIST_EACH(node, &roles->database->members)
-		has_changed |= set_pool_suits(LIST_OBJECT(node, struct pool, of_database));
+	roles->has_refusals = false;
+	LIST_EACH(node, &roles->database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		has_changed |= set_pool_suits(pool);
+		roles->has_refusals |= pool->host && pool->login_failed;
+	}
 	return has_changed;
 }
 

@@ -379,6 +379,18 @@ static int compare_hosts(const void *a, const void *b)
 	return strcmp((*one)->key, (*other)->key);
 }
 
+/* A pool whose logins the host refuses for good, or NULL. */
+static const struct pool *refused_at(const struct host *host)
+{
+	LIST_EACH(node, &host->pools->all) {
+		const struct pool *pool = pool_at(node);
+
+		if (pool->host == host && pool->login_failed && (pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING))
+			return pool;
+	}
+	return NULL;
+}
+
 /* The role and the state of a host, over all databases that list it. */
 static void host_words(const struct host *host, usec_t now, struct host_row *row)
 {
@@ -405,8 +417,12 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 		row->state = "in doubt";
 	else if (host->evidence.claim == CLAIM_UNKNOWN)
 		row->state = "down";
+	else if (now - host->evidence.at > roles_fresh_for(host->pools))
+		row->state = "stale";
+	else if ((row->refused = refused_at(host)) != NULL)
+		row->state = "refuses";
 	else
-		row->state = now - host->evidence.at > roles_fresh_for(host->pools) ? "stale" : "up";
+		row->state = "up";
 	row->why = *host->why ? host->why : NULL;
 }
 

@@ -182,6 +182,16 @@ static int count_usable(const struct pool *pool, bool with_logins)
 	return count;
 }
 
+bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now)
+{
+	bool waits = client->state == CLIENT_WAITING || client->state == CLIENT_WAITING_LOGIN;
+	usec_t since = now - pool->login_failed_at;
+
+	/* a client that waits tries each host once, even if server_login_retry is 0 */
+	return pool->login_failed && (pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING) && count_usable(pool, true) == 0 &&
+	       (since < SETTINGS(pool)->server_login_retry || since <= 0 || (waits && pool->login_failed_at >= client->since));
+}
+
 /* Returns the next client that is to get the error of the failed login, or NULL if all clients wait or will be served by other
    servers. */
 static struct pool_client *pool_refusable(const struct pool *pool)
@@ -408,6 +418,8 @@ static bool step(struct pool *pool, usec_t now)
 		refused = is_draining ? query : pool_refusable(pool);
 		if (!refused)
 			refused = login;
+		if (!is_draining && pool_client_flees(refused, now))
+			return true;
 		pool->missed |= !is_draining;
 		ops->refuse(refused, is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
 		return refused->state == CLIENT_DEAD;

@@ -29,6 +29,7 @@ class Host:
         self.timeline = timeline
         self.system = 7000000000000000001
         self.open = True
+        self.refusal = None             # the answer to logins of clients, but not of watchers
         self.position = "0/3000000"     # inserted, or replayed
         self.read_only = "off"
         self.asked = 0
@@ -71,6 +72,9 @@ class Host:
         if not self.open:
             session.send(SHUTTING_DOWN)
             raise Closed("shutting down")
+        if self.refusal and session.startup["user"] != WATCHER:
+            session.send(self.refusal)
+            raise Closed("refused")
         session.parameters["in_hot_standby"] = "off" if self.role == "primary" else "on"
         session.parameters.update(self.reported)
         session.welcome()

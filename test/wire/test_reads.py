@@ -6,7 +6,8 @@ Played servers: see support/failover.py. A message that arrives at the wrong ser
 import pytest
 
 from support import messages as m
-from support.failover import TERMINATED, WATCHER, Host, pair, target
+from support.failover import TERMINATED, WATCHER, Host, pair, primaries, target
+from support.live import NEVER
 from support.until import until
 
 BEGIN = "BEGIN READ ONLY"
@@ -209,14 +210,6 @@ def test_query_that_goes_on_behind_the_transaction(stage, text):
     server.send(m.command_complete("COMMIT"), m.command_complete("INSERT 0 1"), m.ready())
     result = client.result()
     assert (result.tags, result.status) == (["COMMIT", "INSERT 0 1"], "I")
-    # it has written
-    client.send(m.query(BEGIN))
-    client.result()
-    client.send(m.query(READ))
-    begun(server)
-    server.expect_query(READ)
-    server.answer("1", status="T")
-    assert client.result().value == "1"
 
 
 @pytest.mark.parametrize("text, moves", [("ROLLBACK; INSERT INTO t VALUES (1)", True), ("COMMIT; INSERT INTO t VALUES (1)", False)])
@@ -532,3 +525,80 @@ def test_client_leaves_before_its_first_statement(stage):
     other = stage.begin()
     read_here(other, stage.standby)
 
+
+# --- hosts that refuse logins for good
+
+NO_ENTRY = m.error("no pg_hba.conf entry", "28000", "FATAL")
+
+
+def test_standby_that_refuses_logins(stage):
+    client = stage.begin()
+    stage.standby.refusal = NO_ENTRY
+    client.send(m.query(READ))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+    (row,) = [row for row in stage.weir.show("HOSTS") if row["role"] == "standby"]
+    assert row["state"] == "refuses" and "no pg_hba.conf entry" in row["why"]
+    committed(client, server)
+    stage.standby.refusal = None
+    asked = stage.standby.asked
+    until(lambda: stage.standby.asked > asked + 4, "the standby is as fresh as this client")
+    client.send(m.query(BEGIN))
+    client.result()
+    server = read_here(client, stage.standby)
+    assert {row["state"] for row in stage.weir.show("HOSTS")} == {"up"}
+
+
+def test_standby_is_not_asked_again_before_server_login_retry(scene):
+    stage = Stage(scene, server_login_retry=NEVER)
+    client = stage.begin()
+    stage.standby.refusal = NO_ENTRY
+    client.send(m.query(READ))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    client.result()
+    committed(client, server)
+    stage.standby.refusal = None
+    client.send(m.query(BEGIN))
+    client.result()
+    client.send(m.query(READ))
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+
+
+@pytest.mark.parametrize("attrs", ["prefer-standby", "standby"])
+def test_standbys_that_refuse_logins(scene, attrs):
+    """Another standby; or the primary, for clients of prefer-standby; the error, if all refuse."""
+    hosts = primary, first, second = Host(scene, "primary"), Host(scene, "standby"), Host(scene, "standby")
+    weir = primaries(scene, hosts, attrs, {"load_balance_hosts": "disable"})
+    until(lambda: sorted(str(row["role"]) for row in weir.show("HOSTS")) == ["primary", "standby", "standby"])
+    first.refusal = NO_ENTRY
+    client = weir.client()
+    client.send(m.query("SELECT 1"))
+    server = second.accept()
+    server.expect_query("SELECT 1")
+    server.answer("1")
+    assert client.result().value == "1"
+    second.refusal = NO_ENTRY
+    server.close()
+    weir.wait_pool("p0", sv_idle=0)
+    if attrs == "prefer-standby":
+        other = weir.client()
+        other.send(m.query("SELECT 2"))
+        server = primary.accept()
+        server.expect_query("SELECT 2")
+        server.answer("2")
+        assert other.result().value == "2"
+        primary.refusal = NO_ENTRY
+        server.close()
+        weir.wait_pool("p0", sv_idle=0)
+    last = weir.client()
+    last.send(m.query("SELECT 3"))
+    assert "no pg_hba.conf entry" in m.read_error(last.drain()[-1].body)["M"]
