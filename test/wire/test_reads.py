@@ -268,7 +268,7 @@ def refused(client, server, kinds):
 @pytest.mark.parametrize("byte_by_byte", [False, True])
 @pytest.mark.parametrize("which", REFUSED)
 def test_later_statement_for_the_primary(stage, which, byte_by_byte):
-    """Host traps 41 and 42: a standby would execute it."""
+    """A standby would execute it."""
     request, kinds = REFUSED[which]
     client = stage.begin()
     server = read_here(client, stage.standby)

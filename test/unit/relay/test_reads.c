@@ -62,7 +62,7 @@ TEST(begin_is_held_back_and_answered)
 TEST(first_request_decides)
 {
 	static const struct { const char *text; enum target target; } requests[] = {
-		{ "SELECT 1", TARGET_PREFER_STANDBY }, { "SELECT pg_advisory_lock(1)", TARGET_PRIMARY }, { "INSERT INTO t VALUES (1)", TARGET_PRIMARY },
+		{ "SELECT 1", TARGET_READ }, { "SELECT pg_advisory_lock(1)", TARGET_PRIMARY }, { "INSERT INTO t VALUES (1)", TARGET_PRIMARY },
 		{ "SELECT 1; SELECT 2", TARGET_PRIMARY }, { "COMMIT; INSERT INTO t VALUES (1)", TARGET_PRIMARY },
 	};
 	size_t used;
@@ -90,7 +90,7 @@ TEST(other_transactions_are_the_primarys)
 	/* a session that reads only */
 	client_set_reading(client, "on");
 	take("SELECT 1", &used);
-	CHECK_INT(client->pooled.target, TARGET_PREFER_STANDBY);
+	CHECK_INT(client->pooled.target, TARGET_READ);
 	client_set_reading(client, "off");
 	end();
 }
