@@ -17,7 +17,7 @@ from .pgweir import Pgweir
 from .until import until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CLOCK = os.path.join(os.path.dirname(HERE), "guard", "still_clock.c")
+CLOCKS = os.path.join(os.path.dirname(HERE), "guard")
 UNDER_VALGRIND = 120.0      # a deadline for operations that take fifty times as long
 
 
@@ -33,6 +33,8 @@ class Instrumented(Pgweir):
                     "log_connections": 0, "log_disconnections": 0, "log_pooler_errors": 0}
         super().__init__(directory, databases, **{**defaults, **settings})
 
+    clock = "still_clock.c"
+
     def instrument(self):
         """The tool and its options, up to the command that it runs."""
         raise NotImplementedError
@@ -40,7 +42,7 @@ class Instrumented(Pgweir):
     def command(self):
         clock = self.path("clock.so")
         if not os.path.exists(clock):
-            subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", clock, CLOCK], check=True)
+            subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", clock, os.path.join(CLOCKS, self.clock)], check=True)
         return self.instrument() + [fast_binary(), self.ini_path]
 
     def preload(self):
@@ -110,6 +112,7 @@ class Counted(Instrumented):
 
 class CountedWhenStill(Counted):
     """The clock advances until stop_clock(), and counting begins then."""
+    clock = "stopping_clock.c"
 
     def preload(self):
         with open(self.path("clock-runs"), "w", encoding="ascii"):
