@@ -176,6 +176,15 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 	return r;
 }
 
+struct address *dns_answer_copy(const struct dns_answer *answer, uint16_t port)
+{
+	struct address *address = mem_must(sizeof(*address));
+
+	*address = *dns_answer_at(answer, 0);
+	address->u.v4.sin_port = htons(port);
+	return address;
+}
+
 void dns_cancel(struct dns_request **request)
 {
 	if (*request)
