@@ -277,9 +277,11 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 	} else if (why == REASON_CONNECT_FAILED || why == REASON_SERVER_CRASHED || why == REASON_SERVER_SAID) {
 		host_note_failure(host, text, w->now);
 	} else {
-		/* no answer, or no address: the last claim becomes old */
+		/* no answer, or no address: the last claim becomes old. The next attempt is not due at once, also if this one was short. */
 		host->errors++;
-		host_doubt(host, w->now);
+		if (why != REASON_DNS_FAILED)
+			host_doubt(host, w->now);
+		watcher->tried_at = w->now;
 	}
 }
 
