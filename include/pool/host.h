@@ -24,6 +24,7 @@ struct host_evidence {
 	uint64_t position;		/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
 	uint64_t system_id;		/* system identifier of the cluster; 0: unknown */
 	bool is_read_only;		/* default_transaction_read_only */
+	bool is_of_login;		/* reported by a login, without timeline, position and system_id */
 };
 #define HOST_WHY 200			/* bytes of a reason in words */
 #define POSITION_TEXT 24
@@ -43,6 +44,8 @@ struct host {
 	uint64_t errors;		/* failed checks and connects */
 	uint64_t changes;		/* of the claim */
 	bool is_disabled, is_drained;	/* by an administrator; written by admit.c */
+	bool has_answered;		/* a question for its role */
+	bool is_reported;		/* a login has changed the claim: timeline and system identifier are not known yet */
 	bool is_of_another;		/* the host belongs to another cluster; written by roles_decide() */
 	usec_t failed_at;		/* monotonic: last host_note_failure() */
 	usec_t accepted_at;		/* monotonic: when the last login that succeeded, of a watcher or a server that reports its role, began */

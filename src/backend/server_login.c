@@ -297,7 +297,7 @@ static void logged_in(struct server *s)
 static void note_standby(struct server *s, const char *name, const char *value)
 {
 	struct host *host = s->pooled.host;
-	struct host_evidence evidence = { .claim = strcmp(value, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = s->dial->begun_at };
+	struct host_evidence evidence = { .claim = strcmp(value, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = s->dial->begun_at, .is_of_login = true };
 
 	pg_build_parameter_status(&s->dial->welcome, name, value);
 	if (!host || host->role_users == 0)

@@ -282,6 +282,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 
 	if (evidence->claim == CLAIM_UNKNOWN)
 		return;
+	host->has_answered |= !evidence->is_of_login;
 	if (evidence->at < e->at) {
 		/* a session may have reported the promotion after the question was sent, without the timeline */
 		if (evidence->claim == e->claim && e->timeline == 0)
@@ -300,7 +301,9 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 	if (e->claim != evidence->claim) {
 		e->timeline = 0;
 		e->position = 0;
+		host->is_reported = evidence->is_of_login;
 	}
+	host->is_reported &= evidence->is_of_login;
 	set_claim(host, evidence->claim, why, now);
 	e->at = evidence->at;
 	e->is_read_only = evidence->is_read_only;
@@ -393,8 +396,19 @@ static bool is_past(const struct roles *roles, const struct host *host, usec_t n
 {
 	const struct host *last = roles->last;
 
-	return last && last != host && roles->timeline > 0 && host->evidence.timeline < roles->timeline &&
+	return last && last != host && !last->is_of_another && roles->timeline > 0 && host->evidence.timeline < roles->timeline &&
 	       !(last->is_fresh && last->evidence.claim == CLAIM_STANDBY) && now - roles->last_seen < AWAY_LONG;
+}
+
+/* An answer that is still to come may show that the host belongs to another cluster, or, before the first primary, that another host has a higher timeline.
+   Answers are waited for as long as they are valid. */
+static bool is_early(const struct roles *roles, const struct host *host, usec_t now)
+{
+	bool is_awaited = host->is_reported;
+
+	for (unsigned i = 0; !roles->last && i < roles->count; i++)
+		is_awaited |= !roles->places[i].host->has_answered && roles->places[i].host->errors == 0;
+	return is_awaited && now - host->changed_at < roles_fresh_for(roles->database->pools);
 }
 
 /* Returns the leader by Patroni's word, if the host itself says that it is the primary; NULL: none, and roles->why says why. */
@@ -444,6 +458,10 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 	if (rival) {
 		snprintf(roles->why, HOST_WHY, "both %.60s and %.60s say that they are the primary, with timeline %" PRIu32, best->key, rival->key,
 			 best->evidence.timeline);
+		return NULL;
+	}
+	if (best && is_early(roles, best, now)) {
+		text_copy(roles->why, HOST_WHY, "not all hosts have answered yet");
 		return NULL;
 	}
 	if (!best && !has_past && has_answer)

@@ -493,6 +493,7 @@ TEST(servers_without_positions)
 	CHECK(roles_begin(database_find(fake.pools, "shop"), fake.now));
 	answer("h1:5432", CLAIM_PRIMARY, 0, 0);
 	answer("h2:5432", CLAIM_STANDBY, 0, 0);
+	answer("h3:5432", CLAIM_STANDBY, 0, 0);
 	client = reader("shop", TARGET_PREFER_STANDBY);
 	CHECK_TEXT(route(client), "h2:5432");
 	end_at(client, TARGET_PRIMARY, "h1:5432");

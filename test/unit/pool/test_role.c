@@ -56,6 +56,7 @@ TEST(a_fresh_claim_makes_the_primary)
 	CHECK_TEXT(roles->why, "no host has been asked yet");
 	answers(1, CLAIM_STANDBY, 0);
 	CHECK(!roles->primary);
+	answers(2, CLAIM_STANDBY, 0);
 	answers(0, CLAIM_PRIMARY, 1);
 	CHECK(roles->primary == host[0] && roles->timeline == 1 && roles->last == host[0]);
 	CHECK_TEXT(host[0]->why, "asked: not in recovery, timeline 1");
@@ -63,6 +64,32 @@ TEST(a_fresh_claim_makes_the_primary)
 	fake_pass(-0.1);
 	answers(0, CLAIM_STANDBY, 0);
 	CHECK(host[0]->evidence.claim == CLAIM_PRIMARY);
+	fake_end();
+}
+
+TEST(the_first_primary_is_chosen_when_all_hosts_have_answered)
+{
+	struct host_evidence login = { .claim = CLAIM_PRIMARY, .is_of_login = true };
+
+	begin("primary", "");
+	login.at = fake.now;
+	host_note(host[2], &login, "login", fake.now);
+	answers(0, CLAIM_PRIMARY, 1);
+	CHECK(!roles->primary);
+	CHECK_TEXT(roles->why, "not all hosts have answered yet");
+	/* a failure is an answer, too */
+	host_note_failure(host[1], "refused", fake.now);
+	answers(2, CLAIM_PRIMARY, 2);
+	CHECK(roles->primary == host[2]);
+	fake_end();
+	/* a host that is silent is not waited for longer than an answer is valid */
+	begin("primary", "");
+	answers(0, CLAIM_PRIMARY, 1);
+	fake_pass(1.5);
+	answers(0, CLAIM_PRIMARY, 1);
+	CHECK(!roles->primary);
+	fake_later(0.6);
+	CHECK(roles->primary == host[0]);
 	fake_end();
 }
 
@@ -144,6 +171,19 @@ TEST(hosts_of_another_cluster_are_refused)
 	roles_decide_due(fake.pools, fake.now);
 	CHECK(roles->primary == host[0] && !host[2]->is_fresh && host[2]->is_of_another);
 	fake_end();
+	/* it was the primary, because it alone had answered in time: its timeline means nothing */
+	begin("primary", "");
+	evidence.at = fake.now;
+	host_note(host[2], &evidence, "asked", fake.now);
+	host_note_failure(host[0], "refused", fake.now);
+	host_note_failure(host[1], "refused", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	CHECK(roles->primary == host[2]);
+	fake_pass(0.1);
+	answers(0, CLAIM_PRIMARY, 1);
+	answers(1, CLAIM_STANDBY, 1);
+	CHECK(roles->primary == host[0]);
+	fake_end();
 }
 
 TEST(doubt_ends_with_newer_evidence)
@@ -218,6 +258,8 @@ TEST(waiting_clients_move_in_their_order)
 	}
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(c(1)->pooled.pool->host == fake.pools->nowhere && c(1)->pooled.pool->held_by == LIMIT_ROLE);
+	answers(0, CLAIM_STANDBY, 1);
+	answers(2, CLAIM_STANDBY, 1);
 	answers(1, CLAIM_PRIMARY, 1);
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	for (int i = 1; i <= 3; i++) {
