@@ -6,8 +6,8 @@
  * database and user.
  *
  * A host that becomes suitable, for example after a restart with cold caches, gets a tenth of its share of these choices in the first second, two tenths
- * in the second, and so on. Clients of other hosts are not moved at once; for a minute, one in SETTLE_ONE_IN of their transactions chooses again.
- * Server connections stay where they are, and leave by server_idle_timeout.
+ * in the second, and so on; the rest goes to hosts that have been suitable for longer. Clients of other hosts are not moved at once; for a minute, one in
+ * SETTLE_ONE_IN of their transactions chooses again. Server connections stay where they are, and leave by server_idle_timeout.
  *
  * A reader that has read from the primary needs a standby that covers this read, so a reader without pauses would stay at the primary. If it is there
  * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most.
@@ -122,6 +122,21 @@ static unsigned draw_place(struct roles *roles, const struct pool_client *client
 	}
 }
 
+/* Returns a random place that has been suitable for longer than the nth of `count` places, or the nth place itself. */
+static struct role_place *older_place(const struct roles *roles, const struct pool_client *client, enum choice choice, unsigned nth, unsigned count)
+{
+	struct role_place *place = nth_suitable(roles, client, choice, nth);
+	unsigned first = draw(client->pool->pools, count - 1);
+
+	for (unsigned i = 0; i < count - 1; i++) {
+		struct role_place *other = nth_suitable(roles, client, choice, (nth + 1 + (first + i) % (count - 1)) % count);
+
+		if (other->back_at < place->back_at)
+			return other;
+	}
+	return place;
+}
+
 /* Returns the place for the client, or NULL. */
 static struct role_place *choose(struct roles *roles, const struct pool_client *client, enum choice choice, usec_t now)
 {
@@ -142,7 +157,7 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 	place = nth_suitable(roles, client, choice, nth);
 	/* the first choice of many clients falls on a host with little use, which has just come back */
 	if (count > 1 && roles->database->conf->load_balance_hosts != BALANCE_DISABLE && draw(pools, SLOW_START) > (now - place->back_at) / USEC)
-		place = nth_suitable(roles, client, choice, (nth + 1) % count);
+		return older_place(roles, client, choice, nth, count);
 	return place;
 }
 

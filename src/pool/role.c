@@ -603,9 +603,11 @@ static bool set_suits(struct roles *roles, usec_t now)
 		uint8_t suits = suits_of(roles, place);
 
 		if (suits & ~place->suits & SUITS(TARGET_READ)) {
+			bool was_away = place->host->errors > 0 || place->host->changes > 1;
+
 			roles->readers_at = now;
 			/* at first the roles of all hosts are unknown */
-			place->back_at = now - roles->began_at < STARTING ? 0 : now;
+			place->back_at = now - roles->began_at < STARTING && !was_away ? 0 : now;
 		}
 		has_changed |= suits != place->suits;
 		place->suits = suits;
