@@ -498,7 +498,8 @@ enum close_reason retry_loss(const struct client *c, const struct server *s, enu
 {
 	if (!c->retry || c->pooled.target == TARGET_ANY || s->said_fatal || (why != REASON_SERVER_CRASHED && why != REASON_HOST_ROLE))
 		return why;
-	if (ledger_depth(&s->ledger) > 0 && (s->status == 'I' || may_have_committed(c)))
+	/* a replication stream is an answer without an end */
+	if (!s->pooled.dedicated && ledger_depth(&s->ledger) > 0 && (s->status == 'I' || may_have_committed(c)))
 		return REASON_OUTCOME_UNKNOWN;
 	if (s->status != 'I')
 		return REASON_TRANSACTION_LOST;
