@@ -1,7 +1,7 @@
 """
 reads = auto with real servers: each statement gives through pgweir what the primary gives, and no client reads older data than its own writes.
 
-The statements are the kinds of traps 39 to 60 (hosts.md). The role app owns everything; functions swallow errors, take locks and read about the node.
+The statements are the kinds of traps 39 to 60 (host_traps.tsv). The role app owns everything; functions swallow errors, take locks and read about the node.
 """
 import psycopg2
 import pytest
@@ -32,32 +32,61 @@ ALTER TABLE policed FORCE ROW LEVEL SECURITY;
 CREATE POLICY p ON policed USING (spoil() = 1);
 CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM t;
 """
+# of a superuser
+FOREIGN = """
+CREATE FOREIGN DATA WRAPPER wrapper;
+CREATE SERVER elsewhere FOREIGN DATA WRAPPER wrapper;
+CREATE FOREIGN TABLE away (i int) SERVER elsewhere;
+GRANT SELECT ON away TO app;
+"""
 
-# texts, and whether a standby may execute them
 READS = [
     "SELECT 1", "SELECT a, b FROM t ORDER BY a", "SELECT count(*) FROM t WHERE b LIKE 'b1%'", "SELECT upper(b) FROM t WHERE a = 3", "VALUES (1, 'x'), (2, 'y')",
     "WITH w AS (SELECT a FROM t WHERE a < 5) SELECT sum(a) FROM w", "SELECT x.a FROM t x JOIN t y ON x.a = y.a WHERE y.b = 'b7'", "SELECT n FROM m",
     "SELECT a FROM t WHERE a IN (SELECT a FROM t WHERE a > 18) ORDER BY 1 DESC", "SELECT 1 / 0", "SELECT no_such_column FROM t", "SELECT a FROM no_such_table",
     "SELECT 'x'::int", "SELECT coalesce(NULL, 3), CASE WHEN true THEN 1 END, extract(year FROM date '2020-01-01')", "SELECT repeat('long', 10000)",
 ]
-TRAPS = [
-    "SELECT spoil()", "SELECT claims_stable()", "SELECT tell()", "SELECT i FROM v", "SELECT 'a'::text === 'b'::text", "SELECT 1::checked", "SELECT t.total FROM t LIMIT 1",
-    "SELECT i FROM policed", "SELECT i FROM unlogged", "SELECT nextval('s') > 0", "SELECT pg_try_advisory_lock(7), pg_advisory_unlock(7)", "SELECT pg_is_in_recovery()",
-    "SELECT setting FROM pg_settings WHERE name = 'cluster_name'", "SELECT current_setting('transaction_read_only')", "SHOW transaction_read_only", "SELECT inet_server_port()",
-    "SELECT a FROM t WHERE a = 1 FOR UPDATE", "SELECT a FROM t WHERE a = 1 FOR SHARE", "WITH w AS (INSERT INTO traces VALUES (2) RETURNING i) SELECT i FROM w",
-    "SELECT a INTO t FROM t", "SELECT 1; SELECT spoil()", "EXPLAIN (COSTS off) SELECT 1", "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) INSERT INTO traces VALUES (3)",
-    "SELECT set_config('work_mem', '1MB', true)", "SELECT lo_creat(-1) > 0", "SELECT txid_current() > 0", "SELECT pg_export_snapshot() <> ''", "SELECT pg_notify('c', '')",
-    "SELECT query_to_xml('SELECT spoil()', true, true, '')::text", "TABLE v", "DO 'BEGIN PERFORM spoil(); END'", "SELECT gid FROM pg_prepared_xacts",
-    "SELECT pg_current_wal_insert_lsn() > '0/0'", "SELECT xmin <> '0'::xid FROM t WHERE a = 1",
-    "INSERT INTO traces VALUES (9)", "UPDATE t SET b = b WHERE a = 2", "DELETE FROM traces WHERE i = 9", "LOCK t", "CALL no_procedure()", "REFRESH MATERIALIZED VIEW m",
-    "SELECT /* a comment */ spoil()", "select SPOIL ( )", "SELECT \"spoil\"()", "SELECT public.spoil()", "SELECT U&'\\0061'",
-]
+# by trap; traps 55, 56 and 58 to 60 are no statements
+TRAPS = {
+    39: ["SELECT spoil()", "SELECT claims_stable()", "SELECT tell()", "SELECT /* a comment */ spoil()", "select SPOIL ( )", "SELECT \"spoil\"()",
+         "SELECT public.spoil()", "DO 'BEGIN PERFORM spoil(); END'", "CALL no_procedure()", "SELECT query_to_xml('SELECT spoil()', true, true, '')::text"],
+    40: ["SELECT inet_server_port()", "SELECT setting FROM pg_settings WHERE name = 'cluster_name'", "SELECT current_setting('transaction_read_only')",
+         "SELECT count(*) FROM pg_stat_wal_receiver", "SELECT gid FROM pg_prepared_xacts", "SELECT txid_current() > 0",
+         "SELECT xmin <> '0'::xid FROM t WHERE a = 1"],
+    41: ["SELECT pg_try_advisory_lock(7), pg_advisory_unlock(7)", "SELECT pg_try_advisory_xact_lock_shared(7)"],
+    42: ["ALTER SYSTEM SET work_mem = '5MB'", "CHECKPOINT", "LOAD 'plpgsql'", "SELECT pg_reload_conf()", "SELECT pg_stat_reset()",
+         "SELECT pg_wal_replay_pause()", "SELECT pg_create_physical_replication_slot('x')", "SELECT pg_backup_start('x')", "SELECT pg_notify('c', '')",
+         "SELECT set_config('work_mem', '1MB', true)"],
+    # currval before nextval, which defines the value for the session of the server
+    43: ["SELECT i FROM unlogged", "SELECT currval('s')", "SELECT lastval()", "SELECT nextval('s') > 0", "SELECT lo_creat(-1) > 0",
+         "SELECT pg_logical_emit_message(false, 'a', 'b') > '0/0'", "SELECT pg_current_wal_insert_lsn() > '0/0'",
+         "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY", "BEGIN READ WRITE", "SELECT a FROM t WHERE a = 1 FOR UPDATE",
+         "SELECT a FROM t WHERE a = 1 FOR SHARE", "WITH w AS (INSERT INTO traces VALUES (2) RETURNING i) SELECT i FROM w", "SELECT a INTO t FROM t",
+         "INSERT INTO traces VALUES (9)", "UPDATE t SET b = b WHERE a = 2", "DELETE FROM traces WHERE i = 9"],
+    44: ["SELECT last_value > 0 FROM s", "SELECT sequencename FROM pg_sequences"],
+    45: ["SELECT i FROM v", "TABLE v", "SELECT 'a'::text === 'b'::text", "SELECT 1::checked", "SELECT t.total FROM t LIMIT 1", "SELECT i FROM policed"],
+    46: ["SELECT i FROM away", "COPY (SELECT 1) TO PROGRAM 'true'"],
+    47: ["SELECT 1; SELECT spoil()", "SELECT 1; INSERT INTO traces VALUES (4)"],
+    # known to newer servers only
+    48: ["SELECT JSON_OBJECT('k': 1)::text", "SELECT a FROM JSON_TABLE(jsonb '[1]', '$[*]' COLUMNS (a int PATH '$')) j",
+         "MERGE INTO traces USING (SELECT 1) x ON false WHEN NOT MATCHED THEN INSERT VALUES (6) RETURNING i"],
+    49: ["SELECT 1" + 50000 * "+1", "SELECT 1" + 2000 * " UNION SELECT 1"],
+    50: ["EXPLAIN (COSTS off) SELECT 1", "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) INSERT INTO traces VALUES (3)", "LOCK t",
+         "REFRESH MATERIALIZED VIEW m"],
+    51: ["SELECT 'a\\'; SELECT spoil() --'", "SELECT $$a$$; SELECT spoil()", "SELECT 1 /* /* */ */; SELECT spoil() -- */",
+         "SELECT E'a\\'', spoil()::text, '--'", "SELECT U&'\\0061'"],
+    52: ["BEGIN READ ONLY; SELECT 1; COMMIT; INSERT INTO traces VALUES (5)"],
+    53: ["BEGIN READ ONLY; SET TRANSACTION READ WRITE; INSERT INTO traces VALUES (7); COMMIT"],
+    54: ["SELECT pg_export_snapshot() <> ''", "SET TRANSACTION SNAPSHOT '00000003-00000001-1'"],
+    57: ["SHOW transaction_read_only", "SELECT pg_is_in_recovery()"],
+}
 
 
 @pytest.fixture(name="nodes")
 def make_nodes(scene):
     cluster = scene.nodes()
     cluster.primary.execute(OBJECTS, database="p0", user="app")
+    cluster.primary.execute(FOREIGN, database="p0")
     cluster.wait_replayed()
     return cluster
 
@@ -117,9 +146,12 @@ def came_to_standbys(nodes, text):
     return ": " + text + "\n" in logs
 
 
-@pytest.mark.parametrize("texts", [READS, TRAPS], ids=["reads", "traps"])
+@pytest.mark.parametrize("texts", [READS, sum(TRAPS.values(), [])], ids=["reads", "traps"])
 def test_statements(scene, nodes, texts):
-    """Each statement thrice: with the question, and when the verdict is known. Only reads come to a standby."""
+    """
+    Host traps 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54 and 57. Each statement thrice: with the question, and when the
+    verdict is known. Only reads come to a standby.
+    """
     weir = weir_of(scene, nodes, read_your_writes="off")
     log_statements(nodes)
     for text in texts:
