@@ -32,7 +32,7 @@ def readers(weir, count=8):
 
 
 def test_max_lag(scene, nodes):
-    """Host traps 61, 69 and 77. A standby that replays nothing gets no readers after a second; an idle primary takes none out."""
+    """Host traps 61, 64, 69 and 77. A standby that replays nothing gets no readers after a second; an idle primary takes none out."""
     weir = weir_of(scene, nodes, target_session_attrs="prefer-standby", load_balance_hosts="round-robin", max_lag=1)
     _, frozen, other = nodes.nodes
     until(lambda: readers(weir) == {"n2", "n3"}, "both standbys have readers")
@@ -82,7 +82,7 @@ def read(client, sql):
 
 @pytest.mark.parametrize("level, seen", [("session", "1"), ("database", "1"), ("off", "0")])
 def test_client_reads_its_write(scene, nodes, level, seen):
-    """No standby replays it; off shows that the others would be stale."""
+    """Host trap 73. No standby replays the write; off shows that the other levels could be stale. `database`: another connection reads it, too."""
     named(nodes)
     weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off", read_your_writes=level)
     client = weir.client()
@@ -147,7 +147,7 @@ def test_role_that_only_reads(scene, nodes):
 
 
 def test_what_a_standby_cannot_do(scene, nodes):
-    """The client gets the answer of the primary."""
+    """Host traps 41 and 43. The client gets the answer of the primary."""
     nodes.primary.execute("CREATE UNLOGGED TABLE u (i int); INSERT INTO u VALUES (7); GRANT ALL ON u TO PUBLIC; CREATE FUNCTION w() RETURNS int AS "
                           "'SELECT count(*)::int FROM u' LANGUAGE sql", database="p0")
     nodes.wait_replayed()

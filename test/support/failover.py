@@ -7,6 +7,8 @@ Played servers with roles: each answers pgweir's question for its role by itself
     first.becomes("standby")
 """
 import contextlib
+import http.server
+import json
 import socket
 import threading
 
@@ -22,7 +24,9 @@ WATCHER = "watch"       # the user of pgweir's watchers
 
 
 class Host:
-    """role: "primary" or "standby". A host that is not `open` refuses logins, as in a shutdown."""
+    """
+    role: "primary" or "standby". A host that is not `open` refuses logins, as in a shutdown. has_wal: False for a service without WAL functions.
+    """
 
     def __init__(self, scene, role, timeline=1):
         self.role = role
@@ -30,9 +34,13 @@ class Host:
         self.system = 7000000000000000001
         self.open = True
         self.refusal = None             # the answer to logins of clients, but not of watchers
-        self.position = "0/3000000"     # inserted, or replayed
+        self.refusal_of_all = None      # the answer to all logins
+        self.has_wal = True
+        self.position = "0/3000000"     # inserted, or replayed; None: NULL
         self.read_only = "off"
         self.asked = 0
+        self.questions = set()          # their texts
+        self.refused = 0                # questions that were answered with an error
         self.reported = {}              # further parameters of sessions
         self.watchers = []
         self._talks = threading.Event()
@@ -72,6 +80,9 @@ class Host:
         if not self.open:
             session.send(SHUTTING_DOWN)
             raise Closed("shutting down")
+        if self.refusal_of_all:
+            session.send(self.refusal_of_all)
+            raise Closed("refused")
         if self.refusal and session.startup["user"] != WATCHER:
             session.send(self.refusal)
             raise Closed("refused")
@@ -101,12 +112,61 @@ class Host:
             raise Closed("terminated")
         assert b"pg_is_in_recovery" in got.body, got
         # what it says is true at the time of the question
-        is_primary, timeline, read_only = self.role == "primary", self.timeline, self.read_only
+        is_primary, timeline, read_only, position = self.role == "primary", self.timeline, self.read_only, self.position
         self.asked += 1
+        self.questions.add(m.read_cstrings(got.body)[0])
         self.fake.happened()
         self._talks.wait()
-        row = ("f", self.position, "%08X0000000000000003" % timeline) if is_primary else ("t", self.position, str(timeline))
-        session.send(m.row_description("a", "b", "c", "d", "e"), m.data_row(*row, read_only, str(self.system)), m.command_complete("SELECT 1"), m.ready())
+        if not self.has_wal and b"_lsn()" in got.body:
+            self.refused += 1
+            session.send(m.error("function pg_current_wal_insert_lsn() does not exist", "42883"), m.ready())
+            return
+        row = ("f", position, "%08X0000000000000003" % timeline) if is_primary else ("t", position, str(timeline))
+        row = (*row, read_only, str(self.system)) if self.has_wal else (row[0], None, None, read_only, None)
+        session.send(m.row_description("a", "b", "c", "d", "e"), m.data_row(*row), m.command_complete("SELECT 1"), m.ready())
+
+
+class Cluster:
+    """
+    Patroni's interface: /cluster names the hosts, and `leader`, which has the lock.
+
+    more: {host: further values of its member}
+    """
+
+    def __init__(self, scene, hosts):
+        self.hosts, self.leader, self.more = hosts, hosts[0], {}
+        self.answered = 0
+        cluster = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):           # pylint: disable=invalid-name
+                body = json.dumps({"members": cluster.members()}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                cluster.answered += 1
+
+            def log_message(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+        scene.servers.append(self)
+
+    @property
+    def url(self):
+        return "http://127.0.0.1:%d" % self._server.server_port
+
+    def members(self):
+        return [{"name": "n%d" % number, "role": "leader" if host is self.leader else "replica", "state": "running", "host": "127.0.0.1", "port": host.port,
+                 **self.more.get(host, {})} for number, host in enumerate(self.hosts)]
+
+    def stop(self):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
 
 
 def pair(scene):

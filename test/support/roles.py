@@ -8,13 +8,15 @@ HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 class Roles:
     """pgweir's databases: p0 for the primary, reads for readers, plain without roles."""
 
-    def __init__(self, scene, kind=None, **settings):
-        self.fakes = scene.hosts(*HOSTS)
+    def __init__(self, scene, kind=None, hosts=HOSTS, balance=None, **settings):
+        """balance: load_balance_hosts of reads."""
+        self.fakes = scene.hosts(*hosts)
         for fake in self.fakes[1:]:
             fake.become("standby")
-        hosts = "host=%s port=%d dbname=p0" % (",".join(HOSTS), self.fakes[0].port)
-        self.keys = ["%s:%d" % (host, self.fakes[0].port) for host in HOSTS]
+        self.keys = ["%s:%d" % (host, self.fakes[0].port) for host in hosts]
+        hosts = "host=%s port=%d dbname=p0" % (",".join(hosts), self.fakes[0].port)
         databases = {"p0": hosts + " target_session_attrs=primary", "reads": hosts + " target_session_attrs=standby", "plain": hosts}
+        databases["reads"] += " load_balance_hosts=" + balance if balance else ""
         settings = {"pool_mode": "transaction", "show_extra_columns": 1, "server_idle_timeout": NEVER, "default_pool_size": 10,
                     "host_check_period": 0.1, "server_login_retry": 0, **settings}
         self.weir = scene.weir(databases, **settings, **({"kind": kind} if kind else {}))

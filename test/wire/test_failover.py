@@ -7,7 +7,8 @@ with a request that has to be the first there.
 import pytest
 
 from support import messages as m
-from support.failover import IN_RECOVERY, READ_ONLY, TERMINATED, pair, primaries
+from support.failover import IN_RECOVERY, READ_ONLY, TERMINATED, Host, pair, primaries
+from support.live import NEVER
 from support.scenes import asked
 from support.until import until
 
@@ -344,7 +345,8 @@ def test_host_that_restarts(scene):
     first.goes()
     server.send(TERMINATED)
     server.close()
-    weir.wait_log("is shutting down")
+    weir.wait_log("p0/app@.* closing because: server conn crashed")
+    weir.wait_log("is shutting down", weir.log().count("is shutting down") + 1)
     first.open = True
     server = first.accept()
     server.expect_query(INSERT)
@@ -515,11 +517,111 @@ def test_idle_server_that_is_gone(scene, ended):
     assert client.result().value == "y"
 
 
+# --- connections of a host that loses its role, or gets one
+
+def test_connections_of_a_demoted_primary(scene):
+    """Host trap 21. Idle connections end at once, when the role moves; no restart has cut them."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), pool_size=2, host_check_period=0.1)
+    clients = [weir.client() for _ in range(2)]
+    servers = []
+    for client in clients:
+        client.send(m.query("x"))
+        servers.append(first.accept())
+        servers[-1].expect_query("x")
+    for client, server in zip(clients, servers):
+        server.answer("x")
+        client.result()
+    moved(first, second)
+    for server in servers:
+        server.expect("X")
+        server.expect_closed()
+    is_unused(clients[0], second)
+
+
+def test_service_is_back_at_once(scene):
+    """Host trap 23. server_login_retry of a failed host delays no login at the next primary, and the pool is filled again."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), pool_size=3, server_login_retry=NEVER, host_check_period=0.1)
+    clients = [weir.client() for _ in range(3)]
+    first.goes()
+    weir.wait_log("no primary")
+    for client in clients:
+        client.send(m.query("BEGIN"))
+    # the first host refuses logins, and so does the second one in the beginning of its promotion
+    second.refusal = m.error("the database system is not yet accepting connections", "57P03", "FATAL")
+    second.becomes("primary", 2)
+    weir.wait_log("not yet accepting connections")
+    second.refusal = None
+    for _ in clients:
+        server = second.accept()
+        server.expect_query("BEGIN")
+        server.complete("BEGIN", "T")
+    assert [client.result().status for client in clients] == ["T"] * 3
+
+
+def test_cancel_request_after_a_move(scene):
+    """Host trap 33. It goes to the host that executes the request now, and to no other."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, INSERT)
+    moved(first, second)
+    server.send(READ_ONLY, m.ready())
+    server = second.accept()
+    server.expect_query(INSERT)
+    weir.cancel(client)
+    assert second.fake.next_cancel() == (server.pid, server.key)
+    assert first.fake.cancels.empty()
+    server.send(m.error("canceling statement due to user request", "57014"), m.ready())
+    assert client.result().errors[0]["C"] == "57014"
+
+
+@pytest.mark.parametrize("kind", ["session", "replication"])
+def test_sessions_end_with_the_role(scene, kind):
+    """Host trap 34. A client that needs this one session gets 57P01, instead of silence. See live/test_host_traps.py for LISTEN."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), pool_mode="session" if kind == "session" else "transaction", host_check_period=0.1)
+    client = weir.client(**({"replication": "database"} if kind == "replication" else {}))
+    text = "SELECT 1" if kind == "session" else "START_REPLICATION 0/0"
+    client.send(m.query(text))
+    server = first.accept()
+    server.expect_query(text)
+    if kind == "replication":
+        server.send(m.message("W", b"\0\0\0"))
+        client.expect("W")
+    else:
+        server.answer("x")
+        client.result()
+    second.becomes("primary", 2)
+    assert m.read_error(client.drain()[-1].body)["C"] == "57P01"
+
+
+@pytest.mark.parametrize("answer", [TERMINATED, b""], ids=["57P01", "lost"])
+def test_read_of_a_standby_that_restarts(scene, answer):
+    """Host trap 35. A reader by name notices a delay only: its next statement goes to another standby."""
+    first, second = pair(scene)
+    third = Host(scene, "standby")
+    weir = primaries(scene, (first, second, third), "standby", {"load_balance_hosts": "disable"}, host_check_period=0.1)
+    client, server = asked(second.fake, weir, "SELECT 1")
+    server.answer("x")
+    client.result()
+    second.goes()
+    weir.wait_log("host .*:%d: unknown, was standby" % second.port)
+    server.send(answer)
+    server.close()
+    client.send(m.query("SELECT 2"))
+    server = third.accept()
+    server.expect_query("SELECT 2")
+    server.answer("y")
+    assert client.result().value == "y"
+
+
 # --- in_hot_standby
 
 @pytest.mark.parametrize("attrs, told", [("any", None), ("primary", "off"), ("read-write", "off"), ("standby", "on"), ("read-only", "on"),
                                          ("prefer-standby", "on")])
 def test_clients_are_told_by_their_role(scene, attrs, told):
+    """Host trap 56."""
     first, second = pair(scene)
     weir = primaries(scene, (first, second), attrs, {"load_balance_hosts": "disable"})
     if attrs == "prefer-standby":

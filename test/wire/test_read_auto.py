@@ -155,10 +155,12 @@ def test_requests_for_the_primary(play, request_):
 
 
 @pytest.mark.parametrize("hand", REQUESTS)
-@pytest.mark.parametrize("error", [READ_ONLY, m.error("no such table", "42P01"), m.error("conflict", "40001"), TERMINATED],
-                         ids=["25006", "42P01", "40001", "57P01"])
+@pytest.mark.parametrize("error", [READ_ONLY, m.error("no such table", "42P01"), m.error("conflict", "40001"), m.error("deadlock", "40P01"),
+                                   m.error("cached plan must not change result type", "0A000"), TERMINATED],
+                         ids=["25006", "42P01", "40001", "40P01", "0A000", "57P01"])
 @pytest.mark.parametrize("with_rows", [False, True])
 def test_error_of_the_standby(play, hand, error, with_rows):
+    """Host traps 43, 58, 59 and 60."""
     request, kinds, answer = REQUESTS[hand]
     play.learn()
     play.client.send(request)
@@ -186,6 +188,7 @@ def test_error_of_both(play):
 
 @pytest.mark.parametrize("beginning", [b"", m.row_description("a") + m.data_row("half"), m.data_row("half")[:6]], ids=["nothing", "rows", "part"])
 def test_standby_is_lost(play, beginning):
+    """Host trap 35."""
     play.learn()
     play.client.send(m.query(READ))
     server = play.at_standby()
@@ -327,6 +330,7 @@ def test_no_standby(scene, hosts):
 
 
 def test_in_a_transaction(play):
+    """Host trap 75. A transaction that may write reads from the primary, so that a write never follows from the read of another host."""
     play.learn()
     play.client.send(m.query("BEGIN"))
     play.at_primary().expect_query("BEGIN")

@@ -102,8 +102,10 @@ def test_read_only_transaction_runs_on_a_standby(stage, text, tag):
 
 @pytest.mark.parametrize("begin, first", [
     ("BEGIN", READ), ("BEGIN READ WRITE", READ), ("BEGIN READ ONLY ISOLATION LEVEL SERIALIZABLE", READ), ("/* pgweir: primary */ BEGIN READ ONLY", READ),
-    ("BEGIN READ ONLY; SELECT 1", READ)])
+    ("BEGIN READ ONLY; SELECT 1", READ),
+    ("BEGIN READ ONLY; SELECT 1; COMMIT; INSERT INTO t VALUES (1)", READ)])
 def test_other_transactions_run_on_the_primary(stage, begin, first):
+    """Host trap 52."""
     client = stage.client()
     client.send(m.query(begin))
     server = stage.primary.accept()
@@ -117,8 +119,9 @@ def test_other_transactions_run_on_the_primary(stage, begin, first):
 
 
 @pytest.mark.parametrize("text", ["SELECT pg_advisory_lock(1)", "INSERT INTO t VALUES (1)", "SELECT 1; SELECT 2", "SELECT pg_export_snapshot()",
-                                  "SET TRANSACTION READ WRITE", "/* pgweir: primary */ SELECT 1", "SHOW transaction_read_only"])
+                                  "SET TRANSACTION READ WRITE", "SET TRANSACTION SNAPSHOT '1-1'", "/* pgweir: primary */ SELECT 1", "SHOW transaction_read_only"])
 def test_first_statement_for_the_primary(stage, text):
+    """Host traps 41, 53 and 54."""
     client = stage.begin()
     client.send(m.query(text))
     server = stage.primary.accept()
@@ -323,6 +326,7 @@ def test_later_statement_that_a_host_may_execute(stage, status):
 @pytest.mark.parametrize("failure", ["conflict", "other", "fatal", "close", "after begin", "byte by byte"])
 @pytest.mark.parametrize("hand", ["simple", "extended"])
 def test_error_of_a_standby_is_asked_of_the_primary(stage, failure, hand):
+    """Host traps 30 and 59. The primary gets the BEGIN of the client, too."""
     request, kinds, before = {
         "simple": (m.query(READ), "Q", b""),
         "extended": (m.parse(READ) + m.bind() + m.execute() + m.sync(), "PBES", m.parse_complete() + m.bind_complete()),
