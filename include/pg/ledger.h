@@ -104,6 +104,13 @@ static inline bool ledger_local_reply_is_due(const struct ledger *l)
 {
 	return l->used > 0 && ledger_head(l)->kind == LEDGER_LOCAL_REPLY;
 }
+/* The newest entry is one: the server owes no answer after it. The ledger is not empty. */
+static inline bool ledger_local_reply_is_last(const struct ledger *l)
+{
+	uint32_t last = l->head + l->used - 1;
+
+	return (l->entries ? l->entries[last % l->capacity] : l->small[last % (sizeof(l->small) / sizeof(l->small[0]))]).kind == LEDGER_LOCAL_REPLY;
+}
 /* A request sent now is entered. */
 static inline bool ledger_enters(const struct ledger *l)
 {

@@ -17,6 +17,8 @@ enum retry_verdict {
 
 /* The server of the client gets these bytes of its request. */
 void retry_keep(struct client *client, const uint8_t *at, size_t n);
+/* The client has got a reply of pgweir itself, before retry_keep() of the messages. */
+void retry_replied(struct client *client);
 /* The server owes nothing any more. */
 void retry_answered(struct client *client);
 /* The answer to a request with is_first begins with these n bytes, between two messages; nothing of it was forwarded. */

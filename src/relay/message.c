@@ -123,7 +123,7 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 		}
 		c->pooled.pool->database->stats.total.sent += used;
 		if (c->retry)
-			c->retry->is_first = false;
+			retry_replied(c);
 	}
 	return true;
 }
@@ -263,7 +263,12 @@ static enum verdict take_FLUSH(struct client *c, struct server *s, const struct 
 {
 	enum verdict verdict = take_REQUEST(c, s, f, g, skip);
 
-	return verdict == VERDICT_PASS && !relay_send_local_replies(c, s) ? VERDICT_GONE : verdict;
+	if (verdict != VERDICT_PASS || !ledger_local_reply_is_due(&s->ledger))
+		return verdict;
+	/* no other server can execute a request of which the client has a part of the answer: the replies wait for an answer that is certain */
+	if (c->retry && !ledger_local_reply_is_last(&s->ledger))
+		return verdict;
+	return send_local_replies(c, s) ? verdict : VERDICT_GONE;
 }
 
 static enum verdict take_QUERY(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)

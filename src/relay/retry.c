@@ -80,6 +80,16 @@ void retry_answered(struct client *c)
 	c->retry->is_bound = s->session.doubts;
 }
 
+void retry_replied(struct client *c)
+{
+	struct retry *r = c->retry;
+
+	/* the request is kept later, at the end of the walk */
+	notice_link(r, server_of(c->pooled.link));
+	r->is_first = false;
+	r->is_bound = true;
+}
+
 void retry_keep(struct client *c, const uint8_t *at, size_t n)
 {
 	struct retry *r = c->retry;

@@ -280,6 +280,47 @@ def test_named_statement_of_an_earlier_request(scene):
     assert client.result().types == "2DCZ"
 
 
+def knows(scene):
+    """Two hosts, and a client without a server. The server at the first host has the statement INSERT of another client."""
+    hosts = pair(scene)
+    weir = primaries(scene, hosts)
+    client, other = weir.client(), weir.client()
+    other.send(m.parse(INSERT, "n"), m.sync())
+    server = hosts[0].accept()
+    server.expect_all("PDS")
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data(), m.ready())
+    other.expect_all("1Z")
+    return (*hosts, client, server)
+
+
+def test_known_statement_is_described(scene):
+    """pgweir answers the Parse itself, but not before the server describes the statement: so the next primary can do both."""
+    first, second, client, server = knows(scene)
+    client.send(m.parse(INSERT, "n"), m.describe("S", "n"), m.flush())
+    server.expect_all("DH")
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    second.becomes("primary", 2)
+    server = second.accept()
+    server.expect_all("PDDH")
+    server.send(m.parse_complete(), 2 * (m.parameter_description() + m.no_data()))
+    client.expect_all("1tn")
+
+
+def test_known_statement_has_been_answered(scene):
+    """No other server gets a Parse that pgweir has answered: the client would get its answer twice, or an error about a duplicate."""
+    first, second, client, server = knows(scene)
+    client.send(m.parse(INSERT, "n"), m.flush())
+    server.expect_all("H")
+    client.expect_all("1")
+    first.goes()
+    server.send(TERMINATED)
+    server.close()
+    second.becomes("primary", 2)
+    assert m.read_error(client.expect("E").body)["C"] == "57P01"
+
+
 @pytest.mark.parametrize("before", [m.command_complete("INSERT 0 1"), m.notice("careful"), m.row_description("a") + 400 * m.data_row(100 * "x")],
                          ids=["complete", "notice", "many rows"])
 def test_answer_of_which_something_counts(scene, before):
