@@ -19,6 +19,7 @@ def read_options():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1000000))
     parser.add_argument("--kinds", type=lambda text: tuple(text.split(",")))
     parser.add_argument("--nodes", action="store_true")
+    parser.add_argument("--auto", action="store_true")
     parser.add_argument("--stale", action="store_true")
     options = parser.parse_args()
     kinds = chaos_nodes.KINDS if options.nodes else tuple(KINDS)
@@ -26,8 +27,8 @@ def read_options():
     unknown = set(options.kinds) - set(kinds)
     if unknown:
         parser.error("no such kinds: %s; there are %s" % (", ".join(sorted(unknown)), ",".join(kinds)))
-    if options.stale and not options.nodes:
-        parser.error("--stale needs --nodes")
+    if (options.stale or options.auto) and not options.nodes:
+        parser.error("--auto and --stale need --nodes")
     return options
 
 
@@ -42,7 +43,7 @@ def rounds(minutes):
 
 def open_chaos(options, scene, directory):
     if options.nodes:
-        return chaos_nodes.NodesChaos(scene, options.seed, options.kinds, is_fresh=not options.stale)
+        return chaos_nodes.NodesChaos(scene, options.seed, options.kinds, is_fresh=not options.stale, reads="auto" if options.auto else "transaction")
     path = os.path.join(directory, "ca")
     os.mkdir(path)
     return Chaos(scene, Authority(path), options.seed, options.kinds)

@@ -7,6 +7,7 @@
 #	--kinds LIST	kinds of disturbances: terminate,kill9,fast,immediate,reload,pause,suspend,reconnect,kill,kill_client,look,
 #			replace,vanish,cancel (all)
 #	--nodes		three servers whose roles change: see below
+#	--auto		with --nodes: reads = auto instead of transaction
 #	--stale		with --nodes: read_your_writes = off, and the verdict HELD only if reads were stale
 #	--fast		the binary as it is installed, instead of one with sanitizers
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
@@ -35,6 +36,7 @@ minutes=1
 seed=
 kinds=
 nodes=
+auto=
 stale=
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -45,6 +47,11 @@ while [ $# -gt 0 ]; do
 		;;
 	--nodes)
 		nodes=--nodes
+		shift
+		continue
+		;;
+	--auto)
+		auto=--auto
 		shift
 		continue
 		;;
@@ -110,4 +117,4 @@ directory=$room/tmp
 as_account mkdir -p "$directory"
 as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
 	env TMPDIR="$directory" PGWEIR="$builds/$binary/pgweir" PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" chaos.py \
-	--minutes "$minutes" $nodes $stale ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}
+	--minutes "$minutes" $nodes $auto $stale ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}

@@ -5,15 +5,16 @@ from support.chaos_nodes import KINDS, NodesChaos
 from support.rounds import IS_FULL, rounds
 
 
+@pytest.mark.parametrize("reads", ["transaction", "auto"])
 @pytest.mark.parametrize("seed", range(5 if IS_FULL else 1))
-def test_nothing_is_lost_and_no_read_is_stale(scene, seed):
+def test_nothing_is_lost_and_no_read_is_stale(scene, seed, reads):
     """Host traps 11, 71, 72 and 74."""
-    chaos = NodesChaos(scene, "nodes %d" % seed)
+    chaos = NodesChaos(scene, "nodes %d" % seed, reads=reads)
     chaos.play(rounds(3, full=50))
     chaos.audit()
     assert not any(stale for _, stale in chaos.stale().values()), chaos.stale()
     # while others write all the time, a standby rarely covers the last write of the database: Followers may read from the primary only
-    assert chaos.stale()["Rereader"][0] > 0
+    assert chaos.stale()["Rereader"][0] > 0, chaos.stale()
 
 
 def test_reads_are_stale_without_read_your_writes(scene):
@@ -21,4 +22,5 @@ def test_reads_are_stale_without_read_your_writes(scene):
     chaos = NodesChaos(scene, "stale", kinds=("freeze",), is_fresh=False)
     chaos.play(rounds(2, full=2))
     chaos.audit()
-    assert chaos.stale()["Follower"][1] > 0 and chaos.stale()["Rereader"][1] > 0
+    stale = chaos.stale()
+    assert stale["Follower"][1] > 0 and stale["Rereader"][1] > 0, stale

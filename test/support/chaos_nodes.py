@@ -6,7 +6,7 @@ only grows. A stale read shows fewer rows than the model:
 
 - Follower: the bank has acknowledged more before the read (read_your_writes = database)
 - Rereader: its own last read has shown more (read_your_writes = session)
-- Author: its own transfer is missing (reads = transaction)
+- Author: its own transfer is missing (reads = transaction or auto)
 """
 import threading
 
@@ -23,6 +23,7 @@ from .until import until
 KINDS = ("switch", "crash", "hang", "freeze", "delay")
 LOST = (TERMINATED, "HOST_ROLE", "HOST_LOST", "TRANSACTION_LOST", "OUTCOME_UNKNOWN", "SERVER_CRASHED")
 POOL_SIZE = 8
+READS = 8                       # at most, of an Author after a transfer: a standby answers as soon as it shows the transfer
 
 JOURNAL = "SELECT count(*), count(*) FILTER (WHERE number = %s), pg_is_in_recovery() FROM journal"
 RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
@@ -77,9 +78,13 @@ class Author(Reader):
                 b.own_rows(connection.execute(statement).fetchall(), transfer.tag)
             self.bank.commits(transfer)
         self.bank.committed(transfer)
-        connection.execute("BEGIN READ ONLY")
-        self.stale += self.read(connection, transfer.number)[1] != 1
-        connection.execute("COMMIT")
+        for _ in range(self.draw.randint(1, READS)):
+            is_single = self.bank.is_auto and self.draw.random() < 0.5
+            if not is_single:
+                connection.execute("BEGIN READ ONLY")
+            self.stale += self.read(connection, transfer.number)[1] != 1
+            if not is_single:
+                connection.execute("COMMIT")
 
 
 WRITERS = [t.Plain] * 2 + [t.Prepared, t.Pipelined, t.Asynchronous, t.Porter] + [t.Witness] * 2
@@ -87,10 +92,11 @@ READERS = [Follower] * 2 + [Rereader] * 2 + [Author] * 2
 
 
 class NodesBank(Bank):
-    """entered: at most the number of acknowledged transfers."""
+    """entered: at most the number of acknowledged transfers. is_auto: single statements may be executed by a standby."""
 
-    def __init__(self, server):
+    def __init__(self, server, is_auto):
         self.entered = 0
+        self.is_auto = is_auto
         self._lock = threading.Lock()
         super().__init__(server)
 
@@ -162,21 +168,24 @@ class Roles:
 class NodesChaos(Chaos):
     """
     - is_fresh: False for read_your_writes = off, with which reads are stale
+    - reads: the setting, transaction or auto
     """
 
-    def __init__(self, scene, seed, kinds=KINDS, is_fresh=True):
-        self.is_fresh = is_fresh
+    def __init__(self, scene, seed, kinds=KINDS, is_fresh=True, reads="transaction"):
+        self.is_fresh, self.reads = is_fresh, reads
         super().__init__(scene, None, seed, kinds)
 
     def _open(self, scene, authority, settings):
         self.nodes = scene.nodes(synchronous_standby_names="ANY 1 (n1, n2, n3)")
         self.server = Current(self.nodes)
         levels = ("session", "database") if self.is_fresh else ("off", "off")
-        self.bank = NodesBank(self.server)
+        self.bank = NodesBank(self.server, self.reads == "auto")
+        # the readers ask where they are
+        allowed = dict(read_functions="pg_is_in_recovery") if self.bank.is_auto else {}
         target = self.nodes.target
         readers = dict(target_session_attrs="prefer-standby", load_balance_hosts="round-robin")
         self.weir = scene.weir(
-            {"p0": target("p0", target_session_attrs="primary", reads="transaction", read_your_writes=levels[0]),
+            {"p0": target("p0", target_session_attrs="primary", reads=self.reads, read_your_writes=levels[0], **allowed),
              "p0_own": target("p0", read_your_writes=levels[0], **readers), "p0_all": target("p0", read_your_writes=levels[1], **readers)},
             pool_mode="transaction", default_pool_size=POOL_SIZE, max_client_conn=200, server_login_retry=0, query_wait_timeout=NEVER,
             host_check_period=0.1, **settings)
