@@ -45,7 +45,7 @@ drivers_go() {
 	mkdir -p "$builds/go"
 	cp -R "$top/test/drivers/go/." "$builds/go"
 	try "go mod tidy" sh -c 'cd "$1" && go mod tidy' sh "$builds/go" || return 0
-	for program in with_pgx with_pq types_pgx; do
+	for program in with_pgx with_pq types_pgx pool_pgx; do
 		try "go build $program" sh -c 'cd "$1" && rm -f "bin/$2" && go build -o "bin/$2" "./$2"' sh "$builds/go" $program || :
 	done
 }
@@ -53,9 +53,12 @@ drivers_go() {
 drivers_java() {
 	have java javac mvn || return 0
 	mkdir -p "$builds/java"
-	[ -e "$builds/java/postgresql.jar" ] || try "mvn dependency:copy" mvn -q -B dependency:copy \
-		-Dartifact=org.postgresql:postgresql:42.7.8 -DoutputDirectory="$builds/java" -Dmdep.stripVersion=true || return 0
-	try "javac" javac -encoding UTF-8 -cp "$builds/java/postgresql.jar" -d "$builds/java" \
+	for artifact in org.postgresql:postgresql:42.7.8 com.zaxxer:HikariCP:7.0.2 org.slf4j:slf4j-api:2.0.17; do
+		jar=${artifact#*:}
+		[ -e "$builds/java/${jar%:*}.jar" ] || try "mvn dependency:copy" mvn -q -B dependency:copy \
+			-Dartifact=$artifact -DoutputDirectory="$builds/java" -Dmdep.stripVersion=true || return 0
+	done
+	try "javac" javac -encoding UTF-8 -cp "$builds/java/postgresql.jar:$builds/java/HikariCP.jar" -d "$builds/java" \
 		"$top"/test/drivers/java/*.java || :
 }
 

@@ -23,9 +23,11 @@ from .until import until
 KINDS = ("switch", "crash", "hang", "freeze", "delay")
 LOST = (TERMINATED, "HOST_ROLE", "HOST_LOST", "TRANSACTION_LOST", "OUTCOME_UNKNOWN", "SERVER_CRASHED")
 POOL_SIZE = 8
-READS = 8                       # at most, of an Author after a transfer: a standby answers as soon as it shows the transfer
+READS = 300                     # of an Author after a transfer, at most: a standby answers when it is known to have the transfer
 
-JOURNAL = "SELECT count(*), count(*) FILTER (WHERE number = %s), pg_is_in_recovery() FROM journal"
+# pgweir takes pg_is_in_recovery() itself to the primary
+FUNCTION = "CREATE FUNCTION is_standby() RETURNS bool STABLE LANGUAGE plpgsql AS 'BEGIN RETURN pg_is_in_recovery(); END'"
+JOURNAL = "SELECT count(*), count(*) FILTER (WHERE number = %s), is_standby() FROM journal"
 RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
 
 
@@ -78,13 +80,16 @@ class Author(Reader):
                 b.own_rows(connection.execute(statement).fetchall(), transfer.tag)
             self.bank.commits(transfer)
         self.bank.committed(transfer)
-        for _ in range(self.draw.randint(1, READS)):
+        before = self.from_standbys
+        for _ in range(self.draw.choice((1, 2, READS))):
             is_single = self.bank.is_auto and self.draw.random() < 0.5
             if not is_single:
                 connection.execute("BEGIN READ ONLY")
             self.stale += self.read(connection, transfer.number)[1] != 1
             if not is_single:
                 connection.execute("COMMIT")
+            if self.from_standbys > before or self.bank.over.is_set():
+                break
 
 
 WRITERS = [t.Plain] * 2 + [t.Prepared, t.Pipelined, t.Asynchronous, t.Porter] + [t.Witness] * 2
@@ -99,6 +104,7 @@ class NodesBank(Bank):
         self.is_auto = is_auto
         self._lock = threading.Lock()
         super().__init__(server)
+        server.execute(FUNCTION, database="p0")
 
     def committed(self, transfer):
         super().committed(transfer)
@@ -180,8 +186,7 @@ class NodesChaos(Chaos):
         self.server = Current(self.nodes)
         levels = ("session", "database") if self.is_fresh else ("off", "off")
         self.bank = NodesBank(self.server, self.reads == "auto")
-        # the readers ask where they are
-        allowed = dict(read_functions="pg_is_in_recovery") if self.bank.is_auto else {}
+        allowed = dict(read_functions="is_standby") if self.bank.is_auto else {}
         target = self.nodes.target
         readers = dict(target_session_attrs="prefer-standby", load_balance_hosts="round-robin")
         self.weir = scene.weir(
