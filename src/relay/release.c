@@ -144,8 +144,9 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 
 	/* no verdict on another server depends on the rest, which costs calls */
 	if (is_clean(&v)) {
-		/* the next request of a client that reads on a standby may need the primary */
-		v.is_about_to_send = is_about_to_send(c) && !(c->reads & READING_HERE) && c->pooled.pool->suits >> c->pooled.target & 1;
+		/* the next request of a client that reads on a standby may need the primary; the first request of a link is for this server */
+		v.is_about_to_send = is_about_to_send(c) && !(c->reads & READING_HERE) &&
+				     (c->last_active <= c->pooled.since || c->pooled.pool->suits >> c->pooled.target & 1);
 		v.needs_reset = needs_reset(s, c, false);
 		v.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE;
 	}

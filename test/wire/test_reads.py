@@ -606,3 +606,27 @@ def test_standbys_that_refuse_logins(scene, attrs):
     last = weir.client()
     last.send(m.query("SELECT 3"))
     assert "no pg_hba.conf entry" in m.read_error(last.drain()[-1].body)["M"]
+
+
+def test_server_that_was_set_to_the_client_s_parameters_is_used(scene):
+    """The primary is the last resort of a reader, which gets it for one transaction."""
+    primary, fresh, late = hosts = Host(scene, "primary"), Host(scene, "standby"), Host(scene, "standby")
+    late.position = "0/2FFFFF0"
+    weir = primaries(scene, hosts, "prefer-standby", server_lifetime=0)
+    until(lambda: sorted(str(row["role"]) for row in weir.show("HOSTS")) == ["primary", "standby", "standby"])
+    late.refusal = NO_ENTRY
+    client = weir.client()
+    client.send(m.query("SET TimeZone = 'Asia/Tokyo'"))
+    server = fresh.accept()
+    server.expect("Q")
+    server.send(m.parameter_status("TimeZone", "Asia/Tokyo"), m.command_complete("SET"), m.ready())
+    client.result()
+    fresh.goes()
+    until(lambda: "primary standby unknown".split() == sorted(str(row["role"]) for row in weir.show("HOSTS")))
+    client.send(m.query("SELECT 2"))
+    server = primary.accept()
+    assert b"TimeZone" in server.expect("Q").body
+    server.send(m.parameter_status("TimeZone", "Asia/Tokyo"), m.data_row("set"), m.command_complete("SELECT 1"), m.ready())
+    server.expect_query("SELECT 2")
+    server.answer("2")
+    assert client.result().value == "2"
