@@ -54,7 +54,7 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 	return now - (client->since > held_until ? client->since : held_until);
 }
 
-/* The server refuses the logins of the pool for good, so that the client should use another host. */
+/* The host gives the pool no server, so that the client should use another host. */
 bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
 
 /* Puts the pool on a list of held pools, or removes it. */

@@ -37,7 +37,7 @@ struct roles {
 	unsigned next;			/* place at which round-robin continues */
 	bool is_waited_for;		/* readers wait until a host is fresh enough */
 	bool has_readers;		/* clients read from standbys: the hosts are asked more often */
-	bool has_refusals;		/* the last login of a pool at a host has failed for good */
+	bool has_refusals;		/* the last login of a pool at a host has failed */
 	usec_t readers_at;		/* when a host became suitable for readers */
 	usec_t answered_at, marked_at;	/* of the last primary: its last answer, and its last mark; 0: none */
 	struct written *written;	/* see pool/freshness.h */
@@ -113,7 +113,7 @@ void pool_client_note_end(struct pool_client *client, usec_t now);
 struct pool *pool_for_client(struct pool_client *client, usec_t now);
 /* Moves the client to the pool that suits it now. False: no memory. */
 bool pool_client_route(struct pool_client *client, usec_t now);
-/* The host of its pool has refused a login for good: moves the client, which waits, to another host that suits it. False: there is none. */
+/* The host of its pool has refused a login: moves the client, which waits, to another host that suits it. False: there is none. */
 bool pool_client_flees(struct pool_client *client, usec_t now);
 /* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */
 struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now);

@@ -13,7 +13,7 @@
  * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most.
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool. A host that refuses the logins of the
- * pool for good (password, pg_hba.conf, missing database) is not chosen for server_login_retry, unless no other host suits: then the client gets the error.
+ * pool (password, pg_hba.conf, missing database, no connection left) is not chosen for server_login_retry, unless no other host suits: then the client gets the error.
  */
 #include "pool/freshness.h"
 #include "pool/inside.h"

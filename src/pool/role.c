@@ -617,6 +617,10 @@ static bool set_suits(struct roles *roles, usec_t now)
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 		has_changed |= set_pool_suits(pool);
+		/* the host lives, although a login got no answer; a lasting refusal stays */
+		if (pool->host && pool->login_failed && pool->login_failure == FAILURE_PASSING && pool->host->is_fresh &&
+		    pool->host->evidence.at > pool->login_failed_at)
+			pool_login_forgiven(pool);
 		roles->has_refusals |= pool->host && pool->login_failed;
 	}
 	return has_changed;

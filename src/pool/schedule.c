@@ -188,7 +188,7 @@ bool pool_refuses(const struct pool *pool, const struct pool_client *client, use
 	usec_t since = now - pool->login_failed_at;
 
 	/* a client that waits tries each host once, even if server_login_retry is 0 */
-	return pool->login_failed && (pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING) && count_usable(pool, true) == 0 &&
+	return pool->login_failed && count_usable(pool, true) == 0 &&
 	       (since < SETTINGS(pool)->server_login_retry || since <= 0 || (waits && pool->login_failed_at >= client->since));
 }
 
@@ -203,6 +203,9 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 
 	/* After a lasting failure a login in progress can still succeed: the clients get the error when the last login has failed. */
 	if (!pool->login_failed || count_usable(pool, is_lasting) > 0)
+		return NULL;
+	/* a login without an answer says nothing about the host: the next question decides (set_suits() of role.c) */
+	if (pool->host && pool->login_failure == FAILURE_PASSING)
 		return NULL;
 	if (is_lasting && client_first(pool, CLIENT_WAITING))
 		return client_first(pool, CLIENT_WAITING);

@@ -20,6 +20,7 @@ SHUTTING_DOWN = m.error("the database system is shutting down", "57P03", "FATAL"
 TERMINATED = m.error("terminating connection due to administrator command", "57P01", "FATAL")
 READ_ONLY = m.error("cannot execute INSERT in a read-only transaction", "25006")
 IN_RECOVERY = m.error("cannot set transaction read-write mode during recovery", "0A000")
+SILENCE = b""            # a refusal without a word
 WATCHER = "watch"       # the user of pgweir's watchers
 
 
@@ -83,8 +84,10 @@ class Host:
         if self.refusal_of_all:
             session.send(self.refusal_of_all)
             raise Closed("refused")
-        if self.refusal and session.startup["user"] != WATCHER:
+        if self.refusal is not None and session.startup["user"] != WATCHER:
             session.send(self.refusal)
+            if self.refusal == SILENCE:
+                session.read()
             raise Closed("refused")
         session.parameters["in_hot_standby"] = "off" if self.role == "primary" else "on"
         session.parameters.update(self.reported)

@@ -6,7 +6,7 @@ Played servers: see support/failover.py. A message that arrives at the wrong ser
 import pytest
 
 from support import messages as m
-from support.failover import TERMINATED, WATCHER, Host, pair, primaries, target
+from support.failover import SILENCE, TERMINATED, WATCHER, Host, pair, primaries, target
 from support.live import NEVER
 from support.until import until
 
@@ -630,3 +630,29 @@ def test_server_that_was_set_to_the_client_s_parameters_is_used(scene):
     server.expect_query("SELECT 2")
     server.answer("2")
     assert client.result().value == "2"
+
+
+def test_login_without_an_answer_at_a_host_that_lives(scene):
+    """Later clients do not get the error of that login."""
+    primary, standby = hosts = pair(scene)
+    weir = primaries(scene, hosts, server_connect_timeout=1, server_login_retry=NEVER)
+    until(lambda: sorted(str(row["role"]) for row in weir.show("HOSTS")) == ["primary", "standby"])
+    first = weir.client()
+    first.send(m.query("SELECT 0"))
+    server = primary.accept()
+    server.expect_query("SELECT 0")
+    server.answer("0")
+    first.result()
+    server.close()
+    weir.wait_pool("p0", sv_idle=0)
+    primary.refusal = SILENCE
+    first.send(m.query("SELECT 1"))
+    weir.wait_log("connect timeout")
+    primary.refusal = None
+    second = weir.client()
+    second.send(m.query("SELECT 2"))
+    server = primary.accept()
+    for client, text in ((first, "SELECT 1"), (second, "SELECT 2")):
+        server.expect_query(text)
+        server.answer(text)
+        assert client.result().value == text
