@@ -378,8 +378,10 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
-			/* a server that fails after ReadyForQuery would fail again */
-			if (s->dial->step == DIAL_READY)
+			/* a server that fails after ReadyForQuery would fail again; a host with a role has crashed */
+			if (s->dial->step == DIAL_READY && s->pooled.pool->host)
+				server_end(s, REASON_SERVER_CRASHED, NULL);
+			else if (s->dial->step == DIAL_READY)
 				server_end(s, REASON_SERVER_LOGIN_BROKEN,
 					   "end of the connection within a message behind ReadyForQuery");
 			else

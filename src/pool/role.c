@@ -611,6 +611,7 @@ static bool set_suits(struct roles *roles, usec_t now)
 		}
 		has_changed |= suits != place->suits;
 		place->suits = suits;
+		place->refuses = false;
 	}
 	roles->has_refusals = false;
 	LIST_EACH(node, &roles->database->members) {

@@ -204,9 +204,9 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 	/* After a lasting failure a login in progress can still succeed: the clients get the error when the last login has failed. */
 	if (!pool->login_failed || count_usable(pool, is_lasting) > 0)
 		return NULL;
-	/* a login without an answer says nothing about the host: the next question decides (set_suits() of role.c) */
+	/* a reader may leave; others wait for the next answer of the host (set_suits() of role.c) */
 	if (pool->host && pool->login_failure == FAILURE_PASSING)
-		return NULL;
+		return client_first(pool, CLIENT_WAITING) ? client_first(pool, CLIENT_WAITING) : client_first(pool, CLIENT_WAITING_LOGIN);
 	if (is_lasting && client_first(pool, CLIENT_WAITING))
 		return client_first(pool, CLIENT_WAITING);
 	/* Otherwise a query that began to wait after the logins began to fail gets the error. The queue is in the order of arrival. */
@@ -423,6 +423,8 @@ static bool step(struct pool *pool, usec_t now)
 			refused = login;
 		if (!is_draining && pool_client_flees(refused, now))
 			return true;
+		if (!is_draining && pool->host && pool->login_failure == FAILURE_PASSING)
+			return false;
 		pool->missed |= !is_draining;
 		ops->refuse(refused, is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
 		return refused->state == CLIENT_DEAD;

@@ -99,6 +99,9 @@ void retry_keep(struct client *c, const uint8_t *at, size_t n)
 		return;
 	s = server_of(c->pooled.link);
 	notice_link(r, s);
+	/* a Flush behind an answered request */
+	if (bytes_size(&r->request) == 0 && !r->is_cut && ledger_is_empty(&s->ledger) && !s->ledger.open)
+		return;
 	r->sent_at = 0;
 	if (bytes_size(&r->request) == 0 && !r->is_cut) {
 		r->sent_at = c->peer.world->now;

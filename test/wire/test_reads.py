@@ -656,3 +656,23 @@ def test_login_without_an_answer_at_a_host_that_lives(scene):
         server.expect_query(text)
         server.answer(text)
         assert client.result().value == text
+
+
+def test_standby_that_does_not_answer_a_login(scene):
+    """The reader goes to the primary, and the next transaction to the standby, which lives."""
+    stage = Stage(scene, server_connect_timeout=1)
+    client = stage.begin()
+    stage.standby.refusal = SILENCE
+    client.send(m.query(READ))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query(READ)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+    committed(client, server)
+    stage.standby.refusal = None
+    asked = stage.standby.asked
+    until(lambda: stage.standby.asked > asked + 4, "the standby is as fresh as this client")
+    client.send(m.query(BEGIN))
+    client.result()
+    read_here(client, stage.standby)
