@@ -71,6 +71,14 @@ static void notice_link(struct retry *r, const struct server *s)
 	forget_request(r);
 }
 
+/* The server has sent something, or is lost. A Flush behind an answered request is no request. */
+static void notice_answer(struct retry *r, const struct server *s)
+{
+	notice_link(r, s);
+	if (ledger_is_empty(&s->ledger) && !s->ledger.open)
+		forget_request(r);
+}
+
 void retry_answered(struct client *c)
 {
 	const struct server *s = server_of(c->pooled.link);
@@ -99,9 +107,6 @@ void retry_keep(struct client *c, const uint8_t *at, size_t n)
 		return;
 	s = server_of(c->pooled.link);
 	notice_link(r, s);
-	/* a Flush behind an answered request */
-	if (bytes_size(&r->request) == 0 && !r->is_cut && ledger_is_empty(&s->ledger) && !s->ledger.open)
-		return;
 	r->sent_at = 0;
 	if (bytes_size(&r->request) == 0 && !r->is_cut) {
 		r->sent_at = c->peer.world->now;
@@ -424,11 +429,12 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 {
 	const struct client *c = client_of(s->pooled.link);
-	bool is_nothing_sent = bytes_size(&c->retry->request) == 0, has_rows = false, has_begun = false;
+	bool is_nothing_sent, has_rows = false, has_begun = false;
 	enum retry_verdict more;
 	struct pg_frame f;
 
-	notice_link(c->retry, s);
+	notice_answer(c->retry, s);
+	is_nothing_sent = bytes_size(&c->retry->request) == 0;
 	if (n > RETRY_MOST || !may_move(s, c))
 		return RETRY_PASS;
 	/* the client waits for no answer before its Sync, except after a Flush */
@@ -459,7 +465,7 @@ bool retry_lost(struct server *s)
 
 	if (!r)
 		return false;
-	notice_link(r, s);
+	notice_answer(r, s);
 	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
 		return false;
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
