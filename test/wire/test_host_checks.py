@@ -95,10 +95,24 @@ def test_logical_replica(scene):
     first, second = pair(scene)
     replica = Host(scene, "primary", timeline=9)
     replica.system += 1
+    first.falls_silent()
+    second.falls_silent()
     weir = primaries(scene, (replica, first, second))
-    client, server = linked(first.fake, weir)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    until(lambda: replica.asked >= 3, "the replica has answered")
+    first.talks()
+    second.talks()
+    client.finish_login("app")
+    client.send(m.query("x"))
+    server = first.accept()
+    server.expect_query("x")
+    server.answer("x")
+    client.result()
     until(lambda: host(weir, replica)["state"] == "other cluster", "the replica is refused")
     served(client, server, "write")
+    # not even at first, while the others have not answered
+    assert {session.startup["user"] for session in replica.fake.started} == {WATCHER}
 
 
 def test_servers_without_wal_functions(scene):

@@ -88,8 +88,13 @@ def test_position_from_before_the_commit(scene):
     server.complete("INSERT 0 1")
     writer.result()
     asked_again(second, 3)
-    reads(weir, first, database="reads")
+    primary = reads(weir, first, database="reads")
+    first.position = step(first.position, 0x100)
     first.talks()
+    asked_again(first)
+    asked_again(second)
+    reads(weir, first, primary, database="reads")
+    second.position = first.position
     reads_again(first, second, weir, standby)
 
 
