@@ -128,6 +128,8 @@ static bool execute(struct backend *b, const struct ask *ask, uint32_t client, u
 	}
 	if (plan.has_roles && (!portal || (ask->verb == ASK_ROWS && ask->a > 0 && portal->row == 0)))
 		roles_judge_executed(b, client, serial);
+	if (plan.has_roles)
+		roles_judge_read(b, client);
 	switch (ask->verb) {
 	case ASK_ROWS:
 		for (uint32_t row = portal ? portal->row : 0, n = 0; row < ask->a; row++, n++) {

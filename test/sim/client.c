@@ -175,6 +175,14 @@ void client_is_hit(uint32_t pid)
 		clients[i].was_hit |= clients[i].phase != CLIENT_AWAY && clients[i].pid == pid;
 }
 
+struct sight *client_sight(uint32_t number)
+{
+	for (int i = 0; i < client_count; i++)
+		if (clients[i].phase == CLIENT_HERE && clients[i].number == number)
+			return &clients[i].sight;
+	return NULL;
+}
+
 /* ---- acting ---- */
 
 static void take_in(struct guest *c)

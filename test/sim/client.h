@@ -4,6 +4,7 @@
 #include "ask.h"
 #include "machine.h"
 #include "prove.h"
+#include "roles.h"
 #include "rules.h"
 
 /*
@@ -89,6 +90,7 @@ struct guest {
 	struct bytes out;
 	size_t data_begins;		/* in `out`: the data of the last COPY IN */
 	struct bytes come;		/* the beginning of a message */
+	struct sight sight;		/* in a world with roles */
 };
 
 /* Begins the login: the start-up packet. */

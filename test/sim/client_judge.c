@@ -417,6 +417,8 @@ void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size
 	c->planned = c->now;
 	c->plan_skips = c->is_open && c->troubled;
 	if (!c->is_open) {
+		if (plan.has_roles && c->now.tx == 'I')
+			roles_note_told(&c->sight, c->database);
 		c->troubled = false;
 		c->was_hit &= c->now.tx != 'I';
 		c->was_cancelled = c->cancels > 0;

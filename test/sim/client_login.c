@@ -56,6 +56,9 @@ void client_login_begin(struct guest *c)
 	}
 	if (plan.streams && chance_one_in(5))
 		c->replication = chance_one_in(2) ? "database" : "true";
+	c->sight = (struct sight){ .reads = plan_target(c->database) == PLAN_PREFER_STANDBY };
+	if (plan_target(c->database) == PLAN_PRIMARY && !plan.only_switchovers && !c->replication)
+		c->sight.reads = chance_one_in(2);
 }
 
 void client_login_end(struct guest *c)
@@ -106,6 +109,10 @@ void client_send_startup(struct guest *c)
 	if (chance_one_in(8)) {
 		pairs[count++] = "TimeZone";
 		pairs[count++] = "Europe/Berlin";
+	}
+	if (c->sight.reads && plan_target(c->database) == PLAN_PRIMARY) {
+		pairs[count++] = "options";
+		pairs[count++] = "-c pgweir.target_session_attrs=prefer-standby";
 	}
 	if (c->replication)
 		count += add_replication(c, pairs + count, number, own);

@@ -297,6 +297,8 @@ void client_work(struct guest *c)
 {
 	bool blocks = plan.modes[c->database] != PLAN_STATEMENT;
 
+	if (plan.has_roles && !c->is_open && c->now.tx == 'I')
+		roles_note_asks(&c->sight, c->database);
 	if (c->is_open) {
 		second_step(c);
 	} else if (c->planned.tx != 'I') {

@@ -359,6 +359,8 @@ void plan_write_conf(void)
 		fprintf(f, "peer_id = %d\n", NEIGHBOUR_OWN_ID);
 	if (plan.has_roles)
 		fprintf(f, "host_check_period = %s\nhost_check_user = %s\n", plan.seed / 64 % 2 ? "1" : "0.3", plan_has_check_user() ? "u0" : "");
+	if (plan.has_roles && plan_reads_all_writes())
+		fprintf(f, "read_your_writes = database\n");
 	if (plan.attack)
 		attack_write_settings(f);
 	else if (!plan.only_switchovers)

@@ -5,13 +5,16 @@
  * with 57P01, refuses logins with 57P03, then connections; a standby is promoted with the next timeline; the old primary returns as a standby), a crash
  * with or without a promotion, a partition (the primary is silent, a standby is promoted, the old primary is back with the lower timeline for a while
  * and believes that it still is the primary), a standby that goes away, a host that ends the session of the watcher and refuses logins, nonsense for
- * the watcher, and a standby that is replaced by the primary of another cluster.
+ * the watcher, and a standby that is replaced by the primary of another cluster. Meanwhile standbys lag: they replay nothing, or all with a delay, and
+ * after a restart a standby may show older data than before. A position in the WAL is a time, and a request on a standby sees what it has replayed.
  *
  * Rules, for each byte that pgweir sends for a client, and each request that a host executes:
  * - Requests of clients that ask for the primary go to no standby, to no host with a lower timeline than a primary that pgweir knows, and to no other
  *   host than the primary that pgweir has decided for.
  * - No request goes to a host that is known as a member of another cluster.
  * - No request is executed twice.
+ * - A reader sees nothing older than what it has seen before; with read_your_writes = database also all that clients of its database had been told when
+ *   the reader asked.
  * - Clients that wait for a primary get one within a bound, after there is one primary that the watcher reaches.
  * - In a world of planned switchovers, a client gets no error unless it has a request or a transaction at a server (client_judge.c).
  *
@@ -41,12 +44,14 @@
 #define OTHER_TIMELINE 99
 #define PAST_LONG (50 * USEC)		/* pgweir refuses a primary of the past for longer than this */
 #define PATIENCE (15 * USEC)
+#define POSITION_UNIT 64		/* bytes of WAL in a microsecond; no position is behind a page header */
 
 struct member {
 	enum member_state state;
 	bool is_standby, is_foreign, is_full, talks_nonsense;
 	uint32_t timeline;
 	uint64_t era;
+	usec_t frozen_at, delay;	/* a standby lags: it has replayed everything until then, and all but the last `delay`, if any; 0: it does not */
 	bool is_known, was_known;	/* pgweir has an answer of this era; of a member of the cluster at any time */
 };
 
@@ -55,7 +60,10 @@ enum plot { PLOT_SWITCHOVER, PLOT_CRASH, PLOT_PARTITION, PLOT_STANDBY, PLOT_REFU
 static struct {
 	struct world *world;
 	struct member members[PLAN_HOSTS];
-	uint32_t timeline;		/* the highest one of the cluster */
+	uint32_t timeline;		/* the highest one of the cluster ... */
+	usec_t promoted_at;		/* ... and when it began */
+	usec_t stopped_at;		/* when the last primary went away: there is nothing newer until a primary is back */
+	usec_t told_at[PLAN_DATABASES];	/* when the last request on the primary was executed of which a client of the database has the answer */
 	struct actor actor;
 	enum plot plot;
 	int step;			/* of the plot; 0: none has begun */
@@ -78,11 +86,49 @@ static void begin_era(struct member *m)
 	m->is_known = false;
 }
 
+/* The time of the newest data. */
+static usec_t newest(void)
+{
+	for (int i = 0; i < plan.role_hosts; i++) {
+		const struct member *m = &roles.members[i];
+
+		if (!m->is_standby && !m->is_foreign && m->timeline == roles.timeline && (m->state == MEMBER_UP || m->state == MEMBER_SHUTS_DOWN))
+			return loop_now();
+	}
+	return roles.stopped_at;
+}
+
+/* The time until which the host has all data. */
+static usec_t replayed(const struct member *m)
+{
+	usec_t delayed = m->delay > 0 ? loop_now() - m->delay : 0, most = newest();
+	usec_t at = m->frozen_at == 0 ? most : delayed > m->frozen_at ? delayed : m->frozen_at;
+
+	return at < most ? at : most;
+}
+
+static void lag(int host, usec_t since)
+{
+	struct member *m = &roles.members[host];
+
+	m->frozen_at = since;
+	m->delay = chance_one_in(2) ? chance_spread(1, 20 * USEC) : 0;
+	sim_counts.lags++;
+	SIM_TRACE("host %d lags, from %.6f on, by %.6f s", host, (double)since / USEC, (double)m->delay / USEC);
+}
+
+static void catch_up(int host)
+{
+	roles.members[host].frozen_at = roles.members[host].delay = 0;
+}
+
 static void promote(int host)
 {
 	struct member *m = &roles.members[host];
 
 	SIM_TRACE("host %d is promoted, timeline %u", host, roles.timeline + 1);
+	catch_up(host);
+	roles.promoted_at = loop_now();
 	m->is_standby = false;
 	m->timeline = ++roles.timeline;
 	begin_era(m);
@@ -95,6 +141,8 @@ static void set_state(int host, enum member_state state)
 	bool was_silent = m->state == MEMBER_SILENT;
 
 	SIM_TRACE("host %d is %s", host, words[state]);
+	if (!m->is_standby && !m->is_foreign && m->timeline == roles.timeline && state >= MEMBER_DOWN && m->state < MEMBER_DOWN)
+		roles.stopped_at = loop_now();
 	m->state = state;
 	if (state == MEMBER_DOWN)
 		backends_crash(host);
@@ -110,6 +158,9 @@ static void come_as_standby(int host)
 	m->is_foreign = false;
 	begin_era(m);
 	set_state(host, MEMBER_UP);
+	catch_up(host);
+	if (!sim_is_calm && !plan.only_switchovers && chance_one_in(2))
+		lag(host, loop_now() - chance_spread(0, 20 * USEC));
 }
 
 /* ---- faults ---- */
@@ -247,12 +298,24 @@ static void refusal(bool *what, bool ends_sessions)
 	next_step(1, 20 * USEC);
 }
 
+/* Some standbys begin to lag, others catch up. */
+static void change_lags(void)
+{
+	for (int i = 0; i < plan.role_hosts && !plan.only_switchovers; i++) {
+		if (roles.members[i].frozen_at > 0 && chance_one_in(2))
+			catch_up(i);
+		else if (roles.members[i].frozen_at == 0 && roles.members[i].is_standby && chance_one_in(3))
+			lag(i, loop_now());
+	}
+}
+
 static void act(struct actor *actor)
 {
 	(void)actor;
 	if (sim_is_calm)
 		return;
 	if (roles.step == 0) {
+		change_lags();
 		roles.plot = plan.only_switchovers ? PLOT_SWITCHOVER : (enum plot)chance_below(PLOTS);
 		for (int i = 0; i < plan.role_hosts; i++)
 			roles.old = roles.members[i].is_standby ? roles.old : i;
@@ -335,7 +398,8 @@ void roles_answer(struct backend *b, bool is_short)
 {
 	struct member *m = &roles.members[b->host];
 	char position[40], file[32];
-	const char *cells[] = { m->is_standby ? "t" : "f", position, m->is_standby ? NULL : file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM };
+	const char *cells[] = { m->is_standby ? "t" : "f", position, file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM };
+	uint64_t at = (uint64_t)replayed(m) * POSITION_UNIT;
 
 	sim_counts.role_questions++;
 	if (b->has_answered && b->answered_sanely && b->answered_in == m->era)
@@ -347,8 +411,13 @@ void roles_answer(struct backend *b, bool is_short)
 		say_nonsense(b);
 		return;
 	}
-	snprintf(position, sizeof(position), "%X/%X", (unsigned)(loop_now() >> 32), (unsigned)loop_now());
-	snprintf(file, sizeof(file), "%08X%08X%08X", m->timeline, (unsigned)(loop_now() >> 32), 1u);
+	if (m->is_standby && replayed(m) >= roles.promoted_at)
+		m->timeline = roles.timeline;
+	snprintf(position, sizeof(position), "%X/%X", (unsigned)(at >> 32), (unsigned)at);
+	if (m->is_standby)
+		snprintf(file, sizeof(file), "%u", m->timeline);
+	else
+		snprintf(file, sizeof(file), "%08X%08X%08X", m->timeline, (unsigned)(at >> 32), 1u);
 	if (is_short)
 		cells[1] = cells[2] = cells[4] = NULL;
 	pg_build_row_description(&b->out, columns, 5);
@@ -357,11 +426,6 @@ void roles_answer(struct backend *b, bool is_short)
 }
 
 /* ---- rules ---- */
-
-static bool wants_primary(const struct backend *b)
-{
-	return b->database[0] && plan_target(atoi(b->database + 2)) == PLAN_PRIMARY;
-}
 
 static const struct server *server_at_backend(const struct backend *b)
 {
@@ -427,17 +491,61 @@ static void make_room(void)
 void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial)
 {
 	uint64_t key = (uint64_t)client << 32 | serial, *place;
+	const struct server *s = server_at_backend(b);
+	const struct pool_client *linked = s ? s->pooled.link : NULL;
 
 	/* a query of pgweir's own, or a text that all clients share */
 	if (serial == 0 || client == 0)
 		return;
-	SIM_CHECK(!wants_primary(b) || !roles.members[b->host].is_standby, "server %u of a standby executes request %u of client %u", b->pid, serial,
+	SIM_CHECK(!linked || linked->target != TARGET_PRIMARY || !roles.members[b->host].is_standby, "server %u of a standby executes request %u of client %u", b->pid, serial,
 		  client);
 	make_room();
 	place = place_of(key);
 	SIM_CHECK(*place == 0, "server %u executes request %u of client %u a second time", b->pid, serial, client);
 	*place = key;
 	roles.done_count++;
+}
+
+/* Clients of this database may get another server after each transaction. */
+static bool are_moved(int database)
+{
+	return plan_target(database) && plan.modes[database] != PLAN_SESSION && !plan.modes_change;
+}
+
+void roles_judge_read(const struct backend *b, uint32_t client)
+{
+	const struct member *m = &roles.members[b->host];
+	int database = atoi(b->database + 2);
+	usec_t sees = m->is_standby ? replayed(m) : loop_now();
+	struct sight *sight = client_sight(client);
+
+	/* a client that has left, or a primary of the past */
+	if (!sight || !are_moved(database) || m->is_foreign || (!m->is_standby && m->timeline != roles.timeline))
+		return;
+	if (!sight->reads) {
+		sight->executed_at = loop_now();
+		return;
+	}
+	sim_counts.stale_looks += m->frozen_at > 0;
+	SIM_CHECK(sees >= sight->seen, "server %u shows client %u data of %.6f, and it has seen data of %.6f", b->pid, client, (double)sees / USEC,
+		  (double)sight->seen / USEC);
+	SIM_CHECK(sees >= sight->must_see, "server %u shows client %u data of %.6f, and others were told of %.6f", b->pid, client, (double)sees / USEC,
+		  (double)sight->must_see / USEC);
+	sight->sees = sees;
+}
+
+void roles_note_told(struct sight *sight, int database)
+{
+	if (sight->sees > sight->seen)
+		sight->seen = sight->sees;
+	if (sight->executed_at > roles.told_at[database])
+		roles.told_at[database] = sight->executed_at;
+	sight->executed_at = 0;
+}
+
+void roles_note_asks(struct sight *sight, int database)
+{
+	sight->must_see = plan_reads_all_writes() ? roles.told_at[database] : 0;
 }
 
 void roles_note_hit(struct backend *b)
@@ -485,7 +593,9 @@ void roles_judge_turn(void)
 		for (int i = 0; i < 2; i++) {
 			LIST_EACH(at, &pool->clients[i ? CLIENT_WAITING_LOGIN : CLIENT_WAITING])
 				SIM_CHECK(loop_now() - LIST_OBJECT(at, struct pool_client, node)->since < most,
-					  "a client of %s still waits for a host, %.3f s after there is one: %s", pool->database->name,
+					  "a client of %s, with target %d%s, still waits for a host, %.3f s after there is one: %s", pool->database->name,
+					  LIST_OBJECT(at, struct pool_client, node)->target,
+					  LIST_OBJECT(at, struct pool_client, node)->is_held ? ", which is held" : "",
 					  (double)(loop_now() - roles.well_since) / USEC, known ? known->why : "");
 		}
 	}
@@ -519,6 +629,7 @@ void roles_sim_calm(void)
 		struct member *m = &roles.members[i];
 
 		m->is_full = m->talks_nonsense = false;
+		catch_up(i);
 		if (m->is_foreign || (!m->is_standby && i != primary)) {
 			set_state(i, MEMBER_DOWN);
 			come_as_standby(i);

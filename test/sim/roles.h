@@ -34,6 +34,19 @@ void roles_answer(struct backend *b, bool is_short);
 void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size);
 /* The server executes the request of a client for the first time. */
 void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial);
+/* What a client has seen of the data: times. */
+struct sight {
+	bool reads;			/* asks for a standby, or the primary if there is none */
+	usec_t seen, sees;		/* at its last answer; by its last request */
+	usec_t must_see;		/* the last write of another client that this client's request must see */
+	usec_t executed_at;		/* of a writer: its last request that has no answer yet; 0: none */
+};
+/* client.c: NULL: the client has left. */
+struct sight *client_sight(uint32_t number);
+/* The server executes a request of the client, which asks; has all its answers, between two transactions; begins to ask, between two transactions. */
+void roles_judge_read(const struct backend *b, uint32_t client);
+void roles_note_told(struct sight *sight, int database);
+void roles_note_asks(struct sight *sight, int database);
 /* The server has ended the session in which its client may have a request or a transaction. */
 void roles_note_hit(struct backend *b);
 /* After each turn. */
