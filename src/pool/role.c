@@ -529,6 +529,7 @@ static bool set_pool_suits(struct pool *pool)
 	has_changed = suits != pool->suits || covers != pool->covers;
 	pool->suits = suits;
 	pool->covers = covers;
+	pool->stays = covers < INT64_MAX || pool->reads_sequences ? 0 : suits & (uint8_t)~(SUITS(TARGET_READ) | SUITS(TARGET_PREFER_STANDBY));
 	return has_changed;
 }
 
@@ -755,6 +756,7 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
 		client->target = TARGET_PRIMARY;
 	client->splits = client->target == TARGET_PRIMARY && conf->reads != READS_OFF;
+	client->splits_statements = client->splits && conf->reads == READS_AUTO;
 	if (client->target == TARGET_ANY)
 		return true;
 	if (!roles_begin(client->pool->database, now))

@@ -228,9 +228,9 @@ static struct pool_client *pool_refusable(const struct pool *pool)
    answered in this turn need not be tested again. */
 static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
 {
-	struct list *node = list_last(&pool->servers[SERVER_IDLE]);
+	const struct list *head = &pool->servers[SERVER_IDLE];
 
-	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
+	return head->prev != head && now - server_at(head->prev)->since > pool->pools->conf->settings.server_check_delay;
 }
 
 /* Moves servers that are idle for longer than server_check_delay to USED. A server that was opened for one client only is not tested: a walsender
@@ -269,10 +269,10 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 	struct pool *pool = client->pool;
 	struct pool_server *server = NULL;
 
-	ASSERT(client->state == CLIENT_IDLE && pool);
+	ASSERT(client->state == CLIENT_IDLE);
 	if (is_stale(pool, now))
 		pool_age(pool, now);
-	if (!pool->is_plain)
+	if (!pool->is_plain && (!(pool->stays >> client->target & 1) || client->is_held | client->listens | client->settles))
 		server = want_special(client, now);
 	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
 		server = first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
