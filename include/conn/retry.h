@@ -18,14 +18,11 @@ enum read_step {
 
 struct retry {
 	struct bytes request;		/* messages of the client since the server owed nothing; empty if is_cut */
-	uint64_t server;		/* id of that server ... */
-	usec_t linked_at;		/* ... and its peer.request_at, when the link began */
 	size_t sent;			/* bytes that the server got since it owed nothing, also if is_cut */
-	bool is_bound;			/* the session of the server may have state of the client */
 	bool is_cut;			/* the request is longer than RETRY_MOST */
-	bool is_first;			/* the request begins a transaction, the client may get another server, and has no part of the answer */
 	bool is_unsent;			/* the socket has refused the whole request */
-	usec_t sent_at;			/* time of the only write of the request; 0: there were several */
+	bool is_first;			/* the request begins a transaction, the client may get another server, and has no part of the answer */
+	bool is_bound;			/* the session of the server may have state of the client */
 	/* Of a client that waits for the verdict on its host, pooled.is_held. */
 	struct bytes answer;		/* the answer if the host is still the primary: ErrorResponse, and ReadyForQuery unless fatal */
 	size_t taken;			/* bytes of the request at the front of peer.held */

@@ -190,6 +190,8 @@ static inline enum ledger_mark ledger_next_mark(const struct ledger *l)
 {
 	return l->used ? (enum ledger_mark)ledger_head(l)->mark : LEDGER_UNMARKED;
 }
+/* The oldest message is a Query of the client, and ledger_passes() may take its answer. */
+static inline bool ledger_answers_query(const struct ledger *l) { return l->plain == pg_answers[STAGE_BEGIN][LEDGER_QUERY]; }
 /* The number of pending answers, for limits. */
 static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
 void ledger_pack(struct bytes *out, const struct ledger *ledger);

@@ -13,6 +13,11 @@ extern const struct server_task task_read_auto;
    only reads. True: the client waits for its server, which reads for it, or is asked about the statement first; or the pair has ended. False: *n bytes
    may be sent, at most the rest of a statement for a standby. */
 bool read_waits(struct client *client, const uint8_t *at, size_t *n);
+/* Whether read_waits() may do more than return false. */
+static inline bool read_decides(const struct client *c)
+{
+	return c->retry->step != AUTO_NOT || (!c->pooled.link && c->pooled.splits_statements);
+}
 /* The beginning of the answer of a standby, as retry_look(). */
 enum retry_verdict read_look(struct server *server, const uint8_t *at, size_t n);
 /* The server has answered a statement with AUTO_AWAY. `is_whole`: nothing has arrived after the answer. Otherwise the client waits for the rest, because

@@ -16,18 +16,18 @@ static inline bool reads_decides(struct client *c, const uint8_t *at, size_t n)
 	const uint8_t *text = at + PG_HEADER, *nul;
 	uint8_t letter;
 
-	if (c->reads & (READING_BEGIN | READING_HERE))
-		return true;
-	if (!c->pooled.splits || c->pooled.link || n <= PG_HEADER + 1)
-		return false;
 	if (c->reads)
-		return true;
+		return c->reads & (READING_BEGIN | READING_HERE) || (c->pooled.splits && !c->pooled.link && n > PG_HEADER + 1);
+	if (c->pooled.link || !c->pooled.splits || n <= PG_HEADER + 1)
+		return false;
 	nul = *at == PGC_PARSE ? memchr(text, 0, n - PG_HEADER - 1) : NULL;
 	text = nul ? nul + 1 : text;
 	letter = *text | 0x20;
 	c->pooled.target = TARGET_PRIMARY;
-	/* BEGIN, START, or blanks and comments */
-	return (*at == PGC_QUERY || nul) && (letter == 'b' || (letter == 's' && (text[1] | 0x20) == 't') || *text < 'A');
+	if (*at != PGC_QUERY && !nul)
+		return false;
+	/* BEGIN, which says more than that; START; blanks and comments */
+	return letter == 'b' ? pg_u32_at(at + 1) >= PG_LENGTH_WORD + sizeof("BEGIN READ ONLY") : (letter == 's' && (text[1] | 0x20) == 't') || *text < 'A';
 }
 /* Decides where the transaction runs that begins with the message at the front of n bytes; the client has no server. VERDICT_PASS: the message is
    handled as any other, or *used bytes are answered; VERDICT_MORE: more must arrive; VERDICT_GONE. */

@@ -3,6 +3,10 @@
 
 #include "conn/retry.h"
 #include "conn/world.h"
+#include "pg/frame.h"
+#include "pg/message.h"
+
+#include <string.h>
 
 /*
  * A request that another server can execute instead: see retry.c. Only clients that ask for a role have a struct retry.
@@ -15,12 +19,72 @@ enum retry_verdict {
 	RETRY_TAKEN			/* the link is over, and the request is the next input of its client again; the server ends */
 };
 
-/* The server of the client gets these bytes of its request. */
-void retry_keep(struct client *client, const uint8_t *at, size_t n);
+#define RETRY_SPARE 512			/* bytes of memory that stay for the next request */
+
+/* The server owes nothing: with `sent` 0, nothing is to be forgotten. */
+static inline void retry_forget(struct retry *r)
+{
+	if (r->request.capacity > RETRY_SPARE)
+		bytes_free(&r->request);
+	r->request.start = r->request.end = 0;
+	r->sent = 0;
+	r->is_cut = r->is_unsent = false;
+}
+/* The client may have another link than at the last call. */
+static inline void retry_note_link(struct client *c)
+{
+	if (c->is_retry_linked)
+		return;
+	c->is_retry_linked = true;
+	c->retry->is_bound = false;
+	if (c->retry->sent > 0)
+		retry_forget(c->retry);
+}
+/* retry_keep(), if the memory does not suffice. */
+void retry_keep_more(struct client *client, const uint8_t *at, size_t n);
+/* The server of the client gets these bytes of its request, at least one. */
+static inline void retry_keep(struct client *c, const uint8_t *at, size_t n)
+{
+	struct retry *r = c->retry;
+
+	retry_note_link(c);
+	if (r->sent == 0)
+		r->is_first = server_of(c->pooled.link)->status == 'I' && !r->is_bound;
+	r->sent += n;
+	/* the capacity doubles up to RETRY_MOST; 0: is_cut */
+	if (n > r->request.capacity - r->request.end) {
+		retry_keep_more(c, at, n);
+		return;
+	}
+	memcpy(r->request.data + r->request.end, at, n);
+	r->request.end += n;
+}
 /* The client has got a reply of pgweir itself, before retry_keep() of the messages. */
 void retry_replied(struct client *client);
-/* The server owes nothing any more. */
-void retry_answered(struct client *client);
+/* The server of the client has answered all that it got. */
+static inline void retry_answered(struct client *c)
+{
+	c->is_retry_linked = true;
+	retry_forget(c->retry);
+	c->retry->is_bound = server_of(c->pooled.link)->session.doubts;
+}
+/* Whether retry_look() would return RETRY_PASS: the client has answers of its transaction, or these n bytes contain the end of a statement other than
+   BEGIN, before any error. */
+static inline bool retry_passes(const struct server *s, const struct client *c, const uint8_t *at, size_t n)
+{
+	const uint8_t *end = at + n;
+	uint32_t size;
+
+	if (c->retry->request.end == 0 || !c->is_retry_linked || ledger_is_empty(&s->ledger))
+		return false;
+	if (!c->retry->is_first || n > RETRY_MOST)
+		return true;
+	for (; end - at >= PG_HEADER && *at != PGS_ERROR && pg_frame_is_here(at, (size_t)(end - at), &size); at += PG_HEADER + (size_t)size) {
+		if ((*at == PGS_COMPLETE && size != sizeof("BEGIN") && size != sizeof("START TRANSACTION")) || (*at == PGS_READY && !(c->reads & READING_SENT)))
+			return true;
+	}
+	return false;
+}
 /* The answer to a request with is_first begins with these n bytes, between two messages; nothing of it was forwarded. */
 enum retry_verdict retry_look(struct server *server, const uint8_t *at, size_t n);
 /* The connection is lost. True: the server has executed nothing of the request; the link is over, as after RETRY_TAKEN. Otherwise the caller ends the

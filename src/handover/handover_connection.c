@@ -431,13 +431,10 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 static void retry_unpacked(struct client *c, bool is_away, size_t unsent)
 {
 	struct retry *r = c->retry;
-	const struct server *s;
 
 	if (!r || !c->pooled.link)
 		return;
-	s = server_of(c->pooled.link);
-	r->server = s->peer.id;
-	r->linked_at = s->peer.request_at;
+	c->is_retry_linked = true;
 	/* until the next answer */
 	r->is_bound = r->is_ended = true;
 	r->size = unsent;

@@ -181,7 +181,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 		if (c->pooled.link)
 			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
-	if (c->keeps_request)
+	if (c->keeps_request && c->pooled.link && at > from)
 		retry_keep(c, buf + from, at - from);
 	flush(c, &g);
 	relay_looked(w, looks, verdict == VERDICT_LATER);
@@ -193,47 +193,46 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	return (struct walk){ at, verdict };
 }
 
-/* walk_client() for a client that is being refused, or whose request is kept. */
-static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
-{
-	struct walk plain = { 0, VERDICT_PASS };
-	bool is_plain = c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n);
-
-	if (c->retry && read_waits(c, buf, &n))
-		return (struct walk){ 0, peer_is_stopped(&c->peer) ? VERDICT_GONE : VERDICT_WAIT };
-	if (is_plain)
-		plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
-	if (plain.verdict != VERDICT_PASS)
-		return plain;
-	if (plain.used < n || n == 0)
-		return walk_client_frames(c, buf, plain.used, n);
-	c->pooled.pool->database->stats.total.received += n;
-	retry_keep(c, buf, n);
-	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n)) {
-		plain.verdict = VERDICT_BROKEN;
-		c->retry->is_unsent = c->retry->sent_at != 0;
-	}
-	return plain;
-}
-
-/* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
-static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
+/* Walks input that begins a message, unless the rest of a message is to come. Its messages usually pass unread. `keeps`: the client has a struct retry. */
+static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *buf, size_t n, bool keeps)
 {
 	struct walk plain = { 0, VERDICT_PASS };
 
-	if (c->minds_messages)
-		return walk_client_minding(c, buf, n);
 	if (c->peer.passing == 0)
 		plain = relay_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 	if (plain.verdict != VERDICT_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
 		return walk_client_frames(c, buf, plain.used, n);
-	/* usually every message passes unread */
 	c->pooled.pool->database->stats.total.received += n;
-	if (!stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
-		plain.verdict = VERDICT_BROKEN;
-	return plain;
+	if (keeps)
+		retry_keep(c, buf, n);
+	if (stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
+		return (struct walk){ n, VERDICT_PASS };
+	/* the request was this one write */
+	if (keeps)
+		c->retry->is_unsent = c->retry->sent == n;
+	return (struct walk){ n, VERDICT_BROKEN };
+}
+
+/* walk_client() for a client that is being refused, or for whose input read_auto.c or reads.c decides. */
+static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
+{
+	bool is_unread = c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n);
+
+	if (c->retry && read_waits(c, buf, &n))
+		return (struct walk){ 0, peer_is_stopped(&c->peer) ? VERDICT_GONE : VERDICT_WAIT };
+	return is_unread ? walk_unread(c, buf, n, true) : walk_client_frames(c, buf, 0, n);
+}
+
+/* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
+static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
+{
+	if (!c->minds_messages)
+		return walk_unread(c, buf, n, false);
+	if (c->peer.passing > 0 || c->refused_until || read_decides(c) || reads_decides(c, buf, n))
+		return walk_client_minding(c, buf, n);
+	return walk_unread(c, buf, n, true);
 }
 
 #define LAST_READS 64

@@ -609,19 +609,22 @@ static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c,
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* walk_answer() for a client whose request may be sent to another server. */
-static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at` bytes. Before these, the pool had served `ended`
+   transactions. */
+static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf, size_t at, size_t n, uint64_t ended)
 {
 	const struct stats *total = &s->pooled.pool->database->stats.total;
-	uint64_t sent = total->sent, ended = total->xact_count;
+	uint64_t sent = total->sent;
 	enum retry_verdict verdict = RETRY_PASS;
 	struct walk walk;
 
-	if (s->peer.passing == 0)
-		verdict = read_is_away(s) ? read_look(s, buf, n) : retry_look(s, buf, n);
+	if (s->peer.passing == 0 && read_is_away(s))
+		verdict = read_look(s, buf, n);
+	else if (s->peer.passing == 0 && !retry_passes(s, c, buf, n))
+		verdict = retry_look(s, buf, n);
 	if (verdict != RETRY_PASS)
 		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
-	walk = walk_answer(s, c, buf, n);
+	walk = at > 0 ? walk_server_frames(s, buf, at, n) : walk_answer(s, c, buf, n);
 	if (total->xact_count != ended)
 		pool_client_note_end(&c->pooled, s->peer.world->now);
 	if (walk.verdict == VERDICT_GONE || peer_is_stopped(&c->peer))
@@ -634,6 +637,36 @@ static NEVER_INLINE struct walk walk_of_retry(struct server *s, struct client *c
 		read_over(s, walk.used == n && s->peer.passing == 0);
 	retry_answered(c);
 	return walk;
+}
+
+/*
+ * walk_answer() for a client whose request may be sent to another server.
+ *
+ * The answer to a Query passes pass_plain() before retry_look() sees it. Up to the end of the first statement, before which alone the answer may be held
+ * back, nothing is crossed off the ledger, so the same bytes can pass again later.
+ */
+static ALWAYS_INLINE struct walk walk_of_retry(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+{
+	struct stats *total = &s->pooled.pool->database->stats.total;
+	uint64_t ended = total->xact_count;
+	size_t at = 0;
+	bool is_sent;
+
+	if (s->peer.passing == 0 && c->retry->step != AUTO_AWAY && (ledger_answers_query(&s->ledger) || retry_passes(s, c, buf, n)))
+		at = pass_plain(s, c, buf, n);
+	if (at < n || !ledger_is_empty(&s->ledger))
+		return walk_looking(s, c, buf, at, n, ended);
+	/* usually the answer is complete, and has no error */
+	total->sent += n;
+	is_sent = stream_write_bytes(&c->peer.stream, buf, n);
+	if (total->xact_count != ended)
+		pool_client_note_end(&c->pooled, s->peer.world->now);
+	c->retry->is_first = false;
+	if (!is_sent)
+		client_end(c, REASON_CLIENT_EOF, NULL);
+	else
+		retry_answered(c);
+	return (struct walk){ n, VERDICT_PASS };
 }
 
 /* Walks n bytes. VERDICT_PASS, VERDICT_LATER, VERDICT_WAIT (a ReadyForQuery is held back) or VERDICT_GONE. */

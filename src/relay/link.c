@@ -47,7 +47,7 @@ static bool bring_params(struct server *s, struct client *c)
 bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
-	c->keeps_state = false;
+	c->keeps_state = c->is_retry_linked = false;
 	if (pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);
 	else

@@ -20,6 +20,7 @@
 #include "relay/read_auto.h"
 
 #include "base/hash.h"
+#include "base/inline.h"
 #include "pg/build.h"
 #include "pg/message.h"
 #include "pg/read_text.h"
@@ -153,7 +154,7 @@ static void aim(struct client *c, const struct text *text, size_t n)
 
 	r->key = hash_long(text->at, text->size);
 	r->size = n;
-	r->sent = 0;
+	retry_forget(r);
 	r->is_ended = r->is_canceled = false;
 	r->definitions = database->roles->written->definitions;
 	switch (read_verdict_on(database, r->key, c->peer.world->now)) {
@@ -291,7 +292,7 @@ static bool send_to_primary(struct server *s, enum close_reason why, enum read_v
 	return true;
 }
 
-enum retry_verdict read_look(struct server *s, const uint8_t *buf, size_t n)
+NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct pg_frames all = { buf, n };
 	struct retry *r = client_of(s->pooled.link)->retry;
@@ -324,7 +325,7 @@ enum retry_verdict read_look(struct server *s, const uint8_t *buf, size_t n)
 	return RETRY_PASS;
 }
 
-void read_over(struct server *s, bool is_whole)
+NEVER_INLINE void read_over(struct server *s, bool is_whole)
 {
 	struct client *c = client_of(s->pooled.link);
 

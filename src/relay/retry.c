@@ -24,6 +24,7 @@
  */
 #include "relay/retry.h"
 
+#include "base/inline.h"
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/message.h"
@@ -34,8 +35,6 @@
 #include "relay/reads.h"
 
 #include <string.h>
-
-#define SPARE 512			/* bytes of memory that stay for the next request */
 
 /* ---- the request ---- */
 
@@ -49,70 +48,26 @@ static void forget_host(struct retry *r)
 	bytes_free(&r->answer);
 }
 
-static void forget_request(struct retry *r)
-{
-	if (r->request.capacity > SPARE)
-		bytes_free(&r->request);
-	else
-		bytes_consume(&r->request, bytes_size(&r->request));
-	r->is_cut = r->is_unsent = false;
-	r->sent_at = 0;
-	r->sent = 0;
-}
-
-/* The client may have another link than at the last call. */
-static void notice_link(struct retry *r, const struct server *s)
-{
-	if (r->server == s->peer.id && r->linked_at == s->peer.request_at)
-		return;
-	r->server = s->peer.id;
-	r->linked_at = s->peer.request_at;
-	r->is_bound = false;
-	forget_request(r);
-}
-
 /* The server has sent something, or is lost. A Flush behind an answered request is no request. */
-static void notice_answer(struct retry *r, const struct server *s)
+static void notice_answer(struct client *c, const struct server *s)
 {
-	notice_link(r, s);
+	retry_note_link(c);
 	if (ledger_is_empty(&s->ledger) && !s->ledger.open)
-		forget_request(r);
-}
-
-void retry_answered(struct client *c)
-{
-	const struct server *s = server_of(c->pooled.link);
-
-	notice_link(c->retry, s);
-	forget_request(c->retry);
-	c->retry->is_bound = s->session.doubts;
+		retry_forget(c->retry);
 }
 
 void retry_replied(struct client *c)
 {
-	struct retry *r = c->retry;
-
 	/* the request is kept later, at the end of the walk */
-	notice_link(r, server_of(c->pooled.link));
-	r->is_first = false;
-	r->is_bound = true;
+	retry_note_link(c);
+	c->retry->is_first = false;
+	c->retry->is_bound = true;
 }
 
-void retry_keep(struct client *c, const uint8_t *at, size_t n)
+NEVER_INLINE void retry_keep_more(struct client *c, const uint8_t *at, size_t n)
 {
 	struct retry *r = c->retry;
-	const struct server *s;
 
-	if (!c->pooled.link || n == 0)
-		return;
-	s = server_of(c->pooled.link);
-	notice_link(r, s);
-	r->sent_at = 0;
-	if (bytes_size(&r->request) == 0 && !r->is_cut) {
-		r->sent_at = c->peer.world->now;
-		r->is_first = s->status == 'I' && !r->is_bound;
-	}
-	r->sent += n;
 	if (!r->is_cut && bytes_size(&r->request) + n <= RETRY_MOST)
 		bytes_append(&r->request, at, n);
 	else
@@ -295,7 +250,7 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	bytes_free(&c->peer.held);
 	c->peer.held = all;
 	c->peer.held_first = false;
-	forget_request(c->retry);
+	retry_forget(c->retry);
 	c->retry->is_first = false;
 	c->query_started = c->transaction_started = 0;
 	/* the next server gets the BEGIN again, too */
@@ -426,14 +381,14 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	return rest == sizeof(ready) && memcmp(after, ready, rest) == 0 ? hold(s, f, false) : RETRY_PASS;
 }
 
-enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
+NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 {
-	const struct client *c = client_of(s->pooled.link);
+	struct client *c = client_of(s->pooled.link);
 	bool is_nothing_sent, has_rows = false, has_begun = false;
 	enum retry_verdict more;
 	struct pg_frame f;
 
-	notice_answer(c->retry, s);
+	notice_answer(c, s);
 	is_nothing_sent = bytes_size(&c->retry->request) == 0;
 	if (n > RETRY_MOST || !may_move(s, c))
 		return RETRY_PASS;
@@ -460,12 +415,12 @@ enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
 
 bool retry_lost(struct server *s)
 {
-	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	struct retry *r = c ? c->retry : NULL;
 
 	if (!r)
 		return false;
-	notice_answer(r, s);
+	notice_answer(c, s);
 	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
 		return false;
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)

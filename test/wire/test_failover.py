@@ -19,6 +19,7 @@ def hands(text=INSERT, name=""):
     """Messages of a request by each protocol, and what a server sends before the result."""
     return {
         "simple": (m.query(text), "Q", b""),
+        "simple with rows": (m.query(text), "Q", m.row_description("a")),
         "extended": (m.parse(text) + m.bind() + m.execute() + m.sync(), "PBES", m.parse_complete() + m.bind_complete()),
         "described": (m.parse(text) + m.bind() + m.describe("P") + m.execute() + m.sync(), "PBDES",
                       m.parse_complete() + m.bind_complete() + m.row_description("a")),
@@ -175,6 +176,21 @@ def test_clients_of_other_roles_get_the_error(scene, attrs):
     assert client.result().errors[0]["C"] == "25006"
 
 
+@pytest.mark.parametrize("hand", ["described", "simple with rows"])
+def test_beginning_of_an_answer_is_held_back(scene, hand):
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    moved(first, second)
+    server.send(before)
+    # pgweir has read the beginning in the turn of the first command at the latest
+    for _ in range(2):
+        weir.show("POOLS")
+    server.send(READ_ONLY, m.ready())
+    done(client, second, kinds, before)
+
+
 def test_byte_by_byte(scene):
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
@@ -212,14 +228,15 @@ def test_statement_that_a_shutdown_has_ended(scene, text):
     assert client.result().value == "done"
 
 
+@pytest.mark.parametrize("row", [b"", m.data_row("lost")], ids=["no row", "row"])
 @pytest.mark.parametrize("hand", HANDS)
-def test_statement_of_each_protocol(scene, hand):
+def test_statement_of_each_protocol(scene, hand, row):
     request, kinds, before = HANDS[hand]
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
     client, server = sent(weir, first, request, kinds)
     first.goes()
-    server.send(before, TERMINATED)
+    server.send(before, row, TERMINATED)
     server.close()
     second.becomes("primary", 2)
     done(client, second, kinds, before)

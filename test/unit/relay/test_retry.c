@@ -43,10 +43,10 @@ TEST(request_of_several_writes_is_kept_whole)
 	REQUIRE(begin());
 	server->status = 'I';
 	keep("Q\0\0\0\6", 5);
-	CHECK(client->retry->sent_at != 0);
+	CHECK_INT(client->retry->sent, 5);
 	CHECK(client->retry->is_first);
 	keep("x", 2);
-	CHECK(client->retry->sent_at == 0);
+	CHECK_INT(client->retry->sent, 7);
 	CHECK_INT(bytes_size(&client->retry->request), 7);
 	retry_answered(client);
 	CHECK_INT(bytes_size(&client->retry->request), 0);
