@@ -3,10 +3,14 @@ The primary dies or hangs, or there are two primaries: the errors of clients, an
 
 The plain servers replicate synchronously, and the standby that has received most is promoted: the new primary has everything that was acknowledged.
 """
+import contextlib
+
 import pytest
 
 from support import messages as m
+from support.rounds import IS_FULL
 from support.until import DEADLINE, until
+from support.wire import Closed
 from support.writers import INSERT, TABLE, Writers, numbers_at
 
 SETTINGS = dict(pool_mode="transaction", default_pool_size=6, server_login_retry=0)
@@ -129,6 +133,56 @@ def test_old_primary_awakes(scene):
     assert set(writers.outside + writers.inside) <= LOST
     assert writers.acknowledged() - before <= set(numbers_at(new))
     assert numbers_at(old)[0] == 0 and numbers_at(old)[-1] <= drawn
+
+
+@pytest.mark.skipif(not IS_FULL, reason="half a minute: with the rounds of the whole test")
+def test_old_primary_under_patroni_awakes(scene):
+    """
+    Host traps 3, 4 and 6. Only PostgreSQL hangs, and goes on when another server has the lock.
+
+    Patroni before 3.1.0 may give the lock back to the old primary, and rewinds the other server with all that clients have written there: no pooler can
+    keep these writes. So the new primary must have its writes until the old one goes on. From then on writes follow the lock: as long as the new primary
+    has it, none comes to the old one; and when there is a leader for good, it has all writes that follow.
+    """
+    patroni, weir = with_patroni(scene)
+    old = patroni.leader()
+    writers = Writers(weir, 3, blocks=1)
+    writers.wait_for_more()
+    patroni.pause(old)
+    new = patroni.wait_leader(former=old)
+    before = writers.acknowledged()
+    writers.wait_for_more()
+    of_new = writers.acknowledged() - before
+    assert of_new <= set(numbers_at(new))
+    patroni.resume(old)
+
+    def is_decided():
+        nonlocal of_new
+        now = writers.acknowledged() - before
+        # Patroni of the old primary says for some time that it has the lock
+        leaders = [node for node in patroni.nodes if node.has("/leader")]
+        if leaders == [new]:
+            of_new = now
+        return leaders == [old] or (leaders == [new] and patroni.is_streaming(old, new))
+    until(is_decided, "the old primary has the lock, or follows", deadline=LONG)
+    leader = patroni.wait_leader()
+
+    def is_followed():
+        with contextlib.suppress(Closed):       # its server was lost
+            return weir.client().query("SELECT inet_server_port()").value == str(leader.port)
+        return False
+    until(is_followed, "writes come to the leader", deadline=LONG)
+    settled = writers.acknowledged()
+    writers.wait_for_more()
+    writers.stop()
+    assert set(writers.outside + writers.inside) <= LOST
+    there = numbers_at(leader)
+    assert len(set(there)) == len(there)
+    assert writers.acknowledged() - settled <= set(there)
+    if leader is new:
+        assert writers.acknowledged() - before <= set(there)
+    else:
+        assert not of_new & set(there)
 
 
 def test_etcd_is_away(scene):
