@@ -23,7 +23,8 @@ struct bytes {
 #define BYTES_EMPTY { NULL, 0, 0, 0, false }
 
 static inline size_t bytes_size(const struct bytes *b) { return b->end - b->start; }
-static inline uint8_t *bytes_front(const struct bytes *b) { return b->data + b->start; }
+/* NULL for a buffer that has never had bytes: C does not define NULL + 0. */
+static inline uint8_t *bytes_front(const struct bytes *b) { return (uint8_t *)((uintptr_t)b->data + b->start); }
 /* Makes room for `more` bytes at the end and returns its address (NULL and failed = true: no memory). Does not move `end`, but
    may move the unread bytes: a pointer from bytes_front is invalid after any append. */
 uint8_t *bytes_reserve(struct bytes *b, size_t more);
