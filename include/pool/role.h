@@ -1,6 +1,7 @@
 #ifndef POOL_ROLE_H
 #define POOL_ROLE_H
 
+#include "pool/freshness.h"
 #include "pool/host.h"
 
 /*
@@ -39,7 +40,8 @@ struct roles {
 	bool has_readers;		/* clients read from standbys: the hosts are asked more often */
 	bool has_refusals;		/* the last login of a pool at a host has failed */
 	usec_t readers_at;		/* when a host became suitable for readers */
-	usec_t answered_at, marked_at;	/* of the last primary: its last answer, and its last mark; 0: none */
+	usec_t answered_at;		/* the last answer of the last primary; 0: none */
+	struct mark marked;		/* the last mark of the last primary; at 0: none */
 	struct written *written;	/* see pool/freshness.h */
 	struct read_verdicts *verdicts;	/* see pool/read_verdicts.h; NULL: none yet */
 	char why[HOST_WHY];		/* why there is no primary */

@@ -10,7 +10,8 @@
  * SETTLE_ONE_IN of their transactions chooses again. Server connections stay where they are, and leave by server_idle_timeout.
  *
  * A reader that has read from the primary needs a standby that covers this read, so a reader without pauses would stay at the primary. If it is there
- * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most.
+ * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most. So does a
+ * reader that settles from one standby onto another.
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool. A host that refuses the logins of the
  * pool (password, pg_hba.conf, missing database, no connection left) is not chosen for server_login_retry, unless no other host suits: then the client gets the error.
@@ -72,6 +73,9 @@ static bool place_suits(const struct roles *roles, const struct role_place *plac
 		return false;
 	if (place->host == roles->primary)
 		return choice != CHOICE_FRESH_STANDBY;
+	/* the host that a settling reader comes from */
+	if (choice == CHOICE_FRESH_STANDBY && place->host->life == client->read_life && client->read_at > client->wrote_at)
+		return false;
 	return (choice == CHOICE_SOON && place->covers > 0 && place->host->lag <= LAG_LITTLE) || place->covers >= pool_client_needs(client, place->host);
 }
 
@@ -179,7 +183,7 @@ static bool is_to_settle(const struct pool *pool, const struct pool_client *clie
 static struct host *choose_host(struct pool_client *client, bool settles, usec_t now)
 {
 	struct roles *roles = client->pool->database->roles;
-	enum choice choice = settles && client->pool->host == roles->primary ? CHOICE_SOON : CHOICE_FRESH;
+	enum choice choice = settles && is_reader(client) ? CHOICE_SOON : CHOICE_FRESH;
 	struct role_place *place = NULL;
 
 	if (roles->has_refusals)

@@ -93,11 +93,11 @@ void roles_cover(struct roles *roles, bool has_changed)
 	const struct marks *marks = roles->primary ? roles->primary->marks : NULL;
 
 	if (has_changed)
-		roles->marked_at = 0;
+		roles->marked = (struct mark){ 0 };
 	if (roles->primary)
 		roles->answered_at = roles->primary->evidence.at;
 	if (marks && marks->count > 0)
-		roles->marked_at = marks->list[marks->count - 1].at;
+		roles->marked = marks->list[marks->count - 1];
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct role_place *place = &roles->places[i];
 		struct host *host = place->host;
@@ -106,10 +106,11 @@ void roles_cover(struct roles *roles, bool has_changed)
 		if (has_changed || place->life != host->life)
 			place->covers = 0;
 		place->life = host->life;
-		/* a timeline that is unknown belongs to no mark */
-		if (marks && host != roles->primary && host->evidence.claim == CLAIM_STANDBY && host->evidence.position > 0 && roles->timeline > 0 &&
+		/* a timeline that is unknown belongs to no mark; without a primary, the last mark is left */
+		if (host != roles->primary && host->evidence.claim == CLAIM_STANDBY && host->evidence.position > 0 && roles->timeline > 0 &&
 		    host->evidence.timeline == roles->timeline)
-			covers = marks_covered(marks, host->evidence.position);
+			covers = marks ? marks_covered(marks, host->evidence.position) :
+				 host->evidence.position >= roles->marked.position ? roles->marked.at : 0;
 		if (covers > place->covers)
 			place->covers = covers;
 		host->covers = place->covers;
@@ -216,6 +217,24 @@ bool pool_client_adopt(struct pool_client *client, usec_t now)
 	return true;
 }
 
+/*
+ * Whether no other standby is known to have replayed more of the last primary's WAL than this standby, which has had the time to replay everything that
+ * it had received. Data that only the lost primary has shown is lost to all.
+ */
+static bool is_ahead(const struct roles *roles, const struct host *standby)
+{
+	if (standby->evidence.at - roles->changed_at <= SETTLED)
+		return false;
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct host *other = roles->places[i].host;
+
+		if (other != standby && other->is_fresh && other->evidence.claim == CLAIM_STANDBY && other->evidence.timeline == roles->timeline &&
+		    (other->evidence.position > standby->evidence.position || other->evidence.at - roles->changed_at <= SETTLED))
+			return false;
+	}
+	return true;
+}
+
 usec_t pool_client_needs(const struct pool_client *client, const struct host *standby)
 {
 	const struct roles *roles = client->pool->database->roles;
@@ -226,9 +245,9 @@ usec_t pool_client_needs(const struct pool_client *client, const struct host *st
 		return 0;
 	if (level == READ_OF_DATABASE && roles && roles->written->at > wrote)
 		wrote = roles->written->at;
-	/* without a primary, a standby has replayed within this time whatever it has received */
-	if (roles && !roles->primary && standby->evidence.at - roles->changed_at > SETTLED && read >= roles->marked_at)
-		read = roles->marked_at > 0 ? roles->marked_at - 1 : 0;
+	/* without a primary, nothing newer than the standby that is ahead is left */
+	if (roles && !roles->primary && read >= roles->marked.at && is_ahead(roles, standby))
+		read = roles->marked.at > 0 ? roles->marked.at - 1 : 0;
 	/* another standby must not show older data than the host of the last read did */
 	if (read > wrote && standby->life != client->read_life)
 		wrote = read;

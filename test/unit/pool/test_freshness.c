@@ -311,6 +311,28 @@ TEST(clients_do_not_go_back_in_time)
 	fake_end();
 }
 
+/* h3 may have shown the client data that h2 lacks. */
+TEST(without_a_primary_reads_do_not_go_back_in_time)
+{
+	struct fake_client *client;
+
+	start("[databases]\nshop = " HOSTS " reads=transaction load_balance_hosts=disable\n");
+	client = reader("shop", TARGET_PREFER_STANDBY);
+	answer("h1:5432", CLAIM_PRIMARY, 1, 1050);
+	end_at(client, TARGET_PREFER_STANDBY, "h3:5432");
+	client->pooled.read_life = 0;
+	fake_pass(0.1);
+	host_note_failure(host("h1:5432"), "connect failed", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	fake_want(client);
+	fake_pass(1.1);
+	answer("h2:5432", CLAIM_STANDBY, 1, 1060);
+	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	answer("h3:5432", CLAIM_STANDBY, 1, 1100);
+	CHECK_TEXT(client->pooled.pool->host->key, "h3:5432");
+	fake_end();
+}
+
 TEST(without_a_primary_reads_go_on)
 {
 	struct fake_client *client;
@@ -438,6 +460,28 @@ TEST(a_busy_reader_returns_to_a_standby)
 		CHECK_TEXT(route(client), "h1:5432");
 		end_at(client, TARGET_READ, "h1:5432");
 	}
+	fake_end();
+}
+
+/* A reader without pauses at a standby: some of its reads wait for the standby that has returned. */
+TEST(a_busy_reader_settles_on_another_standby)
+{
+	struct fake_client *client;
+	int reads;
+
+	start("[databases]\nshop = " HOSTS " reads=transaction load_balance_hosts=disable reads_on_primary=off\n");
+	client = reader("shop", TARGET_READ);
+	fake_pass(0.01);
+	end_at(client, TARGET_READ, "h3:5432");
+	for (reads = 0; strcmp(route(client), "h3:5432") == 0 && reads < 1000; reads++)
+		end_at(client, TARGET_READ, "h3:5432");
+	CHECK(client->pooled.settles);
+	pool_client_move(&client->pooled, pool_at_host(client->pooled.pool, fake.pools->nowhere, fake.now), fake.now);
+	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING, fake.now);
+	roles_tick(fake.pools, fake.now);
+	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	turn(1100);
+	CHECK_TEXT(client->pooled.pool->host->key, "h2:5432");
 	fake_end();
 }
 
