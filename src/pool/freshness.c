@@ -218,8 +218,8 @@ bool pool_client_adopt(struct pool_client *client, usec_t now)
 }
 
 /*
- * Whether no other standby is known to have replayed more of the last primary's WAL than this standby, which has had the time to replay everything that
- * it had received. Data that only the lost primary has shown is lost to all.
+ * Whether no other standby, and no standby that has been promoted since, is known to have replayed more of the last primary's WAL than this standby, which
+ * has had the time to replay everything that it had received. Data that only the lost primary has shown is lost to all.
  */
 static bool is_ahead(const struct roles *roles, const struct host *standby)
 {
@@ -228,7 +228,11 @@ static bool is_ahead(const struct roles *roles, const struct host *standby)
 	for (unsigned i = 0; i < roles->count; i++) {
 		const struct host *other = roles->places[i].host;
 
-		if (other != standby && other->is_fresh && other->evidence.claim == CLAIM_STANDBY && other->evidence.timeline == roles->timeline &&
+		if (!other->is_fresh || other == standby)
+			continue;
+		if (other->evidence.claim == CLAIM_PRIMARY && (other->evidence.timeline == 0 || other->evidence.timeline > roles->timeline))
+			return false;
+		if (other->evidence.claim == CLAIM_STANDBY && other->evidence.timeline == roles->timeline &&
 		    (other->evidence.position > standby->evidence.position || other->evidence.at - roles->changed_at <= SETTLED))
 			return false;
 	}

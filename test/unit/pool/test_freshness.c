@@ -330,6 +330,9 @@ TEST(without_a_primary_reads_do_not_go_back_in_time)
 	CHECK(client->pooled.pool->host == fake.pools->nowhere);
 	answer("h3:5432", CLAIM_STANDBY, 1, 1100);
 	CHECK_TEXT(client->pooled.pool->host->key, "h3:5432");
+	/* h3 has been promoted, and its timeline is unknown: h2 is still behind */
+	host_note_promotion(host("h3:5432"), "off", fake.now);
+	CHECK(pool_for_client(&client->pooled, fake.now)->host != host("h2:5432"));
 	fake_end();
 }
 
