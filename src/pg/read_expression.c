@@ -72,10 +72,13 @@ static bool take_modifiers(struct query_reader *r)
 
 	if (!take_mark(r, '('))
 		return true;
-	do
+	do {
+		take_mark(r, '-');
 		t = reader_next(r);
-	while (t.kind == LEX_WORD || lex_is_mark(&t, ',') || lex_is_mark(&t, '-'));
-	return lex_is_mark(&t, ')');
+		if (t.kind != LEX_WORD || !word_may_be_name(word_of(&t)))
+			return false;
+	} while (take_mark(r, ','));
+	return take_mark(r, ')');
 }
 
 /* A type that begins with this token. */
