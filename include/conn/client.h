@@ -69,8 +69,8 @@ struct client {
 	/* Facts about the current link. Written by link_begin(); independent of each other. */
 	bool shares_server;		/* the server is assigned for a transaction or statement only */
 	bool keeps_state;		/* the state of the session is restored on the next server (setting session_state) */
-	bool is_retry_linked;		/* `retry` belongs to this link, and not to an earlier link: written by retry.c, too */
-	bool hears;			/* has LISTENed: see state/notify.h */
+	bool is_retry_linked : 1;	/* `retry` belongs to this link, and not to an earlier link: written by retry.c, too */
+	bool hears : 1;			/* has LISTENed: see state/notify.h */
 	bool shares_names;		/* the server has statements of other clients: names of statements are replaced */
 	bool names_sql;			/* SQL texts of the client contain names of its statements: command tags and errors are examined */
 	uint8_t minor;			/* protocol version 3.minor */

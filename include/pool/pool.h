@@ -143,8 +143,6 @@ struct pool {
 	struct latencies *latencies;		/* NULL: none yet */
 	uint64_t closes;			/* clients that have left after their login */
 	struct history *history;		/* of room web, freed with the pool; NULL: none */
-	uint64_t retries, retries_given_up;	/* requests that were taken back from servers, to be sent to other servers; ... whose clients got the first
-						   answer after all, because the host is still the primary */
 	uint64_t gone_cancels, gone_kept;	/* queries that client_gone has cancelled; servers that were kept after their client had left */
 	uint64_t state_asks, state_restores;	/* queries for the session state of servers; times that a server was set to the session state of
 						   its client */

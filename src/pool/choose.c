@@ -179,6 +179,17 @@ static bool is_to_settle(const struct pool *pool, const struct pool_client *clie
 	return now - roles->readers_at < SETTLE && draw(pool->pools, SETTLE_ONE_IN) == 0;
 }
 
+/* For SHOW HOSTS: the standbys of the right role that are not fresh enough for this read. */
+static void count_stale(struct roles *roles, const struct pool_client *client)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct role_place *place = &roles->places[i];
+
+		if (place->suits >> client->target & 1 && place->host != roles->primary && !place_suits(roles, place, client, CHOICE_FRESH))
+			place->host->stale_reads += !place->refuses;
+	}
+}
+
 /* Returns the host for the client, or NULL. */
 static struct host *choose_host(struct pool_client *client, bool settles, usec_t now)
 {
@@ -196,6 +207,8 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 	}
 	if (!place)
 		place = choose(roles, client, choice, now);
+	if (is_reader(client))
+		count_stale(roles, client);
 	if (!place && is_reader(client) && roles->primary)
 		return roles->primary;
 	for (unsigned i = 0; i < roles->count && !place && roles->has_refusals; i++)

@@ -261,7 +261,7 @@ bool retry_take_back(struct server *s, enum close_reason why)
 		prepared_client_trim(c);
 	}
 	s->was_ended = true;
-	s->pooled.pool->retries++;
+	s->pooled.host->retries++;
 	server_end_leaving(s, why, false);
 	return true;
 }
@@ -436,7 +436,8 @@ static void give_answer(struct client *c)
 	struct retry *r = c->retry;
 	struct world *w = c->peer.world;
 
-	c->pooled.pool->retries_given_up++;
+	if (r->host)
+		r->host->kept_answers++;
 	client_send(c, &r->answer);
 	if (r->is_fatal) {
 		c->error_sent = true;

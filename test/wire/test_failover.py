@@ -64,8 +64,10 @@ def is_unused(client, host, text="barrier"):
     assert client.result().value == "x"
 
 
-def count(weir, what):
-    return sum(int(row[what]) for row in weir.show("POOLS") if what in row)
+def counted(weir, host):
+    """Requests that were taken back from the host, and errors of the host that its clients got after all."""
+    row = next(row for row in weir.show("HOSTS") if row["port"] == host.port)
+    return row["retries"], row["kept_answers"]
 
 
 # --- 25006 and 0A000
@@ -82,6 +84,7 @@ def test_request_that_a_standby_has_refused(scene, hand, error, attrs):
     moved(first, second)
     server.send(before, error, m.ready())
     done(client, second, kinds, before)
+    assert (counted(weir, first), counted(weir, second)) == ((1, 0), (0, 0))
     # the client's names are what they were before the request
     if hand == "named":
         client.send(m.bind("n") + m.execute() + m.sync())
@@ -97,6 +100,7 @@ def test_primary_that_has_refused(scene, hand):
     server.send(before, READ_ONLY, m.ready())
     result = client.result()
     assert [error["C"] for error in result.errors] == ["25006"] and result.status == "I"
+    assert counted(weir, first) == (1, 1)
     assert not second.fake.started or all(session.startup["user"] == "watch" for session in second.fake.started)
     client.send(request)
     server = first.accept()

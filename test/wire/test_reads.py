@@ -415,6 +415,7 @@ def test_client_reads_its_write(scene):
     server.answer("1", status="T")
     assert client.result().value == "1"
     committed(client, server)
+    assert [row["stale_reads"] for row in stage.weir.show("HOSTS") if row["port"] == stage.standby.port] == [1]
     stage.standby.position = "0/3000100"
     asked = stage.standby.asked
     until(lambda: stage.standby.asked > asked + 4, "the standby has said so")
