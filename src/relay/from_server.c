@@ -609,9 +609,9 @@ static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c,
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at` bytes. Before these, the pool had served `ended`
-   transactions. */
-static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf, size_t at, size_t n, uint64_t ended)
+/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at` bytes; `is_owed`: they are no complete answer, and
+   the client may still get another one. Before these bytes, the pool had served `ended` transactions. */
+static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf, size_t at, size_t n, uint64_t ended, bool is_owed)
 {
 	const struct stats *total = &s->pooled.pool->database->stats.total;
 	uint64_t sent = total->sent;
@@ -620,7 +620,7 @@ static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c,
 
 	if (s->peer.passing == 0 && read_is_away(s))
 		verdict = read_look(s, buf, n);
-	else if (s->peer.passing == 0 && !retry_passes(s, c, buf, n))
+	else if (s->peer.passing == 0 && is_owed && !retry_passes(s, c, buf, n))
 		verdict = retry_look(s, buf, n);
 	if (verdict != RETRY_PASS)
 		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
@@ -649,13 +649,13 @@ static ALWAYS_INLINE struct walk walk_of_retry(struct server *s, struct client *
 {
 	struct stats *total = &s->pooled.pool->database->stats.total;
 	uint64_t ended = total->xact_count;
-	size_t at = 0;
+	size_t at = 0, depth = ledger_depth(&s->ledger);
 	bool is_sent;
 
 	if (s->peer.passing == 0 && c->retry->step != AUTO_AWAY && (ledger_answers_query(&s->ledger) || retry_passes(s, c, buf, n)))
 		at = pass_plain(s, c, buf, n);
-	if (at < n || !ledger_is_empty(&s->ledger))
-		return walk_looking(s, c, buf, at, n, ended);
+	if (at < n || !ledger_is_empty(&s->ledger) || s->ledger.open)
+		return walk_looking(s, c, buf, at, n, ended, ledger_depth(&s->ledger) == depth);
 	/* usually the answer is complete, and has no error */
 	total->sent += n;
 	is_sent = stream_write_bytes(&c->peer.stream, buf, n);

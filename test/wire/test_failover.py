@@ -246,6 +246,21 @@ def test_statement_of_each_protocol(scene, hand, row):
     done(client, second, kinds, before)
 
 
+@pytest.mark.parametrize("hand", HANDS)
+def test_shutdown_behind_an_answer(scene, hand):
+    """Both arrive at once: the answer is the client's, and the end of the server is nothing to it."""
+    request, kinds, before = HANDS[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    first.goes()
+    server.send(before, m.data_row("x"), m.command_complete("INSERT 0 1"), m.ready(), TERMINATED)
+    server.close()
+    assert client.result().value == "x"
+    second.becomes("primary", 2)
+    is_unused(client, second)
+
+
 @pytest.mark.parametrize("text", OTHERS)
 def test_statements_that_are_not_repeated(scene, text):
     first, second = pair(scene)
