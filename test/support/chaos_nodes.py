@@ -73,6 +73,8 @@ class Rereader(Reader):
 
 
 class Author(Reader):
+    database = "p0_reads"       # the primary serves no share of its reads: a standby has to cover each read of the primary
+
     def work(self, connection):
         transfer = self.bank.transfer(self.name, self.draw)
         with connection.transaction():
@@ -185,10 +187,12 @@ class NodesChaos(Chaos):
         levels = ("session", "database") if self.is_fresh else ("off", "off")
         self.bank = NodesBank(self.server, self.reads == "auto")
         allowed = dict(read_functions="is_standby") if self.bank.is_auto else {}
+        transfers = dict(reads=self.reads, read_your_writes=levels[0], **allowed)
         target = self.nodes.target
         readers = dict(target_session_attrs="prefer-standby", load_balance_hosts="round-robin")
         self.weir = scene.weir(
-            {"p0": target("p0", target_session_attrs="primary", reads=self.reads, read_your_writes=levels[0], **allowed),
+            {"p0": target("p0", target_session_attrs="primary", **transfers),
+             "p0_reads": target("p0", target_session_attrs="primary", reads_on_primary="off", **transfers),
              "p0_own": target("p0", read_your_writes=levels[0], **readers), "p0_all": target("p0", read_your_writes=levels[1], **readers)},
             pool_mode="transaction", default_pool_size=POOL_SIZE, max_client_conn=200, server_login_retry=0, query_wait_timeout=NEVER,
             host_check_period=0.1, **settings)
