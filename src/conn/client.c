@@ -41,8 +41,13 @@ void client_prepare_retry(struct client *c)
 	c->retry = mem_try(sizeof(*c->retry));
 	c->keeps_request = c->retry != NULL;
 	/* its writes would not be noted */
-	if (!c->retry)
+	if (!c->retry) {
 		client_end(c, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	/* a RELOAD may find a request that was not kept: until its answer, the client keeps its server */
+	c->is_retry_linked = c->pooled.link != NULL;
+	c->retry->is_bound = c->is_retry_linked;
 }
 
 const char *client_text(const struct client *c, char *buf, size_t size)

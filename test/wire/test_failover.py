@@ -7,7 +7,7 @@ with a request that has to be the first there.
 import pytest
 
 from support import messages as m
-from support.failover import IN_RECOVERY, READ_ONLY, TERMINATED, Host, pair, primaries
+from support.failover import IN_RECOVERY, READ_ONLY, TERMINATED, Host, pair, primaries, target
 from support.live import NEVER
 from support.scenes import asked
 from support.until import until
@@ -259,6 +259,23 @@ def test_shutdown_behind_an_answer(scene, hand):
     assert client.result().value == "x"
     second.becomes("primary", 2)
     is_unused(client, second)
+
+
+@pytest.mark.parametrize("end, code", [(b"", "08007"), (TERMINATED, "57P01")], ids=["lost", "57P01"])
+def test_role_by_a_reload_during_a_request(scene, end, code):
+    """The request began before pgweir kept requests of this client, so no other server can get it."""
+    first, second = hosts = pair(scene)
+    weir = scene.weir({"p0": target(hosts)}, host_check_user="watch", server_login_retry=0, pool_mode="transaction", log_disconnections=1)
+    client = weir.client()
+    client.send(m.query(INSERT))
+    server = first.accept()
+    server.expect_query(INSERT)
+    weir.databases["p0"] = target(hosts, target_session_attrs="primary")
+    weir.write_ini()
+    weir.admin("RELOAD")
+    server.send(end)
+    server.close()
+    assert [m.read_error(got.body)["C"] for got in client.drain() if got.type == "E"] == [code]
 
 
 @pytest.mark.parametrize("text", OTHERS)
