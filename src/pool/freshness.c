@@ -218,25 +218,17 @@ bool pool_client_adopt(struct pool_client *client, usec_t now)
 }
 
 /*
- * Whether no other standby, and no standby that has been promoted since, is known to have replayed more of the last primary's WAL than this standby, which
- * has had the time to replay everything that it had received. Data that only the lost primary has shown is lost to all.
+ * Whether the standby has replayed all that the last primary has: the last primary is a standby itself now, for example because Patroni's store is away,
+ * and both have had the time to replay what they had. Nobody has seen more. While the last primary is down, its data may come back with it.
  */
-static bool is_ahead(const struct roles *roles, const struct host *standby)
+static bool is_complete(const struct roles *roles, const struct host *standby)
 {
-	if (standby->evidence.at - roles->changed_at <= SETTLED)
-		return false;
-	for (unsigned i = 0; i < roles->count; i++) {
-		const struct host *other = roles->places[i].host;
+	const struct host *last = roles->last;
+	const struct host_evidence *evidence = &standby->evidence;
 
-		if (!other->is_fresh || other == standby)
-			continue;
-		if (other->evidence.claim == CLAIM_PRIMARY && (other->evidence.timeline == 0 || other->evidence.timeline > roles->timeline))
-			return false;
-		if (other->evidence.claim == CLAIM_STANDBY && other->evidence.timeline == roles->timeline &&
-		    (other->evidence.position > standby->evidence.position || other->evidence.at - roles->changed_at <= SETTLED))
-			return false;
-	}
-	return true;
+	return last && last->is_fresh && last->evidence.claim == CLAIM_STANDBY && last->evidence.timeline == evidence->timeline &&
+	       evidence->position >= last->evidence.position && last->evidence.at - roles->changed_at > SETTLED &&
+	       evidence->at - roles->changed_at > SETTLED;
 }
 
 usec_t pool_client_needs(const struct pool_client *client, const struct host *standby)
@@ -249,8 +241,7 @@ usec_t pool_client_needs(const struct pool_client *client, const struct host *st
 		return 0;
 	if (level == READ_OF_DATABASE && roles && roles->written->at > wrote)
 		wrote = roles->written->at;
-	/* without a primary, nothing newer than the standby that is ahead is left */
-	if (roles && !roles->primary && read >= roles->marked.at && is_ahead(roles, standby))
+	if (roles && !roles->primary && read >= roles->marked.at && is_complete(roles, standby))
 		read = roles->marked.at > 0 ? roles->marked.at - 1 : 0;
 	/* another standby must not show older data than the host of the last read did */
 	if (read > wrote && standby->life != client->read_life)
