@@ -122,7 +122,7 @@ def executed_with_roles(scene, hosts, target, texts, count):
     return weir.executed()["pgweir"]
 
 
-@pytest.mark.parametrize("texts, most", ((("one",), 145), (("BEGIN", "one", "COMMIT"), 295), (("BEGIN READ ONLY", "one", "COMMIT"), 4350)))
+@pytest.mark.parametrize("texts, most", ((("one",), 145), (("BEGIN", "one", "COMMIT"), 295), (("BEGIN READ ONLY", "one", "COMMIT"), 4450)))
 def test_instructions_with_reads(scene, texts, most):
     """What reads = transaction adds to queries on the primary, and to a transaction that goes to the standby."""
     hosts = pair(scene)

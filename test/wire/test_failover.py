@@ -696,6 +696,8 @@ def test_read_of_a_standby_that_restarts(scene, answer):
     first, second = pair(scene)
     third = Host(scene, "standby")
     weir = primaries(scene, (first, second, third), "standby", {"load_balance_hosts": "disable"}, host_check_period=0.1)
+    weir.client()
+    until(lambda: sorted(str(row["role"]) for row in weir.show("HOSTS")) == ["primary", "standby", "standby"], "all roles are known")
     client, server = asked(second.fake, weir, "SELECT 1")
     server.answer("x")
     client.result()
