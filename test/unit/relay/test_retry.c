@@ -22,6 +22,8 @@ static bool begin(void)
 		return false;
 	client->pooled.target = TARGET_PRIMARY;
 	client_prepare_retry(client);
+	/* until then, the client keeps its server */
+	retry_answered(client);
 	return client->retry;
 }
 
