@@ -97,6 +97,8 @@ def test_client_reads_its_write(scene, nodes, level, seen):
     for standby in nodes.standbys:
         nodes.thaw_replay(standby)
     until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby again")
+    if level == "off":
+        until(lambda: read(client, COUNT) == "1", "the standby has replayed the write")
     assert read(client, COUNT) == "1"
 
 
