@@ -42,9 +42,9 @@ struct host {
 	bool is_fresh;			/* the evidence is not too old, and not in contradiction to other hosts; written by roles_decide() */
 	usec_t changed_at;		/* when the claim changed last */
 	uint64_t errors;		/* failed checks and connects */
-	uint64_t retries, kept_answers;	/* requests that were taken back from its servers, to be sent to other servers; ... whose clients got its answer
-					   after all, because it is still the primary */
-	uint64_t stale_reads;		/* reads for which it was not fresh enough */
+	uint64_t retries, kept_answers;	/* requests that were taken back from its servers, to be sent to other servers; ... whose clients got the
+					   answer of the host after all, because the host is still the primary */
+	uint64_t stale_reads;		/* reads for which the host was not fresh enough */
 	uint64_t changes;		/* of the claim */
 	bool is_disabled, is_drained;	/* by an administrator; written by admit.c */
 	bool has_answered;		/* a question for its role */

@@ -132,7 +132,7 @@ struct pool {
 	struct pool *home;			/* the pool of the same database and user without a host, which keeps the secrets; itself */
 	int kin;				/* pools with this home, without itself */
 	uint8_t suits;				/* bit 1 << TARGET_...: clients that ask for this role may use the pool; without a host: TARGET_ANY */
-	uint8_t stays;				/* bits of `suits`: pool_for_client() would find this pool, whatever the clients have read, unless
+	uint8_t stays;				/* bits of `suits`: pool_for_client() returns this pool for any reads of the clients before, unless
 						   they are held, listen or settle, and any idle server suits them */
 	usec_t covers;				/* clients may use the pool that need no later time: see pool_client_needs() */
 	bool reads_sequences;			/* a client with session_state = full has called currval or lastval. From then on a client gets
@@ -189,7 +189,7 @@ struct pool_client {
 	bool is_held : 1;			/* waits for the verdict on its last host (relay/retry.c), and no host suits it until then */
 	bool splits : 1;			/* asks for a primary, and its read-only transactions may go to standbys (setting reads) */
 	bool splits_statements : 1;		/* ... and so may its single statements (reads = auto) */
-	bool settles : 1;			/* waits for a standby that covers what the client has seen of the primary: see pool/choose.c */
+	bool settles : 1;			/* waits for a standby that covers the last read of the client: see pool/choose.c */
 	bool listens : 1;			/* has channels on the listener of its pool, and cannot move to another pool */
 	uint8_t target : 4, own_target : 4;	/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
 	uint32_t read_life;			/* the host of its last read, host->life; 0: none, or a primary that was not chosen for reads */

@@ -36,7 +36,7 @@ enum verdict reads_take(struct client *client, const uint8_t *at, size_t n, size
    answered first; VERDICT_MORE: more of the message must arrive; VERDICT_SWALLOW: a message that fails was gathered instead; VERDICT_LATER: the client has
    left its server; VERDICT_NO_MEMORY. */
 enum verdict reads_before(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
-/* The error of a message that was gathered instead of the client's: the client gets another error. VERDICT_SWALLOW; VERDICT_INVALID: no memory. */
+/* The server has answered the failing message that reads_before() has gathered: the client gets the error 25001. VERDICT_SWALLOW; VERDICT_INVALID: no memory. */
 enum verdict reads_tell_refused(struct client *client);
 /* The answer to the first request of a read-only transaction failed on a standby, and was not forwarded: the primary is next. */
 void reads_failed(struct client *client);

@@ -50,7 +50,7 @@ static unsigned draw(struct pools *pools, unsigned below)
 	return (unsigned)(pools->random % below);
 }
 
-/* Which hosts of the right role come into question for a client. */
+/* The hosts of the right role among which a client chooses. */
 enum choice {
 	CHOICE_FRESH,			/* the primary, and standbys that are fresh enough for the client */
 	CHOICE_FRESH_STANDBY,		/* only these standbys */
@@ -165,7 +165,7 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 	return place;
 }
 
-/* Whether the client, whose host suits, chooses again for this transaction. */
+/* Whether the client chooses again for this transaction, although its host may suit. */
 static bool is_to_settle(const struct pool *pool, const struct pool_client *client, usec_t now)
 {
 	const struct roles *roles = pool->database->roles;
@@ -221,7 +221,7 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 		client->settles = true;
 		return NULL;
 	}
-	/* the only host that is fresh enough is no choice */
+	/* not if only the primary is fresh enough: then the client leaves the primary as soon as a standby is */
 	if (client->target == TARGET_READ && place->host == roles->primary && nth_suitable(roles, client, choice, 1))
 		client->read_life = place->host->life;
 	return place->host;

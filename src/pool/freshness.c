@@ -219,7 +219,7 @@ bool pool_client_adopt(struct pool_client *client, usec_t now)
 
 /*
  * Whether the standby has replayed all that the last primary has: the last primary is a standby itself now, for example because Patroni's store is away,
- * and both have had the time to replay what they had. Nobody has seen more. While the last primary is down, its data may come back with it.
+ * and both have had the time to replay what they had received. No client has seen newer data. A primary that is down may return with its data.
  */
 static bool is_complete(const struct roles *roles, const struct host *standby)
 {

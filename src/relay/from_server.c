@@ -609,8 +609,8 @@ static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c,
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at` bytes; `is_owed`: they are no complete answer, and
-   the client may still get another one. Before these bytes, the pool had served `ended` transactions. */
+/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at` bytes; `is_owed`: these
+   bytes complete no answer, so another server may still give the answer. Before these bytes, the pool had served `ended` transactions. */
 static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf, size_t at, size_t n, uint64_t ended, bool is_owed)
 {
 	const struct stats *total = &s->pooled.pool->database->stats.total;
@@ -642,8 +642,8 @@ static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c,
 /*
  * walk_answer() for a client whose request may be sent to another server.
  *
- * The answer to a Query passes pass_plain() before retry_look() sees it. Up to the end of the first statement, before which alone the answer may be held
- * back, nothing is crossed off the ledger, so the same bytes can pass again later.
+ * The answer to a Query passes pass_plain() before retry_look() sees it. Only an answer before the end of its first statement may be held
+ * back, and pass_plain() removes nothing from the ledger until then, so the same bytes can pass again later.
  */
 static ALWAYS_INLINE struct walk walk_of_retry(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {

@@ -265,7 +265,7 @@ static enum verdict take_FLUSH(struct client *c, struct server *s, const struct 
 
 	if (verdict != VERDICT_PASS || !ledger_local_reply_is_due(&s->ledger))
 		return verdict;
-	/* no other server can execute a request of which the client has a part of the answer: the replies wait for an answer that is certain */
+	/* after a part of its answer is sent, a request cannot go to another server: the replies wait until the server has answered */
 	if (c->retry && !ledger_local_reply_is_last(&s->ledger))
 		return verdict;
 	return send_local_replies(c, s) ? verdict : VERDICT_GONE;

@@ -12,7 +12,7 @@
  * While a transaction of the client runs by this rule (READING_HERE), the server gets one request at a time: the request after
  * the end of the transaction may be a write, which must not go to the same server. A standby would execute some statements that are meant for the
  * primary, such as advisory locks: pgweir replaces them by a text that fails. A Query that ends the transaction and has more statements goes to the
- * primary, behind the BEGIN.
+ * primary, after the BEGIN.
  *
  * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
  */

@@ -48,7 +48,7 @@ static void forget_host(struct retry *r)
 	bytes_free(&r->answer);
 }
 
-/* The server has sent something, or is lost. A Flush behind an answered request is no request. */
+/* The server has sent something, or is lost. A Flush after an answered request is no request. */
 static void notice_answer(struct client *c, const struct server *s)
 {
 	retry_note_link(c);

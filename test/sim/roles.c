@@ -44,7 +44,7 @@
 #define OTHER_TIMELINE 99
 #define PAST_LONG (50 * USEC)		/* pgweir refuses a primary of the past for longer than this */
 #define PATIENCE (15 * USEC)
-#define POSITION_UNIT 64		/* bytes of WAL in a microsecond; no position is behind a page header */
+#define POSITION_UNIT 64		/* bytes of WAL in a microsecond; no position follows a page header */
 
 struct member {
 	enum member_state state;
