@@ -116,6 +116,12 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 
 /* Returns the URLs of Patroni for the database; NULL: none. */
 const char *conf_patroni_of(const struct conf *conf, const struct conf_database *database);
+/*
+ * Returns the role (enum target) that clients of the database ask for if neither they nor [users] name one: the entry's target_session_attrs. Without
+ * it, an entry whose hosts are a cluster of Patroni is the primary's: it names Patroni itself, or it names no host and [pgbouncer] names Patroni. An
+ * entry with hosts of its own may be another server beside the cluster, so a Patroni of [pgbouncer] gives it no role.
+ */
+int64_t conf_target_of(const struct conf *conf, const struct conf_database *database);
 /* Whether clients of the database may ask for a role by the configuration. */
 bool conf_asks_for_roles(const struct conf *conf, const struct conf_database *database);
 

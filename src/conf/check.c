@@ -553,6 +553,9 @@ static void check_database(const struct checker *c, const struct conf_database *
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
 	hosts_check(d, conf_asks_for_roles(c->conf, d), c->problems);
+	if (s->patroni && !d->patroni && d->host_count > 1 && !conf_asks_for_roles(c->conf, d))
+		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": the setting \"patroni\" has no effect on its list of hosts: add "
+				 "\"target_session_attrs\", or remove \"host\"", d->name);
 	check_database_tls(c, d);
 	check_server_login(c, d);
 	schemas = d->auth_search_path ? d->auth_search_path : s->auth_search_path;

@@ -63,9 +63,18 @@ const char *conf_patroni_of(const struct conf *conf, const struct conf_database 
 	return d->patroni ? d->patroni : conf->settings.patroni;
 }
 
+int64_t conf_target_of(const struct conf *conf, const struct conf_database *d)
+{
+	bool has_cluster = d->patroni || (!d->host && conf->settings.patroni);
+
+	if (d->target_session_attrs != CONF_UNSET)
+		return d->target_session_attrs;
+	return has_cluster ? TARGET_PRIMARY : TARGET_ANY;
+}
+
 bool conf_asks_for_roles(const struct conf *conf, const struct conf_database *d)
 {
-	bool is_asked = asks(d->target_session_attrs) || d->reads != READS_OFF || (!d->host && conf_patroni_of(conf, d));
+	bool is_asked = conf_target_of(conf, d) != TARGET_ANY || d->reads != READS_OFF || (!d->host && conf_patroni_of(conf, d));
 
 	for (size_t i = 0; i < conf->user_count && !is_asked; i++)
 		is_asked = asks(conf->users[i]->target_session_attrs);
@@ -144,7 +153,7 @@ void hosts_check(const struct conf_database *d, bool has_roles, struct conf_prob
 		conf_problem_add(problems, false, d->file, d->line, "database \"%s\": \"patroni\": %s", d->name, why);
 	if (d->patroni && !has_roles)
 		conf_problem_add(problems, true, d->file, d->line,
-				 "database \"%s\": \"patroni\" has no effect without \"target_session_attrs\" or \"reads\"", d->name);
+				 "database \"%s\": \"patroni\" has no effect with \"target_session_attrs\" = any: remove one of them", d->name);
 	if (ports != 1 && ports != d->host_count)
 		conf_problem_add(problems, false, d->file, d->line,
 				 "database \"%s\": \"port\" has %u ports for %u hosts: write one port for all of them, or one for each", d->name, ports,

@@ -751,7 +751,12 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 	int64_t of_user = OF_USER(user, target_session_attrs);
 	const struct conf_database *conf = client->pool->database->conf;
 
-	client->target = client->own_target != TARGET_ANY ? client->own_target : (uint8_t)first_set(of_user, conf->target_session_attrs, TARGET_ANY);
+	/* the console has no hosts */
+	if (client->pool->database->is_console)
+		return true;
+	client->target = client->own_target;
+	if (client->target == TARGET_ANY)
+		client->target = (uint8_t)first_set(of_user, CONF_UNSET, conf_target_of(client->pool->pools->conf, conf));
 	/* other transactions than reads need the primary */
 	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
 		client->target = TARGET_PRIMARY;

@@ -392,6 +392,29 @@ def test_patroni_decides_and_the_server_confirms(scene):
     server.expect_query("back")
 
 
+@pytest.mark.parametrize("place", ["setting", "entry"])
+def test_entry_without_a_role_is_the_primarys_with_patroni(scene, place):
+    """`shop = dbname=shop` is how people write it: its clients write. An entry with a host of its own is another server, and asks nobody."""
+    primary, standby = pair(scene)
+    cluster = Cluster(scene, (standby, primary))
+    cluster.leader = primary
+    other = scene.fake()
+    entry, settings = ("dbname=p0", {"patroni": cluster.url}) if place == "setting" else ("dbname=p0 patroni=" + cluster.url, {})
+    weir = scene.weir({"p0": entry, "other": "host=127.0.0.1 port=%d dbname=p0" % other.port}, pool_mode="transaction", host_check_user=WATCHER,
+                      server_login_retry=0, **settings)
+    server = None
+    for number in range(3):
+        client = weir.client()
+        client.send(m.query("write %d" % number))
+        server = server or primary.accept()
+        server.expect_query("write %d" % number)
+        server.answer("x")
+        assert client.result().value == "x"
+    assert {session.startup["user"] for session in standby.fake.started} == {WATCHER}
+    client = weir.client(database="other")
+    served(client, other.accept(), "x")
+
+
 def test_lag_and_tags_of_patroni(scene):
     """Host traps 11 and 66. Patroni's lag is of received WAL: only the own position of a standby counts. The tag noloadbalance counts, too."""
     stage = Stage(scene)

@@ -608,7 +608,13 @@ TEST(urls_of_patroni)
 	CHECK_ERROR(4, "has a user or a password: remove it");
 	CHECK(!strstr(problems.items[0].text, "hunter2"));
 	CHECK(accepts(TRUST "[databases]\nshop = host=a patroni=http://a:8008\n"));
-	CHECK_WARNING(4, "\"patroni\" has no effect without \"target_session_attrs\" or \"reads\"");
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "[databases]\nshop = host=a patroni=http://a:8008 target_session_attrs=any\n"));
+	CHECK_WARNING(4, "\"patroni\" has no effect with \"target_session_attrs\" = any");
+	CHECK(accepts(TRUST "patroni = http://a:8008\n[databases]\nshop = host=a,b\n"));
+	CHECK_WARNING(5, "the setting \"patroni\" has no effect on its list of hosts");
+	CHECK(accepts(TRUST "patroni = http://a:8008\n[databases]\nshop = dbname=shop\nother = host=a\n"));
+	CHECK_INT(problems.count, 0);
 }
 
 UNIT_MAIN
