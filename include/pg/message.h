@@ -101,6 +101,7 @@ enum ledger_stage {
 	STAGE_COPY_OUT,
 	STAGE_COPY_BOTH,
 	STAGE_ENDED,		/* of Query, FunctionCall: only ReadyForQuery is missing */
+	STAGE_COPY_LAST,	/* after the server's CopyDone of a CopyBoth; CopyData may follow */
 	STAGES
 };
 
@@ -115,7 +116,8 @@ enum ledger_effect {
 	LEDGER_BEGINS_COPY_IN,
 	LEDGER_BEGINS_COPY_OUT,
 	LEDGER_BEGINS_COPY_BOTH,
-	LEDGER_ENDS_COPY_DATA,		/* of the server; CommandComplete follows */
+	LEDGER_ENDS_COPY_DATA,		/* of the server; CommandComplete follows, or other results */
+	LEDGER_BEGINS_COPY_LAST,
 	LEDGER_ENDS_COPY,
 	LEDGER_ENDS_CALL
 };

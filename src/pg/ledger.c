@@ -86,7 +86,7 @@ static void aim(struct ledger *l)
 	l->plain = pg_answers[STAGE_BEGIN][LEDGER_NOTHING];
 	if (!l->used || l->copy_syncs)
 		return;
-	/* after the server's half of a CopyBoth, its answer also ends the client's half */
+	/* after the server's half of a CopyBoth (COPY_LAST, then BEGIN), its answer also ends the client's half */
 	if ((l->stage == STAGE_BEGIN && !l->copy_in) || l->stage == STAGE_COPY_OUT || l->stage == STAGE_COPY_BOTH)
 		l->plain = pg_answers[l->stage][ledger_head(l)->plain];
 }
@@ -443,7 +443,9 @@ static void advance(struct ledger *l, enum ledger_effect effect)
 	case LEDGER_BEGINS_COPY_IN: copy_in_begins(l, STAGE_COPY_IN); break;
 	case LEDGER_BEGINS_COPY_OUT: l->stage = STAGE_COPY_OUT; break;
 	case LEDGER_BEGINS_COPY_BOTH: copy_in_begins(l, STAGE_COPY_BOTH); break;
-	case LEDGER_ENDS_COPY_DATA: l->stage = STAGE_BEGIN; break;	/* the client's half of CopyBoth, copy_in, ends separately */
+	/* the client's half of CopyBoth, copy_in, ends separately */
+	case LEDGER_BEGINS_COPY_LAST: l->stage = STAGE_COPY_LAST; break;
+	case LEDGER_ENDS_COPY_DATA: l->stage = STAGE_BEGIN; break;
 	case LEDGER_ENDS_CALL: l->stage = STAGE_ENDED; break;
 	}
 }
@@ -566,7 +568,8 @@ static bool stage_fits(const struct ledger *l, const struct ledger_entry *head)
 	case STAGE_TYPES: return head->kind == LEDGER_DESCRIBE_STATEMENT;
 	case STAGE_COPY_IN:
 	case STAGE_COPY_OUT:
-	case STAGE_COPY_BOTH: return head->kind == LEDGER_EXECUTE || head->kind == LEDGER_QUERY;
+	case STAGE_COPY_BOTH:
+	case STAGE_COPY_LAST: return head->kind == LEDGER_EXECUTE || head->kind == LEDGER_QUERY;
 	case STAGE_ENDED: return head->kind == LEDGER_QUERY || head->kind == LEDGER_CALL;
 	case STAGES: break;
 	}

@@ -247,6 +247,27 @@ def test_a_stream_is_cancelled(scene, wal):
         cursor.drop_replication_slot("cancelled")
 
 
+def test_client_ends_its_stream_within_a_transaction(weir, wal):
+    """The walsender waits with a large transaction for a client that does not read. It answers
+    CopyDone at once, and sends the rest of the transaction after its own CopyDone."""
+    client = weir.client(replication="database")
+    client.query("CREATE_REPLICATION_SLOT ending LOGICAL test_decoding")
+    client.send(m.query("START_REPLICATION SLOT ending LOGICAL 0/0"))
+    client.expect("W")
+    wal.execute("INSERT INTO notes SELECT repeat('x', 1000) FROM generate_series(1, 50000)",
+                database="p0")
+    waits = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'walsender'"
+    until(lambda: wal.execute(waits)
+          == [("WalSenderWriteData",)], "the walsender waits for its client")
+    client.send(m.copy_done())
+    types = "".join(got.type for got in client.read_until("Z"))
+    before, _, after = types.partition("c")
+    assert set(before) == {"d"} and after.lstrip("d") == "CCZ" and len(before + after) >= 50000
+    assert len(after) > len("CCZ")
+    assert client.query("IDENTIFY_SYSTEM").tags == ["IDENTIFY_SYSTEM"]
+    client.query("DROP_REPLICATION_SLOT ending")
+
+
 # --- permissions and limits
 
 def test_role_without_replication_gets_the_error_of_the_server(scene, wal):

@@ -220,6 +220,26 @@ def test_client_cut_at_every_byte(scene):
         assert client.read_bytes(len(last)) == last
 
 
+def test_data_of_a_transaction_follows_the_copy_done_of_the_server(scene):
+    """A walsender answers CopyDone while it decodes a transaction, then sends the rest of it."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = replicate(fake, weir)
+    last = m.copy_done() + wal() + wal(5, 100) + keepalive() + END
+    for cut in range(0, len(last), 7):
+        started(client, server)
+        server.send(wal())
+        client.expect("d")
+        client.send(ANSWERS)
+        assert server.read_bytes(len(ANSWERS)) == ANSWERS
+        server.send(last[:cut])
+        weir.barrier()
+        server.send(last[cut:])
+        assert client.read_bytes(len(last)) == last
+    client.send(m.query("next"))
+    assert server.expect_query() == "next"
+
+
 def test_error_in_the_stream(scene):
     """Data that the client still sends into the stream is dropped, and does not affect the next command."""
     fake = scene.fake()
