@@ -1,0 +1,85 @@
+"""The examples of the documents work as they are written: each test takes the example's text out of its page."""
+import pathlib
+import re
+import subprocess
+import textwrap
+
+import pytest
+
+from support.pgweir import binary, private
+from support.postgres import SECRETS
+
+PAGES = pathlib.Path(__file__).resolve().parent.parent.parent / "doc"
+
+
+def examples(page, begins):
+    """The indented examples of a page that contain the text, without their indentation."""
+    blocks = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", (PAGES / page).read_text(), re.M)
+    return [re.sub(r"^ {4}", "", block, flags=re.M) for block in blocks if begins in block]
+
+
+def sql_of(example):
+    """The text between <<'EOF' and EOF."""
+    return re.search(r"<<'EOF'.*?\n(.*?)^EOF$", example, re.M | re.S).group(1)
+
+
+def settings_of(example):
+    """The settings of the main section of an ini example."""
+    return dict(line.split(" = ", 1) for line in example.split("[pgweir]")[1].splitlines() if " = " in line)
+
+
+@pytest.fixture
+def server(scene):
+    """A server of this test alone, because the examples make roles."""
+    return scene.postgres()
+
+
+def logs_in(weir, user, password, database="p0"):
+    client = weir.client(user, database, password=password)
+    return client.query("SELECT session_user").value == user
+
+
+def test_auth_query_of_the_page_finds_users_and_no_superuser(scene, server):
+    """users.md, auth_query: the role, the function, its grants and the settings."""
+    server.execute(sql_of(examples("users.md", "CREATE ROLE pgweir_auth")[0]), database="postgres")
+    settings = settings_of(examples("users.md", "auth_query = ")[0])
+    settings.pop("auth_file")
+    server.execute("CREATE ROLE found LOGIN PASSWORD 'found-secret'")
+    server.execute("CREATE ROLE boss LOGIN SUPERUSER PASSWORD 'boss-secret'")
+    weir = scene.weir({"p0": server, "postgres": server}, users={"pgweir_auth": "auth-password"}, **settings)
+    assert logs_in(weir, "found", "found-secret")
+    assert weir.connect().refused(password="boss-secret", user="boss", database="p0")["C"] == "28P01"
+    assert weir.connect().refused(password="wrong", user="found", database="p0")["C"] == "28P01"
+
+
+def test_secrets_copied_from_the_server_log_in_on_both_sides(scene, server):
+    """start.md and users.md: the user list from pg_authid."""
+    for page in ("start.md", "users.md"):
+        example = [each for each in examples(page, "pg_authid WHERE") if "userlist.txt" in each][0]
+        query = sql_of(example).replace("'app', 'pooladmin'", "'app'")
+        lines = [row[0] for row in server.execute(query)]
+        assert any(line.startswith('"app" "SCRAM-SHA-256$') for line in lines)
+        secrets = dict(re.match(r'"(.*?)" "(.*)"', line).groups() for line in lines)
+        weir = scene.weir({"p0": server}, users={"app": secrets["app"]}, auth_type="scram-sha-256")
+        assert logs_in(weir, "app", SECRETS["app"])
+
+
+@pytest.mark.parametrize("page, begins", [
+    ("start.md", "max_client_conn = 1000"), ("choosing.md", "shop_session"), ("choosing.md", "max_host_connections"),
+    ("users.md", "auth_query = "), ("users.md", "old_password_file"), ("users.md", "user=app password_file")])
+def test_settings_of_a_page_pass_the_check(tmp_path, page, begins):
+    """An ini example with the files that it names, checked by pgweir --check."""
+    example = [each for each in examples(page, begins) if "[" in each][0]
+    example = sql_of(example) if "<<'EOF'" in example else textwrap.dedent(example)
+    for name in set(re.findall(r"/etc/pgweir/([\w.]+)", example)):
+        with private(tmp_path / name) as f:
+            f.write("a secret" if name.startswith("app") else '"admin" "another secret"\n"pgweir_auth" "a third secret"\n')
+    ini = tmp_path / "example.ini"
+    with private(ini) as f:
+        f.write("%s\n[pgweir]\nlisten_addr = 127.0.0.1\nunix_socket_dir = %s\nauth_file = %s\n%s" % (
+            "[databases]\nother = host=127.0.0.1\n" if "[databases]" not in example else "", tmp_path, tmp_path / "userlist.txt",
+            example.replace("/etc/pgweir", str(tmp_path))))
+    with private(tmp_path / "userlist.txt") as f:
+        f.write('"pooladmin" "a secret"\n"app" "a secret"\n"pgweir_auth" "a secret"\n')
+    result = subprocess.run([binary(), "--check", ini], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
