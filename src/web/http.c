@@ -5,7 +5,8 @@
  * connections nor limits the time of a request. Here a request is a bounded number of bytes, so everything that a client can cause is bounded.
  *
  * A request that could be understood in two ways is refused, because a proxy may understand it in the other way: spaces around the name of a field,
- * folded lines, two lengths, a length and chunks. Bodies in chunks are refused (no request needs a body).
+ * folded lines, two lengths, a length and chunks, a CR that no LF follows, control characters, a name that is no token, a version without a digit.
+ * Bodies in chunks are refused (no request needs a body).
  */
 #include "web/http.h"
 
@@ -66,6 +67,34 @@ static bool list_has(struct http_span list, const char *word)
 	return false;
 }
 
+/* A token of RFC 9110, 5.6.2: the name of a method or of a field. */
+static bool is_token(struct http_span s)
+{
+	static const char marks[] = "!#$%&'*+-.^_`|~";
+
+	for (size_t i = 0; i < s.size; i++) {
+		char c = s.at[i], lower = c | 0x20;
+
+		if ((lower < 'a' || lower > 'z') && (c < '0' || c > '9') &&
+		    !memchr(marks, c, sizeof(marks) - 1))
+			return false;
+	}
+	return s.size > 0;
+}
+
+/* Whether the line, without its end, has a control character other than a tab: a CR is not followed
+   by LF then. */
+static bool has_control(struct http_span line)
+{
+	for (size_t i = 0; i < line.size; i++) {
+		unsigned char c = (unsigned char)line.at[i];
+
+		if ((c < ' ' && c != '\t') || c == 0x7f)
+			return true;
+	}
+	return false;
+}
+
 /* The value of two hexadecimal digits, or -1. */
 static int hex_value(const char *at)
 {
@@ -119,9 +148,11 @@ static int read_line(struct http_span line, struct http_request *r)
 	method = (struct http_span){ line.at, (size_t)(first - line.at) };
 	target = (struct http_span){ first + 1, (size_t)(second - first - 1) };
 	version = (struct http_span){ second + 1, (size_t)(end - second - 1) };
-	if (version.size != 8 || memcmp(version.at, "HTTP/", 5) != 0)
+	if (version.size != 8 || memcmp(version.at, "HTTP/", 5) != 0 || version.at[6] != '.' ||
+	    version.at[5] < '0' || version.at[5] > '9' || version.at[7] < '0' || version.at[7] > '9' ||
+	    !is_token(method) || memchr(target.at, '\t', target.size))
 		return 400;
-	if (memcmp(version.at, "HTTP/1.", 7) != 0)
+	if (version.at[5] != '1')
 		return 505;
 	r->is_old = version.at[7] == '0';
 	r->keeps_alive = !r->is_old;
@@ -152,9 +183,11 @@ static int read_field(struct http_span line, struct http_request *r, struct fiel
 	struct http_span name, value;
 	char number[24];
 
-	if (!colon || colon == line.at || is_blank(line.at[0]) || is_blank(colon[-1]) || memchr(line.at, 0, line.size))
+	if (!colon)
 		return 400;
 	name = (struct http_span){ line.at, (size_t)(colon - line.at) };
+	if (!is_token(name))
+		return 400;
 	for (colon++; colon < end && is_blank(*colon); colon++)
 		;
 	while (end > colon && is_blank(end[-1]))
@@ -219,9 +252,6 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 	*status = 0;
 	if (size == 0)
 		return HTTP_READ_MORE;
-	/* an empty line before a request is allowed */
-	while (at < end && (*at == '\r' || *at == '\n'))
-		at++;
 	while (*status == 0 && (stop = memchr(at, '\n', (size_t)(end - at))) != NULL) {
 		struct http_span line = { at, (size_t)(stop - at) };
 
@@ -230,6 +260,10 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 			line.size--;
 		if ((size_t)(at - input) > HTTP_HEAD_MOST) {
 			*status = 431;
+		} else if (has_control(line)) {
+			*status = 400;
+		} else if (is_first && line.size == 0) {
+			continue;	/* an empty line before a request is allowed */
 		} else if (line.size > 0) {
 			*status = is_first ? read_line(line, r) : read_field(line, r, &had);
 			is_first = false;

@@ -26,6 +26,27 @@ static void check_values(const struct http_request *r)
 			FUZZ_CHECK(strlen(value) < sizeof(value));
 }
 
+/* A head that was accepted has a CR only before an LF, and no other control character but the tab. */
+static void check_head(const uint8_t *data, size_t size)
+{
+	bool has_begun = false;
+	size_t in_line = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		if (data[i] == '\n') {
+			if (has_begun && in_line == 0)
+				return;
+			has_begun |= in_line > 0;
+			in_line = 0;
+		} else if (data[i] == '\r') {
+			FUZZ_CHECK(i + 1 < size && data[i + 1] == '\n');
+		} else {
+			FUZZ_CHECK(data[i] == '\t' || (data[i] >= ' ' && data[i] != 0x7f));
+			in_line++;
+		}
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct http_request whole, part;
@@ -38,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(verdict != HTTP_READ_MORE || size < HTTP_HEAD_MOST + HTTP_BODY_MOST);
 	if (verdict == HTTP_READ_OK) {
 		FUZZ_CHECK(whole.size <= size);
+		check_head(copy, whole.size);
 		check_values(&whole);
 	}
 	for (size_t end = 0; end < size; end += step) {

@@ -643,8 +643,10 @@ def test_commands_need_an_administrator_and_the_page(scene):
     (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400),
     (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400), (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4097\r\n\r\n", 413),
     (b"GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n", 400), (b"GET /" + b"a" * 600 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
+    (b"GET / HTTP/1.Z\r\nHost: a\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nHost: a\r\nA\x01: b\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 9000, 431), (b"\r\n" * 5000, 431), (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", 400),
-], ids=range(17))
+], ids=range(20))
 def test_bad_requests(scene, request_, status):
     weir, web = with_http(scene, scene.mini())
     answer = web.say(request_)

@@ -65,6 +65,7 @@ TEST(versions_and_connections)
 	CHECK(!r.keeps_alive);
 	CHECK_INT(verdict("\r\n\r\nHEAD / HTTP/1.9\r\nHost: a\r\n\r\n"), 200);
 	CHECK_INT(r.method, HTTP_METHOD_HEAD);
+	CHECK_INT(verdict("GET / HTTP/1.1\r\nHost:\ta\t\r\nX-!#$%&'*+-.^_`|~0: \xc3\xa4\tb\r\n\r\n"), 200);
 }
 
 TEST(refused)
@@ -78,6 +79,15 @@ TEST(refused)
 		{ 400, "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n" }, { 413, "GET / HTTP/1.1\r\nContent-Length: 4097\r\n" },
 		{ 400, "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n" }, { 501, "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" },
 		{ 400, "GET / HTTP/1.1\r\nAuthorization: a\r\nAuthorization: b\r\n" },
+		{ 400, "GET / HTTP/1.Z\r\n" }, { 400, "GET / HTTP/1.\x80\r\n" },
+		{ 400, "GET / HTTP/X.1\r\n" }, { 400, "GET / HTTP/1-1\r\n" }, { 400, "G(T / HTTP/1.1\r\n" },
+		{ 400, " / HTTP/1.1\r\n" }, { 400, "GET /\t HTTP/1.1\r\n" },
+		{ 400, "GET /\x01 HTTP/1.1\r\n" }, { 400, "GET / HTTP/1.1\r\r\n" }, { 400, "\rGET / HTTP/1.1\r\n" },
+		{ 400, "GET / HTTP/1.1\rHost: a\r\n" }, { 400, "GET / HTTP/1.1\r\nHost: a\rX: b\r\n" },
+		{ 400, "GET / HTTP/1.1\r\nHost: a\r\r\n" }, { 400, "GET / HTTP/1.1\r\nHost: a\r\n\r\r\n" },
+		{ 400, "GET / HTTP/1.1\r\nA\x01: a\r\n" }, { 400, "GET / HTTP/1.1\r\nA\x7f: a\r\n" },
+		{ 400, "GET / HTTP/1.1\r\nA\tB: a\r\n" }, { 400, "GET / HTTP/1.1\r\nA\xc3\xa4: a\r\n" },
+		{ 400, "GET / HTTP/1.1\r\nA(b): a\r\n" }, { 400, "GET / HTTP/1.1\r\nA: a\x1b\r\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
