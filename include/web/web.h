@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 /* The HTTP endpoint: metrics, health checks, the rows of SHOW as JSON, and the page. */
+#define WEB_SPARES_MOST 8	/* connections beyond http_max_connections: for health checks */
 struct conf;
 struct web;
 struct world;

@@ -112,19 +112,24 @@ static const char *address_text(const struct address_key *key, char *buf, size_t
 	return buf;
 }
 
-struct verify_source client_address_source(const struct client *c)
+struct verify_source brief_address_source(const struct brief_address *remote)
 {
 	struct verify_source source = { .group = 0 };
 	struct address_key key;
 	size_t prefix;
 
 	_Static_assert(sizeof(source.bytes) == sizeof(key), "an address does not fit into a source");
-	address_key_of(&key, &c->peer.remote);
+	address_key_of(&key, remote);
 	memcpy(source.bytes, &key, sizeof(key));
 	prefix = site_prefix(&key);
 	if (prefix > 0)
 		source.group = (uint8_t)(offsetof(struct address_key, bytes) + prefix);
 	return source;
+}
+
+struct verify_source client_address_source(const struct client *c)
+{
+	return brief_address_source(&c->peer.remote);
 }
 
 /* ---- counting ---- */

@@ -391,7 +391,7 @@ static uint64_t descriptors_needed(const struct conf *conf)
 		servers += most > 0 && (uint64_t)most < all ? (uint64_t)most : all;
 	}
 	if (s->http_listen_port > 0 || s->http_unix_socket)
-		servers += (uint64_t)s->http_max_connections;
+		servers += (uint64_t)s->http_max_connections + WEB_SPARES_MOST;
 	return (uint64_t)s->max_client_conn + servers + verifiers + OWN_DESCRIPTORS;
 }
 

@@ -23,7 +23,7 @@ struct web {
 	struct web_socket *sockets, *next;	/* open; of a configuration that web_prepare() has seen, ... */
 	size_t socket_count, next_count;
 	struct list connections;		/* in the order of their last progress */
-	size_t count;				/* number of connections */
+	size_t count, spares;			/* number of connections; of these, beyond http_max_connections */
 	int accepts_left;			/* new connections that may be accepted until the next tick */
 	struct list ready;			/* connections with work to do, first come first served */
 	struct event work, tick;
@@ -36,6 +36,7 @@ struct web {
 enum web_phase {
 	WEB_SECURING,				/* a TLS handshake */
 	WEB_READING,				/* a request, or nothing */
+	WEB_WAITING,				/* a request that is no health check, on a spare connection */
 	WEB_ASKING,				/* a SCRAM key of a password is being derived */
 	WEB_REFUSING,				/* the refusal of a wrong password is delayed */
 	WEB_ANSWERING,
@@ -59,6 +60,8 @@ struct connection {
 	struct web *web;
 	struct list node, ready;
 	enum web_phase phase;
+	bool is_spare;				/* only health checks are answered */
+	struct verify_source source;		/* address of the client */
 	usec_t since;				/* monotonic: last progress, or when the request is to be refused */
 	struct bytes in;			/* received and not handled */
 	struct http_request request;
@@ -69,7 +72,8 @@ struct connection {
 	struct web_answer answer;
 };
 
-/* route.c: decides about the request, and begins its answer or waits. WEB_REFUSING: the wait is over. */
+/* route.c: decides about the request, and begins its answer or waits. WEB_REFUSING: the wait is over. WEB_WAITING after the call: the request is
+   handled again, from its beginning, when the connection is not spare any more. */
 void connection_route(struct connection *c);
 
 /* Begins an answer. The body is appended to c->answer.body, or made by c->answer.more. `type` is a constant text. */

@@ -35,6 +35,7 @@
 enum http_auth { HTTP_AUTH_OFF, HTTP_AUTH_AUTO, HTTP_AUTH_BASIC };
 
 static void route_known(struct connection *c);
+static bool is_open_check(const struct http_request *r);
 
 /* ---- authentication ---- */
 
@@ -168,6 +169,10 @@ void connection_route(struct connection *c)
 		refuse(c);
 		return;
 	}
+	if (c->is_spare && !is_open_check(&c->request)) {
+		c->phase = WEB_WAITING;
+		return;
+	}
 	c->user[0] = '\0';
 	if (c->peer.stream.ssl && !c->request.authorization[0] && tls_peer_is_verified(c->peer.stream.ssl) &&
 	    tls_peer_common_name(c->peer.stream.ssl, c->user, sizeof(c->user)) &&
@@ -178,7 +183,7 @@ void connection_route(struct connection *c)
 	c->user[0] = '\0';
 	c->is_admin = is_own_user(c);
 	c->is_reader = c->is_admin || set->http_auth == HTTP_AUTH_OFF || (set->http_auth == HTTP_AUTH_AUTO && is_near);
-	if (!c->request.authorization[0]) {
+	if (!c->request.authorization[0] || is_open_check(&c->request)) {
 		route_known(c);
 	} else if (!http_credentials(&c->request, c->user, password)) {
 		connection_tell(c, 400, "Authorization: only Basic is known");
@@ -431,6 +436,17 @@ static const struct route *route_of(const char *path)
 		if (strcmp(path, routes[i].path) == 0 || (strcmp(routes[i].path, "/api/") == 0 && text_starts(path, "/api/")))
 			return &routes[i];
 	return NULL;
+}
+
+/* Whether the request is a health check for which no password is compared: it needs none, or has none. */
+static bool is_open_check(const struct http_request *r)
+{
+	const struct route *route = route_of(r->path);
+
+	if (!route)
+		return false;
+	return route->need == NEEDS_NOTHING ||
+	       (route->need == NEEDS_READER_FOR_QUERY && (!r->query[0] || !r->authorization[0]));
 }
 
 /* The rights of the client are known. */

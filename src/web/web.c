@@ -7,10 +7,18 @@
  * request has a size, and a client that is slow to send or to take bytes is closed after http_timeout. An answer is made in parts: the next part is
  * made when the socket has accepted the previous one.
  *
+ * Health checks must not wait for other requests: a liveness probe that is not answered restarts pgweir. WEB_SPARES_MOST connections beyond
+ * http_max_connections are accepted, and get answers of health checks only, which need neither a password nor much work. Any other request on
+ * such a spare connection waits until one of the http_max_connections places is free. Example: one address holds all places with wrong
+ * passwords, whose refusals are delayed. GET /healthz of the same address is answered on a spare connection. For a client of an address with
+ * fewer connections, a delayed refusal of that address makes room.
+ *
  * Invariant: a connection is on web->ready exactly while it has a step to do. The socket is read only in WEB_READING and WEB_CLOSING.
+ * web->spares connections have is_spare; only those are ever in WEB_WAITING.
  */
 #include "web/connection.h"
 
+#include "auth/client_address.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -35,6 +43,7 @@
 #define ACCEPTS_MOST 32			/* new connections per tick */
 #define GRACE (USEC / 10)		/* from its last progress on, a connection is not closed for another one */
 #define BACKLOG 64
+#define REFUSED_COMPARED 8		/* delayed refusals that are looked at for one that makes room */
 #define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
 #define HOST_MOST 256
 #define IN_MOST (HTTP_HEAD_MOST + HTTP_BODY_MOST)
@@ -81,18 +90,40 @@ static size_t connections_most(const struct web *web)
 	return (size_t)web->world->conf->settings.http_max_connections;
 }
 
+static bool has_place(const struct web *web)
+{
+	return web->count - web->spares < connections_most(web);
+}
+
 /* Whether a connection can be closed for another one: it has had the time to send a request, and no request waits for its turn. */
 static bool is_idle(const struct connection *c)
 {
 	if (c->peer.world->now - c->since < GRACE)
 		return false;
-	return c->phase == WEB_CLOSING || ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
+	return c->phase == WEB_CLOSING || c->phase == WEB_WAITING || ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
+}
+
+/* Gives free places to spare connections with requests that need one. */
+static void fill_places(struct web *web)
+{
+	LIST_EACH(node, &web->connections) {
+		struct connection *c = LIST_OBJECT(node, struct connection, node);
+
+		if (!has_place(web))
+			return;
+		if (c->phase != WEB_WAITING)
+			continue;
+		c->is_spare = false;
+		web->spares--;
+		c->phase = WEB_READING;
+		connection_go_on(c);
+	}
 }
 
 /* New connections wait in the queue of the kernel while all connections are being answered, and after a burst until the next tick. */
 static void update_accepting(struct web *web)
 {
-	bool has_room = web->count < connections_most(web);
+	bool has_room = has_place(web) || web->spares < WEB_SPARES_MOST;
 
 	LIST_EACH(node, &web->connections)
 		has_room = has_room || is_idle(LIST_OBJECT(node, struct connection, node));
@@ -119,6 +150,7 @@ static void drop_answer(struct web_answer *a)
 static void connection_close(struct connection *c)
 {
 	struct web *web = c->web;
+	bool was_spare = c->is_spare;
 
 	derivation_leave(&c->derivation);
 	secret_free(&c->password);
@@ -130,6 +162,8 @@ static void connection_close(struct connection *c)
 	stream_close(&c->peer.stream);
 	mem_free(c);
 	web->count--;
+	web->spares -= was_spare;
+	fill_places(web);
 	update_accepting(web);
 }
 
@@ -179,13 +213,14 @@ static const struct stream_ops stream_ops = {
 	.on_readable = on_readable, .on_drained = on_drained, .on_secured = on_secured, .request_step = request_step,
 };
 
-/* Closes the connection that has waited longest for a request, or for its client to close. False: all are being answered. */
-static bool make_room(struct web *web)
+/* Closes the connection that has waited longest for a request, or for its client to close. `is_for_new`: a connection that waits for its place
+   is closed, too. False: all are being answered. */
+static bool make_room(struct web *web, bool is_for_new)
 {
 	LIST_EACH_SAFE(node, &web->connections) {
 		struct connection *c = LIST_OBJECT(node, struct connection, node);
 
-		if (is_idle(c)) {
+		if (is_idle(c) && (is_for_new || c->phase != WEB_WAITING)) {
 			connection_close(c);
 			return true;
 		}
@@ -193,15 +228,56 @@ static bool make_room(struct web *web)
 	return false;
 }
 
+static size_t connections_of(const struct web *web, const struct verify_source *source)
+{
+	size_t count = 0;
+
+	LIST_EACH(node, &web->connections)
+		count += verify_source_same_group(source, &LIST_OBJECT(node, struct connection, node)->source);
+	return count;
+}
+
+/* Closes a connection whose refusal is delayed, for a client of an address that has fewer connections. A client that guesses passwords displaces
+   no refusal of its own, which would shorten the delay. */
+static void displace_refused(struct web *web, const struct verify_source *source)
+{
+	size_t own = connections_of(web, source);
+	int left = REFUSED_COMPARED;
+
+	LIST_EACH(node, &web->connections) {
+		struct connection *c = LIST_OBJECT(node, struct connection, node);
+
+		if (c->phase != WEB_REFUSING)
+			continue;
+		if (connections_of(web, &c->source) > own + 1) {
+			connection_close(c);
+			return;
+		}
+		if (--left == 0)
+			return;
+	}
+}
+
 static void on_accepted(void *context, int fd, const struct address *remote, struct listen_socket *from)
 {
 	struct web *web = context;
 	struct world *w = web->world;
+	struct verify_source source;
+	struct brief_address brief;
 	struct connection *c;
 
 	world_wake(w);
 	web->accepts_left--;
-	c = web->count < connections_most(web) || make_room(web) ? mem_try(sizeof(*c)) : NULL;
+	brief_address_of(&brief, remote, 0);
+	if (listen_socket_is_unix(from)) {
+		brief.family = AF_UNIX;
+		if (!address_unix_peer(fd, &brief.u.peer.pid, &brief.u.peer.uid))
+			brief.u.peer.uid = UINT32_MAX;
+	}
+	source = brief_address_source(&brief);
+	if (!has_place(web) && !make_room(web, true))
+		displace_refused(web, &source);
+	c = has_place(web) || web->spares < WEB_SPARES_MOST ? mem_try(sizeof(*c)) : NULL;
 	if (!c || !stream_open(&c->peer.stream, w->base, fd, &stream_ops)) {
 		mem_free(c);
 		close(fd);
@@ -209,12 +285,10 @@ static void on_accepted(void *context, int fd, const struct address *remote, str
 		return;
 	}
 	c->peer.world = w;
-	brief_address_of(&c->peer.remote, remote, 0);
-	if (listen_socket_is_unix(from)) {
-		c->peer.remote.family = AF_UNIX;
-		if (!address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
-			c->peer.remote.u.peer.uid = UINT32_MAX;
-	}
+	c->peer.remote = brief;
+	c->source = source;
+	c->is_spare = !has_place(web);
+	web->spares += c->is_spare;
 	c->web = web;
 	c->since = w->now;
 	derivation_wait_init(&c->derivation, &c->peer);
@@ -368,6 +442,17 @@ static enum http_verdict read_request(struct connection *c, int *status)
 	return bytes_size(&c->in) > 0 ? http_read((const char *)bytes_front(&c->in), bytes_size(&c->in), &c->request, status) : HTTP_READ_MORE;
 }
 
+/* The request of a spare connection waits for a place: closes an idle connection for it. */
+static void make_place(struct connection *c)
+{
+	struct web *web = c->web;
+
+	touch(c);
+	while (!has_place(web) && make_room(web, false))
+		;
+	fill_places(web);
+}
+
 /* Returns whether an answer has begun. */
 static bool step_reading(struct connection *c)
 {
@@ -397,6 +482,8 @@ static bool step_reading(struct connection *c)
 		connection_tell(c, status, http_reason(status));
 	} else {
 		connection_route(c);
+		if (c->phase == WEB_WAITING)
+			make_place(c);
 	}
 	return c->phase == WEB_ANSWERING;
 }
@@ -419,6 +506,7 @@ static void step(struct connection *c)
 	case WEB_CLOSING:
 		step_closing(c);
 		return;
+	case WEB_WAITING:
 	case WEB_ASKING:
 	case WEB_REFUSING:
 		return;
@@ -708,9 +796,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 				connection_close(c);
 		}
 	}
-	/* after a change of the limit */
-	while (web->count > connections_most(web) && make_room(web))
+	/* spare connections, and after a change of the limit */
+	while (web->count > connections_most(web) && make_room(web, false))
 		;
+	fill_places(web);
 	web->accepts_left = ACCEPTS_MOST;
 	update_accepting(web);
 }

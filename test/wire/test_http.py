@@ -28,6 +28,7 @@ from support.takeover import Replaced
 from support.until import DEADLINE, until
 
 MARK = {"X-Pgweir": "1"}
+SPARES = 8                      # connections beyond http_max_connections, for health checks
 
 
 def with_http(scene, databases, **settings):
@@ -801,10 +802,67 @@ def test_connections_are_bounded(scene):
         for _ in range(100):
             stack.enter_context(web.connect())
         assert web.ask("/healthz").status == 200
-        assert connections(weir, web) <= 4
+        assert connections(weir, web) <= 4 + SPARES
         weir.admin("SET http_max_connections = 1")
         until(lambda: connections(weir, web) <= 1, "the new limit")
         assert web.ask("/healthz").status == 200
+
+
+def guess(web, stack, path="/metrics", source=""):
+    """Sends a wrong password from this address."""
+    sock = stack.enter_context(socket.create_connection(("127.0.0.1", web.port), DEADLINE, source and (source, 0)))
+    login = base64.b64encode(b"stats:wrong")
+    sock.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\nAuthorization: Basic %s\r\n\r\n" % (path.encode(), login))
+    return sock
+
+
+def refused(weir):
+    return weir.log().count("password authentication failed")
+
+
+def test_wrong_passwords_do_not_block_health_checks(scene):
+    """All places are held by delayed refusals, of the probe's own address, too; a health check compares no password."""
+    weir, web = with_http(scene, scene.mini(), http_auth="basic", http_max_connections=4, login_failure_delay=60, http_timeout=1000)
+    with contextlib.ExitStack() as stack:
+        guesses = [guess(web, stack) for _ in range(4)]
+        until(lambda: connections(weir, web) == 4, "all places are taken")
+        for _ in range(3):
+            assert web.ask("/healthz").text == "ok\n"
+            assert web.ask("/readyz").text == "ready\n"
+            assert web.ask("/healthz", user="stats", password="wrong").text == "ok\n"
+            assert web.ask("/readyz?db=p0").status == 401
+        # more guesses wait, and leave room for health checks
+        guesses += [guess(web, stack) for _ in range(4 * SPARES)]
+        assert web.ask("/healthz").text == "ok\n"
+        assert connections(weir, web) <= 4 + SPARES and refused(weir) == 0
+        for sock in guesses[:4]:
+            sock.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                sock.recv(1)
+
+
+def test_a_refusal_makes_room_for_another_address(scene):
+    """The address with most connections has fewer places in favour of another one; its own requests displace nothing."""
+    weir, web = with_http(scene, scene.mini(), http_auth="basic", http_max_connections=4, login_failure_delay=60, http_timeout=1000)
+    with contextlib.ExitStack() as stack:
+        guesses = [guess(web, stack, source="127.0.0.2") for _ in range(4)]
+        until(lambda: connections(weir, web) == 4, "all places are taken")
+        assert web.ask("/metrics", user="stats").status == 200
+        assert read_all(guesses[0]) == b""
+        for sock in guesses[1:]:
+            sock.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                sock.recv(1)
+
+
+def test_a_request_on_a_spare_connection_waits_for_a_place(scene):
+    weir, web = with_http(scene, scene.mini(), http_auth="basic", http_max_connections=1, login_failure_delay=0.5, http_timeout=1000)
+    with contextlib.ExitStack() as stack:
+        one = guess(web, stack)
+        until(lambda: connections(weir, web) == 1, "the place is taken")
+        assert web.ask("/metrics", user="stats").status == 200
+        assert refused(weir) == 1
+        assert one.recv(100).startswith(b"HTTP/1.1 401 ")
 
 
 def test_descriptors_run_out(scene):
