@@ -50,6 +50,7 @@ struct host {
 	bool has_answered;		/* a question for its role */
 	bool is_reported;		/* a login has changed the claim: timeline and system identifier are not known yet */
 	bool is_of_another;		/* the host belongs to another cluster; written by roles_decide() */
+	usec_t identified_at;		/* monotonic: before the question whose answer had evidence.system_id was sent */
 	usec_t failed_at;		/* monotonic: last host_note_failure() */
 	usec_t accepted_at;		/* monotonic: when the last login that succeeded, of a watcher or a server that reports its role, began */
 	usec_t login_wanted;		/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login shows that the host does not

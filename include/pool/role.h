@@ -81,8 +81,8 @@ bool pool_client_adopt(struct pool_client *client, usec_t now);
 /* Makes database->roles for a client that asks for a role although the configuration does not. False: no memory. */
 bool roles_begin(struct database *database, usec_t now);
 void roles_free(struct database *database);
-/* The last primary, as the process before this one knew it. False: no memory. */
-bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, usec_t last_seen, usec_t changed_at, usec_t now);
+/* The last primary, its timeline and the system identifier, as the process before this one knew them. False: no memory. */
+bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint64_t system, usec_t last_seen, usec_t changed_at, usec_t now);
 
 /* New evidence about a host. Evidence older than the host's is ignored. Fields that are 0 are unknown: the older value stays if the claim is the same.
    `source`: "asked", "login" ..., for the log. */

@@ -95,6 +95,7 @@ static void hosts_pack(struct bytes *out, const struct pools *pools)
 		bytes_append_u32(out, host->evidence.timeline);
 		pack_u64(out, host->evidence.position);
 		pack_u64(out, host->evidence.system_id);
+		pack_i64(out, host->identified_at);
 		pack_bool(out, host->evidence.is_read_only);
 		pack_i64(out, host->changed_at);
 		pack_u64(out, host->errors);
@@ -120,6 +121,7 @@ static void hosts_unpack(struct unpack *in, struct pools *pools)
 		host->evidence.timeline = unpack_u32(in);
 		host->evidence.position = unpack_u64(in);
 		host->evidence.system_id = unpack_u64(in);
+		host->identified_at = unpack_i64(in);
 		host->evidence.is_read_only = unpack_bool(in);
 		host->changed_at = unpack_i64(in);
 		host->errors = unpack_u64(in);
@@ -138,6 +140,7 @@ static void roles_pack(struct bytes *out, const struct roles *roles)
 	if (!roles || !roles->last)
 		return;
 	bytes_append_u32(out, roles->timeline);
+	pack_u64(out, roles->system);
 	pack_i64(out, roles->last_seen);
 	pack_i64(out, roles->changed_at);
 }
@@ -147,17 +150,19 @@ static void roles_unpack(struct unpack *in, struct database *d, usec_t now)
 	const char *key = unpack_text(in);
 	struct roles *roles = NULL;
 	uint32_t timeline;
+	uint64_t system;
 	usec_t last_seen, changed_at;
 
 	if (!key)
 		return;
 	timeline = unpack_u32(in);
+	system = unpack_u64(in);
 	last_seen = unpack_i64(in);
 	changed_at = unpack_i64(in);
 	in->bad |= !strrchr(key, ':') || last_seen < 0 || changed_at < 0;
 	if (!in->bad && d && roles_begin(d, now))
 		roles = d->roles;
-	if (!roles || !roles_restore(roles, key, timeline, last_seen, changed_at, now))
+	if (!roles || !roles_restore(roles, key, timeline, system, last_seen, changed_at, now))
 		in->bad |= d != NULL;
 }
 

@@ -8,7 +8,7 @@
  * The primary of a database is the only host of its list with a fresh claim to be the primary. Of several, the host with the highest timeline is the
  * primary, because a promotion begins a new timeline; with equal timelines, none is. A host whose timeline is lower than the timeline of the last primary
  * is a primary of the past that has come back. The host is refused until the last primary is known as a standby, or has been away for AWAY_LONG.
- * Hosts with another system identifier than most hosts of the list belong to another cluster and are refused.
+ * Hosts with another system identifier than the last primary belong to another cluster and are refused: see system_of().
  *
  * When a database gets another primary, all connections of the database to the old primary end at once, in the middle of transactions too: what they
  * wrote would be lost. Connections to a promoted standby stay. A primary that is only unknown keeps its connections.
@@ -189,7 +189,7 @@ void roles_free(struct database *database)
 	mem_free(roles);
 }
 
-bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, usec_t last_seen, usec_t changed_at, usec_t now)
+bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint64_t system, usec_t last_seen, usec_t changed_at, usec_t now)
 {
 	struct host *host = host_hold(roles->database->pools, key);
 
@@ -199,6 +199,7 @@ bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, usec
 		host_drop(roles->last);
 	roles->last = host;
 	roles->timeline = timeline;
+	roles->system = system;
 	roles->last_seen = last_seen;
 	roles_decide(roles, now);
 	if (roles->primary == host)
@@ -313,8 +314,10 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 		e->timeline = evidence->timeline;
 	if (evidence->position > 0)
 		note_position(host, evidence);
-	if (evidence->system_id > 0)
+	if (evidence->system_id > 0) {
 		e->system_id = evidence->system_id;
+		host->identified_at = evidence->at;
+	}
 	decide_later(host);
 }
 
@@ -370,25 +373,36 @@ void host_doubt(struct host *host, usec_t now)
 
 /* ---- the decision ---- */
 
-/* Returns the system identifier that most hosts of the list have; of equal numbers, the identifier of the last primary, or the
-   first in the list. 0: none is known. */
-static uint64_t system_of(const struct roles *roles)
+/* Returns the system identifier that the host has reported and that is not older than its role may be; 0: none. */
+static uint64_t vote_of(const struct host *host, usec_t now)
+{
+	bool is_valid = host->evidence.claim != CLAIM_UNKNOWN && now - host->identified_at <= roles_fresh_for(host->pools);
+
+	return is_valid ? host->evidence.system_id : 0;
+}
+
+/*
+ * Returns the system identifier of the cluster of the database: the identifier of the last primary, unless more than half of the list reports another
+ * one now, as after a pg_upgrade or with the answers that follow the first one. Before the first primary, the identifier that most hosts report, of
+ * equal numbers the first in the list. A host that does not answer has no vote: its address may have had a server of any cluster. 0: none is known.
+ */
+static uint64_t system_of(const struct roles *roles, usec_t now)
 {
 	uint64_t best = 0;
 	unsigned most = 0;
 
 	for (unsigned i = 0; i < roles->count; i++) {
-		uint64_t id = roles->places[i].host->evidence.system_id;
+		uint64_t id = vote_of(roles->places[i].host, now);
 		unsigned same = 0;
 
 		for (unsigned j = 0; j < roles->count; j++)
-			same += roles->places[j].host->evidence.system_id == id;
-		if (id > 0 && (same > most || (same == most && id == roles->system))) {
+			same += vote_of(roles->places[j].host, now) == id;
+		if (id > 0 && same > most) {
 			best = id;
 			most = same;
 		}
 	}
-	return best;
+	return roles->system == 0 || 2 * most > roles->count ? best : roles->system;
 }
 
 /* A primary of the past: its timeline is lower than the timeline of the last primary, which may still be alive. */
@@ -471,12 +485,12 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 
 static void set_fresh(struct roles *roles, usec_t now)
 {
-	uint64_t system = system_of(roles);
+	uint64_t system = system_of(roles, now);
 	usec_t most = roles_fresh_for(roles->database->pools);
 
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct host *host = roles->places[i].host;
-		bool is_of_another = host->evidence.system_id > 0 && host->evidence.system_id != system;
+		bool is_of_another = host->evidence.system_id > 0 && system > 0 && host->evidence.system_id != system;
 
 		if (is_of_another && host->is_fresh)
 			log_warning("host %s belongs to another cluster: its system identifier is %" PRIu64 ", and not %" PRIu64

@@ -186,6 +186,33 @@ TEST(hosts_of_another_cluster_are_refused)
 	fake_end();
 }
 
+TEST(a_host_without_an_answer_does_not_vote_for_its_system_identifier)
+{
+	struct host_evidence other = { .claim = CLAIM_STANDBY, .system_id = 8 };
+
+	begin("primary", "");
+	usual(1);
+	/* the address of b has had a server of another cluster, and now has none */
+	other.at = fake.now;
+	host_note(host[1], &other, "asked", fake.now);
+	host_note_failure(host[1], "refused", fake.now);
+	other = (struct host_evidence){ .claim = CLAIM_PRIMARY, .at = fake.now, .timeline = 99, .system_id = 8 };
+	host_note(host[2], &other, "asked", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	CHECK(roles->primary == host[0] && host[2]->is_of_another);
+	/* not even when no host of the cluster answers any more */
+	host_note_failure(host[0], "refused", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	CHECK(!roles->primary && host[2]->is_of_another);
+	/* more than half of the list: the cluster was replaced */
+	other.claim = CLAIM_STANDBY;
+	other.at = fake.now;
+	host_note(host[0], &other, "asked", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	CHECK(roles->primary == host[2] && roles->system == 8 && !host[0]->is_of_another);
+	fake_end();
+}
+
 TEST(doubt_ends_with_newer_evidence)
 {
 	begin("primary", "");
