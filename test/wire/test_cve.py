@@ -5,7 +5,9 @@ protocol, with and without TLS. Tests that need a real PostgreSQL are in live/te
 doc/security.md refers to these tests by name.
 """
 import struct
+from contextlib import ExitStack
 
+import psycopg2
 import pytest
 
 from support import lookups
@@ -514,3 +516,164 @@ def test_1_5_5_messages_out_of_order(scene, authority, auth_type):
                 assert last_error(client).startswith(("unexpected packet type", "bad packet header"))
     if auth_type != "pam":
         stage.unharmed()
+
+
+# --- CVE-2026-6668: the buffer for a packet of a huge stated length grew without end, before the login, too
+
+
+HUGE = sorted({2 ** 30, 2 ** 32 - 5, 2 ** 32 - 4} | {2 ** bits + step for bits in (31, 32) for step in (-2, -1, 0, 1)} - {2 ** 32, 2 ** 32 + 1})
+
+
+@pytest.mark.parametrize("side", ["startup", "password", "client"])
+def test_cve_2026_6668_stated_lengths(scene, authority, side):
+    """A header with a huge length, and the first bytes of a body: refused, or read without a buffer for the whole; others are served."""
+    stage = Stage(scene, authority, scene.mini(), auth_type="plain" if side == "password" else "trust")
+    with ExitStack() as stack:
+        for way in stage.ways:
+            for length in HUGE:
+                client = {"startup": way.connect, "password": lambda: way.asked()[0], "client": way.client}[side]()   # pylint: disable=cell-var-from-loop
+                stack.callback(client.close)
+                client.send({"startup": b"", "password": b"p", "client": b"P"}[side] + struct.pack("!I", length) + b"x" * 5000)
+                if side == "client" and length < 2 ** 31:
+                    continue
+                assert last_error(client).startswith("bad packet header") or side == "password", length
+            assert stage.weir.show("VERSION")
+    stage.unharmed()
+
+
+def test_cve_2026_6668_stated_lengths_of_a_server(scene, authority):
+    """The client gets what has come, and the server is closed after its last byte."""
+    fake = scene.fake()
+    stage = Stage(scene, authority, fake, default_pool_size=1)
+    for way in stage.ways:
+        for length in HUGE:
+            client = way.come()
+            client.send(m.query("x"))
+            server = fake.accept()
+            client.finish_login()
+            server.expect_query()
+            server.send(b"D" + struct.pack("!I", length) + b"x" * 5000)
+            if length < 2 ** 31:
+                client.read_bytes(5)
+                server.close()
+            client.drain()
+            client.close()
+            until(lambda: not stage.weir.show("SERVERS"), "the server is closed")
+
+
+# --- CVE-2026-107348: the same with a limit above 2^31
+
+
+def test_cve_2026_107348_limits_of_packets(scene, authority):
+    """No such limit can be set, and the largest one refuses longer packets by their header."""
+    stage = Stage(scene, authority, scene.mini(), max_packet_size=2 ** 31 - 1)
+    for limit in 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 1, 2 ** 32, 2 ** 63, 2 ** 64 + 64:
+        with pytest.raises(psycopg2.Error, match="max_packet_size"):
+            stage.weir.admin("SET max_packet_size = %d" % limit)
+    for way in stage.ways:
+        for length in 2 ** 31, 2 ** 31 + 1, 2 ** 31 + 2, 2 ** 32 - 1:
+            client = way.client()
+            client.send(b"Q" + struct.pack("!I", length))
+            assert last_error(client).startswith("bad packet header: '51%08x" % length)
+    stage.unharmed()
+
+
+# --- CVE-2026-6669: a server asked for any number of iterations
+
+
+def test_cve_2026_6669_iterations_of_a_server(scene, authority):
+    """More than a million, or no number: the login fails before a key is derived."""
+    asked = [""]
+    fake = scene.mini()
+
+    def login(session):
+        session.send(m.authentication(10, b"SCRAM-SHA-256\0\0"))
+        first = session.expect("p").body.partition(b"\0")[2][4:].decode()
+        nonce = scram.attributes(first)["r"] + scram.nonce()
+        session.send(m.authentication(11, ("r=%s,s=%s,i=%s" % (nonce, scram.b64(b"0123456789abcdef"), asked[0])).encode()))
+        session.expect_closed()
+
+    fake.login = login
+    stage = Stage(scene, authority, fake, query_wait_timeout=1, server_login_retry=0)
+    for asked[0] in ["1000001", "2147483647", "2147483648", "4294967295", "4294967296", "4294971392", "9" * 40, "0", "-1", "-4096", "",
+                     "+4096", " 4096", "4096x", "0x10", "1e3"]:
+        client = stage.plain.come()
+        assert last_error(client), asked[0]
+        assert stage.weir.show("VERSION")
+    assert not sum(row["answers"] or 0 for row in stage.weir.show("VERIFIERS"))
+
+
+# --- CVE-2026-19888: the last message of a client's SCRAM exchange had no nonce
+
+
+def test_cve_2026_19888_attributes_of_the_last_message(scene, authority):
+    """Each attribute is missing, empty, doubled or out of its place, for users that exist or not."""
+    stage = Stage(scene, authority, scene.mini(), auth_type="scram-sha-256")
+    for way in stage.ways:
+        for user in "app", "nobody":
+            own = scram.nonce()
+            bare = "n=,r=" + own
+            for final in ["c={c},p={p}", "c={c}", "p={p}", "r={r},p={p}", "r={r}", "", ",", "c={c},r=,p={p}", "c={c},r,p={p}",
+                          "c={c},p={p},r={r}", "r={r},c={c},p={p}", "c={c},r={r}", "c={c},r={r},p=", "c={c},r={r},p", "c={c},r={r},",
+                          "c={c},,p={p}", "c=,p={p}", "c={c},x=1,p={p}", "c={c},r={r},r={r},p={p}", "c={c},R={r},p={p}",
+                          "c={c},r={own},p={p}", "\0", "c={c}\0,r={r},p={p}"]:
+                client, _ = way.asked(user)
+                client.send(m.sasl_initial("SCRAM-SHA-256", b"n,," + bare.encode()))
+                first = client.expect("R").body[4:].decode()
+                whole, _ = scram.client_final(stage.weir.users["app"], bare, first)
+                said = scram.attributes(whole)
+                client.send(m.message("p", final.format(own=own, **said).encode()))
+                assert last_error(client) == "SASL authentication failed", final
+    stage.unharmed()
+
+
+# --- CVE-2026-107349: an option without a name in the start-up packet
+
+
+@pytest.mark.parametrize("ignored", ["", "extra_float_digits", "options"])
+def test_cve_2026_107349_options_without_a_name(scene, authority, ignored):
+    """Each client gets an answer: a login or a refusal."""
+    stage = Stage(scene, authority, scene.mini(), ignore_startup_parameters=ignored)
+    for way in stage.ways:
+        for options in ["-c=", "-c =", "-c =x", "--=", "--=x", "--", "-c", "-c ", "-", "=", " = ", "-c= -c=", "-c=\\", "\\", "-c\\ =",
+                        "-c a= -c=", "-c =a -c extra_float_digits=1", "-c=-c=-c="]:
+            client = way.come(options=options)
+            try:
+                client.finish_login()
+                assert client.query("inside").value == "inside", options
+                client.close()
+            except LoginRefused as refused:
+                assert refused.fields["M"], options
+    stage.unharmed()
+
+
+# --- CVE-2026-107350: a second start-up packet during the SCRAM exchange changed the user
+
+
+@pytest.mark.parametrize("database", ["nowhere", "p0"])
+@pytest.mark.parametrize("victim", ["admin", "app", "nobody"])
+def test_cve_2026_107350_second_startup_packet(scene, authority, victim, database):
+    """Before the first and before the last message of the exchange, alone or in one write with it: the connection ends, without a login."""
+    fake = scene.mini()
+    stage = Stage(scene, authority, fake, auth_type="scram-sha-256")
+    for way in stage.ways:
+        for target in "p0", "pgbouncer", "nowhere":
+            second = way.startup(user=victim, database=target)
+            for when in "first", "last":
+                for is_alone in True, False:
+                    client = way.come(user="stats", database=database)
+                    client.expect("R")
+                    bare = "n=,r=" + scram.nonce()
+                    message = m.sasl_initial("SCRAM-SHA-256", b"n,," + bare.encode())
+                    if when == "last":
+                        client.send(message)
+                        first = client.expect("R").body[4:].decode()
+                        final, _ = scram.client_final(stage.weir.users["stats"], bare, first)
+                        message = m.message("p", final.encode())
+                    client.send(second + (b"" if is_alone else message))
+                    got = client.drain()
+                    assert not [packet for packet in got if packet.type == "R"]
+                    (error,) = [m.read_error(packet.body)["M"] for packet in got if packet.type == "E"]
+                    assert error.startswith(("unexpected packet type", "bad packet header")), error
+    assert not [session for session in fake.started if session.startup["user"] == victim]
+    stage.unharmed()
