@@ -34,6 +34,7 @@ struct host {
 	struct pools *pools;
 	int users;			/* references of places, servers, roles and pools */
 	int servers;			/* connections to it, without connections that carry cancel requests */
+	int trials;			/* of these, of databases that clients may have invented (pool_is_trial) */
 	int sharers, waiting, used;	/* pools with servers or waiting for room; pools waiting for room; servers with a client. Valid after
 					   hosts_count() */
 	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
@@ -81,6 +82,13 @@ static inline const char *position_text(uint64_t position, char buf[POSITION_TEX
 struct host_place *pool_places(struct pool *pool);
 /* Whether the host or this pool's login at it has failed within server_login_retry. */
 bool host_place_has_failed(const struct pools *pools, const struct host_place *place, usec_t now);
+/* A pool of a database of "*" that no server has admitted yet: the client may have invented the name. */
+static inline bool pool_is_trial(const struct pool *pool)
+{
+	return pool->database->automatic && !pool->database->served;
+}
+/* A server has admitted a login to the database: it exists. */
+void database_admitted(struct database *database);
 static inline bool host_is_full(const struct host *host)
 {
 	return is_reached(host->servers, host->pools->conf->settings.max_host_connections);

@@ -213,6 +213,7 @@ struct pool_server {
 	uint8_t state;				/* enum server_state */
 	bool is_cancel;				/* only carries a cancel request: not counted for limits */
 	bool is_watcher;			/* only asks the host for its role: not counted for limits */
+	bool is_trial;				/* counted in host->trials; written by host.c */
 	uint8_t close_reason;			/* enum close_reason: close at release; REASON_NONE: keep */
 	uint16_t cancels;			/* cancel requests in progress for this server */
 	usec_t since, opened;			/* when it entered this state (USED: when it became idle); when its login succeeded, 0 before */

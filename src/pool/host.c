@@ -9,7 +9,14 @@
  *
  * A list of hosts has room if any of its hosts has room; hosts that have failed are considered only if all have failed.
  *
+ * With "*" clients choose the names of databases, and a pool for an invented name has no server, so it would come first each time. Therefore the
+ * pools of databases of "*" that no server has admitted yet (trials) act as one pool in this order, and have at most a quarter of the budget
+ * together. A trial is given an idle server of another pool only if the server was idle for TURN, and a busy one only while no trial has a server,
+ * in turns. Example: a budget of 20, a pool with 20 busy servers, and clients of 100 invented names: one server at a time is opened for these.
+ *
  * Invariant: host->servers is the number of servers with this host (pools_check), and exceeds the budget only after a RELOAD or handover.
+ * host->trials counts the servers with is_trial among them, which is set when the server gets the host, and cleared when a server admits the
+ * database.
  */
 #include "pool/host.h"
 
@@ -29,6 +36,7 @@
  * waits for 0.75 seconds.
  */
 #define TURN (USEC / 2)
+#define TRIALS_SHARE 4		/* trials have at most the budget divided by this */
 #define PORT_MOST 16		/* digits of a port, and the colon before them */
 #define HOLDERS_NAMED 3		/* pools that a text names */
 
@@ -134,9 +142,31 @@ void pool_server_set_host(struct pool_server *server, struct host *host)
 	}
 	if (server->host) {
 		server->host->servers -= counts;
+		server->host->trials -= server->is_trial;
 		host_drop(server->host);
 	}
 	server->host = host;
+	server->is_trial = host && counts && pool_is_trial(server->pool);
+	if (server->is_trial)
+		host->trials++;
+}
+
+void database_admitted(struct database *database)
+{
+	LIST_EACH(node, &database->members) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		for (int state = 0; state < SERVER_STATES; state++) {
+			LIST_EACH(at, &pool->servers[state]) {
+				struct pool_server *server = server_at(at);
+
+				if (server->is_trial)
+					server->host->trials--;
+				server->is_trial = false;
+			}
+		}
+	}
+	database->served = true;
 }
 
 bool pool_server_restore_host(struct pool_server *server, const char *key)
@@ -163,6 +193,20 @@ static int share_of(const struct pool *pool)
 	return count;
 }
 
+/* Returns what decides the order at the host: the number of servers of the pool, or of all trials. */
+static int rank_of(const struct pool *pool, const struct host *host)
+{
+	return pool_is_trial(pool) ? host->trials : share_of(pool);
+}
+
+/* Whether the pool is a trial, and trials have their share of the host. */
+static bool is_trial_too_many(const struct pool *pool, const struct host *host)
+{
+	int64_t most = pool->pools->conf->settings.max_host_connections / TRIALS_SHARE;
+
+	return pool_is_trial(pool) && host->trials >= (most > 0 ? most : 1);
+}
+
 static bool is_at(const struct pool *pool, const struct host *host)
 {
 	bool is_there = false;
@@ -175,7 +219,8 @@ static bool is_at(const struct pool *pool, const struct host *host)
 /* Whether the pool waits for room at the host. */
 static bool is_claimant(const struct pool *pool, const struct host *host)
 {
-	return is_at(pool, host) && pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 && !pool_is_held(pool);
+	return is_at(pool, host) && pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 && !pool_is_held(pool) &&
+	       !is_trial_too_many(pool, host);
 }
 
 /* Returns the pool that gets the next room at the host, or NULL. */
@@ -186,7 +231,7 @@ static struct pool *host_first(const struct host *host)
 	LIST_EACH(node, &host->pools->held) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, held_by_host);
 
-		if (is_claimant(pool, host) && (!first || share_of(pool) < share_of(first)))
+		if (is_claimant(pool, host) && (!first || rank_of(pool, host) < rank_of(first, host)))
 			first = pool;
 	}
 	return first;
@@ -195,14 +240,14 @@ static struct pool *host_first(const struct host *host)
 /* Returns whether at least `most` pools come before this one at the host. */
 static bool is_behind(const struct pool *pool, const struct host *host, int64_t most)
 {
-	int share = share_of(pool);
+	int share = rank_of(pool, host);
 	bool is_later = false;
 
 	LIST_EACH(node, &host->pools->held) {
 		const struct pool *other = LIST_OBJECT(node, struct pool, held_by_host);
 
 		is_later |= other == pool;
-		if (other != pool && is_claimant(other, host) && share_of(other) < share + !is_later && --most <= 0)
+		if (other != pool && is_claimant(other, host) && rank_of(other, host) < share + !is_later && --most <= 0)
 			return true;
 	}
 	return most <= 0;
@@ -227,7 +272,8 @@ bool pool_hosts_are_full(const struct pool *pool, usec_t now)
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
-		if (!host_is_closed_to(host, pool->database) && !has_failed(pool, &pool->places[i], now) && host->servers < limit && !is_behind(pool, host, limit - host->servers))
+		if (!host_is_closed_to(host, pool->database) && !has_failed(pool, &pool->places[i], now) && host->servers < limit &&
+		    !is_trial_too_many(pool, host) && !is_behind(pool, host, limit - host->servers))
 			return false;
 	}
 	return true;
@@ -266,11 +312,13 @@ static bool has_had_turn(const struct pool *pool, usec_t now)
 	return true;
 }
 
-/* Whether `from` must give a server to `to`, which comes first. */
-static bool owes(const struct pool *from, const struct pool *to, usec_t now)
+/* Whether `from` must give a server at the host to `to`, which comes first there. */
+static bool owes(const struct pool *from, const struct pool *to, const struct host *host, usec_t now)
 {
-	int more = share_of(from) - share_of(to);
+	int more = share_of(from) - rank_of(to, host);
 
+	if (pool_is_trial(to))
+		return more > 0 && host->trials == 0 && has_had_turn(from, now);
 	return more > 1 || (more == 1 && has_had_turn(from, now));
 }
 
@@ -297,13 +345,13 @@ struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now)
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
-		if (host->servers != limit || has_failed(pool, &pool->places[i], now) || is_behind(pool, host, 1))
+		if (host->servers != limit || has_failed(pool, &pool->places[i], now) || is_trial_too_many(pool, host) || is_behind(pool, host, 1))
 			continue;
 		LIST_EACH(node, &pool->pools->all) {
 			const struct pool *other = pool_at(node);
 			struct pool_server *server = other != pool && other->client_count[CLIENT_WAITING] == 0 ? idle_at(other, host) : NULL;
 
-			if (server && (!longest || server->since < longest->since) && (now - server->since >= TURN || owes(other, pool, now)))
+			if (server && (!longest || server->since < longest->since) && (now - server->since >= TURN || owes(other, pool, host, now)))
 				longest = server;
 		}
 	}
@@ -338,7 +386,7 @@ NEVER_INLINE enum close_reason pool_server_is_claimed(const struct pool_server *
 		return REASON_TOO_MANY_SERVERS;
 	/* a new server serves a client before others claim it */
 	first = server->lent ? host_first(host) : NULL;
-	return first && owes(pool, first, now) ? REASON_EVICTED : REASON_NONE;
+	return first && owes(pool, first, host, now) ? REASON_EVICTED : REASON_NONE;
 }
 
 struct pool_server *pool_hosts_longest_in_use(const struct pool *pool)

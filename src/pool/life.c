@@ -388,7 +388,8 @@ void pool_login_succeeded(struct pool *pool)
 	pool->login_failed = false;
 	if (pool->logins_succeeded < LOGINS_AT_ONCE)
 		pool->logins_succeeded++;
-	pool->database->served = true;
+	if (!pool->database->served)
+		database_admitted(pool->database);
 	pool_mark(pool);
 }
 
@@ -611,7 +612,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 
 static void check_host(const struct host *host)
 {
-	int servers = 0, places = host->watcher != NULL;
+	int servers = 0, trials = 0, places = host->watcher != NULL;
 
 	LIST_EACH(node, &host->pools->all) {
 		const struct pool *pool = pool_at(node);
@@ -623,6 +624,7 @@ static void check_host(const struct host *host)
 			LIST_EACH(server, &pool->servers[state]) {
 				servers += server_at(server)->host == host && !server_at(server)->is_watcher;
 				places += server_at(server)->host == host && server_at(server)->is_watcher;
+				trials += server_at(server)->host == host && server_at(server)->is_trial;
 				ASSERT(!server_at(server)->is_cancel || !server_at(server)->host);
 			}
 		}
@@ -635,7 +637,7 @@ static void check_host(const struct host *host)
 		places += roles && roles->last == host;
 	}
 	places += host->held + host->is_disabled;
-	ASSERT(servers == host->servers && servers + places == host->users);
+	ASSERT(servers == host->servers && servers + places == host->users && trials == host->trials);
 }
 
 void pools_check(const struct pools *pools)

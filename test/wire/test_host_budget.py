@@ -2,12 +2,15 @@
 max_host_connections: pools share the server connections of a host. A pool without room waits, gets an idle server of another pool, or a busy one at
 its release; the number of connections at the host is never exceeded.
 """
+import threading
+
 import pytest
 
 from support import messages as m
 from support.live import NEVER, SOON, last_words
 from support.takeover import Replaced
 from support.until import until
+from support.wire import Closed
 
 
 def start(scene, budget, databases, **settings):
@@ -113,6 +116,39 @@ def test_pools_take_turns(scene, mini):
             weir.late[name].send(m.query("go"))
         assert answers > 1
     until(lambda: len(mini.started) == started + 5, "a new server for each turn")
+
+
+def test_invented_databases_do_not_starve_a_pool(scene):
+    """With "*" clients choose the names: names that no server has admitted take one server of four, which no client was about to use."""
+    released = threading.Event()
+    fake = scene.mini()
+
+    def login(session):
+        if session.startup["database"].startswith("x"):
+            released.wait()
+            session.send(m.error('database "%s" does not exist' % session.startup["database"], "3D000", "FATAL"))
+            raise Closed("refused")
+        session.welcome()
+
+    fake.login = login
+    weir = start(scene, 4, {"*": "host=127.0.0.1 port=%d" % fake.port, "p0": fake}, server_idle_timeout=NEVER)
+    clients = begin(weir, "p0", 4)
+    invented = [weir.connect() for _ in range(20)]
+    for number, client in enumerate(invented):
+        client.send(m.startup(user="app", database="x%d" % number))
+    until(lambda: at_host(weir)["waiting_pools"] == 20, "they wait")
+    for client in clients:
+        assert client.query("COMMIT").status == "I"
+    weir.barrier()
+    # more queries than turns of half a second last
+    until(lambda: [client.query("more").value for client in clients] and at_host(weir)["trials"] == 1, "one of them has its turn")
+    for _ in range(20):
+        assert [client.query("more").value for client in clients] == ["more"] * 4
+        assert at_host(weir)["trials"] <= 1 and weir.pool("p0")["sv_active"] + weir.pool("p0")["sv_idle"] + weir.pool("p0")["sv_login"] >= 3
+    released.set()
+    for client in invented:
+        assert last_words(client)["C"] == "3D000"
+    assert [client.query("more").value for client in clients] == ["more"] * 4
 
 
 def test_list_skips_a_full_host(scene):

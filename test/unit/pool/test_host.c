@@ -188,6 +188,60 @@ TEST(pools_take_turns)
 	fake_end();
 }
 
+/* Clients choose the names of the databases of "*": those that no server has admitted count as one pool. */
+TEST(invented_databases_share_a_quarter)
+{
+	fake_start(BUDGET("8") "[databases]\na = host=h\n* = host=h\n");
+	fake_fill("a", "u", 7);
+	fake_ask("x1", "u");
+	fake_diary();
+	/* one has free room; the servers of a are in use too often to be closed */
+	CHECK_TEXT(fake_schedule(), "dial c8");
+	fake_ask("x2", "u");
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("x2", "u")->held_by, LIMIT_HOST);
+	fake_ask("x3", "u");
+	CHECK_TEXT(fake_later(0.4), "");
+	/* idle for long, up to a quarter */
+	CHECK_TEXT(fake_later(0.2), "drop s1 EVICTED, dial c10");
+	CHECK_TEXT(fake_later(3), "");
+	CHECK_INT(host("h:5432")->trials, 2);
+	CHECK_INT(fake_pool("x2", "u")->held_by, LIMIT_HOST);
+	/* a may have all other room */
+	fake_server_dies(s(8), REASON_SERVER_CRASHED);
+	fake_server_dies(s(9), REASON_SERVER_CRASHED);
+	CHECK_INT(host("h:5432")->trials, 0);
+	fake_end();
+}
+
+TEST(invented_databases_take_turns_as_one_pool)
+{
+	fake_start(BUDGET("4") "[databases]\na = host=h\n* = host=h\n");
+	fake_fill("a", "u", 4);
+	for (int i = 1; i <= 4; i++)
+		fake_want(c(i));
+	fake_ask("a", "u");
+	fake_ask("x1", "u");
+	fake_ask("x2", "u");
+	fake_diary();
+	CHECK_TEXT(fake_schedule(), "");
+	/* a keeps its servers for its turn, although it has four more than x1 */
+	CHECK_INT(fake_release(s(1)), REASON_NONE);
+	CHECK_TEXT(fake_schedule(), "lend s1 c5");
+	fake_pass(2);
+	CHECK_INT(fake_release(s(1)), REASON_EVICTED);
+	CHECK_TEXT(fake_schedule(), "dial c6");
+	CHECK_INT(host("h:5432")->trials, 1);
+	/* x2 waits until the trial of x1 is over */
+	fake_pass(3);
+	ask_again(s(2));
+	fake_login(s(5));
+	CHECK_INT(host("h:5432")->trials, 0);
+	CHECK(database_find(fake.pools, "x1")->served);
+	CHECK_INT(fake_release(s(3)), REASON_EVICTED);
+	fake_end();
+}
+
 TEST(turn_is_longer_with_more_servers)
 {
 	fake_start(BUDGET("3") THREE);
