@@ -45,6 +45,7 @@ struct host {
 	uint64_t errors;		/* failed checks and connects */
 	uint64_t retries, kept_answers;	/* requests that were taken back from its servers, to be sent to other servers; ... whose clients got the
 					   answer of the host after all, because the host is still the primary */
+	uint64_t recalls;		/* reads that were taken back from the host because it was silent or closed */
 	uint64_t stale_reads;		/* reads for which the host was not fresh enough */
 	uint64_t changes;		/* of the claim */
 	bool is_disabled, is_drained;	/* by an administrator; written by admit.c */

@@ -244,6 +244,9 @@ struct pool_ops {
 	void (*pool_end)(struct pool *pool);
 	/* There is new evidence about hosts, and the client waits with is_held. Clears is_held, or ends the client, unless the evidence proves nothing. */
 	void (*judge)(struct pool_client *client);
+	/* The host of the server is silent or closed, and its client would get another host: takes the request of the client back if it only reads and nothing
+	   of its answer was forwarded. False: the client keeps its server. */
+	bool (*recall)(struct pool_server *server);
 	/* Hosts are in doubt: asks them at once. */
 	void (*ask_hosts)(struct pools *pools);
 	/* A client that keeps its server between transactions, and need not, gives it back. False: there is no such client. */

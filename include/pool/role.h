@@ -117,6 +117,8 @@ struct pool *pool_for_client(struct pool_client *client, usec_t now);
 bool pool_client_route(struct pool_client *client, usec_t now);
 /* The host of its pool has refused a login: moves the client, which waits, to another host that suits it. False: there is none. */
 bool pool_client_flees(struct pool_client *client, usec_t now);
+/* Takes the reads back that run on silent and closed hosts, if other hosts suit their clients (ops->recall). */
+void roles_recall_reads(struct roles *roles, usec_t now);
 /* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */
 struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now);
 /* The same for the host with this key; "": the pool whose clients wait for a host. */

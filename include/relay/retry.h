@@ -94,6 +94,9 @@ bool retry_lost(struct server *server);
    nothing was forwarded. False: no memory, or the client must keep its server, and nothing has happened. The caller decides when the client continues:
    client_resume(). */
 bool retry_take_back(struct server *server, enum close_reason why);
+/* The host of the server is silent or closed: takes a read back, as retry_take_back(), and its client goes on with another host. False: the request may do more
+   than read, or its answer has begun, and nothing has happened. */
+bool retry_recall(struct server *server);
 /* For roles_decide(): evidence about hosts has arrived. A client with pooled.is_held gets the answer of its server, or is not held any more. */
 void retry_judge(struct client *client);
 /* The server of the client ends for this reason. Returns the reason that the client gets. */

@@ -139,6 +139,11 @@ static void judge(struct pool_client *pc)
 	retry_judge(client_of(pc));
 }
 
+static bool recall(struct pool_server *ps)
+{
+	return retry_recall(server_of(ps));
+}
+
 static void ask_hosts(struct pools *pools)
 {
 	const struct world *w = pools->owner;
@@ -169,6 +174,7 @@ const struct pool_ops policy_ops = {
 	.yield = yield,
 	.moved = moved,
 	.judge = judge,
+	.recall = recall,
 	.ask_hosts = ask_hosts,
 	.pool_end = pool_end,
 };

@@ -15,7 +15,11 @@
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool. A host that refuses the logins of the
  * pool (password, pg_hba.conf, missing database, no connection left) is not chosen for server_login_retry, unless no other host suits: then the client gets the error.
+ *
+ * A read whose answer has not begun leaves a host that becomes silent or is closed: roles_recall_reads().
  */
+#include "base/log.h"
+#include "pool/admit.h"
 #include "pool/freshness.h"
 #include "pool/inside.h"
 #include "pool/role.h"
@@ -277,4 +281,61 @@ bool pool_client_flees(struct pool_client *client, usec_t now)
 	if (found)
 		pool_client_move(client, found, now);
 	return found != NULL;
+}
+
+/* ---- reads in flight ---- */
+
+/* Whether the client, which has a server at `host`, would get another host now. */
+static bool other_host_suits(struct roles *roles, const struct pool_client *client,
+			     const struct host *host, usec_t now)
+{
+	if (is_reader(client) && roles->primary && roles->primary != host &&
+	    !host_is_closed_to(roles->primary, roles->database))
+		return true;
+	if (roles->has_refusals)
+		note_refusals(roles, client, now);
+	return nth_suitable(roles, client, CHOICE_FRESH, 0) != NULL;
+}
+
+/* Takes the reads of one pool back. Returns their number. */
+static unsigned recall_reads_of(struct roles *roles, const struct pool *pool, usec_t now)
+{
+	unsigned count = 0;
+
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
+		struct pool_server *server = server_at(node);
+		const struct pool_client *client = server->link;
+
+		if (client && !client->is_internal &&
+		    other_host_suits(roles, client, pool->host, now))
+			count += pool->pools->ops->recall(server);
+	}
+	return count;
+}
+
+/*
+ * A host that hangs keeps its connections open, so a read on it would last as long as the hang. The
+ * host is not fresh after two periods without an answer, and then another host gets the read. The
+ * evidence of each later decision repeats the attempt, for clients that no other host suited before.
+ */
+void roles_recall_reads(struct roles *roles, usec_t now)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		struct host *host = roles->places[i].host;
+		bool is_closed = host_is_closed_to(host, roles->database);
+		unsigned count = 0;
+
+		if (host->is_fresh && !is_closed)
+			continue;
+		LIST_EACH(node, &roles->database->members) {
+			const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+			if (pool->host == host)
+				count += recall_reads_of(roles, pool, now);
+		}
+		host->recalls += count;
+		if (count > 0)
+			log_info("host %s: %u reads are taken back, because %s", host->key, count,
+				 is_closed ? "an administrator has closed the host" : "the host is silent");
+	}
 }

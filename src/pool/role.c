@@ -688,6 +688,7 @@ void roles_decide(struct roles *roles, usec_t now)
 	judge_held(roles->database);
 	if (set_suits(roles, now) || primary != was || is_waited_for)
 		move_waiting(roles->database, now);
+	roles_recall_reads(roles, now);
 }
 
 void roles_admit(struct database *database, usec_t now)

@@ -9,6 +9,7 @@
  *	FATAL 57P01			the statement was rolled back, see below. Only for a request outside a transaction that consists of statements
  *					that cannot commit by themselves, and of which no statement is complete (retry_on_shutdown)
  *	connection lost			only if nothing of the request can have arrived at the server
+ *	silent or closed host		only a read, and before any byte of its answer was forwarded (retry_recall)
  *
  * Why a FATAL 57P01 without a CommandComplete before it means that nothing was committed: only ProcessInterrupts() raises it, for ProcDiePending.
  * CommitTransaction() holds interrupts from before the commit record until all of its work is done, and exec_simple_query() writes CommandComplete after
@@ -426,6 +427,26 @@ bool retry_lost(struct server *s)
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
 		return ask_primary(s);
 	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
+}
+
+/* The request reads, and another host may execute it too: a standby has it, or read_auto.c has proven its text. A primary may execute functions with effects
+   elsewhere in a READ ONLY transaction. */
+static bool is_proven_read(const struct client *c)
+{
+	return c->retry->step == AUTO_AWAY || (c->reads & READING_HERE && c->reads & READING_STANDBY);
+}
+
+bool retry_recall(struct server *s)
+{
+	struct client *c = client_of(s->pooled.link);
+
+	if (!c->retry || peer_is_stopped(&s->peer))
+		return false;
+	notice_answer(c, s);
+	if ((bytes_size(&c->retry->request) > 0 && !is_proven_read(c)) || !retry_take_back(s, REASON_READ_RECALLED))
+		return false;
+	client_resume(c);
+	return true;
 }
 
 /* ---- clients that are held ---- */

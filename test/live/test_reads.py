@@ -1,6 +1,10 @@
 """Reads on standbys of real servers: freshness, and read-only transactions."""
+import signal
+
 import pytest
 
+from support import messages as m
+from support.nodes import children, freeze, send
 from support.until import until
 
 TABLE = "CREATE TABLE t (i int)"
@@ -121,6 +125,26 @@ def test_no_read_is_stale_while_standbys_lag(scene, nodes):
             client.query("COMMIT")
     until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
     assert "n1" in places
+
+
+def test_read_on_a_standby_that_hangs(scene, nodes):
+    """The other standby gets it as soon as SHOW HOSTS says that the host is silent; the connections of the hanging one end."""
+    named(nodes)
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off", load_balance_hosts="disable")
+    client = weir.client()
+    until(lambda: read(client, NODE) == "n2", "reads on the first standby")
+    standby = nodes.nodes[1]
+    freeze(standby.value("SELECT pid FROM pg_stat_activity WHERE usename = 'app' AND query IN (%s, 'COMMIT')", (NODE,)))
+    try:
+        client.query("BEGIN READ ONLY")
+        client.send(m.query(NODE))
+        until(lambda: [row for row in weir.show("SERVERS") if row["port"] == standby.port and row["state"] == "active"], "the standby has the read")
+        freeze(standby.pid, *children(standby.pid))
+        assert client.result().value == "n3"
+    finally:
+        send(signal.SIGCONT, standby.pid, *children(standby.pid))
+    assert client.query("COMMIT").status == "I"
+    assert [row["recalls"] for row in weir.show("HOSTS") if row["port"] == standby.port] == [1]
 
 
 def test_archive_switch_on_an_idle_primary(scene, nodes):

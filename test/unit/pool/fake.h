@@ -188,6 +188,12 @@ static inline void fake_client_ignored(struct pool_client *client)
 	(void)client;
 }
 
+static inline bool fake_recall(struct pool_server *server)
+{
+	(void)server;
+	return false;
+}
+
 static inline void fake_ask_hosts(struct pools *pools)
 {
 	(void)pools;
@@ -197,7 +203,7 @@ static inline void fake_ask_hosts(struct pools *pools)
 static const struct pool_ops fake_ops = {
 	.lend = fake_lend, .dial = fake_dial, .take_reserve = fake_take_reserve, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
 	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end, .yield = fake_yield,
-	.moved = fake_client_ignored, .judge = fake_client_ignored, .ask_hosts = fake_ask_hosts,
+	.moved = fake_client_ignored, .judge = fake_client_ignored, .recall = fake_recall, .ask_hosts = fake_ask_hosts,
 };
 
 static inline struct conf *fake_conf(const char *ini)
