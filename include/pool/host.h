@@ -59,6 +59,7 @@ struct host {
 					   shut down */
 	int held;			/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
 	int role_users;			/* databases that ask for its role */
+	int rivals;			/* databases that have another primary at the same time: see role_rival.c */
 	void *watcher;			/* of room watch; NULL: none */
 	struct marks *marks;		/* of a primary (pool/freshness.h); NULL: none */
 	uint32_t life;			/* another number after each possible restart; not 0 */

@@ -19,6 +19,7 @@ struct role_place {
 	usec_t covers;			/* the time that the standby covers (pool/freshness.h); 0: unknown */
 	usec_t back_at;			/* when it became suitable for readers */
 	bool refuses;			/* the host refuses the logins of the pool of the client that chooses now */
+	bool is_rival;			/* the host is a second primary; written by role_place_set_rival() */
 };
 
 /* The hosts of a database whose clients ask for roles; database->roles. */
@@ -105,6 +106,10 @@ void roles_admit(struct database *database, usec_t now);
 void roles_decide(struct roles *roles, usec_t now);
 /* The same for each database with new evidence. Called before the scheduler. */
 void roles_decide_due(struct pools *pools, usec_t now);
+/* After a decision: finds the hosts that are primaries beside roles->primary, or beside the first host that is a primary, and logs changes. */
+void roles_find_rivals(struct roles *roles);
+/* Keeps host->rivals. */
+void role_place_set_rival(struct role_place *place, bool is_rival);
 /* How old evidence may be. */
 usec_t roles_fresh_for(const struct pools *pools);
 

@@ -41,6 +41,7 @@
 void role_places_free(struct role_place *places, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
+		role_place_set_rival(&places[i], false);
 		places[i].host->role_users--;
 		host_drop(places[i].host);
 	}
@@ -71,6 +72,7 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 		places[i].life = old->life;
 		places[i].covers = old->covers;
 		places[i].back_at = old->back_at;
+		role_place_set_rival(&places[i], old->is_rival);
 	}
 	role_places_free(roles->places, roles->count);
 	roles->places = places;
@@ -685,6 +687,7 @@ void roles_decide(struct roles *roles, usec_t now)
 		roles->changed_at = now;
 		log_change(roles);
 	}
+	roles_find_rivals(roles);
 	judge_held(roles->database);
 	if (set_suits(roles, now) || primary != was || is_waited_for)
 		move_waiting(roles->database, now);

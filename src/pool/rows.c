@@ -413,6 +413,8 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 		row->state = row->is_unreachable ? "down" : "up";
 	else if (host->is_of_another)
 		row->state = "other cluster";
+	else if (host->rivals > 0)
+		row->state = "second primary";
 	else if (is_doubtful)
 		row->state = "in doubt";
 	else if (host->evidence.claim == CLAIM_UNKNOWN)

@@ -4,6 +4,7 @@ The roles of hosts as pgweir learns them: reports of sessions, checks that fail,
 Played servers: see support/failover.py. A request that arrives at the wrong host is an error of the scene, because the right one waits for it.
 """
 import socket
+import urllib.request
 
 import pytest
 
@@ -12,6 +13,7 @@ from support import messages as m
 from support.failover import WATCHER, Cluster, Host, pair, primaries, target
 from support.live import NEVER
 from support.nameserver import SERVFAIL, write_resolv_conf
+from support.ports import free_port
 from support.roles import Roles
 from support.scenes import linked
 from support.until import until
@@ -347,12 +349,12 @@ def test_higher_timeline_is_forgotten(scene):
 class Stage:
     """Two hosts under a played Patroni. p0: clients of the primary, reads: readers."""
 
-    def __init__(self, scene):
+    def __init__(self, scene, **settings):
         self.first, self.second = self.hosts = pair(scene)
         self.cluster = Cluster(scene, self.hosts)
         parts = "dbname=p0 patroni=%s target_session_attrs=" % self.cluster.url
         self.weir = scene.weir({"p0": parts + "primary", "reads": parts + "prefer-standby max_lag=3600"}, pool_mode="transaction", default_pool_size=2,
-                               host_check_user=WATCHER, host_check_period=OFTEN, server_login_retry=0)
+                               host_check_user=WATCHER, host_check_period=OFTEN, server_login_retry=0, **settings)
 
     def ask(self, played, database="p0", server=None):
         """A new client is served by this host, on a new connection or on this one."""
@@ -413,6 +415,25 @@ def test_entry_without_a_role_is_the_primarys_with_patroni(scene, place):
     assert "app" not in {session.startup["user"] for session in standby.fake.started}
     client = weir.client(database="other")
     served(client, other.accept(), "x")
+
+
+def test_second_primary_is_a_warning_a_state_and_a_metric(scene):
+    """Patroni's leader has the lower timeline: it gets the writes, and the other one is reported, once for both databases."""
+    stage = Stage(scene, http_listen_port=free_port())
+    _, server = stage.ask(stage.first)
+    stage.second.becomes("primary", 2)
+    stage.weir.wait_log("WARNING host .*:%d: a second primary of database .*, with timeline 2; .*:%d is a primary, too, with timeline 1, and gets the writes"
+                        % (stage.second.port, stage.first.port))
+    assert [host(stage.weir, played)["state"] for played in stage.hosts] == ["up", "second primary"]
+    metric = 'pgweir_hosts_second_primary{host="127.0.0.1:%d"} ' % stage.second.port
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % stage.weir.settings["http_listen_port"]) as answer:
+        assert metric + "1" in answer.read().decode()
+    stage.ask(stage.first, server=server)
+    more_questions(stage.second, 5)
+    assert stage.weir.log().count("a second primary of database") == 1
+    stage.second.becomes("standby", 1)
+    stage.weir.wait_log("host .*:%d: no second primary any more" % stage.second.port)
+    assert (host(stage.weir, stage.second)["state"], host(stage.weir, stage.second)["second_primary"]) == ("up", 0)
 
 
 def test_lag_and_tags_of_patroni(scene):

@@ -213,6 +213,35 @@ TEST(a_host_without_an_answer_does_not_vote_for_its_system_identifier)
 	fake_end();
 }
 
+TEST(two_primaries_at_once_are_reported)
+{
+	begin("primary", "");
+	usual(1);
+	/* a switchover: the last answer of a is still valid */
+	fake_pass(0.1);
+	answers(1, CLAIM_PRIMARY, 2);
+	answers(1, CLAIM_PRIMARY, 2);
+	CHECK(roles->primary == host[1] && host[0]->rivals == 0);
+	fake_pass(0.1);
+	answers(1, CLAIM_PRIMARY, 2);
+	CHECK_INT(host[0]->rivals, 0);
+	/* a says so again */
+	answers(0, CLAIM_PRIMARY, 1);
+	CHECK(roles->primary == host[1] && host[0]->rivals == 1 && host[1]->rivals == 0);
+	answers(0, CLAIM_STANDBY, 2);
+	CHECK_INT(host[0]->rivals, 0);
+	/* without a decision both are told from the rest */
+	fake_pass(0.1);
+	answers(0, CLAIM_PRIMARY, 2);
+	fake_pass(0.1);
+	answers(0, CLAIM_PRIMARY, 2);
+	answers(1, CLAIM_PRIMARY, 2);
+	CHECK(!roles->primary && host[0]->rivals + host[1]->rivals == 1);
+	fake_later(3);
+	CHECK(host[0]->rivals == 0 && host[1]->rivals == 0);
+	fake_end();
+}
+
 TEST(doubt_ends_with_newer_evidence)
 {
 	begin("primary", "");
