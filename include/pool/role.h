@@ -54,6 +54,7 @@ struct roles {
 	char source_why[HOST_WHY];	/* why there is no leader */
 };
 
+#define ROLE_MEMBERS_MOST 64		/* hosts of a list that Patroni has named */
 /* A member of a cluster. */
 struct role_member {
 	char key[272];			/* "host:port" */
@@ -110,6 +111,8 @@ void roles_decide_due(struct pools *pools, usec_t now);
 void roles_find_rivals(struct roles *roles);
 /* Keeps host->rivals. */
 void role_place_set_rival(struct role_place *place, bool is_rival);
+/* Whether the host is in the list of the database. */
+bool roles_list(const struct database *database, const struct host *host);
 /* How old evidence may be. */
 usec_t roles_fresh_for(const struct pools *pools);
 

@@ -485,7 +485,12 @@ void registry_sweep(struct pools *pools, usec_t now)
 		struct pool *pool = pool_at(node);
 		const struct database *database = pool->database;
 
-		if (timeout <= 0 || pool->idle_since == 0 || now - pool->idle_since < timeout || database->is_console || pool->kin > 0)
+		bool is_listed = !pool->host || pool->host == pools->nowhere || roles_list(database, pool->host);
+
+		if (pool->idle_since == 0 || database->is_console || pool->kin > 0)
+			continue;
+		/* no client gets to a host that is not in the list any more; a caller may hold a pointer in the turn in which the pool became unused */
+		if (is_listed ? timeout <= 0 || now - pool->idle_since < timeout : pool->idle_since >= now)
 			continue;
 		/* min_pool_size of a configured database with a forced user is kept filled without any client */
 		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)

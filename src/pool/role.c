@@ -58,6 +58,11 @@ static struct role_place *place_of(const struct roles *roles, const struct host 
 	return NULL;
 }
 
+bool roles_list(const struct database *database, const struct host *host)
+{
+	return database->roles && place_of(database->roles, host) != NULL;
+}
+
 void roles_set_places(struct roles *roles, struct role_place *places, unsigned count)
 {
 	bool has_primary = false;

@@ -2,6 +2,11 @@
  * Patroni's word about the hosts of a database: its members, the holder of the leader lock, and tags. A database without hosts in the configuration
  * has the members as its hosts.
  *
+ * A host that Patroni does not name any more goes from the list when it does not answer. While it answers it may stay: members vanish from Patroni's
+ * answers while the store of the cluster is away, and then there is no leader; or a member has lost its Patroni, and serves its clients. A host that is
+ * in no list any more is forgotten when its last connection has ended (registry_sweep()). So names that come and go, as addresses of containers do,
+ * leave nothing behind, and a list never has more than ROLE_MEMBERS_MOST hosts.
+ *
  * Invariant: roles->leader is one of the places.
  */
 #include "pool/role.h"
@@ -22,21 +27,21 @@ static bool is_member(const char *key, const struct role_member *members, unsign
 	return false;
 }
 
-/* Whether the host stays although Patroni does not name it: members vanish from its answers while the store of the cluster is away. */
-static bool stays(const struct host *host, const struct role_member *members, unsigned count)
+/* Whether the host stays in the list. */
+static bool stays(const struct host *host, const struct role_member *members, unsigned count, bool has_leader)
 {
-	return host->is_fresh || is_member(host->key, members, count);
+	return (host->is_fresh && (!has_leader || host->servers > 0)) || is_member(host->key, members, count);
 }
 
 /* Whether set_places() would change nothing. */
-static bool are_places(const struct roles *roles, const struct role_member *members, unsigned count)
+static bool are_places(const struct roles *roles, const struct role_member *members, unsigned count, bool has_leader)
 {
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < roles->count; i++) {
 		const struct host *host = roles->places[i].host;
 
-		if (!stays(host, members, count))
+		if (!stays(host, members, count, has_leader))
 			return false;
 		found += is_member(host->key, members, count);
 	}
@@ -75,7 +80,7 @@ static bool add_place(struct roles *roles, struct role_place *places, unsigned *
 }
 
 /* Makes the members the places, with the hosts that stay. Hosts keep their state. Without memory the old places stay. */
-static void set_places(struct roles *roles, const struct role_member *members, unsigned count)
+static void set_places(struct roles *roles, const struct role_member *members, unsigned count, bool has_leader)
 {
 	struct role_place *places = mem_try((count + roles->count + 1) * sizeof(*places));
 	unsigned made = 0;
@@ -83,8 +88,8 @@ static void set_places(struct roles *roles, const struct role_member *members, u
 
 	for (unsigned i = 0; has_memory && i < count; i++)
 		has_memory = add_place(roles, places, &made, members[i].key);
-	for (unsigned i = 0; has_memory && i < roles->count; i++) {
-		if (stays(roles->places[i].host, members, count))
+	for (unsigned i = 0; has_memory && i < roles->count && made < ROLE_MEMBERS_MOST; i++) {
+		if (stays(roles->places[i].host, members, count, has_leader))
 			has_memory = add_place(roles, places, &made, roles->places[i].host->key);
 	}
 	if (!has_memory) {
@@ -100,8 +105,8 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 {
 	struct host *was = roles->leader;
 
-	if (roles->has_members && !are_places(roles, members, count))
-		set_places(roles, members, count);
+	if (roles->has_members && !are_places(roles, members, count, leader >= 0))
+		set_places(roles, members, count, leader >= 0);
 	roles->leader = NULL;
 	text_copy(roles->source_why, HOST_WHY, why);
 	for (unsigned i = 0; i < roles->count; i++) {

@@ -126,6 +126,7 @@ static bool confirm_leader(const struct role_source *source, char *why, size_t w
 static void pass_on(const struct role_source *source, struct roles *roles)
 {
 	const struct patroni_view *view = &source->cluster->view;
+	_Static_assert(PATRONI_MEMBERS_MOST <= ROLE_MEMBERS_MOST, "an answer fits into a list");
 	struct role_member members[PATRONI_MEMBERS_MOST];
 	int leader = -1;
 	unsigned count = 0;

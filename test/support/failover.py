@@ -138,6 +138,7 @@ class Cluster:
 
     def __init__(self, scene, hosts):
         self.hosts, self.leader, self.more = hosts, hosts[0], {}
+        self.strangers = []             # ports of further members
         self.answered = 0
         cluster = self
 
@@ -164,7 +165,8 @@ class Cluster:
 
     def members(self):
         return [{"name": "n%d" % number, "role": "leader" if host is self.leader else "replica", "state": "running", "host": "127.0.0.1", "port": host.port,
-                 **self.more.get(host, {})} for number, host in enumerate(self.hosts)]
+                 **self.more.get(host, {})} for number, host in enumerate(self.hosts)] + [
+                     {"name": "s%d" % port, "role": "replica", "state": "running", "host": "127.0.0.1", "port": port} for port in self.strangers]
 
     def stop(self):
         self._server.shutdown()

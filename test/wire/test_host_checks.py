@@ -436,6 +436,22 @@ def test_second_primary_is_a_warning_a_state_and_a_metric(scene):
     assert (host(stage.weir, stage.second)["state"], host(stage.weir, stage.second)["second_primary"]) == ("up", 0)
 
 
+def test_hosts_that_patroni_names_no_more_are_forgotten(scene):
+    """Also one that answers, when its last client has left: its Patroni is gone for good."""
+    stage = Stage(scene)
+    third = Host(scene, "standby")
+    def ports():
+        return {row["port"] for row in stage.weir.show("HOSTS")}
+    expected = {played.port for played in stage.hosts}
+    for _ in range(3):
+        stage.cluster.strangers = [free_port() for _ in range(20)] + [third.port]
+        until(lambda: ports() == expected | set(stage.cluster.strangers), "the new members are known, and the former ones are forgotten")
+    until(lambda: host(stage.weir, third)["role"] == "standby", "it is asked for its role")
+    stage.cluster.strangers = []
+    until(lambda: ports() == expected, "all are forgotten")
+    stage.ask(stage.first)
+
+
 def test_lag_and_tags_of_patroni(scene):
     """Host traps 11 and 66. Patroni's lag is of received WAL: only the own position of a standby counts. The tag noloadbalance counts, too."""
     stage = Stage(scene)
