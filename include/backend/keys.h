@@ -27,6 +27,7 @@ struct secrets {
 	struct userlist *list;		/* NULL: no auth_file; set by users_replace (auth/users.h) ... */
 	usec_t checked_at;		/* ... which compared the file at this time */
 	struct secret_kinds kinds;	/* in the list: unknown users are asked for the same kinds */
+	uint32_t iterations_most;	/* of the SCRAM secrets in the list, old ones included, that pgweir can derive; 0: none */
 	struct server_keys *keys, *old_keys;	/* of the users in the list; of their old secrets */
 	struct server_keys *found_keys;	/* of users that auth_query has found */
 };

@@ -131,6 +131,16 @@ void users_check(const struct conf *conf, const struct userlist *list, struct co
 
 /* ---- the list ---- */
 
+static void note_iterations(struct secrets *secrets, const struct secret *secret)
+{
+	struct scram_secret scram;
+
+	if (secret && secret_kind_of(secret->bytes) == SECRET_SCRAM && scram_secret_read(secret->bytes, &scram) &&
+	    scram.iterations <= SCRAM_ITERATIONS_MAX && scram.iterations > secrets->iterations_most)
+		secrets->iterations_most = scram.iterations;
+	mem_wipe(&scram, sizeof(scram));
+}
+
 void users_replace(struct world *w, struct userlist *fresh)
 {
 	struct secrets *secrets = w->secrets;
@@ -148,8 +158,12 @@ void users_replace(struct world *w, struct userlist *fresh)
 		userlist_free(&secrets->list);
 	secrets->list = fresh;
 	secrets->kinds = (struct secret_kinds){ .all = 0 };
-	for (size_t i = 0; fresh && i < fresh->count; i++)
+	secrets->iterations_most = 0;
+	for (size_t i = 0; fresh && i < fresh->count; i++) {
 		unknown_count_secret(&secrets->kinds, fresh->entries[i]->secret);
+		note_iterations(secrets, fresh->entries[i]->secret);
+		note_iterations(secrets, fresh->entries[i]->old);
+	}
 }
 
 void users_refresh(struct world *w)

@@ -67,6 +67,7 @@ struct connection {
 	struct http_request request;
 	char user[HTTP_TEXT_MOST];		/* that has logged in; "": none */
 	struct secret *password;		/* WEB_ASKING */
+	uint32_t iterations_left;		/* WEB_ASKING: of the second derivation, after a wrong password; 0: this is the second */
 	struct derivation_wait derivation;
 	bool is_reader, is_admin;		/* has the rights of stats_users; of admin_users */
 	struct web_answer answer;

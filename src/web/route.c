@@ -97,6 +97,26 @@ static const char *stored_secret(const struct connection *c, bool is_old)
 	return secret ? secret->bytes : NULL;
 }
 
+/*
+ * A wrong password must not tell whether the user exists, or what secret it has. So each wrong password costs two derivations, together
+ * one more than the most iterations of a secret in the list: with the iterations of the user's secret, or for any other user with the most, and
+ * then with the rest. A right password costs none or one. For example, with secrets of 4,096 and 600,000 iterations: 4,096 and 595,905, or 600,000
+ * and 1. Without SCRAM secrets in the list nothing is derived.
+ */
+static void derive_key(struct connection *c, const uint8_t *salt, size_t salt_size, uint32_t iterations);
+
+/* Derives a key that is compared with nothing. The salt depends on user and purpose, because equal questions are derived once, as those of a
+   known user are. */
+static void derive_nothing(struct connection *c, const char *purpose, uint32_t iterations)
+{
+	uint8_t salt[SHA256_SIZE];
+
+	if (digest_hmac_texts(c->peer.world->seed, purpose, c->user, salt))
+		derive_key(c, salt, MOCK_SALT, iterations);
+	else
+		refuse_later(c);
+}
+
 static void on_derived(struct derivation_wait *wait, const struct verify_answer *answer)
 {
 	struct connection *c = LIST_OBJECT(wait, struct connection, derivation);
@@ -109,6 +129,13 @@ static void on_derived(struct derivation_wait *wait, const struct verify_answer 
 		is_right = stored && secret_kind_of(stored) == SECRET_SCRAM &&
 			   keys_password_prove(is_old ? secrets->old_keys : secrets->keys, c->password->bytes, c->user, stored, answer->salted);
 	}
+	if (!is_right && c->iterations_left > 0) {
+		uint32_t rest = c->iterations_left;
+
+		c->iterations_left = 0;
+		derive_nothing(c, "HTTP: the rest", rest);
+		return;
+	}
 	secret_free(&c->password);
 	if (is_right)
 		accept_user(c);
@@ -116,21 +143,38 @@ static void on_derived(struct derivation_wait *wait, const struct verify_answer 
 		refuse_later(c);
 }
 
-static void ask_key(struct connection *c, const char *password, const struct scram_secret *secret)
+/* Derives a key of c->password. */
+static void derive_key(struct connection *c, const uint8_t *salt, size_t salt_size, uint32_t iterations)
 {
 	const struct derivation_question question = {
-		.user = c->user, .password = password, .salt = secret->salt, .salt_size = secret->salt_size, .iterations = secret->iterations,
+		.user = c->user, .password = c->password->bytes, .salt = salt, .salt_size = salt_size, .iterations = iterations,
 	};
 	struct verify_source source = { .bytes = { 0xfe } };
 
 	/* all HTTP clients take one turn together */
-	c->password = secret_new(password, strlen(password));
 	c->derivation.done = on_derived;
 	c->phase = WEB_ASKING;
-	if (c->password && derivation_ask(c->peer.world, &question, &source, NULL, &c->derivation) == VERIFIERS_ASKED)
+	if (derivation_ask(c->peer.world, &question, &source, NULL, &c->derivation) == VERIFIERS_ASKED)
 		return;
 	secret_free(&c->password);
 	refuse_later(c);
+}
+
+/* The password is wrong, or only a derivation tells. `stored` NULL: the user has no SCRAM secret that can be derived. */
+static void derive_keys(struct connection *c, const char *password, const struct scram_secret *stored)
+{
+	uint32_t most = c->peer.world->secrets->iterations_most, first = stored ? stored->iterations : most;
+
+	c->password = most > 0 ? secret_new(password, strlen(password)) : NULL;
+	if (!c->password) {
+		refuse_later(c);
+		return;
+	}
+	c->iterations_left = most - first + 1;
+	if (stored)
+		derive_key(c, stored->salt, stored->salt_size, first);
+	else
+		derive_nothing(c, "HTTP: no secret", first);
 }
 
 static void check_password(struct connection *c, const char *password)
@@ -153,10 +197,12 @@ static void check_password(struct connection *c, const char *password)
 		if (secret_kind_of(stored) == SECRET_SCRAM)
 			scram = stored;
 	}
-	if (scram && scram_secret_read(scram, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX)
-		ask_key(c, password, &secret);
-	else
+	if (!*password)
 		refuse_later(c);
+	else if (scram && scram_secret_read(scram, &secret) && secret.iterations <= SCRAM_ITERATIONS_MAX)
+		derive_keys(c, password, &secret);
+	else
+		derive_keys(c, password, NULL);
 }
 
 void connection_route(struct connection *c)

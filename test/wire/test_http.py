@@ -511,6 +511,26 @@ def test_scram_secrets(scene):
     assert web.ask("/metrics", user="stats").status == 200
 
 
+def test_wrong_passwords_cost_the_same_for_all_users(scene):
+    """Two derivations, with as many iterations together, whatever secret the user has, and whether it exists."""
+    secrets = {"few": secret_text(make_secret("right", iterations=1)), "many": secret_text(make_secret("right", iterations=60000)),
+               "too-many": secret_text(make_secret("right", iterations=1000001)), "md5": "md5" + 32 * "0", "clear": "right", "empty": ""}
+    weir, web = with_http(scene, scene.mini(), http_auth="basic", login_failure_delay=0, max_auth_processes=1)
+    weir.users.update(secrets)
+    weir.write_users()
+    weir.admin("RELOAD")
+
+    def cost(user, password="wrong"):
+        rows = lambda: [row for row in weir.show("VERIFIERS") if row["answers"]]    # pylint: disable=unnecessary-lambda-assignment
+        before = sum(row["answers"] for row in rows())
+        assert web.ask("/metrics", user=user, password=password).status in (401, 403)
+        return sum(row["answers"] for row in rows()) - before
+    # in neither list of readers
+    assert [cost(user, "right") for user in ("few", "many", "clear")] == [1, 1, 0]
+    assert [cost(user, "right") for user in ("few", "many", "clear")] == [0, 0, 0]
+    assert {user: cost(user) for user in (*secrets, "nobody", "nobody", "app")} == {user: 2 for user in (*secrets, "nobody", "app")}
+
+
 def test_unix_socket(scene, directory):
     """The user of the process has all rights there."""
     path = os.path.join(directory, "http.sock")
