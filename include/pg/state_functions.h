@@ -43,7 +43,7 @@ struct state_functions_summary state_functions_summary(const struct state_functi
 unsigned state_functions_read(const struct state_functions *functions, struct text_search *search, const uint8_t *text, size_t size, struct state_names *told,
 			      setting_named *named, void *context);
 /* False: the text may call a function that is neither built in nor known (NULL: no function is known). See state_text_calls_known(). */
-bool state_functions_know_calls(const struct state_functions *functions, struct text_search *search, const uint8_t *text, size_t size);
+bool state_functions_know_calls(const struct state_functions *functions, struct text_calls *calls, const uint8_t *text, size_t size);
 /* This part of the text has the word NOTIFY or pg_notify, calls a function that may NOTIFY, or writes where a trigger or rule may NOTIFY. */
 bool state_functions_find_notify(const struct state_functions *functions, struct text_search *search, const uint8_t *text, size_t size);
 

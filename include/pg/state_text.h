@@ -2,7 +2,7 @@
 #define PG_STATE_TEXT_H
 
 #include "base/bytes.h"
-#include "pg/sql_lex.h"
+#include "pg/sql_uses.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,9 +88,14 @@ bool state_text_may_tell(const uint8_t *text, size_t size);
 
 /* Returns whether the effects of the function with this name, of `size` bytes in lower case, are known. */
 typedef bool name_is_known(const void *context, const char *name, size_t size);
-/* False: the text may call a function that is neither built in nor `known` (NULL: no function is), or the text is truncated. True also for a search that
-   has stopped. */
-bool state_text_calls_known(struct text_search *search, const uint8_t *text, size_t size, name_is_known *known, const void *context);
+/* The search for calls. Zero at first, then only walk.is_source may be set. */
+struct text_calls {
+	struct text_search search;
+	struct sql_walk walk;
+};
+/* False: the text may call a function that is neither built in nor `known` (NULL: no function is), the ends of its tokens are uncertain, or the text is
+   truncated. True also for a search that has stopped. See state_calls.c. */
+bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_t size, name_is_known *known, const void *context);
 
 /* As lex_next_word(); the search is over if there is no word. */
 static inline size_t text_search_word(struct text_search *search, const char **at, const char *end, const char **word)

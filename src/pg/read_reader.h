@@ -73,7 +73,7 @@ static inline bool close_frame(struct query_reader *r)
 	return r->top-- > r->frames;
 }
 
-/* Makes the verdict no for a token that may mean something else: U&"a" and U&'a'; $$a$$; characters that are not ASCII in words, and in strings with escapes,
+/* Makes the verdict no for a token that may mean something else: U&"a" and U&'a'; $$a$$; backslashes in strings without E; characters that are not ASCII in words, and in strings with escapes,
    because a part of such a character may look like a backslash. */
 static inline void reader_check(struct query_reader *r, const struct lex_token *t)
 {
@@ -82,7 +82,7 @@ static inline void reader_check(struct query_reader *r, const struct lex_token *
 	for (size_t i = 0; is_checked && i < t->size; i++)
 		if (lex_bytes[(uint8_t)t->at[i]] & BYTE_NOT_ASCII)
 			r->lexer.is_uncertain = true;
-	if ((t->kind == LEX_STRING && *t->at == '$') ||
+	if ((t->kind == LEX_STRING && (*t->at == '$' || (*t->at == '\'' && memchr(t->at, '\\', t->size)))) ||
 	    (t->size == 1 && (*t->at | 0x20) == 'u' && *r->lexer.at == '&' && (r->lexer.at[1] == '"' || r->lexer.at[1] == '\'')))
 		r->lexer.is_uncertain = true;
 }

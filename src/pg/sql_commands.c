@@ -1,10 +1,6 @@
 /*
- * SQL texts of clients: the lexer (sql_lex.h), and the commands that concern a pooler (sql_commands.h): SET, RESET and set_config; DEALLOCATE, DISCARD
- * and EXECUTE; DROP and ALTER DATABASE.
- *
- * In the lexer block comments nest, two quotes inside a quoted token are one quote of its text, and letters are compared in ASCII only.
- *
- * Invariant: lex_next() moves forward unless it returns LEX_END; `at` never exceeds `end`.
+ * SQL texts of clients: the commands that concern a pooler (sql_commands.h): SET, RESET and set_config; DEALLOCATE, DISCARD and EXECUTE; DROP and ALTER
+ * DATABASE.
  */
 #include "pg/sql_commands.h"
 
@@ -13,153 +9,6 @@
 
 #include <string.h>
 #include <strings.h>
-
-#define B BYTE_BLANK
-#define W BYTE_IN_WORD
-#define N BYTE_NOT_ASCII
-#define NOT_ASCII N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N
-
-const uint8_t lex_bytes[256] = {
-	0, 0, 0, 0, 0, 0, 0, 0, 0, B, B, B, B, B, 0, 0,
-	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	B, 0, 0, 0, BYTE_DOLLAR, 0, 0, 0, 0, 0, 0, 0, 0, 0, BYTE_DOT, 0,
-	W, W, W, W, W, W, W, W, W, W, 0, 0, 0, 0, 0, 0,
-	0, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W,
-	W, W, W, W, W, W, W, W, W, W, W, 0, 0, 0, 0, W,
-	0, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W,
-	W, W, W, W, W, W, W, W, W, W, W, 0, 0, 0, 0, 0,
-	NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII, NOT_ASCII,
-};
-
-/* The rest of the text begins with these bytes, which are compared with regard to case. */
-static bool lex_is_at(const struct sql_lexer *l, const char *bytes)
-{
-	size_t size = strlen(bytes);
-
-	return (size_t)(l->end - l->at) >= size && memcmp(l->at, bytes, size) == 0;
-}
-
-/* Does not skip comments. */
-static void lex_skip_blanks(struct sql_lexer *l)
-{
-	while (l->at < l->end && lex_is_blank(*l->at))
-		l->at++;
-}
-
-/* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
-static struct lex_token lex_take(struct sql_lexer *l, uint8_t properties)
-{
-	struct lex_token t = { .kind = LEX_WORD, .at = l->at, .text = l->at };
-
-	while (l->at < l->end && lex_bytes[(uint8_t)*l->at] & properties)
-		l->at++;
-	t.size = t.text_size = (size_t)(l->at - t.at);
-	return t;
-}
-
-/* Skips the comment that begins at `at`. Returns whether there is one, and it ends before the end of the text. */
-static bool skip_comment(struct sql_lexer *l)
-{
-	int depth = 0;
-
-	if (lex_is_at(l, "--")) {
-		while (l->at < l->end && *l->at != '\n' && *l->at != '\r')
-			l->at++;
-		return l->at < l->end || !l->is_cut;
-	}
-	if (!lex_is_at(l, "/*"))
-		return false;
-	do {
-		bool opens = lex_is_at(l, "/*"), closes = lex_is_at(l, "*/");
-
-		depth += opens - closes;
-		l->at += opens || closes ? 2 : 1;
-	} while (depth > 0 && l->at < l->end);
-	return depth == 0;
-}
-
-bool lex_skip_tag(struct sql_lexer *l)
-{
-	const char *at = l->at + 1;
-
-	if (l->at == l->end || *l->at != '$')
-		return false;
-	if (!l->is_fragment && at < l->end && lex_is_digit(*at))
-		return false;
-	while (at < l->end && *at != '$' && lex_is_in_name(*at))
-		at++;
-	if (at == l->end || *at != '$')
-		return false;
-	l->at = at + 1;
-	return true;
-}
-
-/* The lexer is at a quote. */
-static void take_quoted(struct sql_lexer *l, struct lex_token *t, bool has_escapes)
-{
-	char quote = *l->at++;
-
-	t->text = l->at;
-	while (l->at < l->end) {
-		bool has_two = l->end - l->at >= 2;
-
-		if (*l->at == quote && (l->is_fragment || !has_two || l->at[1] != quote)) {
-			t->text_size = (size_t)(l->at++ - t->text);
-			return;
-		}
-		if (*l->at == '\\' && quote == '\'' && !has_escapes)
-			l->is_uncertain = true;
-		l->at += has_two && (*l->at == quote || (has_escapes && *l->at == '\\')) ? 2 : 1;
-	}
-	t->text_size = (size_t)(l->at - t->text);
-	l->is_uncertain = true;
-}
-
-struct lex_token lex_next(struct sql_lexer *l)
-{
-	struct lex_token t = { .kind = LEX_END };
-
-	while (l->at < l->end) {
-		if (lex_is_blank(*l->at))
-			l->at++;
-		else if (lex_is_at(l, "--") || lex_is_at(l, "/*"))
-			l->is_uncertain |= !skip_comment(l);
-		else if (!l->is_fragment || !lex_skip_tag(l))
-			break;
-	}
-	t.at = t.text = l->at;
-	if (l->at == l->end)
-		return t;
-	if (*l->at == '\'' || *l->at == '"') {
-		t.kind = *l->at == '"' ? LEX_QUOTED_WORD : LEX_STRING;
-		take_quoted(l, &t, false);
-	} else if (lex_is_at(l, "E'") || lex_is_at(l, "e'")) {
-		t.kind = LEX_STRING;
-		l->at++;
-		take_quoted(l, &t, true);
-	} else if (lex_skip_tag(l)) {
-		size_t size = (size_t)(l->at - t.at);
-
-		/* the same tag ends the string */
-		t.kind = LEX_STRING;
-		t.text = l->at;
-		while ((size_t)(l->end - l->at) >= size && memcmp(l->at, t.at, size) != 0)
-			l->at++;
-		t.text_size = (size_t)(l->at - t.text);
-		if ((size_t)(l->end - l->at) >= size)
-			l->at += size;
-		else
-			l->is_uncertain = true;
-	} else if (*l->at != '$' && lex_is_in_name(*l->at)) {
-		return lex_take(l, BYTE_IN_NAME);
-	} else {
-		t.kind = LEX_MARK;
-		t.text_size = 1;
-		l->at++;
-	}
-	t.size = (size_t)(l->at - t.at);
-	return t;
-}
 
 /* ---- SET and set_config ---- */
 
@@ -297,7 +146,7 @@ static bool skip_to_statement(struct sql_lexer *l)
 			l->at++;
 		if (!lex_is_at(l, "--") && !lex_is_at(l, "/*"))
 			return true;
-		if (!skip_comment(l))
+		if (!lex_skip_comment(l))
 			return false;
 	}
 }

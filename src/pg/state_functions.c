@@ -351,7 +351,10 @@ static bool begins_statement(const char *begin, const char *at, const char *befo
 
 	while (end > begin && lex_is_blank(end[-1]))
 		end--;
-	if (end == begin || is_one_of(before, before_size, words) || (memchr(end, '\n', (size_t)(at - end)) && memmem(begin, (size_t)(at - begin), "--", 2)))
+	if (end == begin || is_one_of(before, before_size, words))
+		return true;
+	/* the end of a line may end a comment */
+	if ((memchr(end, '\n', (size_t)(at - end)) || memchr(end, '\r', (size_t)(at - end))) && memmem(begin, (size_t)(at - begin), "--", 2))
 		return true;
 	return !(isalnum((unsigned char)end[-1]) || strchr("_\"$)]*?", end[-1]));
 }
@@ -425,7 +428,7 @@ static void read_source(struct state_functions *f, struct state_function *e, con
 {
 	const char *at = (const char *)source, *end = at + size - 1, *word;
 	struct text_reading reading = { .search.words = INT64_MAX };
-	struct text_search calls = { .words = INT64_MAX };
+	struct text_calls calls = { .search.words = INT64_MAX, .walk.is_source = true };
 	size_t length;
 
 	state_text_read(&reading, source, size, add_name, &(struct place){ f, e });
@@ -689,9 +692,9 @@ bool state_functions_find_notify(const struct state_functions *f, struct text_se
 	return false;
 }
 
-bool state_functions_know_calls(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
+bool state_functions_know_calls(const struct state_functions *f, struct text_calls *calls, const uint8_t *text, size_t size)
 {
-	return state_text_calls_known(search, text, size, f ? has_name : NULL, f);
+	return state_text_calls_known(calls, text, size, f ? has_name : NULL, f);
 }
 
 struct state_functions_summary state_functions_summary(const struct state_functions *f)

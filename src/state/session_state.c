@@ -408,6 +408,7 @@ enum search { SEARCH_CALLS, SEARCH_FUNCTIONS, SEARCH_NOTIFIERS, SEARCH_WORDS };
 struct text_progress {
 	size_t size;			/* of the text */
 	unsigned readings;		/* of the functions of the database, plus one; 0: the functions are not known */
+	struct text_calls calls;	/* SEARCH_CALLS */
 	struct text_search searches[SEARCH_WORDS];
 	struct text_reading words;	/* SEARCH_WORDS */
 	unsigned of_functions;		/* SEARCH_FUNCTIONS: TEXT_ bits */
@@ -429,7 +430,7 @@ static void begin_search(struct text_progress *p, const struct client *c, size_t
 static bool search(struct text_progress *p, enum search which, struct client *c, const uint8_t *text, size_t size)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
-	struct text_search *s = which == SEARCH_WORDS ? &p->words.search : &p->searches[which];
+	struct text_search *s = which == SEARCH_WORDS ? &p->words.search : which == SEARCH_CALLS ? &p->calls.search : &p->searches[which];
 
 	if (s->is_over)
 		return true;
@@ -438,7 +439,7 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		return false;
 	switch (which) {
 	case SEARCH_CALLS:
-		p->is_unproven |= !state_functions_know_calls(info->functions->all, s, text, size);
+		p->is_unproven |= !state_functions_know_calls(info->functions->all, &p->calls, text, size);
 		break;
 	case SEARCH_WORDS:
 		state_text_read(&p->words, text, size, name_parameter, c);

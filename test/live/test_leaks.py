@@ -54,6 +54,11 @@ WAYS = {
     "query_to_xml": ("", "SELECT query_to_xml('select set_con' || 'fig(''app.tenant'', ''7'', false)', true, true, '')"),
     "table_to_xml": (SETS + "CREATE VIEW seen AS SELECT sets() AS s; GRANT ALL ON seen TO app", "SELECT table_to_xml(('se' || 'en')::regclass, true, true, '')"),
     "ts_stat": ("", "SELECT * FROM ts_stat('select to_tsvector(set_con' || 'fig(''app.tenant'', ''7'', false))')"),
+    "ts_stat of a value": ("", "SELECT (('select to_tsvector(set_conf' || 'ig' || '(''app.tenant'', ''7'', false))')::text).ts_stat"),
+    "ts_stat of an alias": ("", "SELECT g.ts_stat FROM unnest(ARRAY['select to_tsvector(set_conf' || 'ig' || '(''app.tenant'', ''7'', false))']) g"),
+    "ts_stat after a comment": ("", "SELECT ts_stat--\r('select to_tsvector(set_conf' || 'ig' || '(''app.tenant'', ''7'', false))')"),
+    "string with a second part": ("", "SELECT E'a'\n'\\'', ts_stat('select to_tsvector(set_conf' || 'ig' || '(''app.tenant'', ''7'', false))'), ''"),
+    "comment in a function": ("CREATE FUNCTION commented() RETURNS text LANGUAGE plpgsql AS E'begin --x\\rset work_mem = ''5MB''; RETURN ''a''; END'", "SELECT commented()"),
     "function": (SETS, "SELECT sets()"),
     "function in a function's query": (SETS + "CREATE FUNCTION outermost() RETURNS SETOF text LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT sets(); END'", "SELECT * FROM outermost()"),
     "nested calls": (NESTED, "SELECT nested()"),
@@ -102,6 +107,24 @@ def test_no_change_reaches_another_client(scene, made, postgres, way, prepared):
             return                      # this client has a dedicated server connection
         assert other.query(LOOK).rows == before
     assert way == "statement" or other.query("SELECT pg_backend_pid()").value == pid
+
+
+NEW = "CREATE FUNCTION %s(int) RETURNS text LANGUAGE sql AS 'SELECT sets()'"
+
+
+@pytest.mark.parametrize("name, text", [
+    ("evil", "SELECT evil--\r(7)"), ("evil", "SELECT (7).evil"), ("evil", "SELECT (ARRAY[7])[1] . evil"), ("ways.abs", "SELECT ways./**/abs(7)"),
+    ("ways.abs", "SELECT ways--\r.abs(7)"), ("\"values\"", "SELECT \"values\"(7)"), ("copy", "SELECT copy(7)"), ("verbose", "SELECT verbose(7)"),
+])
+def test_new_function_by_any_spelling(scene, made, postgres, name, text):
+    """The catalogue was read before another connection created the function: its call is seen however it is written."""
+    made("")
+    weir = full(scene, postgres)
+    mine, other = weir.client(user="app"), weir.client()
+    before = other.query(LOOK).rows
+    postgres.execute("SET search_path = ways; " + SETS + NEW % name, database="p0")
+    assert mine.query(text).value
+    assert other.query(LOOK).rows == before
 
 
 def test_function_created_after_the_reading(scene, made, postgres):

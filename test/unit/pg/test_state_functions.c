@@ -74,11 +74,12 @@ static unsigned read_text(const struct state_functions *f, const char *text)
 
 static bool knows_calls(const struct state_functions *f, const char *text, size_t size)
 {
-	bool knows = state_functions_know_calls(f, at_once(), (const uint8_t *)text, size), in_parts = true;
-	struct text_search part = { 0 };
+	struct text_calls whole = { .search.words = INT64_MAX }, part = { 0 };
+	bool knows = state_functions_know_calls(f, &whole, (const uint8_t *)text, size), in_parts = true;
 
-	while (!part.is_over) {
-		part.words = 1;
+	CHECK(whole.search.is_over);
+	while (!part.search.is_over) {
+		part.search.words = 1;
 		in_parts &= state_functions_know_calls(f, &part, (const uint8_t *)text, size);
 	}
 	CHECK_INT(in_parts, knows);
@@ -229,6 +230,7 @@ TEST(effects_of_a_source)
 		{ "", "IF a THEN SET work_mem = '5MB'; END IF", TEXT_SETS, "" },
 		{ "", "/* a */ SET work_mem = '5MB'", TEXT_SETS, "" },
 		{ "", "SELECT 1; -- a\nSET work_mem = '5MB'", TEXT_SETS, "" },
+		{ "", "begin --x\rset search_path = a; END", TEXT_SETS, "" },
 		{ "", "BEGIN SET LOCAL work_mem = '5MB'; END", 0, "" },
 		{ "", "BEGIN RESET app.tenant; END", TEXT_SETS, "app.tenant" },
 		{ "", "UPDATE t SET a = 1", 0, "" },
@@ -437,8 +439,8 @@ TEST(calls_that_are_known)
 	struct state_functions *f = with("use_tenant", "", "SELECT 1");
 	static const char *const known[] = { "", "SELECT use_tenant(1)", "SELECT \"use_tenant\" (1)", "SELECT public.use_tenant(1), Count(*)", "SELECT pg_catalog.abs(1)",
 					     "INSERT INTO t (a) VALUES (1)", "INSERT INTO \"T\" . t (a) VALUES (1)", "WITH x (a) AS (SELECT 1) SELECT 1 IN (2)",
-					     "SELECT (1)*(2)", "(SELECT 1)", "SELECT a::numeric(3,2), E'(' FROM f AS t(a)" };
-	static const char *const others[] = { "SELECT f(1)", "SELECT f /* a */ (1)", "SELECT count -- a\n(1)", "SELECT my.count(1)", "SELECT \"Count\"(1)", "SELECT \"f\"\"abs\"(1)",
+					     "SELECT (1)*(2)", "(SELECT 1)", "SELECT count -- a\n(1)", "SELECT a::numeric(3,2), E'(' FROM f AS t(a)" };
+	static const char *const others[] = { "SELECT f(1)", "SELECT f /* a */ (1)", "SELECT my.count(1)", "SELECT \"Count\"(1)", "SELECT \"f\"\"abs\"(1)",
 					      "SELECT \"-\"(1)", "SELECT \xc3\xb6(1)", "SELECT query_to_xml('a')", "SELECT DISTINCT ON (a) f(1)",
 					      "SELECT a_name_of_more_than_the_sixty_three_bytes_that_postgresql_leaves_of_any(1)" };
 

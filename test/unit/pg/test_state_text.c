@@ -346,14 +346,14 @@ TEST(cost_of_a_part)
 
 	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
 		struct text_reading r = { .search.words = 100 };
-		struct text_search calls = { .words = 100 };
+		struct text_calls calls = { .search.words = 100 };
 
 		state_text_read(&r, (const uint8_t *)costs[i].text, strlen(costs[i].text) + 1, note, names);
 		CHECK(r.search.is_over);
 		CHECK_INT(100 - r.search.words, costs[i].costs);
 		CHECK(state_text_calls_known(&calls, (const uint8_t *)"SELECT abs(1), abs(2)", 22, NULL, NULL));
-		CHECK(calls.is_over);
-		CHECK_INT(100 - calls.words, 4);
+		CHECK(calls.search.is_over);
+		CHECK_INT(100 - calls.search.words, 10);
 	}
 }
 
