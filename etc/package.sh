@@ -342,7 +342,7 @@ test_container() {
 	[ -e "$base" ] || archive_root "$base"
 	at_exit "images rm --all --force >/dev/null 2>&1 || :; rm -rf --one-file-system '$room/images' '$room/images.run'"
 	mkdir "$room/context" "$room/mounted"
-	cp "$package" "$room/context"
+	cp "$package" "$top/etc/entrypoint.sh" "$room/context"
 	images import -q "$base" "docker.io/library/debian:$release-slim" >/dev/null 2>&1
 	check "the container builds" images build --isolation chroot --pull-never -f "$top/etc/Containerfile" -t pgweir "$room/context"
 	# the limits of this machine may be lower than podman's
@@ -362,6 +362,11 @@ test_container() {
 	check "the container's root is read-only" prints 1 images exec --user 0 served sh -c \
 		'touch /usr/file 2>&1 | grep -c "Read-only file system"'
 	check "the container logs to standard error" sh -c 'echo "$1" | grep -q "process up: pgweir"' sh "$(images logs served 2>&1)"
+	# shellcheck disable=SC2086
+	check "an operator's command works" images run --rm --pull=never --network none $limits pgweir pgbouncer --version
+	# shellcheck disable=SC2086
+	check "variables make a configuration" prints "* = host='10.0.0.5'" sh -c 'echo "$1" | grep host' sh \
+		"$(images run --rm --pull=never --network none $limits --read-only -e DB_HOST=10.0.0.5 pgweir --print)"
 	check "the container stops" images stop --time 60 served
 	check "the container ends without an error" prints 0 images inspect --format '{{.State.ExitCode}}' served
 }
