@@ -641,6 +641,21 @@ static int live(struct top *t)
 
 /* ---- the command ---- */
 
+/* Sends a command of the console, and prints its rows: the names of the columns first, with a bar between two columns, as psql -A does. Returns the
+   exit status; 1: t->why has the reason. */
+static int run_command(struct top *t, const char *command)
+{
+	struct console_rows rows;
+	int status = ask(t, command, &rows) ? 0 : 1;
+
+	for (size_t i = 0; status == 0 && i < rows.columns; i++)
+		printf("%s%c", rows.names[i], i + 1 < rows.columns ? '|' : '\n');
+	for (size_t i = 0; status == 0 && i < rows.count * rows.columns; i++)
+		printf("%s%c", rows.cells[i], (i + 1) % rows.columns != 0 ? '|' : '\n');
+	rows_free(&rows);
+	return status;
+}
+
 static int usage(FILE *to, int status)
 {
 	fputs("Usage:\n"
@@ -650,6 +665,7 @@ static int usage(FILE *to, int status)
 	      "      --once             print one screen of plain text and end; so it is if the output is no terminal\n"
 	      "      --interval=SECONDS time between two rounds, from 0.1 to 3600; default: 1\n"
 	      "      --sort=KEY         waiting (the default), servers, queries or name\n"
+	      "      --command=COMMAND  send one command of the console, print its rows and end; at most 5 seconds\n"
 	      "  -h, --help             print this\n"
 	      "\n"
 	      "Keys: w, s, r, n sort by waiting clients, active servers, queries/s, name; p pauses; q ends.\n"
@@ -675,9 +691,9 @@ int top_run(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "once", no_argument, NULL, '1' }, { "interval", required_argument, NULL, 'i' }, { "sort", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+		{ "command", required_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
-	const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+	const char *command = NULL, *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
 	struct top t = { .seconds = 1, .is_live = true };
 	int option, status = 0;
 	char *end;
@@ -686,7 +702,9 @@ int top_run(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (option == 'h')
 			return usage(stdout, 0);
-		if (option == '1')
+		if (option == 'c')
+			command = optarg;
+		if (option == '1' || option == 'c')
 			t.is_live = false;
 		else if (option == 'i' && (t.seconds = strtod(optarg, &end), *end || !(t.seconds >= 0.1 && t.seconds <= 3600)))
 			return usage(stderr, 2);
@@ -698,12 +716,12 @@ int top_run(int argc, char **argv)
 	t.is_live &= isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	t.has_colour = t.is_live && !(no_colour && *no_colour) && !(terminal && strcmp(terminal, "dumb") == 0);
 	if (!read_address(&t.address, optind < argc ? argv[optind] : DEFAULT_FILE, t.why, sizeof(t.why)) ||
-	    (!t.is_live && !take_sample(&t))) {
+	    (command ? run_command(&t, command) != 0 : !t.is_live && !take_sample(&t))) {
 		fprintf(stderr, "pgweir top: %s\n", t.why);
 		status = 1;
 	} else if (t.is_live) {
 		status = live(&t);
-	} else {
+	} else if (!command) {
 		status = show(&t) ? 0 : 1;
 	}
 	console_disconnect(&t.connection);

@@ -198,7 +198,7 @@ def test_a_restart_of_pgweir(scene):
     top = Terminal(weir)
     top.wait("clients: ")
     weir.signal(signal.SIGQUIT)
-    weir.wait_exit()
+    assert weir.wait_exit() == 0
     top.wait("NO CONNECTION")
     weir.start()
     top.forget()
@@ -214,3 +214,27 @@ def test_hostile_names_send_nothing_to_the_terminal(scene):
     client.send(m.startup_raw(b"\0\3\0\0user\0" + name + b"\0database\0" + name + b"\0\0"))
     weir.wait_log("login attempt")
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", once(weir))
+
+
+def test_a_command_of_the_console_is_sent_and_its_rows_are_printed(scene):
+    weir = scene.weir(scene.mini())
+    lines = once(weir, "--command=SHOW DATABASES").splitlines()
+    assert lines[0].startswith("name|host|port|database|")
+    assert [line.split("|")[0] for line in lines[1:]] == [row["name"] for row in weir.show("DATABASES")]
+    assert once(weir, "--command=PAUSE p0") == ""
+    assert [row["paused"] for row in weir.show("DATABASES") if row["name"] == "p0"] == [1]
+    assert once(weir, "--command=PAUSE nothing", status=1).startswith("pgweir top: no such database")
+
+
+def test_drain_and_sigterm_end_the_process_with_its_last_client(scene):
+    """The hook of the Helm chart: DRAIN by pgweir top, then SIGTERM. A client in a transaction ends after its COMMIT."""
+    server = scene.mini()
+    weir = scene.weir(server, pool_mode="transaction")
+    idle, busy = weir.client(), weir.client()
+    busy.query("BEGIN")
+    once(weir, "--command=DRAIN OVER 1 SECONDS")
+    weir.signal(signal.SIGTERM)
+    assert m.read_error(idle.expect("E").body)["C"] == "57P01"
+    busy.query("COMMIT")
+    assert m.read_error(busy.expect("E").body)["C"] == "57P01"
+    assert weir.wait_exit() == 0
