@@ -56,6 +56,12 @@ static inline bool deallocate_may_be_parsed(const uint8_t *text, size_t size)
 	return (first < 'a' || first > 'z' || first == 'd') && deallocate_is_mentioned(text, size, false);
 }
 
+/* Whether a text, which may be truncated, begins with DEALLOCATE, or with another word with this letter before it. */
+static inline bool deallocate_begins(const uint8_t *text, size_t size)
+{
+	return size > 0 && (text[0] | 0x20) == 'd' && deallocate_is_mentioned(text, size, false);
+}
+
 /*
  * Names of prepared statements in DEALLOCATE [PREPARE] name, EXECUTE name, EXPLAIN ... EXECUTE name and CREATE TABLE ... AS EXECUTE name.
  */

@@ -37,11 +37,11 @@ enum { UNNAMED_SENT = 1, UNNAMED_OTHER = 2 };
 
 /* A prepared statement that SQL names: see rewrite.c. */
 struct prepared_sql_name {
-	struct prepared_name *name;	/* NULL: pgweir does not know the name */
+	struct prepared_name *name;	/* NULL: not a name of the client */
 	bool drops;			/* the command is DEALLOCATE */
 	uint8_t end_size;
 	bool types_differ;		/* from the types that the client received: the SQL must fail */
-	char end[STATEMENT_END_MOST];	/* of the server's name that replaces the client's */
+	char end[STATEMENT_END_MOST];	/* of the server's name that replaces the client's; "": none */
 };
 
 /* The last SQL with names of statements that a client sent. */
@@ -175,12 +175,13 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 /* The first `size` bytes of the text of a Query may name or deallocate prepared statements of the client: see prepared_send_sql(). */
 static inline bool prepared_query_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
-	return c->prepared && c->prepared->names && c->shares_names && deallocate_is_mentioned(text, size, true);
+	return c->shares_names &&
+	       (c->prepared && c->prepared->names ? deallocate_is_mentioned(text, size, true) : deallocate_begins(text, size));
 }
 /* The same for the text of a Parse of the unnamed statement: see prepared_send(). */
 static inline bool prepared_parse_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
-	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
+	return c->prepared && c->prepared->names ? statement_sql_may_be_parsed(text, size) : deallocate_begins(text, size);
 }
 /* The text of a Query, or of a Parse of the unnamed statement, is sent: if it has set_config, the meaning of later texts is in doubt. A single statement
    outside of a transaction is a transaction of its own, and its set_config has no effect on later texts. */

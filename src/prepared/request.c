@@ -509,7 +509,7 @@ static enum verdict parse_unnamed(const struct prepared_request *r)
 	}
 	if (!pg_frame_is_whole(f))
 		return VERDICT_MORE;
-	if (r->pc->names && statement_sql_may_be_parsed(f->body + 1, f->size - 1)) {
+	if (prepared_parse_may_name(r->c, f->body + 1, f->size - 1)) {
 		verdict = parse_unnamed_sql(r);
 		if (verdict != VERDICT_MORE)
 			return verdict;
@@ -548,11 +548,11 @@ bool prepared_send_query(struct client *c, struct server *s)
 
 enum verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
 {
-	struct prepared_request r = { c, s, f, g, NULL, c->prepared, prepared_server_of(s) };
+	struct prepared_request r = { c, s, f, g, NULL, prepared_client_of(c), prepared_server_of(s) };
 	enum verdict verdict = VERDICT_MORE;
 	struct sql_plan plan;
 
-	if (!r.ps)
+	if (!r.pc || !r.ps)
 		return VERDICT_NO_MEMORY;
 	g->to = &s->peer.stream;
 	/* after messages without a Sync, pgweir can insert no Sync that the client does not know of */

@@ -10,6 +10,8 @@
  *	EXECUTE		by the server's name of the statement, which is parsed first if the server lacks it
  *	DEALLOCATE	by the name of an empty statement, which is parsed first. The server answers as to any DEALLOCATE (25P02 in a
  *			failed transaction), and keeps the statement for other clients. CommandComplete removes the client's name.
+ *			A name of pgweir's that pg_prepared_statements shows, and that is not the client's, is replaced by a name
+ *			that no statement has: the server answers 26000, and other clients keep their statement.
  *
  * Before a Query these Parse messages end with an inserted Sync, because their error would make the server skip the Query; the error is
  * dropped, and the Query fails. In the extended protocol the error is forwarded, and the client's Sync follows.
@@ -283,7 +285,13 @@ static bool is_dropped(const struct prepared_sql *sql, const struct prepared_nam
 	return false;
 }
 
-/* Makes the record of the text; client->names_sql says whether some of the names are the client's. NULL: no memory. */
+/* Whether the SQL has a name that pgweir has given to a statement of the server. */
+static bool is_name_of_server(const struct prepared_request *r, const struct sql_name *name)
+{
+	return name->text_size > STATEMENT_HEAD && memcmp(name->text, r->ps->names.head, STATEMENT_HEAD) == 0;
+}
+
+/* Makes the record of the text; client->names_sql says whether some of the names are to be replaced. NULL: no memory. */
 static struct prepared_sql *record_new(const struct prepared_request *r, const struct sql_plan *plan)
 {
 	struct prepared_sql *sql = mem_try(sizeof(*sql) + plan->count * sizeof(sql->names[0]));
@@ -304,6 +312,10 @@ static struct prepared_sql *record_new(const struct prepared_request *r, const s
 			r->c->names_sql = true;
 		}
 		sql->names[i].drops = plan->names[i].drops;
+		if (!n && r->s->status != 'E' && plan->names[i].drops && is_name_of_server(r, &plan->names[i])) {
+			set_end(&sql->names[i], STATEMENT_NOWHERE);
+			r->c->names_sql = true;
+		}
 		sql->count = i + 1;
 	}
 	return sql;
@@ -347,7 +359,7 @@ static size_t sql_growth(const struct prepared_request *r, const struct sql_plan
 	size_t growth = 0;
 
 	for (unsigned i = 0; plan && i < plan->count; i++)
-		if (sql->names[i].name)
+		if (sql->names[i].end[0])
 			growth += QUOTES + STATEMENT_HEAD + sql->names[i].end_size - 1u - plan->names[i].size;
 	return growth;
 }
@@ -361,7 +373,7 @@ static void sql_add(const struct prepared_request *r, const struct sql_plan *pla
 		const struct prepared_sql_name *n = &sql->names[i];
 		char name[1 + STATEMENT_NAME_MOST];
 
-		if (!n->name)
+		if (!n->end[0])
 			continue;
 		gather_add(r->g, text + at, plan->names[i].at - at);
 		name[0] = '"';

@@ -88,3 +88,38 @@ def test_names_after_their_deallocation_in_a_pipeline(scene, postgres, forget, w
              "in a transaction": [m.query("BEGIN"), m.query(forget), m.query("ROLLBACK")]}[way]
     parts += [use("s1"), m.sync(), use("s2"), m.parse("SELECT 'three'", "s1"), m.sync(), use("s1"), m.sync()]
     both.ask_all(sum(part[:1] in (b"Q", b"S") for part in parts), *parts)
+
+
+@pytest.mark.parametrize("has_own", [False, True], ids=["no statements", "own statements"])
+def test_deallocate_of_a_name_of_pgweir(scene, postgres, has_own):
+    """pg_prepared_statements shows the server's names of all clients; with these a client drops no statement of another one."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
+    mine, other = weir.client(), weir.client()
+    mine.send(m.parse("SELECT 'mine'", "s"), m.sync())
+    mine.expect_all("1Z")
+    if has_own:
+        other.send(m.parse("SELECT 'other'", "o"), m.sync())
+        other.expect_all("1Z")
+    name = other.query("SELECT name FROM pg_prepared_statements WHERE statement LIKE '%mine%'").value
+
+    def all_refused(texts, sqlstate):
+        for sql in texts:
+            for packet in m.query(sql), m.run(sql) + m.sync(), m.parse(sql, "d") + m.bind("d") + m.execute() + m.close("S", "d") + m.sync():
+                other.send(packet)
+                result = other.result()
+                assert [error["C"] for error in result.errors] == [sqlstate], (sql, result.errors)
+                other.send(m.close("S", "d"), m.sync())
+                other.expect_all("3Z")
+    all_refused(['DEALLOCATE "%s"' % name, 'deallocate prepare "%s"' % name], "26000")
+    if has_own:
+        assert [error["C"] for error in other.query('SELECT 1; DEALLOCATE "%s"' % name).errors] == ["26000"]
+    other.query("BEGIN")
+    other.query("fail")
+    all_refused(['DEALLOCATE "%s"' % name], "25P02")
+    other.query("ROLLBACK")
+    for _ in range(2):
+        mine.send(m.bind("s"), m.execute(), m.sync())
+        assert mine.result().value == "mine"
+    if has_own:
+        assert other.query("DEALLOCATE o").tags == ["DEALLOCATE"]
+    assert other.query("DEALLOCATE ALL").tags == ["DEALLOCATE ALL"]
