@@ -48,6 +48,7 @@ bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
 	c->keeps_state = c->is_retry_linked = false;
+	server_note_client(s, c);
 	if (pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);
 	else
@@ -59,8 +60,6 @@ bool link_begin(struct server *s, struct client *c)
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	if (s->session.unproven_by && s->session.unproven_by != c->peer.id)
-		session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
 	return (s->params == c->params && !s->session.unknown) || bring_params(s, c);
 }
 

@@ -141,6 +141,28 @@ void server_close_if_params_stay(struct server *s)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
 }
 
+/* ---- unknown state ---- */
+
+void server_note_unknown(struct server *s)
+{
+	session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
+	server_close_if_reset(s);
+}
+
+void server_note_client(struct server *s, const struct client *c)
+{
+	if (s->session.unproven_by && s->session.unproven_by != c->peer.id)
+		session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
+}
+
+/* Prepared statements of this client may have been noted since the link began, and are executed
+   after the reset. */
+void server_note_reset(struct server *s, const struct client *c)
+{
+	if (s->session.unproven_by != c->peer.id)
+		s->session.unproven_by = 0;
+}
+
 /* ---- the role ---- */
 
 /* connect_query may have set a role that is not known: another role cannot be set back. */

@@ -214,5 +214,8 @@ void session_functions_changed(struct database *d, usec_t now)
 			if (c && c->keeps_state)
 				server_note_unproven(s, c->peer.id);
 		}
+		/* so may the messages of a client that has left */
+		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
+			server_note_unknown(server_of(LIST_OBJECT(of_pool, struct pool_server, node)));
 	}
 }

@@ -117,7 +117,7 @@ static bool expect_params(struct server *s, struct client *c)
 	}
 	params_replace(w->params, &s->params, expected);
 	if (s->session.unknown & UNKNOWN_SESSION)
-		s->session.unproven_by = 0;
+		server_note_reset(s, c);
 	if (s->session.unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
 		s->session.values_of = c->peer.id;
 	has_channels = s->session.unknown & UNKNOWN_CHANNELS;

@@ -379,12 +379,15 @@ static unsigned doubts_of(unsigned said)
 }
 
 /* The statement may be executed in any later link. */
-static void note_prepared(struct client *c, unsigned said, unsigned doubts, enum text_of of)
+static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned doubts, enum text_of of)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
 
+	/* an error before this Parse makes the server skip it: then the unnamed statement stays, with its effects */
+	if (of == TEXT_OF_UNNAMED && ledger_is_empty(&s->ledger))
+		c->session->unnamed_calls = 0;
 	if (of == TEXT_OF_UNNAMED)
-		c->session->unnamed_calls = (uint16_t)doubts;
+		c->session->unnamed_calls |= (uint16_t)doubts;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
 		c->session->calls |= (uint16_t)doubts;
 		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
@@ -492,14 +495,14 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	if (is_unproven)
 		server_note_unproven(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
-		note_prepared(c, said, doubts | (is_unproven ? CALLS_ANYTHING : 0u) | (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u), of);
+		note_prepared(s, c, said, doubts | (is_unproven ? CALLS_ANYTHING : 0u) | (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u), of);
 	return true;
 }
 
 /* Notes whether the text may send notifications. A statement with a name may send them in later links, and to listeners that come later. */
 static void note_notifier(struct server *s, struct client *c, enum text_of of, bool may_notify)
 {
-	if (of == TEXT_OF_UNNAMED)
+	if (of == TEXT_OF_UNNAMED && ledger_is_empty(&s->ledger))
 		c->session->notifies &= (uint8_t)~(1u << TEXT_OF_UNNAMED);
 	if (!may_notify)
 		return;
@@ -542,7 +545,7 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 	if (tells && !note_words(s, c, p, of))
 		return VERDICT_WAIT;
 	if (!tells && of != TEXT_OF_QUERY)
-		note_prepared(c, 0, 0, of);
+		note_prepared(s, c, 0, 0, of);
 	forget_progress(c);
 	return VERDICT_PASS;
 }
@@ -557,7 +560,7 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
 		return read_text(s, c, text, size, of, calls, tells);
 	if (of != TEXT_OF_QUERY)
-		note_prepared(c, 0, 0, of);
+		note_prepared(s, c, 0, 0, of);
 	return VERDICT_PASS;
 }
 
