@@ -42,8 +42,18 @@ static struct sample sample_of(const struct pool_row *row, const struct latency_
 	};
 }
 
+/* Times only grow, because readers ask for samples after a time. A second sample in one second takes the place of the first; if the wall clock was
+   set back, the history begins again. */
 static void history_add(struct history *h, const struct sample *sample)
 {
+	if (h->count > 0) {
+		uint32_t last = h->samples[(h->count - 1) % HISTORY_SECONDS].time;
+
+		if (last > sample->time)
+			h->count = 0;
+		else
+			h->count -= last == sample->time;
+	}
 	h->samples[h->count++ % HISTORY_SECONDS] = *sample;
 }
 
@@ -118,8 +128,9 @@ void histories_add(struct histories *h, struct pools *pools, usec_t now, usec_t 
 {
 	size_t count = count_of_pools(pools);
 
-	/* no drift: one sample for each second, unless the process was stopped */
-	h->due = now - h->due < USEC ? h->due + USEC : now + USEC;
+	/* At the beginning of the next second of the wall clock. A fixed distance between two samples would drift over the limit of a second, and
+	   two samples would have the same time: the page divides by the difference. */
+	h->due = now + USEC - wall % USEC;
 	if (!h->before)
 		h->before = mem_try(HISTORY_LATENCIES * sizeof(*h->before));
 	if (!h->all)

@@ -22,8 +22,10 @@
 #include "pool/rows.h"
 #include "show/show.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ITEMS_MOST 12			/* in one request */
 #define NAME_MOST 32
@@ -142,10 +144,25 @@ static void drop(void *state)
 
 static void write_you(const struct connection *c, struct bytes *out)
 {
+	const struct settings *settings = &c->web->world->conf->settings;
+	char host[65] = "", name[96];
+
 	bytes_append_text(out, "{\"user\":");
 	json_text(out, c->user, strlen(c->user));
 	bytes_append_format(out, ",\"admin\":%s,\"version\":", c->is_admin ? "true" : "false");
 	json_text(out, c->web->version, strlen(c->web->version));
+	/* the name of this pooler: several pages may be open */
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		*host = '\0';
+	bytes_append_text(out, ",\"name\":");
+	snprintf(name, sizeof(name), "%s:%" PRId64, host, settings->listen_port);
+	json_text(out, name, strlen(name));
+	bytes_append_format(out, ",\"peer\":%" PRId64 ",\"uptime\":%" PRId64, settings->peer_id,
+			    (int64_t)((c->web->world->now_wall - c->web->started_at) / USEC));
+	if (c->is_reader && settings->conffile) {
+		bytes_append_text(out, ",\"file\":");
+		json_text(out, settings->conffile, strlen(settings->conffile));
+	}
 	bytes_append_u8(out, '}');
 }
 

@@ -6,6 +6,7 @@ PGWEIR_SCREENSHOTS: a directory for pictures of the page, to be looked at.
 import contextlib
 import os
 import re
+import socket
 import threading
 
 import pytest
@@ -50,7 +51,7 @@ class Page:
             browser.get("http://%s:%s-secret@127.0.0.1:%d/login" % (user, user, port))
         else:
             browser.get("http://127.0.0.1:%d/" % port)
-        self.wait_state("active")
+        until(lambda: self.text("#state") not in ("", "connecting", "no answer"), "the first answer")
 
     def text(self, selector):
         return self.browser.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
@@ -114,6 +115,12 @@ def test_pools_sort_and_filter(scene, browser):
         (row,) = [row for row in page.rows() if row[0] == "gamma"]
         assert row[1:4] == ["app", "transaction", "1"] and row[11] == "pool_size"
         assert "gamma/app: 1 client waits, the first for " in page.text("#why")
+        # the state and its colour, and the name of the pooler
+        assert page.text("#state") == page.text("#problems") == "1 client waits for a server"
+        until(lambda: "bad" in browser.find_element(By.ID, "state").get_attribute("class"), "the client has waited for five seconds")
+        name = "%s:%d" % (socket.gethostname(), weir.port)
+        assert browser.title == name + " – pgweir" and page.text("h1") == "pgweir " + name
+        assert re.search(r"up \d+ s, .*/pgweir.ini$", page.text("#version"))
         until(lambda: re.search(r"1 of 1 server connections are in use .*; the longest in use: .*, by client C-0x\w+ on S-0x\w+\.", page.text("#why")), "the holder is named")
         page.click("#pools thead th:nth-child(1) button")
         assert page.names() == ["alpha", "beta", "gamma"]
@@ -134,7 +141,7 @@ def test_pools_sort_and_filter(scene, browser):
         picture(browser, "pools")
         assert not browser.find_element(By.ID, "all-actions").is_displayed()
         assert not browser.find_elements(By.CSS_SELECTOR, "#pools tbody td:not([hidden]) button")
-        assert re.match(r"127.0.0.1:\d+\t3\t\d\t\d", page.text("#hosts tbody tr"))
+        assert re.match(r"127.0.0.1:\d+\t\tup\t\t3\t\d\t\d", page.text("#hosts tbody tr"))
         page.has_no_faults()
 
 
@@ -165,6 +172,8 @@ def test_an_administrator_pauses_and_resumes(scene, browser):
     page.wait_state("1 paused")
     assert weir.show("DATABASES")[0]["paused"] == 1
     assert page.text("#message") == "PAUSE alpha: done"
+    # beside the buttons, and the row tells it
+    assert page.text("#pools tbody tr.paused .commands [role=status]") == "done"
     client.send(m.query("later"))
     until(lambda: "the database is paused. RESUME ends it." in page.text("#why"), "why the client waits")
     page.click("#pools tbody button[data-verb=resume]")
@@ -293,6 +302,22 @@ def test_size_and_mode_are_set(scene, browser):
     weir.admin("RELOAD")
     assert weir.pool("alpha")["pool_size"] == 20
     assert [client.query("still").value for client in clients] == ["still"] * 2
+    page.has_no_faults()
+
+
+def test_hosts_show_roles_and_their_changes(scene, browser):
+    """A host that does not answer is a problem in the badge, and a line below the hosts."""
+    primary, _ = scene.hosts("127.0.0.1", "127.0.0.2")
+    weir = with_page(scene, {"alpha": "host=127.0.0.1,127.0.0.2 port=%d" % primary.port, "beta": "host=127.0.0.2 port=%d" % primary.port})
+    client = weir.client(database="beta")
+    client.query("once")
+    page = Page(browser, weir)
+    until(lambda: page.text("#hosts tbody").count("127.0.0.2") == 1, "a host of two databases has one row")
+    # as SHOW HOSTS would tell it
+    browser.execute_script("hosts = hosts.map(h => ({ ...h, state: 'down' })); drawState()")
+    assert re.match(r"host 127\.0\.0\.\d:\d+: down", page.text("#state"))
+    browser.execute_script("drawEvents(hosts.map(h => ({ ...h, state: 'up', role: 'primary' })))")
+    assert re.search(r"127\.0\.0\.\d:\d+: down → primary, up", page.text("#events"))
     page.has_no_faults()
 
 

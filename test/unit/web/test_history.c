@@ -40,6 +40,25 @@ TEST(the_ring_keeps_an_hour)
 	whole_close();
 }
 
+TEST(times_only_grow)
+{
+	whole_open(WHOLE_INI("", ""));
+	/* the next sample is due when the next second of the wall clock begins */
+	histories_add(&h, whole.world->pools, 1000 * USEC, 5000 * USEC + 900000);
+	CHECK_INT(h.due, 1000 * USEC + 100000);
+	histories_add(&h, whole.world->pools, 1000 * USEC + 150000, 5001 * USEC + 50000);
+	histories_add(&h, whole.world->pools, 1001 * USEC, 5001 * USEC + 900000);
+	/* two samples in one second are one */
+	CHECK_INT(h.all->count, 2);
+	CHECK_INT(h.all->samples[1].time, 5001);
+	/* the wall clock was set back: nothing of its future is left */
+	histories_add(&h, whole.world->pools, 1002 * USEC, 4000 * USEC);
+	CHECK_INT(h.all->count, 1);
+	CHECK_INT(h.all->samples[0].time, 4000);
+	histories_free(&h, whole.world->pools);
+	whole_close();
+}
+
 static struct pool *pool_of(unsigned number)
 {
 	struct pools *pools = whole.world->pools;
