@@ -26,7 +26,7 @@ ROOMS = {
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
     "pool": ({"base", "conf"}, set()),
-    "patroni": ({"base", "net", "conf"}, {"event2", "jansson", "setjmp"}),
+    "patroni": ({"base", "net", "conf"}, {"event2", "openssl", "jansson", "setjmp"}),
     "verify": ({"base", "conf", "pg"}, {"event2", "ldap", "lber", "security"}),
 }
 # the rooms of connections, each of which may include the rooms before it

@@ -12,7 +12,7 @@ unsigned ports_read(const char *text, int *ports, unsigned most);
 /* Makes database->hosts. A missing port and a wrong weight get the value 0, for hosts_check(). False: no memory. */
 bool hosts_make(struct conf_database *database, struct arena *arena);
 /* Adds problems of the keys host, port and patroni: a number of ports that is neither 1 nor the number of hosts, a wrong weight, a wrong list of
-   URLs, in a list of hosts with roles a host that occurs twice, and keys about roles that have no effect. `has_roles`: clients of the database may ask for a role. */
-void hosts_check(const struct conf_database *database, bool has_roles, struct conf_problems *problems);
+   URLs, in a list of hosts with roles a host that occurs twice, and keys about roles that have no effect. */
+void hosts_check(const struct conf *conf, const struct conf_database *database, struct conf_problems *problems);
 
 #endif

@@ -30,6 +30,7 @@ typedef const char *setting_SQL;	/* "" is stored as "" (no query); "<empty>" is 
 typedef const char *setting_PATH;
 typedef const char *setting_NAMES;	/* comma-separated list, stored as text */
 typedef const char *setting_PORTS;	/* a port, or a comma-separated list of ports, stored as text */
+typedef struct secret *setting_SECRET;	/* a text that is never shown; NULL when empty */
 typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see enum server_method */
 

@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A URL of the setting patroni: http://host:port. */
+/* A URL of the setting patroni: http://host:port or https://host:port. */
 #define URL_MOST 16			/* URLs of one list */
 struct conf_url {
 	char host[256];			/* a name or an IP address, without brackets */
 	uint16_t port;
+	bool is_secure;			/* https */
 	char text[280];			/* "http://[::1]:8008" */
 };
 enum conf_url_verdict { CONF_URL_END, CONF_URL_OK, CONF_URL_BAD };

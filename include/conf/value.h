@@ -19,7 +19,6 @@ enum value_type {
 	VALUE_SECRET,		/* a text that is never shown */
 };
 typedef int setting_PORT;
-typedef struct secret *setting_SECRET;
 
 struct value_row {
 	struct setting_row row;		/* an empty default of a number means CONF_UNSET */

@@ -38,6 +38,11 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct tls_
 bool tls_context_fits(const struct tls_context *context, const struct tls_config *config);
 struct tls_context *tls_context_hold(struct tls_context *context);
 void tls_context_drop(struct tls_context **context);
+/*
+ * For a connection to an HTTP server by another library: returns a TLS object that verifies the certificate against the CAs of a connecting context, and
+ * against `name`, a host name or an IP address. The caller frees it with SSL_free(). NULL: no memory.
+ */
+SSL *tls_http_new(struct tls_context *context, const char *name);
 /* The total time of all handshakes on the accepting side, over all contexts; written by stream.c. */
 extern usec_t tls_accepting_spent;
 

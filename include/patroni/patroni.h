@@ -9,6 +9,7 @@
 
 struct event_base;
 struct dns;
+struct secret;
 
 /*
  * The members of a cluster by the word of Patroni, with the holder of the leader lock. The lock does not prove that a promotion has ended, so the
@@ -24,7 +25,7 @@ enum patroni_role { PATRONI_OTHER, PATRONI_LEADER, PATRONI_STANDBY_LEADER, PATRO
 struct patroni_member {
 	char name[PATRONI_NAME_SIZE];
 	char host[PATRONI_HOST_SIZE];	/* a name or an IP address; "": Patroni does not know the address of the server yet */
-	char url[PATRONI_HOST_SIZE];	/* of its REST interface, "http://host:port"; "": unknown, or with another scheme than http */
+	char url[PATRONI_HOST_SIZE];	/* of its REST interface, "http://host:port" or with https; "": unknown, or another scheme */
 	uint16_t port;			/* 5432 if Patroni gives a host only; 0 without a host */
 	enum patroni_role role;		/* PATRONI_REPLICA includes synchronous standbys */
 	bool is_running;		/* PostgreSQL runs, by the last report of the member */
@@ -61,11 +62,18 @@ struct patroni {
 	usec_t period;			/* the caller may change it; it applies after the next question; at least 0.1 seconds are kept */
 	struct patroni_client *client;
 };
+/* How to be admitted. The strings are copied. */
+struct patroni_access {
+	const char *ca_file;		/* authorities whose certificates are accepted with https; NULL: those of the system. The name is always checked */
+	const char *user;		/* of HTTP basic authentication, which is sent over https and to addresses of loopback only; NULL: none */
+	const struct secret *password;	/* NULL: empty */
+};
 struct patroni_config {
 	struct event_base *base;
 	struct dns *dns;
 	const char *urls;		/* as conf_url_next() reads them; copied */
 	usec_t period;
+	struct patroni_access access;
 	usec_t timeout;			/* of the whole answer of a URL, with the name's resolution; 0: 2 seconds */
 	/* Called from the event loop when the view has changed in more than asked_at and lag, and when `why` has changed. It must not call
 	   patroni_free(). */
@@ -77,6 +85,8 @@ struct patroni *patroni_new(const struct patroni_config *config, char *why, size
 /* A host is in doubt: asks in the next turn of the event loop, but at least 0.1 seconds after the last question began. If a question is in progress,
    another one follows, because its answer may be older than the doubt. */
 void patroni_ask_now(struct patroni *source);
+/* Changes the access from the next question on. The file of authorities is read again before the next question with https. */
+void patroni_set_access(struct patroni *source, const struct patroni_access *access);
 /* Ends the question in progress and frees everything. Sets *source to NULL; *source may be NULL. */
 void patroni_free(struct patroni **source);
 

@@ -60,7 +60,7 @@ bool conf_is_tls_file(const char *setting)
 /* Checks that the file which a setting names is readable, if it must exist. */
 static void check_file(const struct checker *c, const struct value_row *row)
 {
-	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, resolv_conf";
+	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, patroni_ca_file, resolv_conf";
 	const struct settings *s = &c->conf->settings;
 	const struct setting_place *place = c->places ? &c->places[row - setting_table.rows] : NULL;
 	const char *name = row->row.name, *path, *why = NULL, *file = place ? place->file : NULL;
@@ -552,10 +552,7 @@ static void check_database(const struct checker *c, const struct conf_database *
 	if (d->host_count == 1 && is_socket_dir(d->host) && !fits_socket(d->host, d->hosts[0].port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
-	hosts_check(d, conf_asks_for_roles(c->conf, d), c->problems);
-	if (s->patroni && !d->patroni && d->host_count > 1 && !conf_asks_for_roles(c->conf, d))
-		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": the setting \"patroni\" has no effect on its list of hosts: add "
-				 "\"target_session_attrs\", or remove \"host\"", d->name);
+	hosts_check(c->conf, d, c->problems);
 	check_database_tls(c, d);
 	check_server_login(c, d);
 	schemas = d->auth_search_path ? d->auth_search_path : s->auth_search_path;
@@ -608,7 +605,7 @@ static void check_auth_user(const struct checker *c)
 static bool setting_guards_file(const char *setting, bool *is_secret)
 {
 	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
-	static const char others[] = "resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
+	static const char others[] = "patroni_ca_file, resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
 				     "server_tls_cert_file, server_tls_crl_file";
 
 	*is_secret = text_list_has(secrets, setting, false);
@@ -664,6 +661,8 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
 	if (s->patroni && conf_url_list_fault(s->patroni, why, sizeof(why)))
 		SAY(c, false, "patroni", "\"patroni\": %s", why);
+	if (s->patroni_user && strchr(s->patroni_user, ':'))
+		SAY(c, false, "patroni_user", "\"patroni_user\" has a colon, which HTTP cannot tell from the password");
 	check_host_user(c);
 	if (conf->peer_count > 0 && s->peer_id == 0)
 		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");

@@ -144,9 +144,10 @@ static void check_roles(const struct conf_database *d, bool has_roles, struct co
 		     "the weights of hosts have no effect without \"target_session_attrs\" or \"reads\"");
 }
 
-void hosts_check(const struct conf_database *d, bool has_roles, struct conf_problems *problems)
+void hosts_check(const struct conf *conf, const struct conf_database *d, struct conf_problems *problems)
 {
 	unsigned ports = ports_read(d->port, NULL, 0);
+	bool has_roles = conf_asks_for_roles(conf, d);
 	char why[512];
 
 	if (d->patroni && conf_url_list_fault(d->patroni, why, sizeof(why)))
@@ -154,6 +155,8 @@ void hosts_check(const struct conf_database *d, bool has_roles, struct conf_prob
 	if (d->patroni && !has_roles)
 		conf_problem_add(problems, true, d->file, d->line,
 				 "database \"%s\": \"patroni\" has no effect with \"target_session_attrs\" = any: remove one of them", d->name);
+	if (conf->settings.patroni && !d->patroni && d->host_count > 1 && !has_roles)
+		warn(d, problems, "the setting \"patroni\" has no effect on its list of hosts: add \"target_session_attrs\", or remove \"host\"");
 	if (ports != 1 && ports != d->host_count)
 		conf_problem_add(problems, false, d->file, d->line,
 				 "database \"%s\": \"port\" has %u ports for %u hosts: write one port for all of them, or one for each", d->name, ports,

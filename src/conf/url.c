@@ -13,6 +13,7 @@
 
 #define SEPARATORS ", \t\r\n"
 #define SCHEME "http://"
+#define SECURE_SCHEME "https://"
 
 /* Writes the reason. Returns CONF_URL_BAD. */
 #define BAD(...) (snprintf(why, why_size, __VA_ARGS__), CONF_URL_BAD)
@@ -36,23 +37,24 @@ static const char *copy_host(struct conf_url *url, const char *at)
 
 static enum conf_url_verdict read_url(const char *text, struct conf_url *url, char *why, size_t why_size)
 {
+	const char *scheme = SCHEME, *at;
 	char shown[100];
-	const char *at;
 	int64_t port;
 
 	/* The text may have a password, so it is not shown. */
 	if (strchr(text, '@'))
-		return BAD("a URL has a user or a password: remove it, because GET /cluster needs none");
+		return BAD("a URL has a user or a password: remove it, and set patroni_user and patroni_password");
 	printable_text(text, shown, sizeof(shown));
-	if (strncasecmp(text, "https://", 8) == 0)
-		return BAD("\"%s\": https is not supported; write http://host:port", shown);
-	if (strncasecmp(text, SCHEME, strlen(SCHEME)) != 0)
-		return BAD("\"%s\" does not begin with http://; write http://host:port", shown);
-	at = copy_host(url, text + strlen(SCHEME));
+	url->is_secure = strncasecmp(text, SECURE_SCHEME, strlen(SECURE_SCHEME)) == 0;
+	if (url->is_secure)
+		scheme = SECURE_SCHEME;
+	if (strncasecmp(text, scheme, strlen(scheme)) != 0)
+		return BAD("\"%s\" does not begin with http:// or https://; write http://host:port", shown);
+	at = copy_host(url, text + strlen(scheme));
 	if (!at)
-		return BAD("\"%s\" has no host name or address after http://; an IPv6 address is written in brackets", shown);
+		return BAD("\"%s\" has no host name or address after %s; an IPv6 address is written in brackets", shown, scheme);
 	if (*at != ':')
-		return BAD("\"%s\" has no port after the host; Patroni's is usually 8008, as in http://%s:8008", shown, url->host);
+		return BAD("\"%s\" has no port after the host; Patroni's is usually 8008, as in %s%s:8008", shown, scheme, url->host);
 	/* A slash at the end is the same URL. */
 	snprintf(url->text, sizeof(url->text), "%.*s", (int)(strcspn(at + 1, "/")), at + 1);
 	if (at[1] < '0' || at[1] > '9' || !text_to_int64(url->text, &port) || port < 1 || port > UINT16_MAX)
@@ -61,7 +63,7 @@ static enum conf_url_verdict read_url(const char *text, struct conf_url *url, ch
 	if (*at && strcmp(at, "/") != 0)
 		return BAD("\"%s\" has a path; write http://host:port alone", shown);
 	url->port = (uint16_t)port;
-	snprintf(url->text, sizeof(url->text), strchr(url->host, ':') ? SCHEME "[%s]:%d" : SCHEME "%s:%d", url->host, url->port);
+	snprintf(url->text, sizeof(url->text), strchr(url->host, ':') ? "%s[%s]:%d" : "%s%s:%d", scheme, url->host, url->port);
 	return CONF_URL_OK;
 }
 

@@ -14,6 +14,7 @@
  */
 #include "net/tls_context.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/core_names.h>
 #include <openssl/err.h>
@@ -541,6 +542,32 @@ static bool set_up(SSL_CTX *ssl, const struct tls_config *config)
 		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
 	SSL_CTX_set_session_ticket_cb(ssl, NULL, judge_ticket, NULL);
 	return SSL_CTX_set_session_id_context(ssl, own, *own + 1u) == 1;
+}
+
+SSL *tls_http_new(struct tls_context *context, const char *name)
+{
+	SSL *ssl = SSL_new(context->ssl);
+	struct in6_addr any;
+	bool is_ready, is_ip = inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
+
+	if (!ssl)
+		return NULL;
+	SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	/* the length of a body tells whether it is complete */
+	SSL_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	/* the other library asks the socket whether there is more to read */
+	SSL_set_read_ahead(ssl, 0);
+	is_ready = SSL_set_alpn_protos(ssl, http_alpn, sizeof http_alpn - 1) == 0;
+	if (is_ip)
+		is_ready &= X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+	else
+		is_ready &= SSL_set1_host(ssl, name) == 1 &&
+			    SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)name) == 1;
+	if (is_ready)
+		return ssl;
+	SSL_free(ssl);
+	return NULL;
 }
 
 bool tls_context_fits(const struct tls_context *context, const struct tls_config *config)

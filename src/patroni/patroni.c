@@ -16,6 +16,9 @@
  *				answer.
  *	messages		on standard error by default: they go to the log
  *
+ * With https, the bufferevent that evhttp reads from is libevent's for OpenSSL, with an object of net/tls.h that verifies certificate and name. A user and
+ * a password (HTTP basic authentication) go only where no machine in between can read them: over https, and to addresses of loopback.
+ *
  * Each question has its own connection: Patroni answers in HTTP/1.0 and closes it anyway, and a new one proves that the host accepts connections.
  *
  * Invariant: the connection, the request and the look-up exist only in the states RESOLVES, ASKS and ANSWERED; the timer is always pending or active.
@@ -28,14 +31,17 @@
 #include "base/text.h"
 #include "conf/url.h"
 #include "net/dns.h"
+#include "net/tls.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,6 +63,10 @@ struct patroni_client {
 	bool is_complete;		/* ANSWERED: the request has the whole body of an answer with status 200 */
 	usec_t round_at, asked_at, due;	/* due: of the timer */
 	char failure[256];		/* of this URL */
+	char *ca_file;			/* NULL: the system's */
+	struct secret *authorization;	/* the value of the header; NULL: none */
+	struct tls_context *tls;	/* NULL: not made yet */
+	SSL *ssl;			/* of the question, a reference; NULL: not https, or no connection */
 	struct event *timer;
 	struct dns_request *lookup;
 	struct evhttp_connection *connection;
@@ -83,8 +93,10 @@ static void end_question(struct patroni_client *c)
 		evhttp_connection_free(c->connection);
 	if (c->request)
 		evhttp_request_free(c->request);
+	SSL_free(c->ssl);
 	c->connection = NULL;
 	c->request = NULL;
+	c->ssl = NULL;
 	event_del(c->timer);
 }
 
@@ -107,6 +119,15 @@ static int on_headers(struct evhttp_request *request, void *context)
 	return -1;
 }
 
+/* The certificate of the server was refused. */
+static void note_certificate(struct patroni_client *c)
+{
+	long result = c->ssl ? SSL_get_verify_result(c->ssl) : X509_V_OK;
+
+	if (result != X509_V_OK)
+		snprintf(c->failure, sizeof(c->failure), "has a certificate that is refused: %s", X509_verify_cert_error_string(result));
+}
+
 static void on_error(enum evhttp_request_error error, void *context)
 {
 	static const char *const texts[] = {
@@ -118,6 +139,7 @@ static void on_error(enum evhttp_request_error error, void *context)
 	};
 	struct patroni_client *c = context;
 
+	note_certificate(c);
 	if (!*c->failure && (size_t)error < sizeof(texts) / sizeof(texts[0]) && texts[error])
 		text_copy(c->failure, sizeof(c->failure), texts[error]);
 }
@@ -127,6 +149,7 @@ static void on_answer(struct evhttp_request *request, void *context)
 {
 	struct patroni_client *c = context;
 
+	note_certificate(c);
 	c->is_complete = request && evhttp_request_get_response_code(request) == HTTP_OK && !*c->failure;
 	if (!c->is_complete && !*c->failure)
 		text_copy(c->failure, sizeof(c->failure), "cannot be reached");
@@ -145,7 +168,45 @@ static bool has_memory(void)
 	return has;
 }
 
-/* Begins the request at an address. False: no memory. */
+/* Makes the stream of a connection with https. NULL: c->failure says why, or there is no memory. */
+static struct bufferevent *make_secure(struct patroni_client *c)
+{
+	struct tls_config config = { .ca_file = c->ca_file, .verify_peer = true };
+	struct bufferevent *stream;
+	char why[160];
+
+	if (!c->tls)
+		c->tls = tls_context_new(&config, NULL, why, sizeof(why));
+	if (!c->tls) {
+		snprintf(c->failure, sizeof(c->failure), "is not asked: %s", why);
+		return NULL;
+	}
+	c->ssl = tls_http_new(c->tls, c->urls[c->current].host);
+	if (!c->ssl || !SSL_up_ref(c->ssl))
+		return NULL;
+	/* it frees its reference also if it fails */
+	stream = bufferevent_openssl_socket_new(c->config.base, -1, c->ssl, BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
+	if (stream)
+		bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
+	else
+		SSL_free(c->ssl);
+	return stream;
+}
+
+/* No machine between pgweir and the address can read what is sent. */
+static bool is_private(const struct conf_url *url, const struct address *address)
+{
+	switch (address->u.any.sa_family) {
+	case AF_INET:
+		return url->is_secure || ntohl(address->u.v4.sin_addr.s_addr) >> 24 == 127;
+	case AF_INET6:
+		return url->is_secure || IN6_IS_ADDR_LOOPBACK(&address->u.v6.sin6_addr);
+	default:
+		return false;
+	}
+}
+
+/* Begins the request at an address. False: no memory, unless c->failure says why. */
 static bool send_request(struct patroni_client *c, const struct address *address)
 {
 	const struct conf_url *url = &c->urls[c->current];
@@ -155,7 +216,12 @@ static bool send_request(struct patroni_client *c, const struct address *address
 
 	if (!has_memory() || getnameinfo(&address->u.any, address->size, ip, sizeof(ip), NULL, 0, NI_NUMERICHOST) != 0)
 		return false;
-	c->connection = evhttp_connection_base_new(c->config.base, NULL, ip, url->port);
+	stream = url->is_secure ? make_secure(c) : NULL;
+	if (url->is_secure && !stream)
+		return false;
+	c->connection = evhttp_connection_base_bufferevent_new(c->config.base, NULL, stream, ip, url->port);
+	if (!c->connection && stream)
+		bufferevent_free(stream);
 	c->request = evhttp_request_new(on_answer, c);
 	if (!c->connection || !c->request)
 		return false;
@@ -167,7 +233,8 @@ static bool send_request(struct patroni_client *c, const struct address *address
 	stream = evhttp_connection_get_bufferevent(c->connection);
 	bufferevent_setwatermark(stream, EV_READ, 0, PATRONI_BODY_MOST + HEADERS_MOST);
 	headers = evhttp_request_get_output_headers(c->request);
-	if (evhttp_add_header(headers, "Host", url->text + strlen("http://")) != 0 || evhttp_add_header(headers, "Connection", "close") != 0 ||
+	if (evhttp_add_header(headers, "Host", strstr(url->text, "//") + 2) != 0 || evhttp_add_header(headers, "Connection", "close") != 0 ||
+	    (c->authorization && is_private(url, address) && evhttp_add_header(headers, "Authorization", c->authorization->bytes) != 0) ||
 	    evhttp_make_request(c->connection, c->request, EVHTTP_REQ_GET, "/cluster") != 0)
 		return false;
 	if (bufferevent_getfd(stream) >= 0)
@@ -189,7 +256,8 @@ static void on_resolved(void *context, const struct dns_answer *answer)
 	c->state = ASKS;
 	if (send_request(c, dns_answer_at(answer, 0)))
 		return;
-	text_copy(c->failure, sizeof(c->failure), "is not asked: no memory");
+	if (!*c->failure)
+		text_copy(c->failure, sizeof(c->failure), "is not asked: no memory");
 	note_end(c);
 }
 
@@ -345,6 +413,38 @@ static bool read_urls(struct patroni_client *c, const char *list, char *why, siz
 	return false;
 }
 
+/* Makes the header's value of "user:password" in base64 (RFC 7617). NULL: no user, or no memory: then the server refuses the question. */
+static struct secret *make_authorization(const struct patroni_access *access)
+{
+	static const char scheme[] = "Basic ";
+	size_t user = access->user ? strlen(access->user) : 0, length = access->password ? access->password->length : 0;
+	struct secret *pair = user ? secret_new(NULL, user + 1 + length) : NULL;
+	struct secret *value = pair ? secret_new(NULL, strlen(scheme) + (pair->length + 2) / 3 * 4) : NULL;
+
+	if (value) {
+		memcpy(pair->bytes, access->user, user);
+		pair->bytes[user] = ':';
+		if (length > 0)
+			memcpy(pair->bytes + user + 1, access->password->bytes, length);
+		memcpy(value->bytes, scheme, strlen(scheme));
+		EVP_EncodeBlock((unsigned char *)value->bytes + strlen(scheme), (const unsigned char *)pair->bytes, (int)pair->length);
+	}
+	secret_free(&pair);
+	return value;
+}
+
+void patroni_set_access(struct patroni *source, const struct patroni_access *access)
+{
+	struct patroni_client *c = source->client;
+
+	mem_free(c->ca_file);
+	c->ca_file = access->ca_file ? mem_copy_string(access->ca_file) : NULL;
+	secret_free(&c->authorization);
+	c->authorization = make_authorization(access);
+	if (c->tls)
+		tls_context_drop(&c->tls);
+}
+
 struct patroni *patroni_new(const struct patroni_config *config, char *why, size_t why_size)
 {
 	struct patroni *p = mem_try(sizeof(*p));
@@ -365,6 +465,7 @@ struct patroni *patroni_new(const struct patroni_config *config, char *why, size
 	if (config->timeout <= 0)
 		c->config.timeout = TIMEOUT_DEFAULT;
 	p->client = c;
+	patroni_set_access(p, &config->access);
 	p->period = config->period;
 	p->view.leader = -1;
 	set_timer(c, 0, 0);
@@ -390,6 +491,7 @@ void patroni_free(struct patroni **source)
 	if (!p)
 		return;
 	end_question(p->client);
+	patroni_set_access(p, &(struct patroni_access){ .user = NULL });
 	event_free(p->client->timer);
 	mem_free(p->client);
 	mem_free(p);

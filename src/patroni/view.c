@@ -126,15 +126,14 @@ static bool read_state(const json_t *member, unsigned index, struct patroni_memb
 	return true;
 }
 
-/* Notes the URL of the REST interface without its path. Another URL than http is not noted. */
+/* Notes the URL of the REST interface without its path. Another URL than http or https is not noted. */
 static void read_url(const json_t *member, struct patroni_member *m)
 {
-	static const char scheme[] = "http://";
 	const json_t *value = json_object_get(member, "api_url");
 	const char *text = json_is_string(value) ? json_string_value(value) : "";
-	size_t size = strlen(scheme);
+	size_t size = strncmp(text, "http://", 7) == 0 ? 7 : strncmp(text, "https://", 8) == 0 ? 8 : 0;
 
-	if (strncmp(text, scheme, size) != 0)
+	if (size == 0)
 		return;
 	size += strcspn(text + size, "/");
 	if (size < sizeof(m->url))

@@ -28,6 +28,7 @@ struct role_source {
 	struct patroni *cluster;		/* asks the URLs of the configuration */
 	struct patroni *leader;			/* asks the Patroni of the leader; NULL: there is no leader, or no URL */
 	char leader_url[PATRONI_HOST_SIZE];	/* "" without `leader` */
+	struct conf *conf;			/* the configuration that the access was taken from, a reference */
 	bool is_named;				/* a database names the URLs */
 	bool is_logged;				/* a failure of the source was logged */
 	char urls[];
@@ -35,11 +36,17 @@ struct role_source {
 
 static void on_changed(void *context, const struct patroni *patroni);
 
+static struct patroni_access access_of(const struct settings *s)
+{
+	return (struct patroni_access){ .ca_file = s->patroni_ca_file, .user = s->patroni_user, .password = s->patroni_password };
+}
+
 static struct patroni *ask(struct role_source *source, const char *urls)
 {
 	struct world *w = source->world;
 	struct patroni_config config = {
 		.base = w->base, .dns = w->dns, .urls = urls, .period = w->conf->settings.host_check_period, .changed = on_changed, .context = source,
+		.access = access_of(&w->conf->settings),
 	};
 	char why[PATRONI_WHY_SIZE];
 	struct patroni *patroni = patroni_new(&config, why, sizeof(why));
@@ -69,6 +76,7 @@ static struct role_source *source_of(struct role_source **sources, struct world 
 		mem_free(source);
 		return NULL;
 	}
+	source->conf = conf_hold(w->conf);
 	source->next = *sources;
 	*sources = source;
 	return source;
@@ -78,14 +86,25 @@ static void source_free(struct role_source *source)
 {
 	patroni_free(&source->cluster);
 	patroni_free(&source->leader);
+	conf_drop(&source->conf);
 	mem_free(source);
+}
+
+/* The URL that the leader's own Patroni is asked at; "": none. One with https is asked only if the configuration has such URLs: otherwise nothing says
+   which certificates to accept. */
+static const char *url_of_leader(const struct role_source *source)
+{
+	const struct patroni_view *view = &source->cluster->view;
+	const char *url = view->leader >= 0 ? view->members[view->leader].url : "";
+
+	return strncmp(url, "https:", 6) == 0 && !strcasestr(source->urls, "https:") ? "" : url;
 }
 
 /* Follows the leader with a question to its own Patroni. */
 static void follow_leader(struct role_source *source)
 {
 	const struct patroni_view *view = &source->cluster->view;
-	const char *url = view->is_known && view->leader >= 0 ? view->members[view->leader].url : "";
+	const char *url = view->is_known ? url_of_leader(source) : "";
 
 	/* without an answer the leader stays */
 	if (!view->is_known || strcmp(url, source->leader_url) == 0)
@@ -106,7 +125,7 @@ static bool confirm_leader(const struct role_source *source, char *why, size_t w
 	const char *other;
 	usec_t silent = roles_fresh_for(source->world->pools);
 
-	if (view->is_paused || !*leader->url)
+	if (view->is_paused || !*url_of_leader(source))
 		return true;
 	if (silent < LEADER_SILENT)
 		silent = LEADER_SILENT;
@@ -186,6 +205,21 @@ static void log_change(struct role_source *source)
 	source->is_logged = fails;
 }
 
+/* After a RELOAD: user, password or authorities may be others, the last answers count all the same. */
+static void renew_access(struct role_source *source)
+{
+	struct conf *conf = source->world->conf;
+	struct patroni_access access = access_of(&conf->settings);
+
+	if (source->conf == conf)
+		return;
+	conf_drop(&source->conf);
+	source->conf = conf_hold(conf);
+	patroni_set_access(source->cluster, &access);
+	if (source->leader)
+		patroni_set_access(source->leader, &access);
+}
+
 void sources_tick(struct role_source **sources, struct world *w, bool is_doubtful)
 {
 	for (struct role_source *source = *sources; source; source = source->next)
@@ -206,6 +240,7 @@ void sources_tick(struct role_source **sources, struct world *w, bool is_doubtfu
 			continue;
 		}
 		place = &source->next;
+		renew_access(source);
 		source->cluster->period = w->conf->settings.host_check_period;
 		follow_leader(source);
 		if (source->leader)

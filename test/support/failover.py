@@ -6,6 +6,7 @@ Played servers with roles: each answers pgweir's question for its role by itself
     client, server = asked(first.fake, weir)
     first.becomes("standby")
 """
+import base64
 import contextlib
 import http.server
 import json
@@ -134,16 +135,22 @@ class Cluster:
     Patroni's interface: /cluster names the hosts, and `leader`, which has the lock.
 
     more: {host: further values of its member}
+    context: of TLS, with which the URL has https. credentials: "user:password", which each question must have
     """
 
-    def __init__(self, scene, hosts):
+    def __init__(self, scene, hosts, context=None, credentials=None):
         self.hosts, self.leader, self.more = hosts, hosts[0], {}
         self.strangers = []             # ports of further members
         self.answered = 0
+        self.authorizations = set()
         cluster = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):           # pylint: disable=invalid-name
+                cluster.authorizations.add(self.headers.get("Authorization"))
+                if credentials and self.headers.get("Authorization") != "Basic " + base64.b64encode(credentials.encode()).decode():
+                    self.send_error(401)
+                    return
                 body = json.dumps({"members": cluster.members()}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -155,13 +162,17 @@ class Cluster:
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.handle_error = lambda *_: None     # a refused certificate
+        self._scheme = "https" if context else "http"
+        if context:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
         scene.servers.append(self)
 
     @property
     def url(self):
-        return "http://127.0.0.1:%d" % self._server.server_port
+        return "%s://127.0.0.1:%d" % (self._scheme, self._server.server_port)
 
     def members(self):
         return [{"name": "n%d" % number, "role": "leader" if host is self.leader else "replica", "state": "running", "host": "127.0.0.1", "port": host.port,

@@ -452,6 +452,46 @@ def test_hosts_that_patroni_names_no_more_are_forgotten(scene):
     stage.ask(stage.first)
 
 
+def of_secure_patroni(scene, authority, hosts, name="server", credentials=None, **settings):
+    cluster = Cluster(scene, hosts, authority.server_context(name), credentials)
+    member = {"api_url": cluster.url + "/patroni"}
+    cluster.more = {played: member for played in hosts}
+    return cluster, scene.weir({"p0": "dbname=p0"}, pool_mode="transaction", host_check_user=WATCHER, host_check_period=OFTEN, server_login_retry=0,
+                               patroni=cluster.url, patroni_ca_file=authority.cert("ca"), **settings)
+
+
+def test_patroni_with_https_user_and_password(scene, authority):
+    """The leader's own Patroni, too. The password is in no log and no answer of the console, and changes with a RELOAD."""
+    hosts = pair(scene)
+    cluster, weir = of_secure_patroni(scene, authority, hosts, credentials="watch:hunter2", patroni_user="watch", patroni_password="hunter3")
+    weir.wait_log("Patroni at https://.* answers with HTTP status 401")
+    weir.settings["patroni_password"] = "hunter2"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    client = weir.client()
+    client.send(m.query("write"))
+    server = hosts[0].accept()
+    server.expect_query("write")
+    server.answer("x")
+    assert client.result().value == "x"
+    more = cluster.answered + 4
+    until(lambda: cluster.answered >= more, "it is asked again and again")
+    rows = {row["key"]: row for row in weir.show("CONFIG")}
+    assert "hunter" not in str(rows) + weir.log()
+    assert rows["patroni_user"]["value"] == "watch"
+
+
+def test_certificate_of_patroni_is_verified(scene, authority):
+    """The authority, and the name or address. Nothing is sent before."""
+    hosts = pair(scene)
+    authority.issue("patroni elsewhere", "elsewhere", names="DNS:elsewhere")
+    authority.issue("patroni of other", "localhost", names="DNS:localhost,IP:127.0.0.1", by="other")
+    for name, why in (("patroni elsewhere", "IP address mismatch"), ("patroni of other", "unable to get local issuer certificate")):
+        cluster, weir = of_secure_patroni(scene, authority, hosts, name, patroni_user="watch", patroni_password="hunter2")
+        weir.wait_log("WARNING Patroni at https://.* has a certificate that is refused: " + why)
+        assert not cluster.authorizations
+
+
 def test_lag_and_tags_of_patroni(scene):
     """Host traps 11 and 66. Patroni's lag is of received WAL: only the own position of a standby counts. The tag noloadbalance counts, too."""
     stage = Stage(scene)

@@ -598,8 +598,14 @@ TEST(urls_of_patroni)
 #define SHOP TRUST "[databases]\nshop = host=a target_session_attrs=primary "
 	CHECK(accepts("patroni = http://a:8008, http://[::1]:8008\n" SHOP "patroni=http://b:8008,http://c:8008\n"));
 	CHECK_INT(problems.count, 0);
-	CHECK(!accepts(TRUST "patroni = https://a:8008\n"));
-	CHECK_ERROR(3, "\"patroni\": \"https://a:8008\": https is not supported; write http://host:port");
+	CHECK(accepts(TRUST "patroni = https://a:8008,HTTPS://[::1]:8008\npatroni_user = watch\npatroni_password = hunter2\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(!accepts(TRUST "patroni_user = a:b\n"));
+	CHECK_ERROR(3, "\"patroni_user\" has a colon");
+	CHECK(!accepts(TRUST "patroni = ftp://a:8008\n"));
+	CHECK_ERROR(3, "\"ftp://a:8008\" does not begin with http:// or https://");
+	CHECK(!accepts(TRUST "patroni = https://a\n"));
+	CHECK_ERROR(3, "no port after the host; Patroni's is usually 8008, as in https://a:8008");
 	CHECK(!accepts(TRUST "patroni = http://a:8008,http://a:8008\n"));
 	CHECK_ERROR(3, "\"http://a:8008\" is in the list twice");
 	CHECK(!accepts(SHOP "patroni=a:8008\n"));

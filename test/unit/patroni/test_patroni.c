@@ -527,7 +527,7 @@ TEST(without_memory)
 
 TEST(wrong_urls)
 {
-	static const char *const lists[] = { "", "http://a:1,b", "https://a:1" };
+	static const char *const lists[] = { "", "http://a:1,b", "ftp://a:1" };
 	char why[200], many[1000] = "";
 	struct patroni_config config = { .changed = changed };
 
