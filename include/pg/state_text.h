@@ -82,14 +82,19 @@ static inline bool state_text_begins(const uint8_t *text, size_t size)
 	return lex_is(&t, "begin") || lex_is(&t, "start");
 }
 
-/* False: state_text_read() finds no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing. True for each truncated text, and for
-   some others. */
-bool state_text_may_tell(const uint8_t *text, size_t size);
+/* Returns all bits for a truncated text. */
+enum {
+	TEXT_TELLS_WORDS = 1,		/* not set: state_text_read() finds no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing */
+	TEXT_TELLS_CALLS = 2,		/* not set: a call is a name and a parenthesis, with blanks between them at most */
+	TEXT_HAS_PARENTHESIS = 4
+};
+unsigned state_text_tells(const uint8_t *text, size_t size);
 
 /* Returns whether the effects of the function with this name, of `size` bytes in lower case, are known. */
 typedef bool name_is_known(const void *context, const char *name, size_t size);
-/* The search for calls. Zero at first, then only walk.is_source may be set. */
+/* The search for calls. Zero at first, then only is_plain and walk.is_source may be set. */
 struct text_calls {
+	bool is_plain;			/* state_text_tells() does not return TEXT_TELLS_CALLS for the text, which is not truncated */
 	struct text_search search;
 	struct sql_walk walk;
 };

@@ -212,10 +212,72 @@ static void judge_use(void *context, const struct sql_use *use)
 	j->calls->walk.is_over = true;
 }
 
+/* ---- plain texts ---- */
+
+/*
+ * Most texts with a parenthesis are proven without a walk. A plain text has no comment and no value before a dot, so each call is a name and a parenthesis
+ * with blanks between them at most, and a search for parentheses finds them all. Parentheses in strings count, too: where strings end does not matter.
+ */
+
+/* The name before the parenthesis follows the keyword INTO. */
+static bool is_after_into(const char *at, const char *begin)
+{
+	const char *end = at;
+
+	while (end > begin && lex_is_blank(end[-1]))
+		end--;
+	return end < at && end - begin >= 6 && strncasecmp(end - 4, "into", 4) == 0 && lex_is_blank(end[-5]);
+}
+
+/* `at` is at a parenthesis. False: the walk must decide. */
+static bool is_plain_call(const struct judge *j, const char *at, const char *begin)
+{
+	const char *end = at, *start;
+	char name[CALLED_MOST];
+	size_t size;
+
+	while (end > begin && lex_is_blank(end[-1]))
+		end--;
+	if (end > begin && end[-1] == '"') {
+		start = memrchr(begin, '"', (size_t)(end - 1 - begin));
+		return start && is_after_into(start, begin);
+	}
+	for (start = end; start > begin && lex_is_in_name(start[-1]);)
+		start--;
+	if (start == end)
+		return true;
+	size = read_called(&(struct lex_token){ LEX_WORD, start, (size_t)(end - start), start, (size_t)(end - start) }, name);
+	if (size == 0 || (start > begin && (start[-1] == '.' || (start - begin > 1 && lex_bytes[(uint8_t)start[-2]] & BYTE_NOT_ASCII))))
+		return false;
+	/* a blank may stand between the dot and the name */
+	for (at = start; at > begin && lex_is_blank(at[-1]);)
+		at--;
+	if (at > begin && at[-1] == '.')
+		return false;
+	return is_builtin(name, size, true) || (j->known && j->known(j->context, name, size)) || is_after_into(start, begin);
+}
+
+static bool is_plainly_proven(const struct judge *j, const uint8_t *text, size_t size)
+{
+	const char *begin = (const char *)text, *at = begin, *end = begin + size;
+
+	for (; (at = memchr(at, '(', (size_t)(end - at))) != NULL; at++) {
+		j->calls->search.words -= 2;
+		if (!is_plain_call(j, at, begin))
+			return false;
+	}
+	return true;
+}
+
 bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_t size, name_is_known *known, const void *context)
 {
 	struct judge j = { calls, known, context, true };
 
+	if (calls->is_plain && is_plainly_proven(&j, text, size)) {
+		calls->search.is_over = true;
+		return true;
+	}
+	calls->is_plain = false;
 	sql_uses_walk(&calls->walk, text, size, &calls->search.words, judge_use, &j);
 	calls->search.is_over = calls->walk.is_over;
 	return j.is_proven && !calls->walk.is_uncertain;

@@ -534,16 +534,44 @@ static NEVER_INLINE bool block_tells(const uint8_t *at, uint8_t selects)
 	return found;
 }
 
-bool state_text_may_tell(const uint8_t *text, size_t size)
+/* A dot follows a value (a parenthesis, a bracket, a parameter), or a name that begins with "ts" follows the dot (ts_stat); or blanks or a comment stand beside
+   the dot. */
+static bool has_telling_dot(const char *text, const char *end)
 {
-	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL, *at = text;
-	uint8_t selects;
+	for (const char *dot = text; (dot = memchr(dot, '.', (size_t)(end - dot))) != NULL; dot++) {
+		const char *before = dot, *after = dot + 1;
 
-	if (!end)
-		return true;
+		if (dot == text || !(lex_is_in_name(dot[-1]) || dot[-1] == '"'))
+			return true;
+		after += *after == '"';
+		if (!(lex_is_in_name(*after) || *after == '*') || ((*after | 0x20) == 't' && (after[1] | 0x20) == 's'))
+			return true;
+		while (before > text && lex_is_digit(before[-1]))
+			before--;
+		if (before < dot && before > text && before[-1] == '$')
+			return true;
+	}
+	return false;
+}
+
+static bool has_comment(const char *text, const char *end)
+{
+	for (const char *at = text; (at = memchr(at, '-', (size_t)(end - at))) != NULL; at++)
+		if (at[1] == '-')
+			return true;
+	for (const char *at = text; (at = memchr(at, '/', (size_t)(end - at))) != NULL; at++)
+		if (at[1] == '*')
+			return true;
+	return false;
+}
+
+static bool words_tell(const uint8_t *text, const uint8_t *end)
+{
+	const uint8_t *at = text;
 	/* not if the text is one INSERT, in which INTO does not belong to a SELECT */
-	selects = !(end - text > 6 && (text[0] | 0x20) == 'i' && (text[1] | 0x20) == 'n' && (text[2] | 0x20) == 's' &&
-		    !memchr(text, ';', (size_t)(end - text - 1)));
+	uint8_t selects = !(end - text > 6 && (text[0] | 0x20) == 'i' && (text[1] | 0x20) == 'n' && (text[2] | 0x20) == 's' &&
+			    !memchr(text, ';', (size_t)(end - text - 1)));
+
 	for (; end - at >= BLOCK + 2; at += BLOCK)
 		if (block_tells(at, selects))
 			return true;
@@ -551,4 +579,20 @@ bool state_text_may_tell(const uint8_t *text, size_t size)
 		if (is_third[at[2]] && tells(at[0], at[1], at[2], selects))
 			return true;
 	return false;
+}
+
+unsigned state_text_tells(const uint8_t *text, size_t size)
+{
+	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL;
+	unsigned told;
+
+	if (!end)
+		return TEXT_TELLS_WORDS | TEXT_TELLS_CALLS | TEXT_HAS_PARENTHESIS;
+	told = words_tell(text, end) ? TEXT_TELLS_WORDS : 0u;
+	/* a shorter text, as BEGIN, calls nothing */
+	if (end - text < (ptrdiff_t)sizeof("CALL f()") - 1)
+		return told;
+	if (memchr(text, '(', (size_t)(end - text)))
+		told |= has_comment((const char *)text, (const char *)end) ? TEXT_HAS_PARENTHESIS | TEXT_TELLS_CALLS : TEXT_HAS_PARENTHESIS;
+	return told | (has_telling_dot((const char *)text, (const char *)end) ? TEXT_TELLS_CALLS : 0u);
 }

@@ -404,7 +404,7 @@ static void note_prepared(const struct server *s, struct client *c, unsigned sai
  * A text of 128 KB that is full of names takes a millisecond. Therefore a client reads its texts only up to its share of a turn (world->words_left), and
  * continues in the next turn, as it does with messages (relay/from_client.c). Short texts are read at once, and need no memory.
  */
-#define SHORT_TEXT 4096		/* bytes of a text for which state_text_may_tell() may be called repeatedly */
+#define SHORT_TEXT 4096		/* bytes of a text for which state_text_tells() may be called repeatedly */
 
 enum search { SEARCH_CALLS, SEARCH_FUNCTIONS, SEARCH_NOTIFIERS, SEARCH_WORDS };
 
@@ -521,13 +521,14 @@ static bool search_text(struct text_progress *p, struct client *c, const uint8_t
 	       (!notifies || p->is_unproven || search(p, SEARCH_NOTIFIERS, c, text, size));
 }
 
-static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, bool calls, bool tells)
+static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, unsigned told)
 {
 	struct text_progress short_text = { 0 }, *p = c->session->progress ? c->session->progress : &short_text;
-	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners);
+	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners), tells = told & TEXT_TELLS_WORDS;
 
 	begin_search(p, c, size);
-	while (!search_text(p, c, text, size, notifies, calls, &tells)) {
+	p->calls.is_plain = !(told & TEXT_TELLS_CALLS) && size <= SHORT_TEXT;
+	while (!search_text(p, c, text, size, notifies, told & (TEXT_TELLS_CALLS | TEXT_HAS_PARENTHESIS), &tells)) {
 		if (p == &short_text && (p = mem_try(sizeof(*p))) != NULL) {
 			*p = short_text;
 			c->session->progress = p;
@@ -552,13 +553,11 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 
 enum verdict session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
-	/* most texts call nothing, and end with their NUL */
-	bool calls = size == 0 || text[size - 1] != 0 || memchr(text, '(', size);
-	bool tells = (size > SHORT_TEXT && c->session->progress) || state_text_may_tell(text, size);
+	unsigned tells = size > SHORT_TEXT && c->session->progress ? TEXT_TELLS_WORDS | TEXT_TELLS_CALLS : state_text_tells(text, size);
 
-	if (tells || calls || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners) ||
+	if (tells || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners) ||
 	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
-		return read_text(s, c, text, size, of, calls, tells);
+		return read_text(s, c, text, size, of, tells);
 	if (of != TEXT_OF_QUERY)
 		note_prepared(s, c, 0, 0, of);
 	return VERDICT_PASS;

@@ -46,7 +46,7 @@ static unsigned read_text(const char *text, size_t size)
 	CHECK_INT(parts.said, said);
 	CHECK_TEXT(names, all_names);
 	/* the word PREPARE by itself sets nothing */
-	if (!state_text_may_tell(copy, size)) {
+	if (!(state_text_tells(copy, size) & TEXT_TELLS_WORDS)) {
 		CHECK(!(said & ~(TEXT_PREPARES | TEXT_BEGINS | TEXT_FILLS)) && !*names);
 		said = 0;
 	}
