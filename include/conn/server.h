@@ -88,6 +88,7 @@ struct server {
 	bool task_failed;		/* the task has received an ErrorResponse */
 	bool task_answered;		/* the ReadyForQuery of the task has arrived */
 	char *task_words;		/* the error message, for a task with keeps_error; owned; NULL: none */
+	char task_sqlstate[6];		/* its SQLSTATE; "": none */
 	bool needs_reset;		/* server_reset_query must run before the next use */
 	usec_t task_since;		/* monotonic: when the task began */
 	struct lookup *lookup;		/* the look-up of task_lookup; NULL: none */

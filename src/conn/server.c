@@ -96,6 +96,7 @@ void server_task_to(struct server *s, const struct server_task *task)
 	s->task_failed = false;
 	mem_free(s->task_words);
 	s->task_words = NULL;
+	s->task_sqlstate[0] = '\0';
 	s->task_since = s->peer.world->now;
 }
 

@@ -203,8 +203,8 @@ static bool keeps_sqlstate(enum close_reason why)
 	return why == REASON_DRAIN || why == REASON_HOST_ROLE || why == REASON_HOST_LOST || why == REASON_TRANSACTION_LOST || why == REASON_OUTCOME_UNKNOWN;
 }
 
-/* Sends the client the error of its end. */
-static void say_why(struct client *c, enum close_reason why, const char *text)
+/* Sends the client the error of its end. `said`: the SQLSTATE of the server for it; "": none. */
+static void say_why(struct client *c, enum close_reason why, const char *text, const char *said)
 {
 	const struct close_reason_row *row = &close_reason_rows[why];
 	const struct pool *pool = c->pooled.pool;
@@ -230,12 +230,15 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 	} else if (row->told == TOLD_HOLDING && c->peer.end_detail) {
 		snprintf(detail, sizeof(detail), "%s", c->peer.end_detail);
 	}
-	if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0])
+	if (*said) {
+		sqlstate = said;
+	} else if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0]) {
 		sqlstate = info->failure.sqlstate;	/* the error of the server is passed on */
-	else if (why == REASON_LISTENER_LOST && c->pooled.target != TARGET_ANY)
+	} else if (why == REASON_LISTENER_LOST && c->pooled.target != TARGET_ANY) {
 		sqlstate = "57P01";	/* its host is not the primary any more */
-	else if (!keeps_sqlstate(why) && (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE))
+	} else if (!keeps_sqlstate(why) && (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE)) {
 		sqlstate = "08P01";
+	}
 	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, hint && *hint ? hint : NULL);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* with unread input the kernel would send a reset, which may arrive before the error */
@@ -288,15 +291,22 @@ static void reap_client(struct client *c)
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 	enum close_reason why;
 	bool has_ended = c->peer.fate == PEER_ENDS, is_told;
-	char text[1024];
+	const char *detail;
+	char text[1024], said[6] = "";
 
 	if (s && peer_is_ending(&s->peer))
 		reap_server(s);
 	why = c->peer.end_reason;
+	detail = c->peer.end_detail;
+	/* the server has refused the client's parameters: the detail begins with the SQLSTATE and a blank */
+	if (why == REASON_SERVER_PARAMETER && detail && strlen(detail) > sizeof(said)) {
+		memcpy(said, detail, sizeof(said) - 1);
+		detail += sizeof(said);
+	}
 	is_told = has_ended && may_be_told(c);
 	if (has_ended) {
 		w->pools->ended[why]++;
-		log_client(c, why, c->peer.end_detail);
+		log_client(c, why, detail);
 	}
 	if (c->is_console && w->console)
 		w->console->closed(w->console_context, c);
@@ -304,7 +314,7 @@ static void reap_client(struct client *c)
 	if (has_ended && c->pooled.link)
 		release_ended_client(server_of(c->pooled.link));
 	if (is_told)
-		say_why(c, why, close_reason_text(why, c->peer.end_detail, text, sizeof(text)));
+		say_why(c, why, close_reason_text(why, detail, text, sizeof(text)), said);
 	free_client(c);
 }
 

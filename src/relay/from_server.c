@@ -128,6 +128,8 @@ static bool take_task_answer(struct server *s, const struct pg_frame *f)
 		if (s->task->keeps_error && *e.message) {
 			mem_free(s->task_words);
 			s->task_words = mem_copy_string(e.message);
+			if (!text_copy(s->task_sqlstate, sizeof(s->task_sqlstate), e.sqlstate))
+				s->task_sqlstate[0] = '\0';
 		}
 		snprintf(what, sizeof(what), "%s failed", s->task->words);
 		log_error_of(s, what, &e);

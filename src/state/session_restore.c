@@ -19,6 +19,7 @@
 #include "state/session_state.h"
 #include "state/task.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool session_tell(struct client *c, const struct params *told, const struct params *now, uint64_t which)
@@ -139,7 +140,8 @@ static bool same_others(const struct params *a, const struct params *b)
    Start-up parameters that no server has accepted yet do not end a server: the client gets the error. */
 static enum task_end refuse_params(struct server *s, struct client *c)
 {
-	char words[PRINTABLE_TEXT];
+	char words[PRINTABLE_TEXT], detail[PRINTABLE_TEXT + 8];
+	const char *said = "invalid server parameter", *sqlstate = s->task_sqlstate;
 	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
 	bool is_used = (s->told_pid != 0 && was_accepted) || !same_others(s->params, s->pooled.startup);
 
@@ -150,9 +152,9 @@ static enum task_end refuse_params(struct server *s, struct client *c)
 	if (s->session.unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 	if (params_others(c->params) > 0 && s->task_words)
-		client_end(c, REASON_SERVER_SAID, printable_text(s->task_words, words, sizeof(words)));
-	else
-		client_end(c, REASON_SERVER_PARAMETER, NULL);
+		said = printable_text(s->task_words, words, sizeof(words));
+	snprintf(detail, sizeof(detail), "%s %s", strlen(sqlstate) == 5 ? sqlstate : "08P01", said);
+	client_end(c, REASON_SERVER_PARAMETER, detail);
 	return TASK_END_NOTHING;
 }
 

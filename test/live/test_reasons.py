@@ -442,7 +442,7 @@ def _server_auth(stage):
     return stage.start()
 
 
-@reason("SERVER_PARAMETER")
+@reason("SERVER_PARAMETER", "invalid server parameter", "22023")
 def _server_parameter(stage):
     stage.open()
     stage.weir.client()

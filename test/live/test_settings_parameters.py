@@ -185,7 +185,7 @@ def test_value_that_the_server_refuses_between_transactions(scene, postgres):
     assert weir.client().query("SHOW timezone").value == "UTC"
     client = weir.client(TimeZone="Mars/Olympus")
     ask(client, "SELECT 1")
-    ended_with(client, "invalid server parameter")
+    ended_with(client, "invalid server parameter", "22023")
     weir.wait_log('setting the client.s parameters failed: ERROR invalid value for parameter "TimeZone"')
     assert weir.client().query("SHOW timezone").value == "UTC"
 

@@ -65,12 +65,12 @@ def test_session_mode(scene, postgres):
     assert mine.query(SHOWN).value == MINE
 
 
-@pytest.mark.parametrize("name, value, words", [
-    ("nosuch", "1", 'unrecognized configuration parameter "nosuch"'),
-    ("work_mem", "much", 'invalid value for parameter "work_mem": "much"'),
-    ("server_version", "9", 'parameter "server_version" cannot be changed')])
+@pytest.mark.parametrize("name, value, words, sqlstate", [
+    ("nosuch", "1", 'unrecognized configuration parameter "nosuch"', "42704"),
+    ("work_mem", "much", 'invalid value for parameter "work_mem": "much"', "22023"),
+    ("server_version", "9", 'parameter "server_version" cannot be changed', "55P02")])
 @pytest.mark.parametrize("mode", ["transaction", "session"])
-def test_value_refused_by_the_server(scene, postgres, mode, name, value, words):
+def test_value_refused_by_the_server(scene, postgres, mode, name, value, words, sqlstate):
     """The client gets the same error as on a direct connection, by its first query. A shared server is kept."""
     weir = shared_server(scene, postgres, pool_mode=mode)
     plain = weir.client()
@@ -80,7 +80,7 @@ def test_value_refused_by_the_server(scene, postgres, mode, name, value, words):
     client = weir.client(**{name: value})
     client.send(m.query("SELECT 1"))
     errors = [m.read_error(message.body) for message in client.drain() if message.type == "E"]
-    assert [error["M"] for error in errors] == [words]
+    assert [(error["M"], error["C"]) for error in errors] == [(words, sqlstate)]
     if mode == "transaction":
         assert pid_of(plain) == pid
 
