@@ -23,6 +23,8 @@ bool cancel_make_key(struct client *client, uint32_t pid);
 bool cancel_enlist(struct client *client);
 /* Returns the client with this key: a process number and a secret of `size` bytes. NULL: no such client. */
 struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key, size_t size);
+/* Returns the client with this process number, above SERVER_PID_MOST: no other one has it. NULL: no such client. */
+struct client *cancel_find_pid(const struct world *world, uint32_t pid);
 /* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
 /* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send, and its request is discarded. */

@@ -75,6 +75,8 @@ struct prepared_client {
 	uint64_t awaited;		/* number of the statement that is parsed and described for the waiting message; 0: none */
 	bool sql_waits;			/* SQL with names waits until their statements are described */
 	uint8_t unnamed_deallocates;	/* UNNAMED_ bits: texts that may be DEALLOCATE ALL, DISCARD ALL, or name statements */
+	uint32_t signal_done;		/* the number of a client that was ended for a message that waits; 0: none */
+	bool signals;			/* the client has sent a Parse with SIGNAL_PREPARED (pg/signal_text.h) */
 	bool deallocates;		/* a message in flight, or an open portal, may be DEALLOCATE ALL or DISCARD ALL */
 	size_t journal_texts;		/* bytes of texts that the journal holds, at most */
 	/* the last Parse of the unnamed statement that a COPY may have swallowed: id of the server (0: none) and batch */
@@ -159,6 +161,11 @@ bool prepared_is_incomplete(const struct pg_frame *frame);
 bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
 /* Handles a Query for which prepared_query_may_name() is true. */
 enum verdict prepared_send_sql(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather);
+/* Returns the text of the statement that a whole Bind of the client uses, and sets *size to its bytes with what follows. NULL: it is not known. */
+const char *prepared_text_of(const struct client *client, const struct pg_frame *bind, size_t *size);
+/* The client sends a Parse with SIGNAL_PREPARED; or, after a handover, whether it has sent one is found out. */
+void prepared_note_signals(struct client *client);
+void prepared_find_signals(struct client *client);
 /* Enters any other Query in the ledger; the Query ends the unnamed statement. False: no memory. */
 bool prepared_send_query(struct client *client, struct server *server);
 
@@ -168,7 +175,7 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 	const struct prepared_client *pc = c->prepared;
 	const struct prepared_server *ps = s->prepared;
 
-	return ps && pc && !pc->unnamed_deallocates && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
+	return ps && pc && !(pc->unnamed_deallocates | pc->signals) && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
 	       (ps->unnamed_batch == s->batch || (s->status == 'I' && ledger_is_empty(&s->ledger))) &&
 	       (ps->unnamed_in_flight == 0 || ps->unnamed_confirmed || ps->unnamed_batch == s->batch);
 }

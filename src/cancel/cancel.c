@@ -492,6 +492,11 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	return NULL;
 }
 
+struct client *cancel_find_pid(const struct world *w, uint32_t pid)
+{
+	return first_of(w->cancels, pid);
+}
+
 /* Draws a process number that no other client has. Other clients are not told this number (state/server_session.c). */
 static bool draw_pid(struct client *c)
 {

@@ -504,4 +504,6 @@ void prepared_client_unpack(struct unpack *in, struct handover *h, struct client
 	pc->deallocates = unpack_bool(in);
 	pc->uncertain_server = unpack_u64(in);
 	pc->uncertain_batch = unpack_u32(in);
+	if (!in->bad)
+		prepared_find_signals(c);
 }

@@ -31,6 +31,8 @@
 #include "base/assert.h"
 #include "base/inline.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "pg/signal_text.h"
 
 #define JOURNAL_TEXTS_MOST READ_BUFFER	/* bytes of texts of the unnamed statement in the journal */
 #define TEXT_SPARE 512			/* unused bytes that an idle client may keep */
@@ -623,4 +625,43 @@ void prepared_server_free(struct server *s)
 	mem_free(ps->ops);
 	mem_free(ps);
 	s->prepared = NULL;
+}
+
+/* ---- texts that end or cancel a session (pg/signal_text.h) ---- */
+
+const char *prepared_text_of(const struct client *c, const struct pg_frame *f, size_t *size)
+{
+	const struct prepared_client *pc = c->prepared;
+	const struct prepared_name *n;
+	struct statement_use use;
+
+	if (!pc || statement_use_read(f->type, f->body, f->here, f->size, &use) != PG_OK)
+		return NULL;
+	if (use.name_size == 1) {
+		*size = pc->has_text ? bytes_size(&pc->text) : 0;
+		return pc->has_text ? (const char *)bytes_front(&pc->text) : NULL;
+	}
+	n = name_find(pc, use.name, use.name_size);
+	if (!n || !n->sent)
+		return NULL;
+	*size = n->sent->size;
+	return (const char *)n->sent->body;
+}
+
+void prepared_find_signals(struct client *c)
+{
+	struct prepared_client *pc = c->prepared;
+
+	pc->signals = pc->has_text && bytes_size(&pc->text) > sizeof(SIGNAL_PREPARED) &&
+		      text_starts((const char *)bytes_front(&pc->text), SIGNAL_PREPARED);
+	for (const struct prepared_name *n = pc->names; n && !pc->signals; n = n->hh.next)
+		pc->signals = n->sent && text_starts((const char *)n->sent->body, SIGNAL_PREPARED);
+}
+
+void prepared_note_signals(struct client *c)
+{
+	struct prepared_client *pc = prepared_client_of(c);
+
+	if (pc)
+		pc->signals = true;
 }

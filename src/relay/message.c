@@ -23,6 +23,7 @@
 #include "relay/release.h"
 #include "relay/reads.h"
 #include "relay/retry.h"
+#include "relay/signal.h"
 #include "state/server_session.h"
 #include "state/notify.h"
 #include "state/session_functions.h"
@@ -350,19 +351,27 @@ static ALWAYS_INLINE enum verdict take(struct client *c, struct server *s, const
 	return VERDICT_INVALID;
 }
 
-/* The text resets parameters by set_config('name', NULL, ...): the client's own start-up values replace the NULLs. */
-static NEVER_INLINE enum verdict take_filled(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+/* Appends the body with the client's own start-up values in place of the NULLs of set_config('name', NULL, ...). False: there are none. */
+static bool fill_values(struct client *c, struct server *s, const struct pg_frame *f, struct bytes *message)
 {
 	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL, *text = nul ? nul + 1 : f->body;
+
+	s->session.sets_null = false;
+	bytes_append(message, f->body, (size_t)(text - f->body));
+	return pg_frame_is_whole(f) && session_state_fill(c, text, f->here - (size_t)(text - f->body), message);
+}
+
+/* Takes the message that `replace` makes of this one, or this one. */
+static NEVER_INLINE enum verdict take_replaced(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip,
+					       bool (*replace)(struct client *c, struct server *s, const struct pg_frame *f, struct bytes *message))
+{
 	struct bytes message = BYTES_EMPTY;
 	struct pg_frame filled = *f;
 	enum verdict verdict;
 
-	s->session.sets_null = false;
 	bytes_append_u8(&message, f->type);
 	bytes_append_u32(&message, 0);
-	bytes_append(&message, f->body, (size_t)(text - f->body));
-	if (!pg_frame_is_whole(f) || !session_state_fill(c, text, f->here - (size_t)(text - f->body), &message)) {
+	if (!replace(c, s, f, &message)) {
 		bytes_free(&message);
 		return take(c, s, f, g, skip);
 	}
@@ -378,6 +387,8 @@ static NEVER_INLINE enum verdict take_filled(struct client *c, struct server *s,
 		gather_add(g, bytes_front(&message) + *skip, bytes_size(&message) - *skip);
 		verdict = VERDICT_SWALLOW;
 	}
+	if (c->prepared && (verdict == VERDICT_PASS || verdict == VERDICT_SWALLOW))
+		c->prepared->signal_done = 0;
 	*skip = 0;
 	g->to = &s->peer.stream;
 	gather_flush(g);
@@ -437,7 +448,12 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 		if (verdict != VERDICT_PASS)
 			return verdict;
 	}
-	verdict = c->keeps_state && s->session.sets_null ? take_filled(c, s, f, g, skip) : take(c, s, f, g, skip);
+	if (c->keeps_state && s->session.sets_null)
+		verdict = take_replaced(c, s, f, g, skip, fill_values);
+	else if (signal_may_be_meant(c, f))
+		verdict = take_replaced(c, s, f, g, skip, signal_replace);
+	else
+		verdict = take(c, s, f, g, skip);
 	/* the client waits for an answer */
 	if ((verdict == VERDICT_PASS || verdict == VERDICT_SWALLOW) && row->owes < LEDGER_COPY_END)
 		count_request(c, f->type, f->body, f->here);
@@ -471,7 +487,7 @@ static NEVER_INLINE enum verdict note_query(struct client *c, struct server *s, 
 static ALWAYS_INLINE enum verdict pass_QUERY(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
 {
 	(void)type;
-	if (s->ledger.lost || (size > 3 && role_begins(body, "set")) || prepared_query_may_name(c, body, size))
+	if (s->ledger.lost || (size > 3 && role_begins(body, "set")) || prepared_query_may_name(c, body, size) || signal_text_may_be(body, size))
 		return VERDICT_MORE;
 	prepared_note_settings(c, s, body, size);
 	retire_for_text(s, body, size);
@@ -488,7 +504,8 @@ static ALWAYS_INLINE enum verdict pass_UNNAMED_PARSE(struct client *c, struct se
 		retire_for_text(s, body + 1, size - 1);
 	if (!c->shares_names)
 		return pass_ALWAYS(c, s, type, body, size);
-	if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_parse_may_name(c, body + 1, size - 1))
+	if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_parse_may_name(c, body + 1, size - 1) ||
+	    signal_text_may_be(body + 1, size - 1))
 		return VERDICT_MORE;
 	if (c->keeps_state && (verdict = note_parse(c, s, NULL, body, size)) != VERDICT_PASS)
 		return verdict;

@@ -602,6 +602,13 @@ def _admin_kill(stage):
     return client
 
 
+@reason("TERMINATED", sqlstate="57P01")
+def _terminated(stage):
+    client, other = stage.open().client(), stage.weir.client()
+    other.query("SELECT pg_terminate_backend(%d)" % client.pid)
+    return client
+
+
 @reason("DRAIN", sqlstate="57P01")
 def _drain(stage):
     client = stage.open().client()

@@ -1,0 +1,35 @@
+#ifndef RELAY_SIGNAL_H
+#define RELAY_SIGNAL_H
+
+#include "conn/client.h"
+#include "pg/frame.h"
+#include "pg/message.h"
+#include "pg/signal_text.h"
+#include "prepared/prepared.h"
+
+#include <string.h>
+
+/* pg_terminate_backend and pg_cancel_backend with a number that pgweir told: see signal.c. */
+
+/* False: signal_replace() is false for the message. */
+static inline bool signal_may_be_meant(const struct client *c, const struct pg_frame *f)
+{
+	const uint8_t *nul;
+
+	switch (f->type) {
+	case PGC_QUERY:
+		return signal_text_may_be(f->body, f->here);
+	case PGC_PARSE:
+		nul = c->shares_names && f->here > 0 ? memchr(f->body, 0, f->here) : NULL;
+		return nul && signal_text_may_be(nul + 1, f->here - (size_t)(nul + 1 - f->body));
+	case PGC_BIND:
+		return c->shares_names && c->prepared && c->prepared->signals;
+	}
+	return false;
+}
+
+/* Does what the message asks for, and appends the message that the client's server gets in its place. False: the server gets the message
+   itself, and nothing was done. The server is ready for the message. */
+bool signal_replace(struct client *client, struct server *server, const struct pg_frame *frame, struct bytes *out);
+
+#endif
