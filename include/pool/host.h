@@ -22,10 +22,15 @@ struct host_evidence {
 	usec_t at;			/* monotonic: before the question was sent */
 	uint32_t timeline;		/* 0: unknown. Of a standby: it has begun to follow this timeline, and perhaps a later one */
 	uint64_t position;		/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
+	usec_t position_at;		/* monotonic: before the question whose answer had the position; 0: no position */
+	usec_t position_heard;		/* monotonic: when this answer came; written by host_note() */
+	uint32_t receiver;		/* process id of the WAL receiver of a standby; 0: none, or unknown */
 	uint64_t system_id;		/* system identifier of the cluster; 0: unknown */
 	bool is_read_only;		/* default_transaction_read_only */
 	bool is_of_login;		/* reported by a login, without timeline, position and system_id */
 };
+/* Whether a standby follows the primary; see pool/following.h. */
+enum following { FOLLOWING_PRESUMED, FOLLOWING_YES, FOLLOWING_UNPROVEN, FOLLOWING_DIVERGED };
 #define HOST_WHY 200			/* bytes of a reason in words */
 #define POSITION_TEXT 24
 
@@ -42,6 +47,11 @@ struct host {
 	struct host_evidence evidence;	/* written by role.c */
 	bool is_fresh;			/* the evidence is not too old, and not in contradiction to other hosts; written by roles_decide() */
 	usec_t changed_at;		/* when the claim changed last */
+	bool is_receiving;		/* the last two answers have named the same WAL receiver; written by host_note() */
+	enum following following;	/* of a standby, by the last judgement of a database; written by following.c, as are ... */
+	enum following followed;	/* ... and as the process before this one knew it; for roles_restore(); ... */
+	bool is_warned;			/* ... whether the log says that it does not follow ... */
+	char follows_why[HOST_WHY];	/* ... and why it does not */
 	uint64_t errors;		/* failed checks and connects */
 	uint64_t retries, kept_answers;	/* requests that were taken back from its servers, to be sent to other servers; ... whose clients got the
 					   answer of the host after all, because the host is still the primary */

@@ -1,6 +1,7 @@
 #ifndef POOL_ROLE_H
 #define POOL_ROLE_H
 
+#include "pool/following.h"
 #include "pool/freshness.h"
 #include "pool/host.h"
 
@@ -17,6 +18,10 @@ struct role_place {
 	uint8_t suits;			/* as pool->suits */
 	uint32_t life;			/* of the host: see `covers` */
 	usec_t covers;			/* the time that the standby covers (pool/freshness.h); 0: unknown */
+	enum following following;	/* of a standby, as are the next three members: see following.c */
+	bool has_moved;			/* it has replayed more than `from` */
+	uint64_t from;			/* position: the higher one of both hosts, when they were compared first; 0: not yet */
+	usec_t unproven_since;		/* it has been known as no follower; 0: it is not */
 	usec_t back_at;			/* when it became suitable for readers */
 	bool refuses;			/* the host refuses the logins of the pool of the client that chooses now */
 	bool is_rival;			/* the host is a second primary; written by role_place_set_rival() */

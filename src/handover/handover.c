@@ -94,6 +94,10 @@ static void hosts_pack(struct bytes *out, const struct pools *pools)
 		pack_i64(out, host->evidence.at);
 		bytes_append_u32(out, host->evidence.timeline);
 		pack_u64(out, host->evidence.position);
+		pack_i64(out, host->evidence.position_at);
+		pack_i64(out, host->evidence.position_heard);
+		bytes_append_u32(out, host->evidence.receiver);
+		bytes_append_u8(out, (uint8_t)host->following);
 		pack_u64(out, host->evidence.system_id);
 		pack_i64(out, host->identified_at);
 		pack_bool(out, host->evidence.is_read_only);
@@ -120,6 +124,10 @@ static void hosts_unpack(struct unpack *in, struct pools *pools)
 		host->evidence.at = unpack_i64(in);
 		host->evidence.timeline = unpack_u32(in);
 		host->evidence.position = unpack_u64(in);
+		host->evidence.position_at = unpack_i64(in);
+		host->evidence.position_heard = unpack_i64(in);
+		host->evidence.receiver = unpack_u32(in);
+		host->followed = unpack_u8(in);
 		host->evidence.system_id = unpack_u64(in);
 		host->identified_at = unpack_i64(in);
 		host->evidence.is_read_only = unpack_bool(in);
@@ -128,7 +136,7 @@ static void hosts_unpack(struct unpack *in, struct pools *pools)
 		host->changes = unpack_u64(in);
 		why = unpack_text(in);
 		text_copy(host->why, HOST_WHY, why ? why : "");
-		in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 || (is_disabled && !host_restore_disabled(pools, key));
+		in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 || host->followed > FOLLOWING_DIVERGED || (is_disabled && !host_restore_disabled(pools, key));
 		host_drop(host);
 	}
 }

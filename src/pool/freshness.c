@@ -9,7 +9,8 @@
  * The lag of a standby is the time of the last answer of the primary without the time that the standby covers. It is 0 on an idle primary, and does not
  * grow while the primary does not answer.
  *
- * Marks belong to one primary and one timeline. A standby whose timeline is not known to be the timeline of the primary covers nothing. After a restart
+ * Marks belong to one primary and one timeline. A standby whose timeline is not known to be the timeline of the primary, or which does not follow it
+ * (pool/following.h), covers nothing. After a restart
  * a standby may show older data than before, so it covers nothing until it has answered again.
  *
  * Invariant: place->covers only grows, until the primary, the timeline or the life of the standby changes.
@@ -108,7 +109,7 @@ void roles_cover(struct roles *roles, bool has_changed)
 		place->life = host->life;
 		/* a timeline that is unknown belongs to no mark; without a primary, the last mark is left */
 		if (host != roles->primary && host->evidence.claim == CLAIM_STANDBY && host->evidence.position > 0 && roles->timeline > 0 &&
-		    host->evidence.timeline == roles->timeline)
+		    host->evidence.timeline == roles->timeline && role_place_follows(roles, place))
 			covers = marks ? marks_covered(marks, host->evidence.position) :
 				 host->evidence.position >= roles->marked.position ? roles->marked.at : 0;
 		if (covers > place->covers)

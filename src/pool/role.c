@@ -76,6 +76,10 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 		places[i].suits = old->suits;
 		places[i].life = old->life;
 		places[i].covers = old->covers;
+		places[i].following = old->following;
+		places[i].has_moved = old->has_moved;
+		places[i].from = old->from;
+		places[i].unproven_since = old->unproven_since;
 		places[i].back_at = old->back_at;
 		role_place_set_rival(&places[i], old->is_rival);
 	}
@@ -208,6 +212,11 @@ bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint
 	roles->timeline = timeline;
 	roles->system = system;
 	roles->last_seen = last_seen;
+	for (unsigned i = 0; i < roles->count; i++) {
+		roles->places[i].life = roles->places[i].host->life;
+		roles->places[i].following = roles->places[i].host->followed;
+		roles->places[i].has_moved = roles->places[i].following == FOLLOWING_YES;
+	}
 	roles_decide(roles, now);
 	if (roles->primary == host)
 		roles->changed_at = changed_at;
@@ -272,15 +281,29 @@ static void set_claim(struct host *host, enum host_claim claim, const char *why,
 }
 
 /* The host has answered with its position: a mark, if it is a primary. Without memory there is none. */
-static void note_position(struct host *host, const struct host_evidence *evidence)
+static void note_position(struct host *host, const struct host_evidence *evidence, usec_t now)
 {
-	host->evidence.position = evidence->position;
+	struct host_evidence *e = &host->evidence;
+
+	e->position = evidence->position;
+	e->position_at = evidence->at;
+	e->position_heard = now;
+	host->is_receiving = evidence->receiver > 0 && evidence->receiver == e->receiver;
+	e->receiver = evidence->receiver;
 	if (evidence->claim != CLAIM_PRIMARY)
 		return;
 	if (!host->marks)
 		host->marks = mem_try(sizeof(*host->marks));
 	if (host->marks)
 		marks_add(host->marks, evidence->at, evidence->position);
+}
+
+static void forget_position(struct host *host)
+{
+	host->evidence.position = 0;
+	host->evidence.position_at = 0;
+	host->evidence.receiver = 0;
+	host->is_receiving = false;
 }
 
 void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now)
@@ -297,7 +320,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 			e->timeline = evidence->timeline;
 		/* a login has been quicker than this answer, which has a position all the same */
 		if (evidence->claim == e->claim && evidence->position > 0 && evidence->timeline == e->timeline)
-			note_position(host, evidence);
+			note_position(host, evidence, now);
 		decide_later(host);
 		return;
 	}
@@ -308,7 +331,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %s", position_text(evidence->position, position));
 	if (e->claim != evidence->claim) {
 		e->timeline = 0;
-		e->position = 0;
+		forget_position(host);
 		host->is_reported = evidence->is_of_login;
 	}
 	host->is_reported &= evidence->is_of_login;
@@ -320,7 +343,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 	if (evidence->timeline > 0)
 		e->timeline = evidence->timeline;
 	if (evidence->position > 0)
-		note_position(host, evidence);
+		note_position(host, evidence, now);
 	if (evidence->system_id > 0) {
 		e->system_id = evidence->system_id;
 		host->identified_at = evidence->at;
@@ -331,7 +354,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 void host_forget(struct host *host)
 {
 	host->life = ++host->pools->lives;
-	host->evidence.position = 0;
+	forget_position(host);
 	decide_later(host);
 }
 
@@ -510,7 +533,7 @@ static void set_fresh(struct roles *roles, usec_t now)
 static bool is_standby_for(const struct roles *roles, const struct role_place *place)
 {
 	return place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers &&
-	       !host_is_closed_to(place->host, roles->database) && !role_place_is_late(roles, place);
+	       !host_is_closed_to(place->host, roles->database) && role_place_follows(roles, place) && !role_place_is_late(roles, place);
 }
 
 /* Returns the bits of pool->suits for a host of the list. */
@@ -665,7 +688,7 @@ void roles_decide(struct roles *roles, usec_t now)
 {
 	struct host *was = roles->primary, *last = roles->last, *primary;
 	uint32_t timeline = roles->timeline;
-	bool is_waited_for = roles->is_waited_for;
+	bool is_waited_for = roles->is_waited_for, has_changed;
 
 	roles->is_due = roles->is_waited_for = false;
 	set_fresh(roles, now);
@@ -687,7 +710,9 @@ void roles_decide(struct roles *roles, usec_t now)
 		if (last)
 			host_drop(last);
 	}
-	roles_cover(roles, (primary && primary != last) || roles->timeline != timeline);
+	has_changed = (primary && primary != last) || roles->timeline != timeline;
+	roles_judge_standbys(roles, has_changed, now);
+	roles_cover(roles, has_changed);
 	if (primary != was) {
 		roles->changed_at = now;
 		log_change(roles);

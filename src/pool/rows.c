@@ -102,7 +102,11 @@ static const char *role_at(const struct roles *roles, const struct host *host)
 {
 	if (roles && roles->primary == host)
 		return "primary";
-	return roles && host->is_fresh && host->evidence.claim == CLAIM_STANDBY ? "standby" : "unknown";
+	for (unsigned i = 0; roles && i < roles->count; i++) {
+		if (roles->places[i].host == host && host->is_fresh && host->evidence.claim == CLAIM_STANDBY && role_place_follows(roles, &roles->places[i]))
+			return "standby";
+	}
+	return "unknown";
 }
 
 /* The hosts' servers divided by the pools that use them, rounded up. hosts_count() was called. */
@@ -426,6 +430,10 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 	else
 		row->state = "up";
 	row->why = *host->why ? host->why : NULL;
+	if (row->state && host->evidence.claim == CLAIM_STANDBY && following_word(host->following) && strcmp(row->state, "up") == 0) {
+		row->state = following_word(host->following);
+		row->why = host->follows_why;
+	}
 }
 
 bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct host_row *row), void *context)

@@ -37,11 +37,12 @@
 	"(select received_tli from pg_catalog.pg_stat_wal_receiver))::pg_catalog.text" \
 	" else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
 	"pg_catalog.current_setting('default_transaction_read_only')," \
-	"(select system_identifier from pg_catalog.pg_control_system())"
+	"(select system_identifier from pg_catalog.pg_control_system())," \
+	"(select pid from pg_catalog.pg_stat_wal_receiver)"
 /* For servers that refuse the other query: services that imitate PostgreSQL have no WAL functions. */
 #define SHORT_QUESTION \
-	"select pg_catalog.pg_is_in_recovery(),null,null,pg_catalog.current_setting('default_transaction_read_only'),null"
-enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMNS };
+	"select pg_catalog.pg_is_in_recovery(),null,null,pg_catalog.current_setting('default_transaction_read_only'),null,null"
+enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMN_RECEIVER, COLUMNS };
 
 struct watcher {
 	struct host *host;			/* a reference */
@@ -94,7 +95,7 @@ static bool read_position(const char *text, size_t size, uint64_t *position)
 bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answer)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);
-	uint64_t timeline;
+	uint64_t number;
 
 	if (pg_read_u16(&c) != COLUMNS)
 		return false;
@@ -121,14 +122,18 @@ bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answ
 			break;
 		case COLUMN_TIMELINE:
 			/* the name of a WAL file begins with the timeline; the answer of a standby is a number */
-			is_read = length == 24 ? read_digits(text, 8, 16, UINT32_MAX, &timeline) : read_digits(text, length, 10, UINT32_MAX, &timeline);
-			answer->timeline = is_read ? (uint32_t)timeline : 0;
+			is_read = length == 24 ? read_digits(text, 8, 16, UINT32_MAX, &number) : read_digits(text, length, 10, UINT32_MAX, &number);
+			answer->timeline = is_read ? (uint32_t)number : 0;
 			break;
 		case COLUMN_READ_ONLY:
 			answer->is_read_only = length == 2 && memcmp(text, "on", 2) == 0;
 			break;
 		case COLUMN_SYSTEM:
 			is_read = read_digits(text, length, 10, UINT64_MAX, &answer->system_id);
+			break;
+		case COLUMN_RECEIVER:
+			is_read = read_digits(text, length, 10, UINT32_MAX, &number);
+			answer->receiver = is_read ? (uint32_t)number : 0;
 			break;
 		case COLUMNS:
 			break;
@@ -323,6 +328,8 @@ static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 /* Does what is due for the host. Returns after which time the host must be visited again; the tick is soon enough for USEC. */
 static usec_t visit(struct world *w, struct host *host)
 {
+	/* a second answer proves that its WAL receiver stays */
+	bool is_new = host->evidence.receiver > 0 && !host->is_receiving;
 	usec_t readers, doubt = doubted_since(host, &readers), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
 	struct watcher *watcher = host->watcher;
 	struct server *s;
@@ -354,7 +361,9 @@ static usec_t visit(struct world *w, struct host *host)
 	/* the timer is not exact */
 	if (period > readers)
 		period = readers - readers / 10;
-	again = doubt > 0 ? DOUBT_PERIOD / 2 : USEC;
+	if (is_new && period > DOUBT_PERIOD)
+		period = DOUBT_PERIOD;
+	again = doubt > 0 || is_new ? DOUBT_PERIOD / 2 : USEC;
 	if (again > readers)
 		again = readers;
 	if (w->now - watcher->tried_at < period && !(doubt > watcher->tried_at))

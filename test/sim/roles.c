@@ -4,14 +4,14 @@
  * All hosts of the list are one cluster: a primary and standbys. One fault follows the other: a planned switchover (the primary ends all sessions
  * with 57P01, refuses logins with 57P03, then connections; a standby is promoted with the next timeline; the old primary returns as a standby), a crash
  * with or without a promotion, a partition (the primary is silent, a standby is promoted, the old primary is back with the lower timeline for a while
- * and believes that it still is the primary), a standby that goes away, a host that ends the session of the watcher and refuses logins, nonsense for
+ * and believes that it still is the primary, and may then be in recovery for a while without the WAL of the new one), a standby that goes away, a host that ends the session of the watcher and refuses logins, nonsense for
  * the watcher, and a standby that is replaced by the primary of another cluster. Meanwhile standbys lag: they replay nothing, or all with a delay, and
  * after a restart a standby may show older data than before. A position in the WAL is a time, and a request on a standby sees what it has replayed.
  *
  * Rules, for each byte that pgweir sends for a client, and each request that a host executes:
  * - Requests of clients that ask for the primary go to no standby, to no host with a lower timeline than a primary that pgweir knows, and to no other
  *   host than the primary that pgweir has decided for.
- * - No request goes to a host that is known as a member of another cluster.
+ * - No request goes to a host that is known as a member of another cluster, or, while pgweir knows a primary, to one that does not follow it.
  * - No request is executed twice.
  * - A reader sees nothing older than what it has seen before; with read_your_writes = database also all that clients of its database had been told when
  *   the reader asked.
@@ -44,11 +44,13 @@
 #define OTHER_TIMELINE 99
 #define PAST_LONG (50 * USEC)		/* pgweir refuses a primary of the past for longer than this */
 #define PATIENCE (15 * USEC)
+#define COLUMNS 6			/* of the answer to the question for the role */
 #define POSITION_UNIT 64		/* bytes of WAL in a microsecond; no position follows a page header */
 
 struct member {
 	enum member_state state;
 	bool is_standby, is_foreign, is_full, talks_nonsense;
+	uint64_t diverged_at;		/* in recovery, follows nobody and is at this position, with WAL that no other member has; 0: it has not diverged */
 	uint32_t timeline;
 	uint64_t era;
 	usec_t frozen_at, delay;	/* a standby lags: it has replayed everything until then, and all but the last `delay`, if any; 0: it does not */
@@ -86,17 +88,20 @@ static void begin_era(struct member *m)
 	m->is_known = false;
 }
 
-/* The time of the newest data. */
-static usec_t newest(void)
+/* Whether the primary of the highest timeline lives. */
+static bool has_primary(void)
 {
 	for (int i = 0; i < plan.role_hosts; i++) {
 		const struct member *m = &roles.members[i];
 
 		if (!m->is_standby && !m->is_foreign && m->timeline == roles.timeline && (m->state == MEMBER_UP || m->state == MEMBER_SHUTS_DOWN))
-			return loop_now();
+			return true;
 	}
-	return roles.stopped_at;
+	return false;
 }
+
+/* The time of the newest data. */
+static usec_t newest(void) { return has_primary() ? loop_now() : roles.stopped_at; }
 
 /* The time until which the host has all data. */
 static usec_t replayed(const struct member *m)
@@ -156,6 +161,7 @@ static void come_as_standby(int host)
 
 	m->is_standby = true;
 	m->is_foreign = false;
+	m->diverged_at = 0;
 	begin_era(m);
 	set_state(host, MEMBER_UP);
 	catch_up(host);
@@ -225,6 +231,20 @@ static void crash(void)
 	}
 }
 
+/* The old primary is in recovery with its own WAL, perhaps with the number of the new timeline, and before or beyond the position of the new one. */
+static void come_diverged(int host)
+{
+	struct member *m = &roles.members[host];
+	int64_t distance = chance_spread(0, 20 * USEC) - 10 * USEC;
+
+	come_as_standby(host);
+	catch_up(host);
+	m->timeline = chance_one_in(2) ? roles.timeline : m->timeline;
+	m->diverged_at = (uint64_t)(loop_now() + distance) * POSITION_UNIT + 8;
+	sim_counts.divergences++;
+	SIM_TRACE("host %d has diverged, timeline %u, by %.6f s", host, m->timeline, (double)distance / USEC);
+}
+
 static void partition(void)
 {
 	switch (roles.step) {
@@ -251,7 +271,17 @@ static void partition(void)
 		set_state(roles.old, MEMBER_DOWN);
 		next_step(1, 5 * USEC);
 		return;
+	case 4:
+		if (chance_one_in(2)) {
+			come_diverged(roles.old);
+			next_step(1, 30 * USEC);
+			return;
+		}
+		come_as_standby(roles.old);
+		plot_ends();
+		return;
 	default:
+		set_state(roles.old, MEMBER_DOWN);
 		come_as_standby(roles.old);
 		plot_ends();
 	}
@@ -360,13 +390,14 @@ static void learn(int host)
 	roles.highest.at = loop_now();
 }
 
-static const char *const columns[] = { "pg_is_in_recovery:text", "case:text", "case:text", "current_setting:text", "system_identifier:text" };
+static const char *const columns[] = { "pg_is_in_recovery:text", "case:text", "case:text", "current_setting:text", "system_identifier:text",
+	"pid:text" };
 
 static void say_nonsense(struct backend *b)
 {
 	static char huge[3000];
-	const char *cells[6] = { "t", "0/1", "000000010000000000000001", "off", SYSTEM, "?" };
-	size_t count = 5;
+	const char *cells[COLUMNS + 1] = { "t", "0/1", "000000010000000000000001", "off", SYSTEM, NULL, "?" };
+	size_t count = COLUMNS;
 
 	memset(huge, 'f', sizeof(huge) - 1);
 	cells[0] = chance_one_in(2) ? "t" : "f";
@@ -378,8 +409,8 @@ static void say_nonsense(struct backend *b)
 		pg_build_string(&b->out, 'C', "SELECT 0");
 		return;
 	case 2:
-		count = chance_below(5) + (chance_one_in(5) ? 2 : 0);
-		count = count == 5 ? 6 : count;
+		count = chance_below(COLUMNS) + (chance_one_in(5) ? 2 : 0);
+		count = count == COLUMNS ? COLUMNS + 1 : count;
 		break;
 	case 3:
 		cells[0] = chance_one_in(2) ? NULL : "maybe";
@@ -397,11 +428,13 @@ static void say_nonsense(struct backend *b)
 void roles_answer(struct backend *b, bool is_short)
 {
 	struct member *m = &roles.members[b->host];
-	char position[40], file[32];
-	const char *cells[] = { m->is_standby ? "t" : "f", position, file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM };
-	uint64_t at = (uint64_t)replayed(m) * POSITION_UNIT;
+	char position[40], file[32], number[24];
+	/* that of a server that has diverged is another one each time */
+	const char *receiver = !m->is_standby || !has_primary() ? NULL : m->diverged_at == 0 ? "77" : chance_one_in(20) ? number : NULL;
+	const char *cells[COLUMNS] = { m->is_standby ? "t" : "f", position, file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM, receiver };
+	uint64_t at = m->diverged_at > 0 ? m->diverged_at : (uint64_t)replayed(m) * POSITION_UNIT;
 
-	sim_counts.role_questions++;
+	snprintf(number, sizeof(number), "%u", (unsigned)sim_counts.role_questions++);
 	if (b->has_answered && b->answered_sanely && b->answered_in == m->era)
 		learn(b->host);
 	b->watches = b->has_answered = true;
@@ -411,7 +444,7 @@ void roles_answer(struct backend *b, bool is_short)
 		say_nonsense(b);
 		return;
 	}
-	if (m->is_standby && replayed(m) >= roles.promoted_at)
+	if (m->is_standby && m->diverged_at == 0 && replayed(m) >= roles.promoted_at)
 		m->timeline = roles.timeline;
 	snprintf(position, sizeof(position), "%X/%X", (unsigned)(at >> 32), (unsigned)at);
 	if (m->is_standby)
@@ -419,9 +452,9 @@ void roles_answer(struct backend *b, bool is_short)
 	else
 		snprintf(file, sizeof(file), "%08X%08X%08X", m->timeline, (unsigned)(at >> 32), 1u);
 	if (is_short)
-		cells[1] = cells[2] = cells[4] = NULL;
-	pg_build_row_description(&b->out, columns, 5);
-	pg_build_data_row(&b->out, cells, 5);
+		cells[1] = cells[2] = cells[4] = cells[5] = NULL;
+	pg_build_row_description(&b->out, columns, COLUMNS);
+	pg_build_data_row(&b->out, cells, COLUMNS);
 	pg_build_string(&b->out, 'C', "SELECT 1");
 }
 
@@ -454,6 +487,8 @@ void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size)
 		known_hosts += roles.members[i].was_known && i != b->host;
 	SIM_CHECK(!m->is_foreign || !m->is_known || known_hosts < 2 || client->target == TARGET_ANY,
 		  "server %u of another cluster is sent a request", b->pid);
+	SIM_CHECK(m->diverged_at == 0 || client->target == TARGET_ANY || !known->primary || known->primary->evidence.position_at == 0,
+		  "server %u of a host that does not follow the primary is sent a request", b->pid);
 	if (client->target != TARGET_PRIMARY && client->target != TARGET_READ_WRITE)
 		return;
 	SIM_CHECK(!m->is_standby, "server %u of a standby is sent a request for the primary", b->pid);
@@ -630,7 +665,7 @@ void roles_sim_calm(void)
 
 		m->is_full = m->talks_nonsense = false;
 		catch_up(i);
-		if (m->is_foreign || (!m->is_standby && i != primary)) {
+		if (m->is_foreign || m->diverged_at > 0 || (!m->is_standby && i != primary)) {
 			set_state(i, MEMBER_DOWN);
 			come_as_standby(i);
 		} else if (m->state == MEMBER_SHUTS_DOWN) {

@@ -491,9 +491,9 @@ static void say_result(void)
 	       (unsigned long long)n->lookups, (unsigned long long)n->proofs, (unsigned long long)n->streams, (unsigned long long)n->portals,
 	       (unsigned long long)n->calls, (unsigned long long)n->handed_on);
 	if (n->role_questions > 0)
-		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, %llu partitions, %llu lags, %llu reads from a standby that lags\n",
+		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, %llu partitions, %llu divergences, %llu lags, %llu reads from a standby that lags\n",
 		       (unsigned long long)n->role_questions, (unsigned long long)n->switchovers, (unsigned long long)n->crashes,
-		       (unsigned long long)n->partitions, (unsigned long long)n->lags, (unsigned long long)n->stale_looks);
+		       (unsigned long long)n->partitions, (unsigned long long)n->divergences, (unsigned long long)n->lags, (unsigned long long)n->stale_looks);
 	witnesses_say();
 	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
 		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);

@@ -130,7 +130,7 @@ struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
 	uint64_t lookups, streams, calls, portals, proofs, handed_on;
 	uint64_t attacks;
-	uint64_t switchovers, crashes, partitions, role_questions, lags, stale_looks;
+	uint64_t switchovers, crashes, partitions, divergences, role_questions, lags, stale_looks;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;

@@ -40,6 +40,7 @@ class Host:
         self.has_wal = True
         self.position = "0/3000000"     # inserted, or replayed; None: NULL
         self.read_only = "off"
+        self.receiver = "77"            # process id of the WAL receiver of a standby; None: it receives nothing
         self.asked = 0
         self.questions = set()          # their texts
         self.refused = 0                # questions that were answered with an error
@@ -126,8 +127,9 @@ class Host:
             session.send(m.error("function pg_current_wal_insert_lsn() does not exist", "42883"), m.ready())
             return
         row = ("f", position, "%08X0000000000000003" % timeline) if is_primary else ("t", position, str(timeline))
-        row = (*row, read_only, str(self.system)) if self.has_wal else (row[0], None, None, read_only, None)
-        session.send(m.row_description("a", "b", "c", "d", "e"), m.data_row(*row), m.command_complete("SELECT 1"), m.ready())
+        receiver = None if is_primary else self.receiver
+        row = (*row, read_only, str(self.system), receiver) if self.has_wal else (row[0], None, None, read_only, None, None)
+        session.send(m.row_description("a", "b", "c", "d", "e", "f"), m.data_row(*row), m.command_complete("SELECT 1"), m.ready())
 
 
 class Cluster:

@@ -444,12 +444,13 @@ def serve_mini(fake, byte_by_byte=False):
     and logins see it.
     """
     fake.role, fake.timeline, fake.position, fake.system = "primary", 1, "0/5000000", "7000"
+    fake.receiver = 77                  # process id of the WAL receiver of a standby; None: it receives nothing
     fake.is_silent = False              # the question for the role gets no answer
 
     def evidence():
         is_primary = fake.role == "primary"
         timeline = "%08X%016X" % (fake.timeline, 5) if is_primary else fake.timeline
-        return "f" if is_primary else "t", fake.position, timeline, "off", fake.system
+        return "f" if is_primary else "t", fake.position, timeline, "off", fake.system, None if is_primary else fake.receiver
 
     def become(role, timeline=None):
         fake.role, fake.timeline = role, timeline or fake.timeline

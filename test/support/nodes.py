@@ -412,6 +412,21 @@ class Nodes(Cluster):
         self.start(node)
         self.wait_streaming(node)
 
+    def restart_as_primary(self, node):
+        """Without a promotion: the server keeps its timeline. The old primary is left as it is."""
+        self.stop(node)
+        os.unlink(os.path.join(node.data, "standby.signal"))
+        self.start(node)
+        self.primary = node
+
+    def start_alone(self, node):
+        """As a server in recovery that receives from no other."""
+        self.stop(node)
+        self._make_standby(node)
+        with open(os.path.join(node.data, "postgresql.auto.conf"), "w", encoding="utf-8") as f:
+            f.write("primary_conninfo = ''\n")
+        self.start(node)
+
     def wait_streaming(self, node):
         until(lambda: self.is_streaming(node, self.primary), "%s streams from %s" % (node, self.primary), deadline=3 * DEADLINE)
 

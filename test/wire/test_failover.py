@@ -722,7 +722,7 @@ def test_clients_are_told_by_their_role(scene, attrs, told):
     weir = primaries(scene, (first, second), attrs, {"load_balance_hosts": "disable"})
     if attrs == "prefer-standby":
         weir.client()
-        until(lambda: "standby, was unknown" in weir.log(), "the standby is known")
+        until(lambda: "standby" in [row["role"] for row in weir.show("HOSTS")], "the standby is known")
     client = weir.client()
     assert client.parameters["in_hot_standby"] == (told or "off")
     client.send(m.query("SELECT 1"))

@@ -19,8 +19,11 @@ static struct host *host(const char *key)
 /* The host has answered a question that was sent now. */
 static void answer(const char *key, enum host_claim claim, uint32_t timeline, uint64_t position)
 {
-	struct host_evidence evidence = { .claim = claim, .at = fake.now, .timeline = timeline, .position = position, .system_id = 7 };
+	struct host_evidence evidence = { .claim = claim, .at = fake.now, .timeline = timeline, .position = position, .system_id = 7,
+		.receiver = claim == CLAIM_STANDBY && position > 0 ? 77 : 0 };
 
+	/* the second answer proves that a standby receives */
+	host_note(host(key), &evidence, "asked", fake.now);
 	host_note(host(key), &evidence, "asked", fake.now);
 	roles_decide_due(fake.pools, fake.now);
 }

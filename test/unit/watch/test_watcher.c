@@ -6,14 +6,16 @@
 #define SYSTEM "7382951034823917273"
 #define WAL_FILE "0000000A0000001600000037"
 
-/* Makes a DataRow of five columns; NULL: a NULL. Returns its size. */
-static size_t make_row(const char *const columns[5], uint8_t *row)
+#define COLUMNS 6
+
+/* Makes a DataRow; NULL: a NULL. Returns its size. */
+static size_t make_row(const char *const columns[COLUMNS], uint8_t *row)
 {
 	size_t used = 2;
 
 	row[0] = 0;
-	row[1] = 5;
-	for (int i = 0; i < 5; i++) {
+	row[1] = COLUMNS;
+	for (int i = 0; i < COLUMNS; i++) {
 		size_t size = columns[i] ? strlen(columns[i]) : 0;
 
 		memset(row + used, columns[i] ? 0 : 0xff, 4);
@@ -29,7 +31,7 @@ static size_t make_row(const char *const columns[5], uint8_t *row)
 
 static bool reads(const char *recovery, const char *position, const char *file, const char *read_only, const char *system, struct host_evidence *answer)
 {
-	const char *const columns[] = { recovery, position, file, read_only, system };
+	const char *const columns[COLUMNS] = { recovery, position, file, read_only, system };
 	uint8_t row[400];
 	size_t size = make_row(columns, row);
 
@@ -49,6 +51,22 @@ TEST(a_primary_and_a_standby)
 	/* a service without WAL functions */
 	CHECK(reads("f", NULL, NULL, "off", NULL, &answer));
 	CHECK(answer.claim == CLAIM_PRIMARY && answer.position == 0 && answer.system_id == 0);
+}
+
+TEST(the_wal_receiver_of_a_standby)
+{
+	static const struct { const char *text; bool is_read; uint32_t receiver; } cases[] = {
+		{ NULL, true, 0 }, { "4711", true, 4711 }, { "4294967295", true, UINT32_MAX }, { "4294967296", false, 0 }, { "", false, 0 }, { "-1", false, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const columns[COLUMNS] = { "t", "0/5000028", "3", "off", SYSTEM, cases[i].text };
+		struct host_evidence answer = { .claim = CLAIM_UNKNOWN };
+		uint8_t row[400];
+
+		CHECK_INT(watch_read_row(row, make_row(columns, row), &answer), cases[i].is_read);
+		CHECK_INT(answer.receiver, cases[i].receiver);
+	}
 }
 
 TEST(limits_of_numbers)
@@ -79,7 +97,7 @@ TEST(nonsense_is_refused)
 
 TEST(cut_and_long_rows_are_refused)
 {
-	static const char *const columns[] = { "f", "16/B374D848", WAL_FILE, "off", SYSTEM };
+	static const char *const columns[COLUMNS] = { "f", "16/B374D848", WAL_FILE, "off", SYSTEM, "4711" };
 	struct host_evidence answer = { .at = 5 };
 	uint8_t row[400], exact[400];
 	size_t size = make_row(columns, row);
@@ -90,7 +108,7 @@ TEST(cut_and_long_rows_are_refused)
 	}
 	row[size] = 0;
 	CHECK(!watch_read_row(row, size + 1, &answer));
-	row[1] = 4;
+	row[1] = COLUMNS - 1;
 	CHECK(!watch_read_row(row, size, &answer));
 	/* the time is the caller's */
 	CHECK_INT(answer.at, 5);
