@@ -29,6 +29,17 @@
 
 #define PAIRS_OWN 8		/* user, database, replication, and parameters of the database entry */
 
+/*
+ * A watcher logs in to any database that lists the host, and its question must not depend on what the owner of the database, or the role itself, has
+ * set (ALTER DATABASE, ALTER ROLE ... SET): a standby answers nothing in a serializable transaction. Parameters that not all versions of PostgreSQL
+ * know are set by the question.
+ */
+static const char *const of_watcher[] = {
+	"search_path", "pg_catalog", "role", "none", "default_transaction_isolation", "read committed", "default_transaction_deferrable", "off",
+	"statement_timeout", "0", "lock_timeout", "0",
+};
+#define WATCHER_PAIRS (sizeof(of_watcher) / sizeof(of_watcher[0]) / 2)
+
 struct pairs {
 	const char **at;
 	size_t count, most;
@@ -56,7 +67,7 @@ void server_login_begin(struct server *s)
 	};
 	const struct params *startup = s->pooled.startup;
 	struct pairs pairs = {
-		.most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + params_others(startup) + REPLICATION_PAIRS)
+		.most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + params_others(startup) + REPLICATION_PAIRS + WATCHER_PAIRS)
 	};
 	int newest = conf->max_protocol_version == CONF_UNSET ? (int)w->conf->settings.server_max_protocol_version : (int)conf->max_protocol_version;
 	struct bytes out = BYTES_EMPTY;
@@ -86,6 +97,8 @@ void server_login_begin(struct server *s)
 		add(&pairs, "database", conf->dbname ? conf->dbname : pool->database->name);
 	if (s->replication != REPLICATION_NONE)
 		add(&pairs, "replication", pg_replication_word(s->replication));
+	for (size_t i = 0; s->pooled.is_watcher && i < WATCHER_PAIRS; i++)
+		add(&pairs, of_watcher[2 * i], of_watcher[2 * i + 1]);
 	for (size_t i = 0; i < sizeof(of_database) / sizeof(of_database[0]); i++)
 		if (!params_get(startup, of_database[i].index))
 			add(&pairs, of_database[i].name, of_database[i].value);

@@ -28,6 +28,13 @@
 #define WAIT_PERIOD (USEC / 50)		/* ... and if they wait for a standby that is fresh enough */
 #define SILENT_LEAST USEC		/* a connection or an answer may take this long, also with a shorter period */
 
+/* A default that the owner of the database or the role has chosen says nothing about the host; NULL for `off`. */
+#define READ_ONLY \
+	"case pg_catalog.current_setting('default_transaction_read_only') when 'on' then (select case when source in ('database','user'," \
+	"'database user') then 'off' else 'on' end from pg_catalog.pg_settings where name='default_transaction_read_only') end"
+/* No row, or a column that is not read: PostgreSQL 14 and later end an idle session after a time that the owner of the database can set. */
+#define KEEP_SESSION \
+	" where pg_catalog.current_setting('idle_session_timeout',true) is null or pg_catalog.set_config('idle_session_timeout','0',false)='0'"
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
 #define QUESTION \
 	"select pg_catalog.pg_is_in_recovery()," \
@@ -36,12 +43,12 @@
 	"(select min_recovery_end_timeline from pg_catalog.pg_control_recovery())," \
 	"(select received_tli from pg_catalog.pg_stat_wal_receiver))::pg_catalog.text" \
 	" else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
-	"pg_catalog.current_setting('default_transaction_read_only')," \
+	READ_ONLY "," \
 	"(select system_identifier from pg_catalog.pg_control_system())," \
-	"(select pid from pg_catalog.pg_stat_wal_receiver)"
+	"(select pid from pg_catalog.pg_stat_wal_receiver)" KEEP_SESSION
 /* For servers that refuse the other query: services that imitate PostgreSQL have no WAL functions. */
 #define SHORT_QUESTION \
-	"select pg_catalog.pg_is_in_recovery(),null,null,pg_catalog.current_setting('default_transaction_read_only'),null,null"
+	"select pg_catalog.pg_is_in_recovery(),null,null," READ_ONLY ",null,null"
 enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMN_RECEIVER, COLUMNS };
 
 struct watcher {
