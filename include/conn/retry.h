@@ -13,11 +13,14 @@
 enum read_step {
 	AUTO_NOT,			/* any other request, or one for the primary */
 	AUTO_ASKS,			/* the primary is asked for the definitions that the text depends on, and gets the statement afterwards */
+	AUTO_DOUBTED,			/* the last server was lost and may have executed the statement: the next one is asked about the definitions first,
+					   and gets the statement if it only reads */
 	AUTO_AWAY			/* the statement is for a standby, or for the primary if no standby suits */
 };
 
 struct retry {
 	struct bytes request;		/* messages of the client since the server owed nothing; empty if is_cut */
+	uint32_t sent_in;		/* world->events_of when its first byte was sent; 0 after the server has sent something */
 	size_t sent;			/* bytes that the server got since it owed nothing, also if is_cut */
 	bool is_cut;			/* the request is longer than RETRY_MOST */
 	bool is_unsent;			/* the socket has refused the whole request */

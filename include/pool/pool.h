@@ -232,7 +232,8 @@ struct pool_ops {
 	/* The next server is opened from the reserve, for this client (may be NULL). */
 	void (*take_reserve)(struct pool *pool, struct pool_client *client);
 	void (*test)(struct pool_server *server);				/* the server is TESTED already: sends server_check_query */
-	void (*drop)(struct pool_server *server, enum close_reason why);		/* closes the server, and its client if it is linked */
+	void (*drop)(struct pool_server *server, enum close_reason why);		/* closes the server, and its client if it is linked. With HOST_ROLE
+											   the client stays if its request only reads */
 	void (*refuse)(struct pool_client *client, enum close_reason why);		/* sends the error and closes the client; LOGIN_FAILING:
 											   the cached error */
 	void (*notify)(struct pool_client *client, usec_t waited);		/* sends the NOTICE of query_wait_notify */

@@ -26,6 +26,11 @@ void read_over(struct server *server, bool is_whole);
 /* The connection to the server of a client with a struct retry is lost. True: the primary gets the statement, as after retry_lost(). */
 bool read_lost(struct server *server);
 
+/* The server is lost, or its host is; it may have executed the request, of which nothing was forwarded. True: the request is one statement that may only read.
+   It is taken back as by retry_take_back(), and its client waits for another server, which is asked whether the statement only reads; otherwise the client
+   ends with REASON_OUTCOME_UNKNOWN. */
+bool read_doubt(struct server *server, enum close_reason why);
+
 /* The statement of the client is for a standby, and not all of its bytes have been sent. */
 static inline bool read_is_incomplete(const struct client *c)
 {

@@ -48,8 +48,10 @@ static inline void retry_keep(struct client *c, const uint8_t *at, size_t n)
 	struct retry *r = c->retry;
 
 	retry_note_link(c);
-	if (r->sent == 0)
+	if (r->sent == 0) {
 		r->is_first = server_of(c->pooled.link)->status == 'I' && !r->is_bound;
+		r->sent_in = c->peer.world->events_of;
+	}
 	r->sent += n;
 	/* the capacity doubles up to RETRY_MOST; 0: is_cut */
 	if (n > r->request.capacity - r->request.end) {
@@ -94,9 +96,9 @@ bool retry_lost(struct server *server);
    nothing was forwarded. False: no memory, or the client must keep its server, and nothing has happened. The caller decides when the client continues:
    client_resume(). */
 bool retry_take_back(struct server *server, enum close_reason why);
-/* The host of the server is silent or closed: takes a read back, as retry_take_back(), and its client goes on with another host. False: the request may do more
-   than read, or its answer has begun, and nothing has happened. */
-bool retry_recall(struct server *server);
+/* The host of the server is silent, closed, or not the primary any more: takes a read back, as retry_take_back(), and its client goes on with another host.
+   False: the request may do more than read, or its answer has begun, and nothing has happened. */
+bool retry_recall(struct server *server, enum close_reason why);
 /* For roles_decide(): evidence about hosts has arrived. A client with pooled.is_held gets the answer of its server, or is not held any more. */
 void retry_judge(struct client *client);
 /* The server of the client ends for this reason. Returns the reason that the client gets. */

@@ -564,6 +564,8 @@ void cancel_refuse_waiting(struct client *c)
 	ASSERT(bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
 	c->pooled.is_held = false;
+	if (c->retry && c->retry->step == AUTO_DOUBTED)
+		c->retry->step = AUTO_NOT;
 	/* a transaction without a server ends with its first statement */
 	c->reads &= READING_SESSION;
 	c->in_transaction = false;

@@ -80,6 +80,9 @@ static void test(struct pool_server *ps)
 
 static void drop(struct pool_server *ps, enum close_reason why)
 {
+	/* the next primary gets a read that the old one has not answered */
+	if (why == REASON_HOST_ROLE && ps->link && !ps->link->is_internal && retry_recall(server_of(ps), why))
+		return;
 	server_end(server_of(ps), why, NULL);
 }
 
@@ -96,6 +99,9 @@ static void refuse(struct pool_client *pc, enum close_reason why)
 	/* clients that waited for this login get the server's error, later clients get it as a cached error */
 	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = REASON_SERVER_SAID;
+	/* its last server may have executed the statement */
+	if (c->retry && c->retry->step == AUTO_DOUBTED)
+		why = REASON_OUTCOME_UNKNOWN;
 	if (why == REASON_QUERY_WAIT_TIMEOUT && pool_pins_text(pc->pool, pins)) {
 		client_end(c, REASON_QUERY_WAIT_PINNED, pins);
 		return;
@@ -141,7 +147,7 @@ static void judge(struct pool_client *pc)
 
 static bool recall(struct pool_server *ps)
 {
-	return retry_recall(server_of(ps));
+	return retry_recall(server_of(ps), REASON_READ_RECALLED);
 }
 
 static void ask_hosts(struct pools *pools)

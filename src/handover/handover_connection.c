@@ -309,6 +309,16 @@ static void client_session_pack(struct bytes *out, const struct client *c)
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
+/* Returns how many bytes of a statement for a standby are still to be sent, or the size of a statement that a lost server may have executed. */
+static uint32_t unsent_of(const struct client *c)
+{
+	const struct retry *r = c->retry;
+
+	if (r && r->step == AUTO_DOUBTED)
+		return (uint32_t)r->size;
+	return r && r->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(r->size - r->sent) : 0;
+}
+
 void client_pack(struct sender *sender, struct bytes *out, const struct client *c)
 {
 	const struct world *w = c->peer.world;
@@ -333,7 +343,7 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	bytes_append_u8(out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE | READING_PRIMARY));
 	pack_blob(out, c->begin, c->reads & READING_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
 	pack_bool(out, c->retry && c->pooled.link && c->retry->step == AUTO_AWAY);
-	bytes_append_u32(out, c->retry && c->retry->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(c->retry->size - c->retry->sent) : 0);
+	bytes_append_u32(out, unsent_of(c));
 	bytes_append_u32(out, c->pooled.dedicated);
 	pack_blob(out, c->login_took, sizeof(c->login_took));
 	bytes_append_u8(out, c->waited);
@@ -427,12 +437,16 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 }
 
 /* The request of a client is not handed over: it cannot be sent again. `is_away`: it is a statement for a standby, and the
-   server has not got its last `unsent` bytes. */
+   server has not got its last `unsent` bytes. Otherwise `unsent` is the size of a statement that a lost server may have executed, or 0. */
 static void retry_unpacked(struct client *c, bool is_away, size_t unsent)
 {
 	struct retry *r = c->retry;
 
-	if (!r || !c->pooled.link)
+	if (r && !is_away && unsent > 0) {
+		r->step = AUTO_DOUBTED;
+		r->size = unsent;
+	}
+	if (!r || !c->pooled.link || r->step == AUTO_DOUBTED)
 		return;
 	c->is_retry_linked = true;
 	/* until the next answer */

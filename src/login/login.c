@@ -273,6 +273,9 @@ static bool finish(struct client *c)
 
 	if (!c->pooled.link)
 		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
+	/* a standby may have welcomed it: see pool_for_client() */
+	if (c->pooled.splits)
+		c->pooled.target = TARGET_PRIMARY;
 	login_step_took(c);
 	c->pooled.pool->database->stats.total.client_login_count++;
 	if (!c->pooled.pool->database->is_console)

@@ -231,6 +231,18 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 	return place->host;
 }
 
+/*
+ * The welcome of a client needs the parameters of any session. Without a primary, a client whose reads go to standbys gets them from a standby, so that it
+ * can read; it waits with its first write. (A client that gets a server before its welcome is in state WAITING.)
+ */
+static void aim_login(struct pool_client *client)
+{
+	const struct roles *roles = client->pool->database->roles;
+
+	if (client->splits && roles && client->pool->allowed.mode == MODE_TRANSACTION && !client->dedicated)
+		client->target = roles->primary ? TARGET_PRIMARY : TARGET_READ;
+}
+
 struct pool *pool_for_client(struct pool_client *client, usec_t now)
 {
 	struct pool *pool = client->pool, *found = NULL;
@@ -240,6 +252,8 @@ struct pool *pool_for_client(struct pool_client *client, usec_t now)
 
 	if (client->listens)
 		return pool;
+	if (client->state < CLIENT_IDLE)
+		aim_login(client);
 	client->settles &= client->state == CLIENT_WAITING;
 	settles = is_to_settle(pool, client, now);
 	if (suits(pool, client) && !client->is_held && !settles)

@@ -245,6 +245,9 @@ static void server_is_broken(struct client *c)
 	bool from_socket;
 	int reads = 0;
 
+	/* no event has announced what is read now */
+	if (c->retry)
+		c->retry->sent_in = 0;
 	do {
 		from_socket = !s->peer.held_first;
 		reads += from_socket;

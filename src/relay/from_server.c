@@ -624,6 +624,7 @@ static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c,
 		verdict = read_look(s, buf, n);
 	else if (s->peer.passing == 0 && is_owed && !retry_passes(s, c, buf, n))
 		verdict = retry_look(s, buf, n);
+	c->retry->sent_in = 0;
 	if (verdict != RETRY_PASS)
 		return (struct walk){ 0, verdict == RETRY_MORE ? VERDICT_PASS : VERDICT_GONE };
 	walk = at > 0 ? walk_server_frames(s, buf, at, n) : walk_answer(s, c, buf, n);
@@ -728,7 +729,7 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	if (c && c->retry && ((c->reads & READING_HERE && retry_lost(s)) || read_lost(s)))
+	if (c && c->retry && (read_lost(s) || retry_lost(s)))
 		return;
 	/* the beginning of an answer, of which nothing more will come */
 	if (held > 0 && c && c->retry) {

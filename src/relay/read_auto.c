@@ -15,6 +15,9 @@
  * client waits for the end of the answer, because the next statement may be for another host. An error with 57014 is passed on if the client has sent a
  * cancel request.
  *
+ * A server that is lost without an answer, and is no standby of this rule, may have executed the statement: AUTO_DOUBTED. Then the next server is asked
+ * before it gets the statement, for clients of all roles. If the text does more than read, its outcome is unknown.
+ *
  * Only clients without a server that would share one are considered, so their sessions have no temporary objects, pins or doubts.
  */
 #include "relay/read_auto.h"
@@ -190,13 +193,16 @@ static bool ask(struct client *c)
 	struct server *s = server_of(c->pooled.link);
 	struct retry *r = c->retry;
 
-	if (r->step != AUTO_ASKS || s->task)
+	if ((r->step != AUTO_ASKS && r->step != AUTO_DOUBTED) || s->task)
 		return false;
-	r->step = AUTO_NOT;
+	if (r->step == AUTO_ASKS)
+		r->step = AUTO_NOT;
 	r->says = false;
 	if (!ledger_is_empty(&s->ledger) || s->status != 'I') {
 		bytes_free(&r->question);
-		return false;
+		if (r->step == AUTO_DOUBTED)
+			client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
+		return r->step == AUTO_DOUBTED;
 	}
 	server_run_and_free(s, &task_read_auto, &r->question);
 	return true;
@@ -213,12 +219,23 @@ static bool ask_first(struct client *c)
 	return !lent || !link_begin(server_of(lent), c) || ask(c);
 }
 
+/* A lost server may have executed the request at the front of n bytes, with AUTO_DOUBTED. */
+static bool ask_again(struct client *c, const uint8_t *at, size_t n)
+{
+	struct text text;
+
+	if (n >= c->retry->size && find_text(c, at, c->retry->size, &text) && make_question(c, &text))
+		return ask_first(c);
+	client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
+	return true;
+}
+
 /* The client has a server. */
 static bool waits_for_answer(struct client *c, size_t *n)
 {
 	struct retry *r = c->retry;
 
-	if (r->step == AUTO_ASKS)
+	if (r->step == AUTO_ASKS || r->step == AUTO_DOUBTED)
 		return ask(c);
 	if (r->step != AUTO_AWAY)
 		return false;
@@ -236,6 +253,8 @@ bool read_waits(struct client *c, const uint8_t *at, size_t *n)
 
 	if (c->pooled.link)
 		return waits_for_answer(c, n);
+	if (c->retry->step == AUTO_DOUBTED)
+		return ask_again(c, at, *n);
 	if (c->retry->step != AUTO_NOT)
 		reset(c);
 	/* reads.c decides about transactions */
@@ -258,13 +277,20 @@ static void on_row(struct server *s, const struct pg_frame *row)
 
 static enum task_end on_done(struct server *s, bool failed)
 {
-	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	/* the client has left, or another process has sent the question */
 	if (!c)
 		return TASK_END_RELEASE;
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return TASK_END_NOTHING;
+	}
+	if (c->retry && c->retry->step == AUTO_DOUBTED) {
+		c->retry->step = AUTO_NOT;
+		if (!failed && c->retry->says)
+			return TASK_END_RESUME;
+		client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
 		return TASK_END_NOTHING;
 	}
 	if (c->retry && c->retry->key != 0)
@@ -356,4 +382,39 @@ bool read_lost(struct server *s)
 	}
 	set_verdict(c, STANDBY_NOT_NOW, c->retry->definitions);
 	return false;
+}
+
+/* ---- statements that a lost server may have executed ---- */
+
+/* The request of the client is one statement that only reads if the catalogue confirms it. */
+static bool may_only_read(const struct client *c)
+{
+	const struct bytes *request = &c->retry->request;
+	struct read_names names;
+	struct text text;
+
+	return !(c->reads & READING_HERE) &&
+	       find_text(c, bytes_front(request), bytes_size(request), &text) &&
+	       read_text_only_reads(text.at, text.size,
+				    c->pooled.pool->database->conf->read_functions, &names);
+}
+
+bool read_doubt(struct server *s, enum close_reason why)
+{
+	struct client *c = client_of(s->pooled.link);
+	struct host *host = s->pooled.host;
+	struct retry *r = c->retry;
+	size_t size = bytes_size(&r->request);
+	/* the catalogue has been asked before */
+	bool is_proven = r->step == AUTO_AWAY;
+
+	if ((!is_proven && (size == 0 || !may_only_read(c))) || !retry_take_back(s, why))
+		return false;
+	if (!is_proven) {
+		r->step = AUTO_DOUBTED;
+		r->size = size;
+	}
+	host_doubt(host, c->peer.world->now);
+	client_resume(c);
+	return true;
 }

@@ -8,7 +8,9 @@
  *	25006, or 0A000 of recovery	nothing was executed: a standby cannot write. Only as the whole answer to one request outside a transaction
  *	FATAL 57P01			the statement was rolled back, see below. Only for a request outside a transaction that consists of statements
  *					that cannot commit by themselves, and of which no statement is complete (retry_on_shutdown)
- *	connection lost			only if nothing of the request can have arrived at the server
+ *	57P01 on a standby		the same, for a client that asks for standbys by name; another host gets the request at once
+ *	connection lost			if nothing of the request can have arrived at the server, or the server had ended before it was sent;
+ *					a statement that may only read, if the next server confirms that (read_doubt)
  *	silent or closed host		only a read, and before any byte of its answer was forwarded (retry_recall)
  *
  * Why a FATAL 57P01 without a CommandComplete before it means that nothing was committed: only ProcessInterrupts() raises it, for ProcDiePending.
@@ -33,6 +35,7 @@
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
+#include "relay/read_auto.h"
 #include "relay/reads.h"
 
 #include <string.h>
@@ -267,6 +270,16 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	return true;
 }
 
+/*
+ * What arrives first now, a FATAL error or the end of the connection, was in the socket when the request was sent in this turn. The events of a turn are
+ * collected before the first handler runs: a handler has sent the request, and an older event of the same turn announces these bytes. PostgreSQL reads
+ * nothing after either. (Bytes of TLS that were received earlier may be announced as well, and the end of the connection behind them is newer.)
+ */
+static bool is_overtaken(const struct client *c)
+{
+	return c->retry->sent_in != 0 && c->retry->sent_in == c->peer.world->events_of;
+}
+
 /* The client waits for the verdict on its host, with this answer. */
 static enum retry_verdict hold(struct server *s, const struct pg_frame *error, bool is_fatal)
 {
@@ -362,15 +375,19 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
 	const uint8_t *after = f->body + f->size;
 	struct client *c = client_of(s->pooled.link);
+	const struct roles *roles = s->pooled.pool->database->roles;
 	struct pg_error e;
 
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
 		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
 	if (pg_error_read(f->body, f->size, &e) != PG_OK)
 		return RETRY_PASS;
+	if (strcmp(e.severity, "FATAL") == 0 && is_nothing_sent)
+		return send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
 	if (strcmp(e.severity, "FATAL") == 0 && strcmp(e.sqlstate, "57P01") == 0) {
-		if (is_nothing_sent)
-			return send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
+		/* a reader by name */
+		if (!wants_primary(c) && roles && roles->primary != s->pooled.host)
+			return cannot_commit_alone(c) && send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
 		if (!wants_primary(c) || !c->peer.world->conf->settings.retry_on_shutdown || !cannot_commit_alone(c))
 			return RETRY_PASS;
 		return hold(s, f, true);
@@ -404,7 +421,7 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 		if (read != PG_OK || (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
 			return read == PG_MORE && !has_rows ? more : RETRY_PASS;
 		if (f.type == PGS_ERROR && pg_frame_is_whole(&f))
-			return look_at_error(s, &f, n - at - PG_HEADER - f.size, is_nothing_sent, has_begun);
+			return look_at_error(s, &f, n - at - PG_HEADER - f.size, is_nothing_sent || (at == 0 && is_overtaken(c)), has_begun);
 		if (!pg_frame_is_whole(&f))
 			return has_rows || f.type == PGS_ROW ? RETRY_PASS : more;
 		has_rows |= f.type == PGS_ROW;
@@ -422,11 +439,13 @@ bool retry_lost(struct server *s)
 	if (!r)
 		return false;
 	notice_answer(c, s);
-	if (!may_move(s, c) || bytes_size(&s->peer.held) > 0)
+	if (!may_move(s, c))
 		return false;
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
 		return ask_primary(s);
-	return (bytes_size(&r->request) == 0 || r->is_unsent) && send_elsewhere(s);
+	if (bytes_size(&r->request) == 0 || r->is_unsent || (is_overtaken(c) && !s->peer.stream.ssl))
+		return send_elsewhere(s);
+	return read_doubt(s, REASON_SERVER_CRASHED);
 }
 
 /* The request reads, and another host may execute it too: a standby has it, or read_auto.c has proven its text. A primary may execute functions with effects
@@ -436,14 +455,16 @@ static bool is_proven_read(const struct client *c)
 	return c->retry->step == AUTO_AWAY || (c->reads & READING_HERE && c->reads & READING_STANDBY);
 }
 
-bool retry_recall(struct server *s)
+bool retry_recall(struct server *s, enum close_reason why)
 {
 	struct client *c = client_of(s->pooled.link);
 
 	if (!c->retry || peer_is_stopped(&s->peer))
 		return false;
 	notice_answer(c, s);
-	if ((bytes_size(&c->retry->request) > 0 && !is_proven_read(c)) || !retry_take_back(s, REASON_READ_RECALLED))
+	if (bytes_size(&c->retry->request) > 0 && !is_proven_read(c))
+		return read_doubt(s, why);
+	if (!retry_take_back(s, why))
 		return false;
 	client_resume(c);
 	return true;

@@ -610,6 +610,192 @@ def test_idle_server_that_is_gone(scene, ended):
     server.answer("y")
     assert client.result().value == "y"
 
+# --- statements that only read
+
+SELECT = "SELECT a FROM t"
+
+
+def asks(server, says="t"):
+    """The server confirms by its catalogue that the statement only reads, or does not."""
+    text = server.expect_query()
+    assert "pg_catalog" in text, text
+    server.send(m.row_description("a"), m.data_row(says), m.command_complete("SELECT 1"), m.ready())
+
+
+@pytest.mark.parametrize("hand", hands(SELECT))
+def test_read_of_a_lost_primary(scene, hand):
+    """The next primary has the same definitions: it says that nothing was changed, and gets the statement."""
+    request, kinds, before = hands(SELECT)[hand]
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = sent(weir, first, request, kinds)
+    first.goes()
+    server.send(before)
+    server.close()
+    second.becomes("primary", 2)
+    server = second.accept()
+    asks(server)
+    server.expect_all(kinds)
+    server.send(before, m.data_row("done"), m.command_complete("SELECT 1"), m.ready())
+    assert client.result().value == "done"
+
+
+@pytest.mark.parametrize("answer", ["f", None], ids=["no", "error"])
+def test_read_with_effects(scene, answer):
+    """A view may call a function of a user."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, SELECT)
+    first.goes()
+    server.close()
+    second.becomes("primary", 2)
+    server = second.accept()
+    if answer:
+        asks(server, answer)
+    else:
+        assert "pg_catalog" in server.expect_query()
+        server.send(m.error("permission denied", "42501"), m.ready())
+    assert [m.read_error(got.body)["C"] for got in client.drain()] == ["08007"]
+    is_used_on(weir.client(), server)
+
+
+def is_used_on(client, server):
+    """The server is free, and has got nothing else."""
+    client.send(m.query("barrier"))
+    server.expect_query("barrier")
+    server.answer("x")
+    assert client.result().value == "x"
+
+
+def test_server_of_the_question_is_lost(scene):
+    """The statement is still in doubt: another server is asked."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, SELECT)
+    server.close()
+    server = first.accept()
+    assert "pg_catalog" in server.expect_query()
+    first.goes()
+    server.close()
+    second.becomes("primary", 2)
+    server = second.accept()
+    asks(server)
+    server.expect_query(SELECT)
+    server.answer("done")
+    assert client.result().value == "done"
+
+
+def test_read_in_doubt_waits_in_vain(scene):
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), query_wait_timeout=1)
+    client, server = asked(first.fake, weir, SELECT)
+    first.goes()
+    server.close()
+    assert [m.read_error(got.body)["C"] for got in client.drain()] == ["08007"]
+
+
+def test_read_in_doubt_is_cancelled(scene):
+    """The next request is another one."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, SELECT)
+    first.goes()
+    server.close()
+    until(lambda: weir.show("WAITS"), "the client waits")
+    weir.cancel(client)
+    assert [error["C"] for error in client.result().errors] == ["57014"]
+    second.becomes("primary", 2)
+    is_unused(client, second, INSERT)
+
+
+def test_read_of_a_silent_primary(scene):
+    """Another host becomes the primary, and all connections to the old one end."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second), host_check_period=0.1)
+    client, server = asked(first.fake, weir, SELECT)
+    writer = weir.client()
+    first.falls_silent()
+    second.becomes("primary", 2)
+    other = second.accept()
+    asks(other)
+    other.expect_query(SELECT)
+    other.answer("done")
+    assert client.result().value == "done"
+    server.expect_closed()
+    is_used_on(writer, other)
+
+
+def readers(scene, **settings):
+    """A client by name of the first of two standbys."""
+    first, second = pair(scene)
+    third = Host(scene, "standby")
+    weir = primaries(scene, (first, second, third), "standby", {"load_balance_hosts": "disable"}, **settings)
+    weir.client()
+    until(lambda: sorted(str(row["role"]) for row in weir.show("HOSTS")) == ["primary", "standby", "standby"], "all roles are known")
+    return weir, second, third
+
+
+def test_reader_by_name_of_a_lost_standby(scene):
+    weir, second, third = readers(scene)
+    client, server = asked(second.fake, weir, SELECT)
+    second.goes()
+    server.close()
+    server = third.accept()
+    asks(server)
+    server.expect_query(SELECT)
+    server.answer("done")
+    assert client.result().value == "done"
+
+
+def test_reader_by_name_of_a_standby_that_shuts_down(scene):
+    """Nothing was committed, whatever the statement does."""
+    weir, second, third = readers(scene)
+    client, server = asked(second.fake, weir, SELECT)
+    second.goes()
+    server.send(TERMINATED)
+    server.close()
+    server = third.accept()
+    server.expect_query(SELECT)
+    server.answer("done")
+    assert client.result().value == "done"
+
+
+def test_reader_by_name_of_a_standby_that_hangs(scene):
+    weir, second, third = readers(scene, host_check_period=0.1)
+    client, server = asked(second.fake, weir, SELECT)
+    second.falls_silent()
+    other = third.accept()
+    asks(other)
+    other.expect_query(SELECT)
+    other.answer("done")
+    assert client.result().value == "done"
+    server.expect_closed()
+
+
+# --- requests that their servers have never read
+
+@pytest.mark.parametrize("ended", [True, False], ids=["57P01", "lost"])
+def test_request_behind_the_end_of_its_server(scene, ended):
+    """In one turn pgweir sends the request, and reads what the server has said before: no statement was executed, whatever it does."""
+    first, second = pair(scene)
+    weir = primaries(scene, (first, second))
+    client, server = asked(first.fake, weir, "SELECT 1")
+    server.answer("x")
+    client.result()
+    first.goes()
+    until(lambda: "is shutting down" in weir.log(), "the host is known to shut down")
+    with weir.one_turn():
+        # the event that comes first is handled first
+        client.send(m.query("CALL p()"))
+        if ended:
+            server.send(TERMINATED)
+        server.close()
+    second.becomes("primary", 2)
+    server = second.accept()
+    server.expect_query("CALL p()")
+    server.answer("y")
+    assert client.result().value == "y"
+
 
 # --- connections of a host that loses its role, or gets one
 

@@ -677,3 +677,23 @@ def test_standby_that_does_not_answer_a_login(scene):
     client.send(m.query(BEGIN))
     client.result()
     read_here(client, stage.standby)
+
+
+def test_login_without_a_primary(scene):
+    """A new client reads on a standby as the connected ones do, and waits with its first write."""
+    stage = Stage(scene)
+    stage.client().close()
+    stage.primary.goes()
+    stage.weir.wait_log("no primary")
+    client = stage.weir.client()
+    client.send(m.query(BEGIN))
+    assert client.result().status == "T"
+    server = read_here(client, stage.standby)
+    committed(client, server)
+    again = stage.weir.client()
+    again.send(m.query("INSERT INTO t VALUES (1)"))
+    until(lambda: stage.weir.show("WAITS"), "the write waits")
+    stage.standby.becomes("primary", 2)
+    server.expect_query("INSERT INTO t VALUES (1)")
+    server.complete("INSERT 0 1")
+    assert again.result().tags == ["INSERT 0 1"]
