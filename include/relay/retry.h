@@ -19,6 +19,14 @@ enum retry_verdict {
 	RETRY_TAKEN			/* the link is over, and the request is the next input of its client again; the server ends */
 };
 
+/* Whose request an error answers, and what follows from it: tbl/retry_error.tbl. */
+enum retry_of { RETRY_OF_READ, RETRY_OF_UNREAD, RETRY_OF_PRIMARY, RETRY_OF_STANDBY };
+enum retry_action {
+	RETRY_NEVER,			/* the client gets the error */
+	RETRY_ON_PRIMARY, RETRY_ELSEWHERE, RETRY_IF_MOVED
+};
+enum retry_action retry_action(enum retry_of of, const struct pg_error *error);
+
 #define RETRY_SPARE 512			/* bytes of memory that stay for the next request */
 
 /* The server owes nothing: with `sent` 0, nothing is to be forgotten. */

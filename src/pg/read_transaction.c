@@ -230,7 +230,7 @@ bool read_transaction_suits_standby(const uint8_t *text, size_t size)
 static bool affects_server(const char *word, size_t size)
 {
 	static const char *const names[] = { "pg_reload_conf", "pg_rotate_logfile", "pg_promote", "pg_cancel_backend", "pg_terminate_backend", "pg_stat_reset",
-		"pg_wal_replay_", "pg_backup_", "pg_create_", "pg_drop_", "pg_replication_" };
+		"pg_wal_replay_", "pg_backup_", "pg_create_", "pg_drop_", "pg_replication_", "pg_logical_", "pg_file_", "pg_switch_wal" };
 
 	if (size < sizeof("pg_promote") - 1)
 		return false;

@@ -7,7 +7,7 @@
  *
  *	25006, or 0A000 of recovery	nothing was executed: a standby cannot write. Only as the whole answer to one request outside a transaction
  *	FATAL 57P01			the statement was rolled back, see below. Only for a request outside a transaction that consists of statements
- *					that cannot commit by themselves, and of which no statement is complete (retry_on_shutdown)
+ *					whose effects a rollback undoes, and of which no statement is complete (retry_on_shutdown)
  *	57P01 on a standby		the same, for a client that asks for standbys by name; another host gets the request at once
  *	connection lost			if nothing of the request can have arrived at the server, or the server had ended before it was sent;
  *					a statement that may only read, if the next server confirms that (read_doubt)
@@ -22,6 +22,9 @@
  * A host that shuts down refuses logins before it ends the first backend: so a login that began after the error, and succeeds, proves that an
  * administrator has terminated this backend only.
  *
+ * tbl/retry_error.tbl has these errors. Functions of users (dblink_exec) and those that change the server may have acted elsewhere, so a text that calls one
+ * is not sent again. Triggers are not looked at.
+ *
  * Invariant: a request in client->retry that belongs to the link of the client has an answer that its server owes, and is_first only while the client has
  * no byte of the answer.
  */
@@ -31,7 +34,9 @@
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/message.h"
+#include "pg/read_transaction.h"
 #include "pg/sql_lex.h"
+#include "pg/state_text.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
@@ -104,7 +109,15 @@ static bool is_one_of(const struct lex_token *t, const char *const *words)
 	return false;
 }
 
-/* The text is one statement that commits only with its transaction. `size` includes the NUL. */
+/* The text may have effects that a rollback does not undo. What a function of a user does is unknown: dblink_exec() commits elsewhere. */
+static bool may_act_elsewhere(const uint8_t *text, size_t size)
+{
+	struct text_calls calls = { .search = { .words = INT64_MAX } };
+
+	return !state_text_calls_known(&calls, text, size, NULL, NULL) || read_transaction_affects_standby(text, size);
+}
+
+/* The text is one statement whose effects end with its transaction. `size` includes the NUL. */
 static bool is_repeatable(const uint8_t *text, size_t size)
 {
 	static const char *const words[] = {
@@ -121,7 +134,7 @@ static bool is_repeatable(const uint8_t *text, size_t size)
 		t = lex_next(&lexer);
 	while (lex_is_mark(&t, ';'))
 		t = lex_next(&lexer);
-	return t.kind == LEX_END && !lexer.is_cut && !lexer.is_uncertain;
+	return t.kind == LEX_END && !lexer.is_cut && !lexer.is_uncertain && !may_act_elsewhere(text, size);
 }
 
 /* A statement of the text may commit a transaction. Words in strings count, too. */
@@ -177,8 +190,8 @@ static bool test_frame(const struct client *c, const struct pg_frame *f, test_of
 	}
 }
 
-/* No statement of the request can commit by itself. */
-static bool cannot_commit_alone(const struct client *c)
+/* The request has no effect that outlives its transaction: no statement commits by itself, or acts elsewhere. */
+static bool is_undone_by_rollback(const struct client *c)
 {
 	struct pg_frames all = pg_frames_of(&c->retry->request);
 	enum pg_verdict read;
@@ -358,9 +371,29 @@ static bool is_before_result(const struct pg_frame *f)
 	}
 }
 
-static bool is_of_recovery(const struct pg_error *e)
+enum retry_action retry_action(enum retry_of of, const struct pg_error *e)
 {
-	return strcmp(e->sqlstate, "25006") == 0 || (strcmp(e->sqlstate, "0A000") == 0 && (strstr(e->message, "recovery") || strstr(e->message, "standby")));
+	static const struct {
+		enum retry_of of;
+		const char *sqlstate, *severity, *word;
+		enum retry_action action;
+	} rows[] = {
+#define FATAL "FATAL"
+#define ANY ""
+#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { RETRY_OF_##of, sqlstate, severity, word, RETRY_##action },
+#include "tbl/retry_error.tbl"
+#undef RETRY_ERROR
+#undef FATAL
+#undef ANY
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].of == of && (!*rows[i].sqlstate || strcmp(e->sqlstate, rows[i].sqlstate) == 0) &&
+		    (!*rows[i].severity || strcmp(e->severity, rows[i].severity) == 0) &&
+		    strstr(e->message, rows[i].word))
+			return rows[i].action;
+	}
+	return RETRY_NEVER;
 }
 
 /* The client has asked for a primary, or a primary may serve the read. */
@@ -369,30 +402,43 @@ static bool wants_primary(const struct client *c)
 	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE || c->pooled.target == TARGET_READ;
 }
 
-/* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_nothing_sent`: it is not the answer to a request. */
-static enum retry_verdict look_at_error(struct server *s, const struct pg_frame *f, size_t rest, bool is_nothing_sent, bool has_begun)
+static enum retry_of request_of(const struct client *c, bool is_unread)
+{
+	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
+		return RETRY_OF_READ;
+	if (is_unread)
+		return RETRY_OF_UNREAD;
+	return wants_primary(c) ? RETRY_OF_PRIMARY : RETRY_OF_STANDBY;
+}
+
+/* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_unread`: the server has read no request that it could answer. */
+static enum retry_verdict look_at_error(struct server *s, const struct pg_frame *f, size_t rest, bool is_unread, bool has_begun)
 {
 	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
 	const uint8_t *after = f->body + f->size;
 	struct client *c = client_of(s->pooled.link);
 	const struct roles *roles = s->pooled.pool->database->roles;
+	enum retry_of of = request_of(c, is_unread);
 	struct pg_error e;
 
-	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
-		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
-	if (pg_error_read(f->body, f->size, &e) != PG_OK)
+	if (pg_error_read(f->body, f->size, &e) != PG_OK && of != RETRY_OF_READ)
 		return RETRY_PASS;
-	if (strcmp(e.severity, "FATAL") == 0 && is_nothing_sent)
-		return send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
-	if (strcmp(e.severity, "FATAL") == 0 && strcmp(e.sqlstate, "57P01") == 0) {
-		/* a reader by name */
-		if (!wants_primary(c) && roles && roles->primary != s->pooled.host)
-			return cannot_commit_alone(c) && send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
-		if (!wants_primary(c) || !c->peer.world->conf->settings.retry_on_shutdown || !cannot_commit_alone(c))
-			return RETRY_PASS;
-		return hold(s, f, true);
+	/* the primary is the last resort of a reader by name, and has executed what it asked for */
+	if (of == RETRY_OF_STANDBY && (!roles || roles->primary == s->pooled.host))
+		return RETRY_PASS;
+	switch (retry_action(of, &e)) {
+	case RETRY_NEVER:
+		return RETRY_PASS;
+	case RETRY_ON_PRIMARY:
+		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
+	case RETRY_ELSEWHERE:
+		return (is_unread || is_undone_by_rollback(c)) && send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
+	case RETRY_IF_MOVED:
+		break;
 	}
-	if (is_nothing_sent || has_begun || !wants_primary(c) || !is_of_recovery(&e) || !is_one_request(&c->retry->request))
+	if (pg_error_is_fatal(f->body, f->size))
+		return c->peer.world->conf->settings.retry_on_shutdown && is_undone_by_rollback(c) ? hold(s, f, true) : RETRY_PASS;
+	if (has_begun || !is_one_request(&c->retry->request))
 		return RETRY_PASS;
 	if (rest < sizeof(ready))
 		return memcmp(after, ready, rest) == 0 ? RETRY_MORE : RETRY_PASS;

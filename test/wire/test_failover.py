@@ -214,6 +214,9 @@ SINGLE = ["SELECT 1", INSERT, "update t set i = 1", "DELETE FROM t", "MERGE INTO
           "VALUES (1)", "TABLE t", "(SELECT 1) UNION (SELECT 2)", "/* c */ select 1 -- c", "SELECT ';' ;", "BEGIN"]
 OTHERS = ["CALL p()", "DO $$ BEGIN COMMIT; END $$", "SELECT 1; SELECT 2", "COPY t TO STDOUT", "VACUUM", "CREATE DATABASE d", "COMMIT PREPARED 'x'",
           "REINDEX DATABASE CONCURRENTLY d", "", "EXECUTE n", "SELECT 'open", "EXPLAIN ANALYZE SELECT 1"]
+# effects that no rollback undoes
+ELSEWHERE = ["SELECT dblink_exec('c', 'INSERT INTO t VALUES (1)')", "INSERT INTO t VALUES (1, send_mail())", "SELECT public.lower('A')",
+             "SELECT pg_logical_emit_message(false, 'outbox', 'x')", "SELECT pg_terminate_backend(1)", "SELECT pg_advisory_lock(1)"]
 
 
 @pytest.mark.parametrize("text", SINGLE)
@@ -278,7 +281,7 @@ def test_role_by_a_reload_during_a_request(scene, end, code):
     assert [m.read_error(got.body)["C"] for got in client.drain() if got.type == "E"] == [code]
 
 
-@pytest.mark.parametrize("text", OTHERS)
+@pytest.mark.parametrize("text", OTHERS + ELSEWHERE)
 def test_statements_that_are_not_repeated(scene, text):
     first, second = pair(scene)
     weir = primaries(scene, (first, second))
@@ -758,6 +761,17 @@ def test_reader_by_name_of_a_standby_that_shuts_down(scene):
     server.expect_query(SELECT)
     server.answer("done")
     assert client.result().value == "done"
+
+
+@pytest.mark.parametrize("end, code", [(TERMINATED, "57P01"), (b"", "08007")], ids=["57P01", "lost"])
+def test_reader_by_name_that_may_act_elsewhere(scene, end, code):
+    weir, second, third = readers(scene)
+    client, server = asked(second.fake, weir, "SELECT send_mail()")
+    second.goes()
+    server.send(end)
+    server.close()
+    assert [m.read_error(got.body)["C"] for got in client.drain()] == [code]
+    is_unused(weir.client(), third)
 
 
 def test_reader_by_name_of_a_standby_that_hangs(scene):

@@ -5,6 +5,9 @@
 #include "unit.h"
 #include "whole.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define INI WHOLE_INI("pool_size=1", "")
 
 static struct house_end *near, *far;
@@ -137,6 +140,52 @@ TEST(reasons_for_clients_that_lose_their_server)
 	client->pooled.target = TARGET_ANY;
 	CHECK_INT(LOSS_AFTER("COMMIT"), REASON_SERVER_CRASHED);
 	end();
+}
+
+/* ---- tbl/retry_error.tbl ---- */
+
+#define FATAL "FATAL"
+#define ANY "ERROR"
+
+TEST(errors_of_the_table_and_no_others)
+{
+	static const struct {
+		enum retry_of of;
+		const char *sqlstate, *severity, *word;
+		enum retry_action action;
+	} rows[] = {
+#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { RETRY_OF_##of, sqlstate, severity, word, RETRY_##action },
+#include "tbl/retry_error.tbl"
+#undef RETRY_ERROR
+	};
+	static const char *const kept[] = { "00000", "08006", "0A000", "23505", "40001", "40P01",
+					    "53300", "57014", "57P02", "57P03", "57P05", "XX000" };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bool is_fatal = strcmp(rows[i].severity, "FATAL") == 0;
+		const char *sqlstate = *rows[i].sqlstate ? rows[i].sqlstate : "XX000";
+		struct pg_error e = { .severity = rows[i].severity, .sqlstate = sqlstate };
+		char message[64];
+
+		snprintf(message, sizeof(message), "during %s.", rows[i].word);
+		e.message = message;
+		CHECK_INT(retry_action(rows[i].of, &e), rows[i].action);
+		/* another severity, and another SQLSTATE */
+		e.severity = is_fatal ? "ERROR" : "FATAL";
+		CHECK_INT(retry_action(rows[i].of, &e), is_fatal ? RETRY_NEVER : rows[i].action);
+		e.severity = rows[i].severity;
+		e.sqlstate = "22012";
+		CHECK_INT(retry_action(rows[i].of, &e),
+			  *rows[i].sqlstate ? RETRY_NEVER : rows[i].action);
+	}
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		struct pg_error e = { .severity = "FATAL", .sqlstate = kept[i], .message = "failed" };
+
+		CHECK_INT(retry_action(RETRY_OF_PRIMARY, &e), RETRY_NEVER);
+		CHECK_INT(retry_action(RETRY_OF_STANDBY, &e), RETRY_NEVER);
+		CHECK_INT(retry_action(RETRY_OF_READ, &e), RETRY_ON_PRIMARY);
+		CHECK_INT(retry_action(RETRY_OF_UNREAD, &e), RETRY_ELSEWHERE);
+	}
 }
 
 UNIT_MAIN
