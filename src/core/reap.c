@@ -200,7 +200,9 @@ static void log_client(const struct client *c, enum close_reason why, const char
 /* Whether an established connection ends with the SQLSTATE of the reason; PgBouncer sends 08P01. */
 static bool keeps_sqlstate(enum close_reason why)
 {
-	return why == REASON_DRAIN || why == REASON_TERMINATED || why == REASON_HOST_ROLE || why == REASON_HOST_LOST || why == REASON_TRANSACTION_LOST || why == REASON_OUTCOME_UNKNOWN;
+	return why == REASON_DRAIN || why == REASON_TERMINATED || why == REASON_HOST_ROLE ||
+	       why == REASON_HOST_LOST || why == REASON_TRANSACTION_LOST || why == REASON_PINNED_STANDBY ||
+	       why == REASON_OUTCOME_UNKNOWN;
 }
 
 /* Sends the client the error of its end. `said`: the SQLSTATE of the server for it; "": none. */

@@ -11,7 +11,7 @@
  *
  * While a transaction of the client runs by this rule (READING_HERE), the server gets one request at a time: the request after
  * the end of the transaction may be a write, which must not go to the same server. A standby would execute some statements that are meant for the
- * primary, such as advisory locks: pgweir replaces them by a text that fails. A Query that ends the transaction and has more statements goes to the
+ * primary, such as advisory locks, or would keep the client there (may_pin): pgweir replaces them by a text that fails. A Query that ends the transaction and has more statements goes to the
  * primary, after the BEGIN.
  *
  * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
@@ -23,11 +23,13 @@
 #include "pg/build.h"
 #include "pg/read_transaction.h"
 #include "pg/sql_lex.h"
+#include "pg/state_functions.h"
 #include "pool/host.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
 #include "relay/link.h"
+#include "state/session_functions.h"
 
 #include <string.h>
 
@@ -105,6 +107,51 @@ static const uint8_t *text_of(const struct client *c, const struct pg_frame *f, 
 	}
 }
 
+/* Receives names of parameters that a text sets: they are restored on the next server. */
+static void pass_name(void *context, const char *name)
+{
+	(void)context;
+	(void)name;
+}
+
+/*
+ * With session_state = full: the text may leave state that no other server can get, so that the
+ * client would keep the standby, where it cannot write: SELECT setseed(0.5), or a function with
+ * set_config(name, value, false). Until the functions of the database are known, each may.
+ */
+static bool may_pin(const struct client *c, const uint8_t *text, size_t size)
+{
+	const unsigned pinning = TEXT_SETS_UNNAMED | TEXT_STAYS | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS |
+				 TEXT_PREPARES | TEXT_MAKES_STATEMENTS;
+	const struct pool *pool = c->pooled.pool;
+	const struct state_functions *functions = session_functions_of(pool);
+	struct text_reading words = { .search = { .words = INT32_MAX } };
+	struct text_calls calls = { .search = words.search };
+	struct text_search found = words.search;
+	struct state_names told = { { 0 } };
+	unsigned said;
+
+	if (!pool_keeps_state(pool))
+		return false;
+	if (!session_functions_are_known(pool) &&
+	    !state_text_calls_known(&calls, text, size, NULL, NULL))
+		return true;
+	if (!functions && !state_text_may_tell(text, size))
+		return false;
+	state_text_read(&words, text, size, pass_name, NULL);
+	said = words.said;
+	if (functions)
+		said |= state_functions_read(functions, &found, text, size, &told, pass_name, NULL);
+	world_looked(c->peer.world, (uint32_t)(2 * (INT32_MAX - words.search.words)));
+	return said & pinning;
+}
+
+/* Whether the statement may run on a standby. */
+static bool suits_standby(const struct client *c, const uint8_t *text, size_t size)
+{
+	return read_transaction_suits_standby(text, size) && !may_pin(c, text, size);
+}
+
 /* Whether all statements of the batch at the front of n bytes are for standbys. The batch must be complete; its first statement may begin the
    transaction. */
 static bool batch_suits(const struct client *c, const uint8_t *at, size_t n)
@@ -123,14 +170,14 @@ static bool batch_suits(const struct client *c, const uint8_t *at, size_t n)
 			is_parsed = true;
 			if (may_begin && begins(c, text, size))
 				has_begun = true;
-			else if (!has_begun || !read_transaction_suits_standby(text, size))
+			else if (!has_begun || !suits_standby(c, text, size))
 				return false;
 			else
 				has_statement = true;
 			may_begin = false;
 			break;
 		case PGC_BIND:
-			if (!has_begun || (!is_parsed && !(text && read_transaction_suits_standby(text, size))))
+			if (!has_begun || (!is_parsed && !(text && suits_standby(c, text, size))))
 				return false;
 			has_statement |= !is_parsed;
 			is_parsed = may_begin = false;
@@ -228,7 +275,7 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 		return answer(c, tag, 'I');
 	}
 	decide(c, c->reads & (READING_BEGIN | READING_SESSION) && read_transaction_begin(f.body, f.size) == READ_BEGIN_NOT &&
-		  read_transaction_suits_standby(f.body, f.size));
+		  suits_standby(c, f.body, f.size));
 	return VERDICT_PASS;
 }
 
@@ -300,7 +347,7 @@ static enum verdict look_within(struct client *c, struct server *s, const struct
 	if (tag && (s->status == 'T' || *tag == 'R') && leave(c, s))
 		return VERDICT_LATER;
 	/* an aborted transaction executes nothing */
-	if (s->status == 'T' && (text ? read_transaction_affects_standby(text, size) : f->type == PGC_CALL))
+	if (s->status == 'T' && (text ? read_transaction_affects_standby(text, size) || may_pin(c, text, size) : f->type == PGC_CALL))
 		return refuse(s, f->type, g);
 	return VERDICT_PASS;
 }

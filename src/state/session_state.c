@@ -41,6 +41,7 @@
 #include "base/mem.h"
 #include "pg/message.h"
 #include "pg/state_text.h"
+#include "pool/host.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,9 @@ bool session_state_keeps_server(struct client *c)
 		session_pin(c, 0);
 	if (!c->pooled.pins)
 		return false;
+	/* each later write would fail; relay/reads.c sends texts that pin to the primary, but not all of them can be recognised */
+	if (c->pooled.splits && c->pooled.link->host && c->pooled.link->host->evidence.claim == CLAIM_STANDBY)
+		client_end(c, REASON_PINNED_STANDBY, pins_text(c->pooled.pins, text));
 	if (!c->session || c->session->pin_is_granted)
 		return true;
 	c->session->pin_is_granted = true;

@@ -186,3 +186,43 @@ def test_what_a_standby_cannot_do(scene, nodes):
     client.query("BEGIN READ ONLY")
     assert client.query("SELECT 1/0").errors[0]["C"] == "22012"
     assert client.query("ROLLBACK").status == "I"
+
+
+SET_CTX = "CREATE FUNCTION set_ctx(k text, v text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN set_config(k, v, false); END'"
+
+
+@pytest.mark.parametrize("text", ["SELECT set_ctx('shop.tenant', 'a')", "SELECT setseed(0.5)"], ids=["parameter", "seed"])
+def test_read_only_transaction_that_pins(scene, nodes, text):
+    """It runs on the primary, where its client can write later; behind a read on a standby it is an error."""
+    named(nodes)
+    nodes.primary.execute(SET_CTX, database="p0")
+    nodes.wait_replayed()
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off", session_state="full")
+    client = weir.client()
+    until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
+    client.query("BEGIN READ ONLY")
+    assert client.query(NODE).value in ("n2", "n3")
+    assert client.query(text).errors[0]["C"] == "25001"
+    client.query("ROLLBACK")
+    client.query("BEGIN READ ONLY")
+    assert not client.query(text).errors
+    assert client.query(NODE).value == "n1"
+    client.query("COMMIT")
+    assert client.query(ADD).tags == ["INSERT 0 1"]
+    assert len(weir.show("PINS")) == 1
+
+
+def test_pin_that_appears_on_a_standby(scene, nodes):
+    """One parameter too many to be restored elsewhere: the client is told, instead of being left where it cannot write."""
+    named(nodes)
+    weir = weir_of(scene, nodes, reads="transaction", reads_on_primary="off", session_state="full")
+    client = weir.client()
+    until(lambda: read(client, NODE) in ("n2", "n3"), "reads on a standby")
+    client.query("BEGIN READ ONLY")
+    assert client.query(NODE).value in ("n2", "n3")
+    for number in range(201):
+        assert not client.query("SET shop.p%d = '1'" % number).errors
+    client.send(m.query("COMMIT"))
+    error = m.read_error(client.drain()[-1].body)
+    assert (error["S"], error["C"]) == ("FATAL", "57P01")
+    assert "cannot leave a standby (parameters)" in error["M"]
