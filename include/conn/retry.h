@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "pg/read_names.h"
 #include "pool/host.h"
 
 /*
@@ -37,9 +38,13 @@ struct retry {
 	bool says;			/* the answer to the question */
 	bool is_canceled;		/* a cancel request was sent for the statement */
 	bool is_ended;			/* the error of the answer is due to the client, and not to the text */
-	uint64_t key, definitions;	/* the text, by its hash; database->roles->written->definitions when the question was made */
+	bool is_of_all;			/* the question is about the names of all texts with a verdict */
+	uint64_t key, text_key;		/* the text without its literals, by its hash; the whole text. Equal if it has none */
+	uint64_t definitions;		/* database->roles->written->definitions when the question was made ... */
+	usec_t asked_at;		/* ... and when that was */
 	size_t size;			/* bytes of the request */
 	struct bytes question;		/* for the catalogue */
+	struct read_set names;		/* that the question is about, unless is_of_all */
 };
 
 #endif

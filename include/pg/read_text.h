@@ -52,5 +52,7 @@ bool read_text_only_reads(const uint8_t *text, size_t size, const char *function
  * Names count in every schema, so the answer depends neither on search_path nor on the role. It becomes invalid with each DDL.
  */
 void read_text_ask(const uint8_t *text, const struct read_names *names, struct bytes *sql);
+/* The same for names of one text or of several: see pg/read_names.h. */
+void read_names_ask(const uint8_t *text, const struct read_name *list, unsigned count, uint64_t operator_bits, struct bytes *sql);
 
 #endif

@@ -144,6 +144,7 @@ struct pool {
 	uint64_t closes;			/* clients that have left after their login */
 	struct history *history;		/* of room web, freed with the pool; NULL: none */
 	uint64_t gone_cancels, gone_kept;	/* queries that client_gone has cancelled; servers that were kept after their client had left */
+	uint64_t read_asks;			/* questions to the catalogue for reads = auto */
 	uint64_t state_asks, state_restores;	/* queries for the session state of servers; times that a server was set to the session state of
 						   its client */
 	int dedicated;			/* clients and servers with a `dedicated` number */

@@ -23,7 +23,7 @@ struct pool_row {
 	int pinned;				/* clients that keep their server */
 	int listening;				/* clients that LISTEN */
 	uint64_t notifications;			/* sent to listening clients */
-	uint64_t gone_cancels, gone_kept, state_asks, state_restores;	/* see struct pool */
+	uint64_t gone_cancels, gone_kept, read_asks, state_asks, state_restores;	/* see struct pool */
 	const char *held_by;			/* the setting or condition that keeps the queue waiting; NULL: no queue */
 	const char *host, *role;		/* NULL: the pool is at no single host; a pool whose clients wait for a host has no role */
 	bool is_console;

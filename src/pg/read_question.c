@@ -99,13 +99,13 @@ static void append_name(struct bytes *sql, const uint8_t *text, const struct rea
 }
 
 /* Appends an array of the names of this kind. */
-static void append_names(struct bytes *sql, const uint8_t *text, const struct read_names *names, enum read_name_kind kind)
+static void append_names(struct bytes *sql, const uint8_t *text, const struct read_name *list, unsigned count, enum read_name_kind kind)
 {
 	bytes_append_text(sql, "ARRAY[''");
-	for (unsigned i = 0; i < names->count; i++)
-		if (names->list[i].kind == kind) {
+	for (unsigned i = 0; i < count; i++)
+		if (list[i].kind == kind) {
 			bytes_append_u8(sql, ',');
-			append_name(sql, text, &names->list[i]);
+			append_name(sql, text, &list[i]);
 		}
 	bytes_append_text(sql, "]::pg_catalog.name[],");
 }
@@ -122,35 +122,40 @@ static void append_operators(struct bytes *sql, uint64_t bits)
 	bytes_append_text(sql, "]::pg_catalog.name[]");
 }
 
-static void append_relations(struct bytes *sql, const uint8_t *text, const struct read_names *names)
+static void append_relations(struct bytes *sql, const uint8_t *text, const struct read_name *list, unsigned count)
 {
 	bytes_append_text(sql, "(VALUES (''::pg_catalog.name,''::pg_catalog.name)");
-	for (unsigned i = 0; i < names->count; i++) {
-		if (names->list[i].kind != READ_NAME_RELATION)
+	for (unsigned i = 0; i < count; i++) {
+		if (list[i].kind != READ_NAME_RELATION)
 			continue;
 		bytes_append_text(sql, ",(");
-		if (i > 0 && names->list[i - 1].kind == READ_NAME_SCHEMA)
-			append_name(sql, text, &names->list[i - 1]);
+		if (i > 0 && list[i - 1].kind == READ_NAME_SCHEMA)
+			append_name(sql, text, &list[i - 1]);
 		else
 			bytes_append_text(sql, "''");
 		bytes_append_u8(sql, ',');
-		append_name(sql, text, &names->list[i]);
+		append_name(sql, text, &list[i]);
 		bytes_append_u8(sql, ')');
 	}
 	bytes_append_u8(sql, ')');
 }
 
-void read_text_ask(const uint8_t *text, const struct read_names *names, struct bytes *sql)
+void read_names_ask(const uint8_t *text, const struct read_name *list, unsigned count, uint64_t operator_bits, struct bytes *sql)
 {
 	bytes_append_text(sql, "WITH RECURSIVE n(functions,attributes,types,operators) AS (SELECT ");
-	append_names(sql, text, names, READ_NAME_FUNCTION);
-	append_names(sql, text, names, READ_NAME_ATTRIBUTE);
-	append_names(sql, text, names, READ_NAME_TYPE);
-	append_operators(sql, names->operators);
+	append_names(sql, text, list, count, READ_NAME_FUNCTION);
+	append_names(sql, text, list, count, READ_NAME_ATTRIBUTE);
+	append_names(sql, text, list, count, READ_NAME_TYPE);
+	append_operators(sql, operator_bits);
 	bytes_append_text(sql, "),r(schema,name) AS ");
-	append_relations(sql, text, names);
+	append_relations(sql, text, list, count);
 	bytes_append_text(sql, tree);
 	bytes_append_text(sql, functions);
 	bytes_append_text(sql, types);
 	bytes_append_text(sql, relations);
+}
+
+void read_text_ask(const uint8_t *text, const struct read_names *names, struct bytes *sql)
+{
+	read_names_ask(text, names->list, names->count, names->operators, sql);
 }

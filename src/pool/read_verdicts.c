@@ -23,6 +23,8 @@ struct read_entry {
 struct read_verdicts {
 	struct read_entry *table;	/* uthash by key */
 	struct list used;		/* the last used first */
+	void *basis;			/* see read_verdicts_basis() */
+	void (*free_basis)(void *basis);
 };
 
 static struct read_entry *find(const struct database *database, uint64_t key)
@@ -52,24 +54,40 @@ enum read_verdict read_verdict_on(const struct database *database, uint64_t key,
 
 	if (!entry || entry->definitions != database->roles->written->definitions)
 		return STANDBY_UNKNOWN;
-	if (entry->verdict != STANDBY_NEVER && now - entry->at >= READ_VERDICT_LASTS)
+	if (entry->verdict != STANDBY_NEVER && entry->verdict != STANDBY_SUITS && now - entry->at >= READ_VERDICT_LASTS)
 		return STANDBY_UNKNOWN;
 	return entry->verdict;
+}
+
+/* Returns the verdicts of the database. NULL: no memory. */
+static struct read_verdicts *verdicts_of(struct roles *roles)
+{
+	struct read_verdicts *all = roles->verdicts ? roles->verdicts : mem_try(sizeof(*all));
+
+	if (all && !roles->verdicts)
+		list_init(&all->used);
+	roles->verdicts = all;
+	return all;
+}
+
+void **read_verdicts_basis(const struct database *database, void (*free_it)(void *basis))
+{
+	struct read_verdicts *all = verdicts_of(database->roles);
+
+	if (!all)
+		return NULL;
+	all->free_basis = free_it;
+	return &all->basis;
 }
 
 /* Returns a new entry, or NULL. */
 static struct read_entry *add(struct roles *roles, uint64_t key)
 {
-	struct read_verdicts *all = roles->verdicts;
+	struct read_verdicts *all = verdicts_of(roles);
 	struct read_entry *entry;
 
-	if (!all) {
-		all = mem_try(sizeof(*all));
-		if (!all)
-			return NULL;
-		list_init(&all->used);
-		roles->verdicts = all;
-	}
+	if (!all)
+		return NULL;
 	if (HASH_COUNT(all->table) >= READ_VERDICTS_MOST)
 		drop(all, LIST_OBJECT(list_last(&all->used), struct read_entry, node));
 	entry = mem_try(sizeof(*entry));
@@ -120,5 +138,7 @@ void read_verdicts_free(struct read_verdicts **place)
 		return;
 	LIST_EACH_SAFE(node, &all->used)
 		drop(all, LIST_OBJECT(node, struct read_entry, node));
+	if (all->free_basis)
+		all->free_basis(all->basis);
 	mem_free(all);
 }

@@ -168,6 +168,7 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		.notifications = pool->notifications,
 		.gone_cancels = pool->gone_cancels,
 		.gone_kept = pool->gone_kept,
+		.read_asks = pool->read_asks,
 		.state_asks = pool->state_asks,
 		.state_restores = pool->state_restores,
 		.held_by = held_by,

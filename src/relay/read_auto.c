@@ -4,15 +4,23 @@
  * The bytes of one read are looked at before the client gets a server: one Query, or one batch of the extended protocol that executes one statement.
  * The verdict on its text decides (pool/read_verdicts.h):
  *
- *	unknown		pg/read_text.h recognises the text: the server of the primary that the statement goes to is asked about the catalogue
+ *	unknown		the primary; the text is noted, because most texts of some clients never return
+ *	seen		pg/read_text.h recognises the text: the server of the primary that the statement goes to is asked about the catalogue
  *			first, and executes the statement itself this time. Meanwhile other clients with this text use the primary
  *	suits		the client asks for a standby (TARGET_READ) until the answer is complete: a host that is fresh enough for
  *			this client
  *	others		the primary
  *
+ * Texts that differ in their literals share a verdict (read_text_mask()). A question costs the primary some milliseconds, so a database asks about 10 texts a
+ * second at most, after the first 20.
+ *
+ * The catalogue may change past pgweir. So once per half read_check_period, as long as texts with the verdict "suits" arrive, one of them goes to the
+ * primary with the question about the names of all these texts (struct basis). If the answer is no, or not the answer of this period, nothing suits any
+ * more: a read relies on an answer that is at most one read_check_period old.
+ *
  * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long. After an error until then, or if the connection is
- * lost, the primary gets the same bytes (retry_take_back), and its answer counts. From then on, the text is for the primary. Further input of the
- * client waits for the end of the answer, because the next statement may be for another host. An error with 57014 is passed on if the client has sent a
+ * lost, the primary gets the same bytes (retry_take_back), and its answer counts. From then on, the text is for the primary; after a data exception
+ * (SQLSTATE 22...) only with the same literals. Further input of the client waits for the end of the answer, because the next statement may be for another host. An error with 57014 is passed on if the client has sent a
  * cancel request.
  *
  * A server that is lost without an answer, and is no standby of this rule, may have executed the statement: AUTO_DOUBTED. Then the next server is asked
@@ -38,6 +46,9 @@
 #include <string.h>
 
 #define BUILT_IN_MOST 16383		/* the last OID of a type that is built in */
+#define LASTS_LEAST (USEC / 10)
+#define QUESTION_GAP (USEC / 10)
+#define QUESTIONS_AT_ONCE 20
 
 /* ---- the text of a request ---- */
 
@@ -120,19 +131,86 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n, struc
 
 /* ---- before the client gets a server ---- */
 
+/* ---- what the verdicts of a database depend on ---- */
+
+struct basis {
+	struct read_set names;		/* of the texts that suit standbys ... */
+	uint64_t definitions;		/* ... with this count of definitions */
+	usec_t confirmed_at;		/* no name stood for anything else at this time: before the question about all of them was made ... */
+	usec_t asked_at;		/* ... and when the last one was made */
+	usec_t paid_until;		/* the questions about single texts, in time: see may_ask() */
+};
+
+static void basis_free(void *memory)
+{
+	struct basis *basis = memory;
+
+	if (!basis)
+		return;
+	read_set_free(&basis->names);
+	mem_free(basis);
+}
+
+/* Returns the basis of the verdicts that hold now. NULL: no memory. */
+static struct basis *basis_of(const struct database *database)
+{
+	void **place = read_verdicts_basis(database, basis_free);
+	struct basis *basis;
+
+	if (place && !*place)
+		*place = mem_try(sizeof(*basis));
+	basis = place ? *place : NULL;
+	if (basis && basis->definitions != database->roles->written->definitions) {
+		read_set_free(&basis->names);
+		basis->definitions = database->roles->written->definitions;
+		basis->confirmed_at = basis->asked_at = 0;
+	}
+	return basis;
+}
+
+/* Whether a question about a single text may be asked now. */
+static bool may_ask(struct basis *basis, usec_t now)
+{
+	usec_t from = basis->paid_until > now ? basis->paid_until : now;
+
+	if (from - now > QUESTIONS_AT_ONCE * QUESTION_GAP)
+		return false;
+	basis->paid_until = from + QUESTION_GAP;
+	return true;
+}
+
+/* ---- the verdict on a request ---- */
+
 /* Makes the question for the catalogue. False: the text does more than read, or there is no memory. */
 static bool make_question(struct client *c, const struct text *text)
 {
 	struct read_names names;
+	struct retry *r = c->retry;
 
 	if (!read_text_only_reads(text->at, text->size, c->pooled.pool->database->conf->read_functions, &names))
 		return false;
-	bytes_free(&c->retry->question);
-	read_text_ask(text->at, &names, &c->retry->question);
-	if (!c->retry->question.failed)
+	bytes_free(&r->question);
+	read_set_free(&r->names);
+	read_text_ask(text->at, &names, &r->question);
+	if (read_set_add(&r->names, text->at, names.list, names.count, names.operators) && !r->question.failed)
 		return true;
-	bytes_free(&c->retry->question);
+	bytes_free(&r->question);
+	read_set_free(&r->names);
 	return false;
+}
+
+/* Makes the question about all names, if it is time for it. */
+static bool make_question_of_all(struct retry *r, struct basis *basis, usec_t lasts, usec_t now)
+{
+	usec_t last = basis->asked_at > basis->confirmed_at ? basis->asked_at : basis->confirmed_at;
+
+	if (now - last < lasts / 2)
+		return false;
+	basis->asked_at = now;
+	bytes_free(&r->question);
+	read_set_ask(&basis->names, &r->question);
+	r->is_of_all = !r->question.failed;
+	return r->is_of_all;
 }
 
 /* The statement is not for a standby any more. */
@@ -142,36 +220,67 @@ static void reset(struct client *c)
 		c->pooled.target = TARGET_PRIMARY;
 	c->retry->step = AUTO_NOT;
 	bytes_free(&c->retry->question);
+	read_set_free(&c->retry->names);
 }
 
-static void set_verdict(const struct client *c, enum read_verdict verdict, uint64_t definitions)
+static void set_verdict(const struct client *c, uint64_t key, enum read_verdict verdict)
 {
-	read_verdict_set(c->pooled.pool->database, c->retry->key, verdict, definitions, c->peer.world->now);
+	read_verdict_set(c->pooled.pool->database, key, verdict, c->retry->definitions, c->peer.world->now);
+}
+
+/* Looks the text up: as it is, then without its literals. Sets the keys. */
+static enum read_verdict verdict_on(struct client *c, const struct text *text)
+{
+	static uint8_t masked[READ_TEXT_MOST];
+	const struct database *database = c->pooled.pool->database;
+	struct retry *r = c->retry;
+	enum read_verdict verdict;
+	size_t size;
+
+	r->key = r->text_key = hash_long(text->at, text->size);
+	verdict = read_verdict_on(database, r->key, c->peer.world->now);
+	size = verdict == STANDBY_UNKNOWN ? read_text_mask(text->at, text->size, masked, sizeof(masked)) : 0;
+	if (size == 0)
+		return verdict;
+	r->key = hash_long(masked, size);
+	return read_verdict_on(database, r->key, c->peer.world->now);
 }
 
 /* The client has no server, and sends this text, which is a request of n bytes. */
 static void aim(struct client *c, const struct text *text, size_t n)
 {
 	const struct database *database = c->pooled.pool->database;
+	struct basis *basis = basis_of(database);
+	usec_t now = c->peer.world->now, lasts = database->pools->conf->settings.read_check_period;
 	struct retry *r = c->retry;
 
-	r->key = hash_long(text->at, text->size);
+	if (!basis)
+		return;
+	if (lasts < LASTS_LEAST)
+		lasts = LASTS_LEAST;
 	r->size = n;
 	retry_forget(r);
-	r->is_ended = r->is_canceled = false;
+	r->is_ended = r->is_canceled = r->is_of_all = false;
 	r->definitions = database->roles->written->definitions;
-	switch (read_verdict_on(database, r->key, c->peer.world->now)) {
+	r->asked_at = now;
+	switch (verdict_on(c, text)) {
 	case STANDBY_SUITS:
-		r->step = AUTO_AWAY;
-		c->pooled.target = TARGET_READ;
+		if (make_question_of_all(r, basis, lasts, now)) {
+			r->step = AUTO_ASKS;
+		} else if (now - basis->confirmed_at < lasts) {
+			r->step = AUTO_AWAY;
+			c->pooled.target = TARGET_READ;
+		}
 		break;
 	case STANDBY_UNKNOWN:
-		if (make_question(c, text)) {
+		set_verdict(c, r->key, STANDBY_SEEN);
+		break;
+	case STANDBY_SEEN:
+		if (!may_ask(basis, now))
+			break;
+		if (make_question(c, text))
 			r->step = AUTO_ASKS;
-			set_verdict(c, STANDBY_ASKED, r->definitions);
-		} else {
-			set_verdict(c, STANDBY_NEVER, r->definitions);
-		}
+		set_verdict(c, r->key, r->step == AUTO_ASKS ? STANDBY_ASKED : STANDBY_NEVER);
 		break;
 	case STANDBY_ASKED:
 	case STANDBY_NOT_NOW:
@@ -204,6 +313,7 @@ static bool ask(struct client *c)
 			client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
 		return r->step == AUTO_DOUBTED;
 	}
+	s->pooled.pool->read_asks++;
 	server_run_and_free(s, &task_read_auto, &r->question);
 	return true;
 }
@@ -275,6 +385,34 @@ static void on_row(struct server *s, const struct pg_frame *row)
 		c->retry->says = row->here == sizeof(yes) && memcmp(row->body, yes, sizeof(yes)) == 0;
 }
 
+/* The catalogue has answered the question of the client. */
+static void take_answer(const struct client *c, bool failed)
+{
+	const struct database *database = c->pooled.pool->database;
+	struct basis *basis = database->roles ? basis_of(database) : NULL;
+	struct retry *r = c->retry;
+	bool is_first;
+
+	/* the definitions have changed meanwhile */
+	if (!basis || basis->definitions != r->definitions)
+		return;
+	if (r->is_of_all) {
+		if (r->says && !failed)
+			basis->confirmed_at = r->asked_at;
+		else if (!failed)
+			read_definitions_changed(database);
+		return;
+	}
+	is_first = basis->confirmed_at == 0;
+	if (failed || !r->says || !read_set_merge(&basis->names, &r->names)) {
+		set_verdict(c, r->key, STANDBY_NOT_NOW);
+		return;
+	}
+	if (is_first)
+		basis->confirmed_at = r->asked_at;
+	set_verdict(c, r->key, STANDBY_SUITS);
+}
+
 static enum task_end on_done(struct server *s, bool failed)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -294,7 +432,7 @@ static enum task_end on_done(struct server *s, bool failed)
 		return TASK_END_NOTHING;
 	}
 	if (c->retry && c->retry->key != 0)
-		set_verdict(c, failed ? STANDBY_NOT_NOW : c->retry->says ? STANDBY_SUITS : STANDBY_NOT_NOW, c->retry->definitions);
+		take_answer(c, failed);
 	return TASK_END_RESUME;
 }
 
@@ -305,14 +443,14 @@ const struct server_task task_read_auto = {
 
 /* ---- the answer ---- */
 
-/* The primary gets the statement. */
-static bool send_to_primary(struct server *s, enum close_reason why, enum read_verdict verdict)
+/* The primary gets the statement. `key`: of the verdict. */
+static bool send_to_primary(struct server *s, enum close_reason why, uint64_t key, enum read_verdict verdict)
 {
 	struct client *c = client_of(s->pooled.link);
 
 	if (!retry_take_back(s, why))
 		return false;
-	set_verdict(c, verdict, c->retry->definitions);
+	set_verdict(c, key, verdict);
 	reset(c);
 	client_resume(c);
 	return true;
@@ -324,6 +462,7 @@ NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, 
 	struct retry *r = client_of(s->pooled.link)->retry;
 	struct pg_error e;
 	struct pg_frame f;
+	bool is_fatal;
 
 	if (!r->is_first || r->sent == 0)
 		return retry_look(s, buf, n);
@@ -338,10 +477,12 @@ NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, 
 			r->is_ended = true;
 			return RETRY_PASS;
 		}
-		/* a FATAL error is about the server, and not about the text */
-		if (pg_error_is_fatal(f.body, f.size))
+		/* a FATAL error is about the server and not about the text, a data exception about its literals */
+		is_fatal = pg_error_is_fatal(f.body, f.size);
+		if (is_fatal)
 			host_doubt(s->pooled.host, s->peer.world->now);
-		return send_to_primary(s, REASON_READ_FAILED, pg_error_is_fatal(f.body, f.size) ? STANDBY_NOT_NOW : STANDBY_NEVER) ? RETRY_TAKEN : RETRY_PASS;
+		return send_to_primary(s, REASON_READ_FAILED, strncmp(e.sqlstate, "22", 2) == 0 ? r->text_key : r->key,
+				       is_fatal ? STANDBY_NOT_NOW : STANDBY_NEVER) ? RETRY_TAKEN : RETRY_PASS;
 	}
 	if (n < RETRY_MOST && !s->ledger.open)
 		return RETRY_MORE;
@@ -360,7 +501,7 @@ NEVER_INLINE void read_over(struct server *s, bool is_whole)
 		return;
 	}
 	if (read_is_away(s) && !c->retry->is_first && !c->retry->is_ended && s->session.has_failed)
-		set_verdict(c, STANDBY_NEVER, c->retry->definitions);
+		set_verdict(c, c->retry->text_key, STANDBY_NEVER);
 	reset(c);
 	if (bytes_size(&c->peer.held) > 0 || c->peer.blocked & FLOW_HELD) {
 		c->peer.held_first = bytes_size(&c->peer.held) > 0;
@@ -376,11 +517,11 @@ bool read_lost(struct server *s)
 
 	if (!c || !c->retry || !read_is_away(s) || peer_is_stopped(&s->peer))
 		return false;
-	if (send_to_primary(s, REASON_SERVER_CRASHED, STANDBY_NOT_NOW)) {
+	if (send_to_primary(s, REASON_SERVER_CRASHED, c->retry->key, STANDBY_NOT_NOW)) {
 		host_doubt(host, c->peer.world->now);
 		return true;
 	}
-	set_verdict(c, STANDBY_NOT_NOW, c->retry->definitions);
+	set_verdict(c, c->retry->key, STANDBY_NOT_NOW);
 	return false;
 }
 

@@ -93,6 +93,7 @@ void retry_free(struct client *c)
 	forget_host(c->retry);
 	bytes_free(&c->retry->request);
 	bytes_free(&c->retry->question);
+	read_set_free(&c->retry->names);
 	mem_free(c->retry);
 	c->retry = NULL;
 	c->keeps_request = false;

@@ -3,6 +3,8 @@ reads = auto with real servers: each statement gives through pgweir what the pri
 
 The statements are the kinds of traps 39 to 60 (host_traps.tsv). The role app owns everything; functions swallow errors, take locks and read about the node.
 """
+import time
+
 import psycopg2
 import pytest
 
@@ -91,8 +93,10 @@ def make_nodes(scene):
     return cluster
 
 
-def weir_of(scene, nodes, **more):
-    weir = scene.weir({"p0": nodes.target("p0", target_session_attrs="primary", reads="auto", reads_on_primary="off", **more)}, pool_mode="transaction", server_login_retry=0)
+def weir_of(scene, nodes, read_check_period=600, **more):
+    """The catalogue is asked again about all texts after half of read_check_period."""
+    weir = scene.weir({"p0": nodes.target("p0", target_session_attrs="primary", reads="auto", reads_on_primary="off", **more)}, pool_mode="transaction",
+                      server_login_retry=0, read_check_period=read_check_period, show_extra_columns=1)
     weir.client().close()       # hosts are asked for clients
     until(lambda: sorted(row["role"] for row in weir.show("HOSTS")) == ["primary", "standby", "standby"])
     return weir
@@ -149,8 +153,8 @@ def came_to_standbys(nodes, text):
 @pytest.mark.parametrize("texts", [READS, sum(TRAPS.values(), [])], ids=["reads", "traps"])
 def test_statements(scene, nodes, texts):
     """
-    Host traps 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54 and 57. Each statement thrice: with the question, and when the
-    verdict is known. Only reads come to a standby.
+    Host traps 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54 and 57. Each statement thrice: at first, with the question, and when
+    the verdict is known. Only reads come to a standby.
     """
     weir = weir_of(scene, nodes, read_your_writes="off")
     log_statements(nodes)
@@ -177,3 +181,48 @@ def test_own_writes(scene, nodes):
         assert client.query(text).value == "99"
         return came_to_standbys(nodes, text)
     until(reads)
+
+
+DDL = {
+    "view": "ALTER TABLE t RENAME TO former; CREATE VIEW t AS SELECT spoil() AS a; GRANT SELECT ON t TO app",
+    "policy": "ALTER TABLE t ENABLE ROW LEVEL SECURITY; ALTER TABLE t FORCE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (a <> 3 OR spoil() = 1)",
+    "function": "CREATE SCHEMA own; CREATE FUNCTION own.upper(text) RETURNS text LANGUAGE sql AS 'SELECT spoil()::text'; "
+                "ALTER ROLE app SET search_path = own, public, pg_catalog",
+}
+
+
+@pytest.mark.parametrize("ddl", DDL)
+def test_ddl_past_pgweir_ends_the_verdict(scene, nodes, ddl):
+    """The text then runs code that a standby refuses silently. Each answer is the primary's when the catalogue has been asked again, within a period."""
+    weir = weir_of(scene, nodes, read_check_period=0.2, read_your_writes="off")
+    log_statements(nodes)
+    client = weir.client()
+    text = "SELECT upper(a::text) FROM t WHERE a IN (-1, 1, 3) ORDER BY 1 DESC LIMIT 1"
+
+    def reads():
+        assert client.query(text).value == "3"
+        return came_to_standbys(nodes, text)
+    until(reads)
+    nodes.primary.execute(DDL[ddl], database="p0")
+    nodes.wait_replayed()
+    asked = sum(row["read_asks"] for row in weir.show("POOLS"))
+
+    def has_asked():
+        client.query(text)
+        return sum(row["read_asks"] for row in weir.show("POOLS")) > asked + 1
+    until(has_asked)
+    expected = direct(nodes, text)[0][0][0]
+    for _ in range(20):
+        assert client.query(text).value == expected
+
+
+def test_questions_are_bounded(scene, nodes):
+    """60 texts cost at most 20 questions, and ten more for each second."""
+    weir = weir_of(scene, nodes)
+    client = weir.client()
+    begin = time.monotonic()
+    for number in range(60):
+        for _ in range(2):
+            client.query("SELECT a AS c%d FROM t" % number)
+    asked = sum(row["read_asks"] for row in weir.show("POOLS"))
+    assert 0 < asked <= 21 + 10 * (time.monotonic() - begin)

@@ -20,7 +20,7 @@ class Stage:
         self.hosts = [*pair(scene), *(Host(scene, "standby") for _ in range(standbys - 1))]
         self.primary, self.standby = self.hosts[:2]
         more = {"target_session_attrs": "primary", "reads": "auto", "reads_on_primary": "off", "load_balance_hosts": "disable", **more}
-        self.weir = scene.weir({"p0": target(self.hosts, **more)}, host_check_user=WATCHER, host_check_period=0.1, server_login_retry=0,
+        self.weir = scene.weir({"p0": target(self.hosts, **more)}, host_check_user=WATCHER, host_check_period=0.1, read_check_period=600, server_login_retry=0,
                                pool_mode="transaction", log_disconnections=1)
         until(lambda: sorted(str(row["role"]) for row in self.weir.show("HOSTS")) == ["primary"] + standbys * ["standby"], "all roles are known")
         self.client = self.weir.client()
@@ -38,10 +38,14 @@ class Stage:
             self.weir.admin("%s HOST 127.0.0.1:%d" % (way, host.port))
 
     def learn(self, client=None):
-        """The primary is asked whether the text only reads, and executes it the first time."""
+        """The primary is asked whether the text only reads, and executes it the first two times."""
         client = client or self.client
         client.send(m.query(READ))
         server = self.primary.accept()
+        server.expect_query(READ)
+        server.answer("at first")
+        assert client.result().value == "at first"
+        client.send(m.query(READ))
         assert "pg_catalog" in server.expect_query()
         server.send(m.row_description("a"), m.data_row("t"), m.command_complete("SELECT 1"), m.ready())
         server.expect_query(READ)

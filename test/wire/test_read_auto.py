@@ -9,6 +9,7 @@ from support.until import until
 
 READ = "SELECT a FROM t"
 QUESTION = "pg_catalog"
+RARELY = 600        # read_check_period: the catalogue is asked again after half of it
 
 
 @pytest.fixture(name="hosts")
@@ -17,7 +18,8 @@ def make_hosts(scene):
 
 
 def weir_of(scene, hosts, reads="auto", **settings):
-    return scene.weir({"p0": target(hosts, target_session_attrs="primary", reads=reads, reads_on_primary="off")}, log_disconnections=1, default_pool_size=1,
+    settings.setdefault("read_check_period", RARELY)
+    return scene.weir({"p0": target(hosts, target_session_attrs="primary", reads=reads, reads_on_primary="off")}, log_disconnections=1, default_pool_size=1, show_extra_columns=1,
                       host_check_user=WATCHER, server_login_retry=0, pool_mode="transaction", **settings)
 
 
@@ -59,7 +61,8 @@ class Play:
         server.send(m.row_description("a"), m.data_row(says), m.command_complete("SELECT 1"), m.ready())
 
     def learn(self, says="t", text=READ):
-        """The first time: the primary is asked, and executes the statement."""
+        """The first time the primary executes the statement; the second time it is asked before."""
+        self.reads_of_primary(text)
         self.client.send(m.query(text))
         self.is_asked(says)
         self.primary_reads(text, "first")
@@ -95,6 +98,23 @@ def test_read_goes_to_the_standby_after_the_question(play):
     play.standby_reads()
 
 
+def test_texts_share_a_verdict_whatever_their_literals(play):
+    text = "SELECT a FROM t WHERE b = %d AND c LIKE '%s'"
+    play.learn(text=text % (1, "x"))
+    play.standby_reads(text % (2, "y"))
+    play.standby_reads(text % (1, "x"))
+    play.reads_of_primary("SELECT a FROM t WHERE b = 1 AND d LIKE 'x'")
+    # an error in a literal is not an error of the others
+    play.client.send(m.query(text % (3, "z")))
+    play.standby.expect_query(text % (3, "z"))
+    play.standby.send(m.error("of a literal", "22P02"), m.ready())
+    play.primary_reads(text % (3, "z"))
+    play.reads_of_primary(text % (3, "z"))
+    play.standby = None
+    play.standby_reads(text % (4, "z"))
+    assert sum(row["read_asks"] for row in play.weir.show("POOLS")) == 1
+
+
 def test_extended(play):
     play.learn()
     request, kinds, answer = REQUESTS["extended"]
@@ -128,6 +148,7 @@ def test_catalogue_refuses(play):
 
 
 def test_question_fails(play):
+    play.reads_of_primary()
     play.client.send(m.query(READ))
     server = play.at_primary()
     server.expect_query()
@@ -262,6 +283,7 @@ def test_ddl_empties_the_cache(play, tag):
 
 def test_ddl_during_the_question(play):
     other = play.weir.client()
+    play.reads_of_primary()
     play.client.send(m.query(READ))
     play.at_primary().expect_query()
     play.primary.send(m.row_description("a"), m.data_row("t"), m.command_complete("SELECT 1"), m.ready())
