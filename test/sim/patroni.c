@@ -17,6 +17,12 @@ void patroni_ask_now(struct patroni *source)
 	(void)source;
 }
 
+void patroni_set_access(struct patroni *source, const struct patroni_access *access)
+{
+	(void)source;
+	(void)access;
+}
+
 void patroni_free(struct patroni **source)
 {
 	*source = NULL;
