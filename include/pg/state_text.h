@@ -20,7 +20,7 @@ enum {
 	TEXT_TEMPORARY = 16,		/* creates a temporary table, or names the schema pg_temp */
 	TEXT_HOLDS = 32,		/* HOLD, of DECLARE ... WITH HOLD */
 	TEXT_LOCKS = 64,		/* advisory locks of the session */
-	TEXT_STAYS = 128,		/* a function with an effect until the session ends: dblink_connect, setseed */
+	TEXT_STAYS = 128,		/* an effect until the session ends: dblink_connect, setseed, SET seed, isn_weak, replication origins */
 	TEXT_READS_SEQUENCES = 256,	/* currval or lastval */
 	TEXT_READS_NAMED = 32768,	/* ... currval */
 	TEXT_DRAWS = 8192,		/* nextval or setval */

@@ -3,7 +3,7 @@
  * show.
  *
  *	functions	a function of a user may replace a built-in one: by its schema in search_path, or by the types of its arguments
- *	attributes	if the table has no column f, then t.f means f(t)
+ *	attributes	if the table has no column f, then t.f means f(t); (x).f means f(x) for a value of any type
  *	types		a cast to a domain checks the constraint of the domain
  *	operators	may be replaced like functions; IN, LIKE and other keywords call operators, too
  *	casts		may be implicit
@@ -46,12 +46,13 @@ static const bool is_implied[] = {
 #undef READ_OPERATOR_IMPLIED
 };
 
-/* An attribute may be a function of a row or of any type, or a cast to a domain of a row. */
+/* An attribute may be a function of a row, of a value (also of an alias of a function in FROM), or a cast to a domain of a row. PostgreSQL's own functions may
+   be volatile or answer for the server: setseed, ts_stat, current_setting. */
 static const char functions[] =
 	"SELECT " NO("pg_catalog.pg_proc p WHERE " OF_USER("p") " AND " UNTRUSTED("p") " AND " NAMED("p.proname", "functions"))
 	" AND " NO("pg_catalog.pg_type t WHERE " OF_USER("t") " AND " IS_NONE("t.typtype", "b,e,c") " AND " NAMED("t.typname", "functions"))
-	" AND " NO("pg_catalog.pg_proc p JOIN pg_catalog.pg_type t ON t.oid" EQUALS "p.proargtypes[0] WHERE " OF_USER("p") " AND (" UNKNOWN("p") ")"
-		   " AND " IS_ONE("t.typtype", "c,d,p") " AND " NAMED("p.proname", "attributes"))
+	" AND " NO("pg_catalog.pg_proc p WHERE " NAMED("p.proname", "attributes") " AND p.pronargs OPERATOR(pg_catalog.>) 0"
+		   " AND (p.provolatile" EQUALS "'v' OR p.proname" EQUALS "'current_setting' OR (" OF_USER("p") " AND " UNTRUSTED("p") "))")
 	" AND " NO("pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid" EQUALS "t.typbasetype WHERE " IS_ONE("b.typtype", "c,d")
 		   " AND " NAMED("t.typname", "attributes"))
 	" AND " NO("pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid" EQUALS "o.oprcode WHERE " OF_USER("o") " AND (" UNKNOWN("p") ")"

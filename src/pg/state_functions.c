@@ -133,7 +133,7 @@ static const char dangers[] =
 	"'insert_username','intagg','intarray','isn','lo','ltree','moddatetime','pageinspect','pg_buffercache','pg_freespacemap','pg_prewarm'," \
 	"'pg_stat_statements','pg_trgm','pg_visibility','pg_walinspect','pgcrypto','pgrowlocks','pgstattuple','plpgsql','postgis','postgres_fdw'," \
 	"'refint','seg','sslinfo','tablefunc','tcn','tsm_system_rows','tsm_system_time','unaccent','uuid-ossp','vector','xml2'"
-#define NOT_OF_THEM "'set_limit','connectby','crosstab','crosstab2','crosstab3','crosstab4','crosstab_hash','xpath_table','plpgsql_call_handler'," \
+#define NOT_OF_THEM "'set_limit','isn_weak','check_primary_key','check_foreign_key','autoinc','triggered_change_notification','connectby','crosstab','crosstab2','crosstab3','crosstab4','crosstab_hash','xpath_table','plpgsql_call_handler'," \
 	"'plpgsql_inline_handler','plpgsql_validator'"
 #define IS_READ "l.lanname IN ('sql','plpgsql')"
 #define IS_KNOWN_CODE \

@@ -85,11 +85,13 @@ static bool may_be_accepted(const char *name)
 	return !begins;
 }
 
-/* Names without a dot are parameters of the server. */
+/* Names without a dot are parameters of the server. The server cannot be asked for the one called seed. */
 static void report_name(struct reading *x, struct name *n)
 {
 	bool is_too_long = n->size > PARAMS_NAME_LONGEST;
 
+	if (lex_equal(n->text, n->size < PARAMS_NAME_LONGEST ? n->size : 0, "seed"))
+		x->so_far->said |= TEXT_STAYS;
 	if (!n->has_dot)
 		return;
 	n->text[is_too_long ? PARAMS_NAME_LONGEST : n->size] = '\0';
@@ -190,8 +192,13 @@ static void read_call(struct reading *x)
 	if (!lex_is_mark(&t, '('))
 		return;
 	lex_next(&x->lexer);
-	if (call_is_local(x->lexer))
+	if (call_is_local(x->lexer)) {
+		/* the end of the transaction does not undo it */
+		first = lex_next(&x->lexer);
+		if (lex_equal(first.text, first.text_size, "seed"))
+			x->so_far->said |= TEXT_STAYS;
 		return;
+	}
 	x->so_far->said |= TEXT_SETS;
 	first = lex_next(&x->lexer);
 	if (first.kind == LEX_STRING && !memchr(first.text, '\\', first.text_size)) {
@@ -242,10 +249,12 @@ static bool read_parameter(struct reading *x, const struct lex_token *t)
 			lex_next(&x->lexer);
 			after = peek(x);
 			/* the word may also be the first part of a name */
-			if (lex_is_mark(&after, '.'))
+			if (lex_is_mark(&after, '.')) {
 				x->lexer = name;
-			else if (lex_is(&first, "local"))
+			} else if (lex_is(&first, "local")) {
+				x->so_far->said |= lex_equal(after.text, after.text_size, "seed") ? TEXT_STAYS : 0u;
 				return true;
+			}
 		}
 	}
 	read_name(x);
@@ -267,7 +276,9 @@ static unsigned said_by(const struct lex_token *t)
 		{ WHOLE("insert"), TEXT_FILLS }, { WHOLE("merge"), TEXT_FILLS }, { WHOLE("copy"), TEXT_FILLS },
 		/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
 		{ WHOLE("pg_settings"), TEXT_SETS },
-		{ BEGINNING("dblink_connect"), TEXT_STAYS }, { BEGINNING("setseed"), TEXT_STAYS }, { BEGINNING("pg_temp"), TEXT_TEMPORARY },
+		{ BEGINNING("dblink_connect"), TEXT_STAYS }, { BEGINNING("setseed"), TEXT_STAYS }, { WHOLE("isn_weak"), TEXT_STAYS },
+		{ WHOLE("pg_replication_origin_session_setup"), TEXT_STAYS }, { BEGINNING("pg_replication_origin_xact_"), TEXT_STAYS },
+		{ BEGINNING("pg_temp"), TEXT_TEMPORARY },
 		/* locks of the transaction: pg_advisory_xact_lock */
 		{ BEGINNING("pg_advisory_xact"), 0 }, { BEGINNING("pg_try_advisory_xact"), 0 },
 		{ BEGINNING("pg_advisory_"), TEXT_LOCKS }, { BEGINNING("pg_try_advisory_"), TEXT_LOCKS },
@@ -311,7 +322,7 @@ static bool makes_temporary(struct reading *x, const struct lex_token *before, c
 #define OF(size) (1u << (size))
 #define FROM(size) (~0u << (size))
 static const uint32_t sizes[256] = {
-	['b'] = OF(5), ['c'] = OF(4) | OF(7), ['d'] = FROM(14), ['h'] = OF(4), ['i'] = OF(4) | OF(6), ['l'] = OF(7), ['m'] = OF(5), ['n'] = OF(7),
+	['b'] = OF(5), ['c'] = OF(4) | OF(7), ['d'] = FROM(14), ['h'] = OF(4), ['i'] = OF(4) | OF(6) | OF(8), ['l'] = OF(7), ['m'] = OF(5), ['n'] = OF(7),
 	['p'] = FROM(7), ['r'] = OF(5), ['s'] = OF(3) | OF(5) | OF(6) | FROM(7), ['t'] = OF(4) | OF(9), ['u'] = OF(1) | OF(8),
 };
 #undef OF

@@ -492,8 +492,12 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 		keep_values(c);
 	if (said & TEXT_SETS_UNNAMED)
 		session_keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
-	if (said & TEXT_STAYS)
-		session_keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
+	if (said & TEXT_STAYS) {
+		session_keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed, SET seed, isn_weak, a replication origin or LOAD");
+		/* nothing undoes the effect for another client */
+		if (s->pooled.close_reason == REASON_NONE)
+			s->pooled.close_reason = REASON_STATE_STAYS;
+	}
 	if (said & TEXT_ANY_EFFECT)
 		s->session.changes |= CHANGES_FUNCTIONS;
 	if (is_unproven)

@@ -173,6 +173,40 @@ def test_next_client_gets_a_clean_session(scene, postgres, kind, end, reset):
         weir.wait_log("state of the session cannot be set back")
 
 
+@pytest.mark.parametrize("make, look", [
+    ("SELECT isn_weak(true)", "SELECT '0-393-04002-0'::isbn IS NOT NULL"), ("SELECT pg_replication_origin_session_setup('pins')", "SELECT pg_replication_origin_session_is_setup()"),
+    ("SET seed = 0.5", "SELECT random() = %s"), ("SELECT set_config('seed', '0.5', true)", "SELECT random() = %s"),
+])
+def test_what_no_reset_undoes_stays_with_its_client(scene, postgres, make, look):
+    """The client keeps the server, which closes when the client has left."""
+    def shows(client):
+        result = client.query(look)
+        return not result.errors and result.value == "t"
+
+    postgres.execute("CREATE EXTENSION isn; SELECT pg_replication_origin_create('pins')", database="p0")
+    try:
+        direct = postgres.connect(database="p0")
+        cursor = direct.cursor()
+        cursor.execute("SET seed = 0.5; SELECT random()")
+        look = look.replace("%s", repr(cursor.fetchone()[0]))
+        direct.close()
+        weir = full(scene, postgres.target("p0", user="postgres"), size=2)
+        mine, other = weir.client(), weir.client()
+        assert not mine.query(make).errors
+        for _ in range(2):
+            assert not shows(other)
+        assert pins(weir) == ["library, connection or seed"]
+        mine.close()
+        pinned(weir)
+        clients = [weir.client() for _ in range(2)]
+        for client in clients:
+            client.query("BEGIN")
+        assert [shows(client) for client in clients] == [False, False]
+        weir.stop()
+    finally:
+        postgres.execute("DROP EXTENSION isn; SELECT pg_replication_origin_drop('pins')", database="p0")
+
+
 @pytest.mark.parametrize("make", ["SELECT setseed(0.5)", "SELECT set_config($1, 'x', false)"])
 def test_pin_without_a_query_lasts_until_the_client_disconnects(scene, postgres, make):
     weir = full(scene, postgres)

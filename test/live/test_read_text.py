@@ -67,6 +67,7 @@ CREATE UNLOGGED TABLE q1 PARTITION OF q FOR VALUES IN (1);
 CREATE TABLE base (id int);
 CREATE UNLOGGED TABLE child () INHERITS (base);
 CREATE FUNCTION total(t) RETURNS int LANGUAGE sql AS 'SELECT spoil()';
+CREATE FUNCTION of_number(int) RETURNS int LANGUAGE sql AS 'SELECT spoil()';
 CREATE FUNCTION any_total(anyelement) RETURNS int LANGUAGE sql AS 'SELECT spoil()';
 CREATE FUNCTION concatenated(text, text) RETURNS text LANGUAGE sql AS 'SELECT spoil()::text';
 CREATE OPERATOR ^@ (LEFTARG = int, RIGHTARG = int, FUNCTION = int4pl);
@@ -88,7 +89,8 @@ TRAPS = ["SELECT spoil()", "SELECT stable_spoil()", "SELECT * FROM spoil()", "SE
          "SELECT initcap(1)", "SELECT initcap('a')", "SELECT lower('A')",
          "SELECT other.lower('A')", "SELECT 'a'::checked", "SELECT CAST('a' AS checked)", "SELECT checked 'a'", "SELECT '{a}'::checked[]",
          "SELECT '(1,a)'::pair", "SELECT '[1,2]'::floats", "SELECT 'a'::_checked", "SELECT t.total FROM t",
-         "SELECT (t).total FROM t", "SELECT x.any_total FROM t x", "SELECT total(t) FROM t", "SELECT 'a' <#> 'b'", "SELECT * FROM doubtful",
+         "SELECT (t).total FROM t", "SELECT (a).of_number FROM t", "SELECT g.of_number FROM generate_series(1, 2) g", "SELECT (0.5::float8).setseed",
+         "SELECT ('transaction_read_only'::text).current_setting", "SELECT ('SELECT to_tsvector(spoil()::text)'::text).ts_stat", "SELECT x.any_total FROM t x", "SELECT total(t) FROM t", "SELECT 'a' <#> 'b'", "SELECT * FROM doubtful",
          "SELECT * FROM composed", "SELECT (p).a FROM composed", "SELECT * FROM ranged", "SELECT * FROM arrays",
          "SELECT * FROM s", "SELECT last_value FROM s", "SELECT * FROM unlogged", "SELECT * FROM q", "SELECT * FROM base", "SELECT nextval('s')",
          "SELECT * FROM pg_sequences", "SELECT pg_is_in_recovery()", "SELECT inet_server_port()", "SELECT * FROM pg_stat_activity",
