@@ -185,6 +185,11 @@ static inline bool prepared_query_may_name(const struct client *c, const uint8_t
 	return c->shares_names &&
 	       (c->prepared && c->prepared->names ? deallocate_is_mentioned(text, size, true) : deallocate_begins(text, size));
 }
+/* The same without texts that begin with DEALLOCATE. */
+static inline bool prepared_query_has_names(const struct client *c, const uint8_t *text, size_t size)
+{
+	return c->prepared && c->prepared->names && c->shares_names && deallocate_is_mentioned(text, size, true);
+}
 /* The same for the text of a Parse of the unnamed statement: see prepared_send(). */
 static inline bool prepared_parse_may_name(const struct client *c, const uint8_t *text, size_t size)
 {

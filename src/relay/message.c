@@ -484,10 +484,24 @@ static NEVER_INLINE enum verdict note_query(struct client *c, struct server *s, 
 	return verdict != VERDICT_PASS || prepared_send_query(c, s) ? verdict : no_memory(c);
 }
 
+/* Whether the text of a Query may set a role, deallocate a statement or end a session: by its first letter nearly every text that is no SELECT
+   may not. Names of the client's own statements are another matter. */
+static ALWAYS_INLINE bool query_begins_specially(const struct client *c, const uint8_t *body, uint32_t size)
+{
+	uint8_t letter;
+
+	if (size <= 3)
+		return false;
+	letter = body[0] | 0x20;
+	if (letter == 's')
+		return role_begins(body, "set") || signal_text_may_be(body, size);
+	return letter == 'd' && c->shares_names && deallocate_is_mentioned(body, size, false);
+}
+
 static ALWAYS_INLINE enum verdict pass_QUERY(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
 {
 	(void)type;
-	if (s->ledger.lost || (size > 3 && role_begins(body, "set")) || prepared_query_may_name(c, body, size) || signal_text_may_be(body, size))
+	if (s->ledger.lost || query_begins_specially(c, body, size) || prepared_query_has_names(c, body, size))
 		return VERDICT_MORE;
 	prepared_note_settings(c, s, body, size);
 	retire_for_text(s, body, size);
