@@ -133,6 +133,8 @@ struct statement_use {
 /* Reads a Parse, Bind, or Describe and Close of a statement, of which `here` bytes of a body of `size` have arrived. PG_MORE: incomplete; PG_BAD: a
    string has no end. */
 enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size, struct statement_use *use);
+/* A complete Bind has its parameters and its result in text format. A malformed one does not count as such. */
+bool statement_bind_is_text(const uint8_t *body, size_t size);
 /* The bytes are the part of a Parse after the name, and nothing else. */
 bool statement_body_is_sound(const uint8_t *body, size_t size);
 

@@ -32,8 +32,18 @@ struct prepared_name {
 	char text[];
 };
 
-/* Bits for the texts of the unnamed statement: the text sent last; any text that is current if changes in flight fail. */
-enum { UNNAMED_SENT = 1, UNNAMED_OTHER = 2 };
+/*
+ * Why a Bind or Describe of the unnamed statement takes the careful path. The text sent last, or any
+ * text that is current if changes in flight fail, may be DEALLOCATE ALL or DISCARD ALL, or name
+ * statements. Or the client is one that binds its statement again without a Parse, and pgweir asks
+ * for the types of its texts.
+ */
+enum {
+	UNNAMED_SENT = 1,
+	UNNAMED_OTHER = 2,
+	UNNAMED_DEALLOCATES = UNNAMED_SENT | UNNAMED_OTHER,
+	UNNAMED_REUSED = 4
+};
 
 /* A prepared statement that SQL names: see rewrite.c. */
 struct prepared_sql_name {
@@ -56,7 +66,8 @@ struct prepared_sql {
 
 /* The types of a client's unnamed statement. */
 struct unnamed_types {
-	uint64_t hash;			/* of the types that the client received; 0: none */
+	uint64_t hash;			/* of the first types that a server described; 0: none yet */
+	bool told;			/* the client has received these types */
 	uint64_t meanings;		/* world->meanings when the text was sent */
 	bool in_doubt;			/* a later transaction may have changed the meaning of texts */
 	bool differ;			/* another server described other types */
@@ -74,7 +85,7 @@ struct prepared_client {
 	struct unnamed_types unnamed_types, confirmed_unnamed_types;
 	uint64_t awaited;		/* number of the statement that is parsed and described for the waiting message; 0: none */
 	bool sql_waits;			/* SQL with names waits until their statements are described */
-	uint8_t unnamed_deallocates;	/* UNNAMED_ bits: texts that may be DEALLOCATE ALL, DISCARD ALL, or name statements */
+	uint8_t unnamed_care;		/* UNNAMED_ bits */
 	uint32_t signal_done;		/* the number of a client that was ended for a message that waits; 0: none */
 	bool signals;			/* the client has sent a Parse with SIGNAL_PREPARED (pg/signal_text.h) */
 	bool deallocates;		/* a message in flight, or an open portal, may be DEALLOCATE ALL or DISCARD ALL */
@@ -175,7 +186,7 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 	const struct prepared_client *pc = c->prepared;
 	const struct prepared_server *ps = s->prepared;
 
-	return ps && pc && !(pc->unnamed_deallocates | pc->signals) && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
+	return ps && pc && !(pc->unnamed_care | pc->signals) && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
 	       (ps->unnamed_batch == s->batch || (s->status == 'I' && ledger_is_empty(&s->ledger))) &&
 	       (ps->unnamed_in_flight == 0 || ps->unnamed_confirmed || ps->unnamed_batch == s->batch);
 }

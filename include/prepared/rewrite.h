@@ -90,6 +90,8 @@ bool request_parse(const struct prepared_request *r, enum op_kind kind, struct p
 		   const struct sql_plan *plan);
 /* Sends a Describe after that Parse. `is_internal`: as in struct prepared_op. False: no memory. */
 bool request_describe(const struct prepared_request *r, struct prepared_name *name, struct statement *statement, bool is_internal);
+/* Sends a Describe of the unnamed statement, as OP_DESCRIBE or OP_LEARN. False: no memory. */
+bool request_describe_unnamed(const struct prepared_request *r, enum op_kind kind);
 /* Moves a name with an `original` back to that statement, if the client has its parameters again: SET LOCAL has ended, or SET was undone. */
 void request_move_back(const struct prepared_request *r, struct prepared_name *name);
 /* Returns a reference to the statement for a name, which has one, on this server, and moves the name to that statement. Drop with statement_drop().

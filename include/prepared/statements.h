@@ -25,7 +25,8 @@ enum op_kind {
 	OP_BEFORE_SQL,		/* Close, Parse or Sync by pgweir before SQL that names statements */
 	OP_DESCRIBE,		/* Describe by pgweir, to compare types */
 	OP_TYPES_DIFFER,	/* in place of a use of a statement with other types than the client received: fails */
-	OP_NAME_TOO_LONG	/* in place of a message with a long name: fails */
+	OP_NAME_TOO_LONG,	/* in place of a message with a long name: fails */
+	OP_LEARN		/* Describe by pgweir before a Bind of the unnamed statement, to know its types */
 };
 
 static inline bool op_changes_entry(const struct prepared_op *op)
@@ -56,6 +57,9 @@ struct prepared_server *prepared_server_of(struct server *server);
 /* A change (OP_UNNAMED, OP_UNNAMED_QUERY) is sent: enters it in the journal. With `has_text` the caller appends the new text to client->text, which is
    empty now. False: no memory. */
 bool unnamed_change_sent(struct prepared_client *client, struct prepared_server *server, enum op_kind kind, bool has_text, uint32_t batch);
+/* A change, or a Parse by pgweir, is sent: the server's unnamed statement becomes this client's, unless the message is
+   skipped. `had`: it is already. */
+void unnamed_parse_sent(struct client *client, struct server *server, bool had);
 /* The text is unknown from now on, except for changes in flight. */
 static inline void unnamed_forget(struct prepared_client *c)
 {

@@ -148,6 +148,7 @@ void prepared_server_pack(struct sender *sender, struct bytes *out, const struct
 	bytes_append_u32(out, ps->unnamed_in_flight);
 	bytes_append_u32(out, ps->unnamed_batch);
 	pack_bool(out, ps->unnamed_confirmed);
+	pack_bool(out, ps->unnamed_describing);
 	bytes_append_u32(out, ps->set_batch);
 	pack_blob(out, statement_names_tag(&ps->names), STATEMENT_TAG);
 }
@@ -194,6 +195,7 @@ void prepared_server_unpack(struct unpack *in, struct handover *h, struct server
 	ps->unnamed_in_flight = unpack_u32(in);
 	ps->unnamed_batch = unpack_u32(in);
 	ps->unnamed_confirmed = unpack_bool(in);
+	ps->unnamed_describing = unpack_bool(in);
 	ps->set_batch = unpack_u32(in);
 	unpack_exactly(in, tag, sizeof(tag));
 	in->bad |= !in->bad && !statement_names_restore(&ps->names, tag);
@@ -337,7 +339,7 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 	struct statement *st = known_statement(in, h);
 	struct prepared_op *op;
 
-	in->bad |= kind > OP_NAME_TOO_LONG || validity > PARSE_INVALID || (place != NO_NAME && place >= name_count);
+	in->bad |= kind > OP_LEARN || validity > PARSE_INVALID || (place != NO_NAME && place >= name_count);
 	if (in->bad || !op_push(ps, (enum op_kind)kind, place == NO_NAME ? NULL : names[place], st)) {
 		in->bad = true;
 		if (text)
@@ -414,6 +416,24 @@ static void sql_unpack(struct unpack *in, struct prepared_client *pc, struct pre
 
 /* ---- a client ---- */
 
+/* The numbers of changes of meanings are a process's own: a change since then becomes a doubt. */
+static void types_pack(struct bytes *out, const struct unnamed_types *types, uint64_t meanings)
+{
+	pack_u64(out, types->hash);
+	pack_bool(out, types->told);
+	pack_bool(out, types->in_doubt || types->meanings != meanings);
+	pack_bool(out, types->differ);
+}
+
+static void types_unpack(struct unpack *in, struct unnamed_types *types, uint64_t meanings)
+{
+	types->hash = unpack_u64(in);
+	types->told = unpack_bool(in);
+	types->in_doubt = unpack_bool(in);
+	types->differ = unpack_bool(in);
+	types->meanings = meanings;
+}
+
 void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *c)
 {
 	const struct prepared_server *ps = c->pooled.link ? server_of(c->pooled.link)->prepared : NULL;
@@ -439,7 +459,9 @@ void prepared_client_pack(struct sender *sender, struct bytes *out, const struct
 	bytes_append_u32(out, pc->in_flight);
 	bytes_append_u32(out, pc->batch);
 	bytes_append_u32(out, pc->number);
-	bytes_append_u8(out, pc->unnamed_deallocates);
+	bytes_append_u8(out, pc->unnamed_care);
+	types_pack(out, &pc->unnamed_types, sender->world->meanings);
+	types_pack(out, &pc->confirmed_unnamed_types, sender->world->meanings);
 	pack_bool(out, pc->deallocates);
 	pack_u64(out, pc->uncertain_server);
 	bytes_append_u32(out, pc->uncertain_batch);
@@ -500,7 +522,9 @@ void prepared_client_unpack(struct unpack *in, struct handover *h, struct client
 	pc->in_flight = unpack_u32(in);
 	pc->batch = unpack_u32(in);
 	pc->number = unpack_u32(in);
-	pc->unnamed_deallocates = unpack_u8(in);
+	pc->unnamed_care = unpack_u8(in);
+	types_unpack(in, &pc->unnamed_types, h->world->meanings);
+	types_unpack(in, &pc->confirmed_unnamed_types, h->world->meanings);
 	pc->deallocates = unpack_bool(in);
 	pc->uncertain_server = unpack_u64(in);
 	pc->uncertain_batch = unpack_u32(in);

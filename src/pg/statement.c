@@ -212,6 +212,33 @@ enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t her
 	return read_string(body, here, size, &at, &use->name, &use->name_size);
 }
 
+/* Reads a list of format codes: Int16 count, Int16 each. */
+static bool read_text_formats(struct pg_cursor *c)
+{
+	uint16_t binary = 0;
+
+	for (uint16_t count = pg_read_u16(c); count > 0 && !c->bad; count--)
+		binary |= pg_read_u16(c);
+	return binary == 0;
+}
+
+bool statement_bind_is_text(const uint8_t *body, size_t size)
+{
+	struct pg_cursor c = pg_cursor_of(body, size);
+	bool is_text;
+
+	pg_read_string(&c);
+	pg_read_string(&c);
+	is_text = read_text_formats(&c);
+	for (uint16_t count = pg_read_u16(&c); count > 0 && !c.bad; count--) {
+		uint32_t length = pg_read_u32(&c);
+
+		if (length != UINT32_MAX)	/* NULL */
+			pg_read_bytes(&c, length);
+	}
+	return read_text_formats(&c) && is_text && !c.bad && c.at == c.end;
+}
+
 bool statement_body_is_sound(const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);

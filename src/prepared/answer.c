@@ -29,6 +29,49 @@
 
 #define QUOTES 2
 
+/* ---- types ---- */
+
+/* FNV-1a. The key of hash_of() differs in each process, but names keep these hashes in an online restart. */
+static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, size_t size)
+{
+	while (size-- > 0)
+		hash = (hash ^ *at++) * 0x100000001b3u;
+	return hash;
+}
+
+/* Continues a hash, which is never 0. For a column it covers name, type and modifier, as PostgreSQL compares them for "cached plan must not change
+   result type". */
+static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	uint16_t columns = f->type == PGS_ROW_DESCRIPTION ? pg_read_u16(&body) : 0;
+
+	if (f->type == PGS_PARAMETER_TYPES)
+		return hash_bytes(0xcbf29ce484222325u, f->body, f->size) | 1;
+	while (columns-- > 0 && !body.bad) {
+		const uint8_t *name = body.at, *type;
+
+		pg_read_string(&body);
+		hash = hash_bytes(hash, name, (size_t)(body.at - name));
+		pg_read_bytes(&body, 6);		/* table and column */
+		type = pg_read_bytes(&body, 10);	/* type, its size and modifier */
+		if (type)
+			hash = hash_bytes(hash, type, 10);
+		pg_read_bytes(&body, 2);		/* format */
+	}
+	return hash | 1;
+}
+
+/* The hash of a statement without parameters and result. */
+static uint64_t hash_of_nothing(void)
+{
+	static const uint8_t none[2] = { 0, 0 };
+	const struct pg_frame parameters = { .type = PGS_PARAMETER_TYPES, .size = 2, .body = none, .here = 2 };
+	const struct pg_frame result = { .type = PGS_NO_DATA };
+
+	return hash_types(hash_types(0, &parameters), &result);
+}
+
 /* ---- the end of an operation ---- */
 
 static ALWAYS_INLINE void unnamed_ended(struct server *s, bool done)
@@ -55,9 +98,12 @@ static void describe_ended(struct server *s, struct client *c, const struct prep
 	ps->unnamed_describing = false;
 	if (!done || !c)
 		return;
-	/* the unnamed statement is the client's if it has the types that the client received */
+	/* The unnamed statement is the client's if it has the types that it had before. If these are
+	   unknown, only a text without parameters and result has the same. */
 	types = &c->prepared->unnamed_types;
-	types->differ = ps->types != types->hash;
+	types->differ = ps->types != (types->hash ? types->hash : hash_of_nothing());
+	if (!types->differ)
+		types->hash = ps->types;
 	s->unnamed_of = types->differ ? 0 : c->peer.id;
 }
 
@@ -371,47 +417,17 @@ size_t prepared_local_reply(struct server *s, const void **from)
 	return PG_HEADER;
 }
 
-/* ---- types ---- */
-
-/* FNV-1a. The key of hash_of() differs in each process, but names keep these hashes in an online restart. */
-static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, size_t size)
-{
-	while (size-- > 0)
-		hash = (hash ^ *at++) * 0x100000001b3u;
-	return hash;
-}
-
-/* Continues a hash, which is never 0. For a column it covers name, type and modifier, as PostgreSQL compares them for "cached plan must not change
-   result type". */
-static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
-{
-	struct pg_cursor body = pg_cursor_of(f->body, f->size);
-	uint16_t columns = f->type == PGS_ROW_DESCRIPTION ? pg_read_u16(&body) : 0;
-
-	if (f->type == PGS_PARAMETER_TYPES)
-		return hash_bytes(0xcbf29ce484222325u, f->body, f->size) | 1;
-	while (columns-- > 0 && !body.bad) {
-		const uint8_t *name = body.at, *type;
-
-		pg_read_string(&body);
-		hash = hash_bytes(hash, name, (size_t)(body.at - name));
-		pg_read_bytes(&body, 6);		/* table and column */
-		type = pg_read_bytes(&body, 10);	/* type, its size and modifier */
-		if (type)
-			hash = hash_bytes(hash, type, 10);
-		pg_read_bytes(&body, 2);		/* format */
-	}
-	return hash | 1;
-}
+/* ---- described types ---- */
 
 void prepared_described(struct server *s, const struct pg_frame *f)
 {
 	struct prepared_server *ps = s->prepared;
 	struct prepared_op *op = ps && ps->op_count > 0 ? op_at(ps, 0) : NULL;
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+	struct unnamed_types *types;
 	struct prepared_entry *e;
 
-	if (!op || (op->kind != OP_USE && op->kind != OP_DESCRIBE))
+	if (!op || (op->kind != OP_USE && op->kind != OP_DESCRIBE && op->kind != OP_LEARN))
 		return;
 	ps->types = pg_frame_is_whole(f) ? hash_types(ps->types, f) : 0;
 	if (f->type == PGS_PARAMETER_TYPES || ps->types == 0)
@@ -421,9 +437,12 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 		if (e)
 			e->types = ps->types;
 		types_received(op, ps->types);
-	} else if (op->kind == OP_USE && !op->name && c && c->prepared && c->prepared->in_flight == 0) {
+	} else if (op->kind != OP_DESCRIBE && !op->name && c && c->prepared && c->prepared->in_flight == 0) {
 		/* the unnamed statement, unless the client has changed it since */
-		c->prepared->unnamed_types.hash = ps->types;
+		types = &c->prepared->unnamed_types;
+		if (op->kind == OP_USE || types->hash == 0)
+			types->hash = ps->types;
+		types->told |= op->kind == OP_USE;
 	}
 }
 

@@ -36,6 +36,7 @@
 #define JOURNAL_MOST (1024 * 1024)	/* prepared_server.journal_bytes, before answers must arrive */
 
 static const uint8_t empty_parse[] = { 0, 0, 0 };	/* after the name */
+static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
 /* Logs the line that PgBouncer logs when it refuses a name; the client gets the server's error. */
 static void log_refused(const struct prepared_request *r, const struct statement_use *use, const char *why)
@@ -298,7 +299,6 @@ static bool is_usable_now(const struct prepared_request *r, const struct prepare
 static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
 						      struct statement *st, struct prepared_entry *e)
 {
-	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 	bool is_there;
 
 	/* the types that the client's Parse has are not known before its answer */
@@ -411,18 +411,6 @@ static bool has_server_unnamed(const struct client *c, const struct server *s)
 	return s->unnamed_of == c->peer.id && s->prepared->unnamed_number == c->prepared->number;
 }
 
-/* The server's unnamed statement becomes this client's, unless the message is skipped; `had`: it is already. */
-static void take_unnamed(struct client *c, struct server *s, bool had)
-{
-	struct prepared_server *ps = s->prepared;
-
-	if (ps->unnamed_in_flight++ == 0)
-		ps->unnamed_confirmed = had;
-	ps->unnamed_batch = s->batch;
-	s->unnamed_of = c->peer.id;
-	ps->unnamed_number = c->prepared->number;
-}
-
 static bool change_unnamed(struct client *c, struct server *s, bool has_text)
 {
 	bool had = has_server_unnamed(c, s);
@@ -430,7 +418,7 @@ static bool change_unnamed(struct client *c, struct server *s, bool has_text)
 	if (!unnamed_change_sent(c->prepared, s->prepared, OP_UNNAMED, has_text, s->batch))
 		return false;
 	c->prepared->unnamed_types.meanings = c->peer.world->meanings;
-	take_unnamed(c, s, had);
+	unnamed_parse_sent(c, s, had);
 	return true;
 }
 
@@ -439,7 +427,7 @@ static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct se
 {
 	role_parse_sent(s, text, size);
 	if (statement_sql_may_be_parsed(text, size))
-		pc->unnamed_deallocates |= UNNAMED_SENT;
+		pc->unnamed_care |= UNNAMED_SENT;
 }
 
 #define LETTER(c) (1u << ((c) - 'a'))
@@ -492,7 +480,7 @@ static NEVER_INLINE enum verdict parse_unnamed_sql(const struct prepared_request
 	sql_write(r, PGC_PARSE, &plan, text, size);
 	if (!prepared_send_unnamed_parse(r->c, r->s, text, size))
 		return VERDICT_NO_MEMORY;
-	pc->unnamed_deallocates |= UNNAMED_SENT;
+	pc->unnamed_care |= UNNAMED_SENT;
 	pc->sql->number = pc->number;
 	return VERDICT_SWALLOW;
 }
@@ -578,7 +566,7 @@ static bool reparse_unnamed(const struct prepared_request *r, const struct sql_p
 	role_parse_sent(r->s, bytes_front(text), bytes_size(text));
 	/* the text may change before the next flush */
 	gather_flush(r->g);
-	take_unnamed(r->c, r->s, false);
+	unnamed_parse_sent(r->c, r->s, false);
 	return request_enter(r, PGC_PARSE, OWED_TO_POOLER, OP_UNNAMED_REPARSE, NULL, NULL);
 }
 
@@ -599,21 +587,34 @@ static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *
 	return reparse_unnamed(r, verdict == VERDICT_PASS ? &plan : NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
-/* The client's unnamed statement is on another server, or another client has replaced it on this server. */
+/* A binary value would be read as another one if its type is not what the client has in mind. */
+static bool may_be_misread(const struct pg_frame *f)
+{
+	return f->type == PGC_BIND && !(pg_frame_is_whole(f) && statement_bind_is_text(f->body, f->size));
+}
+
+/*
+ * The client's unnamed statement is on another server, or another client has replaced it on this
+ * server: the text is parsed again. As on one connection it means what it means now, and must have
+ * the types that it had before.
+ *
+ *	the client has received its types	they are compared before the message is sent
+ *	definitions, or the client's		the same, if pgweir has asked for the types before. If not,
+ *	parameters, have changed since		the text must have no parameters and no result, or, after a
+ *						change by the client itself, the message only text format
+ *	nothing has changed			the message is sent at once
+ */
 static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *r)
 {
 	static const uint8_t close[] = { PGC_CLOSE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
-	static const uint8_t describe[] = { PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0, PGC_FLUSH, 0, 0, 0, 4 };
 	struct prepared_client *pc = r->pc;
 	const struct unnamed_types *types = &pc->unnamed_types;
-	bool may_differ;
+	bool is_altered = types->meanings != request_world(r)->meanings;
+	bool may_differ = types->told || types->in_doubt || is_altered || request_is_private(r);
 
 	if (r->ps->unnamed_describing)
 		return VERDICT_WAIT;
-	/* the text may have other types on this server than the client received, or, if it received none, than where it was parsed */
-	may_differ = types->hash ? types->differ : types->differ || types->in_doubt || types->meanings != request_world(r)->meanings ||
-						   request_is_private(r);
-	if (pc->has_text && may_differ)
+	if (pc->has_text && types->differ)
 		return refuse(r, OP_TYPES_DIFFER, NULL);
 	if (request_is_after_copy(r))
 		return request_wait(r);
@@ -623,16 +624,18 @@ static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *
 		gather_copy(r->g, close, sizeof(close));
 		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 	}
+	pc->unnamed_care |= UNNAMED_REUSED;
 	if (!reparse_unnamed(r, NULL))
 		return VERDICT_NO_MEMORY;
-	if (types->hash == 0)
+	if (!may_differ || (types->hash == 0 && !is_altered && !may_be_misread(r->f)))
 		return VERDICT_PASS;
 	/* wait for the types, because an execution with other types cannot be undone; until then the statement belongs to no client */
-	gather_copy(r->g, describe, sizeof(describe));
 	r->s->unnamed_of = 0;
 	r->ps->unnamed_describing = true;
-	return op_push(r->ps, OP_DESCRIBE, NULL, NULL) &&
-	       ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED) ? VERDICT_WAIT : VERDICT_NO_MEMORY;
+	if (!request_describe_unnamed(r, OP_DESCRIBE))
+		return VERDICT_NO_MEMORY;
+	gather_copy(r->g, flush, sizeof(flush));
+	return VERDICT_WAIT;
 }
 
 static enum verdict use_unnamed(const struct prepared_request *r)
@@ -644,7 +647,7 @@ static enum verdict use_unnamed(const struct prepared_request *r)
 	/* a statement that was prepared before the transaction may call set_config in it */
 	if (r->f->type == PGC_BIND && pc->has_text)
 		prepared_note_settings(r->c, r->s, bytes_front(&pc->text), bytes_size(&pc->text));
-	if (pc->unnamed_deallocates) {
+	if (pc->unnamed_care & UNNAMED_DEALLOCATES) {
 		pc->deallocates = true;
 		verdict = use_unnamed_sql(r);
 		if (verdict != VERDICT_PASS)
@@ -661,8 +664,12 @@ static enum verdict use_unnamed(const struct prepared_request *r)
 	} else if (r->f->type == PGC_BIND && !pc->has_text) {
 		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
 	}
-	if (r->f->type != PGC_DESCRIBE)
+	if (r->f->type != PGC_DESCRIBE) {
+		if ((pc->unnamed_care & UNNAMED_REUSED) && pc->has_text && pc->unnamed_types.hash == 0 &&
+		    !request_is_after_copy(r) && !request_describe_unnamed(r, OP_LEARN))
+			return VERDICT_NO_MEMORY;
 		return forward_unchanged(r);
+	}
 	/* the journal notes the types in its answer */
 	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }

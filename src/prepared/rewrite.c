@@ -129,6 +129,14 @@ bool request_parse(const struct prepared_request *r, enum op_kind kind, struct p
 	return true;
 }
 
+bool request_describe_unnamed(const struct prepared_request *r, enum op_kind kind)
+{
+	static const uint8_t describe[] = { PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
+
+	gather_copy(r->g, describe, sizeof(describe));
+	return enter_inserted(r, PGC_DESCRIBE, kind, NULL, NULL, false);
+}
+
 bool request_describe(const struct prepared_request *r, struct prepared_name *n, struct statement *st, bool is_internal)
 {
 	request_insert(r, PGC_DESCRIBE, st->end, st->end_size, 0);

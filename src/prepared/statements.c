@@ -94,16 +94,16 @@ static bool journal_text(struct prepared_client *pc, struct prepared_server *ps)
 /* The current text becomes UNNAMED_OTHER, because it stays current if the new change is skipped. */
 static NEVER_INLINE void unnamed_deallocates_other(struct prepared_client *pc)
 {
-	bool sent = pc->unnamed_deallocates & UNNAMED_SENT, other = pc->in_flight > 0 && pc->unnamed_deallocates & UNNAMED_OTHER;
+	bool sent = pc->unnamed_care & UNNAMED_SENT, other = pc->in_flight > 0 && pc->unnamed_care & UNNAMED_OTHER;
 
-	pc->unnamed_deallocates = sent || other ? UNNAMED_OTHER : 0;
+	pc->unnamed_care = (uint8_t)((pc->unnamed_care & UNNAMED_REUSED) | (sent || other ? UNNAMED_OTHER : 0));
 }
 
 bool unnamed_change_sent(struct prepared_client *pc, struct prepared_server *ps, enum op_kind kind, bool has_text, uint32_t batch)
 {
 	struct prepared_op *op;
 
-	if (pc->unnamed_deallocates)
+	if (pc->unnamed_care)
 		unnamed_deallocates_other(pc);
 	if (pc->in_flight == 0) {
 		swap_texts(pc);
@@ -127,6 +127,17 @@ bool unnamed_change_sent(struct prepared_client *pc, struct prepared_server *ps,
 	return true;
 }
 
+void unnamed_parse_sent(struct client *c, struct server *s, bool had)
+{
+	struct prepared_server *ps = s->prepared;
+
+	if (ps->unnamed_in_flight++ == 0)
+		ps->unnamed_confirmed = had;
+	ps->unnamed_batch = s->batch;
+	s->unnamed_of = c->peer.id;
+	ps->unnamed_number = c->prepared->number;
+}
+
 static ALWAYS_INLINE void unnamed_change_ended(struct prepared_client *pc, const struct prepared_op *op, bool done)
 {
 	pc->in_flight--;
@@ -143,8 +154,8 @@ static ALWAYS_INLINE void unnamed_change_ended(struct prepared_client *pc, const
 		swap_texts(pc);
 		pc->unnamed_types = pc->confirmed_unnamed_types;
 		pc->has_text = pc->has_confirmed_text;
-		if (pc->unnamed_deallocates)
-			pc->unnamed_deallocates |= UNNAMED_SENT;
+		if (pc->unnamed_care & UNNAMED_DEALLOCATES)
+			pc->unnamed_care |= UNNAMED_SENT;
 	}
 }
 

@@ -159,6 +159,78 @@ def test_unnamed_statement_with_the_types_of_before(weir):
     assert answers(client, m.bind(), m.execute(), m.sync()) == ["2", "D", "C"]
 
 
+BIND_AGAIN = (m.bind(), m.execute(), m.sync())
+
+
+def move(weir, *holders):
+    """The holders end their transactions, then another one takes the server that is used next."""
+    for holder in holders:
+        holder.query("COMMIT")
+    other = weir.client()
+    other.query("BEGIN")
+    return other
+
+
+@pytest.mark.parametrize("text", ["SET statement_timeout = '1min'", "SET \"App.Q\" = 'x'", "DISCARD ALL", "CALL doing()", "RESET ALL"])
+@pytest.mark.parametrize("altered", [False, True], ids=["", "altered"])
+@pytest.mark.parametrize("result", [0, 1], ids=["text", "binary"])
+def test_unnamed_command_is_bound_again_on_another_server(weir, postgres, text, altered, result):
+    """The command itself may change the meaning of texts, but has no types that could change."""
+    postgres.execute("CREATE OR REPLACE PROCEDURE doing() LANGUAGE sql AS 'SELECT 1'", database="p0")
+    client = weir.client()
+    assert answers(client, m.parse(text), *BIND_AGAIN) == ["1", "2", "C"]
+    if altered:
+        assert not weir.client().query("CREATE VIEW mz_view AS SELECT 1; DROP VIEW mz_view").errors
+    move(weir)
+    again = m.message("B", m.cstring("") * 2 + struct.pack("!HHHH", 0, 0, 1, result))
+    assert answers(client, again, m.execute(), m.sync()) == ["2", "C"]
+
+
+@pytest.mark.parametrize("text", ["SELECT v FROM mz", "CALL counting(1)"])
+def test_unnamed_statement_is_bound_again_after_set_search_path(scene, postgres, text):
+    for sql in ("DROP SCHEMA IF EXISTS mz_path CASCADE", "CREATE SCHEMA mz_path", "DROP TABLE IF EXISTS mz",
+                "CREATE TABLE mz AS SELECT date '2024-01-02' AS v",
+                "CREATE TABLE mz_path.mz AS SELECT date '2025-06-07' AS v",
+                "GRANT ALL ON SCHEMA mz_path TO app", "GRANT ALL ON mz, mz_path.mz TO app",
+                "CREATE OR REPLACE PROCEDURE public.counting(INOUT a int) LANGUAGE plpgsql AS 'BEGIN a := a + 1; END'"):
+        postgres.execute(sql, database="p0")
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2,
+                      server_tls_sslmode="disable", session_state="full")
+    client = weir.client()
+    assert answers(client, m.parse("SET search_path = mz_path, public", "path"), m.parse(text), *BIND_AGAIN) == ["1", "1", "2", "D", "C"]
+    assert answers(client, m.bind("path"), m.execute(), m.sync()) == ["2", "C"]
+    move(weir)
+    client.send(*BIND_AGAIN)
+    rows = [part.body[6:] for part in client.read_until("Z") if part.type == "D"]
+    assert rows == [b"2025-06-07" if "mz" in text else b"2"]
+
+
+def test_unnamed_statement_of_a_client_that_binds_again_is_compared_after_ddl(weir):
+    """pgweir asks for the types of each text after the first that was bound again on another server."""
+    client = weir.client()
+    assert answers(client, m.parse("SELECT 1"), *BIND_AGAIN) == ["1", "2", "D", "C"]
+    holder = move(weir)
+    assert answers(client, *BIND_AGAIN) == ["2", "D", "C"]
+    holder.query("COMMIT")
+    assert answers(client, m.parse("SELECT v FROM mz"), *BIND_AGAIN) == ["1", "2", "D", "C"]
+    assert not weir.client().query("CREATE VIEW mz_view AS SELECT 1; DROP VIEW mz_view").errors
+    holder = move(weir)
+    assert answers(client, *BIND_AGAIN) == ["2", "D", "C"]
+    holder.query("COMMIT")
+    alter(weir)
+    assert answers(client, *BIND_AGAIN) == CHANGED
+
+
+def test_binary_values_wait_for_the_types_after_set_search_path(weir):
+    """A binary date would be read as another value if the table of the new search_path has another type."""
+    client = weir.client()
+    assert answers(client, m.parse("SET search_path = public", "path"), m.parse("SELECT v FROM mz"), *BIND_AGAIN) == ["1", "1", "2", "D", "C"]
+    assert answers(client, m.bind("path"), m.execute(), m.sync()) == ["2", "C"]
+    move(weir)
+    again = m.message("B", m.cstring("") * 2 + struct.pack("!HHHH", 0, 0, 1, 1))
+    assert answers(client, again, m.execute(), m.sync()) == CHANGED
+
+
 def test_unnamed_statement_on_a_new_server(scene, postgres):
     """connect_query is DDL on each new server, and changes the meaning of no text."""
     target = postgres.target("p0", user="postgres", connect_query="'CREATE TEMP TABLE begun (); DROP TABLE begun'")

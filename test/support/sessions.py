@@ -10,7 +10,9 @@ TEXTS = {
         "SET LOCAL work_mem = '{n}MB'", "SELECT set_config('app.other', 'o{n}', false)", "SELECT set_config('app.other', 'l{n}', true)",
         "RESET work_mem", "RESET app.tenant", "RESET ALL", "SET statement_timeout = '{n}min'", "SET extra_float_digits = 0", "SET bytea_output = 'escape'",
         "DO $$ BEGIN PERFORM set_config('app.tenant', 'd{n}', false); END $$", "SET default_transaction_read_only = off",
-        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TIME ZONE 'UTC'", "SET NAMES 'UTF8'", "SET work_mem TO DEFAULT"],
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TIME ZONE 'UTC'", "SET NAMES 'UTF8'", "SET work_mem TO DEFAULT",
+        "SET \"App.Tenant\" = 'q{n}'"],
+    "code": ["CALL called({n})", "CALL answered({n})"],
     "roles": ["SET ROLE app", "SET ROLE rival", "RESET ROLE", "SET ROLE none", "SET SESSION AUTHORIZATION app", "SET SESSION AUTHORIZATION DEFAULT", "SET LOCAL ROLE rival"],
     "temporary": [
         "CREATE TEMP TABLE mine AS SELECT {n} AS a", "CREATE TEMP TABLE shared_name AS SELECT {n} AS a", "DROP TABLE mine", "DROP TABLE pg_temp.shared_name",
@@ -42,6 +44,8 @@ TEXTS = {
 SETUP = ["CREATE TABLE shared_name AS SELECT 0 AS a", "GRANT SELECT ON shared_name TO public",
          *["CREATE SCHEMA s%d" % k for k in range(8)], *["CREATE TABLE s%d.pathed AS SELECT %d AS which" % (k, k) for k in range(8)],
          *["CREATE SEQUENCE counted%d" % k for k in range(8)], *["GRANT ALL ON counted%d TO public" % k for k in range(8)],
+         "CREATE PROCEDURE called(int) LANGUAGE sql AS 'SELECT 1'",
+         "CREATE PROCEDURE answered(INOUT a int) LANGUAGE plpgsql AS 'BEGIN a := a + 1; END'",
          "CREATE TABLE public.pathed AS SELECT -1 AS which", *["GRANT USAGE ON SCHEMA s%d TO public" % k for k in range(8)],
          *["GRANT SELECT ON s%d.pathed TO public" % k for k in range(8)], "GRANT SELECT ON public.pathed TO public"]
 
@@ -53,14 +57,35 @@ def draw_text(draw, k):
 
 def draw_step(draw, k):
     """Returns the bytes of one request, up to its Query or Sync, and its description."""
-    text = draw_text(draw, k)
     way = draw.random()
+    if way < 0.1:
+        return m.bind() + m.execute() + m.sync(), "again"           # the unnamed statement, if the session has one
+    text = draw_text(draw, k)
     if way < 0.6 or ";" in text:
         return m.query(text), text
     if way < 0.9 or "UNLISTEN" in text:             # in the middle of a batch it is noticed only partly
         return m.run(text) + m.sync(), "unnamed: " + text
     name = "n%d" % draw.randrange(3)
     return m.close("S", name) + m.run(text, name=name) + m.sync(), name + ": " + text
+
+
+def binds_stale(stale, k, clients, texts):
+    """Client k binds its unnamed statement again, which is older than a CREATE or DROP of any client.
+    If not, notes what the texts change."""
+    after = set(stale)
+    for text in texts:
+        if text == "again" and k in after:
+            return True
+        if not text.startswith("n") and text != "again":
+            after.discard(k)
+        if "CREATE" in text or "DROP" in text:
+            after |= set(range(clients)) - ({k} if text.startswith("unnamed") else set())
+    # in a pipeline, the command is complete after the next Parse was sent
+    if len(texts) > 1 and any("CREATE" in text or "DROP" in text for text in texts):
+        after.add(k)
+    stale.clear()
+    stale.update(after)
+    return False
 
 
 def columns(body):

@@ -554,6 +554,25 @@ TEST(parse_bodies)
 	CHECK(!is_sound("\0\xff\xff\0\0\0\x17", 7));
 }
 
+/* ---- Bind ---- */
+
+#define BIND_IS_TEXT(bytes) statement_bind_is_text((const uint8_t *)bytes, sizeof(bytes) - 1)
+
+TEST(formats_of_a_bind)
+{
+	static const char text[] = "portal\0name\0" "\0\2\0\0\0\0" "\0\2\0\0\0\3abc\377\377\377\377" "\0\1\0\0";
+	size_t size = sizeof(text) - 1;
+
+	CHECK(BIND_IS_TEXT("\0\0" "\0\0" "\0\0" "\0\0"));
+	CHECK(!BIND_IS_TEXT("\0\0" "\0\1\0\1" "\0\0" "\0\0"));
+	CHECK(!BIND_IS_TEXT("\0\0" "\0\2\0\0\0\1" "\0\2\0\0\0\0\0\0\0\1x" "\0\0"));
+	CHECK(!BIND_IS_TEXT("\0\0" "\0\0" "\0\0" "\0\1\0\1"));
+	CHECK(!BIND_IS_TEXT("\0\0" "\0\0" "\0\0" "\0\0" "x"));
+	CHECK(statement_bind_is_text((const uint8_t *)text, size));
+	for (size_t cut = 0; cut < size; cut++)
+		CHECK(!statement_bind_is_text((const uint8_t *)text, cut));
+}
+
 TEST(sixty_five_thousand_types)
 {
 	size_t size = 3 + 4 * 65535;

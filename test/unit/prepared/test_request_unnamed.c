@@ -72,10 +72,10 @@ TEST(another_client_has_prepared)
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
 	prepare(two, "SELECT 2");
-	CHECK_TEXT(use(one), "P(/SELECT 1) B(/) E() S");
+	CHECK_TEXT(use(one), "P(/SELECT 1) D(S/) B(/) E() S");
 	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I)");
 	CHECK_TEXT(use(one), "B(/) E() S");
-	CHECK_TEXT(use(two), "P(/SELECT 2) B(/) E() S");
+	CHECK_TEXT(use(two), "P(/SELECT 2) D(S/) B(/) E() S");
 	whole_close();
 }
 
@@ -85,7 +85,7 @@ TEST(another_client_has_run_a_query)
 	prepare(one, "SELECT 1");
 	whole_ask(two, "SELECT 2");
 	whole_server_got(server);
-	CHECK_TEXT(use(one), "P(/SELECT 1) B(/) E() S");
+	CHECK_TEXT(use(one), "P(/SELECT 1) D(S/) B(/) E() S");
 	whole_close();
 }
 
@@ -99,7 +99,7 @@ TEST(query_ends_the_unnamed_statement)
 	CHECK_TEXT(use(one), "C(S/) B(/) E() S");
 	CHECK(strstr(whole_client_got(one), "E("));
 	/* the client does not get the other client's statement either */
-	CHECK_TEXT(use(two), "P(/SELECT 3) B(/) E() S");
+	CHECK_TEXT(use(two), "P(/SELECT 3) D(S/) B(/) E() S");
 	whole_close();
 }
 
@@ -133,7 +133,7 @@ TEST(failed_parse)
 	prepare(two, "SELECT 2");
 	use(one);
 	CHECK(strstr(whole_client_got(one), "E("));
-	CHECK_TEXT(use(two), "P(/SELECT 2) B(/) E() S");
+	CHECK_TEXT(use(two), "P(/SELECT 2) D(S/) B(/) E() S");
 	whole_close();
 }
 
@@ -156,7 +156,7 @@ TEST(last_text_is_used)
 	prepare(one, "SELECT 1");
 	prepare(one, "SELECT 3");
 	prepare(two, "SELECT 2");
-	CHECK_TEXT(use(one), "P(/SELECT 3) B(/) E() S");
+	CHECK_TEXT(use(one), "P(/SELECT 3) D(S/) B(/) E() S");
 	whole_close();
 }
 
