@@ -565,6 +565,11 @@ static void enqueue(struct state_function **queue, struct state_function *e)
 	*queue = e;
 }
 
+static unsigned fills_instead(unsigned said)
+{
+	return said & TEXT_DRAWS ? (said & ~(unsigned)TEXT_DRAWS) | TEXT_FILLS : said;
+}
+
 /* Adds the effects of functions to their callers. */
 static void close_callers(struct state_functions *f)
 {
@@ -605,6 +610,10 @@ static void close_callers(struct state_functions *f)
 	}
 	/* otherwise each client would need a server of its own */
 	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
+	/* a text need not use the trigger, default or view that calls nextval: it counts as an INSERT,
+	   which may use the default of a serial column */
+	f->reads.said = fills_instead(f->reads.said);
+	f->writes.said = fills_instead(f->writes.said);
 	bytes_free(&f->oids);
 }
 

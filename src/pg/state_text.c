@@ -97,8 +97,10 @@ static void report_name(struct reading *x, struct name *n)
 	n->text[is_too_long ? PARAMS_NAME_LONGEST : n->size] = '\0';
 	if (!is_too_long && !n->is_truncated && params_kind_of(n->text) == PARAMS_SETTABLE)
 		x->named(x->context, n->text);
-	else if (is_too_long || n->is_truncated || may_be_accepted(n->text))
+	else if (is_too_long || n->is_truncated || may_be_accepted(n->text)) {
 		name_is_unknown(x);
+		x->so_far->said |= TEXT_SETS_ODDLY_NAMED;
+	}
 }
 
 /* Returns the next token without taking it. A name may follow a comment that is longer than the window. */

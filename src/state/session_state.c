@@ -420,6 +420,7 @@ struct text_progress {
 	struct text_reading words;	/* SEARCH_WORDS */
 	unsigned of_functions;		/* SEARCH_FUNCTIONS: TEXT_ bits */
 	bool is_unproven;		/* SEARCH_CALLS */
+	bool calls_unknown;		/* SEARCH_CALLS: a function that is not known */
 	bool may_notify;		/* SEARCH_NOTIFIERS */
 };
 
@@ -446,7 +447,9 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		return false;
 	switch (which) {
 	case SEARCH_CALLS:
-		p->is_unproven |= !state_functions_know_calls(info->functions->all, &p->calls, text, size);
+		/* functions that are not known now may be unknown to the next reading, too: only those of PostgreSQL count */
+		p->calls_unknown |= !state_functions_know_calls(p->readings > 0 ? info->functions->all : NULL, &p->calls, text, size);
+		p->is_unproven |= p->calls_unknown;
 		break;
 	case SEARCH_WORDS:
 		state_text_read(&p->words, text, size, name_parameter, c);
@@ -476,7 +479,8 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	bool is_unproven = p->is_unproven || said & TEXT_ANY_EFFECT;
 
 	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
-	doubts = doubts_of(said);
+	/* such a function may have been made a moment ago: its temporary tables must not be lost */
+	doubts = p->calls_unknown ? ASKABLE : doubts_of(said);
 	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a command: the server must LISTEN to its channels first.
 	   LISTEN takes effect with the commit, so this is not possible in a transaction or within a batch. */
 	if (c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT) && h && !s->session.channels_restored && !s->ledger.open &&
@@ -491,7 +495,9 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)))
 		keep_values(c);
 	if (said & TEXT_SETS_UNNAMED)
-		session_keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
+		session_keep_server(c, PIN_PARAMETERS, said & TEXT_SETS_ODDLY_NAMED ?
+				    "it sets a parameter whose name pgweir cannot keep" :
+				    "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS) {
 		session_keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed, SET seed, isn_weak, a replication origin or LOAD");
 		/* nothing undoes the effect for another client */
@@ -503,7 +509,8 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	if (is_unproven)
 		server_note_unproven(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
-		note_prepared(s, c, said, doubts | (is_unproven ? CALLS_ANYTHING : 0u) | (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u), of);
+		note_prepared(s, c, said, (p->calls_unknown ? doubts_of(said) | PIN_TEMPORARY : doubts) |
+			      (is_unproven ? CALLS_ANYTHING : 0u) | (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u), of);
 	return true;
 }
 
@@ -521,7 +528,7 @@ static void note_notifier(struct server *s, struct client *c, enum text_of of, b
 /* Searches the text, for words too if it `tells`; sets *tells if other reasons need the words. False: the search continues in the next turn. */
 static bool search_text(struct text_progress *p, struct client *c, const uint8_t *text, size_t size, bool notifies, bool calls, bool *tells)
 {
-	if (calls && p->readings > 0 && !search(p, SEARCH_CALLS, c, text, size))
+	if (calls && !search(p, SEARCH_CALLS, c, text, size))
 		return false;
 	*tells |= p->is_unproven || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears;
 	return (!*tells || (search(p, SEARCH_WORDS, c, text, size) &&

@@ -224,6 +224,50 @@ def test_pin_without_a_query_lasts_until_the_client_disconnects(scene, postgres,
     pinned(weir)
 
 
+@pytest.mark.parametrize("name, words", [
+    ("pgweir.x", "whose name pgweir cannot keep"), ("a$b.c", "whose name pgweir cannot keep"),
+    ("a%s.b" % ("x" * 70), "whose name pgweir cannot keep")])
+def test_log_says_that_the_name_of_a_parameter_cannot_be_kept(scene, postgres, name, words):
+    weir = full(scene, postgres)
+    client = weir.client()
+    assert client.query("SET %s = 'x'" % name).tags == ["SET"]
+    pinned(weir, "parameters")
+    weir.wait_log("keeps its server connection until it leaves: it sets a parameter " + words)
+
+
+@pytest.fixture
+def past_pgweir(postgres):
+    """Functions that a connection to the server itself creates after pgweir has read the functions."""
+    gone = "DROP FUNCTION IF EXISTS made_past(), tidied_past(); DROP TABLE IF EXISTS hidden"
+    postgres.execute(gone + "; CREATE TABLE hidden AS SELECT 4 AS a; GRANT ALL ON hidden TO PUBLIC", database="p0")
+    yield lambda body: postgres.execute("CREATE FUNCTION made_past() RETURNS int LANGUAGE plpgsql AS $$ BEGIN %s; RETURN 5; END $$"
+                                        % body, database="p0")
+    postgres.execute(gone, database="p0")
+
+
+@pytest.mark.parametrize("body, look, reason", [
+    ("CREATE TEMP TABLE hidden AS SELECT 5 AS a", "SELECT a FROM hidden", "temporary objects"),
+    ("EXECUTE 'CREATE TEMP ' || 'TABLE hidden AS SELECT 5 AS a'", "SELECT a FROM hidden", "temporary objects"),
+    ("PERFORM pg_advisory_lock(4711)", KINDS["lock"][1], "advisory lock"),
+    ("EXECUTE 'PREPARE pinned_p AS SELECT 5'", "EXECUTE pinned_p", "prepared by SQL")])
+@pytest.mark.parametrize("way", ["query", "unnamed", "named"])
+def test_state_of_a_function_that_was_created_past_pgweir(scene, postgres, past_pgweir, body, look, reason, way):
+    """The client read the permanent table of that name, without an error."""
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    for client in (mine, other):
+        client.query("SELECT 1")
+    past_pgweir(body)
+    if way == "query":
+        mine.query("SELECT made_past()")
+    else:
+        prepared(mine, "SELECT made_past()", name="n" if way == "named" else "")
+    pinned(weir, reason)
+    for _ in range(3):
+        other.query("SELECT 1")
+        assert has_it(mine, look)
+
+
 def test_load(scene, postgres):
     weir = full(scene, postgres.target("p0", user="postgres"))
     mine, other = weir.client(), weir.client()
@@ -644,6 +688,20 @@ def test_a_value_that_nextval_has_drawn_is_not_lost(scene, drawn, text, read):
     assert mine.query(read).value == own
     mine.query("ROLLBACK")
     assert mine.query(read).value == own
+
+
+def test_trigger_that_draws_values_pins_no_client_that_writes_elsewhere(scene, drawn):
+    for sql in ("DROP TABLE IF EXISTS plain_t", "CREATE TABLE plain_t (a int)", "GRANT ALL ON plain_t TO PUBLIC",
+                "CREATE OR REPLACE FUNCTION draws() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN PERFORM nextval('drawn_id_seq'); RETURN NEW; END $$",
+                "CREATE TRIGGER draws BEFORE INSERT ON drawn FOR EACH ROW EXECUTE FUNCTION draws()"):
+        drawn.execute(sql, database="p0")
+    weir = full(scene, drawn, size=3)
+    client = weir.client()
+    client.query("INSERT INTO plain_t VALUES (1)")
+    assert pins(weir) == []
+    own = client.query("BEGIN; INSERT INTO drawn (who) VALUES ('me'); SELECT lastval()").value
+    assert own and not client.query("COMMIT").errors
 
 
 @pytest.mark.parametrize("reset", ["DISCARD ALL", "DISCARD SEQUENCES"])

@@ -224,7 +224,7 @@ TEST(effects_of_a_source)
 		{ "", "SELECT set_config($1, $2, false)", TEXT_SETS | TEXT_SETS_UNNAMED, "" },
 		{ "", "SELECT set_config('app.tenant', $1, true)", 0, "" },
 		{ "x", "SELECT 1", TEXT_ANY_EFFECT, "" },
-		{ "", "SELECT set_config('app.gr??e', $1, false)", TEXT_SETS | TEXT_SETS_UNNAMED, "" },
+		{ "", "SELECT set_config('app.gr??e', $1, false)", TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_SETS_ODDLY_NAMED, "" },
 		{ "", "BEGIN SET work_mem = '5MB'; END", TEXT_SETS, "" },
 		{ "", "SELECT 1; set Work_Mem = '5MB'", TEXT_SETS, "" },
 		{ "", "IF a THEN SET work_mem = '5MB'; END IF", TEXT_SETS, "" },
