@@ -829,3 +829,15 @@ def test_drain_ends_pinned_and_listening_clients(scene, postgres):
     ended_with(pins, "terminating connection due to administrator command (DRAIN)", "57P01")
     weir.admin("DRAIN STOP")
     assert weir.client().query("SELECT to_regclass('pinned_t') IS NULL").value == "t"
+
+
+def test_temp_buffers_of_the_start_up_are_in_force_after_temporary_tables_of_others(scene, postgres):
+    weir = full(scene, postgres, size=1)
+    other, mine = weir.client(), weir.client(options="-c temp_buffers=2000")
+    for text in ("CREATE TEMP TABLE used AS SELECT 1 AS a", "DROP TABLE used"):
+        assert not other.query(text).errors
+    assert mine.query("SHOW temp_buffers").value == "16000kB"
+    # PostgreSQL refuses a change in the session that has used such tables
+    for text in ("CREATE TEMP TABLE used AS SELECT 1 AS a", "DROP TABLE used"):
+        assert not other.query(text).errors
+    assert weir.client().query("SET temp_buffers = 3000").errors[0]["C"] == "22023"
