@@ -206,6 +206,11 @@ static inline bool prepared_parse_may_name(const struct client *c, const uint8_t
 {
 	return c->prepared && c->prepared->names ? statement_sql_may_be_parsed(text, size) : deallocate_begins(text, size);
 }
+/* The same without texts that begin with DEALLOCATE. */
+static inline bool prepared_parse_has_names(const struct client *c, const uint8_t *text, size_t size)
+{
+	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
+}
 /* The text of a Query, or of a Parse of the unnamed statement, is sent: if it has set_config, the meaning of later texts is in doubt. A single statement
    outside of a transaction is a transaction of its own, and its set_config has no effect on later texts. */
 static inline void prepared_note_settings(const struct client *c, struct server *s, const uint8_t *text, size_t size)

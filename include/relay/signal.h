@@ -16,16 +16,13 @@ static inline bool signal_may_be_meant(const struct client *c, const struct pg_f
 {
 	const uint8_t *nul;
 
-	switch (f->type) {
-	case PGC_QUERY:
+	/* signals is set with shares_names only */
+	if (f->type == PGC_BIND)
+		return c->prepared && c->prepared->signals;
+	if (f->type == PGC_QUERY)
 		return signal_text_may_be(f->body, f->here);
-	case PGC_PARSE:
-		nul = c->shares_names && f->here > 0 ? memchr(f->body, 0, f->here) : NULL;
-		return nul && signal_text_may_be(nul + 1, f->here - (size_t)(nul + 1 - f->body));
-	case PGC_BIND:
-		return c->shares_names && c->prepared && c->prepared->signals;
-	}
-	return false;
+	nul = f->type == PGC_PARSE && c->shares_names && f->here > SIGNAL_SHORTEST ? memchr(f->body, 0, f->here) : NULL;
+	return nul && signal_text_may_be(nul + 1, f->here - (size_t)(nul + 1 - f->body));
 }
 
 /* Does what the message asks for, and appends the message that the client's server gets in its place. False: the server gets the message

@@ -518,8 +518,8 @@ static ALWAYS_INLINE enum verdict pass_UNNAMED_PARSE(struct client *c, struct se
 		retire_for_text(s, body + 1, size - 1);
 	if (!c->shares_names)
 		return pass_ALWAYS(c, s, type, body, size);
-	if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_parse_may_name(c, body + 1, size - 1) ||
-	    signal_text_may_be(body + 1, size - 1))
+	if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) || prepared_parse_has_names(c, body + 1, size - 1) ||
+	    (size > SIGNAL_SHORTEST && (signal_text_may_be(body + 1, size - 1) || deallocate_begins(body + 1, size - 1))))
 		return VERDICT_MORE;
 	if (c->keeps_state && (verdict = note_parse(c, s, NULL, body, size)) != VERDICT_PASS)
 		return verdict;
