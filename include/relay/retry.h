@@ -20,12 +20,12 @@ enum retry_verdict {
 };
 
 /* Whose request an error answers, and what follows from it: tbl/retry_error.tbl. */
-enum retry_of { RETRY_OF_READ, RETRY_OF_UNREAD, RETRY_OF_PRIMARY, RETRY_OF_STANDBY };
-enum retry_action {
-	RETRY_NEVER,			/* the client gets the error */
-	RETRY_ON_PRIMARY, RETRY_ELSEWHERE, RETRY_IF_MOVED
+enum error_of { ERROR_OF_READ, ERROR_OF_UNREAD, ERROR_OF_PRIMARY, ERROR_OF_STANDBY };
+enum resend {
+	RESEND_NEVER,			/* the client gets the error */
+	RESEND_ON_PRIMARY, RESEND_ELSEWHERE, RESEND_IF_MOVED
 };
-enum retry_action retry_action(enum retry_of of, const struct pg_error *error);
+enum resend retry_resend(enum error_of of, const struct pg_error *error);
 
 #define RETRY_SPARE 512			/* bytes of memory that stay for the next request */
 

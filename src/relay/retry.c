@@ -372,16 +372,16 @@ static bool is_before_result(const struct pg_frame *f)
 	}
 }
 
-enum retry_action retry_action(enum retry_of of, const struct pg_error *e)
+enum resend retry_resend(enum error_of of, const struct pg_error *e)
 {
 	static const struct {
-		enum retry_of of;
+		enum error_of of;
 		const char *sqlstate, *severity, *word;
-		enum retry_action action;
+		enum resend action;
 	} rows[] = {
 #define FATAL "FATAL"
 #define ANY ""
-#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { RETRY_OF_##of, sqlstate, severity, word, RETRY_##action },
+#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { ERROR_OF_##of, sqlstate, severity, word, RESEND_##action },
 #include "tbl/retry_error.tbl"
 #undef RETRY_ERROR
 #undef FATAL
@@ -394,7 +394,7 @@ enum retry_action retry_action(enum retry_of of, const struct pg_error *e)
 		    strstr(e->message, rows[i].word))
 			return rows[i].action;
 	}
-	return RETRY_NEVER;
+	return RESEND_NEVER;
 }
 
 /* The client has asked for a primary, or a primary may serve the read. */
@@ -403,13 +403,13 @@ static bool wants_primary(const struct client *c)
 	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE || c->pooled.target == TARGET_READ;
 }
 
-static enum retry_of request_of(const struct client *c, bool is_unread)
+static enum error_of request_of(const struct client *c, bool is_unread)
 {
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
-		return RETRY_OF_READ;
+		return ERROR_OF_READ;
 	if (is_unread)
-		return RETRY_OF_UNREAD;
-	return wants_primary(c) ? RETRY_OF_PRIMARY : RETRY_OF_STANDBY;
+		return ERROR_OF_UNREAD;
+	return wants_primary(c) ? ERROR_OF_PRIMARY : ERROR_OF_STANDBY;
 }
 
 /* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_unread`: the server has read no request that it could answer. */
@@ -419,22 +419,22 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	const uint8_t *after = f->body + f->size;
 	struct client *c = client_of(s->pooled.link);
 	const struct roles *roles = s->pooled.pool->database->roles;
-	enum retry_of of = request_of(c, is_unread);
+	enum error_of of = request_of(c, is_unread);
 	struct pg_error e;
 
-	if (pg_error_read(f->body, f->size, &e) != PG_OK && of != RETRY_OF_READ)
+	if (pg_error_read(f->body, f->size, &e) != PG_OK && of != ERROR_OF_READ)
 		return RETRY_PASS;
 	/* the primary is the last resort of a reader by name, and has executed what it asked for */
-	if (of == RETRY_OF_STANDBY && (!roles || roles->primary == s->pooled.host))
+	if (of == ERROR_OF_STANDBY && (!roles || roles->primary == s->pooled.host))
 		return RETRY_PASS;
-	switch (retry_action(of, &e)) {
-	case RETRY_NEVER:
+	switch (retry_resend(of, &e)) {
+	case RESEND_NEVER:
 		return RETRY_PASS;
-	case RETRY_ON_PRIMARY:
+	case RESEND_ON_PRIMARY:
 		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
-	case RETRY_ELSEWHERE:
+	case RESEND_ELSEWHERE:
 		return (is_unread || is_undone_by_rollback(c)) && send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
-	case RETRY_IF_MOVED:
+	case RESEND_IF_MOVED:
 		break;
 	}
 	if (pg_error_is_fatal(f->body, f->size))

@@ -150,11 +150,11 @@ TEST(reasons_for_clients_that_lose_their_server)
 TEST(errors_of_the_table_and_no_others)
 {
 	static const struct {
-		enum retry_of of;
+		enum error_of of;
 		const char *sqlstate, *severity, *word;
-		enum retry_action action;
+		enum resend action;
 	} rows[] = {
-#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { RETRY_OF_##of, sqlstate, severity, word, RETRY_##action },
+#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { ERROR_OF_##of, sqlstate, severity, word, RESEND_##action },
 #include "tbl/retry_error.tbl"
 #undef RETRY_ERROR
 	};
@@ -169,22 +169,22 @@ TEST(errors_of_the_table_and_no_others)
 
 		snprintf(message, sizeof(message), "during %s.", rows[i].word);
 		e.message = message;
-		CHECK_INT(retry_action(rows[i].of, &e), rows[i].action);
+		CHECK_INT(retry_resend(rows[i].of, &e), rows[i].action);
 		/* another severity, and another SQLSTATE */
 		e.severity = is_fatal ? "ERROR" : "FATAL";
-		CHECK_INT(retry_action(rows[i].of, &e), is_fatal ? RETRY_NEVER : rows[i].action);
+		CHECK_INT(retry_resend(rows[i].of, &e), is_fatal ? RESEND_NEVER : rows[i].action);
 		e.severity = rows[i].severity;
 		e.sqlstate = "22012";
-		CHECK_INT(retry_action(rows[i].of, &e),
-			  *rows[i].sqlstate ? RETRY_NEVER : rows[i].action);
+		CHECK_INT(retry_resend(rows[i].of, &e),
+			  *rows[i].sqlstate ? RESEND_NEVER : rows[i].action);
 	}
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		struct pg_error e = { .severity = "FATAL", .sqlstate = kept[i], .message = "failed" };
 
-		CHECK_INT(retry_action(RETRY_OF_PRIMARY, &e), RETRY_NEVER);
-		CHECK_INT(retry_action(RETRY_OF_STANDBY, &e), RETRY_NEVER);
-		CHECK_INT(retry_action(RETRY_OF_READ, &e), RETRY_ON_PRIMARY);
-		CHECK_INT(retry_action(RETRY_OF_UNREAD, &e), RETRY_ELSEWHERE);
+		CHECK_INT(retry_resend(ERROR_OF_PRIMARY, &e), RESEND_NEVER);
+		CHECK_INT(retry_resend(ERROR_OF_STANDBY, &e), RESEND_NEVER);
+		CHECK_INT(retry_resend(ERROR_OF_READ, &e), RESEND_ON_PRIMARY);
+		CHECK_INT(retry_resend(ERROR_OF_UNREAD, &e), RESEND_ELSEWHERE);
 	}
 }
 
