@@ -25,6 +25,7 @@ struct host_evidence {
 	usec_t position_at;		/* monotonic: before the question whose answer had the position; 0: no position */
 	usec_t position_heard;		/* monotonic: when this answer came; written by host_note() */
 	uint32_t receiver;		/* process id of the WAL receiver of a standby; 0: none, or unknown */
+	uint64_t server_id;		/* which server has answered: when its postmaster started, in microseconds of Unix time; 0: unknown */
 	uint64_t system_id;		/* system identifier of the cluster; 0: unknown */
 	bool is_read_only;		/* default_transaction_read_only */
 	bool is_of_login;		/* reported by a login, without timeline, position and system_id */
@@ -37,6 +38,10 @@ enum following { FOLLOWING_PRESUMED, FOLLOWING_YES, FOLLOWING_UNPROVEN, FOLLOWIN
 struct host {
 	UT_hash_handle hh;		/* by key */
 	struct pools *pools;
+	char *name;			/* the name that the address belongs to, for TLS; owned; NULL: the host is named by itself */
+	struct host **members;		/* of a name with several addresses: a host for each, with a reference; owned ... */
+	unsigned member_count;		/* ... 0: one address, or unknown */
+	bool is_looked_up;		/* the addresses of the name, with a reference; written by watch/names.c */
 	int users;			/* references of places, servers, roles and pools */
 	int servers;			/* connections to it, without connections that carry cancel requests */
 	int trials;			/* of these, of databases that clients may have invented (pool_is_trial) */
@@ -67,6 +72,7 @@ struct host {
 	usec_t accepted_at;		/* monotonic: when the last login that succeeded, of a watcher or a server that reports its role, began */
 	usec_t login_wanted;		/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login shows that the host does not
 					   shut down */
+	unsigned strangers;		/* logins in a row that led to another server than the one that is asked */
 	int held;			/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
 	int role_users;			/* databases that ask for its role */
 	int rivals;			/* databases that have another primary at the same time: see role_rival.c */
@@ -119,6 +125,9 @@ static inline const char *host_name(const struct pools *pools, const struct conf
 
 	return conf->name ? conf->name : sockets ? sockets : "/tmp";
 }
+/* The name of this host has these addresses: texts without a port. Two or more are hosts of their own, which databases with roles list instead of the
+   name. Returns whether the hosts have changed; without memory they do not. */
+bool host_set_members(struct host *name, const char *const *addresses, unsigned count);
 /* Returns the host of an entry of the configuration, as host_hold(). */
 struct host *host_of(struct pools *pools, const struct conf_host *conf);
 /* Writes how much of the budgets of the pool's hosts is in use, and the pools with the most: "the host db:5432 has 20 of 20 server connections

@@ -216,6 +216,7 @@ struct pool_server {
 	bool is_watcher;			/* only asks the host for its role: not counted for limits */
 	bool is_trial;				/* counted in host->trials; written by host.c */
 	uint8_t close_reason;			/* enum close_reason: close at release; REASON_NONE: keep */
+	uint64_t server_id;			/* which server it is connected to, as host_evidence.server_id; 0: unknown */
 	uint16_t cancels;			/* cancel requests in progress for this server */
 	usec_t since, opened;			/* when it entered this state (USED: when it became idle); when its login succeeded, 0 before */
 };

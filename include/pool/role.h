@@ -67,6 +67,8 @@ struct role_member {
 };
 /* The members of the cluster and its leader (an index; -1: none, and `why` says why), by an answer to a question that was sent at `at`. */
 void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at);
+/* The addresses of the name have changed (host_set_members()): the databases that list it get other places. */
+void roles_note_addresses(const struct host *name, usec_t now);
 /* The source does not answer: `why`. */
 void roles_note_silence(struct roles *roles, const char *why);
 /* Used by role_source.c. */

@@ -490,8 +490,10 @@ static void begin_tls(struct server *s)
 {
 	bool verify_name = sslmode_of(s) == SSLMODE_VERIFY_FULL;
 
+	const struct host *host = s->pooled.host;
+
 	dial_step_to(s->dial, DIAL_TLS);
-	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, verify_name, NULL))
+	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, host && host->name ? host->name : s->dial->host, verify_name, NULL))
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
 

@@ -18,7 +18,7 @@
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "pg/startup.h"
-#include "pool/role.h"
+#include "pool/identity.h"
 
 #include <string.h>
 
@@ -290,7 +290,7 @@ static void logged_in(struct server *s)
 	hosts_note(s, HOST_WORKS);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
-		s->host = mem_copy_string(s->dial->host);
+		s->host = mem_copy_string(s->pooled.host && s->pooled.host->name ? s->pooled.host->name : s->dial->host);
 	dial_free(s);
 	if (!learned) {
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -309,16 +309,11 @@ static void logged_in(struct server *s)
 /* The server reports whether it is a standby. The report may be as old as StartupMessage. */
 static void note_standby(struct server *s, const char *name, const char *value)
 {
-	struct host *host = s->pooled.host;
-	struct host_evidence evidence = { .claim = strcmp(value, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = s->dial->begun_at, .is_of_login = true };
+	const struct host *host = s->pooled.host;
 
 	pg_build_parameter_status(&s->dial->welcome, name, value);
-	if (!host || host->role_users == 0)
-		return;
-	if (host->accepted_at < evidence.at)
-		host->accepted_at = evidence.at;
-	evidence.is_read_only = host->evidence.is_read_only;
-	host_note(host, &evidence, "login", s->peer.world->now);
+	if (host && host->role_users > 0)
+		host_note_login(&s->pooled, value, s->dial->begun_at, s->peer.world->now);
 }
 
 static void frame(struct server *s, const struct pg_frame *f)

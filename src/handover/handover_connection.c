@@ -29,6 +29,7 @@
 #include "state/session_functions.h"
 #include "state/session_question.h"
 #include "state/session_restore.h"
+#include "state/identity.h"
 #include "state/session_state.h"
 
 #include <string.h>
@@ -576,7 +577,7 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 static const struct server_task *const tasks[] = {
 	NULL, &task_connect_query, &task_reset, &task_check, NULL, &task_params, &task_barrier, &task_leave, &task_note, &task_encoding, &task_state,
 	&task_functions, &task_listen, &task_mark, &task_unlisten, &task_hear, &task_relisten, &task_drawn, &task_discard,
-	&task_read_auto,
+	&task_read_auto, &task_identity,
 };
 #define TASKS (sizeof(tasks) / sizeof(*tasks))
 
@@ -635,6 +636,7 @@ void server_pack(struct sender *sender, struct bytes *out, const struct server *
 	peer_pack(out, &s->peer);
 	pack_i64(out, s->pooled.since);
 	pack_i64(out, s->pooled.opened);
+	pack_u64(out, s->pooled.server_id);
 	bytes_append_u32(out, s->pooled.dedicated);
 	pack_bool(out, s->pooled.lent);
 	/* by name: the numbers differ between versions */
@@ -775,6 +777,7 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 	peer_unpack(in, h, &s->peer);
 	since = unpack_i64(in);
 	opened = unpack_i64(in);
+	s->pooled.server_id = unpack_u64(in);
 	dedicated = unpack_u32(in);
 	lent = unpack_bool(in);
 	in->bad |= opened == 0;

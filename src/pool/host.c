@@ -38,6 +38,7 @@
 #define TURN (USEC / 2)
 #define TRIALS_SHARE 4		/* trials have at most the budget divided by this */
 #define PORT_MOST 16		/* digits of a port, and the colon before them */
+#define HOST_ADDRESS 64		/* bytes of an address as text */
 #define HOLDERS_NAMED 3		/* pools that a text names */
 
 /* ---- hosts and places ---- */
@@ -72,8 +73,54 @@ void host_drop(struct host *host)
 	if (--host->users > 0)
 		return;
 	HASH_DELETE(hh, host->pools->hosts, host);
+	host_set_members(host, NULL, 0);
+	mem_free(host->name);
 	mem_free(host->marks);
 	mem_free(host);
+}
+
+static bool is_member(const struct host *name, const struct host *host)
+{
+	for (unsigned i = 0; i < name->member_count; i++) {
+		if (name->members[i] == host)
+			return true;
+	}
+	return false;
+}
+
+static void members_drop(struct host **members, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		host_drop(members[i]);
+	mem_free(members);
+}
+
+bool host_set_members(struct host *name, const char *const *addresses, unsigned count)
+{
+	struct host **members = count > 1 ? mem_try(count * sizeof(*members)) : NULL, **old = name->members;
+	unsigned made = 0, same = 0, old_count = name->member_count;
+	char key[HOST_ADDRESS + PORT_MOST];
+
+	for (; members && made < count; made++) {
+		snprintf(key, sizeof(key), "%s:%d", addresses[made], name->port);
+		members[made] = host_hold(name->pools, key);
+		if (!members[made])
+			break;
+		if (!members[made]->name) {
+			members[made]->name = mem_copy_string(name->key);
+			if (members[made]->name)
+				*strrchr(members[made]->name, ':') = '\0';
+		}
+		same += is_member(name, members[made]);
+	}
+	if ((count > 1 && (!members || made < count)) || (same == count && old_count == count) || (count <= 1 && old_count == 0)) {
+		members_drop(members, made);
+		return false;
+	}
+	name->members = members;
+	name->member_count = made;
+	members_drop(old, old_count);
+	return true;
 }
 
 void pool_places_clear(struct pool *pool)

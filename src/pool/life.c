@@ -233,6 +233,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->state = SERVER_LOGIN;
 	server->is_cancel = is_cancel;
 	server->is_watcher = false;
+	server->server_id = 0;
 	server->lent = false;
 	server->close_reason = REASON_NONE;
 	server->cancels = 0;
@@ -636,7 +637,11 @@ static void check_host(const struct host *host)
 			places += roles->places[i].host == host;
 		places += roles && roles->last == host;
 	}
-	places += host->held + host->is_disabled;
+	for (const struct host *name = host->pools->hosts; name; name = name->hh.next) {
+		for (unsigned i = 0; i < name->member_count; i++)
+			places += name->members[i] == host;
+	}
+	places += host->held + host->is_disabled + host->is_looked_up;
 	ASSERT(servers == host->servers && servers + places == host->users && trials == host->trials);
 }
 

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "pool/admit.h"
 #include "pool/freshness.h"
+#include "pool/identity.h"
 #include "pool/inside.h"
 #include "pool/read_verdicts.h"
 
@@ -90,13 +91,35 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 		roles->primary = NULL;
 }
 
-/* Makes the places from the configuration. NULL: no memory. */
+/* Takes over a reference to the host. A host that is listed twice has one place. */
+static void add_place(struct role_place *places, unsigned *count, struct host *host, unsigned weight)
+{
+	for (unsigned i = 0; i < *count; i++) {
+		if (places[i].host == host) {
+			host_drop(host);
+			return;
+		}
+	}
+	host->role_users++;
+	places[(*count)++] = (struct role_place){ .host = host, .weight = weight };
+}
+
+/* Makes the places from the configuration: a name with several addresses is several hosts. NULL: no memory. */
 static struct role_place *places_of(const struct database *database, unsigned *count)
 {
 	const struct conf_database *conf = database->conf;
-	struct role_place *places = mem_try((conf->host_count + 1) * sizeof(*places));
+	struct role_place *places;
+	unsigned most = 1;
 
 	*count = 0;
+	for (unsigned i = 0; i < conf->host_count; i++) {
+		struct host *host = host_of(database->pools, &conf->hosts[i]);
+
+		most += host && host->member_count > 1 ? host->member_count : 1;
+		if (host)
+			host_drop(host);
+	}
+	places = mem_try(most * sizeof(*places));
 	/* Patroni tells the hosts */
 	if (conf_patroni_of(database->pools->conf, conf) && !conf->host)
 		return places;
@@ -107,8 +130,14 @@ static struct role_place *places_of(const struct database *database, unsigned *c
 			role_places_free(places, *count);
 			return NULL;
 		}
-		host->role_users++;
-		places[(*count)++] = (struct role_place){ .host = host, .weight = conf->hosts[i].weight };
+		for (unsigned j = 0; j < host->member_count; j++) {
+			host->members[j]->users++;
+			add_place(places, count, host->members[j], conf->hosts[i].weight);
+		}
+		if (host->member_count == 0)
+			add_place(places, count, host, conf->hosts[i].weight);
+		else
+			host_drop(host);
 	}
 	return places;
 }
@@ -138,6 +167,25 @@ static bool roles_renew(struct database *database, usec_t now)
 		return false;
 	roles_decide(roles, now);
 	return true;
+}
+
+void roles_note_addresses(const struct host *name, usec_t now)
+{
+	for (struct database *database = name->pools->databases; database; database = database->hh.next) {
+		const struct conf_database *conf = database->conf;
+		bool is_listed = false;
+
+		for (unsigned i = 0; database->roles && !database->roles->has_members && i < conf->host_count; i++) {
+			struct host *host = host_of(database->pools, &conf->hosts[i]);
+
+			is_listed |= host == name;
+			if (host)
+				host_drop(host);
+		}
+		/* without memory the old addresses stay */
+		if (is_listed)
+			roles_renew(database, now);
+	}
 }
 
 /* Whether the pools of the database need a look at the role that a client asks for. */
@@ -313,6 +361,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 
 	if (evidence->claim == CLAIM_UNKNOWN)
 		return;
+	host_note_server(host, evidence->server_id);
 	host->has_answered |= !evidence->is_of_login;
 	if (evidence->at < e->at) {
 		/* a session may have reported the promotion after the question was sent, without the timeline */
@@ -470,6 +519,12 @@ static struct host *find_leader(struct roles *roles, usec_t now)
 	return NULL;
 }
 
+/* Two addresses of one server. */
+static bool is_same_server(const struct host *a, const struct host *b)
+{
+	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id && a->evidence.system_id == b->evidence.system_id;
+}
+
 /* Returns the host that is the primary by the evidence; NULL: none, and roles->why says why. */
 static struct host *find_primary(struct roles *roles, usec_t now)
 {
@@ -495,7 +550,7 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 		if (!best || host->evidence.timeline > best->evidence.timeline) {
 			best = host;
 			rival = NULL;
-		} else if (host->evidence.timeline == best->evidence.timeline) {
+		} else if (host->evidence.timeline == best->evidence.timeline && !is_same_server(host, best)) {
 			rival = host;
 		}
 	}

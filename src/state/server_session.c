@@ -32,6 +32,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "pg/startup.h"
+#include "pool/identity.h"
+#include "state/identity.h"
 #include "state/notify.h"
 #include "state/session_state.h"
 #include "state/task.h"
@@ -348,7 +350,8 @@ void server_release(struct server *s)
 	}
 }
 
-void server_begin(struct server *s)
+/* The session is connected to the right server. */
+static void server_go_on(struct server *s)
 {
 	const char *query = connect_query_of(s);
 
@@ -356,9 +359,56 @@ void server_begin(struct server *s)
 		server_release(s);
 		return;
 	}
-	pool_server_become(&s->pooled, SERVER_TESTED, s->peer.world->now);
+	if (s->pooled.state != SERVER_TESTED)
+		pool_server_become(&s->pooled, SERVER_TESTED, s->peer.world->now);
 	server_run(s, &task_connect_query, query);
 }
+
+void server_begin(struct server *s)
+{
+	const struct pool *pool = s->pooled.pool;
+
+	if (!pool->host || s->replication != REPLICATION_NONE) {
+		server_go_on(s);
+		return;
+	}
+	pool_server_become(&s->pooled, SERVER_TESTED, s->peer.world->now);
+	server_run(s, &task_identity, "select " SERVER_IDENTITY);
+}
+
+static void identity_row(struct server *s, const struct pg_frame *f)
+{
+	struct pg_cursor row = pg_cursor_of(f->body, f->here);
+	uint64_t id = 0;
+	uint32_t size;
+	const uint8_t *digits;
+
+	if (pg_read_u16(&row) != 1)
+		return;
+	size = pg_read_u32(&row);
+	digits = pg_read_bytes(&row, row.bad || size > 18 ? 0 : size);
+	for (uint32_t i = 0; !row.bad && size <= 18 && i < size; i++)
+		id = digits[i] >= '0' && digits[i] <= '9' ? id * 10 + (digits[i] - '0') : 0;
+	s->pooled.server_id = id;
+}
+
+/* A service that imitates PostgreSQL may refuse the question: which server it is stays unknown. */
+static enum task_end identity_done(struct server *s, bool failed)
+{
+	(void)failed;
+	if (s->status != 'I')
+		server_end(s, REASON_RESET_FAILED, NULL);
+	else if (!pool_server_identify(&s->pooled, s->pooled.server_id, s->peer.world->now))
+		server_end(s, REASON_OTHER_SERVER, NULL);
+	else
+		server_go_on(s);
+	return TASK_END_NOTHING;
+}
+
+const struct server_task task_identity = {
+	.name = "identity", .words = "asking which server it is", .states = TASK_IN(TESTED), .reads_rows = true,
+	.on_row = identity_row, .on_done = identity_done,
+};
 
 /* An error of connect_query is only logged. */
 static enum task_end connect_query_done(struct server *s, bool failed)

@@ -15,7 +15,9 @@
 #include "base/mem.h"
 #include "pg/frame.h"
 #include "pool/role.h"
+#include "state/identity.h"
 #include "state/task.h"
+#include "watch/names.h"
 #include "watch/source.h"
 
 #include <event2/event.h>
@@ -26,6 +28,7 @@
 #define DOUBT_PERIOD (USEC / 20)
 #define READ_PERIOD (USEC / 10)		/* for databases with readers ... */
 #define WAIT_PERIOD (USEC / 50)		/* ... and if they wait for a standby that is fresh enough */
+#define LOOK_AGAIN USEC
 #define SILENT_LEAST USEC		/* a connection or an answer may take this long, also with a shorter period */
 
 /* A default that the owner of the database or the role has chosen says nothing about the host; NULL for `off`. */
@@ -45,11 +48,11 @@
 	" else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
 	READ_ONLY "," \
 	"(select system_identifier from pg_catalog.pg_control_system())," \
-	"(select pid from pg_catalog.pg_stat_wal_receiver)" KEEP_SESSION
+	"(select pid from pg_catalog.pg_stat_wal_receiver)," SERVER_IDENTITY KEEP_SESSION
 /* For servers that refuse the other query: services that imitate PostgreSQL have no WAL functions. */
 #define SHORT_QUESTION \
-	"select pg_catalog.pg_is_in_recovery(),null,null," READ_ONLY ",null,null"
-enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMN_RECEIVER, COLUMNS };
+	"select pg_catalog.pg_is_in_recovery(),null,null," READ_ONLY ",null,null,null"
+enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMN_RECEIVER, COLUMN_SERVER, COLUMNS };
 
 struct watcher {
 	struct host *host;			/* a reference */
@@ -65,6 +68,7 @@ struct watchers {
 	struct world *world;
 	struct event *timer;			/* pending while a primary is in doubt, or a host has readers */
 	struct role_source *sources;			/* Patroni */
+	struct role_name *names;		/* of hosts, with their addresses */
 };
 
 /* The pool of a watcher is at its host; a server that has ended is at no host any more. */
@@ -141,6 +145,9 @@ bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answ
 		case COLUMN_RECEIVER:
 			is_read = read_digits(text, length, 10, UINT32_MAX, &number);
 			answer->receiver = is_read ? (uint32_t)number : 0;
+			break;
+		case COLUMN_SERVER:
+			is_read = read_digits(text, length, 10, UINT64_MAX, &answer->server_id);
 			break;
 		case COLUMNS:
 			break;
@@ -332,11 +339,27 @@ static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 	return since;
 }
 
+/* Whether the watcher logs in again, because the address may lead to another server now: after server_lifetime, and each second while a database that
+   lists this host alone has no primary. In a longer list a working connection to a standby is worth more: its readers go on. */
+static bool is_to_look_again(const struct host *host, usec_t now)
+{
+	const struct watcher *watcher = host->watcher;
+	usec_t lifetime = host->pools->conf->settings.server_lifetime;
+	bool is_missed = false;
+
+	if (!watcher->server || watcher->server->pooled.state != SERVER_WATCHING || host->login_wanted > host->accepted_at)
+		return false;
+	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
+		is_missed |= d->roles && !d->roles->primary && d->roles->count == 1 && d->roles->places[0].host == host;
+	}
+	return (is_missed && now - host->accepted_at > LOOK_AGAIN) || (lifetime > 0 && now - watcher->server->pooled.opened > lifetime);
+}
+
 /* Does what is due for the host. Returns after which time the host must be visited again; the tick is soon enough for USEC. */
 static usec_t visit(struct world *w, struct host *host)
 {
 	/* a second answer proves that its WAL receiver stays */
-	bool is_new = host->evidence.receiver > 0 && !host->is_receiving;
+	bool is_unproven = host->evidence.receiver > 0 && !host->is_receiving, is_new;
 	usec_t readers, doubt = doubted_since(host, &readers), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
 	struct watcher *watcher = host->watcher;
 	struct server *s;
@@ -349,6 +372,9 @@ static usec_t visit(struct world *w, struct host *host)
 		host->users++;
 		host->watcher = watcher;
 	}
+	is_new = is_unproven && readers < INT64_MAX;
+	if (is_to_look_again(host, w->now))
+		host->login_wanted = w->now;
 	s = watcher->server;
 	if (s && s->pooled.close_reason != REASON_NONE)
 		server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
@@ -397,6 +423,7 @@ void watchers_tick(struct watchers *watchers)
 		}
 	}
 	sources_tick(&watchers->sources, w, again <= DOUBT_PERIOD);
+	names_tick(&watchers->names, w);
 	/* an earlier visit may have become necessary */
 	if (again < USEC && (again < READ_PERIOD || !event_pending(watchers->timer, EV_TIMEOUT, NULL)))
 		event_add(watchers->timer, &(struct timeval){ .tv_usec = (suseconds_t)again });
@@ -439,6 +466,7 @@ void watchers_free(struct watchers **place)
 			watcher_free(host);
 	}
 	sources_free(&watchers->sources);
+	names_free(&watchers->names);
 	event_free(watchers->timer);
 	mem_free(watchers);
 	*place = NULL;

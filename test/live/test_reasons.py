@@ -26,13 +26,13 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "close_reason.tbl"
 
 # Rows that only out of memory or a later version can cause; LDAP and PAM are in test_auth_ldap.py and test_auth_pam.py, online restarts in
 # test_takeover.py, roles in test_roles.py, pools in test_settings_databases.py, session_state in wire/test_session_state.py and test_pins.py,
-# hosts with roles in wire/test_host_operators.py, reads in wire/test_read_auto.py
+# hosts with roles in wire/test_host_operators.py and live/test_service.py, reads in wire/test_read_auto.py
 # and wire/test_host_recalls.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "POOL_IDLE",
     "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN", "PARAMS_UNKNOWN",
     "STATE_UNKNOWN", "STATE_STAYS", "PINNED_STANDBY", "MAX_PINNED", "PINNED_IDLE", "QUERY_WAIT_PINNED", "LISTENER_LOST", "NOTIFICATIONS",
-    "HOST_ROLE", "HOST_CLOSED", "READ_FAILED", "READ_RECALLED", "WATCH_FAILED", "WATCH_OVER",
+    "HOST_ROLE", "HOST_CLOSED", "OTHER_SERVER", "READ_FAILED", "READ_RECALLED", "WATCH_FAILED", "WATCH_OVER",
 }
 
 

@@ -108,6 +108,10 @@ void backend_own_query(struct backend *b, const char *sql)
 		SIM_CHECK(plan.has_roles, "server %u is asked for its role", b->pid);
 		work_for_pooler(b);
 		roles_answer(b, strncmp(sql + 37, ",null", 5) == 0);
+	} else if (strncmp(sql, "select (extract(epoch from pg_catalog.pg_postmaster_start_time())", 65) == 0) {
+		SIM_CHECK(plan.has_roles, "server %u is asked which server it is", b->pid);
+		work_for_pooler(b);
+		roles_answer_identity(b);
 	} else if (strstr(sql, "session_user")) {
 		note_role(b);
 	} else if (strstr(sql, "set_config(") || strncmp(sql, "RESET ", 6) == 0) {

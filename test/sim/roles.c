@@ -44,7 +44,7 @@
 #define OTHER_TIMELINE 99
 #define PAST_LONG (50 * USEC)		/* pgweir refuses a primary of the past for longer than this */
 #define PATIENCE (15 * USEC)
-#define COLUMNS 6			/* of the answer to the question for the role */
+#define COLUMNS 7			/* of the answer to the question for the role */
 #define POSITION_UNIT 64		/* bytes of WAL in a microsecond; no position follows a page header */
 
 struct member {
@@ -52,6 +52,7 @@ struct member {
 	bool is_standby, is_foreign, is_full, talks_nonsense;
 	uint64_t diverged_at;		/* in recovery, follows nobody and is at this position, with WAL that no other member has; 0: it has not diverged */
 	uint32_t timeline;
+	unsigned starts;		/* how often it has started */
 	uint64_t era;
 	usec_t frozen_at, delay;	/* a standby lags: it has replayed everything until then, and all but the last `delay`, if any; 0: it does not */
 	bool is_known, was_known;	/* pgweir has an answer of this era; of a member of the cluster at any time */
@@ -148,6 +149,7 @@ static void set_state(int host, enum member_state state)
 	SIM_TRACE("host %d is %s", host, words[state]);
 	if (!m->is_standby && !m->is_foreign && m->timeline == roles.timeline && state >= MEMBER_DOWN && m->state < MEMBER_DOWN)
 		roles.stopped_at = loop_now();
+	m->starts += state == MEMBER_UP && m->state == MEMBER_DOWN;
 	m->state = state;
 	if (state == MEMBER_DOWN)
 		backends_crash(host);
@@ -391,12 +393,12 @@ static void learn(int host)
 }
 
 static const char *const columns[] = { "pg_is_in_recovery:text", "case:text", "case:text", "current_setting:text", "system_identifier:text",
-	"pid:text" };
+	"pid:text", "int8:text" };
 
 static void say_nonsense(struct backend *b)
 {
 	static char huge[3000];
-	const char *cells[COLUMNS + 1] = { "t", "0/1", "000000010000000000000001", "off", SYSTEM, NULL, "?" };
+	const char *cells[COLUMNS + 1] = { "t", "0/1", "000000010000000000000001", "off", SYSTEM, NULL, NULL, "?" };
 	size_t count = COLUMNS;
 
 	memset(huge, 'f', sizeof(huge) - 1);
@@ -425,13 +427,30 @@ static void say_nonsense(struct backend *b)
 	pg_build_string(&b->out, 'C', "SELECT 1");
 }
 
+/* When the server of the host has started. Returns buf. */
+static const char *started_at(const struct member *m, char buf[24])
+{
+	snprintf(buf, 24, "%u", 1000000 + 1000 * (unsigned)(m - roles.members) + m->starts);
+	return buf;
+}
+
+void roles_answer_identity(struct backend *b)
+{
+	char started[24];
+	const char *cells[] = { started_at(&roles.members[b->host], started) };
+
+	pg_build_data_row(&b->out, cells, 1);
+	pg_build_string(&b->out, 'C', "SELECT 1");
+}
+
 void roles_answer(struct backend *b, bool is_short)
 {
 	struct member *m = &roles.members[b->host];
-	char position[40], file[32], number[24];
+	char position[40], file[32], number[24], started[24];
 	/* that of a server that has diverged is another one each time */
 	const char *receiver = !m->is_standby || !has_primary() ? NULL : m->diverged_at == 0 ? "77" : chance_one_in(20) ? number : NULL;
-	const char *cells[COLUMNS] = { m->is_standby ? "t" : "f", position, file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM, receiver };
+	const char *cells[COLUMNS] = { m->is_standby ? "t" : "f", position, file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM, receiver,
+		started_at(m, started) };
 	uint64_t at = m->diverged_at > 0 ? m->diverged_at : (uint64_t)replayed(m) * POSITION_UNIT;
 
 	snprintf(number, sizeof(number), "%u", (unsigned)sim_counts.role_questions++);
@@ -452,7 +471,7 @@ void roles_answer(struct backend *b, bool is_short)
 	else
 		snprintf(file, sizeof(file), "%08X%08X%08X", m->timeline, (unsigned)(at >> 32), 1u);
 	if (is_short)
-		cells[1] = cells[2] = cells[4] = cells[5] = NULL;
+		cells[1] = cells[2] = cells[4] = cells[5] = cells[6] = NULL;
 	pg_build_row_description(&b->out, columns, COLUMNS);
 	pg_build_data_row(&b->out, cells, COLUMNS);
 	pg_build_string(&b->out, 'C', "SELECT 1");

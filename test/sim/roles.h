@@ -30,6 +30,8 @@ bool member_is_standby(int host);
 
 /* The question of the watcher: appends the answer, or makes the session fail. `is_short`: without functions of the WAL. */
 void roles_answer(struct backend *b, bool is_short);
+/* The first question of a session of a pool at a host: which server this is. */
+void roles_answer_identity(struct backend *b);
 /* The pooler has sent these bytes to the server. */
 void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size);
 /* The server executes the request of a client for the first time. */

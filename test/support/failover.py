@@ -9,6 +9,7 @@ Played servers with roles: each answers pgweir's question for its role by itself
 import base64
 import contextlib
 import http.server
+import itertools
 import json
 import socket
 import threading
@@ -22,6 +23,7 @@ TERMINATED = m.error("terminating connection due to administrator command", "57P
 READ_ONLY = m.error("cannot execute INSERT in a read-only transaction", "25006")
 IN_RECOVERY = m.error("cannot set transaction read-write mode during recovery", "0A000")
 SILENCE = b""            # a refusal without a word
+STARTS = itertools.count(1000000)
 WATCHER = "watch"       # the user of pgweir's watchers
 
 
@@ -40,6 +42,7 @@ class Host:
         self.has_wal = True
         self.position = "0/3000000"     # inserted, or replayed; None: NULL
         self.read_only = "off"
+        self.started_at = str(next(STARTS))     # the postmaster
         self.receiver = "77"            # process id of the WAL receiver of a standby; None: it receives nothing
         self.asked = 0
         self.questions = set()          # their texts
@@ -95,21 +98,32 @@ class Host:
         session.parameters.update(self.reported)
         session.welcome()
         if not self._is_watcher(session):
+            self._identify(session)
             return
         self.watchers.append(session)
         session.sock.settimeout(None)
         while True:
             self._answer(session)
 
-    @staticmethod
-    def _is_watcher(session):
+    def _is_watcher(self, session):
         """After a failed login pgweir tries another user: its first message tells."""
         if session.startup["user"] == WATCHER:
             return True
         session.sock.settimeout(None)
-        beginning = session.sock.recv(30, socket.MSG_PEEK)
+        return self._peek(session)[5:].startswith(b"select pg_catalog.")
+
+    @staticmethod
+    def _peek(session):
+        session.sock.settimeout(None)
+        beginning = session.sock.recv(80, socket.MSG_PEEK)
         session.sock.settimeout(DEADLINE)
-        return beginning[5:].startswith(b"select pg_catalog.")
+        return beginning
+
+    def _identify(self, session):
+        """A session of a pool at a host is asked first which server it is connected to."""
+        if self._peek(session)[5:].startswith(b"select (extract(epoch from pg_catalog.pg_postmaster_start_time())"):
+            session.read()
+            session.send(m.row_description("a"), m.data_row(self.started_at), m.command_complete("SELECT 1"), m.ready())
 
     def _answer(self, session):
         got = session.read()
@@ -128,8 +142,8 @@ class Host:
             return
         row = ("f", position, "%08X0000000000000003" % timeline) if is_primary else ("t", position, str(timeline))
         receiver = None if is_primary else self.receiver
-        row = (*row, read_only, str(self.system), receiver) if self.has_wal else (row[0], None, None, read_only, None, None)
-        session.send(m.row_description("a", "b", "c", "d", "e", "f"), m.data_row(*row), m.command_complete("SELECT 1"), m.ready())
+        row = (*row, read_only, str(self.system), receiver, self.started_at) if self.has_wal else (row[0], None, None, read_only, None, None, None)
+        session.send(m.row_description("a", "b", "c", "d", "e", "f", "g"), m.data_row(*row), m.command_complete("SELECT 1"), m.ready())
 
 
 class Cluster:

@@ -23,6 +23,7 @@ and ("C", pid, name), without skipped messages.
 
 Bytes that are not UTF-8 are refused when the message is read, before any effect, and before the unnamed statement is dropped.
 """
+import itertools
 import re
 import struct
 
@@ -30,6 +31,7 @@ from . import messages as m
 from .wire import Closed
 
 SET_CONFIG = re.compile(r"set_config\('([^']*)',\s*E?'((?:[^']|'')*)'")
+STARTS = itertools.count(1000000)
 CANCELLED = m.error("canceling statement due to user request", "57014")
 NOT_UTF8 = m.error('invalid byte sequence for encoding "UTF8"', "22021")
 
@@ -234,6 +236,9 @@ class MiniBackend:
             fake = self.session.fake
             fake.until(lambda: not fake.is_silent or fake.released, "the end of the silence")
             self.out += [m.data_row(*fake.evidence()), m.command_complete("SELECT 1")]
+            return
+        if sql.startswith("(extract(epoch from pg_catalog.pg_postmaster_start_time())"):
+            self.out += [m.data_row(self.session.fake.started_at), m.command_complete("SELECT 1")]
             return
         pairs = SET_CONFIG.findall(sql)
         for name, value in pairs:
@@ -444,13 +449,14 @@ def serve_mini(fake, byte_by_byte=False):
     and logins see it.
     """
     fake.role, fake.timeline, fake.position, fake.system = "primary", 1, "0/5000000", "7000"
+    fake.started_at = next(STARTS)      # the postmaster
     fake.receiver = 77                  # process id of the WAL receiver of a standby; None: it receives nothing
     fake.is_silent = False              # the question for the role gets no answer
 
     def evidence():
         is_primary = fake.role == "primary"
         timeline = "%08X%016X" % (fake.timeline, 5) if is_primary else fake.timeline
-        return "f" if is_primary else "t", fake.position, timeline, "off", fake.system, None if is_primary else fake.receiver
+        return "f" if is_primary else "t", fake.position, timeline, "off", fake.system, None if is_primary else fake.receiver, fake.started_at
 
     def become(role, timeline=None):
         fake.role, fake.timeline = role, timeline or fake.timeline

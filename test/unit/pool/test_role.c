@@ -1,6 +1,7 @@
 /* Roles of hosts: evidence, the decision, what suits a client, and the clients that wait. */
 #include "fake.h"
 
+#include "pool/identity.h"
 #include "pool/role.h"
 #include "unit.h"
 
@@ -399,6 +400,56 @@ TEST(the_wait_in_words)
 	CHECK_TEXT(roles_text(roles->database, fake.now, text, sizeof(text)),
 		   "no host has the role that the client asks for; no primary for 1.5 s: no host says that it is the primary; 2 of 3 hosts are standbys; "
 		   "a:5432: unknown (connect failed (Connection refused)), b:5432: standby, c:5432: standby");
+	fake_end();
+}
+
+/* As answers(), from the server that has started at this time. */
+static void server_answers(int i, enum host_claim claim, uint64_t server_id)
+{
+	struct host_evidence evidence = { .claim = claim, .at = fake.now, .timeline = 1, .position = 1000, .system_id = 7, .server_id = server_id };
+
+	host_note(host[i], &evidence, "asked", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+}
+
+TEST(two_addresses_of_one_server_are_no_rivals)
+{
+	begin("primary", "");
+	server_answers(2, CLAIM_STANDBY, 3);
+	server_answers(0, CLAIM_PRIMARY, 1);
+	server_answers(1, CLAIM_PRIMARY, 1);
+	CHECK(roles->primary == host[0]);
+	server_answers(1, CLAIM_PRIMARY, 2);
+	CHECK(!roles->primary);
+	fake_end();
+}
+
+TEST(what_was_known_about_another_server_is_forgotten)
+{
+	struct pool *pool;
+	struct pool_server plain;
+	uint32_t life;
+
+	begin("primary", "");
+	server_answers(1, CLAIM_STANDBY, 2);
+	server_answers(2, CLAIM_STANDBY, 3);
+	server_answers(0, CLAIM_PRIMARY, 1);
+	CHECK(roles->primary == host[0] && host[0]->marks->count == 1);
+	pool = pool_at_host(join("d")->pooled.pool, host[0], fake.now);
+	CHECK(pool && pool->host == host[0]);
+	life = host[0]->life;
+	/* a session leads elsewhere: the watcher logs in again after some */
+	fake_pass(0.1);
+	plain = (struct pool_server){ .host = host[0], .pool = pool };
+	CHECK(pool_server_identify(&plain, 1, fake.now) && pool_server_identify(&plain, 0, fake.now));
+	for (int i = 1; i <= 4; i++) {
+		CHECK(!pool_server_identify(&plain, 9, fake.now));
+		CHECK_INT(host[0]->login_wanted == fake.now, i == 4);
+	}
+	/* and reaches the other server */
+	server_answers(0, CLAIM_STANDBY, 9);
+	CHECK(!roles->primary && host[0]->evidence.claim == CLAIM_STANDBY);
+	CHECK(host[0]->life != life && host[0]->marks->count == 0);
 	fake_end();
 }
 

@@ -6,7 +6,7 @@
 #define SYSTEM "7382951034823917273"
 #define WAL_FILE "0000000A0000001600000037"
 
-#define COLUMNS 6
+#define COLUMNS 7
 
 /* Makes a DataRow; NULL: a NULL. Returns its size. */
 static size_t make_row(const char *const columns[COLUMNS], uint8_t *row)
@@ -97,7 +97,7 @@ TEST(nonsense_is_refused)
 
 TEST(cut_and_long_rows_are_refused)
 {
-	static const char *const columns[COLUMNS] = { "f", "16/B374D848", WAL_FILE, "off", SYSTEM, "4711" };
+	static const char *const columns[COLUMNS] = { "f", "16/B374D848", WAL_FILE, "off", SYSTEM, "4711", "1764331200123456" };
 	struct host_evidence answer = { .at = 5 };
 	uint8_t row[400], exact[400];
 	size_t size = make_row(columns, row);

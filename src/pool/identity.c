@@ -1,0 +1,79 @@
+/*
+ * Which server an address leads to.
+ *
+ * An address may lead to another server than before: the address of a service, a virtual address that has moved, or a name. What a host has reported is
+ * true for the server that has reported it. Each answer to the question for the role has the identity of the server (SERVER_IDENTITY in
+ * state/identity.h), and each new session of a pool at a host is asked for it before a client gets the session.
+ *
+ * - The watcher is answered by another server than before: everything that is known about the old one is forgotten, and sessions at the old one end.
+ * - A session leads to another server than the watcher's: it ends, because its data may be older, and the pool opens another one. If its login has
+ *   changed the role of the host, or after STRANGERS_MOST such sessions in a row, the watcher logs in again. If several servers are behind the
+ *   address, one in some sessions leads to the watcher's server, which stays.
+ *
+ * A host whose identity is unknown (a service that imitates PostgreSQL) is used as before.
+ *
+ * Invariant: no session that is lent leads to a server that is known as another one than the watcher's.
+ */
+#include "pool/identity.h"
+
+#include "base/log.h"
+#include "pool/inside.h"
+#include "pool/role.h"
+
+#include <string.h>
+
+#define STRANGERS_MOST 4
+
+void host_note_server(struct host *host, uint64_t server_id)
+{
+	uint64_t was = host->evidence.server_id;
+
+	if (server_id == 0 || server_id == was)
+		return;
+	host->evidence.server_id = server_id;
+	host->strangers = 0;
+	if (was > 0) {
+		log_info("host %s: another server answers, or it has restarted", host->key);
+		host_forget(host);
+		host->evidence.timeline = 0;
+		host->evidence.at = 0;
+		if (host->marks)
+			host->marks->count = 0;
+	}
+	LIST_EACH(node, &host->pools->all) {
+		struct pool *pool = pool_at(node);
+
+		for (int state = 0; pool->host == host && state < SERVER_STATES; state++) {
+			LIST_EACH_SAFE(at, &pool->servers[state]) {
+				if (server_at(at)->server_id > 0 && server_at(at)->server_id != server_id)
+					pool->pools->ops->drop(server_at(at), REASON_HOST_ROLE);
+			}
+		}
+	}
+}
+
+void host_note_login(const struct pool_server *server, const char *standby, usec_t begun_at, usec_t now)
+{
+	struct host *host = server->host;
+	struct host_evidence evidence = { .claim = strcmp(standby, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = begun_at, .is_of_login = true,
+		.is_read_only = host->evidence.is_read_only };
+
+	if (host->accepted_at < begun_at)
+		host->accepted_at = begun_at;
+	host_note(host, &evidence, "login", now);
+}
+
+bool pool_server_identify(struct pool_server *server, uint64_t server_id, usec_t now)
+{
+	struct host *host = server->pool->host;
+	bool is_right = server_id == 0 || host->evidence.server_id == 0 || server_id == host->evidence.server_id;
+
+	server->server_id = server_id;
+	host->strangers = is_right ? 0 : host->strangers + 1;
+	/* the address leads elsewhere; or this is one of several servers behind it */
+	if (!is_right && (host->is_reported || host->strangers % STRANGERS_MOST == 0)) {
+		host->login_wanted = now;
+		host_doubt(host, now);
+	}
+	return is_right;
+}
