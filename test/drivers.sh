@@ -3,6 +3,7 @@
 # Drivers of PostgreSQL through pgweir: sh test/drivers.sh [OPTION...] [PYTEST ARGUMENT...]
 #
 #	--build-dir DIR	build there and keep it: the next run with it downloads and compiles only what changed
+#	--oracle	with the pgweir that asks each server for its state (test/oracle/oracle.c)
 #	anything else	goes to pytest: -k pgx, -k "tls and transaction", -n 0 -x ...
 #
 # One program for each driver (test/drivers), in session and transaction mode, with and without TLS, with the driver's
@@ -15,8 +16,12 @@ set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/etc/setup.sh"
 
-# none of its own
-take_option() { :; }
+program=pgweir
+take_option() {
+	case $1 in
+	--oracle) program=test/oracle/pgweir taken=1 ;;
+	esac
+}
 . "$top/test/options.sh"
 
 # WHAT COMMAND...: runs it as the caller, because the toolchains may be installed for this user only. Reports a failure.
@@ -103,7 +108,7 @@ setup_copy source
 step_build() {
 	as_account mkdir -p "$room/pgweir"
 	as_account sh -c 'cd "$1" && autoreconf -fi && cd ../pgweir && ../source/configure -q --enable-sanitizers &&
-		make -s -j"$(nproc)" pgweir' sh "$room/source"
+		make -s -j"$(nproc)" "$2"' sh "$room/source" "$program"
 }
 step_build >"$room/build.log" 2>&1 || {
 	tail -n 30 "$room/build.log" >&2
@@ -126,7 +131,7 @@ as_account mkdir -p "$room/tmp"
 say "Driving"
 ran=0
 as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$room/source/test" \
-	env TMPDIR="$room/tmp" PGWEIR="$room/pgweir/pgweir" PGWEIR_DRIVERS="$builds" PGWEIR_COUNTS="$room/counts" \
+	env TMPDIR="$room/tmp" PGWEIR="$room/pgweir/$program" PGWEIR_DRIVERS="$builds" PGWEIR_COUNTS="$room/counts" \
 	PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n 2 drivers "$@" || ran=$?
 passed=0 failed=0 skipped=0
 if [ -s "$room/counts" ]; then

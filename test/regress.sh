@@ -4,9 +4,10 @@
 # connections that are reused, and with each connection used once (server_lifetime = 0); then in transaction mode with
 # session_state = full, where clients move from server to server (server_round_robin). Prints the number of passed tests for each.
 #
-#	sh test/regress.sh [--mode session|transaction] [--cache DIR]
+#	sh test/regress.sh [--mode session|transaction | --oracle] [--cache DIR]
 #
 #	--mode MODE	directly and in this mode only
+#	--oracle	transaction mode with the pgweir that asks each server for its state (test/oracle/oracle.c)
 #	--cache DIR	directory in which PostgreSQL's source and build are kept for the next run
 #			(~/.cache/pgweir; as root /var/cache/pgweir)
 #
@@ -17,11 +18,12 @@ set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/etc/setup.sh"
+. "$top/test/postgres_source.sh"
 
-package=postgresql-15
 may_fail_when_reused="guc temp stats"
 may_fail_in_transactions="$may_fail_when_reused triggers"
 modes="session transaction"
+oracle=no
 cache=${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/pgweir
 [ "$(id -u)" != 0 ] || cache=/var/cache/pgweir
 while [ $# -gt 0 ]; do
@@ -38,6 +40,10 @@ while [ $# -gt 0 ]; do
 		esac
 		shift 2
 		;;
+	--oracle)
+		modes=transaction oracle=yes
+		shift
+		;;
 	-h | --help)
 		sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
 		exit 0
@@ -48,42 +54,6 @@ done
 
 # ---- PostgreSQL's source, built
 
-# apt with the package sources that this machine has, read as sources of source packages; the machine's own lists and
-# settings stay as they are.
-apt_source() {
-	apt=$room/apt
-	mkdir -p "$apt/parts" "$apt/lists/partial" "$apt/cache/archives/partial"
-	for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-		[ ! -e "$list" ] || sed -n 's/^deb[[:space:]]/deb-src /p' "$list" >"$apt/parts/${list##*/}"
-	done
-	for list in /etc/apt/sources.list.d/*.sources; do
-		[ ! -e "$list" ] || sed 's/^Types:.*/Types: deb-src/' "$list" >"$apt/parts/${list##*/}"
-	done
-	program=$1
-	shift
-	"$program" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$apt/parts" \
-		-o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root "$@"
-}
-
-# The newest version that can be downloaded: an archive may list a version and its mirror may lack the files.
-fetch() {
-	say "Fetching the source of $package"
-	# a source of packages without their sources is no reason to stop; that this package is nowhere will be
-	apt_source apt-get update >"$room/apt.log" 2>&1 || :
-	mkdir -p "$room/source"
-	for version in $(apt_source apt-cache madison "$package" 2>/dev/null | awk -F' *[|] *' '/Sources/ { print $2 }'); do
-		if (cd "$room/source" && apt_source apt-get source --download-only --only-source "$package=$version") \
-			>>"$room/apt.log" 2>&1; then
-			as_account mkdir -p "$cache/postgresql"
-			tar -x -f "$(find "$room/source" -name '*.orig.tar.*' ! -name '*.asc')" -C "$cache/postgresql" --strip-components=1 --no-same-owner
-			[ "$(id -u)" != 0 ] || chown -R "$account:" "$cache/postgresql"
-			return
-		fi
-	done
-	tail -n 15 "$room/apt.log" >&2
-	fail "the source of $package cannot be fetched" "check the network, and that apt's sources have it"
-}
-
 in_source() { # COMMAND...: talks only when it fails
 	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$cache/postgresql" "$@" >"$room/build.log" 2>&1 || {
 		tail -n 30 "$room/build.log" >&2
@@ -92,7 +62,7 @@ in_source() { # COMMAND...: talks only when it fails
 }
 
 build_postgresql() {
-	[ -e "$cache/postgresql/configure" ] || fetch
+	[ -e "$cache/postgresql/configure" ] || fetch_postgres "$cache/postgresql"
 	say "Building PostgreSQL in $cache (once)"
 	in_source ./configure -q --prefix="$cache/installed" --without-readline --without-zlib --without-icu
 	in_source make -s -j"$(nproc)"
@@ -144,7 +114,7 @@ pgweir_start() { # SETTING...
 		max_client_conn = 200
 		$(printf '%s\n' "$@")
 	INI
-	as_account "$build/pgweir" -d -q "$room/pgweir.ini" || {
+	as_account "$build/$program" -d -q "$room/pgweir.ini" || {
 		tail -n 10 "$room/pgweir.log" >&2
 		fail "pgweir did not start" "read the lines above"
 	}
@@ -199,7 +169,14 @@ mkdir -p "$cache"
 [ -e "$cache/installed/complete" ] || build_postgresql
 pgbin=$cache/installed/bin
 say "Building pgweir"
-setup_build build
+program=pgweir
+if [ "$oracle" = no ]; then
+	setup_build build
+else
+	setup_build build --enable-sanitizers
+	program=test/oracle/pgweir
+	build_step make "$program"
+fi
 as_account sh -c 'echo "\"postgres\" \"\"" > "$1"' sh "$room/userlist.txt"
 pgdata=$room/data
 pgport=$(free_port)
@@ -219,6 +196,10 @@ through_pgweir() {
 	pgweir_start "$@"
 	suite "$name" "$port" "$allowed"
 	pgweir_stop
+	if [ "$oracle" = yes ]; then
+		sed -n 's/.* oracle has asked /oracle: questions at least /p' "$room/pgweir.log" | tail -n 1
+		! grep "oracle: " "$room/pgweir.log" || status=1
+	fi
 }
 
 case $modes in *session*)

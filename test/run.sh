@@ -7,7 +7,7 @@
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
 #	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the costs of hostile input,
-#			in instructions; the unit tests with clang and of builds without optional features; each fuzz target for three
+#			in instructions; an hour of the oracles; the unit tests with clang and of builds without optional features; each fuzz target for three
 #			seconds; and static analysis (test/analysis.sh), each tool one item
 #	--times N	repeats the pytest part N times: for tests that fail occasionally
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
@@ -19,6 +19,7 @@
 #	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the installation binary
+#	the oracles of texts (test/oracle.sh)		gcc, with programs of their own
 #	test/live, tests that depend on the server	clang, PostgreSQL 18; with --deep nearly all of test/live
 #
 # With --deep test/wire runs with clang's binary as well. The last line counts all tests; the status is 0 only if none failed.
@@ -213,6 +214,22 @@ count_worlds() {
 	failed=$((failed + 1))
 }
 
+# The oracles of what texts do, which count as we do: a minute with always the same seed, or an hour with a new one.
+ask_oracles() {
+	say "The oracles of texts and of sessions"
+	if [ "${PGWEIR_ROUNDS-}" = full ]; then
+		set -- --all --minutes 60
+	else
+		set -- --minutes 1 --seed 1
+	fi
+	sh "$top/test/oracle.sh" --in "$builds/gcc" --build-dir "$builds/oracles" "$@" >"$room/oracle.log" 2>&1 && asked=0 || asked=1
+	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$room/oracle.log" | tail -n 1)
+	# an end before the count is not a success
+	counts=${counts:-0 1}
+	[ "$asked" = 0 ] || tail -n 40 "$room/oracle.log"
+	passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+}
+
 # NAME: simulated worlds, always the same ones, on two processors: test/sim.sh draws others. Each counts as a test.
 simulate() {
 	step "make test/sim/sim" make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
@@ -262,7 +279,7 @@ analyse() {
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind procps postgresql openssl \
 	python3-venv ca-certificates php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger pg-activity pgtop prometheus-pgbouncer-exporter \
 	prometheus chromium chromium-driver patroni etcd-server \
-	systemd libseccomp2
+	systemd libseccomp2 sqlsmith libpg-query-dev bzip2 xz-utils
 postgres_find
 setup_room
 if [ "$keep" = yes ]; then
@@ -342,6 +359,7 @@ as_account mkdir -p "$room/tmp"
 start_neighbour
 say "Simulated worlds"
 simulate gcc
+ask_oracles
 stock=$(stock_pgbouncer) || failed=$((failed + 1))
 newer=$(newer_pgbouncer) || failed=$((failed + 1))
 server=
