@@ -7,7 +7,7 @@
  *
  * While the functions are not known (never read, changed since the last reading, or not readable within the time that state_functions.c allows),
  * each text is unproven (session_state.c). The isolation of clients therefore does not depend on the time of a reading, but state that such a text sets
- * may be lost for its own client (doc/sessions.md, Limits). Readings have a rate: if a client changes functions in a loop, the other clients of its
+ * may be lost for its own client (doc/sessions.md, Limits). When a reading finds a change, each server is reset before its next client. Readings have a rate: if a client changes functions in a loop, the other clients of its
  * database wait for RATE_BURST readings, and then for one reading in each RATE.
  */
 #include "state/session_functions.h"
@@ -110,9 +110,48 @@ static void forget(struct server *s)
 	s->session.functions = NULL;
 }
 
+/* The clients of these servers may have called functions that are not known. */
+static void doubt_busy_servers(struct database *d)
+{
+	LIST_EACH(node, &d->members) {
+		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_ACTIVE]) {
+			struct server *s = server_of(LIST_OBJECT(of_pool, struct pool_server, node));
+			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
+
+			if (c && c->keeps_state)
+				server_note_unproven(s, c->peer.id);
+		}
+		/* so may the messages of a client that has left */
+		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
+			server_note_unknown(server_of(LIST_OBJECT(of_pool, struct pool_server, node)));
+	}
+}
+
+/* A reading has found a change: texts that were proven by the reading before it may have called what another connection had put into the catalogue, such as a
+   function with the name of a built-in one. No server keeps what they have left. */
+static void doubt_all_servers(struct database *d)
+{
+	static const enum server_state unused[] = { SERVER_IDLE, SERVER_USED };
+
+	doubt_busy_servers(d);
+	LIST_EACH(node, &d->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]) && pool_keeps_state(pool); i++)
+			LIST_EACH_SAFE(of_pool, &pool->servers[unused[i]]) {
+				struct server *s = server_of(LIST_OBJECT(of_pool, struct pool_server, node));
+
+				server_note_unknown(s);
+				if (s->pooled.close_reason == REASON_STATE_STAYS)
+					server_end(s, REASON_STATE_STAYS, NULL);
+			}
+	}
+}
+
 /* The answer becomes the functions of the database. */
 static void take_over(struct server *s, struct database_functions *known)
 {
+	bool is_first = !known->all;
 	size_t before = known->all ? state_functions_summary(known->all).count : 0;
 	struct state_functions_summary found = state_functions_summary(s->session.functions->found);
 	char name[POOL_TEXT];
@@ -124,6 +163,12 @@ static void take_over(struct server *s, struct database_functions *known)
 	known->in_use = found.changes_something ? known->all : NULL;
 	s->session.functions->found = NULL;
 	pool_text(s->pooled.pool, name, sizeof(name));
+	if (!is_first) {
+		doubt_all_servers(s->pooled.pool->database);
+		/* the client of this server has executed nothing in this link */
+		if (s->session.unknown & UNKNOWN_FUNCTIONS)
+			server_note_unknown(s);
+	}
 	if (found.count != before)
 		log_info("%s: functions of the database that change the session: %zu", name, found.count);
 	if (found.is_incomplete)
@@ -206,16 +251,5 @@ void session_functions_changed(struct database *d, usec_t now)
 		info->functions->changes++;
 	}
 	/* these clients may call the new functions, also with messages that the servers have already */
-	LIST_EACH(node, &d->members) {
-		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_ACTIVE]) {
-			struct server *s = server_of(LIST_OBJECT(of_pool, struct pool_server, node));
-			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
-
-			if (c && c->keeps_state)
-				server_note_unproven(s, c->peer.id);
-		}
-		/* so may the messages of a client that has left */
-		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
-			server_note_unknown(server_of(LIST_OBJECT(of_pool, struct pool_server, node)));
-	}
+	doubt_busy_servers(d);
 }

@@ -127,6 +127,23 @@ def test_new_function_by_any_spelling(scene, made, postgres, name, text):
     assert other.query(LOOK).rows == before
 
 
+def test_what_a_new_overload_has_left_is_gone_after_the_next_reading(scene, made, postgres):
+    """A call of abs() is proven, although another connection has just created an abs() for text: no server keeps its effect when pgweir knows of it."""
+    made("")
+    weir = full(scene, postgres, default_pool_size=2)
+    mine, other, third = (weir.client(user="app") for _ in range(3))
+    before = other.query(LOOK).rows
+    postgres.execute("SET search_path = ways; " + SETS + "CREATE FUNCTION abs(text) RETURNS text LANGUAGE sql AS 'SELECT sets()'", database="p0")
+    other.query("BEGIN")
+    assert mine.query("SELECT abs('x'::text)").value
+    # the next link reads the catalogue
+    assert not other.query("CREATE FUNCTION ways.made() RETURNS int LANGUAGE sql AS 'SELECT 1'").errors
+    other.query("COMMIT")
+    for client in (other, third):
+        client.query("BEGIN")
+    assert [client.query(LOOK).rows for client in (other, third)] == [before, before]
+
+
 def test_function_created_after_the_reading(scene, made, postgres):
     """The catalogue was read before another connection created the function."""
     made("")
