@@ -47,7 +47,7 @@ struct server_session {
 	bool was_reset;			/* the client has reset parameters */
 	bool channels_restored;		/* pgweir has sent LISTEN for all channels of the client */
 	bool text_was_cut;		/* the client has sent SQL that was not examined completely */
-	bool sets_null;			/* the next text of the client calls set_config with NULL */
+	bool is_filled;			/* pgweir may have to put values of the client into its next text: see session_state_fill() */
 	bool has_failed;		/* the server has sent an ErrorResponse */
 	/* Other facts. */
 	bool meaning_in_doubt;		/* the client may have changed search_path, role or tables, and so the meaning of SQL texts; until the end of the link */

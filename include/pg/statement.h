@@ -38,7 +38,9 @@ struct statement {
 	bool changed : 1;		/* a table was changed, and the result has another type: see statement_retire() */
 	bool deallocates : 1;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */
 	bool configures : 1;		/* the text has set_config of a parameter that may change the meaning of texts */
-	bool names_others : 1;		/* the text names prepared statements of its client (pg/sql_commands.h), and therefore is private */
+	bool names_others : 1;		/* the text names prepared statements of its client (pg/sql_commands.h) */
+	bool reads_values : 1;		/* the text asks for the last value of a sequence (pg/values_text.h) */
+	bool varies : 1;		/* one of both: servers get another text, which only the client's next message may use; the statement is private */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* the end of the name: the number as text */
 	uint64_t place;			/* the key begins here */

@@ -35,7 +35,7 @@ struct prepared_name {
 /*
  * Why a Bind or Describe of the unnamed statement takes the careful path. The text sent last, or any
  * text that is current if changes in flight fail, may be DEALLOCATE ALL or DISCARD ALL, or name
- * statements. Or the client is one that binds its statement again without a Parse, and pgweir asks
+ * statements, or ask for values of sequences. Or the client is one that binds its statement again without a Parse, and pgweir asks
  * for the types of its texts.
  */
 enum {

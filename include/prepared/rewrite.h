@@ -103,6 +103,7 @@ struct statement *request_statement(const struct prepared_request *r, struct pre
 struct sql_plan {
 	unsigned count;
 	struct sql_name names[SQL_NAMES_MOST];
+	struct bytes filled;		/* replaces the body of the Parse (request_parse), unless empty */
 };
 /* Sends the messages before the text of a Query (`is_query`) or Parse. VERDICT_PASS: send the text by sql_write(); VERDICT_MORE: the text names no
    statement of the client and is sent unchanged; else VERDICT_WAIT or VERDICT_NO_MEMORY. */

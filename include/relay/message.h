@@ -22,7 +22,9 @@ bool relay_send_local_replies(struct client *client, struct server *server);
 /* The client may be told an ErrorResponse that arrives now in other words. */
 static inline bool answer_may_be_told(const struct server *s)
 {
-	return ledger_next_mark(&s->ledger) != LEDGER_UNMARKED || (s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->names_sql);
+	const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;
+
+	return ledger_next_mark(&s->ledger) != LEDGER_UNMARKED || (c && (c->names_sql | c->has_lost_values));
 }
 /* Takes the message at the front of n bytes, and reads its header into *frame. VERDICT_PASS, VERDICT_SWALLOW, VERDICT_MORE, VERDICT_INVALID (also
    without memory, with pooled.close_reason), VERDICT_FATAL, VERDICT_READY or VERDICT_LAST. */

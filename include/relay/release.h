@@ -72,7 +72,8 @@ static inline void release_if_over(struct server *s)
 	if (ledger_depth(&s->ledger) == 0)
 		release_check(s);
 }
-/* The client keeps the server for nothing that it needs (session_state_may_yield). True: the server was free, and has returned to its pool. */
+/* The client keeps the server for values of sequences only (session_values_may_yield). True: the server was free, and has returned to its pool, or
+   returns after task_values. */
 bool release_yielded(struct server *server);
 /* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt without the client, or ends. */
 void release_ended_client(struct server *server);

@@ -29,9 +29,13 @@ struct client_session {
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
 	uint8_t notifies;		/* bit 1 << enum text_of: ... or a text that may send notifications */
 	bool draws;			/* ... or a statement that calls nextval */
+	bool fills;			/* ... or a statement that inserts rows, whose columns may have sequences */
+	bool unnamed_fills;		/* its unnamed statement does one of both */
+	bool prepared_reads;		/* it has prepared a statement that asks for the last value of a sequence */
 	bool draws_now;			/* one of its messages since the last release check may draw values */
 	bool sets_values;		/* it has called setval, or has prepared a statement that does */
-	bool reads_values;		/* it has asked for currval or lastval: it keeps its server even if other clients wait */
+	bool asks_values_first;		/* task_values runs before its next message, not after its transaction */
+	struct sequence_values *values;	/* its values of sequences; NULL: it has lost none with a server. See state/session_values.h */
 	uint8_t pins_logged;		/* pins with a log line */
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
 	usec_t pinned_since;		/* monotonic; while pooled.pins is not 0 */
@@ -52,9 +56,6 @@ static inline void session_clear_doubt(struct server *s, unsigned facts) { s->se
 /* The message of a text: a Query, a Parse without a name, a Parse with a name. */
 enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 
-/* The server is asked which sequences the transaction has used; DISCARD SEQUENCES. */
-extern const struct server_task task_drawn, task_discard;
-
 /* The server is assigned to the client, in any pool; sets keeps_state. */
 void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse is about to be sent; `text` is the first `size` bytes of its SQL. VERDICT_WAIT: it must wait, because the session may have values of
@@ -65,27 +66,20 @@ enum verdict session_state_text(struct server *server, struct client *client, co
 static inline bool session_is_searching(const struct client *c) { return c->session && c->session->progress; }
 /* At the beginning of a link, and after its server has read the functions of the database: notes what prepared statements of the client may change. */
 void session_note_prepared(struct server *server, struct client *client);
-/* The text resets parameters by set_config('name', NULL, ...), which would set the server's start-up values. Appends the text with the client's
-   start-up values instead. False: they are the same. */
-bool session_state_fill(struct client *client, const uint8_t *text, size_t size, struct bytes *filled);
-/* session_state_text() has returned VERDICT_WAIT, and the server owes nothing. Begins the task that the text waits for: task_discard, which discards
-   values of other clients; task_drawn, which finds out whether the values that the text asks for are the client's own; or task_relisten. */
+/* The text of a Query or Parse has the flag session.is_filled: it resets parameters by set_config('name', NULL, ...), which would set the server's
+   start-up values, or the Query asks for the last value of a sequence. Appends the text with the client's values instead. False: nothing changes. */
+bool session_state_fill(struct server *server, struct client *client, const uint8_t *text, size_t size, bool is_query, struct bytes *filled);
+/* session_state_text() has returned VERDICT_WAIT, and the server owes nothing. Begins the task that the text waits for: a task of
+   session_values_prepare(), or task_relisten. */
 void session_text_prepare(struct server *server, struct client *client, const uint8_t *text, size_t size);
-/* The client asks in the middle of a batch: gathers and enters DISCARD SEQUENCES. False: no memory, or a COPY is under way. */
-bool session_values_discard(struct server *server, struct gather *gather);
-/* The DISCARD SEQUENCES of session_values_discard() is complete. */
-void session_values_discarded(struct server *server);
-/* Whether the client is pinned only by values of sequences that it has not asked for: other clients may get the server. */
-static inline bool session_state_may_yield(const struct client *c)
-{
-	return c->pooled.pins == PIN_SEQUENCE && c->session && !c->session->reads_values;
-}
 /* A command of the client with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE: also a function call. */
 void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
 /* Sets the pins of the client; the log has a line for each new reason. */
 void session_pin(struct client *client, unsigned pins);
 /* The client keeps its server until it leaves. `words`: the reason, for the log. */
 void session_keep_server(struct client *client, enum pin why, const char *words);
+/* The client keeps its server for values of sequences only, and the server is to be closed or max_pinned is exceeded. */
+bool session_must_yield(const struct client *client);
 /* No fact is in doubt. True: the client keeps the server after its transaction, or ends because max_pinned is reached. */
 bool session_state_keeps_server(struct client *client);
 /* After a handover: makes the session of the client from these facts, with a reference to `first`; `names` has `size` bytes. False: the names are

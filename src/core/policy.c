@@ -12,6 +12,7 @@
 #include "state/server_session.h"
 #include "state/notify.h"
 #include "state/session_state.h"
+#include "state/session_values.h"
 #include "state/task.h"
 #include "base/log.h"
 #include "cancel/cancel.h"
@@ -123,13 +124,21 @@ static void notify(struct pool_client *pc, usec_t waited)
 	bytes_free(&out);
 }
 
-/* The first of them. */
+/* The first of them. A server that is asked for the values of its client is about to return: each waiting client needs one server. */
 static bool yield(struct pool *pool)
 {
+	bool is_for_clients = !pools_is_paused(pool->pools, pool->database) && !pools_is_paused(pool->pools, NULL) &&
+			      pool->pools->draining != POOL_DRAIN_SERVERS;
+	int returning = 0;
+
+	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE])
+		returning += server_of(LIST_OBJECT(node, struct pool_client, node)->link)->task == &task_values;
+	if (is_for_clients && returning >= pool->client_count[CLIENT_WAITING])
+		return false;
 	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE]) {
 		struct pool_client *pc = LIST_OBJECT(node, struct pool_client, node);
 
-		if (pc->pins && session_state_may_yield(client_of(pc)) && release_yielded(server_of(pc->link)))
+		if (pc->pins && session_values_may_yield(client_of(pc)) && release_yielded(server_of(pc->link)))
 			return true;
 	}
 	return false;

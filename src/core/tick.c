@@ -14,7 +14,7 @@
 #include "state/notify.h"
 #include "state/server_session.h"
 #include "backend/retire.h"
-#include "state/session_state.h"
+#include "state/session_values.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "base/log.h"
@@ -85,7 +85,7 @@ static enum close_reason overdue_active(const struct client *c)
 		return REASON_NONE;
 	if (c->in_transaction)
 		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
-	if (c->pooled.pins && is_over(w, c->last_active, c->pooled.pool->allowed.pinned_idle_timeout) && !session_state_may_yield(c))
+	if (c->pooled.pins && is_over(w, c->last_active, c->pooled.pool->allowed.pinned_idle_timeout) && !session_values_may_yield(c))
 		return REASON_PINNED_IDLE;
 	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
 }

@@ -31,6 +31,7 @@
 #include "state/session_restore.h"
 #include "state/identity.h"
 #include "state/session_state.h"
+#include "state/session_values.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -306,7 +307,12 @@ static void client_session_pack(struct bytes *out, const struct client *c)
 	bytes_append_u8(out, session->notifies);
 	pack_bool(out, session->draws);
 	pack_bool(out, session->sets_values);
-	pack_bool(out, session->reads_values);
+	pack_bool(out, session->fills);
+	pack_bool(out, session->unnamed_fills);
+	pack_bool(out, session->prepared_reads);
+	pack_bool(out, session->asks_values_first);
+	session_values_pack(out, session->values);
+	pack_bool(out, c->has_lost_values);
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
@@ -430,9 +436,17 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 	read.draws = unpack_bool(in);
 	read.sets_values = unpack_bool(in);
 	read.draws_now = true;
-	read.reads_values = unpack_bool(in);
+	read.fills = unpack_bool(in);
+	read.unnamed_fills = unpack_bool(in);
+	read.prepared_reads = unpack_bool(in);
+	read.asks_values_first = unpack_bool(in);
+	in->bad |= !session_values_unpack(in, &read.values);
+	c->has_lost_values = unpack_bool(in);
 	names = unpack_blob(in, &size);
-	in->bad = in->bad || !session_state_unpack(c, &read, first, (const char *)names, size);
+	if (!session_state_unpack(c, &read, first, (const char *)names, size))
+		in->bad = true;
+	if (!c->session)
+		session_values_free(&read.values);
 	params_drop(c->peer.world->params, &first);
 	return pins;
 }
@@ -577,7 +591,7 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 static const struct server_task *const tasks[] = {
 	NULL, &task_connect_query, &task_reset, &task_check, NULL, &task_params, &task_barrier, &task_leave, &task_note, &task_encoding, &task_state,
 	&task_functions, &task_listen, &task_mark, &task_unlisten, &task_hear, &task_relisten, &task_drawn, &task_discard,
-	&task_read_auto, &task_identity,
+	&task_read_auto, &task_identity, &task_values,
 };
 #define TASKS (sizeof(tasks) / sizeof(*tasks))
 

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "pg/sql_commands.h"
 #include "pg/message.h"
+#include "pg/values_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,7 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 {
 	struct statement *s = mem_try(sizeof(*s) + size);
 	struct sql_name names[SQL_NAMES_MOST];
+	struct values_text values;
 
 	if (!s)
 		return NULL;
@@ -91,6 +93,8 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 	if (statement_sql_may_be_parsed(body, size))
 		s->names_others = statement_sql_read(body, size, names) > 0;
 	s->deallocates |= s->names_others;
+	s->reads_values = values_text_read(body, size, &values);
+	s->varies = s->names_others | s->reads_values;
 	s->configures = meaning_is_configured(body, size);
 	if (!s->params) {
 		release(all, s);
@@ -127,7 +131,7 @@ struct statement *statement_take(struct statements *all, uint64_t place, const s
 
 	if (!s)
 		return NULL;
-	if (is_private || s->names_others) {
+	if (is_private || s->varies) {
 		name(s, ++all->last_number);
 		s->apart = true;
 		enlist(all, s, 0);

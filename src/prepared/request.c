@@ -24,7 +24,9 @@
  */
 #include "prepared/rewrite.h"
 
+#include "pg/values_text.h"
 #include "state/server_session.h"
+#include "state/session_values.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "base/hash.h"
@@ -146,7 +148,7 @@ static enum verdict parse_new(const struct prepared_request *r, struct prepared_
 	if (!request_parse(r, OP_PARSE, n, st, plan))
 		return VERDICT_NO_MEMORY;
 	/* SQL that names statements has the types of these */
-	return st->names_others || request_describe(r, n, st, false) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
+	return st->varies || request_describe(r, n, st, false) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
 }
 
 static NEVER_INLINE enum verdict parse_new_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
@@ -269,7 +271,37 @@ static bool sql_is_current(const struct prepared_request *r, uint64_t statement)
 	return true;
 }
 
-/* Uses a statement that may deallocate statements, change the meaning of texts, or name other statements; in the last case it is parsed again.
+/* Appends the body of the Parse with the client's value in place of its call of currval or lastval. False: it is sent as it is. */
+static bool fill_values(const struct prepared_request *r, const uint8_t *body, size_t size, struct bytes *filled)
+{
+	const uint8_t *nul = memchr(body, 0, size);
+	size_t text = nul ? (size_t)(nul + 1 - body) : 0;
+
+	if (r->f->type != PGC_BIND || !r->c->keeps_state || !session_values_fill(r->s, r->c, body, text, filled))
+		return false;
+	bytes_append(filled, nul + 1, size - text);
+	return true;
+}
+
+/* The statement asks for the last value of a sequence, which the client's next Bind may need from pgweir. False: no memory. */
+static bool parse_values(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+{
+	struct sql_plan plan = { .filled = BYTES_EMPTY };
+	bool parsed;
+
+	if (r->f->type != PGC_BIND || !r->c->keeps_state || !r->c->session->values)
+		return true;
+	if (!fill_values(r, st->body, st->size, &plan.filled))
+		return request_parse(r, OP_REPARSE, n, st, NULL);
+	parsed = !plan.filled.failed && request_parse(r, OP_REPARSE, n, st, &plan);
+	/* the text is freed before the next flush */
+	gather_flush(r->g);
+	bytes_free(&plan.filled);
+	return parsed;
+}
+
+/* Uses a statement that may deallocate statements, change the meaning of texts, name other statements, or ask for a value of a sequence; in the last
+   two cases it is parsed again.
    VERDICT_PASS: it may be used. */
 static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
 {
@@ -278,6 +310,8 @@ static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
 
 	r->s->session.meaning_in_doubt |= st->configures;
 	r->pc->deallocates |= st->deallocates;
+	if (st->reads_values)
+		return parse_values(r, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;
 	if (!st->names_others || sql_is_current(r, st->number))
 		return VERDICT_PASS;
 	verdict = sql_plan(r, &plan, st->body, st->size, false);
@@ -308,7 +342,7 @@ static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, c
 	if (is_there && n->types && e->types && e->types != n->types)
 		return refuse(r, OP_TYPES_DIFFER, n);
 	/* the types of the entry are unknown if a later Parse of the same statement, or its Describe, was skipped after an error */
-	if (is_there && (n->types == 0 || e->types != 0 || st->names_others || st->number == r->pc->awaited)) {
+	if (is_there && (n->types == 0 || e->types != 0 || st->varies || st->number == r->pc->awaited)) {
 		entry_used(r->ps, e);
 		return VERDICT_MORE;
 	}
@@ -318,7 +352,7 @@ static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, c
 		return request_wait(r);
 	if (!is_there && !request_parse(r, OP_REPARSE, n, st, NULL))
 		return VERDICT_NO_MEMORY;
-	if (!(st->names_others && !n->types) && !request_describe(r, n, st, false))
+	if (!(st->varies && !n->types) && !request_describe(r, n, st, false))
 		return VERDICT_NO_MEMORY;
 	if (n->types == 0)
 		return VERDICT_MORE;
@@ -335,7 +369,7 @@ static enum verdict use_statement(const struct prepared_request *r, const struct
 
 	if (request_entry_in_doubt(r, e) || must_flush(r))
 		return VERDICT_WAIT;
-	if (st->deallocates | st->configures) {
+	if (st->deallocates | st->configures | st->reads_values) {
 		verdict = use_named_sql(r, n, st);
 		if (verdict != VERDICT_PASS)
 			return verdict;
@@ -485,6 +519,14 @@ static NEVER_INLINE enum verdict parse_unnamed_sql(const struct prepared_request
 	return VERDICT_SWALLOW;
 }
 
+/* The text of the unnamed statement asks for the last value of a sequence. */
+static bool text_reads_values(const struct bytes *text)
+{
+	struct values_text values;
+
+	return values_text_read(bytes_front(text), bytes_size(text), &values);
+}
+
 static enum verdict parse_unnamed(const struct prepared_request *r)
 {
 	const struct pg_frame *f = r->f;
@@ -502,7 +544,12 @@ static enum verdict parse_unnamed(const struct prepared_request *r)
 		if (verdict != VERDICT_MORE)
 			return verdict;
 	}
-	return prepared_send_unnamed_parse(r->c, r->s, f->body + 1, f->size - 1) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	if (!prepared_send_unnamed_parse(r->c, r->s, f->body + 1, f->size - 1))
+		return VERDICT_NO_MEMORY;
+	/* use_unnamed() gets each Bind */
+	if (text_reads_values(&r->pc->text))
+		r->pc->unnamed_care |= UNNAMED_SENT;
+	return VERDICT_PASS;
 }
 
 static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server *s)
@@ -561,11 +608,17 @@ enum verdict prepared_send_sql(struct client *c, struct server *s, const struct 
 static bool reparse_unnamed(const struct prepared_request *r, const struct sql_plan *plan)
 {
 	const struct bytes *text = &r->pc->text;
+	struct bytes filled = BYTES_EMPTY;
 
+	if (fill_values(r, bytes_front(text), bytes_size(text), &filled))
+		text = &filled;
+	if (filled.failed)
+		return false;
 	sql_write(r, PGC_PARSE, plan, bytes_front(text), bytes_size(text));
 	role_parse_sent(r->s, bytes_front(text), bytes_size(text));
 	/* the text may change before the next flush */
 	gather_flush(r->g);
+	bytes_free(&filled);
 	unnamed_parse_sent(r->c, r->s, false);
 	return request_enter(r, PGC_PARSE, OWED_TO_POOLER, OP_UNNAMED_REPARSE, NULL, NULL);
 }
@@ -661,6 +714,9 @@ static enum verdict use_unnamed(const struct prepared_request *r)
 		verdict = restore_unnamed(r);
 		if (verdict != VERDICT_PASS)
 			return verdict;
+	} else if (r->f->type == PGC_BIND && pc->has_text && r->c->keeps_state && r->c->session->values && text_reads_values(&pc->text)) {
+		if (!reparse_unnamed(r, NULL))
+			return VERDICT_NO_MEMORY;
 	} else if (r->f->type == PGC_BIND && !pc->has_text) {
 		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
 	}

@@ -112,6 +112,9 @@ static void sql_add(const struct prepared_request *r, const struct sql_plan *pla
 bool request_parse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
 {
 	enum parse_validity validity = PARSE_VALID;
+	bool is_filled = plan && bytes_size(&plan->filled) > 0;
+	const uint8_t *body = is_filled ? bytes_front(&plan->filled) : st->body;
+	size_t size = is_filled ? bytes_size(&plan->filled) : st->size;
 
 	/* a statement in flight may have changed parameters, which the server reports at the end of the batch; after SET they have changed, and the
 	   client may undo the change before */
@@ -120,8 +123,8 @@ bool request_parse(const struct prepared_request *r, enum op_kind kind, struct p
 	if (!make_room(r, entry_find(r->ps, st), st) || !entry_change_sent(r->ps, st, true, r->s->batch))
 		return false;
 	role_parse_sent(r->s, st->body, st->size);
-	request_insert(r, PGC_PARSE, st->end, st->end_size, st->size + sql_growth(r, plan));
-	sql_add(r, plan, st->body, st->size);
+	request_insert(r, PGC_PARSE, st->end, st->end_size, size + sql_growth(r, plan));
+	sql_add(r, plan, body, size);
 	request_stats(r)->server_parse_count++;
 	if (!request_enter(r, PGC_PARSE, kind == OP_PARSE ? OWED_TO_CLIENT : OWED_TO_POOLER, kind, n, st))
 		return false;
@@ -206,7 +209,7 @@ static bool parse_and_describe(const struct prepared_request *r, struct prepared
 		return false;
 	if (!is_there)
 		op_at(r->ps, r->ps->op_count - 1)->is_internal = is_internal;
-	return st->names_others || request_describe(r, n, st, is_internal);
+	return st->varies || request_describe(r, n, st, is_internal);
 }
 
 /* Prepares the statement for EXECUTE, which must fail if the types differ from the types that the client received. */
@@ -224,7 +227,7 @@ static bool prepare_named(const struct prepared_request *r, struct prepared_sql_
 	set_end(n, st->end);
 	e = entry_find(r->ps, st);
 	/* nothing was executed since describe_missing() sent a Parse */
-	is_there = entry_is_usable(e) || (e && e->sent && r->pc->sql_waits);
+	is_there = !st->reads_values && (entry_is_usable(e) || (e && e->sent && r->pc->sql_waits));
 	if (is_there && e->types != 0)
 		n->types_differ = st->changed || (types && e->types != types);
 	else
@@ -270,7 +273,7 @@ static enum verdict describe_missing(const struct prepared_request *r, struct pr
 		if (!st)
 			return VERDICT_NO_MEMORY;
 		e = entry_find(r->ps, st);
-		if (!st->changed && !st->names_others && !(entry_is_usable(e) && e->types != 0)) {
+		if (!st->changed && !st->varies && !(entry_is_usable(e) && e->types != 0)) {
 			some = true;
 			done = parse_and_describe(r, n->name, st, entry_is_usable(e), is_query);
 		}
@@ -335,6 +338,7 @@ enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, c
 	struct prepared_sql *sql;
 	bool done = true;
 
+	plan->filled = (struct bytes)BYTES_EMPTY;
 	plan->count = statement_sql_read(text, size, plan->names);
 	if (plan->count == 0)
 		return VERDICT_MORE;

@@ -36,6 +36,7 @@
 #include "state/notify.h"
 #include "state/server_session.h"
 #include "state/session_state.h"
+#include "state/session_values.h"
 
 #include <stdio.h>
 
@@ -278,6 +279,8 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 		return swallowed(s, f, mark);
 	if (!c)
 		return is_surplus(s, f, mark) || s->pooled.state == SERVER_FINISHING ? VERDICT_SWALLOW : VERDICT_INVALID;
+	if (f->type == PGS_ERROR && c->has_lost_values && session_values_hint(c, f) == VERDICT_SWALLOW)
+		return VERDICT_SWALLOW;
 	/* the client has named statements in SQL, which have other names on the server */
 	if (f->type == PGS_ERROR && c->names_sql)
 		return prepared_sql_failed(s, c, f);

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "pg/build.h"
 #include "pg/message.h"
+#include "pg/values_text.h"
 #include "prepared/prepared.h"
 #include "relay/duration.h"
 #include "relay/link.h"
@@ -28,6 +29,7 @@
 #include "state/notify.h"
 #include "state/session_functions.h"
 #include "state/session_state.h"
+#include "state/session_values.h"
 #include "state/task.h"
 
 #include <stdio.h>
@@ -227,7 +229,7 @@ static enum verdict note_text(struct client *c, struct server *s, struct gather 
 	verdict = session_state_text(s, c, text, size, of);
 	if (verdict == VERDICT_WAIT)
 		return make_text_wait(c, s, g, text, size, of);
-	return verdict == VERDICT_PASS && s->session.sets_null && !g ? VERDICT_MORE : verdict;
+	return verdict == VERDICT_PASS && s->session.is_filled && !g ? VERDICT_MORE : verdict;
 }
 
 /* The SQL of a Parse comes after the name; an incomplete name is taken for SQL. */
@@ -238,6 +240,19 @@ static NEVER_INLINE enum verdict note_parse(struct client *c, struct server *s, 
 	size_t at = nul ? (size_t)(nul + 1 - body) : 0;
 
 	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
+}
+
+/* The Bind executes a statement that asks for the last value of a sequence, or a batch begins in which such a statement may follow: the server is asked
+   for the values first, because it cannot be asked in the middle of a batch. */
+static NEVER_INLINE enum verdict note_reader(struct client *c, struct server *s, const struct pg_frame *f)
+{
+	struct values_text read;
+	size_t size = 0;
+	const char *text = f->type == PGC_BIND ? prepared_text_of(c, f, &size) : NULL;
+
+	if ((f->type == PGC_CLOSE || (text && values_text_read((const uint8_t *)text, size, &read))) && session_values_ask_first(s, c))
+		return wait_for_server(c);
+	return VERDICT_PASS;
 }
 
 /*
@@ -351,14 +366,14 @@ static ALWAYS_INLINE enum verdict take(struct client *c, struct server *s, const
 	return VERDICT_INVALID;
 }
 
-/* Appends the body with the client's own start-up values in place of the NULLs of set_config('name', NULL, ...). False: there are none. */
+/* Appends the body with values of the client in place of a part of the text: see session_state_fill(). False: there are none. */
 static bool fill_values(struct client *c, struct server *s, const struct pg_frame *f, struct bytes *message)
 {
 	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL, *text = nul ? nul + 1 : f->body;
 
-	s->session.sets_null = false;
+	s->session.is_filled = s->session.values_are_own = false;
 	bytes_append(message, f->body, (size_t)(text - f->body));
-	return pg_frame_is_whole(f) && session_state_fill(c, text, f->here - (size_t)(text - f->body), message);
+	return pg_frame_is_whole(f) && session_state_fill(s, c, text, f->here - (size_t)(text - f->body), f->type == PGC_QUERY, message);
 }
 
 /* Takes the message that `replace` makes of this one, or this one. */
@@ -445,10 +460,12 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 			verdict = note_parse(c, s, g, f->body, f->here);
 		else if (f->type == PGC_QUERY)
 			verdict = note_text(c, s, g, f->body, f->here, TEXT_OF_QUERY);
+		else if ((f->type == PGC_BIND || f->type == PGC_CLOSE) && c->session->values && c->session->prepared_reads)
+			verdict = note_reader(c, s, f);
 		if (verdict != VERDICT_PASS)
 			return verdict;
 	}
-	if (c->keeps_state && s->session.sets_null)
+	if (c->keeps_state && s->session.is_filled)
 		verdict = take_replaced(c, s, f, g, skip, fill_values);
 	else if (signal_may_be_meant(c, f))
 		verdict = take_replaced(c, s, f, g, skip, signal_replace);

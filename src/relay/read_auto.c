@@ -81,7 +81,7 @@ static bool take_prepared(const struct client *c, const char *name, struct text 
 	const struct prepared_name *n = c->prepared && *name ? name_find(c->prepared, name, strlen(name) + 1) : NULL;
 	const struct statement *st = n && n->sent == n->confirmed ? n->sent : NULL;
 
-	return st && !st->names_others && take_text(st->body, st->size, text);
+	return st && !st->varies && take_text(st->body, st->size, text);
 }
 
 /* Finds the text of the only statement that these messages execute, from the first to the last byte. */

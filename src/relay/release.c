@@ -22,6 +22,7 @@
 #include "state/notify.h"
 #include "state/session_question.h"
 #include "state/session_state.h"
+#include "state/session_values.h"
 #include "state/task.h"
 
 #include <string.h>
@@ -381,6 +382,10 @@ bool release_yielded(struct server *s)
 	release = release_decide(&view);
 	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET && release.what != RELEASE_CLOSE)
 		return false;
+	/* task_values ends the link */
+	if (session_values_ask(s, c))
+		return true;
+	session_values_lost(c);
 	pool_client_pin(&c->pooled, 0);
 	give_back(s, c, release.what, false);
 	flow_unblock(&c->peer, FLOW_HELD);

@@ -16,6 +16,7 @@
 #include "state/session_functions.h"
 #include "state/session_restore.h"
 #include "state/session_state.h"
+#include "state/session_values.h"
 #include "state/task.h"
 #include "base/assert.h"
 #include "base/hash.h"
@@ -492,8 +493,9 @@ bool session_state_ask(struct server *s)
 	/* the link continues: the server was asked at the end of an earlier transaction */
 	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
 		session_note_prepared(s, c);
+	/* the client loses its server, or keeps none for its values */
 	if (s->session.doubts == 0)
-		return false;
+		return c->session && (c->session->values || session_must_yield(c)) && session_values_ask(s, c);
 	ASSERT(!s->session.answer);
 	if (!send_question(s))
 		return true;

@@ -34,6 +34,7 @@
 #include "state/session_functions.h"
 #include "state/session_question.h"
 #include "state/session_restore.h"
+#include "state/session_values.h"
 #include "state/task.h"
 #include "base/assert.h"
 #include "base/inline.h"
@@ -41,6 +42,7 @@
 #include "base/mem.h"
 #include "pg/message.h"
 #include "pg/state_text.h"
+#include "pg/values_text.h"
 #include "pool/host.h"
 
 #include <stdio.h>
@@ -95,17 +97,26 @@ void session_keep_server(struct client *c, enum pin why, const char *words)
 	session_pin(c, c->pooled.pins | why);
 }
 
+bool session_must_yield(const struct client *c)
+{
+	const struct pool *pool = c->pooled.pool;
+	int64_t most = pool->allowed.max_pinned;
+
+	return session_values_may_yield(c) &&
+	       (pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
+		c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most));
+}
+
 bool session_state_keeps_server(struct client *c)
 {
 	const struct pool *pool = c->pooled.pool;
 	int64_t most = pool->allowed.max_pinned;
 	char text[PIN_TEXT];
 
-	/* other clients wait for the server, or it is to be closed */
-	if (session_state_may_yield(c) &&
-	    (pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
-	     c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most)))
+	if (session_must_yield(c)) {
+		session_values_lost(c);
 		session_pin(c, 0);
+	}
 	if (!c->pooled.pins)
 		return false;
 	/* each later write would fail; relay/reads.c sends texts that pin to the primary, but not all of them can be recognised */
@@ -118,169 +129,6 @@ bool session_state_keeps_server(struct client *c)
 	if (most > 0 && pool->pinned > most)
 		client_end(c, REASON_MAX_PINNED, pins_text(c->pooled.pins, text));
 	return true;
-}
-
-/* ---- values of sequences ---- */
-
-/*
- * currval and lastval return the last value that the session has drawn. If no client of a pool asks for values, the clients of a server share its
- * session, and pgweir does not know whose values the session has (values_of). After the first client has asked, a server discards the values of
- * other clients when it is assigned (UNKNOWN_SEQUENCES). The first client may ask in a transaction in which it has drawn a value. It gets the value
- * if the server proves that the client has drawn it (session.drawn); otherwise all values are discarded before the client's text, which then gets
- * error 55000.
- */
-
-static void keep_values(struct client *c)
-{
-	c->session->draws_now = true;
-	session_pin(c, c->pooled.pins | PIN_SEQUENCE);
-}
-
-/* The text asks for the last value of a sequence, by its own words (`said`) or by functions that it calls. The client keeps the server from here on.
-   False: the session may have values of other clients, which must be discarded first. */
-static bool claim_values(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_unproven)
-{
-	bool are_own = s->session.values_of == c->peer.id;
-	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
-	/* a statement with a name may be executed under another search_path, where a name is another sequence */
-	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
-	/* a transaction that has failed answers with its error only, unless an earlier message of the pipeline ends it */
-	bool is_aborted = s->status == 'E' && (ledger_is_empty(&s->ledger) || s->ledger.open);
-
-	pool_reads_sequences(c->pooled.pool);
-	s->session.values_are_own = false;
-	if (!are_own && !is_proven && !is_aborted && s->session.discards_in != s->batch + 1) {
-		session_set_unknown(s, UNKNOWN_SEQUENCES);
-		s->session.values_may_be_own = may_name && !is_unproven && s->session.unproven_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
-		return false;
-	}
-	c->session->reads_values = true;
-	keep_values(c);
-	return true;
-}
-
-#define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
-
-/* Asks for the OIDs of the sequences from which the client has drawn the last value, and whether these are all sequences that it asks for. A
-   sequence is locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take other locks, too.
-   */
-static void begin_values(struct server *s, const uint8_t *text, size_t size)
-{
-	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
-
-	if (!s->session.values_may_be_own || (s->status == 'I' && !s->session.drawn) || !state_text_read_sequences(text, size, &oids)) {
-		server_run(s, &task_discard, "DISCARD SEQUENCES");
-		bytes_free(&oids);
-		return;
-	}
-	bytes_append_text(&sql,
-		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
-		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
-		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
-	if (s->session.drawn)
-		bytes_append_format(&sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->session.drawn) - 1, s->session.drawn);
-	bytes_append_text(&sql, ") SELECT o,ARRAY[");
-	if (bytes_size(&oids) > 0)
-		bytes_append(&sql, bytes_front(&oids), bytes_size(&oids));
-	bytes_append_text(&sql, "o] OPERATOR(pg_catalog.<@) ARRAY(SELECT o FROM o) FROM o");
-	sql.failed |= oids.failed;
-	bytes_free(&oids);
-	mem_free(s->session.drawn);
-	s->session.drawn = NULL;
-	server_run_and_free(s, &task_drawn, &sql);
-}
-
-#define DRAWN_MOST 1000		/* bytes */
-
-static void drawn_row(struct server *s, const struct pg_frame *f)
-{
-	struct pg_cursor row = pg_cursor_of(f->body, f->here);
-	unsigned columns = pg_read_u16(&row);
-	uint32_t size = pg_read_u32(&row);
-	const uint8_t *oid = pg_read_bytes(&row, size), *is_all;
-	size_t before = s->session.drawn ? strlen(s->session.drawn) : 0;
-	char *drawn;
-
-	is_all = pg_read_u32(&row) == 1 ? pg_read_bytes(&row, 1) : NULL;
-	if (row.bad || columns != 2 || !is_all || !s->pooled.link || size == 0 || before + size > DRAWN_MOST)
-		return;
-	drawn = mem_try(before + size + 2);
-	if (!drawn)
-		return;
-	snprintf(drawn, before + size + 2, "%s%.*s,", s->session.drawn ? s->session.drawn : "", (int)size, (const char *)oid);
-	mem_free(s->session.drawn);
-	s->session.drawn = drawn;
-	s->session.values_are_own = *is_all == 't';
-	if (s->session.values_are_own)
-		session_set_known(s, UNKNOWN_SEQUENCES);
-}
-
-static void own_values(struct server *s)
-{
-	mem_free(s->session.drawn);
-	s->session.drawn = NULL;
-	session_set_known(s, UNKNOWN_SEQUENCES);
-	s->session.values_of = client_of(s->pooled.link)->peer.id;
-}
-
-/* An open transaction is not a failure. An error of task_drawn ends the client's transaction, and the client's text fails too. */
-static enum task_end drawn_done(struct server *s, bool failed)
-{
-	(void)failed;
-	if (s->said_fatal || (s->task_failed && s->status != 'E')) {
-		server_end(s, REASON_STATE_UNKNOWN, NULL);
-		return TASK_END_NOTHING;
-	}
-	if (s->task_failed)
-		session_set_known(s, UNKNOWN_SEQUENCES);
-	if (!(s->session.unknown & UNKNOWN_SEQUENCES))
-		return TASK_END_RESUME;
-	server_run(s, &task_discard, "DISCARD SEQUENCES");
-	return TASK_END_NOTHING;
-}
-
-static enum task_end discard_done(struct server *s, bool failed)
-{
-	if (!s->task_failed)
-		own_values(s);
-	return drawn_done(s, failed);
-}
-
-const struct server_task task_drawn = {
-	.name = "sequences", .words = "asking for sequences that the transaction has used", .states = TASK_IN(ACTIVE), .reads_rows = true,
-	.on_row = drawn_row, .on_done = drawn_done,
-};
-
-const struct server_task task_discard = {
-	.name = "sequences", .words = "DISCARD SEQUENCES", .states = TASK_IN(ACTIVE), .on_done = discard_done,
-};
-
-bool session_values_discard(struct server *s, struct gather *g)
-{
-	/* the statement and the portal have the name "pgweir." */
-	static const char messages[] = "P\0\0\0\x20" "pgweir.\0" "DISCARD SEQUENCES\0" "\0\0" "B\0\0\0\x1a" "pgweir.\0" "pgweir.\0" "\0\0\0\0\0\0"
-				       "E\0\0\0\x10" "pgweir.\0" "\0\0\0\0" "C\0\0\0\x0d" "Spgweir.\0" "C\0\0\0\x0d" "Ppgweir.";
-	static const uint8_t types[] = { PGC_PARSE, PGC_BIND, PGC_EXECUTE, PGC_CLOSE, PGC_CLOSE };
-
-	session_set_known(s, UNKNOWN_SEQUENCES);
-	s->session.discards_in = s->batch + 1;
-	/* the server passes over the client's text, too */
-	if (s->ledger.skipping)
-		return true;
-	if (!ledger_enters(&s->ledger))
-		return false;
-	for (size_t i = 0; i < sizeof(types); i++)
-		if (!ledger_sent_marked(&s->ledger, types[i], PG_OF_STATEMENT, OWED_TO_POOLER, MARK_DISCARD))
-			return false;
-	gather_copy(g, messages, sizeof(messages));
-	return true;
-}
-
-void session_values_discarded(struct server *s)
-{
-	s->session.discards_in = 0;
-	if (s->pooled.link)
-		own_values(s);
 }
 
 /* ---- texts and commands of clients ---- */
@@ -340,16 +188,8 @@ void session_state_begin(struct server *s, struct client *c)
 	if (may_keep && !c->keeps_state)
 		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_clear_doubt(s, UINT16_MAX);
-	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.sets_null = false;
-	if (s->session.values_of != c->peer.id) {
-		if (s->session.drawn) {
-			mem_free(s->session.drawn);
-			s->session.drawn = NULL;
-		}
-		if (c->pooled.pool->reads_sequences && c->keeps_state && s->session.values_of != 0)
-			session_set_unknown(s, UNKNOWN_SEQUENCES);
-		s->session.values_of = s->session.values_of == 0 && c->keeps_state ? c->peer.id : VALUES_MIXED;
-	}
+	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.is_filled = false;
+	session_values_begin(s, c, c->keeps_state);
 	/* the texts of other clients are not examined */
 	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
 		s->notifies = true;
@@ -358,8 +198,6 @@ void session_state_begin(struct server *s, struct client *c)
 	/* the text that the client was reading may not be its next one */
 	forget_progress(c);
 	session_note_prepared(s, c);
-	if (c->session->draws)
-		keep_values(c);
 	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
 		session_set_unknown(s, UNKNOWN_CHANNELS);
 	if (server_unset_params(s, c))
@@ -392,10 +230,14 @@ static void note_prepared(const struct server *s, struct client *c, unsigned sai
 		c->session->unnamed_calls = 0;
 	if (of == TEXT_OF_UNNAMED)
 		c->session->unnamed_calls |= (uint16_t)doubts;
+	if (of == TEXT_OF_UNNAMED)
+		c->session->unnamed_fills = said & (TEXT_DRAWS | TEXT_FILLS | TEXT_CUT);
+	c->session->prepared_reads |= said & TEXT_READS_SEQUENCES;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
 		c->session->calls |= (uint16_t)doubts;
 		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
 		c->session->draws |= said & TEXT_DRAWS;
+		c->session->fills |= said & (TEXT_FILLS | TEXT_CUT);
 	}
 	if (!c->session->has_prepared)
 		c->session->prepared_as_of = info && info->functions ? info->functions->hash : 0;
@@ -472,10 +314,11 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 }
 
 /* Notes what the text may change. False: it must wait; see session_state_text(). */
-static bool note_words(struct server *s, struct client *c, const struct text_progress *p, enum text_of of)
+static bool note_words(struct server *s, struct client *c, const struct text_progress *p, const uint8_t *text, size_t size, enum text_of of)
 {
 	const struct notify_client *h = c->session->notify_client;
 	unsigned said = p->words.said | p->of_functions, doubts;
+	struct values_text values;
 	bool is_unproven = p->is_unproven || said & TEXT_ANY_EFFECT;
 
 	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
@@ -487,13 +330,15 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	    (s->status == 'I' || !ledger_is_empty(&s->ledger)) && notify_client_is_told(h))
 		return false;
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
-	if (said & TEXT_READS_SEQUENCES && !claim_values(s, c, said, p->of_functions, of, is_unproven || said & TEXT_PREPARES))
+	if (said & TEXT_READS_SEQUENCES && !session_values_claim(s, c, said, p->of_functions, of, is_unproven || said & TEXT_PREPARES))
 		return false;
-	s->session.sets_null = said & TEXT_SETS_NULL;
+	s->session.is_filled = said & TEXT_SETS_NULL || (p->words.said & TEXT_READS_SEQUENCES && values_text_read(text, size, &values));
+	/* a text that may be filled is examined twice */
+	s->session.values_are_own &= s->session.is_filled;
 	session_add_doubt(s, doubts);
 	s->session.text_was_cut |= (said & TEXT_CUT) != 0;
-	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)))
-		keep_values(c);
+	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)) || (c->session->values && is_unproven))
+		session_values_keep(c);
 	if (said & TEXT_SETS_UNNAMED)
 		session_keep_server(c, PIN_PARAMETERS, said & TEXT_SETS_ODDLY_NAMED ?
 				    "it sets a parameter whose name pgweir cannot keep" :
@@ -558,7 +403,7 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 		c->session->unlistens |= state_text_begins(text, size);
 	if (notifies)
 		note_notifier(s, c, of, p->is_unproven || p->may_notify);
-	if (tells && !note_words(s, c, p, of))
+	if (tells && !note_words(s, c, p, text, size, of))
 		return VERDICT_WAIT;
 	if (!tells && of != TEXT_OF_QUERY)
 		note_prepared(s, c, 0, 0, of);
@@ -580,8 +425,8 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 
 void session_text_prepare(struct server *s, struct client *c, const uint8_t *text, size_t size)
 {
-	if (s->session.unknown & UNKNOWN_SEQUENCES)
-		begin_values(s, text, size);
+	if (s->session.unknown & UNKNOWN_SEQUENCES || (c->session->values && !session_values_are_known(s, c)))
+		session_values_prepare(s, c, text, size);
 	else
 		session_restore_channels(s, c);
 }
@@ -594,9 +439,9 @@ static const char *first_value(void *context, const char *name)
 	return index >= 0 ? params_get(c->session->first, index) : params_other_value(c->session->first, name);
 }
 
-bool session_state_fill(struct client *c, const uint8_t *text, size_t size, struct bytes *filled)
+bool session_state_fill(struct server *s, struct client *c, const uint8_t *text, size_t size, bool is_query, struct bytes *filled)
 {
-	return state_text_fill_nulls(text, size, first_value, c, filled);
+	return (is_query && session_values_fill(s, c, text, size, filled)) || state_text_fill_nulls(text, size, first_value, c, filled);
 }
 
 /* The facts that a command with this tag may have changed. */
@@ -638,14 +483,12 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		s->session.changes |= CHANGES_FUNCTIONS;
 		server_note_unproven(s, c->peer.id);
 	}
-	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) {
-		s->session.values_of = c->peer.id;
-		session_set_known(s, UNKNOWN_SEQUENCES);
-		/* a later message of the pipeline, or a later statement of the Query, may have drawn or read values */
-		if (!c->session->draws_now && !c->session->draws) {
-			c->session->reads_values = false;
-			session_pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
-		}
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
+		session_values_forget(s, c);
+	if (c->session->values) {
+		c->session->values->drops |= tag == TAG_CODE || tag == TAG_DROP || tag == TAG_DISCARD || tag == TAG_CREATE || tag == TAG_DEFINE;
+		if (tag == TAG_CODE)
+			session_values_keep(c);
 	}
 	if (tag == TAG_LOAD)
 		session_keep_server(c, PIN_LIBRARY, "it uses LOAD");
@@ -679,6 +522,7 @@ void session_state_free(struct client *c)
 		return;
 	notify_client_forget(c);
 	forget_progress(c);
+	session_values_free(&c->session->values);
 	params_drop(c->peer.world->params, &c->session->first);
 	bytes_free(&c->session->names);
 	bytes_free(&c->session->places);
