@@ -9,7 +9,7 @@ import os
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = "conn backend state watch auth prepared cancel login relay handover core".split()
 
-WITHOUT = {"watch/source"}       # played by test/sim/patroni.c
+WITHOUT = {"watch/source", "watch/names"}       # played by test/sim/patroni.c and live/test_service.py
 
 
 def names(pattern, prefix):

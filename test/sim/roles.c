@@ -50,7 +50,7 @@
 struct member {
 	enum member_state state;
 	bool is_standby, is_foreign, is_full, talks_nonsense;
-	uint64_t diverged_at;		/* in recovery, follows nobody and is at this position, with WAL that no other member has; 0: it has not diverged */
+	uint64_t diverged_at;		/* in recovery, follows no server and is at this position, with WAL that no other member has; 0: it has not diverged */
 	uint32_t timeline;
 	unsigned starts;		/* how often it has started */
 	uint64_t era;

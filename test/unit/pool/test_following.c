@@ -94,7 +94,7 @@ TEST(a_standby_that_replays_new_wal_is_read)
 	fake_end();
 }
 
-TEST(a_former_primary_that_follows_nobody_is_not_read)
+TEST(a_former_primary_that_follows_no_server_is_not_read)
 {
 	start();
 	primary(1000);
