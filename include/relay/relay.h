@@ -33,8 +33,7 @@ static inline void relay_begin_turn(struct world *w)
 {
 	if (w->is_shared)
 		relay_share_turn(w);
-	w->turns += w->turns + 1 ? 1 : 2;
-	w->events_of = w->turns;
+	w->events_of++;
 }
 /* The far side's socket took everything: this side may be read again. */
 void relay_client_drained(struct client *client);

@@ -377,7 +377,7 @@ static void visit(struct peer *peer)
 
 void world_again(struct world *w)
 {
-	w->events_of = 0;
+	w->events_of++;
 	world_set_current(w, NULL);
 	if (!list_is_empty(&w->again)) {
 		struct list now;

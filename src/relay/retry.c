@@ -291,7 +291,7 @@ bool retry_take_back(struct server *s, enum close_reason why)
  */
 static bool is_overtaken(const struct client *c)
 {
-	return c->retry->sent_in != 0 && c->retry->sent_in == c->peer.world->events_of;
+	return c->retry->sent_in & 1 && c->retry->sent_in == c->peer.world->events_of;
 }
 
 /* The client waits for the verdict on its host, with this answer. */
