@@ -87,7 +87,7 @@ static inline bool state_text_begins(const uint8_t *text, size_t size)
 enum {
 	TEXT_TELLS_WORDS = 1,		/* not set: state_text_read() finds no bits but TEXT_PREPARES, TEXT_BEGINS and TEXT_FILLS, and names nothing */
 	TEXT_TELLS_CALLS = 2,		/* not set: a call is a name and a parenthesis, with blanks between them at most */
-	TEXT_HAS_PARENTHESIS = 4
+	TEXT_TELLS_PARENTHESIS = 4
 };
 unsigned state_text_tells(const uint8_t *text, size_t size);
 

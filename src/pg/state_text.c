@@ -600,12 +600,12 @@ unsigned state_text_tells(const uint8_t *text, size_t size)
 	unsigned told;
 
 	if (!end)
-		return TEXT_TELLS_WORDS | TEXT_TELLS_CALLS | TEXT_HAS_PARENTHESIS;
+		return TEXT_TELLS_WORDS | TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS;
 	told = words_tell(text, end) ? TEXT_TELLS_WORDS : 0u;
 	/* a shorter text, as BEGIN, calls nothing */
 	if (end - text < (ptrdiff_t)sizeof("CALL f()") - 1)
 		return told;
 	if (memchr(text, '(', (size_t)(end - text)))
-		told |= has_comment((const char *)text, (const char *)end) ? TEXT_HAS_PARENTHESIS | TEXT_TELLS_CALLS : TEXT_HAS_PARENTHESIS;
+		told |= has_comment((const char *)text, (const char *)end) ? TEXT_TELLS_PARENTHESIS | TEXT_TELLS_CALLS : TEXT_TELLS_PARENTHESIS;
 	return told | (has_telling_dot((const char *)text, (const char *)end) ? TEXT_TELLS_CALLS : 0u);
 }

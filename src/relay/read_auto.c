@@ -138,7 +138,7 @@ struct basis {
 	uint64_t definitions;		/* ... with this count of definitions */
 	usec_t confirmed_at;		/* no name stood for anything else at this time: before the question about all of them was made ... */
 	usec_t asked_at;		/* ... and when the last one was made */
-	usec_t paid_until;		/* the questions about single texts, in time: see may_ask() */
+	usec_t paid_until;		/* the questions about single texts, in time: see take_question() */
 };
 
 static void basis_free(void *memory)
@@ -168,8 +168,8 @@ static struct basis *basis_of(const struct database *database)
 	return basis;
 }
 
-/* Whether a question about a single text may be asked now. */
-static bool may_ask(struct basis *basis, usec_t now)
+/* Takes the time of a question about a single text. False: none may be asked now. */
+static bool take_question(struct basis *basis, usec_t now)
 {
 	usec_t from = basis->paid_until > now ? basis->paid_until : now;
 
@@ -276,7 +276,7 @@ static void aim(struct client *c, const struct text *text, size_t n)
 		set_verdict(c, r->key, STANDBY_SEEN);
 		break;
 	case STANDBY_SEEN:
-		if (!may_ask(basis, now))
+		if (!take_question(basis, now))
 			break;
 		if (make_question(c, text))
 			r->step = AUTO_ASKS;

@@ -388,7 +388,7 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 
 	begin_search(p, c, size);
 	p->calls.is_plain = !(told & TEXT_TELLS_CALLS) && size <= SHORT_TEXT;
-	while (!search_text(p, c, text, size, notifies, told & (TEXT_TELLS_CALLS | TEXT_HAS_PARENTHESIS), &tells)) {
+	while (!search_text(p, c, text, size, notifies, told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS), &tells)) {
 		if (p == &short_text && (p = mem_try(sizeof(*p))) != NULL) {
 			*p = short_text;
 			c->session->progress = p;

@@ -22,7 +22,7 @@ static bool is_proven(const char *text, bool is_source)
 	if (is_source)
 		return result;
 	plain.is_plain = !(told & TEXT_TELLS_CALLS);
-	if (told & (TEXT_TELLS_CALLS | TEXT_HAS_PARENTHESIS))
+	if (told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS))
 		quickly = state_text_calls_known(&plain, (const uint8_t *)text, strlen(text) + 1, is_mine, NULL);
 	/* a string may end elsewhere, but then the whole text is an error, or its parentheses have been examined */
 	if (quickly != result && !calls.walk.is_uncertain && !(told & TEXT_TELLS_WORDS))
