@@ -257,15 +257,19 @@ static bool is_plain_call(const struct judge *j, const char *at, const char *beg
 	return is_builtin(name, size, true) || (j->known && j->known(j->context, name, size)) || is_after_into(start, begin);
 }
 
+/* Reads on from calls->search.at until the search is over or has stopped. False: the walk must decide. */
 static bool is_plainly_proven(const struct judge *j, const uint8_t *text, size_t size)
 {
-	const char *begin = (const char *)text, *at = begin, *end = begin + size;
+	struct text_search *search = &j->calls->search;
+	const char *begin = (const char *)text, *at = begin + search->at, *end = begin + size;
 
-	for (; (at = memchr(at, '(', (size_t)(end - at))) != NULL; at++) {
-		j->calls->search.words -= 2;
+	for (; search->words > 0 && (at = memchr(at, '(', (size_t)(end - at))) != NULL; at++) {
+		search->words -= 2;
 		if (!is_plain_call(j, at, begin))
 			return false;
 	}
+	search->is_over = !at;
+	search->at = at ? (size_t)(at - begin) : size;
 	return true;
 }
 
@@ -273,10 +277,8 @@ bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_
 {
 	struct judge j = { calls, known, context, true };
 
-	if (calls->is_plain && is_plainly_proven(&j, text, size)) {
-		calls->search.is_over = true;
+	if (calls->is_plain && is_plainly_proven(&j, text, size))
 		return true;
-	}
 	calls->is_plain = false;
 	sql_uses_walk(&calls->walk, text, size, &calls->search.words, judge_use, &j);
 	calls->search.is_over = calls->walk.is_over;

@@ -266,13 +266,15 @@ struct text_progress {
 	bool may_notify;		/* SEARCH_NOTIFIERS */
 };
 
-static void begin_search(struct text_progress *p, const struct client *c, size_t size)
+/* Goes on with the search, or begins it if the text or the functions have changed. `told`: from state_text_tells(). */
+static void begin_search(struct text_progress *p, const struct client *c, size_t size, unsigned told)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
 	unsigned readings = session_functions_are_known(c->pooled.pool) ? info->functions->readings + 1 : 0;
 
 	if (p->size != size || p->readings != readings)
-		*p = (struct text_progress){ .size = size, .readings = readings };
+		*p = (struct text_progress){ .size = size, .readings = readings,
+					     .calls.is_plain = !(told & TEXT_TELLS_CALLS) && size <= SHORT_TEXT };
 	p->is_unproven |= readings == 0;
 }
 
@@ -386,8 +388,7 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 	struct text_progress short_text = { 0 }, *p = c->session->progress ? c->session->progress : &short_text;
 	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners), tells = told & TEXT_TELLS_WORDS;
 
-	begin_search(p, c, size);
-	p->calls.is_plain = !(told & TEXT_TELLS_CALLS) && size <= SHORT_TEXT;
+	begin_search(p, c, size, told);
 	while (!search_text(p, c, text, size, notifies, told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS), &tells)) {
 		if (p == &short_text && (p = mem_try(sizeof(*p))) != NULL) {
 			*p = short_text;

@@ -200,13 +200,15 @@ static size_t long_text(char *text, size_t count, const char *end)
 	return (size_t)(stpcpy(at, end) - text) + 1;
 }
 
+#define TURNS_MOST 100000
+
 /* Reads the text with a share of `words` in each turn. Returns the number of turns; 0: the text must wait. */
 static int turns(const char *text, size_t size, int64_t words)
 {
 	enum verdict verdict = VERDICT_LATER;
 	int count;
 
-	for (count = 0; verdict == VERDICT_LATER; count++) {
+	for (count = 0; verdict == VERDICT_LATER && count < TURNS_MOST; count++) {
 		whole.world->looks = 0;
 		whole.world->words_left = words;
 		verdict = session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY);
@@ -243,6 +245,12 @@ TEST(long_text_with_a_share_of_one_word)
 	REQUIRE(begin(INI));
 	CHECK(turns(text, size, 1) > 100);
 	CHECK_INT(server->session.doubts, PIN_LOCK);
+	/* a function that is not known: the text is walked after the search for parentheses */
+	server->session.unproven_by = 0;
+	size = long_text(text, 100, "not_known(1)");
+	CHECK(turns(text, size, 1) > 100);
+	CHECK(turns(text, size, 32) > 10);
+	CHECK(server->session.unproven_by != 0);
 	whole_close();
 }
 
