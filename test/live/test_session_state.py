@@ -360,7 +360,7 @@ def test_dropped_role(scene, postgres):
     assert other.query(WHO).value == "postgres postgres 4MB"
     postgres.execute("DROP ROLE passing")
     mine.send(m.query(WHO))
-    ended_with(mine, 'role "passing" does not exist')
+    ended_with(mine, 'role "passing" does not exist', "22023")
     assert other.query(WHO).value == "postgres postgres 4MB"
 
 
