@@ -12,7 +12,7 @@
  * The handover of a running process's state to a new process: see handover.c. Only between processes with the same
  * HANDOVER_VERSION. The records come first, then the conversation around them.
  */
-#define HANDOVER_VERSION 45		/* incremented with every change of a record */
+#define HANDOVER_VERSION 46		/* incremented with every change of a record */
 
 /* The record types. Small letters are sent by the new process, capital letters by the old process. */
 enum handover_record {

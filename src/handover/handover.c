@@ -98,6 +98,7 @@ static void hosts_pack(struct bytes *out, const struct pools *pools)
 		pack_i64(out, host->evidence.position_heard);
 		bytes_append_u32(out, host->evidence.receiver);
 		bytes_append_u8(out, (uint8_t)host->following);
+		pack_u64(out, host->evidence.server_id);
 		pack_u64(out, host->evidence.system_id);
 		pack_i64(out, host->identified_at);
 		pack_bool(out, host->evidence.is_read_only);
@@ -128,6 +129,7 @@ static void hosts_unpack(struct unpack *in, struct pools *pools)
 		host->evidence.position_heard = unpack_i64(in);
 		host->evidence.receiver = unpack_u32(in);
 		host->followed = unpack_u8(in);
+		host->evidence.server_id = unpack_u64(in);
 		host->evidence.system_id = unpack_u64(in);
 		host->identified_at = unpack_i64(in);
 		host->evidence.is_read_only = unpack_bool(in);

@@ -1,6 +1,7 @@
 """Standbys that follow the primary in all the ways there are, and servers in recovery that do not."""
 import pytest
 
+from support.service import Service
 from support.takeover import Replaced
 from support.until import DEADLINE, until
 
@@ -161,3 +162,26 @@ def test_an_online_restart_keeps_the_verdicts(scene):
     weir.replace()
     assert states(weir)[former.port] == "diverged"
     assert readers(weir) == {"n3"}
+
+
+def test_the_verdict_on_a_server_is_not_the_verdict_on_the_next_one_at_its_address(scene):
+    """During an online restart the address of a service leads to a former primary, whose position is below the primary's."""
+    nodes = begin(scene)
+    former, primary, standby = nodes.nodes
+    nodes.stop(standby)
+    nodes.stop(primary)
+    former.execute("INSERT INTO t VALUES ('lost')", database="p0")
+    nodes.stop(former)
+    nodes.restart_as_primary(primary)
+    nodes.start(standby)
+    nodes.follow(standby)
+    primary.execute(ADD, database="p0")
+    nodes.start_alone(former)
+    service = Service(scene, standby)
+    weir = scene.weir({"p0": "host=127.0.0.1,127.0.0.1 port=%d,%d dbname=p0 target_session_attrs=prefer-standby read_your_writes=off" %
+                       (primary.port, service.port)}, kind=Replaced, pool_mode="transaction", server_login_retry=0, show_extra_columns=1)
+    until(lambda: readers(weir) == {"n3"}, "the standby is read")
+    service.leads_to(former)
+    weir.replace()
+    until(lambda: states(weir)[service.port] == "not following")
+    assert readers(weir) == {"n2"}
