@@ -21,14 +21,16 @@ def read_options():
     parser.add_argument("--nodes", action="store_true")
     parser.add_argument("--auto", action="store_true")
     parser.add_argument("--stale", action="store_true")
+    parser.add_argument("--service", dest="by", action="store_const", const="service", default="listed")
+    parser.add_argument("--headless", dest="by", action="store_const", const="headless")
     options = parser.parse_args()
     kinds = chaos_nodes.KINDS if options.nodes else tuple(KINDS)
     options.kinds = options.kinds or kinds
     unknown = set(options.kinds) - set(kinds)
     if unknown:
         parser.error("no such kinds: %s; there are %s" % (", ".join(sorted(unknown)), ",".join(kinds)))
-    if (options.stale or options.auto) and not options.nodes:
-        parser.error("--auto and --stale need --nodes")
+    if (options.stale or options.auto or options.by != "listed") and not options.nodes:
+        parser.error("--auto, --stale, --service and --headless need --nodes")
     return options
 
 
@@ -43,7 +45,8 @@ def rounds(minutes):
 
 def open_chaos(options, scene, directory):
     if options.nodes:
-        return chaos_nodes.NodesChaos(scene, options.seed, options.kinds, is_fresh=not options.stale, reads="auto" if options.auto else "transaction")
+        return chaos_nodes.NodesChaos(scene, options.seed, options.kinds, is_fresh=not options.stale,
+                                      reads="auto" if options.auto else "transaction", by=options.by)
     path = os.path.join(directory, "ca")
     os.mkdir(path)
     return Chaos(scene, Authority(path), options.seed, options.kinds)

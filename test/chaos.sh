@@ -8,6 +8,8 @@
 #			replace,vanish,cancel (all)
 #	--nodes		three servers whose roles change: see below
 #	--auto		with --nodes: reads = auto instead of transaction
+#	--service	with --nodes: pgweir has the addresses of two services, which follow the roles, instead of those of the servers
+#	--headless	with --nodes: pgweir has one name with the addresses of all servers
 #	--stale		with --nodes: read_your_writes = off, and the verdict HELD only if reads were stale
 #	--fast		the binary as it is installed, instead of one with sanitizers
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
@@ -37,6 +39,7 @@ seed=
 kinds=
 nodes=
 auto=
+by=
 stale=
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -52,6 +55,11 @@ while [ $# -gt 0 ]; do
 		;;
 	--auto)
 		auto=--auto
+		shift
+		continue
+		;;
+	--service | --headless)
+		by=$1
 		shift
 		continue
 		;;
@@ -117,4 +125,4 @@ directory=$room/tmp
 as_account mkdir -p "$directory"
 as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
 	env TMPDIR="$directory" PGWEIR="$builds/$binary/pgweir" PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" chaos.py \
-	--minutes "$minutes" $nodes $auto $stale ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}
+	--minutes "$minutes" $nodes $auto $by $stale ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}

@@ -4,7 +4,7 @@ import itertools
 import pytest
 
 from support.chaos_nodes import KINDS, NodesChaos
-from support.rounds import IS_FULL, rounds
+from support.rounds import IS_FULL, rounds, size
 
 
 @pytest.mark.parametrize("reads", ["transaction", "auto"])
@@ -16,6 +16,25 @@ def test_nothing_is_lost_and_no_read_is_stale(scene, seed, reads):
     chaos.audit()
     assert not any(stale for _, stale in chaos.stale().values()), chaos.stale()
     # while others write all the time, a standby rarely covers the last write of the database: Followers may read from the primary only
+    assert chaos.stale()["Rereader"][0] > 0, chaos.stale()
+
+
+@pytest.mark.parametrize("by", ["service", "headless"])
+@pytest.mark.parametrize("reads", ["transaction", "auto"] if IS_FULL else ["transaction"])
+def test_nothing_is_lost_and_no_read_is_stale_by_one_address(scene, by, reads):
+    """The addresses of services that follow the roles, or one name of all servers."""
+    chaos = NodesChaos(scene, by, kinds=("switch", "crash", "hang"), reads=reads, by=by)
+    least = size(2, full=50)
+
+    def until_read():
+        """At least so many, and until a standby has been read: of the standbys behind a service only one at a time may be."""
+        for number in itertools.count():
+            if number >= least and chaos.stale()["Rereader"][0] > 0:
+                return
+            yield number
+    chaos.play(itertools.islice(until_read(), least + 20))
+    chaos.audit()
+    assert not any(stale for _, stale in chaos.stale().values()), chaos.stale()
     assert chaos.stale()["Rereader"][0] > 0, chaos.stale()
 
 

@@ -14,6 +14,7 @@ import psycopg
 
 from . import bank as b
 from . import tellers as t
+from .addresses import KINDS as ADDRESSES
 from .bank import Bank
 from .chaos import Chaos
 from .complaints import TERMINATED
@@ -125,36 +126,48 @@ class Current:
 class Roles:
     """One method for each kind. In the end there are a primary and two standbys."""
 
-    def __init__(self, nodes, bank, draw, fails):
-        self.nodes, self.bank, self.draw, self.fails = nodes, bank, draw, fails
+    def __init__(self, nodes, addresses, bank, draw, fails):
+        self.nodes, self.addresses, self.bank, self.draw, self.fails = nodes, addresses, bank, draw, fails
 
     def _more(self):
         self.bank.wait_for_more(fails=self.fails)
 
     def _promote(self):
         self.nodes.promote(max(self.nodes.standbys, key=lambda node: node.value(RECEIVED)))
+
+    def _go_on(self):
+        self.addresses.moves()
         self._more()
 
+    def _rejoin(self, node):
+        self.nodes.rejoin(node)
+        self.addresses.moves()
+
     def switch(self):
+        """The addresses follow before or after the old primary is back."""
         old = self.nodes.primary
         self.nodes.stop(old)
         self._promote()
-        self.nodes.rejoin(old)
+        if self.draw.random() < 0.5:
+            self._go_on()
+        self._rejoin(old)
 
     def crash(self):
         old = self.nodes.primary
         self.nodes.kill9(old)
         self._promote()
-        self.nodes.rejoin(old)
+        self._go_on()
+        self._rejoin(old)
 
     def hang(self):
         """SIGSTOP of the primary, and SIGCONT when there is another one."""
         old = self.nodes.primary
         self.nodes.pause(old)
         self._promote()
+        self._go_on()
         self.nodes.resume(old)
         self._more()
-        self.nodes.rejoin(old)
+        self._rejoin(old)
 
     def freeze(self):
         """A standby that replays nothing for a time."""
@@ -175,28 +188,30 @@ class NodesChaos(Chaos):
     """
     - is_fresh: False for read_your_writes = off, with which reads are stale
     - reads: the setting, transaction or auto
+    - by: how pgweir finds the servers (addresses.py)
     """
 
-    def __init__(self, scene, seed, kinds=KINDS, is_fresh=True, reads="transaction"):
-        self.is_fresh, self.reads = is_fresh, reads
+    def __init__(self, scene, seed, kinds=KINDS, is_fresh=True, reads="transaction", by="listed"):
+        self.is_fresh, self.reads, self.by = is_fresh, reads, ADDRESSES[by]
         super().__init__(scene, None, seed, kinds)
 
     def _open(self, scene, authority, settings):
-        self.nodes = scene.nodes(synchronous_standby_names="ANY 1 (n1, n2, n3)")
+        self.nodes = scene.nodes(one_port=self.by.one_port, synchronous_standby_names="ANY 1 (n1, n2, n3)")
+        addresses = self.by(scene, self.nodes, self.draw)
         self.server = Current(self.nodes)
         levels = ("session", "database") if self.is_fresh else ("off", "off")
         self.bank = NodesBank(self.server, self.reads == "auto")
         allowed = dict(read_functions="is_standby") if self.bank.is_auto else {}
         transfers = dict(reads=self.reads, read_your_writes=levels[0], **allowed)
-        target = self.nodes.target
+        target = addresses.target
         readers = dict(target_session_attrs="prefer-standby", load_balance_hosts="round-robin")
         self.weir = scene.weir(
             {"p0": target("p0", target_session_attrs="primary", **transfers),
              "p0_reads": target("p0", target_session_attrs="primary", reads_on_primary="off", **transfers),
              "p0_own": target("p0", read_your_writes=levels[0], **readers), "p0_all": target("p0", read_your_writes=levels[1], **readers)},
             pool_mode="transaction", default_pool_size=POOL_SIZE, max_client_conn=200, server_login_retry=0, query_wait_timeout=NEVER,
-            host_check_period=0.1, **settings)
-        self.troubles = Roles(self.nodes, self.bank, self.draw, self._is_stuck)
+            host_check_period=0.1, **addresses.settings, **settings)
+        self.troubles = Roles(self.nodes, addresses, self.bank, self.draw, self._is_stuck)
 
     def _allowed(self):
         return LOST

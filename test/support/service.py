@@ -15,7 +15,7 @@ class Service:
     def __init__(self, scene, *servers):
         """servers: objects with `host` and `port`."""
         self.leads_to(*servers)
-        self._sockets = []
+        self._sockets = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._listener.getsockname()
         self._threads = [threading.Thread(target=self._accept)]
@@ -31,16 +31,26 @@ class Service:
                 self._lead(self._listener.accept()[0])
 
     def _lead(self, client):
-        server = next(self._next)
+        server = next(self._next, None)
         try:
+            if not server:
+                raise ConnectionRefusedError
             there = socket.create_connection((server.host, server.port))
         except OSError:
             client.close()
             return
-        self._sockets += [client, there]
-        for ends in ((client, there), (there, client)):
-            self._threads.append(threading.Thread(target=self._pass, args=ends))
-            self._threads[-1].start()
+        self._sockets |= {client, there}
+        self._threads.append(threading.Thread(target=self._join, args=(client, there)))
+        self._threads[-1].start()
+
+    def _join(self, client, there):
+        back = threading.Thread(target=self._pass, args=(there, client))
+        back.start()
+        self._pass(client, there)
+        back.join()
+        self._sockets -= {client, there}
+        client.close()
+        there.close()
 
     @staticmethod
     def _pass(source, sink):
@@ -48,14 +58,19 @@ class Service:
             while data := source.recv(65536):
                 sink.sendall(data)
         for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+            Service._end(end)
+
+    @staticmethod
+    def _end(end):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
 
     def stop(self):
-        for end in [self._listener, *self._sockets]:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+        """Its connections end, too."""
+        self._end(self._listener)
+        self._threads[0].join()
+        for end in list(self._sockets):
+            self._end(end)
         for thread in self._threads:
             thread.join()
-        for end in [self._listener, *self._sockets]:
-            end.close()
+        self._listener.close()
