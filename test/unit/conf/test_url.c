@@ -25,16 +25,19 @@ TEST(urls)
 		    { "http://[2001:db8::1]:8008/", "http://[2001:db8::1]:8008" });
 	CHECK_TEXT(url.host, "2001:db8::1");
 	CHECK_INT(url.port, 8008);
+	CHECK(!url.is_secure);
+	CHECK_TEXT(first("HTTPS://a:8008/"), "https://a:8008");
+	CHECK(url.is_secure);
 }
 
 TEST(refused)
 {
 	CHECK_PAIRS(first,
-		    { "https://a:8008", "\"https://a:8008\": https is not supported; write http://host:port" },
-		    { "a:8008", "\"a:8008\" does not begin with http://; write http://host:port" },
-		    { "unix:///tmp", "\"unix:///tmp\" does not begin with http://; write http://host:port" },
-		    { "http://admin:secret@a:8008", "a URL has a user or a password: remove it, because GET /cluster needs none" },
+		    { "a:8008", "\"a:8008\" does not begin with http:// or https://; write http://host:port" },
+		    { "unix:///tmp", "\"unix:///tmp\" does not begin with http:// or https://; write http://host:port" },
+		    { "http://admin:secret@a:8008", "a URL has a user or a password: remove it, and set patroni_user and patroni_password" },
 		    { "http://:8008", "\"http://:8008\" has no host name or address after http://; an IPv6 address is written in brackets" },
+		    { "https://:8008", "\"https://:8008\" has no host name or address after https://; an IPv6 address is written in brackets" },
 		    { "http://[::1:8008", "\"http://[::1:8008\" has no host name or address after http://; an IPv6 address is written in brackets" },
 		    { "http://[a%b]:1", "\"http://[a%b]:1\" has no host name or address after http://; an IPv6 address is written in brackets" },
 		    { "http://a", "\"http://a\" has no port after the host; Patroni's is usually 8008, as in http://a:8008" },
@@ -97,7 +100,7 @@ TEST(faults_of_a_list)
 	CHECK_PAIRS(fault,
 		    { "http://a:1", "" }, { "http://a:1, http://a:2,http://b:1", "" },
 		    { ",", "the list has no URL; write http://host:port" },
-		    { "http://a:1,b", "\"b\" does not begin with http://; write http://host:port" },
+		    { "http://a:1,b", "\"b\" does not begin with http:// or https://; write http://host:port" },
 		    { "http://a:1,http://b:1,HTTP://A:1/", "\"http://A:1\" is in the list twice; remove one" });
 	for (int i = 0; i < URL_MOST; i++)
 		sprintf(many + strlen(many), "http://a:%d ", i + 1);
