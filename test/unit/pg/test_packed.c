@@ -271,12 +271,13 @@ static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t sta
 
 TEST(inconsistent_ledgers_are_refused)
 {
-	enum { PARSE = 0, EXECUTE = 4, QUERY = 7, MARKER = 9, COPY_IN = 2, ENDED = 5 };
+	enum { PARSE = 0, EXECUTE = 4, QUERY = 7, MARKER = 9, COPY_IN = 2, ENDED = 5, COPY_LAST = 6 };
 
 	CHECK(is_taken(QUERY, 1, 1, 0, false, false, false));
 	CHECK(is_taken(QUERY, 1, 1, 0, true, false, false));
 	CHECK(is_taken(QUERY, 1, 1, ENDED, true, false, false));
 	CHECK(is_taken(EXECUTE, 1, 1, COPY_IN, false, true, false));
+	CHECK(is_taken(QUERY, 1, 1, COPY_LAST, false, false, false));
 	CHECK(is_taken(PARSE, 1, 0, 0, false, false, false));
 	/* wrong sums of the entries; the second would underflow */
 	CHECK(!is_taken(QUERY, 2, 1, 0, false, false, false));
@@ -286,7 +287,8 @@ TEST(inconsistent_ledgers_are_refused)
 	CHECK(!is_taken(PARSE, 1, 0, COPY_IN, false, false, false));
 	CHECK(!is_taken(EXECUTE, 1, 1, ENDED, false, false, false));
 	CHECK(!is_taken(EXECUTE, 1, 1, 0, true, false, false));
-	CHECK(!is_taken(QUERY, 1, 1, ENDED + 1, false, false, false));
+	CHECK(!is_taken(PARSE, 1, 0, COPY_LAST, false, false, false));
+	CHECK(!is_taken(QUERY, 1, 1, COPY_LAST + 1, false, false, false));
 	CHECK(!is_taken(MARKER, 0, 0, 0, false, false, false));
 	CHECK(!is_taken(PARSE, 1, 0, 0, false, true, false));
 	CHECK(!is_taken(QUERY, 1, 1, 0, false, false, true));
