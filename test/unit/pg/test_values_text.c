@@ -15,6 +15,7 @@ static const struct { const char *text, *call, *argument; bool is_named; } shape
 	{ "SELECT CurrVal($1::text::pg_catalog.regclass) select", "CurrVal($1::text::pg_catalog.regclass)", "$1::text::pg_catalog.regclass", true },
 	{ "SELECT currval(pg_catalog.pg_get_serial_sequence('t', 'c'))", "currval(pg_catalog.pg_get_serial_sequence('t', 'c'))",
 	  "pg_catalog.pg_get_serial_sequence('t', 'c')", false },
+	{ "SELECT currval('a' -- b\n'c')", "currval('a' -- b\n'c')", "'a' -- b\n'c'", false },
 	{ "SELECT currval('a' -- b\n)", "currval('a' -- b\n)", "'a' -- b\n", false },
 };
 
@@ -42,7 +43,7 @@ TEST(texts_of_other_shapes)
 	static const char *const texts[] = {
 		"", "SELECT", "SELECT lastval", "SELECT lastval(1)", "SELECT lastval(), 1", "SELECT 1, lastval()", "SELECT lastval() + 1", "SELECT lastval() FROM t",
 		"SELECT lastval(); SELECT 1", "SELECT (lastval())", "EXPLAIN SELECT lastval()", "SELECT nextval('a')", "SELECT s.currval('a')", "SELECT \"CURRVAL\"('a')",
-		"SELECT currval()", "SELECT currval('a' || 'b')", "SELECT currval('a'\n'b')", "SELECT currval(E'a')", "SELECT currval('a\\b')", "SELECT currval($$a$$)",
+		"SELECT currval()", "SELECT currval('a' || 'b')", "SELECT currval('a' 'b')", "SELECT currval(E'a')", "SELECT currval('a\\b')", "SELECT currval($$a$$)",
 		"SELECT currval('a'::name)", "SELECT currval('a':regclass)", "SELECT currval(a)", "SELECT currval($ 1)", "SELECT currval($a)", "SELECT currval(16384)",
 		"SELECT currval(pg_get_serial_sequence('t', lower('C')))", "SELECT currval(U&'a')", "SELECT currval('a'", "SELECT currval('a) /*", "SELECT currval('a', 'b')",
 	};
