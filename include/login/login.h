@@ -13,6 +13,9 @@ void login_free(struct client *client);
 void login_read(struct client *client, bool from_socket);
 /* The client is authenticated: joins its pool, and gets its welcome now or as soon as the parameters of a server are known. */
 void login_proven(struct client *client);
+/* The client is authenticated and waits for its welcome (CLIENT_WAITING_LOGIN): sends the welcome if the parameters of its pool's servers are known,
+   otherwise marks the pool, which opens a server. The client is IDLE or has ended if it does not wait any more. */
+void login_welcome(struct client *client);
 
 /* ---- clients that get a server before their welcome: replication, session_link ---- */
 

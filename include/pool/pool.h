@@ -241,7 +241,8 @@ struct pool_ops {
 	void (*notify)(struct pool_client *client, usec_t waited);		/* sends the NOTICE of query_wait_notify */
 	/* Opens a connection for this cancel request. When it returns, the client is ACTIVE_CANCEL or DEAD. */
 	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
-	/* The client, which waits for its login, has moved to another pool: the parameters of that pool's servers may be known. */
+	/* The client, which waits for its login, has moved to another pool: gets its welcome if the parameters of that pool's servers are known, and is
+	   IDLE then. It may end. */
 	void (*moved)(struct pool_client *client);
 	/* The pool ends, or its database does: frees pool->server_cache and sets it to NULL. May be called twice. */
 	void (*pool_end)(struct pool *pool);

@@ -144,9 +144,10 @@ static bool yield(struct pool *pool)
 	return false;
 }
 
+/* At once: the scheduler is about to open a server for each login that waits, and in a full pool it closes an idle server for that. */
 static void moved(struct pool_client *pc)
 {
-	peer_come_again(&client_of(pc)->peer);
+	login_welcome(client_of(pc));
 }
 
 static void judge(struct pool_client *pc)

@@ -148,8 +148,6 @@ static size_t room_for(const struct client *c)
 	return held < most ? most - held : 0;
 }
 
-static void welcome_if_known(struct client *c);
-
 /* Reads from the socket as far as there is room, and appends to the client's input. False: the client ends. */
 static bool receive(struct client *c, bool from_socket)
 {
@@ -219,7 +217,7 @@ void login_read(struct client *c, bool from_socket)
 		return;
 	take_packets(c);
 	if (c->pooled.state == CLIENT_WAITING_LOGIN)
-		welcome_if_known(c);
+		login_welcome(c);
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
 		peer_come_again(&c->peer);
 	else if (!is_ours(c))
@@ -355,7 +353,7 @@ static const struct params *merged_params(const struct client *c, const struct p
 	return whole;
 }
 
-static void welcome_if_known(struct client *c)
+void login_welcome(struct client *c)
 {
 	struct params_table *table = c->peer.world->params;
 	struct pool *pool = c->pooled.pool;
@@ -519,5 +517,5 @@ void login_proven(struct client *c)
 	if (c->replication || (pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN))
 		queue(c);
 	else
-		welcome_if_known(c);
+		login_welcome(c);
 }
