@@ -258,7 +258,7 @@ static bool is_plain_call(const struct judge *j, const char *at, const char *beg
 }
 
 /* Reads on from calls->search.at until the search is over or has stopped. False: the walk must decide. */
-static bool is_plainly_proven(const struct judge *j, const uint8_t *text, size_t size)
+static bool prove_plainly(const struct judge *j, const uint8_t *text, size_t size)
 {
 	struct text_search *search = &j->calls->search;
 	const char *begin = (const char *)text, *at = begin + search->at, *end = begin + size;
@@ -277,7 +277,7 @@ bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_
 {
 	struct judge j = { calls, known, context, true };
 
-	if (calls->is_plain && is_plainly_proven(&j, text, size))
+	if (calls->is_plain && prove_plainly(&j, text, size))
 		return true;
 	calls->is_plain = false;
 	sql_uses_walk(&calls->walk, text, size, &calls->search.words, judge_use, &j);
