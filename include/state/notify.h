@@ -102,7 +102,7 @@ struct notify_client {
 	uint32_t move;			/* number of its last marker */
 	uint64_t heard_by;		/* the listener has the marker when its query with this number is answered; 0: no marker is sent */
 	uint8_t step;			/* enum notify_step */
-	struct bytes pending;		/* notifications that wait until the client is between two messages */
+	struct bytes pending;		/* until the client is between two messages: notify_order.c */
 };
 
 /* A client and a channel. While the channel moves, both servers LISTEN: the client's server delivers notifications before the marker, the listener
@@ -137,11 +137,27 @@ bool notify_clients_deliver(struct server *server, const struct pg_frame *frame)
 void notify_clients_flush(struct world *world);
 /* Whether a listener may deliver more in this turn. False: its socket is not read until a later turn. */
 static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
+/* A NotificationResponse has come from the client's own server: replaces its process ID by the process
+   ID that the client knows. False: it is not forwarded. The listener delivers it, or it is pending
+   beside notifications of the listener, or it is the marker. */
+bool notify_client_passes(const struct server *server, struct client *client, const struct pg_frame *frame);
+
+/*
+ * The pending notifications of a client, in the order of commits: notify_order.c. The first three
+ * functions add a complete NotificationResponse. They end the client if there is no memory, or if too
+ * much is pending.
+ */
+/* The listener delivers it, with the process ID that the client is told. */
+void notify_pend_heard(struct notify_client *to, const struct pg_frame *frame, uint32_t pid);
+/* The listener has received it, and the client's own server delivers it if it is to be delivered. */
+void notify_pend_echo(struct notify_client *to, const struct pg_frame *frame);
+/* The client's own server delivers a notification of its own. `has_echo`: the listener receives it too. */
+void notify_pend_own(struct notify_client *to, const struct pg_frame *frame, uint32_t pid, bool has_echo);
+/* The client has left channels: drops what the listener has delivered from channels that it does not keep. */
+void notify_pending_leave(struct notify_client *of,
+			  bool (*keeps)(const struct notify_client *of, const char *channel));
 /* Sends the client its pending notifications; the client is between two messages and in no transaction. */
 void notify_client_flush(struct client *client);
-/* A NotificationResponse has come from the client's own server: replaces its process ID by the process ID that the client knows. False: the listener
-   delivers the notification, or it is the marker. */
-bool notify_client_passes(const struct server *server, struct client *client, const struct pg_frame *frame);
 
 /* The client, which listens, and its server are at the end of a link, and no fact is in doubt: begins the next step. */
 enum notify_move {

@@ -16,8 +16,8 @@
  * its answer the listener has received everything that was committed before the query was sent (notify_client.barrier, heard).
  *
  * A notification is sent between two messages and outside of transactions, as PostgreSQL does; other notifications are pending until the next
- * ReadyForQuery. A client must receive its own NOTIFY before the ReadyForQuery of its commit: the ReadyForQuery waits for the answer of the listener
- * to a query that is sent after the commit (a barrier).
+ * ReadyForQuery (notify_order.c). A client must receive its own NOTIFY before the ReadyForQuery of its commit: the
+ * ReadyForQuery waits for the answer of the listener to a query that is sent after the commit (a barrier).
  *
  * One message of the listener can be for many clients. Messages are delivered into buffers, and each client's buffer is sent once a turn. The number
  * of deliveries in a turn is bounded (notify_clients_have_share), so that other clients are served in between.
@@ -49,7 +49,6 @@ struct notification { uint32_t pid; const char *channel, *payload; };
 #define NOTIFICATION_HEAD 4		/* bytes of the body before the channel */
 #define DELIVERY_BYTES 256	/* these bytes of a notification count as one more delivery */
 #define FLUSHES_MOST 16		/* clients to which notifications are sent in one turn */
-#define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread */
 
 static struct notify_client *notify_client_at(struct list *node) { return LIST_OBJECT(node, struct notify_client, node); }
 static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
@@ -277,13 +276,17 @@ void notify_client_forget(struct client *c)
 	notify_server_work(l);
 }
 
+static bool has_channel(const struct notify_client *h, const char *name)
+{
+	const struct channel *channel = channel_find(h->notify_server, name);
+
+	return channel && subscription_of(h, channel);
+}
+
 bool notify_client_learn(struct client *c, const struct session_answer *answer, bool is_exact)
 {
 	struct notify_client *h = c->session->notify_client;
 	const char *names = bytes_size(&answer->channels) > 0 ? (const char *)bytes_front(&answer->channels) : "";
-	struct bytes pending;
-	struct pg_frames frames;
-	struct pg_frame f;
 
 	if (!h && bytes_size(&answer->channels) == 0)
 		return true;
@@ -316,16 +319,7 @@ bool notify_client_learn(struct client *c, const struct session_answer *answer, 
 			h->step = NOTIFY_WAITS;
 	}
 	/* notifications of channels that the client has left are not sent */
-	pending = h->pending;
-	frames = pg_frames_of(&pending);
-	h->pending = (struct bytes)BYTES_EMPTY;
-	while (pg_frames_next(&frames, PG_LENGTH_LIMIT, &f) == PG_OK) {
-		struct channel *channel = channel_find(h->notify_server, (const char *)f.body + NOTIFICATION_HEAD);
-
-		if (channel && subscription_of(h, channel))
-			bytes_append(&h->pending, f.body - PG_HEADER, PG_HEADER + (size_t)f.size);
-	}
-	bytes_free(&pending);
+	notify_pending_leave(h, has_channel);
 	if (list_is_empty(&h->subscriptions))
 		notify_client_forget(c);
 	return true;
@@ -357,17 +351,6 @@ bool notify_client_restore(struct client *c, const char *name, bool from_server,
 }
 
 /* ---- notifications ---- */
-
-void notify_client_flush(struct client *c)
-{
-	struct bytes *pending = &c->session->notify_client->pending;
-
-	if (bytes_size(pending) == 0 && !pending->failed)
-		return;
-	client_send(c, pending);
-	c->pooled.pool->database->stats.total.sent += bytes_size(pending);
-	bytes_free(pending);
-}
 
 /* Sends the pending notifications if the client is between two messages and in no transaction. */
 static void flush_if_idle(struct client *c)
@@ -405,25 +388,6 @@ static uint32_t sender_for(const struct client *c, uint32_t told)
 	return public == c->cancel_pid ? public ^ 1 : public;
 }
 
-/* Appends the message, with this process ID, to the pending notifications of the client. */
-static void deliver(struct notify_client *h, const struct bytes *message, uint32_t pid)
-{
-	struct client *c = h->client;
-	size_t size = bytes_size(message);
-
-	c->pooled.pool->notifications++;
-	bytes_append(&h->pending, bytes_front(message), PG_HEADER);
-	bytes_append_u32(&h->pending, pid);
-	bytes_append(&h->pending, bytes_front(message) + PG_HEADER + NOTIFICATION_HEAD, size - PG_HEADER - NOTIFICATION_HEAD);
-	if (h->pending.failed)
-		client_end(c, REASON_NO_MEMORY, NULL);
-	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)
-		client_end(c, REASON_NOTIFICATIONS, NULL);
-	else if (list_is_empty(&h->due))
-		list_append(&c->peer.world->notify_due, &h->due);
-	c->peer.world->deliveries += 1 + (uint32_t)(size / DELIVERY_BYTES);
-}
-
 /* Reads a complete frame. False: it is malformed. */
 static bool notification_read(const struct pg_frame *f, struct notification *n)
 {
@@ -454,12 +418,27 @@ static void marker_received(struct notify_server *l, const char *payload)
 	}
 }
 
-/* The notification is the client's own, and its server LISTENs to all channels that the client still has. */
+/* The notification was sent by the client's current server. */
+static bool is_of_server(const struct client *c, uint32_t pid)
+{
+	return c->pooled.link && pid != 0 && server_of(c->pooled.link)->backend_pid == pid;
+}
+
+/* The notification was sent by the client's current server, which delivers it: it LISTENs to all channels
+   that the client still has. */
 static bool is_from_own_server(const struct client *c, uint32_t pid)
 {
-	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
+	return is_of_server(c, pid) && server_of(c->pooled.link)->session.channels_restored;
+}
 
-	return s && s->session.channels_restored && pid != 0 && s->backend_pid == pid;
+/* The listener has received a notification for this client. */
+static void deliver(struct notify_client *h, const struct pg_frame *f, uint32_t pid, uint32_t told)
+{
+	if (is_from_own_server(h->client, pid))
+		notify_pend_echo(h, f);
+	else
+		notify_pend_heard(h, f, sender_for(h->client, told));
+	h->client->peer.world->deliveries += 1 + (PG_HEADER + f->size) / DELIVERY_BYTES;
 }
 
 bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
@@ -467,7 +446,6 @@ bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
 	struct notify_server *l = notify_server_of(s->pooled.pool);
 	struct notification n;
 	struct channel *channel;
-	struct bytes message = BYTES_EMPTY;
 	uint32_t told;
 
 	if (!notification_read(f, &n))
@@ -480,29 +458,21 @@ bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
 	if (!channel)
 		return true;
 	told = notify_sender(s, n.pid);
-	bytes_append_u8(&message, PGS_NOTIFICATION);
-	bytes_append_u32(&message, f->size + PG_LENGTH_WORD);
-	bytes_append(&message, f->body, f->size);
-	LIST_EACH(node, &channel->subscriptions) {
-		struct subscription *sub = of_channel_at(node);
-
-		if (sub->from_listener && message.failed)
-			client_end(sub->notify_client->client, REASON_NO_MEMORY, NULL);
-		else if (sub->from_listener && !is_from_own_server(sub->notify_client->client, n.pid))
-			deliver(sub->notify_client, &message, sender_for(sub->notify_client->client, told));
-	}
-	bytes_free(&message);
+	LIST_EACH(node, &channel->subscriptions)
+		if (of_channel_at(node)->from_listener)
+			deliver(of_channel_at(node)->notify_client, f, n.pid, told);
 	return true;
 }
 
 bool notify_client_passes(const struct server *s, struct client *c, const struct pg_frame *f)
 {
-	const struct notify_client *h = c->hears ? c->session->notify_client : NULL;
+	struct notify_client *h = c->hears ? c->session->notify_client : NULL;
 	/* the frame is in the read buffer or in the held bytes: both may be changed */
 	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
 	const struct channel *channel;
 	const struct subscription *sub;
 	struct notification n;
+	uint32_t told;
 
 	if (h && notification_read(f, &n)) {
 		if (strcmp(n.channel, h->notify_server->marker) == 0) {
@@ -515,6 +485,12 @@ bool notify_client_passes(const struct server *s, struct client *c, const struct
 		/* without `sub`: pgweir learns the channels of the last LISTEN at the end of the transaction */
 		if (sub && !sub->from_server && !is_from_own_server(c, n.pid))
 			return false;
+		/* the listener has heard what others have committed before */
+		if (is_of_server(c, n.pid) && notify_client_is_told(h)) {
+			told = sender_for(c, notify_sender(s, n.pid));
+			notify_pend_own(h, f, told, sub && sub->from_listener);
+			return false;
+		}
 	}
 	if (f->here >= NOTIFICATION_HEAD)
 		pg_u32_put(pid, sender_for(c, notify_sender(s, pg_u32_at(pid))));

@@ -1,4 +1,5 @@
 """LISTEN in transaction mode, with session_state = full: one server connection of the pool listens for all of its clients."""
+import random
 import struct
 import threading
 
@@ -17,6 +18,12 @@ def full(scene, postgres, kind=None, size=3, **settings):
     return scene.weir({"p0": postgres}, **{"pool_mode": "transaction", "default_pool_size": size, "session_state": "full",
                                            "show_extra_columns": 1, "server_round_robin": 1,
                                            **({"kind": kind} if kind else {}), **settings})
+
+
+def direct_client(postgres):
+    client = Client(postgres.port)
+    client.login(user="postgres", database="p0")
+    return client
 
 
 def note(message):
@@ -124,6 +131,103 @@ def test_no_notifications_within_a_transaction(scene, postgres):
     assert heard(first) == [("news", "2")]
     result = mine.query("COMMIT")
     assert result.types == "CAAZ" and notes_of(result) == [("news", "1"), ("news", "2")]
+
+
+def own_way(client, way, text):
+    """In an open transaction: NOTIFY and COMMIT."""
+    if way == "statements":
+        client.query(text)
+        return client.query("COMMIT")
+    client.send({"one query": m.query(text + "; COMMIT"), "extended": m.run(text) + m.run("COMMIT") + m.sync()}[way])
+    return client.result()
+
+
+@pytest.mark.parametrize("way", ["statements", "one query", "extended"])
+@pytest.mark.parametrize("own, told", [
+    ("NOTIFY ch1, 'own'", [("ch1", "own")]),
+    ("NOTIFY ch1, 'own'; NOTIFY ch2, 'own'", [("ch1", "own"), ("ch2", "own")]),
+    ("UNLISTEN ch2; NOTIFY ch2, 'left'; NOTIFY ch1, 'own'", [("ch1", "own")]),
+    ("LISTEN ch3; NOTIFY ch3, 'new'; NOTIFY ch1, 'own'; NOTIFY ch3, 'last'", [("ch3", "new"), ("ch1", "own"), ("ch3", "last")]),
+    ("LISTEN ch3; NOTIFY ch3, 'new'", [("ch3", "new")]),
+])
+def test_own_notifications_come_after_those_that_were_committed_before(scene, postgres, way, own, told):
+    """The client is told the same as on a direct connection, in the same order."""
+    weir = full(scene, postgres, size=4)
+    first, other = weir.client(), weir.client()
+    first.query("LISTEN ch1")
+    at_rest(weir)
+    for client in (direct_client(postgres), weir.client()):
+        client.query("LISTEN ch1; LISTEN ch2")
+        at_rest(weir)
+        client.query("BEGIN")
+        other.query("NOTIFY ch1, 'other'; NOTIFY ch1, 'same transaction'")
+        other.query("NOTIFY ch1, 'again'")
+        for text in own.split("; ")[:-1]:
+            client.query(text)
+        result = own_way(client, way, own.split("; ")[-1])
+        assert notes_of(result) == [("ch1", "other"), ("ch1", "same transaction"), ("ch1", "again"), *told]
+        assert result.types.endswith("A" * (3 + len(told)) + "Z")
+        client.close()
+
+
+@pytest.mark.parametrize("seed", rounds(3))
+def test_all_clients_are_told_in_the_same_order(scene, postgres, seed):
+    """Clients LISTEN, NOTIFY and begin transactions at random. Each is told what a direct connection is told, in the same order."""
+    weir = full(scene, postgres, size=6)
+    direct, clients = direct_client(postgres), [weir.client() for _ in range(4)] + [direct_client(postgres)]
+    direct.query(";".join("LISTEN " + channel for channel in ("ch1", "ch2", "p0", "p1", "p2", "p3", "p4")))
+    for number, client in enumerate(clients):
+        client.query("LISTEN ch1; LISTEN ch2")
+        client.number, client.notes, client.said = number, [], 0
+    at_rest(weir)
+
+    def say(client, text):
+        client.send(m.query(text))
+        result = client.result()
+        assert not result.errors
+        client.notes += notes_of(result)
+
+    def notify(client, channel):
+        client.said += 1
+        return "NOTIFY %s, '%d.%d'" % (channel, client.number, client.said)
+
+    def act(client, chance):
+        texts = [notify(client, chance.choice(["ch1", "ch2"])) for _ in range(chance.randrange(1, 4))]
+        way = chance.randrange(4)
+        if way > 0 and chance.random() < 0.3:
+            texts += ["LISTEN p%d" % client.number, notify(client, "p%d" % client.number), notify(client, "ch1")]
+        if way == 0:
+            say(client, "; ".join(texts))
+        elif way == 1:
+            say(client, "BEGIN; %s; COMMIT" % "; ".join(texts))
+        else:
+            for text in ["BEGIN", *texts, "COMMIT" if way == 2 else "ROLLBACK"]:
+                say(client, text)
+        if chance.random() < 0.2:
+            say(client, "UNLISTEN p%d" % client.number)
+
+    def work(client):
+        chance = random.Random("%d of %d" % (client.number, seed))
+        for _ in range(40):
+            act(client, chance)
+
+    threads = [threading.Thread(target=work, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    say(clients[0], "NOTIFY ch1, 'last'")
+    direct.notes = []
+    for client in (direct, *clients):
+        while ("ch1", "last") not in client.notes:
+            client.notes += heard(client)
+        assert len(client.notes) == len(set(client.notes))
+    for client in clients:
+        own = "p%d" % client.number
+        missing = {note for note in direct.notes if note[0] in ("ch1", "ch2", own)} - set(client.notes)
+        # its own channel may be one that it has left
+        assert {channel for channel, _ in missing} <= {own}
+        assert client.notes == [note for note in direct.notes if note in client.notes]
 
 
 def test_no_notification_is_lost_or_duplicated(scene, postgres):
