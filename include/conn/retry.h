@@ -21,7 +21,7 @@ enum read_step {
 
 struct retry {
 	struct bytes request;		/* messages of the client since the server owed nothing; empty if is_cut */
-	uint32_t sent_in;		/* world->events_of when its first byte was sent; 0 after the server has sent something */
+	uint64_t sent_in;		/* world->turns when its first byte was sent; 0, the number of no turn, after the server has sent something */
 	size_t sent;			/* bytes that the server got since it owed nothing, also if is_cut */
 	bool is_cut;			/* the request is longer than RETRY_MOST */
 	bool is_unsent;			/* the socket has refused the whole request */

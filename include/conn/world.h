@@ -84,8 +84,9 @@ struct world {
 	usec_t now;				/* monotonic clock; read once a turn by world_wake() */
 	usec_t now_wall;			/* wall clock: now + wall_ahead */
 	usec_t wall_ahead;			/* difference of the clocks; written by world_tick() */
-	uint32_t events_of;			/* counts the parts of turns: odd while the events of a turn are handled, which were collected before */
+	uint64_t turns;				/* the number of this turn, from 1 */
 	bool clock_is_old;			/* the loop waits for events; the next callback reads the clock */
+	bool reads_again;			/* world_again() reads connections that no event announces */
 	bool has_traffic;			/* bytes were relayed since the loop began to wait */
 	struct busy_poll busy_poll;
 	struct durations_logged {		/* written by world_set_durations() */

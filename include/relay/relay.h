@@ -33,7 +33,7 @@ static inline void relay_begin_turn(struct world *w)
 {
 	if (w->is_shared)
 		relay_share_turn(w);
-	w->events_of++;
+	w->turns++;
 }
 /* The far side's socket took everything: this side may be read again. */
 void relay_client_drained(struct client *client);

@@ -377,11 +377,11 @@ static void visit(struct peer *peer)
 
 void world_again(struct world *w)
 {
-	w->events_of++;
 	world_set_current(w, NULL);
 	if (!list_is_empty(&w->again)) {
 		struct list now;
 
+		w->reads_again = true;
 		/* peers that are put on the list meanwhile are handled in the next turn, unless they have posts */
 		list_init(&now);
 		while (!list_is_empty(&w->again)) {
@@ -394,6 +394,7 @@ void world_again(struct world *w)
 			visit(LIST_OBJECT(now.next, struct peer, again));
 		while (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
 			visit(LIST_OBJECT(w->again.next, struct peer, again));
+		w->reads_again = false;
 		world_set_current(w, NULL);
 	}
 	if (w->deliveries > 0 || w->notify_waits)
