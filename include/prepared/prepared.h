@@ -36,13 +36,15 @@ struct prepared_name {
  * Why a Bind or Describe of the unnamed statement takes the careful path. The text sent last, or any
  * text that is current if changes in flight fail, may be DEALLOCATE ALL or DISCARD ALL, or name
  * statements, or ask for values of sequences. Or the client is one that binds its statement again without a Parse, and pgweir asks
- * for the types of its texts.
+ * for the types of its texts. Or the client has sent a Parse with SIGNAL_PREPARED (pg/signal_text.h).
  */
 enum {
 	UNNAMED_SENT = 1,
 	UNNAMED_OTHER = 2,
 	UNNAMED_DEALLOCATES = UNNAMED_SENT | UNNAMED_OTHER,
-	UNNAMED_REUSED = 4
+	UNNAMED_REUSED = 4,
+	UNNAMED_SIGNALS = 8,
+	UNNAMED_LASTS = UNNAMED_REUSED | UNNAMED_SIGNALS	/* for the rest of the connection */
 };
 
 /* A prepared statement that SQL names: see rewrite.c. */
@@ -87,7 +89,6 @@ struct prepared_client {
 	bool sql_waits;			/* SQL with names waits until their statements are described */
 	uint8_t unnamed_care;		/* UNNAMED_ bits */
 	uint32_t signal_done;		/* the number of a client that was ended for a message that waits; 0: none */
-	bool signals;			/* the client has sent a Parse with SIGNAL_PREPARED (pg/signal_text.h) */
 	bool deallocates;		/* a message in flight, or an open portal, may be DEALLOCATE ALL or DISCARD ALL */
 	size_t journal_texts;		/* bytes of texts that the journal holds, at most */
 	/* the last Parse of the unnamed statement that a COPY may have swallowed: id of the server (0: none) and batch */
@@ -186,7 +187,7 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 	const struct prepared_client *pc = c->prepared;
 	const struct prepared_server *ps = s->prepared;
 
-	return ps && pc && !(pc->unnamed_care | pc->signals) && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
+	return ps && pc && !pc->unnamed_care && s->unnamed_of == c->peer.id && ps->unnamed_number == pc->number &&
 	       (ps->unnamed_batch == s->batch || (s->status == 'I' && ledger_is_empty(&s->ledger))) &&
 	       (ps->unnamed_in_flight == 0 || ps->unnamed_confirmed || ps->unnamed_batch == s->batch);
 }

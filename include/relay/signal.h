@@ -16,9 +16,9 @@ static inline bool signal_may_be_meant(const struct client *c, const struct pg_f
 {
 	const uint8_t *nul;
 
-	/* signals is set with shares_names only */
+	/* UNNAMED_SIGNALS is set with shares_names only */
 	if (f->type == PGC_BIND)
-		return c->prepared && c->prepared->signals;
+		return c->prepared && c->prepared->unnamed_care & UNNAMED_SIGNALS;
 	if (f->type == PGC_QUERY)
 		return signal_text_may_be(f->body, f->here);
 	nul = f->type == PGC_PARSE && c->shares_names && f->here > SIGNAL_SHORTEST ? memchr(f->body, 0, f->here) : NULL;

@@ -96,7 +96,7 @@ static NEVER_INLINE void unnamed_deallocates_other(struct prepared_client *pc)
 {
 	bool sent = pc->unnamed_care & UNNAMED_SENT, other = pc->in_flight > 0 && pc->unnamed_care & UNNAMED_OTHER;
 
-	pc->unnamed_care = (uint8_t)((pc->unnamed_care & UNNAMED_REUSED) | (sent || other ? UNNAMED_OTHER : 0));
+	pc->unnamed_care = (uint8_t)((pc->unnamed_care & UNNAMED_LASTS) | (sent || other ? UNNAMED_OTHER : 0));
 }
 
 bool unnamed_change_sent(struct prepared_client *pc, struct prepared_server *ps, enum op_kind kind, bool has_text, uint32_t batch)
@@ -662,11 +662,13 @@ const char *prepared_text_of(const struct client *c, const struct pg_frame *f, s
 void prepared_find_signals(struct client *c)
 {
 	struct prepared_client *pc = c->prepared;
+	bool signals = pc->has_text && bytes_size(&pc->text) > sizeof(SIGNAL_PREPARED) &&
+		       text_starts((const char *)bytes_front(&pc->text), SIGNAL_PREPARED);
 
-	pc->signals = pc->has_text && bytes_size(&pc->text) > sizeof(SIGNAL_PREPARED) &&
-		      text_starts((const char *)bytes_front(&pc->text), SIGNAL_PREPARED);
-	for (const struct prepared_name *n = pc->names; n && !pc->signals; n = n->hh.next)
-		pc->signals = n->sent && text_starts((const char *)n->sent->body, SIGNAL_PREPARED);
+	for (const struct prepared_name *n = pc->names; n && !signals; n = n->hh.next)
+		signals = n->sent && text_starts((const char *)n->sent->body, SIGNAL_PREPARED);
+	if (signals)
+		pc->unnamed_care |= UNNAMED_SIGNALS;
 }
 
 void prepared_note_signals(struct client *c)
@@ -674,5 +676,5 @@ void prepared_note_signals(struct client *c)
 	struct prepared_client *pc = prepared_client_of(c);
 
 	if (pc)
-		pc->signals = true;
+		pc->unnamed_care |= UNNAMED_SIGNALS;
 }
