@@ -505,14 +505,14 @@ static NEVER_INLINE enum verdict note_query(struct client *c, struct server *s, 
    may not. Names of the client's own statements are another matter. */
 static ALWAYS_INLINE bool query_begins_specially(const struct client *c, const uint8_t *body, uint32_t size)
 {
-	uint8_t letter;
+	/* one test for the four letters, and for some other bytes */
+	const uint32_t letters = 1u << ('s' & 31) | 1u << ('d' & 31);
 
-	if (size <= 3)
+	if (size <= 3 || !(letters >> (body[0] & 31) & 1))
 		return false;
-	letter = body[0] | 0x20;
-	if (letter == 's')
+	if ((body[0] | 0x20) == 's')
 		return role_begins(body, "set") || signal_text_may_be(body, size);
-	return letter == 'd' && c->shares_names && deallocate_is_mentioned(body, size, false);
+	return c->shares_names && deallocate_begins(body, size);
 }
 
 static ALWAYS_INLINE enum verdict pass_QUERY(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
