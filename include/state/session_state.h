@@ -28,9 +28,9 @@ struct client_session {
 	struct notify_client *notify_client;	/* its channels; NULL: none. See notify.h */
 	bool unlistens;			/* it has prepared a statement that may UNLISTEN or begin a transaction */
 	uint8_t notifies;		/* bit 1 << enum text_of: ... or a text that may send notifications */
-	bool draws;			/* ... or a statement that calls nextval */
-	bool fills;			/* ... or a statement that inserts rows, whose columns may have sequences */
-	bool unnamed_fills;		/* its unnamed statement does one of both */
+	bool draws : 1;			/* ... or a statement that calls nextval */
+	bool fills : 1;			/* ... or a statement that inserts rows, whose columns may have sequences */
+	bool unnamed_fills : 1;		/* its unnamed statement does one of both */
 	bool prepared_reads;		/* it has prepared a statement that asks for the last value of a sequence */
 	bool draws_now;			/* one of its messages since the last release check may draw values */
 	bool sets_values;		/* it has called setval, or has prepared a statement that does */

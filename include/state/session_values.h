@@ -33,6 +33,13 @@ extern const struct server_task task_drawn, task_discard, task_values;
 
 /* The client has sent a text, or is about to execute a statement, that may draw values: it keeps its server. */
 void session_values_keep(struct client *client);
+/* False: session_values_begin() does nothing if the server has this client's values. */
+static inline bool session_values_matter(const struct client *c)
+{
+	const struct client_session *state = c->session;
+
+	return state->draws || state->fills || state->unnamed_fills || state->values;
+}
 /* The server is assigned to the client, which may keep state: decides whether the session may have values of other clients, or old ones. */
 void session_values_begin(struct server *server, struct client *client, bool keeps_state);
 /* The text asks for the last value of a sequence, by its own words (`said`) or by functions that it calls. False: the text must wait, because the

@@ -578,7 +578,7 @@ static bool has_comment(const char *text, const char *end)
 	return false;
 }
 
-static bool words_tell(const uint8_t *text, const uint8_t *end)
+static ALWAYS_INLINE bool words_tell(const uint8_t *text, const uint8_t *end)
 {
 	const uint8_t *at = text;
 	/* not if the text is one INSERT, in which INTO does not belong to a SELECT */
@@ -594,6 +594,23 @@ static bool words_tell(const uint8_t *text, const uint8_t *end)
 	return false;
 }
 
+/* Returns TEXT_TELLS_CALLS and TEXT_TELLS_PARENTHESIS. */
+static NEVER_INLINE unsigned calls_tell(const char *text, const char *end)
+{
+	unsigned told = has_telling_dot(text, end) ? TEXT_TELLS_CALLS : 0u;
+
+	if (memchr(text, '(', (size_t)(end - text)))
+		told |= has_comment(text, end) ? TEXT_TELLS_PARENTHESIS | TEXT_TELLS_CALLS : TEXT_TELLS_PARENTHESIS;
+	return told;
+}
+
+bool state_text_tells_words(const uint8_t *text, size_t size)
+{
+	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL;
+
+	return !end || words_tell(text, end);
+}
+
 unsigned state_text_tells(const uint8_t *text, size_t size)
 {
 	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL;
@@ -603,9 +620,5 @@ unsigned state_text_tells(const uint8_t *text, size_t size)
 		return TEXT_TELLS_WORDS | TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS;
 	told = words_tell(text, end) ? TEXT_TELLS_WORDS : 0u;
 	/* a shorter text, as BEGIN, calls nothing */
-	if (end - text < (ptrdiff_t)sizeof("CALL f()") - 1)
-		return told;
-	if (memchr(text, '(', (size_t)(end - text)))
-		told |= has_comment((const char *)text, (const char *)end) ? TEXT_TELLS_PARENTHESIS | TEXT_TELLS_CALLS : TEXT_TELLS_PARENTHESIS;
-	return told | (has_telling_dot((const char *)text, (const char *)end) ? TEXT_TELLS_CALLS : 0u);
+	return end - text < (ptrdiff_t)sizeof("CALL f()") - 1 ? told : told | calls_tell((const char *)text, (const char *)end);
 }

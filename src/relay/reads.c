@@ -136,7 +136,7 @@ static bool may_pin(const struct client *c, const uint8_t *text, size_t size)
 	if (!session_functions_are_known(pool) &&
 	    !state_text_calls_known(&calls, text, size, NULL, NULL))
 		return true;
-	if (!functions && !(state_text_tells(text, size) & TEXT_TELLS_WORDS))
+	if (!functions && !state_text_tells_words(text, size))
 		return false;
 	state_text_read(&words, text, size, pass_name, NULL);
 	said = words.said;

@@ -189,7 +189,9 @@ void session_state_begin(struct server *s, struct client *c)
 		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.is_filled = false;
-	session_values_begin(s, c, c->keeps_state);
+	/* nearly every client does nothing with sequences */
+	if (s->session.values_of != c->peer.id || (c->keeps_state && session_values_matter(c)))
+		session_values_begin(s, c, c->keeps_state);
 	/* the texts of other clients are not examined */
 	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
 		s->notifies = true;
@@ -220,18 +222,37 @@ static unsigned doubts_of(unsigned said)
 		;
 }
 
-/* The statement may be executed in any later link. */
-static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned doubts, enum text_of of)
+static NEVER_INLINE void note_first_prepared(struct client *c)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
 
-	/* an error before this Parse makes the server skip it: then the unnamed statement stays, with its effects */
-	if (of == TEXT_OF_UNNAMED && ledger_is_empty(&s->ledger))
-		c->session->unnamed_calls = 0;
-	if (of == TEXT_OF_UNNAMED)
+	c->session->prepared_as_of = info && info->functions ? info->functions->hash : 0;
+	c->session->has_prepared = true;
+}
+
+/* A statement without effects is prepared. */
+static ALWAYS_INLINE void note_plain_prepared(const struct server *s, struct client *c, enum text_of of)
+{
+	struct client_session *state = c->session;
+
+	if (of == TEXT_OF_UNNAMED) {
+		state->unnamed_fills = false;
+		/* an error before this Parse makes the server skip it: then the unnamed statement stays, with its effects */
+		if (state->unnamed_calls && ledger_is_empty(&s->ledger))
+			state->unnamed_calls = 0;
+	}
+	if (!state->has_prepared)
+		note_first_prepared(c);
+}
+
+/* The statement may be executed in any later link. */
+static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned doubts, enum text_of of)
+{
+	note_plain_prepared(s, c, of);
+	if (of == TEXT_OF_UNNAMED) {
 		c->session->unnamed_calls |= (uint16_t)doubts;
-	if (of == TEXT_OF_UNNAMED)
 		c->session->unnamed_fills = said & (TEXT_DRAWS | TEXT_FILLS | TEXT_CUT);
+	}
 	c->session->prepared_reads |= said & TEXT_READS_SEQUENCES;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
 		c->session->calls |= (uint16_t)doubts;
@@ -239,9 +260,6 @@ static void note_prepared(const struct server *s, struct client *c, unsigned sai
 		c->session->draws |= said & TEXT_DRAWS;
 		c->session->fills |= said & (TEXT_FILLS | TEXT_CUT);
 	}
-	if (!c->session->has_prepared)
-		c->session->prepared_as_of = info && info->functions ? info->functions->hash : 0;
-	c->session->has_prepared = true;
 }
 
 /* ---- the search of texts ---- */
@@ -407,7 +425,7 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 	if (tells && !note_words(s, c, p, text, size, of))
 		return VERDICT_WAIT;
 	if (!tells && of != TEXT_OF_QUERY)
-		note_prepared(s, c, 0, 0, of);
+		note_plain_prepared(s, c, of);
 	forget_progress(c);
 	return VERDICT_PASS;
 }
@@ -420,7 +438,7 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
 		return read_text(s, c, text, size, of, tells);
 	if (of != TEXT_OF_QUERY)
-		note_prepared(s, c, 0, 0, of);
+		note_plain_prepared(s, c, of);
 	return VERDICT_PASS;
 }
 
