@@ -319,13 +319,15 @@ void world_free(struct world **place)
 	world_stop_listening(w, STOP_ALL);
 	predecessors_free(w);
 	cancels_free(&w->cancels);
-	if (w->dns)
-		dns_close(&w->dns);
 	if (w->pools) {
+		/* before the resolver, in which they have requests */
 		watchers_free(&w->watchers);
 		world_reap(w);
-		pools_free(&w->pools);
 	}
+	if (w->dns)
+		dns_close(&w->dns);
+	if (w->pools)
+		pools_free(&w->pools);
 	tls_contexts_drop(&w->tls);
 	mem_free(w->statements);
 	query_stats_free(&w->query_stats);

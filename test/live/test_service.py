@@ -131,3 +131,11 @@ def test_each_address_of_a_name_is_a_host(scene):
     until(lambda: "%s:%d" % (addresses[0], nodes.primary.port) not in {row["host"] for row in weir.show("HOSTS") if row["role"]})
     weir.admin("RELOAD")
     assert all(write() for _ in range(10))
+
+
+def test_pgweir_stops_while_it_looks_a_name_up(scene):
+    names = scene.nameserver()
+    names.play = names.silent
+    weir = weir_of(scene, "host=shop.test dbname=p0 target_session_attrs=primary", resolv_conf=write_resolv_conf(scene.directory, names))
+    names.wait_asked("A", "shop.test")
+    weir.stop()
