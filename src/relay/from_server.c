@@ -157,6 +157,12 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 	case MARK_BEGIN:
 		if (f->type == PGS_READY)
 			return VERDICT_SWALLOW;
+		/* Cancelled, for example. The server executes the request behind it outside of a
+		   transaction, and the client would get two answers to one request. */
+		if (f->type == PGS_ERROR && !s->said_fatal) {
+			s->pooled.close_reason = REASON_OUTCOME_UNKNOWN;
+			return VERDICT_INVALID;
+		}
 		break;
 	case LEDGER_UNMARKED:
 	case MARK_PREPARED:
@@ -442,8 +448,9 @@ static void end_bad(struct server *s, uint8_t type)
 	};
 	char who[256], packet[8];
 
-	if (s->pooled.close_reason == REASON_NO_MEMORY) {
-		server_end(s, REASON_NO_MEMORY, NULL);
+	if (s->pooled.close_reason == REASON_NO_MEMORY ||
+	    s->pooled.close_reason == REASON_OUTCOME_UNKNOWN) {
+		server_end(s, s->pooled.close_reason, NULL);
 	} else if (s->pooled.link) {
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 	} else {

@@ -386,6 +386,18 @@ def test_error_of_the_primary_is_the_answer(scene):
     assert client.result().status == "I"
 
 
+def test_begin_that_is_cancelled_at_the_server(stage):
+    """The statement behind it runs outside of the transaction: the client gets one answer, which says that the outcome is unknown."""
+    client = stage.begin()
+    client.send(m.query("INSERT INTO t VALUES (1)"))
+    server = stage.primary.accept()
+    server.expect_query(BEGIN)
+    server.send(m.error("canceling statement due to user request", "57014"), m.ready("I"))
+    server.expect_query("INSERT INTO t VALUES (1)")
+    assert m.read_error(client.expect("E").body)["C"] == "08007"
+    client.expect_closed()
+
+
 def test_later_errors_are_the_client_s(stage):
     client = stage.begin()
     server = read_here(client, stage.standby)
