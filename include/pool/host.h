@@ -49,7 +49,7 @@ struct host {
 					   hosts_count() */
 	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
 	int port;
-	struct host_evidence evidence;	/* written by role.c */
+	struct host_evidence evidence;	/* written by role_evidence.c and identity.c */
 	bool is_fresh;			/* the evidence is not too old, and not in contradiction to other hosts; written by roles_decide() */
 	usec_t changed_at;		/* when the claim changed last */
 	bool is_receiving;		/* the last two answers have named the same WAL receiver; written by host_note() */

@@ -96,6 +96,8 @@ bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint
 /* New evidence about a host. Evidence older than the host's is ignored. Fields that are 0 are unknown: the older value stays if the claim is the same.
    `source`: "asked", "login" ..., for the log. */
 void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now);
+/* Returns the claim as a word: "primary", "standby" or "unknown". */
+const char *host_claim_word(enum host_claim claim);
 /* The connection that asks the host has ended: a standby may have restarted, and covers nothing until it answers again. */
 void host_forget(struct host *host);
 /* A session reports a new value of in_hot_standby. */

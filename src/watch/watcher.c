@@ -1,6 +1,6 @@
 /*
  * Watchers. A watcher asks its host for role, position in the WAL, timeline and system identifier in one query; the answer is evidence for
- * pool/role.c, with the time before the query was sent.
+ * pool/role_evidence.c, with the time before the query was sent.
  *
  * A watcher logs in to a database that lists the host, as host_check_user, as the user of the database, as auth_user, or as a user that has logged in
  * to the database, in this order. If a login is refused, the next combination follows in the next attempt: a refused login shows that the host lives.
