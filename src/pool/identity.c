@@ -5,7 +5,8 @@
  * true for the server that has reported it. Each answer to the question for the role has the identity of the server (SERVER_IDENTITY in
  * state/identity.h), and each new session of a pool at a host is asked for it before a client gets the session.
  *
- * - The watcher is answered by another server than before: everything that is known about the old one is forgotten, and sessions at the old one end.
+ * - The watcher is answered by another server than before: everything that is known about the old one is forgotten, and sessions at the old one end;
+ *   also those by an address that its name has lost, which no watcher asks any more.
  * - A session leads to another server than the watcher's: it ends, because its data may be older, and the pool opens another one. If its login has
  *   changed the role of the host, or after STRANGERS_MOST such sessions in a row, the watcher logs in again. If several servers are behind the
  *   address, one in some sessions leads to the watcher's server, which stays.
@@ -42,10 +43,13 @@ void host_note_server(struct host *host, uint64_t server_id)
 	}
 	LIST_EACH(node, &host->pools->all) {
 		struct pool *pool = pool_at(node);
+		bool is_unlisted = was > 0 && pool->host && pool->host != host && !roles_list(pool->database, pool->host);
 
-		for (int state = 0; pool->host == host && state < SERVER_STATES; state++) {
+		for (int state = 0; (pool->host == host || is_unlisted) && state < SERVER_STATES; state++) {
 			LIST_EACH_SAFE(at, &pool->servers[state]) {
-				if (server_at(at)->server_id > 0 && server_at(at)->server_id != server_id)
+				uint64_t id = server_at(at)->server_id;
+
+				if (id > 0 && (is_unlisted ? id == was : id != server_id))
 					pool->pools->ops->drop(server_at(at), REASON_HOST_ROLE);
 			}
 		}

@@ -450,8 +450,8 @@ static bool set_pool_suits(struct pool *pool)
 }
 
 /*
- * All connections of the database to the old primary end: another host is the primary now. If the host is back as a standby, connections that were
- * opened since then stay.
+ * All connections of the database to the old primary end, by whichever address: another server is the primary now. If the host is back as a standby,
+ * connections that were opened since then stay.
  */
 static void leave_host(const struct database *database, const struct host *old)
 {
@@ -460,11 +460,12 @@ static void leave_host(const struct database *database, const struct host *old)
 	LIST_EACH(node, &database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		for (int state = 0; pool->host == old && state < SERVER_STATES; state++) {
+		for (int state = 0; pool->host && state < SERVER_STATES; state++) {
 			LIST_EACH_SAFE(server, &pool->servers[state]) {
+				bool is_there = pool->host == old || (old->evidence.server_id > 0 && server_at(server)->server_id == old->evidence.server_id);
 				bool is_new = is_standby && (state == SERVER_LOGIN || server_at(server)->opened >= old->changed_at);
 
-				if (state != SERVER_WATCHING && !server_is_apart(server_at(server)) && !is_new)
+				if (is_there && state != SERVER_WATCHING && !server_is_apart(server_at(server)) && !is_new)
 					pool->pools->ops->drop(server_at(server), REASON_HOST_ROLE);
 			}
 		}
@@ -577,7 +578,8 @@ void roles_decide(struct roles *roles, usec_t now)
 		roles->last_seen = now;
 		roles->why[0] = '\0';
 		primary->users++;
-		if (last && last != primary)
+		/* a name that has one address for some time is another host, but the same server */
+		if (last && last != primary && !is_same_server(last, primary))
 			leave_host(roles->database, last);
 		if (last)
 			host_drop(last);

@@ -139,3 +139,50 @@ def test_pgweir_stops_while_it_looks_a_name_up(scene):
     weir = weir_of(scene, "host=shop.test dbname=p0 target_session_attrs=primary", resolv_conf=write_resolv_conf(scene.directory, names))
     names.wait_asked("A", "shop.test")
     weir.stop()
+
+
+def test_a_transaction_outlasts_the_loss_of_the_other_address_of_its_name(scene):
+    """The name of two servers has one address while the standby is away."""
+    nodes = begin(scene, standbys=1, one_port=True)
+    names = NameServer()
+    scene.servers.append(names)
+    primary, standby = [node.host for node in nodes.nodes]
+    names.set("shop.test", a=[primary, standby], ttl=1)
+    weir = weir_of(scene, "host=shop.test port=%d dbname=p0 target_session_attrs=primary" % nodes.primary.port,
+                   resolv_conf=write_resolv_conf(scene.directory, names))
+    client = weir.client()
+    assert client.query("BEGIN").status == "T"
+    for addresses, text in (([primary], "it is one host"), ([primary, standby], "each is a host of its own")):
+        count = weir.log().count(text)
+        names.set("shop.test", a=addresses, ttl=1)
+        until(lambda: weir.log().count(text) > count)
+        # a primary is known
+        assert weir.client().query(ADD).tags == ["INSERT 0 1"]
+        assert client.query(ADD).tags == ["INSERT 0 1"]
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    assert nodes.primary.value(COUNT, database="p0") == 4
+
+
+@pytest.mark.parametrize("is_listed", [True, False], ids=["beside", "alone"])
+def test_a_transaction_by_an_address_that_a_name_has_lost_ends_with_its_primary(scene, is_listed):
+    """The name loses the standby, and after the standby's promotion it loses the old primary, which lives, or has both again."""
+    nodes = begin(scene, standbys=1, one_port=True)
+    names = NameServer()
+    scene.servers.append(names)
+    old, new = nodes.nodes
+    names.set("shop.test", a=[old.host, new.host], ttl=1)
+    weir = weir_of(scene, "host=shop.test port=%d dbname=p0 target_session_attrs=primary" % old.port,
+                   resolv_conf=write_resolv_conf(scene.directory, names))
+    client = weir.client()
+    assert client.query("BEGIN").status == "T"
+    assert client.query(ADD).tags == ["INSERT 0 1"]
+    names.set("shop.test", a=[old.host], ttl=1)
+    until(lambda: "it is one host" in weir.log())
+    assert weir.client().query(ADD).tags == ["INSERT 0 1"]
+    nodes.wait_replayed()
+    nodes.promote(new, follow=False)
+    names.set("shop.test", a=[old.host, new.host] if is_listed else [new.host], ttl=1)
+    until(lambda: weir.client().query(WHERE).value == "n2", "the new primary is used")
+    client.send(m.query("COMMIT"))
+    assert m.read_error(client.expect("E").body)["C"] == "57P01"
+    assert old.value(COUNT, database="p0") == 1
