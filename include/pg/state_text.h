@@ -34,7 +34,7 @@ enum {
 	TEXT_ANY_EFFECT = 4096,		/* any effect: the session must be reset before another client gets the server */
 	/* only of texts of clients */
 	TEXT_BEGINS = 1 << 18,		/* BEGIN or START: the text may begin a transaction */
-	TEXT_FILLS = 1 << 19,		/* INSERT, MERGE or COPY: the default of a column may call nextval */
+	TEXT_FILLS = 1 << 19,		/* INSERT, MERGE, COPY, DEFAULT or ALTER: the default of a column may call nextval */
 	TEXT_SETS_ODDLY_NAMED = 1 << 21,	/* TEXT_SETS_UNNAMED, because the name in the text is one that pgweir cannot ask for */
 	TEXT_SELECTS_INTO = 1 << 20,	/* SELECT INTO, which creates a temporary table if search_path begins with pg_temp */
 	TEXT_OF_CLIENTS = TEXT_BEGINS | TEXT_FILLS | TEXT_SELECTS_INTO

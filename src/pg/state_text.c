@@ -276,6 +276,8 @@ static unsigned said_by(const struct lex_token *t)
 		{ WHOLE("nextval"), TEXT_DRAWS }, { WHOLE("setval"), TEXT_DRAWS | TEXT_SETS_VALUES },
 		{ WHOLE("begin"), TEXT_BEGINS }, { WHOLE("start"), TEXT_BEGINS },
 		{ WHOLE("insert"), TEXT_FILLS }, { WHOLE("merge"), TEXT_FILLS }, { WHOLE("copy"), TEXT_FILLS },
+		/* UPDATE t SET id = DEFAULT; ALTER TABLE t ADD id serial */
+		{ WHOLE("default"), TEXT_FILLS }, { WHOLE("alter"), TEXT_FILLS },
 		/* its rule calls set_config for an UPDATE; it has no parameters with a dot that must be named */
 		{ WHOLE("pg_settings"), TEXT_SETS },
 		{ BEGINNING("dblink_connect"), TEXT_STAYS }, { BEGINNING("setseed"), TEXT_STAYS }, { WHOLE("isn_weak"), TEXT_STAYS },
@@ -324,7 +326,7 @@ static bool makes_temporary(struct reading *x, const struct lex_token *before, c
 #define OF(size) (1u << (size))
 #define FROM(size) (~0u << (size))
 static const uint32_t sizes[256] = {
-	['b'] = OF(5), ['c'] = OF(4) | OF(7), ['d'] = FROM(14), ['h'] = OF(4), ['i'] = OF(4) | OF(6) | OF(8), ['l'] = OF(7), ['m'] = OF(5), ['n'] = OF(7),
+	['a'] = OF(5), ['b'] = OF(5), ['c'] = OF(4) | OF(7), ['d'] = OF(7) | FROM(14), ['h'] = OF(4), ['i'] = OF(4) | OF(6) | OF(8), ['l'] = OF(7), ['m'] = OF(5), ['n'] = OF(7),
 	['p'] = FROM(7), ['r'] = OF(5), ['s'] = OF(3) | OF(5) | OF(6) | FROM(7), ['t'] = OF(4) | OF(9), ['u'] = OF(1) | OF(8),
 };
 #undef OF

@@ -339,7 +339,7 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	const struct notify_client *h = c->session->notify_client;
 	unsigned said = p->words.said | p->of_functions, doubts;
 	struct values_text values;
-	bool is_unproven = p->is_unproven || said & TEXT_ANY_EFFECT;
+	bool is_unproven = p->is_unproven || said & TEXT_ANY_EFFECT, is_of_values;
 
 	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
 	/* such a function may have been made a moment ago: its temporary tables must not be lost */
@@ -352,12 +352,15 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
 	if (said & TEXT_READS_SEQUENCES && !session_values_claim(s, c, said, p->of_functions, of, is_unproven || said & TEXT_PREPARES))
 		return false;
-	s->session.is_filled = said & TEXT_SETS_NULL || (p->words.said & TEXT_READS_SEQUENCES && values_text_read(text, size, &values));
-	/* a text that may be filled is examined twice */
+	/* such a text draws no values, unless a function of the database has the name of one of its words */
+	is_of_values = p->words.said & TEXT_READS_SEQUENCES && !(p->of_functions & TEXT_DRAWS) && values_text_read(text, size, &values);
+	s->session.is_filled = said & TEXT_SETS_NULL || is_of_values;
+	/* A text that may be filled is examined twice: the first time must not put the kept values in doubt, or the second one asks for them again. */
 	s->session.values_are_own &= s->session.is_filled;
 	session_add_doubt(s, doubts);
 	s->session.text_was_cut |= (said & TEXT_CUT) != 0;
-	if (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)) || (c->session->values && is_unproven))
+	if (!is_of_values &&
+	    (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)) || (c->session->values && is_unproven)))
 		session_values_keep(c);
 	if (said & TEXT_SETS_UNNAMED)
 		session_keep_server(c, PIN_PARAMETERS, said & TEXT_SETS_ODDLY_NAMED ?
@@ -404,7 +407,9 @@ static bool search_text(struct text_progress *p, struct client *c, const uint8_t
 static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, unsigned told)
 {
 	struct text_progress short_text = { 0 }, *p = c->session->progress ? c->session->progress : &short_text;
-	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners), tells = told & TEXT_TELLS_WORDS;
+	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners);
+	/* a statement with a name may fill columns in later links, when the pool reads sequences */
+	bool tells = told & TEXT_TELLS_WORDS || of == TEXT_OF_NAMED;
 
 	begin_search(p, c, size, told);
 	while (!search_text(p, c, text, size, notifies, told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS), &tells)) {

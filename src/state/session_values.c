@@ -182,16 +182,29 @@ static void append_question(struct bytes *sql, const char *from)
 		"SELECT pg_catalog.current_setting('pgweir.values')", from);
 }
 
-/* All sequences that the client may read. */
-static void ask_all(struct server *s)
+/* Appends the sequences with a kept value to the question, and sends it. If the role may not read one of them, its value is dropped: it may be old. */
+static void send_question_of_kept(struct server *s, const struct sequence_values *v, struct bytes *sql, struct bytes *from)
 {
-	struct bytes sql = BYTES_EMPTY;
+	for (unsigned i = 0; v && i < v->count; i++)
+		bytes_append_format(from, " UNION SELECT '%u'::pg_catalog.oid", v->all[i].oid);
+	bytes_append_u8(from, 0);
+	if (!from->failed)
+		append_question(sql, (const char *)bytes_front(from));
+	sql->failed |= from->failed;
+	bytes_free(from);
+	server_run_and_free(s, &task_values, sql);
+}
+
+/* All sequences that the client may read, and those with a kept value: SET ROLE may have taken the right since then. */
+static void ask_all(struct server *s, const struct sequence_values *v)
+{
+	struct bytes from = BYTES_EMPTY, sql = BYTES_EMPTY;
 
 	bytes_append_text(&sql, "SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('lock_timeout','" LOCK_TIMEOUT "',true);");
-	append_question(&sql,
-		"SELECT c.oid FROM pg_catalog.pg_class c WHERE CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN "
-		"pg_catalog.has_sequence_privilege(c.oid,'USAGE,SELECT') END LIMIT " SEQUENCES_MORE);
-	server_run_and_free(s, &task_values, &sql);
+	bytes_append_text(&from,
+		"(SELECT c.oid FROM pg_catalog.pg_class c WHERE CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN "
+		"pg_catalog.has_sequence_privilege(c.oid,'USAGE,SELECT') END LIMIT " SEQUENCES_MORE ")");
+	send_question_of_kept(s, v, &sql, &from);
 }
 
 /* The sequences that the transaction has locked, and those with a kept value. */
@@ -202,14 +215,7 @@ static void ask_some(struct server *s, const struct sequence_values *v)
 	bytes_append_text(&from,
 		"SELECT l.relation FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
 		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S'");
-	for (unsigned i = 0; i < v->count; i++)
-		bytes_append_format(&from, " UNION SELECT '%u'::pg_catalog.oid", v->all[i].oid);
-	bytes_append_u8(&from, 0);
-	if (!from.failed)
-		append_question(&sql, (const char *)bytes_front(&from));
-	sql.failed |= from.failed;
-	bytes_free(&from);
-	server_run_and_free(s, &task_values, &sql);
+	send_question_of_kept(s, v, &sql, &from);
 }
 
 static void values_row(struct server *s, const struct pg_frame *f)
@@ -287,7 +293,7 @@ bool session_values_ask(struct server *s, struct client *c)
 	if (!(c->pooled.pins & PIN_SEQUENCE) || !c->pooled.pool->reads_sequences)
 		return false;
 	c->session->asks_values_first = false;
-	ask_all(s);
+	ask_all(s, c->session->values);
 	return true;
 }
 

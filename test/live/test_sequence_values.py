@@ -200,6 +200,53 @@ def test_commands_that_take_servers_keep_the_values(scene, drawn, command):
     assert clients[1].query("SELECT lastval()").value == own
 
 
+OLD_VALUES = {
+    "the default of an UPDATE": ["UPDATE filled SET id = DEFAULT"],
+    "a new column": ["ALTER TABLE plain ADD COLUMN id2 serial"],
+    "a draw before SET ROLE": ["BEGIN; INSERT INTO filled VALUES (DEFAULT, 'x'); SET ROLE app; COMMIT", None, "RESET ROLE"],
+    "a change of definitions": ["BEGIN", "CREATE TABLE late (id serial)", "INSERT INTO late VALUES (DEFAULT)"],
+}
+
+
+@pytest.mark.parametrize("way", ["query", "asks"])
+@pytest.mark.parametrize("read", ["SELECT lastval()", "SELECT currval('filled_id_seq')"])
+@pytest.mark.parametrize("after", list(OLD_VALUES))
+def test_a_kept_value_is_not_told_after_a_newer_one(scene, drawn, after, read, way):
+    """None: the client loses its server."""
+    for database in ("p2", "p3"):
+        # with the trigger each text that writes may draw values
+        drawn.execute("DROP FUNCTION values_of.trace() CASCADE; REVOKE ALL ON ALL SEQUENCES IN SCHEMA values_of FROM PUBLIC", database=database)
+    _, clients = full(scene, drawn, database="p3")
+    mine, others = clients[1], clients[2:]
+    with Client(drawn.port) as direct:
+        direct.login(user="postgres", database="p2")
+        for text in ("INSERT INTO plain VALUES (1)", "INSERT INTO filled VALUES (DEFAULT, 'x'), (DEFAULT, 'y')", None, *OLD_VALUES[after], None):
+            for client in (direct, mine) if text else ():
+                assert not client.query(text).errors
+            if not text and mine.status == "I":
+                lose_servers(others)
+        expected, got = ask(direct, read, way), ask(mine, read, way)
+        if got.errors:
+            assert got.errors[0]["C"] == "55000" and got.errors[0]["H"]
+        else:
+            assert got.rows == expected.rows
+    mine.close()
+
+
+def test_a_statement_may_be_older_than_the_first_question_of_its_pool(scene, drawn):
+    drawn.execute("DROP FUNCTION values_of.trace() CASCADE", database="p0")
+    weir = scene.weir({"p0": drawn}, pool_mode="transaction", default_pool_size=2, session_state="full", query_wait_timeout=20, max_prepared_statements=20)
+    mine, *others = [weir.client(database="p0") for _ in range(3)]
+    mine.send(m.parse("INSERT INTO filled VALUES (DEFAULT, 'x') RETURNING id", "inserts") + m.sync())
+    mine.result()
+    assert others[0].query("SELECT lastval()").errors[0]["C"] == "55000"
+    for _ in range(3):
+        mine.send(m.bind("inserts") + m.execute() + m.sync())
+        own = mine.result().value
+        lose_servers(others)
+        assert mine.query("SELECT lastval()").value == own
+
+
 def test_more_sequences_than_are_kept(scene, drawn):
     drawn.execute("".join("CREATE SEQUENCE values_of.many%d; GRANT ALL ON values_of.many%d TO PUBLIC;" % (n, n) for n in range(80)), database="p0")
     _, clients = full(scene, drawn)
