@@ -71,8 +71,8 @@ struct client {
 	bool keeps_state;		/* the state of the session is restored on the next server (setting session_state) */
 	bool is_retry_linked : 1;	/* `retry` belongs to this link, and not to an earlier link: written by retry.c, too */
 	bool hears : 1;			/* has LISTENed: see state/notify.h */
+	bool has_lost_values : 1;	/* values of sequences with a server: see state/session_values.h */
 	bool shares_names;		/* the server has statements of other clients: names of statements are replaced */
-	bool has_lost_values;		/* values of sequences with a server: see state/session_values.h */
 	bool names_sql;			/* SQL texts of the client contain names of its statements: command tags and errors are examined */
 	uint8_t minor;			/* protocol version 3.minor */
 	uint8_t cancel_key_size;	/* of cancel_key, in bytes: CANCEL_KEY or CANCEL_KEY_LONG */

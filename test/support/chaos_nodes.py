@@ -210,7 +210,8 @@ class NodesChaos(Chaos):
              "p0_reads": target("p0", target_session_attrs="primary", reads_on_primary="off", **transfers),
              "p0_own": target("p0", read_your_writes=levels[0], **readers), "p0_all": target("p0", read_your_writes=levels[1], **readers)},
             pool_mode="transaction", default_pool_size=POOL_SIZE, max_client_conn=200, server_login_retry=0, query_wait_timeout=NEVER,
-            host_check_period=0.1, **addresses.settings, **settings)
+            # a role that may see the WAL receiver: otherwise a standby is read again minutes after a change of roles (hosts.md, Standbys)
+            host_check_period=0.1, host_check_user="postgres", **addresses.settings, **settings)
         self.troubles = Roles(self.nodes, addresses, self.bank, self.draw, self._is_stuck)
 
     def _allowed(self):
