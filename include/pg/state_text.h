@@ -90,7 +90,7 @@ enum {
 	TEXT_TELLS_PARENTHESIS = 4
 };
 unsigned state_text_tells(const uint8_t *text, size_t size);
-/* The same for TEXT_TELLS_WORDS only. state_text_tells() has one caller, which the linker makes it a part of. */
+/* Returns whether state_text_tells() would set TEXT_TELLS_WORDS. state_text_tells() has one caller, which the linker makes it a part of. */
 bool state_text_tells_words(const uint8_t *text, size_t size);
 
 /* Returns whether the effects of the function with this name, of `size` bytes in lower case, are known. */

@@ -197,7 +197,7 @@ static inline bool prepared_query_may_name(const struct client *c, const uint8_t
 	return c->shares_names &&
 	       (c->prepared && c->prepared->names ? deallocate_is_mentioned(text, size, true) : deallocate_begins(text, size));
 }
-/* The same without texts that begin with DEALLOCATE. */
+/* Whether a Query names statements of the client, other than by a DEALLOCATE at its beginning. */
 static inline bool prepared_query_has_names(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->prepared && c->prepared->names && c->shares_names && deallocate_is_mentioned(text, size, true);
@@ -207,7 +207,7 @@ static inline bool prepared_parse_may_name(const struct client *c, const uint8_t
 {
 	return c->prepared && c->prepared->names ? statement_sql_may_be_parsed(text, size) : deallocate_begins(text, size);
 }
-/* The same without texts that begin with DEALLOCATE. */
+/* Whether the text of a Parse names statements of the client, other than by a DEALLOCATE at its beginning. */
 static inline bool prepared_parse_has_names(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->prepared && c->prepared->names && statement_sql_may_be_parsed(text, size);
