@@ -67,7 +67,7 @@ static uint64_t hash_of_nothing(void)
 {
 	static const uint8_t none[2] = { 0, 0 };
 	const struct pg_frame parameters = { .type = PGS_PARAMETER_TYPES, .size = 2, .body = none, .here = 2 };
-	const struct pg_frame result = { .type = PGS_NO_DATA };
+	const struct pg_frame result = { .type = PGS_NO_DATA, .body = none };
 
 	return hash_types(hash_types(0, &parameters), &result);
 }
