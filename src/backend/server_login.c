@@ -32,10 +32,10 @@
 /*
  * A watcher logs in to any database that lists the host, and its question must not depend on what the owner of the database, or the role itself, has
  * set (ALTER DATABASE, ALTER ROLE ... SET): a standby answers nothing in a serializable transaction. Parameters that not all versions of PostgreSQL
- * know are set by the question.
+ * know are set by the question. No parameter that any version reports may stand here, because learn() gives what is reported to clients.
  */
 static const char *const of_watcher[] = {
-	"search_path", "pg_catalog", "role", "none", "default_transaction_isolation", "read committed", "default_transaction_deferrable", "off",
+	"role", "none", "default_transaction_isolation", "read committed", "default_transaction_deferrable", "off",
 	"statement_timeout", "0", "lock_timeout", "0",
 };
 #define WATCHER_PAIRS (sizeof(of_watcher) / sizeof(of_watcher[0]) / 2)

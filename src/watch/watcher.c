@@ -31,13 +31,17 @@
 #define LOOK_AGAIN USEC
 #define SILENT_LEAST USEC		/* a connection or an answer may take this long, also with a shorter period */
 
+/* The questions name the schema of each function and operator. A watcher can't set search_path at its login instead: PostgreSQL 18 reports it there,
+   and clients take the parameters of the last login for their own defaults. */
+#define EQUALS " operator(pg_catalog.=) "
 /* A default that the owner of the database or the role has chosen says nothing about the host; NULL for `off`. */
 #define READ_ONLY \
-	"case pg_catalog.current_setting('default_transaction_read_only') when 'on' then (select case when source in ('database','user'," \
-	"'database user') then 'off' else 'on' end from pg_catalog.pg_settings where name='default_transaction_read_only') end"
+	"case when pg_catalog.current_setting('default_transaction_read_only')" EQUALS "'on' then (select case when source" EQUALS \
+	"any('{database,user,database user}'::pg_catalog.text[]) then 'off' else 'on' end from pg_catalog.pg_settings" \
+	" where name" EQUALS "'default_transaction_read_only') end"
 /* No row, or a column that is not read: PostgreSQL 14 and later end an idle session after a time that the owner of the database can set. */
 #define KEEP_SESSION \
-	" where pg_catalog.current_setting('idle_session_timeout',true) is null or pg_catalog.set_config('idle_session_timeout','0',false)='0'"
+	" where pg_catalog.current_setting('idle_session_timeout',true) is null or pg_catalog.set_config('idle_session_timeout','0',false)" EQUALS "'0'"
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
 #define QUESTION \
 	"select pg_catalog.pg_is_in_recovery()," \
