@@ -198,7 +198,8 @@ def test_unnamed_statement_is_bound_again_after_set_search_path(scene, postgres,
                       server_tls_sslmode="disable", session_state="full")
     client = weir.client()
     assert answers(client, m.parse("SET search_path = mz_path, public", "path"), m.parse(text), *BIND_AGAIN) == ["1", "1", "2", "D", "C"]
-    assert answers(client, m.bind("path"), m.execute(), m.sync()) == ["2", "C"]
+    # PostgreSQL 18 reports the new search_path
+    assert answers(client, m.bind("path"), m.execute(), m.sync())[:2] == ["2", "C"]
     move(weir)
     client.send(*BIND_AGAIN)
     rows = [part.body[6:] for part in client.read_until("Z") if part.type == "D"]
@@ -225,7 +226,8 @@ def test_binary_values_wait_for_the_types_after_set_search_path(weir):
     """A binary date would be read as another value if the table of the new search_path has another type."""
     client = weir.client()
     assert answers(client, m.parse("SET search_path = public", "path"), m.parse("SELECT v FROM mz"), *BIND_AGAIN) == ["1", "1", "2", "D", "C"]
-    assert answers(client, m.bind("path"), m.execute(), m.sync()) == ["2", "C"]
+    # PostgreSQL 18 reports the new search_path
+    assert answers(client, m.bind("path"), m.execute(), m.sync())[:2] == ["2", "C"]
     move(weir)
     again = m.message("B", m.cstring("") * 2 + struct.pack("!HHHH", 0, 0, 1, 1))
     assert answers(client, again, m.execute(), m.sync()) == CHANGED
