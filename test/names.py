@@ -14,7 +14,7 @@ PREDICATE = re.compile(r"(?:^|_)(?:is|has|may|are|can)(?:_|$)")
 STATEMENT = re.compile(r"(?:^|_)(?:is|are|was|were|has|have|had|may|can|goes|stays|comes|ends|waits)(?:_|$)")
 FUNCTION = re.compile(r"^(?P<result>(?:(?:static|inline|const|struct|enum|union|unsigned)\s+)*\w+[\s*]+)(?P<name>\w+)\((?P<args>[^()]*(?:\([^()]*\)"
                       r"[^()]*)*)\)(?:\s*(?:ATTRIBUTE_\w+|__attribute__\s*\(\(.*?\)\)))*\s*(?P<end>[;{])", re.M | re.S)
-ASSIGNMENT = re.compile(r"->\w+(?:\[[^\]\n]*\])?\s*(?:(?:[-+|&^*/]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\w+->|^\s*\*\w+(?:\+\+)?\s*=(?!=)", re.M)
+ASSIGNMENT = re.compile(r"->\w+(?:\[[^\]\n]*\])?\s*(?:(?:[-+|&^*/]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\w+->|(?<!,)\n\s*\*\w+(?:\+\+)?\s*=(?!=)")
 
 
 def without_comments(text):
@@ -81,6 +81,11 @@ def twice(lists):
     return again
 
 
+def definitions(text):
+    """Returns the names of the functions that this file defines."""
+    return {name for name, _, _, _ in (found for found in functions(text) if found[3])}
+
+
 def read():
     """Returns {check: set of names that fail it}."""
     texts = dict(sources())
@@ -89,6 +94,7 @@ def read():
         "functions without a result named as a statement": set().union(*map(statements_without_result, texts.values())),
         "struct tags defined twice": twice(map(tags, texts.values())),
         "prefixes of two enums": twice(map(enum_prefixes, texts.values())),
+        "functions of two source files": twice(definitions(text) for text in texts.values()),
         "names of two source files": twice([[os.path.basename(path) for path in texts if path.endswith(".c")]]),
     }
 
