@@ -7,7 +7,8 @@
 #include "base/bytes.h"
 #include "base/state.h"
 
-/* The errors of the console. Each row of include/tbl/console_error.tbl has the SQLSTATE and the text. */
+/* The errors of the console. Each row of include/tbl/console_error.tbl has the SQLSTATE and the
+   text. */
 enum console_error {
 #define CONSOLE_ERROR(id, sqlstate, text) CONSOLE_ERROR_##id,
 #include "tbl/console_error.tbl"
@@ -26,8 +27,9 @@ struct held {
 
 
 /*
- * A caller is a client of the console: its statements, its unsent answers, and the condition that its command waits for. This
- * header is shared by the files of room admin; other rooms use admin/console.h.
+ * A caller is a client of the console: its statements, its unsent answers, and the condition that
+ * its command waits for. This header is shared by the files of room admin; other rooms use
+ * admin/console.h.
  */
 struct console {
 	struct world *world;
@@ -40,7 +42,8 @@ enum wait_kind {
 	WAIT_FOR_NOTHING,
 	WAIT_FOR_PAUSE,			/* PAUSE, KILL: until no server connection is left */
 	WAIT_FOR_SUSPEND,			/* SUSPEND: until every buffer is flushed */
-	WAIT_FOR_CLOSE			/* WAIT_CLOSE: until no server connection is marked for closing */
+	/* WAIT_CLOSE: until no server connection is marked for closing */
+	WAIT_FOR_CLOSE
 };
 
 enum wait_verdict {
@@ -53,10 +56,12 @@ enum wait_verdict {
 
 struct wait {
 	enum wait_kind kind;
-	char *database;			/* by name, because it may be removed while the caller waits; NULL: all */
+	/* by name, because it may be removed while the caller waits; NULL: all */
+	char *database;
 	usec_t since;			/* monotonic */
 	const char *verb;		/* also the command tag of the answer */
-	bool has_begun;			/* the command has paused a pool that was not paused: a cancel request resumes it */
+	/* the command has paused a pool that was not paused: a cancel request resumes it */
+	bool has_begun;
 	bool is_cancelled;
 };
 
@@ -65,13 +70,16 @@ struct caller {
 	struct console *console;
 	UT_hash_handle hh;
 	struct list node;		/* in console->waiting */
-	bool in_query;			/* a Query is in progress: the rest of its answer and ReadyForQuery follow */
-	bool skips;			/* an extended message failed: messages are skipped until Sync */
+	/* a Query is in progress: the rest of its answer and ReadyForQuery follow */
+	bool in_query;
+	/* an extended message failed: messages are skipped until Sync */
+	bool skips;
 	struct bytes out;		/* unsent bytes */
 	struct bytes rest;		/* Query: the statements after the waiting one */
 	struct command command;		/* Query: the current statement; row NULL: none */
 	struct result answer;		/* ... and its rows */
-	struct portal *portal;		/* extended.c: the portal of the current Execute; NULL: none */
+	/* extended.c: the portal of the current Execute; NULL: none */
+	struct portal *portal;
 	uint32_t portal_most;		/* ... and its row limit; 0: unlimited */
 	struct result *result;		/* the rows of the current command */
 	struct wait wait;
@@ -79,7 +87,10 @@ struct caller {
 };
 
 /* The client is ending: nothing may be sent to it. The reap frees the caller. */
-static inline bool caller_is_gone(const struct caller *caller) { return peer_is_stopped(&caller->client->peer); }
+static inline bool caller_is_gone(const struct caller *caller)
+{
+	return peer_is_stopped(&caller->client->peer);
+}
 
 enum outcome {
 	OUTCOME_DONE,			/* the rows are complete; the caller adds the tag */
@@ -95,31 +106,37 @@ static inline const char *bytes_text(const struct bytes *b)
 }
 
 /* console.c */
-/* Appends and logs the ErrorResponse. Returns OUTCOME_FAILED. `first` and `second` replace %s in the text, `detail` is the
-   DETAIL field; each may be NULL. */
-enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
-			   const char *detail);
+/* Appends and logs the ErrorResponse. Returns OUTCOME_FAILED. `first` and `second` replace %s in
+   the text, `detail` is the DETAIL field; each may be NULL. */
+enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first,
+			   const char *second, const char *detail);
 /* Sends `out`. False: the client has ended. */
 bool caller_flush(struct caller *caller);
 /* Refuses a statement that cannot be parsed. */
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
 /* Initialises the result of a command with its columns. */
-void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result);
-/* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was not paused before. */
-enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun);
+void caller_begin_result(const struct caller *caller, const struct command *command,
+			 struct result *result);
+/* Waits, unless the condition holds already. `has_begun`: the command has paused a pool that was
+   not paused before. */
+enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command,
+			 bool has_begun);
 /* Sends; the rest of the answer follows in a later turn. */
 void caller_answer_later(struct caller *caller);
 
-/* verbs.c: checks that the caller may run the command (`is_first`), and runs it; or produces more rows (OUTCOME_GOES_ON). Writes the rows to
-   `result`, which is initialised. The form of the argument has been checked. */
-enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result, bool is_first);
+/* verbs.c: checks that the caller may run the command (`is_first`), and runs it; or produces more
+   rows (OUTCOME_GOES_ON). Writes the rows to `result`, which is initialised. The form of the
+   argument has been checked. */
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result,
+		      bool is_first);
 
 /* extended.c */
 /* Handles a message of the extended protocol: P B D E C S H. False: its body is malformed. */
 bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, size_t size);
 /* Continues the Execute of caller->portal. */
 void extended_continue(struct caller *caller);
-/* Closes all portals: the transaction ends with Sync or Query. `also_statements`: and all statements. */
+/* Closes all portals: the transaction ends with Sync or Query. `also_statements`: and all
+   statements. */
 void extended_end(struct caller *caller, bool also_statements);
 
 #endif

@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 /*
- * The lexical rules of SQL that the console needs: statements separated by semicolons, comments, 'strings', "identifiers",
- * words and signs. Pure functions without allocation; the text may contain any byte and need not end in a NUL.
+ * The lexical rules of SQL that the console needs: statements separated by semicolons, comments,
+ * 'strings', "identifiers", words and signs. Pure functions without allocation; the text may
+ * contain any byte and need not end in a NUL.
  */
 struct sql_span {
 	const char *at;
@@ -28,14 +29,14 @@ enum sql_token {
 /* Returns the next token of *rest; `out` is its text including quotes; *rest moves after it. */
 enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out);
 
-/* Returns the next non-empty statement of *rest, without its semicolon and without surrounding blanks and comments; *rest moves
-   after the semicolon. False: no more statements. With an unterminated quote or comment, the whole rest belongs to the
-   statement. */
+/* Returns the next non-empty statement of *rest, without its semicolon and without surrounding
+   blanks and comments; *rest moves after the semicolon. False: no more statements. With an
+   unterminated quote or comment, the whole rest belongs to the statement. */
 bool sql_next_statement(struct sql_span *rest, struct sql_span *out);
 
 /*
- * A statement of the console, parsed into verb and argument. The parser only checks the syntax: whether a database exists, or a
- * user has access, is checked when the command runs.
+ * A statement of the console, parsed into verb and argument. The parser only checks the syntax:
+ * whether a database exists, or a user has access, is checked when the command runs.
  */
 enum command_id {
 #define COMMAND(verb, argument, access, help) COMMAND_##verb,
@@ -47,7 +48,8 @@ enum command_id {
 enum command_argument {
 	ARGUMENT_NOTHING,
 	ARGUMENT_ITEM,			/* a row of show.tbl or console_param.tbl */
-	ARGUMENT_DATABASE,		/* optional in the grammar, so that the error can say that it is missing */
+	/* optional in the grammar, so that the error can say that it is missing */
+	ARGUMENT_DATABASE,
 	ARGUMENT_DATABASE_OR_ALL,
 	ARGUMENT_DATABASE_OR_HOST,	/* a database, or HOST and a host */
 	ARGUMENT_CLIENT,
@@ -71,16 +73,19 @@ struct command {
 	const struct command_row *row;	/* NULL: an empty statement */
 	enum command_id id;
 	const struct show_item *show;	/* for SHOW of a row, otherwise NULL */
-	const char *const *parameter;	/* for SHOW of a session parameter: its column; otherwise NULL */
+	/* for SHOW of a session parameter: its column; otherwise NULL */
+	const char *const *parameter;
 	const char *value;		/* the value of that parameter, or of SET */
 	const char *name;		/* the argument, unquoted; may be NULL */
-	enum drain_of drain_of;		/* the target of DRAIN, with `name`, ...; DISABLE and ENABLE: DRAIN_OF_HOST for a host */
+	/* the target of DRAIN, with `name`, ...; DISABLE and ENABLE: DRAIN_OF_HOST for a host */
+	enum drain_of drain_of;
 	int64_t seconds;		/* ... and its time; -1: STOP */
 	char *storage;			/* owns name and value */
 };
 
 enum command_verdict { COMMAND_PARSE_OK, COMMAND_PARSE_INVALID, COMMAND_PARSE_NO_MEMORY };
-/* Parses one statement from sql_next_statement; an empty one is OK. Call command_free in any case. */
+/* Parses one statement from sql_next_statement; an empty one is OK. Call command_free in any
+   case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
 static inline void command_free(struct command *c)
 {
@@ -89,9 +94,11 @@ static inline void command_free(struct command *c)
 }
 #define COMMAND_HINT 128
 #define COMMAND_BRIEF 160
-/* Explains a statement that cannot be parsed. `hint`: the command that was probably meant, or the syntax of its verb. Returns hint, or NULL without a
-   hint. `brief`: the part that may be logged, only the verb and the word after it, because the rest may contain a secret. */
-const char *command_explain(struct sql_span text, char hint[COMMAND_HINT], char brief[COMMAND_BRIEF]);
+/* Explains a statement that cannot be parsed. `hint`: the command that was probably meant, or the
+   syntax of its verb. Returns hint, or NULL without a hint. `brief`: the part that may be logged,
+   only the verb and the word after it, because the rest may contain a secret. */
+const char *command_explain(struct sql_span text, char hint[COMMAND_HINT],
+			    char brief[COMMAND_BRIEF]);
 
 /* The session parameters of the console; the name after the last is NULL. */
 struct console_param {

@@ -1,9 +1,10 @@
 /*
- * The grammar of the console: a verb, then at most one argument, quoted or unquoted, in any case; SET has a name, "=" or TO,
- * and a value, which may be unquoted words up to the end of the statement. The verbs come from command.tbl, and the items of
- * SHOW from show.tbl.
+ * The grammar of the console: a verb, then at most one argument, quoted or unquoted, in any case;
+ * SET has a name, "=" or TO, and a value, which may be unquoted words up to the end of the
+ * statement. The verbs come from command.tbl, and the items of SHOW from show.tbl.
  *
- * Invariant: a parsed command refers to rows of tables and to strings in its own storage, never to the text.
+ * Invariant: a parsed command refers to rows of tables and to strings in its own storage, never to
+ * the text.
  */
 #include "admin/command.h"
 
@@ -21,7 +22,8 @@
 const struct command_row command_rows[COMMANDS] = {
 #define MONITOR true
 #define ADMIN false
-#define COMMAND(verb, argument, access, help) [COMMAND_##verb] = { #verb, ARGUMENT_##argument, access, help },
+#define COMMAND(verb, argument, access, help) \
+	[COMMAND_##verb] = { #verb, ARGUMENT_##argument, access, help },
 #include "tbl/command.tbl"
 #undef COMMAND
 #undef MONITOR
@@ -46,26 +48,27 @@ const struct console_param *console_param_find(const char *name)
 /* ---- the lexer ---- */
 
 /*
- * The part of "Lexical Structure" of the PostgreSQL documentation that the console needs: comments of both kinds (block comments
- * nest; monitoring agents put them before their queries) count as blanks, and a quote within quotes is doubled. Unquoted names
- * keep their case, because databases are looked up with the case of the configuration file.
+ * The part of "Lexical Structure" of the PostgreSQL documentation that the console needs: comments
+ * of both kinds (block comments nest; monitoring agents put them before their queries) count as
+ * blanks, and a quote within quotes is doubled. Unquoted names keep their case, because databases
+ * are looked up with the case of the configuration file.
  *
- * Invariant: every token, and every call that finds an unterminated token, moves forward; tokens never overlap and never leave
- * the text.
+ * Invariant: every token, and every call that finds an unterminated token, moves forward; tokens
+ * never overlap and never leave the text.
  */
 
-static bool is_blank(char c)
+static bool command_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
 }
 
-static void skip(struct sql_span *s, size_t size)
+static void command_skip(struct sql_span *s, size_t size)
 {
 	s->at += size;
 	s->size -= size;
 }
 
-static bool begins(const struct sql_span *s, size_t from, const char *two)
+static bool command_begins(const struct sql_span *s, size_t from, const char *two)
 {
 	return s->size - from >= 2 && s->at[from] == two[0] && s->at[from + 1] == two[1];
 }
@@ -76,11 +79,11 @@ static size_t block_comment(const struct sql_span *s)
 	size_t i = 2, depth = 1;
 
 	while (i < s->size) {
-		if (begins(s, i, "*/")) {
+		if (command_begins(s, i, "*/")) {
 			i += 2;
 			if (--depth == 0)
 				return i;
-		} else if (begins(s, i, "/*")) {
+		} else if (command_begins(s, i, "/*")) {
 			i += 2;
 			depth++;
 		} else {
@@ -91,25 +94,25 @@ static size_t block_comment(const struct sql_span *s)
 }
 
 /* False: an unterminated block comment is at the front. */
-static bool skip_blanks(struct sql_span *s)
+static bool command_skip_blanks(struct sql_span *s)
 {
 	for (;;) {
 		size_t size = 0;
 
-		if (s->size > 0 && is_blank(s->at[0])) {
+		if (s->size > 0 && command_is_blank(s->at[0])) {
 			size = 1;
-		} else if (begins(s, 0, "--")) {
+		} else if (command_begins(s, 0, "--")) {
 			const char *newline = memchr(s->at, '\n', s->size);
 
 			size = newline ? (size_t)(newline - s->at) : s->size;
-		} else if (begins(s, 0, "/*")) {
+		} else if (command_begins(s, 0, "/*")) {
 			size = block_comment(s);
 			if (size == 0)
 				return false;
 		}
 		if (size == 0)
 			return true;
-		skip(s, size);
+		command_skip(s, size);
 	}
 }
 
@@ -133,9 +136,9 @@ enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out)
 	enum sql_token token = SQL_WORD;
 	size_t size;
 
-	if (!skip_blanks(rest)) {
+	if (!command_skip_blanks(rest)) {
 		*out = *rest;
-		skip(rest, rest->size);
+		command_skip(rest, rest->size);
 		return SQL_BAD;
 	}
 	*out = (struct sql_span){ rest->at, 0 };
@@ -158,11 +161,13 @@ enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out)
 		break;
 	default:
 		for (size = 1; size < rest->size; size++)
-			if (is_blank(rest->at[size]) || memchr("'\";=", rest->at[size], 4) || begins(rest, size, "--") || begins(rest, size, "/*"))
+			if (command_is_blank(rest->at[size]) ||
+			    memchr("'\";=", rest->at[size], 4) ||
+			    command_begins(rest, size, "--") || command_begins(rest, size, "/*"))
 				break;
 	}
 	out->size = size;
-	skip(rest, size);
+	command_skip(rest, size);
 	return token;
 }
 
@@ -192,7 +197,7 @@ bool sql_next_statement(struct sql_span *rest, struct sql_span *out)
 /* ---- the grammar ---- */
 
 /* Takes an unquoted word of keyword length as a string. */
-static bool take_word(struct sql_span *rest, char *to)
+static bool command_take_word(struct sql_span *rest, char *to)
 {
 	struct sql_span word;
 
@@ -203,15 +208,16 @@ static bool take_word(struct sql_span *rest, char *to)
 	return true;
 }
 
-static bool is_over(struct sql_span rest)
+static bool command_is_over(struct sql_span rest)
 {
 	struct sql_span none;
 
 	return sql_next_token(&rest, &none) == SQL_END;
 }
 
-/* Writes the value of a token, without quotes and with doubled quotes reduced, at *to, which moves after it: at most raw.size bytes, and a NUL. */
-static const char *store(enum sql_token token, struct sql_span raw, char **to)
+/* Writes the value of a token, without quotes and with doubled quotes reduced, at *to, which moves
+   after it: at most raw.size bytes, and a NUL. */
+static const char *command_store(enum sql_token token, struct sql_span raw, char **to)
 {
 	char *text = *to;
 	bool is_quoted = token == SQL_IDENTIFIER || token == SQL_STRING;
@@ -234,7 +240,7 @@ static bool parse_optional(struct sql_span *rest, struct command *out, char *to)
 		return true;
 	if (token != SQL_WORD && token != SQL_IDENTIFIER && token != SQL_STRING)
 		return false;
-	out->name = store(token, raw, &to);
+	out->name = command_store(token, raw, &to);
 	return true;
 }
 
@@ -243,14 +249,14 @@ static bool parse_item(struct sql_span *rest, struct command *out)
 	const struct console_param *param;
 	char word[NAME_MOST];
 
-	if (!take_word(rest, word))
+	if (!command_take_word(rest, word))
 		return false;
 	/* SHOW REASONS ALL is the row REASONS_ALL */
-	while (!is_over(*rest)) {
+	while (!command_is_over(*rest)) {
 		size_t size = strlen(word);
 		char next[NAME_MOST];
 
-		if (!take_word(rest, next) || size + 1 + strlen(next) >= sizeof(word))
+		if (!command_take_word(rest, next) || size + 1 + strlen(next) >= sizeof(word))
 			return false;
 		word[size] = '_';
 		text_copy(word + size + 1, sizeof(word) - size - 1, next);
@@ -275,18 +281,19 @@ static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 
 	if (token != SQL_WORD && token != SQL_IDENTIFIER)
 		return false;
-	out->name = store(token, raw, &to);
+	out->name = command_store(token, raw, &to);
 	token = sql_next_token(rest, &raw);
 	assigns = (token == SQL_SIGN && raw.at[0] == '=') ||
-		  (token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' && (raw.at[1] | 0x20) == 'o');
+		  (token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' &&
+		   (raw.at[1] | 0x20) == 'o');
 	if (!assigns)
 		return false;
 	bare = *rest;
 	token = sql_next_token(rest, &raw);
 	if (token == SQL_END)
 		return false;
-	if ((token == SQL_IDENTIFIER || token == SQL_STRING) && is_over(*rest)) {
-		out->value = store(token, raw, &to);
+	if ((token == SQL_IDENTIFIER || token == SQL_STRING) && command_is_over(*rest)) {
+		out->value = command_store(token, raw, &to);
 		return true;
 	}
 	bare.size -= (size_t)(raw.at - bare.at);
@@ -294,16 +301,18 @@ static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 	for (; token != SQL_END; token = sql_next_token(rest, &raw))
 		if (token == SQL_BAD)
 			return false;
-	out->value = store(SQL_WORD, bare, &to);
+	out->value = command_store(SQL_WORD, bare, &to);
 	return true;
 }
 
-static bool is_word(enum sql_token token, const struct sql_span *raw, const char *word)
+static bool command_is_word(enum sql_token token, const struct sql_span *raw, const char *word)
 {
-	return token == SQL_WORD && raw->size == strlen(word) && strncasecmp(raw->at, word, raw->size) == 0;
+	return token == SQL_WORD && raw->size == strlen(word) &&
+	       strncasecmp(raw->at, word, raw->size) == 0;
 }
 
-/* Parses [db | USER name | HOST name] [OVER n [SECONDS] | STOP]. A database with one of these names needs quotes. */
+/* Parses [db | USER name | HOST name] [OVER n [SECONDS] | STOP]. A database with one of these names
+   needs quotes. */
 static bool parse_drain(struct sql_span *rest, struct command *out, char *to)
 {
 	struct sql_span raw;
@@ -311,27 +320,31 @@ static bool parse_drain(struct sql_span *rest, struct command *out, char *to)
 	char number[NAME_MOST];
 
 	out->drain_of = DRAIN_OF_DATABASE;
-	if (token == SQL_END || is_word(token, &raw, "OVER") || is_word(token, &raw, "STOP")) {
+	if (token == SQL_END || command_is_word(token, &raw, "OVER") ||
+	    command_is_word(token, &raw, "STOP")) {
 		out->drain_of = DRAIN_OF_ALL;
 	} else {
-		if (is_word(token, &raw, "USER") || is_word(token, &raw, "HOST")) {
-			out->drain_of = is_word(token, &raw, "USER") ? DRAIN_OF_USER : DRAIN_OF_HOST;
+		if (command_is_word(token, &raw, "USER") || command_is_word(token, &raw, "HOST")) {
+			out->drain_of = command_is_word(token, &raw, "USER") ? DRAIN_OF_USER
+									     : DRAIN_OF_HOST;
 			token = sql_next_token(rest, &raw);
 		}
 		if (token != SQL_WORD && token != SQL_IDENTIFIER && token != SQL_STRING)
 			return false;
-		out->name = store(token, raw, &to);
+		out->name = command_store(token, raw, &to);
 		token = sql_next_token(rest, &raw);
 	}
-	if (is_word(token, &raw, "STOP"))
+	if (command_is_word(token, &raw, "STOP"))
 		out->seconds = -1;
 	if (token == SQL_END || out->seconds < 0)
 		return true;
-	if (!is_word(token, &raw, "OVER") || !take_word(rest, number) || !text_to_int64(number, &out->seconds) || out->seconds < 0 ||
+	if (!command_is_word(token, &raw, "OVER") || !command_take_word(rest, number) ||
+	    !text_to_int64(number, &out->seconds) || out->seconds < 0 ||
 	    out->seconds > DRAIN_SECONDS_MOST)
 		return false;
 	token = sql_next_token(rest, &raw);
-	return token == SQL_END || is_word(token, &raw, "SECONDS") || is_word(token, &raw, "SECOND");
+	return token == SQL_END || command_is_word(token, &raw, "SECONDS") ||
+	       command_is_word(token, &raw, "SECOND");
 }
 
 /* Parses db, or HOST name. DISABLE HOST is about a database with this name. */
@@ -340,7 +353,7 @@ static bool parse_database_or_host(struct sql_span *rest, struct command *out, c
 	struct sql_span raw, behind = *rest;
 	enum sql_token token = sql_next_token(&behind, &raw);
 
-	if (is_word(token, &raw, "HOST") && !is_over(behind)) {
+	if (command_is_word(token, &raw, "HOST") && !command_is_over(behind)) {
 		out->drain_of = DRAIN_OF_HOST;
 		*rest = behind;
 	}
@@ -366,12 +379,14 @@ static bool parse_argument(struct sql_span *rest, struct command *out)
 	case ARGUMENT_DRAIN:
 		return parse_drain(rest, out, out->storage);
 	case ARGUMENT_OF_CLIENT:
-		return take_word(rest, word) && text_equal_fold(word, "CLIENT") && parse_optional(rest, out, out->storage);
+		return command_take_word(rest, word) && text_equal_fold(word, "CLIENT") &&
+		       parse_optional(rest, out, out->storage);
 	case ARGUMENT_MODE:
 		return parse_optional(rest, out, out->storage) &&
-		       (!out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") || text_equal_fold(out->name, "WAIT_FOR_CLIENTS"));
+		       (!out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") ||
+			text_equal_fold(out->name, "WAIT_FOR_CLIENTS"));
 	case ARGUMENT_IGNORED:
-		while (!is_over(*rest))
+		while (!command_is_over(*rest))
 			if (sql_next_token(rest, &raw) == SQL_BAD)
 				return false;
 		return true;
@@ -395,7 +410,8 @@ static const char *nearest_item(const char *word)
 	const char *names[SHOWS_MOST];
 	size_t count = 0;
 
-	for (const struct show_item *row; count < SHOWS_MOST && (row = show_at(count)) != NULL; count++)
+	for (const struct show_item *row; count < SHOWS_MOST && (row = show_at(count)) != NULL;
+	     count++)
 		names[count] = row->name;
 	return text_nearest(word, names, count);
 }
@@ -407,7 +423,8 @@ static void upper(char *word)
 			*word -= 'a' - 'A';
 }
 
-const char *command_explain(struct sql_span text, char hint[COMMAND_HINT], char brief[COMMAND_BRIEF])
+const char *command_explain(struct sql_span text, char hint[COMMAND_HINT],
+			    char brief[COMMAND_BRIEF])
 {
 	char word[NAME_MOST], argument[NAME_MOST];
 	const char *nearest, *verbs[COMMANDS];
@@ -416,14 +433,14 @@ const char *command_explain(struct sql_span text, char hint[COMMAND_HINT], char 
 	bool has_argument;
 
 	snprintf(brief, COMMAND_BRIEF, "...");
-	if (!take_word(&text, word))
+	if (!command_take_word(&text, word))
 		return NULL;
 	row = find_verb(word);
 	rest = text;
-	has_argument = take_word(&rest, argument);
-	if (is_over(text))
+	has_argument = command_take_word(&rest, argument);
+	if (command_is_over(text))
 		snprintf(brief, COMMAND_BRIEF, "%s", word);
-	else if (row && row->argument != ARGUMENT_SETTING && has_argument && is_over(rest))
+	else if (row && row->argument != ARGUMENT_SETTING && has_argument && command_is_over(rest))
 		snprintf(brief, COMMAND_BRIEF, "%s %s", word, argument);
 	else
 		snprintf(brief, COMMAND_BRIEF, "%s ...", word);
@@ -453,15 +470,16 @@ enum command_verdict command_parse(struct sql_span text, struct command *out)
 	char word[NAME_MOST];
 
 	*out = (struct command){ .row = NULL };
-	if (is_over(text))
+	if (command_is_over(text))
 		return COMMAND_PARSE_OK;
-	if (!take_word(&text, word) || !(out->row = find_verb(word)))
+	if (!command_take_word(&text, word) || !(out->row = find_verb(word)))
 		return COMMAND_PARSE_INVALID;
 	out->id = (enum command_id)(out->row - command_rows);
 	/* name and value, each with a NUL */
 	out->storage = mem_try(text.size + 2);
 	if (!out->storage)
 		return COMMAND_PARSE_NO_MEMORY;
-	return parse_argument(&text, out) && is_over(text) ? COMMAND_PARSE_OK : COMMAND_PARSE_INVALID;
+	return parse_argument(&text, out) && command_is_over(text) ? COMMAND_PARSE_OK
+								   : COMMAND_PARSE_INVALID;
 }
 

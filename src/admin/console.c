@@ -1,17 +1,20 @@
 /*
- * The console: its callers, which are the clients of the databases "pgbouncer" and "pgweir"; the simple protocol; the interface to
- * room core; and once a turn, the waiting commands. The functions that both protocols share are here too: errors, running
- * commands, sending.
+ * The console: its callers, which are the clients of the databases "pgbouncer" and "pgweir"; the
+ * simple protocol; the interface to room core; and once a turn, the waiting commands. The functions
+ * that both protocols share are here too: errors, running commands, sending.
  *
- * A Query may contain several statements. The first that fails ends it, as in PostgreSQL; if a statement waits, the rest of the
- * text is kept. To leave time for other clients, one turn runs at most STATEMENTS_MOST statements; the next turn continues. The
- * output is limited: while more than OUTPUT_MOST bytes are unsent, the next statement does not run.
+ * A Query may contain several statements. The first that fails ends it, as in PostgreSQL; if a
+ * statement waits, the rest of the text is kept. To leave time for other clients, one turn runs at
+ * most STATEMENTS_MOST statements; the next turn continues. The output is limited: while more than
+ * OUTPUT_MOST bytes are unsent, the next statement does not run.
  *
- * A client may end within any call that runs a command or sends (KILL_CLIENT of itself, a broken socket), while its caller is
- * in use on the stack. Therefore the end only marks the client (caller_is_gone), and the reap removes and frees the caller.
+ * A client may end within any call that runs a command or sends (KILL_CLIENT of itself, a broken
+ * socket), while its caller is in use on the stack. Therefore the end only marks the client
+ * (caller_is_gone), and the reap removes and frees the caller.
  *
- * Invariant: console->callers has exactly the console clients that got their welcome and have not ended. After a call from outside,
- * the `out` of a caller is empty or belongs to an extended exchange that has not reached its Sync or Flush.
+ * Invariant: console->callers has exactly the console clients that got their welcome and have not
+ * ended. After a call from outside, the `out` of a caller is empty or belongs to an extended
+ * exchange that has not reached its Sync or Flush.
  */
 #include "admin/console.h"
 
@@ -33,8 +36,8 @@
 /* ---- errors ---- */
 
 /*
- * The table of the console's errors. Call sites contain no texts, so scripts can rely on the texts of one table, and a test can
- * provoke every row.
+ * The table of the console's errors. Call sites contain no texts, so scripts can rely on the texts
+ * of one table, and a test can provoke every row.
  */
 
 #define DETAIL_MOST 200
@@ -47,9 +50,10 @@ static const struct {
 #undef CONSOLE_ERROR
 };
 
-/* Appends the text and a NUL, with the details (NULL: "") in place of %s; the log and the client get at
-   most DETAIL_MOST bytes of a detail. Returns the text. */
-static const char *error_text(enum console_error why, const char *first, const char *second, struct bytes *out)
+/* Appends the text and a NUL, with the details (NULL: "") in place of %s; the log and the client
+   get at most DETAIL_MOST bytes of a detail. Returns the text. */
+static const char *error_text(enum console_error why, const char *first, const char *second,
+			      struct bytes *out)
 {
 	const char *details[] = { first ? first : "", second ? second : "" }, *at, *place;
 	size_t used = 0, size;
@@ -61,7 +65,9 @@ static const char *error_text(enum console_error why, const char *first, const c
 		size = strlen(details[used]);
 		if (size > DETAIL_MOST)
 			/* not within a character */
-			for (size = DETAIL_MOST; size > 0 && ((unsigned char)details[used][size] & 0xc0) == 0x80; size--)
+			for (size = DETAIL_MOST;
+			     size > 0 && ((unsigned char)details[used][size] & 0xc0) == 0x80;
+			     size--)
 				;
 		bytes_append(out, details[used], size);
 		bytes_append_text(out, details[used][size] ? "..." : "");
@@ -81,8 +87,8 @@ static const struct state_row states[CONSOLE_STATES] = {
 };
 #undef C
 
-/* The only writer of client->console_state. console_turn checks callers that are WAITING or SENDING in each turn, and callers
-   that are CONTINUING continue in the next turn. */
+/* The only writer of client->console_state. console_turn checks callers that are WAITING or SENDING
+   in each turn, and callers that are CONTINUING continue in the next turn. */
 static void caller_become(struct caller *caller, enum console_state state)
 {
 	struct client *client = caller->client;
@@ -98,12 +104,14 @@ static void caller_become(struct caller *caller, enum console_state state)
 /* ---- waiting commands ---- */
 
 /*
- * Waiting commands: PAUSE, KILL, SUSPEND and WAIT_CLOSE are answered when a condition on other connections holds. Each
- * condition is checked once a turn, which also finds out that it cannot be reached any more (a RESUME from another console, a
- * RELOAD that removed the database). Therefore no event handler has to report anything.
+ * Waiting commands: PAUSE, KILL, SUSPEND and WAIT_CLOSE are answered when a condition on other
+ * connections holds. Each condition is checked once a turn, which also finds out that it cannot be
+ * reached any more (a RESUME from another console, a RELOAD that removed the database). Therefore
+ * no event handler has to report anything.
  *
- * A cancel request ("Canceling Requests in Progress") ends a wait, and resumes the pools that the command has paused: a PAUSE
- * that was given up because a session does not end must not block other clients.
+ * A cancel request ("Canceling Requests in Progress") ends a wait, and resumes the pools that the
+ * command has paused: a PAUSE that was given up because a session does not end must not block other
+ * clients.
  *
  * Invariant: wait.kind is not WAIT_FOR_NOTHING exactly while the caller is WAITING.
  */
@@ -114,7 +122,8 @@ static void wait_forget(struct caller *caller)
 	caller->wait = (struct wait){ .kind = WAIT_FOR_NOTHING };
 }
 
-/* Checks the condition. Clients may end, also the caller's client: suspend_timeout closes clients that do not read. */
+/* Checks the condition. Clients may end, also the caller's client: suspend_timeout closes clients
+   that do not read. */
 static enum wait_verdict wait_check(const struct caller *caller)
 {
 	const struct wait *wait = &caller->wait;
@@ -161,7 +170,9 @@ static bool wait_take_back(const struct caller *caller)
 	struct pools *pools = world->pools;
 	struct database *database = wait->database ? database_find(pools, wait->database) : NULL;
 	bool is_suspend = wait->kind == WAIT_FOR_SUSPEND;
-	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
+	bool is_paused = wait->database ? database && database->paused
+			 : is_suspend	? pools->suspended
+					: pools->paused;
 
 	/* another console client may have resumed or paused in the same turn */
 	if (!wait->has_begun || !is_paused)
@@ -172,14 +183,19 @@ static bool wait_take_back(const struct caller *caller)
 	return true;
 }
 
-enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
+enum outcome caller_wait(struct caller *caller, enum wait_kind kind, const struct command *command,
+			 bool has_begun)
 {
 	char *name = mem_copy_string(command->name);
 
 	if (command->name && !name)
 		return caller_refuse(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL, NULL);
 	caller->wait = (struct wait){
-		.kind = kind, .database = name, .since = caller->console->world->now, .verb = command->row->verb, .has_begun = has_begun,
+		.kind = kind,
+		.database = name,
+		.since = caller->console->world->now,
+		.verb = command->row->verb,
+		.has_begun = has_begun,
 	};
 	caller_become(caller, CONSOLE_WAITING);
 	if (wait_check(caller) == WAIT_LASTS)
@@ -233,11 +249,12 @@ static void log_refusal(const struct caller *caller, const char *message)
 	printable_text(message, shown, sizeof(shown));
 	log_error("%s", shown);
 	if (caller->console->world->conf->settings.log_pooler_errors)
-		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), shown);
+		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)),
+			    shown);
 }
 
-enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first, const char *second,
-			   const char *detail)
+enum outcome caller_refuse(struct caller *caller, enum console_error why, const char *first,
+			   const char *second, const char *detail)
 {
 	struct bytes text = BYTES_EMPTY;
 	const char *message = error_text(why, first, second, &text);
@@ -260,8 +277,8 @@ bool caller_flush(struct caller *caller)
 	return !caller_is_gone(caller);
 }
 
-/* Sends. If bytes remain unsent, the caller becomes SENDING, so that no more rows are produced. Returns true in this case, and
-   if the client has ended. */
+/* Sends. If bytes remain unsent, the caller becomes SENDING, so that no more rows are produced.
+   Returns true in this case, and if the client has ended. */
 static bool caller_must_rest(struct caller *caller)
 {
 	if (bytes_size(&caller->out) + stream_unsent(&caller->client->peer.stream) <= OUTPUT_MOST)
@@ -274,15 +291,20 @@ static bool caller_must_rest(struct caller *caller)
 	return true;
 }
 
-void caller_begin_result(const struct caller *caller, const struct command *command, struct result *result)
+void caller_begin_result(const struct caller *caller, const struct command *command,
+			 struct result *result)
 {
 	static const char *const explained[] = { "CLIENT STATE:text" };
-	const char *const *columns = command->id == COMMAND_EXPLAIN && command->row ? explained : command->parameter;
+	const char *const *columns = command->id == COMMAND_EXPLAIN && command->row
+					     ? explained
+					     : command->parameter;
 	size_t count = columns ? 1 : 0;
 
 	if (command->show) {
 		columns = command->show->columns;
-		count = caller->console->world->conf->settings.show_extra_columns ? command->show->all_columns : command->show->standard_columns;
+		count = caller->console->world->conf->settings.show_extra_columns
+				? command->show->all_columns
+				: command->show->standard_columns;
 	}
 	result_init(result, &result_wire, columns, count);
 }
@@ -306,7 +328,8 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
 	pg_build_report(&caller->out, 'E', "ERROR", errors[CONSOLE_ERROR_INVALID].sqlstate,
-		       error_text(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told), NULL, hint);
+			error_text(CONSOLE_ERROR_INVALID, bytes_text(&text), NULL, &told), NULL,
+			hint);
 	/* the log gets less, because the statement may contain a secret */
 	log_refusal(caller, error_text(CONSOLE_ERROR_INVALID, brief, NULL, &logged));
 	bytes_free(&text);
@@ -334,7 +357,8 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 	case COMMAND_PARSE_OK:
 		caller_begin_result(caller, &caller->command, &caller->answer);
 		outcome = verb_run(caller, &caller->command, &caller->answer, true);
-		if (caller->answer.column_count > 0 && (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON))
+		if (caller->answer.column_count > 0 &&
+		    (outcome == OUTCOME_DONE || outcome == OUTCOME_GOES_ON))
 			result_describe(&caller->answer, &caller->out);
 		give_rows(caller, outcome);
 		return outcome;
@@ -411,11 +435,12 @@ static void caller_query(struct caller *caller, struct sql_span text, bool is_re
 
 /* ---- continuing in a later turn ---- */
 
-/* Called while the caller is RUNNING: makes it READY for its next message, unless the previous one is not complete. Returns
-   whether it is READY. */
+/* Called while the caller is RUNNING: makes it READY for its next message, unless the previous one
+   is not complete. Returns whether it is READY. */
 static bool caller_settle(struct caller *caller)
 {
-	if (caller_is_gone(caller) || caller->client->console_state != CONSOLE_RUNNING || caller_must_rest(caller))
+	if (caller_is_gone(caller) || caller->client->console_state != CONSOLE_RUNNING ||
+	    caller_must_rest(caller))
 		return false;
 	caller_become(caller, CONSOLE_READY);
 	return true;
@@ -433,7 +458,8 @@ static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 		caller_refuse(caller, CONSOLE_ERROR_RESUMED, caller->wait.verb, NULL, NULL);
 		break;
 	case WAIT_CANCELLED:
-		caller_refuse(caller, CONSOLE_ERROR_CANCELLED, NULL, NULL, wait_take_back(caller) ? "What it had paused goes on." : NULL);
+		caller_refuse(caller, CONSOLE_ERROR_CANCELLED, NULL, NULL,
+			      wait_take_back(caller) ? "What it had paused goes on." : NULL);
 		break;
 	case WAIT_DATABASE_GONE:
 		caller_refuse(caller, CONSOLE_ERROR_NO_DATABASE, caller->wait.database, NULL, NULL);
@@ -457,7 +483,10 @@ static void caller_continue(struct caller *caller, enum wait_verdict verdict)
 			rest = caller->rest;
 			caller->rest = (struct bytes)BYTES_EMPTY;
 			if (is_good && bytes_size(&rest) > 0)
-				caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
+				caller_query(
+					caller,
+					(struct sql_span){ bytes_text(&rest), bytes_size(&rest) },
+					true);
 			else
 				finish_query(caller);
 			bytes_free(&rest);
@@ -502,7 +531,8 @@ static void on_welcome(void *context, struct client *client)
 	caller_flush(caller);
 }
 
-static void on_message(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size)
+static void on_console_message(void *context, struct client *client, uint8_t type,
+			       const uint8_t *body, size_t size)
 {
 	struct caller *caller = find_caller(context, client);
 
@@ -563,11 +593,12 @@ static bool is_at_rest(void *context, const struct client *client)
 {
 	const struct caller *caller = find_caller(context, client);
 
-	return caller && client->console_state == CONSOLE_READY && !caller->skips && bytes_size(&caller->out) == 0 &&
-	       caller->held.count == 0;
+	return caller && client->console_state == CONSOLE_READY && !caller->skips &&
+	       bytes_size(&caller->out) == 0 && caller->held.count == 0;
 }
 
-/* wait_check returns WAIT_CANCELLED from now on, and the turn sends the answer. False: the command does not wait. */
+/* wait_check returns WAIT_CANCELLED from now on, and the turn sends the answer. False: the command
+   does not wait. */
 static bool on_cancel(void *context, struct client *client)
 {
 	struct caller *caller = find_caller(context, client);
@@ -584,7 +615,7 @@ static bool on_adopt(void *context, struct client *client)
 }
 
 static const struct console_ops ops = {
-	.message = on_message,
+	.message = on_console_message,
 	.go_on = on_go_on,
 	.closed = on_closed,
 	.welcome = on_welcome,
@@ -628,14 +659,16 @@ void console_turn(struct console *console)
 {
 	struct list round, *node;
 
-	/* The client of the SUSPEND may have lost its connection, and only a RESUME would end the suspension. */
+	/* The client of the SUSPEND may have lost its connection, and only a RESUME would end the
+	   suspension. */
 	if (console->world->pools->suspended && !console->callers) {
 		log_info("admin disappeared when suspended, doing RESUME");
 		console_pause_all(console, false);
 	}
 	if (list_is_empty(&console->waiting))
 		return;
-	/* Answering a caller may begin or end the wait of another one: each caller that waits now is checked once. */
+	/* Answering a caller may begin or end the wait of another one: each caller that waits now
+	   is checked once. */
 	list_init(&round);
 	while ((node = list_first(&console->waiting)) != NULL) {
 		list_remove(node);

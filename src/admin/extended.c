@@ -1,11 +1,13 @@
 /*
- * The extended protocol on the console ("Message Flow: Extended Query" in the PostgreSQL documentation), for drivers that
- * support nothing else: Parse, Bind, Describe, Execute, Close, Flush and Sync, named and unnamed statements and portals, row
- * limits, results in text or binary. There are no parameters, because no command of the console has any.
+ * The extended protocol on the console ("Message Flow: Extended Query" in the PostgreSQL
+ * documentation), for drivers that support nothing else: Parse, Bind, Describe, Execute, Close,
+ * Flush and Sync, named and unnamed statements and portals, row limits, results in text or binary.
+ * There are no parameters, because no command of the console has any.
  *
- * A statement keeps its text; a portal keeps the parsed command and, after its execution, the rows that were not fetched yet.
- * Sync ends the transaction, and with it the portals. After an error all messages up to Sync are skipped (console.c). Answers
- * are collected in caller->out and sent with Sync or Flush, after an error, before a wait, or when they become large.
+ * A statement keeps its text; a portal keeps the parsed command and, after its execution, the rows
+ * that were not fetched yet. Sync ends the transaction, and with it the portals. After an error all
+ * messages up to Sync are skipped (console.c). Answers are collected in caller->out and sent with
+ * Sync or Flush, after an error, before a wait, or when they become large.
  */
 #include "admin/caller.h"
 
@@ -21,8 +23,9 @@
 /* ---- prepared statements and portals ---- */
 
 /*
- * Invariant: count and bytes are the number and size of the objects on both lists. HELD_MOST and HELD_BYTES_MOST limit them,
- * except for the rows of one portal: while `bytes` exceeds its limit, no more rows are produced.
+ * Invariant: count and bytes are the number and size of the objects on both lists. HELD_MOST and
+ * HELD_BYTES_MOST limit them, except for the rows of one portal: while `bytes` exceeds its limit,
+ * no more rows are produced.
  */
 
 #define HELD_MOST 1000
@@ -53,27 +56,30 @@ struct portal {
 
 /* ---- answers ---- */
 
-static void fail(struct caller *caller, enum console_error why, const char *first, const char *second)
+static void extended_fail(struct caller *caller, enum console_error why, const char *first,
+			  const char *second)
 {
 	caller_refuse(caller, why, first, second, NULL);
 	caller->skips = true;
 }
 
 /* Appends a message without a body. */
-static void say(struct caller *caller, uint8_t type)
+static void extended_say(struct caller *caller, uint8_t type)
 {
 	pg_end(&caller->out, pg_begin(&caller->out, type));
 }
 
-/* Counts an object of this size, and returns it: `object` was allocated for it, or is NULL. Sends the error, and returns NULL, without
-   memory or if the limits are reached. */
-static void *keep(struct caller *caller, void *object, size_t size)
+/* Counts an object of this size, and returns it: `object` was allocated for it, or is NULL. Sends
+   the error, and returns NULL, without memory or if the limits are reached. */
+static void *extended_keep(struct caller *caller, void *object, size_t size)
 {
 	struct held *held = &caller->held;
 	bool has_room = held->count < HELD_MOST && held->bytes + size <= HELD_BYTES_MOST;
 
 	if (!object || !has_room) {
-		fail(caller, object ? CONSOLE_ERROR_STATEMENT_LIMIT : CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+		extended_fail(caller,
+			      object ? CONSOLE_ERROR_STATEMENT_LIMIT : CONSOLE_ERROR_NO_MEMORY,
+			      NULL, NULL);
 		mem_free(object);
 		return NULL;
 	}
@@ -99,7 +105,7 @@ static struct held_statement *held_statement_find(const struct held *held, const
 static bool held_statement_add(struct caller *caller, const char *name, struct sql_span text)
 {
 	size_t name_size = strlen(name), size = name_size + text.size;
-	struct held_statement *s = keep(caller, mem_try(sizeof(*s) + size + 2), size);
+	struct held_statement *s = extended_keep(caller, mem_try(sizeof(*s) + size + 2), size);
 
 	if (!s)
 		return false;
@@ -143,20 +149,22 @@ static struct portal *held_portal_find(const struct held *held, const char *name
 }
 
 /* Creates a READY portal for the command of the statement. NULL: the error was sent. */
-static struct portal *held_portal_add(struct caller *caller, const char *name, const struct held_statement *s)
+static struct portal *held_portal_add(struct caller *caller, const char *name,
+				      const struct held_statement *s)
 {
 	size_t size = strlen(name) + s->size;
-	struct portal *p = keep(caller, mem_try(sizeof(*p) + strlen(name) + 1), size);
+	struct portal *p = extended_keep(caller, mem_try(sizeof(*p) + strlen(name) + 1), size);
 
 	if (!p)
 		return NULL;
 	p->size = size;
 	memcpy(p->name, name, strlen(name));
 	list_append(&caller->held.portals, &p->node);
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) == COMMAND_PARSE_OK)
+	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) ==
+	    COMMAND_PARSE_OK)
 		return p;
 	held_portal_drop(&caller->held, p);
-	fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+	extended_fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
 	return NULL;
 }
 
@@ -177,7 +185,8 @@ void extended_end(struct caller *caller, bool also_statements)
 		held_portal_drop(&caller->held, LIST_OBJECT(node, struct portal, node));
 	LIST_EACH_SAFE(node, &caller->held.statements)
 		if (also_statements)
-			held_statement_drop(&caller->held, LIST_OBJECT(node, struct held_statement, node));
+			held_statement_drop(&caller->held,
+					    LIST_OBJECT(node, struct held_statement, node));
 }
 
 /* ---- Parse ---- */
@@ -195,7 +204,7 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 		return false;
 	old = held_statement_find(&caller->held, name);
 	if (old && *name) {
-		fail(caller, CONSOLE_ERROR_STATEMENT_EXISTS, name, NULL);
+		extended_fail(caller, CONSOLE_ERROR_STATEMENT_EXISTS, name, NULL);
 		return true;
 	}
 	if (old)
@@ -205,20 +214,20 @@ static bool on_parse(struct caller *caller, struct pg_cursor *c)
 	if (!sql_next_statement(&rest, &one))
 		one = (struct sql_span){ text, 0 };
 	if (sql_next_statement(&rest, &more)) {
-		fail(caller, CONSOLE_ERROR_STATEMENT_MULTIPLE, NULL, NULL);
+		extended_fail(caller, CONSOLE_ERROR_STATEMENT_MULTIPLE, NULL, NULL);
 		return true;
 	}
 	switch (command_parse(one, &command)) {
 	case COMMAND_PARSE_OK:
 		if (held_statement_add(caller, name, one))
-			say(caller, '1');
+			extended_say(caller, '1');
 		break;
 	case COMMAND_PARSE_INVALID:
 		caller_refuse_invalid(caller, one);
 		caller->skips = true;
 		break;
 	case COMMAND_PARSE_NO_MEMORY:
-		fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+		extended_fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
 		break;
 	}
 	command_free(&command);
@@ -235,7 +244,7 @@ struct bind {
 	uint16_t bad_code;			/* an invalid format code, or 0 */
 };
 
-static bool read_bind(struct pg_cursor *c, struct bind *bind)
+static bool extended_read_bind(struct pg_cursor *c, struct bind *bind)
 {
 	uint16_t count;
 
@@ -262,17 +271,18 @@ static bool read_bind(struct pg_cursor *c, struct bind *bind)
 	return !c->bad && c->at == c->end;
 }
 
-static void refuse_number(struct caller *caller, enum console_error why, size_t number, size_t other)
+static void refuse_number(struct caller *caller, enum console_error why, size_t number,
+			  size_t other)
 {
 	char first[24], second[24];
 
 	snprintf(first, sizeof(first), "%zu", number);
 	snprintf(second, sizeof(second), "%zu", other);
-	fail(caller, why, first, second);
+	extended_fail(caller, why, first, second);
 }
 
-/* Sets the format codes of a Bind: none (all text), one for all columns, or one per column. False: another number of codes. The
-   codes must be of enum wire_format. */
+/* Sets the format codes of a Bind: none (all text), one for all columns, or one per column. False:
+   another number of codes. The codes must be of enum wire_format. */
 static bool set_formats(struct result *r, const uint16_t *codes, size_t count)
 {
 	if (count > 1 && count != r->column_count)
@@ -289,14 +299,14 @@ static bool on_bind(struct caller *caller, struct pg_cursor *c)
 	struct held_statement *s;
 	struct portal *old, *p;
 
-	if (!read_bind(c, &bind))
+	if (!extended_read_bind(c, &bind))
 		return false;
 	s = held_statement_find(held, bind.statement);
 	old = held_portal_find(held, bind.portal);
 	if (!s)
-		fail(caller, CONSOLE_ERROR_STATEMENT_UNKNOWN, bind.statement, NULL);
+		extended_fail(caller, CONSOLE_ERROR_STATEMENT_UNKNOWN, bind.statement, NULL);
 	else if (old && *bind.portal)
-		fail(caller, CONSOLE_ERROR_PORTAL_EXISTS, bind.portal, NULL);
+		extended_fail(caller, CONSOLE_ERROR_PORTAL_EXISTS, bind.portal, NULL);
 	else if (old)
 		held_portal_drop(held, old);
 	if (!caller->skips && bind.values > 0)
@@ -309,11 +319,12 @@ static bool on_bind(struct caller *caller, struct pg_cursor *c)
 	if (bind.bad_code)
 		refuse_number(caller, CONSOLE_ERROR_BIND_FORMAT_CODE, bind.bad_code, 0);
 	else if (p->result.column_count > 0 && !set_formats(&p->result, bind.code, bind.codes))
-		refuse_number(caller, CONSOLE_ERROR_BIND_FORMATS, bind.codes, p->result.column_count);
+		refuse_number(caller, CONSOLE_ERROR_BIND_FORMATS, bind.codes,
+			      p->result.column_count);
 	if (caller->skips)
 		held_portal_drop(held, p);
 	else
-		say(caller, '2');
+		extended_say(caller, '2');
 	return true;
 }
 
@@ -324,11 +335,12 @@ static void describe_rows(struct caller *caller, const struct result *result)
 	if (result->column_count > 0)
 		result_describe(result, &caller->out);
 	else
-		say(caller, 'n');
+		extended_say(caller, 'n');
 }
 
 /* Parses the body of Describe and Close: 'S' or 'P', and a name. */
-static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kind, const char **name)
+static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kind,
+			const char **name)
 {
 	char text[2] = { 0, 0 };
 
@@ -339,7 +351,7 @@ static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kin
 	if (*kind == 'S' || *kind == 'P')
 		return true;
 	text[0] = (char)*kind;
-	fail(caller, CONSOLE_ERROR_DESCRIBE_KIND, text, NULL);
+	extended_fail(caller, CONSOLE_ERROR_DESCRIBE_KIND, text, NULL);
 	return true;
 }
 
@@ -362,9 +374,13 @@ static bool on_describe(struct caller *caller, struct pg_cursor *c)
 	if (p) {
 		describe_rows(caller, &p->result);
 	} else if (!s) {
-		fail(caller, kind == 'S' ? CONSOLE_ERROR_STATEMENT_UNKNOWN : CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
-	} else if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) != COMMAND_PARSE_OK) {
-		fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
+		extended_fail(caller,
+			      kind == 'S' ? CONSOLE_ERROR_STATEMENT_UNKNOWN
+					  : CONSOLE_ERROR_PORTAL_UNKNOWN,
+			      name, NULL);
+	} else if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &command) !=
+		   COMMAND_PARSE_OK) {
+		extended_fail(caller, CONSOLE_ERROR_NO_MEMORY, NULL, NULL);
 	} else {
 		caller_begin_result(caller, &command, &result);
 		/* no parameters */
@@ -394,7 +410,7 @@ static bool on_close(struct caller *caller, struct pg_cursor *c)
 		held_statement_drop(&caller->held, s);
 	if (p)
 		held_portal_drop(&caller->held, p);
-	say(caller, '3');		/* closing an unknown name is no error */
+	extended_say(caller, '3');		/* closing an unknown name is no error */
 	return true;
 }
 
@@ -408,7 +424,7 @@ static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 	held_count_rows(&caller->held, p);
 	caller->portal = NULL;
 	if (p->result.row_count > 0 || (most > 0 && count == most && p->result.walk.goes_on)) {
-		say(caller, 's');
+		extended_say(caller, 's');
 	} else if (p->result.walk.goes_on) {
 		caller->portal = p;
 		caller->portal_most = most > 0 ? most - (uint32_t)count : 0;
@@ -434,7 +450,7 @@ void extended_continue(struct caller *caller)
 
 	if (caller->held.bytes > HELD_BYTES_MOST) {
 		caller->portal = NULL;
-		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
+		extended_fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else {
 		verb_run(caller, &p->command, &p->result, false);
 		open(caller, p, caller->portal_most);
@@ -456,11 +472,11 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 		most = 0;		/* a negative limit means unlimited */
 	p = held_portal_find(&caller->held, name);
 	if (!p) {
-		fail(caller, CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
+		extended_fail(caller, CONSOLE_ERROR_PORTAL_UNKNOWN, name, NULL);
 	} else if (!p->command.row) {
-		say(caller, 'I');
+		extended_say(caller, 'I');
 	} else if (p->state == PORTAL_READY && caller->held.bytes > HELD_BYTES_MOST) {
-		fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
+		extended_fail(caller, CONSOLE_ERROR_STATEMENT_LIMIT, NULL, NULL);
 	} else if (p->state == PORTAL_READY) {
 		p->state = PORTAL_OVER;
 		outcome = verb_run(caller, &p->command, &p->result, true);
@@ -473,7 +489,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 	} else if (p->state == PORTAL_OPEN || p->command.id == COMMAND_SHOW) {
 		fetch(caller, p, most);
 	} else {
-		fail(caller, CONSOLE_ERROR_PORTAL_DONE, name, NULL);
+		extended_fail(caller, CONSOLE_ERROR_PORTAL_DONE, name, NULL);
 	}
 	return true;
 }
@@ -514,7 +530,8 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 	if (!is_valid)
 		return caller_is_gone(caller);
 	/* after an error, and before a command waits, earlier answers must be sent */
-	if (!caller_is_gone(caller) && (caller->skips || caller->client->console_state != CONSOLE_RUNNING))
+	if (!caller_is_gone(caller) &&
+	    (caller->skips || caller->client->console_state != CONSOLE_RUNNING))
 		caller_flush(caller);
 	return true;
 }

@@ -1,11 +1,13 @@
 /*
- * Rows as DataRow messages ("Message Formats"), in text or in binary. Drivers that use the extended protocol (asyncpg, pgx,
- * JDBC) request binary for every type they know, so every type of a SHOW column can be sent in binary: integers in network byte
- * order, numeric in PostgreSQL's format, which for whole numbers is a list of digits to the base 10000.
+ * Rows as DataRow messages ("Message Formats"), in text or in binary. Drivers that use the extended
+ * protocol (asyncpg, pgx, JDBC) request binary for every type they know, so every type of a SHOW
+ * column can be sent in binary: integers in network byte order, numeric in PostgreSQL's format,
+ * which for whole numbers is a list of digits to the base 10000.
  *
- * The console announces UTF-8, and drivers fail on other bytes. Names and values of clients may have any encoding, and psql
- * writes them to a terminal unchanged. Therefore each unprintable byte (printable.c) is sent as \xNN: an application_name can
- * neither make SHOW fail nor send control characters to an administrator's terminal.
+ * The console announces UTF-8, and drivers fail on other bytes. Names and values of clients may
+ * have any encoding, and psql writes them to a terminal unchanged. Therefore each unprintable byte
+ * (printable.c) is sent as \xNN: an application_name can neither make SHOW fail nor send control
+ * characters to an administrator's terminal.
  *
  * Invariant: `rows` contains complete DataRow messages, and then at most one incomplete message.
  */
@@ -28,7 +30,8 @@ void result_describe(const struct result *r, struct bytes *out)
 	pg_build_row_description(out, r->columns, r->column_count);
 	if (out->failed)
 		return;
-	/* The builder writes text formats only. A field is its name and 18 bytes; the last two bytes are the format. */
+	/* The builder writes text formats only. A field is its name and 18 bytes; the last two
+	   bytes are the format. */
 	name = mark + PG_HEADER + 2;
 	for (size_t i = 0; i < r->column_count; i++) {
 		c = pg_cursor_of(bytes_front(out) + name, bytes_size(out) - name);
@@ -37,13 +40,13 @@ void result_describe(const struct result *r, struct bytes *out)
 	}
 }
 
-static void begin_row(struct result *r)
+static void wire_begin_row(struct result *r)
 {
 	r->mark = pg_begin(&r->rows, 'D');
 	bytes_append_u16(&r->rows, (uint16_t)r->column_count);
 }
 
-static void end_row(struct result *r)
+static void wire_end_row(struct result *r)
 {
 	pg_end(&r->rows, r->mark);
 }
@@ -54,12 +57,12 @@ static void add_cell(struct result *r, const void *data, size_t size)
 	bytes_append(&r->rows, data, size);
 }
 
-static void add_null(struct result *r)
+static void wire_add_null(struct result *r)
 {
 	bytes_append_u32(&r->rows, UINT32_MAX);
 }
 
-static void add_text(struct result *r, const char *text, size_t size)
+static void wire_add_text(struct result *r, const char *text, size_t size)
 {
 	size_t shown = printable_write(NULL, text, size);
 	uint8_t *to;
@@ -82,7 +85,7 @@ static void put_big_endian(uint8_t *to, uint64_t value, size_t size)
 		to[i] = (uint8_t)value;
 }
 
-static void add_number(struct result *r, int64_t value)
+static void wire_add_number(struct result *r, int64_t value)
 {
 	size_t size = r->type[r->cell] == COLUMN_INT4 ? 4 : 8;
 	uint8_t wire[8];
@@ -96,7 +99,7 @@ static void add_number(struct result *r, int64_t value)
 	add_cell(r, wire, size);
 }
 
-static void add_count(struct result *r, uint64_t value)
+static void wire_add_count(struct result *r, uint64_t value)
 {
 	uint8_t wire[8 + 2 * 5] = { 0 };
 	uint16_t digits[5];		/* 2^64 has 20 decimal digits; least significant first */
@@ -107,7 +110,8 @@ static void add_count(struct result *r, uint64_t value)
 		add_cell(r, text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, value));
 		return;
 	}
-	/* The format of numeric_send: number of digits, weight of the first digit, sign, scale, digits; trailing zeros are omitted. */
+	/* The format of numeric_send: number of digits, weight of the first digit, sign, scale,
+	   digits; trailing zeros are omitted. */
 	for (; value > 0; value /= 10000)
 		digits[count++] = (uint16_t)(value % 10000);
 	while (zeros < count && digits[zeros] == 0)
@@ -120,12 +124,12 @@ static void add_count(struct result *r, uint64_t value)
 }
 
 const struct result_format result_wire = {
-	.begin_row = begin_row,
-	.null = add_null,
-	.text = add_text,
-	.number = add_number,
-	.count = add_count,
-	.end_row = end_row,
+	.begin_row = wire_begin_row,
+	.null = wire_add_null,
+	.text = wire_add_text,
+	.number = wire_add_number,
+	.count = wire_add_count,
+	.end_row = wire_end_row,
 };
 
 size_t result_give(struct result *r, size_t most, struct bytes *out)

@@ -1,6 +1,7 @@
 /*
- * The commands of the console. Room pool and main (control) do the work; this file makes the checks before it, in the order in
- * which users expect the errors, and begins the wait after it (console.c).
+ * The commands of the console. Room pool and main (control) do the work; this file makes the checks
+ * before it, in the order in which users expect the errors, and begins the wait after it
+ * (console.c).
  *
  * Invariant: a refused command has changed nothing.
  */
@@ -35,7 +36,8 @@ static verb *const verbs[COMMANDS] = {
 
 /* ---- commands ---- */
 
-enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result, bool is_first)
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result,
+		      bool is_first)
 {
 	struct stats *total = &caller->client->pooled.pool->database->stats.total;
 	const struct client *client = caller->client;
@@ -45,7 +47,8 @@ enum outcome verb_run(struct caller *caller, const struct command *command, stru
 	if (!may_run && client->may_show && command->id == COMMAND_SHOW)
 		may_run = !command->show || command->show->for_monitor;
 	else if (!may_run && client->may_show)
-		may_run = command->row->for_monitor || (command->id == COMMAND_SET && console_param_find(command->name));
+		may_run = command->row->for_monitor ||
+			  (command->id == COMMAND_SET && console_param_find(command->name));
 	if (!may_run)
 		return caller_refuse(caller, CONSOLE_ERROR_ACCESS, NULL, NULL, NULL);
 	/* SHOW STATS lists the console as a database */
@@ -57,8 +60,8 @@ enum outcome verb_run(struct caller *caller, const struct command *command, stru
 	return outcome;
 }
 
-/* Logs "PAUSE 'shop' command issued (C-0x5: ...)", in PgBouncer's words. Not called for SHOW, nor for a command that is refused because of its
-   form or the state of the pooler. */
+/* Logs "PAUSE 'shop' command issued (C-0x5: ...)", in PgBouncer's words. Not called for SHOW, nor
+   for a command that is refused because of its form or the state of the pooler. */
 static void log_command(const struct caller *caller, const struct command *command)
 {
 	char who[256], name[PRINTABLE_NAME], value[PRINTABLE_TEXT];
@@ -68,7 +71,10 @@ static void log_command(const struct caller *caller, const struct command *comma
 	if (command->name)
 		printable_text(command->name, name, sizeof(name));
 	if (command->id == COMMAND_SET)
-		printable_text(setting_may_be_secret(command->name, command->value) ? "***" : command->value, value, sizeof(value));
+		printable_text(setting_may_be_secret(command->name, command->value)
+				       ? "***"
+				       : command->value,
+			       value, sizeof(value));
 	if (!command->name)
 		log_info("%s command issued (%s)", name_of_verb, who);
 	else if (command->id == COMMAND_SET)
@@ -79,21 +85,22 @@ static void log_command(const struct caller *caller, const struct command *comma
 		log_info("%s '%s' command issued (%s)", name_of_verb, name, who);
 }
 
-static enum outcome refuse(struct caller *caller, enum console_error why)
+static enum outcome verbs_refuse(struct caller *caller, enum console_error why)
 {
 	return caller_refuse(caller, why, NULL, NULL, NULL);
 }
 
-/* Finds the database of a command, and logs the command. False: an error was sent. True with *found NULL: the command concerns
-   all databases. */
-static bool find_database(struct caller *caller, const struct command *command, struct database **found)
+/* Finds the database of a command, and logs the command. False: an error was sent. True with *found
+   NULL: the command concerns all databases. */
+static bool find_database(struct caller *caller, const struct command *command,
+			  struct database **found)
 {
 	struct world *world = caller->console->world;
 	char verb_name[32];
 
 	*found = NULL;
 	if (!command->name && command->row->argument != ARGUMENT_DATABASE_OR_ALL) {
-		refuse(caller, CONSOLE_ERROR_DATABASE_NEEDED);
+		verbs_refuse(caller, CONSOLE_ERROR_DATABASE_NEEDED);
 		return false;
 	}
 	log_command(caller, command);
@@ -119,7 +126,10 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 {
 	const struct brief_address *from = &caller->client->peer.remote;
 	struct show show = {
-		.world = caller->console->world, .version = caller->console->control.version, .item = command->show, .to = caller->result,
+		.world = caller->console->world,
+		.version = caller->console->control.version,
+		.item = command->show,
+		.to = caller->result,
 		.with_secrets = from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid(),
 	};
 	struct bytes help = BYTES_EMPTY;
@@ -132,7 +142,8 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 	} else {
 		/* SHOW HELP: all items of SHOW, and the other commands, as a NOTICE */
 		for (size_t i = 0; (item = show_at(i)) != NULL; i++)
-			bytes_append_format(&help, "%s%s", i % 6 == 0 ? "\n\tSHOW " : "|", item->name);
+			bytes_append_format(&help, "%s%s", i % 6 == 0 ? "\n\tSHOW " : "|",
+					    item->name);
 		for (size_t i = 0; i < COMMANDS; i++)
 			if (command_rows[i].help)
 				bytes_append_format(&help, "\n\t%s", command_rows[i].help);
@@ -140,7 +151,8 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 		if (help.failed)
 			caller->out.failed = true;
 		else
-			pg_build_report(&caller->out, 'N', "NOTICE", "00000", "Console usage", bytes_text(&help), NULL);
+			pg_build_report(&caller->out, 'N', "NOTICE", "00000", "Console usage",
+					bytes_text(&help), NULL);
 		bytes_free(&help);
 	}
 	return caller->result->walk.goes_on ? OUTCOME_GOES_ON : OUTCOME_DONE;
@@ -153,7 +165,7 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 	bool has_begun;
 
 	if (pools_is_paused(pools, NULL))
-		return refuse(caller, CONSOLE_ERROR_PAUSED);
+		return verbs_refuse(caller, CONSOLE_ERROR_PAUSED);
 	if (!find_database(caller, command, &database))
 		return OUTCOME_FAILED;
 	has_begun = !pools_is_paused(pools, database);
@@ -175,10 +187,11 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 		return OUTCOME_DONE;
 	}
 	if (world->drain != DRAIN_OFF)
-		return refuse(caller, CONSOLE_ERROR_SHUTTING_DOWN);
+		return verbs_refuse(caller, CONSOLE_ERROR_SHUTTING_DOWN);
 	if (database)
-		return caller_refuse(caller, CONSOLE_ERROR_DATABASE_NOT_PAUSED, command->name, NULL, NULL);
-	return refuse(caller, CONSOLE_ERROR_NOT_PAUSED);
+		return caller_refuse(caller, CONSOLE_ERROR_DATABASE_NOT_PAUSED, command->name, NULL,
+				     NULL);
+	return verbs_refuse(caller, CONSOLE_ERROR_NOT_PAUSED);
 }
 
 static enum outcome run_SUSPEND(struct caller *caller, const struct command *command)
@@ -186,10 +199,10 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	struct world *world = caller->console->world;
 
 	if (pools_is_paused(world->pools, NULL))
-		return refuse(caller, CONSOLE_ERROR_PAUSED);
+		return verbs_refuse(caller, CONSOLE_ERROR_PAUSED);
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
 		if (d->paused)
-			return refuse(caller, CONSOLE_ERROR_SUSPEND_PAUSED);
+			return verbs_refuse(caller, CONSOLE_ERROR_SUSPEND_PAUSED);
 	log_command(caller, command);
 	world->pools->suspended = true;
 	world_suspend(world, true);
@@ -205,7 +218,7 @@ static enum outcome run_of_host(struct caller *caller, const struct command *com
 	if (!host_is_listed(world->pools, NULL, command->name))
 		return caller_refuse(caller, CONSOLE_ERROR_NO_HOST, command->name, NULL, NULL);
 	if (!hosts_disable(world->pools, command->name, command->id == COMMAND_DISABLE, world->now))
-		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
+		return verbs_refuse(caller, CONSOLE_ERROR_NO_MEMORY);
 	return OUTCOME_DONE;
 }
 
@@ -259,7 +272,7 @@ static enum outcome run_DRAIN(struct caller *caller, const struct command *comma
 	if (command->seconds < 0) {
 		log_command(caller, command);
 		if (!drain_stop(world->pools, command->drain_of, name, false))
-			return refuse(caller, CONSOLE_ERROR_NO_DRAIN);
+			return verbs_refuse(caller, CONSOLE_ERROR_NO_DRAIN);
 		hosts_admit_anew(world->pools, world->now);
 		return OUTCOME_DONE;
 	}
@@ -272,15 +285,17 @@ static enum outcome run_DRAIN(struct caller *caller, const struct command *comma
 	}
 	if (command->drain_of == DRAIN_OF_HOST && !host_is_listed(world->pools, NULL, name))
 		return caller_refuse(caller, CONSOLE_ERROR_NO_HOST, name, NULL, NULL);
-	if (!drain_begin(world->pools, command->drain_of, name, world->now, world->now + command->seconds * USEC))
-		return refuse(caller, CONSOLE_ERROR_NO_MEMORY);
+	if (!drain_begin(world->pools, command->drain_of, name, world->now,
+			 world->now + command->seconds * USEC))
+		return verbs_refuse(caller, CONSOLE_ERROR_NO_MEMORY);
 	if (command->drain_of == DRAIN_OF_HOST)
 		hosts_admit_anew(world->pools, world->now);
 	world_drain_clients(world);
 	return OUTCOME_DONE;
 }
 
-/* Reads the id of a client: a number of SHOW CLIENTS, a ptr, which is the id in hexadecimal, or C-0x2a of the log. False: an error was sent. */
+/* Reads the id of a client: a number of SHOW CLIENTS, a ptr, which is the id in hexadecimal, or
+   C-0x2a of the log. False: an error was sent. */
 static bool read_id(struct caller *caller, const struct command *command, uint64_t *id)
 {
 	const char *name = command->name, *hex;
@@ -289,12 +304,13 @@ static bool read_id(struct caller *caller, const struct command *command, uint64
 	if (name && text_starts(name, "C-0x"))
 		name += 2;
 	hex = name && text_starts(name, "0x") ? name + 2 : NULL;
-	if (hex && *hex && strlen(hex) <= 16 && strspn(hex, "0123456789abcdefABCDEF") == strlen(hex))
+	if (hex && *hex && strlen(hex) <= 16 &&
+	    strspn(hex, "0123456789abcdefABCDEF") == strlen(hex))
 		*id = strtoull(hex, NULL, 16);
 	else if (name && !hex && text_to_int64(name, &number) && number > 0)
 		*id = (uint64_t)number;
 	else
-		return refuse(caller, CONSOLE_ERROR_CLIENT_POINTER) != OUTCOME_FAILED;
+		return verbs_refuse(caller, CONSOLE_ERROR_CLIENT_POINTER) != OUTCOME_FAILED;
 	return true;
 }
 
@@ -305,12 +321,12 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 	if (!read_id(caller, command, &id))
 		return OUTCOME_FAILED;
 	if (!world_kill_client(caller->console->world, id))
-		return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
+		return verbs_refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 	log_command(caller, command);
 	return OUTCOME_DONE;
 }
 
-static void write_line(void *context, const char *text) { result_text(context, text); }
+static void verbs_write_line(void *context, const char *text) { result_text(context, text); }
 
 static enum outcome run_EXPLAIN(struct caller *caller, const struct command *command)
 {
@@ -323,10 +339,10 @@ static enum outcome run_EXPLAIN(struct caller *caller, const struct command *com
 
 		if (client->peer.id != id)
 			continue;
-		client_explain(client, write_line, caller->result);
+		client_explain(client, verbs_write_line, caller->result);
 		return OUTCOME_DONE;
 	}
-	return refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
+	return verbs_refuse(caller, CONSOLE_ERROR_CLIENT_UNKNOWN);
 }
 
 static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *command)
@@ -350,8 +366,9 @@ static void append_problem(struct bytes *out, const struct conf_problem *problem
 	bytes_append_text(out, problem->text);
 }
 
-/* Sends the result of a RELOAD or a SET: warnings as notices, or the error with the first problems as its DETAIL. */
-static enum outcome report(struct caller *caller, bool is_good, enum console_error why,
+/* Sends the result of a RELOAD or a SET: warnings as notices, or the error with the first problems
+   as its DETAIL. */
+static enum outcome verbs_report(struct caller *caller, bool is_good, enum console_error why,
 			   struct conf_problems *problems)
 {
 	struct bytes detail = BYTES_EMPTY;
@@ -363,10 +380,13 @@ static enum outcome report(struct caller *caller, bool is_good, enum console_err
 		append_problem(&text, &problems->items[i]);
 		bytes_append_u8(&text, 0);
 		if (bytes_text(&text) && problems->items[i].is_about_tls)
-			pg_build_report(&caller->out, 'N', "NOTICE", "00000", "TLS settings could not be applied, still using old configuration",
-					bytes_text(&text), NULL);
+			pg_build_report(
+				&caller->out, 'N', "NOTICE", "00000",
+				"TLS settings could not be applied, still using old configuration",
+				bytes_text(&text), NULL);
 		else if (bytes_text(&text))
-			pg_build_report(&caller->out, 'N', "WARNING", "01000", bytes_text(&text), NULL, NULL);
+			pg_build_report(&caller->out, 'N', "WARNING", "01000", bytes_text(&text),
+					NULL, NULL);
 		bytes_free(&text);
 	}
 	for (size_t i = 0; !is_good && i < problems->count && told < PROBLEMS_TOLD; i++) {
@@ -393,7 +413,7 @@ static enum outcome run_RELOAD(struct caller *caller, const struct command *comm
 
 	log_command(caller, command);
 	is_good = control->reload(control->context, &problems);
-	return report(caller, is_good, CONSOLE_ERROR_RELOAD_FAILED, &problems);
+	return verbs_report(caller, is_good, CONSOLE_ERROR_RELOAD_FAILED, &problems);
 }
 
 static enum outcome run_SET(struct caller *caller, const struct command *command)
@@ -406,10 +426,11 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 		return OUTCOME_DONE;
 	log_command(caller, command);
 	is_good = control->set(control->context, command->name, command->value, &problems);
-	return report(caller, is_good, CONSOLE_ERROR_SET_FAILED, &problems);
+	return verbs_report(caller, is_good, CONSOLE_ERROR_SET_FAILED, &problems);
 }
 
-/* Drivers without autocommit send these three around each command. The console has no transactions: they do nothing. */
+/* Drivers without autocommit send these three around each command. The console has no transactions:
+   they do nothing. */
 static enum outcome run_BEGIN(struct caller *caller, const struct command *command)
 {
 	(void)caller;
@@ -428,8 +449,9 @@ static enum outcome run_ROLLBACK(struct caller *caller, const struct command *co
 }
 
 /*
- * A shutdown that waits is answered at once, and the console stays open, because a script that has requested it starts the next
- * process then, and clients may stay for hours. The connection that has requested an immediate shutdown ends with the answer.
+ * A shutdown that waits is answered at once, and the console stays open, because a script that has
+ * requested it starts the next process then, and clients may stay for hours. The connection that
+ * has requested an immediate shutdown ends with the answer.
  */
 static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *command)
 {
@@ -437,7 +459,8 @@ static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *co
 	enum world_drain how = DRAIN_NOW;
 
 	if (command->name)
-		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS : DRAIN_WAIT_CLIENTS;
+		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS
+									 : DRAIN_WAIT_CLIENTS;
 	log_command(caller, command);
 	caller->client->error_sent |= how == DRAIN_NOW;
 	control->shutdown(control->context, how);
