@@ -12,28 +12,35 @@
 #include <stdint.h>
 
 /*
- * Addresses of clients: for each, the number of connections and of logins in progress. They decide about max_client_conn_per_ip, and which login
- * ends when too many are in progress. Failed logins are counted by address and by user at the address: the more failures, the later the refusal is
+ * Addresses of clients: for each, the number of connections and of logins in progress. They decide
+ * about max_client_conn_per_ip, and which login ends when too many are in progress. Failed logins
+ * are counted by address and by user at the address: the more failures, the later the refusal is
  * sent (login_failure_delay). Successful logins and other clients do not wait.
  */
 struct client;
 struct world;
 
-/* The unit by which clients are counted: an address without its port. An IPv4 address written as IPv6 is the IPv4 address. Only the first 64
-   bits of an IPv6 address count, because a host usually has all addresses of such a network; link-local addresses and ::1 count in full. For a
-   Unix socket it is the uid of the client's process. */
+/* The unit by which clients are counted: an address without its port. An IPv4 address written as
+   IPv6 is the IPv4 address. Only the first 64 bits of an IPv6 address count, because a host usually
+   has all addresses of such a network; link-local addresses and ::1 count in full. For a Unix
+   socket it is the uid of the client's process. */
 struct address_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
-	uint8_t bytes[16];		/* the address; Unix: the uid, highest byte first; the rest is zero */
+	/* the address; Unix: the uid, highest byte first; the rest is zero */
+	uint8_t bytes[16];
 };
-/* Addresses that one host or user may have all of: a /48 network of IPv6; all link-local addresses; 65,536 uids that differ only in the lower
-   16 bits, above 65,535, because a user of the system may have so many for containers (subuid). Any other address is a site of its own. */
+/* Addresses that one host or user may have all of: a /48 network of IPv6; all link-local addresses;
+   65,536 uids that differ only in the lower 16 bits, above 65,535, because a user of the system may
+   have so many for containers (subuid). Any other address is a site of its own. */
 struct client_site {
 	struct address_key key;		/* the bytes after the site's prefix are zero */
 	int addresses;			/* number of addresses with a connection */
-	int login_count;		/* logins in progress at the bounded addresses of this site */
-	struct list crowded;		/* struct client_address with such logins; the address of the latest login is first */
-	struct list node;		/* of struct client_addresses, by login_count; in no list without logins */
+	/* logins in progress at the bounded addresses of this site */
+	int login_count;
+	/* struct client_address with such logins; the address of the latest login is first */
+	struct list crowded;
+	/* of struct client_addresses, by login_count; in no list without logins */
+	struct list node;
 	UT_hash_handle hh;
 };
 struct client_address {
@@ -41,11 +48,15 @@ struct client_address {
 	int clients;			/* connections, without cancel requests; at least 1 */
 	int administrators;		/* authenticated administrators of the console among them */
 	int refused;			/* failed logins with a delayed refusal */
-	int login_count;		/* logins in progress, including the refused ones: not authenticated yet */
+	/* logins in progress, including the refused ones: not authenticated yet */
+	int login_count;
 	struct list logins;		/* the logins in progress (struct login), oldest first */
-	bool is_bounded;		/* its logins count for the limit and may be ended for others: not for users that are trusted */
+	/* its logins count for the limit and may be ended for others: not for users that are
+	   trusted */
+	bool is_bounded;
 	struct client_site *site;
-	struct list node;		/* of its site; in no list without logins, or if it is not bounded */
+	/* of its site; in no list without logins, or if it is not bounded */
+	struct list node;
 	UT_hash_handle hh;
 };
 
@@ -65,10 +76,15 @@ struct failure {
 struct client_addresses {
 	struct client_address *by_key;		/* uthash */
 	struct client_site *sites;		/* uthash */
-	int login_count;		/* logins in progress at all bounded addresses, limited by max_login_clients or else max_client_conn */
-	struct list waited_for;		/* struct login of these: waits for its client, longest waiting first */
-	struct list crowds[CLIENT_ADDRESS_CROWDS];	/* [n]: sites with n logins in progress; in the last element, sites with n or more */
-	struct failure (*failures)[FAILURE_WAYS];	/* FAILURE_SETS of them; NULL: no login has failed yet */
+	/* logins in progress at all bounded addresses, limited by max_login_clients or else
+	   max_client_conn */
+	int login_count;
+	/* struct login of these: waits for its client, longest waiting first */
+	struct list waited_for;
+	/* [n]: sites with n logins in progress; in the last element, sites with n or more */
+	struct list crowds[CLIENT_ADDRESS_CROWDS];
+	/* FAILURE_SETS of them; NULL: no login has failed yet */
+	struct failure (*failures)[FAILURE_WAYS];
 	struct list refused;		/* struct login with a delayed refusal, oldest first */
 	int refused_count;
 };
@@ -84,28 +100,32 @@ struct verify_source client_address_source(const struct client *client);
 /* The same for the other end of any connection. */
 struct verify_source brief_address_source(const struct brief_address *remote);
 
-/* Counts the connection of a client, and its login in progress if it has one (client->login). False: no memory. */
+/* Counts the connection of a client, and its login in progress if it has one (client->login).
+   False: no memory. */
 bool client_address_enter(struct client *client);
 /* The login is over: the client is authenticated or ends. No effect if it is over already. */
 void client_address_login_over(struct client *client);
 /* The connection does not count any longer. No effect if it is not counted. */
 void client_address_leave(struct client *client);
 
-/* Whether max_client_conn_per_ip allows this client, which is counted already. Always true for Unix sockets. A login at the console has one
-   more place, which administrators do not use up, because it may be the login of an administrator. */
+/* Whether max_client_conn_per_ip allows this client, which is counted already. Always true for Unix
+   sockets. A login at the console has one more place, which administrators do not use up, because
+   it may be the login of an administrator. */
 bool client_address_may_have(const struct client *client, bool names_console);
 /* The client is an authenticated administrator of the console: sets client->is_admin. */
 void client_address_set_administrator(struct client *client);
-/* Ends another login, with reason `why`, to make room for this client's. It is the first of: a login that waits for its refusal; a login at
-   the site with the most logins, if that site has more than the client's site; a login at another address of the client's site, if that
-   address has more than the client's address; a login that has been silent for more than a second, at a site (or an address of the client's
-   site) with as many logins. False: there is no such login. */
+/* Ends another login, with reason `why`, to make room for this client's. It is the first of: a
+   login that waits for its refusal; a login at the site with the most logins, if that site has more
+   than the client's site; a login at another address of the client's site, if that address has more
+   than the client's address; a login that has been silent for more than a second, at a site (or an
+   address of the client's site) with as many logins. False: there is no such login. */
 bool displace_login(struct client *client, enum close_reason why);
 
-/* The proof of the client was wrong, or its user is unknown: ends the client with `why`, now or after the delay. Called for known and unknown
-   users alike. The client may end. */
+/* The proof of the client was wrong, or its user is unknown: ends the client with `why`, now or
+   after the delay. Called for known and unknown users alike. The client may end. */
 void refusal_begin(struct client *client, enum close_reason why);
-/* Sends the refusals that are due at `now`; INT64_MAX: all, because the process ends or is replaced. */
+/* Sends the refusals that are due at `now`; INT64_MAX: all, because the process ends or is
+   replaced. */
 void refusals_tick(struct client_addresses *addresses, usec_t now);
 /* A row of SHOW ADDRESSES. */
 #define CLIENT_ADDRESS_TEXT 64
@@ -114,7 +134,10 @@ struct address_row {
 	int64_t clients, logins, refused;
 	int64_t failures;		/* remembered failed logins */
 };
-/* Calls give() for each address that has clients, and then for each address without clients that has failed logins. */
-void client_addresses_each_row(const struct world *world, void (*give)(void *context, const struct address_row *row), void *context);
+/* Calls give() for each address that has clients, and then for each address without clients that
+   has failed logins. */
+void client_addresses_each_row(const struct world *world,
+			       void (*give)(void *context, const struct address_row *row),
+			       void *context);
 
 #endif

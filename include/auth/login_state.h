@@ -10,8 +10,8 @@
 #include "pg/startup.h"
 
 /*
- * A client's login, from the first byte to ReadyForQuery. Data that only a login needs is in struct login and its arena, which is wiped
- * when the login ends.
+ * A client's login, from the first byte to ReadyForQuery. Data that only a login needs is in struct
+ * login and its arena, which is wiped when the login ends.
  */
 enum login_step {
 #define LOGIN_STEP(id, waits_for, part, moves) LOGIN_##id,
@@ -21,9 +21,11 @@ enum login_step {
 
 /* The state of the search for the client's user. */
 enum login_user {
-	USER_NOT_SOUGHT,		/* the method needs no user, or the search has not begun or failed */
+	/* the method needs no user, or the search has not begun or failed */
+	USER_NOT_SOUGHT,
 	USER_LISTED,			/* in the user list */
-	USER_LOOKED_UP,			/* not in the user list; auth_query was asked and has not answered */
+	/* not in the user list; auth_query was asked and has not answered */
+	USER_LOOKED_UP,
 	USER_FOUND,			/* auth_query knows the user */
 	USER_NOT_FOUND,			/* auth_query does not know the user */
 	USER_NOT_LISTED			/* not in the user list, and no auth_query is configured */
@@ -40,28 +42,39 @@ struct login {
 	struct client *client;
 	enum login_step step;		/* written by login_step_to only */
 	usec_t step_since;		/* monotonic: when the step began */
-	struct client_address *address;		/* the client's address, until the client is authenticated */
+	/* the client's address, until the client is authenticated */
+	struct client_address *address;
 	struct list address_node;	/* of `address` */
-	struct list waited_for_node;	/* of struct client_addresses: in a step in which the client has to send something */
+	/* of struct client_addresses: in a step in which the client has to send something */
+	struct list waited_for_node;
 	enum pg_replication replication;
 	enum auth_type method;		/* chosen by auth_begin; never AUTH_HBA then */
-	struct hba *hba;		/* auth_type hba: the rules in force when the method was chosen (held) */
+	/* auth_type hba: the rules in force when the method was chosen (held) */
+	struct hba *hba;
 	const struct hba_rule *rule;	/* the matching rule; NULL: none */
 	struct arena *arena;
 	const struct params *asked;	/* parameters of the start-up packet */
-	const char **values;		/* while the packet is parsed: the tracked parameters by index, in the packet or the arena; NULL: absent */
-	struct params_pair *others;	/* while the packet is parsed: the untracked parameters, at most PARAMS_OTHERS_MOST */
+	/* while the packet is parsed: the tracked parameters by index, in the packet or the arena;
+	   NULL: absent */
+	const char **values;
+	/* while the packet is parsed: the untracked parameters, at most PARAMS_OTHERS_MOST */
+	struct params_pair *others;
 	size_t other_count;
-	char *application_name;		/* while the packet is parsed, with application_name_add_host; NULL: none yet */
-	const struct secret *stored;	/* the secret from the user list or from auth_query ("": the user exists without a secret); NULL: the user
-					   is unknown, and the login fails in the end */
+	/* while the packet is parsed, with application_name_add_host; NULL: none yet */
+	char *application_name;
+	/* the secret from the user list or from auth_query ("": the user exists without a secret);
+	   NULL: the user is unknown, and the login fails in the end */
+	const struct secret *stored;
 	struct secret *stored_copy;	/* owned: the list may be reloaded during the login */
 	struct secret *old;		/* a second valid secret from the list; owned; NULL: none */
 	struct lookup_wait wait;
 	enum login_user sought;
-	uint64_t answer;		/* USER_FOUND: the number of the answer (lookups->answers) */
-	struct unknown_source *source;	/* the server that answered the look-up; NULL: none, or it does not have the database */
-	uint8_t unknown_key[SHA256_SIZE];	/* of the values that are made up for an unknown user (unknown.c) */
+	/* USER_FOUND: the number of the answer (lookups->answers) */
+	uint64_t answer;
+	/* the server that answered the look-up; NULL: none, or it does not have the database */
+	struct unknown_source *source;
+	/* of the values that are made up for an unknown user (unknown.c) */
+	uint8_t unknown_key[SHA256_SIZE];
 	bool has_unknown_key;
 	enum login_question question;
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
@@ -71,20 +84,24 @@ struct login {
 	struct bytes hello;		/* LOGIN_TLS_TURN, direct: the bytes read so far */
 	uint8_t md5_salt[4];		/* QUESTION_MD5 */
 	struct scram_verifier scram;	/* QUESTION_SCRAM */
-	struct bytes kept;		/* replication: start-up parameters for the client's server: name\0value\0 ... */
+	/* replication: start-up parameters for the client's server: name\0value\0 ... */
+	struct bytes kept;
 	int kept_pairs;
-	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the password request */
+	/* AUTH_LDAP: of the rule, or in the arena; NULL before the password request */
+	const struct ldap_options *ldap;
 	struct verify_check *check;	/* LOGIN_VERIFY */
 	struct derivation_wait derivation;	/* LOGIN_DERIVE */
-	struct server_keys *derived_for;	/* LOGIN_DERIVE: where the derived key is kept, with the salt and the count below; NULL: the secret is
-						   made up */
+	/* LOGIN_DERIVE: where the derived key is kept, with the salt and the count below; NULL: the
+	   secret is made up */
+	struct server_keys *derived_for;
 	uint8_t derived_salt[MOCK_SALT];
 	uint32_t derived_iterations;
 	struct secret *password;	/* LOGIN_VERIFY, LOGIN_DERIVE: the password to check */
 	struct list refusal_node;	/* LOGIN_REFUSED: of struct refusals */
 	enum close_reason refusal;	/* LOGIN_REFUSED: the reason for the client */
 	usec_t refused_at;		/* LOGIN_REFUSED: monotonic: when the refusal is sent */
-	struct bytes out;		/* unsent messages, sent with the next request, or with the welcome */
+	/* unsent messages, sent with the next request, or with the welcome */
+	struct bytes out;
 };
 
 /* Returns the part of the login that a step belongs to. */
@@ -104,7 +121,8 @@ static inline void login_step_took(struct client *c)
 	uint8_t *took = &c->login_took[login_step_part(c->login->step)];
 
 	if (c->peer.world->now > c->login->step_since)
-		*took = (uint8_t)latency_bucket((usec_t)latency_bucket_value(*took) + c->peer.world->now - c->login->step_since);
+		*took = (uint8_t)latency_bucket((usec_t)latency_bucket_value(*took) +
+						c->peer.world->now - c->login->step_since);
 }
 /* The only writer of login->step (client_address.c): asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
@@ -116,7 +134,8 @@ static inline enum close_reason refusal_or(const struct client *c, enum close_re
 /* The user is not in the user list, and auth_query was asked for it. */
 static inline bool login_user_was_looked_up(const struct login *l)
 {
-	return l->sought == USER_LOOKED_UP || l->sought == USER_FOUND || l->sought == USER_NOT_FOUND;
+	return l->sought == USER_LOOKED_UP || l->sought == USER_FOUND ||
+	       l->sought == USER_NOT_FOUND;
 }
 
 #endif

@@ -5,7 +5,8 @@
 #include "verify/queue.h"
 
 /*
- * Limits the look-ups in progress (max_auth_query_connections) and decides which is next: see lookup_turns.c.
+ * Limits the look-ups in progress (max_auth_query_connections) and decides which is next: see
+ * lookup_turns.c.
  */
 enum lookup_turn_state { TURN_NONE, TURN_WAITS, TURN_HAS };
 
@@ -31,7 +32,8 @@ struct lookup_turns {
 	struct verify_queue waiting;	/* struct lookup_asker; addresses take turns */
 	struct list taken;		/* struct lookup_turn */
 	int taken_count;
-	void (*granted)(struct lookup_turn *turn);	/* called when a waiting look-up gets its turn */
+	/* called when a waiting look-up gets its turn */
+	void (*granted)(struct lookup_turn *turn);
 };
 
 static inline void lookup_turn_init(struct lookup_turn *turn)
@@ -46,10 +48,11 @@ static inline void lookup_asker_init(struct lookup_asker *asker)
 	list_init(&asker->node);
 	verify_place_init(&asker->place);
 }
-/* Requests a turn to query this pool, for a client of this address; other clients may have requested it already, but it is not granted. False:
-   no memory. Otherwise the state is TURN_HAS, or the asker waits and `granted` is called. */
-bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
-		     const struct verify_source *source);
+/* Requests a turn to query this pool, for a client of this address; other clients may have
+   requested it already, but it is not granted. False: no memory. Otherwise the state is TURN_HAS,
+   or the asker waits and `granted` is called. */
+bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool,
+		     struct lookup_asker *asker, const struct verify_source *source);
 /* The client does not wait for the turn any longer. No effect if it does not wait. */
 static inline void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker)
 {

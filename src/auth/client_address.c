@@ -1,19 +1,25 @@
 /*
- * Addresses of clients: the logins in progress at each, and which login ends when there are too many; failed logins, and the delay of their refusals.
+ * Addresses of clients: the logins in progress at each, and which login ends when there are too
+ * many; failed logins, and the delay of their refusals.
  *
- * Every client that can reach the port can open connections and not log in. Such a client takes a descriptor and a place of max_client_conn
- * until client_login_timeout is over. Therefore the number of logins in progress is limited, and the limit must not lock out other clients:
- * if it is exceeded, a login of the address with the most logins ends. All steps before the authentication count alike.
+ * Every client that can reach the port can open connections and not log in. Such a client takes a
+ * descriptor and a place of max_client_conn until client_login_timeout is over. Therefore the
+ * number of logins in progress is limited, and the limit must not lock out other clients: if it is
+ * exceeded, a login of the address with the most logins ends. All steps before the authentication
+ * count alike.
  *
- * A site, mostly a /48 network of IPv6, has up to 65,536 addresses in this sense: with one login at each of them it would have no more than
- * any other address. Therefore sites are compared first, and addresses only within one site. An IPv4 address is a site of its own.
+ * A site, mostly a /48 network of IPv6, has up to 65,536 addresses in this sense: with one login at
+ * each of them it would have no more than any other address. Therefore sites are compared first,
+ * and addresses only within one site. An IPv4 address is a site of its own.
  *
- * If no site has more logins than the new client's site, the new client is refused, unless a client of a site with as many logins has been
- * silent for more than a second. Therefore clients that arrive at one address at the same time, for example after a restart of an application,
- * are served in order.
+ * If no site has more logins than the new client's site, the new client is refused, unless a client
+ * of a site with as many logins has been silent for more than a second. Therefore clients that
+ * arrive at one address at the same time, for example after a restart of an application, are served
+ * in order.
  *
- * Invariant: the counts of an address are the sums over its clients; an address is freed with its last client, a site with its last
- * address. A site is in the list for its login_count, and an address with logins is in the list of its site.
+ * Invariant: the counts of an address are the sums over its clients; an address is freed with its
+ * last client, a site with its last address. A site is in the list for its login_count, and an
+ * address with logins is in the list of its site.
  */
 #include "auth/client_address.h"
 
@@ -29,7 +35,8 @@
 #include <unistd.h>
 
 #define SITE_OF_NETWORK 6		/* bytes of the prefix of a site: a /48 network */
-#define SITE_OF_LINK 8			/* any host of a link may have any number of link-local addresses */
+/* any host of a link may have any number of link-local addresses */
+#define SITE_OF_LINK 8
 #define SITE_OF_UIDS 2			/* 65,536 of them */
 #define EXAMINED_MOST 16		/* candidates to end that are examined in each list */
 #define SILENT_MOST USEC
@@ -49,7 +56,8 @@ static bool is_link_local(const uint8_t ip[16])
 	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
-/* Whether the first 64 bits of an IPv6 address are the network of one host or site: not of ::1, nor of link-local addresses (fe80::/10). */
+/* Whether the first 64 bits of an IPv6 address are the network of one host or site: not of ::1, nor
+   of link-local addresses (fe80::/10). */
 static bool has_network(const uint8_t ip[16])
 {
 	static const uint8_t zeros[8];
@@ -85,10 +93,12 @@ static void address_key_of(struct address_key *key, const struct brief_address *
 
 static uint32_t uid_of(const struct address_key *key)
 {
-	return (uint32_t)key->bytes[0] << 24 | (uint32_t)key->bytes[1] << 16 | (uint32_t)key->bytes[2] << 8 | key->bytes[3];
+	return (uint32_t)key->bytes[0] << 24 | (uint32_t)key->bytes[1] << 16 |
+	       (uint32_t)key->bytes[2] << 8 | key->bytes[3];
 }
 
-/* Returns the number of bytes that identify the address's site; 0: the address is a site of its own. */
+/* Returns the number of bytes that identify the address's site; 0: the address is a site of its
+   own. */
 static size_t site_prefix(const struct address_key *key)
 {
 	if (key->family == AF_INET6 && has_network(key->bytes))
@@ -105,7 +115,8 @@ static const char *address_text(const struct address_key *key, char *buf, size_t
 
 	if (key->family != AF_UNIX) {
 		inet_ntop(key->family, key->bytes, ip, sizeof(ip));
-		snprintf(buf, size, "%s%s", ip, key->family == AF_INET6 && has_network(key->bytes) ? "/64" : "");
+		snprintf(buf, size, "%s%s", ip,
+			 key->family == AF_INET6 && has_network(key->bytes) ? "/64" : "");
 		return buf;
 	}
 	snprintf(buf, size, "unix:%u", (unsigned)uid_of(key));
@@ -118,7 +129,8 @@ struct verify_source brief_address_source(const struct brief_address *remote)
 	struct address_key key;
 	size_t prefix;
 
-	_Static_assert(sizeof(source.bytes) == sizeof(key), "an address does not fit into a source");
+	_Static_assert(sizeof(source.bytes) == sizeof(key),
+		       "an address does not fit into a source");
 	address_key_of(&key, remote);
 	memcpy(source.bytes, &key, sizeof(key));
 	prefix = site_prefix(&key);
@@ -199,15 +211,18 @@ static struct client_site *site_get(struct client_addresses *all, const struct a
 	return NULL;
 }
 
-static struct client_address *client_address_new(struct client_addresses *all, const struct address_key *key)
+static struct client_address *client_address_new(struct client_addresses *all,
+						 const struct address_key *key)
 {
 	struct client_address *o = mem_try(sizeof(*o));
 
 	if (!o)
 		return NULL;
 	o->key = *key;
-	/* root and the user of pgweir are trusted, because they can end the process; any other local user is an unauthenticated client */
-	o->is_bounded = key->family != AF_UNIX || (uid_of(key) != 0 && uid_of(key) != (uint32_t)geteuid());
+	/* root and the user of pgweir are trusted, because they can end the process; any other
+	   local user is an unauthenticated client */
+	o->is_bounded = key->family != AF_UNIX ||
+			(uid_of(key) != 0 && uid_of(key) != (uint32_t)geteuid());
 	o->site = site_get(all, key);
 	list_init(&o->logins);
 	list_init(&o->node);
@@ -236,7 +251,10 @@ static void count_login(struct client_addresses *all, struct client_address *o, 
 	site->login_count += change;
 	list_remove(&site->node);
 	if (site->login_count > 0)
-		list_append(&all->crowds[site->login_count < CLIENT_ADDRESS_CROWDS ? site->login_count : CLIENT_ADDRESS_CROWDS - 1], &site->node);
+		list_append(&all->crowds[site->login_count < CLIENT_ADDRESS_CROWDS
+						 ? site->login_count
+						 : CLIENT_ADDRESS_CROWDS - 1],
+			    &site->node);
 }
 
 /* ---- the steps of a login ---- */
@@ -245,13 +263,13 @@ static void count_login(struct client_addresses *all, struct client_address *o, 
 _Static_assert(offsetof(struct login, names) == 0, "the names come first");
 
 #define L(id) (1u << LOGIN_##id)
-static const struct state_row steps[] = {
+static const struct state_row address_limit_steps[] = {
 #define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = { moves, NULL },
 #include "tbl/login_step.tbl"
 #undef LOGIN_STEP
 };
 #undef L
-#define STEPS (sizeof(steps) / sizeof(steps[0]))
+#define STEPS (sizeof(address_limit_steps) / sizeof(address_limit_steps[0]))
 
 static const enum { CLIENT, OTHERS } waits_for[STEPS] = {
 #define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = waits_for,
@@ -274,7 +292,7 @@ void login_step_to(struct client *c, enum login_step step)
 	struct login *l = c->login;
 
 	login_step_took(c);
-	l->step = (enum login_step)state_move(steps, STEPS, l->step, step);
+	l->step = (enum login_step)state_move(address_limit_steps, STEPS, l->step, step);
 	l->step_since = c->peer.world->now;
 	list_if_waited_for(c);
 }
@@ -371,21 +389,26 @@ void client_address_set_administrator(struct client *c)
 /* ---- failed logins ---- */
 
 /*
- * Guessing passwords over the network must be slow for the attacker, and only for the attacker. Therefore refusals are delayed, never a
- * request or a success: a client with the correct password logs in at once, whatever other clients of its address have done. The first failures of
- * a user at an address are reported at once, because users mistype; the next ones after 0.1 s, 0.2 s, 0.4 s and so on up to
- * login_failure_delay. The address is counted over all users too, with more failures before the first delay, so that trying one password with
- * many names is slow as well. Failures are counted by name whether the user exists or not.
+ * Guessing passwords over the network must be slow for the attacker, and only for the attacker.
+ * Therefore refusals are delayed, never a request or a success: a client with the correct password
+ * logs in at once, whatever other clients of its address have done. The first failures of a user at
+ * an address are reported at once, because users mistype; the next ones after 0.1 s, 0.2 s, 0.4 s
+ * and so on up to login_failure_delay. The address is counted over all users too, with more
+ * failures before the first delay, so that trying one password with many names is slow as well.
+ * Failures are counted by name whether the user exists or not.
  *
- * A client that waits for its refusal takes only a descriptor: its messages are discarded, it is closed first when room is needed, and at most
- * REFUSALS_MOST clients wait; the oldest is refused at once when there are more. An attacker that does not wait for the refusal has to make new
+ * A client that waits for its refusal takes only a descriptor: its messages are discarded, it is
+ * closed first when room is needed, and at most REFUSALS_MOST clients wait; the oldest is refused
+ * at once when there are more. An attacker that does not wait for the refusal has to make new
  * connections, and the number of logins in progress is limited.
  *
- * The counts are a cache of fixed size: a keyed digest of address and user selects the set, and the row with the oldest failure is replaced. A row
- * expires when there was no failure for FORGOTTEN. A restart clears the counts.
+ * The counts are a cache of fixed size: a keyed digest of address and user selects the set, and the
+ * row with the oldest failure is replaced. A row expires when there was no failure for FORGOTTEN. A
+ * restart clears the counts.
  */
 
-/* Returns how long the n-th failure delays its refusal if the first `free` failures do not; at most `most`. */
+/* Returns how long the n-th failure delays its refusal if the first `free` failures do not; at most
+   `most`. */
 static usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most)
 {
 	usec_t delay = FIRST_DELAY;
@@ -402,8 +425,10 @@ static bool is_remembered(const struct failure *f, usec_t now)
 	return f->last > 0 && now - f->last < FORGOTTEN;
 }
 
-/* Returns the row of this address and user, or else the row to replace, with another tag. `user` NULL: the address as a whole. NULL: no digest. */
-static struct failure *find_row(const struct world *w, const struct address_key *key, const char *user, uint64_t *tag)
+/* Returns the row of this address and user, or else the row to replace, with another tag. `user`
+   NULL: the address as a whole. NULL: no digest. */
+static struct failure *find_row(const struct world *w, const struct address_key *key,
+				const char *user, uint64_t *tag)
 {
 	uint8_t text[sizeof(*key) + 1 + NAME_HASHED], digest[SHA256_SIZE];
 	size_t length = user ? strnlen(user, NAME_HASHED) : 0;
@@ -427,7 +452,8 @@ static struct failure *find_row(const struct world *w, const struct address_key 
 }
 
 /* Counts a failure. Returns the number of failures, including this one. */
-static uint32_t count(const struct world *w, const struct address_key *key, const char *user)
+static uint32_t address_limit_count(const struct world *w, const struct address_key *key,
+				    const char *user)
 {
 	uint64_t tag;
 	struct failure *f = find_row(w, key, user, &tag);
@@ -442,13 +468,16 @@ static uint32_t count(const struct world *w, const struct address_key *key, cons
 	return f->count;
 }
 
-void client_addresses_each_row(const struct world *w, void (*give)(void *context, const struct address_row *row), void *context)
+void client_addresses_each_row(const struct world *w,
+			       void (*give)(void *context, const struct address_row *row),
+			       void *context)
 {
 	const struct client_addresses *all = w->addresses;
 	char text[CLIENT_ADDRESS_TEXT];
 
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
-		struct address_row row = { address_text(&o->key, text, sizeof(text)), o->clients, o->login_count, o->refused, 0 };
+		struct address_row row = { address_text(&o->key, text, sizeof(text)), o->clients,
+					   o->login_count, o->refused, 0 };
 		uint64_t tag;
 		const struct failure *f = all->failures ? find_row(w, &o->key, NULL, &tag) : NULL;
 
@@ -464,12 +493,14 @@ void client_addresses_each_row(const struct world *w, void (*give)(void *context
 			continue;
 		HASH_FIND(hh, all->by_key, &f->key, sizeof(f->key), connected);
 		if (!connected)
-			give(context, &(struct address_row){ .text = address_text(&f->key, text, sizeof(text)), .failures = f->count });
+			give(context, &(struct address_row){
+					      .text = address_text(&f->key, text, sizeof(text)),
+					      .failures = f->count });
 	}
 }
 
 /* Sends the refusal of a login. The reap sends it, so the login does not wait any longer. */
-static void refuse(struct login *l)
+static void address_limit_refuse(struct login *l)
 {
 	refusal_forget(l->client);
 	client_end(l->client, l->refusal, NULL);
@@ -481,7 +512,7 @@ static bool refusals_hurry(struct client_addresses *all)
 	struct list *first = list_first(&all->refused);
 
 	if (first)
-		refuse(LIST_OBJECT(first, struct login, refusal_node));
+		address_limit_refuse(LIST_OBJECT(first, struct login, refusal_node));
 	return first != NULL;
 }
 
@@ -491,7 +522,7 @@ void refusals_tick(struct client_addresses *all, usec_t now)
 		struct login *l = LIST_OBJECT(node, struct login, refusal_node);
 
 		if (l->refused_at <= now)
-			refuse(l);
+			address_limit_refuse(l);
 	}
 }
 
@@ -504,10 +535,12 @@ void refusal_begin(struct client *c, enum close_reason why)
 	struct address_key key;
 	char who[256];
 
-	if (most > 0 && (all->failures || (all->failures = mem_try(FAILURE_SETS * sizeof(*all->failures))))) {
+	if (most > 0 &&
+	    (all->failures || (all->failures = mem_try(FAILURE_SETS * sizeof(*all->failures))))) {
 		address_key_of(&key, &c->peer.remote);
-		delay = refusal_delay(count(w, &key, l->user), FREE_OF_USER, most);
-		of_address = refusal_delay(count(w, &key, NULL), FREE_OF_ADDRESS, most);
+		delay = refusal_delay(address_limit_count(w, &key, l->user), FREE_OF_USER, most);
+		of_address = refusal_delay(address_limit_count(w, &key, NULL), FREE_OF_ADDRESS,
+					   most);
 		if (of_address > delay)
 			delay = of_address;
 	}
@@ -525,14 +558,16 @@ void refusal_begin(struct client *c, enum close_reason why)
 	list_append(&all->refused, &l->refusal_node);
 	all->refused_count++;
 	client_address_of(c)->refused++;
-	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
+	log_info("%s login failed again: its refusal waits for %.1f s",
+		 client_text(c, who, sizeof(who)), (double)delay / USEC);
 	/* later messages are discarded, but a disconnect has to be noticed */
 	flow_unblock(&c->peer, FLOW_HELD);
 }
 
 /* ---- which login ends ---- */
 
-/* The number of logins in progress at a client's site and at its address, its own included; none if the address is not bounded. */
+/* The number of logins in progress at a client's site and at its address, its own included; none if
+   the address is not bounded. */
 struct crowd {
 	const struct client_site *site;
 	int at_site, at_address;
@@ -556,11 +591,12 @@ static bool may_displace(const struct client *c, const struct client *fresh)
 /* Whether the login waits for its client, and has waited for a long time. */
 static bool is_silent(const struct client *c)
 {
-	return waits_for[c->login->step] == CLIENT && c->peer.world->now - c->login->step_since >= SILENT_MOST;
+	return waits_for[c->login->step] == CLIENT &&
+	       c->peer.world->now - c->login->step_since >= SILENT_MOST;
 }
 
-/* Chooses a login of this address: the oldest silent login, otherwise the youngest login, because older logins are closer to their end. NULL: all
-   have ended. */
+/* Chooses a login of this address: the oldest silent login, otherwise the youngest login, because
+   older logins are closer to their end. NULL: all have ended. */
 static struct client *choose_at_address(const struct client_address *o, const struct client *fresh)
 {
 	int seen = 0;
@@ -582,8 +618,9 @@ static struct client *choose_at_address(const struct client_address *o, const st
 	return NULL;
 }
 
-/* Chooses a login of this site, at an address with the most of them; such an address has begun a login recently, so it is near the front of
-   the list. NULL: the new client's site has as many logins. */
+/* Chooses a login of this site, at an address with the most of them; such an address has begun a
+   login recently, so it is near the front of the list. NULL: the new client's site has as many
+   logins. */
 static struct client *choose_at_site(const struct client_site *site, const struct client *fresh)
 {
 	const struct crowd own = crowd_of(fresh);
@@ -593,8 +630,11 @@ static struct client *choose_at_site(const struct client_site *site, const struc
 	if (!site || (site != own.site && site->login_count <= own.at_site))
 		return NULL;
 	LIST_EACH(node, &site->crowded) {
-		const struct client_address *o = LIST_OBJECT(node, const struct client_address, node);
-		struct client *c = o->login_count > (site == own.site ? own.at_address : 0) ? choose_at_address(o, fresh) : NULL;
+		const struct client_address *o = LIST_OBJECT(node, const struct client_address,
+							     node);
+		struct client *c = o->login_count > (site == own.site ? own.at_address : 0)
+					   ? choose_at_address(o, fresh)
+					   : NULL;
 
 		if (c && o->login_count > most) {
 			best = c;
@@ -607,9 +647,10 @@ static struct client *choose_at_site(const struct client_site *site, const struc
 	return best;
 }
 
-/* Chooses among the logins that have been silent for longest: at the site with the most logins, and there at the address with the most.
-   A login at a site with fewer logins than the new client's site is not chosen: an address with many logins could end the slow logins of other
-   addresses. NULL: none. */
+/* Chooses among the logins that have been silent for longest: at the site with the most logins, and
+   there at the address with the most. A login at a site with fewer logins than the new client's
+   site is not chosen: an address with many logins could end the slow logins of other addresses.
+   NULL: none. */
 static struct client *choose_silent(const struct world *w, const struct client *fresh)
 {
 	struct crowd most = crowd_of(fresh);
@@ -626,7 +667,8 @@ static struct client *choose_silent(const struct world *w, const struct client *
 		if (!may_displace(c, fresh))
 			continue;
 		seen++;
-		more = its.site == most.site ? its.at_address - most.at_address : its.at_site - most.at_site;
+		more = its.site == most.site ? its.at_address - most.at_address
+					     : its.at_site - most.at_site;
 		if (more < 0 || (best && more == 0))
 			continue;
 		best = c;
@@ -646,7 +688,8 @@ bool displace_login(struct client *fresh, enum close_reason why)
 		return true;
 	for (int i = CLIENT_ADDRESS_CROWDS - 1; i > 0 && !fullest; i--) {
 		LIST_EACH(node, &w->addresses->crowds[i]) {
-			const struct client_site *site = LIST_OBJECT(node, struct client_site, node);
+			const struct client_site *site = LIST_OBJECT(node, struct client_site,
+								     node);
 
 			if (!fullest || site->login_count > fullest->login_count)
 				fullest = site;
@@ -683,12 +726,15 @@ void client_addresses_check(const struct world *w)
 	LIST_EACH(node, &w->clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
-		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
+		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused &&
+		       o->refused >= 0);
 		ASSERT(o->login_count == length(&o->logins));
 		ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
 		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
 		LIST_EACH(node, &o->logins)
-			waited_for += o->is_bounded && waits_for[LIST_OBJECT(node, const struct login, address_node)->step] == CLIENT;
+			waited_for += o->is_bounded &&
+				      waits_for[LIST_OBJECT(node, const struct login, address_node)
+							->step] == CLIENT;
 		clients -= o->clients;
 		logins += o->is_bounded ? o->login_count : 0;
 	}
@@ -696,12 +742,14 @@ void client_addresses_check(const struct world *w)
 		int of_site = 0;
 
 		LIST_EACH(node, &site->crowded) {
-			const struct client_address *o = LIST_OBJECT(node, const struct client_address, node);
+			const struct client_address *o = LIST_OBJECT(
+				node, const struct client_address, node);
 
 			ASSERT(o->site == site && o->login_count > 0);
 			of_site += o->login_count;
 		}
-		ASSERT(of_site == site->login_count && list_is_empty(&site->node) == (of_site == 0));
+		ASSERT(of_site == site->login_count &&
+		       list_is_empty(&site->node) == (of_site == 0));
 		addresses += site->addresses;
 		listed += of_site > 0;
 	}
@@ -712,5 +760,6 @@ void client_addresses_check(const struct world *w)
 		}
 	}
 	ASSERT(listed == 0 && addresses == (int)HASH_COUNT(all->by_key));
-	ASSERT(clients == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
+	ASSERT(clients == 0 && logins == all->login_count &&
+	       waited_for == length(&all->waited_for));
 }

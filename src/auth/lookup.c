@@ -1,24 +1,30 @@
 /*
  * User look-ups with auth_query.
  *
- * A look-up waits in the queue of the pool of auth_user, in auth_dbname or in the client's database, like a client: as an internal request
- * (pool/pool.h). When a server is lent to it, request and server are separated at once: the server is in state LOOKUP and runs task_lookup, so
+ * A look-up waits in the queue of the pool of auth_user, in auth_dbname or in the client's
+ * database, like a client: as an internal request (pool/pool.h). When a server is lent to it,
+ * request and server are separated at once: the server is in state LOOKUP and runs task_lookup, so
  * that no client can use it meanwhile. The statements are in pg/authquery.c.
  *
- * One look-up per user runs at a time. The logins that arrive during it wait together for the next one, so that many logins cost one query per
- * round trip, and each login gets an answer from a query that began after it: a changed password, a dropped or expired role takes effect
- * at once. Therefore no answer is kept for later logins; with SCRAM, whose request contains the salt, an old answer could not even be noticed.
- * (Proven passwords and keys are kept for logins at servers, which check them again: server_info.c.)
+ * One look-up per user runs at a time. The logins that arrive during it wait together for the next
+ * one, so that many logins cost one query per round trip, and each login gets an answer from a
+ * query that began after it: a changed password, a dropped or expired role takes effect at once.
+ * Therefore no answer is kept for later logins; with SCRAM, whose request contains the salt, an old
+ * answer could not even be noticed. (Proven passwords and keys are kept for logins at servers,
+ * which check them again: server_info.c.)
  *
- * The connection to an idle server may be lost unnoticed. If the server has not begun to answer, and was connected before the look-up began,
- * the query is sent again on another server.
+ * The connection to an idle server may be lost unnoticed. If the server has not begun to answer,
+ * and was connected before the look-up began, the query is sent again on another server.
  *
- * Before a look-up joins the queue it needs a turn, because unauthenticated clients determine the number of look-ups (lookup_turns.c).
+ * Before a look-up joins the queue it needs a turn, because unauthenticated clients determine the
+ * number of look-ups (lookup_turns.c).
  *
- * Waiting clients are not called from this file: they are put on world->again, and take the answer from login->wait.
+ * Waiting clients are not called from this file: they are put on world->again, and take the answer
+ * from login->wait.
  *
- * Invariant: each look-up is in the table once; HELD and QUEUED have an internal request in the pool and a waiting client; RUNNING has a
- * server that points back; in DUE, and in HELD with a turn, a client waits and the first one is on world->again.
+ * Invariant: each look-up is in the table once; HELD and QUEUED have an internal request in the
+ * pool and a waiting client; RUNNING has a server that points back; in DUE, and in HELD with a
+ * turn, a client waits and the first one is on world->again.
  */
 #include "auth/lookup.h"
 #include "state/server_session.h"
@@ -35,9 +41,12 @@
 
 #include <string.h>
 
-#define SLOW USEC			/* if a client has waited for this time, the look-ups make no progress */
-#define FRAME_MOST (AUTHQUERY_SECRET_MOST + 1024)	/* longest message of an answer: a name and a secret, or an error */
-#define PARAMS_MOST (64 + 2 * PARAMS_OTHERS_MOST)	/* a process before an online restart may have tracked some of the others */
+/* if a client has waited for this time, the look-ups make no progress */
+#define SLOW USEC
+/* longest message of an answer: a name and a secret, or an error */
+#define FRAME_MOST (AUTHQUERY_SECRET_MOST + 1024)
+/* a process before an online restart may have tracked some of the others */
+#define PARAMS_MOST (64 + 2 * PARAMS_OTHERS_MOST)
 #define LASTS_MOST (15 * USEC)		/* if no setting limits the duration of a query */
 
 static void on_turn(struct lookup_turn *turn);
@@ -89,18 +98,20 @@ void lookups_tick(struct lookups *all)
 /* Where a client's user is looked up; texts of the configuration or of the login. */
 struct lookup_source {
 	const char *database, *user, *sql;
-	const char *path;		/* schemas for the names in `sql`, searched after pg_catalog; may be "" */
+	/* schemas for the names in `sql`, searched after pg_catalog; may be "" */
+	const char *path;
 	bool is_of_client;		/* the database is the client's */
 };
 
-static const char *first_of(const char *a, const char *b)
+static const char *lookup_first_of(const char *a, const char *b)
 {
 	return a && *a ? a : b && *b ? b : NULL;
 }
 
-/* The entry of the client's database has precedence over the general settings; auth_user may also be in the entry of auth_dbname. Without
-   auth_dbname the client's own database is asked, but neither the console nor a database without an entry. auth_search_path is public by default
-   with auth_dbname, because the operator trusts that database. False: no look-up is configured. */
+/* The entry of the client's database has precedence over the general settings; auth_user may also
+   be in the entry of auth_dbname. Without auth_dbname the client's own database is asked, but
+   neither the console nor a database without an entry. auth_search_path is public by default with
+   auth_dbname, because the operator trusts that database. False: no look-up is configured. */
 static bool choose_source(const struct client *c, struct lookup_source *source)
 {
 	const struct world *w = c->peer.world;
@@ -109,16 +120,19 @@ static bool choose_source(const struct client *c, struct lookup_source *source)
 	const struct database *known = database_find(w->pools, c->login->database);
 	bool is_console = known && known->is_console;
 
-	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
+	source->database = lookup_first_of(own && !is_console ? own->auth_dbname : NULL,
+					   set->auth_dbname);
 	source->is_of_client = !source->database;
 	if (!source->database && !is_console && own)
 		source->database = c->login->database;
 	if (!source->database)
 		return false;
 	asked = database_conf_find(w->pools, source->database);
-	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
-	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
-	source->path = first_of(own ? own->auth_search_path : NULL, set->auth_search_path);
+	source->user = lookup_first_of(
+		lookup_first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL),
+		set->auth_user);
+	source->sql = lookup_first_of(own ? own->auth_query : NULL, set->auth_query);
+	source->path = lookup_first_of(own ? own->auth_search_path : NULL, set->auth_search_path);
 	if (!source->path)
 		source->path = source->is_of_client ? "" : "public";
 	return source->user && source->sql;
@@ -128,18 +142,21 @@ static bool choose_source(const struct client *c, struct lookup_source *source)
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
-	struct database *database = database_get(w->pools, source->database, !source->is_of_client, w->now);
+	struct database *database = database_get(w->pools, source->database, !source->is_of_client,
+						 w->now);
 	struct user *user;
 	char who[256], name[PRINTABLE_NAME];
 
 	if (database && database->is_console) {
-		log_error("%s cannot use the reserved \"%s\" database as an auth_dbname", client_text(c, who, sizeof(who)),
+		log_error("%s cannot use the reserved \"%s\" database as an auth_dbname",
+			  client_text(c, who, sizeof(who)),
 			  printable_inside(source->database, name, sizeof(name)));
 		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return NULL;
 	}
 	if (!database) {
-		log_error("%s authentication database \"%s\" is not configured.", client_text(c, who, sizeof(who)),
+		log_error("%s authentication database \"%s\" is not configured.",
+			  client_text(c, who, sizeof(who)),
 			  printable_inside(source->database, name, sizeof(name)));
 		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return NULL;
@@ -170,9 +187,11 @@ static void phase_to(struct lookup *l, enum lookup_phase phase)
 }
 
 /* Returns the look-up of this user; creates it if necessary. NULL: no memory. */
-static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user, const struct lookup_source *source)
+static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user,
+				 const struct lookup_source *source)
 {
-	size_t user_size = strlen(user) + 1, sql_size = strlen(source->sql) + 1, path_size = strlen(source->path) + 1;
+	size_t user_size = strlen(user) + 1, sql_size = strlen(source->sql) + 1,
+	       path_size = strlen(source->path) + 1;
 	size_t size = sizeof(pool) + user_size + sql_size + path_size;
 	struct lookup *l = mem_try(sizeof(*l) + size), *found;
 
@@ -206,7 +225,8 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 /* The memory is freed by the next tick, because the room pool may still read the request. */
 static void lookup_end(struct lookup *l)
 {
-	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) && l->turn.state == TURN_NONE);
+	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) &&
+	       l->turn.state == TURN_NONE);
 	HASH_DEL(l->world->lookups->by_key, l);
 	list_append(&l->world->lookups->dead, &l->dead);
 }
@@ -229,8 +249,10 @@ static struct lookup_wait *first_waiting(const struct lookup *l)
 	return node ? LIST_OBJECT(node, struct lookup_wait, node) : NULL;
 }
 
-/* Ends the waiting of a client: with a secret, with NULL for an unknown user, or with the reason of a refusal. */
-static void end_wait(struct lookup_wait *wait, enum close_reason refused, const struct secret *secret)
+/* Ends the waiting of a client: with a secret, with NULL for an unknown user, or with the reason of
+   a refusal. */
+static void end_wait(struct lookup_wait *wait, enum close_reason refused,
+		     const struct secret *secret)
 {
 	list_remove(&wait->node);
 	wait->lookup = NULL;
@@ -241,7 +263,8 @@ static void end_wait(struct lookup_wait *wait, enum close_reason refused, const 
 	peer_come_again(&wait->client->peer);
 }
 
-static void answer_clients(struct list *waits, enum close_reason refused, const struct secret *secret)
+static void answer_clients(struct list *waits, enum close_reason refused,
+			   const struct secret *secret)
 {
 	struct list *node;
 
@@ -250,7 +273,7 @@ static void answer_clients(struct list *waits, enum close_reason refused, const 
 }
 
 /* Ends a look-up without a query. */
-static void give_up(struct lookup *l, enum close_reason why)
+static void lookup_give_up(struct lookup *l, enum close_reason why)
 {
 	answer_clients(&l->waiting, why, NULL);
 	lookup_turn_over(&l->world->lookups->turns, &l->turn);
@@ -259,7 +282,8 @@ static void give_up(struct lookup *l, enum close_reason why)
 
 /* ---- the query ---- */
 
-/* Sends the query. Parameters in which this session differs from a new one are reset for its transaction. False: no memory, or the socket is lost. */
+/* Sends the query. Parameters in which this session differs from a new one are reset for its
+   transaction. False: no memory, or the socket is lost. */
 static bool send_query(struct lookup *l, struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -270,9 +294,11 @@ static bool send_query(struct lookup *l, struct server *s)
 	bool sent;
 
 	for (int i = 0; info && i < params_count(w->params) && count < PARAMS_MOST; i++) {
-		const char *has = params_get(s->params, i), *fresh = params_get(info->reported.defaults, i);
+		const char *has = params_get(s->params, i),
+			   *fresh = params_get(info->reported.defaults, i);
 
-		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has && (!fresh || strcmp(has, fresh) != 0))
+		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has &&
+		    (!fresh || strcmp(has, fresh) != 0))
 			names[count++] = params_name(w->params, i);
 	}
 	for (size_t i = 0; i < params_others(s->params) && count < PARAMS_MOST; i++)
@@ -282,7 +308,8 @@ static bool send_query(struct lookup *l, struct server *s)
 		role_sql(s->session.role, true, &role);
 	bytes_append_u8(&role, 0);
 	if (!role.failed)
-		authquery_build(&l->answer, &out, l->sql, names, count, s->session.role ? (const char *)bytes_front(&role) : NULL);
+		authquery_build(&l->answer, &out, l->sql, names, count,
+				s->session.role ? (const char *)bytes_front(&role) : NULL);
 	out.failed |= role.failed;
 	bytes_free(&role);
 	sent = server_send(s, MARK_TASK, &out);
@@ -290,7 +317,7 @@ static bool send_query(struct lookup *l, struct server *s)
 	return sent;
 }
 
-static enum task_end on_query_done(struct server *s, bool failed)
+static enum task_end on_lookup_query_done(struct server *s, bool failed)
 {
 	(void)failed;
 	if (pool_is_unwanted(s->pooled.pool)) {
@@ -303,7 +330,10 @@ static enum task_end on_query_done(struct server *s, bool failed)
 }
 
 static const struct server_task task_lookup = {
-	.name = "auth_query", .words = "auth_query", .states = TASK_IN(LOOKUP), .on_done = on_query_done,
+	.name = "auth_query",
+	.words = "auth_query",
+	.states = TASK_IN(LOOKUP),
+	.on_done = on_lookup_query_done,
 };
 
 /* Takes the server from the request, to which it is linked, and sends the query. */
@@ -325,19 +355,21 @@ void lookup_lent(struct server *s, struct pool_client *request)
 	l->server = s;
 	s->lookup = l;
 	server_task_to(s, &task_lookup);
-	/* parameters that a client has set and that cannot be reset would make every look-up fail */
+	/* parameters that a client has set and that cannot be reset would make every look-up
+	   fail */
 	if (params_others(s->params) > 0 && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
 	l->answer = (struct authquery){ .user = l->user, .path = l->path };
-	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)), printable_inside(l->user, user, sizeof(user)));
+	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)),
+		  printable_inside(l->user, user, sizeof(user)));
 	if (!send_query(l, s))
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
 /* Puts a look-up that has its turn into the queue of the pool, or runs it at once. */
-static void queue(struct lookup *l)
+static void lookup_queue(struct lookup *l)
 {
 	struct world *w = l->world;
 	struct pool_server *idle;
@@ -359,13 +391,14 @@ static void want_turn(struct lookup_wait *wait)
 		end_wait(wait, REASON_NO_MEMORY, NULL);
 }
 
-/* Requests a turn, and begins if the look-up gets one at once. The internal request keeps the pool meanwhile. */
+/* Requests a turn, and begins if the look-up gets one at once. The internal request keeps the pool
+   meanwhile. */
 static void begin(struct lookup *l)
 {
 	struct world *w = l->world;
 
 	if (l->pool->database->removed) {
-		give_up(l, REASON_AUTH_QUERY);
+		lookup_give_up(l, REASON_AUTH_QUERY);
 		return;
 	}
 	if (!l->again)
@@ -378,14 +411,15 @@ static void begin(struct lookup *l)
 		if (l->turn.state != TURN_HAS)
 			want_turn(LIST_OBJECT(node, struct lookup_wait, node));
 	if (l->turn.state == TURN_HAS) {
-		queue(l);
+		lookup_queue(l);
 	} else if (!first_waiting(l)) {
 		request_over(l);
 		lookup_end(l);
 	}
 }
 
-/* The query is over, and its server is released. If clients wait, the first of them begins the next query. */
+/* The query is over, and its server is released. If clients wait, the first of them begins the next
+   query. */
 static void query_over(struct lookup *l)
 {
 	if (l->server)
@@ -401,10 +435,13 @@ static void query_over(struct lookup *l)
 		lookup_end(l);
 }
 
-/* Gives the answer to the clients of the query: a secret, NULL for an unknown user, or the reason of a refusal. */
-static void answer(struct lookup *l, enum close_reason refused, const struct secret *secret)
+/* Gives the answer to the clients of the query: a secret, NULL for an unknown user, or the reason
+   of a refusal. */
+static void lookup_answer(struct lookup *l, enum close_reason refused, const struct secret *secret)
 {
-	struct unknown_source *source = refused == REASON_NONE ? unknown_source_of(l->world->unknown, l->pool) : NULL;
+	struct unknown_source *source = refused == REASON_NONE
+						? unknown_source_of(l->world->unknown, l->pool)
+						: NULL;
 
 	if (refused == REASON_NONE)
 		LIST_EACH(node, &l->asked)
@@ -414,16 +451,20 @@ static void answer(struct lookup *l, enum close_reason refused, const struct sec
 	query_over(l);
 }
 
-static void log_lookup(const struct lookup *l, enum log_level level, const char *action, const char *text)
+static void log_lookup(const struct lookup *l, enum log_level level, const char *action,
+		       const char *text)
 {
 	char pool[POOL_TEXT], user[PRINTABLE_NAME], shown[PRINTABLE_TEXT];
 
-	log_repeatable(level, hash_of(action, strlen(action)), "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
-		       printable_inside(l->user, user, sizeof(user)), action, printable_text(text, shown, sizeof(shown)));
+	log_repeatable(level, hash_of(action, strlen(action)),
+		       "%s: auth_query for user \"%s\" %s: %s",
+		       pool_text(l->pool, pool, sizeof(pool)),
+		       printable_inside(l->user, user, sizeof(user)), action,
+		       printable_text(text, shown, sizeof(shown)));
 }
 
 /* Handles a message; ReadyForQuery ends the query. False: the server has ended. */
-static bool take(struct server *s, const struct pg_frame *f)
+static bool lookup_take(struct server *s, const struct pg_frame *f)
 {
 	struct lookup *l = s->lookup;
 	char pool[POOL_TEXT], user[PRINTABLE_NAME];
@@ -441,7 +482,8 @@ static bool take(struct server *s, const struct pg_frame *f)
 	}
 	if (verdict == LEDGER_ASYNC && f->type != PGS_ERROR)
 		return true;
-	result = verdict == LEDGER_BROKEN ? AUTHQUERY_BROKEN : authquery_take(&l->answer, f->type, f->body, f->size);
+	result = verdict == LEDGER_BROKEN ? AUTHQUERY_BROKEN
+					  : authquery_take(&l->answer, f->type, f->body, f->size);
 	if (result == AUTHQUERY_BROKEN) {
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
@@ -454,15 +496,18 @@ static bool take(struct server *s, const struct pg_frame *f)
 	else if (l->answer.is_unusable)
 		log_lookup(l, LEVEL_WARNING, "found a SCRAM secret", "it cannot be used");
 	else if (l->answer.other_name)
-		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
+		log_warning("%s: auth_query found another user than \"%s\"",
+			    pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));
 	l->world->lookups->answers++;
-	/* the server is free before the turn is, so that the next look-up of the pool can have it */
+	/* the server is free before the turn is, so that the next look-up of the pool can have
+	   it */
 	s->lookup = NULL;
 	l->server = NULL;
 	if (server_task_end(s) == TASK_END_RELEASE)
 		server_release(s);
-	answer(l, result == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
+	lookup_answer(l, result == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE,
+		      l->answer.secret);
 	return true;
 }
 
@@ -488,8 +533,9 @@ void lookup_read(struct server *s, bool from_socket)
 	}
 	n += (size_t)r;
 	in = (struct pg_frames){ w->buffer, n };
-	while (is_alive && s->task == &task_lookup && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
-		is_alive = take(s, &f);
+	while (is_alive && s->task == &task_lookup &&
+	       (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
+		is_alive = lookup_take(s, &f);
 	if (is_alive && verdict == PG_BAD) {
 		if (pg_frame_look(in.at, in.left, PG_LENGTH_LIMIT, &f) == PG_OK)
 			authquery_take(&s->lookup->answer, f.type, NULL, f.size);
@@ -523,15 +569,22 @@ enum lookup_begun lookup_begin(struct client *c)
 	if (!choose_source(c, &source)) {
 		known = database_find(w->pools, c->login->database);
 		if (known && known->is_console && w->conf->settings.auth_user)
-			log_error("%s cannot use the reserved \"%s\" database as an auth_dbname: users of the console are looked up only if "
-				  "auth_dbname is set", client_text(c, who, sizeof(who)), known->name);
+			log_error("%s cannot use the reserved \"%s\" database as an auth_dbname: "
+				  "users of the console are looked up only if "
+				  "auth_dbname is set",
+				  client_text(c, who, sizeof(who)), known->name);
 		return LOOKUP_BEGUN_NONE;
 	}
 	pool = pool_of(c, &source);
-	/* the logins that wait for look-ups fill the queue (max_auth_queue) and make no progress, unless a PAUSE holds them */
+	/* the logins that wait for look-ups fill the queue (max_auth_queue) and make no progress,
+	   unless a PAUSE holds them */
 	if (pool && !pool->database->paused && !w->pools->paused && !w->pools->suspended &&
-	    w->pools->unauthenticated_count[CLIENT_LOOKUP] >= lookup_queue_most(&w->conf->settings) &&
-	    w->now - LIST_OBJECT(w->pools->unauthenticated[CLIENT_LOOKUP].next, struct pool_client, node)->since >= SLOW &&
+	    w->pools->unauthenticated_count[CLIENT_LOOKUP] >=
+		    lookup_queue_most(&w->conf->settings) &&
+	    w->now - LIST_OBJECT(w->pools->unauthenticated[CLIENT_LOOKUP].next, struct pool_client,
+				 node)
+				    ->since >=
+		    SLOW &&
 	    !displace_login(c, REASON_AUTH_QUEUE)) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return LOOKUP_BEGUN_ENDED;
@@ -553,7 +606,7 @@ enum lookup_begun lookup_begin(struct client *c)
 		/* the turn may come earlier for the address of this client */
 		want_turn(wait);
 		if (l->turn.state == TURN_HAS)
-			queue(l);
+			lookup_queue(l);
 	}
 	return LOOKUP_BEGUN_WAITS;
 }
@@ -576,7 +629,7 @@ bool lookup_continue(struct client *c)
 	if (l && l->phase == LOOKUP_DUE)
 		begin(l);
 	else if (l && has_called_client(l))
-		queue(l);
+		lookup_queue(l);
 	return !c->login->wait.lookup;
 }
 
@@ -606,11 +659,16 @@ void lookup_leave(struct lookup_wait *wait)
 
 /* ---- decisions of the pool, and the end of the server ---- */
 
-/* Returns the reason to give to unauthenticated clients. The server's own text is not passed on, because it may name auth_user and more. */
+/* Returns the reason to give to unauthenticated clients. The server's own text is not passed on,
+   because it may name auth_user and more. */
 static enum close_reason reason_for_client(enum close_reason why)
 {
 	switch (why) {
-	case REASON_QUERY_WAIT_TIMEOUT: case REASON_QUERY_TIMEOUT: case REASON_QUERY_TIMEOUT_WAITING: case REASON_SERVER_CRASHED: case REASON_NO_MEMORY:
+	case REASON_QUERY_WAIT_TIMEOUT:
+	case REASON_QUERY_TIMEOUT:
+	case REASON_QUERY_TIMEOUT_WAITING:
+	case REASON_SERVER_CRASHED:
+	case REASON_NO_MEMORY:
 	case REASON_SERVER_SHUTTING_DOWN: case REASON_POOLER_SHUTTING_DOWN: case REASON_ADMIN_KILL:
 		return why;
 	default:
@@ -622,18 +680,21 @@ void lookup_refused(struct pool_client *request, enum close_reason why, const ch
 {
 	struct lookup *l = LIST_OBJECT(request, struct lookup, request);
 	const struct server_info *info = server_info_get(l->pool, l->world->params);
-	/* The server does not have the database that the client has named, or auth_user may not connect to it. An error would distinguish users of
-	   the user list, which are asked for a password in any database, from others. Therefore the user counts as unknown. Look-ups in a
-	   database of the configuration have to work, and their failure is an error. */
-	bool is_database_unknown = why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->failure.refused;
+	/* The server does not have the database that the client has named, or auth_user may not
+	   connect to it. An error would distinguish users of the user list, which are asked for a
+	   password in any database, from others. Therefore the user counts as unknown. Look-ups in
+	   a database of the configuration have to work, and their failure is an error. */
+	bool is_database_unknown = why == REASON_LOGIN_FAILING && l->pool->database->stray &&
+				   info && info->failure.refused;
 	char text[1024];
 
 	log_lookup(l, LEVEL_WARNING, "failed", close_reason_text(why, detail, text, sizeof(text)));
 	request_over(l);
-	give_up(l, is_database_unknown ? REASON_NONE : reason_for_client(why));
+	lookup_give_up(l, is_database_unknown ? REASON_NONE : reason_for_client(why));
 }
 
-/* Whether no client waits, in a database where no client has logged in. Its connection is not kept for the answer. */
+/* Whether no client waits, in a database where no client has logged in. Its connection is not kept
+   for the answer. */
 static bool is_abandoned(const struct server *s)
 {
 	const struct lookup *l = s->lookup;
@@ -646,7 +707,8 @@ enum close_reason lookup_overdue(const struct server *s)
 	const struct world *w = s->peer.world;
 	const struct settings *set = &w->conf->settings;
 	const struct conf_user *user = s->pooled.pool->user->conf;
-	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout : set->query_timeout;
+	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout
+								 : set->query_timeout;
 	usec_t logins = set->client_login_timeout;
 
 	/* without both limits a stuck server could block all logins forever */
@@ -655,7 +717,8 @@ enum close_reason lookup_overdue(const struct server *s)
 	if (is_abandoned(s))
 		return REASON_LOOKUP_OVER;
 	/* after client_login_timeout none of the clients that asked waits any longer */
-	if ((limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins))
+	if ((limit > 0 && w->now - s->task_since >= limit) ||
+	    (logins > 0 && w->now - s->task_since >= logins))
 		return REASON_QUERY_TIMEOUT;
 	return REASON_NONE;
 }
@@ -668,7 +731,8 @@ void lookup_server_gone(struct server *s, enum close_reason why, const char *tex
 
 	/* the input may contain a part of a secret */
 	bytes_wipe(&s->peer.held);
-	/* the connection was probably lost while the server was idle: asked again, ahead of the clients that arrived later */
+	/* the connection was probably lost while the server was idle: asked again, ahead of the
+	   clients that arrived later */
 	if (why == REASON_SERVER_CRASHED && !l->answer.begun && s->pooled.opened < l->since) {
 		log_lookup(l, LEVEL_LOG, "is asked again", text);
 		while ((node = list_last(&l->asked)) != NULL) {
@@ -681,5 +745,5 @@ void lookup_server_gone(struct server *s, enum close_reason why, const char *tex
 	}
 	if (!is_abandoned(s))
 		log_lookup(l, LEVEL_WARNING, "failed", l->answer.failed ? l->answer.why : text);
-	answer(l, is_wrong ? REASON_CONFIG_ERROR : reason_for_client(why), NULL);
+	lookup_answer(l, is_wrong ? REASON_CONFIG_ERROR : reason_for_client(why), NULL);
 }

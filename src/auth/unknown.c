@@ -1,19 +1,25 @@
 /*
  * Imitation of known users for names that do not exist.
  *
- * Several logins with one name must not reveal whether it exists. A user that exists on a server has the same secret wherever this server
- * answers the look-up, and no secret where no look-up is answered: in a database that does not exist, or on the console. Therefore a made-up secret
- * depends on the name and on the server that answered. All databases of a server are assumed to have the same users.
+ * Several logins with one name must not reveal whether it exists. A user that exists on a server
+ * has the same secret wherever this server answers the look-up, and no secret where no look-up is
+ * answered: in a database that does not exist, or on the console. Therefore a made-up secret
+ * depends on the name and on the server that answered. All databases of a server are assumed to
+ * have the same users.
  *
- * The kinds of made-up secrets follow the kinds of secrets with which users of that server have logged in. A look-up without a successful login
- * does not count, otherwise any client could distort the proportions by causing look-ups. Each user counts once, and at most USERS_MOST per server.
+ * The kinds of made-up secrets follow the kinds of secrets with which users of that server have
+ * logged in. A look-up without a successful login does not count, otherwise any client could
+ * distort the proportions by causing look-ups. Each user counts once, and at most USERS_MOST per
+ * server.
  *
- * For a made-up secret that imitates a password in clear text a key is derived once, because the first login of a known user with such a password
- * takes that time. Bits that a keyed digest selects record this, so that other names cannot evict it.
+ * For a made-up secret that imitates a password in clear text a key is derived once, because the
+ * first login of a known user with such a password takes that time. Bits that a keyed digest
+ * selects record this, so that other names cannot evict it.
  *
- * Each name of a source has a key, and each property of the made-up secret is a digest under that key, so that a visible property (the salt) reveals
- * nothing about the others. A property with a distribution is a number on a scale of 2^32: the property of a name changes only if the distribution
- * changes.
+ * Each name of a source has a key, and each property of the made-up secret is a digest under that
+ * key, so that a visible property (the salt) reveals nothing about the others. A property with a
+ * distribution is a number on a scale of 2^32: the property of a name changes only if the
+ * distribution changes.
  */
 #include "auth/unknown.h"
 
@@ -111,9 +117,11 @@ static void add_shape(struct secret_kinds *kinds, const struct secret_shape *sha
 	kinds->scram++;
 	while (at < SECRET_SHAPES && kinds->shapes[at].count > 0 &&
 	       (kinds->shapes[at].iterations < shape->iterations ||
-		(kinds->shapes[at].iterations == shape->iterations && kinds->shapes[at].salt_size < shape->salt_size)))
+		(kinds->shapes[at].iterations == shape->iterations &&
+		 kinds->shapes[at].salt_size < shape->salt_size)))
 		at++;
-	if (at < SECRET_SHAPES && kinds->shapes[at].count > 0 && kinds->shapes[at].iterations == shape->iterations &&
+	if (at < SECRET_SHAPES && kinds->shapes[at].count > 0 &&
+	    kinds->shapes[at].iterations == shape->iterations &&
 	    kinds->shapes[at].salt_size == shape->salt_size) {
 		kinds->shapes[at].count++;
 		return;
@@ -122,7 +130,8 @@ static void add_shape(struct secret_kinds *kinds, const struct secret_shape *sha
 		kinds->shapes[0].count++;
 		return;
 	}
-	memmove(&kinds->shapes[at + 1], &kinds->shapes[at], (size_t)(SECRET_SHAPES - 1 - at) * sizeof(kinds->shapes[0]));
+	memmove(&kinds->shapes[at + 1], &kinds->shapes[at],
+		(size_t)(SECRET_SHAPES - 1 - at) * sizeof(kinds->shapes[0]));
 	kinds->shapes[at].iterations = shape->iterations;
 	kinds->shapes[at].salt_size = shape->salt_size;
 	kinds->shapes[at].count = 1;
@@ -169,12 +178,14 @@ struct unknown_source *unknown_source_of(struct unknown *u, const struct pool *p
 }
 
 /* Counts the kind of a user's secret. */
-static void count(struct unknown *u, struct unknown_source *source, uint64_t tag, const struct secret_shape *shape)
+static void unknown_count(struct unknown *u, struct unknown_source *source, uint64_t tag,
+			  const struct secret_shape *shape)
 {
 	struct user_shape *user;
 
 	HASH_FIND(hh, u->users, &tag, sizeof(tag), user);
-	if (user && (user->shape.is_scram != shape->is_scram || user->shape.iterations != shape->iterations ||
+	if (user && (user->shape.is_scram != shape->is_scram ||
+		     user->shape.iterations != shape->iterations ||
 		     user->shape.salt_size != shape->salt_size)) {
 		/* the user has a new secret: counts all users again */
 		user->shape = *shape;
@@ -201,17 +212,19 @@ static void count(struct unknown *u, struct unknown_source *source, uint64_t tag
 	add_shape(&u->all, shape);
 }
 
-void unknown_user_proven(struct world *w, struct unknown_source *source, const char *user, const struct secret *secret)
+void unknown_user_proven(struct world *w, struct unknown_source *source, const char *user,
+			 const struct secret *secret)
 {
 	struct secret_shape shape;
 	uint8_t key[SHA256_SIZE];
 	uint64_t tag;
 
-	if (!source || !shape_of(secret, &shape) || !digest_hmac_texts(w->seed, source->name, user, key))
+	if (!source || !shape_of(secret, &shape) ||
+	    !digest_hmac_texts(w->seed, source->name, user, key))
 		return;
 	memcpy(&tag, key, sizeof(tag));
 	mem_wipe(key, sizeof(key));
-	count(w->unknown, source, tag, &shape);
+	unknown_count(w->unknown, source, tag, &shape);
 }
 
 /* ---- drawing ---- */
@@ -224,32 +237,39 @@ static const struct secret_kinds *kinds_for(const struct client *c)
 	if (c->login->source)
 		return &c->login->source->kinds;
 	/* also where no look-up is possible, because the database does not exist */
-	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->secrets->kinds;
+	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user
+		       ? &w->unknown->all
+		       : &w->secrets->kinds;
 }
 
-/* Returns the key of all values that are made up for the client's name, which is constant during the login. NULL: no memory. */
+/* Returns the key of all values that are made up for the client's name, which is constant during
+   the login. NULL: no memory. */
 static const uint8_t *key_for(const struct client *c)
 {
 	struct login *l = c->login;
 
 	if (!l->has_unknown_key)
-		l->has_unknown_key = digest_hmac_texts(c->peer.world->seed, l->source ? l->source->name : "", l->user, l->unknown_key);
+		l->has_unknown_key = digest_hmac_texts(c->peer.world->seed,
+						       l->source ? l->source->name : "", l->user,
+						       l->unknown_key);
 	return l->has_unknown_key ? l->unknown_key : NULL;
 }
 
 /* Computes a digest of the name for this purpose. */
-static bool draw(const char *purpose, const uint8_t key[SHA256_SIZE], uint8_t digest[SHA256_SIZE])
+static bool unknown_draw(const char *purpose, const uint8_t key[SHA256_SIZE],
+			 uint8_t digest[SHA256_SIZE])
 {
 	return digest_hmac_sha256(key, SHA256_SIZE, purpose, strlen(purpose), digest);
 }
 
 /* Draws a number below `total`; 0 if `total` is 0. */
-static bool draw_below(const char *purpose, const uint8_t key[SHA256_SIZE], uint32_t total, uint32_t *drawn)
+static bool draw_below(const char *purpose, const uint8_t key[SHA256_SIZE], uint32_t total,
+		       uint32_t *drawn)
 {
 	uint8_t digest[SHA256_SIZE];
 	uint32_t place;
 
-	if (!draw(purpose, key, digest))
+	if (!unknown_draw(purpose, key, digest))
 		return false;
 	memcpy(&place, digest, sizeof(place));
 	*drawn = (uint32_t)((uint64_t)place * total >> 32);
@@ -264,16 +284,19 @@ bool unknown_is_scram(const struct client *c)
 
 	if (!key)
 		return false;
-	/* the same share of names as of known users; SCRAM, the default of PostgreSQL, until a secret is known */
+	/* the same share of names as of known users; SCRAM, the default of PostgreSQL, until a
+	   secret is known */
 	return (draw_below("kind of secret", key, kinds->all, &drawn) && drawn < kinds->scram) ||
 	       (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
 }
 
-bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *out, bool *is_plain, uint8_t plain_salt[MOCK_SALT])
+bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *out,
+		    bool *is_plain, uint8_t plain_salt[MOCK_SALT])
 {
 	const struct secret_kinds *kinds = kinds_for(c);
 	const uint8_t *key = key_for(c);
-	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0, total = plain + kinds->scram, drawn;
+	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0,
+		 total = plain + kinds->scram, drawn;
 	uint8_t digest[2 * SHA256_SIZE];
 	int at = 0;
 
@@ -286,15 +309,17 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 		return false;
 	*is_plain = drawn < plain;
 	if (total > 0 && !*is_plain) {
-		for (drawn -= plain; at < SECRET_SHAPES - 1 && drawn >= kinds->shapes[at].count; at++)
+		for (drawn -= plain; at < SECRET_SHAPES - 1 && drawn >= kinds->shapes[at].count;
+		     at++)
 			drawn -= kinds->shapes[at].count;
 		out->iterations = kinds->shapes[at].iterations;
 		out->salt_size = kinds->shapes[at].salt_size;
 	}
 	/* the exchange refuses every proof with any keys */
-	if (!draw("salt", key, digest) ||
-	    !draw("rest of the salt", key, digest + SHA256_SIZE) || !draw("stored key", key, out->stored_key) ||
-	    !draw("server key", key, out->server_key))
+	if (!unknown_draw("salt", key, digest) ||
+	    !unknown_draw("rest of the salt", key, digest + SHA256_SIZE) ||
+	    !unknown_draw("stored key", key, out->stored_key) ||
+	    !unknown_draw("server key", key, out->server_key))
 		return false;
 	memcpy(out->salt, digest, out->salt_size);
 	if (plain_salt)
@@ -309,7 +334,8 @@ bool unknown_derived(const struct client *c, uint32_t iterations, bool is_new)
 	uint8_t *bits = c->peer.world->unknown->derived, digest[SHA256_SIZE];
 	const uint8_t *key = key_for(c);
 	uint32_t places[DERIVED_PLACES];
-	bool was = key && digest_hmac_sha256(key, SHA256_SIZE, &iterations, sizeof(iterations), digest);
+	bool was = key &&
+		   digest_hmac_sha256(key, SHA256_SIZE, &iterations, sizeof(iterations), digest);
 
 	if (!was)
 		return false;
@@ -348,8 +374,10 @@ void unknown_unpack(struct unpack *in, struct unknown *u)
 
 		shape.iterations = unpack_u32(in);
 		shape.salt_size = unpack_u8(in);
-		in->bad |= !source || (shape.is_scram && (shape.iterations == 0 || shape.salt_size == 0 || shape.salt_size > SCRAM_SALT_MAX));
+		in->bad |= !source ||
+			   (shape.is_scram && (shape.iterations == 0 || shape.salt_size == 0 ||
+					       shape.salt_size > SCRAM_SALT_MAX));
 		if (!in->bad)
-			count(u, source, tag, &shape);
+			unknown_count(u, source, tag, &shape);
 	}
 }

@@ -1,11 +1,11 @@
 /*
  * The users of auth_file.
  *
- * The list is read at the start and by RELOAD, and again when a login begins after the file has changed. A new list replaces the old one as a
- * whole, so that a login never sees half of a change.
+ * The list is read at the start and by RELOAD, and again when a login begins after the file has
+ * changed. A new list replaces the old one as a whole, so that a login never sees half of a change.
  *
- * Secrets that cannot be used cause warnings of --check, the start and RELOAD. A list may have many users with the same fault: one warning
- * counts them and names the first.
+ * Secrets that cannot be used cause warnings of --check, the start and RELOAD. A list may have many
+ * users with the same fault: one warning counts them and names the first.
  */
 #include "auth/users.h"
 
@@ -28,13 +28,16 @@ struct secret_fault {
 	size_t count;
 };
 
-static void warn(const struct conf *conf, const struct secret_fault *fault, const char *what, struct conf_problems *problems)
+static void users_warn(const struct conf *conf, const struct secret_fault *fault, const char *what,
+		       struct conf_problems *problems)
 {
 	char user[PRINTABLE_NAME];
 
 	if (fault->count > 0)
-		conf_problem_add(problems, true, conf->settings.auth_file, 0, "%zu secret%s, the first of user \"%s\": %s", fault->count,
-				 fault->count == 1 ? "" : "s", printable_inside(fault->first_user, user, sizeof(user)), what);
+		conf_problem_add(problems, true, conf->settings.auth_file, 0,
+				 "%zu secret%s, the first of user \"%s\": %s", fault->count,
+				 fault->count == 1 ? "" : "s",
+				 printable_inside(fault->first_user, user, sizeof(user)), what);
 }
 
 /* A SCRAM exchange names one salt and one count before the client proves a secret. */
@@ -53,7 +56,8 @@ static bool are_comparable(const char *one, const char *other)
 	scram_secret_read(kinds[0] == SECRET_SCRAM ? one : other, &a);
 	if (kinds[0] == SECRET_SCRAM && kinds[1] == SECRET_SCRAM) {
 		scram_secret_read(other, &b);
-		fit = a.iterations == b.iterations && a.salt_size == b.salt_size && memcmp(a.salt, b.salt, a.salt_size) == 0;
+		fit = a.iterations == b.iterations && a.salt_size == b.salt_size &&
+		      memcmp(a.salt, b.salt, a.salt_size) == 0;
 	} else {
 		fit = a.salt_size == MOCK_SALT && a.iterations <= SCRAM_ITERATIONS_MAX;
 	}
@@ -75,7 +79,8 @@ static bool has_password(const struct conf_database *d, const char *user)
 	return d && d->password && (!d->user || strcmp(d->user, user) == 0);
 }
 
-static void check_auth_user(const struct conf *conf, const struct userlist *list, const char *user, struct conf_problems *problems)
+static void users_check_auth_user(const struct conf *conf, const struct userlist *list,
+				  const char *user, struct conf_problems *problems)
 {
 	bool has_secret;
 	char name[PRINTABLE_NAME];
@@ -83,17 +88,23 @@ static void check_auth_user(const struct conf *conf, const struct userlist *list
 	if (!user || !*user)
 		return;
 	/* a certificate serves as a secret */
-	has_secret = userlist_find(list, user) || has_password(conf->fallback, user) || conf->settings.server_tls_cert_file;
+	has_secret = userlist_find(list, user) || has_password(conf->fallback, user) ||
+		     conf->settings.server_tls_cert_file;
 	for (size_t i = 0; i < conf->database_count && !has_secret; i++)
 		has_secret = has_password(conf->databases[i], user) || conf->databases[i]->sslcert;
 	if (!has_secret)
-		conf_problem_add(problems, true, conf->path, 0, "\"auth_user\" is \"%s\", which has no secret in auth_file: the look-up of users "
-				 "fails, unless servers ask it for none", printable_inside(user, name, sizeof(name)));
+		conf_problem_add(problems, true, conf->path, 0,
+				 "\"auth_user\" is \"%s\", which has no secret in auth_file: the "
+				 "look-up of users "
+				 "fails, unless servers ask it for none",
+				 printable_inside(user, name, sizeof(name)));
 }
 
-void users_check(const struct conf *conf, const struct userlist *list, struct conf_problems *problems)
+void users_check(const struct conf *conf, const struct userlist *list,
+		 struct conf_problems *problems)
 {
-	struct secret_fault md5 = { .count = 0 }, nearly_md5 = { .count = 0 }, broken_scram = { .count = 0 };
+	struct secret_fault md5 = { .count = 0 }, nearly_md5 = { .count = 0 },
+			    broken_scram = { .count = 0 };
 
 	for (size_t i = 0; list && i < list->count; i++) {
 		const struct secret *secret = list->entries[i]->secret;
@@ -102,31 +113,41 @@ void users_check(const struct conf *conf, const struct userlist *list, struct co
 		struct secret_fault *fault = NULL;
 		char user[PRINTABLE_NAME];
 
-		/* a password may begin with "md5"; but a text of the length of an MD5 secret, or with only hexadecimal digits, probably is a
-		   malformed MD5 secret */
+		/* a password may begin with "md5"; but a text of the length of an MD5 secret, or
+		   with only hexadecimal digits, probably is a malformed MD5 secret */
 		if (kind == SECRET_MD5)
 			fault = &md5;
 		else if (kind == SECRET_PLAIN && text_starts(text, MD5_PREFIX) &&
-			 (strlen(text) == MD5_SECRET || (strlen(digits) > 16 && strspn(digits, HEX) == strlen(digits))))
+			 (strlen(text) == MD5_SECRET ||
+			  (strlen(digits) > 16 && strspn(digits, HEX) == strlen(digits))))
 			fault = &nearly_md5;
 		else if (kind == SECRET_NONE && secret->length > 0)
 			fault = &broken_scram;
 		if (fault && fault->count++ == 0)
 			fault->first_user = list->entries[i]->user;
 		if (list->entries[i]->old && !are_comparable(text, list->entries[i]->old->bytes))
-			conf_problem_add(problems, true, conf->path, 0, "user \"%s\": old_password_file is ignored, because no exchange can check both "
-					 "secrets: make the SCRAM secrets with one salt (pgweir --hash-password --like=FILE)",
-					 printable_inside(list->entries[i]->user, user, sizeof(user)));
+			conf_problem_add(
+				problems, true, conf->path, 0,
+				"user \"%s\": old_password_file is ignored, because no exchange "
+				"can check both "
+				"secrets: make the SCRAM secrets with one salt (pgweir "
+				"--hash-password --like=FILE)",
+				printable_inside(list->entries[i]->user, user, sizeof(user)));
 	}
-	warn(conf, &nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
-	warn(conf, &broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
+	users_warn(conf, &nearly_md5,
+		   "it looks like an MD5 secret and is none, so it counts as a password", problems);
+	users_warn(conf, &broken_scram,
+		   "a SCRAM secret that cannot be used, with which no login is possible", problems);
 	if (conf->settings.auth_type == AUTH_SCRAM)
-		warn(conf, &md5, "an MD5 secret, with which no login is possible while auth_type is scram-sha-256", problems);
-	check_auth_user(conf, list, conf->settings.auth_user, problems);
+		users_warn(conf, &md5,
+			   "an MD5 secret, with which no login is possible while auth_type is "
+			   "scram-sha-256",
+			   problems);
+	users_check_auth_user(conf, list, conf->settings.auth_user, problems);
 	for (size_t i = 0; i < conf->database_count; i++)
-		check_auth_user(conf, list, conf->databases[i]->auth_user, problems);
+		users_check_auth_user(conf, list, conf->databases[i]->auth_user, problems);
 	if (conf->fallback)
-		check_auth_user(conf, list, conf->fallback->auth_user, problems);
+		users_check_auth_user(conf, list, conf->fallback->auth_user, problems);
 }
 
 /* ---- the list ---- */
@@ -135,8 +156,9 @@ static void note_iterations(struct secrets *secrets, const struct secret *secret
 {
 	struct scram_secret scram;
 
-	if (secret && secret_kind_of(secret->bytes) == SECRET_SCRAM && scram_secret_read(secret->bytes, &scram) &&
-	    scram.iterations <= SCRAM_ITERATIONS_MAX && scram.iterations > secrets->iterations_most)
+	if (secret && secret_kind_of(secret->bytes) == SECRET_SCRAM &&
+	    scram_secret_read(secret->bytes, &scram) && scram.iterations <= SCRAM_ITERATIONS_MAX &&
+	    scram.iterations > secrets->iterations_most)
 		secrets->iterations_most = scram.iterations;
 	mem_wipe(&scram, sizeof(scram));
 }
@@ -150,8 +172,10 @@ void users_replace(struct world *w, struct userlist *fresh)
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
 		if (pool->login_failed &&
-		    (!secret_is_same(userlist_find(secrets->list, pool->user->name), userlist_find(fresh, pool->user->name)) ||
-		     !secret_is_same(userlist_find_old(secrets->list, pool->user->name), userlist_find_old(fresh, pool->user->name))))
+		    (!secret_is_same(userlist_find(secrets->list, pool->user->name),
+				     userlist_find(fresh, pool->user->name)) ||
+		     !secret_is_same(userlist_find_old(secrets->list, pool->user->name),
+				     userlist_find_old(fresh, pool->user->name))))
 			pool_login_forgiven(pool);
 	}
 	if (secrets->list)
@@ -181,7 +205,8 @@ void users_refresh(struct world *w)
 	if (fresh)
 		users_check(w->conf, fresh, &problems);
 	for (size_t i = 0; i < problems.count; i++)
-		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line, problems.items[i].text);
+		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line,
+			    problems.items[i].text);
 	conf_problems_free(&problems);
 	if (!fresh)
 		return;
