@@ -5,13 +5,16 @@
 #include "pool/host.h"
 
 /*
- * Hosts of a database. Promise: a dial tries each host of the list once; a host that has failed within server_login_retry is tried after the others.
+ * Hosts of a database. Promise: a dial tries each host of the list once; a host that has failed
+ * within server_login_retry is tried after the others.
  */
 
-/* The knowledge of a pool about the hosts of its list, besides pool->places; all zeros: none. Part of struct server_info. */
+/* The knowledge of a pool about the hosts of its list, besides pool->places; all zeros: none. Part
+   of struct server_info. */
 struct hosts {
 	unsigned next;			/* place in the list that the next dial begins with */
-	struct dead_address *dead;	/* the last addresses that did not work; NULL: none so far */
+	/* the last addresses that did not work; NULL: none so far */
+	struct dead_address *dead;
 };
 static inline void hosts_clear(struct hosts *hosts)
 {
@@ -19,10 +22,12 @@ static inline void hosts_clear(struct hosts *hosts)
 	*hosts = (struct hosts){ .next = 0 };
 }
 
-/* The present host has accepted the connection, works, or does not work: later dials consider it. */
+/* The present host has accepted the connection, works, or does not work: later dials consider
+   it. */
 enum host_note { HOST_REACHED, HOST_WORKS, HOST_FAILS };
 void hosts_note(struct server *server, enum host_note note);
-/* The same for the address that is tried, one of the addresses of the host. Returns whether this is a change. */
+/* The same for the address that is tried, one of the addresses of the host. Returns whether this is
+   a change. */
 bool hosts_note_address(struct server *server, bool works);
 /* Moves addresses that did not work to the end of dial->addresses. */
 void hosts_order_addresses(struct server *server);

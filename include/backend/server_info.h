@@ -8,12 +8,15 @@
 struct notify_server;
 struct proven_secret;
 
-/* Functions of a database that change the state of the session (state/session_functions.c); the pools of a database share them. */
+/* Functions of a database that change the state of the session (state/session_functions.c); the
+   pools of a database share them. */
 struct database_functions {
 	unsigned pools;			/* references */
 	struct state_functions *all;	/* of the last reading; NULL: never read */
-	const struct state_functions *in_use;	/* the same; NULL also if no function changes anything */
-	bool are_known;			/* no command has changed functions since the last reading */
+	/* the same; NULL also if no function changes anything */
+	const struct state_functions *in_use;
+	/* no command has changed functions since the last reading */
+	bool are_known;
 	unsigned readings;		/* number of readings that have found a change */
 	uint64_t hash;			/* state_functions_summary() of `all`; 0: never read */
 	unsigned changes;		/* number of commands that have changed functions */
@@ -25,28 +28,34 @@ struct database_functions {
 
 /* The state of a new session, as reported by servers. */
 struct reported_session {
-	const struct params *defaults;	/* tracked parameters of a session without start-up parameters */
-	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
-	struct welcome *welcome;	/* of the last server that has logged in (a reference); NULL: none */
+	/* tracked parameters of a session without start-up parameters */
+	const struct params *defaults;
+	/* bit i: the default of tracked parameter i is known (it may be absent) */
+	uint64_t known;
+	/* of the last server that has logged in (a reference); NULL: none */
+	struct welcome *welcome;
 };
 
 /* The last login at a server that failed. */
 struct server_login_failure {
 	char *text;			/* NULL: none has failed since the last success */
 	bool refused;			/* the text is the answer of the server */
-	char sqlstate[6];		/* of that answer; "": the last login failed for another reason */
+	/* of that answer; "": the last login failed for another reason */
+	char sqlstate[6];
 };
 
 /* Secrets of the user of the pool: see proven_secret.h. Each may be NULL. */
 struct proven_secrets {
 	struct proven_secret *found;	/* the secret that auth_query has found */
 	struct proven_secret *shown;	/* the password that PAM or LDAP has accepted last */
-	bool prefers_old;		/* servers have refused the secret of the user list, and accepted the old one */
+	/* servers have refused the secret of the user list, and accepted the old one */
+	bool prefers_old;
 };
 
 /*
- * The facts that a pool has learned from its servers. `generation` is the generation of the pool when `reported`, `hosts` and `functions` were
- * learned. Promise: after a RELOAD that leads to other servers these facts are not used.
+ * The facts that a pool has learned from its servers. `generation` is the generation of the pool
+ * when `reported`, `hosts` and `functions` were learned. Promise: after a RELOAD that leads to
+ * other servers these facts are not used.
  */
 struct server_info {
 	unsigned generation;
@@ -54,8 +63,10 @@ struct server_info {
 	struct server_login_failure failure;
 	struct proven_secrets proven;
 	struct hosts hosts;
-	struct notify_server *notify_server;	/* see notify.h; NULL: no client of the pool LISTENs */
-	struct database_functions *functions;	/* shared by all pools of the database, see session_functions.c; NULL: never read */
+	/* see notify.h; NULL: no client of the pool LISTENs */
+	struct notify_server *notify_server;
+	/* shared by all pools of the database, see session_functions.c; NULL: never read */
+	struct database_functions *functions;
 };
 /* Made on first use; NULL: no memory. */
 struct server_info *server_info_get(struct pool *pool, struct params_table *table);
@@ -63,11 +74,14 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 void server_info_free(struct pool *pool, struct params_table *table);
 /* Drops the reference; the last reference frees them. Sets *functions to NULL. */
 void database_functions_drop(struct database_functions **functions);
-/* A server login has ended without success: stores the text and reports the failure to the pool. Sets *failure to its kind. False: the login did not
-   fail because of the server, for example it was ended by policy. */
-bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);
+/* A server login has ended without success: stores the text and reports the failure to the pool.
+   Sets *failure to its kind. False: the login did not fail because of the server, for example it
+   was ended by policy. */
+bool server_info_failed(struct server *server, enum close_reason why, const char *text,
+			enum login_failure *failure);
 
-/* Returns the text of the last failed server login. NULL: none has failed since the last success. */
+/* Returns the text of the last failed server login. NULL: none has failed since the last
+   success. */
 const char *pool_login_error(const struct pool *pool);
 
 #endif

@@ -5,11 +5,13 @@
 #include "conn/world.h"
 #include "pg/scram.h"
 
-/* Maximum number of start-up parameters of a replication client that are sent to its server unchanged. */
+/* Maximum number of start-up parameters of a replication client that are sent to its server
+   unchanged. */
 #define REPLICATION_PAIRS 32
 
 /*
- * Login at a server. Promise: a message that the protocol does not allow at this step ends the server with a precise reason.
+ * Login at a server. Promise: a message that the protocol does not allow at this step ends the
+ * server with a precise reason.
  */
 enum dial_step {
 #define DIAL_STEP(id, words, moves) DIAL_##id,
@@ -18,7 +20,8 @@ enum dial_step {
 	DIAL_STEPS
 };
 
-/* The state of a server that refuses a login: not ready (AWAY), or without a free connection (FULL). */
+/* The state of a server that refuses a login: not ready (AWAY), or without a free connection
+   (FULL). */
 enum server_refusal { SERVER_REFUSAL_OTHER, SERVER_REFUSAL_AWAY, SERVER_REFUSAL_FULL };
 
 /* Data of a server connection that is being opened. */
@@ -26,29 +29,39 @@ struct dial {
 	struct server *server;		/* the server it belongs to */
 	enum dial_step step;		/* set by dial_step_to */
 	char host[256];
-	unsigned *order;		/* places in the list of hosts, in the order of this dial; NULL: only `host` */
+	/* places in the list of hosts, in the order of this dial; NULL: only `host` */
+	unsigned *order;
 	unsigned order_count, order_at;
 	bool is_reached;		/* the present host has taken a connection */
-	bool has_skipped;		/* the dial has passed over a host, because its budget is used up */
+	/* the dial has passed over a host, because its budget is used up */
+	bool has_skipped;
 	unsigned generation;		/* of the pool, when the dial began */
-	bool uses_old, has_tried_both;	/* of two secrets in the user list: the login uses the old one; it has used the other one before */
+	/* of two secrets in the user list: the login uses the old one; it has used the other one
+	   before */
+	bool uses_old, has_tried_both;
 	usec_t begun_at;		/* when StartupMessage was sent */
-	usec_t way_ends;		/* when the next address or host is tried; 0: there is none, or no limit */
+	/* when the next address or host is tried; 0: there is none, or no limit */
+	usec_t way_ends;
 	int port;
 	struct dns_request *request;
 	struct address one, *addresses;	/* addresses: own array, or &one */
 	int address_count, next_address;
-	struct tls_context *tls;	/* a reference, because a RELOAD may replace it; a cancel request uses the context of its
-					   target */
+	/* a reference, because a RELOAD may replace it; a cancel request uses the context of its
+	   target */
+	struct tls_context *tls;
 	int error;			/* errno of the last failed connect */
-	enum server_refusal refusal;	/* AWAY and FULL end without a change of the configuration */
+	/* AWAY and FULL end without a change of the configuration */
+	enum server_refusal refusal;
 	struct scram_prover scram;	/* from DIAL_SASL on */
 	struct derivation_wait derivation;	/* DIAL_DERIVE */
-	struct bytes challenge;		/* DIAL_DERIVE: the server's message, which is answered after the derivation */
+	/* DIAL_DERIVE: the server's message, which is answered after the derivation */
+	struct bytes challenge;
 	uint8_t derived_of[32];		/* keyed digest of the secret of the key that is derived */
 	void (*connected)(struct server *server);	/* of the connection for a cancel request */
-	struct bytes kept;		/* start-up parameters of its only client (replication): name\0value\0 ... */
-	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */
+	/* start-up parameters of its only client (replication): name\0value\0 ... */
+	struct bytes kept;
+	/* ParameterStatus messages of parameters that are not tracked */
+	struct bytes welcome;
 };
 
 /* The server is connected: sends the StartupMessage. */

@@ -1,15 +1,19 @@
 /*
  * SCRAM derivations.
  *
- * A derivation is found by a keyed digest of its parameters. After a start, when no key is known yet, many clients log in at once with the same
- * name and password, and several connections log in at a server: each derivation is made once for all connections that wait for it.
+ * A derivation is found by a keyed digest of its parameters. After a start, when no key is known
+ * yet, many clients log in at once with the same name and password, and several connections log in
+ * at a server: each derivation is made once for all connections that wait for it.
  *
- * Questions of clients are in a bounded queue, in which addresses take turns. Questions of server logins have a queue of their own
- * (verify/verifier.c): the number of connections that log in bounds them, and clients with wrong passwords must not delay server logins. In this
- * queue hosts take turns, so that a host with a high iteration count does not delay other hosts, even with many databases.
+ * Questions of clients are in a bounded queue, in which addresses take turns. Questions of server
+ * logins have a queue of their own (verify/verifier.c): the number of connections that log in
+ * bounds them, and clients with wrong passwords must not delay server logins. In this queue hosts
+ * take turns, so that a host with a high iteration count does not delay other hosts, even with many
+ * databases.
  *
- * Invariant: a derivation is in derivations->under_way until its answer comes, or until nothing waits for it and no process works on it. A derivation
- * that a process works on is finished: this takes a bounded time, and starting another process takes time, too.
+ * Invariant: a derivation is in derivations->under_way until its answer comes, or until nothing
+ * waits for it and no process works on it. A derivation that a process works on is finished: this
+ * takes a bounded time, and starting another process takes time, too.
  */
 #include "backend/derivation.h"
 
@@ -20,7 +24,8 @@
 
 #include <string.h>
 
-#define DERIVATIONS_MOST 16		/* for one user on one server at once, each with another salt */
+/* for one user on one server at once, each with another salt */
+#define DERIVATIONS_MOST 16
 #define DERIVE_PERIOD (5 * USEC)	/* time until one more is allowed */
 
 struct derivation {
@@ -31,7 +36,8 @@ struct derivation {
 	UT_hash_handle hh;
 };
 
-/* The derivations that the server at one address may still cause for one user, for all databases together. */
+/* The derivations that the server at one address may still cause for one user, for all databases
+   together. */
 struct budget_key {
 	struct verify_source host;
 	uint16_t port;
@@ -44,7 +50,7 @@ struct derivation_budget {
 	UT_hash_handle hh;
 };
 
-static void on_answer(void *context, const struct verify_answer *answer)
+static void on_derivation_answer(void *context, const struct verify_answer *answer)
 {
 	struct derivation *d = context;
 
@@ -53,7 +59,8 @@ static void on_answer(void *context, const struct verify_answer *answer)
 	HASH_DEL(d->world->derivations->under_way, d);
 	/* done() may end other waits of this list */
 	while (!list_is_empty(&d->waiting)) {
-		struct derivation_wait *wait = LIST_OBJECT(d->waiting.next, struct derivation_wait, node);
+		struct derivation_wait *wait = LIST_OBJECT(d->waiting.next, struct derivation_wait,
+							   node);
 
 		list_remove(&wait->node);
 		wait->derivation = NULL;
@@ -63,19 +70,23 @@ static void on_answer(void *context, const struct verify_answer *answer)
 	mem_free(d);
 }
 
-/* The key of a derivation. The password, which has no maximum length, is included as a digest. False: no memory. */
-static bool tag_of(const struct world *w, const struct derivation_question *q, uint8_t tag[SHA256_SIZE])
+/* The key of a derivation. The password, which has no maximum length, is included as a digest.
+   False: no memory. */
+static bool tag_of(const struct world *w, const struct derivation_question *q,
+		   uint8_t tag[SHA256_SIZE])
 {
 	uint8_t text[SHA256_SIZE + sizeof(q->iterations) + SCRAM_SALT_MAX];
 	size_t size = SHA256_SIZE + sizeof(q->iterations) + q->salt_size;
-	bool ok = digest_hmac_sha256(w->seed, sizeof(w->seed), q->password, strlen(q->password), text);
+	bool ok = digest_hmac_sha256(w->seed, sizeof(w->seed), q->password, strlen(q->password),
+				     text);
 
 	memcpy(text + SHA256_SIZE, &q->iterations, sizeof(q->iterations));
 	memcpy(text + SHA256_SIZE + sizeof(q->iterations), q->salt, q->salt_size);
 	return ok && digest_hmac_sha256(w->seed, sizeof(w->seed), text, size, tag);
 }
 
-/* The turn of a server's host, the same for all its ports. The first byte differs from all client addresses. */
+/* The turn of a server's host, the same for all its ports. The first byte differs from all client
+   addresses. */
 static struct verify_source source_of_server(const struct address *server)
 {
 	struct verify_source source = { .bytes = { 0xff } };
@@ -93,7 +104,8 @@ static struct verify_source source_of_server(const struct address *server)
 	return source;
 }
 
-/* The number of derivations is bounded, because a server that sends another salt each time would have a key derived for each connection. */
+/* The number of derivations is bounded, because a server that sends another salt each time would
+   have a key derived for each connection. */
 static bool take_budget(struct world *w, const struct derivation_login *login)
 {
 	const struct address *server = login->server;
@@ -124,18 +136,26 @@ static bool take_budget(struct world *w, const struct derivation_login *login)
 	}
 	periods = (w->now - b->since) / DERIVE_PERIOD;
 	if (periods > 0) {
-		b->left = (uint8_t)(periods + b->left < DERIVATIONS_MOST ? periods + b->left : DERIVATIONS_MOST);
+		b->left = (uint8_t)(periods + b->left < DERIVATIONS_MOST ? periods + b->left
+									 : DERIVATIONS_MOST);
 		b->since = w->now;
 	}
 	return b->left > 0 && b->left-- > 0;
 }
 
-enum verify_refusal derivation_ask(struct world *w, const struct derivation_question *q, const struct verify_source *source,
-				   const struct derivation_login *login, struct derivation_wait *wait)
+enum verify_refusal derivation_ask(struct world *w, const struct derivation_question *q,
+				   const struct verify_source *source,
+				   const struct derivation_login *login,
+				   struct derivation_wait *wait)
 {
 	const struct verify_question question = {
-		.method = VERIFY_SCRAM, .user = q->user, .password = q->password, .salt = q->salt, .salt_size = q->salt_size,
-		.iterations = q->iterations, .is_own = !source,
+		.method = VERIFY_SCRAM,
+		.user = q->user,
+		.password = q->password,
+		.salt = q->salt,
+		.salt_size = q->salt_size,
+		.iterations = q->iterations,
+		.is_own = !source,
 	};
 	struct verify_source turn;
 	enum verify_refusal refused;
@@ -166,7 +186,8 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 			return VERIFIERS_NO_MEMORY;
 		}
 		turn = source ? *source : source_of_server(login->server);
-		refused = verifiers_ask(w->derivations->derivers, &question, &turn, w->now, on_answer, d, &d->check);
+		refused = verifiers_ask(w->derivations->derivers, &question, &turn, w->now,
+					on_derivation_answer, d, &d->check);
 		if (refused != VERIFIERS_ASKED) {
 			HASH_DEL(w->derivations->under_way, d);
 			mem_free(d);

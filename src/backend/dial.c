@@ -1,22 +1,29 @@
 /*
- * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or direct TLS. The start-up message and the password
- * are in server_login.c.
+ * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or
+ * direct TLS. The start-up message and the password are in server_login.c.
  *
- * Each address of each host is tried until one works, addresses of a host in their order. The next address is tried if
- * the present one refuses the connection, does not answer in its part of server_connect_timeout, closes the connection, fails in TLS, or says that it
- * is not ready (PostgreSQL starts, stops, or is full). After a final answer (a refused password, no such database) no other address is tried.
+ * Each address of each host is tried until one works, addresses of a host in their order. The next
+ * address is tried if the present one refuses the connection, does not answer in its part of
+ * server_connect_timeout, closes the connection, fails in TLS, or says that it is not ready
+ * (PostgreSQL starts, stops, or is full). After a final answer (a refused password, no such
+ * database) no other address is tried.
  *
- * A server that is opened waits for one event at a time, and nothing here blocks. tbl/dial_step.tbl has the steps.
+ * A server that is opened waits for one event at a time, and nothing here blocks. tbl/dial_step.tbl
+ * has the steps.
  *
- * With load_balance_hosts=round-robin each dial begins with the next host, so that connections are distributed; with disable each dial begins with
- * the host that worked last, and with the next host after a failure. In both cases a host that has failed within server_login_retry is tried after
- * all others: it delays few dials, but is used again when it works, or when no other host works. Addresses of a name are treated in the same way;
- * the last DEAD_MOST failed addresses are remembered.
+ * With load_balance_hosts=round-robin each dial begins with the next host, so that connections are
+ * distributed; with disable each dial begins with the host that worked last, and with the next host
+ * after a failure. In both cases a host that has failed within server_login_retry is tried after
+ * all others: it delays few dials, but is used again when it works, or when no other host works.
+ * Addresses of a name are treated in the same way; the last DEAD_MOST failed addresses are
+ * remembered.
  *
- * All pools share the result of connecting to a host (struct host). The result of a login belongs to the pool, because it may concern one user or
- * database: a user with too many connections must not mark a host as down for others.
+ * All pools share the result of connecting to a host (struct host). The result of a login belongs
+ * to the pool, because it may concern one user or database: a user with too many connections must
+ * not mark a host as down for others.
  *
- * Invariant: a dial tries every host once. A RELOAD that changes the list ends the dial with its generation.
+ * Invariant: a dial tries every host once. A RELOAD that changes the list ends the dial with its
+ * generation.
  */
 #include "backend/dial.h"
 
@@ -35,8 +42,10 @@
 #include <string.h>
 
 #define DEAD_MOST 16
-#define WAY_LEAST (USEC / 2)		/* for one address; a name with very many addresses is not tried to the last address */
-#define USELESS_MOST USEC		/* for a dial whose server would be closed at once, because it has a close_reason */
+/* for one address; a name with very many addresses is not tried to the last address */
+#define WAY_LEAST (USEC / 2)
+/* for a dial whose server would be closed at once, because it has a close_reason */
+#define USELESS_MOST USEC
 
 struct dead_address {
 	struct brief_address address;
@@ -44,7 +53,7 @@ struct dead_address {
 };
 
 #define D(id) (1u << DIAL_##id)
-static const struct state_row steps[DIAL_STEPS] = {
+static const struct state_row dial_steps[DIAL_STEPS] = {
 #define DIAL_STEP(id, words, moves) [DIAL_##id] = { moves, words },
 #include "tbl/dial_step.tbl"
 #undef DIAL_STEP
@@ -53,7 +62,7 @@ static const struct state_row steps[DIAL_STEPS] = {
 
 void dial_step_to(struct dial *d, enum dial_step step)
 {
-	d->step = (enum dial_step)state_move(steps, DIAL_STEPS, d->step, step);
+	d->step = (enum dial_step)state_move(dial_steps, DIAL_STEPS, d->step, step);
 }
 
 /* ---- the list of hosts of a pool ---- */
@@ -70,11 +79,12 @@ static void host_name_of(const struct host *host, struct dial *d)
 {
 	d->port = host->port;
 	/* the key without the port */
-	snprintf(d->host, sizeof(d->host), "%.*s", (int)(strrchr(host->key, ':') - host->key), host->key);
+	snprintf(d->host, sizeof(d->host), "%.*s", (int)(strrchr(host->key, ':') - host->key),
+		 host->key);
 }
 
-/* Begins with the first host from the present place of the order on that is open and whose budget is not used up. False: there is none, or the list has become
-   shorter. */
+/* Begins with the first host from the present place of the order on that is open and whose budget
+   is not used up. False: there is none, or the list has become shorter. */
 static bool use_host(struct server *s)
 {
 	const struct pool *pool = s->pooled.pool;
@@ -129,7 +139,8 @@ static bool begin_hosts(struct server *s)
 		for (unsigned i = 0; i < count; i++) {
 			unsigned at = (hosts->next + i) % count;
 
-			if (host_place_has_failed(pool->pools, &pool->places[at], s->peer.world->now) == dead)
+			if (host_place_has_failed(pool->pools, &pool->places[at],
+						  s->peer.world->now) == dead)
 				d->order[found++] = at;
 		}
 	}
@@ -154,7 +165,8 @@ static bool next_host(struct server *s)
 	return use_host(s);
 }
 
-static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)
+static struct dead_address *find_dead(const struct hosts *hosts,
+				      const struct brief_address *address)
 {
 	for (int i = 0; hosts->dead && i < DEAD_MOST; i++) {
 		const struct brief_address *dead = &hosts->dead[i].address;
@@ -177,7 +189,8 @@ bool hosts_note_address(struct server *s, bool works)
 	dead = find_dead(hosts, &s->peer.remote);
 	was_dead = dead && dead->since > 0;
 	if (!dead && !works) {
-		/* without memory the address is only tried again earlier; otherwise it replaces the oldest entry */
+		/* without memory the address is only tried again earlier; otherwise it replaces the
+		   oldest entry */
 		if (!hosts->dead)
 			hosts->dead = mem_try(DEAD_MOST * sizeof(*hosts->dead));
 		dead = hosts->dead;
@@ -234,7 +247,8 @@ void hosts_order_addresses(struct server *s)
 			i++;
 			continue;
 		}
-		memmove(&d->addresses[i], &d->addresses[i + 1], (size_t)(d->address_count - i - 1) * sizeof(address));
+		memmove(&d->addresses[i], &d->addresses[i + 1],
+			(size_t)(d->address_count - i - 1) * sizeof(address));
 		d->addresses[d->address_count - 1] = address;
 		end--;
 	}
@@ -244,11 +258,13 @@ void hosts_order_addresses(struct server *s)
 
 static void find_address(struct server *s);
 
-/* Each remaining address gets an equal part of the remaining time, so that an address that does not answer does not use up the time of the others. */
+/* Each remaining address gets an equal part of the remaining time, so that an address that does not
+   answer does not use up the time of the others. */
 static void give_time(struct server *s)
 {
 	struct dial *d = s->dial;
-	usec_t limit = s->peer.world->conf->settings.server_connect_timeout, now = s->peer.world->now;
+	usec_t limit = s->peer.world->conf->settings.server_connect_timeout,
+	       now = s->peer.world->now;
 	/* after the present address */
 	usec_t ways = (usec_t)hosts_left(s) + (d->address_count - d->next_address);
 	usec_t part = (s->pooled.since + limit - now) / (ways + 1);
@@ -271,8 +287,9 @@ static bool is_last_way(const struct server *s)
 	return s->dial->next_address == s->dial->address_count && hosts_left(s) == 0;
 }
 
-/* The present address does not work, and another one is tried: writes the log line that server_end() writes for the last address. A server that is
-   down is tried twice a second, so only changes are logged. */
+/* The present address does not work, and another one is tried: writes the log line that
+   server_end() writes for the last address. A server that is down is tried twice a second, so only
+   changes are logged. */
 static void note_dead_address(struct server *s, enum close_reason why, const char *detail)
 {
 	const struct world *w = s->peer.world;
@@ -280,12 +297,15 @@ static void note_dead_address(struct server *s, enum close_reason why, const cha
 	/* without an address the name has failed */
 	bool is_news = s->dial->step == DIAL_NAME || hosts_note_address(s, false);
 
-	if (is_news && !is_last_way(s) && !s->pooled.is_cancel && w->conf->settings.log_disconnections)
-		log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), close_reason_log_text(why, detail, text, sizeof(text)),
+	if (is_news && !is_last_way(s) && !s->pooled.is_cancel &&
+	    w->conf->settings.log_disconnections)
+		log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)),
+			 close_reason_log_text(why, detail, text, sizeof(text)),
 			 (long long)(w->now_wall - s->peer.connected_at) / USEC);
 }
 
-/* Tries the next host of the list. False: there is none. If the others were only skipped, the login says nothing about the server, and ends. */
+/* Tries the next host of the list. False: there is none. If the others were only skipped, the login
+   says nothing about the server, and ends. */
 static bool try_next_host(struct server *s)
 {
 	hosts_note(s, HOST_FAILS);
@@ -299,13 +319,17 @@ static bool try_next_host(struct server *s)
 	return true;
 }
 
-static bool connect_to_next(struct server *s)
+static bool dial_connect_to_next(struct server *s)
 {
 	struct world *w = s->peer.world;
 	const struct settings *set = &w->conf->settings;
 	struct socket_options options = {
-		.keepalive = set->tcp_keepalive, .keepidle = (int)set->tcp_keepidle, .keepintvl = (int)set->tcp_keepintvl,
-		.keepcnt = (int)set->tcp_keepcnt, .user_timeout = (int)set->tcp_user_timeout, .buffer = (int)set->tcp_socket_buffer,
+		.keepalive = set->tcp_keepalive,
+		.keepidle = (int)set->tcp_keepidle,
+		.keepintvl = (int)set->tcp_keepintvl,
+		.keepcnt = (int)set->tcp_keepcnt,
+		.user_timeout = (int)set->tcp_user_timeout,
+		.buffer = (int)set->tcp_socket_buffer,
 	};
 	struct dial *d = s->dial;
 
@@ -316,7 +340,8 @@ static bool connect_to_next(struct server *s)
 		brief_address_of(&s->peer.remote, a, (uint16_t)d->port);
 		dial_step_to(d, DIAL_CONNECT);
 		give_time(s);
-		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, w->ops->server_stream)) {
+		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options,
+				   w->ops->server_stream)) {
 			/* a new socket is read at first, but SUSPEND still applies */
 			if (s->peer.blocked)
 				flow_block(&s->peer, s->peer.blocked);
@@ -330,7 +355,7 @@ static bool connect_to_next(struct server *s)
 	return false;
 }
 
-static void resolved(void *context, const struct dns_answer *answer)
+static void dial_resolved(void *context, const struct dns_answer *answer)
 {
 	struct server *s = context;
 	struct dial *d = s->dial;
@@ -354,7 +379,7 @@ static void resolved(void *context, const struct dns_answer *answer)
 	}
 	d->address_count = answer->count;
 	hosts_order_addresses(s);
-	connect_to_next(s);
+	dial_connect_to_next(s);
 }
 
 static void find_address(struct server *s)
@@ -362,10 +387,11 @@ static void find_address(struct server *s)
 	struct dial *d = s->dial;
 	bool is_unix = d->host[0] == '/' || d->host[0] == '@';
 
-	if (is_unix ? address_from_unix(&d->one, d->host, (uint16_t)d->port) : address_from_ip(&d->one, d->host, (uint16_t)d->port)) {
+	if (is_unix ? address_from_unix(&d->one, d->host, (uint16_t)d->port)
+		    : address_from_ip(&d->one, d->host, (uint16_t)d->port)) {
 		d->addresses = &d->one;
 		d->address_count = 1;
-		connect_to_next(s);
+		dial_connect_to_next(s);
 		return;
 	}
 	if (is_unix) {
@@ -375,13 +401,13 @@ static void find_address(struct server *s)
 	}
 	dial_step_to(d, DIAL_NAME);
 	give_time(s);
-	d->request = dns_lookup(s->peer.world->dns, d->host, resolved, s);
+	d->request = dns_lookup(s->peer.world->dns, d->host, dial_resolved, s);
 	if (!d->request)
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
 /* Makes the data of a dial. False: no memory; the server has ended. */
-static bool prepare(struct server *s)
+static bool dial_prepare(struct server *s)
 {
 	const struct server_info *info = s->pooled.pool->server_cache;
 
@@ -398,13 +424,15 @@ static bool prepare(struct server *s)
 	return false;
 }
 
-void dial_begin(struct pool *pool, struct world *w, const struct client *whom, const struct bytes *kept)
+void dial_begin(struct pool *pool, struct world *w, const struct client *whom,
+		const struct bytes *kept)
 {
 	struct server *s = server_new(pool, w, false, whom);
 	char name[POOL_TEXT];
 
 	if (!s) {
-		log_warning("out of memory: no server connection for %s", pool_text(pool, name, sizeof(name)));
+		log_warning("out of memory: no server connection for %s",
+			    pool_text(pool, name, sizeof(name)));
 		pool_login_failed(pool, FAILURE_PASSING, w->now);
 		return;
 	}
@@ -412,7 +440,7 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	if (!prepare(s))
+	if (!dial_prepare(s))
 		return;
 	if (kept && bytes_size(kept) > 0)
 		bytes_append(&s->dial->kept, bytes_front(kept), bytes_size(kept));
@@ -438,7 +466,7 @@ struct server *dial_to_watch(struct pool *pool, struct world *w)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return NULL;
 	}
-	if (!prepare(s))
+	if (!dial_prepare(s))
 		return NULL;
 	pool_server_set_host(&s->pooled, pool->host);
 	host_name_of(pool->host, s->dial);
@@ -451,7 +479,7 @@ struct server *dial_for_cancel(struct server *target, void (*connected)(struct s
 	struct world *w = target->peer.world;
 	struct server *s = server_new(target->pooled.pool, w, true, NULL);
 
-	if (!s || !prepare(s))
+	if (!s || !dial_prepare(s))
 		return NULL;
 	s->dial->connected = connected;
 	if (target->peer.stream.ssl)
@@ -462,14 +490,15 @@ struct server *dial_for_cancel(struct server *target, void (*connected)(struct s
 	s->dial->address_count = 1;
 	s->dial->port = target->peer.remote.port;
 	text_copy(s->dial->host, sizeof(s->dial->host), target->host ? target->host : "");
-	return connect_to_next(s) ? s : NULL;
+	return dial_connect_to_next(s) ? s : NULL;
 }
 
 /* ---- connected ---- */
 
 static int sslmode_of(const struct server *s)
 {
-	return conf_server_tls(&s->peer.world->conf->settings, s->pooled.pool->database->conf).sslmode;
+	return conf_server_tls(&s->peer.world->conf->settings, s->pooled.pool->database->conf)
+		.sslmode;
 }
 
 /* Returns the TLS context for the server's database. NULL: none. */
@@ -493,7 +522,9 @@ static void begin_tls(struct server *s)
 	const struct host *host = s->pooled.host;
 
 	dial_step_to(s->dial, DIAL_TLS);
-	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, host && host->name ? host->name : s->dial->host, verify_name, NULL))
+	if (!stream_secure_connect(&s->peer.stream, s->dial->tls,
+				   host && host->name ? host->name : s->dial->host, verify_name,
+				   NULL))
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
@@ -522,7 +553,7 @@ void dial_connected(struct server *s, const char *error)
 		d->error = s->peer.stream.error;
 		stream_close(&s->peer.stream);
 		note_dead_address(s, REASON_CONNECT_FAILED, strerror(d->error));
-		connect_to_next(s);
+		dial_connect_to_next(s);
 		return;
 	}
 	hosts_note(s, HOST_REACHED);
@@ -540,7 +571,8 @@ void dial_connected(struct server *s, const char *error)
 		return;
 	}
 	if (!s->pooled.is_cancel)
-		s->tls_direct = (negotiation == CONF_UNSET ? set->server_tls_sslnegotiation : negotiation) == SSLNEGOTIATION_DIRECT;
+		s->tls_direct = (negotiation == CONF_UNSET ? set->server_tls_sslnegotiation
+							   : negotiation) == SSLNEGOTIATION_DIRECT;
 	if (s->tls_direct) {
 		begin_tls(s);
 		return;
@@ -553,7 +585,8 @@ void dial_connected(struct server *s, const char *error)
 		dial_give_way(s, REASON_CONNECT_FAILED, stream_error(&s->peer.stream));
 }
 
-/* Writes version, cipher and, for an elliptic curve exchange, the group: TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519. Returns buf. */
+/* Writes version, cipher and, for an elliptic curve exchange, the group:
+   TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519. Returns buf. */
 static const char *agreed_text(SSL *ssl, char *buf, size_t size)
 {
 	EVP_PKEY *shared = NULL;
@@ -565,7 +598,8 @@ static const char *agreed_text(SSL *ssl, char *buf, size_t size)
 	/* X25519 and X448 are both the type of the key and its only group */
 	if (shared && !is_curve && !EVP_PKEY_is_a(shared, "DH"))
 		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(shared));
-	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl), *group ? "/ECDH=" : "", group);
+	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl),
+		 *group ? "/ECDH=" : "", group);
 	EVP_PKEY_free(shared);
 	ERR_clear_error();
 	return buf;
@@ -576,7 +610,8 @@ void dial_secured(struct server *s, const char *error)
 	char who[256], text[128];
 	enum tls_alpn alpn = error ? TLS_ALPN_NONE : tls_agreed_alpn(s->peer.stream.ssl);
 
-	/* servers before 17 do not know ALPN; the answer to SSLRequest has shown that they are PostgreSQL */
+	/* servers before 17 do not know ALPN; the answer to SSLRequest has shown that they are
+	   PostgreSQL */
 	if (!error && alpn == TLS_ALPN_OTHER)
 		error = "server agreed on another application protocol (ALPN)";
 	else if (!error && alpn == TLS_ALPN_NONE && s->tls_direct)
@@ -586,12 +621,13 @@ void dial_secured(struct server *s, const char *error)
 		return;
 	}
 	if (s->peer.world->conf->settings.log_connections)
-		log_info("%s SSL established: %s", server_text(s, who, sizeof(who)), agreed_text(s->peer.stream.ssl, text, sizeof(text)));
+		log_info("%s SSL established: %s", server_text(s, who, sizeof(who)),
+			 agreed_text(s->peer.stream.ssl, text, sizeof(text)));
 	begin_startup(s);
 }
 
-/* Reads the answer to SSLRequest, one byte. Bytes after it, which were not encrypted (CVE-2021-23222), are not read here: they fail as a TLS
-   record. */
+/* Reads the answer to SSLRequest, one byte. Bytes after it, which were not encrypted
+   (CVE-2021-23222), are not read here: they fail as a TLS record. */
 static void read_ssl_answer(struct server *s)
 {
 	int mode = sslmode_of(s);
@@ -605,10 +641,12 @@ static void read_ssl_answer(struct server *s)
 	} else if (answer == 'S') {
 		begin_tls(s);
 	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->pooled.is_cancel) {
-		/* the target of a cancel request has TLS, so its key must not be sent without TLS */
+		/* the target of a cancel request has TLS, so its key must not be sent without
+		   TLS */
 		begin_startup(s);
 	} else if (answer == 'N') {
-		dial_give_way(s, REASON_SERVER_TLS, "server does not support SSL, but SSL was required");
+		dial_give_way(s, REASON_SERVER_TLS,
+			      "server does not support SSL, but SSL was required");
 	} else {
 		dial_give_way(s, REASON_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
 	}
@@ -618,7 +656,7 @@ void dial_read(struct server *s, bool from_socket)
 {
 	switch (s->dial->step) {
 	case DIAL_NEXT:
-		connect_to_next(s);
+		dial_connect_to_next(s);
 		return;
 	case DIAL_SSL_ANSWER:
 		if (from_socket)
@@ -633,7 +671,8 @@ void dial_read(struct server *s, bool from_socket)
 
 /* ---- the next address ---- */
 
-/* Discards everything that the server of this address has sent: another server may send other values. */
+/* Discards everything that the server of this address has sent: another server may send other
+   values. */
 static void discard_login(struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -656,7 +695,8 @@ static void discard_login(struct server *s)
 	s->dial->refusal = SERVER_REFUSAL_OTHER;
 }
 
-/* Connects to the next address in a later turn, because the caller may still read from the closed stream. */
+/* Connects to the next address in a later turn, because the caller may still read from the closed
+   stream. */
 static void connect_later(struct server *s)
 {
 	discard_login(s);
@@ -690,7 +730,8 @@ void dial_tick(struct server *s)
 	const struct world *w = s->peer.world;
 	usec_t limit = w->conf->settings.server_connect_timeout;
 	bool is_over = limit > 0 && w->now - s->pooled.since >= limit;
-	enum close_reason why = s->dial->step == DIAL_CONNECT ? REASON_CONNECT_TIMED_OUT : REASON_CONNECT_TIMEOUT;
+	enum close_reason why = s->dial->step == DIAL_CONNECT ? REASON_CONNECT_TIMED_OUT
+							      : REASON_CONNECT_TIMEOUT;
 	char who[256];
 
 	if (s->pooled.close_reason != REASON_NONE && w->now - s->pooled.since >= USELESS_MOST) {
@@ -700,7 +741,8 @@ void dial_tick(struct server *s)
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
 		return;
 	if (!s->pooled.is_cancel)
-		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), steps[s->dial->step].name,
+		log_warning("%s no answer %s in time from host \"%s\"",
+			    server_text(s, who, sizeof(who)), dial_steps[s->dial->step].name,
 			    s->dial->host);
 	if (is_over)
 		server_end(s, why, NULL);

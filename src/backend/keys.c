@@ -1,20 +1,24 @@
 /*
  * Secrets of users: the user list, and SCRAM keys.
  *
- * SCRAM derives its keys by thousands of HMACs on purpose. A pooler that derives them for each login would be slow, and any client or server could
- * keep it busy. Derived keys (derivation.c) are therefore stored: the verifier's secret for a plain password, and the ClientKey for logins at
- * servers. A client that logs in with SCRAM reveals its ClientKey to any party that has the StoredKey (RFC 5802 section 3: ClientKey = ClientProof
- * XOR ClientSignature). pgweir can log in at a server with the ClientKey, and no clear password is stored.
+ * SCRAM derives its keys by thousands of HMACs on purpose. A pooler that derives them for each
+ * login would be slow, and any client or server could keep it busy. Derived keys (derivation.c) are
+ * therefore stored: the verifier's secret for a plain password, and the ClientKey for logins at
+ * servers. A client that logs in with SCRAM reveals its ClientKey to any party that has the
+ * StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR ClientSignature). pgweir can log in at
+ * a server with the ClientKey, and no clear password is stored.
  *
- * Each entry belongs to a stored secret, by a digest; after a change of the secret it is not found any more. Keys for several secrets are stored
- * beside each other, because two databases may have different passwords for one user, and a password changes at different times in different
- * places.
+ * Each entry belongs to a stored secret, by a digest; after a change of the secret it is not found
+ * any more. Keys for several secrets are stored beside each other, because two databases may have
+ * different passwords for one user, and a password changes at different times in different places.
  *
- * Keys that were derived for a server login are untested until the server has accepted them and has proven its own knowledge. They are stored too, so
- * that a server that refuses the password does not cause a derivation for each attempt. They are in a list of their own, so that a server that sends
- * another salt each time displaces no working keys.
+ * Keys that were derived for a server login are untested until the server has accepted them and has
+ * proven its own knowledge. They are stored too, so that a server that refuses the password does
+ * not cause a derivation for each attempt. They are in a list of their own, so that a server that
+ * sends another salt each time displaces no working keys.
  *
- * Everything is wiped before it is freed. A look-up does not remove an entry; only a new entry displaces an old one.
+ * Everything is wiped before it is freed. A look-up does not remove an entry; only a new entry
+ * displaces an old one.
  */
 #include "backend/keys.h"
 
@@ -31,8 +35,10 @@
 /* Keys for one secret, salt and count. */
 struct salt_keys {
 	struct salt_keys *next;
-	uint8_t of_secret[32];		/* keyed digest of the stored secret that the ClientKey belongs to */
-	uint8_t proven[32];		/* keyed digest of the password in clear that matched this secret last */
+	/* keyed digest of the stored secret that the ClientKey belongs to */
+	uint8_t of_secret[32];
+	/* keyed digest of the password in clear that matched this secret last */
+	uint8_t proven[32];
 	bool has_proven;
 	uint8_t salt[SCRAM_SALT_MAX];
 	size_t salt_size;
@@ -126,7 +132,7 @@ static void discard(struct user_keys *u)
 	mem_free(u);
 }
 
-static void forget(struct server_keys *k, struct user_keys *u)
+static void keys_forget(struct server_keys *k, struct user_keys *u)
 {
 	HASH_DEL(k->users, u);
 	list_remove(&u->by_use);
@@ -146,7 +152,7 @@ static void clear(struct server_keys *k)
 	struct user_keys *u, *next;
 
 	HASH_ITER(hh, k->users, u, next)
-		forget(k, u);
+		keys_forget(k, u);
 }
 
 void keys_free(struct server_keys **keys)
@@ -159,9 +165,10 @@ void keys_free(struct server_keys **keys)
 	*keys = NULL;
 }
 
-/* Finds or makes the entry of the user and notes its use. With a limit the least recently used entry is removed. Without a limit the names come
-   from the user list and from forced users only. NULL: no memory. */
-static struct user_keys *get(struct server_keys *k, const char *user)
+/* Finds or makes the entry of the user and notes its use. With a limit the least recently used
+   entry is removed. Without a limit the names come from the user list and from forced users only.
+   NULL: no memory. */
+static struct user_keys *keys_get(struct server_keys *k, const char *user)
 {
 	struct user_keys *u = find(k, user);
 	size_t length = strlen(user);
@@ -172,7 +179,7 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 		return u;
 	}
 	if (k->most > 0 && HASH_COUNT(k->users) >= k->most)
-		forget(k, LIST_OBJECT(k->by_use.next, struct user_keys, by_use));
+		keys_forget(k, LIST_OBJECT(k->by_use.next, struct user_keys, by_use));
 	u = mem_try(sizeof(*u) + length + 1);
 	if (!u)
 		return NULL;
@@ -186,27 +193,33 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 	return u;
 }
 
-const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT],
+const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user,
+					     const char *password, const uint8_t salt[MOCK_SALT],
 					     uint32_t iterations)
 {
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
 
-	if (!u || !u->has_plain || u->of_plain.iterations != iterations || memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 || !digest_hmac_texts(k->seed, password, "", now) ||
+	if (!u || !u->has_plain || u->of_plain.iterations != iterations ||
+	    memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 ||
+	    !digest_hmac_texts(k->seed, password, "", now) ||
 	    !mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
 		return NULL;
 	/* notes the use */
-	get(k, user);
+	keys_get(k, user);
 	return &u->of_plain;
 }
 
-bool keys_keep_plain(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
+bool keys_keep_plain(struct server_keys *k, const char *user, const char *password,
+		     const uint8_t salt[MOCK_SALT], uint32_t iterations,
 		     const uint8_t salted[SCRAM_KEY])
 {
-	struct user_keys *u = get(k, user);
+	struct user_keys *u = keys_get(k, user);
 	struct scram_secret fresh = { .iterations = iterations, .salt_size = MOCK_SALT };
 	uint8_t client_key[SCRAM_KEY];
-	bool ok = u && scram_keys_of_salted(salted, client_key, fresh.stored_key, fresh.server_key) && digest_hmac_texts(k->seed, password, "", u->of_plain_tag);
+	bool ok = u &&
+		  scram_keys_of_salted(salted, client_key, fresh.stored_key, fresh.server_key) &&
+		  digest_hmac_texts(k->seed, password, "", u->of_plain_tag);
 
 	if (ok) {
 		memcpy(fresh.salt, salt, MOCK_SALT);
@@ -228,7 +241,7 @@ struct wanted {
 };
 
 /* Finds the keys and moves them to the front of their list. NULL: not found. */
-static struct salt_keys *use(struct salt_keys **list, const struct wanted *wanted)
+static struct salt_keys *keys_use(struct salt_keys **list, const struct wanted *wanted)
 {
 	for (struct salt_keys **place = list; *place; place = &(*place)->next) {
 		struct salt_keys *s = *place;
@@ -246,9 +259,10 @@ static struct salt_keys *use(struct salt_keys **list, const struct wanted *wante
 }
 
 /* Stores the keys at the front of the list, which has at most `most` entries. False: no memory. */
-static bool store(struct salt_keys **list, const struct wanted *wanted, int most, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+static bool keys_store(struct salt_keys **list, const struct wanted *wanted, int most,
+		       const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
-	struct salt_keys *s = use(list, wanted), **last = list;
+	struct salt_keys *s = keys_use(list, wanted), **last = list;
 
 	if (!s) {
 		s = mem_try(sizeof(*s));
@@ -270,7 +284,8 @@ static bool store(struct salt_keys **list, const struct wanted *wanted, int most
 }
 
 /* Makes the key of a look-up. False: no memory. */
-static bool want(struct wanted *wanted, const struct server_keys *k, const char *stored, const uint8_t *salt, size_t salt_size, uint32_t iterations)
+static bool keys_want(struct wanted *wanted, const struct server_keys *k, const char *stored,
+		      const uint8_t *salt, size_t salt_size, uint32_t iterations)
 {
 	wanted->salt = salt;
 	wanted->salt_size = salt_size;
@@ -278,25 +293,28 @@ static bool want(struct wanted *wanted, const struct server_keys *k, const char 
 	return digest_hmac_texts(k->seed, stored, "", wanted->of_secret);
 }
 
-bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
-	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY], bool are_tested)
+bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt,
+	       size_t salt_size, uint32_t iterations, const uint8_t client_key[SCRAM_KEY],
+	       const uint8_t server_key[SCRAM_KEY], bool are_tested)
 {
-	struct user_keys *u = get(k, user);
+	struct user_keys *u = keys_get(k, user);
 	struct salt_keys *tested;
 	struct wanted wanted;
 
-	if (!u || salt_size > SCRAM_SALT_MAX || !want(&wanted, k, stored, salt, salt_size, iterations))
+	if (!u || salt_size > SCRAM_SALT_MAX ||
+	    !keys_want(&wanted, k, stored, salt, salt_size, iterations))
 		return false;
 	if (!are_tested)
-		return use(&u->salts, &wanted) || store(&u->untested, &wanted, KEYS_UNTESTED, client_key, server_key);
+		return keys_use(&u->salts, &wanted) ||
+		       keys_store(&u->untested, &wanted, KEYS_UNTESTED, client_key, server_key);
 	/* the keys are tested now: removes them, the first of the other list */
-	tested = use(&u->untested, &wanted);
+	tested = keys_use(&u->untested, &wanted);
 	if (tested) {
 		u->untested = tested->next;
 		tested->next = NULL;
 		clear_salts(&tested);
 	}
-	return store(&u->salts, &wanted, KEYS_SALTS, client_key, server_key);
+	return keys_store(&u->salts, &wanted, KEYS_SALTS, client_key, server_key);
 }
 
 bool keys_has(const struct server_keys *k, const char *user, const char *stored)
@@ -312,24 +330,26 @@ bool keys_has(const struct server_keys *k, const char *user, const char *stored)
 	return false;
 }
 
-bool keys_find(const struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
-	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+bool keys_find(const struct server_keys *k, const char *user, const char *stored,
+	       const uint8_t *salt, size_t salt_size, uint32_t iterations,
+	       uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = find(k, user);
 	struct wanted wanted;
 	const struct salt_keys *s;
 
-	if (!u || !want(&wanted, k, stored, salt, salt_size, iterations))
+	if (!u || !keys_want(&wanted, k, stored, salt, salt_size, iterations))
 		return false;
-	s = use(&u->salts, &wanted);
-	if (!s && !(s = use(&u->untested, &wanted)))
+	s = keys_use(&u->salts, &wanted);
+	if (!s && !(s = keys_use(&u->untested, &wanted)))
 		return false;
 	memcpy(client_key, s->client_key, SCRAM_KEY);
 	memcpy(server_key, s->server_key, SCRAM_KEY);
 	return true;
 }
 
-bool keys_password_check(struct server_keys *k, const char *password, const char *user, const char *stored)
+bool keys_password_check(struct server_keys *k, const char *password, const char *user,
+			 const char *stored)
 {
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
@@ -339,20 +359,23 @@ bool keys_password_check(struct server_keys *k, const char *password, const char
 	for (const struct salt_keys *s = u->salts; s; s = s->next) {
 		/* notes the use */
 		if (s->has_proven && mem_equal_constant_time(s->proven, now, sizeof(now)))
-			return get(k, user) != NULL;
+			return keys_get(k, user) != NULL;
 	}
 	return false;
 }
 
-bool keys_password_prove(struct server_keys *k, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY])
+bool keys_password_prove(struct server_keys *k, const char *password, const char *user,
+			 const char *stored, const uint8_t salted[SCRAM_KEY])
 {
 	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
 	struct scram_secret secret;
-	bool right = scram_secret_read(stored, &secret) && scram_keys_of_salted(salted, client_key, stored_key, server_key) &&
+	bool right = scram_secret_read(stored, &secret) &&
+		     scram_keys_of_salted(salted, client_key, stored_key, server_key) &&
 		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
 
 	/* the digest of the password is stored with the keys, and is freed with them */
-	if (right && keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key, true)) {
+	if (right && keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations,
+			       client_key, server_key, true)) {
 		struct salt_keys *s = find(k, user)->salts;
 
 		s->has_proven = digest_hmac_texts(k->seed, stored, password, s->proven);
@@ -427,7 +450,7 @@ void keys_unpack(struct unpack *in, struct server_keys *k)
 	clear(k);
 	unpack_exactly(in, k->seed, sizeof(k->seed));
 	while ((name = unpack_text(in)) != NULL) {
-		struct user_keys *u = get(k, name);
+		struct user_keys *u = keys_get(k, name);
 
 		in->bad |= !u;
 		if (!u)

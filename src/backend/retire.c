@@ -1,11 +1,14 @@
 /*
- * Obsolete server connections: a new connection would use other TLS settings, or another address of the host name.
+ * Obsolete server connections: a new connection would use other TLS settings, or another address of
+ * the host name.
  *
- * No client loses its server. A server in use is marked and closes when it is released; an idle server closes at once. A server that is being
- * opened uses the earlier settings or addresses. After a change of settings it closes at once, because it might send a password with the old
- * settings. After a change of addresses it is only marked, and dial_tick() closes it if the login takes longer than one second: if each answer of
- * the name server is different, each dial would end all other dials. A pool without open logins looks up no names, so the names of connected
- * servers are watched.
+ * No client loses its server. A server in use is marked and closes when it is released; an idle
+ * server closes at once. A server that is being opened uses the earlier settings or addresses.
+ * After a change of settings it closes at once, because it might send a password with the old
+ * settings. After a change of addresses it is only marked, and dial_tick() closes it if the login
+ * takes longer than one second: if each answer of the name server is different, each dial would end
+ * all other dials. A pool without open logins looks up no names, so the names of connected servers
+ * are watched.
  */
 #include "backend/retire.h"
 
@@ -16,10 +19,12 @@
 
 static bool is_unused(const struct server *s, bool opening_too)
 {
-	return s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED || (opening_too && s->pooled.state == SERVER_LOGIN);
+	return s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED ||
+	       (opening_too && s->pooled.state == SERVER_LOGIN);
 }
 
-/* Closes the idle obsolete servers; with `opening_too` also the obsolete servers that are being opened. */
+/* Closes the idle obsolete servers; with `opening_too` also the obsolete servers that are being
+   opened. */
 static void retire_unused(struct world *w, bool opening_too)
 {
 	LIST_EACH_SAFE(node, &w->servers) {
@@ -35,7 +40,8 @@ void retire_servers(struct world *w, bool over_tcp, bool over_unix)
 	LIST_EACH(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (!s->pooled.is_cancel && (s->peer.remote.family == AF_UNIX ? over_unix : over_tcp))
+		if (!s->pooled.is_cancel &&
+		    (s->peer.remote.family == AF_UNIX ? over_unix : over_tcp))
 			s->pooled.close_reason = REASON_OBSOLETE;
 	}
 	retire_unused(w, true);
@@ -43,13 +49,16 @@ void retire_servers(struct world *w, bool over_tcp, bool over_unix)
 
 static bool is_on_host_of(const struct conf_database *one, const struct conf_database *other)
 {
-	return strcmp(one->port, other->port) == 0 && (one->host == other->host || (one->host && other->host && strcmp(one->host, other->host) == 0));
+	return strcmp(one->port, other->port) == 0 &&
+	       (one->host == other->host ||
+		(one->host && other->host && strcmp(one->host, other->host) == 0));
 }
 
 /* Marks the servers of all hosts whose session defaults have changed. */
 static void retire_due(struct world *w)
 {
-	if (!w->sessions_changed || (w->sessions_retired != 0 && w->now - w->sessions_retired < RETIRE_PAUSE))
+	if (!w->sessions_changed ||
+	    (w->sessions_retired != 0 && w->now - w->sessions_retired < RETIRE_PAUSE))
 		return;
 	w->sessions_changed = false;
 	w->sessions_retired = w->now;
@@ -62,7 +71,8 @@ static void retire_due(struct world *w)
 		LIST_EACH(node, &w->servers) {
 			struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-			if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE || !is_on_host_of(s->pooled.pool->database->conf, d->conf))
+			if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE ||
+			    !is_on_host_of(s->pooled.pool->database->conf, d->conf))
 				continue;
 			s->pooled.close_reason = REASON_OBSOLETE;
 			count++;
@@ -93,7 +103,8 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const struct database *d = s->pooled.pool->database;
 
-		if (s == from || s->pooled.is_cancel || !is_on_host_of(d->conf, from->pooled.pool->database->conf) ||
+		if (s == from || s->pooled.is_cancel ||
+		    !is_on_host_of(d->conf, from->pooled.pool->database->conf) ||
 		    strcmp(d->conf->dbname ? d->conf->dbname : d->name, name) != 0)
 			continue;
 		if (s->pooled.close_reason == REASON_NONE)
@@ -120,9 +131,10 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		const char *dialled = s->dial ? s->dial->host : s->host;
 		bool is_among = false;
 
-		/* a dial that waits for this answer still has the address of the previous host of its list */
-		if (!may_have_moved(s) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
-		    (s->dial && s->dial->step == DIAL_NAME))
+		/* a dial that waits for this answer still has the address of the previous host of
+		   its list */
+		if (!may_have_moved(s) || s->peer.remote.family == 0 || !dialled ||
+		    strcmp(dialled, name) != 0 || (s->dial && s->dial->step == DIAL_NAME))
 			continue;
 		for (int i = 0; !is_among && i < now->count; i++)
 			is_among = address_is_same_host(s->address, &now->addresses[i]);
@@ -133,7 +145,8 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	}
 	if (count == 0)
 		return;
-	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
+	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name,
+		 count);
 	retire_unused(w, false);
 }
 
@@ -148,7 +161,9 @@ void retire_tick(struct world *w)
 	w->names_watched = w->now;
 	LIST_EACH(node, &w->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		const char *name = s->pooled.close_reason == REASON_NONE && may_have_moved(s) ? s->host : NULL;
+		const char *name = s->pooled.close_reason == REASON_NONE && may_have_moved(s)
+					   ? s->host
+					   : NULL;
 
 		/* servers beside each other usually have the same name */
 		if (!name || strcmp(name, last) == 0)

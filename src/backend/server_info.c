@@ -1,9 +1,10 @@
 /*
- * The facts that a pool has learned from its servers: the parameters of a new session, with which clients are welcomed, the secrets that logins have
- * proven, and the text of the last failed login.
+ * The facts that a pool has learned from its servers: the parameters of a new session, with which
+ * clients are welcomed, the secrets that logins have proven, and the text of the last failed login.
  *
- * Invariant: the facts are about the servers that the pool's database names now. When a RELOAD names other servers, the generation of the pool
- * changes, and older facts are dropped, except for the text of the last failed login, which is valid until the next login.
+ * Invariant: the facts are about the servers that the pool's database names now. When a RELOAD
+ * names other servers, the generation of the pool changes, and older facts are dropped, except for
+ * the text of the last failed login, which is valid until the next login.
  */
 #include "backend/server_info.h"
 
@@ -23,12 +24,13 @@
 /* ---- what servers report at the login ---- */
 
 /*
- * Parameters that a server has reported at its login and that are not tracked, as ParameterStatus messages for its clients. Servers of a pool that
- * report equal values share one object.
+ * Parameters that a server has reported at its login and that are not tracked, as ParameterStatus
+ * messages for its clients. Servers of a pool that report equal values share one object.
  *
  * in_hot_standby is a property of the server; no session can set it.
  *
- * Invariant: `standby` is the value that a server with this object has reported last, until the messages have it.
+ * Invariant: `standby` is the value that a server with this object has reported last, until the
+ * messages have it.
  */
 
 /* The only parameter of the server itself: a standby has become the primary. */
@@ -84,14 +86,15 @@ bool welcome_reported(struct welcome *welcome, const char *name, const char *val
 }
 
 /* Inserts the reported value into the messages. */
-static NEVER_INLINE void renew(struct welcome *welcome)
+static NEVER_INLINE void info_renew(struct welcome *welcome)
 {
 	struct bytes fresh = BYTES_EMPTY;
 	struct pg_frames in = pg_frames_of(&welcome->messages);
 	struct pg_frame f;
 
 	/* another process may have written the messages: they may be incomplete */
-	while (bytes_size(&welcome->messages) > 0 && pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
+	while (bytes_size(&welcome->messages) > 0 &&
+	       pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
 		struct pg_cursor body = pg_cursor_of(f.body, f.size);
 		const char *name = pg_read_string(&body);
 
@@ -114,23 +117,27 @@ const struct bytes *welcome_messages(struct welcome *welcome)
 {
 	/* called for each login; usually nothing has been reported */
 	if (welcome->standby)
-		renew(welcome);
+		info_renew(welcome);
 	return &welcome->messages;
 }
 
 /* ---- proven secrets ---- */
 
 /*
- * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or LDAP has accepted. The pool whose servers are
- * logged in to with them keeps them, as long as it exists; of pools at several hosts, their home.
+ * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or
+ * LDAP has accepted. The pool whose servers are logged in to with them keeps them, as long as it
+ * exists; of pools at several hosts, their home.
  *
- * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may have another secret in another database, and a
- * database with a forced user has a pool of that user. The secret is stored only after the client has proven that it knows it. If the secret has
- * changed, the server refuses it, and the next login brings the new secret. A login may take long: a secret of an older look-up does not replace a
- * secret of a later one. For a SCRAM secret the ClientKey is stored with it (keys.c), for the same pool.
+ * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may
+ * have another secret in another database, and a database with a forced user has a pool of that
+ * user. The secret is stored only after the client has proven that it knows it. If the secret has
+ * changed, the server refuses it, and the next login brings the new secret. A login may take long:
+ * a secret of an older look-up does not replace a secret of a later one. For a SCRAM secret the
+ * ClientKey is stored with it (keys.c), for the same pool.
  *
- * PAM and LDAP have no secret that could be sent to a server, so the password itself is stored. The client has sent the password for one database.
- * The server of another database must not receive it, because that server may belong to another tenant and ask for the password in clear text.
+ * PAM and LDAP have no secret that could be sent to a server, so the password itself is stored. The
+ * client has sent the password for one database. The server of another database must not receive
+ * it, because that server may belong to another tenant and ask for the password in clear text.
  */
 
 /* Wipes and frees. *place may be NULL, and is NULL afterwards. */
@@ -165,12 +172,14 @@ static void forgive(struct pool *home)
 	LIST_EACH(node, &home->database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		if (pool->home == home && pool->login_failed && pool->login_failure == FAILURE_LASTING)
+		if (pool->home == home && pool->login_failed &&
+		    pool->login_failure == FAILURE_LASTING)
 			pool_login_forgiven(pool);
 	}
 }
 
-void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
+void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret,
+			uint64_t answer)
 {
 	struct server_info *info = server_info_get(pool->home, w->params);
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
@@ -197,8 +206,10 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 		return;
 	/* the ClientKey that this login or an earlier login has revealed */
 	if (scram_secret_read(f->secret->bytes, &scram) &&
-	    keys_find(w->secrets->found_keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key))
-		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key, true);
+	    keys_find(w->secrets->found_keys, user, f->secret->bytes, scram.salt, scram.salt_size,
+		      scram.iterations, client_key, server_key))
+		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size,
+			  scram.iterations, client_key, server_key, true);
 	mem_wipe(&scram, sizeof(scram));
 	mem_wipe(client_key, sizeof(client_key));
 	mem_wipe(server_key, sizeof(server_key));
@@ -209,7 +220,8 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	struct server_info *info = server_info_get(pool->home, w->params);
 	struct proven_secret *f;
 
-	if (!info || (password && info->proven.shown && secret_is_same(info->proven.shown->secret, password)))
+	if (!info || (password && info->proven.shown &&
+		      secret_is_same(info->proven.shown->secret, password)))
 		return;
 	f = password ? proven_secret_new(password) : NULL;
 	if (password && !f)
@@ -298,12 +310,14 @@ void database_functions_drop(struct database_functions **place)
 	mem_free(f);
 }
 
-/* A refusal by the server and an invalid answer are lasting failures. Other failures may end without a change of the configuration. */
+/* A refusal by the server and an invalid answer are lasting failures. Other failures may end
+   without a change of the configuration. */
 static enum login_failure failure_of(const struct server *s, enum close_reason why)
 {
 	/* the login was successful, but the server cannot be used; or its host goes down */
 	if (!s->dial)
-		return s->pooled.pool->host && why == REASON_SERVER_CRASHED ? FAILURE_AWAY : FAILURE_LASTING;
+		return s->pooled.pool->host && why == REASON_SERVER_CRASHED ? FAILURE_AWAY
+									    : FAILURE_LASTING;
 	if (s->dial->refusal != SERVER_REFUSAL_OTHER)
 		return s->dial->refusal == SERVER_REFUSAL_FULL ? FAILURE_FULL : FAILURE_BUSY;
 	switch (why) {
@@ -321,23 +335,27 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 	}
 }
 
-bool server_info_failed(struct server *s, enum close_reason why, const char *text, enum login_failure *failed)
+bool server_info_failed(struct server *s, enum close_reason why, const char *text,
+			enum login_failure *failed)
 {
 	struct pool *pool = s->pooled.pool;
 	struct server_info *info = server_info_get(pool, s->peer.world->params);
 	enum login_failure failure;
 
-	/* a login that policy, an administrator, a client or another primary has ended says nothing about the server */
-	if ((close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) || close_reason_rows[why].fault == FAULT_CLIENT ||
-	    why == REASON_HOST_ROLE)
+	/* a login that policy, an administrator, a client or another primary has ended says nothing
+	   about the server */
+	if ((close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) ||
+	    close_reason_rows[why].fault == FAULT_CLIENT || why == REASON_HOST_ROLE)
 		return false;
 	/* a RELOAD or a changed address has given the pool other servers meanwhile */
-	if (s->pooled.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))
+	if (s->pooled.close_reason != REASON_NONE ||
+	    (s->dial && s->dial->generation != pool->generation))
 		return false;
 	failure = *failed = failure_of(s, why);
 	/* for an outdated secret the server would have answered with this SQLSTATE */
 	if (info && why != REASON_SERVER_SAID)
-		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_rows[why].sqlstate : "");
+		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate),
+			  why == REASON_SERVER_SECRET_OLD ? close_reason_rows[why].sqlstate : "");
 	/* the server may accept other clients than this replication client */
 	if (s->pooled.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
 		return true;
@@ -348,7 +366,8 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	}
 	if (s->dial)
 		hosts_note(s, HOST_FAILS);
-	/* the clients wait for a host, not for this one; after no answer or no address, the next question shows whether the host lives */
+	/* the clients wait for a host, not for this one; after no answer or no address, the next
+	   question shows whether the host lives */
 	if (pool->host && (failure == FAILURE_AWAY || failure == FAILURE_BUSY)) {
 		host_note_failure(pool->host, text, s->peer.world->now);
 		return true;

@@ -1,9 +1,11 @@
 /*
- * The login at a server: StartupMessage, version of the protocol, authentication, parameters, BackendKeyData, ReadyForQuery ("Start-up" in the
- * documentation of the protocol). server_auth.c answers the Authentication messages.
+ * The login at a server: StartupMessage, version of the protocol, authentication, parameters,
+ * BackendKeyData, ReadyForQuery ("Start-up" in the documentation of the protocol). server_auth.c
+ * answers the Authentication messages.
  *
- * A message of a server has at most WHOLE_MOST bytes here and is read as a whole. A server that sends a longer, unexpected or misplaced message is
- * refused with a precise reason. The text of an ErrorResponse is passed on to the waiting clients.
+ * A message of a server has at most WHOLE_MOST bytes here and is read as a whole. A server that
+ * sends a longer, unexpected or misplaced message is refused with a precise reason. The text of an
+ * ErrorResponse is passed on to the waiting clients.
  */
 #include "backend/server_login.h"
 
@@ -27,16 +29,27 @@
 
 /* ---- StartupMessage ---- */
 
-#define PAIRS_OWN 8		/* user, database, replication, and parameters of the database entry */
+/* user, database, replication, and parameters of the database entry */
+#define PAIRS_OWN 8
 
 /*
- * A watcher logs in to any database that lists the host, and its question must not depend on what the owner of the database, or the role itself, has
- * set (ALTER DATABASE, ALTER ROLE ... SET): a standby answers nothing in a serializable transaction. Parameters that not all versions of PostgreSQL
- * know are set by the question. No parameter that any version reports may stand here, because learn() gives what is reported to clients.
+ * A watcher logs in to any database that lists the host, and its question must not depend on what
+ * the owner of the database, or the role itself, has set (ALTER DATABASE, ALTER ROLE ... SET): a
+ * standby answers nothing in a serializable transaction. Parameters that not all versions of
+ * PostgreSQL know are set by the question. No parameter that any version reports may stand here,
+ * because server_login_learn() gives what is reported to clients.
  */
 static const char *const of_watcher[] = {
-	"role", "none", "default_transaction_isolation", "read committed", "default_transaction_deferrable", "off",
-	"statement_timeout", "0", "lock_timeout", "0",
+	"role",
+	"none",
+	"default_transaction_isolation",
+	"read committed",
+	"default_transaction_deferrable",
+	"off",
+	"statement_timeout",
+	"0",
+	"lock_timeout",
+	"0",
 };
 #define WATCHER_PAIRS (sizeof(of_watcher) / sizeof(of_watcher[0]) / 2)
 
@@ -45,7 +58,7 @@ struct pairs {
 	size_t count, most;
 };
 
-static void add(struct pairs *p, const char *name, const char *value)
+static void server_login_add(struct pairs *p, const char *name, const char *value)
 {
 	if (!value)
 		return;
@@ -66,24 +79,30 @@ void server_login_begin(struct server *s)
 		{ "application_name", conf->application_name, PARAM_APPLICATION_NAME },
 	};
 	const struct params *startup = s->pooled.startup;
-	struct pairs pairs = {
-		.most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + params_others(startup) + REPLICATION_PAIRS + WATCHER_PAIRS)
-	};
-	int newest = conf->max_protocol_version == CONF_UNSET ? (int)w->conf->settings.server_max_protocol_version : (int)conf->max_protocol_version;
+	struct pairs pairs = { .most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) +
+					    params_others(startup) + REPLICATION_PAIRS +
+					    WATCHER_PAIRS) };
+	int newest = conf->max_protocol_version == CONF_UNSET
+			     ? (int)w->conf->settings.server_max_protocol_version
+			     : (int)conf->max_protocol_version;
 	struct bytes out = BYTES_EMPTY;
 	struct pg_cursor kept;
 	bool sent;
 
-	/* The server would cut a long name to another name, for which the rules and limits here do not apply. Names in the database entry come from
-	   the configuration and are sent unchanged. */
-	if (strlen(pool->user->name) > CONF_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0)) {
+	/* The server would cut a long name to another name, for which the rules and limits here do
+	   not apply. Names in the database entry come from the configuration and are sent
+	   unchanged. */
+	if (strlen(pool->user->name) > CONF_NAME_MOST &&
+	    !(conf->user && strcmp(conf->user, pool->user->name) == 0)) {
 		server_end(s, REASON_SERVER_LOGIN_BROKEN,
-			   "the name of the user is longer than 63 bytes, and PostgreSQL would cut it");
+			   "the name of the user is longer than 63 bytes, and PostgreSQL would "
+			   "cut it");
 		return;
 	}
 	if (strlen(pool->database->name) > CONF_NAME_MOST && !conf->dbname) {
 		server_end(s, REASON_SERVER_LOGIN_BROKEN,
-			   "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)");
+			   "the name of the database is longer than 63 bytes, and PostgreSQL "
+			   "would cut it (dbname= is not set)");
 		return;
 	}
 	pairs.at = mem_try(pairs.most * sizeof(*pairs.at));
@@ -91,30 +110,34 @@ void server_login_begin(struct server *s)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	add(&pairs, "user", pool->user->name);
+	server_login_add(&pairs, "user", pool->user->name);
 	/* physical replication has no database */
 	if (s->replication != REPLICATION_PHYSICAL)
-		add(&pairs, "database", conf->dbname ? conf->dbname : pool->database->name);
+		server_login_add(&pairs, "database",
+				 conf->dbname ? conf->dbname : pool->database->name);
 	if (s->replication != REPLICATION_NONE)
-		add(&pairs, "replication", pg_replication_word(s->replication));
+		server_login_add(&pairs, "replication", pg_replication_word(s->replication));
 	for (size_t i = 0; s->pooled.is_watcher && i < WATCHER_PAIRS; i++)
-		add(&pairs, of_watcher[2 * i], of_watcher[2 * i + 1]);
+		server_login_add(&pairs, of_watcher[2 * i], of_watcher[2 * i + 1]);
 	for (size_t i = 0; i < sizeof(of_database) / sizeof(of_database[0]); i++)
 		if (!params_get(startup, of_database[i].index))
-			add(&pairs, of_database[i].name, of_database[i].value);
+			server_login_add(&pairs, of_database[i].name, of_database[i].value);
 	for (int i = 0; i < params_count(w->params); i++)
-		add(&pairs, params_name(w->params, i), params_get(startup, i));
+		server_login_add(&pairs, params_name(w->params, i), params_get(startup, i));
 	for (size_t i = 0; i < params_others(startup); i++)
-		add(&pairs, params_other(startup, i).name, params_other(startup, i).value);
+		server_login_add(&pairs, params_other(startup, i).name,
+				 params_other(startup, i).value);
 	if (bytes_size(&s->dial->kept) > 0) {
 		kept = pg_cursor_of(bytes_front(&s->dial->kept), bytes_size(&s->dial->kept));
 		while (kept.at < kept.end) {
 			const char *name = pg_read_string(&kept), *value = pg_read_string(&kept);
 
-			add(&pairs, name, value);
+			server_login_add(&pairs, name, value);
 		}
 	}
-	s->minor = newest == PROTOCOL_LATEST ? PG_MINOR_NEWEST : newest == PROTOCOL_3_2 ? PG_MINOR_LONG_KEYS : 0;
+	s->minor = newest == PROTOCOL_LATEST ? PG_MINOR_NEWEST
+		   : newest == PROTOCOL_3_2  ? PG_MINOR_LONG_KEYS
+					     : 0;
 	pg_build_startup(&out, 3 << 16 | s->minor, pairs.at, pairs.count);
 	mem_free(pairs.at);
 	s->dial->begun_at = w->now;
@@ -126,8 +149,8 @@ void server_login_begin(struct server *s)
 
 /* ---- the version of the protocol ---- */
 
-/* NegotiateProtocolVersion, the first message: the server speaks an older version than requested. No protocol options were requested, so the list of
-   unknown options is empty. */
+/* NegotiateProtocolVersion, the first message: the server speaks an older version than requested.
+   No protocol options were requested, so the list of unknown options is empty. */
 static void negotiated(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
@@ -142,9 +165,12 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 		server_end(s, REASON_SERVER_LOGIN_BROKEN, "NegotiateProtocolVersion out of order");
 		return;
 	}
-	/* the documentation says that the message has the minor version; PostgreSQL sends the major version, too */
-	if ((version >> 16 != 3 && version >> 16 != 0) || minor > s->minor || minor != pg_minor_served((uint16_t)minor)) {
-		snprintf(detail, sizeof(detail), "server wants to speak protocol %u.%u", version >> 16, minor);
+	/* the documentation says that the message has the minor version; PostgreSQL sends the major
+	   version, too */
+	if ((version >> 16 != 3 && version >> 16 != 0) || minor > s->minor ||
+	    minor != pg_minor_served((uint16_t)minor)) {
+		snprintf(detail, sizeof(detail), "server wants to speak protocol %u.%u",
+			 version >> 16, minor);
 		server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 		return;
 	}
@@ -175,10 +201,12 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 }
 
 /*
- * Whether the server has refused the start-up parameters of the client. Each parameter and each extension chooses its own SQLSTATE (0A000 for an
- * encoding that cannot be converted, 42501 for a parameter of superusers), so this excludes the classes that are certainly not about parameters:
- * connection, password, database, resources, state of the server, system, internal errors. A wrong yes costs the other clients of the pool one more
- * login; a wrong no would repeat the login of this client again and again before theirs.
+ * Whether the server has refused the start-up parameters of the client. Each parameter and each
+ * extension chooses its own SQLSTATE (0A000 for an encoding that cannot be converted, 42501 for a
+ * parameter of superusers), so this excludes the classes that are certainly not about parameters:
+ * connection, password, database, resources, state of the server, system, internal errors. A wrong
+ * yes costs the other clients of the pool one more login; a wrong no would repeat the login of this
+ * client again and again before theirs.
  */
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
@@ -206,9 +234,13 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	/* PgBouncer's log line does not begin with the connection */
-	log_repeatable(LEVEL_WARNING, hash_of(e.sqlstate, strlen(e.sqlstate)), "server login failed: %.20s %s (%s)",
-		       *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)), server_text(s, who, sizeof(who)));
-	if (strcmp(e.sqlstate, "28P01") == 0 && (s->dial->step == DIAL_PASSWORD || s->dial->step == DIAL_SASL) && server_auth_try_other(s))
+	log_repeatable(LEVEL_WARNING, hash_of(e.sqlstate, strlen(e.sqlstate)),
+		       "server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR",
+		       printable_text(e.message, text, sizeof(text)),
+		       server_text(s, who, sizeof(who)));
+	if (strcmp(e.sqlstate, "28P01") == 0 &&
+	    (s->dial->step == DIAL_PASSWORD || s->dial->step == DIAL_SASL) &&
+	    server_auth_try_other(s))
 		return;
 	if (info && strlen(e.sqlstate) < sizeof(info->failure.sqlstate))
 		text_copy(info->failure.sqlstate, sizeof(info->failure.sqlstate), e.sqlstate);
@@ -219,10 +251,12 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	else
 		s->dial->refusal = SERVER_REFUSAL_OTHER;
 	if (!s->pooled.dedicated && minds_parameters(s, &e)) {
-		/* only clients with these parameters get the error; for the other clients of the pool the server has not failed */
+		/* only clients with these parameters get the error; for the other clients of the
+		   pool the server has not failed */
 		for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
 			LIST_EACH_SAFE(node, &s->pooled.pool->clients[waiting[i]]) {
-				struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+				struct client *c = client_of(
+					LIST_OBJECT(node, struct pool_client, node));
 
 				if (c->pooled.startup == s->pooled.startup)
 					client_end(c, REASON_SERVER_SAID, e.message);
@@ -232,13 +266,14 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	if (s->dial->refusal != SERVER_REFUSAL_OTHER)
-		dial_give_way(s, REASON_SERVER_SAID, *e.message ? e.message : "server is not ready");
+		dial_give_way(s, REASON_SERVER_SAID,
+			      *e.message ? e.message : "server is not ready");
 	else
 		server_end(s, REASON_SERVER_SAID, *e.message ? e.message : "server login failed");
 }
 
 /* Stores the parameters of a new session of this pool. False: no memory. */
-static bool learn(struct server *s)
+static bool server_login_learn(struct server *s)
 {
 	struct world *w = s->peer.world;
 	struct server_info *info = server_info_get(s->pooled.pool, w->params);
@@ -270,7 +305,8 @@ static void logged_in(struct server *s)
 	struct world *w = s->peer.world;
 	struct pool *pool = s->pooled.pool;
 	struct server_info *info = server_info_get(pool, w->params);
-	/* parameters of the start-up message that the server has not reported have the requested values */
+	/* parameters of the start-up message that the server has not reported have the requested
+	   values */
 	const struct params *set = params_overlay(w->params, s->pooled.startup, s->params);
 	bool learned;
 
@@ -283,14 +319,16 @@ static void logged_in(struct server *s)
 	learned = s->welcome && set;
 	/* ignore a server that must close: after a RELOAD it may belong to the old configuration */
 	if (learned && s->pooled.close_reason == REASON_NONE && !s->pooled.dedicated)
-		learned = learn(s);
+		learned = server_login_learn(s);
 	learned = learned && server_enlist(s);
 	if (s->dial->has_tried_both && info)
 		info->proven.prefers_old = s->dial->uses_old;
 	hosts_note(s, HOST_WORKS);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
-		s->host = mem_copy_string(s->pooled.host && s->pooled.host->name ? s->pooled.host->name : s->dial->host);
+		s->host = mem_copy_string(s->pooled.host && s->pooled.host->name
+						  ? s->pooled.host->name
+						  : s->dial->host);
 	dial_free(s);
 	if (!learned) {
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -323,8 +361,10 @@ static void frame(struct server *s, const struct pg_frame *f)
 	char detail[64];
 
 	/* after ReadyForQuery a server may only send an error, a parameter or a notice */
-	if (s->dial->step == DIAL_READY && f->type != PGS_ERROR && f->type != PGS_PARAMETER && f->type != PGS_NOTICE) {
-		snprintf(detail, sizeof(detail), "message type 0x%02x behind ReadyForQuery", f->type);
+	if (s->dial->step == DIAL_READY && f->type != PGS_ERROR && f->type != PGS_PARAMETER &&
+	    f->type != PGS_NOTICE) {
+		snprintf(detail, sizeof(detail), "message type 0x%02x behind ReadyForQuery",
+			 f->type);
 		server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 		return;
 	}
@@ -386,12 +426,14 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
-			/* a server that fails after ReadyForQuery would fail again; a host with a role has crashed */
+			/* a server that fails after ReadyForQuery would fail again; a host with a
+			   role has crashed */
 			if (s->dial->step == DIAL_READY && s->pooled.pool->host)
 				server_end(s, REASON_SERVER_CRASHED, NULL);
 			else if (s->dial->step == DIAL_READY)
 				server_end(s, REASON_SERVER_LOGIN_BROKEN,
-					   "end of the connection within a message behind ReadyForQuery");
+					   "end of the connection within a message behind "
+					   "ReadyForQuery");
 			else
 				dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 			return;
@@ -406,7 +448,8 @@ void server_login_read(struct server *s, bool from_socket)
 		server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed message");
 		return;
 	}
-	/* messages after ReadyForQuery are for no client: they are processed before the server is assigned to a client */
+	/* messages after ReadyForQuery are for no client: they are processed before the server is
+	   assigned to a client */
 	if (s->pooled.state == SERVER_LOGIN && s->dial->step == DIAL_READY && in.left == 0)
 		logged_in(s);
 	if (s->pooled.state == SERVER_DEAD || (s->dial && s->dial->step == DIAL_NEXT))
