@@ -9,8 +9,9 @@
 #include "base/mem.h"
 
 /*
- * A growable buffer with a read position. Bytes are appended at the end and consumed from the front. An append without memory
- * sets `failed`, and later appends do nothing: the caller checks once, at the end.
+ * A growable buffer with a read position. Bytes are appended at the end and consumed from the
+ * front. An append without memory sets `failed`, and later appends do nothing: the caller checks
+ * once, at the end.
  */
 struct bytes {
 	uint8_t *data;
@@ -24,16 +25,27 @@ struct bytes {
 
 static inline size_t bytes_size(const struct bytes *b) { return b->end - b->start; }
 /* NULL for a buffer that has never had bytes: C does not define NULL + 0. */
-static inline uint8_t *bytes_front(const struct bytes *b) { return (uint8_t *)((uintptr_t)b->data + b->start); }
-/* Makes room for `more` bytes at the end and returns its address (NULL and failed = true: no memory). Does not move `end`, but
-   may move the unread bytes: a pointer from bytes_front is invalid after any append. */
+static inline uint8_t *bytes_front(const struct bytes *b)
+{
+	return (uint8_t *)((uintptr_t)b->data + b->start);
+}
+/* Makes room for `more` bytes at the end and returns its address (NULL and failed = true: no
+   memory). Does not move `end`, but may move the unread bytes: a pointer from bytes_front is
+   invalid after any append. */
 uint8_t *bytes_reserve(struct bytes *b, size_t more);
 void bytes_append(struct bytes *b, const void *data, size_t size);
 /* Appends the text without its NUL. */
-static inline void bytes_append_text(struct bytes *b, const char *text) { bytes_append(b, text, strlen(text)); }
+static inline void bytes_append_text(struct bytes *b, const char *text)
+{
+	bytes_append(b, text, strlen(text));
+}
 /* Appends the text and its NUL. */
-static inline void bytes_append_string(struct bytes *b, const char *text) { bytes_append(b, text, strlen(text) + 1); }
-void bytes_append_format(struct bytes *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static inline void bytes_append_string(struct bytes *b, const char *text)
+{
+	bytes_append(b, text, strlen(text) + 1);
+}
+void bytes_append_format(struct bytes *b, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Appends a number in decimal digits, several times as fast as bytes_append_format(). */
 void bytes_append_decimal(struct bytes *b, uint64_t value);
 /* Network byte order. */
@@ -46,7 +58,8 @@ static inline void bytes_append_u16(struct bytes *b, uint16_t value)
 }
 static inline void bytes_append_u32(struct bytes *b, uint32_t value)
 {
-	const uint8_t wire[4] = { (uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value };
+	const uint8_t wire[4] = { (uint8_t)(value >> 24), (uint8_t)(value >> 16),
+				  (uint8_t)(value >> 8), (uint8_t)value };
 
 	bytes_append(b, wire, sizeof(wire));
 }
@@ -64,8 +77,9 @@ static inline void bytes_wipe(struct bytes *b)
 /* ---- values for another process ---- */
 
 /*
- * Serialisation of values for another process of pgweir: numbers in network byte order, byte sequences with their length in
- * front. Written with these functions and bytes_append_u8, _u16, _u32; the caller checks out->failed at the end.
+ * Serialisation of values for another process of pgweir: numbers in network byte order, byte
+ * sequences with their length in front. Written with these functions and bytes_append_u8, _u16,
+ * _u32; the caller checks out->failed at the end.
  */
 static inline void pack_bool(struct bytes *out, bool value) { bytes_append_u8(out, value); }
 static inline void pack_u64(struct bytes *out, uint64_t value)
@@ -77,11 +91,14 @@ static inline void pack_u64(struct bytes *out, uint64_t value)
 static inline void pack_i64(struct bytes *out, int64_t value) { pack_u64(out, (uint64_t)value); }
 void pack_blob(struct bytes *out, const void *data, size_t size);
 /* NULL and "" are different: the NUL is included, so an empty sequence means NULL. */
-static inline void pack_text(struct bytes *out, const char *text) { pack_blob(out, text, text ? strlen(text) + 1 : 0); }
+static inline void pack_text(struct bytes *out, const char *text)
+{
+	pack_blob(out, text, text ? strlen(text) + 1 : 0);
+}
 
 /*
- * Deserialisation. A missing or invalid value sets `bad` and returns zero, NULL or false; the caller checks `bad` once, at the
- * end.
+ * Deserialisation. A missing or invalid value sets `bad` and returns zero, NULL or false; the
+ * caller checks `bad` once, at the end.
  */
 struct unpack {
 	const uint8_t *at, *end;
@@ -105,7 +122,8 @@ static inline bool unpack_bool(struct unpack *in)
 	in->bad |= value > 1;
 	return value == 1;
 }
-/* A time in microseconds. Times more than 36,000 years from 0 are invalid, so that differences of times cannot overflow. */
+/* A time in microseconds. Times more than 36,000 years from 0 are invalid, so that differences of
+   times cannot overflow. */
 #define UNPACK_TIME_MOST ((int64_t)1 << 60)
 static inline int64_t unpack_i64(struct unpack *in)
 {
@@ -121,7 +139,8 @@ const uint8_t *unpack_blob(struct unpack *in, size_t *size);
 const char *unpack_text(struct unpack *in);
 /* Copies a byte sequence of exactly `size` bytes to `to`. */
 void unpack_exactly(struct unpack *in, void *to, size_t size);
-/* Returns a number of items of at least `least` bytes each; a number that is too large for the remaining input is invalid. */
+/* Returns a number of items of at least `least` bytes each; a number that is too large for the
+   remaining input is invalid. */
 uint32_t unpack_count(struct unpack *in, size_t least);
 /* Whether all values were valid and all input was read. */
 static inline bool unpack_is_done(const struct unpack *in) { return !in->bad && in->at == in->end; }

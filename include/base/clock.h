@@ -8,7 +8,8 @@
 typedef int64_t usec_t;
 #define USEC ((usec_t)1000000)
 
-/* Reads the monotonic clock: microseconds since an arbitrary time, for intervals only. The turn reads it once and passes the value on. */
+/* Reads the monotonic clock: microseconds since an arbitrary time, for intervals only. The turn
+   reads it once and passes the value on. */
 usec_t clock_monotonic(void);
 /* Reads the wall clock: microseconds since 1970-01-01 00:00:00 UTC. */
 usec_t clock_wall(void);

@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 /*
- * uthash, configured to report missing memory instead of ending the process: HASH_ADD leaves the table unchanged then, so each
- * HASH_ADD must be followed by HASH_HAS. Also configured to use a keyed hash: see hash.c.
+ * uthash, configured to report missing memory instead of ending the process: HASH_ADD leaves the
+ * table unchanged then, so each HASH_ADD must be followed by HASH_HAS. Also configured to use a
+ * keyed hash: see hash.c.
  */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(size) mem_try(size)
@@ -21,8 +22,8 @@
 
 #define HASH_KEY 16		/* bytes */
 
-/* If several objects have the same key, HASH_FIND returns the first, and the others follow it in its bucket, among objects with
-   other keys. Returns the next object of the bucket, or NULL. */
+/* If several objects have the same key, HASH_FIND returns the first, and the others follow it in
+   its bucket, among objects with other keys. Returns the next object of the bucket, or NULL. */
 #define HASH_NEXT_IN_BUCKET(hh, object) \
 	((object)->hh.hh_next ? ELMT_FROM_HH((object)->hh.tbl, (object)->hh.hh_next) : NULL)
 
@@ -31,11 +32,15 @@ void hash_set_key(const uint8_t key[HASH_KEY]);
 /* Returns the hash of `size` bytes under that key: 64 bits, which may stand for the bytes, ... */
 uint64_t hash_long(const void *from, size_t size);
 /* ... or the lower half, for a table. */
-static inline unsigned hash_of(const void *from, size_t size) { return (unsigned)hash_long(from, size); }
+static inline unsigned hash_of(const void *from, size_t size)
+{
+	return (unsigned)hash_long(from, size);
+}
 
 /*
- * A hash table from names to objects that keeps the order of insertion, for thousands of databases and users. Names, objects and
- * nodes are allocated from an arena; the hash table itself is not, and index_clear frees it.
+ * A hash table from names to objects that keeps the order of insertion, for thousands of databases
+ * and users. Names, objects and nodes are allocated from an arena; the hash table itself is not,
+ * and index_clear frees it.
  */
 struct index_node {
 	const char *name;
@@ -46,7 +51,8 @@ struct index {
 	struct index_node *nodes;
 };
 
-/* Adds `name`, or replaces the object of an existing name, which keeps its place in the order. False: no memory. */
+/* Adds `name`, or replaces the object of an existing name, which keeps its place in the order.
+   False: no memory. */
 bool index_put(struct index *index, struct arena *arena, const char *name, void *object);
 /* Returns the object, or NULL. */
 static inline void *index_get(const struct index *index, const char *name)

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * A circular doubly linked list with nodes embedded in the objects. The head of an empty list and a detached node point to
- * themselves.
+ * A circular doubly linked list with nodes embedded in the objects. The head of an empty list and a
+ * detached node point to themselves.
  */
 struct list {
 	struct list *next, *prev;
@@ -30,8 +30,14 @@ static inline void list_insert_between(struct list *node, struct list *before, s
 	before->next = node;
 	after->prev = node;
 }
-static inline void list_append(struct list *head, struct list *node) { list_insert_between(node, head->prev, head); }
-static inline void list_prepend(struct list *head, struct list *node) { list_insert_between(node, head, head->next); }
+static inline void list_append(struct list *head, struct list *node)
+{
+	list_insert_between(node, head->prev, head);
+}
+static inline void list_prepend(struct list *head, struct list *node)
+{
+	list_insert_between(node, head, head->next);
+}
 /* Leaves the node detached; removing a detached node does nothing. */
 static inline void list_remove(struct list *node)
 {
@@ -40,7 +46,13 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 /* Returns the first node, or NULL if the list is empty. */
-static inline struct list *list_first(const struct list *head) { return head->next == head ? NULL : head->next; }
-static inline struct list *list_last(const struct list *head) { return head->prev == head ? NULL : head->prev; }
+static inline struct list *list_first(const struct list *head)
+{
+	return head->next == head ? NULL : head->next;
+}
+static inline struct list *list_last(const struct list *head)
+{
+	return head->prev == head ? NULL : head->prev;
+}
 
 #endif

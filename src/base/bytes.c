@@ -1,9 +1,10 @@
 /*
  * A growable buffer with a read position.
  *
- * Invariant: start <= end <= capacity; data is NULL exactly if capacity is 0; after bytes_consume, a buffer without unread
- * bytes has start == end == 0. The capacity doubles. The buffer may contain a password, so the old memory is wiped when the
- * buffer grows: bytes_wipe could not reach it later.
+ * Invariant: start <= end <= capacity; data is NULL exactly if capacity is 0; after bytes_consume,
+ * a buffer without unread bytes has start == end == 0. The capacity doubles. The buffer may contain
+ * a password, so the old memory is wiped when the buffer grows: bytes_wipe could not reach it
+ * later.
  */
 #include "base/bytes.h"
 
@@ -17,14 +18,15 @@
 
 #define CAPACITY_LEAST 128
 
-/* Moves the unread bytes to the front, or to a larger block. Not inlined: nearly all appends have room, and save no registers. */
-static NEVER_INLINE uint8_t *make_room(struct bytes *b, size_t more)
+/* Moves the unread bytes to the front, or to a larger block. Not inlined: nearly all appends have
+   room, and save no registers. */
+static NEVER_INLINE uint8_t *bytes_make_room(struct bytes *b, size_t more)
 {
 	size_t size = bytes_size(b), capacity = b->capacity ? b->capacity : CAPACITY_LEAST;
 	uint8_t *data;
 
-	/* Move the unread bytes down only if this frees at least as many bytes as it copies. Otherwise a loop that appends and
-	   consumes would copy the same bytes repeatedly. */
+	/* Move the unread bytes down only if this frees at least as many bytes as it copies.
+	   Otherwise a loop that appends and consumes would copy the same bytes repeatedly. */
 	if (b->data && b->start >= size && b->capacity - size >= more) {
 		memmove(b->data, bytes_front(b), size);
 		b->start = 0;
@@ -57,7 +59,7 @@ uint8_t *bytes_reserve(struct bytes *b, size_t more)
 		return NULL;
 	if (b->capacity - b->end >= more && b->data)
 		return b->data + b->end;
-	return make_room(b, more);
+	return bytes_make_room(b, more);
 }
 
 void bytes_append(struct bytes *b, const void *data, size_t size)
@@ -125,8 +127,8 @@ void bytes_free(struct bytes *b)
 /*
  * Serialisation and deserialisation of values.
  *
- * Invariant: a reader never moves past its end, even with wrong lengths. After an error the reader does not move and returns
- * only zeros, so that a caller may check `bad` once, at the end.
+ * Invariant: a reader never moves past its end, even with wrong lengths. After an error the reader
+ * does not move and returns only zeros, so that a caller may check `bad` once, at the end.
  */
 
 void pack_blob(struct bytes *out, const void *data, size_t size)
@@ -139,7 +141,7 @@ void pack_blob(struct bytes *out, const void *data, size_t size)
 	bytes_append(out, data, size);
 }
 
-static const uint8_t *take(struct unpack *in, size_t size)
+static const uint8_t *bytes_take(struct unpack *in, size_t size)
 {
 	const uint8_t *at = in->at;
 
@@ -153,7 +155,7 @@ static const uint8_t *take(struct unpack *in, size_t size)
 
 uint64_t unpack_number(struct unpack *in, size_t size)
 {
-	const uint8_t *at = take(in, size);
+	const uint8_t *at = bytes_take(in, size);
 	uint64_t value = 0;
 
 	for (size_t i = 0; at && i < size; i++)
@@ -164,7 +166,7 @@ uint64_t unpack_number(struct unpack *in, size_t size)
 const uint8_t *unpack_blob(struct unpack *in, size_t *size)
 {
 	uint32_t length = unpack_u32(in);
-	const uint8_t *at = take(in, length);
+	const uint8_t *at = bytes_take(in, length);
 
 	*size = at ? length : 0;
 	return at;

@@ -1,6 +1,7 @@
 /*
- * The two clocks. Intervals use the monotonic clock, which administrators and NTP cannot set back; times for people (log, SHOW)
- * use the wall clock. Both are 64-bit microseconds, which overflow after three hundred thousand years, so sums need no check.
+ * The two clocks. Intervals use the monotonic clock, which administrators and NTP cannot set back;
+ * times for people (log, SHOW) use the wall clock. Both are 64-bit microseconds, which overflow
+ * after three hundred thousand years, so sums need no check.
  */
 #include "base/clock.h"
 

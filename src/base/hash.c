@@ -1,14 +1,16 @@
 /*
- * The hash of all tables: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), the lower half of its 64
- * bits.
+ * The hash of all tables: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"),
+ * the lower half of its 64 bits.
  *
- * Unauthenticated clients choose many of the keys: names of statements, users and databases, texts, addresses. If an attacker
- * could compute the hash, many names could be chosen that share one chain, and all clients would wait while the single thread
- * walks the chain. With a key that only this process knows, this is not possible. Rust, Ruby and Python use one round per word
- * and three final rounds too.
+ * Unauthenticated clients choose many of the keys: names of statements, users and databases, texts,
+ * addresses. If an attacker could compute the hash, many names could be chosen that share one
+ * chain, and all clients would wait while the single thread walks the chain. With a key that only
+ * this process knows, this is not possible. Rust, Ruby and Python use one round per word and three
+ * final rounds too.
  *
- * Invariant: the key does not change while a table exists. Therefore the process has one key, which is drawn before anything
- * else is done (main.c). Without a key, as in simulations, all hashes are the same in each run.
+ * Invariant: the key does not change while a table exists. Therefore the process has one key, which
+ * is drawn before anything else is done (main.c). Without a key, as in simulations, all hashes are
+ * the same in each run.
  */
 #include "base/hash.h"
 
@@ -55,7 +57,7 @@ static inline void mix(struct state *s)
 	s->c = turned(s->c, 32);
 }
 
-static inline void take(struct state *s, uint64_t word)
+static inline void hash_take(struct state *s, uint64_t word)
 {
 	s->d ^= word;
 	mix(s);
@@ -74,21 +76,25 @@ uint64_t hash_long(const void *from, size_t size)
 	size_t rest = size % sizeof(uint64_t);
 	uint64_t last = (uint64_t)size << 56;
 	struct state s = {
-		hash_key[0] ^ UINT64_C(0x736f6d6570736575), hash_key[1] ^ UINT64_C(0x646f72616e646f6d),
-		hash_key[0] ^ UINT64_C(0x6c7967656e657261), hash_key[1] ^ UINT64_C(0x7465646279746573),
+		hash_key[0] ^ UINT64_C(0x736f6d6570736575),
+		hash_key[1] ^ UINT64_C(0x646f72616e646f6d),
+		hash_key[0] ^ UINT64_C(0x6c7967656e657261),
+		hash_key[1] ^ UINT64_C(0x7465646279746573),
 	};
 
 	for (; at < end; at += sizeof(uint64_t))
-		take(&s, word_at(at));
-	/* The bytes after the last whole word. The reads overlap, because a loop would take longer than the rest of the hash for a
-	   short name. */
+		hash_take(&s, word_at(at));
+	/* The bytes after the last whole word. The reads overlap, because a loop would take longer
+	   than the rest of the hash for a short name. */
 	if (rest > 0 && size > sizeof(uint64_t))
 		last |= word_at(end + rest - sizeof(uint64_t)) >> (64 - 8 * rest);
 	else if (rest >= sizeof(uint32_t))
-		last |= half_at(end) | half_at(end + rest - sizeof(uint32_t)) << 8 * (rest - sizeof(uint32_t));
+		last |= half_at(end) | half_at(end + rest - sizeof(uint32_t))
+					       << 8 * (rest - sizeof(uint32_t));
 	else if (rest > 0)
-		last |= end[0] | (uint64_t)end[rest / 2] << 8 * (rest / 2) | (uint64_t)end[rest - 1] << 8 * (rest - 1);
-	take(&s, last);
+		last |= end[0] | (uint64_t)end[rest / 2] << 8 * (rest / 2) |
+			(uint64_t)end[rest - 1] << 8 * (rest - 1);
+	hash_take(&s, last);
 	s.c ^= 0xff;
 	mix(&s);
 	mix(&s);

@@ -4,17 +4,20 @@
  * 2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE
  * {"time":"2026-11-21T02:01:23.820Z","level":"LEVEL","pid":PID,"client":"C-0x1f","database":"d","user":"u","address":"A","message":"MESSAGE"}
  *
- * A complete line is written with one call, to a file opened with O_APPEND: lines of several processes do not mix, no buffer is
- * lost when the process dies, and a rotated file is complete. A message may contain bytes from a peer (a database name, an
- * error text), so unprintable bytes are written as \xNN (printable.c) and cannot begin a new line. A line including its end has
- * at most PIPE_BUF bytes, which a pipe accepts atomically; callers limit texts from peers to much less (PRINTABLE_NAME,
- * PRINTABLE_TEXT).
+ * A complete line is written with one call, to a file opened with O_APPEND: lines of several
+ * processes do not mix, no buffer is lost when the process dies, and a rotated file is complete. A
+ * message may contain bytes from a peer (a database name, an error text), so unprintable bytes are
+ * written as \xNN (printable.c) and cannot begin a new line. A line including its end has at most
+ * PIPE_BUF bytes, which a pipe accepts atomically; callers limit texts from peers to much less
+ * (PRINTABLE_NAME, PRINTABLE_TEXT).
  *
- * Logging never fails and never blocks its caller: with a full disk, a pipe without a reader or a syslog daemon that hangs,
- * lines are lost, but no connections. Each sink counts the lines that it lost, and logs the count when it accepts lines again.
+ * Logging never fails and never blocks its caller: with a full disk, a pipe without a reader or a
+ * syslog daemon that hangs, lines are lost, but no connections. Each sink counts the lines that it
+ * lost, and logs the count when it accepts lines again.
  *
- * Folding: `repeats` has an entry for each line that was first written less than log_config.fold ago. A line without an entry is written at once. If
- * there is no room, the oldest entry is ended early: a flood of many kinds is folded less, and no first line is ever held back.
+ * Folding: `repeats` has an entry for each line that was first written less than log_config.fold
+ * ago. A line without an entry is written at once. If there is no room, the oldest entry is ended
+ * early: a flood of many kinds is folded less, and no first line is ever held back.
  */
 #include "base/log.h"
 
@@ -47,7 +50,8 @@
 
 /* The copy of a struct log_subject; the names are printable. */
 struct subject {
-	char text[SUBJECT_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME], address[PRINTABLE_NAME];
+	char text[SUBJECT_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME],
+		address[PRINTABLE_NAME];
 };
 
 /* What a line is about: the subjects that it contains. NULL: none of the kind. */
@@ -120,7 +124,7 @@ static const struct {
 };
 
 /* Opens a log file. A pipe without a reader must not block or prevent the start. */
-static int open_file(const char *path)
+static int log_open_file(const char *path)
 {
 	const int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	int fd = open(path, O_WRONLY | flags, 0644);
@@ -128,7 +132,8 @@ static int open_file(const char *path)
 	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags, 0644) : fd;
 }
 
-/* Returns the sink that replaces `old`: its count of lost lines is still to be logged. A rotated file keeps the partial line. */
+/* Returns the sink that replaces `old`: its count of lost lines is still to be logged. A rotated
+   file keeps the partial line. */
 static struct sink sink_instead(const struct sink *old, int fd)
 {
 	struct stat file;
@@ -145,7 +150,7 @@ bool log_configure(const struct log_config *config)
 
 	if ((config->file && !file) || !ident)
 		errno = ENOMEM;
-	else if (!file || (fd = open_file(file)) >= 0) {
+	else if (!file || (fd = log_open_file(file)) >= 0) {
 		struct sink out = sink_instead(&logger.out, fd);
 
 		log_close();
@@ -155,7 +160,8 @@ bool log_configure(const struct log_config *config)
 		logger.syslog.path = config->syslog_path ? config->syslog_path : SYSLOG_PATH;
 		logger.ident = ident;
 		logger.facility = LOG_DAEMON;
-		for (size_t i = 0; config->syslog_facility && i < sizeof(facilities) / sizeof(facilities[0]); i++)
+		for (size_t i = 0;
+		     config->syslog_facility && i < sizeof(facilities) / sizeof(facilities[0]); i++)
 			if (strcmp(facilities[i].name, config->syslog_facility) == 0)
 				logger.facility = facilities[i].code;
 		logger.quiet = config->quiet;
@@ -176,7 +182,7 @@ bool log_reopen(void)
 
 	if (!logger.file)
 		return true;
-	fd = open_file(logger.file);
+	fd = log_open_file(logger.file);
 	if (fd < 0)
 		return false;
 	close(logger.out.fd);
@@ -191,8 +197,9 @@ bool log_is_on(enum log_level level)
 	return (int)level <= most && (!logger.quiet || logger.out.fd >= 0 || logger.syslog_on);
 }
 
-/* Writes at most LINE_MOST bytes. Returns the number of bytes written, fewer than `size` if the rest would block or failed. */
-static size_t put(struct sink *sink, const char *text, size_t size)
+/* Writes at most LINE_MOST bytes. Returns the number of bytes written, fewer than `size` if the
+   rest would block or failed. */
+static size_t log_put(struct sink *sink, const char *text, size_t size)
 {
 	struct pollfd room = { .fd = sink->fd, .events = POLLOUT };
 	struct stat file;
@@ -202,7 +209,8 @@ static size_t put(struct sink *sink, const char *text, size_t size)
 		sink->may_block = fstat(sink->fd, &file) != 0 || !S_ISREG(file.st_mode);
 		sink->is_known = true;
 	}
-	/* a writable pipe takes PIPE_BUF bytes at once; other processes share stderr, so it must not be set to non-blocking */
+	/* a writable pipe takes PIPE_BUF bytes at once; other processes share stderr, so it must
+	   not be set to non-blocking */
 	while (done < size && (!sink->may_block || poll(&room, 1, 0) == 1)) {
 		ssize_t took = write(sink->fd, text + done, size - done);
 
@@ -221,14 +229,19 @@ static size_t json_field(char *to, const char *name, const char *value)
 {
 	char quoted[2 * PRINTABLE_NAME];
 
-	return (size_t)sprintf(to, "\"%s\":\"%s\",", name, printable_inside(value, quoted, sizeof(quoted)));
+	return (size_t)sprintf(to, "\"%s\":\"%s\",", name,
+			       printable_inside(value, quoted, sizeof(quoted)));
 }
 
-/* Writes the beginning of a line: time, process, level; as JSON also the subjects and the number of folded lines, if it is not 0, up to
-   "message":. `to` has room for LINE_MOST bytes; at most half of them are used. */
-static size_t begin_line(char *to, enum log_level level, const struct about *about, unsigned long long folded)
+/* Writes the beginning of a line: time, process, level; as JSON also the subjects and the number of
+   folded lines, if it is not 0, up to "message":. `to` has room for LINE_MOST bytes; at most half
+   of them are used. */
+static size_t begin_line(char *to, enum log_level level, const struct about *about,
+			 unsigned long long folded)
 {
-	static const char *const ids[] = { [LOG_CLIENT] = "client", [LOG_SERVER] = "server", [LOG_POOL] = NULL };
+	static const char *const ids[] = {
+		[LOG_CLIENT] = "client", [LOG_SERVER] = "server", [LOG_POOL] = NULL
+	};
 	usec_t now = clock_wall();
 	time_t seconds = (time_t)(now / USEC);
 	const struct subject *first = NULL;
@@ -237,16 +250,21 @@ static size_t begin_line(char *to, enum log_level level, const struct about *abo
 	size_t size;
 
 	if (!logger.json)
-		return (size_t)sprintf(to, "%s [%ld] %s ", clock_format(now, 1, when, sizeof(when)), (long)getpid(), levels[level].name);
+		return (size_t)sprintf(to, "%s [%ld] %s ", clock_format(now, 1, when, sizeof(when)),
+				       (long)getpid(), levels[level].name);
 	gmtime_r(&seconds, &parts);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &parts);
-	size = (size_t)sprintf(to, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"pid\":%ld,", when, (int)(now % USEC / 1000), levels[level].name,
-			       (long)getpid());
+	size = (size_t)sprintf(to, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"pid\":%ld,", when,
+			       (int)(now % USEC / 1000), levels[level].name, (long)getpid());
 	for (int kind = 0; kind < LOG_SUBJECTS; kind++) {
 		const struct subject *subject = about->of[kind];
 
 		if (subject && ids[kind])
-			size += json_field(to + size, ids[kind], (snprintf(id, sizeof(id), "%.*s", (int)strcspn(subject->text, ":"), subject->text), id));
+			size += json_field(
+				to + size, ids[kind],
+				(snprintf(id, sizeof(id), "%.*s", (int)strcspn(subject->text, ":"),
+					  subject->text),
+				 id));
 		if (subject && !first)
 			first = subject;
 	}
@@ -261,14 +279,16 @@ static size_t begin_line(char *to, enum log_level level, const struct about *abo
 	return size;
 }
 
-/* Writes a line of at most LINE_MOST - 1 bytes and a NUL. Returns its length. *shown: the part for syslog, which adds time and process itself. */
-static size_t make_line(char *line, enum log_level level, const struct about *about, unsigned long long folded, const char *message,
-			const char **shown)
+/* Writes a line of at most LINE_MOST - 1 bytes and a NUL. Returns its length. *shown: the part for
+   syslog, which adds time and process itself. */
+static size_t make_line(char *line, enum log_level level, const struct about *about,
+			unsigned long long folded, const char *message, const char **shown)
 {
 	size_t size = begin_line(line, level, about, folded), prefix;
 	char text[LINE_MOST];
 
-	/* a message that was truncated before is truncated again: it does not fit after the beginning of the line */
+	/* a message that was truncated before is truncated again: it does not fit after the
+	   beginning of the line */
 	printable_text(message, text, sizeof(text) - size);
 	*shown = line;
 	if (!logger.json) {
@@ -279,7 +299,8 @@ static size_t make_line(char *line, enum log_level level, const struct about *ab
 		/* the fields have it */
 		for (int kind = 0; kind < LOG_SUBJECTS && folded == 0; kind++) {
 			prefix = about->of[kind] ? strlen(about->of[kind]->text) : 0;
-			if (prefix > 0 && strncmp(message, about->of[kind]->text, prefix) == 0 && message[prefix] == ' ')
+			if (prefix > 0 && strncmp(message, about->of[kind]->text, prefix) == 0 &&
+			    message[prefix] == ' ')
 				message += prefix + 1;
 		}
 		size += (size_t)sprintf(line + size, "\"message\":\"");
@@ -291,7 +312,7 @@ static size_t make_line(char *line, enum log_level level, const struct about *ab
 }
 
 /* Writes a line, after the number of lost lines if there are any. */
-static void write_line(struct sink *sink, const char *line, size_t size)
+static void log_write_line(struct sink *sink, const char *line, size_t size)
 {
 	char loss[LINE_MOST + 1], text[96];
 	const char *shown;
@@ -301,9 +322,10 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 		if (sink->is_cut)
 			loss[loss_size++] = '\n';
 		snprintf(text, sizeof(text), LOSS, (unsigned long long)sink->lost);
-		loss_size += make_line(loss + loss_size, LEVEL_WARNING, &(struct about){ .of = { NULL } }, 0, text, &shown);
+		loss_size += make_line(loss + loss_size, LEVEL_WARNING,
+				       &(struct about){ .of = { NULL } }, 0, text, &shown);
 		loss[loss_size++] = '\n';
-		took = put(sink, loss, loss_size);
+		took = log_put(sink, loss, loss_size);
 		if (took > 0)
 			sink->is_cut = took < loss_size;
 		if (took < loss_size) {
@@ -312,7 +334,7 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 		}
 		sink->lost = 0;
 	}
-	took = put(sink, line, size);
+	took = log_put(sink, line, size);
 	sink->is_cut = took > 0 && took < size;
 	sink->lost += took < size;
 }
@@ -320,9 +342,10 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 /* ---- the last warnings ---- */
 
 static struct log_recent recent[LOG_RECENT_MOST];
-static size_t recent_count;	/* since the start: the next is recent[recent_count % LOG_RECENT_MOST] */
+/* since the start: the next is recent[recent_count % LOG_RECENT_MOST] */
+static size_t recent_count;
 
-static void remember(enum log_level level, const char *message)
+static void log_remember(enum log_level level, const char *message)
 {
 	struct log_recent *r = &recent[recent_count++ % LOG_RECENT_MOST];
 
@@ -333,10 +356,13 @@ static void remember(enum log_level level, const char *message)
 
 const struct log_recent *log_recent(size_t back)
 {
-	return back < recent_count && back < LOG_RECENT_MOST ? &recent[(recent_count - 1 - back) % LOG_RECENT_MOST] : NULL;
+	return back < recent_count && back < LOG_RECENT_MOST
+		       ? &recent[(recent_count - 1 - back) % LOG_RECENT_MOST]
+		       : NULL;
 }
 
-static void write_to_all(enum log_level level, const struct about *about, unsigned long long folded, const char *message)
+static void write_to_all(enum log_level level, const struct about *about, unsigned long long folded,
+			 const char *message)
 {
 	static const struct about nothing = { .of = { NULL } };
 	char line[LINE_MOST + 1], loss[96];
@@ -344,22 +370,25 @@ static void write_to_all(enum log_level level, const struct about *about, unsign
 	size_t size;
 
 	if (level <= LEVEL_WARNING)
-		remember(level, message);
+		log_remember(level, message);
 	if (logger.syslog_on && logger.syslog_lost > 0) {
 		snprintf(loss, sizeof(loss), LOSS, (unsigned long long)logger.syslog_lost);
 		make_line(line, LEVEL_WARNING, &nothing, 0, loss, &shown);
-		if (syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident, shown))
+		if (syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident,
+				       shown))
 			logger.syslog_lost = 0;
 	}
 	size = make_line(line, level, about, folded, message, &shown);
-	if (logger.syslog_on && (logger.syslog_lost > 0 ||
-				 !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority, logger.ident, shown)))
+	if (logger.syslog_on &&
+	    (logger.syslog_lost > 0 ||
+	     !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority,
+				 logger.ident, shown)))
 		logger.syslog_lost++;
 	line[size++] = '\n';
 	if (!logger.quiet)
-		write_line(&logger.err, line, size);
+		log_write_line(&logger.err, line, size);
 	if (logger.out.fd >= 0)
-		write_line(&logger.out, line, size);
+		log_write_line(&logger.out, line, size);
 }
 
 /* ---- subjects ---- */
@@ -371,9 +400,11 @@ void log_subject(enum log_subject_kind kind, const struct log_subject *subject)
 	if (!logger.json && logger.fold == 0)
 		return;
 	text_copy(copy->text, sizeof(copy->text), subject->text);
-	printable_text(subject->database ? subject->database : "", copy->database, sizeof(copy->database));
+	printable_text(subject->database ? subject->database : "", copy->database,
+		       sizeof(copy->database));
 	printable_text(subject->user ? subject->user : "", copy->user, sizeof(copy->user));
-	printable_text(subject->address ? subject->address : "", copy->address, sizeof(copy->address));
+	printable_text(subject->address ? subject->address : "", copy->address,
+		       sizeof(copy->address));
 }
 
 static struct about subjects_of(const char *message)
@@ -403,7 +434,8 @@ static void end_repeat(struct repeat *r)
 	logger.repeat_count--;
 	if (r->count == 0)
 		return;
-	snprintf(message, sizeof(message), "%llu more in %lld s, the last one: %s", r->count, (long long)((clock_monotonic() - r->since) / USEC), r->last);
+	snprintf(message, sizeof(message), "%llu more in %lld s, the last one: %s", r->count,
+		 (long long)((clock_monotonic() - r->since) / USEC), r->last);
 	write_to_all(r->level, &about, r->count, message);
 }
 
@@ -414,7 +446,8 @@ void log_tick(usec_t now)
 			end_repeat(r);
 }
 
-/* Returns whether the line is a repetition, which is only counted; otherwise it is the first line of a new entry. */
+/* Returns whether the line is a repetition, which is only counted; otherwise it is the first line
+   of a new entry. */
 static bool count_repeat(const struct repeat *key, const struct about *about, const char *message)
 {
 	struct repeat *r, *entry = repeats;
@@ -422,7 +455,8 @@ static bool count_repeat(const struct repeat *key, const struct about *about, co
 
 	log_tick(now);
 	for (r = repeats; r < repeats + REPEATS_MOST; r++) {
-		if (r->format == key->format && r->kind == key->kind && r->level == key->level && strcmp(r->tenant, key->tenant) == 0)
+		if (r->format == key->format && r->kind == key->kind && r->level == key->level &&
+		    strcmp(r->tenant, key->tenant) == 0)
 			break;
 		if (entry->format && (!r->format || r->since < entry->since))
 			entry = r;
@@ -446,7 +480,8 @@ static bool count_repeat(const struct repeat *key, const struct about *about, co
 }
 
 /* Fills the key of `r`: two lines with the same key are repetitions. */
-static void make_key(struct repeat *r, enum log_level level, int64_t kind, const char *format, const struct about *about)
+static void make_key(struct repeat *r, enum log_level level, int64_t kind, const char *format,
+		     const struct about *about)
 {
 	const struct subject *subject = NULL;
 
@@ -498,9 +533,9 @@ void log_close(void)
 }
 
 /*
- * Ends the process after a bug of pgweir was detected. Nothing is repaired, and only the line with the location is logged: the
- * state is wrong, so any further step could send one client's data to another client. The core file, if the system keeps one,
- * has the details.
+ * Ends the process after a bug of pgweir was detected. Nothing is repaired, and only the line with
+ * the location is logged: the state is wrong, so any further step could send one client's data to
+ * another client. The core file, if the system keeps one, has the details.
  */
 
 _Noreturn void assert_failed(const char *file, int line, const char *func, const char *cond)

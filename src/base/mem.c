@@ -1,9 +1,9 @@
 /*
- * Memory with a named lifetime: single blocks, secrets and arenas. All memory is zeroed, because a forgotten member should be 0
- * rather than data of another session.
+ * Memory with a named lifetime: single blocks, secrets and arenas. All memory is zeroed, because a
+ * forgotten member should be 0 rather than data of another session.
  *
- * Invariant of an arena: its blocks form a list, newest first; only the newest block has free memory; the memory after `used`
- * is zero.
+ * Invariant of an arena: its blocks form a list, newest first; only the newest block has free
+ * memory; the memory after `used` is zero.
  */
 #include "base/mem.h"
 
@@ -108,7 +108,8 @@ struct arena {
 	bool is_hidden;
 };
 
-/* A login needs some hundred bytes, a configuration may need megabytes: the block size begins small and doubles. */
+/* A login needs some hundred bytes, a configuration may need megabytes: the block size begins small
+   and doubles. */
 #define BLOCK_LEAST 1024
 #define BLOCK_MOST  65536
 
@@ -136,7 +137,8 @@ void *arena_take(struct arena *arena, size_t size)
 	if (!block || block->size - block->used < size) {
 		size_t room = arena->next_size < size ? size : arena->next_size;
 
-		block = arena->is_hidden ? mem_try_hidden(sizeof(*block) + room) : mem_try(sizeof(*block) + room);
+		block = arena->is_hidden ? mem_try_hidden(sizeof(*block) + room)
+					 : mem_try(sizeof(*block) + room);
 		if (!block)
 			return NULL;
 		block->size = room;

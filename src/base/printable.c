@@ -1,17 +1,18 @@
 /*
  * The printable form of a text from a peer: a name, an error message, a value of SHOW.
  *
- * Log lines and console output are read by terminals and by programs. A terminal obeys the control characters of C0 and C1, as
- * one byte (0x9b) or as a UTF-8 character (U+009B). Programs and human readers can be misled about the end of a line or a
- * field. Therefore only visible characters of well-formed UTF-8 (RFC 3629) are left unchanged. Escaped are:
+ * Log lines and console output are read by terminals and by programs. A terminal obeys the control
+ * characters of C0 and C1, as one byte (0x9b) or as a UTF-8 character (U+009B). Programs and human
+ * readers can be misled about the end of a line or a field. Therefore only visible characters of
+ * well-formed UTF-8 (RFC 3629) are left unchanged. Escaped are:
  *
  * controls    C0, DEL, C1
  * line ends   U+2028, U+2029
  * direction   U+202A ... U+202E, U+2066 ... U+2069: they reorder the text around them
  * invisible   characters without width, fillers, tags, noncharacters
  *
- * A name among other fields is quoted if a character of it could end its field: a user may be called x@10.9.9.9:1 login failed:
- * db=a user=b.
+ * A name among other fields is quoted if a character of it could end its field: a user may be
+ * called x@10.9.9.9:1 login failed: db=a user=b.
  */
 #include "base/printable.h"
 
@@ -35,17 +36,20 @@ struct range {
 
 /* Beyond ASCII; sorted. */
 static const struct range unprintable[] = {
-	{ 0x80, 0x9f }, { 0xad, 0xad }, { 0x34f, 0x34f }, { 0x61c, 0x61c }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 },
-	{ 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x2800, 0x2800 }, { 0x3164, 0x3164 },
-	{ 0xfdd0, 0xfdef }, { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb }, { 0xfffe, 0xffff },
-	{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+	{ 0x80, 0x9f },	      { 0xad, 0xad },	  { 0x34f, 0x34f },	{ 0x61c, 0x61c },
+	{ 0x115f, 0x1160 },   { 0x17b4, 0x17b5 }, { 0x180b, 0x180f },	{ 0x200b, 0x200f },
+	{ 0x2028, 0x202e },   { 0x2060, 0x206f }, { 0x2800, 0x2800 },	{ 0x3164, 0x3164 },
+	{ 0xfdd0, 0xfdef },   { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff },	{ 0xffa0, 0xffa0 },
+	{ 0xfff0, 0xfffb },   { 0xfffe, 0xffff }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
+	{ 0xe0000, 0xe0fff },
 };
 static const struct range blanks[] = {
-	{ 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
+	{ 0xa0, 0xa0 },	    { 0x1680, 0x1680 }, { 0x2000, 0x200a },
+	{ 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
 };
-#define IS_IN(table, code) is_in(table, sizeof(table) / sizeof((table)[0]), code)
+#define IS_IN(table, code) printable_is_in(table, sizeof(table) / sizeof((table)[0]), code)
 
-static bool is_in(const struct range *table, size_t count, uint32_t code)
+static bool printable_is_in(const struct range *table, size_t count, uint32_t code)
 {
 	for (size_t i = 0; i < count && table[i].first <= code; i++)
 		if (code <= table[i].last)
@@ -53,11 +57,17 @@ static bool is_in(const struct range *table, size_t count, uint32_t code)
 	return false;
 }
 
-/* Returns the size of the UTF-8 character at `at` (`size` bytes are available) and sets *code; 0: not a valid character. */
+/* Returns the size of the UTF-8 character at `at` (`size` bytes are available) and sets *code; 0:
+   not a valid character. */
 static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *code)
 {
 	static const unsigned char bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+	size_t length = at[0] < 0x80   ? 1
+			: at[0] < 0xc2 ? 0
+			: at[0] < 0xe0 ? 2
+			: at[0] < 0xf0 ? 3
+			: at[0] < 0xf5 ? 4
+				       : 0;
 
 	if (length > size)
 		return 0;
@@ -68,8 +78,8 @@ static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *cod
 		*code = *code << 6 | (at[i] & 0x3f);
 	}
 	/* overlong encodings, surrogates, code points above U+10FFFF */
-	if ((length == 3 && *code < 0x800) || (*code >= 0xd800 && *code <= 0xdfff) || (length == 4 && *code < 0x10000) ||
-	    *code > 0x10ffff)
+	if ((length == 3 && *code < 0x800) || (*code >= 0xd800 && *code <= 0xdfff) ||
+	    (length == 4 && *code < 0x10000) || *code > 0x10ffff)
 		return 0;
 	return length;
 }
@@ -119,7 +129,8 @@ size_t printable_write(char *to, const char *from, size_t size)
 
 /* ---- with a buffer of fixed size ---- */
 
-/* Copies while at most `room` bytes are used. *whole: the whole text was copied. Returns the size. */
+/* Copies while at most `room` bytes are used. *whole: the whole text was copied. Returns the
+   size. */
 static size_t copy(char *to, size_t room, const char *from, bool inside, bool *whole)
 {
 	size_t size = strlen(from), used = 0, i = 0;
@@ -165,8 +176,10 @@ const char *printable_name(const char *name, char *buf, size_t size)
 		if (p.code >= 0x80)
 			is_plain = !IS_IN(blanks, p.code);
 		else
-			is_plain = (p.code >= 'a' && p.code <= 'z') || (p.code >= 'A' && p.code <= 'Z') ||
-				   (p.code >= '0' && p.code <= '9') || (p.code != 0 && strchr("_$.+#%!*~^-", (int)p.code));
+			is_plain = (p.code >= 'a' && p.code <= 'z') ||
+				   (p.code >= 'A' && p.code <= 'Z') ||
+				   (p.code >= '0' && p.code <= '9') ||
+				   (p.code != 0 && strchr("_$.+#%!*~^-", (int)p.code));
 	}
 	if (is_plain)
 		return printable_text(name, buf, size);

@@ -1,5 +1,6 @@
 /*
- * The service manager systemd: sd_notify(3) for Type=notify and notify-reload, and sd_listen_fds(3) for socket activation.
+ * The service manager systemd: sd_notify(3) for Type=notify and notify-reload, and sd_listen_fds(3)
+ * for socket activation.
  */
 #include "base/service.h"
 
@@ -37,7 +38,8 @@ size_t service_listen_fds(int *fds, size_t max)
 	int count = sd_listen_fds(1);
 
 	if (count < 0) {
-		log_warning("the sockets that systemd passed cannot be taken over: %s", strerror(-count));
+		log_warning("the sockets that systemd passed cannot be taken over: %s",
+			    strerror(-count));
 		return 0;
 	}
 	for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
@@ -45,7 +47,9 @@ size_t service_listen_fds(int *fds, size_t max)
 			fds[taken++] = fd;
 			continue;
 		}
-		log_warning("descriptor %d that systemd passed is no listening stream socket, or one too many: closed", fd);
+		log_warning("descriptor %d that systemd passed is no listening stream socket, or "
+			    "one too many: closed",
+			    fd);
 		close(fd);
 	}
 #else

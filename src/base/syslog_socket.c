@@ -1,19 +1,23 @@
 /*
  * A sender to the syslog daemon that never blocks.
  *
- * syslog(3) blocks when the queue of the daemon is full, which would block this single-threaded process: a journald that is
- * stopped or waits for its disk would stop every query. Here a line is sent at once or lost, and the caller gets the result.
+ * syslog(3) blocks when the queue of the daemon is full, which would block this single-threaded
+ * process: a journald that is stopped or waits for its disk would stop every query. Here a line is
+ * sent at once or lost, and the caller gets the result.
  *
  * <PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT
  *
- * This is the format of syslog(3) with LOG_PID, and daemons expect it from local processes: RFC 3164, section 4.1, without the
- * host. PRI is facility | severity, the time is local, the day of the month has a blank instead of a leading zero. A line is
- * one datagram; if the daemon uses a stream (connect fails with EPROTOTYPE), each line ends with a NUL.
+ * This is the format of syslog(3) with LOG_PID, and daemons expect it from local processes: RFC
+ * 3164, section 4.1, without the host. PRI is facility | severity, the time is local, the day of
+ * the month has a blank instead of a leading zero. A line is one datagram; if the daemon uses a
+ * stream (connect fails with EPROTOTYPE), each line ends with a NUL.
  *
- * Invariant: no line follows an incomplete line. A stream that accepted only a part of a line is closed.
+ * Invariant: no line follows an incomplete line. A stream that accepted only a part of a line is
+ * closed.
  *
- * A restarted daemon has a new socket with the same name. The send that fails (ECONNREFUSED, EPIPE, ...) connects again and
- * sends its line. If no daemon listens, the next attempt is made after one second.
+ * A restarted daemon has a new socket with the same name. The send that fails (ECONNREFUSED, EPIPE,
+ * ...) connects again and sends its line. If no daemon listens, the next attempt is made after one
+ * second.
  */
 #include "base/syslog_socket.h"
 
@@ -86,7 +90,8 @@ static ssize_t send_parts(const struct syslog_socket *s, struct iovec *parts, si
 	return sent;
 }
 
-/* False: the line is lost; or the connection was closed, and the line may be sent over a new one. */
+/* False: the line is lost; or the connection was closed, and the line may be sent over a new
+   one. */
 static bool transmit(struct syslog_socket *s, struct iovec *parts)
 {
 	/* a datagram needs no NUL at its end */
@@ -125,7 +130,8 @@ static bool transmit(struct syslog_socket *s, struct iovec *parts)
 bool syslog_socket_send(struct syslog_socket *s, int priority, const char *ident, const char *text)
 {
 	/* the names of the months do not depend on the locale */
-	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
 	time_t seconds = (time_t)(clock_wall() / USEC);
 	struct tm t = { .tm_mday = 1 };
 	char head[64], pid[32];
@@ -133,7 +139,8 @@ bool syslog_socket_send(struct syslog_socket *s, int priority, const char *ident
 	usec_t now;
 
 	localtime_r(&seconds, &t);
-	snprintf(head, sizeof(head), "<%d>%s %2d %02d:%02d:%02d ", priority, months[t.tm_mon % 12], t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
+	snprintf(head, sizeof(head), "<%d>%s %2d %02d:%02d:%02d ", priority, months[t.tm_mon % 12],
+		 t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
 	snprintf(pid, sizeof(pid), "[%ld]: ", (long)getpid());
 	parts[0] = part_of(head, strlen(head));
 	parts[1] = part_of(ident, strlen(ident));

@@ -1,6 +1,7 @@
 /*
- * Functions for short texts that libc lacks: comparison ignoring ASCII case independent of the locale, comma-separated lists,
- * numbers without trailing text, hex, the nearest known name, and reading files up to a limit.
+ * Functions for short texts that libc lacks: comparison ignoring ASCII case independent of the
+ * locale, comma-separated lists, numbers without trailing text, hex, the nearest known name, and
+ * reading files up to a limit.
  */
 #include "base/text.h"
 
@@ -143,7 +144,8 @@ bool text_to_int64(const char *text, int64_t *value)
 		if (digit < 0 || digit > 9)
 			return false;
 		/* Computed with negative numbers, because INT64_MIN has no positive counterpart. */
-		if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_sub_overflow(sum, digit, &sum))
+		if (__builtin_mul_overflow(sum, 10, &sum) ||
+		    __builtin_sub_overflow(sum, digit, &sum))
 			return false;
 	}
 	if (!negative && __builtin_sub_overflow(0, sum, &sum))
