@@ -10,33 +10,43 @@ struct peer_line;
 
 /* State of cancel requests for the whole process. Initialise with zeros and list_init(). */
 struct cancels {
-	struct client *by_pid;		/* uthash: clients by the process number of their cancel key */
-	struct peer_line *lines;	/* uthash: requests for other poolers of the group; see cancel.c */
-	struct list predecessors;	/* processes that were replaced and still have clients; see predecessors.c */
+	/* uthash: clients by the process number of their cancel key */
+	struct client *by_pid;
+	/* uthash: requests for other poolers of the group; see cancel.c */
+	struct peer_line *lines;
+	/* processes that were replaced and still have clients; see predecessors.c */
+	struct list predecessors;
 };
 /* There must be no clients. */
 void cancels_free(struct cancels **cancels);
 
-/* Gives the client a cancel key with this process number; 0: a random number. False: no memory or no randomness. */
+/* Gives the client a cancel key with this process number; 0: a random number. False: no memory or
+   no randomness. */
 bool cancel_make_key(struct client *client, uint32_t pid);
 /* Registers the client's key, which no other client has. False: no memory. */
 bool cancel_enlist(struct client *client);
-/* Returns the client with this key: a process number and a secret of `size` bytes. NULL: no such client. */
-struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key, size_t size);
-/* Returns the client with this process number, above SERVER_PID_MOST: no other one has it. NULL: no such client. */
+/* Returns the client with this key: a process number and a secret of `size` bytes. NULL: no such
+   client. */
+struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key,
+			   size_t size);
+/* Returns the client with this process number, above SERVER_PID_MOST: no other one has it. NULL: no
+   such client. */
 struct client *cancel_find_pid(const struct world *world, uint32_t pid);
 /* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
-/* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send, and its request is discarded. */
+/* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send,
+   and its request is discarded. */
 void cancel_refuse_waiting(struct client *client);
 /* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);
 /* struct pool_ops: opens a connection for this request. */
 void cancel_dial(struct pool *pool, struct pool_client *request);
-/* SERVER_FINISHING: sends a cancel request of pgweir's own. False: not possible now, because another request is on its way, there are as many as pool_size
-   allows, no memory, or the server has no key. */
+/* SERVER_FINISHING: sends a cancel request of pgweir's own. False: not possible now, because
+   another request is on its way, there are as many as pool_size allows, no memory, or the server
+   has no key. */
 bool cancel_abandoned(struct server *target);
-/* The parameters of this client's server are set: cancel requests that waited for that can continue. */
+/* The parameters of this client's server are set: cancel requests that waited for that can
+   continue. */
 void cancel_release_waiting(struct client *target);
 /* The server has answered everything: requests without a connection yet have nothing to cancel. */
 void cancel_query_over(struct server *target);
@@ -46,16 +56,18 @@ void cancel_forget_server(struct server *server);
 
 /* ---- other poolers of the group ([peers]) ---- */
 
-/* The first two bytes of the secret of a cancel key, if peer_id is set: 14 bits peer_id, 2 bits for the number of hops left. */
+/* The first two bytes of the secret of a cancel key, if peer_id is set: 14 bits peer_id, 2 bits for
+   the number of hops left. */
 #define PEER_KEY_HOPS 0x03		/* in the second byte */
 
 /* For SHOW PEER_POOLS: requests in progress to this peer. */
 struct peer_count {
-	int queued, connecting, handed_over;	/* each has a client and, except in the queue, a connection or an attempt to connect */
+	/* each has a client and, except in the queue, a connection or an attempt to connect */
+	int queued, connecting, handed_over;
 };
 struct peer_count peers_count(const struct cancels *cancels, int id);
-/* Called about ten times a second: tries the next address of peers that do not answer, and begins requests that have room.
-   Cancellers may end. */
+/* Called about ten times a second: tries the next address of peers that do not answer, and begins
+   requests that have room. Cancellers may end. */
 void peers_tick(struct world *world);
 /* Asserts that the counts equal the calls. */
 void peers_check(const struct world *world);

@@ -1,21 +1,27 @@
 /*
  * Cancel requests ("Canceling Requests in Progress").
  *
- * A CancelRequest names a client by the key that pgweir gave the client: a process id, which pgweir made or which belongs to the client's server
- * (session_link), and a secret of the length that the client's protocol version allows. The pair is unique among the clients. The state of the client
+ * A CancelRequest names a client by the key that pgweir gave the client: a process id, which pgweir
+ * made or which belongs to the client's server (session_link), and a secret of the length that the
+ * client's protocol version allows. The pair is unique among the clients. The state of the client
  * decides:
  * - waiting in the queue: its request is refused here, and no server sees it;
- * - linked, and the server owes answers: a separate connection (the carrier) sends the server's key to the server;
+ * - linked, and the server owes answers: a separate connection (the carrier) sends the server's key
+ *   to the server;
  * - on the console: a waiting command ends;
- * - a client of a peer of the group: the request is forwarded; of a process that was replaced: sent to that process (predecessors.c);
+ * - a client of a peer of the group: the request is forwarded; of a process that was replaced: sent
+ *   to that process (predecessors.c);
  * - otherwise there is nothing to cancel.
  *
- * A request must cancel the right query and no other. The server counts the requests for it (pooled.cancels), and is not lent again before their
- * carriers have ended, because PostgreSQL closes the carrier only after it has sent the signal. A request that is still waiting when its query ends is
- * dropped. If the server executes pgweir's own SET, the request waits for the end of the SET. cancel_abandoned() sends a request of pgweir's own.
+ * A request must cancel the right query and no other. The server counts the requests for it
+ * (pooled.cancels), and is not lent again before their carriers have ended, because PostgreSQL
+ * closes the carrier only after it has sent the signal. A request that is still waiting when its
+ * query ends is dropped. If the server executes pgweir's own SET, the request waits for the end of
+ * the SET. cancel_abandoned() sends a request of pgweir's own.
  *
- * A request cancels whatever its target executes when the request arrives, so a few requests have the same effect as many: at most CANCELS_MOST
- * requests are in progress for one server, and further requests are dropped.
+ * A request cancels whatever its target executes when the request arrives, so a few requests have
+ * the same effect as many: at most CANCELS_MOST requests are in progress for one server, and
+ * further requests are dropped.
  */
 #include "cancel/cancel.h"
 
@@ -35,9 +41,11 @@
 #include <string.h>
 
 #define CANCELS_MOST 16			/* requests in progress per server */
-#define DRAWS_MOST 16			/* attempts to find a secret that no client with the same process number has */
+/* attempts to find a secret that no client with the same process number has */
+#define DRAWS_MOST 16
 
-#define LINE_LEAST 100			/* the limit of the smallest peer's queue: an application that stops cancels all its queries */
+/* the limit of the smallest peer's queue: an application that stops cancels all its queries */
+#define LINE_LEAST 100
 
 /* The requests for one peer. */
 struct peer_line {
@@ -45,7 +53,8 @@ struct peer_line {
 	struct verify_queue waiting;
 	struct list begun;
 	struct peer_count count;
-	bool is_logged;			/* the log has reported that the queue is full; reset when no request waits */
+	/* the log has reported that the queue is full; reset when no request waits */
+	bool is_logged;
 	UT_hash_handle hh;
 };
 
@@ -72,21 +81,27 @@ struct peer_call {
 /* ---- requests for other poolers of the group ---- */
 
 /*
- * Several poolers may listen on one port (so_reuseport), and a CancelRequest arrives on a separate connection, so it may reach a process that
- * does not know the client. With peer_id set, a client's key contains the id of the process that made it and the number of hops left (PEER_KEY_HOPS).
+ * Several poolers may listen on one port (so_reuseport), and a CancelRequest arrives on a separate
+ * connection, so it may reach a process that does not know the client. With peer_id set, a client's
+ * key contains the id of the process that made it and the number of hops left (PEER_KEY_HOPS).
  *
- * A process that does not know a key forwards it to that peer, with one hop less. If the peer is unknown or no hop is left, the request ends.
- * The peer closes the connection when it is done, and only then is the canceller's connection closed. A canceller that has shut down its
- * sending side is kept: it may wait to see the end of the request. All addresses of a peer's name are tried in turn until one accepts the
- * connection. Each attempt gets an equal part of the rest of cancel_wait_timeout. After that the request is in progress and is not sent again.
+ * A process that does not know a key forwards it to that peer, with one hop less. If the peer is
+ * unknown or no hop is left, the request ends. The peer closes the connection when it is done, and
+ * only then is the canceller's connection closed. A canceller that has shut down its sending side
+ * is kept: it may wait to see the end of the request. All addresses of a peer's name are tried in
+ * turn until one accepts the connection. Each attempt gets an equal part of the rest of
+ * cancel_wait_timeout. After that the request is in progress and is not sent again.
  *
- * At most pool_size requests to a peer are in progress at a time. A request needs no login, and its key only has to name a peer, so
- * unauthenticated clients can send any number of them. They do not count as clients, because a full pooler must still cancel. Therefore the queue
- * of each peer is limited, and addresses take turns in it (verify/queue.c). If the queue is full, a request from an address with few requests
- * displaces the newest request of the address with the most; otherwise it is dropped.
+ * At most pool_size requests to a peer are in progress at a time. A request needs no login, and its
+ * key only has to name a peer, so unauthenticated clients can send any number of them. They do not
+ * count as clients, because a full pooler must still cancel. Therefore the queue of each peer is
+ * limited, and addresses take turns in it (verify/queue.c). If the queue is full, a request from an
+ * address with few requests displaces the newest request of the address with the most; otherwise it
+ * is dropped.
  *
- * Invariant: a call belongs to the queue of its peer, and either waits in it or has begun; the counts equal the calls (peers_check). A queue
- * is freed in the next tick after its last call has ended.
+ * Invariant: a call belongs to the queue of its peer, and either waits in it or has begun; the
+ * counts equal the calls (peers_check). A queue is freed in the next tick after its last call has
+ * ended.
  */
 
 static void line_free(struct cancels *all, struct peer_line *line)
@@ -96,7 +111,7 @@ static void line_free(struct cancels *all, struct peer_line *line)
 	mem_free(line);
 }
 
-static int *count_of(struct peer_call *call)
+static int *cancel_count_of(struct peer_call *call)
 {
 	struct peer_count *count = &call->line->count;
 
@@ -107,7 +122,7 @@ static int *count_of(struct peer_call *call)
 
 static void call_leave(struct peer_call *call)
 {
-	--*count_of(call);
+	--*cancel_count_of(call);
 	verify_queue_remove(&call->line->waiting, &call->place);
 	list_remove(&call->node);
 	call->line->is_logged &= call->line->count.queued > 0;
@@ -119,7 +134,7 @@ static void call_become(struct peer_call *call, enum call_phase phase)
 	ASSERT(phase > call->phase);
 	call_leave(call);
 	call->phase = phase;
-	++*count_of(call);
+	++*cancel_count_of(call);
 	list_append(&call->line->begun, &call->node);
 }
 
@@ -129,7 +144,8 @@ static int64_t size_of(const struct conf *conf, const struct conf_peer *peer)
 	return peer->pool_size == CONF_UNSET ? conf->settings.default_pool_size : peer->pool_size;
 }
 
-static bool has_room(const struct world *w, const struct peer_line *line, const struct conf_peer *peer)
+static bool has_room(const struct world *w, const struct peer_line *line,
+		     const struct conf_peer *peer)
 {
 	int64_t most = size_of(w->conf, peer);
 
@@ -137,15 +153,16 @@ static bool has_room(const struct world *w, const struct peer_line *line, const 
 }
 
 /* The request could not be forwarded. */
-static void give_up(struct peer_call *call, const char *why)
+static void cancel_give_up(struct peer_call *call, const char *why)
 {
 	char who[256];
 
-	log_warning("%s cancel request for a peer: %s", client_text(call->canceller, who, sizeof(who)), why);
+	log_warning("%s cancel request for a peer: %s",
+		    client_text(call->canceller, who, sizeof(who)), why);
 	client_end(call->canceller, REASON_CANCEL_UNKNOWN, NULL);
 }
 
-static void connect_to_next(struct peer_call *call, const char *error);
+static void cancel_connect_to_next(struct peer_call *call, const char *error);
 
 static void on_connected(struct stream *stream, const char *error)
 {
@@ -156,7 +173,7 @@ static void on_connected(struct stream *stream, const char *error)
 	if (!peer_wake(&call->canceller->peer))
 		return;
 	if (error) {
-		connect_to_next(call, error);
+		cancel_connect_to_next(call, error);
 		return;
 	}
 	call->attempt_ends = 0;
@@ -165,10 +182,10 @@ static void on_connected(struct stream *stream, const char *error)
 	sent = !out.failed && stream_write_bytes(stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
 	if (!sent)
-		give_up(call, "connection lost");
+		cancel_give_up(call, "connection lost");
 }
 
-static void on_readable(struct stream *stream)
+static void on_cancel_readable(struct stream *stream)
 {
 	struct peer_call *call = LIST_OBJECT(stream, struct peer_call, stream);
 	char scrap[64];
@@ -178,18 +195,21 @@ static void on_readable(struct stream *stream)
 		client_end(call->canceller, REASON_CANCEL_DONE, NULL);
 }
 
-static void on_drained(struct stream *stream)
+static void on_cancel_drained(struct stream *stream)
 {
 	(void)stream;
 }
 
-static const struct stream_ops call_ops = { .on_readable = on_readable, .on_drained = on_drained, .on_connected = on_connected };
+static const struct stream_ops call_ops = { .on_readable = on_cancel_readable,
+					    .on_drained = on_cancel_drained,
+					    .on_connected = on_connected };
 
 /* `error`: of the previous address. */
-static void connect_to_next(struct peer_call *call, const char *error)
+static void cancel_connect_to_next(struct peer_call *call, const char *error)
 {
 	struct world *w = call->canceller->peer.world;
-	usec_t limit = w->conf->settings.cancel_wait_timeout, left = call->canceller->pooled.since + limit - w->now;
+	usec_t limit = w->conf->settings.cancel_wait_timeout,
+	       left = call->canceller->pooled.since + limit - w->now;
 
 	stream_close(&call->stream);
 	while (call->next_address < call->address_count) {
@@ -201,10 +221,10 @@ static void connect_to_next(struct peer_call *call, const char *error)
 			return;
 		error = "connect failed";
 	}
-	give_up(call, error);
+	cancel_give_up(call, error);
 }
 
-static void resolved(void *context, const struct dns_answer *answer)
+static void cancel_resolved(void *context, const struct dns_answer *answer)
 {
 	struct peer_call *call = context;
 
@@ -212,16 +232,16 @@ static void resolved(void *context, const struct dns_answer *answer)
 	if (!peer_wake(&call->canceller->peer))
 		return;
 	if (answer->count == 0) {
-		give_up(call, "its name does not resolve");
+		cancel_give_up(call, "its name does not resolve");
 		return;
 	}
 	call->addresses = dns_answer_copy(answer, call->port);
 	if (!call->addresses) {
-		give_up(call, "out of memory");
+		cancel_give_up(call, "out of memory");
 		return;
 	}
 	call->address_count = answer->count;
-	connect_to_next(call, "connect failed");
+	cancel_connect_to_next(call, "connect failed");
 }
 
 static const struct conf_peer *find_peer(const struct conf *conf, int id)
@@ -239,30 +259,34 @@ static void line_go_on(const struct world *w, struct peer_line *line)
 	bool is_unix = peer && (*peer->host == '/' || *peer->host == '@');
 	struct verify_place *place;
 
-	while ((!peer || has_room(w, line, peer)) && (place = verify_queue_next(&line->waiting, NULL)) != NULL) {
+	while ((!peer || has_room(w, line, peer)) &&
+	       (place = verify_queue_next(&line->waiting, NULL)) != NULL) {
 		struct peer_call *call = LIST_OBJECT(place, struct peer_call, place);
 
 		if (peer_is_stopped(&call->canceller->peer))
 			continue;
 		if (!peer) {
-			give_up(call, "a RELOAD has taken it away");
+			cancel_give_up(call, "a RELOAD has taken it away");
 			continue;
 		}
 		call->port = (uint16_t)peer->port;
 		call_become(call, CALL_CONNECTS);
-		if (is_unix ? address_from_unix(&call->one, peer->host, call->port) : address_from_ip(&call->one, peer->host, call->port)) {
+		if (is_unix ? address_from_unix(&call->one, peer->host, call->port)
+			    : address_from_ip(&call->one, peer->host, call->port)) {
 			call->addresses = &call->one;
 			call->address_count = 1;
-			connect_to_next(call, "connect failed");
+			cancel_connect_to_next(call, "connect failed");
 			continue;
 		}
-		call->request = is_unix ? NULL : dns_lookup(w->dns, peer->host, resolved, call);
+		call->request = is_unix ? NULL
+					: dns_lookup(w->dns, peer->host, cancel_resolved, call);
 		if (!call->request)
-			give_up(call, "it has no address");
+			cancel_give_up(call, "it has no address");
 	}
 }
 
-/* Begins the request of a canceller if it waits in the queue and there is room. The canceller may end. */
+/* Begins the request of a canceller if it waits in the queue and there is room. The canceller may
+   end. */
 static void peers_go_on(struct client *canceller)
 {
 	const struct peer_call *call = canceller->peer_call;
@@ -271,23 +295,27 @@ static void peers_go_on(struct client *canceller)
 		line_go_on(canceller->peer.world, call->line);
 }
 
-/* Makes room in the queue of the peer for a request of the canceller. False: the queue is full; logged once until it is empty again, so that
-   a client cannot flood the log. */
-static bool make_room(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller)
+/* Makes room in the queue of the peer for a request of the canceller. False: the queue is full;
+   logged once until it is empty again, so that a client cannot flood the log. */
+static bool cancel_make_room(const struct world *w, struct peer_line *line,
+			     const struct conf_peer *peer, const struct client *canceller)
 {
 	const struct verify_source source = client_address_source(canceller);
 	int64_t most = 2 * size_of(w->conf, peer);
 	struct verify_place *place;
 
-	if (has_room(w, line, peer) || line->waiting.waiting < (most > LINE_LEAST ? most : LINE_LEAST))
+	if (has_room(w, line, peer) ||
+	    line->waiting.waiting < (most > LINE_LEAST ? most : LINE_LEAST))
 		return true;
 	place = verify_queue_displace(&line->waiting, &source);
 	if (place) {
-		client_end(LIST_OBJECT(place, struct peer_call, place)->canceller, REASON_CANCEL_CROWD, NULL);
+		client_end(LIST_OBJECT(place, struct peer_call, place)->canceller,
+			   REASON_CANCEL_CROWD, NULL);
 		return true;
 	}
 	if (!line->is_logged)
-		log_warning("peer %d: %d cancel requests wait for it already, others are dropped", line->id, line->count.queued);
+		log_warning("peer %d: %d cancel requests wait for it already, others are dropped",
+			    line->id, line->count.queued);
 	line->is_logged = true;
 	return false;
 }
@@ -310,8 +338,9 @@ static struct peer_line *line_get(struct cancels *all, int id)
 	return NULL;
 }
 
-/* Forwards a CancelRequest with an unknown key to the peer that made the key. The canceller is in WAITING_CANCEL afterwards, or
-   has ended, for example if the queue of the peer is full. False: the key names no known peer, has no hops left, or no memory. */
+/* Forwards a CancelRequest with an unknown key to the peer that made the key. The canceller is in
+   WAITING_CANCEL afterwards, or has ended, for example if the queue of the peer is full. False: the
+   key names no known peer, has no hops left, or no memory. */
 static bool peers_forward(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
@@ -322,7 +351,9 @@ static bool peers_forward(struct client *canceller, const struct pg_startup *req
 	struct peer_call *call;
 	int id;
 
-	if (w->conf->settings.peer_id == 0 || (request->cancel_key_size != CANCEL_KEY && request->cancel_key_size != CANCEL_KEY_LONG) ||
+	if (w->conf->settings.peer_id == 0 ||
+	    (request->cancel_key_size != CANCEL_KEY &&
+	     request->cancel_key_size != CANCEL_KEY_LONG) ||
 	    !(key[1] & PEER_KEY_HOPS))
 		return false;
 	id = key[0] << 6 | key[1] >> 2;
@@ -330,7 +361,7 @@ static bool peers_forward(struct client *canceller, const struct pg_startup *req
 	line = peer ? line_get(w->cancels, id) : NULL;
 	if (!line)
 		return false;
-	if (!make_room(w, line, peer, canceller)) {
+	if (!cancel_make_room(w, line, peer, canceller)) {
 		client_end(canceller, REASON_CANCEL_CROWD, NULL);
 		return true;
 	}
@@ -385,7 +416,7 @@ void peers_tick(struct world *w)
 			struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
 
 			if (call->attempt_ends > 0 && w->now >= call->attempt_ends)
-				connect_to_next(call, "no answer in time");
+				cancel_connect_to_next(call, "no answer in time");
 		}
 		/* there may be room, for example after a RELOAD with a higher limit */
 		line_go_on(w, line);
@@ -402,10 +433,12 @@ struct peer_count peers_count(const struct cancels *all, int id)
 	return line ? line->count : (struct peer_count){ 0, 0, 0 };
 }
 
-static void check_call(const struct peer_call *call, const struct peer_line *line, struct peer_count *left)
+static void check_call(const struct peer_call *call, const struct peer_line *line,
+		       struct peer_count *left)
 {
 	ASSERT(call->line == line && call->canceller->peer_call == call);
-	ASSERT(call->canceller->pooled.state == CLIENT_WAITING_CANCEL && !call->canceller->pooled.pool);
+	ASSERT(call->canceller->pooled.state == CLIENT_WAITING_CANCEL &&
+	       !call->canceller->pooled.pool);
 	ASSERT((call->phase == CALL_HANDED_OVER) == (call->stream.phase == STREAM_OPEN));
 	left->queued -= call->phase == CALL_WAITS;
 	left->connecting -= call->phase == CALL_CONNECTS;
@@ -455,16 +488,19 @@ void cancels_free(struct cancels **place)
 	*place = NULL;
 }
 
-/* With session_link = login a server chooses the process number; a keyed hash prevents that it chooses the bucket. */
+/* With session_link = login a server chooses the process number; a keyed hash prevents that it
+   chooses the bucket. */
 bool cancel_enlist(struct client *c)
 {
-	HASH_ADD(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid), c);
+	HASH_ADD(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid),
+		 c);
 	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
 	return c->has_cancel_key;
 }
 
-/* Returns the first client with this process number; the others follow in its bucket. NULL: no such client. */
-static struct client *first_of(const struct cancels *all, uint32_t pid)
+/* Returns the first client with this process number; the others follow in its bucket. NULL: no such
+   client. */
+static struct client *cancel_first_of(const struct cancels *all, uint32_t pid)
 {
 	struct client *found;
 
@@ -476,7 +512,8 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 {
 	uint8_t own[CANCEL_KEY_LONG], asked[CANCEL_KEY_LONG];
 
-	for (struct client *c = first_of(w->cancels, pid); c; c = HASH_NEXT_IN_BUCKET(by_cancel_pid, c)) {
+	for (struct client *c = cancel_first_of(w->cancels, pid); c;
+	     c = HASH_NEXT_IN_BUCKET(by_cancel_pid, c)) {
 		if (c->cancel_pid != pid || c->cancel_key_size != size)
 			continue;
 		memcpy(own, c->cancel_key, size);
@@ -494,10 +531,11 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 
 struct client *cancel_find_pid(const struct world *w, uint32_t pid)
 {
-	return first_of(w->cancels, pid);
+	return cancel_first_of(w->cancels, pid);
 }
 
-/* Draws a process number that no other client has. Other clients are not told this number (state/server_session.c). */
+/* Draws a process number that no other client has. Other clients are not told this number
+   (state/server_session.c). */
 static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -508,12 +546,13 @@ static bool draw_pid(struct client *c)
 		if (!randomness_draw(&w->randomness, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
-	} while (c->cancel_pid <= SERVER_PID_MOST || first_of(w->cancels, c->cancel_pid));
+	} while (c->cancel_pid <= SERVER_PID_MOST || cancel_first_of(w->cancels, c->cancel_pid));
 	return true;
 }
 
-/* `pid` may be a server's process number; servers on different machines may have the same. Such a number is not secret, and with peer_id the
-   rest of a short key has 16 random bits, which can be guessed in seconds. */
+/* `pid` may be a server's process number; servers on different machines may have the same. Such a
+   number is not secret, and with peer_id the rest of a short key has 16 random bits, which can be
+   guessed in seconds. */
 bool cancel_make_key(struct client *c, uint32_t pid)
 {
 	struct world *w = c->peer.world;
@@ -528,7 +567,8 @@ bool cancel_make_key(struct client *c, uint32_t pid)
 		if (++draws > DRAWS_MOST)
 			pid = 0;
 		c->cancel_pid = pid;
-		if ((pid == 0 && !draw_pid(c)) || !randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
+		if ((pid == 0 && !draw_pid(c)) ||
+		    !randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
 			return false;
 		if (peer_id != 0) {
 			c->cancel_key[0] = (uint8_t)(peer_id >> 6);
@@ -541,7 +581,7 @@ bool cancel_make_key(struct client *c, uint32_t pid)
 /* ---- requests ---- */
 
 /* Queues the request for a connection. */
-static void queue(struct client *canceller)
+static void cancel_queue(struct client *canceller)
 {
 	struct pool *pool = canceller->cancel_target->pooled.pool;
 
@@ -574,7 +614,8 @@ void cancel_refuse_waiting(struct client *c)
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)
 		c->refused_until = PGC_SYNC;
-	pg_build_report(&out, 'E', "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
+	pg_build_report(&out, 'E', "ERROR", "57014", "canceling statement due to user request",
+			NULL, NULL);
 	client_send(c, &out);
 	bytes_free(&out);
 	flow_unblock(&c->peer, FLOW_HELD);
@@ -583,7 +624,8 @@ void cancel_refuse_waiting(struct client *c)
 void cancel_request(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
-	struct client *target = cancel_find(w, request->cancel_pid, request->cancel_key, request->cancel_key_size);
+	struct client *target = cancel_find(w, request->cancel_pid, request->cancel_key,
+					    request->cancel_key_size);
 	bool is_cancelled;
 	struct server *s;
 
@@ -618,7 +660,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	if (target->retry)
 		target->retry->is_canceled = true;
 	if (works_for_client(s))
-		queue(canceller);
+		cancel_queue(canceller);
 }
 
 void cancel_read(struct client *canceller)
@@ -659,7 +701,8 @@ void cancel_dial(struct pool *pool, struct pool_client *request)
 	struct server *carrier = dial_for_cancel(canceller->cancel_target, connected);
 
 	/* the time until the carrier is connected counts for cancel_wait_timeout */
-	pool_client_become(w->pools, &canceller->pooled, CLIENT_ACTIVE_CANCEL, canceller->pooled.since);
+	pool_client_become(w->pools, &canceller->pooled, CLIENT_ACTIVE_CANCEL,
+			   canceller->pooled.since);
 	if (!carrier) {
 		client_end(canceller, REASON_CANCEL_FAILED, NULL);
 		return;
@@ -709,7 +752,7 @@ void cancel_release_waiting(struct client *target)
 		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		if (canceller->cancel_target == s)
-			queue(canceller);
+			cancel_queue(canceller);
 	}
 }
 
@@ -720,7 +763,8 @@ static void disown(struct client *canceller)
 	canceller->cancel_target = NULL;
 }
 
-/* Removes the references of these requests to the target, and ends the requests if they have no connection to it yet. */
+/* Removes the references of these requests to the target, and ends the requests if they have no
+   connection to it yet. */
 static void disown_all(struct list *cancellers, const struct server *target, bool has_no_carrier)
 {
 	LIST_EACH_SAFE(node, cancellers) {
@@ -739,13 +783,15 @@ void cancel_query_over(struct server *target)
 	if (target->pooled.cancels == 0)
 		return;
 	disown_all(&target->pooled.pool->clients[CLIENT_WAITING_CANCEL], target, true);
-	disown_all(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target, true);
+	disown_all(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target,
+		   true);
 }
 
 /* Whether the request was sent over this connection, which may have ended since. */
 static bool has_sent(const struct server *carrier)
 {
-	return (peer_is_ending(&carrier->peer) ? carrier->peer.ended_in : carrier->pooled.state) == SERVER_ACTIVE_CANCEL;
+	return (peer_is_ending(&carrier->peer) ? carrier->peer.ended_in : carrier->pooled.state) ==
+	       SERVER_ACTIVE_CANCEL;
 }
 
 void cancel_forget_client(struct client *c)
@@ -761,7 +807,8 @@ void cancel_forget_client(struct client *c)
 	c->cancel_carrier = NULL;
 	if (carrier) {
 		carrier->carries_for = NULL;
-		server_end(carrier, has_sent(carrier) ? REASON_CANCEL_SENT : REASON_CANCEL_GIVEN_UP, NULL);
+		server_end(carrier, has_sent(carrier) ? REASON_CANCEL_SENT : REASON_CANCEL_GIVEN_UP,
+			   NULL);
 	}
 	if (!target)
 		return;
@@ -776,7 +823,8 @@ void cancel_forget_server(struct server *s)
 	s->carries_for = NULL;
 	if (canceller) {
 		canceller->cancel_carrier = NULL;
-		client_end(canceller, has_sent(s) ? REASON_CANCEL_DONE : REASON_CANCEL_FAILED, NULL);
+		client_end(canceller, has_sent(s) ? REASON_CANCEL_DONE : REASON_CANCEL_FAILED,
+			   NULL);
 	}
 	if (s->own_cancel) {
 		struct server *target = s->pooled.is_cancel ? s->own_cancel : s;

@@ -1,16 +1,20 @@
 /*
- * Predecessors: processes that were replaced and still serve the clients that could not be handed over.
+ * Predecessors: processes that were replaced and still serve the clients that could not be handed
+ * over.
  *
- * A predecessor does not listen, and ends with its last client. Cancel requests for its clients arrive at the listening
- * process, which does not know their keys. That process keeps the handover channel to each predecessor, and sends a request
- * with an unknown key to all of them, together with the canceller's connection. The predecessor that knows the key cancels, the
- * others close their copy of the connection, and the canceller sees the end of its connection when all predecessors have closed it.
- * When the listening process is replaced, it passes the channels on.
+ * A predecessor does not listen, and ends with its last client. Cancel requests for its clients
+ * arrive at the listening process, which does not know their keys. That process keeps the handover
+ * channel to each predecessor, and sends a request with an unknown key to all of them, together
+ * with the canceller's connection. The predecessor that knows the key cancels, the others close
+ * their copy of the connection, and the canceller sees the end of its connection when all
+ * predecessors have closed it. When the listening process is replaced, it passes the channels on.
  *
- * A canceller's TLS connection cannot be passed on: it ends here, and the request is sent without it.
+ * A canceller's TLS connection cannot be passed on: it ends here, and the request is sent without
+ * it.
  *
- * pgweir does not wait for a slow predecessor. A request that does not fit into its channel is dropped, logged and counted. It
- * is not sent later, because its client could execute another query by then.
+ * pgweir does not wait for a slow predecessor. A request that does not fit into its channel is
+ * dropped, logged and counted. It is not sent later, because its client could execute another query
+ * by then.
  */
 #include "cancel/predecessors.h"
 
@@ -80,7 +84,8 @@ bool predecessors_add(struct world *w, struct records **channel)
 	*channel = NULL;
 	list_init(&e->node);
 	list_append(&w->cancels->predecessors, &e->node);
-	event_assign(&e->readable, w->base, e->channel->fd, EV_READ | EV_PERSIST, on_predecessor, e);
+	event_assign(&e->readable, w->base, e->channel->fd, EV_READ | EV_PERSIST, on_predecessor,
+		     e);
 	if (event_add(&e->readable, NULL) == 0)
 		return true;
 	predecessor_free(e);
@@ -90,7 +95,9 @@ bool predecessors_add(struct world *w, struct records **channel)
 bool predecessors_send(const struct cancels *all, struct records *to, uint8_t type, int patience)
 {
 	LIST_EACH(node, &all->predecessors)
-		if (!records_send(to, type, NULL, LIST_OBJECT(node, struct predecessor, node)->channel->fd, patience))
+		if (!records_send(to, type, NULL,
+				  LIST_OBJECT(node, struct predecessor, node)->channel->fd,
+				  patience))
 			return false;
 	return true;
 }
@@ -112,7 +119,8 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 		if (records_send(e->channel, PREDECESSOR_CANCEL, &out, fd, 0))
 			continue;
 		reached_all = false;
-		log_warning("a cancel request does not reach a process that was replaced: %s", e->channel->error);
+		log_warning("a cancel request does not reach a process that was replaced: %s",
+			    e->channel->error);
 		if (e->channel->is_cut)
 			predecessor_free(e);
 	}
@@ -131,7 +139,8 @@ void predecessors_free(struct world *w)
 	struct successor *s = w->successor;
 
 	while (w->cancels && !list_is_empty(&w->cancels->predecessors))
-		predecessor_free(LIST_OBJECT(w->cancels->predecessors.next, struct predecessor, node));
+		predecessor_free(
+			LIST_OBJECT(w->cancels->predecessors.next, struct predecessor, node));
 	if (!s)
 		return;
 	w->successor = NULL;
@@ -153,7 +162,8 @@ static void take_request(struct world *w, const struct record *r)
 	request.cancel_pid = unpack_u32(&in);
 	request.cancel_key = unpack_blob(&in, &request.cancel_key_size);
 	/* the TLS connection of the canceller was not sent: a closed socket takes its place */
-	if (fd < 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, nobody) == 0) {
+	if (fd < 0 &&
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, nobody) == 0) {
 		fd = nobody[0];
 		close(nobody[1]);
 	}
