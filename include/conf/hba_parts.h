@@ -24,13 +24,19 @@ struct hba_names {
 };
 
 /*
- * Addresses are IPv4 and IPv6 networks. A client that reached an IPv6 socket over IPv4 has the address ::ffff:a.b.c.d and matches
- * IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not depend on the socket.
+ * Addresses are IPv4 and IPv6 networks. A client that reached an IPv6 socket over IPv4 has the
+ * address ::ffff:a.b.c.d and matches IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not
+ * depend on the socket.
  */
 #define HBA_MAPPED_PREFIX "\0\0\0\0\0\0\0\0\0\0\xff\xff"
 #define HBA_MAPPED_SIZE 12	/* bytes before the IPv4 address in ::ffff:a.b.c.d */
 
-enum hba_address_kind { HBA_ADDRESS_ALL, HBA_ADDRESS_MASK, HBA_ADDRESS_SAME_HOST, HBA_ADDRESS_SAME_NET };
+enum hba_address_kind {
+	HBA_ADDRESS_ALL,
+	HBA_ADDRESS_MASK,
+	HBA_ADDRESS_SAME_HOST,
+	HBA_ADDRESS_SAME_NET
+};
 struct hba_address {
 	enum hba_address_kind kind;
 	uint8_t size;			/* 4 or 16 */
@@ -38,16 +44,17 @@ struct hba_address {
 };
 
 struct hba_line {
-	struct hba_rule rule, unknown;	/* the rule if the address fits, and if it is unknown whether it fits */
+	/* the rule if the address fits, and if it is unknown whether it fits */
+	struct hba_rule rule, unknown;
 	unsigned transports;		/* TRANSPORT_LOCAL... */
 	struct hba_names databases, users;
 	struct hba_address address;
 	struct hba_line *next;
 };
 
-/* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the logins that it could concern
-   (rule.is_faulty). False: the record has no fields, and there is no line; `line` may have contents in any case. `tls`: of
-   the settings. */
+/* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the
+   logins that it could concern (rule.is_faulty). False: the record has no fields, and there is no
+   line; `line` may have contents in any case. `tls`: of the settings. */
 bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
 
 

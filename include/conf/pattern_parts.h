@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * The tree of a regular expression: pattern_read.c parses the text into the tree, and pattern.c turns the tree into a net of
- * states and runs it. For these two files only.
+ * The tree of a regular expression: pattern_read.c parses the text into the tree, and pattern.c
+ * turns the tree into a net of states and runs it. For these two files only.
  */
 
 /* A set of bytes. */
@@ -30,7 +30,8 @@ enum pattern_test {
 #define PATTERN_MANY 65535		/* no upper bound of a repetition */
 
 enum pattern_kind {
-	PATTERN_NODE_CHAIN,			/* its children in sequence; no children: the empty text */
+	/* its children in sequence; no children: the empty text */
+	PATTERN_NODE_CHAIN,
 	PATTERN_NODE_CHOICE,			/* a match of one of its children */
 	PATTERN_NODE_REPEAT,			/* its only child, `least` to `most` times */
 	PATTERN_NODE_GROUP,			/* parentheses around its only child */
@@ -46,7 +47,8 @@ struct pattern_node {
 	enum pattern_test test;		/* TEST */
 	struct pattern_set set;		/* SET */
 	struct pattern_node *child, *next;
-	/* The states where the part of the node in the net begins and ends; if the node is repeated, of its last copy. */
+	/* The states where the part of the node in the net begins and ends; if the node is
+	   repeated, of its last copy. */
 	uint16_t begin, end;
 };
 

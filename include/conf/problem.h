@@ -9,20 +9,22 @@
 struct conf_problem {
 	char *file;
 	int line;			/* 0: the problem is not about one line */
-	char *text;			/* the text that was found, the accepted values, the nearest known name */
+	/* the text that was found, the accepted values, the nearest known name */
+	char *text;
 	bool is_warning;		/* the configuration can be used */
-	bool is_about_tls;		/* files for TLS that cannot be used; as a warning: the TLS context in force stays */
+	/* files for TLS that cannot be used; as a warning: the TLS context in force stays */
+	bool is_about_tls;
 };
 struct conf_problems {
 	struct conf_problem *items;
 	size_t count;
 	size_t errors;			/* items that are not warnings */
 };
-void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
+void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line,
+		      const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* The same for files for TLS, with "TLS setup failed: " before the text. */
-void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
+void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line,
+			  const char *format, ...) __attribute__((format(printf, 5, 6)));
 static inline void conf_problems_free(struct conf_problems *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
@@ -33,19 +35,24 @@ static inline void conf_problems_free(struct conf_problems *p)
 	*p = (struct conf_problems){ 0 };
 }
 
-/* A file that belongs to the configuration, or that it names. The files of a snapshot form a list. */
+/* A file that belongs to the configuration, or that it names. The files of a snapshot form a
+   list. */
 struct conf_file {
 	struct conf_file *next;
 	const char *path;
-	const char *setting;		/* the setting that names it; NULL: a file of the configuration, or of HBA rules */
-	const char *file;		/* the file that sets the setting, or this file itself; NULL: the setting is not set in a file */
-	int line;			/* the line of the setting, or of a password in the file; 0: unknown */
+	/* the setting that names it; NULL: a file of the configuration, or of HBA rules */
+	const char *setting;
+	/* the file that sets the setting, or this file itself; NULL: the setting is not set in a
+	   file */
+	const char *file;
+	/* the line of the setting, or of a password in the file; 0: unknown */
+	int line;
 	bool is_secret;			/* contains a key, a list of secrets, or a password */
 };
 /* Marks a file of a list: this line of it contains a password. */
 void access_note_secret(struct conf_file *files, const char *path, int line);
-/* Adds a file at the front of a list, unless the list has it. Texts are copied into the arena; the other members of *file are
-   copied as they are. False: no memory. */
+/* Adds a file at the front of a list, unless the list has it. Texts are copied into the arena; the
+   other members of *file are copied as they are. False: no memory. */
 bool access_note_file(struct conf_file **files, const struct conf_file *file, struct arena *arena);
 
 #endif

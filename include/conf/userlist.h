@@ -5,8 +5,9 @@
 #include "conf/conf.h"
 
 /*
- * auth_file: each line is `"user" "secret"`, the rest of the line is ignored; "" within quotes is one quote; empty lines and
- * lines that begin with ; or # are comments. A list is an immutable snapshot of the file.
+ * auth_file: each line is `"user" "secret"`, the rest of the line is ignored; "" within quotes is
+ * one quote; empty lines and lines that begin with ; or # are comments. A list is an immutable
+ * snapshot of the file.
  */
 struct userlist_entry {
 	const char *user;
@@ -18,10 +19,11 @@ struct userlist {
 	struct userlist_storage *storage;	/* owns everything, and this structure itself */
 };
 
-/* Reads a file (path NULL: none). Returns NULL if it is unreadable (a problem says why). Lines that cannot be parsed add warnings and are
-   skipped. */
+/* Reads a file (path NULL: none). Returns NULL if it is unreadable (a problem says why). Lines that
+   cannot be parsed add warnings and are skipped. */
 struct userlist *userlist_load(const char *path, struct conf_problems *problems);
-/* Reads auth_file, and adds the secrets from password_file and old_password_file in [users]. Returns NULL if there is neither, or with an error. */
+/* Reads auth_file, and adds the secrets from password_file and old_password_file in [users].
+   Returns NULL if there is neither, or with an error. */
 struct userlist *userlist_of_conf(const struct conf *conf, struct conf_problems *problems);
 /* Returns the entry of a user, valid as long as the list, or NULL. `list` may be NULL. */
 const struct userlist_entry *userlist_entry_of(const struct userlist *list, const char *user);
@@ -38,8 +40,8 @@ static inline const struct secret *userlist_find_old(const struct userlist *list
 
 	return entry ? entry->old : NULL;
 }
-/* Whether inode, size or time of the file differ from when it was read. False while the file does not exist: replacing the file
-   in two steps must not empty the list. */
+/* Whether inode, size or time of the file differ from when it was read. False while the file does
+   not exist: replacing the file in two steps must not empty the list. */
 bool userlist_is_stale(const struct userlist *list);
 /* Wipes and frees the list; sets *list to NULL. */
 void userlist_free(struct userlist **list);

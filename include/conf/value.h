@@ -7,16 +7,27 @@
 #include "conf/settings.h"
 
 /*
- * A value of the configuration: a setting, or a key of a database, a user or a peer. A row has its type, its bounds and the
- * offset of its field. All functions that read, write, compare or copy values iterate over rows.
+ * A value of the configuration: a setting, or a key of a database, a user or a peer. A row has its
+ * type, its bounds and the offset of its field. All functions that read, write, compare or copy
+ * values iterate over rows.
  */
 enum value_type {
-	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_FRACTION, VALUE_POLLING, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
-	VALUE_NAMES, VALUE_ENUM,
-	VALUE_METHODS,		/* list of authentication methods: see conf/settings.h */
-	VALUE_PORT,		/* a COUNT in an int */
-	VALUE_PORTS,		/* a text: a list of ports */
-	VALUE_SECRET,		/* a text that is never shown */
+	VALUE_BOOL,
+	VALUE_COUNT,
+	VALUE_OCTAL,
+	VALUE_SECONDS,
+	VALUE_MILLIS,
+	VALUE_FRACTION,
+	VALUE_POLLING,
+	VALUE_TEXT,
+	VALUE_SQL,
+	VALUE_PATH,
+	VALUE_NAMES,
+	VALUE_ENUM,
+	VALUE_METHODS, /* list of authentication methods: see conf/settings.h */
+	VALUE_PORT,    /* a COUNT in an int */
+	VALUE_PORTS,   /* a text: a list of ports */
+	VALUE_SECRET,  /* a text that is never shown */
 };
 typedef int setting_PORT;
 
@@ -32,35 +43,43 @@ struct value_table {
 	const char *noun;		/* the name of an entry in problems */
 	const struct value_row *rows;
 	size_t count;
-	const char *const (*aliases)[2];	/* { other name, name } pairs, NULL at the end; or NULL */
+	/* { other name, name } pairs, NULL at the end; or NULL */
+	const char *const (*aliases)[2];
 };
 extern const struct value_table setting_table, database_table, user_table, peer_table;
 
 /* Returns the row of that name or alias, or NULL. */
 const struct value_row *value_find(const struct value_table *table, const char *name);
-/* With this name, in any spelling, and this value a SET may hold a secret: the log must not have the value. */
+/* With this name, in any spelling, and this value a SET may hold a secret: the log must not have
+   the value. */
 bool setting_may_be_secret(const char *name, const char *value);
 
 enum value_verdict { VALUE_READ_OK, VALUE_READ_WRONG, VALUE_READ_NO_MEMORY };
 
-/* Parses `text` into the row's field of `object`; texts are copied into the arena. The field is unchanged unless VALUE_READ_OK is returned. */
-enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena);
+/* Parses `text` into the row's field of `object`; texts are copied into the arena. The field is
+   unchanged unless VALUE_READ_OK is returned. */
+enum value_verdict value_read(const struct value_row *row, void *object, const char *text,
+			      struct arena *arena);
 /* Sets every field of `object` in the table to its default. False: no memory. */
 bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena);
 /* Describes the accepted values ("a whole number from 0 to 65535"). Returns buf. */
 const char *value_accepted(const struct value_row *row, char *buf, size_t size);
-/* Returns the value of the field in the syntax of the file: in buf, or a text that is valid as long as the object; never NULL.
-   An unset number and a secret are "". */
+/* Returns the value of the field in the syntax of the file: in buf, or a text that is valid as long
+   as the object; never NULL. An unset number and a secret are "". */
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size);
 /* The same for row `index` of the settings, with passwords masked. */
 const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size);
-/* Copies the row's field from one object to another; texts are copied into the arena. False: no memory. */
+/* Copies the row's field from one object to another; texts are copied into the arena. False: no
+   memory. */
 bool value_copy(const struct value_row *row, void *to, const void *from, struct arena *arena);
 bool value_is_equal(const struct value_row *row, const void *a, const void *b);
 
 /* Whether two structures differ in a row with this `applies`. */
-bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a, const void *b);
-/* Serialises the values of these rows: the bytes are equal exactly if the values are equal. Secrets are omitted. */
-void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which, const void *object);
+bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a,
+		       const void *b);
+/* Serialises the values of these rows: the bytes are equal exactly if the values are equal. Secrets
+   are omitted. */
+void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which,
+		     const void *object);
 
 #endif

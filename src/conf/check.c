@@ -1,8 +1,8 @@
 /*
- * Checks that need more than one value: files that do not exist, or that others can read or change, and settings that contradict each
- * other. An error is a
- * configuration that would make the pooler refuse all clients, or do less than the file says (for example accept clients
- * without the requested TLS); a warning is a configuration that works but is probably a mistake.
+ * Checks that need more than one value: files that do not exist, or that others can read or change,
+ * and settings that contradict each other. An error is a configuration that would make the pooler
+ * refuse all clients, or do less than the file says (for example accept clients without the
+ * requested TLS); a warning is a configuration that works but is probably a mistake.
  */
 #include "conf/check.h"
 
@@ -26,7 +26,8 @@
 #include <unistd.h>
 
 #define GROUPS_MOST 256
-#define TRACKED_MOST 58		/* names in track_extra_parameters: 64 together with the parameters that are always tracked */
+/* names in track_extra_parameters: 64 together with the parameters that are always tracked */
+#define TRACKED_MOST 58
 
 struct checker {
 	const struct conf *conf;
@@ -34,7 +35,7 @@ struct checker {
 	struct conf_problems *problems;
 };
 
-static struct setting_place place_of(const struct checker *c, const char *name)
+static struct setting_place check_place_of(const struct checker *c, const char *name)
 {
 	const struct value_row *row = value_find(&setting_table, name);
 	struct setting_place place = { c->conf->path, 0 };
@@ -47,20 +48,25 @@ static struct setting_place place_of(const struct checker *c, const char *name)
 /* Adds a problem at the line that sets `name`. */
 #define SAY(c, is_warning, name, ...) \
 	do { \
-		struct setting_place say_place = place_of(c, name); \
-		conf_problem_add((c)->problems, is_warning, say_place.file, say_place.line, __VA_ARGS__); \
+		struct setting_place say_place = check_place_of(c, name); \
+		conf_problem_add((c)->problems, is_warning, say_place.file, say_place.line, \
+				 __VA_ARGS__); \
 	} while (0)
 
 bool conf_is_tls_file(const char *setting)
 {
-	return text_list_has("client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, client_tls_key_file, "
-			     "server_tls_ca_file, server_tls_cert_file, server_tls_crl_file, server_tls_key_file", setting, false);
+	return text_list_has("client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, "
+			     "client_tls_key_file, "
+			     "server_tls_ca_file, server_tls_cert_file, server_tls_crl_file, "
+			     "server_tls_key_file",
+			     setting, false);
 }
 
 /* Checks that the file which a setting names is readable, if it must exist. */
 static void check_file(const struct checker *c, const struct value_row *row)
 {
-	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, patroni_ca_file, resolv_conf";
+	static const char must_exist[] =
+		"auth_file, auth_hba_file, auth_ident_file, patroni_ca_file, resolv_conf";
 	const struct settings *s = &c->conf->settings;
 	const struct setting_place *place = c->places ? &c->places[row - setting_table.rows] : NULL;
 	const char *name = row->row.name, *path, *why = NULL, *file = place ? place->file : NULL;
@@ -81,26 +87,34 @@ static void check_file(const struct checker *c, const struct value_row *row)
 		return;
 	/* TLS files are not read while sslmode is disable. */
 	if (is_tls_file)
-		is_unused = (text_starts(name, "client_tls_") ? s->client_tls_sslmode : s->server_tls_sslmode) == SSLMODE_DISABLE;
+		is_unused = (text_starts(name, "client_tls_")
+				     ? s->client_tls_sslmode
+				     : s->server_tls_sslmode) == SSLMODE_DISABLE;
 	/* Uses the same words as for a TLS file that is readable but cannot be used. */
 	if (!is_tls_file || is_unused)
-		conf_problem_add(c->problems, is_unused, file, line, "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
+		conf_problem_add(c->problems, is_unused, file, line,
+				 "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
 	else if (strstr(name, "_ca_") || strstr(name, "_crl_"))
-		conf_problem_add_tls(c->problems, false, file, line, "failed to load %s: %s (\"%s\")", strstr(name, "_ca_") ? "CA" : "CRL", why, path);
+		conf_problem_add_tls(c->problems, false, file, line,
+				     "failed to load %s: %s (\"%s\")",
+				     strstr(name, "_ca_") ? "CA" : "CRL", why, path);
 	else
-		conf_problem_add_tls(c->problems, false, file, line, "failed to load %s \"%s\": %s",
-				     strstr(name, "_key_") ? "private key file" : "certificate file", path, why);
+		conf_problem_add_tls(
+			c->problems, false, file, line, "failed to load %s \"%s\": %s",
+			strstr(name, "_key_") ? "private key file" : "certificate file", path, why);
 }
 
 /* ---- names that a server finds by search_path ---- */
 
 /*
- * Finds a name in an SQL text that the server resolves by search_path, for warnings of --check: an operator that is not written as
- * OPERATOR(schema.op), or a function without a schema. "a = lower(b)" has two such names, "a OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none
- * ("Lexical Structure" in the PostgreSQL documentation, with standard_conforming_strings on).
+ * Finds a name in an SQL text that the server resolves by search_path, for warnings of --check: an
+ * operator that is not written as OPERATOR(schema.op), or a function without a schema. "a =
+ * lower(b)" has two such names, "a OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none ("Lexical
+ * Structure" in the PostgreSQL documentation, with standard_conforming_strings on).
  *
- * The text is split into tokens; the kind of a name follows from the token and its neighbours. There is no grammar, so the
- * answer may be wrong in both directions for unusual text: use it only for warnings.
+ * The text is split into tokens; the kind of a name follows from the token and its neighbours.
+ * There is no grammar, so the answer may be wrong in both directions for unusual text: use it only
+ * for warnings.
  *
  * Some words stand for an operator that is looked up by search_path as well: "a IN (b)" is "a = b".
  */
@@ -115,11 +129,13 @@ struct token {
 
 /* Words that may precede "(" without calling a function, or that the grammar maps to pg_catalog. */
 static const char no_functions[] =
-	"all and any array as between by case cast coalesce cross cube distinct else end except exists extract filter for from full "
-	"greatest group grouping having ilike in inner intersect interval into is isnull join lateral least left like limit natural "
-	"normalize not notnull nullif of offset on operator or order outer over overlay partition position returning right rollup row rows "
-	"select set sets similar some substring symmetric then to treat trim union using values when where window with within "
-	"xmlelement xmlforest xmlparse xmlserialize";
+	"all and any array as between by case cast coalesce cross cube distinct else end except "
+	"exists extract filter for from full greatest group grouping having ilike in inner "
+	"intersect interval into is isnull join lateral least left like limit natural normalize "
+	"not notnull nullif of offset on operator or order outer over overlay partition position "
+	"returning right rollup row rows select set sets similar some substring symmetric then to "
+	"treat trim union using values when where window with within xmlelement xmlforest "
+	"xmlparse xmlserialize";
 /* Words that stand for an operator. */
 static const char operators[] = "between ilike in like nullif similar";
 /* A "*" after these words means all columns. */
@@ -135,7 +151,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static bool is_word(char c)
+static bool check_is_word(char c)
 {
 	return is_word_start(c) || is_digit(c) || c == '$';
 }
@@ -145,7 +161,7 @@ static bool is_operator(char c)
 	return c && strchr("+-*/<>=~!@#%^&|`?", c);
 }
 
-static const char *skip_blanks(const char *at)
+static const char *check_skip_blanks(const char *at)
 {
 	for (;;) {
 		at += strspn(at, " \t\r\n\f\v");
@@ -167,7 +183,8 @@ static const char *skip_blanks(const char *at)
 	}
 }
 
-/* Returns the end of the quoted text that begins at `at`; a doubled quote is one quote of the text. */
+/* Returns the end of the quoted text that begins at `at`; a doubled quote is one quote of the
+   text. */
 static const char *skip_quoted(const char *at, bool has_escapes)
 {
 	char quote = *at++;
@@ -187,7 +204,7 @@ static const char *skip_dollar_quoted(const char *at)
 	size_t size = 1;
 
 	if (is_word_start(at[1]))
-		while (is_word(at[size]) && at[size] != '$')
+		while (check_is_word(at[size]) && at[size] != '$')
 			size++;
 	if (at[size] != '$')
 		return NULL;
@@ -207,11 +224,11 @@ static struct token next_token(const char *at)
 {
 	const char *end;
 
-	at = skip_blanks(at);
+	at = check_skip_blanks(at);
 	if (!*at)
 		return token_up_to(END, at, at);
 	if (is_word_start(*at)) {
-		for (end = at; is_word(*end); end++)
+		for (end = at; check_is_word(*end); end++)
 			;
 		/* the prefix of a string constant, as in E'...' */
 		if (*end == '\'' && end == at + 1 && strchr("EeBbXxNn", *at))
@@ -223,13 +240,15 @@ static struct token next_token(const char *at)
 	if (*at == '$' && (end = skip_dollar_quoted(at)) != NULL)
 		return token_up_to(LITERAL, at, end);
 	if (*at == '$' || is_digit(*at)) {
-		for (end = at + 1; is_word(*end) || (*end == '.' && is_digit(end[1])); end++)
+		for (end = at + 1; check_is_word(*end) || (*end == '.' && is_digit(end[1])); end++)
 			;
 		return token_up_to(LITERAL, at, end);
 	}
 	if (is_operator(*at)) {
 		/* an operator ends where a comment begins */
-		for (end = at + 1; is_operator(*end) && strncmp(end, "--", 2) != 0 && strncmp(end, "/*", 2) != 0; end++)
+		for (end = at + 1;
+		     is_operator(*end) && strncmp(end, "--", 2) != 0 && strncmp(end, "/*", 2) != 0;
+		     end++)
 			;
 		return token_up_to(OPERATOR, at, end);
 	}
@@ -242,7 +261,7 @@ static bool is_punctuation(const struct token *t, const char *text)
 }
 
 /* Whether the token is an unquoted word of a list. */
-static bool is_one_of(const struct token *t, const char *list)
+static bool check_is_one_of(const struct token *t, const char *list)
 {
 	char word[32];
 
@@ -255,40 +274,45 @@ static bool is_one_of(const struct token *t, const char *list)
 static bool is_star(const struct token *t, const struct token *before)
 {
 	return t->size == 1 && *t->at == '*' &&
-	       (before->kind == END || is_punctuation(before, "(") || is_punctuation(before, ",") || is_punctuation(before, ".") ||
-		is_one_of(before, before_star));
+	       (before->kind == END || is_punctuation(before, "(") || is_punctuation(before, ",") ||
+		is_punctuation(before, ".") || check_is_one_of(before, before_star));
 }
 
-/* Whether a function is called by a name without a schema. After AS or another name the parentheses enclose column names, and
-   after "::" type modifiers. */
-static bool is_unqualified_call(const struct token *t, const struct token *before, const struct token *behind)
+/* Whether a function is called by a name without a schema. After AS or another name the parentheses
+   enclose column names, and after "::" type modifiers. */
+static bool is_unqualified_call(const struct token *t, const struct token *before,
+				const struct token *behind)
 {
-	bool is_name = t->kind == QUOTED_WORD || (t->kind == WORD && !is_one_of(t, no_functions));
+	bool is_name = t->kind == QUOTED_WORD ||
+		       (t->kind == WORD && !check_is_one_of(t, no_functions));
 
-	return is_name && is_punctuation(behind, "(") && !is_punctuation(before, ".") && !is_punctuation(before, "::") &&
-	       !is_one_of(before, "as");
+	return is_name && is_punctuation(behind, "(") && !is_punctuation(before, ".") &&
+	       !is_punctuation(before, "::") && !check_is_one_of(before, "as");
 }
 
-/* Copies the first name to `name`, truncated to `size` bytes; with `only_functions` the first name of a function. False: there is no such name. */
+/* Copies the first name to `name`, truncated to `size` bytes; with `only_functions` the first name
+   of a function. False: there is no such name. */
 static bool unqualified_name(const char *sql, bool only_functions, char *name, size_t size)
 {
 	struct token before = { END, sql, 0 }, t = next_token(sql), behind;
 
 	for (; t.kind != END; before = t, t = behind) {
 		/* a statement "SET name = value" has words and constants, but no expressions */
-		if (is_one_of(&t, "set") && (before.kind == END || is_punctuation(&before, ";")))
+		if (check_is_one_of(&t, "set") &&
+		    (before.kind == END || is_punctuation(&before, ";")))
 			while (t.kind != END && !is_punctuation(&t, ";"))
 				t = next_token(t.at + t.size);
 		behind = next_token(t.at + t.size);
 		/* OPERATOR(schema.op): skip to the parenthesis */
-		if (is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {
+		if (check_is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {
 			const char *end = strchr(behind.at, ')');
 
 			t = token_up_to(PUNCTUATION, t.at, end ? end + 1 : t.at + strlen(t.at));
 			behind = next_token(t.at + t.size);
 			continue;
 		}
-		if ((!only_functions && ((t.kind == OPERATOR && !is_star(&t, &before)) || is_one_of(&t, operators))) ||
+		if ((!only_functions && ((t.kind == OPERATOR && !is_star(&t, &before)) ||
+					 check_is_one_of(&t, operators))) ||
 		    is_unqualified_call(&t, &before, &behind)) {
 			snprintf(name, size, "%.*s", (int)t.size, t.at);
 			return true;
@@ -303,37 +327,53 @@ static void check_tls(const struct checker *c)
 {
 	const struct settings *s = &c->conf->settings;
 
-	if (s->client_tls_sslmode != SSLMODE_DISABLE && !(s->client_tls_cert_file && s->client_tls_key_file))
-		SAY(c, false, "client_tls_sslmode", "\"client_tls_sslmode\" other than disable needs "
+	if (s->client_tls_sslmode != SSLMODE_DISABLE &&
+	    !(s->client_tls_cert_file && s->client_tls_key_file))
+		SAY(c, false, "client_tls_sslmode",
+		    "\"client_tls_sslmode\" other than disable needs "
 		    "\"client_tls_cert_file\" and \"client_tls_key_file\"");
 	if (s->client_tls_sslmode >= SSLMODE_VERIFY_CA && !s->client_tls_ca_file)
-		SAY(c, false, "client_tls_sslmode", "\"client_tls_sslmode\" verify-ca and verify-full need "
+		SAY(c, false, "client_tls_sslmode",
+		    "\"client_tls_sslmode\" verify-ca and verify-full need "
 		    "\"client_tls_ca_file\", to check the clients' certificates with");
 	if (s->client_tls_crl_file && !s->client_tls_ca_file && !c->conf->set)
-		SAY(c, true, "client_tls_crl_file", "\"client_tls_crl_file\" has no effect without \"client_tls_ca_file\"");
+		SAY(c, true, "client_tls_crl_file",
+		    "\"client_tls_crl_file\" has no effect without \"client_tls_ca_file\"");
 	if (s->server_tls_crl_file && s->server_tls_sslmode < SSLMODE_VERIFY_CA && !c->conf->set)
-		SAY(c, true, "server_tls_crl_file", "\"server_tls_crl_file\" has no effect while \"server_tls_sslmode\" is neither verify-ca nor "
+		SAY(c, true, "server_tls_crl_file",
+		    "\"server_tls_crl_file\" has no effect while \"server_tls_sslmode\" is neither "
+		    "verify-ca nor "
 		    "verify-full");
 	if (s->http_tls && !(s->client_tls_cert_file && s->client_tls_key_file))
-		SAY(c, false, "http_tls", "\"http_tls\" needs \"client_tls_cert_file\" and \"client_tls_key_file\"");
+		SAY(c, false, "http_tls",
+		    "\"http_tls\" needs \"client_tls_cert_file\" and \"client_tls_key_file\"");
 	if (s->auth_type == AUTH_CERT && s->client_tls_sslmode != SSLMODE_VERIFY_FULL)
-		SAY(c, false, "auth_type", "\"auth_type\" cert needs \"client_tls_sslmode\" verify-full");
+		SAY(c, false, "auth_type",
+		    "\"auth_type\" cert needs \"client_tls_sslmode\" verify-full");
 	if (s->server_tls_sslmode >= SSLMODE_VERIFY_CA && !s->server_tls_ca_file)
-		SAY(c, true, "server_tls_sslmode", "\"server_tls_ca_file\" is not set: whoever has a certificate of an "
+		SAY(c, true, "server_tls_sslmode",
+		    "\"server_tls_ca_file\" is not set: whoever has a certificate of an "
 		    "authority that the system trusts counts as a server");
-	if (s->server_tls_sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
-		SAY(c, false, "server_tls_sslnegotiation", "\"server_tls_sslnegotiation\" direct needs "
-		    "\"server_tls_sslmode\" require, verify-ca or verify-full: there is no way back to a connection in clear");
-	if (s->server_channel_binding == CHANNEL_BINDING_REQUIRE && s->server_tls_sslmode == SSLMODE_DISABLE)
-		SAY(c, false, "server_channel_binding", "\"server_channel_binding\" require needs TLS, and "
+	if (s->server_tls_sslnegotiation == SSLNEGOTIATION_DIRECT &&
+	    s->server_tls_sslmode < SSLMODE_REQUIRE)
+		SAY(c, false, "server_tls_sslnegotiation",
+		    "\"server_tls_sslnegotiation\" direct needs "
+		    "\"server_tls_sslmode\" require, verify-ca or verify-full: there is no way "
+		    "back to a connection in clear");
+	if (s->server_channel_binding == CHANNEL_BINDING_REQUIRE &&
+	    s->server_tls_sslmode == SSLMODE_DISABLE)
+		SAY(c, false, "server_channel_binding",
+		    "\"server_channel_binding\" require needs TLS, and "
 		    "\"server_tls_sslmode\" is disable");
 	if (s->server_tls_cert_file && !s->server_tls_key_file && !c->conf->set)
-		SAY(c, s->server_tls_sslmode == SSLMODE_DISABLE, "server_tls_cert_file", "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
+		SAY(c, s->server_tls_sslmode == SSLMODE_DISABLE, "server_tls_cert_file",
+		    "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
 	if (s->server_tls_key_file && !s->server_tls_cert_file && !c->conf->set)
-		SAY(c, true, "server_tls_key_file", "\"server_tls_key_file\" has no effect without \"server_tls_cert_file\"");
+		SAY(c, true, "server_tls_key_file",
+		    "\"server_tls_key_file\" has no effect without \"server_tls_cert_file\"");
 }
 
-static bool is_console(const char *dbname)
+static bool check_is_console(const char *dbname)
 {
 	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
 }
@@ -351,7 +391,8 @@ static bool may_look_up(const struct conf *conf)
 /* Whether no entry matches the database. `database` may be NULL. */
 static bool is_unknown(const struct conf *conf, const char *database)
 {
-	return database && !is_console(database) && !conf->fallback && !conf_database_find(conf, database);
+	return database && !check_is_console(database) && !conf->fallback &&
+	       !conf_database_find(conf, database);
 }
 
 static void check_login(const struct checker *c)
@@ -364,27 +405,43 @@ static void check_login(const struct checker *c)
 	if (s->auth_type == AUTH_LDAP && !s->auth_ldap_options)
 		SAY(c, false, "auth_type", "\"auth_type\" ldap needs \"auth_ldap_options\"");
 	if (method->lacks)
-		SAY(c, false, "auth_type", "\"auth_type\" %s is not available: this pgweir was built without %s", method->word, method->lacks);
-	if (is_console(s->auth_dbname))
-		SAY(c, false, "auth_dbname", "cannot use the reserved \"%s\" database as an auth_dbname", s->auth_dbname);
-	if (method->needs & AUTH_NEEDS_SECRET && !s->auth_file && !may_look_up(c->conf) && c->conf->path)
-		SAY(c, true, "auth_type", "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to check a client's with");
+		SAY(c, false, "auth_type",
+		    "\"auth_type\" %s is not available: this pgweir was built without %s",
+		    method->word, method->lacks);
+	if (check_is_console(s->auth_dbname))
+		SAY(c, false, "auth_dbname",
+		    "cannot use the reserved \"%s\" database as an auth_dbname", s->auth_dbname);
+	if (method->needs & AUTH_NEEDS_SECRET && !s->auth_file && !may_look_up(c->conf) &&
+	    c->conf->path)
+		SAY(c, true, "auth_type",
+		    "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to "
+		    "check a client's with");
 	if (may_look_up(c->conf) && s->auth_query[0] && !strstr(s->auth_query, "$1"))
-		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
-	if (!may_look_up(c->conf) && place_of(c, "auth_query").line > 0)
+		SAY(c, true, "auth_query",
+		    "\"auth_query\" has no $1, so it cannot ask for one user");
+	if (!may_look_up(c->conf) && check_place_of(c, "auth_query").line > 0)
 		SAY(c, true, "auth_query", "\"auth_query\" has no effect without \"auth_user\"");
 	if (is_unknown(c->conf, s->auth_dbname))
-		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
+		SAY(c, true, "auth_dbname",
+		    "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
 }
 
-/* The owner of a database can replace a function or operator that is found by search_path: see find_name(). */
+/* The owner of a database can replace a function or operator that is found by search_path: see
+   find_name(). */
 #define UNQUALIFIED "uses \"%.64s\" without a schema: "
-#define FOR_LOOKUPS UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database " \
-	"put something else in its place"
-#define NOT_FOUND "calls \"%.64s\" without a schema, which is found in pg_catalog and the search_path of the role of auth_user only: write " \
-	"the schema, as in public.%.64s(...), or set \"auth_search_path\", or \"auth_dbname\" to a database in which public can be trusted"
-#define FOR_SESSIONS UNQUALIFIED "write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database, or a client that " \
-	"sets search_path, put something else in its place"
+#define FOR_LOOKUPS \
+	UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, " \
+		    "lest the owner of a database " \
+		    "put something else in its place"
+#define NOT_FOUND \
+	"calls \"%.64s\" without a schema, which is found in pg_catalog and the search_path of " \
+	"the role of auth_user only: write " \
+	"the schema, as in public.%.64s(...), or set \"auth_search_path\", or \"auth_dbname\" to " \
+	"a database in which public can be trusted"
+#define FOR_SESSIONS \
+	UNQUALIFIED "write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a " \
+		    "database, or a client that " \
+		    "sets search_path, put something else in its place"
 
 /* Text about the names in this auth_query, which asks the database of the client: buf, or NULL. */
 static const char *lookup_fault(const char *sql, const char *path, char *buf, size_t size)
@@ -406,12 +463,15 @@ static void check_names(const struct checker *c)
 	const struct settings *s = &c->conf->settings;
 	char name[65], fault[512];
 
-	if (may_look_up(c->conf) && !s->auth_dbname && lookup_fault(s->auth_query, s->auth_search_path, fault, sizeof(fault)))
+	if (may_look_up(c->conf) && !s->auth_dbname &&
+	    lookup_fault(s->auth_query, s->auth_search_path, fault, sizeof(fault)))
 		SAY(c, true, "auth_query", "\"auth_query\" %s", fault);
-	if (s->server_check_query && unqualified_name(s->server_check_query, false, name, sizeof(name)) &&
+	if (s->server_check_query &&
+	    unqualified_name(s->server_check_query, false, name, sizeof(name)) &&
 	    strcmp(s->server_check_query, "<empty>") != 0)
 		SAY(c, true, "server_check_query", "\"server_check_query\" " FOR_SESSIONS, name);
-	if (s->server_reset_query && unqualified_name(s->server_reset_query, false, name, sizeof(name)))
+	if (s->server_reset_query &&
+	    unqualified_name(s->server_reset_query, false, name, sizeof(name)))
 		SAY(c, true, "server_reset_query", "\"server_reset_query\" " FOR_SESSIONS, name);
 }
 
@@ -431,7 +491,8 @@ static bool is_socket_dir(const char *host)
 /* The names are put into queries unquoted, and each has a bit. */
 static void check_tracked(const struct checker *c)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
 	const char *at = c->conf->settings.track_extra_parameters;
 	int count = 0;
 
@@ -439,13 +500,16 @@ static void check_tracked(const struct checker *c)
 		size_t size = strcspn(at, ", \t");
 
 		if (strspn(at, letters) < size)
-			SAY(c, false, "track_extra_parameters", "\"%.*s\" is no parameter name: letters, digits, _ and . are "
-			    "accepted", (int)size, at);
+			SAY(c, false, "track_extra_parameters",
+			    "\"%.*s\" is no parameter name: letters, digits, _ and . are "
+			    "accepted",
+			    (int)size, at);
 		at += size;
 		count++;
 	}
 	if (count > TRACKED_MOST)
-		SAY(c, false, "track_extra_parameters", "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
+		SAY(c, false, "track_extra_parameters",
+		    "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
 }
 
 /* Whether one of the hosts is neither a Unix socket nor this machine. */
@@ -454,8 +518,8 @@ static bool has_remote(const struct conf_database *d)
 	for (unsigned i = 0; i < d->host_count; i++) {
 		const char *name = d->hosts[i].name;
 
-		if (name && *name && !is_socket_dir(name) && !text_starts(name, "127.") && strcmp(name, "localhost") != 0 &&
-		    strcmp(name, "::1") != 0)
+		if (name && *name && !is_socket_dir(name) && !text_starts(name, "127.") &&
+		    strcmp(name, "localhost") != 0 && strcmp(name, "::1") != 0)
 			return true;
 	}
 	return false;
@@ -464,7 +528,8 @@ static bool has_remote(const struct conf_database *d)
 struct conf_server_tls conf_server_tls(const struct settings *s, const struct conf_database *d)
 {
 	return (struct conf_server_tls){
-		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey || d->sslcrl,
+		.is_own = d->sslmode != CONF_UNSET || d->sslrootcert || d->sslcert || d->sslkey ||
+			  d->sslcrl,
 		.sslmode = d->sslmode == CONF_UNSET ? s->server_tls_sslmode : d->sslmode,
 		.ca_file = d->sslrootcert ? d->sslrootcert : s->server_tls_ca_file,
 		.cert_file = d->sslcert ? d->sslcert : s->server_tls_cert_file,
@@ -478,57 +543,82 @@ static void check_server_login(const struct checker *c, const struct conf_databa
 {
 	const struct settings *s = &c->conf->settings;
 	int list = d->require_auth == CONF_UNSET ? s->server_require_auth : d->require_auth;
-	int binding = d->channel_binding == CONF_UNSET ? s->server_channel_binding : d->channel_binding;
+	int binding = d->channel_binding == CONF_UNSET ? s->server_channel_binding
+						       : d->channel_binding;
 	struct conf_server_tls tls = conf_server_tls(s, d);
 	bool allows_scram = methods_allow(list, METHOD_SCRAM);
-	bool allows_others = methods_allow(list, METHOD_PASSWORD) || methods_allow(list, METHOD_MD5) ||
-			     methods_allow(list, METHOD_NONE);
+	bool allows_others = methods_allow(list, METHOD_PASSWORD) ||
+			     methods_allow(list, METHOD_MD5) || methods_allow(list, METHOD_NONE);
 	const char *why = NULL;
 	char words[64];
 
-	/* Channel binding needs TLS, so a Unix socket or a connection without TLS cannot have it. */
+	/* Channel binding needs TLS, so a Unix socket or a connection without TLS cannot have
+	   it. */
 	if (!d->host || is_socket_dir(d->host))
 		why = "a Unix socket has none";
 	else if (tls.sslmode == SSLMODE_DISABLE)
-		why = d->sslmode == CONF_UNSET ? "\"server_tls_sslmode\" is disable" : "\"sslmode\" is disable";
+		why = d->sslmode == CONF_UNSET ? "\"server_tls_sslmode\" is disable"
+					       : "\"sslmode\" is disable";
 	if (binding == CHANNEL_BINDING_REQUIRE && why)
 		conf_problem_add(c->problems, false, c->conf->path, 0,
-				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
+				 "database \"%s\": \"channel_binding\" require needs TLS, and %s",
+				 d->name, why);
 	why = NULL;
 	if (!allows_scram && !allows_others)
 		why = "none of these methods is one that pgweir speaks";
 	else if (!allows_scram && binding == CHANNEL_BINDING_REQUIRE)
 		why = "\"channel_binding\" require needs scram-sha-256";
 	if (why)
-		conf_problem_add(c->problems, false, c->conf->path, 0, "database \"%s\": \"require_auth\" is \"%s\", but %s",
-				 d->name, methods_text(list, words, sizeof(words)), why);
-	if (methods_name(list, METHOD_PASSWORD) && tls.sslmode < SSLMODE_VERIFY_FULL && has_remote(d))
+		conf_problem_add(c->problems, false, c->conf->path, 0,
+				 "database \"%s\": \"require_auth\" is \"%s\", but %s", d->name,
+				 methods_text(list, words, sizeof(words)), why);
+	if (methods_name(list, METHOD_PASSWORD) && tls.sslmode < SSLMODE_VERIFY_FULL &&
+	    has_remote(d))
 		conf_problem_add(c->problems, true, c->conf->path, 0,
-				 "database \"%s\": \"require_auth\" names password, and \"server_tls_sslmode\" is not "
-				 "verify-full: a machine between pgweir and the server can ask for passwords in clear text", d->name);
+				 "database \"%s\": \"require_auth\" names password, and "
+				 "\"server_tls_sslmode\" is not "
+				 "verify-full: a machine between pgweir and the server can ask for "
+				 "passwords in clear text",
+				 d->name);
 }
 
 static void check_database_tls(const struct checker *c, const struct conf_database *d)
 {
 	const struct settings *s = &c->conf->settings;
 	struct conf_server_tls tls = conf_server_tls(s, d);
-	int negotiation = d->sslnegotiation == CONF_UNSET ? s->server_tls_sslnegotiation : d->sslnegotiation;
+	int negotiation = d->sslnegotiation == CONF_UNSET ? s->server_tls_sslnegotiation
+							  : d->sslnegotiation;
 
-	if (negotiation == SSLNEGOTIATION_DIRECT && tls.sslmode < SSLMODE_REQUIRE && (tls.is_own || d->sslnegotiation != CONF_UNSET))
+	if (negotiation == SSLNEGOTIATION_DIRECT && tls.sslmode < SSLMODE_REQUIRE &&
+	    (tls.is_own || d->sslnegotiation != CONF_UNSET))
 		conf_problem_add(c->problems, false, d->file, d->line,
-				 "database \"%s\": \"sslnegotiation\" direct needs \"%s\" require, verify-ca or verify-full", d->name,
+				 "database \"%s\": \"sslnegotiation\" direct needs \"%s\" require, "
+				 "verify-ca or verify-full",
+				 d->name,
 				 d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
 	if (!d->sslcert != !d->sslkey)
-		conf_problem_add(c->problems, false, d->file, d->line, "database \"%s\": \"sslcert\" and \"sslkey\" need each other", d->name);
+		conf_problem_add(c->problems, false, d->file, d->line,
+				 "database \"%s\": \"sslcert\" and \"sslkey\" need each other",
+				 d->name);
 	if (tls.is_own && tls.sslmode >= SSLMODE_VERIFY_CA && !tls.ca_file)
-		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": neither \"sslrootcert\" nor \"server_tls_ca_file\" is set: "
-				 "whoever has a certificate of an authority that the system trusts counts as a server", d->name);
+		conf_problem_add(c->problems, true, d->file, d->line,
+				 "database \"%s\": neither \"sslrootcert\" nor "
+				 "\"server_tls_ca_file\" is set: "
+				 "whoever has a certificate of an authority that the system trusts "
+				 "counts as a server",
+				 d->name);
 	if (tls.sslmode != SSLMODE_DISABLE && tls.sslmode < SSLMODE_VERIFY_CA && d->sslcrl)
-		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": \"sslcrl\" has no effect while \"%s\" is neither verify-ca "
-				 "nor verify-full", d->name, d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
+		conf_problem_add(c->problems, true, d->file, d->line,
+				 "database \"%s\": \"sslcrl\" has no effect while \"%s\" is "
+				 "neither verify-ca "
+				 "nor verify-full",
+				 d->name,
+				 d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
 	if (tls.sslmode == SSLMODE_DISABLE && (d->sslrootcert || d->sslcert || d->sslcrl))
-		conf_problem_add(c->problems, true, d->file, d->line, "database \"%s\": the files for TLS have no effect while \"%s\" is disable",
-				 d->name, d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
+		conf_problem_add(
+			c->problems, true, d->file, d->line,
+			"database \"%s\": the files for TLS have no effect while \"%s\" is disable",
+			d->name, d->sslmode == CONF_UNSET ? "server_tls_sslmode" : "sslmode");
 }
 
 static void check_database(const struct checker *c, const struct conf_database *d)
@@ -538,40 +628,58 @@ static void check_database(const struct checker *c, const struct conf_database *
 	char name[65], fault[512];
 	const char *schemas;
 
-	if (is_console(d->auth_dbname))
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_dbname\" is the console \"%s\": "
-				 "a user who is not in \"auth_file\" cannot be looked up there", d->name, d->auth_dbname);
+	if (check_is_console(d->auth_dbname))
+		conf_problem_add(c->problems, true, c->conf->path, 0,
+				 "database \"%s\": \"auth_dbname\" is the console \"%s\": "
+				 "a user who is not in \"auth_file\" cannot be looked up there",
+				 d->name, d->auth_dbname);
 	if (is_unknown(c->conf, d->auth_dbname))
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_dbname\" names \"%s\", which is not in [databases]",
+		conf_problem_add(c->problems, true, c->conf->path, 0,
+				 "database \"%s\": \"auth_dbname\" names \"%s\", which is not in "
+				 "[databases]",
 				 d->name, d->auth_dbname);
 	if (d->auth_query && !strstr(d->auth_query, "$1"))
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no $1, so it cannot ask for one user",
-				 d->name);
+		conf_problem_add(
+			c->problems, true, c->conf->path, 0,
+			"database \"%s\": \"auth_query\" has no $1, so it cannot ask for one user",
+			d->name);
 	if (d->auth_query && !may_look_up(c->conf))
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no effect without \"auth_user\"", d->name);
+		conf_problem_add(
+			c->problems, true, c->conf->path, 0,
+			"database \"%s\": \"auth_query\" has no effect without \"auth_user\"",
+			d->name);
 	if (d->host_count == 1 && is_socket_dir(d->host) && !fits_socket(d->host, d->hosts[0].port))
-		conf_problem_add(c->problems, false, c->conf->path, 0,
-				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
+		conf_problem_add(
+			c->problems, false, c->conf->path, 0,
+			"database \"%s\": \"host\" is too long for the name of a Unix socket",
+			d->name);
 	hosts_check(c->conf, d, c->problems);
 	check_database_tls(c, d);
 	check_server_login(c, d);
 	schemas = d->auth_search_path ? d->auth_search_path : s->auth_search_path;
-	if (d->auth_query && !d->auth_dbname && !s->auth_dbname && lookup_fault(d->auth_query, schemas, fault, sizeof(fault)))
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" %s", d->name, fault);
+	if (d->auth_query && !d->auth_dbname && !s->auth_dbname &&
+	    lookup_fault(d->auth_query, schemas, fault, sizeof(fault)))
+		conf_problem_add(c->problems, true, c->conf->path, 0,
+				 "database \"%s\": \"auth_query\" %s", d->name, fault);
 	if (d->connect_query && unqualified_name(d->connect_query, false, name, sizeof(name)))
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"connect_query\" " FOR_SESSIONS, d->name, name);
+		conf_problem_add(c->problems, true, c->conf->path, 0,
+				 "database \"%s\": \"connect_query\" " FOR_SESSIONS, d->name, name);
 	if (size > 0 && d->min_pool_size > size)
 		conf_problem_add(c->problems, true, c->conf->path, 0,
-				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,
+				 "database \"%s\": \"min_pool_size\" %" PRId64
+				 " is above the pool size %" PRId64,
 				 d->name, d->min_pool_size, size);
 }
 
 /* Whether a server on another machine can be logged in to without channel binding. */
 static bool may_relay(const struct conf *conf, const struct conf_database *d)
 {
-	int binding = d->channel_binding == CONF_UNSET ? conf->settings.server_channel_binding : d->channel_binding;
+	int binding = d->channel_binding == CONF_UNSET ? conf->settings.server_channel_binding
+						       : d->channel_binding;
 
-	return has_remote(d) && (binding != CHANNEL_BINDING_REQUIRE || conf_server_tls(&conf->settings, d).sslmode != SSLMODE_VERIFY_FULL);
+	return has_remote(d) &&
+	       (binding != CHANNEL_BINDING_REQUIRE ||
+		conf_server_tls(&conf->settings, d).sslmode != SSLMODE_VERIFY_FULL);
 }
 
 /* Without channel binding, a server that receives a SCRAM login can relay it to another server. */
@@ -584,40 +692,52 @@ static void check_auth_user(const struct checker *c)
 	if (!conf->settings.auth_user || conf->settings.auth_dbname)
 		return;
 	for (size_t i = 0; i <= conf->database_count; i++) {
-		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
+		const struct conf_database *d = i < conf->database_count ? conf->databases[i]
+									 : conf->fallback;
 
 		if (!d || d->auth_user || d->auth_dbname)
 			continue;
 		is_same_place = first && strcmp(first->port, d->port) == 0 &&
-				(first->host == d->host || (first->host && d->host && strcmp(first->host, d->host) == 0));
+				(first->host == d->host ||
+				 (first->host && d->host && strcmp(first->host, d->host) == 0));
 		if (first && !is_same_place && (may_relay(conf, first) || may_relay(conf, d))) {
-			SAY(c, true, "auth_user", "the servers of \"%s\" and \"%s\" can pass on logins of \"auth_user\" to one another: set "
-			    "\"auth_dbname\", an \"auth_user\" for each, or \"server_channel_binding\" require with \"server_tls_sslmode\" "
-			    "verify-full", first->name, d->name);
+			SAY(c, true, "auth_user",
+			    "the servers of \"%s\" and \"%s\" can pass on logins of \"auth_user\" "
+			    "to one another: set "
+			    "\"auth_dbname\", an \"auth_user\" for each, or "
+			    "\"server_channel_binding\" require with \"server_tls_sslmode\" "
+			    "verify-full",
+			    first->name, d->name);
 			return;
 		}
 		first = first ? first : d;
 	}
 }
 
-/* Returns whether the setting names a file that other users must not change; *is_secret: nor read. auth_hba_file and auth_ident_file are not included:
-   these files are noted with their includes when they are read. */
+/* Returns whether the setting names a file that other users must not change; *is_secret: nor read.
+   auth_hba_file and auth_ident_file are not included: these files are noted with their includes
+   when they are read. */
 static bool setting_guards_file(const char *setting, bool *is_secret)
 {
 	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
-	static const char others[] = "patroni_ca_file, resolv_conf, client_tls_ca_file, client_tls_cert_file, client_tls_crl_file, server_tls_ca_file, "
-				     "server_tls_cert_file, server_tls_crl_file";
+	static const char others[] =
+		"patroni_ca_file, resolv_conf, client_tls_ca_file, client_tls_cert_file, "
+		"client_tls_crl_file, server_tls_ca_file, "
+		"server_tls_cert_file, server_tls_crl_file";
 
 	*is_secret = text_list_has(secrets, setting, false);
 	return *is_secret || text_list_has(others, setting, false);
 }
 
-/* Adds the files that settings name, and that other users must not change, to conf->files. False: no memory. */
+/* Adds the files that settings name, and that other users must not change, to conf->files. False:
+   no memory. */
 static bool note_files(struct conf *conf, const struct setting_place *places, struct arena *arena)
 {
 	for (size_t i = 0; i < setting_table.count; i++) {
 		const struct value_row *row = &setting_table.rows[i];
-		struct conf_file f = { .setting = row->row.name, .file = places[i].file, .line = places[i].line };
+		struct conf_file f = { .setting = row->row.name,
+				       .file = places[i].file,
+				       .line = places[i].line };
 
 		if (!setting_guards_file(f.setting, &f.is_secret))
 			continue;
@@ -634,11 +754,15 @@ static void check_host_user(const struct checker *c)
 	const struct conf_user *user = name ? conf_user_find(c->conf, name) : NULL;
 
 	if (name && (!user || !user->secret))
-		SAY(c, true, "host_check_user", "\"host_check_user\" names \"%s\", who has no secret in \"auth_file\": only servers that ask for no "
-		    "password tell their role", name);
+		SAY(c, true, "host_check_user",
+		    "\"host_check_user\" names \"%s\", who has no secret in \"auth_file\": only "
+		    "servers that ask for no "
+		    "password tell their role",
+		    name);
 }
 
-bool check_whole(struct conf *conf, const struct setting_place *places, struct arena *arena, struct conf_problems *problems)
+bool check_whole(struct conf *conf, const struct setting_place *places, struct arena *arena,
+		 struct conf_problems *problems)
 {
 	const struct checker checker = { conf, places, problems }, *c = &checker;
 	const struct conf_database *without_user = NULL;
@@ -646,7 +770,8 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 	char why[512];
 
 	/* after a SET only the file that the setting names */
-	for (const struct value_row *row = setting_table.rows; row < setting_table.rows + setting_table.count; row++)
+	for (const struct value_row *row = setting_table.rows;
+	     row < setting_table.rows + setting_table.count; row++)
 		if (!conf->set || strcmp(row->row.name, conf->set) == 0)
 			check_file(c, row);
 	check_tls(c);
@@ -654,24 +779,29 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 	check_names(c);
 	check_tracked(c);
 	/* PgBouncer's settings that have no effect in pgweir are accepted with a warning. */
-	if (place_of(c, "job_name").line > 0)
+	if (check_place_of(c, "job_name").line > 0)
 		SAY(c, true, "job_name", "\"%s\" has no effect here", "job_name");
 	if (s->unix_socket_dir && !fits_socket(s->unix_socket_dir, s->listen_port))
-		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64
-		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
+		SAY(c, false, "unix_socket_dir",
+		    "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64
+		    " behind it, it must stay below %zu bytes",
+		    s->listen_port, SUN_PATH_SIZE);
 	if (s->patroni && conf_url_list_fault(s->patroni, why, sizeof(why)))
 		SAY(c, false, "patroni", "\"patroni\": %s", why);
 	if (s->patroni_user && strchr(s->patroni_user, ':'))
-		SAY(c, false, "patroni_user", "\"patroni_user\" has a colon, which HTTP cannot tell from the password");
+		SAY(c, false, "patroni_user",
+		    "\"patroni_user\" has a colon, which HTTP cannot tell from the password");
 	check_host_user(c);
 	if (conf->peer_count > 0 && s->peer_id == 0)
 		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
 	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)
-		SAY(c, true, "min_pool_size", "\"min_pool_size\" %" PRId64 " is above \"default_pool_size\" %" PRId64,
+		SAY(c, true, "min_pool_size",
+		    "\"min_pool_size\" %" PRId64 " is above \"default_pool_size\" %" PRId64,
 		    s->min_pool_size, s->default_pool_size);
 	check_auth_user(c);
 	for (size_t i = 0; i <= conf->database_count; i++) {
-		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
+		const struct conf_database *d = i < conf->database_count ? conf->databases[i]
+									 : conf->fallback;
 
 		if (!d)
 			continue;
@@ -680,23 +810,27 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 			without_user = d;
 	}
 	if (s->auth_type == AUTH_ANY && without_user)
-		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has "
-		    "none", without_user->name);
+		SAY(c, true, "auth_type",
+		    "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has "
+		    "none",
+		    without_user->name);
 	return !places || note_files(conf, places, arena);
 }
 
 /* ---- files that others can read or change ---- */
 
 /*
- * Warnings for files of the configuration that users other than root and the pooler's user can read or change.
+ * Warnings for files of the configuration that users other than root and the pooler's user can read
+ * or change.
  *
- * Secrets (auth_file, keys of TLS, files with a password) must not be readable by others. No file of the configuration may be
- * changed or replaced by others, because certificates and rules decide which clients log in. The groups of the pooler's user
- * and of root are trusted. Only regular files are checked.
+ * Secrets (auth_file, keys of TLS, files with a password) must not be readable by others. No file
+ * of the configuration may be changed or replaced by others, because certificates and rules decide
+ * which clients log in. The groups of the pooler's user and of root are trusted. Only regular files
+ * are checked.
  *
- * A process that runs as root does not know the user that the pooler will run as, unless the setting `user` or -u names it.
- * Without that name only access for all users is checked. Users and groups are compared by number: a RELOAD must not wait for a
- * name service.
+ * A process that runs as root does not know the user that the pooler will run as, unless the
+ * setting `user` or -u names it. Without that name only access for all users is checked. Users and
+ * groups are compared by number: a RELOAD must not wait for a name service.
  */
 
 /* The user that the pooler runs as, or will run as. */
@@ -708,10 +842,11 @@ struct access_checker {
 	struct conf_problems *problems;
 };
 
-static void say(const struct access_checker *c, const struct conf_file *f, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+static void check_say(const struct access_checker *c, const struct conf_file *f, const char *format,
+		      ...) __attribute__((format(printf, 3, 4)));
 
-static void say(const struct access_checker *c, const struct conf_file *f, const char *format, ...)
+static void check_say(const struct access_checker *c, const struct conf_file *f, const char *format,
+		      ...)
 {
 	char what[512];
 	va_list args;
@@ -720,15 +855,17 @@ static void say(const struct access_checker *c, const struct conf_file *f, const
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
 	if (f->setting)
-		conf_problem_add(c->problems, true, f->file, f->line, "\"%s\" names \"%s\": %s", f->setting, f->path, what);
+		conf_problem_add(c->problems, true, f->file, f->line, "\"%s\" names \"%s\": %s",
+				 f->setting, f->path, what);
 	else if (f->is_secret)
-		conf_problem_add(c->problems, true, f->file, f->line, "a password stands in this file: %s", what);
+		conf_problem_add(c->problems, true, f->file, f->line,
+				 "a password stands in this file: %s", what);
 	else
 		conf_problem_add(c->problems, true, f->path, 0, "%s", what);
 }
 
 /* Returns which access in three bits of a mode is too much, or NULL. */
-static const char *excess(unsigned bits, bool is_secret)
+static const char *check_excess(unsigned bits, bool is_secret)
 {
 	bool reads = is_secret && bits & 4, writes = bits & 2;
 
@@ -747,24 +884,29 @@ static void check_access(const struct access_checker *c, const struct conf_file 
 		return;
 	/* The groups of the pooler's user and of root are trusted. */
 	mode = st.st_mode & 07777;
-	others = excess(mode & 7, f->is_secret);
-	group = excess(mode >> 3 & 7, f->is_secret);
+	others = check_excess(mode & 7, f->is_secret);
+	group = check_excess(mode >> 3 & 7, f->is_secret);
 	is_own_group = st.st_gid == 0;
 	for (int i = 0; i < c->group_count; i++)
 		is_own_group |= c->groups[i] == st.st_gid;
 	if (others)
-		say(c, f, "every user of this machine can %s it (mode %04o)", others, mode);
+		check_say(c, f, "every user of this machine can %s it (mode %04o)", others, mode);
 	if (group && c->is_known && !is_own_group && !(others && strlen(others) >= strlen(group)))
-		say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st.st_gid, group, mode);
+		check_say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st.st_gid, group,
+			  mode);
 	if (c->is_known && st.st_uid != 0 && st.st_uid != c->uid)
-		say(c, f, "it belongs to the user %u, which can change it", (unsigned)st.st_uid);
-	/* Users with write access to a directory can replace its files, unless the directory has the sticky bit, as /tmp has. */
+		check_say(c, f, "it belongs to the user %u, which can change it",
+			  (unsigned)st.st_uid);
+	/* Users with write access to a directory can replace its files, unless the directory has
+	   the sticky bit, as /tmp has. */
 	if (slash && (size_t)(slash - f->path) >= sizeof(directory))
 		return;
-	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - f->path) + 1 : 1, slash ? f->path : ".");
+	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - f->path) + 1 : 1,
+		 slash ? f->path : ".");
 	if (stat(directory, &st) == 0 && st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
-		say(c, f, "every user of this machine can replace it (mode %04o of its directory)",
-		    (unsigned)st.st_mode & 07777);
+		check_say(c, f,
+			  "every user of this machine can replace it (mode %04o of its directory)",
+			  (unsigned)st.st_mode & 07777);
 }
 
 void access_check(const struct conf *conf, const char *user, struct conf_problems *problems)
@@ -772,7 +914,9 @@ void access_check(const struct conf *conf, const char *user, struct conf_problem
 	const struct passwd *account = user && *user ? getpwnam(user) : NULL;
 	gid_t group = account ? account->pw_gid : getegid();
 	struct access_checker c = {
-		.is_known = account || geteuid() != 0, .uid = account ? account->pw_uid : geteuid(), .problems = problems,
+		.is_known = account || geteuid() != 0,
+		.uid = account ? account->pw_uid : geteuid(),
+		.problems = problems,
 	};
 	struct conf_file f = { .setting = conf->set };
 
@@ -790,7 +934,8 @@ void access_check(const struct conf *conf, const char *user, struct conf_problem
 		for (const struct conf_file *file = conf->files; file; file = file->next)
 			check_access(&c, file);
 	} else if (setting_guards_file(conf->set, &f.is_secret)) {
-		f.path = value_text(value_find(&setting_table, conf->set), &conf->settings, NULL, 0);
+		f.path = value_text(value_find(&setting_table, conf->set), &conf->settings, NULL,
+				    0);
 		check_access(&c, &f);
 	}
 	if (!conf->hba || (conf->set && !text_list_has(SETTINGS_OF_RULES, conf->set, false)))

@@ -1,6 +1,7 @@
 /*
- * The configuration as an immutable snapshot in one arena, which is wiped and freed with the last reference. A client holds the snapshot of its login
- * until the client takes the next snapshot. SET copies the whole snapshot.
+ * The configuration as an immutable snapshot in one arena, which is wiped and freed with the last
+ * reference. A client holds the snapshot of its login until the client takes the next snapshot. SET
+ * copies the whole snapshot.
  */
 #include "conf/conf.h"
 
@@ -73,13 +74,14 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 	return index_get(&conf->storage->users, name);
 }
 
-static const char *copy_text(struct conf *conf, const char *text)
+static const char *conf_copy_text(struct conf *conf, const char *text)
 {
 	return text ? arena_copy(conf->storage->arena, text, strlen(text)) : NULL;
 }
 
 /* Copies the fields of all rows of the table. False: no memory. */
-static bool copy_rows(const struct value_table *table, void *to, const void *from, struct arena *arena)
+static bool copy_rows(const struct value_table *table, void *to, const void *from,
+		      struct arena *arena)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		if (!value_copy(&table->rows[i], to, from, arena))
@@ -89,22 +91,31 @@ static bool copy_rows(const struct value_table *table, void *to, const void *fro
 }
 
 /* Copies an object of `size` bytes with the texts of its rows. NULL: no memory. */
-static void *copy_object(struct conf *to, const struct value_table *table, const void *from, size_t size)
+static void *copy_object(struct conf *to, const struct value_table *table, const void *from,
+			 size_t size)
 {
 	void *copy = arena_take(to->storage->arena, size);
 
-	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy : NULL;
+	return copy && copy_rows(table, memcpy(copy, from, size), from, to->storage->arena) ? copy
+											    : NULL;
 }
 
 /* Not keys of the file, but read and copied like keys. */
-static const struct value_row user_secret = { .type = VALUE_SECRET, .offset = offsetof(struct conf_user, secret) };
-static const struct value_row user_old_secret = { .type = VALUE_SECRET, .offset = offsetof(struct conf_user, old_secret) };
+static const struct value_row user_secret = { .type = VALUE_SECRET,
+					      .offset = offsetof(struct conf_user, secret) };
+static const struct value_row user_old_secret = {
+	.type = VALUE_SECRET, .offset = offsetof(struct conf_user, old_secret)
+};
 
 static struct conf_database *copy_database(struct conf *to, const struct conf_database *from)
 {
 	struct conf_database *copy = copy_object(to, &database_table, from, sizeof(*copy));
 
-	return copy && (copy->name = copy_text(to, from->name)) && (copy->file = copy_text(to, from->file)) && hosts_make(copy, to->storage->arena) ? copy : NULL;
+	return copy && (copy->name = conf_copy_text(to, from->name)) &&
+			       (copy->file = conf_copy_text(to, from->file)) &&
+			       hosts_make(copy, to->storage->arena)
+		       ? copy
+		       : NULL;
 }
 
 /* Copies the settings, databases, users and peers, and holds the HBA rules. False: no memory. */
@@ -114,8 +125,9 @@ static bool copy_members(struct conf *to, const struct conf *from)
 
 	if (from->hba)
 		to->hba = hba_hold(from->hba);
-	to->path = copy_text(to, from->path);
-	if ((from->path && !to->path) || !copy_rows(&setting_table, &to->settings, &from->settings, s->arena))
+	to->path = conf_copy_text(to, from->path);
+	if ((from->path && !to->path) ||
+	    !copy_rows(&setting_table, &to->settings, &from->settings, s->arena))
 		return false;
 	to->databases = arena_take(s->arena, from->database_count * sizeof(struct conf_database *));
 	to->users = arena_take(s->arena, from->user_count * sizeof(struct conf_user *));
@@ -135,16 +147,19 @@ static bool copy_members(struct conf *to, const struct conf *from)
 		if (!access_note_file(&to->files, f, s->arena))
 			return false;
 	for (size_t i = 0; i < from->user_count; i++) {
-		struct conf_user *copy = copy_object(to, &user_table, from->users[i], sizeof(*copy));
+		struct conf_user *copy = copy_object(to, &user_table, from->users[i],
+						     sizeof(*copy));
 
-		if (!copy || !(copy->name = copy_text(to, copy->name)) || !value_copy(&user_secret, copy, from->users[i], s->arena) ||
+		if (!copy || !(copy->name = conf_copy_text(to, copy->name)) ||
+		    !value_copy(&user_secret, copy, from->users[i], s->arena) ||
 		    !value_copy(&user_old_secret, copy, from->users[i], s->arena) ||
 		    !index_put(&s->users, s->arena, copy->name, copy))
 			return false;
 		to->users[to->user_count++] = copy;
 	}
 	for (size_t i = 0; i < from->peer_count; i++) {
-		to->peers[i] = copy_object(to, &peer_table, from->peers[i], sizeof(struct conf_peer));
+		to->peers[i] = copy_object(to, &peer_table, from->peers[i],
+					   sizeof(struct conf_peer));
 		if (!to->peers[i])
 			return false;
 		to->peer_count++;
@@ -155,12 +170,13 @@ static bool copy_members(struct conf *to, const struct conf *from)
 /* ---- values and entries ---- */
 
 /*
- * An entry of the file: the value of a setting, or the key=value list of a database, a user or a peer. Most of the code words
- * the problems: the text that was found, the accepted values, the nearest known name.
+ * An entry of the file: the value of a setting, or the key=value list of a database, a user or a
+ * peer. Most of the code words the problems: the text that was found, the accepted values, the
+ * nearest known name.
  *
- * A problem must not contain a password. If an administrator forgets the quotes around a password, the rest of it looks like a
- * key or a value. Therefore no word after a password is repeated until the end of the entry: pairs are named by number, and
- * only names from the tables are printed.
+ * A problem must not contain a password. If an administrator forgets the quotes around a password,
+ * the rest of it looks like a key or a value. Therefore no word after a password is repeated until
+ * the end of the entry: pairs are named by number, and only names from the tables are printed.
  */
 
 #define SHOWN_MOST 64		/* bytes of a value that a problem shows */
@@ -171,7 +187,9 @@ struct entry_place {
 	const char *file;
 	int line;
 	const char *noun, *owner;	/* "database", "mydb"; owner NULL: a setting */
-	int behind_password;		/* the number of the key=value pair in its entry if an earlier pair is a password, otherwise 0 */
+	/* the number of the key=value pair in its entry if an earlier pair is a password, otherwise
+	   0 */
+	int behind_password;
 };
 
 /* Writes `database "mydb": ` or "" to buf. Returns buf. */
@@ -195,7 +213,8 @@ static const char *value_nearest(const struct value_table *table, const char *na
 }
 
 /* Writes "; did you mean NAME?", or "". Returns buf. */
-static const char *entry_suggest(const struct value_table *table, const char *key, char *buf, size_t size)
+static const char *entry_suggest(const struct value_table *table, const char *key, char *buf,
+				 size_t size)
 {
 	const char *name = value_nearest(table, key);
 
@@ -205,8 +224,10 @@ static const char *entry_suggest(const struct value_table *table, const char *ke
 	return buf;
 }
 
-/* Returns the word of an enum that is nearest to a misspelt word, in buf. NULL for other types, or if no word is near. */
-static const char *nearest_word(const struct value_row *row, const char *text, char *buf, size_t size)
+/* Returns the word of an enum that is nearest to a misspelt word, in buf. NULL for other types, or
+   if no word is near. */
+static const char *nearest_word(const struct value_row *row, const char *text, char *buf,
+				size_t size)
 {
 	char *rest = buf;
 	const char *names[16], *word;
@@ -228,32 +249,40 @@ static const char *nearest_word(const struct value_row *row, const char *text, c
 /* Whether the whole text is ${NAME}. */
 static bool is_variable(const char *text)
 {
-	return text_starts(text, VARIABLE) && strcmp(text + 2 + strspn(text + 2, VARIABLE_NAME), "}") == 0;
+	return text_starts(text, VARIABLE) &&
+	       strcmp(text + 2 + strspn(text + 2, VARIABLE_NAME), "}") == 0;
 }
 
 /* Adds a problem about the variable at `name`; `length` 0: there is no name. */
-static void complain_of_variable(const struct value_row *row, const char *text, const char *name, size_t length,
-				 const struct entry_place *place, struct conf_problems *problems)
+static void complain_of_variable(const struct value_row *row, const char *text, const char *name,
+				 size_t length, const struct entry_place *place,
+				 struct conf_problems *problems)
 {
 	char owner[128], at[64] = "", what[160];
 
 	if (place->behind_password)
-		snprintf(at, sizeof(at), " (key=value number %d, behind \"password\")", place->behind_password);
+		snprintf(at, sizeof(at), " (key=value number %d, behind \"password\")",
+			 place->behind_password);
 	/* the name may be a part of a password */
 	if (length == 0)
-		snprintf(what, sizeof(what), "expected ${NAME} with the name of an environment variable; a literal ${ is written $${");
+		snprintf(what, sizeof(what),
+			 "expected ${NAME} with the name of an environment variable; a literal ${ "
+			 "is written $${");
 	else if (place->behind_password || (row->type == VALUE_SECRET && !is_variable(text)))
-		snprintf(what, sizeof(what), "an environment variable in ${} is not set; a literal ${ is written $${");
+		snprintf(what, sizeof(what),
+			 "an environment variable in ${} is not set; a literal ${ is written $${");
 	else
-		snprintf(what, sizeof(what), "the environment variable \"%.*s\" is not set", SHOWN_MOST < length ? SHOWN_MOST : (int)length, name);
-	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\"%s: %s", owner_text(place, owner, sizeof(owner)), row->row.name, at,
-			 what);
+		snprintf(what, sizeof(what), "the environment variable \"%.*s\" is not set",
+			 SHOWN_MOST < length ? SHOWN_MOST : (int)length, name);
+	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\"%s: %s",
+			 owner_text(place, owner, sizeof(owner)), row->row.name, at, what);
 }
 
-/* Replaces ${NAME} by the value of the environment variable, and $${ by ${. Returns `text`, or a copy in the arena. NULL: *verdict
-   says why; VALUE_READ_WRONG has added a problem. */
-static const char *expand(const struct value_row *row, const char *text, struct arena *arena, const struct entry_place *place,
-			  struct conf_problems *problems, enum value_verdict *verdict)
+/* Replaces ${NAME} by the value of the environment variable, and $${ by ${. Returns `text`, or a
+   copy in the arena. NULL: *verdict says why; VALUE_READ_WRONG has added a problem. */
+static const char *expand(const struct value_row *row, const char *text, struct arena *arena,
+			  const struct entry_place *place, struct conf_problems *problems,
+			  enum value_verdict *verdict)
 {
 	struct bytes out = BYTES_EMPTY;
 	const char *from = text, *at, *result;
@@ -286,21 +315,26 @@ static const char *expand(const struct value_row *row, const char *text, struct 
 		from = name + length + 1;
 	}
 	bytes_append_string(&out, from);
-	result = *verdict == VALUE_READ_OK && !out.failed ? arena_copy(arena, bytes_front(&out), bytes_size(&out) - 1) : NULL;
+	result = *verdict == VALUE_READ_OK && !out.failed
+			 ? arena_copy(arena, bytes_front(&out), bytes_size(&out) - 1)
+			 : NULL;
 	if (*verdict == VALUE_READ_OK && !result)
 		*verdict = VALUE_READ_NO_MEMORY;
 	bytes_wipe(&out);
 	return result;
 }
 
-/* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not accepted. */
-static enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
-				       const struct entry_place *place, struct conf_problems *problems)
+/* Parses one value into its field. Adds a problem and returns VALUE_READ_WRONG if the value is not
+   accepted. */
+static enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text,
+				       struct arena *arena, const struct entry_place *place,
+				       struct conf_problems *problems)
 {
 	char owner[128], accepted[256], words[256], nearest[96] = "";
 	enum value_verdict verdict = VALUE_READ_WRONG;
 	/* SET has no access to the environment */
-	const char *value = place->file ? expand(row, text, arena, place, problems, &verdict) : text;
+	const char *value = place->file ? expand(row, text, arena, place, problems, &verdict)
+					: text;
 	const char *habit = "", *word;
 
 	if (value)
@@ -312,7 +346,8 @@ static enum value_verdict entry_assign(const struct value_row *row, void *object
 	if (place->behind_password) {
 		conf_problem_add(problems, false, place->file, place->line,
 				 "%s\"%s\" (key=value number %d, behind \"password\") must be %s",
-				 owner_text(place, owner, sizeof(owner)), row->row.name, place->behind_password, accepted);
+				 owner_text(place, owner, sizeof(owner)), row->row.name,
+				 place->behind_password, accepted);
 		return verdict;
 	}
 	/* syntax of other configuration files that pgweir does not support */
@@ -323,17 +358,21 @@ static enum value_verdict entry_assign(const struct value_row *row, void *object
 	word = nearest_word(row, text, words, sizeof(words));
 	if (word)
 		snprintf(nearest, sizeof(nearest), "; did you mean \"%s\"?", word);
-	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s",
-			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text, accepted, habit, nearest);
+	conf_problem_add(problems, false, place->file, place->line,
+			 "%s\"%s\" is \"%.*s\", but must be %s%s%s",
+			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text,
+			 accepted, habit, nearest);
 	return verdict;
 }
 
 #define KEYS_MOST 64		/* more than any table has */
 
-bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena, bool *has_password,
-		struct conf_problems *problems)
+bool entry_read(const struct value_table *table, void *object, const struct ini_line *line,
+		struct arena *arena, bool *has_password, struct conf_problems *problems)
 {
-	struct entry_place place = { .file = line->file, .line = line->line, .noun = table->noun, .owner = line->key };
+	struct entry_place place = {
+		.file = line->file, .line = line->line, .noun = table->noun, .owner = line->key
+	};
 	char *cursor = line->value, *key, *value, owner[128], where[96] = "", nearest[96];
 	const char *why, *last_key = NULL;
 	bool seen[KEYS_MOST] = { false };
@@ -352,18 +391,21 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 			place.behind_password = count;
 		if (!row && place.behind_password) {
 			conf_problem_add(problems, false, line->file, line->line,
-					 "%sunknown key behind \"password\": key=value number %d (a value with blanks in it must stand in "
+					 "%sunknown key behind \"password\": key=value number %d "
+					 "(a value with blanks in it must stand in "
 					 "'single quotes')", owner, count);
 		} else if (!row) {
-			conf_problem_add(problems, false, line->file, line->line, "%sunknown key \"%.*s\"%s", owner, SHOWN_MOST, key,
+			conf_problem_add(problems, false, line->file, line->line,
+					 "%sunknown key \"%.*s\"%s", owner, SHOWN_MOST, key,
 					 entry_suggest(table, key, nearest, sizeof(nearest)));
 		} else {
 			if (seen[row - table->rows])
 				conf_problem_add(problems, true, line->file, line->line,
-						 "%s\"%s\" is set twice; the last one counts", owner,
-						 row->row.name);
+						 "%s\"%s\" is set twice; the last one counts",
+						 owner, row->row.name);
 			seen[row - table->rows] = true;
-			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_READ_NO_MEMORY)
+			if (entry_assign(row, object, value, arena, &place, problems) ==
+			    VALUE_READ_NO_MEMORY)
 				return false;
 		}
 		/* a password, or a misspelt key for a password */
@@ -378,7 +420,8 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 	if (verdict == CONNSTR_END)
 		return true;
 	if (place.behind_password)
-		snprintf(where, sizeof(where), "behind \"password\", at key=value number %d: ", count + 1);
+		snprintf(where, sizeof(where),
+			 "behind \"password\", at key=value number %d: ", count + 1);
 	else if (last_key)
 		snprintf(where, sizeof(where), "behind \"%.*s\": ", SHOWN_MOST, last_key);
 	conf_problem_add(problems, false, line->file, line->line, "%s%s%s", owner, where, why);
@@ -387,9 +430,10 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 
 /* ---- SET and RELOAD ---- */
 
-/* Parses auth_ldap_options into conf->ldap. A fault is an error if auth_type needs the options, otherwise a warning. `place`
-   may be NULL. */
-static void read_ldap(struct conf *conf, const struct setting_place *place, struct conf_problems *problems)
+/* Parses auth_ldap_options into conf->ldap. A fault is an error if auth_type needs the options,
+   otherwise a warning. `place` may be NULL. */
+static void read_ldap(struct conf *conf, const struct setting_place *place,
+		      struct conf_problems *problems)
 {
 	const struct settings *s = &conf->settings;
 	char why[512];
@@ -397,20 +441,26 @@ static void read_ldap(struct conf *conf, const struct setting_place *place, stru
 	conf->ldap = NULL;
 	if (!s->auth_ldap_options)
 		return;
-	conf->ldap = ldap_options_read(s->auth_ldap_options, conf->storage->arena, why, sizeof(why));
+	conf->ldap = ldap_options_read(s->auth_ldap_options, conf->storage->arena, why,
+				       sizeof(why));
 	if (!conf->ldap)
-		conf_problem_add(problems, s->auth_type != AUTH_LDAP, place ? place->file : conf->path, place ? place->line : 0,
+		conf_problem_add(problems, s->auth_type != AUTH_LDAP,
+				 place ? place->file : conf->path, place ? place->line : 0,
 				 "\"auth_ldap_options\": %s", why);
 }
 
-/* Whether SET changes a value: of a setting, unless it needs a restart; of a database, a number or word that needs no other servers. */
+/* Whether SET changes a value: of a setting, unless it needs a restart; of a database, a number or
+   word that needs no other servers. */
 static bool is_settable(const struct value_row *row, bool has_dot)
 {
-	return has_dot ? row->row.applies == APPLIES_NOW && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS || row->type == VALUE_ENUM) :
-			 row->row.applies != APPLIES_START;
+	return has_dot ? row->row.applies == APPLIES_NOW &&
+				 (row->type == VALUE_COUNT || row->type == VALUE_SECONDS ||
+				  row->type == VALUE_ENUM)
+		       : row->row.applies != APPLIES_START;
 }
 
-struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems)
+struct conf *conf_with(struct conf *conf, const char *name, const char *value,
+		       struct conf_problems *problems)
 {
 	const char *dot = strrchr(name, '.'), *key = dot ? dot + 1 : name;
 	const struct value_table *table = dot ? &database_table : &setting_table;
@@ -423,10 +473,13 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 
 	if (!row || !is_settable(row, dot)) {
 		if (row)
-			conf_problem_add(problems, false, NULL, 0, "\"%s\" %s", row->row.name,
-					 dot ? "of a database is changed in the file, then by RELOAD" : "cannot be changed without a restart");
+			conf_problem_add(
+				problems, false, NULL, 0, "\"%s\" %s", row->row.name,
+				dot ? "of a database is changed in the file, then by RELOAD"
+				    : "cannot be changed without a restart");
 		else
-			conf_problem_add(problems, false, NULL, 0, "unknown %s \"%.64s\"%s", dot ? "key" : "setting", key,
+			conf_problem_add(problems, false, NULL, 0, "unknown %s \"%.64s\"%s",
+					 dot ? "key" : "setting", key,
 					 entry_suggest(table, key, nearest, sizeof(nearest)));
 		return NULL;
 	}
@@ -435,13 +488,17 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		conf_drop(&fresh);
 	if (fresh)
 		fresh->set = row->row.name;
-	if (fresh && dot && (entry = arena_copy(fresh->storage->arena, name, (size_t)(dot - name))) != NULL)
-		database = strcmp(entry, "*") == 0 ? fresh->fallback : index_get(&fresh->storage->databases, entry);
+	if (fresh && dot &&
+	    (entry = arena_copy(fresh->storage->arena, name, (size_t)(dot - name))) != NULL)
+		database = strcmp(entry, "*") == 0 ? fresh->fallback
+						   : index_get(&fresh->storage->databases, entry);
 	place.owner = entry;
 	if (entry && !database)
-		conf_problem_add(problems, false, NULL, 0, "\"%s\" has no entry in [databases]%s", entry, fresh->fallback ? ": \"*\" applies" : "");
-	else if (!fresh || (dot && !entry) || entry_assign(row, dot ? (void *)database : &fresh->settings, value, fresh->storage->arena, &place,
-							   problems) == VALUE_READ_NO_MEMORY)
+		conf_problem_add(problems, false, NULL, 0, "\"%s\" has no entry in [databases]%s",
+				 entry, fresh->fallback ? ": \"*\" applies" : "");
+	else if (!fresh || (dot && !entry) ||
+		 entry_assign(row, dot ? (void *)database : &fresh->settings, value,
+			      fresh->storage->arena, &place, problems) == VALUE_READ_NO_MEMORY)
 		conf_problem_add(problems, false, NULL, 0, "out of memory");
 	if (problems->errors == errors) {
 		read_ldap(fresh, NULL, problems);
@@ -462,11 +519,13 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 		const struct value_row *row = &setting_table.rows[i];
 		char old[64], found[64];
 
-		if (row->row.applies != APPLIES_START || value_is_equal(row, &fresh->settings, &running->settings))
+		if (row->row.applies != APPLIES_START ||
+		    value_is_equal(row, &fresh->settings, &running->settings))
 			continue;
 		conf_problem_add(problems, true, fresh->path, 0,
 				 "\"%s\" stays \"%s\" until a restart: the file now says \"%s\"",
-				 row->row.name, value_text(row, &running->settings, old, sizeof(old)),
+				 row->row.name,
+				 value_text(row, &running->settings, old, sizeof(old)),
 				 value_text(row, &fresh->settings, found, sizeof(found)));
 		if (!value_copy(row, &fresh->settings, &running->settings, fresh->storage->arena))
 			conf_problem_add(problems, false, fresh->path, 0, "out of memory");
@@ -476,12 +535,12 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 /* ---- reading a file ---- */
 
 /*
- * Builds a snapshot from the file. The parser (ini.c) calls on_line once for each line; this file knows the sections and their
- * entries. An error does not stop the reading, because the rest of the file may have more. At the end the errors decide whether
- * a snapshot is returned.
+ * Builds a snapshot from the file. The parser (ini.c) calls on_line once for each line; this file
+ * knows the sections and their entries. An error does not stop the reading, because the rest of the
+ * file may have more. At the end the errors decide whether a snapshot is returned.
  *
- * If a name is given twice, the last value counts, so that a file can override an included file. A warning is added, because
- * usually it is a mistake.
+ * If a name is given twice, the last value counts, so that a file can override an included file. A
+ * warning is added, because usually it is a mistake.
  */
 
 struct loader;
@@ -495,7 +554,8 @@ struct loader {
 	struct setting_place *places;	/* one for each setting */
 	bool has_ldap_password;		/* the file contains a password in auth_ldap_options */
 	struct index peers;
-	read_entry *read;		/* for the current section; NULL: unknown section, entries are skipped */
+	/* for the current section; NULL: unknown section, entries are skipped */
+	read_entry *read;
 	bool is_out_of_memory;
 };
 
@@ -515,21 +575,24 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 
 	if (!row) {
 		char nearest[96];
-		const char *hint = entry_suggest(&setting_table, line->key, nearest, sizeof(nearest));
+		const char *hint = entry_suggest(&setting_table, line->key, nearest,
+						 sizeof(nearest));
 
 		/* a key of another section */
 		if (value_find(&database_table, line->key))
 			hint = "; it is a key of an entry in [databases]";
 		else if (value_find(&user_table, line->key))
 			hint = "; it is a key of an entry in [users]";
-		conf_problem_add(l->problems, false, line->file, line->line, "unknown setting \"%.64s\" in [%s]%s",
-				 line->key, line->section, hint);
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "unknown setting \"%.64s\" in [%s]%s", line->key, line->section,
+				 hint);
 		return true;
 	}
 	place = &l->places[row - setting_table.rows];
 	if (place->file)
 		conf_problem_add(l->problems, true, line->file, line->line,
-				 "\"%s\" is set twice; the last one counts (the first is in line %d of %s)",
+				 "\"%s\" is set twice; the last one counts (the first is in line "
+				 "%d of %s)",
 				 row->row.name, place->line, place->file);
 	place->file = arena_copy(l->scratch, line->file, strlen(line->file));
 	place->line = line->line;
@@ -537,36 +600,50 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 		static const char key[] = "ldapbindpasswd";
 		const char *password = strstr(line->value, key);
 
-		l->has_ldap_password = password && !text_starts(password + sizeof(key) - 1 + strspn(password + sizeof(key) - 1, " =\""), VARIABLE);
+		l->has_ldap_password = password &&
+				       !text_starts(
+					       password + sizeof(key) - 1 +
+						       strspn(password + sizeof(key) - 1, " =\""),
+					       VARIABLE);
 	}
-	return place->file && entry_assign(row, &l->conf->settings, line->value, l->arena, &at, l->problems) !=
-	       VALUE_READ_NO_MEMORY;
+	return place->file && entry_assign(row, &l->conf->settings, line->value, l->arena, &at,
+					   l->problems) != VALUE_READ_NO_MEMORY;
 }
 
-/* Allocates an object for the entry, parses its values and copies its name to *name. NULL: no memory. */
-static void *read_object(struct loader *l, const struct ini_line *line, const struct value_table *table,
-			 size_t size, const char **name)
+/* Allocates an object for the entry, parses its values and copies its name to *name. NULL: no
+   memory. */
+static void *read_object(struct loader *l, const struct ini_line *line,
+			 const struct value_table *table, size_t size, const char **name)
 {
 	void *object = arena_take(l->arena, size);
 	bool has_password;
 
 	*name = arena_copy(l->arena, line->key, strlen(line->key));
-	if (!object || !*name || !entry_read(table, object, line, l->arena, &has_password, l->problems))
+	if (!object || !*name ||
+	    !entry_read(table, object, line, l->arena, &has_password, l->problems))
 		return NULL;
 	if (has_password)
 		access_note_secret(l->conf->files, line->file, line->line);
 	return object;
 }
 
-/* Reads the first line of the file that `key` names into the secret of a database or user. False: no memory. */
-static bool read_password_file(struct loader *l, const struct ini_line *line, const char *key, const char *noun, const char *path,
-			       const struct value_row *row, void *object)
+/* Reads the first line of the file that `key` names into the secret of a database or user. False:
+   no memory. */
+static bool read_password_file(struct loader *l, const struct ini_line *line, const char *key,
+			       const char *noun, const char *path, const struct value_row *row,
+			       void *object)
 {
 	size_t size = 0;
 	char *text = text_read_file(path, PASSWORD_FILE_MOST, &size), owner[128];
 	const struct entry_place place = { .noun = noun, .owner = line->key };
-	const char *why = text ? NULL : errno == EFBIG ? "it is longer than 64 KiB" : strerror(errno);
-	const struct conf_file file = { .path = path, .setting = key, .file = line->file, .line = line->line, .is_secret = true };
+	const char *why = text		   ? NULL
+			  : errno == EFBIG ? "it is longer than 64 KiB"
+					   : strerror(errno);
+	const struct conf_file file = { .path = path,
+					.setting = key,
+					.file = line->file,
+					.line = line->line,
+					.is_secret = true };
 	enum value_verdict verdict = VALUE_READ_OK;
 
 	if (text && strlen(text) != size)
@@ -576,7 +653,8 @@ static bool read_password_file(struct loader *l, const struct ini_line *line, co
 	if (!why && !*text)
 		why = "its first line is empty";
 	if (why)
-		conf_problem_add(l->problems, false, line->file, line->line, "%s\"%s\" names \"%s\", which cannot be used: %s",
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "%s\"%s\" names \"%s\", which cannot be used: %s",
 				 owner_text(&place, owner, sizeof(owner)), key, path, why);
 	else
 		verdict = value_read(row, object, text, l->arena);
@@ -590,8 +668,10 @@ static bool read_password_file(struct loader *l, const struct ini_line *line, co
 static bool note_tls_files(struct loader *l, const struct conf_database *d)
 {
 	const struct conf_file files[] = {
-		{ .path = d->sslrootcert, .setting = "sslrootcert" }, { .path = d->sslcert, .setting = "sslcert" },
-		{ .path = d->sslcrl, .setting = "sslcrl" }, { .path = d->sslkey, .setting = "sslkey", .is_secret = true },
+		{ .path = d->sslrootcert, .setting = "sslrootcert" },
+		{ .path = d->sslcert, .setting = "sslcert" },
+		{ .path = d->sslcrl, .setting = "sslcrl" },
+		{ .path = d->sslkey, .setting = "sslkey", .is_secret = true },
 	};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -612,10 +692,12 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	const char *name;
 
 	if (strcmp(line->key, "pgbouncer") == 0 || strcmp(line->key, "pgweir") == 0) {
-		conf_problem_add(l->problems, false, line->file, line->line, "database \"%s\" is the console and cannot be defined", line->key);
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "database \"%s\" is the console and cannot be defined", line->key);
 		return true;
 	}
-	if (is_fallback ? l->conf->fallback != NULL : conf_database_find(l->conf, line->key) != NULL)
+	if (is_fallback ? l->conf->fallback != NULL
+			: conf_database_find(l->conf, line->key) != NULL)
 		say_twice(l, line, "database");
 	database = read_object(l, line, &database_table, sizeof(*database), &name);
 	if (!database)
@@ -626,9 +708,14 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	if (!database->file || !hosts_make(database, l->arena) || !note_tls_files(l, database))
 		return false;
 	if (database->password && database->password_file)
-		conf_problem_add(l->problems, false, line->file, line->line, "database \"%.64s\": \"password\" and \"password_file\" exclude each other", name);
-	if (database->password_file && !read_password_file(l, line, "password_file", database_table.noun, database->password_file,
-							   value_find(&database_table, "password"), database))
+		conf_problem_add(
+			l->problems, false, line->file, line->line,
+			"database \"%.64s\": \"password\" and \"password_file\" exclude each other",
+			name);
+	if (database->password_file &&
+	    !read_password_file(l, line, "password_file", database_table.noun,
+				database->password_file, value_find(&database_table, "password"),
+				database))
 		return false;
 	if (is_fallback) {
 		l->conf->fallback = database;
@@ -648,9 +735,11 @@ static bool read_user(struct loader *l, const struct ini_line *line)
 	if (!user)
 		return false;
 	user->name = name;
-	if ((user->password_file && !read_password_file(l, line, "password_file", user_table.noun, user->password_file, &user_secret, user)) ||
+	if ((user->password_file && !read_password_file(l, line, "password_file", user_table.noun,
+							user->password_file, &user_secret, user)) ||
 	    (user->old_password_file &&
-	     !read_password_file(l, line, "old_password_file", user_table.noun, user->old_password_file, &user_old_secret, user)))
+	     !read_password_file(l, line, "old_password_file", user_table.noun,
+				 user->old_password_file, &user_old_secret, user)))
 		return false;
 	return index_put(&l->conf->storage->users, l->arena, name, user);
 }
@@ -665,7 +754,8 @@ static bool read_peer(struct loader *l, const struct ini_line *line)
 
 	if (!text_to_int64(line->key, &id) || id < 1 || id > most) {
 		conf_problem_add(l->problems, false, line->file, line->line,
-				 "peer \"%.64s\": the name must be a peer_id, a whole number from 1 to %d",
+				 "peer \"%.64s\": the name must be a peer_id, a whole number from "
+				 "1 to %d",
 				 line->key, (int)most);
 		return true;
 	}
@@ -687,13 +777,15 @@ static bool read_peer(struct loader *l, const struct ini_line *line)
 static void on_line(void *context, const struct ini_line *line)
 {
 	static const char *const names[] = { "pgbouncer", "pgweir", "databases", "users", "peers" };
-	static read_entry *const readers[] = { read_setting, read_setting, read_database, read_user, read_peer };
+	static read_entry *const readers[] = { read_setting, read_setting, read_database, read_user,
+					       read_peer };
 	const size_t count = sizeof(names) / sizeof(names[0]);
 	struct loader *l = context;
 	const char *nearest;
 
 	if (!line->section) {
-		conf_problem_add(l->problems, false, line->file, line->line, "\"%.64s\" stands in front of the first [section]", line->key);
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "\"%.64s\" stands in front of the first [section]", line->key);
 		return;
 	}
 	if (line->key) {
@@ -709,31 +801,38 @@ static void on_line(void *context, const struct ini_line *line)
 	if (l->read)
 		return;
 	nearest = text_nearest(line->section, names, count);
-	conf_problem_add(l->problems, false, line->file, line->line, "unknown section [%s]%s%s%s", line->section,
-			 nearest ? "; did you mean [" :
-			 ", but there are only [pgbouncer] or [pgweir], [databases], [users] and [peers]",
-			 nearest ? nearest : "", nearest ? "]?" : "");
+	conf_problem_add(
+		l->problems, false, line->file, line->line, "unknown section [%s]%s%s%s",
+		line->section,
+		nearest ? "; did you mean ["
+			: ", but there are only [pgbouncer] or [pgweir], [databases], [users] and "
+			  "[peers]",
+		nearest ? nearest : "", nearest ? "]?" : "");
 }
 
 static void on_file(void *context, const char *path)
 {
 	struct loader *l = context;
 
-	if (!access_note_file(&l->conf->files, &(struct conf_file){ .path = path, .file = path }, l->arena))
+	if (!access_note_file(&l->conf->files, &(struct conf_file){ .path = path, .file = path },
+			      l->arena))
 		l->is_out_of_memory = true;
 }
 
 /* Completes and checks the snapshot after its files were read. False: no memory. */
-static bool finish(struct loader *l)
+static bool conf_finish(struct loader *l)
 {
-	const struct setting_place *ldap = &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows];
+	const struct setting_place *ldap =
+		&l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows];
 	struct conf *conf = l->conf;
 	struct settings *s = &conf->settings;
 
 	if (!s->conffile)
 		s->conffile = conf->path;
-	conf->databases = (struct conf_database **)index_objects(&conf->storage->databases, l->arena, &conf->database_count);
-	conf->users = (struct conf_user **)index_objects(&conf->storage->users, l->arena, &conf->user_count);
+	conf->databases = (struct conf_database **)index_objects(&conf->storage->databases,
+								 l->arena, &conf->database_count);
+	conf->users = (struct conf_user **)index_objects(&conf->storage->users, l->arena,
+							 &conf->user_count);
 	conf->peers = (struct conf_peer **)index_objects(&l->peers, l->arena, &conf->peer_count);
 	if (!conf->databases || !conf->users || !conf->peers)
 		return false;
@@ -749,7 +848,9 @@ struct conf *conf_load(const char *path, struct conf_problems *problems)
 {
 	struct loader l = { .problems = problems, .conf = conf_new(), .scratch = arena_new(true) };
 	size_t errors = problems->errors;
-	bool has_memory = l.conf && l.scratch && value_read_defaults(&setting_table, &l.conf->settings, l.conf->storage->arena);
+	bool has_memory = l.conf && l.scratch &&
+			  value_read_defaults(&setting_table, &l.conf->settings,
+					      l.conf->storage->arena);
 
 	if (has_memory) {
 		l.arena = l.conf->storage->arena;
@@ -758,7 +859,7 @@ struct conf *conf_load(const char *path, struct conf_problems *problems)
 		has_memory = l.conf->path && l.places;
 	}
 	if (has_memory && ini_read(path, problems, on_line, on_file, &l))
-		has_memory = !l.is_out_of_memory && finish(&l);
+		has_memory = !l.is_out_of_memory && conf_finish(&l);
 	if (!has_memory)
 		conf_problem_add(problems, false, path, 0, "out of memory");
 	/* The nodes of the index are in the arena of the snapshot. */

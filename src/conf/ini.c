@@ -8,11 +8,13 @@
  * pair = [blanks] key [blanks] "=" value
  * key = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
  *
- * If the path is a directory, its files with names that end in .conf or .ini are included, in the order of the names' bytes.
+ * If the path is a directory, its files with names that end in .conf or .ini are included, in the
+ * order of the names' bytes.
  *
- * A value is the rest of its line without surrounding blanks. An included file starts in the section of the %include line, and
- * its last section applies to the lines after the %include. A file may contain passwords, so its text is wiped before it is
- * freed, and problems name keys, never values.
+ * A value is the rest of its line without surrounding blanks. An included file starts in the
+ * section of the %include line, and its last section applies to the lines after the %include. A
+ * file may contain passwords, so its text is wiped before it is freed, and problems name keys,
+ * never values.
  */
 #include "conf/ini.h"
 
@@ -51,14 +53,15 @@ struct ini_reader {
 	int files;
 };
 
-static bool read_file(struct ini_reader *r, const char *path, const struct ini_source *parent);
+static bool ini_read_file(struct ini_reader *r, const char *path, const struct ini_source *parent);
 
-static void complain(struct ini_reader *r, const struct ini_source *at, const char *text)
+static void ini_complain(struct ini_reader *r, const struct ini_source *at, const char *text)
 {
 	conf_problem_add(r->problems, false, at->path, at->line, "%s", text);
 }
 
-/* Removes the blanks at the end of the text at p. Returns the position after the blanks at its beginning. */
+/* Removes the blanks at the end of the text at p. Returns the position after the blanks at its
+   beginning. */
 static char *trim(char *p)
 {
 	size_t size;
@@ -98,7 +101,8 @@ static void read_pair(struct ini_reader *r, const struct ini_source *at, char *p
 	if (*p == '"') {
 		line.key = read_quoted_key(&p);
 		if (!line.key) {
-			complain(r, at, "a name begins with a double quote that nothing closes");
+			ini_complain(r, at,
+				     "a name begins with a double quote that nothing closes");
 			return;
 		}
 	} else {
@@ -112,11 +116,12 @@ static void read_pair(struct ini_reader *r, const struct ini_source *at, char *p
 		*key_end = '\0';
 	if (!is_pair) {
 		conf_problem_add(r->problems, false, at->path, at->line,
-				 "expected name = value, but found no \"=\" behind \"%.64s\"", line.key);
+				 "expected name = value, but found no \"=\" behind \"%.64s\"",
+				 line.key);
 		return;
 	}
 	if (*line.key == '\0') {
-		complain(r, at, "expected name = value, but found no name in front of \"=\"");
+		ini_complain(r, at, "expected name = value, but found no name in front of \"=\"");
 		return;
 	}
 	line.value = trim(p + 1);
@@ -129,7 +134,7 @@ static void read_section(struct ini_reader *r, const struct ini_source *at, char
 	char *end = strchr(p, ']'), *behind = end ? trim(end + 1) : NULL;
 
 	if (!end || (*behind != '\0' && *behind != ';' && *behind != '#')) {
-		complain(r, at, "expected [section] and nothing behind it but a comment");
+		ini_complain(r, at, "expected [section] and nothing behind it but a comment");
 		return;
 	}
 	*end = '\0';
@@ -141,11 +146,12 @@ static void read_section(struct ini_reader *r, const struct ini_source *at, char
 }
 
 /* Reports the including line, or the file itself if no file includes it. */
-static void complain_of_file(struct ini_reader *r, const char *path, const struct ini_source *parent, const char *why)
+static void complain_of_file(struct ini_reader *r, const char *path,
+			     const struct ini_source *parent, const char *why)
 {
 	if (parent)
-		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s",
-				 path, why);
+		conf_problem_add(r->problems, false, parent->path, parent->line,
+				 "cannot include \"%s\": %s", path, why);
 	else
 		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
 }
@@ -161,7 +167,8 @@ static int is_included(const struct dirent *entry)
 {
 	const char *dot = strrchr(entry->d_name, '.');
 
-	return dot && entry->d_name[0] != '.' && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".ini") == 0);
+	return dot && entry->d_name[0] != '.' &&
+	       (strcmp(dot, ".conf") == 0 || strcmp(dot, ".ini") == 0);
 }
 
 /* Includes the files of a directory. Directories in it are not read. */
@@ -182,7 +189,7 @@ static void read_directory(struct ini_reader *r, const char *path, const struct 
 		if (file) {
 			snprintf(file, size, "%s/%s", path, entries[i]->d_name);
 			if (!is_directory(file))
-				read_file(r, file, at);
+				ini_read_file(r, file, at);
 		} else {
 			complain_of_file(r, path, at, "out of memory");
 		}
@@ -198,20 +205,21 @@ static void read_directive(struct ini_reader *r, const struct ini_source *at, ch
 	size_t size = strcspn(p, blanks);
 
 	if (size != sizeof(include) - 1 || strncmp(p, include, size) != 0) {
-		complain(r, at, "expected %include FILE: there is no other line that begins with %");
+		ini_complain(r, at,
+			     "expected %include FILE: there is no other line that begins with %");
 		return;
 	}
 	p = trim(p + size);
 	if (*p == '\0')
-		complain(r, at, "expected the name of a file behind %include");
+		ini_complain(r, at, "expected the name of a file behind %include");
 	else if (is_directory(p))
 		read_directory(r, p, at);
 	else
-		read_file(r, p, at);
+		ini_read_file(r, p, at);
 }
 
 /* The text has one byte more than `size`. */
-static void read_lines(struct ini_reader *r, struct ini_source *at, char *text, size_t size)
+static void ini_read_lines(struct ini_reader *r, struct ini_source *at, char *text, size_t size)
 {
 	char *end = text + size, *line_end, *p;
 
@@ -224,7 +232,7 @@ static void read_lines(struct ini_reader *r, struct ini_source *at, char *text, 
 			line_end = end;
 		at->line++;
 		if (memchr(text, '\0', (size_t)(line_end - text))) {
-			complain(r, at, "found a NUL byte: is this a text file?");
+			ini_complain(r, at, "found a NUL byte: is this a text file?");
 			continue;
 		}
 		*line_end = '\0';
@@ -247,7 +255,7 @@ static void read_lines(struct ini_reader *r, struct ini_source *at, char *text, 
 }
 
 /* False: the file could not be read; a problem was added. */
-static bool read_file(struct ini_reader *r, const char *path, const struct ini_source *parent)
+static bool ini_read_file(struct ini_reader *r, const char *path, const struct ini_source *parent)
 {
 	struct ini_source file = { .parent = parent, .path = path };
 	const char *why = NULL;
@@ -280,24 +288,27 @@ static bool read_file(struct ini_reader *r, const char *path, const struct ini_s
 		return false;
 	}
 	r->opened(r->context, path);
-	read_lines(r, &file, text, size);
+	ini_read_lines(r, &file, text, size);
 	mem_wipe(text, size);
 	mem_free(text);
 	return true;
 }
 
-bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, ini_opened *opened, void *context)
+bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit,
+	      ini_opened *opened, void *context)
 {
-	struct ini_reader reader = { .problems = problems, .visit = visit, .opened = opened, .context = context };
+	struct ini_reader reader = {
+		.problems = problems, .visit = visit, .opened = opened, .context = context
+	};
 
-	return read_file(&reader, path, NULL);
+	return ini_read_file(&reader, path, NULL);
 }
 
 /* ---- key=value lists ---- */
 
 /*
- * key=value lists in libpq's syntax, with one difference that configurations rely on: a quote within single quotes is doubled,
- * and a backslash is an ordinary character.
+ * key=value lists in libpq's syntax, with one difference that configurations rely on: a quote
+ * within single quotes is doubled, and a backslash is an ordinary character.
  *
  * list = [ pair *( blanks pair ) ]
  * pair = word [blanks] "=" [blanks] value
@@ -308,8 +319,9 @@ bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit
 
 static const char pair_blanks[] = " \t\r\n\v\f";
 
-/* Parses the quoted value at `text`. Returns the position after it, or NULL if the closing quote is missing. */
-static char *read_quoted(char *text, char **value)
+/* Parses the quoted value at `text`. Returns the position after it, or NULL if the closing quote is
+   missing. */
+static char *ini_read_quoted(char *text, char **value)
 {
 	char *to = text;
 	char *from = text + 1;
@@ -347,13 +359,15 @@ enum connstr_verdict connstr_next(char **cursor, char **key, char **value, const
 	p++;
 	p += strspn(p, pair_blanks);
 	if (*p == '\'') {
-		p = read_quoted(p, value);
+		p = ini_read_quoted(p, value);
 		if (!p) {
-			*why = "a value begins with a single quote that nothing closes (a quote inside is doubled)";
+			*why = "a value begins with a single quote that nothing closes (a quote "
+			       "inside is doubled)";
 			return CONNSTR_BAD;
 		}
 		if (*p && !strchr(pair_blanks, *p)) {
-			*why = "expected a blank behind a closing single quote (a quote inside is doubled)";
+			*why = "expected a blank behind a closing single quote (a quote inside is "
+			       "doubled)";
 			return CONNSTR_BAD;
 		}
 	} else {

@@ -1,13 +1,16 @@
 /*
- * The options of LDAP authentication, with the names, semantics and exclusions of ldap lines in PostgreSQL's pg_hba.conf.
+ * The options of LDAP authentication, with the names, semantics and exclusions of ldap lines in
+ * PostgreSQL's pg_hba.conf.
  *
  * simple bind     ldapserver ldapprefix ldapsuffix
- * search + bind   ldapserver ldapbasedn [ldapbinddn ldapbindpasswd] [ldapsearchattribute / ldapsearchfilter]
+ * search + bind   ldapserver ldapbasedn [ldapbinddn ldapbindpasswd] [ldapsearchattribute /
+ * ldapsearchfilter]
  * both            ldapport ldapscheme ldaptls
- * as a URL        ldapurl=ldap[s]://host[:port]/basedn?attribute?scope?filter (RFC 4516, without extensions)
+ * as a URL        ldapurl=ldap[s]://host[:port]/basedn?attribute?scope?filter (RFC 4516, without
+ *                 extensions)
  *
- * URLs are parsed here and not by an LDAP library, so that a file gets the same check whether or not this pgweir was built with
- * LDAP.
+ * URLs are parsed here and not by an LDAP library, so that a file gets the same check whether or
+ * not this pgweir was built with LDAP.
  */
 #include "conf/ldap.h"
 
@@ -30,8 +33,8 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Cuts the part at *at off at the first of `ends`, and decodes %XX in it; *found is the byte after the part, or 0 at the end. NULL: an
-   invalid escape, or an escape for NUL. */
+/* Cuts the part at *at off at the first of `ends`, and decodes %XX in it; *found is the byte after
+   the part, or 0 at the end. NULL: an invalid escape, or an escape for NUL. */
 static char *cut_part(char **at, const char *ends, char *found)
 {
 	char *part = *at, *to = part;
@@ -45,7 +48,8 @@ static char *cut_part(char **at, const char *ends, char *found)
 			*to++ = part[i];
 			continue;
 		}
-		if (size - i < 3 || (high = hex_digit(part[i + 1])) < 0 || (low = hex_digit(part[i + 2])) < 0 || high + low == 0)
+		if (size - i < 3 || (high = hex_digit(part[i + 1])) < 0 ||
+		    (low = hex_digit(part[i + 2])) < 0 || high + low == 0)
 			return NULL;
 		*to++ = (char)(high * 16 + low);
 		i += 2;
@@ -64,7 +68,8 @@ static bool read_port(struct ldap_options *o, const char *text)
 	return true;
 }
 
-/* Parses host, [address] or host:port; modifies the text. An empty host leaves `servers` unchanged. */
+/* Parses host, [address] or host:port; modifies the text. An empty host leaves `servers`
+   unchanged. */
 static bool read_authority(struct ldap_options *o, char *text)
 {
 	char *end = *text == '[' ? strchr(text, ']') : text;
@@ -85,7 +90,8 @@ static bool read_authority(struct ldap_options *o, char *text)
 	return true;
 }
 
-/* Parses the part after the base DN: attribute, scope and filter. Only the first attribute is used. */
+/* Parses the part after the base DN: attribute, scope and filter. Only the first attribute is
+   used. */
 static bool read_query(struct ldap_options *o, char *at)
 {
 	static const char *const scopes[] = {
@@ -114,7 +120,7 @@ static bool read_query(struct ldap_options *o, char *at)
 }
 
 /* Modifies `url`, which must live as long as the options. */
-static bool read_url(struct ldap_options *o, char *url)
+static bool ldap_read_url(struct ldap_options *o, char *url)
 {
 	char *authority, *dn, found;
 
@@ -141,12 +147,35 @@ static bool read_url(struct ldap_options *o, char *url)
 
 /* ---- one option ---- */
 
-enum option { URL, TLS, SCHEME, SERVER, PORT, BIND_DN, BIND_PASSWORD, SEARCH_ATTRIBUTE, SEARCH_FILTER, BASE_DN, PREFIX, SUFFIX, OPTIONS };
+enum option {
+	URL,
+	TLS,
+	SCHEME,
+	SERVER,
+	PORT,
+	BIND_DN,
+	BIND_PASSWORD,
+	SEARCH_ATTRIBUTE,
+	SEARCH_FILTER,
+	BASE_DN,
+	PREFIX,
+	SUFFIX,
+	OPTIONS
+};
 
 static const char *const names[OPTIONS] = {
-	[URL] = "ldapurl", [TLS] = "ldaptls", [SCHEME] = "ldapscheme", [SERVER] = "ldapserver", [PORT] = "ldapport",
-	[BIND_DN] = "ldapbinddn", [BIND_PASSWORD] = "ldapbindpasswd", [SEARCH_ATTRIBUTE] = "ldapsearchattribute",
-	[SEARCH_FILTER] = "ldapsearchfilter", [BASE_DN] = "ldapbasedn", [PREFIX] = "ldapprefix", [SUFFIX] = "ldapsuffix",
+	[URL] = "ldapurl",
+	[TLS] = "ldaptls",
+	[SCHEME] = "ldapscheme",
+	[SERVER] = "ldapserver",
+	[PORT] = "ldapport",
+	[BIND_DN] = "ldapbinddn",
+	[BIND_PASSWORD] = "ldapbindpasswd",
+	[SEARCH_ATTRIBUTE] = "ldapsearchattribute",
+	[SEARCH_FILTER] = "ldapsearchfilter",
+	[BASE_DN] = "ldapbasedn",
+	[PREFIX] = "ldapprefix",
+	[SUFFIX] = "ldapsuffix",
 };
 
 /* Sets an option. Returns NULL, or the text after "KEY must be". */
@@ -154,7 +183,9 @@ static const char *assign(struct ldap_options *o, enum option option, char *valu
 {
 	switch (option) {
 	case URL:
-		return read_url(o, value) ? NULL : "ldap[s]://host[:port]/basedn?attribute?scope?filter";
+		return ldap_read_url(o, value)
+			       ? NULL
+			       : "ldap[s]://host[:port]/basedn?attribute?scope?filter";
 	case TLS:
 		if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
 			return "0 or 1";
@@ -197,7 +228,8 @@ static const char *assign(struct ldap_options *o, enum option option, char *valu
 	return NULL;
 }
 
-bool ldap_options_take(struct ldap_options *o, const char *key, const char *value, struct arena *arena, char *why, size_t why_size)
+bool ldap_options_take(struct ldap_options *o, const char *key, const char *value,
+		       struct arena *arena, char *why, size_t why_size)
 {
 	const char *nearest, *wanted;
 	size_t i = 0;
@@ -207,8 +239,9 @@ bool ldap_options_take(struct ldap_options *o, const char *key, const char *valu
 		i++;
 	if (i == OPTIONS) {
 		nearest = text_nearest(key, names, OPTIONS);
-		snprintf(why, why_size, "unknown LDAP option \"%.64s\"%s%s%s", key, nearest ? "; did you mean \"" : "",
-			 nearest ? nearest : "", nearest ? "\"?" : "");
+		snprintf(why, why_size, "unknown LDAP option \"%.64s\"%s%s%s", key,
+			 nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+			 nearest ? "\"?" : "");
 		return false;
 	}
 	copy = arena_copy(arena, value, strlen(value));
@@ -226,7 +259,9 @@ bool ldap_options_take(struct ldap_options *o, const char *key, const char *valu
 
 const char *ldap_options_lack(const struct ldap_options *o)
 {
-	return o->ldaps && o->starttls ? "\"ldaptls\" (StartTLS) and ldaps, which is TLS already, exclude each other" : NULL;
+	return o->ldaps && o->starttls ? "\"ldaptls\" (StartTLS) and ldaps, which is TLS already, "
+					 "exclude each other"
+				       : NULL;
 }
 
 bool ldap_options_check(struct ldap_options *o, char *why, size_t why_size)
@@ -234,11 +269,15 @@ bool ldap_options_check(struct ldap_options *o, char *why, size_t why_size)
 	const char *fault = NULL;
 
 	if (o->prefix || o->suffix) {
-		if (o->base_dn || o->bind_dn || o->bind_password || o->search_attribute || o->search_filter)
-			fault = "\"ldapprefix\" and \"ldapsuffix\" exclude \"ldapbasedn\", \"ldapbinddn\", \"ldapbindpasswd\", "
-				"\"ldapsearchattribute\", \"ldapsearchfilter\" and an \"ldapurl\" that names one of these";
+		if (o->base_dn || o->bind_dn || o->bind_password || o->search_attribute ||
+		    o->search_filter)
+			fault = "\"ldapprefix\" and \"ldapsuffix\" exclude \"ldapbasedn\", "
+				"\"ldapbinddn\", \"ldapbindpasswd\", "
+				"\"ldapsearchattribute\", \"ldapsearchfilter\" and an \"ldapurl\" "
+				"that names one of these";
 	} else if (!o->base_dn) {
-		fault = "\"ldapbasedn\", \"ldapprefix\" or \"ldapsuffix\" is missing, so there is no entry to bind";
+		fault = "\"ldapbasedn\", \"ldapprefix\" or \"ldapsuffix\" is missing, so there is "
+			"no entry to bind";
 	}
 	if (!fault && o->search_attribute && o->search_filter)
 		fault = "\"ldapsearchattribute\" and \"ldapsearchfilter\" exclude each other";
@@ -256,7 +295,8 @@ bool ldap_options_check(struct ldap_options *o, char *why, size_t why_size)
 	return !fault;
 }
 
-/* Cuts the next option off *cursor in place, without its quotes. NULL at the end, or, with *bad, if a closing quote is missing. */
+/* Cuts the next option off *cursor in place, without its quotes. NULL at the end, or, with *bad, if
+   a closing quote is missing. */
 static char *next_option(char **cursor, bool *bad)
 {
 	char *from = *cursor + strspn(*cursor, blanks), *option = from, *to = from;
@@ -290,7 +330,8 @@ static char *cut_value(char *option)
 	return equals;
 }
 
-const struct ldap_options *ldap_options_read(const char *text, struct arena *arena, char *why, size_t why_size)
+const struct ldap_options *ldap_options_read(const char *text, struct arena *arena, char *why,
+					     size_t why_size)
 {
 	struct ldap_options *o = arena_take(arena, sizeof(*o));
 	char *cursor = arena_copy(arena, text, strlen(text)), *option, *value;
@@ -303,14 +344,17 @@ const struct ldap_options *ldap_options_read(const char *text, struct arena *are
 	while ((option = next_option(&cursor, &bad))) {
 		value = cut_value(option);
 		if (!value) {
-			snprintf(why, why_size, "expected key=value (a value with blanks in it must stand in \"double quotes\")");
+			snprintf(why, why_size,
+				 "expected key=value (a value with blanks in it must stand in "
+				 "\"double quotes\")");
 			return NULL;
 		}
 		if (!ldap_options_take(o, option, value, arena, why, why_size))
 			return NULL;
 	}
 	if (bad) {
-		snprintf(why, why_size, "a double quote that nothing closes (a quote inside is doubled)");
+		snprintf(why, why_size,
+			 "a double quote that nothing closes (a quote inside is doubled)");
 		return NULL;
 	}
 	if (!ldap_options_check(o, why, why_size))
@@ -321,12 +365,13 @@ const struct ldap_options *ldap_options_read(const char *text, struct arena *are
 	return NULL;
 }
 
-const struct ldap_options *ldap_options_copy(const struct ldap_options *options, struct arena *arena)
+const struct ldap_options *ldap_options_copy(const struct ldap_options *options,
+					     struct arena *arena)
 {
 	struct ldap_options *copy = arena_take(arena, sizeof(*copy));
 	const char **const texts[] = {
-		&copy->servers, &copy->prefix, &copy->suffix, &copy->base_dn, &copy->bind_dn, &copy->bind_password,
-		&copy->search_attribute, &copy->search_filter,
+		&copy->servers, &copy->prefix,	      &copy->suffix,	       &copy->base_dn,
+		&copy->bind_dn, &copy->bind_password, &copy->search_attribute, &copy->search_filter,
 	};
 
 	if (!copy)
@@ -338,7 +383,8 @@ const struct ldap_options *ldap_options_copy(const struct ldap_options *options,
 	return copy;
 }
 
-/* A text that cannot be parsed cannot be masked, and is not shown. A text without a password is unchanged. */
+/* A text that cannot be parsed cannot be masked, and is not shown. A text without a password is
+   unchanged. */
 const char *ldap_options_masked(const char *text, char *buf, size_t size)
 {
 	char *copy = mem_copy_string(text), *cursor = copy, *option, *value;
@@ -346,10 +392,12 @@ const char *ldap_options_masked(const char *text, char *buf, size_t size)
 	bool bad = false, hidden = false;
 
 	buf[0] = '\0';
-	while (copy && at + 1 < size && (option = next_option(&cursor, &bad)) && (value = cut_value(option))) {
+	while (copy && at + 1 < size && (option = next_option(&cursor, &bad)) &&
+	       (value = cut_value(option))) {
 		bool hide = strcmp(option, names[BIND_PASSWORD]) == 0;
 		const char *quote = strpbrk(value, blanks) && !hide ? "\"" : "";
-		int more = snprintf(buf + at, size - at, "%s%s=%s%s%s", at ? " " : "", option, quote, hide ? "***" : value, quote);
+		int more = snprintf(buf + at, size - at, "%s%s=%s%s%s", at ? " " : "", option,
+				    quote, hide ? "***" : value, quote);
 
 		hidden |= hide;
 		at += more > 0 ? (size_t)more : 0;

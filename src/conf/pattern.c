@@ -1,11 +1,13 @@
 /*
- * Regular expressions with PostgreSQL's semantics. The C library's engine is not used: it interprets some expressions
- * differently (\' and \< are anchors there and plain characters in PostgreSQL), depends on the locale, and can take time and
- * memory that grow with names chosen by clients.
+ * Regular expressions with PostgreSQL's semantics. The C library's engine is not used: it
+ * interprets some expressions differently (\' and \< are anchors there and plain characters in
+ * PostgreSQL), depends on the locale, and can take time and memory that grow with names chosen by
+ * clients.
  *
- * The match of the first group follows PostgreSQL's rules too. The whole match begins as far left as possible and is as long as
- * possible; then, from left to right, the part before the group matches as much as possible, and then the group. Of the
- * branches of a choice, the first branch that matches its whole part is used.
+ * The match of the first group follows PostgreSQL's rules too. The whole match begins as far left
+ * as possible and is as long as possible; then, from left to right, the part before the group
+ * matches as much as possible, and then the group. Of the branches of a choice, the first branch
+ * that matches its whole part is used.
  */
 #include "conf/pattern.h"
 
@@ -17,11 +19,13 @@
 /* ---- nets of states ---- */
 
 /*
- * A regular expression as a net of states (Thompson's construction), and walks over a text that follow all paths in parallel. A
- * walk visits each state at most once for each position of the text, so its time is bounded for all names.
+ * A regular expression as a net of states (Thompson's construction), and walks over a text that
+ * follow all paths in parallel. A walk visits each state at most once for each position of the
+ * text, so its time is bounded for all names.
  *
- * Invariant: only the neighbours of a node have arcs into the first state of its part or out of its last state. Loops have
- * their own states. A walk between these two states therefore matches exactly this node.
+ * Invariant: only the neighbours of a node have arcs into the first state of its part or out of its
+ * last state. Loops have their own states. A walk between these two states therefore matches
+ * exactly this node.
  */
 
 #define STATES_MOST 4096
@@ -32,21 +36,25 @@ struct arc {
 	const struct pattern_set *set;	/* NULL: takes no byte */
 	enum pattern_test test;
 	uint16_t ends[2];		/* from, to */
-	uint16_t next[2];		/* the next arc from the same first state, and to the same last state; or NONE */
+	/* the next arc from the same first state, and to the same last state; or NONE */
+	uint16_t next[2];
 };
 
 /* A set of states. Adding, testing and clearing take constant time. */
 struct states {
 	uint16_t count;
 	uint16_t *list;
-	uint16_t *place;		/* of a state in the list; undefined for states that are not in the set */
+	/* of a state in the list; undefined for states that are not in the set */
+	uint16_t *place;
 };
 
-/* A net of states with arcs: an arc takes a byte of a set, or takes no byte and requires a test to hold. */
+/* A net of states with arcs: an arc takes a byte of a set, or takes no byte and requires a test to
+   hold. */
 struct pattern_net {
 	struct arc *arcs;
 	uint16_t arc_count;
-	uint16_t (*first)[2];		/* for each state: the first arc that begins there, and the first that ends there */
+	/* for each state: the first arc that begins there, and the first that ends there */
+	uint16_t (*first)[2];
 	uint16_t state_count;
 	struct states now, then;	/* of the current walk; only one walk runs at a time */
 };
@@ -66,7 +74,8 @@ static uint16_t add_state(struct pattern_net *net)
 }
 
 /* False: too many arcs, or one of the states is NONE. */
-static bool add_arc(struct pattern_net *net, uint16_t from, uint16_t to, const struct pattern_set *set, enum pattern_test test)
+static bool add_arc(struct pattern_net *net, uint16_t from, uint16_t to,
+		    const struct pattern_set *set, enum pattern_test test)
 {
 	struct arc *arc = &net->arcs[net->arc_count];
 
@@ -99,8 +108,11 @@ static uint16_t build_repeat(struct pattern_net *net, struct pattern_node *node,
 	if (node->most == PATTERN_MANY) {
 		before = add_state(net);
 		return add_arc(net, at, before, NULL, PATTERN_ANYWHERE) &&
-		       add_arc(net, build(net, node->child, before), before, NULL, PATTERN_ANYWHERE) &&
-		       add_arc(net, before, end, NULL, PATTERN_ANYWHERE) ? end : NONE;
+				       add_arc(net, build(net, node->child, before), before, NULL,
+					       PATTERN_ANYWHERE) &&
+				       add_arc(net, before, end, NULL, PATTERN_ANYWHERE)
+			       ? end
+			       : NONE;
 	}
 	for (int i = node->least; i < node->most; i++) {
 		before = at;
@@ -113,7 +125,8 @@ static uint16_t build_repeat(struct pattern_net *net, struct pattern_node *node,
 	return add_arc(net, at, end, NULL, PATTERN_ANYWHERE) ? end : NONE;
 }
 
-/* Builds the part of a node, which begins at state `begin`. Returns its last state. NONE: too many states or arcs. */
+/* Builds the part of a node, which begins at state `begin`. Returns its last state. NONE: too many
+   states or arcs. */
 static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
 {
 	uint16_t end = NONE;
@@ -121,7 +134,8 @@ static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16
 	switch (node->kind) {
 	case PATTERN_NODE_CHAIN:
 		end = begin;
-		for (struct pattern_node *child = node->child; child && end != NONE; child = child->next)
+		for (struct pattern_node *child = node->child; child && end != NONE;
+		     child = child->next)
 			end = build(net, child, end);
 		break;
 	case PATTERN_NODE_CHOICE:
@@ -130,7 +144,8 @@ static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16
 			break;
 		}
 		end = add_state(net);
-		for (struct pattern_node *child = node->child; child && end != NONE; child = child->next)
+		for (struct pattern_node *child = node->child; child && end != NONE;
+		     child = child->next)
 			if (!add_arc(net, build(net, child, begin), end, NULL, PATTERN_ANYWHERE))
 				end = NONE;
 		break;
@@ -163,16 +178,17 @@ static bool states_init(struct states *states, uint16_t count, struct arena *are
 	return states->list && states->place;
 }
 
-static void *copy_of(struct arena *arena, const void *from, size_t size)
+static void *pattern_copy_of(struct arena *arena, const void *from, size_t size)
 {
 	void *copy = arena_take(arena, size);
 
 	return copy && size > 0 ? memcpy(copy, from, size) : copy;
 }
 
-/* Builds the net of a tree in the arena and sets begin and end of the nodes. The tree must live as long as the net. Returns
-   NULL with *why. */
-static struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct arena *arena, const char **why)
+/* Builds the net of a tree in the arena and sets begin and end of the nodes. The tree must live as
+   long as the net. Returns NULL with *why. */
+static struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct arena *arena,
+					   const char **why)
 {
 	struct pattern_net built = { .arcs = NULL }, *net = NULL;
 
@@ -182,10 +198,12 @@ static struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct are
 	if (built.arcs && built.first && build(&built, tree->root, add_state(&built)) == NONE)
 		*why = "its repetitions make it too large";
 	else if (built.arcs && built.first)
-		net = copy_of(arena, &built, sizeof(built));
+		net = pattern_copy_of(arena, &built, sizeof(built));
 	if (net) {
-		net->arcs = copy_of(arena, built.arcs, built.arc_count * sizeof(*net->arcs));
-		net->first = copy_of(arena, built.first, built.state_count * sizeof(*net->first));
+		net->arcs = pattern_copy_of(arena, built.arcs,
+					    built.arc_count * sizeof(*net->arcs));
+		net->first = pattern_copy_of(arena, built.first,
+					     built.state_count * sizeof(*net->first));
 		if (!net->arcs || !net->first || !states_init(&net->now, net->state_count, arena) ||
 		    !states_init(&net->then, net->state_count, arena))
 			net = NULL;
@@ -197,19 +215,23 @@ static struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct are
 
 /* ---- walking ---- */
 
-/* A walk over a text from byte `from` to byte `to`: it begins in state `start` and determines where `goal` is reached. */
+/* A walk over a text from byte `from` to byte `to`: it begins in state `start` and determines where
+   `goal` is reached. */
 struct pattern_walk {
 	const char *text;
 	size_t length, from, to;	/* tests look at the whole text of `length` bytes */
 	uint16_t start, goal;
 	bool is_backward;		/* from `to` down to `from`, against the arcs */
 	bool begins_anywhere;		/* begins at each position instead of the first one */
-	bool *reached;			/* for each position of the text, whether `goal` is reached there; NULL: the walk ends at the first place */
+	/* for each position of the text, whether `goal` is reached there; NULL: the walk ends at
+	   the first place */
+	bool *reached;
 };
 
 static bool is_word_byte(char c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+	       c == '_';
 }
 
 static bool holds(enum pattern_test test, const struct pattern_walk *walk, size_t position)
@@ -236,22 +258,23 @@ static bool holds(enum pattern_test test, const struct pattern_walk *walk, size_
 	return false;
 }
 
-static bool is_in(const struct states *states, uint16_t state)
+static bool pattern_is_in(const struct states *states, uint16_t state)
 {
 	uint16_t place = states->place[state];
 
 	return place < states->count && states->list[place] == state;
 }
 
-static void enter(struct states *states, uint16_t state)
+static void pattern_enter(struct states *states, uint16_t state)
 {
-	if (is_in(states, state))
+	if (pattern_is_in(states, state))
 		return;
 	states->place[state] = states->count;
 	states->list[states->count++] = state;
 }
 
-/* Returns whether `goal` is reached. The time is bounded by the length of the text times the size of the net. */
+/* Returns whether `goal` is reached. The time is bounded by the length of the text times the size
+   of the net. */
 static bool pattern_net_walk(const struct pattern_net *net, const struct pattern_walk *walk)
 {
 	struct states now = net->now, then = net->then, other;
@@ -260,14 +283,16 @@ static bool pattern_net_walk(const struct pattern_net *net, const struct pattern
 	bool found = false;
 	uint8_t byte;
 
-	enter(&now, walk->start);
+	pattern_enter(&now, walk->start);
 	for (;;) {
-		/* Add the states that are reached without taking a byte. The list grows while the loop reads it. */
+		/* Add the states that are reached without taking a byte. The list grows while the
+		   loop reads it. */
 		for (uint16_t i = 0; i < now.count; i++)
-			for (uint16_t a = net->first[now.list[i]][side]; a != NONE; a = net->arcs[a].next[side])
+			for (uint16_t a = net->first[now.list[i]][side]; a != NONE;
+			     a = net->arcs[a].next[side])
 				if (!net->arcs[a].set && holds(net->arcs[a].test, walk, position))
-					enter(&now, net->arcs[a].ends[!side]);
-		if (is_in(&now, walk->goal)) {
+					pattern_enter(&now, net->arcs[a].ends[!side]);
+		if (pattern_is_in(&now, walk->goal)) {
 			found = true;
 			if (!walk->reached)
 				return true;
@@ -279,15 +304,16 @@ static bool pattern_net_walk(const struct pattern_net *net, const struct pattern
 		byte = (uint8_t)walk->text[side ? position - 1 : position];
 		then.count = 0;
 		for (uint16_t i = 0; i < now.count; i++)
-			for (uint16_t a = net->first[now.list[i]][side]; a != NONE; a = net->arcs[a].next[side])
+			for (uint16_t a = net->first[now.list[i]][side]; a != NONE;
+			     a = net->arcs[a].next[side])
 				if (net->arcs[a].set && pattern_set_has(net->arcs[a].set, byte))
-					enter(&then, net->arcs[a].ends[!side]);
+					pattern_enter(&then, net->arcs[a].ends[!side]);
 		other = now;
 		now = then;
 		then = other;
 		position += side ? (size_t)-1 : 1;
 		if (walk->begins_anywhere)
-			enter(&now, walk->start);
+			pattern_enter(&now, walk->start);
 		if (now.count == 0)
 			return found;
 	}
@@ -332,7 +358,9 @@ void pattern_free(struct pattern **pattern)
 
 bool pattern_matches(const struct pattern *pattern, const char *text)
 {
-	struct pattern_walk walk = { .text = text, .length = strlen(text), .begins_anywhere = true };
+	struct pattern_walk walk = { .text = text,
+				     .length = strlen(text),
+				     .begins_anywhere = true };
 
 	walk.to = walk.length;
 	walk.start = pattern->tree.root->begin;
@@ -350,15 +378,24 @@ struct search {
 	const struct pattern *pattern;
 	const char *text;
 	size_t length;
-	bool forward[PATTERN_CAPTURE_MOST + 1], backward[PATTERN_CAPTURE_MOST + 1];	/* the positions that walks reached */
+	/* the positions that walks reached */
+	bool forward[PATTERN_CAPTURE_MOST + 1], backward[PATTERN_CAPTURE_MOST + 1];
 };
 
-static bool walk_in(struct search *s, struct span span, uint16_t start, uint16_t goal, bool is_backward, bool anywhere)
+static bool walk_in(struct search *s, struct span span, uint16_t start, uint16_t goal,
+		    bool is_backward, bool anywhere)
 {
 	bool *reached = is_backward ? s->backward : s->forward;
 	struct pattern_walk walk = {
-		.text = s->text, .length = s->length, .from = span.from, .to = span.to, .start = start, .goal = goal,
-		.is_backward = is_backward, .begins_anywhere = anywhere, .reached = reached,
+		.text = s->text,
+		.length = s->length,
+		.from = span.from,
+		.to = span.to,
+		.start = start,
+		.goal = goal,
+		.is_backward = is_backward,
+		.begins_anywhere = anywhere,
+		.reached = reached,
 	};
 
 	memset(reached, 0, sizeof(s->forward));
@@ -372,9 +409,10 @@ static bool matches_span(struct search *s, struct span span, uint16_t begin, uin
 	return s->forward[span.to];
 }
 
-/* Returns the last position where the net between `begin` and `middle` can end, such that the net between `middle` and `end`
-   matches the rest of the span. */
-static size_t split(struct search *s, struct span span, uint16_t begin, uint16_t middle, uint16_t end)
+/* Returns the last position where the net between `begin` and `middle` can end, such that the net
+   between `middle` and `end` matches the rest of the span. */
+static size_t pattern_split(struct search *s, struct span span, uint16_t begin, uint16_t middle,
+			    uint16_t end)
 {
 	size_t at = span.to;
 
@@ -385,8 +423,10 @@ static size_t split(struct search *s, struct span span, uint16_t begin, uint16_t
 	return at;
 }
 
-/* Descends from a node to the group in it, and sets *span to the match of the group. NULL: the group takes no part in the match. */
-static const struct pattern_node *descend(struct search *s, const struct pattern_node *node, struct span *span)
+/* Descends from a node to the group in it, and sets *span to the match of the group. NULL: the
+   group takes no part in the match. */
+static const struct pattern_node *descend(struct search *s, const struct pattern_node *node,
+					  struct span *span)
 {
 	const struct pattern_node *parent;
 
@@ -398,9 +438,11 @@ static const struct pattern_node *descend(struct search *s, const struct pattern
 			while (!node->has_first_group)
 				node = node->next;
 			if (node != parent->child)
-				span->from = split(s, *span, parent->begin, node->begin, parent->end);
+				span->from = pattern_split(s, *span, parent->begin, node->begin,
+							   parent->end);
 			if (node->next)
-				span->to = split(s, *span, node->begin, node->end, parent->end);
+				span->to = pattern_split(s, *span, node->begin, node->end,
+							 parent->end);
 			break;
 		case PATTERN_NODE_CHOICE:
 			while (node->next && !matches_span(s, *span, node->begin, node->end))
@@ -431,7 +473,8 @@ bool pattern_captures(const struct pattern *pattern, const char *text, long *sta
 
 	*start = -1;
 	*size = 0;
-	if (s.length > PATTERN_CAPTURE_MOST || !walk_in(&s, span, root->end, root->begin, true, true))
+	if (s.length > PATTERN_CAPTURE_MOST ||
+	    !walk_in(&s, span, root->end, root->begin, true, true))
 		return false;
 	/* The match begins as far left as possible, and is then as long as possible. */
 	while (!s.backward[span.from])

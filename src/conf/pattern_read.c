@@ -1,6 +1,6 @@
 /*
- * The grammar of PostgreSQL's "advanced" regular expressions (section "Regular Expression Details" of its documentation), as
- * far as it is supported:
+ * The grammar of PostgreSQL's "advanced" regular expressions (section "Regular Expression Details"
+ * of its documentation), as far as it is supported:
  *
  * choice = branch *( "|" branch ) ; a branch may be empty
  * branch = *( test / atom [ times ] )
@@ -8,13 +8,15 @@
  * atom = "(" choice ")" / "(?:" choice ")" / "[" set "]" / "." / "\" class / "\" punctuation / byte
  * times = "*" / "+" / "?" / "{" count [ "," [ count ] ] "}"
  *
- * A supported expression has the same meaning as in PostgreSQL; all others are refused. PostgreSQL compares the names of
- * pg_hba.conf and pg_ident.conf byte by byte in the C locale, independent of the encoding of a database, so an atom is a byte:
- * "." matches half of an "é" in UTF-8. As in PostgreSQL, a "{" without a digit after it is an ordinary byte.
+ * A supported expression has the same meaning as in PostgreSQL; all others are refused. PostgreSQL
+ * compares the names of pg_hba.conf and pg_ident.conf byte by byte in the C locale, independent of
+ * the encoding of a database, so an atom is a byte: "." matches half of an "é" in UTF-8. As in
+ * PostgreSQL, a "{" without a digit after it is an ordinary byte.
  *
- * Not supported: look-ahead and look-behind, options and comments "(?", the director "***", lazy quantifiers, back references,
- * escapes for control characters and numbers (\n, \x41), \D \S \W within brackets, collating elements and equivalence classes,
- * [[:<:]] and [[:>:]], classes that POSIX lacks.
+ * Not supported: look-ahead and look-behind, options and comments "(?", the director "***", lazy
+ * quantifiers, back references, escapes for control characters and numbers (\n, \x41), \D \S \W
+ * within brackets, collating elements and equivalence classes, [[:<:]] and [[:>:]], classes that
+ * POSIX lacks.
  */
 #include "conf/pattern_parts.h"
 
@@ -31,13 +33,15 @@ struct parser {
 	const char *why;
 };
 
-static const char no_memory[] = "out of memory";
-static const char bad_quantifier[] = "a quantifier stands behind nothing, or behind another (lazy ones are not supported)";
+static const char pattern_no_memory[] = "out of memory";
+static const char bad_quantifier[] =
+	"a quantifier stands behind nothing, or behind another (lazy ones are not supported)";
 static const char bad_escape[] = "it holds an escape that is not supported";
-static const char bad_bracket[] = "its [brackets] are not closed, or hold something that is not supported";
+static const char bad_bracket[] =
+	"its [brackets] are not closed, or hold something that is not supported";
 
 /* Records why the expression cannot be used; the first reason is kept. */
-static void *fail(struct parser *p, const char *why)
+static void *pattern_fail(struct parser *p, const char *why)
 {
 	if (!p->why)
 		p->why = why;
@@ -49,7 +53,7 @@ static struct pattern_node *new_node(struct parser *p, enum pattern_kind kind)
 	struct pattern_node *node = arena_take(p->arena, sizeof(*node));
 
 	if (!node)
-		return fail(p, no_memory);
+		return pattern_fail(p, pattern_no_memory);
 	node->kind = kind;
 	return node;
 }
@@ -73,19 +77,25 @@ static void invert(struct pattern_set *set)
 		set->bits[i] = ~set->bits[i];
 }
 
-/* Adds the class with this name (`size` bytes), as PostgreSQL defines it in the C locale, where bytes 0x80 to 0x9f are control
-   characters. False: unknown class. */
+/* Adds the class with this name (`size` bytes), as PostgreSQL defines it in the C locale, where
+   bytes 0x80 to 0x9f are control characters. False: unknown class. */
 static bool add_class(struct pattern_set *set, const char *name, size_t size)
 {
 	static const struct {
 		const char *name;
 		uint8_t ranges[4][2];	/* terminated by a range that ends with 0 */
 	} classes[] = {
-		{ "alnum", { { '0', '9' }, { 'A', 'Z' }, { 'a', 'z' } } }, { "alpha", { { 'A', 'Z' }, { 'a', 'z' } } },
-		{ "blank", { { ' ', ' ' }, { '\t', '\t' } } }, { "cntrl", { { 0x01, 0x1f }, { 0x7f, 0x9f } } },
-		{ "digit", { { '0', '9' } } }, { "graph", { { '!', '~' } } }, { "lower", { { 'a', 'z' } } },
-		{ "print", { { ' ', '~' } } }, { "punct", { { '!', '/' }, { ':', '@' }, { '[', '`' }, { '{', '~' } } },
-		{ "space", { { '\t', '\r' }, { ' ', ' ' } } }, { "upper", { { 'A', 'Z' } } },
+		{ "alnum", { { '0', '9' }, { 'A', 'Z' }, { 'a', 'z' } } },
+		{ "alpha", { { 'A', 'Z' }, { 'a', 'z' } } },
+		{ "blank", { { ' ', ' ' }, { '\t', '\t' } } },
+		{ "cntrl", { { 0x01, 0x1f }, { 0x7f, 0x9f } } },
+		{ "digit", { { '0', '9' } } },
+		{ "graph", { { '!', '~' } } },
+		{ "lower", { { 'a', 'z' } } },
+		{ "print", { { ' ', '~' } } },
+		{ "punct", { { '!', '/' }, { ':', '@' }, { '[', '`' }, { '{', '~' } } },
+		{ "space", { { '\t', '\r' }, { ' ', ' ' } } },
+		{ "upper", { { 'A', 'Z' } } },
 		{ "xdigit", { { '0', '9' }, { 'A', 'F' }, { 'a', 'f' } } },
 	};
 
@@ -104,7 +114,8 @@ static bool add_escaped_class(struct pattern_set *set, char letter)
 {
 	if (letter == 'w')
 		add_byte(set, '_');
-	return (letter == 'd' && add_class(set, "digit", 5)) || (letter == 's' && add_class(set, "space", 5)) ||
+	return (letter == 'd' && add_class(set, "digit", 5)) ||
+	       (letter == 's' && add_class(set, "space", 5)) ||
 	       (letter == 'w' && add_class(set, "alnum", 5));
 }
 
@@ -116,7 +127,7 @@ static bool is_letter_or_digit(char c)
 /* ---- [brackets] ---- */
 
 /* Parses one byte of a set, which may be escaped, to *byte. False: not a byte. */
-static bool read_member(struct parser *p, uint8_t *byte)
+static bool pattern_read_member(struct parser *p, uint8_t *byte)
 {
 	bool is_escaped = *p->at == '\\';
 
@@ -127,7 +138,8 @@ static bool read_member(struct parser *p, uint8_t *byte)
 	return true;
 }
 
-/* Whether a "-" at this position is within a range: a "-" at the end of a set is an ordinary byte. */
+/* Whether a "-" at this position is within a range: a "-" at the end of a set is an ordinary
+   byte. */
 static bool is_range(const struct parser *p)
 {
 	return p->at[0] == '-' && p->at[1] != ']' && p->at[1] != '\0';
@@ -152,14 +164,16 @@ static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
 		p->at += 2;
 		return true;
 	}
-	/* PostgreSQL refuses a range that begins with "-", and a range directly after a class or a range */
-	if ((!is_first && is_range(p)) || !read_member(p, &first))
+	/* PostgreSQL refuses a range that begins with "-", and a range directly after a class or a
+	   range */
+	if ((!is_first && is_range(p)) || !pattern_read_member(p, &first))
 		return false;
 	last = first;
 	if (is_range(p)) {
 		p->at++;
 		/* "[" may end a range only if it does not begin a class */
-		if ((*p->at == '[' && strchr(":.=", p->at[1])) || !read_member(p, &last) || last < first)
+		if ((*p->at == '[' && strchr(":.=", p->at[1])) || !pattern_read_member(p, &last) ||
+		    last < first)
 			return false;
 	}
 	add_range(set, first, last);
@@ -178,7 +192,7 @@ static struct pattern_node *read_bracket(struct parser *p)
 	p->at += is_inverted;
 	for (; is_first || *p->at != ']'; is_first = false)
 		if (*p->at == '\0' || !read_item(p, &node->set, is_first))
-			return fail(p, bad_bracket);
+			return pattern_fail(p, bad_bracket);
 	p->at++;
 	if (is_inverted)
 		invert(&node->set);
@@ -200,11 +214,12 @@ static struct pattern_node *read_escape(struct parser *p)
 {
 	static const char tests[] = "AZmMyY", inverted[] = "DSW", classes[] = "dsw";
 	static const enum pattern_test meanings[] = {
-		PATTERN_AT_START, PATTERN_AT_END, PATTERN_AT_WORD_START, PATTERN_AT_WORD_END, PATTERN_AT_WORD_EDGE,
-		PATTERN_OFF_WORD_EDGE,
+		PATTERN_AT_START,    PATTERN_AT_END,	   PATTERN_AT_WORD_START,
+		PATTERN_AT_WORD_END, PATTERN_AT_WORD_EDGE, PATTERN_OFF_WORD_EDGE,
 	};
 	char letter = p->at[1];
-	const char *test = letter ? strchr(tests, letter) : NULL, *capital = letter ? strchr(inverted, letter) : NULL;
+	const char *test = letter ? strchr(tests, letter) : NULL,
+		   *capital = letter ? strchr(inverted, letter) : NULL;
 	struct pattern_node *node;
 
 	p->at += 1 + (letter != '\0');
@@ -221,7 +236,7 @@ static struct pattern_node *read_escape(struct parser *p)
 		return node;
 	}
 	if (letter == '\0' || is_letter_or_digit(letter))
-		return fail(p, bad_escape);
+		return pattern_fail(p, bad_escape);
 	add_byte(&node->set, letter);
 	return node;
 }
@@ -236,9 +251,10 @@ static struct pattern_node *read_group(struct parser *p)
 	if (!node)
 		return NULL;
 	if (!captures && p->at[2] != ':')
-		return fail(p, "expressions with \"(?\" are not supported, except for \"(?:\"");
+		return pattern_fail(
+			p, "expressions with \"(?\" are not supported, except for \"(?:\"");
 	if (p->depth == DEPTH_MOST)
-		return fail(p, "its parentheses are nested too deeply");
+		return pattern_fail(p, "its parentheses are nested too deeply");
 	node->is_first_group = captures && p->tree->groups++ == 0;
 	p->at += captures ? 1 : 3;
 	p->depth++;
@@ -247,14 +263,15 @@ static struct pattern_node *read_group(struct parser *p)
 	if (!node->child)
 		return NULL;
 	if (*p->at++ != ')')
-		return fail(p, "a \"(\" is not closed");
+		return pattern_fail(p, "a \"(\" is not closed");
 	node->has_first_group = node->is_first_group || node->child->has_first_group;
 	return node;
 }
 
 static bool is_quantifier(const struct parser *p)
 {
-	return (*p->at && strchr("*+?", *p->at)) || (*p->at == '{' && p->at[1] >= '0' && p->at[1] <= '9');
+	return (*p->at && strchr("*+?", *p->at)) ||
+	       (*p->at == '{' && p->at[1] >= '0' && p->at[1] <= '9');
 }
 
 static struct pattern_node *read_atom(struct parser *p)
@@ -262,7 +279,7 @@ static struct pattern_node *read_atom(struct parser *p)
 	struct pattern_node *node;
 
 	if (is_quantifier(p))
-		return fail(p, bad_quantifier);
+		return pattern_fail(p, bad_quantifier);
 	switch (*p->at) {
 	case '^':
 		p->at++;
@@ -303,35 +320,36 @@ static bool read_count(struct parser *p, uint16_t *count)
 /* Parses the quantifier after `atom`: * + ? {2} {2,} {2,5}. */
 static struct pattern_node *read_times(struct parser *p, struct pattern_node *atom)
 {
-	static const char bad_bound[] = "the numbers in its {braces} are wrong: at most 255, and in order";
+	static const char bad_bound[] =
+		"the numbers in its {braces} are wrong: at most 255, and in order";
 	struct pattern_node *repeat = new_node(p, PATTERN_NODE_REPEAT);
 	char c = *p->at;
 
 	if (!repeat)
 		return NULL;
 	if (atom->kind == PATTERN_NODE_TEST)
-		return fail(p, bad_quantifier);
+		return pattern_fail(p, bad_quantifier);
 	repeat->child = atom;
 	p->at++;
 	if (c == '{') {
 		if (!read_count(p, &repeat->least))
-			return fail(p, bad_bound);
+			return pattern_fail(p, bad_bound);
 		repeat->most = repeat->least;
 		if (*p->at == ',') {
 			p->at++;
 			repeat->most = PATTERN_MANY;
 			if (*p->at != '}' && !read_count(p, &repeat->most))
-				return fail(p, bad_bound);
+				return pattern_fail(p, bad_bound);
 		}
 		if (*p->at++ != '}' || repeat->least > repeat->most)
-			return fail(p, bad_bound);
+			return pattern_fail(p, bad_bound);
 	} else {
 		repeat->least = c == '+';
 		repeat->most = c == '?' ? 1 : PATTERN_MANY;
 	}
 	/* a second quantifier, or the "?" of a lazy quantifier */
 	if (is_quantifier(p))
-		return fail(p, bad_quantifier);
+		return pattern_fail(p, bad_quantifier);
 	repeat->has_first_group = atom->has_first_group;
 	if (atom->has_first_group && repeat->most > 1)
 		p->tree->repeats_first_group = true;
@@ -342,11 +360,12 @@ static struct pattern_node *read_times(struct parser *p, struct pattern_node *at
 
 static struct pattern_node *read_branch(struct parser *p)
 {
-	struct pattern_node *chain = new_node(p, PATTERN_NODE_CHAIN), **end = chain ? &chain->child : NULL;
+	struct pattern_node *chain = new_node(p, PATTERN_NODE_CHAIN),
+			    **end = chain ? &chain->child : NULL;
 
 	while (chain && *p->at && *p->at != '|' && (*p->at != ')' || p->depth == 0)) {
 		if (*p->at == ')')
-			return fail(p, "a \")\" closes nothing");
+			return pattern_fail(p, "a \")\" closes nothing");
 		*end = read_atom(p);
 		if (*end && is_quantifier(p))
 			*end = read_times(p, *end);
@@ -361,7 +380,8 @@ static struct pattern_node *read_branch(struct parser *p)
 /* Parses branches up to the ")" of the group, or the end. NULL: the expression cannot be used. */
 static struct pattern_node *read_choice(struct parser *p)
 {
-	struct pattern_node *choice = new_node(p, PATTERN_NODE_CHOICE), **end = choice ? &choice->child : NULL;
+	struct pattern_node *choice = new_node(p, PATTERN_NODE_CHOICE),
+			    **end = choice ? &choice->child : NULL;
 
 	while (choice) {
 		*end = read_branch(p);

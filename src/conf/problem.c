@@ -1,8 +1,9 @@
 /*
  * What the reading of a configuration collects: its problems, and the files that it was read from.
  *
- * All problems are collected, so that an operator can fix all of them before the next attempt. The list is bounded, because a file
- * that is not a configuration at all would give a problem for each line; `errors` counts all errors.
+ * All problems are collected, so that an operator can fix all of them before the next attempt. The
+ * list is bounded, because a file that is not a configuration at all would give a problem for each
+ * line; `errors` counts all errors.
  */
 #include "conf/problem.h"
 
@@ -12,7 +13,8 @@
 
 #define PROBLEMS_MOST 500
 
-static char *format_text(const char *before, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static char *format_text(const char *before, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
 
 static char *format_text(const char *before, const char *format, va_list args)
 {
@@ -33,13 +35,15 @@ static char *format_text(const char *before, const char *format, va_list args)
 }
 
 /* Takes ownership of the text, which may be NULL. */
-static void keep(struct conf_problems *p, struct conf_problem item, const char *file, char *text)
+static void problem_keep(struct conf_problems *p, struct conf_problem item, const char *file,
+			 char *text)
 {
 	struct conf_problem *items;
 
 	if (!item.is_warning)
 		p->errors++;
-	items = p->count < PROBLEMS_MOST ? mem_resize(p->items, (p->count + 1) * sizeof(*items)) : NULL;
+	items = p->count < PROBLEMS_MOST ? mem_resize(p->items, (p->count + 1) * sizeof(*items))
+					 : NULL;
 	if (items)
 		p->items = items;
 	if (p->count == PROBLEMS_MOST - 1) {
@@ -55,28 +59,32 @@ static void keep(struct conf_problems *p, struct conf_problem item, const char *
 	p->items[p->count++] = item;
 }
 
-void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
+void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line,
+		      const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	keep(p, (struct conf_problem){ .line = line, .is_warning = is_warning }, file, format_text("", format, args));
+	problem_keep(p, (struct conf_problem){ .line = line, .is_warning = is_warning }, file,
+		     format_text("", format, args));
 	va_end(args);
 }
 
-void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
+void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line,
+			  const char *format, ...)
 {
 	struct conf_problem item = { .line = line, .is_warning = is_warning, .is_about_tls = true };
 	va_list args;
 
 	va_start(args, format);
-	keep(p, item, file, format_text("TLS setup failed: ", format, args));
+	problem_keep(p, item, file, format_text("TLS setup failed: ", format, args));
 	va_end(args);
 }
 
 /* ---- files ---- */
 
-static struct conf_file *find(struct conf_file *files, const char *setting, const char *path)
+static struct conf_file *problem_find(struct conf_file *files, const char *setting,
+				      const char *path)
 {
 	while (files && (files->setting != setting || strcmp(files->path, path) != 0))
 		files = files->next;
@@ -87,7 +95,7 @@ bool access_note_file(struct conf_file **files, const struct conf_file *file, st
 {
 	struct conf_file *f;
 
-	if (find(*files, file->setting, file->path))
+	if (problem_find(*files, file->setting, file->path))
 		return true;
 	f = arena_take(arena, sizeof(*f));
 	if (!f)
@@ -102,7 +110,7 @@ bool access_note_file(struct conf_file **files, const struct conf_file *file, st
 
 void access_note_secret(struct conf_file *files, const char *path, int line)
 {
-	struct conf_file *f = find(files, NULL, path);
+	struct conf_file *f = problem_find(files, NULL, path);
 
 	if (!f || f->is_secret)
 		return;

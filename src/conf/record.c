@@ -1,24 +1,27 @@
 /*
  * The lines of HBA and ident files in the syntax of PostgreSQL 16:
  *
- * record = field *( blanks field ) [ comment ]
- * field = word *( "," [blanks] word )
- * list = word *( [blanks] "," [blanks] word ) ; databases, users and addresses, as PgBouncer has them
- * word = 1*( any but blanks, ",", "#" and DQUOTE / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE )
- * comment = "#" anything ; anywhere outside of quotes
- * include = ( "include" / "include_if_exists" / "include_dir" ) blanks word
+ * record = field *( blanks field ) [ comment ] field = word *( "," [blanks] word ) list = word *(
+ * [blanks] "," [blanks] word ) ; databases, users and addresses, as PgBouncer has them word = 1*(
+ * any but blanks, ",", "#" and DQUOTE / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE ) comment = "#"
+ * anything ; anywhere outside of quotes include = ( "include" / "include_if_exists" / "include_dir"
+ * ) blanks word
  *
- * A backslash at the end of a line, even of a comment, joins the next line to it. A word that begins with a quote is never a
- * keyword, but it may be a regular expression. A word @file is replaced by the words of that file. Paths are relative to the
- * directory of the file that contains them; include_dir reads the files that end in .conf, in byte order.
+ * A backslash at the end of a line, even of a comment, joins the next line to it. A word that
+ * begins with a quote is never a keyword, but it may be a regular expression. A word @file is
+ * replaced by the words of that file. Paths are relative to the directory of the file that contains
+ * them; include_dir reads the files that end in .conf, in byte order.
  *
- * PostgreSQL does not allow blanks before the commas of a list: it reads "a ,b" as two fields, and refuses the line.
+ * PostgreSQL does not allow blanks before the commas of a list: it reads "a ,b" as two fields, and
+ * refuses the line.
  *
- * A fault of a record is reported once, and reading continues with the next field if its beginning is clear, otherwise with the
- * next record. The visitor gets faulty records too, because a faulty line of an HBA file refuses logins; the visitor checks
- * is_faulty before it uses the fields. A failed include is visited as a faulty record without fields.
+ * A fault of a record is reported once, and reading continues with the next field if its beginning
+ * is clear, otherwise with the next record. The visitor gets faulty records too, because a faulty
+ * line of an HBA file refuses logins; the visitor checks is_faulty before it uses the fields. A
+ * failed include is visited as a faulty record without fields.
  *
- * The texts may contain passwords (ldapbindpasswd): all texts are in the arena, which is wiped, and no problem repeats a line.
+ * The texts may contain passwords (ldapbindpasswd): all texts are in the arena, which is wiped, and
+ * no problem repeats a line.
  */
 #include "conf/record.h"
 
@@ -41,7 +44,7 @@ static const char blanks[] = " \t\r\v\f";
 /* ---- problems ---- */
 
 /* FNV-1a. The fingerprints of records are added up, so their order does not matter. */
-static uint64_t hash_of(const char *text)
+static uint64_t record_hash_of(const char *text)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
 
@@ -64,11 +67,12 @@ void record_fault(struct hba_record *record, const char *format, ...)
 	va_end(args);
 	conf_problem_add(r->problems, false, record->file, record->line, "%s", why);
 	r->faults++;
-	r->fingerprint += hash_of(record->text) ^ hash_of(why);
+	r->fingerprint += record_hash_of(record->text) ^ record_hash_of(why);
 }
 
 /* The same, and the rest of the record cannot be read. */
-#define FAULT_AND_STOP(record, ...) (record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
+#define FAULT_AND_STOP(record, ...) \
+	(record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
 
 void record_no_memory(struct hba_record *record)
 {
@@ -85,11 +89,13 @@ struct source {
 	int depth;
 };
 
-/* Resolves `name` relative to the directory of the file `beside`; NULL: to the current directory. NULL: no memory. */
+/* Resolves `name` relative to the directory of the file `beside`; NULL: to the current directory.
+   NULL: no memory. */
 static const char *path_of(struct arena *arena, const char *name, const char *beside)
 {
 	const char *slash = beside ? strrchr(beside, '/') : NULL;
-	size_t directory = slash && *name != '/' ? (size_t)(slash + 1 - beside) : 0, size = strlen(name);
+	size_t directory = slash && *name != '/' ? (size_t)(slash + 1 - beside) : 0,
+	       size = strlen(name);
 	char *path = arena_take(arena, directory + size + 1);
 
 	if (!path)
@@ -100,9 +106,10 @@ static const char *path_of(struct arena *arena, const char *name, const char *be
 	return path;
 }
 
-/* Reads a file into the arena. Returns NULL, or why this failed; missing memory is recorded in the reader. *is_absent: the file
-   does not exist. */
-static const char *open_source(struct record_reader *r, const char *path, int depth, struct source *source, bool *is_absent)
+/* Reads a file into the arena. Returns NULL, or why this failed; missing memory is recorded in the
+   reader. *is_absent: the file does not exist. */
+static const char *open_source(struct record_reader *r, const char *path, int depth,
+			       struct source *source, bool *is_absent)
 {
 	struct stat st;
 	char *text, *copy;
@@ -122,9 +129,11 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 		return "it is no regular file";
 	text = text_read_file(path, BYTES_MOST - r->bytes, &size);
 	if (!text)
-		return errno == EFBIG ? "the files are longer than 16 MiB together" : strerror(errno);
+		return errno == EFBIG ? "the files are longer than 16 MiB together"
+				      : strerror(errno);
 	r->bytes += size;
-	if (!access_note_file(&r->sources, &(struct conf_file){ .path = path, .file = path }, r->arena))
+	if (!access_note_file(&r->sources, &(struct conf_file){ .path = path, .file = path },
+			      r->arena))
 		r->is_out_of_memory = true;
 	copy = arena_copy(r->arena, text, size);
 	mem_wipe(text, size);
@@ -140,7 +149,8 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 	return NULL;
 }
 
-/* Reads the next record; false at the end. Its lines are joined in place, which only makes them shorter. */
+/* Reads the next record; false at the end. Its lines are joined in place, which only makes them
+   shorter. */
 static bool next_record(struct record_reader *r, struct source *s, struct hba_record *record)
 {
 	char *start = s->at, *to = start;
@@ -148,7 +158,9 @@ static bool next_record(struct record_reader *r, struct source *s, struct hba_re
 
 	if (s->at >= s->end || r->is_out_of_memory)
 		return false;
-	*record = (struct hba_record){ .reader = r, .file = s->path, .line = s->line + 1, .at = start, .depth = s->depth };
+	*record = (struct hba_record){
+		.reader = r, .file = s->path, .line = s->line + 1, .at = start, .depth = s->depth
+	};
 	while (is_open && s->at < s->end) {
 		char *from = s->at, *newline = memchr(from, '\n', (size_t)(s->end - from));
 		size_t size = (size_t)((newline ? newline : s->end) - from);
@@ -176,8 +188,10 @@ static bool next_record(struct record_reader *r, struct source *s, struct hba_re
 /* ---- words ---- */
 
 
-/* Cuts the next word off in place. False: the record has no more words, or cannot be read. *is_open: the field continues. */
-static bool cut_word(struct hba_record *record, enum record_comma comma, struct record_word *word, bool *is_open)
+/* Cuts the next word off in place. False: the record has no more words, or cannot be read.
+   *is_open: the field continues. */
+static bool cut_word(struct hba_record *record, enum record_comma comma, struct record_word *word,
+		     bool *is_open)
 {
 	bool in_quotes = false, was_quoted = false, splits = comma != COMMA_IS_TEXT;
 	char *at = record->at, *to, *ahead;
@@ -228,8 +242,8 @@ static struct record_word *keep_word(struct hba_record *record, const struct rec
 
 static bool add_file(struct hba_record *record, const char *name, struct record_word ***end);
 
-/* Appends the words of one field at **end, with a file replaced by its words, and moves *end. False: there is no field, or it
-   cannot be read. */
+/* Appends the words of one field at **end, with a file replaced by its words, and moves *end.
+   False: there is no field, or it cannot be read. */
 static bool add_field(struct hba_record *record, enum record_comma comma, struct record_word ***end)
 {
 	bool found = false, is_open = true, goes_on;
@@ -251,7 +265,8 @@ static bool add_field(struct hba_record *record, enum record_comma comma, struct
 	return found && !record->is_unreadable;
 }
 
-/* Appends all words of a file. False: not all of them could be read; this is a fault of the record that names the file. */
+/* Appends all words of a file. False: not all of them could be read; this is a fault of the record
+   that names the file. */
 static bool add_file(struct hba_record *record, const char *name, struct record_word ***end)
 {
 	struct record_reader *r = record->reader;
@@ -305,9 +320,10 @@ struct record_word *record_word(struct hba_record *record, enum record_comma com
 
 /* ---- files within files ---- */
 
-static void read_source(struct record_reader *r, struct source *source);
+static void record_read_source(struct record_reader *r, struct source *source);
 
-/* The include failed, or not all of it could be read. The visitor gets a faulty record in its place. */
+/* The include failed, or not all of it could be read. The visitor gets a faulty record in its
+   place. */
 static void fail_include(struct hba_record *record, const char *path, const char *why)
 {
 	if (record->is_faulty)
@@ -323,7 +339,7 @@ static void include_file(struct hba_record *record, const char *path, bool must_
 	const char *why = open_source(record->reader, path, record->depth + 1, &source, &is_absent);
 
 	if (!why)
-		read_source(record->reader, &source);
+		record_read_source(record->reader, &source);
 	else if (must_exist || !is_absent)
 		fail_include(record, path, why);
 }
@@ -332,7 +348,8 @@ static int is_conf_file(const struct dirent *entry)
 {
 	size_t size = strlen(entry->d_name);
 
-	return entry->d_name[0] != '.' && size > 5 && strcmp(entry->d_name + size - 5, ".conf") == 0;
+	return entry->d_name[0] != '.' && size > 5 &&
+	       strcmp(entry->d_name + size - 5, ".conf") == 0;
 }
 
 static void include_directory(struct hba_record *record, const char *path)
@@ -348,7 +365,9 @@ static void include_directory(struct hba_record *record, const char *path)
 	}
 	for (int i = 0; i < count; i++) {
 		char *directory = arena_take(arena, strlen(path) + 2);
-		const char *file = directory ? path_of(arena, entries[i]->d_name, strcat(strcpy(directory, path), "/")) : NULL;
+		const char *file = directory ? path_of(arena, entries[i]->d_name,
+						       strcat(strcpy(directory, path), "/"))
+					     : NULL;
 
 		if (!file)
 			record_no_memory(record);
@@ -378,7 +397,8 @@ static bool take_include(struct hba_record *record)
 	record->at = ahead.at + size;
 	name = record_word(record, COMMA_IS_TEXT);
 	if (!name || !*name->text || record_word(record, COMMA_IS_TEXT))
-		FAULT_AND_STOP(record, "expected the name of one file or directory behind \"%s\"", keywords[kind]);
+		FAULT_AND_STOP(record, "expected the name of one file or directory behind \"%s\"",
+			       keywords[kind]);
 	if (record->is_faulty) {
 		record->reader->visit(record->reader->context, record);
 		return true;
@@ -393,7 +413,7 @@ static bool take_include(struct hba_record *record)
 	return true;
 }
 
-static void read_source(struct record_reader *r, struct source *source)
+static void record_read_source(struct record_reader *r, struct source *source)
 {
 	struct hba_record record;
 
@@ -414,7 +434,7 @@ bool record_read_file(struct record_reader *r, const char *path)
 	if (name)
 		why = open_source(r, name, 0, &source, &is_absent);
 	if (!why) {
-		read_source(r, &source);
+		record_read_source(r, &source);
 		why = r->is_out_of_memory ? "out of memory" : NULL;
 	}
 	if (why)

@@ -1,6 +1,7 @@
 /*
- * Conversion of values between text and fields, as described by their rows. value_read parses the text of value_text to the
- * same value: SET, SHOW CONFIG, the sample file and --print-config depend on that.
+ * Conversion of values between text and fields, as described by their rows. value_read parses the
+ * text of value_text to the same value: SET, SHOW CONFIG, the sample file and --print-config depend
+ * on that.
  */
 #include "conf/value.h"
 
@@ -33,14 +34,17 @@ const struct value_row *value_find(const struct value_table *table, const char *
 bool setting_may_be_secret(const char *name, const char *value)
 {
 	const char *dot = strrchr(name, '.');
-	const struct value_row *row = dot ? value_find(&database_table, dot + 1) : value_find(&setting_table, name);
+	const struct value_row *row = dot ? value_find(&database_table, dot + 1)
+					  : value_find(&setting_table, name);
 
-	return !row || row->type == VALUE_SECRET || strcasestr(name, "ldap") || strcasestr(value, "passw") || strcasestr(value, "secret");
+	return !row || row->type == VALUE_SECRET || strcasestr(name, "ldap") ||
+	       strcasestr(value, "passw") || strcasestr(value, "secret");
 }
 
 static bool is_text(enum value_type type)
 {
-	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH || type == VALUE_NAMES || type == VALUE_PORTS;
+	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH ||
+	       type == VALUE_NAMES || type == VALUE_PORTS;
 }
 
 static void *field_of(const struct value_row *row, void *object)
@@ -144,7 +148,8 @@ static bool read_seconds(const char *text, int64_t *value)
 	return digits;
 }
 
-/* Iterates over the words of an enum: moves *words after the next word and returns its length, 0 at the end. */
+/* Iterates over the words of an enum: moves *words after the next word and returns its length, 0 at
+   the end. */
 static size_t next_word(const char **words, const char **word)
 {
 	*words += strspn(*words, " ");
@@ -172,7 +177,8 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 	size_t size;
 
 	/* a key that may be unset: in PgBouncer's files -1 is the same as no key */
-	if (row->row.default_text[0] == '\0' && (row->type == VALUE_COUNT || row->type == VALUE_SECONDS) && strcmp(text, "-1") == 0) {
+	if (row->row.default_text[0] == '\0' &&
+	    (row->type == VALUE_COUNT || row->type == VALUE_SECONDS) && strcmp(text, "-1") == 0) {
 		*value = CONF_UNSET;
 		return true;
 	}
@@ -212,7 +218,7 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 	return *value >= row->row.least * unit && *value <= row->row.most * unit;
 }
 
-static struct secret *copy_secret(struct arena *arena, const char *bytes, size_t length)
+static struct secret *value_copy_secret(struct arena *arena, const char *bytes, size_t length)
 {
 	struct secret *secret = arena_take(arena, sizeof(*secret) + length + 1);
 
@@ -223,13 +229,14 @@ static struct secret *copy_secret(struct arena *arena, const char *bytes, size_t
 	return secret;
 }
 
-enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena)
+enum value_verdict value_read(const struct value_row *row, void *object, const char *text,
+			      struct arena *arena)
 {
 	size_t length = strlen(text);
 	int64_t number;
 
 	if (row->type == VALUE_SECRET) {
-		struct secret *secret = length ? copy_secret(arena, text, length) : NULL;
+		struct secret *secret = length ? value_copy_secret(arena, text, length) : NULL;
 
 		if (length && !secret)
 			return VALUE_READ_NO_MEMORY;
@@ -257,7 +264,8 @@ bool value_read_defaults(const struct value_table *table, void *object, struct a
 		const struct value_row *row = &table->rows[i];
 		enum value_verdict verdict;
 
-		if (!is_text(row->type) && row->type != VALUE_SECRET && row->row.default_text[0] == '\0') {
+		if (!is_text(row->type) && row->type != VALUE_SECRET &&
+		    row->row.default_text[0] == '\0') {
 			number_set(row, object, CONF_UNSET);
 			continue;
 		}
@@ -284,19 +292,26 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64, least, most);
 		break;
 	case VALUE_PORTS:
-		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64 ", or a list of such numbers with commas", least, most);
+		snprintf(buf, size,
+			 "a whole number from %" PRId64 " to %" PRId64
+			 ", or a list of such numbers with commas",
+			 least, most);
 		break;
 	case VALUE_MILLIS:
 		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);
 		break;
 	case VALUE_FRACTION:
-		snprintf(buf, size, "a number from %" PRId64 " to %" PRId64 ", with a fraction", least, most);
+		snprintf(buf, size, "a number from %" PRId64 " to %" PRId64 ", with a fraction",
+			 least, most);
 		break;
 	case VALUE_POLLING:
-		snprintf(buf, size, "auto, off or microseconds from %" PRId64 " to %" PRId64, least, most);
+		snprintf(buf, size, "auto, off or microseconds from %" PRId64 " to %" PRId64, least,
+			 most);
 		break;
 	case VALUE_SECONDS:
-		snprintf(buf, size, "seconds from %" PRId64 " to %" PRId64 ", with a fraction if need be", least, most);
+		snprintf(buf, size,
+			 "seconds from %" PRId64 " to %" PRId64 ", with a fraction if need be",
+			 least, most);
 		break;
 	case VALUE_OCTAL:
 		snprintf(buf, size, "an octal number from %04" PRIo64 " to %04" PRIo64,
@@ -306,7 +321,8 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 		text_copy(buf, size, "one of");
 		while ((length = next_word(&words, &word)) > 0) {
 			used = strlen(buf);
-			snprintf(buf + used, size - used, "%s %.*s", used > 6 ? "," : "", (int)length, word);
+			snprintf(buf + used, size - used, "%s %.*s", used > 6 ? "," : "",
+				 (int)length, word);
 		}
 		break;
 	case VALUE_METHODS:
@@ -372,7 +388,8 @@ bool value_copy(const struct value_row *row, void *to, const void *from, struct 
 {
 	if (row->type == VALUE_SECRET) {
 		const struct secret *old = *(struct secret *const *)field_in(row, from);
-		struct secret *copy = old ? copy_secret(arena, old->bytes, old->length) : NULL;
+		struct secret *copy = old ? value_copy_secret(arena, old->bytes, old->length)
+					  : NULL;
 
 		*(struct secret **)field_of(row, to) = copy;
 		return !old || copy;
@@ -402,7 +419,8 @@ bool value_is_equal(const struct value_row *row, const void *a, const void *b)
 	return number_get(row, a) == number_get(row, b);
 }
 
-bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a, const void *b)
+bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a,
+		       const void *b)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		if (table->rows[i].row.applies == which && !value_is_equal(&table->rows[i], a, b))
@@ -411,7 +429,8 @@ bool value_rows_differ(const struct value_table *table, enum setting_applies whi
 	return false;
 }
 
-void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which, const void *object)
+void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which,
+		     const void *object)
 {
 	char number[64];
 
@@ -426,18 +445,24 @@ void value_rows_pack(struct bytes *out, const struct value_table *table, enum se
 /*
  * Lists of authentication methods that a server may ask for: require_auth of libpq.
  *
- * Invariant: a list names each method at most once, and all of its words have a `!` in front, or none has.
+ * Invariant: a list names each method at most once, and all of its words have a `!` in front, or
+ * none has.
  */
 
 static const char blanks[] = " \t";
 
 static const char *const words[SERVER_METHODS] = {
-	[METHOD_PASSWORD] = "password", [METHOD_MD5] = "md5", [METHOD_GSS] = "gss", [METHOD_SSPI] = "sspi",
-	[METHOD_SCRAM] = "scram-sha-256", [METHOD_NONE] = "none",
+	[METHOD_PASSWORD] = "password",
+	[METHOD_MD5] = "md5",
+	[METHOD_GSS] = "gss",
+	[METHOD_SSPI] = "sspi",
+	[METHOD_SCRAM] = "scram-sha-256",
+	[METHOD_NONE] = "none",
 };
 
-/* Adds the word at *text to *list, and moves *text after the word and the following blanks. False: the word cannot be added. */
-static bool add_word(const char **text, int64_t *list)
+/* Adds the word at *text to *list, and moves *text after the word and the following blanks. False:
+   the word cannot be added. */
+static bool value_add_word(const char **text, int64_t *list)
 {
 	bool forbidden = **text == '!';
 	const char *word = *text + forbidden;
@@ -460,8 +485,9 @@ static bool add_word(const char **text, int64_t *list)
 	return true;
 }
 
-/* Parses words separated by commas and blanks, in any case; "" is the empty list. Returns false, and leaves *list unchanged,
-   for an unknown word, a duplicate, an empty word, or a mixture of words with and without `!`. */
+/* Parses words separated by commas and blanks, in any case; "" is the empty list. Returns false,
+   and leaves *list unchanged, for an unknown word, a duplicate, an empty word, or a mixture of
+   words with and without `!`. */
 static bool methods_read(const char *text, int64_t *list)
 {
 	int64_t found = 0;
@@ -471,12 +497,12 @@ static bool methods_read(const char *text, int64_t *list)
 		*list = CONF_UNSET;
 		return true;
 	}
-	if (!add_word(&text, &found))
+	if (!value_add_word(&text, &found))
 		return false;
 	while (*text == ',') {
 		text++;
 		text += strspn(text, blanks);
-		if (!add_word(&text, &found))
+		if (!value_add_word(&text, &found))
 			return false;
 	}
 	if (*text)
@@ -524,7 +550,8 @@ bool methods_allow(int list, enum server_method method)
 
 #define N(need) AUTH_NEEDS_##need
 const struct auth_method auth_methods[AUTH_METHODS] = {
-#define AUTH_METHOD(id, word, keyword, needs, library, ...) [AUTH_##id] = { word, keyword, needs, LACKS_##library },
+#define AUTH_METHOD(id, word, keyword, needs, library, ...) \
+	[AUTH_##id] = { word, keyword, needs, LACKS_##library },
 #include "tbl/auth_method.tbl"
 #undef AUTH_METHOD
 };
@@ -540,8 +567,9 @@ static const char auth_type_words[] =
 /* ---- the tables ---- */
 
 /*
- * The tables as arrays. include/tbl/ has one row for each setting and key; the parser, SHOW CONFIG, SET, the sample file and
- * the manual iterate over these arrays. A row with a type that does not fit its field does not compile.
+ * The tables as arrays. include/tbl/ has one row for each setting and key; the parser, SHOW CONFIG,
+ * SET, the sample file and the manual iterate over these arrays. A row with a type that does not
+ * fit its field does not compile.
  */
 
 #define FIELD_SIZE(structure, field) sizeof(((struct structure *)NULL)->field)
@@ -558,7 +586,8 @@ static const struct value_row settings_rows[] = {
 	{ { #name, #type, text, words, paragraph, least, most, applies, scope }, \
 	  VALUE_##type, offsetof(struct structure, name) },
 #define DATABASE_KEY(name, type, text, least, most, words, applies, paragraph) \
-	KEY(conf_database, name, type, text, least, most, words, APPLIES_##applies, SCOPE_DATABASE, paragraph)
+	KEY(conf_database, name, type, text, least, most, words, APPLIES_##applies, \
+	    SCOPE_DATABASE, paragraph)
 #define USER_KEY(name, type, text, least, most, words, paragraph) \
 	KEY(conf_user, name, type, text, least, most, words, APPLIES_NOW, SCOPE_USER, paragraph)
 #define PEER_KEY(name, type, text, least, most, words, paragraph) \
@@ -576,9 +605,11 @@ static const struct value_row peer_rows[] = {
 #undef USER_KEY
 #undef PEER_KEY
 
-/* The members of these structures are declared in conf.h: their sizes must match the types of the rows. */
+/* The members of these structures are declared in conf.h: their sizes must match the types of the
+   rows. */
 #define DATABASE_KEY(name, type, ...) \
-	_Static_assert(FIELD_SIZE(conf_database, name) == sizeof(setting_##type), "shape of " #name);
+	_Static_assert(FIELD_SIZE(conf_database, name) == sizeof(setting_##type), \
+		       "shape of " #name);
 #define USER_KEY(name, type, ...) \
 	_Static_assert(FIELD_SIZE(conf_user, name) == sizeof(setting_##type), "shape of " #name);
 #define PEER_KEY(name, type, ...) \
@@ -593,7 +624,8 @@ static const struct value_row peer_rows[] = {
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const setting_aliases[][2] = { { "service_name", "job_name" }, { NULL, NULL } };
-static const char *const database_aliases[][2] = { { "reserve_pool", "reserve_pool_size" }, { NULL, NULL } };
+static const char *const database_aliases[][2] = { { "reserve_pool", "reserve_pool_size" },
+						   { NULL, NULL } };
 
 const struct value_table setting_table = {
 	"pgbouncer", "setting", settings_rows, COUNT_OF(settings_rows), setting_aliases,
@@ -616,10 +648,14 @@ const char *setting_value_shown(const struct settings *s, size_t index, char *bu
 const char *setting_word(enum setting_words which, int value)
 {
 	static const char *const all[][6] = {
-		[WORDS_POOL_MODE] = { "session", "transaction", "statement" }, [WORDS_SESSION_LINK] = { "first_query", "login" },
-		[WORDS_SESSION_STATE] = { "off", "full" }, [WORDS_LOAD_BALANCE] = { "round-robin", "disable", "least" },
-		[WORDS_SSLMODE] = { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" },
-		[WORDS_TARGET] = { "any", "read-write", "read-only", "primary", "standby", "prefer-standby" },
+		[WORDS_POOL_MODE] = { "session", "transaction", "statement" },
+		[WORDS_SESSION_LINK] = { "first_query", "login" },
+		[WORDS_SESSION_STATE] = { "off", "full" },
+		[WORDS_LOAD_BALANCE] = { "round-robin", "disable", "least" },
+		[WORDS_SSLMODE] = { "disable", "allow", "prefer", "require", "verify-ca",
+				    "verify-full" },
+		[WORDS_TARGET] = { "any", "read-write", "read-only", "primary", "standby",
+				   "prefer-standby" },
 	};
 
 	return value < 0 || value >= 6 ? NULL : all[which][value];
