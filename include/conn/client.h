@@ -6,7 +6,8 @@
 #include "pool/pool.h"
 
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData, protocol 3.0 */
-#define CANCEL_KEY_LONG 24		/* ... protocol 3.2, where the server chooses the length; at least 176 of its bits are random */
+/* ... protocol 3.2, where the server chooses the length; at least 176 of its bits are random */
+#define CANCEL_KEY_LONG 24
 #define SERVER_PID_MOST 4194304		/* the highest process ID on Linux */
 
 /* The state of a console client; admin/console.c is the only writer. */
@@ -25,7 +26,8 @@ enum {
 	READING_NEXT = 8,			/* its next request may run on a standby */
 	READING_HERE = 16,		/* its server executes such a transaction */
 	READING_PRIMARY = 32,		/* its next request has failed on a standby */
-	READING_STANDBY = 64		/* READING_HERE, and the server was a standby when the request was sent */
+	/* READING_HERE, and the server was a standby when the request was sent */
+	READING_STANDBY = 64
 };
 
 struct server;
@@ -34,7 +36,8 @@ struct client_session;
 struct retry;
 struct login;				/* data needed only during the login: auth/login_state.h */
 
-/* The names in the start-up packet. The first member of struct login; NULL before the packet has arrived. */
+/* The names in the start-up packet. The first member of struct login; NULL before the packet has
+   arrived. */
 struct client_names {
 	char *user, *database;
 };
@@ -56,74 +59,117 @@ enum login_part {
 };
 
 /*
- * A client connection. Its state is pooled.state (tbl/client_state.tbl), and its server is pooled.link.
+ * A client connection. Its state is pooled.state (tbl/client_state.tbl), and its server is
+ * pooled.link.
  */
 struct client {
 	struct pool_client pooled;	/* state, pool, server; written by room pool */
 	struct peer peer;
-	const struct params *params;	/* the parameters of the client, as reported to it: a shared set (pg/params.h); NULL before its login */
-	struct client_session *session;	/* state of its session; NULL before its first link with keeps_state. See state/session_state.h */
-	struct prepared_client *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
-	struct retry *retry;		/* its unanswered request, if it asks for a role (conn/retry.h); NULL: none is kept. See client_prepare_retry() */
-	uint32_t collects;		/* size in bytes of a message that is larger than the read buffer and must be received completely; 0: none */
+	/* the parameters of the client, as reported to it: a shared set (pg/params.h); NULL before
+	   its login */
+	const struct params *params;
+	/* state of its session; NULL before its first link with keeps_state. See
+	   state/session_state.h */
+	struct client_session *session;
+	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
+	struct prepared_client *prepared;
+	/* its unanswered request, if it asks for a role (conn/retry.h); NULL: none is kept. See
+	   client_prepare_retry() */
+	struct retry *retry;
+	/* size in bytes of a message that is larger than the read buffer and must be received
+	   completely; 0: none */
+	uint32_t collects;
 	/* Facts about the current link. Written by link_begin(); independent of each other. */
-	bool shares_server;		/* the server is assigned for a transaction or statement only */
-	bool keeps_state;		/* the state of the session is restored on the next server (setting session_state) */
-	bool is_retry_linked : 1;	/* `retry` belongs to this link, and not to an earlier link: written by retry.c, too */
+	/* the server is assigned for a transaction or statement only */
+	bool shares_server;
+	/* the state of the session is restored on the next server (setting session_state) */
+	bool keeps_state;
+	/* `retry` belongs to this link, and not to an earlier link: written by retry.c, too */
+	bool is_retry_linked : 1;
 	bool hears : 1;			/* has LISTENed: see state/notify.h */
-	bool has_lost_values : 1;	/* values of sequences with a server: see state/session_values.h */
-	bool shares_names;		/* the server has statements of other clients: names of statements are replaced */
-	bool names_sql;			/* SQL texts of the client contain names of its statements: command tags and errors are examined */
+	/* values of sequences with a server: see state/session_values.h */
+	bool has_lost_values : 1;
+	/* the server has statements of other clients: names of statements are replaced */
+	bool shares_names;
+	/* SQL texts of the client contain names of its statements: command tags and errors are
+	   examined */
+	bool names_sql;
 	uint8_t minor;			/* protocol version 3.minor */
 	uint8_t cancel_key_size;	/* of cancel_key, in bytes: CANCEL_KEY or CANCEL_KEY_LONG */
-	uint8_t login_took[LOGIN_PARTS];	/* duration of each part of its login, about, as latency_bucket() */
+	/* duration of each part of its login, about, as latency_bucket() */
+	uint8_t login_took[LOGIN_PARTS];
 	struct login *login;		/* NULL after the login */
-	uint32_t cancel_pid;		/* process ID in its BackendKeyData: random, above SERVER_PID_MOST; or, with session_link = login, of its server */
+	/* process ID in its BackendKeyData: random, above SERVER_PID_MOST; or, with session_link =
+	   login, of its server */
+	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY_LONG];
-	uint32_t waited_at;		/* monotonic, in seconds: end of its last wait for a server; see `waited` */
+	/* monotonic, in seconds: end of its last wait for a server; see `waited` */
+	uint32_t waited_at;
 	UT_hash_handle by_cancel_pid;	/* in the table of cancel keys (cancel/cancel.c) */
 	uint8_t console_state;		/* enum console_state; written by admin/console.c */
 	uint8_t replication;		/* enum pg_replication, from the start-up packet */
 	union {
 		struct {
-			uint8_t refused_until;	/* messages are discarded until one of this type: see cancel_refuse_waiting(). 0: none */
+			/* messages are discarded until one of this type: see
+			   cancel_refuse_waiting(). 0: none */
+			uint8_t refused_until;
 			bool keeps_request;	/* `retry` is not NULL */
 		};
 		uint16_t minds_messages;	/* one of these */
 	};
 	uint8_t reads;			/* READS_ bits */
-	uint8_t *begin;			/* the message of a BEGIN that was answered by pgweir; owned; NULL: none. Valid with READING_BEGIN and READING_SENT */
-	bool half_sent;			/* the server has the beginning of a message, and its end was received but not sent */
+	/* the message of a BEGIN that was answered by pgweir; owned; NULL: none. Valid with
+	   READING_BEGIN and READING_SENT */
+	uint8_t *begin;
+	/* the server has the beginning of a message, and its end was received but not sent */
+	bool half_sent;
 	bool error_sent : 1;		/* the client has received the error for its end */
-	bool is_counted : 1;		/* counted for its address (auth/client_address.c); cancel requests are not */
-	bool has_cancel_key : 1;	/* cancel_pid and cancel_key are valid, and the client is in the table of cancel keys */
-	bool is_admin : 1, may_show : 1;	/* console: all commands are allowed; only SHOW is allowed */
+	/* counted for its address (auth/client_address.c); cancel requests are not */
+	bool is_counted : 1;
+	/* cancel_pid and cancel_key are valid, and the client is in the table of cancel keys */
+	bool has_cancel_key : 1;
+	/* console: all commands are allowed; only SHOW is allowed */
+	bool is_admin : 1, may_show : 1;
 	bool is_console : 1;		/* connected to the database of the console */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
-	uint8_t waited, waited_for;	/* last wait for a server: duration as latency_bucket(), 0: none; enum pool_limit */
+	/* last wait for a server: duration as latency_bucket(), 0: none; enum pool_limit */
+	uint8_t waited, waited_for;
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
-	struct query_note *query;	/* the query that runs (relay/duration.c); NULL: none, or unknown */
+	/* the query that runs (relay/duration.c); NULL: none, or unknown */
+	struct query_note *query;
 	usec_t login_since;		/* monotonic: when it connected */
-	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
+	/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
+	usec_t last_active;
 	/* Cancel requests only; written by cancel/cancel.c. */
 	struct server *cancel_target;	/* the server that executes the query */
-	struct peer_call *peer_call;	/* the request to another process, in progress; NULL: none */
-	struct server *cancel_carrier;	/* the connection that sends the request to PostgreSQL; NULL: none */
+	/* the request to another process, in progress; NULL: none */
+	struct peer_call *peer_call;
+	/* the connection that sends the request to PostgreSQL; NULL: none */
+	struct server *cancel_carrier;
 };
 
-static inline const struct client_names *client_names(const struct client *c) { return (const struct client_names *)(const void *)c->login; }
-static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, pooled); }
+static inline const struct client_names *client_names(const struct client *c)
+{
+	return (const struct client_names *)(const void *)c->login;
+}
+static inline struct client *client_of(struct pool_client *p)
+{
+	return LIST_OBJECT(p, struct client, pooled);
+}
 
-/* The value of in_hot_standby that a client with a role gets, whatever its servers say; NULL: the value of the server. */
+/* The value of in_hot_standby that a client with a role gets, whatever its servers say; NULL: the
+   value of the server. */
 #define STANDBY_PARAMETER "in_hot_standby"
 static inline const char *client_standby(const struct client *c)
 {
 	if (c->pooled.target == TARGET_ANY)
 		return NULL;
-	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE ? "off" : "on";
+	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE ? "off"
+											   : "on";
 }
 
-/* Whether ordinary events of the client are logged: it belongs to the fraction `sample` (log_sample) of all clients. */
+/* Whether ordinary events of the client are logged: it belongs to the fraction `sample`
+   (log_sample) of all clients. */
 static inline bool client_is_sampled(const struct client *c, int64_t sample)
 {
 	return (c->peer.id * 0x9e3779b97f4a7c15 >> 32) * FRACTION_ONE >> 32 < (uint64_t)sample;
@@ -132,29 +178,36 @@ static inline bool client_is_sampled(const struct client *c, int64_t sample)
 /* The session of the client has this value of default_transaction_read_only. */
 static inline void client_set_reading(struct client *c, const char *value)
 {
-	c->reads = (uint8_t)((c->reads & ~READING_SESSION) | (strcmp(value, "on") == 0 ? READING_SESSION : 0));
+	c->reads = (uint8_t)((c->reads & ~READING_SESSION) |
+			     (strcmp(value, "on") == 0 ? READING_SESSION : 0));
 }
 
-/* Creates a client for a socket received from another process, in world->clients and in state STARTUP; the caller sets its id. NULL: no memory, and the
-   socket is closed. */
+/* Creates a client for a socket received from another process, in world->clients and in state
+   STARTUP; the caller sets its id. NULL: no memory, and the socket is closed. */
 struct client *client_adopt(struct world *world, int fd);
-/* Makes client->retry, unless the client asks for no role. After its login, and after a RELOAD. Without memory the client ends. */
+/* Makes client->retry, unless the client asks for no role. After its login, and after a RELOAD.
+   Without memory the client ends. */
 void client_prepare_retry(struct client *client);
-/* Records that the client ends, and the reason; a later call has no effect. From now on the connection is stopped, and does not count in the pool
-   unless it has a server. The reap of this turn (core/reap.c) sends the ErrorResponse of the reason, returns or ends the server, and closes the
-   socket. `detail` replaces %s in the text of the reason; NULL: none. */
+/* Records that the client ends, and the reason; a later call has no effect. From now on the
+   connection is stopped, and does not count in the pool unless it has a server. The reap of this
+   turn (core/reap.c) sends the ErrorResponse of the reason, returns or ends the server, and closes
+   the socket. `detail` replaces %s in the text of the reason; NULL: none. */
 void client_end(struct client *client, enum close_reason why, const char *detail);
-/* Ends a client with an impossible message header. The log and the client get the first `n` bytes, at most 8, in hexadecimal. */
+/* Ends a client with an impossible message header. The log and the client get the first `n` bytes,
+   at most 8, in hexadecimal. */
 void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
 /* Another process has received the socket: the reap closes the socket without a message. */
 void client_hand_over(struct client *client);
-/* Writes application_name with the address of the client (setting application_name_add_host) to `buf` of NAME_WITH_HOST bytes. A value that
-   ends with the address already is not changed. Returns buf. */
+/* Writes application_name with the address of the client (setting application_name_add_host) to
+   `buf` of NAME_WITH_HOST bytes. A value that ends with the address already is not changed. Returns
+   buf. */
 #define NAME_WITH_HOST 1024
 const char *client_name_with_host(const struct client *client, const char *value, char *buf);
-/* Sends messages of pgweir to the client; does nothing for a stopped client. False: the client is ending. */
+/* Sends messages of pgweir to the client; does nothing for a stopped client. False: the client is
+   ending. */
 bool client_send(struct client *client, const struct bytes *bytes);
-/* Writes "C-0xID: db/user@host:port" for the log, the names as printable_name() writes them; `size` is 256. Returns buf. */
+/* Writes "C-0xID: db/user@host:port" for the log, the names as printable_name() writes them; `size`
+   is 256. Returns buf. */
 const char *client_text(const struct client *client, char *buf, size_t size);
 
 #endif

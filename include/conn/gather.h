@@ -12,7 +12,8 @@
 #define GATHER_PIECES 64	/* runs gathered for one writev */
 #define GATHER_SCRATCH 1024	/* bytes of inserted pieces between two flushes */
 
-/* Runs of the read buffer that are sent to one stream, with small pieces that pgweir inserts between them. */
+/* Runs of the read buffer that are sent to one stream, with small pieces that pgweir inserts
+   between them. */
 struct gather {
 	struct stream *to;
 	int count;			/* number of `pieces` */
@@ -56,11 +57,16 @@ static inline void gather_add(struct gather *g, const uint8_t *from, size_t size
 		gather_begin_run(g, from, size);
 	g->end = from + size;
 }
-/* Adds `size` bytes, at most GATHER_SCRATCH, of the scratch memory, and returns their address. The caller writes them at once. */
+/* Adds `size` bytes, at most GATHER_SCRATCH, of the scratch memory, and returns their address. The
+   caller writes them at once. */
 uint8_t *gather_place(struct gather *gather, size_t size);
 /* Adds a copy of at most GATHER_SCRATCH bytes. */
-static inline void gather_copy(struct gather *g, const void *from, size_t size) { memcpy(gather_place(g, size), from, size); }
-/* Adds or drops the bytes of the current message of the peer among the n bytes at `at`. Returns their number. */
+static inline void gather_copy(struct gather *g, const void *from, size_t size)
+{
+	memcpy(gather_place(g, size), from, size);
+}
+/* Adds or drops the bytes of the current message of the peer among the n bytes at `at`. Returns
+   their number. */
 static inline size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)
 {
 	size_t size = n < peer->passing ? n : peer->passing;

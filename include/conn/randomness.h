@@ -11,7 +11,8 @@ struct randomness {
 	size_t left;
 };
 
-/* Writes `size` random bytes, at most some dozens, to `to`, and wipes them in the supply. False: OpenSSL has no random bytes. */
+/* Writes `size` random bytes, at most some dozens, to `to`, and wipes them in the supply. False:
+   OpenSSL has no random bytes. */
 bool randomness_draw(struct randomness *randomness, void *to, size_t size);
 
 #endif

@@ -27,107 +27,169 @@ enum {
 /* Special value of server->session.values_of: several clients have used the server. */
 #define VALUES_MIXED UINT64_MAX
 
-/* Bits of session.doubts besides the PIN_ bits. FACT_CHANNELS: pgweir has sent LISTEN for the channels of the client, and must send UNLISTEN at the
-   end of the link. */
+/* Bits of session.doubts besides the PIN_ bits. FACT_CHANNELS: pgweir has sent LISTEN for the
+   channels of the client, and must send UNLISTEN at the end of the link. */
 enum { FACT_ROLE = 1 << PINS, FACT_CHANNELS = 1 << (PINS + 2) };
 
-/* Effects of a command on other sessions after its transaction commits: the meaning of SQL texts (pg_tag_changes_meaning), the initial state of
-   sessions (TAG_ALTER_SESSIONS), functions of the database (a text may define functions or triggers without a tag that shows it), or the tables that
-   a text finds. */
+/* Effects of a command on other sessions after its transaction commits: the meaning of SQL texts
+   (pg_tag_changes_meaning), the initial state of sessions (TAG_ALTER_SESSIONS), functions of the
+   database (a text may define functions or triggers without a tag that shows it), or the tables
+   that a text finds. */
 enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4, CHANGES_TABLES = 8 };
 
 /* The known state of the session of a server; written by room state unless noted. */
 struct server_session {
-	uint8_t unknown;		/* UNKNOWN_ bits: state that the next link must set; written by session_set_unknown and session_set_known */
-	uint8_t plain_set;		/* SET_ bits of the oldest unanswered message, if it is a Query with a single SET */
-	uint16_t doubts;		/* PIN_ and FACT_ bits: state that its client, which keeps_state, may have changed; written by session_add_doubt
-					   and session_clear_doubt */
-	uint8_t changes;		/* CHANGES_ bits: changes by the transaction of its client that may concern other sessions */
+	/* UNKNOWN_ bits: state that the next link must set; written by session_set_unknown and
+	   session_set_known */
+	uint8_t unknown;
+	/* SET_ bits of the oldest unanswered message, if it is a Query with a single SET */
+	uint8_t plain_set;
+	/* PIN_ and FACT_ bits: state that its client, which keeps_state, may have changed; written
+	   by session_add_doubt and session_clear_doubt */
+	uint16_t doubts;
+	/* CHANGES_ bits: changes by the transaction of its client that may concern other
+	   sessions */
+	uint8_t changes;
 	/* Facts about the link, reset together when it begins. */
 	bool was_reset;			/* the client has reset parameters */
 	bool channels_restored;		/* pgweir has sent LISTEN for all channels of the client */
-	bool text_was_cut;		/* the client has sent SQL that was not examined completely */
-	bool is_filled;			/* pgweir may have to put values of the client into its next text: see session_state_fill() */
+	/* the client has sent SQL that was not examined completely */
+	bool text_was_cut;
+	/* pgweir may have to put values of the client into its next text: see
+	   session_state_fill() */
+	bool is_filled;
 	bool has_failed;		/* the server has sent an ErrorResponse */
 	/* Other facts. */
-	bool meaning_in_doubt;		/* the client may have changed search_path, role or tables, and so the meaning of SQL texts; until the end of the link */
-	bool meanings_prepared;		/* a statement that may change the meaning of SQL texts is prepared */
+	/* the client may have changed search_path, role or tables, and so the meaning of SQL texts;
+	   until the end of the link */
+	bool meaning_in_doubt;
+	/* a statement that may change the meaning of SQL texts is prepared */
+	bool meanings_prepared;
 	bool roles_prepared;		/* a statement that may set a role is prepared */
-	bool values_may_be_own;		/* pgweir can prove that currval() and lastval() return values of its client ... */
+	/* pgweir can prove that currval() and lastval() return values of its client ... */
+	bool values_may_be_own;
 	bool values_are_own;		/* ... and has proven it for the next text of the client */
-	uint32_t discards_in;		/* server->batch plus 1 when DISCARD SEQUENCES was sent; 0: not sent */
-	uint64_t reported;		/* bit i: the server reports tracked parameter i (ParameterStatus); written by server_parameter() */
-	uint64_t set_there;		/* bit i: the session has set tracked parameter i, so a RESET may change the parameter */
-	uint64_t unproven_by;		/* id of the client that may have left unknown state; 0: none */
-	uint64_t values_of;		/* id of the only client that used the server since its session had no values of sequences; 0: none */
-	char *drawn;			/* OIDs of the sequences from which its client took the last value of this session, with commas; NULL: unknown */
+	/* server->batch plus 1 when DISCARD SEQUENCES was sent; 0: not sent */
+	uint32_t discards_in;
+	/* bit i: the server reports tracked parameter i (ParameterStatus); written by
+	   server_parameter() */
+	uint64_t reported;
+	/* bit i: the session has set tracked parameter i, so a RESET may change the parameter */
+	uint64_t set_there;
+	/* id of the client that may have left unknown state; 0: none */
+	uint64_t unproven_by;
+	/* id of the only client that used the server since its session had no values of sequences;
+	   0: none */
+	uint64_t values_of;
+	/* OIDs of the sequences from which its client took the last value of this session, with
+	   commas; NULL: unknown */
+	char *drawn;
 	struct session_answer *answer;	/* of task_state; NULL: the task is not running */
-	struct functions_question *functions;	/* of task_functions; NULL: the task is not running */
-	char *role;			/* the role at the start of the session, in the form of server_session.c; NULL: the role of the login */
-	char *search_path;		/* after connect_query, in hexadecimal (server_session.c); NULL: unknown */
+	/* of task_functions; NULL: the task is not running */
+	struct functions_question *functions;
+	/* the role at the start of the session, in the form of server_session.c; NULL: the role of
+	   the login */
+	char *role;
+	/* after connect_query, in hexadecimal (server_session.c); NULL: unknown */
+	char *search_path;
 };
 
 /*
- * A server connection. Its state is pooled.state (tbl/server_state.tbl), and `ledger` has the answers that the server owes.
+ * A server connection. Its state is pooled.state (tbl/server_state.tbl), and `ledger` has the
+ * answers that the server owes.
  *
  * Invariant: an idle server has no client, owes no answer and is in no transaction.
  */
 struct server {
 	struct pool_server pooled;	/* state, pool, client; written by room pool */
 	struct peer peer;
-	struct ledger ledger;		/* the unanswered messages; written by room relay and by server_send() */
-	struct prepared_server *prepared;	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
-	uint32_t batch;			/* number of Syncs sent: the current batch of the extended protocol */
-	uint64_t unnamed_of;		/* id of the client that used the unnamed statement last; 0: unknown */
+	/* the unanswered messages; written by room relay and by server_send() */
+	struct ledger ledger;
+	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
+	struct prepared_server *prepared;
+	/* number of Syncs sent: the current batch of the extended protocol */
+	uint32_t batch;
+	/* id of the client that used the unnamed statement last; 0: unknown */
+	uint64_t unnamed_of;
 	struct server_session session;
-	const struct params *params;	/* the parameters of its session, as far as they are known: a shared set (pg/params.h) */
+	/* the parameters of its session, as far as they are known: a shared set (pg/params.h) */
+	const struct params *params;
 	const struct params *first_params;	/* ... after its login; NULL before */
-	struct welcome *welcome;	/* other parameters reported at its login; NULL before. See backend/welcome.h */
-	struct dial *dial;		/* data needed only while the connection is opened; NULL after the login. Written by backend/dial.c */
-	const struct server_task *task;	/* pgweir's query in progress; NULL: none. Written by server_task_to() */
+	/* other parameters reported at its login; NULL before. See backend/welcome.h */
+	struct welcome *welcome;
+	/* data needed only while the connection is opened; NULL after the login. Written by
+	   backend/dial.c */
+	struct dial *dial;
+	/* pgweir's query in progress; NULL: none. Written by server_task_to() */
+	const struct server_task *task;
 	bool task_failed;		/* the task has received an ErrorResponse */
 	bool task_answered;		/* the ReadyForQuery of the task has arrived */
-	char *task_words;		/* the error message, for a task with keeps_error; owned; NULL: none */
+	/* the error message, for a task with keeps_error; owned; NULL: none */
+	char *task_words;
 	char task_sqlstate[6];		/* its SQLSTATE; "": none */
 	bool needs_reset;		/* server_reset_query must run before the next use */
 	usec_t task_since;		/* monotonic: when the task began */
 	struct lookup *lookup;		/* the look-up of task_lookup; NULL: none */
-	bool was_ended;			/* its ErrorResponse says that an administrator or a shutdown ended it: a new connection probably works */
-	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
+	/* its ErrorResponse says that an administrator or a shutdown ended it: a new connection
+	   probably works */
+	bool was_ended;
+	/* its last ErrorResponse was FATAL: the client knows why the connection ends */
+	bool said_fatal;
 	char status;			/* of the last ReadyForQuery: I, T or E */
 	uint8_t minor;			/* protocol version 3.minor */
 	uint8_t replication;		/* enum pg_replication: the kind of connection */
-	bool tls_direct;		/* TLS begins without an SSLRequest, also for cancel requests */
+	/* TLS begins without an SSLRequest, also for cancel requests */
+	bool tls_direct;
 	uint32_t backend_pid;		/* process ID in its BackendKeyData; 0: none */
-	uint32_t told_pid;		/* cancel_pid of its last client; 0: no client yet. See server_session.c */
-	bool notifies;			/* its client may have sent notifications: the server is not assigned again before all listeners have them ... */
-	uint64_t notified;		/* ... and this is the value of world->notified when the client left */
+	/* cancel_pid of its last client; 0: no client yet. See server_session.c */
+	uint32_t told_pid;
+	/* its client may have sent notifications: the server is not assigned again before all
+	   listeners have them ... */
+	bool notifies;
+	/* ... and this is the value of world->notified when the client left */
+	uint64_t notified;
 	UT_hash_handle by_backend_pid;	/* in world->by_backend_pid */
 	uint8_t *cancel_key;		/* from its BackendKeyData; owned; NULL: none */
 	size_t cancel_key_size;		/* bytes */
-	char *host;			/* the host name of the connection, for TLS; owned; NULL: Unix socket */
+	/* the host name of the connection, for TLS; owned; NULL: Unix socket */
+	char *host;
 	struct client *carries_for;	/* connection for a cancel request: the request */
-	struct server *own_cancel;	/* pgweir's own cancel request: of its target, the connection for it; of that connection, the target */
-	usec_t canceled_at;		/* monotonic: when that request was made; 0: none since the client has left */
-	struct address *address;	/* where it is connected to, also for cancel requests; owned */
+	/* pgweir's own cancel request: of its target, the connection for it; of that connection,
+	   the target */
+	struct server *own_cancel;
+	/* monotonic: when that request was made; 0: none since the client has left */
+	usec_t canceled_at;
+	/* where it is connected to, also for cancel requests; owned */
+	struct address *address;
 };
 
-static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, pooled); }
+static inline struct server *server_of(struct pool_server *p)
+{
+	return LIST_OBJECT(p, struct server, pooled);
+}
 
-/* Creates a server connection in state LOGIN, with the start-up parameters of `client` unless NULL; backend/dial.c opens it. NULL: no memory. */
-struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *client);
-/* Adds the server with its backend_pid to world->by_backend_pid. False: no memory. The reap removes it. */
+/* Creates a server connection in state LOGIN, with the start-up parameters of `client` unless NULL;
+   backend/dial.c opens it. NULL: no memory. */
+struct server *server_new(struct pool *pool, struct world *world, bool is_cancel,
+			  const struct client *client);
+/* Adds the server with its backend_pid to world->by_backend_pid. False: no memory. The reap removes
+   it. */
 bool server_enlist(struct server *server);
-/* Handles a ParameterStatus: stores the value of a tracked parameter. Without memory sets pooled.close_reason, because the session of the server is
-   unknown then. */
+/* Handles a ParameterStatus: stores the value of a tracked parameter. Without memory sets
+   pooled.close_reason, because the session of the server is unknown then. */
 void server_parameter(struct server *server, const char *name, const char *value);
-/* Sends complete messages of pgweir after all bytes already sent to the server, and enters them in its ledger with this mark. The caller has flushed
-   the gathered bytes of a client; no message of the client is half sent, no COPY may begin before these messages (ledger_may_copy), and the server
-   does not skip messages until a Sync (ledger_enters). False: the connection is broken, or no memory; the caller ends the connection. */
+/* Sends complete messages of pgweir after all bytes already sent to the server, and enters them in
+   its ledger with this mark. The caller has flushed the gathered bytes of a client; no message of
+   the client is half sent, no COPY may begin before these messages (ledger_may_copy), and the
+   server does not skip messages until a Sync (ledger_enters). False: the connection is broken, or
+   no memory; the caller ends the connection. */
 bool server_send(struct server *server, enum ledger_mark mark, const struct bytes *messages);
-/* Records that the server ends, and the reason, as client_end() does. If the server has sent too many TLS messages without data, that is the reason. Its client ends for the same reason, because no other server knows the session. */
+/* Records that the server ends, and the reason, as client_end() does. If the server has sent too
+   many TLS messages without data, that is the reason. Its client ends for the same reason, because
+   no other server knows the session. */
 void server_end(struct server *server, enum close_reason why, const char *detail);
-/* Another process has received the sockets of the server and of its client: the reap closes both without a message. */
+/* Another process has received the sockets of the server and of its client: the reap closes both
+   without a message. */
 void server_hand_over(struct server *server);
 /* Ends a linked server; the client stays (IDLE) or, with client_dies, is ending too. */
 void server_end_leaving(struct server *server, enum close_reason why, bool client_dies);

@@ -14,28 +14,34 @@
 
 /* Size of the read buffer, in bytes. */
 #define READ_BUFFER (128 * 1024)
-/* Maximum number of looks in a turn; with more connections each has a share of at least LEAST_LOOKS. A look is a message that is examined by itself, or
-   a word of an SQL text that is searched. */
+/* Maximum number of looks in a turn; with more connections each has a share of at least
+   LEAST_LOOKS. A look is a message that is examined by itself, or a word of an SQL text that is
+   searched. */
 #define LOOKS_OF_TURN 4096
 #define LEAST_LOOKS 32
 
 /*
- * struct world contains the state of a running pgweir, and is passed down. Only the log, the key of hashes, the counts of SHOW REASONS, TLS, the memory
- * of the event loop and the verifier processes have variables of their own. core/world.c creates the world.
+ * struct world contains the state of a running pgweir, and is passed down. Only the log, the key of
+ * hashes, the counts of SHOW REASONS, TLS, the memory of the event loop and the verifier processes
+ * have variables of their own. core/world.c creates the world.
  */
 
 /* Functions of room admin for console clients; set by main. */
 struct console_ops {
-	/* Handles a complete message, with a body of `size` bytes, of a client that is READY and logged in. Either answers with client_send(), or the
-	   client is not READY afterwards and is answered in later turns; then the console puts it on world->again. */
-	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size);
-	/* Continues a long answer to a client that is not READY, after peer_come_again() or an event. */
+	/* Handles a complete message, with a body of `size` bytes, of a client that is READY and
+	   logged in. Either answers with client_send(), or the client is not READY afterwards and
+	   is answered in later turns; then the console puts it on world->again. */
+	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body,
+			size_t size);
+	/* Continues a long answer to a client that is not READY, after peer_come_again() or an
+	   event. */
 	void (*go_on)(void *context, struct client *client);
 	/* The client is ending. */
 	void (*closed)(void *context, struct client *client);
 	/* The login is over: sends the parameters and ReadyForQuery. */
 	void (*welcome)(void *context, struct client *client);
-	/* Returns whether the console has no data of the client, so that the client can be handed over to another process. */
+	/* Returns whether the console has no data of the client, so that the client can be handed
+	   over to another process. */
 	bool (*is_at_rest)(void *context, const struct client *client);
 	/* Adds a client that another process has handed over. False: no memory. */
 	bool (*adopt)(void *context, struct client *client);
@@ -43,12 +49,15 @@ struct console_ops {
 	bool (*cancel)(void *context, struct client *client);
 };
 
-/* Functions of higher rooms that the rooms of connections call. Set by world_new(). Each may end the connection that it is called for. */
+/* Functions of higher rooms that the rooms of connections call. Set by world_new(). Each may end
+   the connection that it is called for. */
 struct world_ops {
 	/* events of connections */
 	const struct stream_ops *client_stream, *server_stream;
-	/* A listening socket with this port has a new connection. False: refused, and the descriptor is or will be closed. */
-	bool (*accepted)(struct world *world, int fd, const struct address *remote, bool is_unix, uint16_t port);
+	/* A listening socket with this port has a new connection. False: refused, and the
+	   descriptor is or will be closed. */
+	bool (*accepted)(struct world *world, int fd, const struct address *remote, bool is_unix,
+			 uint16_t port);
 	/* The client is authenticated. */
 	void (*proven)(struct client *client);
 };
@@ -70,7 +79,8 @@ enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW 
 /* The TLS contexts of a configuration (core/world.h); each is held. */
 struct tls_contexts {
 	struct tls_context *clients, *servers;	/* NULL: TLS is off */
-	struct database_tls {			/* of a database with values of its own: see conf_server_tls() */
+	/* of a database with values of its own: see conf_server_tls() */
+	struct database_tls {
 		char *name;			/* of the entry; "*" for the fallback */
 		struct tls_context *context;	/* NULL: TLS is off */
 	} *own;
@@ -81,49 +91,73 @@ struct world {
 	/* The event loop and its clock. */
 	struct event_base *base;
 	const struct world_ops *ops;
-	usec_t now;				/* monotonic clock; read once a turn by world_wake() */
+	/* monotonic clock; read once a turn by world_wake() */
+	usec_t now;
 	usec_t now_wall;			/* wall clock: now + wall_ahead */
-	usec_t wall_ahead;			/* difference of the clocks; written by world_tick() */
+	/* difference of the clocks; written by world_tick() */
+	usec_t wall_ahead;
 	uint64_t turns;				/* the number of this turn, from 1 */
-	bool clock_is_old;			/* the loop waits for events; the next callback reads the clock */
-	bool reads_again;			/* world_again() reads connections that no event announces */
-	bool has_traffic;			/* bytes were relayed since the loop began to wait */
+	/* the loop waits for events; the next callback reads the clock */
+	bool clock_is_old;
+	/* world_again() reads connections that no event announces */
+	bool reads_again;
+	/* bytes were relayed since the loop began to wait */
+	bool has_traffic;
 	struct busy_poll busy_poll;
 	struct durations_logged {		/* written by world_set_durations() */
-		usec_t query, transaction;		/* such durations are passed to duration_log(); INT64_MAX: none */
-		bool texts;				/* texts of queries are noted: duration_note_text() */
+		/* such durations are passed to duration_log(); INT64_MAX: none */
+		usec_t query, transaction;
+		/* texts of queries are noted: duration_note_text() */
+		bool texts;
 	} durations_logged;
 	struct query_stats *query_stats;	/* relay/query_stats.h; NULL: query_stats is off */
 	uint64_t queries;			/* number of answered queries since the start */
 	struct last_tick {			/* core/tick.c */
-		int peak_clients;			/* maximum number of clients since freed memory was returned to the system */
-		bool peak_leaves;			/* memory of some of these clients was returned; the others are still connected */
+		/* maximum number of clients since freed memory was returned to the system */
+		int peak_clients;
+		/* memory of some of these clients was returned; the others are still connected */
+		bool peak_leaves;
 		bool was_suspended, had_drains;
 	} last_tick;
-	struct list again;			/* peers with input that no event announces: see peer_come_again() */
-	struct list ending;			/* peers that are ending, for core/reap.c; written by peer_end() */
+	/* peers with input that no event announces: see peer_come_again() */
+	struct list again;
+	/* peers that are ending, for core/reap.c; written by peer_end() */
+	struct list ending;
 #ifdef PGWEIR_TEST_BUILD
 	const struct peer *current;		/* a handler of this peer is running; NULL: none */
 #endif
 
 	/* Notifications: room state. */
 	struct list listeners;			/* notification servers of pools (state/notify.h) */
-	uint64_t notified;			/* number of clients that left their servers after possible notifications (server_session.c) */
-	bool notifiers_due;			/* servers begin to wait until listeners have their notifications */
+	/* number of clients that left their servers after possible notifications
+	   (server_session.c) */
+	uint64_t notified;
+	/* servers begin to wait until listeners have their notifications */
+	bool notifiers_due;
 	bool notifiers_wait;			/* servers wait for this */
-	struct list notify_due;			/* clients with notifications to send after the events (state/notify.c) */
-	uint32_t deliveries;			/* notifications delivered to clients in this turn */
-	bool notify_waits;			/* clients of notify_due were left over from the last turn */
+	/* clients with notifications to send after the events (state/notify.c) */
+	struct list notify_due;
+	/* notifications delivered to clients in this turn */
+	uint32_t deliveries;
+	/* clients of notify_due were left over from the last turn */
+	bool notify_waits;
 
 	/* The read buffer, and the share of each connection in a turn (relay/from_client.c). */
 	uint8_t *buffer;			/* READ_BUFFER bytes */
-	bool is_shared;				/* limits apply: one of the following counts is not 0 */
-	uint32_t streams, streams_before;	/* connections with more than one read, in this turn and in the last turn */
-	uint32_t reads;				/* reads after which more bytes were waiting, in this turn */
-	uint32_t looks;				/* messages that were examined one by one, and words of texts that were read, in this turn */
-	uint32_t cut;				/* walks over messages that were stopped at the limit, in this turn */
+	/* limits apply: one of the following counts is not 0 */
+	bool is_shared;
+	/* connections with more than one read, in this turn and in the last turn */
+	uint32_t streams, streams_before;
+	/* reads after which more bytes were waiting, in this turn */
+	uint32_t reads;
+	/* messages that were examined one by one, and words of texts that were read, in this
+	   turn */
+	uint32_t looks;
+	/* walks over messages that were stopped at the limit, in this turn */
+	uint32_t cut;
 	uint32_t looks_each;			/* limit of looks for a connection */
-	int64_t words_left;			/* words of texts that the client whose input is handled may still read in this turn */
+	/* words of texts that the client whose input is handled may still read in this turn */
+	int64_t words_left;
 	size_t piece;				/* limit of bytes for one read of a connection */
 
 	/* Shared by all connections. */
@@ -135,19 +169,26 @@ struct world {
 	struct pools *pools;
 	struct params_table *params;		/* tracked parameters and their sets of values */
 	struct statements *statements;		/* texts of prepared statements */
-	uint64_t meanings;			/* number of commands that may have changed the meaning of SQL texts */
-	struct list clients, servers;		/* all peers in ascending order of id; peers in `ending` have left the lists */
-	struct server *by_backend_pid;		/* uthash: servers after their login; written by server_enlist() and core/reap.c */
+	/* number of commands that may have changed the meaning of SQL texts */
+	uint64_t meanings;
+	/* all peers in ascending order of id; peers in `ending` have left the lists */
+	struct list clients, servers;
+	/* uthash: servers after their login; written by server_enlist() and core/reap.c */
+	struct server *by_backend_pid;
 	uint64_t last_id;			/* the highest id of a peer */
 
 	/* The network. */
 	struct listening listening;
 	struct dns *dns;
-	bool sessions_changed;			/* ALTER DATABASE or ROLE has changed the initial state of sessions (backend/retire.c) */
-	usec_t sessions_retired;		/* monotonic: when servers were last replaced for this reason */
-	usec_t names_watched;			/* monotonic: last dns_watch() of the host names in use */
+	/* ALTER DATABASE or ROLE has changed the initial state of sessions (backend/retire.c) */
+	bool sessions_changed;
+	/* monotonic: when servers were last replaced for this reason */
+	usec_t sessions_retired;
+	/* monotonic: last dns_watch() of the host names in use */
+	usec_t names_watched;
 	struct tls_contexts tls;
-	struct handshakes *handshakes;		/* TLS handshakes of clients that wait for their turn */
+	/* TLS handshakes of clients that wait for their turn */
+	struct handshakes *handshakes;
 
 	/* Authentication. */
 	struct client_addresses *addresses;	/* counts by address of the client */
@@ -158,7 +199,9 @@ struct world {
 	struct verifiers *verifiers;		/* processes for PAM and LDAP */
 	struct derivations *derivations;	/* SCRAM keys that are being derived */
 	struct randomness randomness;		/* for cancel keys and names of statements */
-	uint8_t seed[32];			/* random; for secrets of users that do not exist, and for digests that clients cannot predict */
+	/* random; for secrets of users that do not exist, and for digests that clients cannot
+	   predict */
+	uint8_t seed[32];
 
 	/* Cancel requests, the console, online restart, shutdown. */
 	struct cancels *cancels;
@@ -169,7 +212,8 @@ struct world {
 	usec_t drain_since;			/* monotonic: when the shutdown began */
 };
 
-/* Test builds: a handler of this connection runs. client_send() asserts that a handler sends only to its own client. NULL: none. */
+/* Test builds: a handler of this connection runs. client_send() asserts that a handler sends only
+   to its own client. NULL: none. */
 static inline void world_set_current(struct world *w, const struct peer *peer)
 {
 #ifdef PGWEIR_TEST_BUILD
@@ -188,14 +232,16 @@ static inline void world_wake(struct world *w)
 		w->now_wall = w->now + w->wall_ahead;
 	}
 }
-/* world_wake() for an event of a connection. False: the connection is stopped, and the event must be ignored. */
+/* world_wake() for an event of a connection. False: the connection is stopped, and the event must
+   be ignored. */
 static inline bool peer_wake(struct peer *peer)
 {
 	world_wake(peer->world);
 	world_set_current(peer->world, peer);
 	return !peer_is_stopped(peer);
 }
-/* Lets the turn read the peer without an event: in this turn, or in the next turn if world_again() has begun. Does nothing for a stopped peer. */
+/* Lets the turn read the peer without an event: in this turn, or in the next turn if world_again()
+   has begun. Does nothing for a stopped peer. */
 static inline void peer_come_again(struct peer *peer)
 {
 	if (peer_is_stopped(peer) || peer->posted)
@@ -203,8 +249,8 @@ static inline void peer_come_again(struct peer *peer)
 	list_remove(&peer->again);
 	list_append(&peer->world->again, &peer->again);
 }
-/* Sends a request to a peer from the handler of another connection. The peer handles the request in its own turn, before all other peers of
-   world->again. Does nothing for a stopped peer. */
+/* Sends a request to a peer from the handler of another connection. The peer handles the request in
+   its own turn, before all other peers of world->again. Does nothing for a stopped peer. */
 static inline void peer_post(struct peer *peer, enum peer_post what)
 {
 	peer_come_again(peer);
@@ -214,16 +260,16 @@ static inline void peer_post(struct peer *peer, enum peer_post what)
 	list_remove(&peer->again);
 	list_prepend(&peer->world->again, &peer->again);
 }
-/* The event that the client waits for has occurred, or may have: the turn handles the held messages of the client, and its socket is read
-   again. */
+/* The event that the client waits for has occurred, or may have: the turn handles the held messages
+   of the client, and its socket is read again. */
 static inline void client_resume(struct client *c)
 {
 	c->peer.held_first = bytes_size(&c->peer.held) > 0;
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }
-/* Whether the client may log in during a shutdown that waits for clients: it connected before the shutdown, or over TCP: TCP sockets do not
-   listen any more. */
+/* Whether the client may log in during a shutdown that waits for clients: it connected before the
+   shutdown, or over TCP: TCP sockets do not listen any more. */
 static inline bool client_is_in_time(const struct client *c)
 {
 	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;

@@ -1,14 +1,17 @@
 /*
  * Busy polling: whether it pays is measured.
  *
- * With busy_poll = auto a trial takes ten windows of 20 ms: five without polling and five with it, in turns. If the windows with polling
- * had 10 % more answers at least, the loop polls until the next trial; otherwise it sleeps. The loop therefore polls for a few clients on a
- * machine with an idle processor, and sleeps if PostgreSQL or the clients need that processor more. A trial that confirms the last one
- * doubles the time to the next, from 1 s to 16 s. A load that has changed by half brings the next trial after 1 s.
+ * With busy_poll = auto a trial takes ten windows of 20 ms: five without polling and five with it,
+ * in turns. If the windows with polling had 10 % more answers at least, the loop polls until the
+ * next trial; otherwise it sleeps. The loop therefore polls for a few clients on a machine with an
+ * idle processor, and sleeps if PostgreSQL or the clients need that processor more. A trial that
+ * confirms the last one doubles the time to the next, from 1 s to 16 s. A load that has changed by
+ * half brings the next trial after 1 s.
  *
- * In every mode a wait polls only while at least one of four recent waits was shorter than the longest poll and ended with bytes that are
- * relayed. A pgweir without queries therefore sleeps, whatever unauthenticated clients send. And a wait polls in each window for
- * busy_poll_share of the window at most.
+ * In every mode a wait polls only while at least one of four recent waits was shorter than the
+ * longest poll and ended with bytes that are relayed. A pgweir without queries therefore sleeps,
+ * whatever unauthenticated clients send. And a wait polls in each window for busy_poll_share of the
+ * window at most.
  */
 #include "conn/busy_poll.h"
 
@@ -23,7 +26,10 @@
 #define ALL_WAITS 256
 
 const char *const busy_poll_names[] = {
-	[BUSY_POLL_OFF] = "off", [BUSY_POLL_SLEEPS] = "sleeps", [BUSY_POLL_TRIAL] = "trial", [BUSY_POLL_POLLS] = "polls",
+	[BUSY_POLL_OFF] = "off",
+	[BUSY_POLL_SLEEPS] = "sleeps",
+	[BUSY_POLL_TRIAL] = "trial",
+	[BUSY_POLL_POLLS] = "polls",
 };
 
 void busy_poll_set(struct busy_poll *b, int64_t setting, int64_t share, usec_t now)
@@ -48,7 +54,7 @@ void busy_poll_set(struct busy_poll *b, int64_t setting, int64_t share, usec_t n
 
 /* ---- trials ---- */
 
-static uint64_t rate(uint64_t queries, usec_t time)
+static uint64_t busy_poll_rate(uint64_t queries, usec_t time)
 {
 	return time > 0 ? queries * (uint64_t)USEC / (uint64_t)time : 0;
 }
@@ -60,7 +66,8 @@ static bool window_polls(const struct busy_poll *b)
 
 static void end_trial(struct busy_poll *b, usec_t now)
 {
-	uint64_t without = rate(b->trial.queries[0], b->trial.time[0]), with = rate(b->trial.queries[1], b->trial.time[1]);
+	uint64_t without = busy_poll_rate(b->trial.queries[0], b->trial.time[0]),
+		 with = busy_poll_rate(b->trial.queries[1], b->trial.time[1]);
 	bool pays = with > without + without / 10;
 	bool confirms = b->trial_rate > 0 && pays == b->paid;
 
@@ -75,9 +82,10 @@ static void end_trial(struct busy_poll *b, usec_t now)
 
 void busy_poll_tick(struct busy_poll *b, usec_t now, uint64_t queries)
 {
-	uint64_t found = rate(queries - b->tick_queries, now - b->tick_at);
+	uint64_t found = busy_poll_rate(queries - b->tick_queries, now - b->tick_at);
 	usec_t earliest = b->next_trial - b->trial_interval + INTERVAL_LEAST;
-	bool load_has_changed = found > b->trial_rate + b->trial_rate / 2 || found < b->trial_rate / 2;
+	bool load_has_changed = found > b->trial_rate + b->trial_rate / 2 ||
+				found < b->trial_rate / 2;
 
 	b->tick_at = now;
 	b->tick_queries = queries;
@@ -89,7 +97,8 @@ void busy_poll_tick(struct busy_poll *b, usec_t now, uint64_t queries)
 		b->trial_rate = 0;
 		b->trial_interval = INTERVAL_LEAST;
 		b->next_trial = now;
-	} else if (b->state != BUSY_POLL_TRIAL && (now >= b->next_trial || (now >= earliest && load_has_changed))) {
+	} else if (b->state != BUSY_POLL_TRIAL &&
+		   (now >= b->next_trial || (now >= earliest && load_has_changed))) {
 		b->state = BUSY_POLL_TRIAL;
 		memset(&b->trial, 0, sizeof(b->trial));
 		b->trial.queries_before = queries;
@@ -116,14 +125,16 @@ usec_t busy_poll_begin(struct busy_poll *b, usec_t now, uint64_t queries)
 		b->window_began = now;
 		b->polled = 0;
 	}
-	if (!busy_poll_is_on(b) || !window_polls(b) || b->short_waits < ALL_WAITS / 4 || b->polled >= b->most)
+	if (!busy_poll_is_on(b) || !window_polls(b) || b->short_waits < ALL_WAITS / 4 ||
+	    b->polled >= b->most)
 		return 0;
 	return b->longest;
 }
 
 void busy_poll_end(struct busy_poll *b, usec_t waited, usec_t polled, bool has_traffic)
 {
-	b->short_waits += ((has_traffic && waited <= b->longest ? ALL_WAITS : 0) - b->short_waits) / 16;
+	b->short_waits += ((has_traffic && waited <= b->longest ? ALL_WAITS : 0) - b->short_waits) /
+			  16;
 	b->polled += polled;
 	b->polled_total += (uint64_t)polled;
 }

@@ -1,8 +1,10 @@
 /*
- * A client connection: sending, and marking the end. Its messages are handled in the rooms login, relay and cancel.
+ * A client connection: sending, and marking the end. Its messages are handled in the rooms login,
+ * relay and cancel.
  *
- * Invariant: a client has exactly one state, is in the list of that state, and ends once (client_end). The struct exists until the reap of
- * the turn, so that callers may still read its state.
+ * Invariant: a client has exactly one state, is in the list of that state, and ends once
+ * (client_end). The struct exists until the reap of the turn, so that callers may still read its
+ * state.
  */
 #include "conn/client.h"
 
@@ -45,7 +47,8 @@ void client_prepare_retry(struct client *c)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	/* a RELOAD may find a request that was not kept: until its answer, the client keeps its server */
+	/* a RELOAD may find a request that was not kept: until its answer, the client keeps its
+	   server */
 	c->is_retry_linked = c->pooled.link != NULL;
 	c->retry->is_bound = c->is_retry_linked;
 }
@@ -53,14 +56,20 @@ void client_prepare_retry(struct client *c)
 const char *client_text(const struct client *c, char *buf, size_t size)
 {
 	char where[80], shown[2][PRINTABLE_NAME];
-	const char *database = c->pooled.pool ? c->pooled.pool->database->name : c->login ? client_names(c)->database : NULL;
-	const char *user = c->pooled.login_user ? c->pooled.login_user->name : c->login ? client_names(c)->user : NULL;
+	const char *database = c->pooled.pool ? c->pooled.pool->database->name
+			       : c->login     ? client_names(c)->database
+					      : NULL;
+	const char *user = c->pooled.login_user ? c->pooled.login_user->name
+			   : c->login		? client_names(c)->user
+						: NULL;
 
 	snprintf(buf, size, "C-0x%llx: %s/%s@%s", (unsigned long long)c->peer.id,
 		 database ? printable_name(database, shown[0], sizeof(shown[0])) : "(nodb)",
 		 user ? printable_name(user, shown[1], sizeof(shown[1])) : "(nouser)",
 		 brief_address_and_port(&c->peer.remote, where, sizeof(where)));
-	log_subject(LOG_CLIENT, &(struct log_subject){ .text = buf, .database = database, .user = user, .address = where });
+	log_subject(LOG_CLIENT,
+		    &(struct log_subject){
+			    .text = buf, .database = database, .user = user, .address = where });
 	return buf;
 }
 
@@ -69,7 +78,8 @@ const char *client_name_with_host(const struct client *c, const char *value, cha
 	char where[80], added[96];
 	size_t size = strlen(value);
 
-	snprintf(added, sizeof(added), " - %s", brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	snprintf(added, sizeof(added), " - %s",
+		 brief_address_and_port(&c->peer.remote, where, sizeof(where)));
 	if (size >= strlen(added) && strcmp(value + size - strlen(added), added) == 0)
 		added[0] = '\0';
 	snprintf(buf, NAME_WITH_HOST, "%.512s%s", *value ? value : "app", added);
@@ -81,7 +91,8 @@ bool client_send(struct client *c, const struct bytes *bytes)
 #ifdef PGWEIR_TEST_BUILD
 	const struct peer *current = c->peer.world->current;
 
-	/* A look-up answers all logins that wait for it, and a command of the console ends the waits of others. */
+	/* A look-up answers all logins that wait for it, and a command of the console ends the
+	   waits of others. */
 	ASSERT(!current || current == &c->peer || c->login || c->is_console ||
 	       (c->pooled.link && current == &server_of(c->pooled.link)->peer));
 #endif

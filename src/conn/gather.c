@@ -1,8 +1,9 @@
 /*
  * Runs of the read buffer.
  *
- * The relay walks over the messages of one read, and forwards most messages unchanged. Adjacent messages form a run, and one writev sends all runs.
- * The beginning of an incomplete message is held by its peer until the next read. Small pieces that pgweir inserts, such as the new name of a
+ * The relay walks over the messages of one read, and forwards most messages unchanged. Adjacent
+ * messages form a run, and one writev sends all runs. The beginning of an incomplete message is
+ * held by its peer until the next read. Small pieces that pgweir inserts, such as the new name of a
  * prepared statement, are written to a scratch memory. No other bytes are copied.
  *
  * Invariant: runs are in the read buffer, so they are flushed before the buffer is used again.
@@ -28,7 +29,8 @@ void gather_begin_run(struct gather *g, const uint8_t *from, size_t size)
 {
 	if (g->count == GATHER_PIECES)
 		gather_flush(g);
-	g->pieces[g->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = size };
+	g->pieces[g->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)from,
+						.iov_len = size };
 }
 
 uint8_t *gather_place(struct gather *g, size_t size)
@@ -36,7 +38,8 @@ uint8_t *gather_place(struct gather *g, size_t size)
 	uint8_t *place;
 
 	ASSERT(size <= GATHER_SCRATCH);
-	/* a full list of pieces is flushed by gather_add, which would free the scratch under this one */
+	/* a full list of pieces is flushed by gather_add, which would free the scratch under this
+	   one */
 	if (g->scratch_used + size > GATHER_SCRATCH || g->count == GATHER_PIECES)
 		gather_flush(g);
 	place = g->scratch + g->scratch_used;

@@ -1,6 +1,7 @@
 /*
- * The listening sockets: the addresses of listen_addr and the Unix socket, or sockets from systemd. In an online restart pgweir uses the sockets
- * of the old process, so that no connection in the queue of the kernel is lost.
+ * The listening sockets: the addresses of listen_addr and the Unix socket, or sockets from systemd.
+ * In an online restart pgweir uses the sockets of the old process, so that no connection in the
+ * queue of the kernel is lost.
  */
 #include "conn/listening.h"
 
@@ -12,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Within this time connections in progress are established, and the first messages of their clients arrive. A new client sends its SYN again
-   after a second, when this socket is closed and another process gets the SYN. */
+/* Within this time connections in progress are established, and the first messages of their clients
+   arrive. A new client sends its SYN again after a second, when this socket is closed and another
+   process gets the SYN. */
 #define LEAVE_TIME (USEC * 4 / 5)
 #define HOST_MOST 256			/* bytes of a host name with its NUL */
 
@@ -25,7 +27,8 @@ static void accepted(void *context, int fd, const struct address *peer, struct l
 	w->ops->accepted(w, fd, peer, listen_socket_is_unix(from), from->port);
 }
 
-static bool keep(struct listening *on, struct listen_socket *l, struct conf_problems *problems, const char *what, const char *why)
+static bool listening_keep(struct listening *on, struct listen_socket *l,
+			   struct conf_problems *problems, const char *what, const char *why)
 {
 	struct listen_socket **more;
 
@@ -34,7 +37,8 @@ static bool keep(struct listening *on, struct listen_socket *l, struct conf_prob
 		if (text_starts(why, "cannot listen on "))
 			conf_problem_add(problems, false, NULL, 0, "%s", why);
 		else
-			conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", what, why);
+			conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", what,
+					 why);
 		return false;
 	}
 	more = mem_resize(on->all, ((size_t)on->count + 1) * sizeof(struct listen_socket *));
@@ -68,21 +72,25 @@ void world_set_listen_options(struct world *w)
 	struct listen_config config = config_for(&w->conf->settings, NULL);
 
 	for (int i = 0; i < w->listening.count; i++)
-		listen_socket_set_options(w->listening.all[i], &config.options, config.defer_accept);
+		listen_socket_set_options(w->listening.all[i], &config.options,
+					  config.defer_accept);
 }
 
 /* ---- sockets of the process that this one replaces ---- */
 
 struct listener_offer {
 	struct listen_socket *listener;	/* NULL: closed */
-	char host[HOST_MOST];		/* the name in the configuration; "": none, or from systemd */
-	bool owns_file;			/* the other process has created the file of the Unix socket */
+	/* the name in the configuration; "": none, or from systemd */
+	char host[HOST_MOST];
+	/* the other process has created the file of the Unix socket */
+	bool owns_file;
 	bool wanted;			/* this process continues to listen on it */
 };
 
 bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_problems *problems)
 {
-	struct listener_offer *more = mem_resize(w->listening.offers, ((size_t)w->listening.offer_count + 1) * sizeof(*more));
+	struct listener_offer *more = mem_resize(
+		w->listening.offers, ((size_t)w->listening.offer_count + 1) * sizeof(*more));
 	char why[256] = "no memory";
 	struct listen_socket *l = NULL;
 
@@ -91,21 +99,25 @@ bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_p
 		l = listen_socket_adopt(w->base, fd, accepted, w, why, sizeof(why));
 	}
 	if (!l) {
-		conf_problem_add(problems, false, NULL, 0, "cannot take over a listening socket: %s", why);
+		conf_problem_add(problems, false, NULL, 0,
+				 "cannot take over a listening socket: %s", why);
 		return false;
 	}
-	w->listening.offers[w->listening.offer_count++] = (struct listener_offer){ .listener = l, .owns_file = owns_file };
+	w->listening.offers[w->listening.offer_count++] = (struct listener_offer){
+		.listener = l, .owns_file = owns_file
+	};
 	return true;
 }
 
 /* `host`: "" for a socket from systemd. */
-static bool keep_offer(struct listening *on, struct listener_offer *offer, const char *host, struct conf_problems *problems)
+static bool keep_offer(struct listening *on, struct listener_offer *offer, const char *host,
+		       struct conf_problems *problems)
 {
 	struct listen_socket *l = offer->listener;
 
 	offer->wanted = true;
 	text_copy(offer->host, sizeof(offer->host), host);
-	if (keep(on, l, problems, l->text, NULL))
+	if (listening_keep(on, l, problems, l->text, NULL))
 		return true;
 	offer->listener = NULL;
 	return false;
@@ -117,7 +129,8 @@ void world_close_unwanted_listeners(struct world *w)
 		struct listener_offer *offer = &w->listening.offers[i];
 		struct listen_config config = config_for(&w->conf->settings, offer->host);
 
-		listen_socket_succeed(offer->listener, *offer->host ? &config : NULL, offer->owns_file);
+		listen_socket_succeed(offer->listener, *offer->host ? &config : NULL,
+				      offer->owns_file);
 		if (offer->wanted)
 			continue;
 		log_info("not listening on %s any more", offer->listener->text);
@@ -150,7 +163,8 @@ void listening_let_go(struct listening *on, bool remove_files)
 struct opening {
 	struct world *w;
 	struct conf_problems *problems;
-	struct conf_problems absent;	/* addresses that this machine does not have, or a family that its kernel lacks */
+	/* addresses that this machine does not have, or a family that its kernel lacks */
+	struct conf_problems absent;
 	bool may_fail;			/* any failure counts as an absent address */
 	bool ok;
 };
@@ -176,8 +190,8 @@ static void text_for(const struct settings *set, const char *host, char *text, s
 	}
 }
 
-/* Listens on an IP address or a Unix socket. An address may be in the list twice, have two names, or be covered by a socket for all
-   addresses of its family. */
+/* Listens on an IP address or a Unix socket. An address may be in the list twice, have two names,
+   or be covered by a socket for all addresses of its family. */
 static void listen_on(void *context, const char *host)
 {
 	struct opening *o = context;
@@ -189,9 +203,14 @@ static void listen_on(void *context, const char *host)
 	bool is_absent;
 
 	text_for(&w->conf->settings, host, text, sizeof(text));
-	text_for(&w->conf->settings, is_unix(host) ? host : strchr(host, ':') ? "::" : "0.0.0.0", everywhere, sizeof(everywhere));
+	text_for(&w->conf->settings,
+		 is_unix(host)	     ? host
+		 : strchr(host, ':') ? "::"
+				     : "0.0.0.0",
+		 everywhere, sizeof(everywhere));
 	for (int i = 0; i < on->count; i++)
-		if (strcmp(on->all[i]->text, text) == 0 || strcmp(on->all[i]->text, everywhere) == 0)
+		if (strcmp(on->all[i]->text, text) == 0 ||
+		    strcmp(on->all[i]->text, everywhere) == 0)
 			return;
 	for (int i = 0; i < on->offer_count; i++) {
 		if (on->offers[i].wanted || strcmp(on->offers[i].listener->text, text) != 0)
@@ -200,13 +219,15 @@ static void listen_on(void *context, const char *host)
 		return;
 	}
 	l = listen_socket_open(w->base, &config, accepted, w, why, sizeof(why));
-	is_absent = !l && (o->may_fail || (!is_unix(host) && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)));
-	if (!keep(on, l, is_absent ? &o->absent : o->problems, host, why))
+	is_absent = !l && (o->may_fail ||
+			   (!is_unix(host) && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)));
+	if (!listening_keep(on, l, is_absent ? &o->absent : o->problems, host, why))
 		o->ok &= is_absent;
 }
 
-/* Opens the sockets of listen_addr. An address may belong to another machine at the moment, and many hosts files have an IPv6 address for
-   localhost although the kernel lacks IPv6: absent addresses are a failure only if there is no other address. */
+/* Opens the sockets of listen_addr. An address may belong to another machine at the moment, and
+   many hosts files have an IPv6 address for localhost although the kernel lacks IPv6: absent
+   addresses are a failure only if there is no other address. */
 static void listen_on_list(struct opening *o, const char *list)
 {
 	const struct listening *on = &o->w->listening;
@@ -219,7 +240,8 @@ static void listen_on_list(struct opening *o, const char *list)
 			bool is_all = strcmp(host, "*") == 0;
 			const char *why;
 
-			if ((is_all || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) != first)
+			if ((is_all || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) !=
+			    first)
 				continue;
 			if (is_all) {
 				listen_on(o, "0.0.0.0");
@@ -234,7 +256,8 @@ static void listen_on_list(struct opening *o, const char *list)
 			}
 			why = address_each_of_name(host, listen_on, o);
 			if (why) {
-				conf_problem_add(o->problems, false, NULL, 0, "cannot listen on %s: %s", host, why);
+				conf_problem_add(o->problems, false, NULL, 0,
+						 "cannot listen on %s: %s", host, why);
 				o->ok = false;
 			}
 		}
@@ -257,10 +280,11 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 
 	for (int i = 0; i < fd_count; i++) {
 		char why[256] = "", what[32];
-		struct listen_socket *l = listen_socket_adopt(w->base, fds[i], accepted, w, why, sizeof(why));
+		struct listen_socket *l = listen_socket_adopt(w->base, fds[i], accepted, w, why,
+							      sizeof(why));
 
 		snprintf(what, sizeof(what), "descriptor %d", fds[i]);
-		o.ok &= keep(on, l, problems, what, why);
+		o.ok &= listening_keep(on, l, problems, what, why);
 	}
 	for (int i = 0; on->inherited && i < on->offer_count; i++)
 		o.ok &= keep_offer(on, &on->offers[i], "", problems);
@@ -273,7 +297,9 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 	if (set->unix_socket_dir && *set->unix_socket_dir)
 		listen_on(&o, set->unix_socket_dir);
 	if (on->count == 0 && o.ok) {
-		conf_problem_add(problems, false, NULL, 0, "nowhere to listen: neither listen_addr nor unix_socket_dir is set");
+		conf_problem_add(
+			problems, false, NULL, 0,
+			"nowhere to listen: neither listen_addr nor unix_socket_dir is set");
 		o.ok = false;
 	}
 	return o.ok;
@@ -285,7 +311,8 @@ void world_stop_listening(struct world *w, enum stop_listening how)
 	int kept = 0;
 
 	for (int i = 0; how == STOP_TCP_GENTLY && i < w->listening.count; i++)
-		waits |= !listen_socket_is_unix(w->listening.all[i]) && listen_socket_leave(w->listening.all[i]);
+		waits |= !listen_socket_is_unix(w->listening.all[i]) &&
+			 listen_socket_leave(w->listening.all[i]);
 	if (waits) {
 		w->listening.leave_until = w->now + LEAVE_TIME;
 		return;

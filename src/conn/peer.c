@@ -1,6 +1,6 @@
 /*
- * Common parts of client and server connections: the mark that a connection ends, whether its socket is read, and the bytes held between two
- * reads.
+ * Common parts of client and server connections: the mark that a connection ends, whether its
+ * socket is read, and the bytes held between two reads.
  *
  * Invariant: an open socket is read exactly if peer->blocked is 0.
  */
@@ -55,8 +55,8 @@ bool peer_hold_rest_of(struct peer *peer, struct bytes *all, size_t used, bool f
 {
 	ASSERT(bytes_size(&peer->held) == 0);
 	peer->held_first = first;
-	/* The beginning of a message must not keep the memory of the whole buffer. Complete messages that wait keep the memory, because copying
-	   could repeat many times. */
+	/* The beginning of a message must not keep the memory of the whole buffer. Complete
+	   messages that wait keep the memory, because copying could repeat many times. */
 	if (used > 0 && !first) {
 		peer_hold(peer, bytes_front(all) + used, bytes_size(all) - used);
 		bytes_free(all);

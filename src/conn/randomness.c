@@ -1,6 +1,7 @@
 /*
- * Random bytes for short secrets: cancel keys, and tags in the names of prepared statements. A call of OpenSSL takes longer than the rest of a
- * login, so bytes for many secrets are requested at once.
+ * Random bytes for short secrets: cancel keys, and tags in the names of prepared statements. A call
+ * of OpenSSL takes longer than the rest of a login, so bytes for many secrets are requested at
+ * once.
  */
 #include "conn/randomness.h"
 

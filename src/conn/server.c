@@ -1,12 +1,14 @@
 /*
- * A server connection: creating it, sending messages of pgweir, and marking its end. Room backend opens the connection, room state runs the queries
- * of pgweir, and room relay uses the connection for clients.
+ * A server connection: creating it, sending messages of pgweir, and marking its end. Room backend
+ * opens the connection, room state runs the queries of pgweir, and room relay uses the connection
+ * for clients.
  *
- * Each message of pgweir is entered in the ledger, so that the relay removes its answers from the answers to the client, and passes them to the
- * feature with this mark.
+ * Each message of pgweir is entered in the ledger, so that the relay removes its answers from the
+ * answers to the client, and passes them to the feature with this mark.
  *
- * Invariants: a server ends once (server_end), and its client ends with it, because no other server knows the session. After a Query, or a Parse
- * without a name, of pgweir the unnamed statement of the server belongs to no client; each Sync ends a batch.
+ * Invariants: a server ends once (server_end), and its client ends with it, because no other server
+ * knows the session. After a Query, or a Parse without a name, of pgweir the unnamed statement of
+ * the server belongs to no client; each Sync ends a batch.
  */
 #include "conn/server.h"
 
@@ -18,7 +20,8 @@
 
 #include <string.h>
 
-struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, const struct client *client)
+struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
+			  const struct client *client)
 {
 	struct server *s = mem_try(sizeof(*s));
 
@@ -30,9 +33,11 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->peer.stream.fd = -1;
 	s->status = 'I';
 	s->params = params_none(w->params);
-	/* In a pool that does not select servers by start-up parameters, the next client would get the parameters of this client. A server for session
-	   mode may be used by others later. */
-	s->pooled.startup = client && pool_minds_startup(pool, client->pooled.dedicated) ? params_hold(client->pooled.startup) : params_none(w->params);
+	/* In a pool that does not select servers by start-up parameters, the next client would get
+	   the parameters of this client. A server for session mode may be used by others later. */
+	s->pooled.startup = client && pool_minds_startup(pool, client->pooled.dedicated)
+				    ? params_hold(client->pooled.startup)
+				    : params_none(w->params);
 	s->pooled.dedicated = client ? client->pooled.dedicated : 0;
 	s->replication = client ? client->replication : 0;
 	ledger_clear(&s->ledger);
@@ -46,7 +51,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 /* The server chooses the process id and thereby the hash bucket, so the hash needs a key. */
 bool server_enlist(struct server *s)
 {
-	HASH_ADD(by_backend_pid, s->peer.world->by_backend_pid, backend_pid, sizeof(s->backend_pid), s);
+	HASH_ADD(by_backend_pid, s->peer.world->by_backend_pid, backend_pid, sizeof(s->backend_pid),
+		 s);
 	return HASH_HAS(by_backend_pid, s);
 }
 
@@ -80,7 +86,8 @@ bool server_send(struct server *s, enum ledger_mark mark, const struct bytes *me
 			s->unnamed_of = 0;
 		if (f.type == PGC_SYNC)
 			s->batch++;
-		if (!ledger_sent_marked(&s->ledger, f.type, f.size > 0 ? f.body[0] : 0, OWED_TO_POOLER, mark))
+		if (!ledger_sent_marked(&s->ledger, f.type, f.size > 0 ? f.body[0] : 0,
+					OWED_TO_POOLER, mark))
 			return false;
 	}
 	ASSERT(all.left == 0);
@@ -117,9 +124,12 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 {
 	char where[80], pool[POOL_TEXT];
 
-	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id, pool_text(s->pooled.pool, pool, sizeof(pool)),
+	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id,
+		 pool_text(s->pooled.pool, pool, sizeof(pool)),
 		 brief_address_and_port(&s->peer.remote, where, sizeof(where)));
-	log_subject(LOG_SERVER, &(struct log_subject){ .text = buf, .database = s->pooled.pool->database->name, .user = s->pooled.pool->user->name,
+	log_subject(LOG_SERVER, &(struct log_subject){ .text = buf,
+						       .database = s->pooled.pool->database->name,
+						       .user = s->pooled.pool->user->name,
 						       .address = where });
 	return buf;
 }
