@@ -6,31 +6,40 @@
 #include "pg/params.h"
 
 /*
- * The values of a connection that SHOW CLIENTS, SHOW SERVERS and related commands print, so that the caller needs none of the
- * structs of a connection. Pointers are borrowed, and valid until the connection changes.
+ * The values of a connection that SHOW CLIENTS, SHOW SERVERS and related commands print, so that
+ * the caller needs none of the structs of a connection. Pointers are borrowed, and valid until the
+ * connection changes.
  */
 struct client;
 
 struct connection_row {
 	bool is_client;
-	bool is_shown;				/* SHOW CLIENTS lists the client: its user and database are known */
+	/* SHOW CLIENTS lists the client: its user and database are known */
+	bool is_shown;
 	bool is_authenticated;
-	bool is_console, is_asking;		/* of the console; a console command of the client is being answered now */
+	/* of the console; a console command of the client is being answered now */
+	bool is_console, is_asking;
 	uint64_t id, link_id;			/* link: id of the linked connection; 0: no link */
-	const char *pool_user;			/* the user of the pool: with the key user of a database not the user of the login */
+	/* the user of the pool: with the key user of a database not the user of the login */
+	const char *pool_user;
 	const char *user, *database, *state, *replication;
 	const char *application, *close_reason, *task;	/* may be NULL */
-	const char *host, *target;		/* of the server; the role that a client asks for. May be NULL */
+	/* of the server; the role that a client asks for. May be NULL */
+	const char *host, *target;
 	unsigned minor;				/* of the protocol: 3.minor */
 	unsigned prepared;			/* number of prepared statements */
 	unsigned pins;				/* PIN_ bits: why the client keeps its server */
-	usec_t pinned, idle;			/* how long; idle: how long its client is idle, 0: in a query or transaction */
+	/* how long; idle: how long its client is idle, 0: in a query or transaction */
+	usec_t pinned, idle;
 	usec_t in_state, waits;			/* how long */
 	usec_t connected_at, request_at;	/* wall clock */
 	int64_t remote_pid;			/* 0: unknown */
-	int64_t link_pid;			/* pid of the linked server's process; 0: no link, or unknown */
+	/* pid of the linked server's process; 0: no link, or unknown */
+	int64_t link_pid;
 	struct brief_address remote, local;
-	size_t held, unsent, passing;		/* bytes: received and not handled yet; not accepted by the socket; left of the current message */
+	/* bytes: received and not handled yet; not accepted by the socket; left of the current
+	   message */
+	size_t held, unsent, passing;
 	char tls[128];				/* "" without TLS */
 	int fd, link_fd;			/* link: 0: no link */
 	uint32_t cancel_pid;
@@ -46,23 +55,28 @@ struct world;
 struct connection_walk {
 	bool goes_on;			/* more rows are left */
 	int list;			/* index of the current list */
-	uint64_t behind, last;		/* ids in that list: of the last row returned, and of the last connection when the walk began */
+	/* ids in that list: of the last row returned, and of the last connection when the walk
+	   began */
+	uint64_t behind, last;
 };
 
 enum connection_kinds { CONNECTION_CLIENTS, CONNECTION_SERVERS, CONNECTION_ALL };
 
 /*
- * Calls give() for the next `most` connections, in the order of their ids, clients first; sets walk->goes_on if there are more.
- * Each row has the current values. Connections that ended or were opened since the walk began are omitted.
+ * Calls give() for the next `most` connections, in the order of their ids, clients first; sets
+ * walk->goes_on if there are more. Each row has the current values. Connections that ended or were
+ * opened since the walk began are omitted.
  */
-void connections_walk(const struct world *world, struct connection_walk *walk, enum connection_kinds kinds, int most,
+void connections_walk(const struct world *world, struct connection_walk *walk,
+		      enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context);
 
 struct pool;
-/* Calls give() for at most `most` connections of a pool. The order of clients is waiting, linked, idle; the order of servers is linked, idle, in
-   login. Within a state the longest comes first. */
+/* Calls give() for at most `most` connections of a pool. The order of clients is waiting, linked,
+   idle; the order of servers is linked, idle, in login. Within a state the longest comes first. */
 void connections_of_pool(const struct pool *pool, enum connection_kinds kinds, size_t most,
-			 void (*give)(void *context, const struct connection_row *row), void *context);
+			 void (*give)(void *context, const struct connection_row *row),
+			 void *context);
 
 /* Totals over all connections: their number, and the used and allocated bytes of their buffers. */
 struct connection_totals {

@@ -4,7 +4,8 @@
 #include "conn/world.h"
 
 /*
- * Waits of clients, and the life of a client, for administrators: SHOW WAITS, EXPLAIN CLIENT, and the DETAIL of errors.
+ * Waits of clients, and the life of a client, for administrators: SHOW WAITS, EXPLAIN CLIENT, and
+ * the DETAIL of errors.
  */
 #define WAIT_WORDS 1024
 #define WAIT_HINT 128
@@ -12,17 +13,20 @@
 struct client_wait {
 	const char *on;			/* a setting, or a condition */
 	usec_t since;			/* monotonic: when the wait began */
-	uint64_t client, server;	/* ids of the connections that the client waits for; 0: none */
+	/* ids of the connections that the client waits for; 0: none */
+	uint64_t client, server;
 	usec_t held;			/* how long they have been in this state */
 	char words[WAIT_WORDS];
 	char hint[WAIT_HINT];		/* "": none */
 };
 
-/* Fills *wait if the client waits for a server, for another connection, or for a task of pgweir. False: it does not wait. */
+/* Fills *wait if the client waits for a server, for another connection, or for a task of pgweir.
+   False: it does not wait. */
 bool client_wait_of(const struct client *client, struct client_wait *wait);
 /* The same for the clients that wait for a server of the pool; `since` is not set. */
 void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait);
 /* Calls line() for each line of EXPLAIN CLIENT. No line has the text of a query. */
-void client_explain(const struct client *client, void (*line)(void *context, const char *text), void *context);
+void client_explain(const struct client *client, void (*line)(void *context, const char *text),
+		    void *context);
 
 #endif

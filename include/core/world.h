@@ -5,22 +5,26 @@
 #include "conn/world.h"
 
 /*
- * The life of struct world, the steps of the turn that concern all connections, and console commands on all connections.
+ * The life of struct world, the steps of the turn that concern all connections, and console
+ * commands on all connections.
  */
 
-/* Returns NULL with problems if files cannot be read (TLS, auth_file). Takes a reference to conf. */
+/* Returns NULL with problems if files cannot be read (TLS, auth_file). Takes a reference to
+   conf. */
 struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems);
 /* Ends all connections. Sends the error `why` to every client, unless `is_silent`. */
 void world_end_sessions(struct world *world, enum close_reason why, bool is_silent);
 /* Ends the remaining connections and frees everything. Sets *world to NULL; *world may be NULL. */
 void world_free(struct world **world);
-/* Applies a new snapshot. First prepares everything that may fail (TLS contexts, user list). False with problems: nothing changed. */
+/* Applies a new snapshot. First prepares everything that may fail (TLS contexts, user list). False
+   with problems: nothing changed. */
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
-/* Makes the TLS contexts of a configuration. A context that needs no change is the same object as in `old`; with sslmode disable it is
-   NULL. If a context cannot be made, an error is added and the context of `old` stays; with `may_keep` this is a warning if there is one.
-   `fresh` is zero before. */
-void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *old, const struct conf *conf, bool may_keep,
-		       struct conf_problems *problems);
+/* Makes the TLS contexts of a configuration. A context that needs no change is the same object as
+   in `old`; with sslmode disable it is NULL. If a context cannot be made, an error is added and the
+   context of `old` stays; with `may_keep` this is a warning if there is one. `fresh` is zero
+   before. */
+void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *old,
+		       const struct conf *conf, bool may_keep, struct conf_problems *problems);
 /* Drops the contexts; *contexts is zero then. */
 void tls_contexts_drop(struct tls_contexts *contexts);
 
@@ -29,7 +33,8 @@ void world_set_durations(struct world *world);
 /* The settings client_tls_... */
 struct tls_config tls_config_of_clients(const struct settings *settings);
 
-/* Functions that lower rooms call: events of connections (dispatch.c), and decisions of the pool (policy.c). */
+/* Functions that lower rooms call: events of connections (dispatch.c), and decisions of the pool
+   (policy.c). */
 extern const struct world_ops dispatch_ops;
 extern const struct pool_ops policy_ops;
 
@@ -39,7 +44,8 @@ extern const struct pool_ops policy_ops;
 void world_again(struct world *world);
 /* Compares timeouts with the clock, about ten times a second (tick.c). */
 void world_tick(struct world *world);
-/* Ends and frees each connection on world->ending (reap.c). Must be called without an event handler on the stack. */
+/* Ends and frees each connection on world->ending (reap.c). Must be called without an event handler
+   on the stack. */
 void world_reap_ending(struct world *world);
 static inline void world_reap(struct world *w)
 {
@@ -51,24 +57,28 @@ void world_check(const struct world *world);
 
 /* Console commands. */
 
-/* KILL_CLIENT: ends the client with this id, and its server connection if one is linked. False: there is no such client. */
+/* KILL_CLIENT: ends the client with this id, and its server connection if one is linked. False:
+   there is no such client. */
 bool world_kill_client(struct world *world, uint64_t id);
 /* SUSPEND and RESUME: no connection is read while `on`. */
 void world_suspend(struct world *world, bool on);
-/* Returns the number of connections with bytes to be passed on. `drop`: closes them, for suspend_timeout, and returns 0. */
+/* Returns the number of connections with bytes to be passed on. `drop`: closes them, for
+   suspend_timeout, and returns 0. */
 size_t world_unflushed(struct world *world, bool drop);
-/* DRAIN: ends the clients whose turn has come and that are between two transactions, counts the others, and logs begin and end. Also called by
-   world_tick(). */
+/* DRAIN: ends the clients whose turn has come and that are between two transactions, counts the
+   others, and logs begin and end. Also called by world_tick(). */
 void world_drain_clients(struct world *world);
-/* The same for a client whose transaction has ended, or may have. Returns whether the client has ended. */
+/* The same for a client whose transaction has ended, or may have. Returns whether the client has
+   ended. */
 bool client_leave(struct client *client);
-/* SHUTDOWN: closes the TCP listening sockets, at once or (WAIT_CLIENTS) after a moment. A shutdown in progress is never
-   replaced by a gentler one. */
+/* SHUTDOWN: closes the TCP listening sockets, at once or (WAIT_CLIENTS) after a moment. A shutdown
+   in progress is never replaced by a gentler one. */
 void world_drain(struct world *world, enum world_drain how);
 /* Returns the number of clients or servers that a shutdown waits for. */
 size_t world_drain_left(const struct world *world);
-/* Whether the process has no more to do: a shutdown waits for no more clients or servers, or another process has replaced this one, and all clients
-   that could not be handed over have left. */
+/* Whether the process has no more to do: a shutdown waits for no more clients or servers, or
+   another process has replaced this one, and all clients that could not be handed over have
+   left. */
 bool world_is_over(const struct world *world);
 
 #endif

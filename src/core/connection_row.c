@@ -1,7 +1,8 @@
 /*
  * Fills the rows of connections. Only this file knows where each value is kept.
  *
- * Invariant: world->clients and world->servers are in the order of ids, so that a walk can continue after the last row.
+ * Invariant: world->clients and world->servers are in the order of ids, so that a walk can continue
+ * after the last row.
  */
 #include "core/connection_row.h"
 
@@ -28,11 +29,13 @@ static const char *user_of(const struct client *c)
 
 static bool is_unauthenticated(const struct client *c)
 {
-	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH || !c->pooled.pool;
+	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH ||
+	       !c->pooled.pool;
 }
 
 /* Fills the members that clients and servers share. */
-static void fill_peer(struct connection_row *row, const struct peer *peer, const struct params *params)
+static void fill_peer(struct connection_row *row, const struct peer *peer,
+		      const struct params *params)
 {
 	row->is_client = peer->is_client;
 	row->id = peer->id;
@@ -66,14 +69,18 @@ static const char *host_of_client(const struct pool_client *c)
 {
 	if (c->link && c->link->host)
 		return c->link->host->key;
-	return c->pool && c->pool->host && c->pool->host != c->pool->pools->nowhere ? c->pool->host->key : NULL;
+	return c->pool && c->pool->host && c->pool->host != c->pool->pools->nowhere
+		       ? c->pool->host->key
+		       : NULL;
 }
 
 static void fill_client(struct connection_row *row, const struct client *c)
 {
 	const struct peer *link = c->pooled.link ? &server_of(c->pooled.link)->peer : NULL;
 	usec_t in_state = c->peer.world->now - c->pooled.since;
-	bool is_waiting = c->pooled.state == CLIENT_WAITING || c->pooled.state == CLIENT_WAITING_LOGIN || c->pooled.state == CLIENT_LOOKUP ||
+	bool is_waiting = c->pooled.state == CLIENT_WAITING ||
+			  c->pooled.state == CLIENT_WAITING_LOGIN ||
+			  c->pooled.state == CLIENT_LOOKUP ||
 			  c->pooled.state == CLIENT_WAITING_CANCEL;
 	const char *database = c->pooled.pool ? c->pooled.pool->database->name : "(nodb)";
 
@@ -82,10 +89,14 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.is_shown = !is_unauthenticated(c) || c->pooled.state == CLIENT_LOOKUP,
 		.is_console = c->is_console,
 		.is_asking = c->console_state == CONSOLE_RUNNING,
-		.user = user_of(c), .pool_user = c->pooled.pool ? c->pooled.pool->user->name : user_of(c),
+		.user = user_of(c),
+		.pool_user = c->pooled.pool ? c->pooled.pool->user->name : user_of(c),
 		.database = c->pooled.state == CLIENT_LOOKUP ? c->login->database : database,
-		/* a console client is shown as active while a command of it is being answered; it never has a server */
-		.state = c->console_state != CONSOLE_READY ? "active" : client_state_rows[c->pooled.state].name,
+		/* a console client is shown as active while a command of it is being answered; it
+		   never has a server */
+		.state = c->console_state != CONSOLE_READY
+				 ? "active"
+				 : client_state_rows[c->pooled.state].name,
 		.replication = pg_replication_name(c->replication),
 		.minor = c->minor,
 		.prepared = prepared_client_count(c),
@@ -94,12 +105,15 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.in_state = in_state,
 		.waits = is_waiting ? in_state : 0,
 		.remote_pid = unix_pid(&c->peer),
-		.cancel_pid = c->cancel_pid, .cancel_key = c->cancel_key, .cancel_key_size = c->cancel_key_size,
+		.cancel_pid = c->cancel_pid,
+		.cancel_key = c->cancel_key,
+		.cancel_key_size = c->cancel_key_size,
 		.client = c,
 	};
 	row->link_pid = link ? server_of(c->pooled.link)->backend_pid : 0;
 	row->host = host_of_client(&c->pooled);
-	row->target = c->pooled.target != TARGET_ANY ? setting_word(WORDS_TARGET, c->pooled.target) : NULL;
+	row->target = c->pooled.target != TARGET_ANY ? setting_word(WORDS_TARGET, c->pooled.target)
+						     : NULL;
 	fill_peer(row, &c->peer, c->params);
 	fill_pins(row, c);
 }
@@ -112,7 +126,8 @@ static void fill_server(struct connection_row *row, const struct server *s)
 	*row = (struct connection_row){
 		.is_authenticated = true,
 		.is_shown = true,
-		.user = s->pooled.pool->user->name, .pool_user = s->pooled.pool->user->name,
+		.user = s->pooled.pool->user->name,
+		.pool_user = s->pooled.pool->user->name,
 		.database = s->pooled.pool->database->name,
 		.state = server_state_rows[s->pooled.state].name,
 		.replication = pg_replication_name(s->replication),
@@ -125,7 +140,9 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		.link_fd = link ? link->stream.fd : 0,
 		.in_state = s->peer.world->now - s->pooled.since,
 		.remote_pid = s->backend_pid ? s->backend_pid : unix_pid(&s->peer),
-		.cancel_pid = s->backend_pid, .cancel_key = s->cancel_key, .cancel_key_size = s->cancel_key_size,
+		.cancel_pid = s->backend_pid,
+		.cancel_key = s->cancel_key,
+		.cancel_key_size = s->cancel_key_size,
 	};
 	fill_peer(row, &s->peer, s->params);
 	if (link)
@@ -133,18 +150,22 @@ static void fill_server(struct connection_row *row, const struct server *s)
 }
 
 void connections_of_pool(const struct pool *pool, enum connection_kinds kinds, size_t most,
-			 void (*give)(void *context, const struct connection_row *row), void *context)
+			 void (*give)(void *context, const struct connection_row *row),
+			 void *context)
 {
 	static const enum client_state of_clients[] = {
-		CLIENT_WAITING_LOGIN, CLIENT_WAITING, CLIENT_ACTIVE, CLIENT_IDLE, CLIENT_WAITING_CANCEL, CLIENT_ACTIVE_CANCEL
+		CLIENT_WAITING_LOGIN, CLIENT_WAITING,	     CLIENT_ACTIVE,
+		CLIENT_IDLE,	      CLIENT_WAITING_CANCEL, CLIENT_ACTIVE_CANCEL
 	};
-	static const enum server_state of_servers[] = {
-		SERVER_ACTIVE, SERVER_FINISHING, SERVER_LOOKUP, SERVER_BEING_CANCELED, SERVER_LISTENING, SERVER_TESTED, SERVER_IDLE, SERVER_USED,
-		SERVER_LOGIN, SERVER_ACTIVE_CANCEL
-	};
+	static const enum server_state of_servers[] = { SERVER_ACTIVE,	  SERVER_FINISHING,
+							SERVER_LOOKUP,	  SERVER_BEING_CANCELED,
+							SERVER_LISTENING, SERVER_TESTED,
+							SERVER_IDLE,	  SERVER_USED,
+							SERVER_LOGIN,	  SERVER_ACTIVE_CANCEL };
 	struct connection_row row;
 
-	for (size_t i = 0; i < sizeof(of_clients) / sizeof(of_clients[0]) && kinds != CONNECTION_SERVERS; i++)
+	for (size_t i = 0;
+	     i < sizeof(of_clients) / sizeof(of_clients[0]) && kinds != CONNECTION_SERVERS; i++)
 		LIST_EACH(node, &pool->clients[of_clients[i]]) {
 			struct pool_client *client = LIST_OBJECT(node, struct pool_client, node);
 
@@ -155,7 +176,8 @@ void connections_of_pool(const struct pool *pool, enum connection_kinds kinds, s
 			fill_client(&row, client_of(client));
 			give(context, &row);
 		}
-	for (size_t i = 0; i < sizeof(of_servers) / sizeof(of_servers[0]) && kinds != CONNECTION_CLIENTS; i++)
+	for (size_t i = 0;
+	     i < sizeof(of_servers) / sizeof(of_servers[0]) && kinds != CONNECTION_CLIENTS; i++)
 		LIST_EACH(node, &pool->servers[of_servers[i]]) {
 			if (most-- == 0)
 				return;
@@ -164,7 +186,8 @@ void connections_of_pool(const struct pool *pool, enum connection_kinds kinds, s
 		}
 }
 
-void connections_walk(const struct world *w, struct connection_walk *walk, enum connection_kinds kinds, int most,
+void connections_walk(const struct world *w, struct connection_walk *walk,
+		      enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context)
 {
 	const struct list *const lists[] = { &w->clients, &w->servers };
@@ -222,7 +245,8 @@ bool world_kill_client(struct world *w, uint64_t id)
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		/* a cancel request is no client */
-		if (c->peer.id != id || c->pooled.state == CLIENT_WAITING_CANCEL || c->pooled.state == CLIENT_ACTIVE_CANCEL)
+		if (c->peer.id != id || c->pooled.state == CLIENT_WAITING_CANCEL ||
+		    c->pooled.state == CLIENT_ACTIVE_CANCEL)
 			continue;
 		if (c->pooled.link)
 			server_end(server_of(c->pooled.link), REASON_ADMIN_KILL, NULL);

@@ -1,8 +1,9 @@
 /*
- * Waits and lives of clients in words. A wait has its cause (a setting or a condition) and the connection that ends it.
+ * Waits and lives of clients in words. A wait has its cause (a setting or a condition) and the
+ * connection that ends it.
  *
- * Invariant: the words name connections, settings, databases and users, never secrets or texts of queries, because they are part of errors for clients
- * and of SHOW for stats_users.
+ * Invariant: the words name connections, settings, databases and users, never secrets or texts of
+ * queries, because they are part of errors for clients and of SHOW for stats_users.
  */
 #include "core/diagnosis.h"
 
@@ -31,7 +32,7 @@ static const char *time_text(usec_t time, char buf[TIME_TEXT])
 }
 
 /* The client waits for this server, and for the client that it serves. */
-static void hold(struct client_wait *wait, struct pool_server *ps, usec_t now)
+static void diagnosis_hold(struct client_wait *wait, struct pool_server *ps, usec_t now)
 {
 	const struct server *s = server_of(ps);
 
@@ -49,17 +50,20 @@ static void add_longest(struct client_wait *wait, const struct pool *pool, usec_
 
 	if (!longest)
 		return;
-	hold(wait, longest, now);
-	snprintf(wait->words + used, WAIT_WORDS - used, "; the longest in use: %s, by client C-0x%" PRIx64 " on S-0x%" PRIx64, time_text(wait->held, held),
-		 wait->client, wait->server);
+	diagnosis_hold(wait, longest, now);
+	snprintf(wait->words + used, WAIT_WORDS - used,
+		 "; the longest in use: %s, by client C-0x%" PRIx64 " on S-0x%" PRIx64,
+		 time_text(wait->held, held), wait->client, wait->server);
 }
 
-/* Returns the setting that limits the servers of the pool: "default_pool_size" or "pool_size of the database". */
+/* Returns the setting that limits the servers of the pool: "default_pool_size" or "pool_size of the
+   database". */
 static const char *size_setting(const struct pool *pool)
 {
 	if (pool->user->conf && pool->user->conf->pool_size != CONF_UNSET)
 		return "pool_size of the user";
-	return pool->database->conf->pool_size != CONF_UNSET ? "pool_size of the database" : "default_pool_size";
+	return pool->database->conf->pool_size != CONF_UNSET ? "pool_size of the database"
+							     : "default_pool_size";
 }
 
 /* All servers of the pool are in use. */
@@ -70,8 +74,9 @@ static void explain_size(struct client_wait *wait, const struct pool *pool, usec
 	char pins[PIN_TEXT];
 	size_t used;
 
-	snprintf(wait->words, WAIT_WORDS, "%d of %" PRId64 " server connections are in use (%s%s)", pool->live, is_reserve_used ? size + reserve : size,
-		 size_setting(pool), is_reserve_used ? " and reserve_pool_size" : "");
+	snprintf(wait->words, WAIT_WORDS, "%d of %" PRId64 " server connections are in use (%s%s)",
+		 pool->live, is_reserve_used ? size + reserve : size, size_setting(pool),
+		 is_reserve_used ? " and reserve_pool_size" : "");
 	if (pool_pins_text(pool, pins)) {
 		used = strlen(wait->words);
 		snprintf(wait->words + used, WAIT_WORDS - used, ", %s", pins);
@@ -80,7 +85,8 @@ static void explain_size(struct client_wait *wait, const struct pool *pool, usec
 	snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", size_setting(pool));
 }
 
-/* No limit holds the client back: a server is being opened or prepared, or the client gets the next free server. */
+/* No limit holds the client back: a server is being opened or prepared, or the client gets the next
+   free server. */
 static void explain_soon(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
 	const char *error = pool->login_failed ? pool_login_error(pool) : NULL;
@@ -90,24 +96,31 @@ static void explain_soon(struct client_wait *wait, const struct pool *pool, usec
 
 		if (ps->is_cancel)
 			continue;
-		hold(wait, ps, now);
+		diagnosis_hold(wait, ps, now);
 		wait->on = pool_limit_names[LIMIT_ONE_LOGIN];
-		snprintf(wait->words, WAIT_WORDS, "the server connection S-0x%" PRIx64 " is being opened%s%s", wait->server,
-			 error ? "; the last login at the server failed: " : "", error ? error : "");
+		snprintf(wait->words, WAIT_WORDS,
+			 "the server connection S-0x%" PRIx64 " is being opened%s%s", wait->server,
+			 error ? "; the last login at the server failed: " : "",
+			 error ? error : "");
 		return;
 	}
 	if (!list_is_empty(&pool->servers[SERVER_TESTED])) {
-		struct pool_server *ps = LIST_OBJECT(pool->servers[SERVER_TESTED].next, struct pool_server, node);
+		struct pool_server *ps = LIST_OBJECT(pool->servers[SERVER_TESTED].next,
+						     struct pool_server, node);
 		const struct server *s = server_of(ps);
 
-		hold(wait, ps, now);
+		diagnosis_hold(wait, ps, now);
 		wait->on = s->task ? s->task->name : "listen";
-		snprintf(wait->words, WAIT_WORDS, "the server connection S-0x%" PRIx64 " is prepared for its next client: %s", wait->server,
+		snprintf(wait->words, WAIT_WORDS,
+			 "the server connection S-0x%" PRIx64
+			 " is prepared for its next client: %s",
+			 wait->server,
 			 s->task ? s->task->words : "listeners get its notifications first");
 		return;
 	}
 	wait->on = "server";
-	snprintf(wait->words, WAIT_WORDS, "the client gets the next server connection that becomes free");
+	snprintf(wait->words, WAIT_WORDS,
+		 "the client gets the next server connection that becomes free");
 }
 
 void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
@@ -121,27 +134,39 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		break;
 	case LIMIT_DATABASE:
 	case LIMIT_USER:
-		pool_holding_text(pool, pool->user, pool->held_by == LIMIT_USER ? HOLDING_USER_SERVERS : HOLDING_DATABASE_SERVERS, wait->words);
+		pool_holding_text(pool, pool->user,
+				  pool->held_by == LIMIT_USER ? HOLDING_USER_SERVERS
+							      : HOLDING_DATABASE_SERVERS,
+				  wait->words);
 		add_longest(wait, pool, now);
 		snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", wait->on);
 		break;
 	case LIMIT_HOST:
 		pool_hosts_text(pool, wait->words, WAIT_WORDS);
 		add_longest(wait, pool, now);
-		snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise max_host_connections.");
+		snprintf(wait->hint, WAIT_HINT,
+			 "End long transactions, or raise max_host_connections.");
 		break;
 	case LIMIT_INTERNAL:
-		snprintf(wait->words, WAIT_WORDS, "look-ups with auth_query have %d of %" PRId64 " server connections (max_auth_query_connections)",
-			 pool->pools->internal_servers, pool->pools->conf->settings.max_auth_query_connections);
+		snprintf(wait->words, WAIT_WORDS,
+			 "look-ups with auth_query have %d of %" PRId64
+			 " server connections (max_auth_query_connections)",
+			 pool->pools->internal_servers,
+			 pool->pools->conf->settings.max_auth_query_connections);
 		snprintf(wait->hint, WAIT_HINT, "Raise max_auth_query_connections.");
 		break;
 	case LIMIT_LOGIN_RETRY:
-		snprintf(wait->words, WAIT_WORDS, "opening a server connection has failed: %s; it is tried again after server_login_retry",
+		snprintf(wait->words, WAIT_WORDS,
+			 "opening a server connection has failed: %s; it is tried again after "
+			 "server_login_retry",
 			 error ? error : "see the log");
 		break;
 	case LIMIT_PAUSED:
-		snprintf(wait->words, WAIT_WORDS, "%s", pool->database->paused ? "the database is paused" : pool->pools->paused ? "all databases are paused" :
-			 pool->pools->suspended ? "the pooler is suspended" : "the pooler is shutting down");
+		snprintf(wait->words, WAIT_WORDS, "%s",
+			 pool->database->paused	  ? "the database is paused"
+			 : pool->pools->paused	  ? "all databases are paused"
+			 : pool->pools->suspended ? "the pooler is suspended"
+						  : "the pooler is shutting down");
 		snprintf(wait->hint, WAIT_HINT, "RESUME ends it.");
 		break;
 	case LIMIT_ROLE:
@@ -171,8 +196,9 @@ static void explain_lookup(struct client_wait *wait, const struct client *c)
 	*wait = (struct client_wait){ .on = pool_limit_names[LIMIT_INTERNAL] };
 	if (l && l->server) {
 		wait->on = "auth_query";
-		hold(wait, &l->server->pooled, c->peer.world->now);
-		snprintf(wait->words, WAIT_WORDS, "auth_query runs on the server connection S-0x%" PRIx64, wait->server);
+		diagnosis_hold(wait, &l->server->pooled, c->peer.world->now);
+		snprintf(wait->words, WAIT_WORDS,
+			 "auth_query runs on the server connection S-0x%" PRIx64, wait->server);
 	} else {
 		snprintf(wait->words, WAIT_WORDS, "the login waits for its turn to run auth_query");
 		snprintf(wait->hint, WAIT_HINT, "Raise max_auth_query_connections.");
@@ -201,7 +227,13 @@ static bool explain_login(struct client_wait *wait, const struct login *l)
 		on = "login_failure_delay";
 		words = "the login has failed, and its error is delayed";
 		break;
-	case LOGIN_PACKET: case LOGIN_TLS_HELLO: case LOGIN_TLS: case LOGIN_LOOKUP: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
+	case LOGIN_PACKET:
+	case LOGIN_TLS_HELLO:
+	case LOGIN_TLS:
+	case LOGIN_LOOKUP:
+	case LOGIN_PASSWORD:
+	case LOGIN_SASL_FIRST:
+	case LOGIN_SASL_FINAL:
 	case LOGIN_PROVEN:
 		return false;
 	}
@@ -224,13 +256,19 @@ bool client_wait_of(const struct client *c, struct client_wait *wait)
 		break;
 	case CLIENT_WAITING_CANCEL:
 		*wait = (struct client_wait){ .on = "cancel requests" };
-		snprintf(wait->words, WAIT_WORDS, "other cancel requests of the pool come first, twice pool_size at a time");
+		snprintf(wait->words, WAIT_WORDS,
+			 "other cancel requests of the pool come first, twice pool_size at a time");
 		break;
 	case CLIENT_ACTIVE:
 		if (!s || !s->task || s->task->serves_client)
 			return false;
-		*wait = (struct client_wait){ .on = s->task->name, .since = s->task_since, .server = s->peer.id, .held = c->peer.world->now - s->task_since };
-		snprintf(wait->words, WAIT_WORDS, "pgweir runs a query of its own on S-0x%" PRIx64 ": %s", wait->server, s->task->words);
+		*wait = (struct client_wait){ .on = s->task->name,
+					      .since = s->task_since,
+					      .server = s->peer.id,
+					      .held = c->peer.world->now - s->task_since };
+		snprintf(wait->words, WAIT_WORDS,
+			 "pgweir runs a query of its own on S-0x%" PRIx64 ": %s", wait->server,
+			 s->task->words);
 		return true;
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
@@ -249,7 +287,8 @@ struct lines {
 	void *context;
 };
 
-__attribute__((format(printf, 2, 3))) static void add_line(const struct lines *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_line(const struct lines *to,
+							   const char *format, ...)
 {
 	char text[WAIT_WORDS + 512];
 	va_list arguments;
@@ -264,7 +303,9 @@ __attribute__((format(printf, 2, 3))) static void add_line(const struct lines *t
 static void add_login(const struct lines *to, const struct client *c)
 {
 	static const char *const names[LOGIN_PARTS] = {
-		[PART_CLIENT] = "client", [PART_TLS] = "TLS", [PART_LOOKUP] = "auth_query", [PART_CHECK] = "password check", [PART_SERVER] = "server",
+		[PART_CLIENT] = "client",     [PART_TLS] = "TLS",
+		[PART_LOOKUP] = "auth_query", [PART_CHECK] = "password check",
+		[PART_SERVER] = "server",
 	};
 	char parts[256] = "", time[TIME_TEXT];
 	usec_t sum = 0;
@@ -277,13 +318,16 @@ static void add_login(const struct lines *to, const struct client *c)
 			took += c->peer.world->now - c->login->step_since;
 		sum += took;
 		if (took > 0)
-			snprintf(parts + used, sizeof(parts) - used, "%s%s %s", used > 0 ? ", " : "", names[part], time_text(took, time));
+			snprintf(parts + used, sizeof(parts) - used, "%s%s %s",
+				 used > 0 ? ", " : "", names[part], time_text(took, time));
 	}
 	time_text(sum, time);
 	if (c->login)
-		add_line(to, "  Login: in progress for %s (%s), waits for: %s", time, parts, names[login_step_part(c->login->step)]);
+		add_line(to, "  Login: in progress for %s (%s), waits for: %s", time, parts,
+			 names[login_step_part(c->login->step)]);
 	else
-		add_line(to, "  Login: %s%s%s%s", time, *parts ? " (" : "", parts, *parts ? ")" : "");
+		add_line(to, "  Login: %s%s%s%s", time, *parts ? " (" : "", parts,
+			 *parts ? ")" : "");
 }
 
 static void add_server(const struct lines *to, const struct client *c, usec_t now)
@@ -291,12 +335,16 @@ static void add_server(const struct lines *to, const struct client *c, usec_t no
 	const struct server *s = server_of(c->pooled.link);
 	char text[256], time[TIME_TEXT], pins[PIN_TEXT];
 
-	add_line(to, "  Server: %s, process %" PRIu32 ", for %s", server_text(s, text, sizeof(text)), s->backend_pid, time_text(now - s->pooled.since, time));
+	add_line(to, "  Server: %s, process %" PRIu32 ", for %s",
+		 server_text(s, text, sizeof(text)), s->backend_pid,
+		 time_text(now - s->pooled.since, time));
 	if (c->pooled.pins)
-		add_line(to, "  Pins: %s, for %s", pins_text(c->pooled.pins, pins), time_text(c->session ? now - c->session->pinned_since : 0, time));
+		add_line(to, "  Pins: %s, for %s", pins_text(c->pooled.pins, pins),
+			 time_text(c->session ? now - c->session->pinned_since : 0, time));
 }
 
-void client_explain(const struct client *c, void (*line)(void *context, const char *text), void *context)
+void client_explain(const struct client *c, void (*line)(void *context, const char *text),
+		    void *context)
 {
 	const struct lines to = { line, context };
 	const char *name = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL;
@@ -308,22 +356,31 @@ void client_explain(const struct client *c, void (*line)(void *context, const ch
 	add_line(&to, "Client %s", client_text(c, text, sizeof(text)));
 	if (name && *name)
 		add_line(&to, "  Application: %s", printable_name(name, shown, sizeof(shown)));
-	add_line(&to, "  Connected: %s, %s ago", clock_format(c->peer.connected_at, 0, text, sizeof(text)),
+	add_line(&to, "  Connected: %s, %s ago",
+		 clock_format(c->peer.connected_at, 0, text, sizeof(text)),
 		 time_text(c->peer.world->now_wall - c->peer.connected_at, time));
 	add_login(&to, c);
-	add_line(&to, "  State: %s, for %s", client_state_rows[c->pooled.state].name, time_text(now - c->pooled.since, time));
+	add_line(&to, "  State: %s, for %s", client_state_rows[c->pooled.state].name,
+		 time_text(now - c->pooled.since, time));
 	if (c->pooled.link)
 		add_server(&to, c, now);
 	if (c->in_transaction && c->transaction_started > 0)
-		add_line(&to, "  Transaction: for %s%s", time_text(now - c->transaction_started, time), c->query_started > 0 ? "" : ", waiting for the client");
+		add_line(&to, "  Transaction: for %s%s",
+			 time_text(now - c->transaction_started, time),
+			 c->query_started > 0 ? "" : ", waiting for the client");
 	if (c->query_started > 0)
 		add_line(&to, "  Query: for %s", time_text(now - c->query_started, time));
 	if (prepared_client_count(c) > 0)
 		add_line(&to, "  Prepared statements: %u", prepared_client_count(c));
 	if (waits)
-		add_line(&to, "  Wait: for %s, for %s: %s.%s%s", wait.on, time_text(now - wait.since, time), wait.words, *wait.hint ? " " : "", wait.hint);
+		add_line(&to, "  Wait: for %s, for %s: %s.%s%s", wait.on,
+			 time_text(now - wait.since, time), wait.words, *wait.hint ? " " : "",
+			 wait.hint);
 	if (c->waited > 0)
-		add_line(&to, "  Last wait: %s, for %s, ended %s ago", time_text((usec_t)latency_bucket_value(c->waited), time),
-			 c->waited_for != LIMIT_NONE && c->waited_for < POOL_LIMITS ? pool_limit_names[c->waited_for] : "server",
+		add_line(&to, "  Last wait: %s, for %s, ended %s ago",
+			 time_text((usec_t)latency_bucket_value(c->waited), time),
+			 c->waited_for != LIMIT_NONE && c->waited_for < POOL_LIMITS
+				 ? pool_limit_names[c->waited_for]
+				 : "server",
 			 time_text(now - c->waited_at * USEC, text));
 }

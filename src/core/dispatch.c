@@ -1,9 +1,9 @@
 /*
- * Event handlers of connections, which pass events to the room that handles the state of the connection; and opening of client
- * connections.
+ * Event handlers of connections, which pass events to the room that handles the state of the
+ * connection; and opening of client connections.
  *
- * The rooms below do not call these handlers or rooms above them directly; struct world_ops has the functions that they may
- * call.
+ * The rooms below do not call these handlers or rooms above them directly; struct world_ops has the
+ * functions that they may call.
  */
 #include "core/world.h"
 
@@ -28,7 +28,7 @@
 
 /* ---- both ---- */
 
-static void on_drained(struct stream *stream)
+static void on_dispatch_drained(struct stream *stream)
 {
 	struct peer *peer = LIST_OBJECT(stream, struct peer, stream);
 
@@ -40,7 +40,7 @@ static void on_drained(struct stream *stream)
 		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
 }
 
-static void on_secured(struct stream *stream, const char *error)
+static void on_dispatch_secured(struct stream *stream, const char *error)
 {
 	struct peer *peer = LIST_OBJECT(stream, struct peer, stream);
 
@@ -63,12 +63,14 @@ static void on_secured(struct stream *stream, const char *error)
 /*
  * After its login: complete messages are passed to the console, one after the other.
  *
- * To leave time for other clients, an event only receives bytes, and the step `again` of the turn passes at most MESSAGES_MOST
- * messages of one client to the console; the rest follows in the next turns. The socket is not read while a complete message is
- * buffered or answers are unsent. While a command is running (not CONSOLE_READY), at most CONSOLE_MOST bytes are read, so that
- * the end of the client is noticed.
+ * To leave time for other clients, an event only receives bytes, and the step `again` of the turn
+ * passes at most MESSAGES_MOST messages of one client to the console; the rest follows in the next
+ * turns. The socket is not read while a complete message is buffered or answers are unsent. While a
+ * command is running (not CONSOLE_READY), at most CONSOLE_MOST bytes are read, so that the end of
+ * the client is noticed.
  *
- * Invariant: after console_read(), a client with something to do is on world->again, or an event or the console will call it.
+ * Invariant: after console_read(), a client with something to do is on world->again, or an event or
+ * the console will call it.
  */
 #define CONSOLE_MOST 65536		/* the longest message to the console */
 #define MESSAGES_MOST 4			/* messages per client and turn */
@@ -83,7 +85,8 @@ static bool has_message(const struct client *c)
 
 static bool may_be_read(const struct client *c)
 {
-	return c->console_state == CONSOLE_READY ? !has_message(c) : bytes_size(&c->peer.held) < CONSOLE_MOST;
+	return c->console_state == CONSOLE_READY ? !has_message(c)
+						 : bytes_size(&c->peer.held) < CONSOLE_MOST;
 }
 
 /* Whether there is a message to answer, or buffered input that no event announces. */
@@ -103,8 +106,9 @@ static bool waits_for_room(struct client *c)
 	return true;
 }
 
-/* Passes messages to the console until a command waits, answers are unsent, or the client has had its share of the turn. */
-static void answer(struct client *c)
+/* Passes messages to the console until a command waits, answers are unsent, or the client has had
+   its share of the turn. */
+static void dispatch_answer(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct bytes held = c->peer.held;
@@ -115,7 +119,8 @@ static void answer(struct client *c)
 		struct pg_frame f;
 		enum pg_verdict verdict;
 
-		if (peer_is_stopped(&c->peer) || c->console_state != CONSOLE_READY || stream_unsent(&c->peer.stream) > 0)
+		if (peer_is_stopped(&c->peer) || c->console_state != CONSOLE_READY ||
+		    stream_unsent(&c->peer.stream) > 0)
 			break;
 		verdict = pg_frames_next(&in, CONSOLE_MOST, &f);
 		if (verdict == PG_BAD)
@@ -157,7 +162,7 @@ static void console_read(struct client *c, bool from_socket)
 	}
 	if (from_socket && c->console_state != CONSOLE_READY)
 		flow_block(&c->peer, FLOW_HELD);
-	answer(c);
+	dispatch_answer(c);
 	if (!waits_for_room(c) && may_go_on(c))
 		peer_come_again(&c->peer);
 }
@@ -172,8 +177,8 @@ static ALWAYS_INLINE struct client *client_of_event(struct stream *stream)
 	return peer_wake(&c->peer) ? c : NULL;
 }
 
-/* Passes input to the room that handles the state of the client: the socket may be readable (`from_socket`), or received bytes can be handled
-   now. */
+/* Passes input to the room that handles the state of the client: the socket may be readable
+   (`from_socket`), or received bytes can be handled now. */
 static NEVER_INLINE void client_readable(struct client *c, bool from_socket)
 {
 	unsigned posted = c->peer.posted;
@@ -234,17 +239,19 @@ static bool request_client_step(struct stream *stream)
 
 static const struct stream_ops client_stream = {
 	.on_readable = on_client_readable,
-	.on_drained = on_drained,
-	.on_secured = on_secured,
+	.on_drained = on_dispatch_drained,
+	.on_secured = on_dispatch_secured,
 	.request_step = request_client_step,
 };
 
-/* A new connection on a listening socket with this port. False: refused, or no memory; the descriptor is closed, or will be closed in the
-   reap. */
-static bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
+/* A new connection on a listening socket with this port. False: refused, or no memory; the
+   descriptor is closed, or will be closed in the reap. */
+static bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix,
+			uint16_t port)
 {
 	const struct settings *set = &w->conf->settings;
-	enum close_reason too_many = set->max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
+	enum close_reason too_many = set->max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS
+								: REASON_MAX_CLIENT_CONN;
 	int64_t most = set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn;
 	struct client *c = mem_try(sizeof(*c));
 
@@ -267,7 +274,8 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 	list_append(&w->clients, &c->peer.node);
 	brief_address_of(&c->peer.remote, remote, port);
 	/* if the kernel does not tell the user of the peer, the peer must not count as root */
-	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
+	if (is_unix &&
+	    !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
 		c->peer.remote.u.peer.uid = UINT32_MAX;
 	pool_client_init(w->pools, &c->pooled, w->now);
 	if (!client_address_enter(c)) {
@@ -276,7 +284,8 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 	}
 	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
-	if (c->login && c->login->address && w->addresses->login_count > most && !displace_login(c, too_many))
+	if (c->login && c->login->address && w->addresses->login_count > most &&
+	    !displace_login(c, too_many))
 		client_end(c, too_many, NULL);
 	return true;
 }
@@ -324,7 +333,12 @@ static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 		relay_from_server(s, from_socket);
 		finish_continue(s);
 		return;
-	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_LISTENING: case SERVER_BEING_CANCELED:
+	case SERVER_IDLE:
+	case SERVER_USED:
+	case SERVER_TESTED:
+	case SERVER_ACTIVE:
+	case SERVER_LISTENING:
+	case SERVER_BEING_CANCELED:
 	case SERVER_WATCHING:
 		relay_from_server(s, from_socket);
 		return;
@@ -357,22 +371,24 @@ static void on_server_connected(struct stream *stream, const char *error)
 
 static const struct stream_ops server_stream = {
 	.on_readable = on_server_readable,
-	.on_drained = on_drained,
+	.on_drained = on_dispatch_drained,
 	.on_connected = on_server_connected,
-	.on_secured = on_secured,
+	.on_secured = on_dispatch_secured,
 };
 
 /* ---- the turn ---- */
 
 /* Reads a peer of world->again. */
-static void visit(struct peer *peer)
+static void dispatch_visit(struct peer *peer)
 {
 	list_remove(&peer->again);
 	world_set_current(peer->world, peer);
 	if (peer->is_client)
-		client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
+		client_readable(LIST_OBJECT(peer, struct client, peer),
+				stream_has_buffered(&peer->stream));
 	else
-		server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
+		server_readable(LIST_OBJECT(peer, struct server, peer),
+				stream_has_buffered(&peer->stream));
 }
 
 void world_again(struct world *w)
@@ -382,7 +398,8 @@ void world_again(struct world *w)
 		struct list now;
 
 		w->reads_again = true;
-		/* peers that are put on the list meanwhile are handled in the next turn, unless they have posts */
+		/* peers that are put on the list meanwhile are handled in the next turn, unless
+		   they have posts */
 		list_init(&now);
 		while (!list_is_empty(&w->again)) {
 			struct list *node = w->again.next;
@@ -391,9 +408,10 @@ void world_again(struct world *w)
 			list_append(&now, node);
 		}
 		while (!list_is_empty(&now))
-			visit(LIST_OBJECT(now.next, struct peer, again));
-		while (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
-			visit(LIST_OBJECT(w->again.next, struct peer, again));
+			dispatch_visit(LIST_OBJECT(now.next, struct peer, again));
+		while (!list_is_empty(&w->again) &&
+		       LIST_OBJECT(w->again.next, struct peer, again)->posted)
+			dispatch_visit(LIST_OBJECT(w->again.next, struct peer, again));
 		w->reads_again = false;
 		world_set_current(w, NULL);
 	}

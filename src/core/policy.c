@@ -1,8 +1,8 @@
 /*
  * The callbacks by which room pool acts on connections (struct pool_ops).
  *
- * They are called only while the turn schedules or ticks, never within an event handler, so they end no object that is in use
- * on the stack.
+ * They are called only while the turn schedules or ticks, never within an event handler, so they
+ * end no object that is in use on the stack.
  */
 #include "core/world.h"
 
@@ -39,7 +39,8 @@ static void lend(struct pool_server *ps, struct pool_client *pc, usec_t waited)
 	}
 	duration_log(c, DURATION_WAIT, waited);
 	if (waited > 0) {
-		bool was_opened = pc->pool->held_by == LIMIT_NONE && c->peer.world->now - ps->opened < waited;
+		bool was_opened = pc->pool->held_by == LIMIT_NONE &&
+				  c->peer.world->now - ps->opened < waited;
 
 		c->waited = (uint8_t)latency_bucket(waited);
 		c->waited_for = was_opened ? LIMIT_ONE_LOGIN : pc->pool->held_by;
@@ -79,15 +80,16 @@ static void test(struct pool_server *ps)
 	server_run(s, &task_check, query && strcmp(query, "<empty>") != 0 ? query : "");
 }
 
-static void drop(struct pool_server *ps, enum close_reason why)
+static void policy_drop(struct pool_server *ps, enum close_reason why)
 {
 	/* the next primary gets a read that the old one has not answered */
-	if (why == REASON_HOST_ROLE && ps->link && !ps->link->is_internal && retry_recall(server_of(ps), why))
+	if (why == REASON_HOST_ROLE && ps->link && !ps->link->is_internal &&
+	    retry_recall(server_of(ps), why))
 		return;
 	server_end(server_of(ps), why, NULL);
 }
 
-static void refuse(struct pool_client *pc, enum close_reason why)
+static void policy_refuse(struct pool_client *pc, enum close_reason why)
 {
 	struct client *c = client_of(pc);
 	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
@@ -97,7 +99,8 @@ static void refuse(struct pool_client *pc, enum close_reason why)
 		lookup_refused(pc, why, cached);
 		return;
 	}
-	/* clients that waited for this login get the server's error, later clients get it as a cached error */
+	/* clients that waited for this login get the server's error, later clients get it as a
+	   cached error */
 	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = REASON_SERVER_SAID;
 	/* its last server may have executed the statement */
@@ -118,39 +121,47 @@ static void notify(struct pool_client *pc, usec_t waited)
 	/* a client does not expect notices during its login */
 	if (pc->is_internal || client_of(pc)->login)
 		return;
-	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
-	pg_build_report(&out, 'N', "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail, NULL);
+	snprintf(detail, sizeof(detail), "The client has waited for %lld s.",
+		 (long long)(waited / USEC));
+	pg_build_report(&out, 'N', "NOTICE", "00000",
+			"No server connection available in postgres backend, client being queued",
+			detail, NULL);
 	client_send(client_of(pc), &out);
 	bytes_free(&out);
 }
 
-/* The first of them. A server that is asked for the values of its client is about to return: each waiting client needs one server. */
+/* The first of them. A server that is asked for the values of its client is about to return: each
+   waiting client needs one server. */
 static bool yield(struct pool *pool)
 {
-	bool is_for_clients = !pools_is_paused(pool->pools, pool->database) && !pools_is_paused(pool->pools, NULL) &&
+	bool is_for_clients = !pools_is_paused(pool->pools, pool->database) &&
+			      !pools_is_paused(pool->pools, NULL) &&
 			      pool->pools->draining != POOL_DRAIN_SERVERS;
 	int returning = 0;
 
 	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE])
-		returning += server_of(LIST_OBJECT(node, struct pool_client, node)->link)->task == &task_values;
+		returning += server_of(LIST_OBJECT(node, struct pool_client, node)->link)->task ==
+			     &task_values;
 	if (is_for_clients && returning >= pool->client_count[CLIENT_WAITING])
 		return false;
 	LIST_EACH(node, &pool->clients[CLIENT_ACTIVE]) {
 		struct pool_client *pc = LIST_OBJECT(node, struct pool_client, node);
 
-		if (pc->pins && session_values_may_yield(client_of(pc)) && release_yielded(server_of(pc->link)))
+		if (pc->pins && session_values_may_yield(client_of(pc)) &&
+		    release_yielded(server_of(pc->link)))
 			return true;
 	}
 	return false;
 }
 
-/* At once: the scheduler is about to open a server for each login that waits, and in a full pool it closes an idle server for that. */
+/* At once: the scheduler is about to open a server for each login that waits, and in a full pool it
+   closes an idle server for that. */
 static void moved(struct pool_client *pc)
 {
 	login_welcome(client_of(pc));
 }
 
-static void judge(struct pool_client *pc)
+static void policy_judge(struct pool_client *pc)
 {
 	retry_judge(client_of(pc));
 }
@@ -183,13 +194,13 @@ const struct pool_ops policy_ops = {
 	.dial = dial,
 	.take_reserve = take_reserve,
 	.test = test,
-	.drop = drop,
-	.refuse = refuse,
+	.drop = policy_drop,
+	.refuse = policy_refuse,
 	.notify = notify,
 	.dial_cancel = cancel_dial,
 	.yield = yield,
 	.moved = moved,
-	.judge = judge,
+	.judge = policy_judge,
 	.recall = recall,
 	.ask_hosts = ask_hosts,
 	.pool_end = pool_end,

@@ -1,14 +1,16 @@
 /*
  * The end of connections.
  *
- * client_end() and server_end() only record the reason and put the connection on world->ending. This file does the rest at one
- * point of the turn: the log line, the error for the client, returning or closing its server, and removing all references to
- * the connection. No event handler is on the stack then, so no function has to check whether its connection still exists.
+ * client_end() and server_end() only record the reason and put the connection on world->ending.
+ * This file does the rest at one point of the turn: the log line, the error for the client,
+ * returning or closing its server, and removing all references to the connection. No event handler
+ * is on the stack then, so no function has to check whether its connection still exists.
  *
- * An end may cause other ends: with the server of a look-up its logins end, and with a client its server if it owes answers.
- * They are put on the same list, which is empty when the reap is over.
+ * An end may cause other ends: with the server of a look-up its logins end, and with a client its
+ * server if it owes answers. They are put on the same list, which is empty when the reap is over.
  *
- * Invariant: on return, no connection of the world is ending, and nothing refers to a connection that has ended.
+ * Invariant: on return, no connection of the world is ending, and nothing refers to a connection
+ * that has ended.
  */
 #include "core/world.h"
 
@@ -55,10 +57,13 @@ static void log_server(const struct server *s, enum close_reason why, const char
 	char who[256], text[REASON_LOG_TEXT];
 
 	server_text(s, who, sizeof(who));
-	close_reason_log_text(why == REASON_SERVER_SECRET ? REASON_AUTHREQ_FAILED : why, detail, text, sizeof(text));
+	close_reason_log_text(why == REASON_SERVER_SECRET ? REASON_AUTHREQ_FAILED : why, detail,
+			      text, sizeof(text));
 	if (set->log_disconnections)
-		log_repeatable(LEVEL_LOG, row->fault == FAULT_SERVER ? (int64_t)why : LOG_EVERY, "%s closing because: %s (age=%llds)", who, text, age);
-	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->peer.ended_in != SERVER_LOGIN)
+		log_repeatable(LEVEL_LOG, row->fault == FAULT_SERVER ? (int64_t)why : LOG_EVERY,
+			       "%s closing because: %s (age=%llds)", who, text, age);
+	if (row->fault == FAULT_SERVER && set->log_pooler_errors &&
+	    s->peer.ended_in != SERVER_LOGIN)
 		log_repeatable(LEVEL_WARNING, why, "%s server trouble: %s", who, text);
 }
 
@@ -90,11 +95,12 @@ static void free_server(struct server *s)
 	mem_free(s);
 }
 
-/* A server for a replication client has failed to log in, with this text: sends the error to the client, unless the client waits for another
-   attempt. */
+/* A server for a replication client has failed to log in, with this text: sends the error to the
+   client, unless the client waits for another attempt. */
 static void refuse_replication(const struct server *s, enum login_failure failure, const char *text)
 {
-	if (failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT)
+	if (failure != FAILURE_LASTING &&
+	    s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT)
 		return;
 	LIST_EACH(node, &s->pooled.pool->clients[CLIENT_WAITING]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
@@ -121,19 +127,22 @@ static void tell_server_end(struct server *s)
 	if (s->lookup)
 		lookup_server_gone(s, why, text);
 	/* in the middle of a message the connection is just closed */
-	if (s->peer.stream.phase == STREAM_OPEN && !s->dial && !s->pooled.is_cancel && stream_unsent(&s->peer.stream) == 0 &&
-	    ledger_is_empty(&s->ledger)) {
+	if (s->peer.stream.phase == STREAM_OPEN && !s->dial && !s->pooled.is_cancel &&
+	    stream_unsent(&s->peer.stream) == 0 && ledger_is_empty(&s->ledger)) {
 		pg_build(&out, 'X', NULL, 0);
 		if (!out.failed)
 			stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 		bytes_free(&out);
 	}
-	/* by its own fault, before it served a client: opening another server at once would probably fail too */
-	failed_unused = !s->was_ended && !s->pooled.lent && s->pooled.opened > 0 && s->peer.world->now - s->pooled.opened < USEC &&
+	/* by its own fault, before it served a client: opening another server at once would
+	   probably fail too */
+	failed_unused = !s->was_ended && !s->pooled.lent && s->pooled.opened > 0 &&
+			s->peer.world->now - s->pooled.opened < USEC &&
 			close_reason_rows[why].fault == FAULT_SERVER;
 	if (s->pooled.is_watcher)
 		watch_end(s, why, text);
-	if (s->pooled.is_cancel || s->pooled.is_watcher || (s->peer.ended_in != SERVER_LOGIN && !failed_unused))
+	if (s->pooled.is_cancel || s->pooled.is_watcher ||
+	    (s->peer.ended_in != SERVER_LOGIN && !failed_unused))
 		return;
 	if (server_info_failed(s, why, text, &failure) && s->pooled.dedicated)
 		refuse_replication(s, failure, text);
@@ -144,7 +153,8 @@ static void reap_server(struct server *s)
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	if (c) {
-		/* The client ends too. It gets no error if the server has sent a fatal error already, or in the middle of a message. */
+		/* The client ends too. It gets no error if the server has sent a fatal error
+		   already, or in the middle of a message. */
 		ASSERT(peer_is_ending(&c->peer));
 		c->peer.end_reason = (uint8_t)retry_loss(c, s, c->peer.end_reason);
 		c->error_sent |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
@@ -167,16 +177,21 @@ static void log_client(const struct client *c, enum close_reason why, const char
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
 	bool by_itself = close_reason_rows[why].told == TOLD_NOTHING;
 	/* rules that ban addresses count the lines about these reasons (etc/fail2ban) */
-	bool is_repeatable = !by_itself && why != REASON_NO_DATABASE && !text_starts(close_reason_rows[why].sqlstate, "28");
-	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
+	bool is_repeatable = !by_itself && why != REASON_NO_DATABASE &&
+			     !text_starts(close_reason_rows[why].sqlstate, "28");
+	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP ||
+			      c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
 	/* Health checks of load balancers leave before the first byte, several times a second. */
-	bool is_health_check = why == REASON_CLIENT_EOF && l && l->step == LOGIN_PACKET && !l->ssl_asked && !l->gss_asked && !l->direct &&
+	bool is_health_check = why == REASON_CLIENT_EOF && l && l->step == LOGIN_PACKET &&
+			       !l->ssl_asked && !l->gss_asked && !l->direct &&
 			       bytes_size(&c->peer.held) == 0;
-	char who[256], text[REASON_LOG_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME], rule[512];
+	char who[256], text[REASON_LOG_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME],
+		rule[512];
 
 	if (by_itself && !client_is_sampled(c, set->log_sample))
 		return;
-	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
+	if (!set->log_disconnections &&
+	    (by_itself || !(set->log_pooler_errors || set->log_connections)))
 		return;
 	client_text(c, who, sizeof(who));
 	close_reason_log_text(why, detail, text, sizeof(text));
@@ -185,24 +200,28 @@ static void log_client(const struct client *c, enum close_reason why, const char
 		log_info("%s no such user: %s", who, printable_name(l->user, user, sizeof(user)));
 	if (!by_itself && was_logging_in && l && l->user && l->database) {
 		if (set->log_connections)
-			log_repeatable(LEVEL_LOG, is_repeatable ? (int64_t)why : LOG_EVERY, "%s login failed: db=%s user=%s", who,
-				       printable_name(l->database, database, sizeof(database)), printable_name(l->user, user, sizeof(user)));
+			log_repeatable(LEVEL_LOG, is_repeatable ? (int64_t)why : LOG_EVERY,
+				       "%s login failed: db=%s user=%s", who,
+				       printable_name(l->database, database, sizeof(database)),
+				       printable_name(l->user, user, sizeof(user)));
 		if (auth_rule_text(c, rule, sizeof(rule)))
 			log_info("%s %s", who, rule);
 	}
 	if (set->log_disconnections)
-		log_repeatable(is_health_check ? LEVEL_DEBUG : LEVEL_LOG, is_repeatable ? (int64_t)why : LOG_EVERY,
+		log_repeatable(is_health_check ? LEVEL_DEBUG : LEVEL_LOG,
+			       is_repeatable ? (int64_t)why : LOG_EVERY,
 			       "%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)
-		log_repeatable(LEVEL_WARNING, is_repeatable ? (int64_t)why : LOG_EVERY, "%s pooler error: %s", who, text);
+		log_repeatable(LEVEL_WARNING, is_repeatable ? (int64_t)why : LOG_EVERY,
+			       "%s pooler error: %s", who, text);
 }
 
 /* Whether an established connection ends with the SQLSTATE of the reason; PgBouncer sends 08P01. */
 static bool keeps_sqlstate(enum close_reason why)
 {
 	return why == REASON_DRAIN || why == REASON_TERMINATED || why == REASON_HOST_ROLE ||
-	       why == REASON_HOST_LOST || why == REASON_TRANSACTION_LOST || why == REASON_PINNED_STANDBY ||
-	       why == REASON_OUTCOME_UNKNOWN;
+	       why == REASON_HOST_LOST || why == REASON_TRANSACTION_LOST ||
+	       why == REASON_PINNED_STANDBY || why == REASON_OUTCOME_UNKNOWN;
 }
 
 /* Sends the client the error of its end. `said`: the SQLSTATE of the server for it; "": none. */
@@ -222,8 +241,10 @@ static void say_why(struct client *c, enum close_reason why, const char *text, c
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
 	if (row->told == TOLD_WAIT && pool && pool->login_failed && pool_login_error(pool)) {
-		snprintf(detail, sizeof(detail), "The last login at the server failed: %s", pool_login_error(pool));
-	} else if (row->told == TOLD_WAIT && (c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_WAITING_LOGIN)) {
+		snprintf(detail, sizeof(detail), "The last login at the server failed: %s",
+			 pool_login_error(pool));
+	} else if (row->told == TOLD_WAIT && (c->peer.ended_in == CLIENT_WAITING ||
+					      c->peer.ended_in == CLIENT_WAITING_LOGIN)) {
 		pool_wait_of(pool, c->peer.world->now, &wait);
 		snprintf(detail, sizeof(detail), "%s", wait.words);
 		hint = wait.hint;
@@ -238,13 +259,19 @@ static void say_why(struct client *c, enum close_reason why, const char *text, c
 		sqlstate = info->failure.sqlstate;	/* the error of the server is passed on */
 	} else if (why == REASON_LISTENER_LOST && c->pooled.target != TARGET_ANY) {
 		sqlstate = "57P01";	/* its host is not the primary any more */
-	} else if (!keeps_sqlstate(why) && (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE)) {
+	} else if (!keeps_sqlstate(why) &&
+		   (c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING ||
+		    c->peer.ended_in == CLIENT_ACTIVE)) {
 		sqlstate = "08P01";
 	}
-	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL, hint && *hint ? hint : NULL);
-	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
-		/* with unread input the kernel would send a reset, which may arrive before the error */
-		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
+	pg_build_report(&out, 'E', "FATAL", sqlstate, text, *detail ? detail : NULL,
+			hint && *hint ? hint : NULL);
+	if (!out.failed &&
+	    stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
+		/* with unread input the kernel would send a reset, which may arrive before the
+		   error */
+		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0;
+		     i++)
 			;
 	}
 	bytes_free(&out);
@@ -274,19 +301,22 @@ static void free_client(struct client *c)
 	mem_free(c);
 }
 
-/* Whether an error can be sent: not if the client has left, has got an error already, or is in the middle of a message. */
+/* Whether an error can be sent: not if the client has left, has got an error already, or is in the
+   middle of a message. */
 static bool may_be_told(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
-	if (close_reason_rows[c->peer.end_reason].told == TOLD_NOTHING || c->error_sent || c->peer.stream.phase != STREAM_OPEN)
+	if (close_reason_rows[c->peer.end_reason].told == TOLD_NOTHING || c->error_sent ||
+	    c->peer.stream.phase != STREAM_OPEN)
 		return false;
 	if (c->peer.ended_in == CLIENT_WAITING_CANCEL || c->peer.ended_in == CLIENT_ACTIVE_CANCEL)
 		return false;
 	return !s || !((s->peer.passing > 0 && !s->peer.passing_dropped) || s->said_fatal);
 }
 
-/* Ends the client, or forgets a client that was handed over. A server that has no reason of its own to end returns to its pool, or ends too. */
+/* Ends the client, or forgets a client that was handed over. A server that has no reason of its own
+   to end returns to its pool, or ends too. */
 static void reap_client(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -300,7 +330,8 @@ static void reap_client(struct client *c)
 		reap_server(s);
 	why = c->peer.end_reason;
 	detail = c->peer.end_detail;
-	/* the server has refused the client's parameters: the detail begins with the SQLSTATE and a blank */
+	/* the server has refused the client's parameters: the detail begins with the SQLSTATE and a
+	   blank */
 	if (why == REASON_SERVER_PARAMETER && detail && strlen(detail) > sizeof(said)) {
 		memcpy(said, detail, sizeof(said) - 1);
 		detail += sizeof(said);

@@ -1,8 +1,10 @@
 /*
- * Timeouts. About ten times a second, every connection that waits is compared with its limit; connections have no timers.
+ * Timeouts. About ten times a second, every connection that waits is compared with its limit;
+ * connections have no timers.
  *
- * The lists of room pool are in the order in which a state began. For a limit that is the same for the whole list, only the
- * head is checked. For limits that users can override, and for clients with a server, the whole list is walked.
+ * The lists of room pool are in the order in which a state began. For a limit that is the same for
+ * the whole list, only the head is checked. For limits that users can override, and for clients
+ * with a server, the whole list is walked.
  */
 #include "core/world.h"
 
@@ -29,11 +31,12 @@
 #include <malloc.h>
 #endif
 
-#define CROWD 1000			/* from this number of clients on, their freed memory is worth returning to the system */
+/* from this number of clients on, their freed memory is worth returning to the system */
+#define CROWD 1000
 #define REST 10				/* memory of fewer clients is not worth returning */
 
 /* Whether `limit` is set (above 0) and has passed since `since`; `since` 0: not running. */
-static bool is_over(const struct world *w, usec_t since, usec_t limit)
+static bool tick_is_over(const struct world *w, usec_t since, usec_t limit)
 {
 	return limit > 0 && since > 0 && w->now - since >= limit;
 }
@@ -53,7 +56,8 @@ static struct limits limits_of(const struct client *c)
 	const struct conf_user *u = c->pooled.login_user ? c->pooled.login_user->conf : NULL;
 
 	if (!u)
-		return (struct limits){ set->client_idle_timeout, set->idle_transaction_timeout, set->query_timeout, set->transaction_timeout };
+		return (struct limits){ set->client_idle_timeout, set->idle_transaction_timeout,
+					set->query_timeout, set->transaction_timeout };
 	return (struct limits){
 		of_user(u->client_idle_timeout, set->client_idle_timeout),
 		of_user(u->idle_transaction_timeout, set->idle_transaction_timeout),
@@ -62,7 +66,8 @@ static struct limits limits_of(const struct client *c)
 	};
 }
 
-/* Returns why a client with a server must end: its query, its transaction or its idle time is too long. */
+/* Returns why a client with a server must end: its query, its transaction or its idle time is too
+   long. */
 static enum close_reason overdue_active(const struct client *c)
 {
 	const struct world *w = c->peer.world;
@@ -70,24 +75,30 @@ static enum close_reason overdue_active(const struct client *c)
 	struct limits limits = limits_of(c);
 	usec_t query_since = c->query_started;
 
-	/* The query includes setting the client's parameters on the server. A client that has got all answers may have sent the beginning of
-	   a CopyData message: the server waits for its rest. */
+	/* The query includes setting the client's parameters on the server. A client that has got
+	   all answers may have sent the beginning of a CopyData message: the server waits for its
+	   rest. */
 	if (s->task)
 		query_since = s->task_since;
 	else if (query_since == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
 		query_since = c->last_active;
 	/* a replication stream is a query without an end */
-	if (!c->replication && is_over(w, query_since, limits.query))
+	if (!c->replication && tick_is_over(w, query_since, limits.query))
 		return REASON_QUERY_TIMEOUT;
-	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
+	if (c->in_transaction && tick_is_over(w, c->transaction_started, limits.transaction))
 		return REASON_TRANSACTION_TIMEOUT;
 	if (c->query_started != 0 || s->task)
 		return REASON_NONE;
 	if (c->in_transaction)
-		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
-	if (c->pooled.pins && is_over(w, c->last_active, c->pooled.pool->allowed.pinned_idle_timeout) && !session_values_may_yield(c))
+		return tick_is_over(w, c->last_active, limits.idle_transaction)
+			       ? REASON_IDLE_TRANSACTION
+			       : REASON_NONE;
+	if (c->pooled.pins &&
+	    tick_is_over(w, c->last_active, c->pooled.pool->allowed.pinned_idle_timeout) &&
+	    !session_values_may_yield(c))
 		return REASON_PINNED_IDLE;
-	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
+	return tick_is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE
+								   : REASON_NONE;
 }
 
 /* The client is in a transaction that no server knows of yet. */
@@ -95,9 +106,9 @@ static void end_overdue_begin(struct client *c)
 {
 	struct limits limits = limits_of(c);
 
-	if (is_over(c->peer.world, c->transaction_started, limits.transaction))
+	if (tick_is_over(c->peer.world, c->transaction_started, limits.transaction))
 		client_end(c, REASON_TRANSACTION_TIMEOUT, NULL);
-	else if (is_over(c->peer.world, c->last_active, limits.idle_transaction))
+	else if (tick_is_over(c->peer.world, c->last_active, limits.idle_transaction))
 		client_end(c, REASON_IDLE_TRANSACTION, NULL);
 }
 
@@ -121,7 +132,7 @@ static void tick_clients(struct pool *pool, bool walk)
 			continue;
 		if (c->reads & READING_BEGIN)
 			end_overdue_begin(c);
-		else if (is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
+		else if (tick_is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
 			client_end(c, REASON_CLIENT_IDLE, NULL);
 		else if (!walk)
 			return;
@@ -137,14 +148,20 @@ static void log_overdue_login(const struct client *c)
 
 	client_text(c, who, sizeof(who));
 	if (l && l->derivation.derivation)
-		log_error("%s SCRAM: %s", who, l->question == QUESTION_PASSWORD ?
-			  "the password could not be compared with the secret in client_login_timeout" :
-			  "the secret for SCRAM could not be derived in client_login_timeout");
+		log_error("%s SCRAM: %s", who,
+			  l->question == QUESTION_PASSWORD
+				  ? "the password could not be compared with the secret in "
+				    "client_login_timeout"
+				  : "the secret for SCRAM could not be derived in "
+				    "client_login_timeout");
 	else if (process > 0)
-		log_error("%s %s: no answer in client_login_timeout; the verifier at work on it (process %d) is ended", who,
-			  l->method == AUTH_LDAP ? "LDAP" : "PAM", process);
+		log_error("%s %s: no answer in client_login_timeout; the verifier at work on it "
+			  "(process %d) is ended",
+			  who, l->method == AUTH_LDAP ? "LDAP" : "PAM", process);
 	else if (l && l->check)
-		log_error("%s %s: no verifier was free in client_login_timeout (max_auth_processes)", who, l->method == AUTH_LDAP ? "LDAP" : "PAM");
+		log_error(
+			"%s %s: no verifier was free in client_login_timeout (max_auth_processes)",
+			who, l->method == AUTH_LDAP ? "LDAP" : "PAM");
 }
 
 /* Clients without a pool. */
@@ -156,16 +173,20 @@ static void tick_unauthenticated(struct world *w)
 		LIST_EACH_SAFE(node, &w->pools->unauthenticated[state]) {
 			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-			if (!is_over(w, c->login_since, set->client_login_timeout))
+			if (!tick_is_over(w, c->login_since, set->client_login_timeout))
 				continue;
 			log_overdue_login(c);
-			client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
+			client_end(c,
+				   refusal_or(c, state == CLIENT_LOOKUP
+							 ? REASON_LOGIN_TIMEOUT_SERVER
+							 : REASON_LOGIN_TIMEOUT),
+				   NULL);
 		}
 	/* cancel requests on their way to a peer, or waiting for the parameters of their target */
 	LIST_EACH_SAFE(node, &w->pools->unauthenticated[CLIENT_WAITING_CANCEL]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (!is_over(w, c->pooled.since, set->cancel_wait_timeout))
+		if (!tick_is_over(w, c->pooled.since, set->cancel_wait_timeout))
 			break;
 		client_end(c, REASON_CANCEL_WAIT_TIMEOUT, NULL);
 	}
@@ -177,7 +198,9 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		/* an internal request has no struct client */
-		if (!c->pooled.is_internal && c->login && (state == CLIENT_WAITING_LOGIN || c->replication) && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+		if (!c->pooled.is_internal && c->login &&
+		    (state == CLIENT_WAITING_LOGIN || c->replication) &&
+		    tick_is_over(w, c->login_since, w->conf->settings.client_login_timeout))
 			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }
@@ -189,7 +212,8 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (s->carries_for && is_over(w, s->carries_for->pooled.since, set->cancel_wait_timeout))
+		if (s->carries_for &&
+		    tick_is_over(w, s->carries_for->pooled.since, set->cancel_wait_timeout))
 			client_end(s->carries_for, REASON_CANCEL_WAIT_TIMEOUT, NULL);
 		else
 			dial_tick(s);
@@ -197,8 +221,11 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (is_over(w, s->task_since, set->server_connect_timeout))
-			server_end(s, s->task && s->task->failure != REASON_NONE ? s->task->failure : REASON_TEST_FAILED, NULL);
+		if (tick_is_over(w, s->task_since, set->server_connect_timeout))
+			server_end(s,
+				   s->task && s->task->failure != REASON_NONE ? s->task->failure
+									      : REASON_TEST_FAILED,
+				   NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_FINISHING])
 		finish_tick(server_of(LIST_OBJECT(node, struct pool_server, node)));
@@ -209,13 +236,14 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		if (why != REASON_NONE)
 			server_end(s, why, NULL);
 	}
-	/* If the listener's server ends, its clients must reconnect and LISTEN again, possibly on another host. */
+	/* If the listener's server ends, its clients must reconnect and LISTEN again, possibly on
+	   another host. */
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LISTENING]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (s->pooled.close_reason != REASON_NONE)
 			server_end(s, (enum close_reason)s->pooled.close_reason, NULL);
-		else if (s->task && is_over(w, s->task_since, set->server_connect_timeout))
+		else if (s->task && tick_is_over(w, s->task_since, set->server_connect_timeout))
 			server_end(s, REASON_TEST_FAILED, NULL);
 		else if (!notify_server_has_room(pool, 0))
 			server_end(s, REASON_OBSOLETE, NULL);
@@ -224,24 +252,27 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
-		struct server *target = s->carries_for ? s->carries_for->cancel_target : s->own_cancel;
+		struct server *target = s->carries_for ? s->carries_for->cancel_target
+						       : s->own_cancel;
 
-		if (!is_over(w, s->pooled.since, set->server_connect_timeout))
+		if (!tick_is_over(w, s->pooled.since, set->server_connect_timeout))
 			continue;
-		/* it is unknown whether the signal will still be sent, so the target is closed when it is released */
+		/* it is unknown whether the signal will still be sent, so the target is closed when
+		   it is released */
 		if (target)
 			target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
 		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
 	}
 	if (!set->server_fast_close)
 		return;
-	/* Servers marked for closing are closed without waiting for the end of the session. The client gets the same error for every reason, as
-	   in PgBouncer. */
+	/* Servers marked for closing are closed without waiting for the end of the session. The
+	   client gets the same error for every reason, as in PgBouncer. */
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 		const struct client *c = client_of(s->pooled.link);
 
-		if (s->pooled.close_reason != REASON_NONE && (!c->shares_server || c->pooled.pins) && server_is_clean(s))
+		if (s->pooled.close_reason != REASON_NONE &&
+		    (!c->shares_server || c->pooled.pins) && server_is_clean(s))
 			server_end(s, REASON_DATABASE_CHANGED, NULL);
 	}
 }
@@ -261,18 +292,21 @@ static void log_stats(const struct pools *pools, usec_t now)
 			all.older_at = d->stats.older_at;
 	}
 	stats_average(&all, now, &sum);
-	log_info("stats: %llu xacts/s, %llu queries/s, %llu client parses/s, %llu server parses/s, %llu binds/s, %llu client logins/s, "
+	log_info("stats: %llu xacts/s, %llu queries/s, %llu client parses/s, %llu server parses/s, "
+		 "%llu binds/s, %llu client logins/s, "
 		 "in %llu B/s, out %llu B/s, xact %llu us, query %llu us, wait %llu us",
-		 (unsigned long long)sum.xact_count, (unsigned long long)sum.query_count, (unsigned long long)sum.client_parse_count,
-		 (unsigned long long)sum.server_parse_count, (unsigned long long)sum.bind_count, (unsigned long long)sum.client_login_count,
-		 (unsigned long long)sum.received, (unsigned long long)sum.sent, (unsigned long long)sum.xact_time,
+		 (unsigned long long)sum.xact_count, (unsigned long long)sum.query_count,
+		 (unsigned long long)sum.client_parse_count,
+		 (unsigned long long)sum.server_parse_count, (unsigned long long)sum.bind_count,
+		 (unsigned long long)sum.client_login_count, (unsigned long long)sum.received,
+		 (unsigned long long)sum.sent, (unsigned long long)sum.xact_time,
 		 (unsigned long long)sum.query_time, (unsigned long long)sum.wait_time);
 }
 
 /*
- * Returns freed memory to the system. The allocator keeps free memory below blocks in use, so the blocks of remaining clients
- * prevent this. Therefore it is repeated each time half of the remaining clients have left: about a dozen times for the largest
- * crowd.
+ * Returns freed memory to the system. The allocator keeps free memory below blocks in use, so the
+ * blocks of remaining clients prevent this. Therefore it is repeated each time half of the
+ * remaining clients have left: about a dozen times for the largest crowd.
  */
 static void give_back_memory(struct world *w)
 {
@@ -281,10 +315,12 @@ static void give_back_memory(struct world *w)
 
 	if (here > last->peak_clients)
 		last->peak_clients = here;
-	if (last->peak_clients < (last->peak_leaves ? REST : CROWD) || here > last->peak_clients / 2)
+	if (last->peak_clients < (last->peak_leaves ? REST : CROWD) ||
+	    here > last->peak_clients / 2)
 		return;
 #ifdef __GLIBC__
-	malloc_trim(0);		/* also returns free pages between pages in use; about a millisecond per 10 MB */
+	/* also returns free pages between pages in use; about a millisecond per 10 MB */
+	malloc_trim(0);
 #endif
 	last->peak_clients = here;
 	last->peak_leaves = here >= REST;
@@ -293,11 +329,13 @@ static void give_back_memory(struct world *w)
 /* ---- DRAIN ---- */
 
 /*
- * Idle clients are ended by the tick. A client that is busy in every tick is ended at the end of a transaction: while there is a drain, duration_log() is
- * called then (world_set_durations), and posts POST_LEAVE.
+ * Idle clients are ended by the tick. A client that is busy in every tick is ended at the end of a
+ * transaction: while there is a drain, duration_log() is called then (world_set_durations), and
+ * posts POST_LEAVE.
  */
 
-/* Returns the host that the client cannot leave before it ends a transaction or a session; NULL: none. */
+/* Returns the host that the client cannot leave before it ends a transaction or a session; NULL:
+   none. */
 static const struct host *client_kept_host(const struct pool_client *client)
 {
 	return client->link ? client->link->host : client->listens ? client->pool->host : NULL;
@@ -312,7 +350,9 @@ bool client_leave(struct client *c)
 
 	if (!c->pooled.login_user || c->login || c->is_console)
 		return false;
-	drain = drain_due(c->peer.world->pools, c->pooled.pool->database, c->pooled.login_user->name, client_kept_host(&c->pooled), c->peer.id, now);
+	drain = drain_due(c->peer.world->pools, c->pooled.pool->database,
+			  c->pooled.login_user->name, client_kept_host(&c->pooled), c->peer.id,
+			  now);
 	if (!drain || c->peer.held_first || stream_unsent(&c->peer.stream) > 0)
 		return false;
 	/* a stream of replication has no transactions: it ends with the time */
@@ -341,17 +381,21 @@ void world_drain_clients(struct world *w)
 		LIST_EACH(of, &w->pools->drains) {
 			struct drain *drain = LIST_OBJECT(of, struct drain, node);
 
-			drain->left += drain_applies(drain, c->pooled.pool->database, c->pooled.login_user->name, client_kept_host(&c->pooled));
+			drain->left += drain_applies(drain, c->pooled.pool->database,
+						     c->pooled.login_user->name,
+						     client_kept_host(&c->pooled));
 		}
 	}
 	LIST_EACH(of, &w->pools->drains) {
 		struct drain *drain = LIST_OBJECT(of, struct drain, node);
 
 		if (!drain->is_logged)
-			log_info("DRAIN of %s begins: %zu clients, %lld s", drain_text(drain, text, sizeof(text)), drain->left,
+			log_info("DRAIN of %s begins: %zu clients, %lld s",
+				 drain_text(drain, text, sizeof(text)), drain->left,
 				 (long long)((drain->until - drain->since) / USEC));
 		else if (drain->left == 0 && !drain->is_over)
-			log_info("DRAIN of %s: no client is left, %llu were ended", drain_text(drain, text, sizeof(text)),
+			log_info("DRAIN of %s: no client is left, %llu were ended",
+				 drain_text(drain, text, sizeof(text)),
 				 (unsigned long long)drain->ended);
 		drain->is_over |= drain->left == 0 && drain->is_logged;
 		drain->is_logged = true;
@@ -366,14 +410,17 @@ void world_drain_clients(struct world *w)
 
 NEVER_INLINE void world_tick(struct world *w)
 {
-	bool limits_hold = !w->last_tick.was_suspended && !w->pools->suspended, idle_limits_differ = false, period_ended;
+	bool limits_hold = !w->last_tick.was_suspended && !w->pools->suspended,
+	     idle_limits_differ = false, period_ended;
 
 	w->wall_ahead = clock_wall() - clock_monotonic();
 	w->now_wall = w->now + w->wall_ahead;
 	for (size_t i = 0; i < w->conf->user_count; i++)
 		idle_limits_differ |= w->conf->users[i]->client_idle_timeout != CONF_UNSET;
-	if ((w->drain == DRAIN_WAIT_CLIENTS || w->drain == DRAIN_WAIT_SERVERS) && is_over(w, w->drain_since, w->conf->settings.shutdown_timeout)) {
-		log_warning("shutdown_timeout: the shutdown waits for %zu %s no longer", world_drain_left(w),
+	if ((w->drain == DRAIN_WAIT_CLIENTS || w->drain == DRAIN_WAIT_SERVERS) &&
+	    tick_is_over(w, w->drain_since, w->conf->settings.shutdown_timeout)) {
+		log_warning("shutdown_timeout: the shutdown waits for %zu %s no longer",
+			    world_drain_left(w),
 			    w->drain == DRAIN_WAIT_CLIENTS ? "clients" : "servers");
 		world_drain(w, DRAIN_NOW);
 	}
@@ -392,8 +439,8 @@ NEVER_INLINE void world_tick(struct world *w)
 		world_drain_clients(w);
 	if (w->notifiers_wait)
 		notifiers_continue(w);
-	/* No connection is read while everything is suspended. Input that arrived meanwhile is read after RESUME, before the limits apply again in
-	   the second tick after it. */
+	/* No connection is read while everything is suspended. Input that arrived meanwhile is read
+	   after RESUME, before the limits apply again in the second tick after it. */
 	w->last_tick.was_suspended = w->pools->suspended;
 	LIST_EACH(node, &w->pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);

@@ -1,5 +1,6 @@
 /*
- * struct world, which holds everything of a running pgweir: creating, reconfiguring, checking, draining and freeing.
+ * struct world, which holds everything of a running pgweir: creating, reconfiguring, checking,
+ * draining and freeing.
  */
 #include "core/world.h"
 
@@ -37,32 +38,37 @@
 /*
  * TLS contexts from settings: room net knows no settings, and room conf knows no TLS.
  *
- * The meaning of sslmode: towards clients, disable refuses SSLRequest; allow, prefer and require accept it and verify a
- * certificate only if the client sends one; verify-ca and verify-full require a certificate. Towards servers, prefer and
- * require encrypt without verification, verify-ca verifies the chain, verify-full the host name too (dial.c).
+ * The meaning of sslmode: towards clients, disable refuses SSLRequest; allow, prefer and require
+ * accept it and verify a certificate only if the client sends one; verify-ca and verify-full
+ * require a certificate. Towards servers, prefer and require encrypt without verification,
+ * verify-ca verifies the chain, verify-full the host name too (dial.c).
  */
 
-static struct tls_context *hold(struct tls_context *context)
+static struct tls_context *world_hold(struct tls_context *context)
 {
 	return context ? tls_context_hold(context) : NULL;
 }
 
-/* Returns a context: `old` or `similar` (may be NULL) if one of them fits. The peer is "clients" or "servers of ..."; file and line are for
-   problems. */
-static struct tls_context *make_context(const struct tls_config *config, bool wanted, struct tls_context *old, struct tls_context *similar,
-					bool may_keep, const char *peer, const char *file, int line, struct conf_problems *problems)
+/* Returns a context: `old` or `similar` (may be NULL) if one of them fits. The peer is "clients" or
+   "servers of ..."; file and line are for problems. */
+static struct tls_context *make_context(const struct tls_config *config, bool wanted,
+					struct tls_context *old, struct tls_context *similar,
+					bool may_keep, const char *peer, const char *file, int line,
+					struct conf_problems *problems)
 {
-	bool uses_similar = wanted && similar && !(old && tls_context_fits(old, config)) && tls_context_fits(similar, config);
+	bool uses_similar = wanted && similar && !(old && tls_context_fits(old, config)) &&
+			    tls_context_fits(similar, config);
 	struct tls_context *fresh;
 	char why[512];
 
 	if (!wanted)
 		return NULL;
-	fresh = uses_similar ? tls_context_hold(similar) : tls_context_new(config, old, why, sizeof(why));
+	fresh = uses_similar ? tls_context_hold(similar)
+			     : tls_context_new(config, old, why, sizeof(why));
 	if (fresh)
 		return fresh;
 	conf_problem_add_tls(problems, may_keep && old, file, line, "%s (TLS with %s)", why, peer);
-	return hold(old);
+	return world_hold(old);
 }
 
 struct tls_config tls_config_of_clients(const struct settings *s)
@@ -71,26 +77,38 @@ struct tls_config tls_config_of_clients(const struct settings *s)
 
 	return (struct tls_config){
 		.server_side = true,
-		.ca_file = s->client_tls_ca_file, .cert_file = s->client_tls_cert_file, .key_file = s->client_tls_key_file,
+		.ca_file = s->client_tls_ca_file,
+		.cert_file = s->client_tls_cert_file,
+		.key_file = s->client_tls_key_file,
 		.crl_file = s->client_tls_crl_file,
-		.protocols = s->client_tls_protocols, .ciphers = s->client_tls_ciphers, .tls13_ciphers = s->client_tls13_ciphers,
-		.ecdh_curve = s->client_tls_ecdhcurve, .dh_params = dh_words[s->client_tls_dheparams],
+		.protocols = s->client_tls_protocols,
+		.ciphers = s->client_tls_ciphers,
+		.tls13_ciphers = s->client_tls13_ciphers,
+		.ecdh_curve = s->client_tls_ecdhcurve,
+		.dh_params = dh_words[s->client_tls_dheparams],
 		.verify_peer = s->client_tls_sslmode >= SSLMODE_VERIFY_CA,
 		.request_peer = s->client_tls_ca_file != NULL,
 	};
 }
 
-static struct tls_config tls_config_of_servers(const struct settings *s, const struct conf_server_tls *tls)
+static struct tls_config tls_config_of_servers(const struct settings *s,
+					       const struct conf_server_tls *tls)
 {
 	return (struct tls_config){
-		.ca_file = tls->ca_file, .cert_file = tls->cert_file, .key_file = tls->key_file, .crl_file = tls->crl_file,
-		.protocols = s->server_tls_protocols, .ciphers = s->server_tls_ciphers, .tls13_ciphers = s->server_tls13_ciphers,
+		.ca_file = tls->ca_file,
+		.cert_file = tls->cert_file,
+		.key_file = tls->key_file,
+		.crl_file = tls->crl_file,
+		.protocols = s->server_tls_protocols,
+		.ciphers = s->server_tls_ciphers,
+		.tls13_ciphers = s->server_tls13_ciphers,
 		.verify_peer = tls->sslmode >= SSLMODE_VERIFY_CA,
 	};
 }
 
 /* Appends a context, which it takes. */
-static void add_own(struct tls_contexts *t, const char *name, struct tls_context *context, struct conf_problems *problems)
+static void add_own(struct tls_contexts *t, const char *name, struct tls_context *context,
+		    struct conf_problems *problems)
 {
 	struct database_tls *more = mem_resize(t->own, (t->own_count + 1) * sizeof(*more));
 	char *copy = mem_copy_string(name);
@@ -106,12 +124,16 @@ static void add_own(struct tls_contexts *t, const char *name, struct tls_context
 		tls_context_drop(&context);
 }
 
-static void make_own(struct tls_contexts *fresh, const struct tls_contexts *old, const struct settings *s, const struct conf_database *d,
-		     bool may_keep, struct conf_problems *problems)
+static void make_own(struct tls_contexts *fresh, const struct tls_contexts *old,
+		     const struct settings *s, const struct conf_database *d, bool may_keep,
+		     struct conf_problems *problems)
 {
 	struct conf_server_tls tls = conf_server_tls(s, d);
 	struct tls_config config = tls_config_of_servers(s, &tls);
-	struct tls_context *before = NULL, *similar = fresh->own_count > 0 ? fresh->own[fresh->own_count - 1].context : fresh->servers;
+	struct tls_context *before = NULL,
+			   *similar = fresh->own_count > 0
+					      ? fresh->own[fresh->own_count - 1].context
+					      : fresh->servers;
 	char peer[160];
 
 	if (!tls.is_own)
@@ -120,22 +142,25 @@ static void make_own(struct tls_contexts *fresh, const struct tls_contexts *old,
 		if (strcmp(old->own[i].name, d->name) == 0)
 			before = old->own[i].context;
 	snprintf(peer, sizeof(peer), "servers of database \"%.100s\"", d->name);
-	add_own(fresh, d->name, make_context(&config, tls.sslmode != SSLMODE_DISABLE, before, similar, may_keep, peer, d->file, d->line, problems),
+	add_own(fresh, d->name,
+		make_context(&config, tls.sslmode != SSLMODE_DISABLE, before, similar, may_keep,
+			     peer, d->file, d->line, problems),
 		problems);
 }
 
-void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *old, const struct conf *conf, bool may_keep,
-		       struct conf_problems *problems)
+void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *old,
+		       const struct conf *conf, bool may_keep, struct conf_problems *problems)
 {
 	const struct settings *s = &conf->settings;
 	const struct conf_database usual = { .sslmode = CONF_UNSET };
 	const struct conf_server_tls tls = conf_server_tls(s, &usual);
-	const struct tls_config of_client = tls_config_of_clients(s), of_server = tls_config_of_servers(s, &tls);
+	const struct tls_config of_client = tls_config_of_clients(s),
+				of_server = tls_config_of_servers(s, &tls);
 
-	fresh->clients = make_context(&of_client, s->client_tls_sslmode != SSLMODE_DISABLE, old->clients, NULL, may_keep, "clients", NULL, 0,
-				      problems);
-	fresh->servers = make_context(&of_server, s->server_tls_sslmode != SSLMODE_DISABLE, old->servers, NULL, may_keep, "servers", NULL, 0,
-				      problems);
+	fresh->clients = make_context(&of_client, s->client_tls_sslmode != SSLMODE_DISABLE,
+				      old->clients, NULL, may_keep, "clients", NULL, 0, problems);
+	fresh->servers = make_context(&of_server, s->server_tls_sslmode != SSLMODE_DISABLE,
+				      old->servers, NULL, may_keep, "servers", NULL, 0, problems);
 	for (size_t i = 0; i < conf->database_count; i++)
 		make_own(fresh, old, s, conf->databases[i], may_keep, problems);
 	if (conf->fallback)
@@ -157,7 +182,8 @@ void tls_contexts_drop(struct tls_contexts *t)
 	*t = (struct tls_contexts){ .clients = NULL };
 }
 
-/* Marks the servers over TCP of databases whose own context has changed. Returns whether there is such a database. */
+/* Marks the servers over TCP of databases whose own context has changed. Returns whether there is
+   such a database. */
 static bool retire_changed(struct world *w, const struct tls_contexts *old)
 {
 	bool any = false;
@@ -167,7 +193,8 @@ static bool retire_changed(struct world *w, const struct tls_contexts *old)
 		bool is_same = true;
 
 		for (size_t j = 0; j < old->own_count && is_same; j++)
-			is_same = strcmp(old->own[j].name, now->name) != 0 || old->own[j].context == now->context;
+			is_same = strcmp(old->own[j].name, now->name) != 0 ||
+				  old->own[j].context == now->context;
 		if (is_same)
 			continue;
 		any = true;
@@ -184,12 +211,15 @@ static bool retire_changed(struct world *w, const struct tls_contexts *old)
 
 /* ---- creating and freeing ---- */
 
-/* Sets the limits on processes for PAM and LDAP, and for key derivation. Key derivation is CPU-bound, so one processor is left for the event loop. */
-static void process_limits(const struct settings *set, struct verify_limits *verifiers, struct verify_limits *derivers)
+/* Sets the limits on processes for PAM and LDAP, and for key derivation. Key derivation is
+   CPU-bound, so one processor is left for the event loop. */
+static void process_limits(const struct settings *set, struct verify_limits *verifiers,
+			   struct verify_limits *derivers)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-	*verifiers = *derivers = (struct verify_limits){ (int)set->max_auth_processes, lookup_queue_most(set) };
+	*verifiers = *derivers = (struct verify_limits){ (int)set->max_auth_processes,
+							 lookup_queue_most(set) };
 	if (processors <= derivers->processes)
 		derivers->processes = processors > 1 ? (int)processors - 1 : 1;
 }
@@ -197,13 +227,17 @@ static void process_limits(const struct settings *set, struct verify_limits *ver
 static struct dns_config dns_config_of(struct world *w, const struct settings *set)
 {
 	return (struct dns_config){
-		.resolv_conf = set->resolv_conf, .max_ttl = set->dns_max_ttl, .nxdomain_ttl = set->dns_nxdomain_ttl,
-		.zone_check_period = set->dns_zone_check_period, .changed = retire_moved, .context = w,
+		.resolv_conf = set->resolv_conf,
+		.max_ttl = set->dns_max_ttl,
+		.nxdomain_ttl = set->dns_nxdomain_ttl,
+		.zone_check_period = set->dns_zone_check_period,
+		.changed = retire_moved,
+		.context = w,
 	};
 }
 
-/* Which durations the relay passes to duration_log(). Without limits it only counts them. The end of each transaction may be the turn of a client that
-   is drained. */
+/* Which durations the relay passes to duration_log(). Without limits it only counts them. The end
+   of each transaction may be the turn of a client that is drained. */
 void world_set_durations(struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
@@ -216,9 +250,14 @@ void world_set_durations(struct world *w)
 	texts = w->query_stats || (set->log_query_text && set->log_min_duration_query >= 0);
 	w->durations_logged = (struct durations_logged){
 		/* with texts, duration_log() must forget each of them */
-		.query = texts ? 0 : set->log_min_duration_query < 0 ? INT64_MAX : set->log_min_duration_query * (USEC / 1000),
-		.transaction = w->pools && !list_is_empty(&w->pools->drains) ? 0 : set->log_min_duration_transaction < 0 ? INT64_MAX :
-			       set->log_min_duration_transaction * (USEC / 1000),
+		.query = texts ? 0
+			 : set->log_min_duration_query < 0
+				 ? INT64_MAX
+				 : set->log_min_duration_query * (USEC / 1000),
+		.transaction = w->pools && !list_is_empty(&w->pools->drains) ? 0
+			       : set->log_min_duration_transaction < 0
+				       ? INT64_MAX
+				       : set->log_min_duration_transaction * (USEC / 1000),
 		.texts = texts,
 	};
 }
@@ -241,8 +280,8 @@ static bool make_parts(struct world *w, struct conf *conf)
 	w->verifiers = verifiers_new(w->base, &verifiers);
 	w->derivations = derivations_new(w->base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
-	if (!w->buffer || !w->addresses || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
-	    !w->verifiers || !w->derivations || !w->params)
+	if (!w->buffer || !w->addresses || !w->handshakes || !w->cancels || !w->secrets ||
+	    !w->unknown || !w->verifiers || !w->derivations || !w->params)
 		return false;
 	verify_queue_init(&w->handshakes->waiting);
 	w->statements = statements_new(w->params);
@@ -255,8 +294,10 @@ static bool make_parts(struct world *w, struct conf *conf)
 	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
 }
 
-/* Not inlined: in the caller, run(), the inlined code would take registers from the event loop, which costs 10 instructions in each turn. */
-NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
+/* Not inlined: in the caller, run(), the inlined code would take registers from the event loop,
+   which costs 10 instructions in each turn. */
+NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
+				     struct conf_problems *problems)
 {
 	struct world *w = mem_must(sizeof(*w));
 	const struct settings *set = &conf->settings;
@@ -283,7 +324,8 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 	else if (!(w->dns = dns_open(base, &dns, why, sizeof(why))))
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	if (problems->errors == 0)
-		tls_contexts_make(&w->tls, &(struct tls_contexts){ .clients = NULL }, conf, false, problems);
+		tls_contexts_make(&w->tls, &(struct tls_contexts){ .clients = NULL }, conf, false,
+				  problems);
 	users = problems->errors == 0 ? userlist_of_conf(conf, problems) : NULL;
 	if (users)
 		users_replace(w, users);
@@ -358,12 +400,15 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
 	bool tls_changed, own_changed, logins_changed, timeout_changed;
-	/* not after a SET of another setting, because TLS files may not fit together until the next SET of one of them */
-	bool is_about_tls = !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls");
+	/* not after a SET of another setting, because TLS files may not fit together until the next
+	   SET of one of them */
+	bool is_about_tls = !conf->set || text_starts(conf->set, "client_tls") ||
+			    text_starts(conf->set, "server_tls");
 
 	process_limits(&conf->settings, &verifiers, &derivers);
 	if (is_about_tls)
-		tls_contexts_make(&tls, &w->tls, conf, conf->set && conf_is_tls_file(conf->set), problems);
+		tls_contexts_make(&tls, &w->tls, conf, conf->set && conf_is_tls_file(conf->set),
+				  problems);
 	users = userlist_of_conf(conf, problems);
 	users_check(conf, users, problems);
 	if (problems->errors > 0) {
@@ -376,14 +421,17 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	if (is_about_tls)
 		w->tls = tls;
 	tls_changed = (w->tls.servers || old_tls.servers) &&
-		      (w->tls.servers != old_tls.servers || differ(&old->settings, &conf->settings, APPLIES_TCP_SERVERS));
+		      (w->tls.servers != old_tls.servers ||
+		       differ(&old->settings, &conf->settings, APPLIES_TCP_SERVERS));
 	logins_changed = differ(&old->settings, &conf->settings, APPLIES_SERVERS);
-	timeout_changed = old->settings.server_connect_timeout != conf->settings.server_connect_timeout;
+	timeout_changed = old->settings.server_connect_timeout !=
+			  conf->settings.server_connect_timeout;
 	users_replace(w, users);
 	w->conf = conf_hold(conf);
 	world_set_durations(w);
 	world_set_listen_options(w);
-	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
+	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share,
+		      w->now);
 	dns_configure(w->dns, &dns);
 	verifiers_renew(w->verifiers, &verifiers);
 	verifiers_renew(w->derivations->derivers, &derivers);
@@ -409,10 +457,11 @@ static void check_held(const struct peer *peer, bool waits)
 {
 	ASSERT(peer->stream.phase != STREAM_OPEN || (peer->blocked == 0) == peer->stream.reading);
 	ASSERT(peer->fate == PEER_STAYS);
-	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->blocked || !list_is_empty(&peer->again))));
+	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 &&
+				     (waits || peer->blocked || !list_is_empty(&peer->again))));
 }
 
-static void check_server(const struct server *s)
+static void world_check_server(const struct server *s)
 {
 	check_held(&s->peer, false);
 	ASSERT(s->pooled.state != SERVER_DEAD);
@@ -422,21 +471,24 @@ static void check_server(const struct server *s)
 		ASSERT(s->pooled.state == SERVER_ACTIVE && s->pooled.link->link == &s->pooled);
 		return;
 	}
-	ASSERT(s->pooled.state != SERVER_ACTIVE && !s->session.plain_set && (prepared_is_quiet(s) || s->pooled.state == SERVER_FINISHING));
+	ASSERT(s->pooled.state != SERVER_ACTIVE && !s->session.plain_set &&
+	       (prepared_is_quiet(s) || s->pooled.state == SERVER_FINISHING));
 	if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
-		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && !s->task && s->status == 'I'));
+		ASSERT(server_is_clean(s) ||
+		       (ledger_is_empty(&s->ledger) && !s->task && s->status == 'I'));
 }
 
 void world_check(const struct world *w)
 {
 	ASSERT(list_is_empty(&w->ending));
 	LIST_EACH(node, &w->servers)
-		check_server(LIST_OBJECT(node, struct server, peer.node));
+		world_check_server(LIST_OBJECT(node, struct server, peer.node));
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		ASSERT(c->pooled.state != CLIENT_DEAD);
-		ASSERT((c->pooled.state == CLIENT_ACTIVE && !c->is_console) == (c->pooled.link != NULL));
+		ASSERT((c->pooled.state == CLIENT_ACTIVE && !c->is_console) ==
+		       (c->pooled.link != NULL));
 		check_held(&c->peer, c->pooled.link && server_of(c->pooled.link)->task != NULL);
 	}
 	pools_check(w->pools);
@@ -451,7 +503,8 @@ void world_suspend(struct world *w, bool on)
 	LIST_EACH(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		/* A client in its login may be the administrator with the RESUME, and needs no server before its first query. */
+		/* A client in its login may be the administrator with the RESUME, and needs no
+		   server before its first query. */
 		if (!on)
 			flow_unblock(&c->peer, FLOW_SUSPENDED);
 		else if (!c->is_console && !c->login)
@@ -470,7 +523,8 @@ void world_suspend(struct world *w, bool on)
 /* Whether nothing is unsent, and no input of the current or last turn remains to be passed on. */
 static bool is_flushed(const struct peer *peer)
 {
-	return stream_unsent(&peer->stream) == 0 && !(peer->held_first && !list_is_empty(&peer->again));
+	return stream_unsent(&peer->stream) == 0 &&
+	       !(peer->held_first && !list_is_empty(&peer->again));
 }
 
 size_t world_unflushed(struct world *w, bool drop)
@@ -504,7 +558,10 @@ size_t world_unflushed(struct world *w, bool drop)
 void world_drain(struct world *w, enum world_drain how)
 {
 	static const enum pool_drain policy[] = {
-		[DRAIN_OFF] = POOL_DRAIN_NO, [DRAIN_WAIT_SERVERS] = POOL_DRAIN_SERVERS, [DRAIN_WAIT_CLIENTS] = POOL_DRAIN_CLIENTS, [DRAIN_NOW] = POOL_DRAIN_NO,
+		[DRAIN_OFF] = POOL_DRAIN_NO,
+		[DRAIN_WAIT_SERVERS] = POOL_DRAIN_SERVERS,
+		[DRAIN_WAIT_CLIENTS] = POOL_DRAIN_CLIENTS,
+		[DRAIN_NOW] = POOL_DRAIN_NO,
 	};
 
 	if ((int)how <= w->drain)
@@ -526,9 +583,11 @@ size_t world_drain_left(const struct world *w)
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		left += w->drain == DRAIN_WAIT_CLIENTS && !c->is_console && (c->pooled.pool || client_is_in_time(c));
+		left += w->drain == DRAIN_WAIT_CLIENTS && !c->is_console &&
+			(c->pooled.pool || client_is_in_time(c));
 	}
-	for (const struct database *d = w->pools->databases; w->drain == DRAIN_WAIT_SERVERS && d; d = d->hh.next)
+	for (const struct database *d = w->pools->databases; w->drain == DRAIN_WAIT_SERVERS && d;
+	     d = d->hh.next)
 		left += (size_t)d->servers;
 	return left;
 }
@@ -545,7 +604,8 @@ bool world_is_over(const struct world *w)
 		}
 	/* servers whose clients have left: their queries are to be cancelled */
 	LIST_EACH(node, &w->servers)
-		is_deserted &= LIST_OBJECT(node, struct server, peer.node)->pooled.state != SERVER_FINISHING;
+		is_deserted &= LIST_OBJECT(node, struct server, peer.node)->pooled.state !=
+			       SERVER_FINISHING;
 	if (is_deserted)
 		return true;
 	switch ((enum world_drain)w->drain) {
