@@ -6,8 +6,8 @@
 #include "pg/statement.h"
 
 /*
- * Shared by the files of this room. Each unpack function reads the fields of the pack function with the same name, in the same
- * order; an invalid value sets in->bad.
+ * Shared by the files of this room. Each unpack function reads the fields of the pack function with
+ * the same name, in the same order; an invalid value sets in->bad.
  */
 
 /* The state of the new process during the handover. */
@@ -15,22 +15,29 @@ struct handover {
 	struct world *world;
 	struct conf_problems *problems;	/* of the current record */
 	struct known_statement *statements;	/* uthash, by number */
-	struct pool *pool;		/* the pool of the following servers and clients; NULL: unauthenticated clients, or a pool that does not
-					   exist here */
-	enum close_reason no_place;		/* why the pool does not exist here, or REASON_NONE */
+	/* the pool of the following servers and clients; NULL: unauthenticated clients, or a pool
+	   that does not exist here */
+	struct pool *pool;
+	/* why the pool does not exist here, or REASON_NONE */
+	enum close_reason no_place;
 	struct server *server;		/* the last server if its client follows; otherwise NULL */
-	bool in_message;		/* the last server was rejected (no_place) in the middle of a message to its client */
+	/* the last server was rejected (no_place) in the middle of a message to its client */
+	bool in_message;
 	struct handover_counts counts, announced;
 	bool has_world;
 	bool is_whole;			/* HANDOVER_END was received with the right counts */
-	bool tls_differs, logins_differ;	/* the settings for connecting to servers, or for logging in, differ from those of the old
-						   process */
-	bool mode_differs;		/* the pool's clients share their servers here and did not in the old process, or the reverse */
+	/* the settings for connecting to servers, or for logging in, differ from those of the old
+	   process */
+	bool tls_differs, logins_differ;
+	/* the pool's clients share their servers here and did not in the old process, or the
+	   reverse */
+	bool mode_differs;
 	struct unsent *unsent;		/* bytes that the old process could not send */
 	size_t unsent_count;
 	struct rejected *rejected;	/* connections that do not fit the configuration */
 	size_t rejected_count;
-	struct database **moved;	/* databases with servers that connect to another place than the configuration says */
+	/* databases with servers that connect to another place than the configuration says */
+	struct database **moved;
 	size_t moved_count;
 };
 
@@ -55,7 +62,8 @@ struct sender {
 	int patience;
 	struct handover_counts *counts;
 	struct known_statement *sent;	/* statements that have been sent */
-	bool is_broken;			/* a statement could not be sent: records->error has the reason */
+	/* a statement could not be sent: records->error has the reason */
+	bool is_broken;
 };
 
 /* handover_connection.c */
@@ -66,7 +74,8 @@ static inline void handover_pack_welcome(struct bytes *out, struct welcome *welc
 
 	pack_bool(out, welcome != NULL);
 	if (messages)
-		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL, bytes_size(messages));
+		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL,
+			  bytes_size(messages));
 }
 struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
@@ -83,20 +92,23 @@ void client_unpack(struct unpack *in, struct handover *handover, int fd);
 /* handover_prepared.c */
 void known_statement_unpack(struct unpack *in, struct handover *handover);
 void known_statements_free(struct statements *all, struct known_statement **table);
-/* Send the statements of the connection that have not been sent yet, and pack the rest. out->failed: the channel is broken, or no memory. */
+/* Send the statements of the connection that have not been sent yet, and pack the rest.
+   out->failed: the channel is broken, or no memory. */
 void prepared_server_pack(struct sender *sender, struct bytes *out, const struct server *server);
 void prepared_server_unpack(struct unpack *in, struct handover *handover, struct server *server);
 /* Includes the journal of the client's server, which refers to the client's names. */
 void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *client);
 void prepared_client_unpack(struct unpack *in, struct handover *handover, struct client *client);
 
-static inline void params_or_none_pack(struct bytes *out, const struct params_table *table, const struct params *set)
+static inline void params_or_none_pack(struct bytes *out, const struct params_table *table,
+				       const struct params *set)
 {
 	pack_bool(out, set != NULL);
 	if (set)
 		params_pack(out, table, set);
 }
-static inline const struct params *params_or_none_unpack(struct unpack *in, struct params_table *table)
+static inline const struct params *params_or_none_unpack(struct unpack *in,
+							 struct params_table *table)
 {
 	const struct params *set;
 

@@ -1,19 +1,22 @@
 /*
  * Online restart without dropping clients: the state of the running process moves to a new process.
  *
- * The old process sends everything, including descriptors; the new process builds the same world and confirms; only then does
- * the old process give up its connections. Until then both processes hold the sockets, and neither reads or writes: the old
- * process waits, and the new process has not started its event loop. Therefore no byte can be read by one process and handled
- * by the other, and if one process fails, the other has everything.
+ * The old process sends everything, including descriptors; the new process builds the same world
+ * and confirms; only then does the old process give up its connections. Until then both processes
+ * hold the sockets, and neither reads or writes: the old process waits, and the new process has not
+ * started its event loop. Therefore no byte can be read by one process and handled by the other,
+ * and if one process fails, the other has everything.
  *
- * Connections need not be idle. The state in the middle of a message, owed answers and unsent bytes are in the structs and are
- * handed over. Sessions under TLS, logins and cancel requests cannot be handed over. Clients that cannot be handed over are
- * served by the old process until they leave (it is a predecessor then: see predecessors.c).
+ * Connections need not be idle. The state in the middle of a message, owed answers and unsent bytes
+ * are in the structs and are handed over. Sessions under TLS, logins and cancel requests cannot be
+ * handed over. Clients that cannot be handed over are served by the old process until they leave
+ * (it is a predecessor then: see predecessors.c).
  *
- * The configuration is not handed over: the new process reads its own. Therefore a database record says how its servers were
- * reached, to find out whether they still fit, and a pool is named by database and user. Records are sent in the order in which
- * the lists of room pool are rebuilt: waiting clients from the first in the queue, idle servers, with lists that grow at the
- * front, from the last. A linked client follows its server.
+ * The configuration is not handed over: the new process reads its own. Therefore a database record
+ * says how its servers were reached, to find out whether they still fit, and a pool is named by
+ * database and user. Records are sent in the order in which the lists of room pool are rebuilt:
+ * waiting clients from the first in the queue, idle servers, with lists that grow at the front,
+ * from the last. A linked client follows its server.
  *
  * Invariant: until handover_finish the new process sends no byte to any peer.
  */
@@ -41,7 +44,8 @@
 
 /* ---- the process ---- */
 
-/* Packs a separate part that is only compared, because it describes the other process's configuration. Frees it. */
+/* Packs a separate part that is only compared, because it describes the other process's
+   configuration. Frees it. */
 static void pack_apart(struct bytes *out, struct bytes *apart)
 {
 	pack_blob(out, apart->data ? bytes_front(apart) : NULL, bytes_size(apart));
@@ -52,14 +56,15 @@ static void pack_apart(struct bytes *out, struct bytes *apart)
 /* Whether this process's part differs from the other process's part. Frees it. */
 static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
 {
-	bool differs = ours->failed || !theirs || bytes_size(ours) != size || memcmp(bytes_front(ours), theirs, size) != 0;
+	bool differs = ours->failed || !theirs || bytes_size(ours) != size ||
+		       memcmp(bytes_front(ours), theirs, size) != 0;
 
 	bytes_wipe(ours);
 	return differs;
 }
 
-/* Settings that replace TCP server connections when they change. A change between two processes replaces them too. Without TLS
-   these settings have no effect. */
+/* Settings that replace TCP server connections when they change. A change between two processes
+   replaces them too. Without TLS these settings have no effect. */
 static struct bytes tls_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -70,7 +75,8 @@ static struct bytes tls_of(const struct world *w)
 	return out;
 }
 
-/* Includes the names of the tracked parameters: untracked parameters stay in a session for the next client. */
+/* Includes the names of the tracked parameters: untracked parameters stay in a session for the next
+   client. */
 static struct bytes logins_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -138,7 +144,9 @@ static void hosts_unpack(struct unpack *in, struct pools *pools)
 		host->changes = unpack_u64(in);
 		why = unpack_text(in);
 		text_copy(host->why, HOST_WHY, why ? why : "");
-		in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 || host->followed > FOLLOWING_DIVERGED || (is_disabled && !host_restore_disabled(pools, key));
+		in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 ||
+			   host->followed > FOLLOWING_DIVERGED ||
+			   (is_disabled && !host_restore_disabled(pools, key));
 		host_drop(host);
 	}
 }
@@ -236,7 +244,8 @@ static void world_unpack(struct unpack *in, struct handover *h)
 		usec_t since = unpack_i64(in), until = unpack_i64(in);
 		struct drain *d = NULL;
 
-		in->bad |= of > DRAIN_OF_HOST || !name || since < 0 || until < since || until - since > DRAIN_SECONDS_MOST * USEC;
+		in->bad |= of > DRAIN_OF_HOST || !name || since < 0 || until < since ||
+			   until - since > DRAIN_SECONDS_MOST * USEC;
 		if (!in->bad)
 			d = drain_begin(w->pools, of, name, since, until);
 		in->bad |= !d;
@@ -252,8 +261,8 @@ static void world_unpack(struct unpack *in, struct handover *h)
 
 /* ---- databases ---- */
 
-/* Serialises where and how the database connects, including the password: the bytes are equal exactly if the databases of two
-   processes connect to the same place in the same way. */
+/* Serialises where and how the database connects, including the password: the bytes are equal
+   exactly if the databases of two processes connect to the same place in the same way. */
 static void pack_connection(struct bytes *out, const struct conf_database *database)
 {
 	value_rows_pack(out, &database_table, APPLIES_SERVERS, database);
@@ -270,7 +279,10 @@ static bool database_send(struct sender *s, const struct database *d)
 	pack_bool(&out, d->disabled);
 	pack_bool(&out, d->served);
 	pack_apart(&out, &connection);
-#define X(name) pack_u64(&out, d->stats.total.name); pack_u64(&out, d->stats.newer.name); pack_u64(&out, d->stats.older.name);
+#define X(name) \
+	pack_u64(&out, d->stats.total.name); \
+	pack_u64(&out, d->stats.newer.name); \
+	pack_u64(&out, d->stats.older.name);
 	STATS_EACH(X)
 #undef X
 	pack_i64(&out, d->stats.newer_at);
@@ -294,7 +306,10 @@ static void database_unpack(struct unpack *in, struct handover *h)
 	struct database *d, **more;
 	uint64_t statements;
 
-#define X(name) stats.total.name = unpack_u64(in); stats.newer.name = unpack_u64(in); stats.older.name = unpack_u64(in);
+#define X(name) \
+	stats.total.name = unpack_u64(in); \
+	stats.newer.name = unpack_u64(in); \
+	stats.older.name = unpack_u64(in);
 	STATS_EACH(X)
 #undef X
 	stats.newer_at = unpack_i64(in);
@@ -417,7 +432,8 @@ static bool client_send_away(struct sender *s, struct list *node)
 	if (!c || !handover_includes(&c->peer))
 		return true;
 	client_pack(s, &out, c);
-	sent = !s->is_broken && records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
+	sent = !s->is_broken &&
+	       records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->clients++;
 	return sent;
@@ -432,15 +448,18 @@ static bool server_send_away(struct sender *s, struct list *node)
 	if (!handover_includes(&server->peer))
 		return true;
 	server_pack(s, &out, server);
-	sent = !s->is_broken && records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
+	sent = !s->is_broken &&
+	       records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
 	s->counts->servers++;
 	return sent && (!server->pooled.link || client_send_away(s, &server->pooled.link->node));
 }
 
-static bool list_send(struct sender *s, const struct list *list, bool backwards, bool (*send)(struct sender *, struct list *))
+static bool list_send(struct sender *s, const struct list *list, bool backwards,
+		      bool (*send)(struct sender *, struct list *))
 {
-	for (struct list *node = backwards ? list->prev : list->next; node != list; node = backwards ? node->prev : node->next)
+	for (struct list *node = backwards ? list->prev : list->next; node != list;
+	     node = backwards ? node->prev : node->next)
 		if (!send(s, node))
 			return false;
 	return true;
@@ -458,7 +477,8 @@ static bool pool_send(struct sender *s, const struct pool *pool)
 	pack_text(&out, pool->database->name);
 	pack_text(&out, pool->user->name);
 	pack_text(&out, pool->host ? pool->host->key : NULL);
-	/* a pool for auth_query: its user is not the user that the database forces on its clients */
+	/* a pool for auth_query: its user is not the user that the database forces on its
+	   clients */
 	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
 	pack_bool(&out, pool->allowed.mode == MODE_SESSION);
 	pack_bool(&out, pool->login_failed);
@@ -506,7 +526,8 @@ const char *handover_refusal(const struct world *w)
 	return NULL;
 }
 
-bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
+bool handover_send(struct world *w, struct records *to, int patience,
+		   struct handover_counts *counts)
 {
 	struct sender s = { .world = w, .to = to, .patience = patience, .counts = counts };
 	struct bytes out = BYTES_EMPTY;
@@ -527,7 +548,8 @@ bool handover_send(struct world *w, struct records *to, int patience, struct han
 	/* stray databases have only connections of look-ups */
 	for (const struct database *d = w->pools->databases; sent && d; d = d->hh.next)
 		sent = d->removed || d->stray || database_send(&s, d);
-	for (struct list *node = w->pools->all.next; sent && node != &w->pools->all; node = node->next) {
+	for (struct list *node = w->pools->all.next; sent && node != &w->pools->all;
+	     node = node->next) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
 		sent = pool->database->stray || pool_send(&s, pool);
@@ -639,8 +661,8 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 		h->announced.servers = unpack_u32(in);
 		h->announced.clients = unpack_u32(in);
 		h->announced.staying = h->counts.staying = unpack_u32(in);
-		in->bad |= !h->has_world || c->listeners != announced->listeners || c->servers != announced->servers ||
-			   c->clients != announced->clients;
+		in->bad |= !h->has_world || c->listeners != announced->listeners ||
+			   c->servers != announced->servers || c->clients != announced->clients;
 		h->is_whole = !in->bad;
 		return;
 	default:
@@ -651,9 +673,10 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 bool handover_take(struct handover *h, const struct record *r, struct conf_problems *problems)
 {
 	struct unpack in = unpack_of(r->body, r->size);
-	bool has_descriptor = r->type == HANDOVER_LISTENER || r->type == HANDOVER_PREDECESSOR || r->type == HANDOVER_SERVER ||
-			      r->type == HANDOVER_CLIENT;
-	bool in_order = !h->is_whole && (!h->server || r->type == HANDOVER_CLIENT || r->type == HANDOVER_STATEMENT);
+	bool has_descriptor = r->type == HANDOVER_LISTENER || r->type == HANDOVER_PREDECESSOR ||
+			      r->type == HANDOVER_SERVER || r->type == HANDOVER_CLIENT;
+	bool in_order = !h->is_whole &&
+			(!h->server || r->type == HANDOVER_CLIENT || r->type == HANDOVER_STATEMENT);
 
 	h->problems = problems;
 	if (has_descriptor != (r->fd >= 0) || !in_order) {
@@ -665,7 +688,9 @@ bool handover_take(struct handover *h, const struct record *r, struct conf_probl
 	}
 	if (unpack_is_done(&in))
 		return true;
-	conf_problem_add(problems, false, NULL, 0, "the running process has sent something that cannot be used (record '%c')", r->type);
+	conf_problem_add(problems, false, NULL, 0,
+			 "the running process has sent something that cannot be used (record '%c')",
+			 r->type);
 	return false;
 }
 
@@ -707,7 +732,8 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Sorts a list of the world by id. Without memory the list stays unsorted, which only affects SHOW. */
+/* Sorts a list of the world by id. Without memory the list stays unsorted, which only affects
+   SHOW. */
 static void sort(struct list *list)
 {
 	struct peer **peers;
@@ -735,24 +761,28 @@ static void tell_rejected(struct world *w, const struct rejected *f)
 
 	w->pools->ended[f->why]++;
 	if (f->way == REJECT_TELL)
-		pg_build_report(&out, 'E', "FATAL", "08P01", close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
+		pg_build_report(&out, 'E', "FATAL", "08P01",
+				close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
 	else if (f->way == REJECT_TERMINATE)
 		pg_build(&out, 'X', NULL, 0);
 	/* best effort: the buffer of the socket may be full */
-	if (!out.failed && bytes_size(&out) > 0 && send(f->fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (!out.failed && bytes_size(&out) > 0 &&
+	    send(f->fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a connection that has no place here could not be told");
 	bytes_free(&out);
 }
 
-/* Sends the bytes that the old process could not send. While the peer does not accept them, its partner is not read: reading
-   might end both connections before these bytes are sent. A broken socket is noticed when it is read. */
+/* Sends the bytes that the old process could not send. While the peer does not accept them, its
+   partner is not read: reading might end both connections before these bytes are sent. A broken
+   socket is noticed when it is read. */
 static void send_rest(struct unsent *u)
 {
 	struct peer *peer = u->peer;
 	struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
 	struct server *s = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer);
 
-	if (peer_is_stopped(peer) || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
+	if (peer_is_stopped(peer) ||
+	    !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
 		return;
 	if (stream_unsent(&peer->stream) == 0) {
 		if (c)
@@ -766,21 +796,26 @@ static void send_rest(struct unsent *u)
 	}
 }
 
-/* Wakes all peers with input. All sockets are read, which also restores the state of clients that must not be read yet. */
+/* Wakes all peers with input. All sockets are read, which also restores the state of clients that
+   must not be read yet. */
 static void wake_all(struct list *peers)
 {
 	LIST_EACH(node, peers) {
 		struct peer *peer = LIST_OBJECT(node, struct peer, node);
-		const struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
+		const struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer)
+							 : NULL;
 
 		if (bytes_size(&peer->held) == 0)
 			continue;
-		/* The input may contain complete messages that the relay has left there. The input of a client in the queue stays until the
-		   client gets a server. */
+		/* The input may contain complete messages that the relay has left there. The input
+		   of a client in the queue stays until the client gets a server. */
 		if (peer->is_client)
-			peer->held_first = (c->pooled.state == CLIENT_IDLE || c->pooled.state == CLIENT_ACTIVE) && !c->is_console;
+			peer->held_first = (c->pooled.state == CLIENT_IDLE ||
+					    c->pooled.state == CLIENT_ACTIVE) &&
+					   !c->is_console;
 		else
-			peer->held_first = LIST_OBJECT(peer, struct server, peer)->pooled.link != NULL;
+			peer->held_first = LIST_OBJECT(peer, struct server, peer)->pooled.link !=
+					   NULL;
 		peer_come_again(peer);
 	}
 }
@@ -792,14 +827,16 @@ void handover_finish(struct handover **place, struct records **predecessor)
 
 	ASSERT(h->is_whole);
 	if (!predecessors_add(w, predecessor))
-		log_warning("out of memory: cancel requests for clients that stay behind will not arrive");
+		log_warning("out of memory: cancel requests for clients that stay behind will not "
+			    "arrive");
 	world_close_unwanted_listeners(w);
 	sort(&w->clients);
 	sort(&w->servers);
 	for (size_t i = 0; i < h->rejected_count; i++)
 		tell_rejected(w, &h->rejected[i]);
 	if (h->rejected_count > 0)
-		log_warning("%zu connections were closed: this configuration has no place for them", h->rejected_count);
+		log_warning("%zu connections were closed: this configuration has no place for them",
+			    h->rejected_count);
 	for (size_t i = 0; i < h->unsent_count; i++)
 		send_rest(&h->unsent[i]);
 	for (size_t i = 0; i < h->moved_count; i++)

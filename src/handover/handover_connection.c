@@ -1,14 +1,18 @@
 /*
  * Connections in a handover: the state of clients and servers, and their sockets.
  *
- * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle of a message, with owed answers (the ledger belongs
- * to its server), with unsent output; not with TLS (the state is in the library), during authentication, while a console command waits, as a cancel
- * request, or with a server that cannot be handed over.
+ * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle
+ * of a message, with owed answers (the ledger belongs to its server), with unsent output; not with
+ * TLS (the state is in the library), during authentication, while a console command waits, as a
+ * cancel request, or with a server that cannot be handed over.
  *
- * A server's record has its session, the answers it owes (the ledger), its current task and its link: the record of its client follows. A server
- * cannot be handed over with TLS, while it is being opened, or while cancel requests for it are in progress (their connections are in this process).
+ * A server's record has its session, the answers it owes (the ledger), its current task and its
+ * link: the record of its client follows. A server cannot be handed over with TLS, while it is
+ * being opened, or while cancel requests for it are in progress (their connections are in this
+ * process).
  *
- * Invariant: an unpacked client is registered before anything else is done with it, so that handover_undo finds it after any later failure.
+ * Invariant: an unpacked client is registered before anything else is done with it, so that
+ * handover_undo finds it after any later failure.
  */
 #include "handover/handover_parts.h"
 
@@ -40,7 +44,10 @@
 
 /* ---- connections that can be handed over ---- */
 
-static bool stream_may_be_given(const struct stream *s) { return s->phase == STREAM_OPEN && !s->ssl && !s->write_failed; }
+static bool stream_may_be_given(const struct stream *s)
+{
+	return s->phase == STREAM_OPEN && !s->ssl && !s->write_failed;
+}
 
 /* Without checking its client and the listener of its pool. */
 static bool server_itself_may_be_given(const struct server *s)
@@ -48,7 +55,8 @@ static bool server_itself_may_be_given(const struct server *s)
 	const struct pool_server *p = &s->pooled;
 	const struct client *c;
 
-	if (!stream_may_be_given(&s->peer.stream) || p->is_cancel || p->is_watcher || p->cancels > 0 || s->dial || s->lookup)
+	if (!stream_may_be_given(&s->peer.stream) || p->is_cancel || p->is_watcher ||
+	    p->cancels > 0 || s->dial || s->lookup)
 		return false;
 	switch ((enum server_state)p->state) {
 	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_LISTENING:
@@ -56,14 +64,21 @@ static bool server_itself_may_be_given(const struct server *s)
 	case SERVER_ACTIVE:
 		c = p->link->is_internal ? NULL : client_of(p->link);
 		return c && !c->login && stream_may_be_given(&c->peer.stream);
-	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_FINISHING: case SERVER_WATCHING: case SERVER_DEAD:
+	case SERVER_LOGIN:
+	case SERVER_LOOKUP:
+	case SERVER_BEING_CANCELED:
+	case SERVER_ACTIVE_CANCEL:
+	case SERVER_FINISHING:
+	case SERVER_WATCHING:
+	case SERVER_DEAD:
 	case SERVER_STATES:
 		return false;
 	}
 	return false;
 }
 
-/* Without checking the other clients of its pool that must stay or be handed over together with it. */
+/* Without checking the other clients of its pool that must stay or be handed over together with
+   it. */
 static bool client_itself_may_be_given(const struct client *c)
 {
 	const struct world *w = c->peer.world;
@@ -75,24 +90,33 @@ static bool client_itself_may_be_given(const struct client *c)
 		return false;
 	switch ((enum client_state)c->pooled.state) {
 	case CLIENT_STARTUP:
-		return c->login && c->login->step == LOGIN_PACKET && !c->login->user && !c->login->direct && bytes_size(&c->login->out) == 0;
+		return c->login && c->login->step == LOGIN_PACKET && !c->login->user &&
+		       !c->login->direct && bytes_size(&c->login->out) == 0;
 	case CLIENT_IDLE:
 	case CLIENT_WAITING:
-		return !c->is_console || (w->console && w->console->is_at_rest(w->console_context, c));
+		return !c->is_console ||
+		       (w->console && w->console->is_at_rest(w->console_context, c));
 	case CLIENT_ACTIVE:
 		return c->pooled.link && server_itself_may_be_given(server_of(c->pooled.link));
-	case CLIENT_AUTH: case CLIENT_LOOKUP: case CLIENT_WAITING_LOGIN: case CLIENT_WAITING_CANCEL: case CLIENT_ACTIVE_CANCEL:
+	case CLIENT_AUTH:
+	case CLIENT_LOOKUP:
+	case CLIENT_WAITING_LOGIN:
+	case CLIENT_WAITING_CANCEL:
+	case CLIENT_ACTIVE_CANCEL:
 	case CLIENT_DEAD: case CLIENT_STATES:
 		return false;
 	}
 	return false;
 }
 
-/* The listener of a pool and the clients that LISTEN are handed over together or not at all, because notifications for the listener must reach its
-   clients. They stay if one of them cannot be handed over, while channels move between connections, and while a client waits for the listener. */
+/* The listener of a pool and the clients that LISTEN are handed over together or not at all,
+   because notifications for the listener must reach its clients. They stay if one of them cannot be
+   handed over, while channels move between connections, and while a client waits for the
+   listener. */
 static bool is_busy(const struct notify_server *l)
 {
-	return l->server && (l->server->task || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
+	return l->server &&
+	       (l->server->task || !list_is_empty(&l->movers) || !list_is_empty(&l->barriers));
 }
 
 void listeners_decide(const struct world *w)
@@ -104,7 +128,9 @@ void listeners_decide(const struct world *w)
 		if (!l)
 			continue;
 		LIST_EACH(other, &l->clients)
-			goes = goes && client_itself_may_be_given(LIST_OBJECT(other, struct notify_client, node)->client);
+			goes = goes &&
+			       client_itself_may_be_given(
+				       LIST_OBJECT(other, struct notify_client, node)->client);
 		l->stays = l->server && !goes;
 	}
 }
@@ -123,16 +149,21 @@ bool handover_includes(struct peer *peer)
 	bool hears;
 
 	if (c)
-		return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->pooled.pool));
+		return client_itself_may_be_given(c) &&
+		       !(c->hears && listener_stays(c->pooled.pool));
 	hears = s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->hears;
-	return server_itself_may_be_given(s) && !((hears || s->pooled.state == SERVER_LISTENING) && listener_stays(s->pooled.pool));
+	return server_itself_may_be_given(s) &&
+	       !((hears || s->pooled.state == SERVER_LISTENING) && listener_stays(s->pooled.pool));
 }
 
 bool handover_is_calm(const struct world *w)
 {
 	const int *unauthenticated = w->pools->unauthenticated_count;
 
-	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] + unauthenticated[CLIENT_WAITING_CANCEL] > 0 || w->lookups->by_key)
+	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] +
+			    unauthenticated[CLIENT_WAITING_CANCEL] >
+		    0 ||
+	    w->lookups->by_key)
 		return false;
 	/* posts are not in the records */
 	if (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
@@ -142,12 +173,17 @@ bool handover_is_calm(const struct world *w)
 		const struct notify_server *listener = notify_server_of(pool);
 		const int *clients = pool->client_count, *servers = pool->server_count;
 
-		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] + clients[CLIENT_ACTIVE_CANCEL] +
-		    servers[SERVER_ACTIVE_CANCEL] + servers[SERVER_BEING_CANCELED] + servers[SERVER_FINISHING] + pool->apart_logins > 0 || (listener && is_busy(listener)))
+		if (clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] +
+				    clients[CLIENT_ACTIVE_CANCEL] + servers[SERVER_ACTIVE_CANCEL] +
+				    servers[SERVER_BEING_CANCELED] + servers[SERVER_FINISHING] +
+				    pool->apart_logins >
+			    0 ||
+		    (listener && is_busy(listener)))
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
-		if (!handover_includes(&client_of(LIST_OBJECT(node, struct pool_client, node))->peer))
+		if (!handover_includes(
+			    &client_of(LIST_OBJECT(node, struct pool_client, node))->peer))
 			return false;
 	return true;
 }
@@ -164,7 +200,8 @@ static void peer_pack(struct bytes *out, const struct peer *peer)
 	bytes_append_u32(out, peer->passing);
 	pack_bool(out, peer->passing_dropped);
 	pack_blob(out, peer->held.data ? bytes_front(&peer->held) : NULL, bytes_size(&peer->held));
-	pack_blob(out, peer->stream.out.data ? bytes_front(&peer->stream.out) : NULL, stream_unsent(&peer->stream));
+	pack_blob(out, peer->stream.out.data ? bytes_front(&peer->stream.out) : NULL,
+		  stream_unsent(&peer->stream));
 }
 
 /* Keeps unsent bytes for handover_finish. */
@@ -200,7 +237,8 @@ static void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer
 	in->bad |= more->bytes.failed;
 }
 
-/* Takes the descriptor, which is closed at the end of the handover with the reason in h->no_place. */
+/* Takes the descriptor, which is closed at the end of the handover with the reason in
+   h->no_place. */
 static void reject(struct handover *h, int fd, enum reject_way way)
 {
 	struct rejected *more = mem_resize(h->rejected, (h->rejected_count + 1) * sizeof(*more));
@@ -214,8 +252,9 @@ static void reject(struct handover *h, int fd, enum reject_way way)
 	h->rejected[h->rejected_count++] = (struct rejected){ fd, way, h->no_place };
 }
 
-/* Looks at the record of a peer that is not unpacked. No other message can be sent to the peer after unsent bytes, and none to its
-   other side in the middle of a message that this peer sends. A malformed record counts as both. */
+/* Looks at the record of a peer that is not unpacked. No other message can be sent to the peer
+   after unsent bytes, and none to its other side in the middle of a message that this peer sends. A
+   malformed record counts as both. */
 static void peer_skim(struct unpack in, bool *has_unsent, bool *is_in_message)
 {
 	uint32_t passing;
@@ -269,7 +308,8 @@ static void notify_client_unpack(struct unpack *in, struct client *c)
 	while (!in->bad && (name = unpack_text(in)) != NULL) {
 		bool from_server = unpack_bool(in), from_listener = unpack_bool(in);
 
-		in->bad = in->bad || !*name || !notify_client_restore(c, name, from_server, from_listener);
+		in->bad = in->bad || !*name ||
+			  !notify_client_restore(c, name, from_server, from_listener);
 	}
 	step = unpack_u8(in);
 	h = in->bad ? NULL : c->session->notify_client;
@@ -313,17 +353,20 @@ static void client_session_pack(struct bytes *out, const struct client *c)
 	pack_bool(out, session->asks_values_first);
 	session_values_pack(out, session->values);
 	pack_bool(out, c->has_lost_values);
-	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
+	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL,
+		  bytes_size(&session->names));
 }
 
-/* Returns how many bytes of a statement for a standby are still to be sent, or the size of a statement that a lost server may have executed. */
+/* Returns how many bytes of a statement for a standby are still to be sent, or the size of a
+   statement that a lost server may have executed. */
 static uint32_t unsent_of(const struct client *c)
 {
 	const struct retry *r = c->retry;
 
 	if (r && r->step == AUTO_DOUBTED)
 		return (uint32_t)r->size;
-	return r && r->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(r->size - r->sent) : 0;
+	return r && r->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(r->size - r->sent)
+								  : 0;
 }
 
 void client_pack(struct sender *sender, struct bytes *out, const struct client *c)
@@ -347,7 +390,8 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->pooled.notified);
 	bytes_append_u8(out, c->pooled.own_target);
-	bytes_append_u8(out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE | READING_PRIMARY));
+	bytes_append_u8(
+		out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE | READING_PRIMARY));
 	pack_blob(out, c->begin, c->reads & READING_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
 	pack_bool(out, c->retry && c->pooled.link && c->retry->step == AUTO_AWAY);
 	bytes_append_u32(out, unsent_of(c));
@@ -380,15 +424,18 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 /* ---- unpacking a client ---- */
 
 /* Puts the client into its pool, in its state. */
-static void client_take_place(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user, usec_t since)
+static void client_take_place(struct unpack *in, struct handover *h, struct client *c,
+			      enum client_state state, const char *login_user, usec_t since)
 {
 	struct world *w = c->peer.world;
 	struct user *user = login_user ? user_get(w->pools, login_user) : NULL;
 	bool notified = c->pooled.notified;
 
-	in->bad |= !user || !h->pool || !c->params || !c->pooled.startup || (state == CLIENT_ACTIVE) != (h->server != NULL) ||
+	in->bad |= !user || !h->pool || !c->params || !c->pooled.startup ||
+		   (state == CLIENT_ACTIVE) != (h->server != NULL) ||
 		   (state != CLIENT_IDLE && state != CLIENT_WAITING && state != CLIENT_ACTIVE) ||
-		   c->is_console != h->pool->database->is_console || (c->is_console && state != CLIENT_IDLE);
+		   c->is_console != h->pool->database->is_console ||
+		   (c->is_console && state != CLIENT_IDLE);
 	if (in->bad)
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
@@ -451,8 +498,9 @@ static unsigned client_session_unpack(struct unpack *in, struct client *c)
 	return pins;
 }
 
-/* The request of a client is not handed over: it cannot be sent again. `is_away`: it is a statement for a standby, and the
-   server has not got its last `unsent` bytes. Otherwise `unsent` is the size of a statement that a lost server may have executed, or 0. */
+/* The request of a client is not handed over: it cannot be sent again. `is_away`: it is a statement
+   for a standby, and the server has not got its last `unsent` bytes. Otherwise `unsent` is the size
+   of a statement that a lost server may have executed, or 0. */
 static void retry_unpacked(struct client *c, bool is_away, size_t unsent)
 {
 	struct retry *r = c->retry;
@@ -470,7 +518,8 @@ static void retry_unpacked(struct client *c, bool is_away, size_t unsent)
 	r->step = is_away ? AUTO_AWAY : AUTO_NOT;
 }
 
-static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
+static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c,
+			     enum client_state state, const char *login_user)
 {
 	usec_t since = unpack_i64(in), opened_since = h->server ? h->server->pooled.since : 0;
 	bool is_refused, has_key, is_away;
@@ -488,7 +537,8 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	c->reads = unpack_u8(in);
 	key = unpack_blob(in, &size);
 	if (!in->bad && c->reads & READING_BEGIN)
-		c->begin = size > PG_HEADER && size == 1 + pg_u32_at(key + 1) ? mem_try(size) : NULL;
+		c->begin = size > PG_HEADER && size == 1 + pg_u32_at(key + 1) ? mem_try(size)
+									      : NULL;
 	in->bad |= c->reads & READING_BEGIN && !c->begin;
 	if (c->begin)
 		memcpy(c->begin, key, size);
@@ -525,14 +575,16 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	if (!in->bad && has_key) {
 		memcpy(c->cancel_key, key, size);
 		c->cancel_key_size = (uint8_t)size;
-		in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
+		in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) ||
+			   !cancel_enlist(c);
 	}
 	c->params = params_or_none_unpack(in, c->peer.world->params);
 	c->pooled.startup = params_or_none_unpack(in, c->peer.world->params);
 	pins = client_session_unpack(in, c);
 	if (!in->bad)
 		client_take_place(in, h, c, state, login_user, since);
-	in->bad |= (pins && !c->pooled.link) || (!in->bad && !pool_client_aim(&c->pooled, c->peer.world->now));
+	in->bad |= (pins && !c->pooled.link) ||
+		   (!in->bad && !pool_client_aim(&c->pooled, c->peer.world->now));
 	if (in->bad)
 		return;
 	if (pins)
@@ -555,7 +607,9 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 		bool in_message, has_unsent;
 
 		peer_skim(*in, &has_unsent, &in_message);
-		reject(h, fd, has_unsent || (state == CLIENT_ACTIVE && h->in_message) ? REJECT_CLOSE : REJECT_TELL);
+		reject(h, fd,
+		       has_unsent || (state == CLIENT_ACTIVE && h->in_message) ? REJECT_CLOSE
+									       : REJECT_TELL);
 		in->at = in->end;
 		return;
 	}
@@ -587,11 +641,14 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 
 /* ---- packing a server ---- */
 
-/* The tasks by their numbers in the record; new ones are added at the end. Look-ups (4) are not handed over. */
+/* The tasks by their numbers in the record; new ones are added at the end. Look-ups (4) are not
+   handed over. */
 static const struct server_task *const tasks[] = {
-	NULL, &task_connect_query, &task_reset, &task_check, NULL, &task_params, &task_barrier, &task_leave, &task_note, &task_encoding, &task_state,
-	&task_functions, &task_listen, &task_mark, &task_unlisten, &task_hear, &task_relisten, &task_drawn, &task_discard,
-	&task_read_auto, &task_identity, &task_values,
+	NULL,		&task_connect_query, &task_reset,  &task_check,	  NULL,
+	&task_params,	&task_barrier,	     &task_leave,  &task_note,	  &task_encoding,
+	&task_state,	&task_functions,     &task_listen, &task_mark,	  &task_unlisten,
+	&task_hear,	&task_relisten,	     &task_drawn,  &task_discard, &task_read_auto,
+	&task_identity, &task_values,
 };
 #define TASKS (sizeof(tasks) / sizeof(*tasks))
 
@@ -643,7 +700,9 @@ static void server_session_pack(struct bytes *out, const struct server *s)
 
 void server_pack(struct sender *sender, struct bytes *out, const struct server *s)
 {
-	const struct notify_server *listener = s->pooled.state == SERVER_LISTENING ? notify_server_of(s->pooled.pool) : NULL;
+	const struct notify_server *listener = s->pooled.state == SERVER_LISTENING
+						       ? notify_server_of(s->pooled.pool)
+						       : NULL;
 
 	bytes_append_u8(out, waits_for_listeners(s) ? SERVER_IDLE : s->pooled.state);
 	pack_u64(out, s->peer.id);
@@ -654,7 +713,9 @@ void server_pack(struct sender *sender, struct bytes *out, const struct server *
 	bytes_append_u32(out, s->pooled.dedicated);
 	pack_bool(out, s->pooled.lent);
 	/* by name: the numbers differ between versions */
-	pack_text(out, s->pooled.close_reason != REASON_NONE ? close_reason_rows[s->pooled.close_reason].name : NULL);
+	pack_text(out, s->pooled.close_reason != REASON_NONE
+			       ? close_reason_rows[s->pooled.close_reason].name
+			       : NULL);
 	server_session_pack(out, s);
 	bytes_append_u32(out, s->backend_pid);
 	bytes_append_u32(out, s->told_pid);
@@ -676,7 +737,8 @@ static enum close_reason reason_of(const char *name)
 	return name ? REASON_CLOSE_NEEDED : REASON_NONE;
 }
 
-static void use(struct params_table *table, const struct params **place, const struct params *fresh, struct unpack *in)
+static void handover_connection_use(struct params_table *table, const struct params **place,
+				    const struct params *fresh, struct unpack *in)
 {
 	in->bad |= !fresh;
 	if (!fresh)
@@ -695,14 +757,15 @@ static void server_session_unpack(struct unpack *in, struct server *s)
 	if (!ledger_unpack(in, &s->ledger))
 		return;
 	s->batch = unpack_u32(in);
-	use(w->params, &s->params, params_unpack(in, w->params), in);
+	handover_connection_use(w->params, &s->params, params_unpack(in, w->params), in);
 	s->first_params = params_unpack(in, w->params);
 	s->welcome = handover_unpack_welcome(in, info ? info->reported.welcome : NULL);
 	in->bad |= !s->first_params || !s->welcome;
-	use(w->params, &s->pooled.startup, params_unpack(in, w->params), in);
+	handover_connection_use(w->params, &s->pooled.startup, params_unpack(in, w->params), in);
 	s->session.reported = params_unpack_bits(in, w->params);
 	session_set_unknown(s, unpack_u8(in));
-	in->bad |= s->session.unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
+	in->bad |= s->session.unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES |
+					 UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
 	s->session.has_failed = true;
 	s->session.unproven_by = unpack_u64(in);
 	s->session.values_of = unpack_u64(in);
@@ -744,13 +807,15 @@ static void server_address_unpack(struct unpack *in, struct server *s)
 	key = unpack_blob(in, &key_size);
 	host = unpack_text(in);
 	address = unpack_blob(in, &address_size);
-	in->bad |= address_size > sizeof(s->address->u) || !pool_server_restore_host(&s->pooled, unpack_text(in));
+	in->bad |= address_size > sizeof(s->address->u) ||
+		   !pool_server_restore_host(&s->pooled, unpack_text(in));
 	if (in->bad)
 		return;
 	s->cancel_key = key_size > 0 ? mem_try(key_size) : NULL;
 	s->host = mem_copy_string(host);
 	s->address = address_size > 0 ? mem_try(sizeof(*s->address)) : NULL;
-	in->bad |= (key_size > 0 && !s->cancel_key) || (host && !s->host) || (address_size > 0 && !s->address);
+	in->bad |= (key_size > 0 && !s->cancel_key) || (host && !s->host) ||
+		   (address_size > 0 && !s->address);
 	if (in->bad)
 		return;
 	s->cancel_key_size = key_size;
@@ -775,12 +840,15 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 
 	if (h->no_place != REASON_NONE) {
 		peer_skim(*in, &has_unsent, &h->in_message);
-		reject(h, fd, state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE : REJECT_CLOSE);
+		reject(h, fd,
+		       state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE
+								    : REJECT_CLOSE);
 		in->at = in->end;
 		return;
 	}
 	in->bad |= !h->pool || h->pool->database->is_console ||
-		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE && state != SERVER_LISTENING);
+		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED &&
+		    state != SERVER_ACTIVE && state != SERVER_LISTENING);
 	s = in->bad ? NULL : server_new(h->pool, h->world, false, NULL);
 	if (!s || !stream_open(&s->peer.stream, h->world->base, fd, h->world->ops->server_stream)) {
 		close(fd);
@@ -809,11 +877,16 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 	if (dedicated != 0)
 		pool_server_dedicate(&s->pooled, dedicated);
 	/* a linked server is idle until the next record, its client, is unpacked */
-	pool_server_become(&s->pooled, state == SERVER_TESTED || state == SERVER_LISTENING ? (enum server_state)state : SERVER_IDLE, since);
+	pool_server_become(&s->pooled,
+			   state == SERVER_TESTED || state == SERVER_LISTENING
+				   ? (enum server_state)state
+				   : SERVER_IDLE,
+			   since);
 	if (state == SERVER_USED)
 		pool_server_become(&s->pooled, SERVER_USED, since);
 	s->pooled.opened = opened;
 	h->server = state == SERVER_ACTIVE ? s : NULL;
 	marker = unpack_text(in);
-	in->bad = in->bad || (state == SERVER_LISTENING) != (marker != NULL) || (marker && !notify_server_restore_server(s, marker));
+	in->bad = in->bad || (state == SERVER_LISTENING) != (marker != NULL) ||
+		  (marker && !notify_server_restore_server(s, marker));
 }

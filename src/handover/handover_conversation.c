@@ -1,5 +1,6 @@
 /*
- * Online restart: the conversation of the running process with the process that replaces it, and the socket on which the running process listens.
+ * Online restart: the conversation of the running process with the process that replaces it, and
+ * the socket on which the running process listens.
  *
  * new                       old
  * HELLO
@@ -9,8 +10,9 @@
  * READY
  *                           GO
  *
- * Instead of HELLO, NOTIFY or GO, the old process may send a REFUSAL and continue to run; it also continues if the connection
- * ends before GO. The conversation after GO is in cancel/predecessors.c.
+ * Instead of HELLO, NOTIFY or GO, the old process may send a REFUSAL and continue to run; it also
+ * continues if the connection ends before GO. The conversation after GO is in
+ * cancel/predecessors.c.
  */
 #include "handover/handover_parts.h"
 
@@ -35,11 +37,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NAME "pgweir"			/* the name of the program in HELLO; another program might use the same socket name */
+/* the name of the program in HELLO; another program might use the same socket name */
+#define NAME "pgweir"
 #define GIVING_PATIENCE 5000		/* ms, for each message of the new process */
-#define TAKING_PATIENCE 10000		/* ms, for each message of the old process, which should give up first */
+/* ms, for each message of the old process, which should give up first */
+#define TAKING_PATIENCE 10000
 #define DEATH_PATIENCE 2000		/* ms, from the end of a process's sockets to its end */
-#define CALM_MOST USEC			/* longest delay of new connections for logins in progress */
+/* longest delay of new connections for logins in progress */
+#define CALM_MOST USEC
 #define ASKING_MOST (10 * USEC)		/* from the connection to the request */
 #define TELL_EVERY (60 * USEC)		/* between log lines about refused connections */
 
@@ -68,39 +73,44 @@ static bool read_hello(const struct record *record, char *why, size_t why_size)
 
 	version = unpack_text(&in);
 	/* later versions may add fields after it; they are refused below */
-	if (record->type != HANDOVER_HELLO || in.bad || !name || !version || strcmp(name, NAME) != 0) {
+	if (record->type != HANDOVER_HELLO || in.bad || !name || !version ||
+	    strcmp(name, NAME) != 0) {
 		snprintf(why, why_size, "the other process is no pgweir");
 		return false;
 	}
 	if (handover == HANDOVER_VERSION)
 		return true;
-	snprintf(why, why_size, "pgweir %.32s hands over in version %u, pgweir " PGWEIR_VERSION " in version %d", version,
-		 (unsigned)handover, HANDOVER_VERSION);
+	snprintf(why, why_size,
+		 "pgweir %.32s hands over in version %u, pgweir " PGWEIR_VERSION " in version %d",
+		 version, (unsigned)handover, HANDOVER_VERSION);
 	return false;
 }
 
 /* ---- the socket ---- */
 
 /*
- * The name is derived from the file by which the two processes find each other: PIDFILE.takeover, or, without a pidfile,
- * .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel lets no other user connect, and a user without write
- * access to the directory cannot occupy the name. With an abstract socket, another user could fill its queue, flood the log by
- * connecting, or bind the name first, and prevent online restarts.
+ * The name is derived from the file by which the two processes find each other: PIDFILE.takeover,
+ * or, without a pidfile, .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel
+ * lets no other user connect, and a user without write access to the directory cannot occupy the
+ * name. With an abstract socket, another user could fill its queue, flood the log by connecting, or
+ * bind the name first, and prevent online restarts.
  *
- * Only if unix_socket_dir names an abstract socket and there is no pidfile, there is no directory, and this socket is abstract
- * too. Then every user can connect: on_connection() closes and counts connections of other users.
+ * Only if unix_socket_dir names an abstract socket and there is no pidfile, there is no directory,
+ * and this socket is abstract too. Then every user can connect: on_connection() closes and counts
+ * connections of other users.
  *
- * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or of the Unix socket. The new
- * process tries that name too, so it can replace such a process; if another user listens there, it is ignored. This version
- * does not listen there: an earlier version that is started with -R finds no process, starts normally, and is refused by the
- * pidfile.
+ * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or
+ * of the Unix socket. The new process tries that name too, so it can replace such a process; if
+ * another user listens there, it is ignored. This version does not listen there: an earlier version
+ * that is started with -R finds no process, starts normally, and is refused by the pidfile.
  */
 
 #define BACKLOG 128
 #define CONNECT_SECONDS 5		/* for a full queue */
 #define PATH_MOST 256
 
-/* Writes the file by which the socket is found, or "@..." for an abstract socket. False with a text: the settings name none. */
+/* Writes the file by which the socket is found, or "@..." for an abstract socket. False with a
+   text: the settings name none. */
 static bool file_of(const struct settings *s, char *path, size_t size, char *why, size_t why_size)
 {
 	int length;
@@ -108,7 +118,8 @@ static bool file_of(const struct settings *s, char *path, size_t size, char *why
 	if (s->pidfile && *s->pidfile) {
 		length = snprintf(path, size, "%s", s->pidfile);
 	} else if (s->unix_socket_dir && *s->unix_socket_dir) {
-		length = snprintf(path, size, "%s/.s.PGSQL.%u", s->unix_socket_dir, (unsigned)s->listen_port);
+		length = snprintf(path, size, "%s/.s.PGSQL.%u", s->unix_socket_dir,
+				  (unsigned)s->listen_port);
 	} else {
 		snprintf(why, why_size, "neither pidfile nor unix_socket_dir is set");
 		return false;
@@ -121,16 +132,19 @@ static bool file_of(const struct settings *s, char *path, size_t size, char *why
 
 #define ABSTRACT "@pgweir-takeover/"
 
-/* Writes the name of the socket that is found by this file, with "@" for an abstract one. False with a text: the name is too long. */
-static bool name_of(char *name, const char *file, char *why, size_t why_size)
+/* Writes the name of the socket that is found by this file, with "@" for an abstract one. False
+   with a text: the name is too long. */
+static bool conversation_name_of(char *name, const char *file, char *why, size_t why_size)
 {
 	bool is_abstract = file[0] == '@';
-	int length = snprintf(name, PATH_MOST, is_abstract ? ABSTRACT "%s" : "%s.takeover", file + is_abstract);
+	int length = snprintf(name, PATH_MOST, is_abstract ? ABSTRACT "%s" : "%s.takeover",
+			      file + is_abstract);
 	struct address a;
 
 	if (length >= 0 && length < PATH_MOST && address_from_unix_name(&a, name))
 		return true;
-	snprintf(why, why_size, "\"%.200s.takeover\" is too long for the name of a Unix socket", file);
+	snprintf(why, why_size, "\"%.200s.takeover\" is too long for the name of a Unix socket",
+		 file);
 	return false;
 }
 
@@ -144,9 +158,9 @@ static bool check_user(int fd, int32_t *pid)
 
 /* ---- connecting ---- */
 
-/* Connects to the socket with this name, which must fit. -1 with errno. `flags` 0: while the queue is full, the kernel lets this connection wait, first
-   come first served. */
-static int connect_to(const char *name, int flags)
+/* Connects to the socket with this name, which must fit. -1 with errno. `flags` 0: while the queue
+   is full, the kernel lets this connection wait, first come first served. */
+static int conversation_connect_to(const char *name, int flags)
 {
 	const struct timeval patience = { .tv_sec = CONNECT_SECONDS };
 	struct address a;
@@ -164,9 +178,11 @@ static int connect_to(const char *name, int flags)
 	return -1;
 }
 
-/* Connects to the running process; the caller owns *fd, which is non-blocking. TAKER_NOBODY: no process listens; TAKER_REFUSED: a process
-   accepted no connection for some seconds, or the settings name no place; both with a text. */
-static enum taker_found connect_to_running(const struct settings *settings, int *fd, char *why, size_t why_size)
+/* Connects to the running process; the caller owns *fd, which is non-blocking. TAKER_NOBODY: no
+   process listens; TAKER_REFUSED: a process accepted no connection for some seconds, or the
+   settings name no place; both with a text. */
+static enum taker_found connect_to_running(const struct settings *settings, int *fd, char *why,
+					   size_t why_size)
 {
 	char file[PATH_MOST], name[PATH_MOST];
 	struct stat s;
@@ -174,9 +190,9 @@ static enum taker_found connect_to_running(const struct settings *settings, int 
 
 	if (!file_of(settings, file, sizeof(file), why, why_size))
 		return TAKER_REFUSED;
-	if (!name_of(name, file, why, why_size))
+	if (!conversation_name_of(name, file, why, why_size))
 		return TAKER_NOBODY;
-	*fd = connect_to(name, 0);
+	*fd = conversation_connect_to(name, 0);
 	if (*fd >= 0)
 		return TAKER_FOUND;
 	if (errno == EAGAIN) {
@@ -187,8 +203,9 @@ static enum taker_found connect_to_running(const struct settings *settings, int 
 	/* An earlier version. Never blocks: the listening process may belong to another user. */
 	if (file[0] == '@' || stat(file, &s) != 0)
 		return TAKER_NOBODY;
-	snprintf(name, sizeof(name), ABSTRACT "file-%llx-%llx", (unsigned long long)s.st_dev, (unsigned long long)s.st_ino);
-	*fd = connect_to(name, SOCK_NONBLOCK);
+	snprintf(name, sizeof(name), ABSTRACT "file-%llx-%llx", (unsigned long long)s.st_dev,
+		 (unsigned long long)s.st_ino);
+	*fd = conversation_connect_to(name, SOCK_NONBLOCK);
 	if (*fd >= 0 && check_user(*fd, &pid))
 		return TAKER_FOUND;
 	if (*fd >= 0)
@@ -200,13 +217,15 @@ static enum taker_found connect_to_running(const struct settings *settings, int 
 /* ---- the old process ---- */
 
 /*
- * One process at a time may ask. Nothing changes until its request. Then new connections wait in the kernel's queue, which is
- * handed over too, until the logins and cancel requests in progress have ended: these cannot be handed over, and usually take
- * some milliseconds. A client stays in this process if its login takes longer than CALM_MOST.
+ * One process at a time may ask. Nothing changes until its request. Then new connections wait in
+ * the kernel's queue, which is handed over too, until the logins and cancel requests in progress
+ * have ended: these cannot be handed over, and usually take some milliseconds. A client stays in
+ * this process if its login takes longer than CALM_MOST.
  *
- * The handover takes place in one turn: from the first record to the answer this process does nothing else, so the state that
- * it sends does not change. It waits at most GIVING_PATIENCE for each message of the new process. The point of no return is GO: when
- * the socket has accepted it, everything belongs to the new process and is closed here.
+ * The handover takes place in one turn: from the first record to the answer this process does
+ * nothing else, so the state that it sends does not change. It waits at most GIVING_PATIENCE for
+ * each message of the new process. The point of no return is GO: when the socket has accepted it,
+ * everything belongs to the new process and is closed here.
  */
 
 /* The process that asks. */
@@ -258,14 +277,15 @@ static bool send_text(struct records *to, uint8_t type, const char *text, int pa
 }
 
 /* Sends a refusal and closes the connection. */
-static void refuse(struct giver *g, const char *why)
+static void conversation_refuse(struct giver *g, const char *why)
 {
 	log_warning("process %d cannot take over: %s", (int)g->asker->pid, why);
 	send_text(g->asker->records, HANDOVER_REFUSAL, why, 0);
 	asker_free(&g->asker);
 }
 
-/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel meanwhile. */
+/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel
+   meanwhile. */
 static void set_accepting(const struct world *w, bool on)
 {
 	for (int i = 0; i < w->listening.count; i++)
@@ -273,7 +293,7 @@ static void set_accepting(const struct world *w, bool on)
 }
 
 /* The handover failed: this process continues. */
-static void resume(struct giver *g, const char *why)
+static void conversation_resume(struct giver *g, const char *why)
 {
 	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
 	if (g->asker->wants)
@@ -292,11 +312,11 @@ static void hear_asker(struct giver *g, const struct record *r)
 	if (!a->is_known && read_hello(r, why, sizeof(why))) {
 		a->is_known = true;
 	} else if (!a->is_known) {
-		refuse(g, why);
+		conversation_refuse(g, why);
 	} else if (r->type != HANDOVER_TAKE || a->wants) {
-		resume(g, "it has said something that makes no sense here");
+		conversation_resume(g, "it has said something that makes no sense here");
 	} else if ((refusal = handover_refusal(g->world)) != NULL) {
-		refuse(g, refusal);
+		conversation_refuse(g, refusal);
 	} else {
 		log_info("process %d is about to take over", (int)a->pid);
 		a->wants = true;
@@ -322,25 +342,28 @@ static void on_asker(evutil_socket_t fd, short what, void *arg)
 			continue;
 		case RECORDS_END:
 		case RECORDS_BROKEN:
-			resume(g, g->asker->records->error);
+			conversation_resume(g, g->asker->records->error);
 		}
 	}
 }
 
-/* Logs the first refused connection at once, then at most one line a minute, because any user may be able to connect. */
+/* Logs the first refused connection at once, then at most one line a minute, because any user may
+   be able to connect. */
 static void tell_refused(struct giver *g)
 {
 	usec_t now = g->world->now;
 
 	if (g->refused == 0 || (g->told != 0 && now - g->told < TELL_EVERY))
 		return;
-	log_warning("online restart: connections refused: %u, the last one %s", g->refused, g->reason);
+	log_warning("online restart: connections refused: %u, the last one %s", g->refused,
+		    g->reason);
 	g->refused = 0;
 	g->told = now;
 }
 
 /* A process has connected. Only one process of this user may ask at a time. */
-static void on_connection(void *context, int fd, const struct address *peer, struct listen_socket *from)
+static void on_connection(void *context, int fd, const struct address *peer,
+			  struct listen_socket *from)
 {
 	struct giver *g = context;
 	struct asker *a;
@@ -352,9 +375,11 @@ static void on_connection(void *context, int fd, const struct address *peer, str
 	if (!address_unix_peer(fd, &pid, &uid)) {
 		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
 	} else if (uid != geteuid()) {
-		snprintf(g->reason, sizeof(g->reason), "of process %d, which is of user %u", (int)pid, (unsigned)uid);
+		snprintf(g->reason, sizeof(g->reason), "of process %d, which is of user %u",
+			 (int)pid, (unsigned)uid);
 	} else if (g->asker) {
-		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)pid, (int)g->asker->pid);
+		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over",
+			 (int)pid, (int)g->asker->pid);
 	} else {
 		a = mem_try(sizeof(*a));
 		if (!a || !(a->records = records_new(fd))) {
@@ -369,7 +394,7 @@ static void on_connection(void *context, int fd, const struct address *peer, str
 		if (event_add(&a->readable, NULL) != 0)
 			asker_free(&g->asker);
 		else if (!say_hello(a->records, 0))
-			resume(g, a->records->error);
+			conversation_resume(g, a->records->error);
 		return;
 	}
 	g->refused++;
@@ -377,14 +402,20 @@ static void on_connection(void *context, int fd, const struct address *peer, str
 	tell_refused(g);
 }
 
-/* Listens on a socket beside the pidfile, or else beside the Unix socket for clients. False with a text: no process can take over from now on. */
+/* Listens on a socket beside the pidfile, or else beside the Unix socket for clients. False with a
+   text: no process can take over from now on. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
 	const struct settings *settings = &g->world->conf->settings;
 	char file[PATH_MOST], name[PATH_MOST];
-	struct listen_config config = { .host = name, .is_whole_name = true, .backlog = BACKLOG, .uses_reserve = true, .unix_mode = 0600 };
+	struct listen_config config = { .host = name,
+					.is_whole_name = true,
+					.backlog = BACKLOG,
+					.uses_reserve = true,
+					.unix_mode = 0600 };
 
-	if (!file_of(settings, file, sizeof(file), why, why_size) || !name_of(name, file, why, why_size))
+	if (!file_of(settings, file, sizeof(file), why, why_size) ||
+	    !conversation_name_of(name, file, why, why_size))
 		return false;
 	/* sockets from systemd may be elsewhere */
 	if (!(settings->pidfile && *settings->pidfile) && *file != '@' && access(file, F_OK) != 0) {
@@ -416,11 +447,12 @@ static const char *confirm_giving(struct giver *g, bool *takes_pidfile)
 	if (records_send(channel, HANDOVER_GO, NULL, -1, 0))
 		return NULL;
 	if (!start_listening(g, why, sizeof(why)))
-		log_warning("an online restart (-R) of this process is not possible any more: %s", why);
+		log_warning("an online restart (-R) of this process is not possible any more: %s",
+			    why);
 	return channel->error;
 }
 
-static void give(struct giver *g)
+static void conversation_give(struct giver *g)
 {
 	struct records *to = g->asker->records;
 	const char *notify = getenv(SERVICE_NOTIFY_SOCKET), *why;
@@ -429,19 +461,21 @@ static void give(struct giver *g)
 	int32_t pid = g->asker->pid;
 
 	if ((notify && !send_text(to, HANDOVER_NOTIFY, notify, GIVING_PATIENCE)) ||
-	    (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, (*g->pidfile)->lock, GIVING_PATIENCE)) ||
+	    (*g->pidfile &&
+	     !records_send(to, HANDOVER_PIDFILE, NULL, (*g->pidfile)->lock, GIVING_PATIENCE)) ||
 	    !handover_send(g->world, to, GIVING_PATIENCE, &counts)) {
-		resume(g, to->error);
+		conversation_resume(g, to->error);
 		return;
 	}
 	why = confirm_giving(g, &takes_pidfile);
 	if (why) {
 		/* the new process may be alive and still send READY: it must be told */
 		send_text(g->asker->records, HANDOVER_REFUSAL, why, GIVING_PATIENCE);
-		resume(g, why);
+		conversation_resume(g, why);
 		return;
 	}
-	/* everything belongs to the new process; only clients that could not be handed over remain */
+	/* everything belongs to the new process; only clients that could not be handed over
+	   remain */
 	pidfile_release(g->pidfile, !takes_pidfile);
 	service_notify("MAINPID=%d", pid);
 	unsetenv(SERVICE_NOTIFY_SOCKET);
@@ -449,8 +483,9 @@ static void give(struct giver *g)
 	g->asker->records = NULL;
 	asker_free(&g->asker);
 	handover_done(g->world, &to);
-	log_info("process %d has taken over: %u clients, %u servers, %u listening sockets; %u clients stay here to their end", (int)pid,
-		 counts.clients, counts.servers, counts.listeners, counts.staying);
+	log_info("process %d has taken over: %u clients, %u servers, %u listening sockets; %u "
+		 "clients stay here to their end",
+		 (int)pid, counts.clients, counts.servers, counts.listeners, counts.staying);
 }
 
 void giver_turn(struct giver *g)
@@ -468,13 +503,13 @@ void giver_turn(struct giver *g)
 	a = g->asker;
 	if (!a->wants) {
 		if (w->now - a->since >= ASKING_MOST)
-			resume(g, "it does not say what it wants");
+			conversation_resume(g, "it does not say what it wants");
 		return;
 	}
 	/* a PAUSE or SHUTDOWN may have come since the request */
 	if (handover_refusal(w)) {
 		set_accepting(g->world, true);
-		refuse(g, handover_refusal(w));
+		conversation_refuse(g, handover_refusal(w));
 		return;
 	}
 	/* a failed login that waits for its refusal is ended at once */
@@ -483,10 +518,11 @@ void giver_turn(struct giver *g)
 	if (most <= 0 || most > CALM_MOST)
 		most = CALM_MOST;
 	if (handover_is_calm(w) || w->now - a->since >= most)
-		give(g);
+		conversation_give(g);
 }
 
-struct giver *giver_open(struct event_base *base, struct world *world, struct pidfile **pidfile, bool *due)
+struct giver *giver_open(struct event_base *base, struct world *world, struct pidfile **pidfile,
+			 bool *due)
 {
 	struct giver *g = mem_try(sizeof(*g));
 	char why[512] = "no memory";
@@ -519,19 +555,22 @@ void giver_close(struct giver **giver)
 /* ---- the new process ---- */
 
 /*
- * Everything that can fail is done before the confirmation: the configuration is read and checked and the world created before
- * the running process is asked; missing sockets are opened, the pidfile is locked and every connection is built before READY.
- * After GO everything belongs to this process.
+ * Everything that can fail is done before the confirmation: the configuration is read and checked
+ * and the world created before the running process is asked; missing sockets are opened, the
+ * pidfile is locked and every connection is built before READY. After GO everything belongs to this
+ * process.
  *
- * If the connection ends between READY and GO, it matters whether the old process is alive. If it is, it has given up the
- * handover and continues; if it has died, this process has everything and continues in its place. A descriptor of the old
- * process, opened while it certainly was the peer (pidfd_open), tells the two cases apart.
+ * If the connection ends between READY and GO, it matters whether the old process is alive. If it
+ * is, it has given up the handover and continues; if it has died, this process has everything and
+ * continues in its place. A descriptor of the old process, opened while it certainly was the peer
+ * (pidfd_open), tells the two cases apart.
  */
 
 struct taker {
 	struct records *records;
 	int32_t pid;
-	int process;			/* pidfd of the old process; -1: not supported by the kernel */
+	/* pidfd of the old process; -1: not supported by the kernel */
+	int process;
 };
 
 void taker_free(struct taker **place)
@@ -568,7 +607,8 @@ static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, 
 	return false;
 }
 
-enum taker_found taker_find(const struct settings *settings, struct taker **taker, char *why, size_t why_size)
+enum taker_found taker_find(const struct settings *settings, struct taker **taker, char *why,
+			    size_t why_size)
 {
 	enum taker_found found;
 	struct taker *t;
@@ -606,7 +646,8 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 }
 
 /* Requests and handles all records. False, with a problem: not all of them could be used. */
-static bool take_all(struct taker *t, struct world *w, struct handover *h, struct pidfile **pidfile, struct conf_problems *problems)
+static bool take_all(struct taker *t, struct world *w, struct handover *h, struct pidfile **pidfile,
+		     struct conf_problems *problems)
 {
 	const char *path = w->conf->settings.pidfile;
 	struct pidfile *had;
@@ -616,12 +657,14 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 	char why[256];
 
 	if (!records_send(t->records, HANDOVER_TAKE, NULL, -1, TAKING_PATIENCE)) {
-		conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, t->records->error);
+		conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s",
+				 (int)t->pid, t->records->error);
 		return false;
 	}
 	while (!h->is_whole) {
 		if (!hear(t, &r, why, sizeof(why), TAKING_PATIENCE)) {
-			conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);
+			conf_problem_add(problems, false, NULL, 0,
+					 "cannot take over from process %d: %s", (int)t->pid, why);
 			return false;
 		}
 		switch (r.type) {
@@ -634,8 +677,9 @@ static bool take_all(struct taker *t, struct world *w, struct handover *h, struc
 				setenv(SERVICE_NOTIFY_SOCKET, address, 1);
 			break;
 		case HANDOVER_PIDFILE:
-			/* The descriptor of the old process's lock, which is shared with it. Earlier versions send the pidfile's descriptor
-			   instead; pidfile_adopt() accepts both, so HANDOVER_VERSION did not change. */
+			/* The descriptor of the old process's lock, which is shared with it.
+			   Earlier versions send the pidfile's descriptor instead; pidfile_adopt()
+			   accepts both, so HANDOVER_VERSION did not change. */
 			had = *pidfile;
 			if (r.fd >= 0 && path && *path && !had)
 				*pidfile = pidfile_adopt(path, r.fd);
@@ -675,15 +719,19 @@ static bool confirm_taking(struct taker *t, bool has_old_pidfile, struct conf_pr
 		return true;
 	if (heard) {
 		snprintf(why, sizeof(why), "it has answered something that makes no sense here");
-	} else if (r.type == 0 && t->process >= 0 && poll(&died, 1, DEATH_PATIENCE) > 0 && died.revents & POLLIN) {
-		log_warning("process %d has died during the handover: going on in its place", (int)t->pid);
+	} else if (r.type == 0 && t->process >= 0 && poll(&died, 1, DEATH_PATIENCE) > 0 &&
+		   died.revents & POLLIN) {
+		log_warning("process %d has died during the handover: going on in its place",
+			    (int)t->pid);
 		return true;
 	}
-	conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s", (int)t->pid, why);
+	conf_problem_add(problems, false, NULL, 0, "cannot take over from process %d: %s",
+			 (int)t->pid, why);
 	return false;
 }
 
-bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, struct conf_problems *problems)
+bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile,
+		struct conf_problems *problems)
 {
 	const char *path = w->conf->settings.pidfile;
 	struct handover *h = handover_begin(w);
@@ -698,11 +746,13 @@ bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, stru
 	is_done = take_all(t, w, h, pidfile, problems);
 	has_old_pidfile = *pidfile != NULL;
 	/* the sockets and the pidfile of the configuration that were not handed over */
-	if (is_done && path && *path && !*pidfile && !(*pidfile = pidfile_take(path, why, sizeof(why)))) {
+	if (is_done && path && *path && !*pidfile &&
+	    !(*pidfile = pidfile_take(path, why, sizeof(why)))) {
 		conf_problem_add(problems, false, NULL, 0, "%s", why);
 		is_done = false;
 	}
-	if (!is_done || !world_listen(w, NULL, 0, problems) || !confirm_taking(t, has_old_pidfile, problems)) {
+	if (!is_done || !world_listen(w, NULL, 0, problems) ||
+	    !confirm_taking(t, has_old_pidfile, problems)) {
 		handover_undo(&h);
 		pidfile_release(pidfile, !has_old_pidfile);
 		return false;
@@ -711,7 +761,8 @@ bool taker_take(struct taker *t, struct world *w, struct pidfile **pidfile, stru
 		log_warning("cannot write the pidfile: %s", strerror(errno));
 	counts = h->counts;
 	handover_finish(&h, &t->records);
-	log_info("took over from process %d: %u clients, %u servers, %u listening sockets; %u clients stay there to their end", (int)t->pid,
-		 counts.clients, counts.servers, counts.listeners, counts.staying);
+	log_info("took over from process %d: %u clients, %u servers, %u listening sockets; %u "
+		 "clients stay there to their end",
+		 (int)t->pid, counts.clients, counts.servers, counts.listeners, counts.staying);
 	return true;
 }

@@ -1,10 +1,11 @@
 /*
- * Prepared statements in a handover: the names of a client, the statements of a server, and the journal of operations in
- * progress between them (prepared/statements.c). A server's names for statements contain their numbers and the tag of the
- * connection, so numbers and tag do not change.
+ * Prepared statements in a handover: the names of a client, the statements of a server, and the
+ * journal of operations in progress between them (prepared/statements.c). A server's names for
+ * statements contain their numbers and the tag of the connection, so numbers and tag do not change.
  *
- * The journal refers to names of the client, including names that are no longer in its table. It stores the index of the name
- * in the client's record; therefore the client's record contains the journal, although the journal belongs to the server.
+ * The journal refers to names of the client, including names that are no longer in its table. It
+ * stores the index of the name in the client's record; therefore the client's record contains the
+ * journal, although the journal belongs to the server.
  */
 #include "handover/handover_parts.h"
 
@@ -23,10 +24,11 @@
 /* ---- statements ---- */
 
 /*
- * Statements are shared, so each statement is sent once, before the first connection that uses it; the records of connections
- * refer to it by its number.
+ * Statements are shared, so each statement is sent once, before the first connection that uses it;
+ * the records of connections refer to it by its number.
  *
- * Invariant: a table of known statements holds a reference to each statement, and each number is in it once.
+ * Invariant: a table of known statements holds a reference to each statement, and each number is in
+ * it once.
  */
 struct known_statement {
 	UT_hash_handle hh;
@@ -35,7 +37,7 @@ struct known_statement {
 };
 
 /* False: no memory. */
-static bool remember(struct known_statement **table, struct statement *st)
+static bool handover_prepared_remember(struct known_statement **table, struct statement *st)
 {
 	struct known_statement *known = mem_try(sizeof(*known));
 
@@ -71,7 +73,7 @@ static bool statement_send(struct sender *s, struct statement *st)
 	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
 	if (known)
 		return true;
-	if (!remember(&s->sent, st))
+	if (!handover_prepared_remember(&s->sent, st))
 		return false;
 	statement_pack(&out, s->world->params, st);
 	s->is_broken = !records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
@@ -91,11 +93,12 @@ void known_statement_unpack(struct unpack *in, struct handover *h)
 	HASH_FIND(hh, h->statements, &st->number, sizeof(st->number), known);
 	in->bad |= known != NULL;
 	if (!known)
-		in->bad |= !remember(&h->statements, st);
+		in->bad |= !handover_prepared_remember(&h->statements, st);
 	statement_drop(w->statements, &st);
 }
 
-/* Returns the statement with the number that follows, without a reference; NULL for 0. An unknown number sets in->bad. */
+/* Returns the statement with the number that follows, without a reference; NULL for 0. An unknown
+   number sets in->bad. */
 static struct statement *known_statement(struct unpack *in, const struct handover *h)
 {
 	uint64_t number = unpack_u64(in);
@@ -163,7 +166,8 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 	bool describing = unpack_bool(in);
 	struct prepared_entry *e;
 
-	in->bad |= !st || validity > PARSE_INVALID || entry_find(ps, st) || (in_flight == 0 && !(sent && confirmed));
+	in->bad |= !st || validity > PARSE_INVALID || entry_find(ps, st) ||
+		   (in_flight == 0 && !(sent && confirmed));
 	if (in->bad || !entry_change_sent(ps, st, sent, batch)) {
 		in->bad = true;
 		return;
@@ -210,20 +214,24 @@ struct names {
 };
 
 /* The i-th name that the journal or the record of SQL refers to, or NULL. */
-static struct prepared_name *referred(const struct prepared_client *pc, const struct prepared_server *ps, uint32_t i)
+static struct prepared_name *referred(const struct prepared_client *pc,
+				      const struct prepared_server *ps, uint32_t i)
 {
 	uint32_t ops = ps ? ps->op_count : 0;
 
 	return i < ops ? op_at(ps, i)->name : pc->sql->names[i - ops].name;
 }
 
-/* Collects the names of the client's table, then the names that only the journal or the record of SQL refers to. False: no memory. */
-static bool collect(struct names *names, const struct prepared_client *pc, const struct prepared_server *ps)
+/* Collects the names of the client's table, then the names that only the journal or the record of
+   SQL refers to. False: no memory. */
+static bool handover_prepared_collect(struct names *names, const struct prepared_client *pc,
+				      const struct prepared_server *ps)
 {
 	uint32_t count = (ps ? ps->op_count : 0) + (pc->sql ? pc->sql->count : 0);
 
 	names->count = 0;
-	names->items = mem_try((HASH_COUNT(pc->names) + (size_t)count + 1) * sizeof(names->items[0]));
+	names->items = mem_try((HASH_COUNT(pc->names) + (size_t)count + 1) *
+			       sizeof(names->items[0]));
 	if (!names->items)
 		return false;
 	for (struct prepared_name *n = pc->names; n; n = n->hh.next) {
@@ -266,10 +274,12 @@ static void names_pack(struct sender *sender, struct bytes *out, const struct na
 	}
 }
 
-static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, struct prepared_client *pc)
+static struct prepared_name *name_unpack(struct unpack *in, struct handover *h,
+					 struct prepared_client *pc)
 {
 	const char *text = unpack_text(in);
-	struct statement *sent = known_statement(in, h), *confirmed = known_statement(in, h), *original = known_statement(in, h);
+	struct statement *sent = known_statement(in, h), *confirmed = known_statement(in, h),
+			 *original = known_statement(in, h);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
 	uint64_t types = unpack_u64(in);
 	struct prepared_name *n = NULL;
@@ -308,7 +318,8 @@ static void journal_pack(struct sender *sender, struct bytes *out, const struct 
 		bytes_append_u8(out, (uint8_t)op_validity(ps, i));
 		pack_bool(out, op->text != NULL);
 		if (op->text)
-			pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
+			pack_blob(out, op->text->data ? bytes_front(op->text) : NULL,
+				  bytes_size(op->text));
 		bytes_append_u32(out, op->name ? op->name->handover_index : NO_NAME);
 		number_pack(sender, out, op->statement);
 	}
@@ -328,19 +339,22 @@ static struct bytes *text_unpack(struct unpack *in)
 	return text;
 }
 
-static void op_unpack(struct unpack *in, struct handover *h, struct prepared_server *ps, struct prepared_name *const *names,
-		      uint32_t name_count)
+static void op_unpack(struct unpack *in, struct handover *h, struct prepared_server *ps,
+		      struct prepared_name *const *names, uint32_t name_count)
 {
 	uint8_t kind = unpack_u8(in);
-	bool is_last_change = unpack_bool(in), has_text = unpack_bool(in), is_internal = unpack_bool(in);
+	bool is_last_change = unpack_bool(in), has_text = unpack_bool(in),
+	     is_internal = unpack_bool(in);
 	uint8_t validity = unpack_u8(in);
 	struct bytes *text = unpack_bool(in) ? text_unpack(in) : NULL;
 	uint32_t place = unpack_u32(in);
 	struct statement *st = known_statement(in, h);
 	struct prepared_op *op;
 
-	in->bad |= kind > OP_LEARN || validity > PARSE_INVALID || (place != NO_NAME && place >= name_count);
-	if (in->bad || !op_push(ps, (enum op_kind)kind, place == NO_NAME ? NULL : names[place], st)) {
+	in->bad |= kind > OP_LEARN || validity > PARSE_INVALID ||
+		   (place != NO_NAME && place >= name_count);
+	if (in->bad ||
+	    !op_push(ps, (enum op_kind)kind, place == NO_NAME ? NULL : names[place], st)) {
 		in->bad = true;
 		if (text)
 			bytes_free(text);
@@ -377,7 +391,8 @@ static void sql_pack(struct bytes *out, const struct prepared_sql *sql)
 	}
 }
 
-static void sql_unpack(struct unpack *in, struct prepared_client *pc, struct prepared_name *const *names, uint32_t name_count)
+static void sql_unpack(struct unpack *in, struct prepared_client *pc,
+		       struct prepared_name *const *names, uint32_t name_count)
 {
 	struct prepared_sql head = { .server = 0 }, *sql;
 
@@ -403,7 +418,8 @@ static void sql_unpack(struct unpack *in, struct prepared_client *pc, struct pre
 
 		n->drops = unpack_bool(in);
 		end = unpack_text(in);
-		in->bad |= (place != NO_NAME && place >= name_count) || !end || strlen(end) >= sizeof(n->end);
+		in->bad |= (place != NO_NAME && place >= name_count) || !end ||
+			   strlen(end) >= sizeof(n->end);
 		if (in->bad)
 			return;
 		n->end_size = (uint8_t)(strlen(end) + 1);
@@ -436,14 +452,15 @@ static void types_unpack(struct unpack *in, struct unnamed_types *types, uint64_
 
 void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *c)
 {
-	const struct prepared_server *ps = c->pooled.link ? server_of(c->pooled.link)->prepared : NULL;
+	const struct prepared_server *ps = c->pooled.link ? server_of(c->pooled.link)->prepared
+							  : NULL;
 	const struct prepared_client *pc = c->prepared;
 	struct names names;
 
 	pack_bool(out, pc != NULL);
 	if (!pc)
 		return;
-	if (!collect(&names, pc, ps)) {
+	if (!handover_prepared_collect(&names, pc, ps)) {
 		out->failed = true;
 		return;
 	}
@@ -453,7 +470,8 @@ void prepared_client_pack(struct sender *sender, struct bytes *out, const struct
 	pack_bool(out, c->names_sql);
 	mem_free(names.items);
 	pack_blob(out, pc->text.data ? bytes_front(&pc->text) : NULL, bytes_size(&pc->text));
-	pack_blob(out, pc->confirmed_text.data ? bytes_front(&pc->confirmed_text) : NULL, bytes_size(&pc->confirmed_text));
+	pack_blob(out, pc->confirmed_text.data ? bytes_front(&pc->confirmed_text) : NULL,
+		  bytes_size(&pc->confirmed_text));
 	pack_bool(out, pc->has_text);
 	pack_bool(out, pc->has_confirmed_text);
 	bytes_append_u32(out, pc->in_flight);
@@ -467,7 +485,8 @@ void prepared_client_pack(struct sender *sender, struct bytes *out, const struct
 	bytes_append_u32(out, pc->uncertain_batch);
 }
 
-static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c, struct prepared_client *pc)
+static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c,
+				     struct prepared_client *pc)
 {
 	struct prepared_server *ps = h->server ? prepared_server_of(h->server) : NULL;
 	uint32_t count = unpack_count(in, NAME_PACKED), listed = unpack_u32(in), read = 0;
@@ -488,7 +507,8 @@ static void names_and_journal_unpack(struct unpack *in, struct handover *h, stru
 	c->names_sql = unpack_bool(in) && pc->sql;
 	for (uint32_t i = 0; ps && i < ps->op_count; i++)
 		pc->journal_texts += op_at(ps, i)->text ? bytes_size(op_at(ps, i)->text) : 0;
-	/* names that only the journal or the record of SQL refers to are kept by these references */
+	/* names that only the journal or the record of SQL refers to are kept by these
+	   references */
 	for (uint32_t i = listed; names && i < read; i++)
 		name_drop(c->peer.world, &names[i]);
 	mem_free(names);

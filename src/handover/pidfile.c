@@ -1,22 +1,24 @@
 /*
  * The pidfile, and the lock of the process that it names.
  *
- * The lock is on a separate file, PIDFILE.lock, which only pgweir's user can open (mode 0600). Scripts and monitoring read the
- * pidfile, so every user can open it, and on Linux every open file can be locked: flock(2) needs no particular mode, and a read
- * lock of fcntl(2), which needs a descriptor for reading, blocks a write lock. With a lock on the pidfile, any user of the
- * machine could prevent a start. Other users could also occupy a name (an abstract socket, a shared memory object). The kernel
- * releases the lock with the last descriptor of the process: if two processes start at the same time, one of them gets the
- * lock, and no lock outlives its process.
+ * The lock is on a separate file, PIDFILE.lock, which only pgweir's user can open (mode 0600).
+ * Scripts and monitoring read the pidfile, so every user can open it, and on Linux every open file
+ * can be locked: flock(2) needs no particular mode, and a read lock of fcntl(2), which needs a
+ * descriptor for reading, blocks a write lock. With a lock on the pidfile, any user of the machine
+ * could prevent a start. Other users could also occupy a name (an abstract socket, a shared memory
+ * object). The kernel releases the lock with the last descriptor of the process: if two processes
+ * start at the same time, one of them gets the lock, and no lock outlives its process.
  *
- * The process id in the file is checked too, because PgBouncer and earlier versions of pgweir do not lock PIDFILE.lock. A
- * process of another user is not considered the owner: otherwise a user could wait for the id of a process that was killed, and
- * prevent the next start.
+ * The process id in the file is checked too, because PgBouncer and earlier versions of pgweir do
+ * not lock PIDFILE.lock. A process of another user is not considered the owner: otherwise a user
+ * could wait for the id of a process that was killed, and prevent the next start.
  *
- * In an online restart the new process receives the descriptor of the old one, and with it the lock, which is never free in
- * between.
+ * In an online restart the new process receives the descriptor of the old one, and with it the
+ * lock, which is never free in between.
  *
- * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock still is the locked file. One
- * call writes the number over the old number before the file is truncated, so the first line is never a partial number.
+ * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock still is
+ * the locked file. One call writes the number over the old number before the file is truncated, so
+ * the first line is never a partial number.
  */
 #include "handover/pidfile.h"
 
@@ -38,8 +40,8 @@ static bool is_same_file(int fd, const char *path)
 {
 	struct stat ours, theirs;
 
-	return fd >= 0 && fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-	       ours.st_ino == theirs.st_ino;
+	return fd >= 0 && fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 &&
+	       ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
 /* Opens a regular file; opening a device may have an effect. -1 with a text. */
@@ -54,7 +56,8 @@ static int open_regular(const char *path, int flags, mode_t mode, char *why, siz
 	/* it may have been replaced */
 	if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
 		return fd;
-	snprintf(why, why_size, "cannot open \"%s\": %s", path, fd < 0 && errno ? strerror(errno) : "it is not a regular file");
+	snprintf(why, why_size, "cannot open \"%s\": %s", path,
+		 fd < 0 && errno ? strerror(errno) : "it is not a regular file");
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -126,7 +129,8 @@ void pidfile_release(struct pidfile **pidfile, bool removes)
 static void write_taken_text(const struct pidfile *p, pid_t owner, char *why, size_t why_size)
 {
 	if (owner)
-		snprintf(why, why_size, "pidfile \"%s\" belongs to process %ld, which is running", p->path, (long)owner);
+		snprintf(why, why_size, "pidfile \"%s\" belongs to process %ld, which is running",
+			 p->path, (long)owner);
 	else
 		snprintf(why, why_size, "pidfile \"%s\" is locked by another process", p->path);
 }
@@ -143,7 +147,8 @@ static bool lock(struct pidfile *p, char *why, size_t why_size)
 			return false;
 		/* only this user may open the file: a copy or a backup may have changed its mode */
 		if (fstat(fd, &file) != 0 || ((file.st_mode & 077) != 0 && fchmod(fd, 0600) != 0)) {
-			snprintf(why, why_size, "cannot set the mode of \"%s\": %s", p->lock_path, strerror(errno));
+			snprintf(why, why_size, "cannot set the mode of \"%s\": %s", p->lock_path,
+				 strerror(errno));
 			close(fd);
 			return false;
 		}
@@ -165,7 +170,7 @@ static bool lock(struct pidfile *p, char *why, size_t why_size)
 	}
 }
 
-static bool open_file(struct pidfile *p, char *why, size_t why_size)
+static bool pidfile_open_file(struct pidfile *p, char *why, size_t why_size)
 {
 	if (p->fd < 0)
 		p->fd = open_regular(p->path, O_RDWR | O_CREAT, 0644, why, why_size);
@@ -177,15 +182,17 @@ struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 	struct pidfile *p = pidfile_new(path);
 	pid_t owner;
 
-	if (lock(p, why, why_size) && open_file(p, why, why_size)) {
-		/* PgBouncer and earlier versions do not lock; a process of another user is not the owner */
+	if (lock(p, why, why_size) && pidfile_open_file(p, why, why_size)) {
+		/* PgBouncer and earlier versions do not lock; a process of another user is not the
+		   owner */
 		owner = read_owner(p->fd);
 		if (owner && owner != getpid() && kill(owner, 0) == 0)
 			write_taken_text(p, owner, why, why_size);
 		else if (pidfile_write(p))
 			return p;
 		else
-			snprintf(why, why_size, "cannot write pidfile \"%s\": %s", p->path, strerror(errno));
+			snprintf(why, why_size, "cannot write pidfile \"%s\": %s", p->path,
+				 strerror(errno));
 	}
 	remove_lock(p);
 	pidfile_release(&p, false);
@@ -203,7 +210,7 @@ struct pidfile *pidfile_adopt(const char *path, int fd)
 		p->lock = fd;
 	else if (is_same_file(fd, path) && lock(p, why, sizeof why))
 		p->fd = fd;
-	if (p->lock >= 0 && open_file(p, why, sizeof why))
+	if (p->lock >= 0 && pidfile_open_file(p, why, sizeof why))
 		return p;
 	if (p->lock == fd)
 		p->lock = -1;
