@@ -11,15 +11,18 @@ bool login_begin(struct client *client);
 void login_free(struct client *client);
 /* Handles the client's input. Before the login is over, the client may end. */
 void login_read(struct client *client, bool from_socket);
-/* The client is authenticated: joins its pool, and gets its welcome now or as soon as the parameters of a server are known. */
+/* The client is authenticated: joins its pool, and gets its welcome now or as soon as the
+   parameters of a server are known. */
 void login_proven(struct client *client);
-/* The client is authenticated and waits for its welcome (CLIENT_WAITING_LOGIN): sends the welcome if the parameters of its pool's servers are known,
-   otherwise marks the pool, which opens a server. The client is IDLE or has ended if it does not wait any more. */
+/* The client is authenticated and waits for its welcome (CLIENT_WAITING_LOGIN): sends the welcome
+   if the parameters of its pool's servers are known, otherwise marks the pool, which opens a
+   server. The client is IDLE or has ended if it does not wait any more. */
 void login_welcome(struct client *client);
 
 /* ---- clients that get a server before their welcome: replication, session_link ---- */
 
-/* A server was lent to the client: sets the parameters that the client expects. False: the client has ended. */
+/* A server was lent to the client: sets the parameters that the client expects. False: the client
+   has ended. */
 bool login_link_begin(struct server *server, struct client *client);
 /* The server has the client's parameters: sends the welcome. False: the client has ended. */
 bool login_link_welcome(struct server *server, struct client *client);

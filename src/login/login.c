@@ -1,25 +1,29 @@
 /*
- * The login of a client: start-up packets (startup.c), TLS, authentication (auth.c), the pool that it joins, and the welcome.
+ * The login of a client: start-up packets (startup.c), TLS, authentication (auth.c), the pool that
+ * it joins, and the welcome.
  *
- * Before its authentication a client may send only small messages (STARTUP_MOST, PASSWORD_MOST), which are read completely; the
- * first unexpected byte ends the connection. Before the authentication the client cannot find out whether a user or a database
- * exists: an unknown one takes the same steps and the same time.
+ * Before its authentication a client may send only small messages (STARTUP_MOST, PASSWORD_MOST),
+ * which are read completely; the first unexpected byte ends the connection. Before the
+ * authentication the client cannot find out whether a user or a database exists: an unknown one
+ * takes the same steps and the same time.
  *
- * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is sent with one call. It contains the
- * parameter values of a real session of the pool; while they are unknown the client waits (WAITING_LOGIN) and the pool opens a
- * server.
+ * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is sent with
+ * one call. It contains the parameter values of a real session of the pool; while they are unknown
+ * the client waits (WAITING_LOGIN) and the pool opens a server.
  *
- * Some clients get a server before their welcome: for replication, and in session mode with session_link = login. Such a client is
- * authenticated first. Then it waits in the queue of its pool as with a query, so all limits apply. When a server is lent to it, different
- * parameters are set there, and the welcome contains the parameters that this server has reported. With session_link = login its
- * BackendKeyData has the process id of the server, which serves no other client until this one leaves; the secret of the key is
- * pgweir's own.
+ * Some clients get a server before their welcome: for replication, and in session mode with
+ * session_link = login. Such a client is authenticated first. Then it waits in the queue of its
+ * pool as with a query, so all limits apply. When a server is lent to it, different parameters are
+ * set there, and the welcome contains the parameters that this server has reported. With
+ * session_link = login its BackendKeyData has the process id of the server, which serves no other
+ * client until this one leaves; the secret of the key is pgweir's own.
  *
- * Replication ("Streaming Replication Protocol"), logical (replication=database) or physical (replication=true): the server process is a
- * walsender. It accepts replication commands as simple queries; SQL only if it is logical; and SET, which would be needed to reuse the session
- * for another client, not in every version. Therefore nothing is shared: each such client gets a server that is opened for it
- * (pool_server.dedicated), with its own start-up parameters, and both end together in every pool_mode. If the server refuses the login, only this
- * client gets the error.
+ * Replication ("Streaming Replication Protocol"), logical (replication=database) or physical
+ * (replication=true): the server process is a walsender. It accepts replication commands as simple
+ * queries; SQL only if it is logical; and SET, which would be needed to reuse the session for
+ * another client, not in every version. Therefore nothing is shared: each such client gets a server
+ * that is opened for it (pool_server.dedicated), with its own start-up parameters, and both end
+ * together in every pool_mode. If the server refuses the login, only this client gets the error.
  *
  * Invariant: a client with a server has a struct login only until its parameters are set.
  */
@@ -111,7 +115,8 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 		return 0;
 	case PG_BAD:
 		if (at[0] == PGC_PASSWORD && pg_u32_at(at + 1) > PASSWORD_MOST)
-			refusal_begin(c, REASON_PASSWORD_FAILED);	/* longer than any password */
+			/* longer than any password */
+			refusal_begin(c, REASON_PASSWORD_FAILED);
 		else
 			client_end_bad_header(c, at, n);
 		return 0;
@@ -136,19 +141,21 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 /* Whether the client is in a state that this file handles. */
 static bool is_ours(const struct client *c)
 {
-	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH || c->pooled.state == CLIENT_LOOKUP ||
-	       c->pooled.state == CLIENT_WAITING_LOGIN;
+	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH ||
+	       c->pooled.state == CLIENT_LOOKUP || c->pooled.state == CLIENT_WAITING_LOGIN;
 }
 
 /* Limits the memory for an unauthenticated client. */
 static size_t room_for(const struct client *c)
 {
-	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1, held = bytes_size(&c->peer.held);
+	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1,
+	       held = bytes_size(&c->peer.held);
 
 	return held < most ? most - held : 0;
 }
 
-/* Reads from the socket as far as there is room, and appends to the client's input. False: the client ends. */
+/* Reads from the socket as far as there is room, and appends to the client's input. False: the
+   client ends. */
 static bool receive(struct client *c, bool from_socket)
 {
 	uint8_t *buffer = c->peer.world->buffer;
@@ -172,7 +179,8 @@ static bool receive(struct client *c, bool from_socket)
 	return true;
 }
 
-/* Handles the complete packets. They are read from the client's input, because the loop's buffer may be used meanwhile. */
+/* Handles the complete packets. They are read from the client's input, because the loop's buffer
+   may be used meanwhile. */
 static void take_packets(struct client *c)
 {
 	struct bytes *held = &c->peer.held;
@@ -188,7 +196,8 @@ static void take_packets(struct client *c)
 
 		if (step == LOGIN_PACKET)
 			took = startup_packet(c, mine + at, n - at);
-		else if (step == LOGIN_PASSWORD || step == LOGIN_SASL_FIRST || step == LOGIN_SASL_FINAL)
+		else if (step == LOGIN_PASSWORD || step == LOGIN_SASL_FIRST ||
+			 step == LOGIN_SASL_FINAL)
 			took = password_packet(c, mine + at, n - at);
 		else
 			took = 0;
@@ -222,8 +231,9 @@ void login_read(struct client *c, bool from_socket)
 		peer_come_again(&c->peer);
 	else if (!is_ours(c))
 		bytes_free(&c->peer.held);		/* an idle client has no buffer */
-	/* Continues to read when there is room, for the rest of early input or the end of the client. Without room no wake-up is requested: bytes
-	   that TLS has buffered would wake the client in each turn. */
+	/* Continues to read when there is room, for the rest of early input or the end of the
+	   client. Without room no wake-up is requested: bytes that TLS has buffered would wake the
+	   client in each turn. */
 	if (!is_ours(c) || room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
 		return;
 	if (c->peer.blocked & FLOW_HELD)
@@ -234,7 +244,8 @@ void login_read(struct client *c, bool from_socket)
 
 /* ---- the welcome ---- */
 
-/* Appends the untracked parameters that a server reports, with the client's values for the parameters that it asked for. */
+/* Appends the untracked parameters that a server reports, with the client's values for the
+   parameters that it asked for. */
 static void append_untracked(struct client *c, const struct bytes *untracked)
 {
 	struct bytes *out = &c->login->out;
@@ -249,7 +260,9 @@ static void append_untracked(struct client *c, const struct bytes *untracked)
 		struct pg_cursor body = pg_cursor_of(f.body, f.size);
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
 		const char *mine = body.bad ? NULL : params_other_value(c->params, name);
-		const char *standby = body.bad || strcmp(name, STANDBY_PARAMETER) != 0 ? NULL : client_standby(c);
+		const char *standby = body.bad || strcmp(name, STANDBY_PARAMETER) != 0
+					      ? NULL
+					      : client_standby(c);
 		const char *spelled = NULL;
 
 		/* a server reports booleans as on and off */
@@ -265,7 +278,7 @@ static void append_untracked(struct client *c, const struct bytes *untracked)
 }
 
 /* Sends the welcome, login->out, and ends the login. False: the client has ended. */
-static bool finish(struct client *c)
+static bool login_finish(struct client *c)
 {
 	struct world *w = c->peer.world;
 
@@ -300,13 +313,15 @@ static void note_reading(struct client *c)
 	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
 		struct pg_cursor body = pg_cursor_of(f.body, f.size);
 
-		if (f.type == PGS_PARAMETER && strcmp(pg_read_string(&body), "default_transaction_read_only") == 0)
+		if (f.type == PGS_PARAMETER &&
+		    strcmp(pg_read_string(&body), "default_transaction_read_only") == 0)
 			client_set_reading(c, pg_read_string(&body));
 	}
 }
 
-/* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as ParameterStatus messages), the cancel key and
-   ReadyForQuery. `pid` is the process id in the key; 0: a random one. The client may end. */
+/* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as
+   ParameterStatus messages), the cancel key and ReadyForQuery. `pid` is the process id in the key;
+   0: a random one. The client may end. */
 static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
 {
 	struct world *w = c->peer.world;
@@ -320,7 +335,8 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 	pg_build_auth(out, 0, NULL, 0);
 	for (int i = 0; i < params_count(w->params); i++)
 		if (params_get(c->params, i))
-			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
+			pg_build_parameter_status(out, params_name(w->params, i),
+						  params_get(c->params, i));
 	if (bytes_size(untracked) > 0)
 		append_untracked(c, untracked);
 	if (c->pooled.splits)
@@ -330,20 +346,22 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);
 	pg_build(out, 'Z', "I", 1);
 	c->last_active = w->now;
-	if (!finish(c))
+	if (!login_finish(c))
 		return false;
 	if (w->pools->suspended)
 		flow_block(&c->peer, FLOW_SUSPENDED);
 	return true;
 }
 
-/* Returns the parameters that the client asked for, merged over these defaults, with a reference. DateStyle has two parts: if the client sets only
-   one, the other part comes from the defaults, not from the server's previous client. NULL: no memory. */
+/* Returns the parameters that the client asked for, merged over these defaults, with a reference.
+   DateStyle has two parts: if the client sets only one, the other part comes from the defaults, not
+   from the server's previous client. NULL: no memory. */
 static const struct params *merged_params(const struct client *c, const struct params *defaults)
 {
 	struct params_table *table = c->peer.world->params;
 	const struct params *set = params_overlay(table, defaults, c->login->asked), *whole;
-	const char *before = params_get(defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
+	const char *before = params_get(defaults, PARAM_DATESTYLE),
+		   *asked = params_get(c->login->asked, PARAM_DATESTYLE);
 	char full[PG_DATESTYLE_MOST];
 
 	if (!set || !before || !asked || !pg_datestyle_over(before, asked, full))
@@ -367,7 +385,8 @@ void login_welcome(struct client *c)
 	/* the values of all parameters that the client did not ask for */
 	is_known = info->reported.welcome != NULL;
 	for (int i = 0; i < params_count(table); i++)
-		is_known = is_known && (info->reported.known & (uint64_t)1 << i || params_get(c->login->asked, i));
+		is_known = is_known && (info->reported.known & (uint64_t)1 << i ||
+					params_get(c->login->asked, i));
 	if (!is_known) {
 		pool_mark(pool);
 		return;
@@ -378,7 +397,7 @@ void login_welcome(struct client *c)
 
 /* ---- clients that get a server before their welcome ---- */
 
-static void queue(struct client *c)
+static void login_queue(struct client *c)
 {
 	c->pooled.is_login = true;
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_WAITING, c->peer.world->now);
@@ -387,13 +406,14 @@ static void queue(struct client *c)
 void login_link_again(struct client *c)
 {
 	params_drop(c->peer.world->params, &c->params);
-	queue(c);
+	login_queue(c);
 }
 
 bool login_link_begin(struct server *s, struct client *c)
 {
 	ASSERT(c->login && !c->params && c->pooled.dedicated == s->pooled.dedicated);
-	/* the session of another client may have left parameters that differ from those at start-up */
+	/* the session of another client may have left parameters that differ from those at
+	   start-up */
 	c->params = c->replication ? params_hold(s->params) : merged_params(c, s->first_params);
 	if (c->params)
 		return true;
@@ -411,13 +431,15 @@ bool login_link_welcome(struct server *s, struct client *c)
 
 /* ---- the pool ---- */
 
-/* Keeps the secret for logins at servers of the pool, if its user is the client's user: the secret that auth_query has found,
-   or the password that PAM or LDAP has accepted; otherwise the stored secret is used. */
+/* Keeps the secret for logins at servers of the pool, if its user is the client's user: the secret
+   that auth_query has found, or the password that PAM or LDAP has accepted; otherwise the stored
+   secret is used. */
 static void keep_proven(struct client *c, struct pool *pool)
 {
 	struct login *l = c->login;
 	unsigned needs = auth_methods[l->method].needs;
-	bool is_own = !pool->database->is_console && !pool->database->conf->user && strcmp(pool->user->name, l->user) == 0;
+	bool is_own = !pool->database->is_console && !pool->database->conf->user &&
+		      strcmp(pool->user->name, l->user) == 0;
 
 	if (l->sought == USER_FOUND && strcmp(pool->user->name, l->user) == 0)
 		proven_secret_keep(pool, c->peer.world, l->stored, l->answer);
@@ -432,11 +454,15 @@ static void keep_proven(struct client *c, struct pool *pool)
 }
 
 /* The client may not join the pool. */
-static NEVER_INLINE void refuse(struct client *c, enum close_reason why, const struct pool *pool, const struct user *user)
+static NEVER_INLINE void login_refuse(struct client *c, enum close_reason why,
+				      const struct pool *pool, const struct user *user)
 {
 	char holding[HOLDING_TEXT];
 
-	pool_holding_text(pool, user, why == REASON_MAX_USER_CLIENTS ? HOLDING_USER_CLIENTS : HOLDING_DATABASE_CLIENTS, holding);
+	pool_holding_text(pool, user,
+			  why == REASON_MAX_USER_CLIENTS ? HOLDING_USER_CLIENTS
+							 : HOLDING_DATABASE_CLIENTS,
+			  holding);
 	client_end(c, why, holding);
 }
 
@@ -474,7 +500,7 @@ void login_proven(struct client *c)
 	}
 	why = pool_may_join(pool, user, c->is_admin);
 	if (why != REASON_NONE) {
-		refuse(c, why, pool, user);
+		login_refuse(c, why, pool, user);
 		return;
 	}
 	if (l->replication && !database->is_console) {
@@ -483,8 +509,9 @@ void login_proven(struct client *c)
 			w->pools->last_dedicated = 1;
 		c->pooled.dedicated = w->pools->last_dedicated;
 	}
-	/* The start-up parameters of the client's servers. In session mode these are the parameters that the client asked for, so that RESET restores
-	   them. application_name is omitted, otherwise each program would need separate servers. */
+	/* The start-up parameters of the client's servers. In session mode these are the parameters
+	   that the client asked for, so that RESET restores them. application_name is omitted,
+	   otherwise each program would need separate servers. */
 	if (c->replication)
 		c->pooled.startup = params_hold(l->asked);
 	else if (pool->allowed.mode != MODE_SESSION)
@@ -497,7 +524,8 @@ void login_proven(struct client *c)
 	}
 	pool_client_join(&c->pooled, pool, user);
 	keep_proven(c, pool);
-	if (!database->is_console && (!pool_client_aim(&c->pooled, w->now) || !pool_client_route(&c->pooled, w->now))) {
+	if (!database->is_console &&
+	    (!pool_client_aim(&c->pooled, w->now) || !pool_client_route(&c->pooled, w->now))) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -509,13 +537,14 @@ void login_proven(struct client *c)
 		pg_build_auth(&l->out, 0, NULL, 0);
 		c->is_console = true;
 		c->params = params_hold(l->asked);
-		if (finish(c))
+		if (login_finish(c))
 			w->console->welcome(w->console_context, c);
 		return;
 	}
 	pool_client_become(w->pools, &c->pooled, CLIENT_WAITING_LOGIN, w->now);
-	if (c->replication || (pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN))
-		queue(c);
+	if (c->replication ||
+	    (pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN))
+		login_queue(c);
 	else
 		login_welcome(c);
 }

@@ -1,13 +1,15 @@
 /*
- * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest, GSSENCRequest,
- * CancelRequest).
+ * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest,
+ * GSSENCRequest, CancelRequest).
  *
- * TLS begins after an SSLRequest, or with the first byte of the connection as in PostgreSQL 17, where ALPN confirms that both
- * sides use PostgreSQL's protocol. An SSLRequest is answered only if no bytes have followed it: bytes sent in clear must not be
- * taken for encrypted bytes. Each kind of request may be made once.
+ * TLS begins after an SSLRequest, or with the first byte of the connection as in PostgreSQL 17,
+ * where ALPN confirms that both sides use PostgreSQL's protocol. An SSLRequest is answered only if
+ * no bytes have followed it: bytes sent in clear must not be taken for encrypted bytes. Each kind
+ * of request may be made once.
  *
- * The parameters of a StartupMessage are set on each server of the client (ask), or ignored if ignore_startup_parameters names
- * them. A parameter that cannot be set and restored is refused by name.
+ * The parameters of a StartupMessage are set on each server of the client (ask), or ignored if
+ * ignore_startup_parameters names them. A parameter that cannot be set and restored is refused by
+ * name.
  */
 #include "login/startup.h"
 
@@ -29,7 +31,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TLS_HANDSHAKE 0x16		/* first byte of a TLS handshake record; a start-up packet with this first byte would be far too long */
+/* first byte of a TLS handshake record; a start-up packet with this first byte would be far too
+   long */
+#define TLS_HANDSHAKE 0x16
 #define TARGET_OPTION "pgweir.target_session_attrs"
 #define NAME_MOST 1024			/* longest accepted name of a user or database */
 
@@ -40,7 +44,8 @@ static bool is_ignored(const struct client *c, const char *name)
 
 /* ---- parameters ---- */
 
-/* Keeps a parameter for the client's dedicated server (replication). False: too many, or no memory; the client has ended. */
+/* Keeps a parameter for the client's dedicated server (replication). False: too many, or no memory;
+   the client has ended. */
 static bool keep_for_server(struct client *c, const char *name, const char *value)
 {
 	struct login *l = c->login;
@@ -72,13 +77,16 @@ static bool take_untracked(struct client *c, const struct asked *p)
 	struct login *l = c->login;
 	char *name;
 
-	if (is_ignored(c, p->name) || (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
+	if (is_ignored(c, p->name) ||
+	    (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
 		return true;
 	if (l->replication)
 		return keep_for_server(c, p->name, p->value);
 	if (params_kind_of(p->name) != PARAMS_SETTABLE || l->other_count == PARAMS_OTHERS_MOST) {
-		log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
-			    p->otherwise == REASON_STARTUP_OPTION ? " in options" : "", printable_text(p->written, written, sizeof(written)),
+		log_warning("%s unsupported startup parameter%s: %s=%s",
+			    client_text(c, who, sizeof(who)),
+			    p->otherwise == REASON_STARTUP_OPTION ? " in options" : "",
+			    printable_text(p->written, written, sizeof(written)),
 			    printable_text(p->value, value, sizeof(value)));
 		client_end(c, p->otherwise, p->written);
 		return false;
@@ -108,9 +116,9 @@ static bool ask_target(struct client *c, const struct asked *p)
 	return false;
 }
 
-/* Handles a parameter. A tracked parameter is used even if ignore_startup_parameters names it, as in PgBouncer. The value is
-   not copied until all parameters are known. False: refused. */
-static bool ask(struct client *c, const struct asked *p)
+/* Handles a parameter. A tracked parameter is used even if ignore_startup_parameters names it, as
+   in PgBouncer. The value is not copied until all parameters are known. False: refused. */
+static bool startup_ask(struct client *c, const struct asked *p)
 {
 	int index = params_index(c->peer.world->params, p->name);
 
@@ -125,14 +133,15 @@ static bool ask(struct client *c, const struct asked *p)
 
 static bool ask_parameter(struct client *c, const char *name, const char *value)
 {
-	return ask(c, &(struct asked){ name, value, name, REASON_STARTUP_PARAMETER });
+	return startup_ask(c, &(struct asked){ name, value, name, REASON_STARTUP_PARAMETER });
 }
 
 static bool ask_options(struct client *c, const char *text)
 {
 	/* neither the name nor all values together are longer than the text */
 	size_t size = strlen(text) + 1, left = size;
-	char *written = arena_take(c->login->arena, size), *name = arena_take(c->login->arena, size);
+	char *written = arena_take(c->login->arena, size),
+	     *name = arena_take(c->login->arena, size);
 	char *value = arena_take(c->login->arena, size);
 
 	if (!written || !name || !value) {
@@ -150,7 +159,8 @@ static bool ask_options(struct client *c, const char *text)
 			/* the name of the setting that a server uses for this option name */
 			for (size_t i = 0, length = strlen(written); i <= length; i++)
 				name[i] = written[i] == '-' ? '_' : written[i];
-			if (!ask(c, &(struct asked){ name, value, written, REASON_STARTUP_OPTION }))
+			if (!startup_ask(c, &(struct asked){ name, value, written,
+							     REASON_STARTUP_OPTION }))
 				return false;
 			left -= strlen(value) + 1;
 			value += strlen(value) + 1;
@@ -173,9 +183,10 @@ static bool ask_application_name(struct client *c, const char *value)
 	return ask_parameter(c, "application_name", l->application_name);
 }
 
-/* Keeps a name, truncated like PostgreSQL truncates it before it applies its rules. A longer name must be truncated before
-   rules, limits and forced users are looked up: a client with user "x" * 64 reaches the role "x" * 63. A name that the
-   configuration contains is not truncated; servers never see it (server_login.c). */
+/* Keeps a name, truncated like PostgreSQL truncates it before it applies its rules. A longer name
+   must be truncated before rules, limits and forced users are looked up: a client with user "x" *
+   64 reaches the role "x" * 63. A name that the configuration contains is not truncated; servers
+   never see it (server_login.c). */
 static bool keep_name(struct client *c, char **place, const char *value)
 {
 	struct world *w = c->peer.world;
@@ -204,8 +215,9 @@ static bool is_protocol_option(const char *name)
 	return text_starts(name, "_pq_.");
 }
 
-/* The parameters are handled in three rounds: names first, so that the log can name a refused client, then `options`, then the
-   other parameters, which override `options` as in the server. Drivers send them in different orders. */
+/* The parameters are handled in three rounds: names first, so that the log can name a refused
+   client, then `options`, then the other parameters, which override `options` as in the server.
+   Drivers send them in different orders. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
 /* Parses a boolean like PostgreSQL: any unambiguous prefix of the words. */
@@ -222,7 +234,8 @@ static bool read_boolean(const char *value, bool *is_true)
 	size_t size = strlen(value);
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (size < words[i].least || size > strlen(words[i].word) || strncasecmp(value, words[i].word, size) != 0)
+		if (size < words[i].least || size > strlen(words[i].word) ||
+		    strncasecmp(value, words[i].word, size) != 0)
 			continue;
 		*is_true = words[i].is_true;
 		return true;
@@ -230,7 +243,8 @@ static bool read_boolean(const char *value, bool *is_true)
 	return false;
 }
 
-/* Finds `replication` before the other parameters are used. False: invalid value; the client has ended. */
+/* Finds `replication` before the other parameters are used. False: invalid value; the client has
+   ended. */
 static bool find_replication(struct client *c, const struct pg_startup *packet)
 {
 	const char *name, *value;
@@ -276,12 +290,17 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 			if (is_protocol_option(name))
 				++*options;
 			else if (round == ROUND_NAMES)
-				is_accepted = keep_name(c, *name == 'u' ? &c->login->user : &c->login->database, value);
+				is_accepted = keep_name(
+					c, *name == 'u' ? &c->login->user : &c->login->database,
+					value);
 			else if (round == ROUND_OPTIONS)
-				is_accepted = c->login->replication ? keep_for_server(c, name, value) : ask_options(c, value);
+				is_accepted = c->login->replication
+						      ? keep_for_server(c, name, value)
+						      : ask_options(c, value);
 			else if (strcmp(name, "application_name") == 0)
 				is_accepted = ask_application_name(c, value);
-			else if (strcmp(name, "replication") != 0)	/* find_replication has used it */
+			else if (strcmp(name, "replication") !=
+				 0) /* find_replication has used it */
 				is_accepted = ask_parameter(c, name, value);
 			if (!is_accepted)
 				return false;
@@ -289,8 +308,9 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 	return true;
 }
 
-/* Answers an unsupported minor version and unknown protocol options (all are unknown) with NegotiateProtocolVersion. All
-   `count` options must be listed, because the client would treat an unlisted option as supported. False: no memory. */
+/* Answers an unsupported minor version and unknown protocol options (all are unknown) with
+   NegotiateProtocolVersion. All `count` options must be listed, because the client would treat an
+   unlisted option as supported. False: no memory. */
 static bool negotiate(struct client *c, const struct pg_startup *packet, size_t count)
 {
 	const char **unknown, *name, *value;
@@ -308,8 +328,9 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 	return true;
 }
 
-/* Checks the limits of connections. Administrators are always admitted to the console, and a login at the limit of its address
-   may be an administrator's. Clients without a login in progress are displaced by clients that log in. */
+/* Checks the limits of connections. Administrators are always admitted to the console, and a login
+   at the limit of its address may be an administrator's. Clients without a login in progress are
+   displaced by clients that log in. */
 static bool admit(struct client *c, const struct database *database)
 {
 	const struct pools *pools = c->peer.world->pools;
@@ -335,14 +356,18 @@ static void log_attempt(const struct client *c)
 {
 	char who[256], database[PRINTABLE_NAME], user[PRINTABLE_NAME], tls[96], more[48] = "";
 
-	if (!c->peer.world->conf->settings.log_connections || !client_is_sampled(c, c->peer.world->conf->settings.log_sample))
+	if (!c->peer.world->conf->settings.log_connections ||
+	    !client_is_sampled(c, c->peer.world->conf->settings.log_sample))
 		return;
-	/* the values that used to be the only ones are omitted, so that log parsers find the familiar line */
+	/* the values that used to be the only ones are omitted, so that log parsers find the
+	   familiar line */
 	if (c->minor > 0)
 		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
 	if (c->login->direct)
-		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
-	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)),
+		snprintf(more + strlen(more), sizeof(more) - strlen(more),
+			 " sslnegotiation=direct");
+	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s",
+		 client_text(c, who, sizeof(who)),
 		 printable_name(c->login->database, database, sizeof(database)),
 		 printable_name(c->login->user, user, sizeof(user)),
 		 c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
@@ -369,9 +394,11 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 		client_end(c, REASON_NO_USERNAME, NULL);
 		return;
 	}
-	if (w->conf->settings.application_name_add_host && !l->values[PARAM_APPLICATION_NAME] && !ask_application_name(c, "app"))
+	if (w->conf->settings.application_name_add_host && !l->values[PARAM_APPLICATION_NAME] &&
+	    !ask_application_name(c, "app"))
 		return;
-	/* one set for all parameters: a set for each would make a packet with many parameters as expensive as a TLS handshake */
+	/* one set for all parameters: a set for each would make a packet with many parameters as
+	   expensive as a TLS handshake */
 	l->asked = params_of_values(w->params, l->values, l->others, l->other_count);
 	l->values = NULL;
 	l->others = NULL;
@@ -383,8 +410,10 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	if ((!l->database || !*l->database) && !keep_name(c, &l->database, l->user))
 		return;
 	known = database_find(w->pools, l->database);
-	/* WAIT_CLIENTS waits for clients that connected before the shutdown began; the console is always available */
-	is_in_time = w->drain == DRAIN_OFF || (w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
+	/* WAIT_CLIENTS waits for clients that connected before the shutdown began; the console is
+	   always available */
+	is_in_time = w->drain == DRAIN_OFF ||
+		     (w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
 	if (!is_in_time && !(known && known->is_console)) {
 		client_end(c, REASON_POOLER_SHUTTING_DOWN, NULL);
 		return;
@@ -442,9 +471,11 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	char version[24];
 
 	/* direct TLS is not allowed after an SSLRequest or GSSENCRequest */
-	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked) {
+	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked &&
+	    !c->login->gss_asked) {
 		if (!offers_tls(c)) {
-			client_end(c, REASON_TLS_HANDSHAKE, "direct TLS, which is not offered here");
+			client_end(c, REASON_TLS_HANDSHAKE,
+				   "direct TLS, which is not offered here");
 			return 0;
 		}
 		c->login->direct = true;
@@ -495,7 +526,8 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	case STARTUP_SESSION:
 		break;
 	}
-	if (set->client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
+	if (set->client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl &&
+	    c->peer.remote.family != AF_UNIX) {
 		client_end(c, REASON_SSL_REQUIRED, NULL);
 		return 0;
 	}
